@@ -23,7 +23,7 @@ from gradcli.tracing.shapes import shape
 from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
-from gradcli.targets.points import WHOLE, read
+from gradcli.targets.points import WHOLE, read_points
 from gradcli.checks.evidence import USEFUL
 from gradcli.checks.run_modes import attempt
 from gradcli.checks.probe import Located, expression_at, function_at
@@ -180,7 +180,7 @@ def listed(table: str) -> list[str]:
 
 def point_of(at: str, u: float) -> dict[str, Any]:
     """Return the point a text names, in which u is a number."""
-    return read([re.sub(r"\bu\b", repr(u), at)], seed=int(1e6 * u))[0]
+    return read_points([re.sub(r"\bu\b", repr(u), at)], seed=int(1e6 * u))[0]
 
 
 def jittered(q: Question, seed: int) -> Question:

@@ -29,7 +29,7 @@ from gradcli.request.point import Point
 from gradcli.targets.derived import Gradient
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import Function
-from gradcli.study.mode_cost import of_reverse
+from gradcli.study.mode_cost import operations_of_reverse
 
 AGREE = 1e-6  # relative: rounding, which the map amplifies level by level, parts the forms by 3e-10 at depth 12
 RAW, SHARED, REVERSE = "raw", "cse", "reverse"
@@ -87,7 +87,7 @@ PROBLEMS = (
 
 def operations(f: Function, wrt: Sequence[str], at: Mapping[str, Any]) -> int:
     """Return the operations of the gradient by the reverse mode, forward and backward sweep together."""
-    return of_reverse(Question(f, Point(dict(at)), tuple(wrt))).total
+    return operations_of_reverse(Question(f, Point(dict(at)), tuple(wrt))).total
 
 
 def derivatives(problem: Problem, n: int, by: Any) -> tuple[list[Any], list[Any]]:

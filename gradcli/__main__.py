@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gradcli.process.apart import VERSION, asks_for_version, status_of
+from gradcli.process.apart import VERSION, asks_for_version, exit_status_of
 
 if TYPE_CHECKING:
     from gradcli.cli.command_line import CommandLine
@@ -19,7 +19,7 @@ def main() -> None:
         sys.exit(run_program(sys.argv[1:]))
     leave_current_folder()
     gc.set_threshold(50_000)  # loading modules creates many objects but no garbage
-    status = status_of(lambda: run_command(sys.argv[1:]))
+    status = exit_status_of(lambda: run_command(sys.argv[1:]))
     with contextlib.suppress(Exception):
         sys.stderr.flush()
     os._exit(status)  # exit handlers of the user's code must not change the status
@@ -43,7 +43,7 @@ def run_program(argv: Sequence[str]) -> int:
 
     compile_from_source()
     world = World()
-    status = status_of(lambda: run(argv, world))
+    status = exit_status_of(lambda: run(argv, world))
     if world.afterwards is None:
         return status
     try:
@@ -61,10 +61,10 @@ def run_command(argv: Sequence[str]) -> int:
             return 0
     from gradcli.cli.main import run
 
-    return run(argv, other=_in_child)
+    return run(argv, other=_run_in_child)
 
 
-def _in_child(line: "CommandLine") -> int | None:
+def _run_in_child(line: "CommandLine") -> int | None:
     """Carry out a command in a child where it needs one, and return its status; else set this process up for it."""
     if line.needs_child:
         from gradcli.process.supervisor import Supervisor

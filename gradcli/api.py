@@ -22,7 +22,7 @@ from gradcli.compiling.compiling import Compiled, compiled_function
 from gradcli.derivation.right_answer import right_answer
 from gradcli.errors import BadShape, GradcliError
 from gradcli.modes.first_call import FirstCall
-from gradcli.modes.jacobians import by_rows
+from gradcli.modes.jacobians import cotangent_rows
 from gradcli.repair.full_check import at_hard_points, budget_for, with_cause_and_repair
 from gradcli.report.check import CheckReport, with_hints
 from gradcli.report.derive import DeriveReport
@@ -31,17 +31,17 @@ from gradcli.request.options import Options, claim_of, from_keywords, in_python,
 from gradcli.request.target_text import is_python
 from gradcli.rules.kinds import Partial
 from gradcli.study.later_walk import with_later_walk
-from gradcli.targets.call import Call, Calls, Function, Wrt, as_float, own
+from gradcli.targets.call import Call, Calls, Function, Wrt, as_float, copy_array
 from gradcli.targets.derived import checkpoint
 from gradcli.targets.expression import Expression
 from gradcli.targets.loading import load
-from gradcli.targets.nesting import taken_apart
+from gradcli.targets.nesting import take_apart
 from gradcli.targets.points import WHOLE
 from gradcli.targets.target_request import TargetRequest
 from gradcli.tracing.domain import REAL
 from gradcli.tracing.primitive import Primitive, Value
 from gradcli.tracing.shapes import shape, size
-from gradcli.tracing.tracer import Tracer, exact
+from gradcli.tracing.tracer import Tracer, exact_integer
 
 reports_show_themselves()
 
@@ -83,19 +83,19 @@ def _check(f: Function | str, at: Any, settings: Settings) -> CheckReport:
     claim = claim_of(settings.options)
     reference = settings.options.reference
     on_ranks = settings.options.on_ranks is not None
-    found = found_at(f if reference is None or on_ranks else reference, at, settings, settings.options.wrt)
+    found = locate_target(f if reference is None or on_ranks else reference, at, settings, settings.options.wrt)
     by = None
     if reference is not None and on_ranks:
         one_process = replace(
             settings, options=replace(settings.options, ranks=None, shard=None, loss=None, rank_timeout=None)
         )
         beside_it = beside(reference, f) if isinstance(f, str) and isinstance(reference, str) else reference
-        found = against_reference(found, found_at(beside_it, at, one_process, None))
+        found = against_reference(found, locate_target(beside_it, at, one_process, None))
     elif reference is not None:
-        by, found = implementation_of(f, found, located_with(settings, settings.options.wrt))
+        by, found = implementation_of(f, found, locate_options(settings, settings.options.wrt))
     request = request_for(found, None if claim is None else Claiming(*claim), settings, by=by)
     verified = at_hard_points(verify(request), request, settings.options)
-    ask = _as_text(f, at, claim, request, settings.options)
+    ask = _request_as_text(f, at, claim, request, settings.options)
     if ask is None:
         budget = budget_for(verified, settings.options)
         report = within_time(with_causes(verified, budget), budget)
@@ -104,11 +104,11 @@ def _check(f: Function | str, at: Any, settings: Settings) -> CheckReport:
     return with_later_walk(request, report)
 
 
-def _as_text(
+def _request_as_text(
     f: Function | str, at: Any, claim: tuple[str, Any] | None, request: Request, options: Options
 ) -> TargetRequest | None:
     """Return what is checked as text, of which the search for a repair makes it anew; None where it has none."""
-    target, claimed = _name_of(f), None if claim is None else _name_of(claim[1])
+    target, claimed = _target_name(f), None if claim is None else _target_name(claim[1])
     if target is None or (claim is not None and claimed is None):
         return None
     texts = [] if at is None else [at] if isinstance(at, str) else at
@@ -122,7 +122,7 @@ def _as_text(
     return replace(asked, values=values) if sum(map(size, point.values.values())) <= _MOST_AS_TEXT else None
 
 
-def _name_of(f: Any) -> str | None:
+def _target_name(f: Any) -> str | None:
     """Return a function as a target, its file and its name; None where no module that can be imported has it by this name.
 
     A script is none: importing it would run it again.
@@ -149,7 +149,7 @@ check.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 )
 
 
-def located_with(settings: Settings, wrt: str | None) -> LocateOptions:
+def locate_options(settings: Settings, wrt: str | None) -> LocateOptions:
     """Return how a target is located with these settings."""
     return LocateOptions(
         settings.options.seed, wrt=wrt, pick=settings.options.picked, stepping=settings.stepping,
@@ -161,9 +161,9 @@ def located_with(settings: Settings, wrt: str | None) -> LocateOptions:
     )  # fmt: skip
 
 
-def found_at(f: Function | str, at: Any, settings: Settings, wrt: str | None) -> Located:
+def locate_target(f: Function | str, at: Any, settings: Settings, wrt: str | None) -> Located:
     """Return a function, target or expression at the points that Python gives."""
-    wanted = located_with(settings, wrt)
+    wanted = locate_options(settings, wrt)
     if not isinstance(f, str):
         text = getattr(f, "__qualname__", type(f).__name__).replace("<locals>.", "")
         point = {} if at is None else {WHOLE: at}
@@ -203,18 +203,18 @@ def derive(
     >>> gradcli.derive("sum((W@x - y)**2)", {"W": "m n", "x": "n", "y": "m"}, wrt="x").results[0].formula.expression
     '2*(W.T@(W@x - y))'
     """
-    from gradcli.derivation.sized_problem import dims_of
-    from gradcli.derivation.study import DeriveOptions, given_at, of_callable, of_python
+    from gradcli.derivation.sized_problem import parse_shapes
+    from gradcli.derivation.study import DeriveOptions, function_at_point, load_python_function, wrap_callable
     from gradcli.derivation.study import derive as study
 
-    dims = dims_of(f"{name}: {sizes}" for name, sizes in (shapes or {}).items())
-    given = None if at is None else given_at(found_at(f, at, Settings(), None), dims)
+    dims = parse_shapes(f"{name}: {sizes}" for name, sizes in (shapes or {}).items())
+    given = None if at is None else function_at_point(locate_target(f, at, Settings(), None), dims)
     if given is not None:
         target = given.f
     elif not isinstance(f, str):
-        target = of_callable(f, getattr(f, "__name__", "f"), dims)
+        target = wrap_callable(f, getattr(f, "__name__", "f"), dims)
     else:
-        target = of_python(f, dims) if is_python(f) else Expression(f)
+        target = load_python_function(f, dims) if is_python(f) else Expression(f)
     facts = tuple(f"{name}: {words}" for name, words in (assume or {}).items())
     wanted = DeriveOptions(dims, facts, wrt, order, answer=answer, show=show, layout=layout, style=style, given=given)
     return study(target, wanted)
@@ -294,19 +294,19 @@ def jvp(f: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[V
     (8.0, 12.0)
     """
     call = Call(f, primals, {}, list(range(len(primals))))
-    directions = _in_order(call, tangents)
+    directions = _leaves_in_order(call, tangents)
     with np.errstate(all="ignore"):
         y, ydot = dual.jvp(call, call.xs, directions)
-    return own(y), own(ydot)
+    return copy_array(y), copy_array(ydot)
 
 
-def _in_order(call: Call, moved: Sequence[Any]) -> list[Value]:
+def _leaves_in_order(call: Call, moved: Sequence[Any]) -> list[Value]:
     """Return the leaves of tangents, in the order of the primals'. Raises BadShape."""
     if len(moved) != len(call.chosen):
         raise BadShape(f"{len(moved)} tangents are given for {len(call.chosen)} primals", do="give one for each")
     leaves: dict[str, Any] = {}
     for name, part in zip(call.chosen, moved, strict=True):
-        leaves |= taken_apart(name, part)[1]
+        leaves |= take_apart(name, part)[1]
     found = []
     for path, x in zip(call.wrt, call.xs, strict=True):
         if path not in leaves or shape(leaves[path]) != shape(x):
@@ -327,8 +327,10 @@ def vjp(f: Function, *primals: Any) -> tuple[Value, Callable[[Any], tuple[Any, .
     """
     call = Call(f, primals, {}, list(range(len(primals))))
     with np.errstate(all="ignore"):
-        y, pull = recorded_program.vjp(call, [own(x) for x in call.xs])  # the user's arrays may change before the pull
-    y = own(y)
+        y, pull = recorded_program.vjp(
+            call, [copy_array(x) for x in call.xs]
+        )  # the user's arrays may change before the pull
+    y = copy_array(y)
 
     def pulled(ybar: Any) -> tuple[Any, ...]:
         if shape(ybar) != shape(y):
@@ -336,7 +338,7 @@ def vjp(f: Function, *primals: Any) -> tuple[Value, Callable[[Any], tuple[Any, .
                 f"the cotangent has shape {shape(ybar)}; the value has shape {shape(y)}", do="give it that shape"
             )
         with np.errstate(all="ignore"):
-            return tuple(call.structured(pull(own(as_float(ybar)))))
+            return tuple(call.structured(pull(copy_array(as_float(ybar)))))
 
     return y, pulled
 
@@ -364,27 +366,27 @@ def jacobian(f: Function, wrt: Wrt = None, *, verify: bool = True) -> Function:
             recorded = recorded_program.record(call, call.xs)
             y = recorded.y
             if size(y) <= sum(size(x) for x in call.xs):
-                rows = by_rows(recorded, exact(1, y.primal if isinstance(y, Tracer) else y))
-                return call.structured([_stacked(rows, k, y, x) for k, x in enumerate(call.xs)])
-            return call.structured([_columns(call, k, y) for k in range(len(call.xs))])
+                rows = cotangent_rows(recorded, exact_integer(1, y.primal if isinstance(y, Tracer) else y))
+                return call.structured([_stack_rows(rows, k, y, x) for k, x in enumerate(call.xs)])
+            return call.structured([_jacobian_by_columns(call, k, y) for k in range(len(call.xs))])
 
     return derivative
 
 
-def _stacked(rows: list[list[Value]], k: int, y: Value, x: Value) -> Value:
+def _stack_rows(rows: list[list[Value]], k: int, y: Value, x: Value) -> Value:
     if not rows:
         return np.zeros(shape(y) + shape(x))
     return np.reshape(np.stack([row[k] for row in rows]), shape(y) + shape(x))
 
 
-def _columns(call: Call, k: int, y: Value) -> Value:
+def _jacobian_by_columns(call: Call, k: int, y: Value) -> Value:
     """Return the derivative by one input, a dual evaluation for each of its entries."""
     x = call.xs[k]
 
     def alone(xk: Value) -> Value:
         return call(*call.xs[:k], xk, *call.xs[k + 1 :])
 
-    columns = [dual.jvp(alone, [x], [v])[1] for v in _units(x)]
+    columns = [dual.jvp(alone, [x], [v])[1] for v in _unit_vectors(x)]
     return np.reshape(np.stack(columns, axis=-1), shape(y) + shape(x)) if columns else np.zeros(shape(y) + shape(x))
 
 
@@ -405,7 +407,7 @@ def hessian(f: Function, wrt: Wrt = None) -> Function:
         blocks: list[list[Any]] = [[None] * len(call.xs) for _ in call.xs]
         with np.errstate(all="ignore"):
             for k, x in enumerate(call.xs):
-                columns = [_gradient_along(call, k, v) for v in _units(x)]
+                columns = [_gradient_along(call, k, v) for v in _unit_vectors(x)]
                 for j, other in enumerate(call.xs):
                     entries = [column[j] for column in columns]
                     blocks[j][k] = np.reshape(np.stack(entries, axis=-1), shape(other) + shape(x))
@@ -414,7 +416,7 @@ def hessian(f: Function, wrt: Wrt = None) -> Function:
     return second
 
 
-def _units(x: Value) -> list[Value]:
+def _unit_vectors(x: Value) -> list[Value]:
     return [np.reshape(np.eye(1, size(x), i)[0], shape(x)) for i in range(size(x))]
 
 
@@ -437,7 +439,7 @@ def hvp(f: Function, primals: Any, v: Any) -> Any:
     """
     several = isinstance(primals, tuple)
     call = Call(f, primals if several else (primals,), {}, list(range(len(primals))) if several else None)
-    directions = _in_order(call, v if several else (v,))
+    directions = _leaves_in_order(call, v if several else (v,))
     with np.errstate(all="ignore"):
         flat = dual.jvp(lambda *xs: call.gradient(xs), call.xs, directions)[1]
     return call.structured(call.split(flat))

@@ -34,12 +34,12 @@ else:
             may_hash = own_hash is _GIVEN or (own_hash is None and "__eq__" in vars(cls))
             made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
             every = dataclasses.fields(made)
-            methods = {"__init__": _init_of(made, every, frozen)}
+            methods = {"__init__": _make_init(made, every, frozen)}
             if repr:
-                methods["__repr__"] = _repr_of([field.name for field in every if field.repr])
-            compared = _values_of([field.name for field in every if field.compare])
+                methods["__repr__"] = _make_repr([field.name for field in every if field.repr])
+            compared = _make_value_getter([field.name for field in every if field.compare])
             if eq:
-                methods["__eq__"] = _eq_of(compared)
+                methods["__eq__"] = _make_eq(compared)
             for name, method in methods.items():
                 if name not in vars(made):
                     method.__qualname__ = f"{made.__qualname__}.{name}"
@@ -53,7 +53,7 @@ else:
         return make if cls is None else make(cls)
 
 
-def _init_of(cls: type, every: Sequence["dataclasses.Field[Any]"], frozen: bool) -> Any:
+def _make_init(cls: type, every: Sequence["dataclasses.Field[Any]"], frozen: bool) -> Any:
     scope: dict[str, Any] = {"_set": object.__setattr__, "_factory": _FACTORY}
     in_order = [*(f for f in every if not f.kw_only), None, *(f for f in every if f.kw_only)]
     parameters, body = ["self"], []
@@ -81,11 +81,11 @@ def _init_of(cls: type, every: Sequence["dataclasses.Field[Any]"], frozen: bool)
     return init
 
 
-def _values_of(names: Sequence[str]) -> Callable[[Any], Any]:
+def _make_value_getter(names: Sequence[str]) -> Callable[[Any], Any]:
     return attrgetter(*names) if names else lambda _: ()
 
 
-def _repr_of(names: Sequence[str]) -> Any:
+def _make_repr(names: Sequence[str]) -> Any:
     @recursive_repr()
     def __repr__(self: Any) -> str:
         return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
@@ -93,7 +93,7 @@ def _repr_of(names: Sequence[str]) -> Any:
     return __repr__
 
 
-def _eq_of(compared: Callable[[Any], Any]) -> Any:
+def _make_eq(compared: Callable[[Any], Any]) -> Any:
     def __eq__(self: Any, other: Any) -> Any:
         return (compared(self),) == (compared(other),) if type(other) is type(self) else NotImplemented
 

@@ -226,7 +226,7 @@ def install_command(*extras: str) -> str:
     return "in a clone of gradcli: " + " or ".join(f'pip install ".[{extra}]"' for extra in extras)
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def closest_name(name: str, known: Iterable[str]) -> str | None:
     """Return the known name most similar to `name`, to suggest it; None if none is similar."""
     from difflib import get_close_matches
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from gradcli.derivation.sized_problem import dims_of
+from gradcli.derivation.sized_problem import parse_shapes
 from gradcli.modes.problem import Stepping
 from gradcli.repair.hard_points import Around, hard_points
-from gradcli.targets.facts import drawn, facts_of, length_of, size_names
+from gradcli.targets.facts import draw_with_facts, length_of, parse_facts, size_names
 
 _SCALES = (1.0, 0.1, 10.0, 1e-3, 100.0)
 
@@ -34,8 +34,8 @@ def points(
 
     Raises  BadOption for shapes and assumptions that cannot be read.
     """
-    dims = dims_of(shapes.split(";"))
-    facts = facts_of([assume] if assume else [], dims)
+    dims = parse_shapes(shapes.split(";"))
+    facts = parse_facts([assume] if assume else [], dims)
     names = sorted(size_names(dims.values()))
     sizes = {name: draw(st.integers(1, largest), label=name) for name in names}
     seed = draw(st.integers(0, 2**32 - 1), label="seed")
@@ -45,7 +45,7 @@ def points(
     values = {}
     for name, words in dims.items():
         shape = tuple(length_of(w, sizes) for w in words)
-        x = drawn(facts.get(name, frozenset()), shape, rng)
+        x = draw_with_facts(facts.get(name, frozenset()), shape, rng)
         values[name] = stepping.moved_inside(name, x if name in facts else scale * x)
     number = draw(st.integers(0, 200), label="hard point") if hard else 0
     if not number:

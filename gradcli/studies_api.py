@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from gradcli.api import found_at
+from gradcli.api import locate_target
 from gradcli.checks.build import request_for, settings_of
 from gradcli.checks.claims import Claiming
 from gradcli.checks.request import Request
@@ -39,7 +39,7 @@ def sweep(
     2.0
     """
     formats = (dtype,) if isinstance(dtype, str) else tuple(dtype)
-    request = _request(f, at, from_keywords({"grad": grad, "wrt": wrt, "seed": seed}))
+    request = _make_request(f, at, from_keywords({"grad": grad, "wrt": wrt, "seed": seed}))
     return sweeping.sweep(request, sweeping.SweepOptions(schemes, formats, (), each, samples))
 
 
@@ -60,7 +60,7 @@ def compare_modes(
     """
     formats = (dtype,) if isinstance(dtype, str) else tuple(dtype)
     options = {"grad": grad, "wrt": wrt, "modes": modes, "order": order, "seed": seed, "device": device}
-    request = _request(f, at, from_keywords(options))
+    request = _make_request(f, at, from_keywords(options))
     return comparing.compare_modes(request, comparing.Studies(dtypes=formats))
 
 
@@ -81,7 +81,7 @@ def cost(
     >>> [(row.name, row.operations) for row in report.passes[:2]]
     [('f', 5), ('reverse mode', 15)]
     """
-    request = _request(f, at, from_keywords({"wrt": wrt, "seed": seed}))
+    request = _make_request(f, at, from_keywords({"wrt": wrt, "seed": seed}))
     how = Training(dtype, autocast, optimizer, master, tuple(checkpoint), memory)
     return account(lambda _: request, {}, how)
 
@@ -97,13 +97,13 @@ def trace(
     ['x', 'y', 'v', 'result']
     """
     settings = settings_of(from_keywords({"wrt": wrt, "seed": seed}))
-    found = found_at(f, at, settings, settings.options.wrt)
+    found = locate_target(f, at, settings, settings.options.wrt)
     q = Question(found.f, found.points[0], found.wrt, settings.options.seed)
     q.refuse_untraced()
     return walkthrough(q)
 
 
-def _request(f: Function | str, at: Any, options: Options) -> Request:
+def _make_request(f: Function | str, at: Any, options: Options) -> Request:
     settings = settings_of(options)
-    found = found_at(f, at, settings, options.wrt)
+    found = locate_target(f, at, settings, options.wrt)
     return request_for(found, None if options.grad is None else Claiming("grad", options.grad), settings)

@@ -38,13 +38,13 @@ def assert_gradient(f: Function | str, at: Any = None, **options: Any) -> CheckR
         if error.do is not None:
             error.add_note(error.do)
         raise error.with_traceback(None) from error.__cause__  # gradcli's own lines would hide what it says
-    report = dataclasses.replace(report, command=_command(f, at, {**options, "seed": report.seed}))
+    report = dataclasses.replace(report, command=_command_words(f, at, {**options, "seed": report.seed}))
     if report.exit_status != Exit.CONFIRMED:
         raise NotConfirmed(str(report).rstrip(), report)
     return report
 
 
-def _command(f: Function | str, at: Any, given: dict[str, Any]) -> tuple[str, ...]:
+def _command_words(f: Function | str, at: Any, given: dict[str, Any]) -> tuple[str, ...]:
     """Return the words of the command that repeats a check; none where something of it is not text."""
     points = () if at is None else tuple(at) if isinstance(at, list) else (at,)
     options = dataclasses.replace(from_keywords(given), at=points)

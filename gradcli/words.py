@@ -197,6 +197,6 @@ def slug(kind: str) -> str:
     return "-".join(kind.split())
 
 
-def worst(statuses: Iterable[Exit]) -> Exit:
+def worst_status(statuses: Iterable[Exit]) -> Exit:
     """Return the most severe status: interrupted, internal, wrong, unusable, inconclusive, confirmed, in this order."""
     return min(statuses, key=_WORST_FIRST.index, default=Exit.CONFIRMED)

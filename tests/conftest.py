@@ -138,7 +138,7 @@ def _modules_stay_in_their_test(tmp_path_factory: pytest.TempPathFactory) -> Ite
         if (getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
             del sys.modules[name]
     sys.path[:] = path
-    provenance.no_folder_is_own()
+    provenance.forget_own_folders()
 
 
 @pytest.fixture(autouse=True)

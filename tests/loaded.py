@@ -11,7 +11,7 @@ import subprocess
 import sys
 from typing import Any
 
-from gradcli.arithmetic.devices import silent
+from gradcli.arithmetic.devices import discard_stderr
 from tests.conftest import Ran, process
 from tests.documents.blocks import ROOT
 
@@ -46,7 +46,7 @@ def main() -> None:
 
     Its workers are new processes: JAX and TensorFlow may not be copied after their first operation.
     """
-    with silent():
+    with discard_stderr():
         for framework in sys.argv[1:]:
             for module in MODULES[framework]:
                 with contextlib.suppress(ImportError):  # of another version

@@ -9,7 +9,7 @@ import scipy.linalg
 from gradcli.checks.build import settings_of
 from gradcli.errors import BadOption
 from gradcli.frameworks.framework import FrameworkOptions
-from gradcli.frameworks.ops.indexing import blocks, padded, windowed
+from gradcli.frameworks.ops.indexing import block_positions, padded_positions, window_positions
 from gradcli.frameworks.ops.matrices import permutation, pivots
 from gradcli.request.options import Options
 from tests.rows import for_rows
@@ -40,19 +40,19 @@ PADDED = [  # sizes, the padding before, after and between entries of each axis,
 def test_padded_arrays_have_the_number_of_entries_where_there_is_none(
     sizes: tuple[int, ...], config: list[tuple[int, ...]], places: list[int]
 ) -> None:
-    assert padded(sizes, config).tolist() == places
+    assert padded_positions(sizes, config).tolist() == places
 
 
 def test_windows_are_those_of_numpy() -> None:
     places = np.arange(20).reshape(4, 5)
     view = np.lib.stride_tricks.sliding_window_view(places, (2, 3))
-    assert np.array_equal(windowed(places, (2, 3), (1, 1), (1, 1)), view)
-    assert np.array_equal(windowed(places, (2, 2), (2, 1), (1, 2)), view[::2, :, :, ::2])
+    assert np.array_equal(window_positions(places, (2, 3), (1, 1), (1, 1)), view)
+    assert np.array_equal(window_positions(places, (2, 2), (2, 1), (1, 2)), view[::2, :, :, ::2])
 
 
 def test_blocks_begin_at_their_corners() -> None:
     places = np.arange(20).reshape(4, 5)
-    found = blocks([np.array([0, 2]), np.array([1, 3])], (4, 5), (2, 2))
+    found = block_positions([np.array([0, 2]), np.array([1, 3])], (4, 5), (2, 2))
     assert np.array_equal(found, [places[0:2, 1:3], places[2:4, 3:5]])
 
 

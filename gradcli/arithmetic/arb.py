@@ -26,7 +26,7 @@ from gradcli.rules.decompositions import (
 from gradcli.rules.fourier import DFT_COS, DFT_SIN
 from gradcli.rules.linalg import DET, EXPM, INV, LOGDET, LOGM, MATMUL, SOLVE, SQRTM
 from gradcli.rules.special import gammainc_ball
-from gradcli.tracing.primitive import by_name
+from gradcli.tracing.primitive import table_by_name
 
 
 def less(a: arb, b: arb) -> bool:
@@ -38,7 +38,7 @@ def less(a: arb, b: arb) -> bool:
         return True
     if a >= b:
         return False
-    raise undecided(a, b)
+    raise undecided_error(a, b)
 
 
 def equal(a: arb | bool, b: arb | bool) -> bool:
@@ -54,10 +54,10 @@ def equal(a: arb | bool, b: arb | bool) -> bool:
         return True
     if not a.overlaps(b):
         return False
-    raise undecided(a, b)
+    raise undecided_error(a, b)
 
 
-def undecided(a: arb, b: arb) -> Undecided:
+def undecided_error(a: arb, b: arb) -> Undecided:
     """Return the error for two balls that overlap, so that a comparison cannot be decided."""
     return Undecided(
         f"{float(a.mid()):.6g} and {float(b.mid()):.6g} are too close to compare",
@@ -80,23 +80,23 @@ def maximum(a: arb, b: arb) -> arb:
     return a if a > b else b if b > a else a.max(b)
 
 
-def _step(name: str) -> Callable[[arb], arb]:
+def _round_by(name: str) -> Callable[[arb], arb]:
     def step(x: arb) -> arb:
         y = getattr(x, name)()
         if y.is_exact():
             return y
-        raise undecided(x, y)
+        raise undecided_error(x, y)
 
     return step
 
 
 def trunc(x: arb) -> arb:
-    return _step("ceil")(x) if less(x, arb(0)) else _step("floor")(x)
+    return _round_by("ceil")(x) if less(x, arb(0)) else _round_by("floor")(x)
 
 
 def rint(x: arb) -> arb:
     """Round to nearest, halves to even."""
-    low = _step("floor")(x)
+    low = _round_by("floor")(x)
     rest = x - low - arb("0.5")
     up = int(float(low)) % 2 == 1 if equal(rest, arb(0)) else less(arb(0), rest)
     return low + 1 if up else low
@@ -184,7 +184,7 @@ def exprel(x: arb) -> arb:
     return arb(1) if x.is_zero() else x.expm1() / x
 
 
-def shape_of_huber(d: arb, r: arb) -> arb:
+def pseudo_huber(d: arb, r: arb) -> arb:
     """Return d^2 (sqrt(1 + (r/d)^2) - 1) without cancellation."""
     return r * r / (1 + (1 + (r / d) * (r / d)).sqrt()) if d > 0 else arb.nan()
 
@@ -194,27 +194,27 @@ def relative_entropy(x: arb, y: arb) -> arb:
     return times_log(x, (x / y).log()) if x >= 0 and y > 0 else arb.nan()
 
 
-def elliptic(name: str) -> Callable[[arb], arb]:
+def elliptic_integral(name: str) -> Callable[[arb], arb]:
     """Return an elliptic integral, which is real for m < 1, and nan elsewhere."""
     return lambda m: getattr(acb(m), name)().real if m < 1 else arb.nan()
 
 
-def scaled_i(v: arb, x: arb) -> arb:
+def scaled_bessel_i(v: arb, x: arb) -> arb:
     """Return exp(-|x|) I_v(x)."""
     return x.bessel_i(v) * (-abs(x)).exp()
 
 
-def gamma_share(a: arb, x: arb) -> arb:
+def gammainc(a: arb, x: arb) -> arb:
     """Return the regularised lower incomplete gamma function; for large orders by a sum, where flint's takes long or is wide."""
-    return gammainc_ball(a, x, n=0) if _is_large(a, x) else x.gamma_lower(a, regularized=1)
+    return gammainc_ball(a, x, n=0) if _has_large_order(a, x) else x.gamma_lower(a, regularized=1)
 
 
-def gamma_tail(a: arb, x: arb) -> arb:
+def gammaincc(a: arb, x: arb) -> arb:
     """Return the regularised upper incomplete gamma function."""
-    return 1 - gammainc_ball(a, x, n=0) if _is_large(a, x) else x.gamma_upper(a, regularized=1)
+    return 1 - gammainc_ball(a, x, n=0) if _has_large_order(a, x) else x.gamma_upper(a, regularized=1)
 
 
-def _is_large(a: arb, x: arb) -> bool:
+def _has_large_order(a: arb, x: arb) -> bool:
     return bool(a > 200) and bool(x < 2 * a)
 
 
@@ -246,21 +246,21 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "expit": expit, "logit": lambda x: (x / (1 - x)).log(), "exprel": exprel,
     "entr": lambda x: -times_log(x, x.log()), "xlogy": lambda a, b: times_log(a, b.log()), "xlog1py": lambda a, b: times_log(a, b.log1p()),
     "rel_entr": relative_entropy, "kl_div": lambda a, b: relative_entropy(a, b) - a + b,
-    "pseudo_huber": shape_of_huber,
+    "pseudo_huber": pseudo_huber,
     "gamma": arb.gamma, "rgamma": arb.rgamma, "gammaln": gammaln, "loggamma": arb.lgamma, "digamma": arb.digamma, "polygamma": polygamma,
     "beta": lambda a, b: a.gamma() * b.gamma() * (a + b).rgamma(), "betaln": log_beta,
     "j0": lambda x: x.bessel_j(0), "j1": lambda x: x.bessel_j(1), "y0": lambda x: x.bessel_y(0), "y1": lambda x: x.bessel_y(1),
-    "i0": lambda x: x.bessel_i(0), "i1": lambda x: x.bessel_i(1), "i0e": lambda x: scaled_i(arb(0), x), "i1e": lambda x: scaled_i(arb(1), x),
+    "i0": lambda x: x.bessel_i(0), "i1": lambda x: x.bessel_i(1), "i0e": lambda x: scaled_bessel_i(arb(0), x), "i1e": lambda x: scaled_bessel_i(arb(1), x),
     "k0": lambda x: x.bessel_k(0), "k1": lambda x: x.bessel_k(1),
     "k0e": lambda x: x.bessel_k(0, scaled=True), "k1e": lambda x: x.bessel_k(1, scaled=True),
     "jv": lambda v, x: x.bessel_j(v), "yv": lambda v, x: x.bessel_y(v), "iv": lambda v, x: x.bessel_i(v), "kv": lambda v, x: x.bessel_k(v),
-    "ive": scaled_i, "kve": lambda v, x: x.bessel_k(v, scaled=True),
+    "ive": scaled_bessel_i, "kve": lambda v, x: x.bessel_k(v, scaled=True),
     "exp1": lambda x: x.expint(1), "expi": expi, "expn": lambda n, x: x.expint(n),
     "si": arb.si, "ci": arb.ci, "shi": arb.shi, "chi": arb.chi, "fresnel_s": arb.fresnel_s, "fresnel_c": arb.fresnel_c,
     "spence": lambda x: (1 - x).polylog(2), "wrightomega": lambda x: x.exp().lambertw(),
-    "ellipk": elliptic("elliptic_k"), "ellipe": elliptic("elliptic_e"), "ellipkm1": lambda p: elliptic("elliptic_k")(1 - p),
+    "ellipk": elliptic_integral("elliptic_k"), "ellipe": elliptic_integral("elliptic_e"), "ellipkm1": lambda p: elliptic_integral("elliptic_k")(1 - p),
     "sindg": lambda x: (x / 180).sin_pi(), "cosdg": lambda x: (x / 180).cos_pi(), "tandg": lambda x: (x / 180).tan_pi(), "cotdg": lambda x: (x / 180).cot_pi(),
-    "gammainc": gamma_share, "gammaincc": gamma_tail,
+    "gammainc": gammainc, "gammaincc": gammaincc,
     "stdtr": student_cdf, "gammainc_order": gammainc_ball,
     "betainc": lambda a, b, x: x.beta_lower(a, b, regularized=1), "betaincc": lambda a, b, x: (1 - x).beta_lower(b, a, regularized=1),
     "hyp0f1": lambda v, x: x.hypgeom_0f1(v), "hyp1f1": lambda a, b, x: x.hypgeom_1f1(a, b), "hyp2f1": hyp2f1, "hyperu": lambda a, b, x: x.hypgeom_u(a, b),
@@ -284,9 +284,9 @@ ENTRIES: dict[str, Callable[..., Any]] = {
     "arctan2": lambda a, b: arb.atan2(a, b), "sinh": arb.sinh, "cosh": arb.cosh, "tanh": arb.tanh,
     "arcsinh": arb.asinh, "arccosh": arb.acosh, "arctanh": arb.atanh,
     "maximum": maximum, "minimum": lambda a, b: -maximum(-a, -b), "relu": lambda x: maximum(x, arb(0)),
-    "remainder": lambda a, b: a - b * _step("floor")(a / b), "floor_divide": lambda a, b: _step("floor")(a / b),
+    "remainder": lambda a, b: a - b * _round_by("floor")(a / b), "floor_divide": lambda a, b: _round_by("floor")(a / b),
     "fmod": lambda a, b: a - b * trunc(a / b), "logical_xor": lambda a, b: bool(a) != bool(b),
-    "sign": sign, "heaviside": heaviside, "floor": _step("floor"), "ceil": _step("ceil"), "trunc": trunc, "rint": rint,
+    "sign": sign, "heaviside": heaviside, "floor": _round_by("floor"), "ceil": _round_by("ceil"), "trunc": trunc, "rint": rint,
     "log_expit": lambda x: -logaddexp(arb(0), -x), **SPECIAL,
     "less": less, "greater": lambda a, b: less(b, a), "equal": equal, "not_equal": lambda a, b: not equal(a, b),
     "less_equal": lambda a, b: not less(b, a), "greater_equal": lambda a, b: not less(a, b),
@@ -297,7 +297,7 @@ ENTRIES: dict[str, Callable[..., Any]] = {
 # fmt: on
 
 
-def along(axis: tuple[int, ...], x: Any, function: Callable[[list[Any]], Any]) -> Any:
+def reduce_along(axis: tuple[int, ...], x: Any, function: Callable[[list[Any]], Any]) -> Any:
     """Return `function` of the entries along `axis`, an object array over the other axes."""
     kept = [k for k in range(x.ndim) if k not in axis]
     rows = np.transpose(x, (*kept, *axis)).reshape(*(x.shape[k] for k in kept), -1)
@@ -309,7 +309,7 @@ def along(axis: tuple[int, ...], x: Any, function: Callable[[list[Any]], Any]) -
     return y
 
 
-def _top(entries: list[Any]) -> Any:
+def _largest_entry(entries: list[Any]) -> Any:
     top = entries[0]
     for entry in entries[1:]:
         top = maximum(top, entry)
@@ -326,11 +326,11 @@ def peaks(x: Any, *, axis: tuple[int, ...]) -> Any:
     flat = moved.reshape(*moved.shape[: x.ndim - len(axis)], -1)
     shares = np.empty(flat.shape, dtype=object)
     for at in np.ndindex(*flat.shape[:-1]):
-        shares[at] = _shares(flat[at].tolist())
+        shares[at] = _peak_shares(flat[at].tolist())
     return np.transpose(shares.reshape(moved.shape), np.argsort(order))
 
 
-def _shares(entries: list[Any]) -> list[Any]:
+def _peak_shares(entries: list[Any]) -> list[Any]:
     best = max(range(len(entries)), key=lambda k: float(entries[k].mid()))
     tied = [k for k, entry in enumerate(entries) if k == best or not less(entry, entries[best])]
     return [arb(1) / len(tied) if k in tied else arb(0) for k in range(len(entries))]
@@ -341,7 +341,7 @@ def logsumexp(x: Any, *, axis: tuple[int, ...]) -> Any:
         shift = max(entries, key=lambda e: float(e.mid())).mid()
         return sum(((entry - shift).exp() for entry in entries), arb(0)).log() + shift
 
-    return along(axis, x, one)
+    return reduce_along(axis, x, one)
 
 
 # Matrix primitives in ball arithmetic, by the primitive's name: on object arrays of `arb`, through `arb_mat`.
@@ -354,15 +354,15 @@ SLACK = 8.0  # in units of 2**-53: the error of LAPACK, relative to the largest 
 ITERATED = 4.0  # a factor on SLACK for a routine that computes singular values by iteration
 
 
-def _matrix(a: Any) -> arb_mat:
+def _as_matrix(a: Any) -> arb_mat:
     return arb_mat(a.shape[0], a.shape[1], a.reshape(-1).tolist())
 
 
-def _array(m: arb_mat) -> Any:
-    return _shaped(m.entries(), (m.nrows(), m.ncols()))
+def _as_array(m: arb_mat) -> Any:
+    return _array_of_entries(m.entries(), (m.nrows(), m.ncols()))
 
 
-def _shaped(entries: list[Any], shape: tuple[int, ...]) -> Any:
+def _array_of_entries(entries: list[Any], shape: tuple[int, ...]) -> Any:
     filled = np.empty(shape, dtype=object)
     filled.reshape(-1)[:] = entries
     return filled
@@ -372,7 +372,7 @@ def _midpoints(a: Any) -> Any:
     return np.fromiter(map(float, a.reshape(-1).tolist()), np.float64, a.size).reshape(a.shape)
 
 
-def stacked(function: Callable[..., Any]) -> Callable[..., Any]:
+def apply_to_stacks(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of matrices as a function of stacks of matrices, called matrix by matrix."""
 
     def of_stacks(*xs: Any, **params: Any) -> Any:
@@ -382,12 +382,12 @@ def stacked(function: Callable[..., Any]) -> Callable[..., Any]:
         xs = tuple(np.broadcast_to(x, stack + x.shape[-2:]) for x in xs)
         found = [function(*(x[at] for x in xs), **params) for at in np.ndindex(*stack)]
         entries = [entry for y in found for entry in (y.reshape(-1).tolist() if isinstance(y, np.ndarray) else [y])]
-        return _shaped(entries, stack + getattr(found[0], "shape", ()) if found else stack)
+        return _array_of_entries(entries, stack + getattr(found[0], "shape", ()) if found else stack)
 
     return of_stacks
 
 
-def _decided(solve: Callable[[], Any], what: str = "a matrix cannot be told from a singular one") -> Any:
+def _solve_or_undecided(solve: Callable[[], Any], what: str = "a matrix cannot be told from a singular one") -> Any:
     """Return `solve()`.
 
     Raises  Undecided if it divides by a ball that contains zero, or the result is not finite.
@@ -401,7 +401,7 @@ def _decided(solve: Callable[[], Any], what: str = "a matrix cannot be told from
     return y
 
 
-def _as_float64(y: Any, condition: float = 1.0) -> Any:
+def _widen_to_float64(y: Any, condition: float = 1.0) -> Any:
     """Return `y`; balls of 53 bits, which must contain the float64 result, are widened by the error of LAPACK.
 
     That error is relative to the largest entry, times the condition number if a system is solved. flint's own balls may be
@@ -409,38 +409,38 @@ def _as_float64(y: Any, condition: float = 1.0) -> Any:
     """
     if ctx.prec > FLOAT64_BITS or not y.size:
         return y
-    return y + _slack(min(condition, 2.0**FLOAT64_BITS) * float(np.max(np.abs(_midpoints(y)))))
+    return y + _lapack_error(min(condition, 2.0**FLOAT64_BITS) * float(np.max(np.abs(_midpoints(y)))))
 
 
-def _slack(size: float) -> arb:
+def _lapack_error(size: float) -> arb:
     return arb(0, SLACK * 2.0**-FLOAT64_BITS * size)
 
 
-def _condition(a: Any) -> float:
+def _condition_number(a: Any) -> float:
     return float(np.linalg.cond(_midpoints(a))) if ctx.prec <= FLOAT64_BITS and a.size else 1.0
 
 
-def _exactly(numbers: Any) -> Any:
-    return _shaped([arb(x) for x in numbers.reshape(-1).tolist()], numbers.shape)
+def _exact_balls(numbers: Any) -> Any:
+    return _array_of_entries([arb(x) for x in numbers.reshape(-1).tolist()], numbers.shape)
 
 
-def _size(a: Any) -> float:
+def _norm_bound(a: Any) -> float:
     return 1.0 + len(a) * float(np.max(np.abs(_midpoints(a)), initial=0.0))
 
 
 def _exact_solve(a: Any, b: Any) -> Any:
-    return _decided(lambda: _array(_matrix(a).solve(_matrix(b))))
+    return _solve_or_undecided(lambda: _as_array(_as_matrix(a).solve(_as_matrix(b))))
 
 
 def _solve(a: Any, b: Any) -> Any:
-    return _as_float64(_exact_solve(a, b), _condition(a))
+    return _widen_to_float64(_exact_solve(a, b), _condition_number(a))
 
 
 def _dot(a: Any, b: Any) -> Any:
-    return _array(_matrix(a) * _matrix(b))
+    return _as_array(_as_matrix(a) * _as_matrix(b))
 
 
-def _product(a: Any, b: Any) -> Any:
+def _widened_product(a: Any, b: Any) -> Any:
     """Return the product; balls of 53 bits are widened, because float64 rounds every term of a sum, and balls only once."""
     y = _dot(a, b)
     if ctx.prec > FLOAT64_BITS or not y.size or a.shape[1] < 2:
@@ -449,7 +449,7 @@ def _product(a: Any, b: Any) -> Any:
     return y + np.array([arb(0, size) for size in sizes.reshape(-1).tolist()], dtype=object).reshape(y.shape)
 
 
-def _square_sum(entries: list[Any]) -> arb:
+def _sum_of_squares(entries: list[Any]) -> arb:
     return sum((x * x for x in entries), arb(0))
 
 
@@ -457,27 +457,27 @@ def _cholesky(s: Any) -> Any:
     n = len(s)
     y = np.full((n, n), arb(0), dtype=object)
     for j in range(n):
-        pivot = s[j, j] - _square_sum(y[j, :j].tolist())
+        pivot = s[j, j] - _sum_of_squares(y[j, :j].tolist())
         if not pivot > 0:
             raise Undecided("a matrix cannot be told from one that is not positive", do="add a multiple of eye(n)")
         y[j, j] = pivot.sqrt()
         for i in range(j + 1, n):
             y[i, j] = (s[i, j] - np.dot(y[i, :j], y[j, :j])) / y[j, j]
-    return _as_float64(y)
+    return _widen_to_float64(y)
 
 
 def _eigenvalues(s: Any) -> Any:
     """Return the eigenvalues in ascending order: the k-th is between the k-th smallest lower and upper bounds of all."""
-    m = acb_mat(_matrix(s))
+    m = acb_mat(_as_matrix(s))
     try:
         found = [value.real for value in m.eig(multiple=True)] if len(s) else []
     except ValueError:
-        raise _not_apart() from None
+        raise _equal_values_error() from None
     lower, upper = sorted(x.lower() for x in found), sorted(x.upper() for x in found)
-    return _shaped([low.union(high) for low, high in zip(lower, upper, strict=True)], (len(s),))
+    return _array_of_entries([low.union(high) for low, high in zip(lower, upper, strict=True)], (len(s),))
 
 
-def _not_apart() -> Undecided:
+def _equal_values_error() -> Undecided:
     return Undecided("eigenvalues or singular values cannot be told apart", do="they have a kink where two are equal")
 
 
@@ -485,51 +485,53 @@ def _eigenvectors(s: Any, like: Any) -> Any:
     """Return the eigenvectors in the columns, eigenvalues ascending, with the signs of the float64 columns of `like`."""
     n = len(s)
     try:
-        values, right = acb_mat(_matrix(s)).eig(right=True)
+        values, right = acb_mat(_as_matrix(s)).eig(right=True)
     except ValueError:
-        raise _not_apart() from None
+        raise _equal_values_error() from None
     reals = [value.real for value in values]
     order = sorted(range(n), key=lambda k: reals[k].mid())
     if any(reals[a].overlaps(reals[b]) for a, b in itertools.pairwise(order)):
-        raise _not_apart()
-    columns = [_unit([right[i, k] for i in range(n)], like[:, column]) for column, k in enumerate(order)]
-    return _decided(lambda: np.stack(columns, axis=-1), "an eigenvector is not known")
+        raise _equal_values_error()
+    columns = [_unit_vector([right[i, k] for i in range(n)], like[:, column]) for column, k in enumerate(order)]
+    return _solve_or_undecided(lambda: np.stack(columns, axis=-1), "an eigenvector is not known")
 
 
-def _unit(entries: list[acb], like: Any) -> Any:
+def _unit_vector(entries: list[acb], like: Any) -> Any:
     """Return a real vector of length 1 from any complex multiple of it, with the sign of `like`."""
     largest = max(range(len(entries)), key=lambda i: float(abs(entries[i]).mid()))
     real = [(entry / entries[largest]).real for entry in entries]
-    length = _square_sum(real).sqrt() * (-1 if like[largest] < 0 else 1)
-    return _shaped([x / length for x in real], (len(real),))
+    length = _sum_of_squares(real).sqrt() * (-1 if like[largest] < 0 else 1)
+    return _array_of_entries([x / length for x in real], (len(real),))
 
 
 def _singular_values(a: Any) -> Any:
     """Return the roots of the eigenvalues of the smaller Gram matrix, descending."""
     found = _eigenvalues(_dot(a.T, a) if a.shape[0] >= a.shape[1] else _dot(a, a.T))
-    return _shaped([x.nonnegative_part().sqrt() for x in found.tolist()[::-1]], found.shape)
+    return _array_of_entries([x.nonnegative_part().sqrt() for x in found.tolist()[::-1]], found.shape)
 
 
 def _singular_vectors(a: Any) -> Any:
     u, _, vt = np.linalg.svd(_midpoints(a), full_matrices=False)
     if a.shape[0] >= a.shape[1]:
         right = _eigenvectors(_dot(a.T, a), vt[::-1].T)[:, ::-1]
-        return np.concatenate([_scaled(_dot(a, right)), right])
+        return np.concatenate([_normalise_columns(_dot(a, right)), right])
     left = _eigenvectors(_dot(a, a.T), u[:, ::-1])[:, ::-1]
-    return np.concatenate([left, _scaled(_dot(a.T, left))])
+    return np.concatenate([left, _normalise_columns(_dot(a.T, left))])
 
 
-def _scaled(a: Any) -> Any:
+def _normalise_columns(a: Any) -> Any:
     """Return `a` with columns of length 1."""
-    lengths = [_square_sum(column).sqrt() for column in a.T.tolist()]
-    return _decided(lambda: a / _shaped(lengths, (len(lengths),)), "a singular value cannot be told from zero")
+    lengths = [_sum_of_squares(column).sqrt() for column in a.T.tolist()]
+    return _solve_or_undecided(
+        lambda: a / _array_of_entries(lengths, (len(lengths),)), "a singular value cannot be told from zero"
+    )
 
 
 def _pinv(a: Any, *, rcond: float) -> Any:
     """Return the pseudo-inverse of a matrix of full rank."""
     tall = a.shape[0] >= a.shape[1]
     y = _exact_solve(_dot(a.T, a), a.T) if tall else _exact_solve(_dot(a, a.T), a).T
-    return _as_float64(y, ITERATED * _condition(a))
+    return _widen_to_float64(y, ITERATED * _condition_number(a))
 
 
 def _qr(a: Any) -> Any:
@@ -542,28 +544,28 @@ def _qr(a: Any) -> Any:
         for j in range(k):
             r[j, k] = np.dot(q[:, j], rest)
             rest = rest - q[:, j] * r[j, k]
-        r[k, k] = _square_sum(rest.tolist()).sqrt() * signs[k]
+        r[k, k] = _sum_of_squares(rest.tolist()).sqrt() * signs[k]
         q[:, k] = rest / r[k, k]
     dependent = "the columns of a matrix cannot be told from dependent ones"
-    return _decided(lambda: np.concatenate([_as_float64(q), _as_float64(r)]), dependent)
+    return _solve_or_undecided(lambda: np.concatenate([_widen_to_float64(q), _widen_to_float64(r)]), dependent)
 
 
 @lru_cache(maxsize=8)
-def _waves(n: int, sine: bool, bits: int) -> arb_mat:
+def _wave_matrix(n: int, sine: bool, bits: int) -> arb_mat:
     """Return cos(2 pi j k / n) at row j and column k, or the sine."""
     wave = arb.sin_pi_fmpq if sine else arb.cos_pi_fmpq
     table = [wave(fmpq(2 * k, n)) for k in range(n)]
     return arb_mat(n, n, [table[j * k % n] for j in range(n) for k in range(n)])
 
 
-def _transformed(sine: bool) -> Callable[..., Any]:
+def _fourier_transform(sine: bool) -> Callable[..., Any]:
     def transform(x: Any, *, axis: int) -> Any:
         last = np.moveaxis(x, axis, -1)
         n = last.shape[-1]
         rows = last.reshape(-1, n)
-        y = _array(_matrix(rows) * _waves(n, sine, ctx.prec))
+        y = _as_array(_as_matrix(rows) * _wave_matrix(n, sine, ctx.prec))
         if ctx.prec <= FLOAT64_BITS:  # the error of a fast transform is relative to the norm of the whole row
-            y = y + np.array([[_slack(float(length))] for length in np.linalg.norm(_midpoints(rows), axis=1)])
+            y = y + np.array([[_lapack_error(float(length))] for length in np.linalg.norm(_midpoints(rows), axis=1)])
         return np.moveaxis(y.reshape(last.shape), -1, axis)
 
     return transform
@@ -576,7 +578,7 @@ _MOST_STEPS = 60
 _NEAR = 0.25  # of the largest entry times the rows: so near to the identity the series of the logarithm is short
 
 
-def root(a: arb_mat) -> arb_mat:
+def matrix_root(a: arb_mat) -> arb_mat:
     """Return the principal square root.
 
     X is found by Newton's method on midpoints. The error E solves XE + EX = A - X^2 - E^2; with K the inverse of the linear
@@ -591,38 +593,38 @@ def root(a: arb_mat) -> arb_mat:
         raise Undecided(
             f"the root of a matrix of more than {_MOST_ROWS} rows is not proved", do="take a smaller matrix"
         )
-    x = _newton(a)
+    x = _approximate_root(a)
     try:
-        inverse = _linear_part(x, x).inv()
+        inverse = _sylvester_matrix(x, x).inv()
     except ZeroDivisionError:
-        raise _unproved() from None
+        raise _unproved_error() from None
     rest = a - x * x
     moved = inverse * arb_mat(n * n, 1, rest.entries())
-    error, size = _largest(moved), _row_sum(inverse)
+    error, size = _largest_magnitude(moved), _largest_row_sum(inverse)
     if not 4 * size * n * error < 1:
-        raise _unproved()
+        raise _unproved_error()
     radius = (2 * error).upper()
     return arb_mat(n, n, [entry + arb(0, radius) for entry in x.entries()])
 
 
-def _unproved() -> Undecided:
+def _unproved_error() -> Undecided:
     return Undecided("a square root of a matrix is not proved", do="move the point away from matrices without a root")
 
 
-def _newton(a: arb_mat) -> arb_mat:
+def _approximate_root(a: arb_mat) -> arb_mat:
     """Return a midpoint matrix near the root, by the product form of the iteration of Denman and Beavers."""
     n = a.nrows()
-    x, y = a.mid(), _identity(n)
+    x, y = a.mid(), _identity_matrix(n)
     for _ in range(_MOST_STEPS):
         try:
             following = ((x + y.inv()) / 2).mid(), ((y + x.inv()) / 2).mid()
         except ZeroDivisionError:
-            raise _unproved() from None
-        moved = _largest(following[0] - x)
+            raise _unproved_error() from None
+        moved = _largest_magnitude(following[0] - x)
         x, y = following
-        if moved < arb(2) ** (8 - ctx.prec) * (1 + _largest(x)):
+        if moved < arb(2) ** (8 - ctx.prec) * (1 + _largest_magnitude(x)):
             return x
-    raise _unproved()
+    raise _unproved_error()
 
 
 def _root_of_blocks(a: arb_mat) -> arb_mat:
@@ -632,18 +634,18 @@ def _root_of_blocks(a: arb_mat) -> arb_mat:
         arb_mat(h, h, [a[i + down, j + right] for i in range(h) for j in range(h)])
         for down, right in ((0, 0), (0, h), (h, h))
     )
-    x = root(p)
-    y = x if p.entries() == r.entries() else root(r)
+    x = matrix_root(p)
+    y = x if p.entries() == r.entries() else matrix_root(r)
     try:
-        z = _linear_part(x, y).solve(arb_mat(h * h, 1, q.entries()))
+        z = _sylvester_matrix(x, y).solve(arb_mat(h * h, 1, q.entries()))
     except ZeroDivisionError:
-        raise _unproved() from None
+        raise _unproved_error() from None
     upper = [[x[i, j] for j in range(h)] + [z[i * h + j, 0] for j in range(h)] for i in range(h)]
     lower = [[arb(0)] * h + [y[i, j] for j in range(h)] for i in range(h)]
     return arb_mat(upper + lower)
 
 
-def _linear_part(x: arb_mat, y: arb_mat) -> arb_mat:
+def _sylvester_matrix(x: arb_mat, y: arb_mat) -> arb_mat:
     """Return the matrix of E -> XE + EY, for E as one column of rows."""
     n = x.nrows()
     entries = [arb(0)] * n**4
@@ -656,36 +658,36 @@ def _linear_part(x: arb_mat, y: arb_mat) -> arb_mat:
     return arb_mat(n * n, n * n, entries)
 
 
-def _largest(m: arb_mat) -> arb:
+def _largest_magnitude(m: arb_mat) -> arb:
     found = arb(0)
     for entry in m.entries():
         found = found.max(abs(entry).upper())
     return found
 
 
-def _row_sum(m: arb_mat) -> arb:
+def _largest_row_sum(m: arb_mat) -> arb:
     found = arb(0)
     for row in range(m.nrows()):
         found = found.max(sum((abs(m[row, k]).upper() for k in range(m.ncols())), arb(0)))
     return found
 
 
-def _identity(n: int) -> arb_mat:
+def _identity_matrix(n: int) -> arb_mat:
     return arb_mat(n, n, [arb(int(i == j)) for i in range(n) for j in range(n)])
 
 
-def logarithm(a: arb_mat) -> arb_mat:
+def matrix_logarithm(a: arb_mat) -> arb_mat:
     """Return the principal logarithm: roots until the matrix is near the identity, then the series, with its remainder.
 
     Raises  Undecided if a root is not proved.
     """
     n, times = a.nrows(), 0
-    while not _largest(a - _identity(n)) * n < _NEAR:
-        a, times = root(a), times + 1
+    while not _largest_magnitude(a - _identity_matrix(n)) * n < _NEAR:
+        a, times = matrix_root(a), times + 1
         if times > _MOST_STEPS:
-            raise _unproved()
-    z = a - _identity(n)
-    size = _largest(z) * n
+            raise _unproved_error()
+    z = a - _identity_matrix(n)
+    size = _largest_magnitude(z) * n
     power, total, k = z, z, 1
     while size**k > arb(2) ** (-ctx.prec - 8) and k < 4 * ctx.prec:
         k += 1
@@ -697,33 +699,33 @@ def logarithm(a: arb_mat) -> arb_mat:
 
 
 # fmt: off
-MATRICES: dict[str, Callable[..., Any]] = by_name({
-    MATMUL: stacked(_product),
-    DET: stacked(lambda a: _matrix(a).det()),
-    LOGDET: stacked(lambda a: abs(_matrix(a).det()).log()),
-    INV: stacked(lambda a: _decided(lambda: _array(_matrix(a).inv()))),
-    SOLVE: stacked(_solve),
-    CHOLESKY: stacked(_cholesky),
-    EIGENVALUES: stacked(lambda s, *, uplo: _eigenvalues(s)),
-    EIGENVECTORS: stacked(lambda s, *, uplo: _eigenvectors(s, np.linalg.eigh(_midpoints(s), uplo)[1])),
-    SINGULAR_VALUES: stacked(_singular_values),
-    SINGULAR_VECTORS: stacked(_singular_vectors),
-    EIGENVECTOR_SIGNS: stacked(lambda s, *, uplo: _exactly(EIGENVECTOR_SIGNS(_midpoints(s), uplo=uplo))),
-    SINGULAR_VECTOR_SIGNS: stacked(lambda a: _exactly(SINGULAR_VECTOR_SIGNS(_midpoints(a)))),
-    PINV: stacked(_pinv),
-    QR: stacked(_qr),
-    EXPM: stacked(lambda a: _as_float64(_array(_matrix(a).exp()), ITERATED * _size(a))),
-    LOGM: stacked(lambda a: _as_float64(_array(logarithm(_matrix(a))), ITERATED * _condition(a))),
-    SQRTM: stacked(lambda a: _as_float64(_array(root(_matrix(a))), ITERATED * _condition(a))),
-    DFT_COS: _transformed(sine=False),
-    DFT_SIN: _transformed(sine=True),
+MATRICES: dict[str, Callable[..., Any]] = table_by_name({
+    MATMUL: apply_to_stacks(_widened_product),
+    DET: apply_to_stacks(lambda a: _as_matrix(a).det()),
+    LOGDET: apply_to_stacks(lambda a: abs(_as_matrix(a).det()).log()),
+    INV: apply_to_stacks(lambda a: _solve_or_undecided(lambda: _as_array(_as_matrix(a).inv()))),
+    SOLVE: apply_to_stacks(_solve),
+    CHOLESKY: apply_to_stacks(_cholesky),
+    EIGENVALUES: apply_to_stacks(lambda s, *, uplo: _eigenvalues(s)),
+    EIGENVECTORS: apply_to_stacks(lambda s, *, uplo: _eigenvectors(s, np.linalg.eigh(_midpoints(s), uplo)[1])),
+    SINGULAR_VALUES: apply_to_stacks(_singular_values),
+    SINGULAR_VECTORS: apply_to_stacks(_singular_vectors),
+    EIGENVECTOR_SIGNS: apply_to_stacks(lambda s, *, uplo: _exact_balls(EIGENVECTOR_SIGNS(_midpoints(s), uplo=uplo))),
+    SINGULAR_VECTOR_SIGNS: apply_to_stacks(lambda a: _exact_balls(SINGULAR_VECTOR_SIGNS(_midpoints(a)))),
+    PINV: apply_to_stacks(_pinv),
+    QR: apply_to_stacks(_qr),
+    EXPM: apply_to_stacks(lambda a: _widen_to_float64(_as_array(_as_matrix(a).exp()), ITERATED * _norm_bound(a))),
+    LOGM: apply_to_stacks(lambda a: _widen_to_float64(_as_array(matrix_logarithm(_as_matrix(a))), ITERATED * _condition_number(a))),
+    SQRTM: apply_to_stacks(lambda a: _widen_to_float64(_as_array(matrix_root(_as_matrix(a))), ITERATED * _condition_number(a))),
+    DFT_COS: _fourier_transform(sine=False),
+    DFT_SIN: _fourier_transform(sine=True),
 })
 # fmt: on
 
 
 # fmt: off
 WHOLE: dict[str, Callable[..., Any]] = {
-    "max": lambda x, *, axis: along(axis, x, _top),
+    "max": lambda x, *, axis: reduce_along(axis, x, _largest_entry),
     "peaks": peaks,
     "norm": lambda x: sum((e * e for e in np.reshape(x, -1).tolist()), arb(0)).sqrt(),
     "logsumexp": logsumexp,

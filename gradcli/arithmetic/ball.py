@@ -10,7 +10,7 @@ import numpy as np
 from flint import arb, ctx
 
 from gradcli.arithmetic.arb import ENTRIES, WHOLE
-from gradcli.arithmetic.objectwise import Objectwise, quick_operators
+from gradcli.arithmetic.objectwise import Objectwise, install_quick_operators
 from gradcli.tracing.primitive import Value
 
 
@@ -41,10 +41,10 @@ class Ball(Objectwise):
 
     @property
     def primal(self) -> Value:
-        return nearest(self)
+        return nearest_float64(self)
 
 
-quick_operators(Ball)
+install_quick_operators(Ball)
 _EXACT = ContextVar("exact constants", default=False)
 
 
@@ -76,40 +76,40 @@ def precision(bits: int) -> Iterator[None]:
         ctx.prec = before
 
 
-def _flat(x: Value) -> tuple[list[arb], tuple[int, ...]]:
+def _entries_and_shape(x: Value) -> tuple[list[arb], tuple[int, ...]]:
     entries = Ball.objects(x)
     return (entries.reshape(-1).tolist(), entries.shape) if type(entries) is np.ndarray else ([entries], ())
 
 
-def _shaped(numbers: Any, shape: tuple[int, ...]) -> Value:
+def _reshape_numbers(numbers: Any, shape: tuple[int, ...]) -> Value:
     return numbers.reshape(shape)[()]
 
 
-def nearest(x: Value) -> Value:
+def nearest_float64(x: Value) -> Value:
     """Return the midpoints, rounded to float64."""
     if type(x) is Ball and type(x.value) is arb:
         return np.float64(float(x.value))
-    entries, shape = _flat(x)
-    return _shaped(np.fromiter(map(float, entries), np.float64, len(entries)), shape)
+    entries, shape = _entries_and_shape(x)
+    return _reshape_numbers(np.fromiter(map(float, entries), np.float64, len(entries)), shape)
 
 
 def radius(x: Value) -> Value:
     """Return the radii, rounded up to float64; infinite where a ball is not finite."""
     if type(x) is Ball and type(x.value) is arb:
-        return np.float64(_up_one(x.value.rad()) if math.isfinite(float(x.value)) else math.inf)
-    entries, shape = _flat(x)
+        return np.float64(_round_up(x.value.rad()) if math.isfinite(float(x.value)) else math.inf)
+    entries, shape = _entries_and_shape(x)
     known = np.isfinite(np.fromiter(map(float, entries), np.float64, len(entries)))
-    return _shaped(np.where(known, _up(list(map(arb.rad, entries))), np.inf), shape)
+    return _reshape_numbers(np.where(known, _round_up_all(list(map(arb.rad, entries))), np.inf), shape)
 
 
-def decimals(x: Value, digits: int) -> Any:
+def decimal_strings(x: Value, digits: int) -> Any:
     """Return the midpoints as decimal strings of `digits` significant digits, in an object array."""
     entries = np.asarray(Ball.objects(x), dtype=object)
     written = [str(entry.mid().str(digits, radius=False)) for entry in entries.reshape(-1).tolist()]
     return np.array(written, dtype=object).reshape(entries.shape)
 
 
-def error_of(x: Value, approximate: Value) -> Value:
+def bound_error(x: Value, approximate: Value) -> Value:
     """Return a float64 upper bound on |approximate - x|, entry by entry.
 
     Shapes  `approximate` and x broadcast; the bound has their common shape.
@@ -117,21 +117,23 @@ def error_of(x: Value, approximate: Value) -> Value:
     """
     if type(x) is Ball and type(x.value) is arb and isinstance(approximate, float):
         apart = Ball.entry(approximate) - x.value
-        return np.float64(_up_one(abs(apart).upper()) if apart.is_finite() else math.inf)
-    entries, shape = _flat(np.subtract(Ball.lift(approximate), x))
-    return _shaped(_up([abs(entry).upper() if entry.is_finite() else _INFINITE for entry in entries]), shape)
+        return np.float64(_round_up(abs(apart).upper()) if apart.is_finite() else math.inf)
+    entries, shape = _entries_and_shape(np.subtract(Ball.lift(approximate), x))
+    return _reshape_numbers(
+        _round_up_all([abs(entry).upper() if entry.is_finite() else _INFINITE for entry in entries]), shape
+    )
 
 
-def _up_one(bound: arb) -> float:
+def _round_up(bound: arb) -> float:
     return 0.0 if bound.is_zero() else math.nextafter(float(bound), math.inf)
 
 
-def _up(bounds: list[arb]) -> Any:
+def _round_up_all(bounds: list[arb]) -> Any:
     """Return exact bounds as float64 numbers that are not smaller; zero only for zero."""
     floats = np.fromiter(map(float, bounds), np.float64, len(bounds))
     up = np.nextafter(floats, np.inf)
     for k in np.flatnonzero(floats == 0).tolist():
-        up[k] = _up_one(bounds[k])
+        up[k] = _round_up(bounds[k])
     return up
 
 

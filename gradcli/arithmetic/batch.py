@@ -18,7 +18,7 @@ from gradcli.errors import NotSupported, OutOfTime
 from gradcli.rules.linalg import EINSUM, MATMUL
 from gradcli.rules.reductions import MAX, SUM
 from gradcli.rules.shaping import BROADCAST, GETITEM, JOIN, PUT, RESHAPE, SELECT, TRANSPOSE
-from gradcli.tracing.primitive import Primitive, by_name
+from gradcli.tracing.primitive import Primitive, table_by_name
 from gradcli.tracing.shapes import shape, size
 
 MOST = 4  # changed entries of one value in one lane
@@ -89,37 +89,37 @@ class Lanes:
             if primitive is None:
                 self.values[k] = form.rounded(y)
                 continue
-            self.moves[k] = self._moves(line)
-            step = self._step(k, line)
+            self.moves[k] = self._is_moving(line)
+            step = self._make_step(k, line)
             if self.moves[k]:
                 self.steps.append(step)
             else:
-                self.values[k] = _done(step, self.values, form)
+                self.values[k] = _compute_step(step, self.values, form)
         self.decisions = []
-        for line in filter(self._moves, tape.decisions):
+        for line in filter(self._is_moving, tape.decisions):
             _, _, _, answer, _, _ = line
-            self.decisions.append((self._step(0, line), form.rounded(answer)))
+            self.decisions.append((self._make_step(0, line), form.rounded(answer)))
 
-    def _moves(self, line: Line) -> bool:
+    def _is_moving(self, line: Line) -> bool:
         _, slots, _, _, _, _ = line
         return any(s != CONSTANT and self.moves[s] for s in slots)
 
-    def _step(self, k: int, line: Line) -> _Step:
+    def _make_step(self, k: int, line: Line) -> _Step:
         primitive, slots, xs, y, params, _ = line
         if primitive is None:
             raise ValueError("an input is no step")
         moves = [s != CONSTANT and self.moves[s] for s in slots]
-        where = tuple(self._constant(x) if s == CONSTANT else s for s, x in zip(slots, xs, strict=True))
+        where = tuple(self._add_constant(x) if s == CONSTANT else s for s, x in zip(slots, xs, strict=True))
         return _Step(primitive.name, k, self.on(primitive, list(map(shape, xs)), moves, params or {}, shape(y)), where)
 
     def on(
         self, primitive: Primitive, shapes: Shapes, moves: Sequence[bool], params: dict[str, Any], out: Any
     ) -> Callable[..., Any]:
-        """Return a function that runs one primitive on all lanes, as `on_lanes` does, and rounds to the format."""
-        fun, form = on_lanes(primitive, shapes, moves, params, out), self.form
+        """Return a function that runs one primitive on all lanes, as `function_on_lanes` does, and rounds to the format."""
+        fun, form = function_on_lanes(primitive, shapes, moves, params, out), self.form
         return fun if form is FLOAT64 else lambda *xs: form.rounded(fun(*xs))
 
-    def _constant(self, x: Any) -> int:
+    def _add_constant(self, x: Any) -> int:
         self.values.append(self.form.rounded(x))
         return len(self.values) - 1
 
@@ -132,13 +132,13 @@ class Lanes:
         for k, x in moved.items():
             values[k] = x
         for step in self.steps:
-            values[step.to] = _done(step, values, self.form)
+            values[step.to] = _compute_step(step, values, self.form)
         count = len(next(iter(moved.values())))
         apart = np.zeros(count, dtype=bool)
         if self.decisions:
             real = [np.real(x) if np.iscomplexobj(x) else x for x in values]
             for step, expected in self.decisions:
-                apart |= self.differs(_done(step, real, self.form), expected)
+                apart |= self.differs(_compute_step(step, real, self.form), expected)
         y = values[self.slot]
         return (y if self.moves[self.slot] else np.broadcast_to(y, (count, *shape(y)))), apart
 
@@ -148,14 +148,14 @@ class Lanes:
         return ~np.all(same.reshape(len(same), -1), axis=1)
 
 
-def _done(step: _Step, values: list[Any], form: Format) -> Any:
+def _compute_step(step: _Step, values: list[Any], form: Format) -> Any:
     try:
         return step.fun(*[values[s] for s in step.slots])
     except TypeError as error:
         raise NotSupported(f"{step.name} cannot be computed in {form.name}: {str(error).split(',')[0]}") from None
 
 
-def on_lanes(
+def function_on_lanes(
     primitive: Primitive, shapes: Shapes, moves: Sequence[bool], params: dict[str, Any], out: Any
 ) -> Callable[..., Any]:
     """Return a function that runs one primitive on all lanes.
@@ -169,20 +169,20 @@ def on_lanes(
         return fun
     if not primitive.body:
         if primitive.kind == "elementwise" or primitive.is_a(SELECT, MATMUL):
-            return _aligned(fun, [len(s) for s in shapes], moves)
+            return _align_axes(fun, [len(s) for s in shapes], moves)
         rule = _RULES.get(primitive.name)
         if rule is not None:
-            return lambda *xs: y if (y := rule(xs, moves, params)) is not None else _one_by_one(fun, xs, moves, out)
-    return lambda *xs: _one_by_one(fun, xs, moves, out)
+            return lambda *xs: y if (y := rule(xs, moves, params)) is not None else _run_one_by_one(fun, xs, moves, out)
+    return lambda *xs: _run_one_by_one(fun, xs, moves, out)
 
 
-def _one_by_one(fun: Callable[..., Any], xs: Sequence[Any], moves: Sequence[bool], out: Any) -> Any:
+def _run_one_by_one(fun: Callable[..., Any], xs: Sequence[Any], moves: Sequence[bool], out: Any) -> Any:
     count = len(xs[list(moves).index(True)])
     rows = ([x[lane] if move else x for x, move in zip(xs, moves, strict=True)] for lane in range(count))
-    return np.stack([_alone(fun, row, out) for row in rows])
+    return np.stack([_value_or_nan(fun, row, out) for row in rows])
 
 
-def _alone(fun: Callable[..., Any], xs: Sequence[Any], out: Any) -> Any:
+def _value_or_nan(fun: Callable[..., Any], xs: Sequence[Any], out: Any) -> Any:
     try:
         return np.asarray(fun(*xs))
     except (OutOfTime, TypeError, MemoryError):
@@ -191,7 +191,7 @@ def _alone(fun: Callable[..., Any], xs: Sequence[Any], out: Any) -> Any:
         return np.full(out, np.nan)
 
 
-def _aligned(fun: Callable[..., Any], deeps: Sequence[int], moves: Sequence[bool]) -> Callable[..., Any]:
+def _align_axes(fun: Callable[..., Any], deeps: Sequence[int], moves: Sequence[bool]) -> Callable[..., Any]:
     """Return `fun` with operands whose axes are aligned for broadcasting after the axis of lanes."""
     deep = max(deeps)
     if all(own == deep for own, move in zip(deeps, moves, strict=True) if move):
@@ -208,13 +208,13 @@ def _aligned(fun: Callable[..., Any], deeps: Sequence[int], moves: Sequence[bool
 
 def _getitem(xs: Sequence[Any], moves: Sequence[bool], params: dict[str, Any]) -> Any:
     index = params["index"] if isinstance(params["index"], tuple) else (params["index"],)
-    return xs[0][(slice(None), *index)] if _leads(index) else None
+    return xs[0][(slice(None), *index)] if _is_lane_axis_first(index) else None
 
 
 def _put(xs: Sequence[Any], moves: Sequence[bool], params: dict[str, Any]) -> Any:
     index = params["index"] if isinstance(params["index"], tuple) else (params["index"],)
     count = len(xs[list(moves).index(True)])
-    if not _leads(index) or (moves[1] and xs[1].ndim > 1):
+    if not _is_lane_axis_first(index) or (moves[1] and xs[1].ndim > 1):
         return None
     x = xs[0] if moves[0] else np.broadcast_to(xs[0], (count, *np.shape(xs[0])))
     y = np.array(x, dtype=np.result_type(*xs))
@@ -223,7 +223,7 @@ def _put(xs: Sequence[Any], moves: Sequence[bool], params: dict[str, Any]) -> An
     return y
 
 
-def _leads(index: tuple[Any, ...]) -> bool:
+def _is_lane_axis_first(index: tuple[Any, ...]) -> bool:
     """Return whether a leading axis stays in front of an index; several arrays in an index could move theirs before it."""
     plain = (slice, type(None), type(...))
     arrays = [part for part in index if not isinstance(part, plain) and not isinstance(part, int | np.integer)]
@@ -243,12 +243,12 @@ def _einsum(xs: Sequence[Any], moves: Sequence[bool], params: dict[str, Any]) ->
     return np.einsum(f"{','.join(terms)}->{letter}{out}", *xs)
 
 
-def _axes(params: dict[str, Any]) -> tuple[int, ...]:
+def _axes_after_lanes(params: dict[str, Any]) -> tuple[int, ...]:
     return tuple(k + 1 for k in params["axis"])
 
 
 Rule = Callable[[Sequence[Any], Sequence[bool], dict[str, Any]], Any]
-_RULES: dict[str, Rule] = by_name(
+_RULES: dict[str, Rule] = table_by_name(
     {
         GETITEM: _getitem,
         PUT: _put,
@@ -259,8 +259,8 @@ _RULES: dict[str, Rule] = by_name(
         BROADCAST: lambda xs, moves, p: np.broadcast_to(
             xs[0].reshape(len(xs[0]), *(1,) * (len(p["to"]) - xs[0].ndim + 1), *xs[0].shape[1:]), (len(xs[0]), *p["to"])
         ),
-        SUM: lambda xs, moves, p: np.sum(xs[0], axis=_axes(p)),
-        MAX: lambda xs, moves, p: np.max(xs[0], axis=_axes(p)),
+        SUM: lambda xs, moves, p: np.sum(xs[0], axis=_axes_after_lanes(p)),
+        MAX: lambda xs, moves, p: np.max(xs[0], axis=_axes_after_lanes(p)),
     }
 )
 
@@ -338,8 +338,8 @@ class EntryLanes(Lanes):
                 return on_lanes(*xs)
             if primitive.body or few != list(moves):
                 raise Mixed
-            if _entry_by_entry(primitive):
-                return _elementwise(alone, xs)
+            if _is_entry_by_entry(primitive):
+                return _run_on_entries(alone, xs)
             rule = _RULES_OF_ENTRIES.get(primitive.name)
             if rule is None or len(xs) > 1:
                 raise Mixed
@@ -355,12 +355,12 @@ class EntryLanes(Lanes):
         return np.any((y.at < y.base.size) & (y.values != recorded), axis=1)
 
 
-def _entry_by_entry(primitive: Primitive) -> bool:
+def _is_entry_by_entry(primitive: Primitive) -> bool:
     compares = primitive.kind == "constant" and isinstance(primitive.fun, np.ufunc)
     return compares or primitive.kind == "elementwise" or primitive.is_a(SELECT)
 
 
-def _elementwise(fun: Callable[..., Any], xs: Sequence[Any]) -> ChangedLanes:
+def _run_on_entries(fun: Callable[..., Any], xs: Sequence[Any]) -> ChangedLanes:
     """Return an elementwise operation at the changed entries of all operands.
 
     Raises  Mixed if an operand does not have the shape of the result, or too many entries change.
@@ -373,10 +373,10 @@ def _elementwise(fun: Callable[..., Any], xs: Sequence[Any]) -> ChangedLanes:
     at = ats[0] if len(ats) == 1 else np.concatenate(ats, axis=1)
     if at.shape[1] > MOST:
         raise Mixed
-    return ChangedLanes(base, at, fun(*(_at(x, at, base.shape) for x in xs)))
+    return ChangedLanes(base, at, fun(*(_values_at(x, at, base.shape) for x in xs)))
 
 
-def _at(x: Any, at: Any, whole: tuple[int, ...]) -> Any:
+def _values_at(x: Any, at: Any, whole: tuple[int, ...]) -> Any:
     if isinstance(x, ChangedLanes):
         return x.values if x.at is at else x.among(at)
     if not np.shape(x):
@@ -385,7 +385,7 @@ def _at(x: Any, at: Any, whole: tuple[int, ...]) -> Any:
     return row[np.minimum(at, row.size - 1)]
 
 
-def _viewed(x: ChangedLanes, view: Callable[[Any], Any]) -> ChangedLanes:
+def _move_by_view(x: ChangedLanes, view: Callable[[Any], Any]) -> ChangedLanes:
     """Return the result of `view`, which must contain each entry at most once."""
     size = x.base.size
     kept = view(np.arange(size).reshape(x.base.shape))
@@ -401,7 +401,7 @@ def _getitem_of_entries(x: ChangedLanes, params: Params) -> ChangedLanes:
     index = params["index"]
     if not all(isinstance(part, slice) for part in (index if isinstance(index, tuple) else (index,))):
         raise Mixed
-    return _viewed(x, lambda a: a[index])
+    return _move_by_view(x, lambda a: a[index])
 
 
 def _sum(x: ChangedLanes, params: Params) -> Any:
@@ -410,11 +410,11 @@ def _sum(x: ChangedLanes, params: Params) -> Any:
     return x.total()
 
 
-_RULES_OF_ENTRIES: dict[str, Callable[[ChangedLanes, Params], Any]] = by_name(
+_RULES_OF_ENTRIES: dict[str, Callable[[ChangedLanes, Params], Any]] = table_by_name(
     {
         GETITEM: _getitem_of_entries,
-        RESHAPE: lambda x, p: _viewed(x, lambda a: np.reshape(a, p["to"])),
-        TRANSPOSE: lambda x, p: _viewed(x, lambda a: np.transpose(a, p["axes"])),
+        RESHAPE: lambda x, p: _move_by_view(x, lambda a: np.reshape(a, p["to"])),
+        TRANSPOSE: lambda x, p: _move_by_view(x, lambda a: np.transpose(a, p["axes"])),
         SUM: _sum,
     }
 )

@@ -14,7 +14,7 @@ from gradcli.classes import dataclass
 from gradcli.rules.reductions import SUM
 from gradcli.rules.shaping import SELECT
 from gradcli.tracing.primitive import Primitive, Value
-from gradcli.tracing.shapes import BLOCK, blocks, part_of, shape, size
+from gradcli.tracing.shapes import BLOCK, entries_of_part, iterate_blocks, shape, size
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,15 @@ class Blockwise:
             for values, given in zip(points, small, strict=True):
                 for k, line in enumerate(self.program.lines):
                     if self.levels[k] == level and k not in self.large | self.sums:
-                        values[k] = given[numbers[k]] if k in numbers else _computed(line, values, None)
+                        values[k] = given[numbers[k]] if k in numbers else _compute_line(line, values, None)
             added = [k for k in self.sums if self.levels[k] == level + 1]
-            for part in blocks(self.count) if added else ():
+            for part in iterate_blocks(self.count) if added else ():
                 for values, given in zip(points, inputs(part), strict=True):
                     here = dict(values)
                     for k in sorted(self.large):
                         if self.levels[k] <= level:
                             here[k] = (
-                                given[numbers[k]] if k in numbers else _computed(self.program.lines[k], here, part)
+                                given[numbers[k]] if k in numbers else _compute_line(self.program.lines[k], here, part)
                             )
                     for k in added:
                         (slot,) = self.program.tape.operands(k)
@@ -64,7 +64,7 @@ class Blockwise:
         return [values[self.program.y.slot] for values in points]
 
 
-def blockwise(program: RecordedProgram) -> Blockwise | None:
+def prepare_blockwise(program: RecordedProgram) -> Blockwise | None:
     """Return the program prepared to be run in blocks, or None where its large arrays do more than meet entry by entry."""
     shapes = {shape(x.primal) for x in program.inputs if size(x.primal) > BLOCK}
     if len(shapes) != 1 or not program.moves:
@@ -78,7 +78,7 @@ def blockwise(program: RecordedProgram) -> Blockwise | None:
         elif not (large.intersection(slots) or any(shape(x) == whole for x in xs)):
             if shape(y) == whole:  # made of smaller arrays, as an outer product is
                 return None
-        elif _meets(primitive) and shape(y) == whole and all(shape(x) in (whole, ()) for x in xs):
+        elif _is_entry_by_entry(primitive) and shape(y) == whole and all(shape(x) in (whole, ()) for x in xs):
             large.add(k)
         elif primitive is SUM and shape(y) == ():
             sums.add(k)
@@ -91,17 +91,17 @@ def blockwise(program: RecordedProgram) -> Blockwise | None:
     return Blockwise(program, frozenset(large), frozenset(sums), tuple(levels))
 
 
-def _meets(primitive: Primitive | None) -> bool:
+def _is_entry_by_entry(primitive: Primitive | None) -> bool:
     """Whether an operation takes its operands entry by entry."""
     return primitive is not None and (primitive.kind == "elementwise" or primitive.is_a(SELECT)) and not primitive.body
 
 
-def _computed(line: Line, values: dict[int, Value], part: slice | None) -> Value:
+def _compute_line(line: Line, values: dict[int, Value], part: slice | None) -> Value:
     """Return the value of a line, given those of its operands; in a large line, a part of the entries of constants."""
     primitive, slots, xs, _, params, _ = line
     assert primitive is not None
     operands = [
-        (x if part is None else part_of(x, part)) if slot == CONSTANT else values[slot]
+        (x if part is None else entries_of_part(x, part)) if slot == CONSTANT else values[slot]
         for slot, x in zip(slots, xs, strict=True)
     ]
     return primitive.fun(*operands, **(params or {}))

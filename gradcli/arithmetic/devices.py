@@ -64,7 +64,7 @@ def quiet_imports() -> Iterator[None]:
 
 
 @contextmanager
-def silent() -> Iterator[None]:
+def discard_stderr() -> Iterator[None]:
     """Discard what is written to standard error inside the context, by C code too."""
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -108,7 +108,7 @@ class _Loader:
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the package, and make tensorflow look for devices now, while its messages are discarded."""
-        with silent():
+        with discard_stderr():
             self.own.exec_module(module)
             if module.__name__ == "tensorflow":
                 module.constant(0.0)
@@ -128,9 +128,9 @@ def find_device(framework: str, name: str, *, in_float64: bool = False) -> str:
     kind, number = devices.parsed(name)
     here = devices.names()
     found = next((known for known in here if devices.parsed(known) == (kind, number)), None)
-    where = Installed(f"{framework} {version(framework)} finds these devices: {', '.join(here)}")
+    where = Installed(f"{framework} {framework_version(framework)} finds these devices: {', '.join(here)}")
     if found is None:
-        raise BadOption(f"there is no device '{name}' here", where=where, do=_advice(devices, kind, here))
+        raise BadOption(f"there is no device '{name}' here", where=where, do=_device_advice(devices, kind, here))
     if in_float64 and kind not in devices.in_float64:
         able = [known for known in here if devices.parsed(known)[0] in devices.in_float64]
         says = f"{framework} has no float64 on {name}, and float64 is what a gradient is compared in"
@@ -138,12 +138,12 @@ def find_device(framework: str, name: str, *, in_float64: bool = False) -> str:
     return found
 
 
-def version(framework: str) -> str:
+def framework_version(framework: str) -> str:
     """Return the version of an installed framework, with that of its build, as `2.13.0+cpu`."""
     return str(getattr(importlib.import_module(DEVICES[framework].package), "__version__", "unknown"))
 
 
-def _advice(devices: Devices, kind: str, here: list[str]) -> str:
+def _device_advice(devices: Devices, kind: str, here: list[str]) -> str:
     if any(devices.parsed(known)[0] == kind for known in here) or kind not in devices.install:
         return f"name one of these: --device {' or '.join(here)}"
     if kind in devices.built_for():
@@ -172,7 +172,7 @@ def _names_in_jax() -> list[str]:
     return [CPU, *(f"{CPU}:{k}" for k in range(1, len(jax.devices(CPU)))), *others]
 
 
-def _of_jax(name: str) -> Any:
+def _jax_device(name: str) -> Any:
     import jax
 
     kind, number = DEVICES["jax"].parsed(name)
@@ -189,7 +189,7 @@ def _names_in_tensorflow() -> list[str]:
     return [CPU, *(f"cuda:{k}" for k in range(len(tf.config.list_physical_devices("GPU"))))]
 
 
-def _of_tensorflow(name: str) -> str:
+def _tensorflow_device(name: str) -> str:
     kind, number = DEVICES["tensorflow"].parsed(name)
     return f"/{'GPU' if kind == 'cuda' else 'CPU'}:{number}"
 
@@ -205,13 +205,13 @@ def _names_in_mlx() -> list[str]:
     return [CPU, *(["gpu"] if mx.is_available(mx.gpu) else [])]
 
 
-def _of_mlx(name: str) -> Any:
+def _mlx_device(name: str) -> Any:
     import mlx.core as mx
 
     return mx.gpu if DEVICES["mlx"].parsed(name)[0] == "gpu" else mx.cpu
 
 
-def _installing(**commands: str) -> Mapping[str, str]:
+def _install_commands(**commands: str) -> Mapping[str, str]:
     """Return the commands by kind of device; there are none for macOS, where the usual package has what there is."""
     return {} if sys.platform == "darwin" else commands
 
@@ -219,19 +219,19 @@ def _installing(**commands: str) -> Mapping[str, str]:
 DEVICES: Mapping[str, Devices] = {
     "torch": Devices(
         "torch", _names_in_torch, str, _torch_is_built_for,
-        _installing(cuda="pip install -U torch --index-url https://download.pytorch.org/whl/cu130"),
+        _install_commands(cuda="pip install -U torch --index-url https://download.pytorch.org/whl/cu130"),
     ),
     "jax": Devices(
-        "jax", _names_in_jax, _of_jax, _jax_is_built_for,
-        _installing(cuda='pip install -U "jax[cuda12]"', tpu='pip install -U "jax[tpu]"'),
+        "jax", _names_in_jax, _jax_device, _jax_is_built_for,
+        _install_commands(cuda='pip install -U "jax[cuda12]"', tpu='pip install -U "jax[tpu]"'),
     ),
     "tensorflow": Devices(
-        "tensorflow", _names_in_tensorflow, _of_tensorflow, _tensorflow_is_built_for,
-        _installing(cuda='pip install -U "tensorflow[and-cuda]"'),
+        "tensorflow", _names_in_tensorflow, _tensorflow_device, _tensorflow_is_built_for,
+        _install_commands(cuda='pip install -U "tensorflow[and-cuda]"'),
     ),
     "mlx": Devices(
-        "mlx.core", _names_in_mlx, _of_mlx, frozenset,
-        _installing(gpu='pip install -U "mlx[cuda12]"'),
+        "mlx.core", _names_in_mlx, _mlx_device, frozenset,
+        _install_commands(gpu='pip install -U "mlx[cuda12]"'),
         in_float64=frozenset({CPU}), spellings={"cuda": "gpu", "mps": "gpu"},
     ),
 }  # fmt: skip

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gradcli.tracing.primitive import Params, Primitive, Value, kept, settled, sweep
-from gradcli.tracing.shapes import spread_like, zeros_like
-from gradcli.tracing.tracer import Tracer, defined
+from gradcli.tracing.primitive import Params, Primitive, Value, kept_value_error, open_sweep, without_ended_sweeps
+from gradcli.tracing.shapes import broadcast_like, zeros_like
+from gradcli.tracing.tracer import Tracer, nan_where_undefined
 
 
 class Dual(Tracer):
@@ -21,7 +21,7 @@ class Dual(Tracer):
 
     def settle(self) -> Value:
         if self.tangent is not None:
-            raise kept()
+            raise kept_value_error()
         return self.primal
 
     def hold(self, x: Value) -> "Dual":
@@ -45,7 +45,7 @@ class Dual(Tracer):
             if dual and xs[i].tangent is not None:
                 part = primitive.rule(i).push(primitive, i, y, primals, xs[i].tangent, params)
                 ydot = part if ydot is None else ydot + part
-        return Dual(y, None if ydot is None else spread_like(ydot, y), level)
+        return Dual(y, None if ydot is None else broadcast_like(ydot, y), level)
 
 
 def jvp(f: Callable[..., Value], primals: Sequence[Value], tangents: Sequence[Value]) -> tuple[Value, Value]:
@@ -56,9 +56,9 @@ def jvp(f: Callable[..., Value], primals: Sequence[Value], tangents: Sequence[Va
     Shapes  each tangent has the shape of its primal; the derivative has the shape of the value.
     Raises  TraceEnded if f returns a value that it kept from an earlier trace.
     """
-    with sweep() as level:
+    with open_sweep() as level:
         duals = [Dual(x, xdot, level) for x, xdot in zip(primals, tangents, strict=True)]
-        y = settled(f(*duals))
+        y = without_ended_sweeps(f(*duals))
         if isinstance(y, Dual) and y.level == level:
-            return y.primal, zeros_like(y.primal) if y.tangent is None else defined(y.primal, y.tangent)
+            return y.primal, zeros_like(y.primal) if y.tangent is None else nan_where_undefined(y.primal, y.tangent)
         return y, zeros_like(y)

@@ -55,7 +55,7 @@ class Format:
         return array.astype(self.held, copy=False)
 
 
-def _numpy(name: str, held: Any, complex_: Any, round_to: Any = None) -> Format:
+def _numpy_format(name: str, held: Any, complex_: Any, round_to: Any = None) -> Format:
     kind = held if round_to is None else round_to
     info = np.finfo(kind)
     return Format(
@@ -70,7 +70,7 @@ def _numpy(name: str, held: Any, complex_: Any, round_to: Any = None) -> Format:
     )
 
 
-def _small(name: str) -> Format:
+def _ml_dtypes_format(name: str) -> Format:
     """Return a format of the package ml_dtypes, which numpy does not have.
 
     Raises  NotSupported if ml_dtypes is not installed.
@@ -85,20 +85,20 @@ def _small(name: str) -> Format:
     return Format(name, *numbers, np.float32, kind)
 
 
-def _long() -> Format:
+def _longdouble_format() -> Format:
     if np.finfo(np.longdouble).eps == np.finfo(np.float64).eps:
         raise NotSupported("longdouble is float64 on this machine", do="use --bits 64, which works anywhere")
-    return _numpy("longdouble", np.longdouble, np.clongdouble)
+    return _numpy_format("longdouble", np.longdouble, np.clongdouble)
 
 
 _MADE: dict[str, Callable[[], Format]] = {
-    "float64": lambda: _numpy("float64", np.float64, np.complex128),
-    "float32": lambda: _numpy("float32", np.float32, np.complex64),
-    "float16": lambda: _numpy("float16", np.float32, None, np.float16),
-    "bfloat16": lambda: _small("bfloat16"),
-    "float8_e4m3fn": lambda: _small("float8_e4m3fn"),
-    "float8_e5m2": lambda: _small("float8_e5m2"),
-    "longdouble": _long,
+    "float64": lambda: _numpy_format("float64", np.float64, np.complex128),
+    "float32": lambda: _numpy_format("float32", np.float32, np.complex64),
+    "float16": lambda: _numpy_format("float16", np.float32, None, np.float16),
+    "bfloat16": lambda: _ml_dtypes_format("bfloat16"),
+    "float8_e4m3fn": lambda: _ml_dtypes_format("float8_e4m3fn"),
+    "float8_e5m2": lambda: _ml_dtypes_format("float8_e5m2"),
+    "longdouble": _longdouble_format,
 }
 DTYPES = tuple(_MADE)
 
@@ -141,7 +141,7 @@ class Low(Arithmetic):
     def rounded(cls, y: Any) -> Any:
         """Return a result rounded to the format; entries that underflow, overflow or become subnormal are counted."""
         y = np.asarray(y)
-        kept = np.asarray(cls.form.rounded(y), dtype=_working(cls.form))
+        kept = np.asarray(cls.form.rounded(y), dtype=_working_dtype(cls.form))
         size = np.abs(kept)
         cls.events["underflow"] += int(np.count_nonzero((size == 0) & (y != 0)))
         cls.events["subnormal"] += int(np.count_nonzero((size < cls.form.tiny) & (size > 0)))
@@ -160,26 +160,26 @@ class Low(Arithmetic):
         return np.shape(self.value)
 
     def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
-        values = [self._operand(x) for x in xs]
+        values = [self._operand_in_format(x) for x in xs]
         y = np.asarray(primitive.fun(*values, **params))
         if y.dtype.kind != "f":
             return y[()]
         return type(self)(self.rounded(y))
 
-    def _operand(self, x: Value) -> Any:
+    def _operand_in_format(self, x: Value) -> Any:
         if isinstance(x, Low):
             return x.value
         array = np.asarray(x)
-        return np.asarray(self.form.rounded(array), dtype=_working(self.form)) if array.dtype.kind == "f" else x
+        return np.asarray(self.form.rounded(array), dtype=_working_dtype(self.form)) if array.dtype.kind == "f" else x
 
 
-def _working(form: Format) -> Any:
+def _working_dtype(form: Format) -> Any:
     """Return the type in which operations are computed; it has a wider range than the format, so that losses are seen."""
     return np.float32 if form.tiny > np.finfo(np.float32).tiny else np.float64
 
 
 @cache
-def low(form: Format) -> type[Low]:
+def arithmetic_of_format(form: Format) -> type[Low]:
     """Return the arithmetic of a format."""
     return type("Low", (Low,), {"__slots__": (), "form": form, "events": Counter()})
 
@@ -195,7 +195,7 @@ class Rounded(Ball):
         return type(self)(_ROUNDED(y.value, self.bits)) if isinstance(y, Ball) else y
 
 
-def nearest_of(x: arb, bits: int) -> arb:
+def round_to_bits(x: arb, bits: int) -> arb:
     """Return the midpoint of a ball, rounded to `bits` bits, ties to even."""
     if not x.is_finite():
         return x.mid()
@@ -207,10 +207,10 @@ def nearest_of(x: arb, bits: int) -> arb:
     return arb((kept + (rest > half or (rest == half and kept % 2 == 1)), exponent + more))
 
 
-_ROUNDED = np.frompyfunc(nearest_of, 2, 1)
+_ROUNDED = np.frompyfunc(round_to_bits, 2, 1)
 
 
 @cache
-def of_bits(bits: int) -> type[Rounded]:
+def arithmetic_of_bits(bits: int) -> type[Rounded]:
     """Return the arithmetic of numbers of `bits` bits; run it at a precision of `GUARD` bits more."""
     return type("Rounded", (Rounded,), {"__slots__": (), "bits": bits})

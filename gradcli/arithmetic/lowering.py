@@ -48,41 +48,41 @@ LN2, LN10, ROOT2, DEGREE = float(np.log(2)), float(np.log(10)), float(np.sqrt(2)
 _SERIES = 18  # terms of (exp(x) - 1) / x that are not below rounding for |x| < 1
 
 
-def positions(shape: tuple[int, ...], index: Any) -> Any:
+def selected_positions(shape: tuple[int, ...], index: Any) -> Any:
     """Return the positions, counted in C order, of the entries that an index selects from an array of this shape."""
     return np.array(np.arange(int(np.prod(shape))).reshape(shape)[index], order="C")
 
 
-def flat(F: Any, x: Tensor) -> Tensor:
+def as_vector(F: Any, x: Tensor) -> Tensor:
     """Return the entries of a tensor as a vector."""
     return F.reshape(x, to=(int(np.prod(tuple(x.shape))),))
 
 
 def getitem(F: Any, x: Tensor, *, index: Any) -> Tensor:
     """Return x[index]."""
-    return F.take(flat(F, x), positions(tuple(x.shape), index))
+    return F.take(as_vector(F, x), selected_positions(tuple(x.shape), index))
 
 
 def scatter(F: Any, v: Tensor, *, index: Any, into: tuple[int, ...]) -> Tensor:
     """Return zeros of shape `into` with `v` added at `index`."""
-    at = positions(into, index)
-    spread = flat(F, F.broadcast_to(v, to=at.shape))
+    at = selected_positions(into, index)
+    spread = as_vector(F, F.broadcast_to(v, to=at.shape))
     return F.reshape(F.add_at(int(np.prod(into)), at.reshape(-1), spread), to=into)
 
 
 def put(F: Any, x: Tensor, v: Tensor, *, index: Any) -> Tensor:
     """Return a copy of `x` with `v` written at `index`; of several values at one position, the last one is kept."""
     shape = tuple(x.shape)
-    at = positions(shape, index)
+    at = selected_positions(shape, index)
     source = np.full(int(np.prod(shape)), -1)
     source[at.reshape(-1)] = np.arange(at.size)
     if not at.size:
         return x
-    written = F.take(flat(F, F.broadcast_to(v, to=at.shape)), np.maximum(source, 0))
-    return F.reshape(F.where(F.number(source < 0), flat(F, x), written), to=shape)
+    written = F.take(as_vector(F, F.broadcast_to(v, to=at.shape)), np.maximum(source, 0))
+    return F.reshape(F.where(F.number(source < 0), as_vector(F, x), written), to=shape)
 
 
-def same_stacks(F: Any, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+def broadcast_stacks(F: Any, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Return two stacks of matrices broadcast to the same axes before the last two."""
     stack = np.broadcast_shapes(tuple(a.shape[:-2]), tuple(b.shape[:-2]))
     return F.broadcast_to(a, to=(*stack, *a.shape[-2:])), F.broadcast_to(b, to=(*stack, *b.shape[-2:]))
@@ -96,10 +96,10 @@ def convolve(F: Any, a: Tensor, v: Tensor) -> Tensor:
     n, m = a.shape[0], v.shape[0]
     k = np.arange(n + m - 1)[:, None] - np.arange(n)[None, :]
     shifted = F.where(F.number((k >= 0) & (k < m)), F.take(v, np.clip(k, 0, m - 1)), F.number(0.0))
-    return flat(F, F.matmul(shifted, F.reshape(a, to=(n, 1))))
+    return as_vector(F, F.matmul(shifted, F.reshape(a, to=(n, 1))))
 
 
-def transformed(F: Any, x: Tensor, axis: int, wave: Callable[[Any], Any]) -> Tensor:
+def fourier_sums(F: Any, x: Tensor, axis: int, wave: Callable[[Any], Any]) -> Tensor:
     """Return the sums of x_k wave(2 pi j k / n) along an axis."""
     n, ndim = x.shape[axis], len(x.shape)
     turns = np.outer(np.arange(n), np.arange(n)) % n
@@ -119,7 +119,7 @@ def exprel(F: Any, x: Tensor) -> Tensor:
     return F.where(near, y, F.expm1(safe) / safe)
 
 
-def signed(F: Any, size: Tensor, *xs: Tensor) -> Tensor:
+def with_gamma_sign(F: Any, size: Tensor, *xs: Tensor) -> Tensor:
     """Return `size` with the sign of the product of the gamma functions of `xs`; each changes sign at its poles."""
     for x in xs:
         odd = (x < 0) & (F.remainder(F.floor(x), F.number(2.0)) > 0.5)
@@ -129,12 +129,12 @@ def signed(F: Any, size: Tensor, *xs: Tensor) -> Tensor:
 
 def gamma(F: Any, x: Tensor) -> Tensor:
     """Return the gamma function by its logarithm."""
-    return signed(F, F.exp(F.gammaln(x)), x)
+    return with_gamma_sign(F, F.exp(F.gammaln(x)), x)
 
 
 def beta(F: Any, a: Tensor, b: Tensor) -> Tensor:
     """Return the beta function by its logarithm."""
-    return signed(F, F.exp(F.betaln(a, b)), a, b, a + b)
+    return with_gamma_sign(F, F.exp(F.betaln(a, b)), a, b, a + b)
 
 
 def log_ndtr(F: Any, x: Tensor) -> Tensor:
@@ -153,7 +153,7 @@ FORMULAS: dict[str, Callable[..., Tensor]] = {
     "exp2": lambda F, x: F.power(F.number(2.0), x), "log2": lambda F, x: F.log(x) / LN2, "log10": lambda F, x: F.log(x) / LN10,
     "fmod": lambda F, a, b: a - b * F.trunc(a / b), "relu": lambda F, x: F.maximum(x, F.number(0.0)),
     "norm": lambda F, x: F.sqrt(F.sum(x * x, axis=tuple(range(len(x.shape))))), "convolve": convolve,
-    "dft_cos": lambda F, x, *, axis: transformed(F, x, axis, np.cos), "dft_sin": lambda F, x, *, axis: transformed(F, x, axis, np.sin),
+    "dft_cos": lambda F, x, *, axis: fourier_sums(F, x, axis, np.cos), "dft_sin": lambda F, x, *, axis: fourier_sums(F, x, axis, np.sin),
     "erfcinv": lambda F, x: -F.ndtri(x / 2) / ROOT2, "erfi": lambda F, x: 2 / np.pi**0.5 * F.exp(x * x) * F.dawsn(x),
     "ndtr": lambda F, x: F.erfc(-x / ROOT2) / 2, "log_ndtr": log_ndtr,
     "expit": lambda F, x: F.sigmoid(x), "logit": lambda F, x: F.log(x / (1 - x)), "log_expit": lambda F, x: -F.logaddexp(F.number(0.0), -x),
@@ -219,7 +219,7 @@ class Lowering:
             spaces = () if name in self.foreign else self.namespaces()
             own = next((f for space in spaces if callable(f := getattr(space, name, None))), None)
             if name in MOVES or (own is None and name in FORMULAS):
-                found[name] = _of(MOVES.get(name) or FORMULAS[name], F)
+                found[name] = _bind_operations(MOVES.get(name) or FORMULAS[name], F)
             elif own is not None:
                 found[name] = own
         found.update(self.entries())
@@ -242,25 +242,25 @@ class _Operations:
         self.__dict__ = found
 
 
-def _of(formula: Operation, F: _Operations) -> Operation:
+def _bind_operations(formula: Operation, F: _Operations) -> Operation:
     return lambda *xs, **params: formula(F, *xs, **params)
 
 
-def matched(F: Any, vectors: Tensor, like: Array) -> Tensor:
+def match_signs(F: Any, vectors: Tensor, like: Array) -> Tensor:
     """Return eigenvectors or singular vectors, in the columns, with the signs of numpy's vectors `like`."""
-    return vectors * F.reshape(_signs(F, vectors, like), to=(*like.shape[:-2], 1, like.shape[-1]))
+    return vectors * F.reshape(_relative_signs(F, vectors, like), to=(*like.shape[:-2], 1, like.shape[-1]))
 
 
-def matched_qr(F: Any, found: tuple[Tensor, Tensor], like: Array) -> Tensor:
+def match_qr_signs(F: Any, found: tuple[Tensor, Tensor], like: Array) -> Tensor:
     """Return Q stacked on top of R, with the signs of numpy's value `like`."""
     q, r = found
     rows, n = like.shape[-2] - like.shape[-1], like.shape[-1]
-    turned = _signs(F, q, like[..., :rows, :])
+    turned = _relative_signs(F, q, like[..., :rows, :])
     columns, lines = ((*like.shape[:-2], *shape) for shape in ((1, n), (n, 1)))
     return F.concatenate(q * F.reshape(turned, to=columns), r * F.reshape(turned, to=lines), axis=len(like.shape) - 2)
 
 
-def _signs(F: Any, vectors: Tensor, like: Array) -> Tensor:
+def _relative_signs(F: Any, vectors: Tensor, like: Array) -> Tensor:
     return F.sign(F.sum(vectors * F.number(like), axis=(len(like.shape) - 2,)))
 
 
@@ -297,11 +297,11 @@ class TorchLowering(Lowering):
             "norm": lambda x: linalg.vector_norm(x), "einsum": lambda *xs, subscripts: torch.einsum(subscripts, *xs),
             "integer_power": lambda x, *, n: torch.pow(x, n), "power": torch.pow, "expit": torch.sigmoid,
             "log_expit": torch.nn.functional.logsigmoid, "polygamma": lambda x, *, n: torch.polygamma(n, x), "loggamma": torch.lgamma,
-            "solve": lambda a, b: linalg.solve(*same_stacks(F, a, b)), "logdet": lambda a: linalg.slogdet(a).logabsdet,
+            "solve": lambda a, b: linalg.solve(*broadcast_stacks(F, a, b)), "logdet": lambda a: linalg.slogdet(a).logabsdet,
             "eigvalsh": lambda s, *, uplo: linalg.eigvalsh(s, UPLO=uplo),
-            "eigenvectors": lambda s, *, uplo, like: matched(F, linalg.eigh(s, UPLO=uplo).eigenvectors, like),
-            "singular_vectors": lambda a, *, like: matched(F, _above(*linalg.svd(a, full_matrices=False)), like),
-            "qr": lambda a, *, like: matched_qr(F, linalg.qr(a), like),
+            "eigenvectors": lambda s, *, uplo, like: match_signs(F, linalg.eigh(s, UPLO=uplo).eigenvectors, like),
+            "singular_vectors": lambda a, *, like: match_signs(F, _torch_stack_vectors(*linalg.svd(a, full_matrices=False)), like),
+            "qr": lambda a, *, like: match_qr_signs(F, linalg.qr(a), like),
             "pinv": lambda a, *, rcond: linalg.pinv(a, rtol=rcond),
             "dft_cos": lambda x, *, axis: fft.fft(x, dim=axis).real, "dft_sin": lambda x, *, axis: -fft.fft(x, dim=axis).imag,
         }
@@ -334,19 +334,19 @@ class TorchLowering(Lowering):
             try:
                 found = torch.autograd.grad(y, inputs, self.tensor(ybar), retain_graph=True, materialize_grads=True)
             except (NotImplementedError, RuntimeError) as error:
-                raise NotSupported(f"torch has no derivative here: {_first(error)}") from None
+                raise NotSupported(f"torch has no derivative here: {_first_line(error)}") from None
             return [xbar.cpu().numpy() for xbar in found]
 
         return y.detach().cpu().numpy(), pull
 
 
-def _above(u: Tensor, s: Tensor, vt: Tensor) -> Tensor:
+def _torch_stack_vectors(u: Tensor, s: Tensor, vt: Tensor) -> Tensor:
     import torch
 
     return torch.cat([u, vt.mT], dim=-2)
 
 
-def _first(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return str(error).split("\n")[0][:200]
 
 
@@ -389,11 +389,11 @@ class JaxLowering(Lowering):
             "fresnel_s": lambda x: special.fresnel(x)[0], "fresnel_c": lambda x: special.fresnel(x)[1],
             "logdet": lambda a: linalg.slogdet(a)[1],
             "eigvalsh": lambda s, *, uplo: linalg.eigvalsh(s, UPLO=uplo, symmetrize_input=False),
-            "eigenvectors": lambda s, *, uplo, like: matched(F, linalg.eigh(s, UPLO=uplo, symmetrize_input=False)[1], like),
+            "eigenvectors": lambda s, *, uplo, like: match_signs(F, linalg.eigh(s, UPLO=uplo, symmetrize_input=False)[1], like),
             "cholesky": lambda s: linalg.cholesky(s, symmetrize_input=False),
             "svdvals": lambda a: linalg.svd(a, full_matrices=False, compute_uv=False),
-            "singular_vectors": lambda a, *, like: matched(F, _jax_above(*linalg.svd(a, full_matrices=False)), like),
-            "qr": lambda a, *, like: matched_qr(F, linalg.qr(a), like), "pinv": lambda a, *, rcond: linalg.pinv(a, rtol=rcond),
+            "singular_vectors": lambda a, *, like: match_signs(F, _jax_stack_vectors(*linalg.svd(a, full_matrices=False)), like),
+            "qr": lambda a, *, like: match_qr_signs(F, linalg.qr(a), like), "pinv": lambda a, *, rcond: linalg.pinv(a, rtol=rcond),
             "dft_cos": lambda x, *, axis: jnp.fft.fft(x, axis=axis).real, "dft_sin": lambda x, *, axis: -jnp.fft.fft(x, axis=axis).imag,
         }
         # fmt: on
@@ -402,7 +402,7 @@ class JaxLowering(Lowering):
     def running(self, device: str = CPU) -> Iterator[None]:
         import jax
 
-        with _float64(), jax.default_device(DEVICES[self.name].native(device)):
+        with _enable_jax_float64(), jax.default_device(DEVICES[self.name].native(device)):
             yield
 
     def tensor(self, x: Array) -> Tensor:
@@ -418,7 +418,7 @@ class JaxLowering(Lowering):
         return np.asarray(y), lambda ybar: [np.asarray(xbar) for xbar in pullback(self.tensor(ybar))]
 
 
-def _float64() -> AbstractContextManager[Any]:
+def _enable_jax_float64() -> AbstractContextManager[Any]:
     import jax
 
     if hasattr(jax, "enable_x64"):
@@ -428,7 +428,7 @@ def _float64() -> AbstractContextManager[Any]:
     return enable_x64()  # type: ignore[no-any-return]
 
 
-def _jax_above(u: Tensor, s: Tensor, vt: Tensor) -> Tensor:
+def _jax_stack_vectors(u: Tensor, s: Tensor, vt: Tensor) -> Tensor:
     import jax
 
     return jax.numpy.concatenate([u, jax.numpy.swapaxes(vt, -1, -2)], axis=-2)
@@ -444,11 +444,11 @@ class TensorFlowLowering(Lowering):
     refused = frozenset({"logm"})  # of complex matrices alone
 
     def namespaces(self) -> Sequence[Any]:
-        tf = _tensorflow()
+        tf = _import_tensorflow()
         return tf.math, tf.math.special, tf.linalg
 
     def entries(self) -> Mapping[str, Operation]:
-        tf = _tensorflow()
+        tf = _import_tensorflow()
         F, linalg, special = self.F, tf.linalg, tf.math.special
         # fmt: off
         return {name: getattr(tf.math, own) for name, own in _RENAMED.items()} | {
@@ -465,16 +465,16 @@ class TensorFlowLowering(Lowering):
             "logaddexp": lambda a, b: tf.where(a > b, a + tf.nn.softplus(b - a), b + tf.nn.softplus(a - b)),
             "polygamma": lambda x, *, n: tf.math.polygamma(F.number(float(n)), x),
             "fresnel_s": special.fresnel_sin, "fresnel_c": special.fresnel_cos,
-            "solve": lambda a, b: linalg.solve(*same_stacks(F, a, b)), "logdet": lambda a: linalg.slogdet(a)[1], "eigvalsh": lambda s, *, uplo: linalg.eigvalsh(_lower(s, uplo)),
-            "eigenvectors": lambda s, *, uplo, like: matched(F, linalg.eigh(_lower(s, uplo))[1], like),
-            "svdvals": lambda a: linalg.svd(a, compute_uv=False), "singular_vectors": lambda a, *, like: matched(F, _tensorflow_above(*linalg.svd(a)), like),
-            "qr": lambda a, *, like: matched_qr(F, linalg.qr(a), like), "pinv": lambda a, *, rcond: linalg.pinv(a, rcond),
+            "solve": lambda a, b: linalg.solve(*broadcast_stacks(F, a, b)), "logdet": lambda a: linalg.slogdet(a)[1], "eigvalsh": lambda s, *, uplo: linalg.eigvalsh(_as_lower_triangle(s, uplo)),
+            "eigenvectors": lambda s, *, uplo, like: match_signs(F, linalg.eigh(_as_lower_triangle(s, uplo))[1], like),
+            "svdvals": lambda a: linalg.svd(a, compute_uv=False), "singular_vectors": lambda a, *, like: match_signs(F, _tensorflow_stack_vectors(*linalg.svd(a)), like),
+            "qr": lambda a, *, like: match_qr_signs(F, linalg.qr(a), like), "pinv": lambda a, *, rcond: linalg.pinv(a, rcond),
         }
         # fmt: on
 
     @contextmanager
     def running(self, device: str = CPU) -> Iterator[None]:
-        tf = _tensorflow()
+        tf = _import_tensorflow()
         logger = tf.get_logger()
         before = logger.level
         logger.setLevel("ERROR")  # its own derivatives use functions that it reports as deprecated
@@ -486,10 +486,10 @@ class TensorFlowLowering(Lowering):
 
     def tensor(self, x: Array) -> Tensor:
         plain = np.asarray(x)
-        return _tensorflow().constant(plain if plain.dtype == bool else plain.astype(np.float64))
+        return _import_tensorflow().constant(plain if plain.dtype == bool else plain.astype(np.float64))
 
     def vjp(self, program: TensorFunction, xs: Sequence[Array]) -> tuple[Array, Pull]:
-        tf = _tensorflow()
+        tf = _import_tensorflow()
         inputs = [self.tensor(x) for x in xs]
         with tf.GradientTape(persistent=True) as tape:
             tape.watch(inputs)
@@ -503,19 +503,19 @@ class TensorFlowLowering(Lowering):
         return y.numpy(), pull
 
 
-def _tensorflow() -> Any:
+def _import_tensorflow() -> Any:
     with quiet_imports():
         import tensorflow
     return tensorflow
 
 
-def _lower(s: Tensor, uplo: str) -> Tensor:
+def _as_lower_triangle(s: Tensor, uplo: str) -> Tensor:
     """Return a matrix whose lower triangle is the triangle `uplo` of `s`, because TensorFlow reads the lower one."""
-    return s if uplo == "L" else _tensorflow().linalg.matrix_transpose(s)
+    return s if uplo == "L" else _import_tensorflow().linalg.matrix_transpose(s)
 
 
-def _tensorflow_above(s: Tensor, u: Tensor, v: Tensor) -> Tensor:
-    return _tensorflow().concat([u, v], -2)
+def _tensorflow_stack_vectors(s: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    return _import_tensorflow().concat([u, v], -2)
 
 
 # Primitives in MLX, by the primitive's name. Some of its operations on float64 compute in float32.

@@ -71,20 +71,20 @@ class Objectwise(Arithmetic):
         name = primitive.name
         objects = [self.objects(x) for x in xs]
         if name in self.whole:
-            y = _unboxed(self.whole[name](*_boxed(objects), **params))
+            y = _unbox_entry(self.whole[name](*_box_entries(objects), **params))
         elif name in self.entries:
-            y = self._elementwise(name, objects, params)
+            y = self._apply_elementwise(name, objects, params)
         elif name in ("scatter", "sum"):
-            y = _unboxed(self._added(name, _boxed(objects)[0], params))
+            y = _unbox_entry(self._add_entries(name, _box_entries(objects)[0], params))
         elif primitive.kind in ("linear", "bilinear"):
-            y = _unboxed(primitive.fun(*_boxed(objects), **params))
+            y = _unbox_entry(primitive.fun(*_box_entries(objects), **params))
         elif primitive.body:
             return primitive.fun(*[x if isinstance(x, Tracer) else self.lift(x) for x in xs], **params)
         else:
             raise NotSupported(f"{primitive.title(params)} is not available in {self.what}")
         return np.asarray(y, dtype=bool)[()] if _is_truth(y) else type(self)(y)
 
-    def _added(self, name: str, x: Any, params: Params) -> Any:
+    def _add_entries(self, name: str, x: Any, params: Params) -> Any:
         """Return a sum over axes, or entries added into zeros, with zeros of this arithmetic where nothing is added."""
         zero = self.entry(0)
         if name == "sum":
@@ -93,7 +93,7 @@ class Objectwise(Arithmetic):
         np.add.at(y, params["index"], x)
         return y
 
-    def _elementwise(self, name: str, objects: Sequence[Any], params: Params) -> Any:
+    def _apply_elementwise(self, name: str, objects: Sequence[Any], params: Params) -> Any:
         function = self.entries[name]
         if not any(type(x) is np.ndarray for x in objects):
             return function(*objects, **params)
@@ -105,13 +105,13 @@ class Objectwise(Arithmetic):
         return self._ufuncs[key](*objects)
 
 
-def quick_operators(kind: type[Objectwise]) -> None:
+def install_quick_operators(kind: type[Objectwise]) -> None:
     """Make the operators of `kind` use its table directly for single entries; the results are those of `process`."""
     for name, dunder in (("add", "add"), ("subtract", "sub"), ("multiply", "mul"), ("divide", "truediv")):
-        _quick_operator(kind, name, dunder)
+        _install_quick_operator(kind, name, dunder)
 
 
-def _quick_operator(kind: type[Objectwise], name: str, dunder: str) -> None:
+def _install_quick_operator(kind: type[Objectwise], name: str, dunder: str) -> None:
     function = kind.entries[name]
     slow, reflected_slow = getattr(Tracer, f"__{dunder}__"), getattr(Tracer, f"__r{dunder}__")
 
@@ -137,7 +137,7 @@ def _quick_operator(kind: type[Objectwise], name: str, dunder: str) -> None:
 _SINGLE = {float, int, np.float64}
 
 
-def _boxed(objects: Sequence[Any]) -> list[Any]:
+def _box_entries(objects: Sequence[Any]) -> list[Any]:
     """Return values as arrays; a single entry becomes an array without axes."""
     boxed = []
     for x in objects:
@@ -149,7 +149,7 @@ def _boxed(objects: Sequence[Any]) -> list[Any]:
     return boxed
 
 
-def _unboxed(y: Any) -> Any:
+def _unbox_entry(y: Any) -> Any:
     return y[()] if type(y) is np.ndarray and y.shape == () else y
 
 

@@ -21,7 +21,7 @@ _POOL = 16_381  # random factors, of which each operation takes a part; prime, s
 
 
 @lru_cache(maxsize=16)
-def _factors(seed: int, ulps: float) -> Any:
+def _factor_pool(seed: int, ulps: float) -> Any:
     """Return the factors of the pool, repeated once, so that a whole pool can be taken from any start."""
     factors = np.tile(1.0 + _EPS * ulps / LARGEST * np.random.default_rng([seed, _POOL]).choice(_MOVES, _POOL), 2)
     factors.flags.writeable = False
@@ -37,7 +37,7 @@ class Shake:
 
     def __init__(self, seed: int, ulps: float = LARGEST) -> None:
         self.rng = np.random.default_rng(seed)
-        self.pool = _factors(seed, ulps)
+        self.pool = _factor_pool(seed, ulps)
 
     def __call__(self, x: Value) -> Value:
         start = int(self.rng.integers(_POOL))
@@ -45,10 +45,10 @@ class Shake:
             return x * self.pool[start]
         if x.size <= _POOL - start:
             return x * self.pool[start : start + x.size].reshape(x.shape)
-        return _times_repeated(x, self.pool[_POOL - start : 2 * _POOL - start])
+        return _multiply_by_factors(x, self.pool[_POOL - start : 2 * _POOL - start])
 
 
-def _times_repeated(x: Value, factors: Value) -> Value:
+def _multiply_by_factors(x: Value, factors: Value) -> Value:
     """Return the entries of an array, in C order, times the factors, which are used again and again."""
     flat = np.ravel(x)
     made = np.empty(flat.size, np.result_type(flat, factors))
@@ -72,7 +72,7 @@ class Shaken:
         return self.rule.pull(self.shake(ybar), i, y, xs, params, transpose)
 
 
-def shaken(
+def perturb_program(
     program: RecordedProgram, shake: Shake, kernels: bool = True, rough: Mapping[str, Shake] = {}
 ) -> RecordedProgram:
     """Return the same program on the same branches, with every value and every cotangent shaken.
@@ -83,7 +83,7 @@ def shaken(
 
     @cache
     def loosened(primitive: Primitive) -> Primitive:
-        own = primitive.rules if kernels else map(_textbook, primitive.rules)
+        own = primitive.rules if kernels else map(_textbook_rule, primitive.rules)
         return replace(primitive, rules=tuple(Shaken(rule, rough.get(primitive.name, shake)) for rule in own))
 
     made = Tape(program.tape.level)
@@ -101,7 +101,7 @@ def shaken(
     return program.on(made)
 
 
-def resolved(program: RecordedProgram, shakes: Mapping[str, Shake]) -> RecordedProgram:
+def perturb_operations(program: RecordedProgram, shakes: Mapping[str, Shake]) -> RecordedProgram:
     """Return the program with the values and cotangents of some operations shaken, and what depends on them run again.
 
     The operations themselves, which may be expensive, are not run again.
@@ -120,5 +120,5 @@ def resolved(program: RecordedProgram, shakes: Mapping[str, Shake]) -> RecordedP
     return program.on(made)
 
 
-def _textbook(rule: Rule) -> Rule:
+def _textbook_rule(rule: Rule) -> Rule:
     return Partial(rule.partial) if isinstance(rule, Partial) and rule.kernel else rule

@@ -14,8 +14,8 @@ from gradcli.arithmetic.tape import CONSTANT, EndedSweep, Line, Recorded, Tape
 from gradcli.errors import BadShape, Place, Span
 from gradcli.report.tidy import turns
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import Rule, Value, settled, sweep
-from gradcli.tracing.provenance import is_users, place, whole_extent
+from gradcli.tracing.primitive import Rule, Value, open_sweep, without_ended_sweeps
+from gradcli.tracing.provenance import is_users_file, place_of_position, whole_extent
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import SeldomCollected, Tracer
 
@@ -48,7 +48,7 @@ class RecordedProgram(NamedTuple):
 
     def with_rules(self, rules: Mapping[int, Mapping[int, Rule]]) -> "RecordedProgram":
         """Return the program with other rules: `rules[k][i]` is that of argument i at line k."""
-        return self.with_lines({k: _line_with(self.lines[k], changed) for k, changed in rules.items()})
+        return self.with_lines({k: _replace_rules(self.lines[k], changed) for k, changed in rules.items()})
 
     def with_lines(self, lines: Mapping[int, Line]) -> "RecordedProgram":
         """Return the program with other lines in place of some."""
@@ -104,7 +104,7 @@ class RecordedProgram(NamedTuple):
         return values[self.y.slot] if self.moves else (self.y.primal if isinstance(self.y, Recorded) else self.y)
 
 
-def _line_with(line: Line, changed: Mapping[int, Rule]) -> Line:
+def _replace_rules(line: Line, changed: Mapping[int, Rule]) -> Line:
     primitive, slots, xs, y, params, position = line
     if primitive is None:
         return line
@@ -115,10 +115,10 @@ def _line_with(line: Line, changed: Mapping[int, Rule]) -> Line:
 def record(f: Callable[..., Value], xs: Sequence[Value], swept_once: bool = False) -> RecordedProgram:
     """Run `f` on a new tape and return the program."""
     shapes.reuse_pages()
-    with SeldomCollected(), sweep() as level:
+    with SeldomCollected(), open_sweep() as level:
         tape = Tape(level, swept_once)
         inputs = [tape.variable(x) for x in xs]
-        y = settled(f(*inputs))
+        y = without_ended_sweeps(f(*inputs))
         tape.lines, tape.decisions = EndedSweep(tape.lines), EndedSweep(tape.decisions)
         return RecordedProgram(y, inputs, tape)
 
@@ -130,7 +130,7 @@ def vjp(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, Callable[[
     return value, lambda ybar: tape.pull(y, ybar, inputs)
 
 
-def value_and_pulled(
+def value_and_gradient(
     f: Callable[..., Value], xs: Sequence[Value], one: Callable[[Value], Value]
 ) -> tuple[Value, list[Value]]:
     """Return f(*xs), a scalar, and its gradient; the tape is used up. `one` gives the cotangent to begin with.
@@ -163,9 +163,9 @@ def _has_nan(x: Value) -> bool:
 # The origin of a recorded line: a line of user code or a piece of an expression, and the name that the statement assigns.
 
 
-def where(position: Any) -> str | None:
+def describe_position(position: Any) -> str | None:
     """Return a recorded position as text: `loss.py:5`, or `columns 7-9` of an expression; None if it is unknown."""
-    found = place(position)
+    found = place_of_position(position)
     if isinstance(found, Place):
         return f"{found.file}:{found.line}"
     if isinstance(found, Span):
@@ -175,7 +175,7 @@ def where(position: Any) -> str | None:
     return None
 
 
-def names(lines: Sequence[Line]) -> list[str | None]:
+def names_of_lines(lines: Sequence[Line]) -> list[str | None]:
     """Return, for each line of a tape, the variable that its statement assigns its value to, or None.
 
     Of the lines that one operation of the source records, the last has the name; in a loop, the last of each turn.
@@ -183,14 +183,14 @@ def names(lines: Sequence[Line]) -> list[str | None]:
     places = [(k, primitive, position) for k, (primitive, _, _, _, _, position) in enumerate(lines)]
     found: list[str | None] = [None] * len(lines)
     for position, run in groupby(places, lambda place: place[2]):
-        name = None if position is None else _name_at(position)
+        name = None if position is None else _name_at_position(position)
         here = [(k, primitive) for k, primitive, _ in run] if name else []
         for turn in turns(here, [primitive for _, primitive in here]):
             found[turn[-1][0]] = name
     return found
 
 
-def products(lines: Sequence[Line]) -> set[int]:
+def inner_lines_of_products(lines: Sequence[Line]) -> set[int]:
     """Return the inner lines of products recorded as exp(sum(log(x))): the logarithm and the sum."""
     found: set[int] = set()
     for k in range(len(lines) - 2):
@@ -201,18 +201,18 @@ def products(lines: Sequence[Line]) -> set[int]:
     return found
 
 
-def _name_at(position: Any) -> str | None:
+def _name_at_position(position: Any) -> str | None:
     """Return the variable that is assigned what is computed at a position."""
     if not isinstance(position, tuple):
         return getattr(position, "name", None)
     code, instruction = position
-    if not is_users(code.co_filename):
+    if not is_users_file(code.co_filename):
         return None
-    return _assigned("".join(linecache.getlines(code.co_filename))).get(whole_extent(code, instruction))
+    return _assignments_of_source("".join(linecache.getlines(code.co_filename))).get(whole_extent(code, instruction))
 
 
 @cache
-def _assigned(source: str) -> dict[tuple[int, int | None, int | None, int | None], str]:
+def _assignments_of_source(source: str) -> dict[tuple[int, int | None, int | None, int | None], str]:
     """Return the variables that a file assigns, by the place of what each is assigned: line, last line, column, end."""
     try:
         tree = ast.parse(source)

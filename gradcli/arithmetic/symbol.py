@@ -11,7 +11,7 @@ from gradcli.errors import NotSupported
 from gradcli.rules.fourier import DFT_COS, DFT_SIN
 from gradcli.rules.linalg import DET, INV, LOGDET, MATMUL, SOLVE
 from gradcli.rules.reductions import LOGSUMEXP, NORM
-from gradcli.tracing.primitive import Value, by_name
+from gradcli.tracing.primitive import Value, table_by_name
 
 # Primitives as sympy expressions, by the primitive's name.
 #
@@ -30,7 +30,7 @@ def inv(a: Any) -> Any:
     return np.array((m.adjugate() / det(a)).tolist(), dtype=object)
 
 
-def stacked(function: Callable[..., Any]) -> Callable[..., Any]:
+def apply_to_stacks(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of matrices as a function of stacks of matrices."""
 
     def of_stacks(*xs: Any) -> Any:
@@ -42,7 +42,7 @@ def stacked(function: Callable[..., Any]) -> Callable[..., Any]:
     return of_stacks
 
 
-def transformed(x: Any, axis: int, wave: Callable[[Any], Any]) -> Any:
+def fourier_sums(x: Any, axis: int, wave: Callable[[Any], Any]) -> Any:
     """Return the sums of x_k wave(2 pi j k / n) along an axis."""
     last = np.moveaxis(x, axis, -1)
     n = last.shape[-1]
@@ -51,7 +51,7 @@ def transformed(x: Any, axis: int, wave: Callable[[Any], Any]) -> Any:
     return np.moveaxis(np.dot(last, waves), -1, axis)
 
 
-def _no_order(argindex: int) -> None:
+def _refuse_order(argindex: int) -> None:
     if argindex == 1:
         raise NotSupported("sympy has no accurate derivative of an incomplete gamma function by its order")
 
@@ -60,7 +60,7 @@ class lowergamma(sp.lowergamma):  # type: ignore[misc]  # its name is written in
     """The lower incomplete gamma function; sympy's derivative by the order takes minutes or loses its digits."""
 
     def fdiff(self, argindex: int = 2) -> Any:
-        _no_order(argindex)
+        _refuse_order(argindex)
         return super().fdiff(argindex)
 
 
@@ -68,11 +68,11 @@ class uppergamma(sp.uppergamma):  # type: ignore[misc]
     """The upper incomplete gamma function, without a derivative by the order."""
 
     def fdiff(self, argindex: int = 2) -> Any:
-        _no_order(argindex)
+        _refuse_order(argindex)
         return super().fdiff(argindex)
 
 
-def along(axis: tuple[int, ...], x: Any, function: Callable[[Any], Any]) -> Any:
+def sum_along(axis: tuple[int, ...], x: Any, function: Callable[[Any], Any]) -> Any:
     return np.sum(np.frompyfunc(function, 1, 1)(x), axis=axis)
 
 
@@ -113,16 +113,16 @@ ENTRIES: dict[str, Callable[..., Any]] = {
     "tandg": lambda x: sp.tan(sp.pi * x / 180), "cotdg": lambda x: sp.cot(sp.pi * x / 180),
     "expit": lambda x: 1 / (1 + sp.exp(-x)), "log_expit": lambda x: -sp.log(1 + sp.exp(-x)), "logit": lambda x: sp.log(x / (1 - x)),
 }
-WHOLE: dict[str, Callable[..., Any]] = by_name({
+WHOLE: dict[str, Callable[..., Any]] = table_by_name({
     MATMUL: lambda a, b: np.matmul(a, b),
     NORM: lambda x: sp.sqrt(sum(e**2 for e in np.reshape(x, -1).tolist())),
-    LOGSUMEXP: lambda x, *, axis: np.frompyfunc(sp.log, 1, 1)(along(axis, x, sp.exp)),
-    DET: stacked(det),
-    LOGDET: stacked(lambda a: half * sp.log(det(a) ** 2)),
-    INV: stacked(inv),
-    SOLVE: stacked(lambda a, b: np.matmul(inv(a), b)),
-    DFT_COS: lambda x, *, axis: transformed(x, axis, sp.cos),
-    DFT_SIN: lambda x, *, axis: transformed(x, axis, sp.sin),
+    LOGSUMEXP: lambda x, *, axis: np.frompyfunc(sp.log, 1, 1)(sum_along(axis, x, sp.exp)),
+    DET: apply_to_stacks(det),
+    LOGDET: apply_to_stacks(lambda a: half * sp.log(det(a) ** 2)),
+    INV: apply_to_stacks(inv),
+    SOLVE: apply_to_stacks(lambda a, b: np.matmul(inv(a), b)),
+    DFT_COS: lambda x, *, axis: fourier_sums(x, axis, sp.cos),
+    DFT_SIN: lambda x, *, axis: fourier_sums(x, axis, sp.sin),
 })
 # fmt: on
 

@@ -15,15 +15,23 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import TraceEnded
-from gradcli.rules.kinds import CAREFUL, LARGE, ConstantSlope, Partial, times
+from gradcli.rules.kinds import CAREFUL, LARGE, ConstantSlope, Partial, multiply_by_slope
 from gradcli.rules.linalg import MATMUL
 from gradcli.rules.shaping import RESHAPE
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import HANDLERS, Params, Primitive, Value, kept, named, sweep
-from gradcli.tracing.provenance import HERE, known_as_users, position
-from gradcli.tracing.provenance import position as _position
+from gradcli.tracing.primitive import (
+    HANDLERS,
+    Params,
+    Primitive,
+    Value,
+    kept_value_error,
+    open_sweep,
+    primitive_by_name,
+)
+from gradcli.tracing.provenance import HERE, current_position, known_as_users
+from gradcli.tracing.provenance import current_position as _position
 from gradcli.tracing.shapes import Forgotten, is_plain, shape, unbroadcast, zeros_like
-from gradcli.tracing.tracer import Tracer, defined
+from gradcli.tracing.tracer import Tracer, nan_where_undefined
 
 _caller = sys._getframe
 _new: Any = object.__new__
@@ -33,7 +41,7 @@ _MOST = 10**6  # the largest integer exponent, as in the handler of np.power
 _SUM = np.sum  # while a function is traced, np.sum is replaced
 _FLOAT64 = np.dtype(np.float64)
 _KNOWN: dict[Any, Primitive | None] = {}  # the elementwise primitive of one argument for a ufunc, or None
-_BINARY = {ufunc: named(ufunc.__name__) for ufunc in (np.add, np.subtract, np.multiply, np.divide)}
+_BINARY = {ufunc: primitive_by_name(ufunc.__name__) for ufunc in (np.add, np.subtract, np.multiply, np.divide)}
 
 
 Line = tuple[Primitive | None, tuple[int, ...], Sequence[Value], Value, Params | None, Any]
@@ -50,7 +58,7 @@ _NONE: Params = {}
 SPENT: Line = (None, (), (), None, None, None)  # a line that contributes no cotangents
 
 
-def too_long() -> TraceEnded:
+def too_long_error() -> TraceEnded:
     """Return the error that ends a trace of more than MOST_LINES lines."""
     says = f"the trace has more than {MOST_LINES:,} lines"
     return TraceEnded(says, do="use fewer and larger operations on arrays, or a smaller problem")
@@ -60,7 +68,7 @@ class EndedSweep(list[Line]):
     """The lines of a sweep that has ended; user code that uses a value it kept from the sweep gets TraceEnded."""
 
     def append(self, line: Line) -> None:
-        raise kept()
+        raise kept_value_error()
 
 
 def sweep_back(
@@ -94,7 +102,7 @@ def sweep_back(
                     xbar = ybar if rule.factor == 1.0 else rule.factor * ybar
                     xbar = xbar if xbar.shape == shape(xs[i]) else unbroadcast(xbar, xs[i])
                 elif plain and type(rule) is Partial and ybar.size < LARGE:
-                    xbar = times(ybar, (rule.kernel or rule.partial)(y, *xs, **(params or _NONE)), y, xs)
+                    xbar = multiply_by_slope(ybar, (rule.kernel or rule.partial)(y, *xs, **(params or _NONE)), y, xs)
                     xbar = xbar if xbar.shape == shape(xs[i]) else unbroadcast(xbar, xs[i])
                 else:
                     xbar = rule.pull(ybar, i, y, xs, params or _NONE, transpose)
@@ -166,7 +174,7 @@ class Tape:
         An infinite slope that meets a zero cotangent, as that of the log in `where(x > 0, log(x), 0)` at 0, is not part of
         the derivative of the function.
         """
-        ybar = defined(self.value(slot), ybar)
+        ybar = nan_where_undefined(self.value(slot), ybar)
         bars = self.sweep(slot, ybar, keep)
         if not any(np.any(np.isnan(bars[x.slot])) for x in inputs if is_plain(bars[x.slot])):
             return bars
@@ -181,7 +189,7 @@ class Tape:
         if not (isinstance(y, Recorded) and y.tape is self) or y.slot == CONSTANT:
             return [zeros_like(x.primal) for x in inputs]
         if once:
-            bars = self.sweep(y.slot, defined(y.primal, ybar), keep=False, once=True)
+            bars = self.sweep(y.slot, nan_where_undefined(y.primal, ybar), keep=False, once=True)
         else:
             bars = self.swept(y.slot, ybar, inputs, keep=False)
         return [zeros_like(x.primal) if bars[x.slot] is None else bars[x.slot] for x in inputs]
@@ -217,22 +225,24 @@ _LARGE = 512  # entries; a smaller value is always kept
 _VARIADIC = 0x04 | 0x08  # flags of code with *args or **kwargs
 
 
-def without(primitive: Primitive, slots: Sequence[int], xs: Sequence[Value], y: Value) -> tuple[Sequence[Value], Value]:
+def drop_unread_values(
+    primitive: Primitive, slots: Sequence[int], xs: Sequence[Value], y: Value
+) -> tuple[Sequence[Value], Value]:
     """Return a line's operands and result, with large arrays that its rules do not read replaced by their shapes."""
     if type(y) is not np.ndarray or y.size < _LARGE:
         return xs, y
     if len(xs) == 1:
-        read_y, read = _read_of_one(primitive)
-        return (xs if read else (_forgotten(xs[0]),)), (y if read_y else _shape_alone(y.shape))
+        read_y, read = _reads_of_unary(primitive)
+        return (xs if read else (_forget_value(xs[0]),)), (y if read_y else _shape_alone(y.shape))
     if len(xs) == 2:
-        read_y, first, second = _read_of_two(primitive, slots[0] >= 0, slots[1] >= 0)
+        read_y, first, second = _reads_of_binary(primitive, slots[0] >= 0, slots[1] >= 0)
         a, b = xs
-        xs = (a if first else _forgotten(a), b if second else _forgotten(b))
+        xs = (a if first else _forget_value(a), b if second else _forget_value(b))
         return xs, (y if read_y else _shape_alone(y.shape))
     return xs, y
 
 
-def _forgotten(x: Value) -> Value:
+def _forget_value(x: Value) -> Value:
     return _shape_alone(x.shape) if type(x) is np.ndarray else x
 
 
@@ -240,19 +250,19 @@ _shape_alone = lru_cache(maxsize=256)(Forgotten)
 
 
 @lru_cache(maxsize=1024)
-def _read_of_one(primitive: Primitive) -> tuple[bool, bool]:
-    read = read_by_rules(primitive, (True,))
+def _reads_of_unary(primitive: Primitive) -> tuple[bool, bool]:
+    read = values_read_by_rules(primitive, (True,))
     return 0 in read, 1 in read
 
 
 @lru_cache(maxsize=1024)
-def _read_of_two(primitive: Primitive, first: bool, second: bool) -> tuple[bool, bool, bool]:
-    read = read_by_rules(primitive, (first, second))
+def _reads_of_binary(primitive: Primitive, first: bool, second: bool) -> tuple[bool, bool, bool]:
+    read = values_read_by_rules(primitive, (first, second))
     return 0 in read, 1 in read, 2 in read
 
 
 @lru_cache(maxsize=1024)
-def read_by_rules(primitive: Primitive, moving: tuple[bool, ...], kernels: bool = True) -> frozenset[int]:
+def values_read_by_rules(primitive: Primitive, moving: tuple[bool, ...], kernels: bool = True) -> frozenset[int]:
     """Return the positions in `(y, *xs)` that are read by the rules of the operands marked in `moving`.
 
     Without `kernels`, those that the textbook's formulas read: that of tanh reads its value alone.
@@ -265,14 +275,14 @@ def read_by_rules(primitive: Primitive, moving: tuple[bool, ...], kernels: bool 
     read: set[int] = set()
     for i in (i for i, moves in enumerate(moving) if moves):
         rule = primitive.rule(i)
-        loaded = _loaded((kernels and rule.kernel) or rule.partial) if isinstance(rule, Partial) else set()
+        loaded = _loaded_parameters((kernels and rule.kernel) or rule.partial) if isinstance(rule, Partial) else set()
         if loaded is None or not isinstance(rule, Partial | ConstantSlope):
             return everything
         read |= loaded
     return frozenset(read)
 
 
-def _loaded(function: Callable[..., Any]) -> set[int] | None:
+def _loaded_parameters(function: Callable[..., Any]) -> set[int] | None:
     """Return the positions of the parameters that a function's code loads; None if that cannot be determined."""
     code = getattr(function, "__code__", None)
     if code is None or code.co_flags & _VARIADIC or code.co_cellvars:
@@ -300,7 +310,7 @@ class Recorded(Tracer):
 
     def settle(self) -> Value:
         if self.slot != CONSTANT:
-            raise kept()
+            raise kept_value_error()
         return self.primal
 
     def hold(self, x: Value) -> "Recorded":
@@ -324,7 +334,7 @@ class Recorded(Tracer):
         primals, slots = [], []
         for x in xs:
             mine = isinstance(x, Recorded) and x.tape is tape
-            primals.append(x.primal if mine else frozen_operand(x))
+            primals.append(x.primal if mine else freeze_operand(x))
             slots.append(x.slot if mine else CONSTANT)
         y = primitive(*primals, **params)
         if max(slots) == CONSTANT and not primitive.constant:
@@ -333,15 +343,15 @@ class Recorded(Tracer):
         if primitive.constant:
             tape.decisions.append((primitive, tuple(slots), primals, y, params, position))
             return y
-        held = without(primitive, slots, primals, y) if tape.swept_once else (primals, y)
+        held = drop_unread_values(primitive, slots, primals, y) if tape.swept_once else (primals, y)
         tape.lines.append((primitive, tuple(slots), *held, params, position))
         slot = len(tape.lines) - 1
         if slot >= MOST_LINES:
-            raise too_long()
+            raise too_long_error()
         return Recorded(y, slot, tape)
 
 
-def frozen_operand(x: Value) -> Value:
+def freeze_operand(x: Value) -> Value:
     """Return an operand that cannot change: a copy of a plain array, which user code may write to after the operation."""
     return x.copy() if type(x) is np.ndarray and x.flags.writeable else x
 
@@ -353,7 +363,7 @@ def transpose(program: Callable[[Value], Value], x: Value, ybar: Value) -> Value
     """
     token = CAREFUL.set(False)  # inside a rule, zero times infinity is undefined
     try:
-        with sweep() as level:
+        with open_sweep() as level:
             tape = Tape(level)
             xdot = tape.variable(zeros_like(x))
             y = program(xdot)
@@ -365,51 +375,51 @@ def transpose(program: Callable[[Value], Value], x: Value, ybar: Value) -> Value
         CAREFUL.reset(token)
 
 
-def _recorded(primal: Value, slot: int, tape: Tape) -> Recorded:
+def _new_recorded(primal: Value, slot: int, tape: Tape) -> Recorded:
     """Return Recorded(primal, slot, tape) without the cost of calling its constructor.
 
     Raises  TraceEnded if the tape is too long.
     """
     if slot >= MOST_LINES:
-        raise too_long()
+        raise too_long_error()
     made: Recorded = _new(Recorded)
     made.primal, made.slot, made.tape, made.storage = primal, slot, tape, None
     return made
 
 
-def _line(
+def _record_line(
     tape: Tape, primitive: Primitive, slots: tuple[int, ...], xs: Any, y: Value, params: Params | None
 ) -> Recorded:
     """Record a line for a call made two frames above; a tape that is swept once stores no positions."""
     lines = tape.lines
     if tape.swept_once:
-        lines.append((primitive, slots, *without(primitive, slots, xs, y), params, None))
-        return _recorded(y, len(lines) - 1, tape)
+        lines.append((primitive, slots, *drop_unread_values(primitive, slots, xs, y), params, None))
+        return _new_recorded(y, len(lines) - 1, tape)
     where = HERE.position
     if where is None:
         frame = _caller(2)
         code = frame.f_code
-        where = (code, frame.f_lasti) if known_as_users(code.co_filename) else position()
+        where = (code, frame.f_lasti) if known_as_users(code.co_filename) else current_position()
     lines.append((primitive, slots, xs, y, params, where))
-    return _recorded(y, len(lines) - 1, tape)
+    return _new_recorded(y, len(lines) - 1, tape)
 
 
-def _holds_floats(x: Recorded) -> bool:
+def _has_float64(x: Recorded) -> bool:
     primal = x.primal
     return type(primal) is np.float64 or (type(primal) is np.ndarray and primal.dtype is _FLOAT64)
 
 
-def _is_plain(x: Recorded) -> bool:
+def _is_moving_float64(x: Recorded) -> bool:
     """Return whether a value depends on an input and is a float64 or a float64 array."""
-    return x.slot >= 0 and _holds_floats(x)
+    return x.slot >= 0 and _has_float64(x)
 
 
-def _operands(tape: Tape, a: Value, b: Value) -> tuple[tuple[int, int], Any] | None:
+def _plain_operands(tape: Tape, a: Value, b: Value) -> tuple[tuple[int, int], Any] | None:
     """Return the slots and the values of two plain operands, or None."""
     slots, xs = [], []
     for x in (a, b):
         kind = type(x)
-        if kind is Recorded and x.tape is tape and _holds_floats(x):
+        if kind is Recorded and x.tape is tape and _has_float64(x):
             slots.append(x.slot)
             xs.append(x.primal)
         elif kind in _NUMBERS or (kind is np.ndarray and x.dtype is _FLOAT64):
@@ -420,7 +430,7 @@ def _operands(tape: Tape, a: Value, b: Value) -> tuple[tuple[int, int], Any] | N
     return None if slots[0] == CONSTANT == slots[1] else ((slots[0], slots[1]), xs)
 
 
-def _operator(
+def _recording_operators(
     primitive: Primitive, operate: Callable[[Value, Value], Value], slow: Any, reflected_slow: Any
 ) -> tuple[Any, Any]:
     """Return an operator and its reflection, which record a line directly if the operands are plain."""
@@ -433,10 +443,10 @@ def _operator(
             return written(tape, (slot, other.slot), (x, z), operate(x, z))
         if kind in _NUMBERS and slot >= 0:
             return written(tape, (slot, CONSTANT), (x, other), operate(x, other))
-        plain = _operands(tape, self, other) if kind is np.ndarray or kind is Recorded else None
+        plain = _plain_operands(tape, self, other) if kind is np.ndarray or kind is Recorded else None
         if plain is None:
             return slow(self, other)
-        return _line(tape, primitive, plain[0], plain[1], operate(*plain[1]), None)
+        return _record_line(tape, primitive, plain[0], plain[1], operate(*plain[1]), None)
 
     def reflected(self: Recorded, other: Value) -> Value:
         if type(other) not in _NUMBERS or self.slot < 0:
@@ -451,15 +461,15 @@ def _operator(
             if where is None:  # user code calls nearly all operators
                 frame = _caller(2)
                 code = frame.f_code
-                where = (code, frame.f_lasti) if known_as_users(code.co_filename) else position()
+                where = (code, frame.f_lasti) if known_as_users(code.co_filename) else current_position()
             lines.append((primitive, slots, xs, y, None, where))
         elif type(y) is np.ndarray:
-            lines.append((primitive, slots, *without(primitive, slots, xs, y), None, None))
+            lines.append((primitive, slots, *drop_unread_values(primitive, slots, xs, y), None, None))
         else:
             lines.append((primitive, slots, xs, y, None, None))
         slot = len(lines) - 1
         if slot >= MOST_LINES:
-            raise too_long()
+            raise too_long_error()
         made: Recorded = _new(Recorded)
         made.primal, made.slot, made.tape, made.storage = y, slot, tape, None
         return made
@@ -467,48 +477,50 @@ def _operator(
     return forward, reflected
 
 
-def _product(tape: Tape, a: Value, b: Value) -> Recorded | None:
+def _record_product(tape: Tape, a: Value, b: Value) -> Recorded | None:
     """Record a product of matrices, or of a matrix and a vector as a column; None for anything else."""
-    plain = _operands(tape, a, b)
+    plain = _plain_operands(tape, a, b)
     if plain is None:
         return None
     (left, right), (x, y) = plain
     if type(x) is not np.ndarray or x.ndim != 2 or type(y) is not np.ndarray:
         return None
     if y.ndim == 2:
-        return _line(tape, MATMUL, (left, right), (x, y), x @ y, None)
+        return _record_line(tape, MATMUL, (left, right), (x, y), x @ y, None)
     if y.ndim != 1:
         return None
     z, column = x @ y, y.reshape(-1, 1)
     if right != CONSTANT:
-        right = _line(tape, RESHAPE, (right,), (y,), column, {"to": column.shape}).slot
+        right = _record_line(tape, RESHAPE, (right,), (y,), column, {"to": column.shape}).slot
     rows = z.reshape(-1, 1)
-    product = _line(tape, MATMUL, (left, right), (x, column), rows, None)
-    return _line(tape, RESHAPE, (product.slot,), (rows,), z, {"to": z.shape})
+    product = _record_line(tape, MATMUL, (left, right), (x, column), rows, None)
+    return _record_line(tape, RESHAPE, (product.slot,), (rows,), z, {"to": z.shape})
 
 
-def _matmul(slow: Any) -> Any:
+def _recording_matmul(slow: Any) -> Any:
     def matmul(self: Recorded, other: Value) -> Value:
-        found = _product(self.tape, self, other)
+        found = _record_product(self.tape, self, other)
         return slow(self, other) if found is None else found
 
     return matmul
 
 
-def _ufunc(slow: Any) -> Any:
+def _recording_ufunc(slow: Any) -> Any:
     def __array_ufunc__(self: Recorded, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "__call__" and not kwargs:
             found = None
-            if len(inputs) == 1 and inputs[0] is self and _is_plain(self):
-                primitive = _KNOWN[ufunc] if ufunc in _KNOWN else _known(ufunc)
+            if len(inputs) == 1 and inputs[0] is self and _is_moving_float64(self):
+                primitive = _KNOWN[ufunc] if ufunc in _KNOWN else _unary_primitive(ufunc)
                 if primitive is not None:
-                    found = _line(self.tape, primitive, (self.slot,), (self.primal,), primitive.fun(self.primal), None)
+                    found = _record_line(
+                        self.tape, primitive, (self.slot,), (self.primal,), primitive.fun(self.primal), None
+                    )
             elif ufunc is np.matmul:
-                found = _product(self.tape, *inputs)
+                found = _record_product(self.tape, *inputs)
             elif ufunc in _BINARY:
-                plain = _operands(self.tape, *inputs)
+                plain = _plain_operands(self.tape, *inputs)
                 if plain is not None:
-                    found = _line(self.tape, _BINARY[ufunc], *plain, ufunc(*plain[1]), None)
+                    found = _record_line(self.tape, _BINARY[ufunc], *plain, ufunc(*plain[1]), None)
             if found is not None:
                 return found
         return slow(self, ufunc, method, *inputs, **kwargs)
@@ -516,20 +528,20 @@ def _ufunc(slow: Any) -> Any:
     return __array_ufunc__
 
 
-def _known(ufunc: Any) -> Primitive | None:
+def _unary_primitive(ufunc: Any) -> Primitive | None:
     found = HANDLERS.get(ufunc)
     known = found if isinstance(found, Primitive) and found.kind == "elementwise" and len(found.rules) == 1 else None
     _KNOWN[ufunc] = known
     return known
 
 
-def _power(slow: Any) -> Any:
-    integer_power = named("integer_power")
+def _recording_power(slow: Any) -> Any:
+    integer_power = primitive_by_name("integer_power")
 
     def power(self: Recorded, other: Value) -> Value:
-        if type(other) is int and -_MOST <= other <= _MOST and _is_plain(self):
+        if type(other) is int and -_MOST <= other <= _MOST and _is_moving_float64(self):
             params = {"n": other}
-            return _line(
+            return _record_line(
                 self.tape, integer_power, (self.slot,), (self.primal,), integer_power.fun(self.primal, **params), params
             )
         return slow(self, other)
@@ -537,31 +549,35 @@ def _power(slow: Any) -> Any:
     return power
 
 
-def _function(slow: Any) -> Any:
-    total = named("sum")
+def _recording_function(slow: Any) -> Any:
+    total = primitive_by_name("sum")
 
     def __array_function__(self: Recorded, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if function is _SUM and args and type(args[0]) is Recorded and _is_plain(args[0]):
+        if function is _SUM and args and type(args[0]) is Recorded and _is_moving_float64(args[0]):
             x = args[0]
             if kwargs.keys() <= {"axis"} and len(args) + len(kwargs) <= 2:
-                over = shapes.axes(args[1] if len(args) == 2 else kwargs.get("axis"), x.primal.ndim)
-                return _line(x.tape, total, (x.slot,), (x.primal,), total.fun(x.primal, axis=over), {"axis": over})
+                over = shapes.normalise_axes(args[1] if len(args) == 2 else kwargs.get("axis"), x.primal.ndim)
+                return _record_line(
+                    x.tape, total, (x.slot,), (x.primal,), total.fun(x.primal, axis=over), {"axis": over}
+                )
         return slow(self, function, types, args, kwargs)
 
     return __array_function__
 
 
-def _install() -> None:
+def _install_fast_path() -> None:
     fast: dict[str, Any] = {
-        "__pow__": _power, "__matmul__": _matmul, "__array_ufunc__": _ufunc, "__array_function__": _function,
+        "__pow__": _recording_power, "__matmul__": _recording_matmul, "__array_ufunc__": _recording_ufunc, "__array_function__": _recording_function,
     }  # fmt: skip
     for dunder, name in _OPERATORS.items():
         slow, reflected_slow = getattr(Tracer, f"__{dunder}__"), getattr(Tracer, f"__r{dunder}__")
-        forward, reflected = _operator(named(name), getattr(operator, dunder), slow, reflected_slow)
+        forward, reflected = _recording_operators(
+            primitive_by_name(name), getattr(operator, dunder), slow, reflected_slow
+        )
         setattr(Recorded, f"__{dunder}__", forward)
         setattr(Recorded, f"__r{dunder}__", reflected)
     for dunder, made in fast.items():
         setattr(Recorded, dunder, made(getattr(Tracer, dunder)))
 
 
-_install()
+_install_fast_path()

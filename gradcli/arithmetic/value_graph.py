@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.tape import frozen_operand
+from gradcli.arithmetic.tape import freeze_operand
 from gradcli.errors import NotSupported
 from gradcli.tracing.primitive import Params, Primitive, Value, bind
-from gradcli.tracing.provenance import HERE, place, position
+from gradcli.tracing.provenance import HERE, current_position, place_of_position
 from gradcli.tracing.tracer import Arithmetic, Tracer
 
 MOST_NODES = 20_000  # of one recording, made from one input; no formula is that long
@@ -78,7 +78,7 @@ class GraphNode(Arithmetic):
         """Raise NotStraight: which branch is taken, or whether a loop goes on, is not known without values."""
         raise NotStraight(
             "f asks whether a comparison of its inputs holds, in an if, a loop, max() or min(); a formula has all cases in it",
-            where=place(HERE.position or position()),
+            where=place_of_position(HERE.position or current_position()),
             do="write np.where, np.maximum or np.minimum; gradcli check and gradcli grad take the function as it is",
         )
 
@@ -111,7 +111,7 @@ class GraphNode(Arithmetic):
             value = np.full(np.shape(plain[-1]) if primitive.name in ("inv", "solve") else (), np.nan)[()]
         node = GraphNode(
             primitive.name,
-            tuple(x.fixed() if isinstance(x, GraphNode) else frozen_operand(x) for x in xs),
+            tuple(x.fixed() if isinstance(x, GraphNode) else freeze_operand(x) for x in xs),
             params,
             value,
         )
@@ -165,24 +165,24 @@ class FormulaText(Arithmetic):
         if name == "positive":
             return parts[0]
         if name == "negative":
-            return FormulaText("-" + _inside(parts[0], 3), 3)
+            return FormulaText("-" + _parenthesise(parts[0], 3), 3)
         if name == "integer_power":
-            return FormulaText(f"{_inside(parts[0], 5)}**{params['n']}", 4)
+            return FormulaText(f"{_parenthesise(parts[0], 5)}**{params['n']}", 4)
         if name in _INFIX:
             sign, binds = _INFIX[name]
             right = binds + (sign in (" - ", "/"))
-            return FormulaText(_inside(parts[0], binds) + sign + _inside(parts[1], right), binds)
+            return FormulaText(_parenthesise(parts[0], binds) + sign + _parenthesise(parts[1], right), binds)
         if name in _COMPARISONS:
             return FormulaText(_COMPARISONS[name].join(part.text for part in parts), 0)
         extra = [f"{key}={value}" for key, value in params.items()]
         return FormulaText(f"{name}({', '.join([*(part.text for part in parts), *extra])})")
 
 
-def _inside(part: FormulaText, binds: int) -> str:
+def _parenthesise(part: FormulaText, binds: int) -> str:
     return part.text if part.binds >= binds else f"({part.text})"
 
 
-def written(rule: Any, y: str, xs: Sequence[str], params: Params) -> str:
+def write_formula(rule: Any, y: str, xs: Sequence[str], params: Params) -> str:
     """Return a partial derivative as text, by running the rule on names."""
     found = rule(FormulaText(y), *(FormulaText(x) for x in xs), **params)
     return found.text if isinstance(found, FormulaText) else f"{float(found):g}"

@@ -16,8 +16,17 @@ from gradcli.report import numbers
 from gradcli.report.common import Finding, finding
 from gradcli.request.options import Options
 from gradcli.request.point import Point
-from gradcli.targets.derived import OnSurfaces, direction, tangent
-from gradcli.targets.facts import FACTS, SYMMETRIC, Surface, dims_of_values, fact_broken, facts_of, is_fixed, surface_of
+from gradcli.targets.derived import OnSurfaces, random_direction, tangent_to_surfaces
+from gradcli.targets.facts import (
+    FACTS,
+    SYMMETRIC,
+    Surface,
+    dims_of_values,
+    first_broken_fact,
+    is_fixed,
+    parse_facts,
+    surface_of,
+)
 from gradcli.tracing.shapes import shape, size
 from gradcli.words import Kind, Severity
 
@@ -43,10 +52,10 @@ def assume(found: Located, options: Options) -> Assumed:
     """
     if not options.checks_on_sets:
         return Assumed(found, {})
-    facts = facts_of(list(options.assume), dims_of_values(found.points[0].values))
+    facts = parse_facts(list(options.assume), dims_of_values(found.points[0].values))
     for point in found.points:
         for name, words in facts.items():
-            broken = fact_broken(words, point.values[name])
+            broken = first_broken_fact(words, point.values[name])
             if broken is not None:
                 says = f'--assume "{name}: {broken}" does not hold at the point'
                 raise BadPoint(says, do="give a point where it holds, or leave it out")
@@ -156,7 +165,11 @@ def sets_left(case: PointCheck) -> tuple[SetLeft, ...]:
         room = np.broadcast_to(np.asarray(allowed(claim, right, name, case.fixed)), g.shape)
         for fact in _MEANT:
             surface = FACTS[fact].surface
-            if surface is None or not FACTS[fact].fits(tuple(map(str, x.shape))) or fact_broken(frozenset({fact}), x):
+            if (
+                surface is None
+                or not FACTS[fact].fits(tuple(map(str, x.shape)))
+                or first_broken_fact(frozenset({fact}), x)
+            ):
                 continue
             if wrong and not _small_along(surface, np.asarray(claim.value[name]) - g, room, x):
                 continue
@@ -187,8 +200,8 @@ def _reads_one_triangle(g: Any, bound: Any) -> bool:
 
 def _raises_off(case: PointCheck, name: str, surface: Surface, x: Any) -> bool:
     """Whether f has no value at points near this one off a set, on either side, and has values at those on it."""
-    v = direction(case.q.seed, name, x)
-    across = v - tangent({name: surface}, {name: x}, {name: v})[name]
+    v = random_direction(case.q.seed, name, x)
+    across = v - tangent_to_surfaces({name: surface}, {name: x}, {name: v})[name]
 
     def raises(moved: Any) -> bool:
         try:

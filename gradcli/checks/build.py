@@ -17,22 +17,22 @@ from gradcli.checks.narrow_formats import in_float64
 from gradcli.checks.probe import Located, LocateOptions, against_reference, locate
 from gradcli.checks.request import Request, without_wider
 from gradcli.classes import dataclass
-from gradcli.errors import BadOption, nearest
+from gradcli.errors import BadOption, closest_name
 from gradcli.frameworks.adapt import PLAIN
 from gradcli.frameworks.framework import EPS, EXPECTED, KNOWN, MIXED, WAYS, FrameworkOptions
 from gradcli.frameworks.native import native_of
 from gradcli.modes.claim import Claimed, ClaimedFunction
 from gradcli.modes.finite_difference import GradientByValues
 from gradcli.modes.problem import DEFAULT_STEPPING, Budget, Stepping
-from gradcli.modes.registry import chosen, effort_of, on_device
+from gradcli.modes.registry import add_mode_for_device, effort_of, parse_modes
 from gradcli.request.options import DEFAULTS, SECOND_ORDER, Options, replayed, with_claim
 from gradcli.request.point import Point
 from gradcli.request.target_text import is_python
-from gradcli.targets.derived import SumOfEntries, gradient_in
+from gradcli.targets.derived import SumOfEntries, inner_gradient
 from gradcli.targets.facts import Notice
-from gradcli.targets.loading import pairs
-from gradcli.targets.points import numbers
-from gradcli.targets.points import shapes as read_shapes
+from gradcli.targets.loading import likely_gradients
+from gradcli.targets.points import numbers_of_sizes
+from gradcli.targets.points import parse_shape_options as read_shapes
 from gradcli.targets.target_request import TargetRequest, checked_point_texts
 from gradcli.words import Derivative, Kind, Severity
 
@@ -58,7 +58,7 @@ def settings_of(options: Options) -> Settings:
     )  # fmt: skip
     for flag, word, words in known:
         if word is not None and word not in words:
-            near = nearest(word, words)
+            near = closest_name(word, words)
             hint = f"did you mean '{near}'?" if near else f"it knows {', '.join(words)}"
             raise BadOption(f"{flag} does not know '{word}'", do=hint)
     if options.expect - EXPECTED:
@@ -113,19 +113,19 @@ def request_for(
             raise BadOption(f"the function has no {has}, as --expect has it", do="leave out --expect")
         if options.expect and len(found.points) > 1:
             raise BadOption("--expect holds values constant at one point", do="give one point")
-    modes = chosen(options.modes)
+    modes = parse_modes(options.modes)
     if own is not None and options.modes is None:
         # symbolic takes longer than all other modes; constants that are held are known only to float64 rounding
         without = {"symbolic", "certified"} if options.expect else {"symbolic"}
         modes = tuple(mode for mode in modes if mode not in without)
     if options.device is not None and native_of(found.f) is None:
-        modes = on_device(modes, options.device)
+        modes = add_mode_for_device(modes, options.device)
     _known_inputs(found, settings.stepping)
     looked_at, claim = own[:2] if own is not None else _claimed(found, claiming, options, assumed.surfaces)
     if claim is None and by is not None:
         looked_at, claim = traced_gradient(found, by, options.seed)
     notices = (*looked_at.notices, *_unchecked(found, claiming, options))
-    gradient = gradient_in(looked_at.f)
+    gradient = inner_gradient(looked_at.f)
     if isinstance(gradient, GradientByValues):
         gradient.stepping = settings.stepping
     if assumed.surfaces and own is not None and own[2].native.coarseness > 1.0:
@@ -175,7 +175,7 @@ def _known_inputs(found: Located, stepping: Stepping) -> None:
     for option, names in (("--bounds", stepping.edges), ("--scale", stepping.scales)):
         for name in names:
             if name not in found.f.inputs:
-                near = nearest(name, found.f.inputs)
+                near = closest_name(name, found.f.inputs)
                 hint = f"did you mean '{near}'?" if near else f"inputs: {', '.join(found.f.inputs)}"
                 raise BadOption(f"{option} names '{name}', which is not an input", do=hint)
     for point in found.points:
@@ -189,7 +189,7 @@ def _known_inputs(found: Located, stepping: Stepping) -> None:
 
 def _derivative(claiming: Claiming | None, options: Options, looked_at: Located) -> Derivative:
     if isinstance(looked_at.f, SumOfEntries):
-        return "elementwise derivative" if gradient_in(looked_at.f) is None else "diagonal of the Hessian"
+        return "elementwise derivative" if inner_gradient(looked_at.f) is None else "diagonal of the Hessian"
     kind = claiming.kind if claiming is not None else "hess" if options.order == 2 else "grad"
     names: dict[str, Derivative] = {
         "hess": "Hessian", "jvp": "product J v", "vjp": "product w J", "hvp": "product H v",
@@ -262,7 +262,7 @@ def _unchecked(found: Located, claiming: Claiming | None, options: Options) -> l
     name = found.f.text.rpartition(":")[2].removesuffix("()")
     return [
         Notice(Kind.CLAIM, Severity.INFO, f"{other} is in this file and was not checked", hint=f"--grad {other}")
-        for other in pairs(found.module, name)
+        for other in likely_gradients(found.module, name)
     ]
 
 
@@ -287,7 +287,7 @@ def request(ask: TargetRequest, wanted: CheckOptions, values: Mapping[str, Any] 
     settings = wanted.settings
     seed, shapes = settings.options.seed, settings.options.shapes
     at = checked_point_texts(ask)
-    sizes = numbers(shapes, at, seed, wanted.sizes, ask.points_of)
+    sizes = numbers_of_sizes(shapes, at, seed, wanted.sizes, ask.points_of)
     looked_at = LocateOptions(
         seed, read_shapes(shapes, sizes), wanted.points, ask.wrt, settings.options.picked, sizes, settings.stepping,
         settings.framework_options, ask.separate_points, ask.points_of,

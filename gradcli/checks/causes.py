@@ -16,7 +16,7 @@ from gradcli.checks.wrong import CauseBudget, Wrong, calls_for
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError
 from gradcli.frameworks.native import native_of
-from gradcli.modes.claim import GRANT, GRANT_NARROW, GRANT_SOLVER, Claimed, in_shape
+from gradcli.modes.claim import GRANT, GRANT_NARROW, GRANT_SOLVER, Claimed, reshape_claim
 from gradcli.modes.mode import Question
 from gradcli.modes.redraw import redraw_inputs
 from gradcli.modes.registry import MODES
@@ -28,8 +28,8 @@ from gradcli.report.common import ABSENT, Finding, finding
 from gradcli.report.framework_gradient import NativeReport, Part
 from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch, PointReport
 from gradcli.request.point import Array, Estimate, Point
-from gradcli.targets.derived import STEP, root_of
-from gradcli.tracing.shapes import end_to_end, shape, size, split_like
+from gradcli.targets.derived import STEP, original_function
+from gradcli.tracing.shapes import concatenate_entries, shape, size, split_like
 from gradcli.words import OF_SHAPE, DiagnosisKind, Kind, Severity, Verdict
 
 Cause = Callable[[CauseBudget], Diagnosis | None]  # looks for the likely mistake
@@ -128,7 +128,7 @@ def _wrong_at(point: Point, q: Question, claim: Claimed, budget: CauseBudget) ->
             if estimate is None:
                 return None
             given = claim({n: np.array(x) if isinstance(x, np.ndarray) else x for n, x in point.values.items()})
-            made = {n: in_shape(n, x, shape(other.value), shape(point.values[n])) for n, x in given.items()}
+            made = {n: reshape_claim(n, x, shape(other.value), shape(point.values[n])) for n, x in given.items()}
     except _FAILURES:
         return None
     right = {n: np.asarray(estimate.value[n]) for n in made}
@@ -170,7 +170,7 @@ def projections(case: PointCheck) -> Projections:
     """
     q, claim = case.q, case.estimate("claim").value
     names = _names(case)
-    flat = end_to_end([claim[name] for name in names])
+    flat = concatenate_entries([claim[name] for name in names])
     coarseness = case.claim.precision.coarseness() if case.claim is not None else 1.0
     found = _screen(q, names, flat, _GRANT if coarseness == 1.0 else GRANT_NARROW * coarseness * EPS)
     odd = [(suspect, name, at, kink_at(q, name, at)) for suspect, name, at in _placed(q, names, found)]
@@ -211,9 +211,9 @@ def _names(case: PointCheck) -> tuple[str, ...]:
 
 def _screen(q: Question, names: tuple[str, ...], claim: Array, grant: float) -> ScreeningResult:
     """Return what projections show of a claim, which may be off by `grant` of each entry by rounding."""
-    native = native_of(root_of(q.f))
+    native = native_of(original_function(q.f))
     xs = dict(zip(q.wrt, q.xs, strict=True))
-    scales = end_to_end([q.stepping.sizes(name, xs[name]) for name in names])
+    scales = concatenate_entries([q.stepping.sizes(name, xs[name]) for name in names])
 
     def phi(step: Array) -> float:
         moved = dict(zip(names, split_like(step, [xs[name] for name in names]), strict=True))
@@ -231,7 +231,9 @@ def _screen(q: Question, names: tuple[str, ...], claim: Array, grant: float) -> 
 
     budget, changes = q.stepping.budget or _MOST_CALLS, q.solver_changes
     slopes = dict(zip(names, split_like(claim, [xs[name] for name in names]), strict=True))
-    solvers = 0.0 if changes is None else end_to_end([GRANT_SOLVER * changes.of(n, g) for n, g in slopes.items()])
+    solvers = (
+        0.0 if changes is None else concatenate_entries([GRANT_SOLVER * changes.of(n, g) for n, g in slopes.items()])
+    )
     return screen(
         phi, claim, scales, seed=q.seed, limits=Limits(budget), claim_error=grant * np.abs(claim) + solvers,
         complex_phi=complex_phi, phi_at_zero=float(q.value),

@@ -32,7 +32,7 @@ from gradcli.checks.run_modes import PointCheck, is_without_balls, missing, refe
 from gradcli.checks.wrong import FEWEST, CauseBudget
 from gradcli.classes import dataclass
 from gradcli.errors import FunctionFailed, GradcliError, TooLarge, TraceEnded
-from gradcli.modes.claim import Claimed, ClaimedFunction, WrongShape, in_shape
+from gradcli.modes.claim import Claimed, ClaimedFunction, WrongShape, reshape_claim
 from gradcli.modes.difference_steps import second_derivative
 from gradcli.modes.finite_difference import GradientByValues
 from gradcli.modes.mode import Question
@@ -56,13 +56,21 @@ from gradcli.report.point_report import (
     worst_first,
 )
 from gradcli.request.point import Array, Estimate, Point, Witness
-from gradcli.targets.derived import STEP, Gradient, SumOfEntries, Weighted, direction, gradient_in, root_of
-from gradcli.targets.facts import Notice, of
+from gradcli.targets.derived import (
+    STEP,
+    Gradient,
+    SumOfEntries,
+    Weighted,
+    inner_gradient,
+    original_function,
+    random_direction,
+)
+from gradcli.targets.facts import Notice, restrict_to_inputs
 from gradcli.targets.limits import memory_bytes
-from gradcli.targets.python import PythonFunction, named_outputs
+from gradcli.targets.python import PythonFunction, output_entry_names
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.shapes import end_to_end, shape, size
-from gradcli.words import OUTLINE, Derivative, Exit, Kind, Severity, Verdict, worst
+from gradcli.tracing.shapes import concatenate_entries, shape, size
+from gradcli.words import OUTLINE, Derivative, Exit, Kind, Severity, Verdict, worst_status
 
 Progress = Callable[
     [int, PointReport | CheckReport], None
@@ -98,7 +106,7 @@ def in_turn(request: Request) -> Request | None:
 
     Cost  three evaluations of f, and three of the claim.
     """
-    claim, f = request.claim, root_of(request.f)
+    claim, f = request.claim, original_function(request.f)
     if not isinstance(claim, ClaimedFunction) or not isinstance(f, PythonFunction):
         return None
     if f.pick is not None or request.own is not None or not request.points:
@@ -167,7 +175,7 @@ def verify(request: Request, progress: Progress | None = None, answers: Answers 
         report = _with_verdict(request, report)
     if request.layer is not None:
         report, inner = with_layers(request, report, verify)
-    if hasattr(root_of(request.f), "by_rank"):
+    if hasattr(original_function(request.f), "by_rank"):
         from gradcli.checks.rank_calls import with_ranks
 
         report, inner = with_ranks(request, report, verify)
@@ -182,7 +190,7 @@ def _outline(request: Request) -> CheckReport:
     native = None if request.own is None else request.own.native
     return CheckReport(
         target=Target(
-            request.f.kind, request.implementation.text if request.implementation else root_of(request.f).text
+            request.f.kind, request.implementation.text if request.implementation else original_function(request.f).text
         ),
         claim=request.claim.text if request.claim else None,
         seed=request.seed, command=request.command, exit_status=int(Exit.INCONCLUSIVE), verdict=Verdict.INCONCLUSIVE,
@@ -194,9 +202,9 @@ def _outline(request: Request) -> CheckReport:
 def _with_verdict(request: Request, report: CheckReport) -> CheckReport:
     """Return the report with the verdict that follows from those on its points, and the exit status."""
     points = report.points
-    status = worst(_STATUS[point.verdict] for point in points)
+    status = worst_status(_STATUS[point.verdict] for point in points)
     verdict = next(word for word, exit_ in _STATUS.items() if exit_ == status)
-    exit_status = int(worst([Exit(_excused(request, status, points)), *_unmet(points)]))
+    exit_status = int(worst_status([Exit(_excused(request, status, points)), *_unmet(points)]))
     return replace(report, verdict=verdict, exit_status=exit_status)
 
 
@@ -388,7 +396,7 @@ def report_of(q: Question, seen: Evidence, decision: Decision, not_claimed: tupl
         mismatches=_mismatches(seen, len(shape(q.value))) if decision.verdict == Verdict.FAIL else (),
         modes={name: _of_mode(o, seen, vector, decision.findings) for name, o in seen.outcomes.items()},
         findings=decision.findings, diagnosis=decision.diagnosis, detects=decision.detects,
-        outputs=tuple(named_outputs(q.f.outputs)) if q.f.outputs and np.size(q.value) <= MAX_ENTRIES else ABSENT,
+        outputs=tuple(output_entry_names(q.f.outputs)) if q.f.outputs and np.size(q.value) <= MAX_ENTRIES else ABSENT,
         trace_test=_trace_report(seen), mutants=ABSENT if seen.mutants is None else seen.mutants.mutants,
     )  # fmt: skip
     return report if seen.projections is None else _projected(report, seen.projections)
@@ -506,7 +514,7 @@ class ProjectedClaim:
                 )
             product = x.rmatvec(np.ravel(self.w)) if hasattr(x, "rmatvec") else x.T @ np.ravel(self.w)
             return np.reshape(product, shape(at))
-        return np.tensordot(self.w, in_shape(name, x, shape(self.w), shape(at)), np.ndim(self.w))
+        return np.tensordot(self.w, reshape_claim(name, x, shape(self.w), shape(at)), np.ndim(self.w))
 
 
 def projected(q: Question, claim: Claimed | None) -> tuple[Question, Claimed | None, Finding]:
@@ -587,7 +595,7 @@ def first_order(q: Question, judged: Callable[[Question, Any], PointReport]) -> 
 
     `judged` checks the gradient as a first derivative. A Hessian by second differences of f needs no gradient.
     """
-    gradient = gradient_in(q.f)
+    gradient = inner_gradient(q.f)
     if gradient is None or isinstance(gradient, GradientByValues):
         return None
     whose = "the gradient that is differentiated" if gradient.claim is None else "the claimed gradient"
@@ -613,14 +621,16 @@ def by_values(q: Question, right: Estimate) -> Finding | None:
     f = q.f.f if isinstance(q.f, SumOfEntries) else q.f
     if not isinstance(f, Gradient) or isinstance(f, GradientByValues) or set(right.value) != set(f.wrt):
         return None
-    v = {name: direction(q.seed, name, q.point.values[name]) for name in f.wrt}
+    v = {name: random_direction(q.seed, name, q.point.values[name]) for name in f.wrt}
     xs = [q.point.values[name] for name in f.wrt]
-    g = of(f.f, q.point.values, f.wrt)
+    g = restrict_to_inputs(f.f, q.point.values, f.wrt)
     found = second_derivative(lambda t: g(*[x + t * v[name] for x, name in zip(xs, f.wrt, strict=True)]))
     if f is q.f:
         h, bound = matrix(right.value, f.wrt), matrix(right.bound, f.wrt)
     else:
-        h, bound = (np.diag(end_to_end([np.asarray(of[name]) for name in f.wrt])) for of in (right.value, right.bound))
+        h, bound = (
+            np.diag(concatenate_entries([np.asarray(of[name]) for name in f.wrt])) for of in (right.value, right.bound)
+        )
     flat = np.concatenate([np.reshape(v[name], -1) for name in f.wrt])
     along, scale = flat @ h @ flat, np.abs(flat) @ np.abs(h) @ np.abs(flat)
     room = float(found.bound) + float(np.abs(flat) @ bound @ np.abs(flat))

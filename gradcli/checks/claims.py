@@ -11,8 +11,8 @@ from gradcli.checks.diagonal import with_elementwise, with_hessian_diagonal
 from gradcli.checks.framework_claim import precision_of
 from gradcli.checks.probe import Located
 from gradcli.classes import dataclass
-from gradcli.errors import BadClaim, BadOption, BadShape, BadTarget, FunctionFailed, NotSupported, nearest
-from gradcli.frameworks.adapt import claimant
+from gradcli.errors import BadClaim, BadOption, BadShape, BadTarget, FunctionFailed, NotSupported, closest_name
+from gradcli.frameworks.adapt import wrap_claim
 from gradcli.frameworks.native import native_of
 from gradcli.modes.claim import (
     Called,
@@ -20,11 +20,11 @@ from gradcli.modes.claim import (
     ClaimedExpressions,
     ClaimedFunction,
     WrongShape,
-    called,
-    dense,
     hessian_blocks,
     hessian_diagonal,
-    matcher,
+    make_claim_matcher,
+    prepare_claim,
+    to_dense_array,
 )
 from gradcli.modes.finite_difference import GradientByValues
 from gradcli.request.pick import Pick
@@ -38,18 +38,18 @@ from gradcli.targets.derived import (
     OnSurfaces,
     SumOfEntries,
     Weighted,
-    direction,
-    root_of,
-    tangent,
+    original_function,
+    random_direction,
+    tangent_to_surfaces,
 )
 from gradcli.targets.facts import Function
-from gradcli.targets.layers import method_beside, named_like, returned_names
-from gradcli.targets.loading import NOTEBOOK, load, member, names_of
-from gradcli.targets.nesting import Leaf, paths, put_together
-from gradcli.targets.python import PythonFunction, flattened
+from gradcli.targets.layers import find_sibling_method, match_gradient_name, returned_names
+from gradcli.targets.loading import NOTEBOOK, find_member, load, names_of_callables
+from gradcli.targets.nesting import Leaf, paths_of_leaves, put_together
+from gradcli.targets.python import PythonFunction, flatten_result
 from gradcli.targets.replacement_scope import solver_tolerances
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.provenance import place_of
+from gradcli.tracing.provenance import place_of_definition
 from gradcli.tracing.shapes import shape
 
 
@@ -85,7 +85,7 @@ def claimed(found: Located, claiming: Claiming, seed: int) -> tuple[Located, Cla
         return _by_expression(found, claiming, source, seed)
     refuse_coroutine(source, claiming.text)
     looked_at, claim = _KINDS[claiming.kind](found, claiming, source, seed)
-    claim.place = place_of(inspect.unwrap(getattr(source, "func", source)))
+    claim.place = place_of_definition(inspect.unwrap(getattr(source, "func", source)))
     return looked_at, claim
 
 
@@ -108,7 +108,9 @@ def value_and_gradient(found: Located, pick: Pick) -> tuple[Located, Claimed]:
             return parts
         words = returned_names(inspect.unwrap(f.function))
         if len(y) > 2:
-            named = {n: x for word, x in zip(words[1:], parts, strict=False) if (n := named_like(word, found.wrt))}
+            named = {
+                n: x for word, x in zip(words[1:], parts, strict=False) if (n := match_gradient_name(word, found.wrt))
+            }
             if not named and [*map(shape, parts)] != [shape(at[name]) for name in found.wrt[: len(parts)]]:
                 raise pick.no_pair(y, f.text)
             return named or parts
@@ -116,21 +118,21 @@ def value_and_gradient(found: Located, pick: Pick) -> tuple[Located, Claimed]:
             return tuple(parts)
         if isinstance(parts, tuple) or found.chosen:
             return parts
-        of = [name for word in words[:2] if (name := named_like(word, found.wrt)) is not None and word != name]
+        of = [name for word in words[:2] if (name := match_gradient_name(word, found.wrt)) is not None and word != name]
         fitting = [name for name in found.wrt if shape(at[name]) == shape(parts)]
         by = of if len(of) == 1 else fitting if len(fitting) == 1 else []
         return {by[0]: parts} if by and by[0] != found.wrt[0] else parts
 
     claim = ClaimedFunction(
-        f"{f.text} ({pick.named})", gradient, matcher(found.arguments, found.wrt, chosen=found.chosen), at
+        f"{f.text} ({pick.named})", gradient, make_claim_matcher(found.arguments, found.wrt, chosen=found.chosen), at
     )
-    claim.place = place_of(inspect.unwrap(f.function))
+    claim.place = place_of_definition(inspect.unwrap(f.function))
     return with_elementwise(_first_only(found, claim), claim), claim
 
 
 def _by_input(words: Sequence[Any], parts: Sequence[Any], inputs: Sequence[str]) -> dict[str, Any] | None:
     """Return gradients by the inputs that words such as `dW` name; None where one of them names none, or is an input itself."""
-    names = [None if word in inputs else named_like(word, inputs) for word in words]
+    names = [None if word in inputs else match_gradient_name(word, inputs) for word in words]
     if None in names or len(set(names)) != len(parts):
         return None
     return {str(name): part for name, part in zip(names, parts, strict=True)}
@@ -200,21 +202,23 @@ class ClaimedPart:
 def _source(found: Located, claiming: Claiming) -> str | Callable[..., Any]:
     """Return the function that a claim names, or the string if the claim is an expression."""
     claim = claiming.claim
-    native = native_of(root_of(found.f))
+    native = native_of(original_function(found.f))
     if not isinstance(claim, str):
-        return claimant(claim, native)
+        return wrap_claim(claim, native)
     text = claim.strip()
     if is_python(text):
-        return claimant(load(text).found, native)
+        return wrap_claim(load(text).found, native)
     if found.module is None or not all(part.isidentifier() for part in text.split(".")):
         return claim
-    function = method_beside(getattr(root_of(found.f), "function", None), text) or member(found.module, text)
+    function = find_sibling_method(getattr(original_function(found.f), "function", None), text) or find_member(
+        found.module, text
+    )
     if callable(function):
-        return claimant(function, native)
+        return wrap_claim(function, native)
     if text in found.f.inputs or text == "None":
         return claim
-    known = names_of(found.module)
-    near = nearest(text, known)
+    known = names_of_callables(found.module)
+    near = closest_name(text, known)
     raise BadTarget(
         f"{found.f.text.rpartition(':')[0] or 'the notebook'} has no function '{text}' to check",
         do=f"did you mean '{near}'?" if near else f"it has: {', '.join(known[:12])}",
@@ -249,12 +253,12 @@ def _first_only(found: Located, claim: ClaimedFunction) -> Located:
 
 
 def _parameters(found: Located, inputs: list[str]) -> set[str]:
-    return {name for name, node in found.arguments.items() if set(paths(node)) & set(inputs)}
+    return {name for name, node in found.arguments.items() if set(paths_of_leaves(node)) & set(inputs)}
 
 
 def _jacobian(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
-    compute = called(function, claiming.text, found.arguments)
-    match = matcher(found.arguments, found.wrt, chosen=found.chosen)
+    compute = prepare_claim(function, claiming.text, found.arguments)
+    match = make_claim_matcher(found.arguments, found.wrt, chosen=found.chosen)
     claim = ClaimedFunction(claiming.text, compute, match, found.points[0].values)
     looked_at = with_elementwise(_first_only(found, claim), claim)
     summed: Callable[[Function], Function] = SumOfEntries if isinstance(looked_at.f, SumOfEntries) else lambda f: f
@@ -264,7 +268,7 @@ def _jacobian(found: Located, claiming: Claiming, function: Callable[..., Any], 
 
 def _hessian(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
     at = found.points[0].values
-    compute = called(function, claiming.text, found.arguments)
+    compute = prepare_claim(function, claiming.text, found.arguments)
     one = _returned(compute, at)
     if not found.chosen and len(found.wrt) > 1 and not isinstance(one, dict | tuple | list):
         first = shape(at[found.wrt[0]])
@@ -305,13 +309,13 @@ def _second_order_claim(
 
 def _jvp(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
     at = found.points[0].values
-    v = {name: direction(seed, name, at[name]) for name in found.wrt}
-    v = tangent(found.f.surfaces, at, v) if isinstance(found.f, OnSurfaces) else v
-    compute = called(function, claiming.text, found.arguments, _structured(found, v))
+    v = {name: random_direction(seed, name, at[name]) for name in found.wrt}
+    v = tangent_to_surfaces(found.f.surfaces, at, v) if isinstance(found.f, OnSurfaces) else v
+    compute = prepare_claim(function, claiming.text, found.arguments, _structured(found, v))
 
     def match(result: Any) -> dict[str, Any]:
-        whole = flattened(result, claiming.text)[0] if isinstance(result, tuple | dict) else result
-        return {STEP: dense(claiming.text, whole)}
+        whole = flatten_result(result, claiming.text)[0] if isinstance(result, tuple | dict) else result
+        return {STEP: to_dense_array(claiming.text, whole)}
 
     along = _along(found, Along(found.f, v))
     return along, ClaimedFunction(claiming.text, compute, match, along.points[0].values)
@@ -319,9 +323,9 @@ def _jvp(found: Located, claiming: Claiming, function: Callable[..., Any], seed:
 
 def _hvp(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
     at = found.points[0].values
-    v = {name: direction(seed, name, at[name]) for name in found.wrt}
-    compute = called(function, claiming.text, found.arguments, _structured(found, v))
-    by_input = matcher(found.arguments, found.wrt, chosen=found.chosen)
+    v = {name: random_direction(seed, name, at[name]) for name in found.wrt}
+    compute = prepare_claim(function, claiming.text, found.arguments, _structured(found, v))
+    by_input = make_claim_matcher(found.arguments, found.wrt, chosen=found.chosen)
 
     def match(result: Any) -> dict[str, Any]:
         parts = by_input(result)
@@ -338,9 +342,9 @@ def _vjp(found: Located, claiming: Claiming, function: Callable[..., Any], seed:
     w = np.asarray(rng.uniform(0.5, 1.5, shape(y)) * rng.choice([-1.0, 1.0], shape(y)))
     w.flags.writeable = False
     w = w[()]
-    compute = called(function, claiming.text, found.arguments, w)
+    compute = prepare_claim(function, claiming.text, found.arguments, w)
     weighted = Weighted(found.f, w, f"w . {found.f.text}")
-    match = matcher(found.arguments, found.wrt, chosen=found.chosen)
+    match = make_claim_matcher(found.arguments, found.wrt, chosen=found.chosen)
     claim = ClaimedFunction(claiming.text, compute, match, at)
     return _other(_first_only(found, claim), weighted), claim
 

@@ -24,7 +24,7 @@ from gradcli.report import numbers
 from gradcli.report.common import ABSENT
 from gradcli.report.point_report import NO_SIZE, Detects, UnresolvedEntries
 from gradcli.request.point import Array, Estimate, Witness
-from gradcli.tracing.shapes import blocks, largest, part_of
+from gradcli.tracing.shapes import entries_of_part, iterate_blocks, largest_finite
 from gradcli.words import Verdict
 
 _MOSTLY = 0.5  # of the allowed difference: what makes so much of it sets the limit
@@ -230,16 +230,22 @@ def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> D
         absolute = _absolute(seen, right, names)
     for name in names:
         value = np.asarray(right.value[name])
-        top = largest(value) if claim is not None and claim.narrow else None  # small entries have no right digit there
+        top = (
+            largest_finite(value) if claim is not None and claim.narrow else None
+        )  # small entries have no right digit there
         left_out = None  # the entries at the kink have the limit of the hull, and those not resolved their own
         if hull is not None and np.any(seen.undecided[name]):
             left_out = np.broadcast_to(seen.undecided[name], value.shape)
         elif name in resolution.accepted:
             left_out = np.broadcast_to(resolution.accepted[name], value.shape)
-        for part in blocks(value.size):
+        for part in iterate_blocks(value.size):
             room = _room(seen, right, name, part)
-            g = np.abs(part_of(value, part)) if top is None else np.full(np.shape(part_of(value, part)), top)
-            g = g if left_out is None else np.where(part_of(left_out, part), 0.0, g)
+            g = (
+                np.abs(entries_of_part(value, part))
+                if top is None
+                else np.full(np.shape(entries_of_part(value, part)), top)
+            )
+            g = g if left_out is None else np.where(entries_of_part(left_out, part), 0.0, g)
             if room is None or not np.any(g > 0):
                 continue
             relative = np.divide(room, g, out=np.zeros(np.shape(g)), where=g > 0)
@@ -261,7 +267,7 @@ def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> D
 def _solver_room(claim: Estimate | None, right: Estimate, name: str, part: slice, k: int) -> float:
     """Return the part of the allowed difference of one entry that the tolerances of solvers in f make."""
     estimates = [right] if claim is None else [claim, right]
-    parts = [np.ravel(part_of(e.solvers[name], part)) for e in estimates if name in e.solvers]
+    parts = [np.ravel(entries_of_part(e.solvers[name], part)) for e in estimates if name in e.solvers]
     return sum(float(x[k] if x.size > 1 else x[0]) for x in parts)
 
 
@@ -284,7 +290,7 @@ def _room(seen: Evidence, right: Estimate, name: str, part: slice) -> Array | No
         return own  # nothing is traced, or the recorder compares every operation
     lost = _by_function_values(seen, name, part)
     if seen.trace.limit is not None:
-        by_test = seen.trace.limit * np.abs(np.asarray(part_of(right.value[name], part)))
+        by_test = seen.trace.limit * np.abs(np.asarray(entries_of_part(right.value[name], part)))
         lost = by_test if lost is None else np.minimum(lost, by_test)
     if lost is None:
         return None if claim is None else own
@@ -294,7 +300,7 @@ def _room(seen: Evidence, right: Estimate, name: str, part: slice) -> Array | No
 def _claimed_room(seen: Evidence, right: Estimate, name: str, part: slice) -> Array | None:
     """Return the allowed difference of some entries of claim and reference; without a claim, the bound of the reference."""
     if seen.claimed is None:
-        return np.asarray(part_of(right.bound[name], part))
+        return np.asarray(entries_of_part(right.bound[name], part))
     claim = seen.estimate_or_none("claim")
     if claim is None or name not in claim.value:
         return None
@@ -307,7 +313,9 @@ def _by_function_values(seen: Evidence, name: str, part: slice) -> Array | None:
         return None
     rooms = []
     for a, b in seen.independent_pairs:
-        both = (part_of(seen.agreement[a][name], part) == AGREE) & (part_of(seen.agreement[b][name], part) == AGREE)
+        both = (entries_of_part(seen.agreement[a][name], part) == AGREE) & (
+            entries_of_part(seen.agreement[b][name], part) == AGREE
+        )
         rooms.append(np.where(both, allowed(seen.estimate(a), seen.estimate(b), name, None, part), np.inf))
     if not rooms and seen.direction is not None and seen.direction.agrees:
         return seen.direction.bound_of(name, part)

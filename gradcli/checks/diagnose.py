@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.recorded_program import record, value_and_pulled
+from gradcli.arithmetic.recorded_program import record, value_and_gradient
 from gradcli.checks.gradient_slips import (
     as_a_whole,
     between_ranks,
@@ -23,15 +23,15 @@ from gradcli.checks.gradient_slips import (
 from gradcli.checks.on_tape import by_share, on_tape
 from gradcli.checks.wrong import BudgetSpent, Gradient, Wrong
 from gradcli.errors import FunctionFailed, GradcliError, TraceEnded
-from gradcli.modes.jacobians import by_rows, stacked
+from gradcli.modes.jacobians import cotangent_rows, jacobian_from_rows
 from gradcli.modes.mode import Question
 from gradcli.modes.rounding import EPS
 from gradcli.report import numbers
 from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Array
-from gradcli.targets.derived import STEP, Weighted, gradient_in
-from gradcli.targets.facts import of
-from gradcli.tracing.shapes import end_to_end, shape, size
+from gradcli.targets.derived import STEP, Weighted, inner_gradient
+from gradcli.targets.facts import restrict_to_inputs
+from gradcli.tracing.shapes import concatenate_entries, shape, size
 from gradcli.words import DiagnosisKind
 
 # Mistakes in the chain rule around a function: another parameter, an incoming gradient, a first for a second derivative.
@@ -69,7 +69,9 @@ def without_incoming(wrong: Wrong) -> Diagnosis | None:
     wrong.budget.spend(1)
     plain = replace(wrong.q, f=Weighted(f.f, np.ones_like(f.w), f.text))
     try:
-        _, bars = value_and_pulled(of(plain.f, wrong.q.point.values, wrong.q.wrt), list(wrong.q.xs), np.ones_like)
+        _, bars = value_and_gradient(
+            restrict_to_inputs(plain.f, wrong.q.point.values, wrong.q.wrt), list(wrong.q.xs), np.ones_like
+        )
     except (GradcliError, ValueError, TypeError, ArithmeticError):
         return None
     made = {name: bar for name, bar in zip(wrong.q.wrt, bars, strict=True) if name in wrong.claimed}
@@ -80,7 +82,7 @@ def without_incoming(wrong: Wrong) -> Diagnosis | None:
 
 def squared_first(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if the square of the first derivative was claimed for the second."""
-    gradient = gradient_in(wrong.q.f)
+    gradient = inner_gradient(wrong.q.f)
     if gradient is None or len(wrong.names) != 1 or STEP in wrong.names:
         return None
     name, g = wrong.names[0], np.asarray(gradient(wrong.q.point.values))
@@ -111,7 +113,7 @@ _LAWS = {"forward": "h", "backward": "h", "central": "h**2"}
 
 def lower_precision(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if every entry of the claim is a number of a lower precision, near the right value."""
-    a, b = end_to_end(wrong.claimed.values()), end_to_end(wrong.right.values())
+    a, b = concatenate_entries(wrong.claimed.values()), concatenate_entries(wrong.right.values())
     scale = float(np.max(np.abs(b), initial=0.0))
     if a.size < 2 or scale == 0 or not np.all(np.isfinite(a)):
         return None
@@ -206,7 +208,7 @@ def _matches(wrong: Wrong, name: str, at: tuple[int, ...], h: float, scheme: str
 
 def _rounded(wrong: Wrong, value: float, h: float) -> bool:
     """Whether the error is as small as the rounding error of f divided by h."""
-    errors = np.abs(end_to_end(wrong.claimed.values()) - end_to_end(wrong.right.values()))
+    errors = np.abs(concatenate_entries(wrong.claimed.values()) - concatenate_entries(wrong.right.values()))
     return bool(np.median(errors[errors > 0]) < _ROUNDINGS * EPS * abs(value) / h)
 
 
@@ -231,7 +233,7 @@ def nearly(wrong: Wrong) -> Diagnosis | None:
 
 def _accepts(wrong: Wrong) -> str:
     """Return in words the fixed tolerances that would accept the claim."""
-    claimed, right = end_to_end(wrong.claimed.values()), end_to_end(wrong.right.values())
+    claimed, right = concatenate_entries(wrong.claimed.values()), concatenate_entries(wrong.right.values())
     used = right != 0
     relative = float(np.max(np.abs(claimed - right)[used] / np.abs(right[used]), initial=0.0))
     also = (
@@ -286,11 +288,11 @@ def gradient_at(wrong: Wrong, xs: list[Array]) -> Gradient | None:
     q = wrong.q
     wrong.budget.spend(1 + size(q.value))  # an evaluation, and a sweep for each output
     try:
-        rows = by_rows(record(q.g, xs), np.float64(1))
+        rows = cotangent_rows(record(q.g, xs), np.float64(1))
     except GradcliError:
         return None
     made = {
-        name: stacked(rows, q.value, k, x)
+        name: jacobian_from_rows(rows, q.value, k, x)
         for k, (name, x) in enumerate(zip(q.wrt, xs, strict=True))
         if name in wrong.claimed
     }
@@ -363,8 +365,8 @@ def _followed(wrong: Wrong, direction: list[Array]) -> float | None:
         )
         if here is None or near is None:
             return None
-        slope = end_to_end(near.values()) - end_to_end(here.values())
-        left = end_to_end(wrong.claimed.values()) - end_to_end(here.values())
+        slope = concatenate_entries(near.values()) - concatenate_entries(here.values())
+        left = concatenate_entries(wrong.claimed.values()) - concatenate_entries(here.values())
         if not np.any(slope):
             return None
         step = float(left @ slope / (slope @ slope))
@@ -394,13 +396,13 @@ _PENALTIES = {"{}": "a quadratic", "the sign of {}": "an absolute"}
 def by_law(wrong: Wrong) -> Diagnosis | None:
     """Return the law that the error follows: one number times a function of the inputs or their gradients; or None."""
     names, values = wrong.names, wrong.q.point.values
-    error = end_to_end(wrong.claimed[name] - wrong.right[name] for name in names)
+    error = concatenate_entries(wrong.claimed[name] - wrong.right[name] for name in names)
     if shape(wrong.q.value) != () or error.size < _FEWEST_ROWS:
         return None
     for says, makes in _LAWS_OF_ERRORS:
         with np.errstate(all="ignore"):
             bases = {name: np.asarray(makes(values[name], wrong.right[name])) for name in names}
-        basis = end_to_end(bases.values())
+        basis = concatenate_entries(bases.values())
         if not np.all(np.isfinite(basis)) or not np.any(basis):
             continue
         factor = float(error @ basis / (basis @ basis))

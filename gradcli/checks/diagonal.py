@@ -18,12 +18,12 @@ from gradcli.modes.difference_steps import Line, derivative
 from gradcli.modes.finite_difference import GradientByValues
 from gradcli.modes.mode import Question
 from gradcli.modes.recording import MOST_JACOBIAN
-from gradcli.modes.stairs import reach_of
+from gradcli.modes.stairs import reach_of_result
 from gradcli.report import numbers, point_report
 from gradcli.request.point import Estimate
-from gradcli.targets.derived import Gradient, SumOfEntries, either_way, gradient_in
-from gradcli.targets.facts import Function, Notice, of
-from gradcli.targets.python import named_outputs
+from gradcli.targets.derived import Gradient, SumOfEntries, inner_gradient, random_signs
+from gradcli.targets.facts import Function, Notice, restrict_to_inputs
+from gradcli.targets.python import output_entry_names
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape, size
 from gradcli.words import Kind, Severity
@@ -86,8 +86,8 @@ def diagonal_only(q: Question, claim: Mapping[str, Any], right: Estimate) -> str
 
     None if it is not known to have any.
     """
-    is_hessian, rows, start = gradient_in(q.f) is not None, size(q.value), 0
-    of = named_outputs(q.f.outputs) if is_hessian else ()
+    is_hessian, rows, start = inner_gradient(q.f) is not None, size(q.value), 0
+    of = output_entry_names(q.f.outputs) if is_hessian else ()
     for name, x in zip(q.wrt, q.xs, strict=True):
         first, start = (start, start + size(x)) if is_hessian else (0, 0)
         if name not in claim or size(right.value[name]) != rows * size(x):
@@ -161,7 +161,7 @@ def _by_trace(f: Function, values: Mapping[str, Value], labels: Mapping[str, Any
     names = list(labels)
     try:
         with np.errstate(all="ignore"):
-            program = record(of(f, values, names), [values[name] for name in names])
+            program = record(restrict_to_inputs(f, values, names), [values[name] for name in names])
     except GradcliError:
         return False
     if not program.moves or _entry_by_entry(program):
@@ -169,7 +169,7 @@ def _by_trace(f: Function, values: Mapping[str, Value], labels: Mapping[str, Any
     y = shape(program.tape.value(program.y.slot))
     with np.errstate(all="ignore"):
         for group in _groups(labels, int(np.prod(y))):
-            reached = reach_of(program, group.reshape(y))
+            reached = reach_of_result(program, group.reshape(y))
             if any(np.any(mask & ~group[labels[name]]) for name, mask in zip(names, reached, strict=True)):
                 return False
     return True
@@ -226,7 +226,7 @@ def _by_values(f: Function, values: Mapping[str, Value], labels: Mapping[str, An
 
 def _step(rng: np.random.Generator, x: Any, mask: Any) -> Any:
     sizes = np.where(np.asarray(x) == 0, 1.0, np.abs(x))
-    return _STEP * either_way(rng, shape(x)) * sizes * mask
+    return _STEP * random_signs(rng, shape(x)) * sizes * mask
 
 
 def _first_value(phi: Callable[[float], Any]) -> tuple[Any | None, int]:

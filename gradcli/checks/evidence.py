@@ -15,7 +15,7 @@ from gradcli.modes.rounding import EPS
 from gradcli.report.common import Finding
 from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch, Mutant
 from gradcli.request.point import Array, Estimate, Witness
-from gradcli.tracing.shapes import all_finite, end_to_end, largest, mapped, part_of
+from gradcli.tracing.shapes import all_finite, concatenate_entries, entries_of_part, largest_finite, map_in_blocks
 from gradcli.words import Agreement, ModeStatus, Verdict
 
 T = TypeVar("T")
@@ -79,7 +79,7 @@ class DirectionalCheck:
         if name not in self.displacements:
             return np.inf
         with np.errstate(all="ignore"):
-            return self.bound / np.abs(part_of(self.displacements[name], part))
+            return self.bound / np.abs(entries_of_part(self.displacements[name], part))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ def allowed(a: Estimate, b: Estimate, name: str, fixed: Tolerance | None, part: 
     """
     own, bound, value = a.bound[name], b.bound[name], b.value[name]
     if part is not None:
-        own, bound, value = (part_of(x, part) for x in (own, bound, value))
+        own, bound, value = (entries_of_part(x, part) for x in (own, bound, value))
     room = np.asarray(own) + np.asarray(bound)
     return room if fixed is None else np.maximum(room, asked(fixed, value))
 
@@ -259,9 +259,9 @@ def asked(fixed: Tolerance | None, value: Array) -> Array:
 
 def scale_of(right: Estimate, xs: Iterable[Array], value: Array) -> float:
     """Return the absolute value below which entries of a gradient count as zero, at inputs `xs` with the value of f."""
-    entries = max((largest(v) for v in right.value.values()), default=0.0)
-    x = max(map(largest, xs), default=0.0)
-    return NEAR_ZERO * max(entries, largest(value) / max(x, 1.0))
+    entries = max((largest_finite(v) for v in right.value.values()), default=0.0)
+    x = max(map(largest_finite, xs), default=0.0)
+    return NEAR_ZERO * max(entries, largest_finite(value) / max(x, 1.0))
 
 
 def entrywise(
@@ -285,8 +285,8 @@ def entrywise(
     """
     x, y = np.asarray(a.value[name]), np.asarray(b.value[name])
     if a is b:
-        return mapped(_known, np.int8, y, b.bound[name])
-    top = max(largest(y), scale) if a.narrow else 0.0
+        return map_in_blocks(_known, np.int8, y, b.bound[name])
+    top = max(largest_finite(y), scale) if a.narrow else 0.0
 
     def words(x: Array, y: Array, bound: Array, own: Array, solvers: Array) -> Any:
         """Return the verdicts of some entries, given the values, the bounds of both estimates, and what solvers make of them."""
@@ -318,7 +318,7 @@ def entrywise(
 
     with np.errstate(all="ignore"):
         solvers = np.asarray(a.solvers.get(name, 0.0)) + b.solvers.get(name, 0.0)
-        return mapped(words, np.int8, x, y, a.bound[name], b.bound[name], solvers)
+        return map_in_blocks(words, np.int8, x, y, a.bound[name], b.bound[name], solvers)
 
 
 def off_by(seen: "Evidence") -> float:
@@ -326,7 +326,8 @@ def off_by(seen: "Evidence") -> float:
     claim, right = seen.estimate("claim").value, seen.estimate(str(seen.reference)).value
     with np.errstate(all="ignore"):
         apart = [
-            np.max(np.abs(x - right[name]), initial=0.0) / (largest(right[name]) or 1.0) for name, x in claim.items()
+            np.max(np.abs(x - right[name]), initial=0.0) / (largest_finite(right[name]) or 1.0)
+            for name, x in claim.items()
         ]
     return float(np.max(apart, initial=0.0))
 
@@ -492,4 +493,4 @@ def has_no_right_digit(claim: Mapping[str, Array], right: Mapping[str, Array]) -
 
 def flat(parts: list[Any]) -> Any:
     """Return the entries of all inputs, one after the other."""
-    return end_to_end([np.asarray(part, dtype=float) for part in parts])
+    return concatenate_entries([np.asarray(part, dtype=float) for part in parts])

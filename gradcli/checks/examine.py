@@ -25,9 +25,9 @@ from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT, Absent, Finding, finding
 from gradcli.report.framework_gradient import Aspect, Exactness, GradientCost, NativeReport, Part
 from gradcli.report.point_report import PointReport
-from gradcli.targets.derived import direction, root_of, tangent
+from gradcli.targets.derived import original_function, random_direction, tangent_to_surfaces
 from gradcli.targets.python import PythonFunction, message_of
-from gradcli.tracing.provenance import place
+from gradcli.tracing.provenance import place_of_position
 from gradcli.words import Kind, Severity, Verdict
 
 _SAME = 1e-9  # relative to the sum of |terms|: the difference of two float64 sums of the same terms in another order
@@ -112,12 +112,12 @@ def _with_cuts(report: CheckReport, native: Native) -> CheckReport:
     """Add findings that name the lines where a value left the framework's graph or a nan arose, unless the verdict is pass."""
     if report.verdict == Verdict.PASS:
         return report
-    cuts = dict.fromkeys((kind, place(position)) for kind, position in native.cuts)
+    cuts = dict.fromkeys((kind, place_of_position(position)) for kind, position in native.cuts)
     says = f"what depends on it has no gradient for {native.framework.name}"
     said = [finding(Kind.CUT, Severity.WARNING, f"{CUTS[kind]}: {says}", at=where) for kind, where in cuts]
     not_finite = any(not np.isfinite(entry.claimed) for point in report.points for entry in point.mismatches)
     if not_finite and native.program is not None:
-        masks = dict.fromkeys(place(step.position) for step in native.program.steps if is_choice(step))
+        masks = dict.fromkeys(place_of_position(step.position) for step in native.program.steps if is_choice(step))
         hint = "make the masked side safe: where(x > 0, sqrt(where(x > 0, x, 1)), 0)"
         said += [finding(Kind.MASKED_NAN, Severity.WARNING, MASKED, at=where, hint=hint) for where in masks]
     return replace(report, points=tuple(replace(p, findings=(*p.findings, *said)) for p in report.points))
@@ -186,8 +186,8 @@ class _Case:
         self.tangent: float | None = None  # <u, J v> by the forward mode, once it is computed
         self.framework = own.native.framework
         self.xs, self.flat = own.tensors(self.values), own.flat(self.values)
-        v = {name: direction(request.seed, name, self.values[name]) for name in request.wrt}
-        self.v = tangent(request.surfaces, self.values, v)
+        v = {name: random_direction(request.seed, name, self.values[name]) for name in request.wrt}
+        self.v = tangent_to_surfaces(request.surfaces, self.values, v)
         self.vs = [self.v[name] for name in request.wrt]
         bounds: Any = point.modes["claim"].bound
         right: Any = point.modes[point.reference].bound if point.reference else {}
@@ -370,7 +370,7 @@ def _row(request: Request, own: FrameworkClaim, way: str) -> Aspect:
 def _compared_with_other_ways(request: Request, own: FrameworkClaim, native: Native, name: str) -> Aspect:
     """Compare value and gradient with the right ones, within the rounding errors of the formats that this way uses."""
     values = dict(request.points[0].values)
-    f, rounds_like = root_of(request.f), None
+    f, rounds_like = original_function(request.f), None
     if isinstance(f, PythonFunction) and native.placed != own.native.placed:
         values |= {key: native.numbers(values[key]) for key in request.wrt}
         rounds_like = with_function(own.f, native)

@@ -27,7 +27,15 @@ from gradcli.errors import GradcliError, Place, SlopeNotFinite, Span
 from gradcli.frameworks.framework import EPS as FORMATS
 from gradcli.frameworks.native import native_of
 from gradcli.modes.certified import FLOAT_CONSTANTS, certified_difference
-from gradcli.modes.claim import GRANT_SOLVER, Claim, Claimed, ClaimedExpressions, WrongShape, allow_for_inputs, shaped
+from gradcli.modes.claim import (
+    GRANT_SOLVER,
+    Claim,
+    Claimed,
+    ClaimedExpressions,
+    WrongShape,
+    grant_input_rounding,
+    reshape_claims,
+)
 from gradcli.modes.difference_steps import QUICK, Line, derivative, quick_derivative
 from gradcli.modes.kinks import TO_FINITE, Mark
 from gradcli.modes.mode import Question
@@ -37,10 +45,10 @@ from gradcli.modes.stairs import WIDTHS
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Array, Estimate, Slopes
-from gradcli.targets.derived import either_way, gradient_in, root_of
-from gradcli.tracing.provenance import place
-from gradcli.tracing.shapes import all_finite, blocks, part_of, shape, size
-from gradcli.tracing.tracer import plain
+from gradcli.targets.derived import inner_gradient, original_function, random_signs
+from gradcli.tracing.provenance import place_of_position
+from gradcli.tracing.shapes import all_finite, entries_of_part, iterate_blocks, shape, size
+from gradcli.tracing.tracer import plain_value
 from gradcli.words import DiagnosisKind, Kind, Severity
 
 _SAME = 1e-11  # relative: trace and function call the same numpy functions, but composites may round differently
@@ -123,7 +131,7 @@ def directional(q: Question, gradient: Estimate, balls: bool = False) -> Directi
     most = (q.stepping.budget or np.inf) - 2 * len(QUICK)
     if most < 0:
         return DirectionalCheck(None, 0.0, 0)
-    weights = either_way(np.random.default_rng([q.seed, 0xD1EC]), shape(q.value))
+    weights = random_signs(np.random.default_rng([q.seed, 0xD1EC]), shape(q.value))
     moved = [w * np.maximum(np.abs(x), 1e-3) for w, x in zip(q.weights, q.xs, strict=True)]
     vs = [np.where(mask, 0.0, v) if np.any(mask) else v for v, mask in zip(moved, q.undecided, strict=True)]
 
@@ -161,8 +169,8 @@ def _along(q: Question, gradient: Estimate, weights: Array, vs: Sequence[Array])
         step = weights * v if shape(q.value) == () else np.reshape(weights, shape(q.value) + (1,) * np.ndim(v)) * v
         g, bound = (np.broadcast_to(x, shape(step)) for x in (gradient.value[name], gradient.bound[name]))
         own = q.rounding[name] if knows_f else 0.0  # rounding of f, in addition to the bound of the gradient
-        for part in blocks(size(step)):
-            g_, step_, bound_, own_ = (part_of(x, part) for x in (g, step, bound, own))
+        for part in iterate_blocks(size(step)):
+            g_, step_, bound_, own_ = (entries_of_part(x, part) for x in (g, step, bound, own))
             terms = (g_ if all_finite(g_) else np.where(np.isfinite(g_), g_, 0.0)) * step_
             along += float(np.sum(terms))
             scale += float(np.sum(np.abs(terms)))
@@ -203,7 +211,7 @@ def kink_along(q: Question, gradient: Estimate) -> str | None:
     """
     rng = np.random.default_rng([q.seed, 0xD1A6])
     for _ in range(_DIRECTIONS):
-        vs = [either_way(rng, shape(x)) * np.maximum(1.0, np.abs(x)) for x in q.xs]
+        vs = [random_signs(rng, shape(x)) * np.maximum(1.0, np.abs(x)) for x in q.xs]
         terms = [gradient.value[name] * v for name, v in zip(q.wrt, vs, strict=True)]
         along, largest = (sum(float(np.sum(part(t))) for t in terms) for part in (np.positive, np.abs))
         apart = []
@@ -259,13 +267,13 @@ def _trace_findings(case: PointCheck) -> None:
     """Add the findings of the recording: the error that ended it, whether it is the function, the branches it took."""
     q = case.q
     if q.untraced is not None:
-        native = native_of(root_of(q.f))
-        values = native.values_say if native is not None and gradient_in(q.f) is None else ""
+        native = native_of(original_function(q.f))
+        values = native.values_say if native is not None and inner_gradient(q.f) is None else ""
         formats = f", {values}" if values else ""
         says = f"checked by function values alone{formats}: {q.untraced.what}"
         case.findings.append(finding(Kind.UNTRACED, Severity.WARNING, says, at=q.untraced.where, hint=q.untraced.do))
         return
-    apart = np.abs(np.asarray(plain(q.recording.y)) - np.asarray(q.value))
+    apart = np.abs(np.asarray(plain_value(q.recording.y)) - np.asarray(q.value))
     room = _SAME * (np.abs(q.value) + q.largest_adjoint * _SAME) + 1e3 * q.noise_floor
     if np.any(apart > room):
         case.inconclusive(
@@ -279,11 +287,11 @@ def _trace_findings(case: PointCheck) -> None:
         says = f"the rounding error of the gradient has no bound: {q.unbounded}"
         case.findings.append(finding(Kind.NOISE, Severity.WARNING, says))
     for branch in sorted(q.branches, key=lambda b: abs(b.margin))[:_BRANCHES]:
-        case.findings.append(finding(Kind.BRANCH, Severity.INFO, branch.says, at=place(branch.position)))
+        case.findings.append(finding(Kind.BRANCH, Severity.INFO, branch.says, at=place_of_position(branch.position)))
 
 
 def _first(y: Any) -> str:
-    return f"{float(np.ravel(plain(y))[0]):.17g}" if np.size(plain(y)) else "nothing"
+    return f"{float(np.ravel(plain_value(y))[0]):.17g}" if np.size(plain_value(y)) else "nothing"
 
 
 def _jumps_or_rises(q: Question, mark: Mark) -> tuple[Kind, str] | None:
@@ -305,7 +313,7 @@ def _jumps_or_rises(q: Question, mark: Mark) -> tuple[Kind, str] | None:
 
 def _nearby(q: Question) -> Finding | None:
     """Return a finding with the distance of the nearest kink, if steps of differences would cross it."""
-    if q.untraced is not None or gradient_in(q.f) is not None or q.kinks:
+    if q.untraced is not None or inner_gradient(q.f) is not None or q.kinks:
         return None
     found = q.nearest_kink
     if found is None:
@@ -315,7 +323,9 @@ def _nearby(q: Question) -> Finding | None:
         return None
     name = q.wrt[found.number] + (f"[{','.join(map(str, found.at))}]" if found.at else "")
     says = f"a kink is {found.distance:.2g} away in {name}; the gradient is checked on the smooth piece at the point itself"
-    return finding(Kind.KINK_NEARBY, Severity.INFO, says, at=place(found.position), operation=found.primitive.name)
+    return finding(
+        Kind.KINK_NEARBY, Severity.INFO, says, at=place_of_position(found.position), operation=found.primitive.name
+    )
 
 
 def _slopes(q: Question, mark: Mark) -> str:
@@ -329,7 +339,7 @@ def _slopes(q: Question, mark: Mark) -> str:
 
 
 def _span(mark: Mark) -> Span | Place | None:
-    return place(mark.position)
+    return place_of_position(mark.position)
 
 
 def _operation(mark: Mark) -> str:
@@ -391,7 +401,7 @@ def claim_again(case: PointCheck) -> Finding | None:
     if first is None or not isinstance(mode, Claim) or isinstance(mode.claimed, ClaimedExpressions):
         return None  # an expression gives the same value at every call
     try:
-        again = shaped(
+        again = reshape_claims(
             mode.claimed(dict(case.q.point.values)), case.q
         )  # a new dict, so that a cache by identity is not hit
         apart = max(_beyond(again[name], x, first.bound[name]) for name, x in first.value.items())
@@ -536,7 +546,7 @@ def _moves_in_steps(case: PointCheck, name: str, at: tuple[int, ...]) -> bool:
 
 def _visible(case: PointCheck, slope: float, size: float) -> Any:
     """Return a mask of the steps over which a slope would show above the rounding of f and of its inputs."""
-    native = native_of(root_of(case.q.f))
+    native = native_of(original_function(case.q.f))
     eps = EPS * (1.0 if native is None else native.coarseness)
     return slope * size * _STEPS > _SEEN * eps * max(abs(float(case.q.value)), slope * size, np.finfo(float).tiny)
 
@@ -652,7 +662,7 @@ def compare_all(case: PointCheck) -> None:
     right = case.estimate(case.reference)
     claim = case.outcomes.get("claim")
     if claim is not None and claim.estimate is not None:
-        claim = replace(claim, estimate=allow_for_inputs(claim.estimate, right, case.q))
+        claim = replace(claim, estimate=grant_input_rounding(claim.estimate, right, case.q))
         case.outcomes = {**case.outcomes, "claim": claim}
     scale = scale_of(right, case.q.xs, case.q.value)
     useful = USEFUL if case.q.solver_changes is None else USEFUL_SOLVER
@@ -686,7 +696,7 @@ def compare_all(case: PointCheck) -> None:
 
 def _too_coarse(case: PointCheck, claim: Outcome) -> bool:
     """Whether function values are in a format so narrow that they form a staircase, whose differences contradict nothing."""
-    native = native_of(root_of(case.q.f))
+    native = native_of(original_function(case.q.f))
     if native is not None:  # its values may be taken in a wider format than the claim
         return FORMATS[native.values_format] / FORMATS["float64"] > _STAIRCASE
     return isinstance(claim.mode, Claim) and claim.mode.claimed.precision.coarseness() > _STAIRCASE

@@ -7,20 +7,28 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gradcli.arithmetic.recorded_program import record, value_and_pulled
+from gradcli.arithmetic.recorded_program import record, value_and_gradient
 from gradcli.checks.implementation import Implementation
 from gradcli.checks.probe import Located
 from gradcli.errors import BadClaim, BadOption, BadPoint, BadShape, FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS
-from gradcli.frameworks.native import SURROGATES, Native, explained, flat, native_of, stairs, stops
-from gradcli.modes.bounds import FORMAT_RUNS, at_least
+from gradcli.frameworks.native import (
+    SURROGATES,
+    Native,
+    explain_failure,
+    flat_function,
+    native_of,
+    replaceable_steps,
+    undifferentiated_steps,
+)
+from gradcli.modes.bounds import FORMAT_RUNS, apply_least_error
 from gradcli.modes.claim import FLOAT64, Claimed, ClaimedFunction, ClaimFormat, WrongShape
-from gradcli.targets.derived import STEP, Along, GivenGradient, Gradient, Weighted, direction
-from gradcli.targets.facts import Function, Notice, of
+from gradcli.targets.derived import STEP, Along, GivenGradient, Gradient, Weighted, random_direction
+from gradcli.targets.facts import Function, Notice, restrict_to_inputs
 from gradcli.targets.nesting import Leaf
 from gradcli.targets.python import PythonFunction
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.provenance import place
+from gradcli.tracing.provenance import place_of_position
 from gradcli.tracing.shapes import shape
 from gradcli.words import Kind, Severity
 
@@ -46,7 +54,7 @@ class FrameworkClaim:
 
     def flat(self, values: Mapping[str, Value]) -> Any:
         """Return the function of the differentiated tensors; its float results are concatenated into one vector."""
-        return flat(self.f, values, self.wrt, self.native.framework)
+        return flat_function(self.f, values, self.wrt, self.native.framework)
 
     def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
         """Return the gradient for each input.
@@ -57,7 +65,7 @@ class FrameworkClaim:
         try:
             bars = native.framework.gradient(self.flat(values), self.tensors(values), self.w, native.seed)
         except (FunctionFailed, RuntimeError, TypeError, ValueError) as error:
-            kind, said = explained(error, native.__name__, native.framework.name)
+            kind, said = explain_failure(error, native.__name__, native.framework.name)
             raise WrongShape(said.what) if kind == "shape" else said from error
         except GradcliError as error:
             raise BadClaim(error.what, where=error.where, do=error.do) from error
@@ -83,8 +91,8 @@ def precision_of(
         return FLOAT64
 
     def gradient(g: PythonFunction, values: Mapping[str, Value]) -> list[Any]:
-        scalar = of(derived(g), values, wrt)
-        return value_and_pulled(scalar, [values[name] for name in wrt], np.ones_like)[1]
+        scalar = restrict_to_inputs(derived(g), values, wrt)
+        return value_and_gradient(scalar, [values[name] for name in wrt], np.ones_like)[1]
 
     @of_last_values
     def typical(values: Mapping[str, Value]) -> dict[str, Any] | None:
@@ -95,7 +103,9 @@ def precision_of(
             return None
         offs = [[np.nan_to_num(np.asarray(a) - b) for a, b in zip(run, right, strict=True)] for run in runs]
         roots = (np.sqrt(np.mean(np.square(off), axis=0)) for off in zip(*offs, strict=True))
-        return {name: at_least(x, y, EPS[native.narrowest]) for name, x, y in zip(wrt, roots, right, strict=True)}
+        return {
+            name: apply_least_error(x, y, EPS[native.narrowest]) for name, x, y in zip(wrt, roots, right, strict=True)
+        }
 
     return ClaimFormat(lambda: native.coarseness, typical)
 
@@ -205,7 +215,7 @@ def _second_derivative(
     The gradient is gradcli's, or the framework's own, `first`, where the function is not recorded.
     """
     native, at = own.native, found.points[0].values
-    v = {name: direction(seed, name, at[name]) for name in found.wrt}
+    v = {name: random_direction(seed, name, at[name]) for name in found.wrt}
     kind = Gradient if native.is_recorded else GivenGradient
     given = None if native.is_recorded else first
     along = _derived(found, lambda f: Along(kind(derived(f), found.wrt, at, given), v))
@@ -229,8 +239,8 @@ def traced_gradient(found: Located, by: Implementation, seed: int) -> tuple[Loca
 
     def compute(values: Mapping[str, Value]) -> dict[str, Any]:
         try:
-            _, bars = value_and_pulled(
-                of(derived(by.f), values, found.wrt), [values[name] for name in found.wrt], np.ones_like
+            _, bars = value_and_gradient(
+                restrict_to_inputs(derived(by.f), values, found.wrt), [values[name] for name in found.wrt], np.ones_like
             )
         except NotSupported as error:
             raise BadClaim(
@@ -250,14 +260,17 @@ def _as_meant(found: Located, own: FrameworkClaim, at: Mapping[str, Any], expect
     """
     native, f = own.native, own.f
     try:
-        record(of(f, at, found.wrt), [at[name] for name in found.wrt])  # so that its program is known
+        record(restrict_to_inputs(f, at, found.wrt), [at[name] for name in found.wrt])  # so that its program is known
     except NotSupported as error:
         raise BadOption(
             f"--expect needs the operations of the function: {error.what}", do="leave out --expect"
         ) from error
     if native.program is None:
         return found
-    steps, held = stairs(native.program) if Kind.STRAIGHT_THROUGH in expect else [], stops(native.program)
+    steps, held = (
+        replaceable_steps(native.program) if Kind.STRAIGHT_THROUGH in expect else [],
+        undifferentiated_steps(native.program),
+    )
     if not steps and not held:
         return found
     says, smooth = "", None
@@ -272,12 +285,12 @@ def _as_meant(found: Located, own: FrameworkClaim, at: Mapping[str, Any], expect
             Kind.STRAIGHT_THROUGH,
             Severity.INFO,
             f"{step.name} {says}; the surrogate is checked",
-            at=place(step.position),
+            at=place_of_position(step.position),
         )
         for step in steps
     ]
     notices += [
-        Notice(kind, Severity.INFO, f"{step.name} is held constant", at=place(step.position))
+        Notice(kind, Severity.INFO, f"{step.name} is held constant", at=place_of_position(step.position))
         for step in held
         if kind == Kind.STOP_GRADIENT or not steps
     ]
@@ -291,8 +304,8 @@ def _standing_in(f: PythonFunction, native: Native, smooth: Any) -> PythonFuncti
 
 def _is_of(other: PythonFunction, own: FrameworkClaim, at: Mapping[str, Any], claimed: Mapping[str, Any]) -> bool:
     """Whether a claimed gradient is nearly the gradient of a function."""
-    scalar = of(Weighted(other, own.w, ""), at, own.wrt)
-    _, bars = value_and_pulled(scalar, [at[name] for name in own.wrt], np.ones_like)
+    scalar = restrict_to_inputs(Weighted(other, own.w, ""), at, own.wrt)
+    _, bars = value_and_gradient(scalar, [at[name] for name in own.wrt], np.ones_like)
     like = max(_LIKE, _LIKE_ULPS * EPS[own.native.narrowest])
     return all(np.allclose(bar, claimed[name], rtol=like, atol=like) for bar, name in zip(bars, own.wrt, strict=True))
 

@@ -11,9 +11,9 @@ from gradcli.classes import dataclass
 from gradcli.modes.mode import Question
 from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Array
-from gradcli.targets.derived import root_of
+from gradcli.targets.derived import original_function
 from gradcli.tracing.provenance import code_at
-from gradcli.tracing.shapes import end_to_end, shape, size
+from gradcli.tracing.shapes import concatenate_entries, shape, size
 from gradcli.words import DiagnosisKind
 
 _SLIGHT = 0.1  # a factor this near 1 means inexact entries, not a missing factor
@@ -115,7 +115,7 @@ def factor_of(claimed: Gradient, right: Gradient, names: tuple[str, ...]) -> flo
 
     Shapes  `claimed[x]` and `right[x]` have the same shape for each input x in `names`.
     """
-    a, b = (end_to_end(of[name] for name in names) for of in (claimed, right))
+    a, b = (concatenate_entries(of[name] for name in names) for of in (claimed, right))
     scale = float(np.max(np.abs(b), initial=0.0))
     if not scale > 0 or not np.all(np.isfinite(a)):
         return None
@@ -241,7 +241,7 @@ def in_entries(wrong: Wrong) -> Diagnosis | None:
 
 def by_a_constant(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if one constant was added to all wrong entries, and there are several."""
-    apart = np.subtract(*map(end_to_end, (of.values() for of in wrong.masked)))
+    apart = np.subtract(*map(concatenate_entries, (of.values() for of in wrong.masked)))
     constant = float(np.median(apart))
     if apart.size < 2 or not wrong.explained(_where_wrong(wrong, lambda g: g + constant)):
         return None
@@ -460,7 +460,7 @@ _NO_MEAN = {None: "the loss is one value", "sum": "the loss is a sum", "mean": "
 
 def between_ranks(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis of what ranks tell each other, if one explains the claims of all of them; None elsewhere."""
-    f = root_of(wrong.q.f)
+    f = original_function(wrong.q.f)
     places = getattr(f, "by_rank", {})
     found: dict[tuple[DiagnosisKind, str], list[str]] = {}
     for name, place in places.items():
@@ -520,7 +520,7 @@ def _of_one_input(wrong: Wrong, name: str, parts: tuple[str, ...], shared: bool)
 
 def _slopes_of_own(wrong: Wrong, name: str) -> list[Array]:
     """Return the derivative of each rank's own loss by its own shard; none where that would take too many calls."""
-    f: Any = root_of(wrong.q.f)
+    f: Any = original_function(wrong.q.f)
     f = getattr(f, "ranked", f)
     try:
         wrong.budget.spend(2 * sum(size(f.point[part]) for part in f.by_rank[name].names))

@@ -13,10 +13,10 @@ import numpy as np
 from gradcli.checks.probe import Located, LocateOptions
 from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadTarget
-from gradcli.frameworks.adapt import adapted
+from gradcli.frameworks.adapt import adapt_target
 from gradcli.frameworks.native import Native
-from gradcli.modes.claim import called
-from gradcli.process.threads import threads
+from gradcli.modes.claim import prepare_claim
+from gradcli.process.threads import thread_count
 from gradcli.request.target_text import is_python
 from gradcli.targets.loading import load
 from gradcli.targets.python import PythonFunction
@@ -41,8 +41,8 @@ def implementation_of(
     Raises  BadTarget if it is no Python function; BadClaim if its result has another size than the reference's.
     """
     text, function, module = _named(target)
-    native = adapted(function, text, module, options.framework_options, options.seed)
-    taken = called(function if native is None else native, text, reference.arguments).function
+    native = adapt_target(function, text, module, options.framework_options, options.seed)
+    taken = prepare_claim(function if native is None else native, text, reference.arguments).function
     found = Implementation(text, taken, native, module)
     if native is not None:
         points = tuple(
@@ -89,7 +89,7 @@ def installed(package: str) -> str | None:
 
 def environment(frameworks: tuple[str, ...] = ()) -> dict[str, str | int]:
     """Return the versions that a result depends on, with those of the frameworks used, and the thread limit if one is set."""
-    limit = threads()
+    limit = thread_count()
     return _versions(frameworks) if limit is None else {**_versions(frameworks), "threads": limit}
 
 

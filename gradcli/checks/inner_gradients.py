@@ -19,8 +19,8 @@ from gradcli.modes.difference_steps import Line, derivative
 from gradcli.report.common import ABSENT, Absent
 from gradcli.report.framework_gradient import Part
 from gradcli.report.point_report import Detects, PointReport
-from gradcli.targets.derived import direction, tangent
-from gradcli.targets.nesting import taken_apart
+from gradcli.targets.derived import random_direction, tangent_to_surfaces
+from gradcli.targets.nesting import take_apart
 from gradcli.targets.python import signature_of
 from gradcli.words import Verdict
 
@@ -117,8 +117,8 @@ def _reached(alone: PointReport, number: int, count: int, request: Request, own:
         return np.concatenate([np.ravel(d * moved[name]) for name, d in apart.items()])
 
     for k in range(_DIRECTIONS):
-        v = {name: direction(request.seed + k, name, values[name]) for name in request.wrt}
-        v = tangent(request.surfaces, values, v)
+        v = {name: random_direction(request.seed + k, name, values[name]) for name in request.wrt}
+        v = tangent_to_surfaces(request.surfaces, values, v)
         slopes = derivative(Line(lambda t, v=v: terms(t, v), at=terms(0.0, v)), looks=False)  # type: ignore[misc]
         size, total = float(np.sum(np.abs(slopes.value))), abs(float(np.sum(slopes.value)))
         loose = float(np.sum(slopes.bound))
@@ -132,7 +132,7 @@ def _reached(alone: PointReport, number: int, count: int, request: Request, own:
 def _arguments(call: CustomCall, framework: Framework) -> dict[str, Any]:
     """Return the arrays among the arguments of a call, by path."""
     named = _by_name(call.args, call.function) | call.kwargs
-    leaves = {path: x for name, arg in named.items() for path, x in taken_apart(name, arg)[1].items()}
+    leaves = {path: x for name, arg in named.items() for path, x in take_apart(name, arg)[1].items()}
     return {path: framework.array(x) for path, x in leaves.items() if framework.holds(x)}
 
 
@@ -219,7 +219,7 @@ def _constants(call: CustomCall, framework: Framework, places: Mapping[str, Any]
     """
 
     def is_constant(key: int | str, x: Any) -> bool:
-        leaves = taken_apart("", x)[1].values()
+        leaves = take_apart("", x)[1].values()
         return key in call.constants or not any(framework.holds(leaf) or framework.owns(leaf) for leaf in leaves)
 
     fixed = {key for key, x in (dict(enumerate(call.args)) | call.kwargs).items() if is_constant(key, x)}

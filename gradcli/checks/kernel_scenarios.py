@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.perturbed_run import Shake, shaken
+from gradcli.arithmetic.perturbed_run import Shake, perturb_program
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.checks.evidence import LESS_EXACT, ratios
 from gradcli.checks.framework_claim import FrameworkClaim, weights, with_function
@@ -17,18 +17,18 @@ from gradcli.errors import GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS as FORMATS
 from gradcli.frameworks.framework import Run
 from gradcli.frameworks.native import native_of
-from gradcli.modes.bounds import at_least, undecided_if_raised
+from gradcli.modes.bounds import apply_least_error, undecided_if_raised
 from gradcli.modes.claim import GRANT, TYPICAL
 from gradcli.modes.rounding import EPS, errors_change, loses_as_many_digits
 from gradcli.report import numbers
 from gradcli.report.check import CheckReport, Comparison
 from gradcli.report.common import ABSENT, finding
 from gradcli.report.framework_gradient import Aspect
-from gradcli.targets.derived import root_of
-from gradcli.targets.facts import Function, of
+from gradcli.targets.derived import original_function
+from gradcli.targets.facts import Function, restrict_to_inputs
 from gradcli.targets.python import PythonFunction, message_of
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import plain
+from gradcli.tracing.tracer import plain_value
 from gradcli.words import Exit, Kind, Severity, Verdict
 
 Values = Mapping[str, Any]
@@ -78,13 +78,13 @@ class Reference:
 
     def _recorded(self, values: Values) -> tuple[Values, RecordedProgram, Quantities]:
         if id(values) not in self._kept:
-            program = record(of(self.f, values, self.wrt), [values[name] for name in self.wrt])
+            program = record(restrict_to_inputs(self.f, values, self.wrt), [values[name] for name in self.wrt])
             self._kept[id(values)] = values, program, self._of(program, values)
         return self._kept[id(values)]
 
     def _of(self, program: RecordedProgram, values: Values) -> Quantities:
         bars = program.pull(self.weights(values))
-        found = {VALUE: np.ravel(np.asarray(plain(program.y), dtype=float))}
+        found = {VALUE: np.ravel(np.asarray(plain_value(program.y), dtype=float))}
         return found | {name: np.asarray(bar) for name, bar in zip(self.wrt, bars, strict=True)}
 
     def typical(self, values: Values) -> Quantities:
@@ -95,7 +95,7 @@ class Reference:
                 key: np.sqrt(np.mean([np.square(np.nan_to_num(run[key] - x)) for run in runs], axis=0))
                 for key, x in exact.items()
             }
-            self._typical[id(values)] = {key: at_least(x, exact[key], self.eps) for key, x in roots.items()}
+            self._typical[id(values)] = {key: apply_least_error(x, exact[key], self.eps) for key, x in roots.items()}
         return self._typical[id(values)]
 
     def _rounded(self, values: Values) -> tuple[Quantities, list[Quantities]]:
@@ -110,10 +110,10 @@ class Reference:
         _, program, exact = self._recorded(values)
         shakes = [Shake(self.seed + run, 0.5 * self.eps / EPS) for run in range(_RUNS)]
         with undecided_if_raised():
-            return exact, [self._of(shaken(program, shake, kernels=False), values) for shake in shakes]
+            return exact, [self._of(perturb_program(program, shake, kernels=False), values) for shake in shakes]
 
     def _run(self, f: Function, values: Values) -> Quantities:
-        return self._of(record(of(f, values, self.wrt), [values[name] for name in self.wrt]), values)
+        return self._of(record(restrict_to_inputs(f, values, self.wrt), [values[name] for name in self.wrt]), values)
 
 
 class Side:
@@ -266,7 +266,7 @@ def relative(x: Any, y: Any) -> float:
 
 def compared(request: Request, report: CheckReport) -> CheckReport:
     """Return the report with a row for each circumstance; if the implementation is wrong in one, the verdict is fail."""
-    f = root_of(request.f)
+    f = original_function(request.f)
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of empty inputs, and of what overflows
@@ -295,7 +295,7 @@ def _compared(request: Request) -> tuple[Aspect, ...]:
     """Return the rows, each in the format that was asked for and in a wider one, if there is one."""
     values = dict(request.points[0].values)
     coarseness = request.claim.precision.coarseness() if request.claim is not None else 1.0
-    reference = Reference(root_of(request.f), values, request.wrt, request.seed, EPS * coarseness)
+    reference = Reference(original_function(request.f), values, request.wrt, request.seed, EPS * coarseness)
     sizes = list(_other_sizes(values, request.wrt))
     changed = _changed(values, request)
     if request.own is None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.ball import Ball, nearest, precision, radius
+from gradcli.arithmetic.ball import Ball, nearest_float64, precision, radius
 from gradcli.arithmetic.tape import CONSTANT, Line
 from gradcli.checks.assumed_sets import sets_left
 from gradcli.checks.causes import applies, projections
@@ -36,15 +36,15 @@ from gradcli.errors import GradcliError, TraceEnded
 from gradcli.modes import difference_steps
 from gradcli.modes.mode import Question
 from gradcli.modes.pieces import CLOSE, Pieces
-from gradcli.modes.problem import Effort, work
+from gradcli.modes.problem import Effort, work_of_line
 from gradcli.modes.rounding import EPS
 from gradcli.modes.solver_changes import solvers_of
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import Mutant
 from gradcli.request.point import Array, Estimate, Witness
 from gradcli.tracing.primitive import Params, Primitive, Value
-from gradcli.tracing.provenance import WRITTEN, place
-from gradcli.tracing.shapes import end_to_end, is_plain, largest, shape
+from gradcli.tracing.provenance import WRITTEN, place_of_position
+from gradcli.tracing.shapes import concatenate_entries, is_plain, largest_finite, shape
 from gradcli.words import Kind, Severity
 
 ALONE = "let it depend on its arguments alone"
@@ -135,7 +135,7 @@ def _contradicts(primitive: Primitive, line: Line, i: int, rng: np.random.Genera
     weights = rng.uniform(0.5, 1.5, shape(y)) * ~_entries_at_a_kink(line)  # at a kink, any slope is a convention
     by_rule = weights * primitive.rule(i).push(primitive, i, y, xs, xdot, params or {})
     size = float(np.sum(np.abs(by_rule)))
-    if work(line).operations > _MOST_OPERATIONS:
+    if work_of_line(line).operations > _MOST_OPERATIONS:
         return _by_differences(primitive, line, i, xdot, weights, float(np.sum(by_rule)), size)
     try:
         with precision(_BITS):
@@ -167,8 +167,8 @@ def _in_balls(
     fine, coarse = ((at(h) - at(-h)) / (h * 2) for h in step_sizes)
     y = Ball.lift(0) + primitive.fun(*balls, **params)
     rule = total(primitive.rule(i).push(primitive, i, y, balls, direction, params))
-    bound = abs(float(nearest(coarse - fine))) + sum(float(radius(part)) for part in (fine, coarse, rule))
-    return float(nearest(fine)), float(nearest(rule)), bound
+    bound = abs(float(nearest_float64(coarse - fine))) + sum(float(radius(part)) for part in (fine, coarse, rule))
+    return float(nearest_float64(fine)), float(nearest_float64(rule)), bound
 
 
 def _by_differences(
@@ -209,7 +209,7 @@ def _blame(case: PointCheck, seen: Evidence) -> Cause:
     wrong = wrong_rule(case.q)
     if wrong is None:
         return Cause(operation_at_kink=hits_a_kink(case.q))
-    return Cause(wrong[0].name, place(wrong[1]))
+    return Cause(wrong[0].name, place_of_position(wrong[1]))
 
 
 def _function_again(case: PointCheck, seen: Evidence) -> RepeatedCall:
@@ -244,9 +244,9 @@ def hull(q: Question, claim: Estimate) -> HullDistance | None:
     names = [name for name in q.wrt if name in claim.value]
     if q.untraced is not None or shape(q.value) != () or len(names) < len(q.wrt):
         return None
-    reached = np.flatnonzero(end_to_end(q.undecided))
-    wanted = end_to_end([claim.value[name] for name in q.wrt])[reached]
-    room = end_to_end([claim.bound[name] for name in q.wrt])[reached]
+    reached = np.flatnonzero(concatenate_entries(q.undecided))
+    wanted = concatenate_entries([claim.value[name] for name in q.wrt])[reached]
+    room = concatenate_entries([claim.bound[name] for name in q.wrt])[reached]
     pieces = Pieces(q, reached)
     with np.errstate(all="ignore"):
         pieces.look_around()
@@ -287,7 +287,7 @@ def left_out(case: PointCheck, seen: Evidence) -> OmittedConstant:
                 added.setdefault(float(values[0]), []).append(k)
     for c, lines in added.items():
         made = dict(zip(q.wrt, q.recording.without_constants(frozenset(lines)).pull(np.float64(1)), strict=True))
-        room = {name: seen.estimate("claim").bound[name] + _ROUNDED * largest(x) for name, x in claim.items()}
+        room = {name: seen.estimate("claim").bound[name] + _ROUNDED * largest_finite(x) for name, x in claim.items()}
         if all(bool(np.all(np.abs(claim[name] - made[name]) <= room[name])) for name in claim):
             return OmittedConstant(f"{c:g}", _GUARDED[guards[lines[0]]], off_by(seen))
     return OmittedConstant()

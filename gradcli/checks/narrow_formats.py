@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.recorded_program import value_and_pulled
+from gradcli.arithmetic.recorded_program import value_and_gradient
 from gradcli.checks.evidence import DISAGREE, Evidence, FormatEvidence, flat
 from gradcli.checks.framework_claim import FrameworkClaim, own_gradient, with_function
 from gradcli.checks.probe import Located
@@ -21,8 +21,8 @@ from gradcli.modes.rounding import errors_change, loses_as_many_digits
 from gradcli.report.framework_gradient import Aspect, Exactness
 from gradcli.report.point_report import PointReport
 from gradcli.request.point import Array, Point
-from gradcli.targets.derived import root_of
-from gradcli.targets.facts import of
+from gradcli.targets.derived import original_function
+from gradcli.targets.facts import restrict_to_inputs
 from gradcli.targets.python import PythonFunction
 from gradcli.words import Verdict
 
@@ -97,7 +97,7 @@ def format_evidence(case: PointCheck, seen: Evidence, request: Request, verify: 
     outcome = case.outcomes["claim"]
     claimed = outcome.mode.claimed if isinstance(outcome.mode, Claim) else None
     coarseness = claimed.precision.coarseness() if claimed is not None else 1.0
-    natives = [native_of(root_of(case.q.f)), None if request.own is None else request.own.native]
+    natives = [native_of(original_function(case.q.f)), None if request.own is None else request.own.native]
     dtype = max([_WIDE, *(native.narrowest for native in natives if native is not None)], key=lambda name: EPS[name])
     found = FormatEvidence(dtype, coarseness, wider=_wider(request, dtype), underflows=_underflows(case, seen, dtype))
     found = _with_wide_verdict(found, request, verify)
@@ -195,7 +195,9 @@ def _errors_change(
             if q.untraced is not None:
                 right = [at_point[name] for name in q.wrt]
             else:
-                _, right = value_and_pulled(of(q.f, values, q.wrt), [values[name] for name in q.wrt], np.ones_like)
+                _, right = value_and_gradient(
+                    restrict_to_inputs(q.f, values, q.wrt), [values[name] for name in q.wrt], np.ones_like
+                )
         except (GradcliError, ValueError):
             return None
         errors = [
@@ -227,7 +229,7 @@ def in_float64(request: Request, own: FrameworkClaim) -> Request | None:
 
     Raises  GradcliError if the function or its backward pass takes no float64.
     """
-    f = root_of(request.f)
+    f = original_function(request.f)
     values = dict(request.points[0].values)
     by = request.implementation
     wide, theirs = own.native.in_float64(), None if by is None else native_of(f)

@@ -13,12 +13,12 @@ from gradcli.checks.partial_slips import Replaced, evaluated_at, negated, omitte
 from gradcli.checks.wrong import BudgetSpent, Gradient, Wrong
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, Place, Span
-from gradcli.modes.jacobians import directions, stacked
+from gradcli.modes.jacobians import jacobian_from_rows, unit_directions
 from gradcli.report.point_report import Diagnosis
 from gradcli.rules.kinds import Linear, Partial
 from gradcli.tracing.primitive import Primitive, Rule
-from gradcli.tracing.provenance import code_at, place
-from gradcli.tracing.shapes import end_to_end, shape, size, unbroadcast
+from gradcli.tracing.provenance import code_at, place_of_position
+from gradcli.tracing.shapes import concatenate_entries, shape, size, unbroadcast
 from gradcli.words import DiagnosisKind
 
 _FEWEST = 3  # entries that must change together before a factor with no known cause explains them
@@ -56,13 +56,17 @@ class SlipSearch:
     def made(self, program: RecordedProgram) -> Gradient | None:
         """Return the gradient of a changed program; None if it cannot be pulled back. Raises BudgetSpent."""
         q = self.wrong.q
-        seeds = list(directions(q.value))
+        seeds = list(unit_directions(q.value))
         self.wrong.budget.spend(len(seeds))
         try:
             rows = [program.pull(seed) for seed in seeds]
         except (GradcliError, ValueError, IndexError, NotImplementedError, np.linalg.LinAlgError):
             return None  # this slip does not fit the shapes
-        return {name: stacked(rows, q.value, k, q.xs[k]) for k, name in enumerate(q.wrt) if name in self.wrong.claimed}
+        return {
+            name: jacobian_from_rows(rows, q.value, k, q.xs[k])
+            for k, name in enumerate(q.wrt)
+            if name in self.wrong.claimed
+        }
 
     def tried(self, program: RecordedProgram) -> str | None:
         """Return in words where the gradient of a changed program equals the claim, as `explains`; keep a program that does."""
@@ -99,7 +103,7 @@ def edges_of(program: RecordedProgram) -> Iterable[Edge]:
 
 def key_of(position: Any, k: int) -> Any:
     """Return a key shared by lines from one place in the user's source; a line without a place has its own key."""
-    if position is None or place(position) is None:
+    if position is None or place_of_position(position) is None:
         return k
     return position if isinstance(position, tuple) else id(position)
 
@@ -112,7 +116,7 @@ def changed(program: RecordedProgram, edge: Edge, rule: Any) -> RecordedProgram:
 
 def said(search: SlipSearch, kind: DiagnosisKind, says: str, position: Any) -> Diagnosis:
     """Return a diagnosis that quotes the source line, and the operation if the line holds more."""
-    at = place(position)
+    at = place_of_position(position)
     if isinstance(at, Place):
         whole = at.operation == at.source
         piece = "" if whole else f", in {at.operation}"
@@ -124,7 +128,7 @@ def said(search: SlipSearch, kind: DiagnosisKind, says: str, position: Any) -> D
 
 def through(search: SlipSearch, kind: DiagnosisKind, says: str, position: Any) -> Diagnosis:
     """Return a diagnosis in which `{}` becomes the operation as the user wrote it, such as `1 - p`."""
-    at = place(position)
+    at = place_of_position(position)
     if isinstance(at, Place):
         code = "this line" if at.operation == at.source else f"`{at.operation}`"
         return search.wrong.says(kind, says.replace("{}", code), file=at.file, line=at.line, source=at.source)
@@ -369,7 +373,7 @@ def on_tape(wrong: Wrong) -> Diagnosis | None:
 
 
 def _line_of(edge: Edge) -> tuple[str | None, int | None]:
-    at = place(edge.position)
+    at = place_of_position(edge.position)
     return (at.file, at.line) if isinstance(at, Place) else (None, at.line) if isinstance(at, Span) else (None, None)
 
 
@@ -452,7 +456,7 @@ def _contributions(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
 
 def _share(wrong: Wrong, without: Gradient) -> float | None:
     """Return the factor with which the claim holds the contribution that `without` lacks, by least squares."""
-    part, held = (end_to_end(of[n] - without[n] for n in wrong.names) for of in (wrong.right, wrong.claimed))
+    part, held = (concatenate_entries(of[n] - without[n] for n in wrong.names) for of in (wrong.right, wrong.claimed))
     scale = float(np.max(np.abs(part), initial=0.0))
     if not scale > 0 or not np.isfinite(scale):
         return None

@@ -13,11 +13,11 @@ from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT
 from gradcli.report.framework_gradient import Part
 from gradcli.request.options import Options
-from gradcli.targets.derived import root_of
-from gradcli.targets.layers import InnerCall, together
+from gradcli.targets.derived import original_function
+from gradcli.targets.layers import InnerCall, chain_layers
 from gradcli.targets.nesting import put_together
 from gradcli.targets.python import PythonFunction
-from gradcli.tracing.provenance import place_of
+from gradcli.tracing.provenance import place_of_definition
 from gradcli.words import Verdict
 
 _MOST = 50  # layers
@@ -30,7 +30,7 @@ def with_layers(
 
     The layers are in the order of the backward pass. Each is checked at the arguments and in the state of its first call.
     """
-    f = root_of(request.f)
+    f = original_function(request.f)
     if request.layer is None or request.layer.fresh.held is None or not isinstance(f, PythonFunction):
         return report, {}
     values = request.points[0].values
@@ -43,7 +43,7 @@ def with_layers(
     # Softmax may leave its slope to the loss after it: neither is right alone, and both together are.
     for k in range(len(calls) - 1):
         if all(part.verdict == Verdict.FAIL for part, _ in found[k : k + 2]):
-            both = together(calls[k + 1], calls[k])
+            both = chain_layers(calls[k + 1], calls[k])
             if both is not None and _alone(both, request, verify)[0].verdict == Verdict.PASS:
                 says = "not the derivative of its forward pass alone; right together with "
                 pairs = zip(found[k : k + 2], (calls[k + 1], calls[k]), strict=True)
@@ -57,7 +57,7 @@ def with_layers(
 
 def request_of_layer(request: Request, name: str, values: Mapping[str, Any] | None = None) -> Request | None:
     """Return the check of one layer that the object holds, at what it got in a run of the object, or at other values."""
-    f = root_of(request.f)
+    f = original_function(request.f)
     if request.layer is None or not isinstance(f, PythonFunction):
         return None
     arguments = {key: put_together(node, request.points[0].values) for key, node in f.arguments.items()}
@@ -73,7 +73,7 @@ def _request_of(call: InnerCall, request: Request, values: Mapping[str, Any] | N
 
 def _alone(call: InnerCall, request: Request, verify: Callable[[Request], Verified]) -> tuple[Part, Cause | None]:
     """Return the verdict on one layer, with the line of its backward pass, and how the cause is looked for if it is wrong."""
-    at = place_of(call.backward)
+    at = place_of_definition(call.backward)
     part = Part(call.name, Verdict.INCONCLUSIVE)
     if at is not None:
         part = replace(part, file=at.file, line=at.line, source=at.source)

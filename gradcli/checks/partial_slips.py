@@ -11,7 +11,7 @@ from gradcli.classes import dataclass
 from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.rules.linalg import INV, LOGDET, MATMUL, SOLVE
 from gradcli.rules.reductions import CUMSUM, LOGSUMEXP, MAX, SUM
-from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value, by_name
+from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value, table_by_name
 from gradcli.tracing.shapes import shape, size, unbroadcast
 from gradcli.words import DiagnosisKind
 
@@ -355,7 +355,7 @@ def _solved_untransposed(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params
     return bar if i == 1 else -np.outer(bar, y) if np.ndim(y) == 1 else -bar @ np.swapaxes(y, -1, -2)
 
 
-_LINEAR: dict[str, tuple[tuple[DiagnosisKind, str, Callable[..., Value]], ...]] = by_name({
+_LINEAR: dict[str, tuple[tuple[DiagnosisKind, str, Callable[..., Value]], ...]] = table_by_name({
     MATMUL: (
         (DiagnosisKind.SLIP, "the other operand of @ is not transposed", _matmul_other_way),
         (DiagnosisKind.SLIP, "the gradient of a matrix product is transposed: the factors of the outer product are swapped", _transposed_result),

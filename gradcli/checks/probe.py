@@ -21,9 +21,9 @@ from gradcli.errors import (
     BadTarget,
     FunctionFailed,
     GradcliError,
-    nearest,
+    closest_name,
 )
-from gradcli.frameworks.adapt import PLAIN, adapted, give_devices, refuse_options, takes_less
+from gradcli.frameworks.adapt import PLAIN, adapt_target, give_devices, is_format_failure, refuse_options
 from gradcli.frameworks.framework import EPS, FrameworkOptions, Placed
 from gradcli.frameworks.native import Native
 from gradcli.modes.claim import Claimed, ClaimedFunction, ClaimFormat
@@ -33,16 +33,16 @@ from gradcli.request.options import RankOptions
 from gradcli.request.pick import Pick
 from gradcli.request.point import Point
 from gradcli.request.target_text import folded, is_python
-from gradcli.targets.arguments import bound, default_of, refuse_coroutine, with_entries
+from gradcli.targets.arguments import bind_arguments, default_of, merge_entries, refuse_coroutine
 from gradcli.targets.components import component_of
 from gradcli.targets.draws import NO_SIZES, Sizes, Whole
 from gradcli.targets.expression import Expression
-from gradcli.targets.facts import Function, Notice, assumed, dims_of_values, facts_of
+from gradcli.targets.facts import Function, Notice, dims_of_values, impose_facts, parse_facts
 from gradcli.targets.layers import Layer, engine_of, layer_of
-from gradcli.targets.loading import load, member, own_package_of
-from gradcli.targets.nesting import Leaf, NamedValues, Node, nested, put_together, taken_apart, with_complex
-from gradcli.targets.points import WHOLE, as_input, drawn, read
-from gradcli.targets.python import PythonFunction, open_ended, signature_of
+from gradcli.targets.loading import find_member, load, treat_package_as_users
+from gradcli.targets.nesting import Leaf, NamedValues, Node, join_complex_pairs, nest_by_path, put_together, take_apart
+from gradcli.targets.points import WHOLE, as_input, draw_value, read_points
+from gradcli.targets.python import PythonFunction, advise_variadic, signature_of
 from gradcli.words import Kind, Severity
 
 ATTEMPTS = 60
@@ -115,12 +115,12 @@ def locate(text: str, at: Sequence[str], options: LocateOptions = AS_GIVEN) -> L
     """
     give_devices(options.framework_options)
     if options.on_ranks is not None:
-        points = read(at, options.seed, options.sizes, options.separate_points)
+        points = read_points(at, options.seed, options.sizes, options.separate_points)
         return _on_ranks(text, text.strip(), points or [{}], options, options.on_ranks, typed=True)
     if is_python(text):
         loaded = load(text)
         named = _parameters(loaded.found)
-        points = read(at, options.seed, options.sizes, options.separate_points, text)
+        points = read_points(at, options.seed, options.sizes, options.separate_points, text)
         given = [_sized(point, options.sizes, named) for point in points or [{}]]
         found = function_at(loaded.found, loaded.text, given, options, typed=True, module=loaded.module)
         return replace(found, sizes=options.sizes)
@@ -129,7 +129,7 @@ def locate(text: str, at: Sequence[str], options: LocateOptions = AS_GIVEN) -> L
     if options.pick is not None or options.gradient_places:
         flag = "--value-and-grad" if options.pick is not None and options.pick.pair else "--pick"
         raise BadOption(f"{flag} is for Python functions", do=f"an expression has one value: drop {flag}")
-    points = read(at, options.seed, options.sizes, options.separate_points, options.points_of)
+    points = read_points(at, options.seed, options.sizes, options.separate_points, options.points_of)
     return expression_at(text, points, options)
 
 
@@ -202,8 +202,8 @@ def function_at(
     if options.on_ranks is not None:
         return _on_ranks(function, text, given, options, options.on_ranks, typed=typed)
     refuse_coroutine(function, text)
-    own_package_of(function)
-    native = adapted(function, text, module, options.framework_options, options.seed, given)
+    treat_package_as_users(function)
+    native = adapt_target(function, text, module, options.framework_options, options.seed, given)
     if native is None:
         layer: Layer | None
         engine = _named_in(options.engine, module, "--engine")
@@ -237,7 +237,7 @@ def function_at(
         found = _at_points(made.function, text, given, options, typed, module)
         return replace(found, own_claim=(made.kind, made.claim))
     native.given_as_tensors = _tensors_in(native, given)
-    given = [native.numbers(with_complex(point)) for point in given]
+    given = [native.numbers(join_complex_pairs(point)) for point in given]
     for point in given[:1]:
         native.build({name: x for name, x in point.items() if "." not in name})  # without entries of its parameters
     if native.parameters:
@@ -245,9 +245,9 @@ def function_at(
     try:
         return _at_points(native, text, given, options, typed, module)
     except FunctionFailed as error:
-        if not takes_less(error.what, options.framework_options):
+        if not is_format_failure(error.what, options.framework_options):
             raise
-    narrow = adapted(function, text, module, replace(options.framework_options, dtype="float32"), options.seed)
+    narrow = adapt_target(function, text, module, replace(options.framework_options, dtype="float32"), options.seed)
     if narrow is not None:
         narrow.given_as_tensors = native.given_as_tensors
         given = [narrow.numbers(point) for point in given]
@@ -281,8 +281,8 @@ def _on_ranks(
 
     if described[0].signature is not None:
         stand_in.__signature__ = described[0].signature  # type: ignore[attr-defined]
-    named = _point_named(stand_in, with_complex(given[0]), 0, options, typed)
-    bound_to, values, notices = bound(stand_in, text, named, typed=typed)
+    named = _point_named(stand_in, join_complex_pairs(given[0]), 0, options, typed)
+    bound_to, values, notices = bind_arguments(stand_in, text, named, typed=typed)
     placed = place_inputs(ranks, values, described, group)
     f = RankedFunction(group, bound_to.arguments, values, placed)
     if not f.inputs:
@@ -348,7 +348,7 @@ def _named_in(name: str | Callable[..., Any] | None, module: ModuleType | None, 
     """Return what an option names in the target's file, or in another one. Raises BadTarget."""
     if not isinstance(name, str):
         return name
-    found = load(name).found if is_python(name) else None if module is None else member(module, name)
+    found = load(name).found if is_python(name) else None if module is None else find_member(module, name)
     if not callable(found):
         raise BadTarget(
             f"{flag} names '{name}', which is not there", do="name one of the target's file, or file.py:name"
@@ -359,7 +359,7 @@ def _named_in(name: str | Callable[..., Any] | None, module: ModuleType | None, 
 
 def _tensors_in(native: Native, given: Sequence[dict[str, Any]]) -> frozenset[str]:
     """Return the paths of the values that are tensors at any of the points."""
-    leaves = (taken_apart(name, x)[1] for point in given for name, x in named_arguments(native.function, point).items())
+    leaves = (take_apart(name, x)[1] for point in given for name, x in named_arguments(native.function, point).items())
     return frozenset(path for found in leaves for path, leaf in found.items() if native.framework.holds(leaf))
 
 
@@ -377,9 +377,9 @@ def _point_named(
     function: Any, point: dict[str, Any], number: int, options: LocateOptions, typed: bool
 ) -> dict[str, Any]:
     """Return a point by parameter; inputs that have a shape and no value are drawn, and defaults taken that --wrt names."""
-    named = nested(with_entries(function, named_arguments(function, point), typed))
+    named = nest_by_path(merge_entries(function, named_arguments(function, point), typed))
     made = {
-        name: options.stepping.moved_inside(name, drawn(name, size, options.seed, number, 0))
+        name: options.stepping.moved_inside(name, draw_value(name, size, options.seed, number, 0))
         for name, size in options.shapes.items()
         if name not in named
     }
@@ -399,7 +399,7 @@ def _surveyed(
 
     An array of whole numbers by which the function indexes is taken as integers.
     """
-    this, values, notices = bound(function, text, named, typed=typed, pick=options.pick)
+    this, values, notices = bind_arguments(function, text, named, typed=typed, pick=options.pick)
     f = f or this
     with np.errstate(all="ignore"):
         try:
@@ -409,7 +409,7 @@ def _surveyed(
             if not labels:
                 raise
     whole = named | {name: np.asarray(values[name]).astype(int) for name in labels}
-    f, values, notices = bound(function, text, whole, typed=typed, pick=options.pick)
+    f, values, notices = bind_arguments(function, text, whole, typed=typed, pick=options.pick)
     says = f"{' and '.join(labels)} {'is an index' if len(labels) == 1 else 'are indices'}: taken as integers"
     with np.errstate(all="ignore"):
         return f, values, *f.survey(values), [*notices, Notice(Kind.NOTICE, Severity.INFO, says)]
@@ -436,7 +436,9 @@ def _at_points(
     if f is None:
         raise BadPoint("no point is given", do='--at "x=randn(3)"')
     if not f.inputs:
-        raise BadPoint(f"{text} has no float input to differentiate", do=open_ended(function, f.arguments) or _FLOATS)
+        raise BadPoint(
+            f"{text} has no float input to differentiate", do=advise_variadic(function, f.arguments) or _FLOATS
+        )
     names = chosen_inputs(f.inputs, options.wrt)
     return Located(f, tuple(points), names, options.wrt is not None, f.arguments, module, tuple(said.values()))
 
@@ -448,8 +450,8 @@ def _as_assumed(made: dict[str, Any], known: Mapping[str, Any], options: LocateO
     dims = dims_of_values(known)
     texts = [part for text in options.assume for part in text.split(";") if part.partition(":")[0].strip() in made]
     rng = np.random.default_rng(options.seed)
-    facts = facts_of(texts, dims)
-    return made | {name: assumed(words, np.asarray(made[name]), rng) for name, words in facts.items()}
+    facts = parse_facts(texts, dims)
+    return made | {name: impose_facts(words, np.asarray(made[name]), rng) for name, words in facts.items()}
 
 
 def named_arguments(function: Any, point: dict[str, Any]) -> dict[str, Any]:
@@ -488,7 +490,7 @@ def _defaults_wanted(function: Any, named: dict[str, Any], wrt: str | None) -> d
 def _known(f: Expression, points: Sequence[dict[str, Any]]) -> None:
     for name in (name for point in points for name in point):
         if name not in f.inputs:
-            close = nearest(name, f.inputs)
+            close = closest_name(name, f.inputs)
             inputs = ", ".join(f.inputs) or "none"
             raise BadPoint(
                 f"'{name}' is not an input of the expression",
@@ -512,7 +514,7 @@ def chosen_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
     patterns = [folded(part.strip()) for part in wrt.split(",") if part.strip()]
     for pattern in patterns:
         if not any(meant(name, pattern) for name in inputs):
-            close = nearest(pattern, inputs)
+            close = closest_name(pattern, inputs)
             raise BadPoint(
                 f"--wrt names '{pattern}', which is not an input",
                 do=f"did you mean '{close}'?" if close else f"inputs: {', '.join(inputs) or 'none'}",
@@ -530,7 +532,7 @@ def _complete(f: Expression, given: dict[str, Any], number: int, options: Locate
         return Point({name: values[name] for name in f.inputs}, (), number, notices)
     last = None
     for attempt in range(ATTEMPTS):
-        made = {name: drawn(name, shapes.get(name, ()), seed, number, attempt) for name in missing}
+        made = {name: draw_value(name, shapes.get(name, ()), seed, number, attempt) for name in missing}
         # 0 and 1 are positions that any axis of two has
         made |= {name: np.float64(number % 2) for name in f.places if name in made}
         made = _as_assumed(made, values | made, options)

@@ -17,7 +17,7 @@ from gradcli.report.common import ABSENT
 from gradcli.report.framework_gradient import Part
 from gradcli.report.point_report import Diagnosis, RankReport
 from gradcli.request.point import Point
-from gradcli.targets.derived import root_of
+from gradcli.targets.derived import original_function
 from gradcli.tracing.shapes import size
 from gradcli.words import Verdict
 
@@ -32,7 +32,7 @@ def with_ranks(
     Each is checked alone on all ranks in step, at the tensors and cotangents that it got, while they have few entries together.
     The causes of wrong ones are yet to be looked for.
     """
-    f = root_of(request.f)
+    f = original_function(request.f)
     ranked = f.ranked if isinstance(f, RankedReference) else f
     if not isinstance(ranked, RankedFunction):
         return report, {}

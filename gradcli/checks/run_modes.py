@@ -12,7 +12,7 @@ from gradcli.classes import dataclass
 from gradcli.errors import BadExpression, GradcliError, NotSupported, OutOfTime, TraceDiffers, Undecided
 from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Contradiction, Mode, Question
-from gradcli.modes.problem import Effort, NotRun, timed
+from gradcli.modes.problem import Effort, NotRun, compute_with_deadline
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.modes.symbolic import Asked, Symbolic
 from gradcli.report.common import Finding, finding
@@ -91,7 +91,7 @@ def attempt(mode: Mode, q: Question) -> Outcome:
     if not available.yes:
         return Outcome(mode, "unavailable", error=NotSupported(available.why, do=available.install))
     try:
-        return Outcome(mode, "ok", timed(lambda: mode.gradient(q), q.budget.mode_timeout))
+        return Outcome(mode, "ok", compute_with_deadline(lambda: mode.gradient(q), q.budget.mode_timeout))
     except _ENDINGS as error:
         return _ended(mode, error)
 
@@ -99,7 +99,7 @@ def attempt(mode: Mode, q: Question) -> Outcome:
 def _outcome_of(mode: Mode, asked: Asked) -> Outcome:
     """Wait for the answer of a mode that was asked, and return its outcome."""
     try:
-        return Outcome(mode, "ok", timed(asked.result, None))
+        return Outcome(mode, "ok", compute_with_deadline(asked.result, None))
     except _ENDINGS as error:
         return _ended(mode, error)
 

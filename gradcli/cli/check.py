@@ -16,7 +16,7 @@ from gradcli.request.option_values import seed_words
 from gradcli.request.options import Options
 from gradcli.request.target_text import is_folder, is_python, several
 from gradcli.targets.target_request import TargetRequest
-from gradcli.words import Exit, Kind, Verdict, worst
+from gradcli.words import Exit, Kind, Verdict, worst_status
 
 if TYPE_CHECKING:
     from gradcli.checks.build import CheckOptions
@@ -174,7 +174,7 @@ def _check_one(ask: TargetRequest, to: ReportOutput, options: Options, world: Wo
         keep_point(report, keep)
     except GradcliError as error:
         print_error(error, None, world)  # the report was written, so that no second JSON document may follow
-        status = worst((status, Exit.UNUSABLE))
+        status = worst_status((status, Exit.UNUSABLE))
     return status
 
 

@@ -42,7 +42,7 @@ from gradcli.report.suite import CheckRow, Shard, SuiteReport, counts_of, status
 from gradcli.request.option_values import seed_words
 from gradcli.request.options import Options, replayed, rows_of
 from gradcli.request.target_text import TARGET, is_folder
-from gradcli.words import Exit, worst
+from gradcli.words import Exit, worst_status
 
 if TYPE_CHECKING:
     from gradcli.project.suite.selection import Baseline
@@ -380,7 +380,7 @@ class _Run:
             write_patches(
                 (row.report for row in self._rows if row.report is not None), self._options.patch, self._world
             )
-        return worst((Exit(report.exit_status), saved))
+        return worst_status((Exit(report.exit_status), saved))
 
     def _next(self, rows: Iterator[CheckRow], wanted: int) -> CheckRow | None:
         """Return the next row; `wanted` is how many there will be, 0 where that is unknown."""
@@ -404,11 +404,11 @@ class _Run:
         status = status_of(rows)
         if known is not None and options.update_baseline:
             selection.write(self._baseline_path or Path(), known.updated(rows, declared))
-            status = worst([Exit.CONFIRMED, *(row.status for row in rows if row.verdict == "error")])
+            status = worst_status([Exit.CONFIRMED, *(row.status for row in rows if row.verdict == "error")])
         elif known is not None:
             stale = known.stale(rows, declared)
-            status = worst((status, Exit.UNUSABLE)) if stale else status
-        status = worst((status, stopped))
+            status = worst_status((status, Exit.UNUSABLE)) if stale else status
+        status = worst_status((status, stopped))
         shard = None if options.part is None else Shard(*options.part)
         config = None if suite.path is None else suite.path.name
         again = ("gradcli", "check", *self._again())

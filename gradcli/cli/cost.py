@@ -81,7 +81,7 @@ def _training(options: Options) -> "Training":
 
 def _sizes(options: Options, ask: TargetRequest) -> Mapping[str, tuple[int, ...]]:
     """Return the values of every size that has a name. Raises BadOption for one that nothing uses."""
-    from gradcli.targets.points import numbers
+    from gradcli.targets.points import numbers_of_sizes
 
     given = {folded(name): values for name, values in (options.sizes or {}).items()}
     fixed = {name: values[-1] for name, values in given.items()}
@@ -93,5 +93,5 @@ def _sizes(options: Options, ask: TargetRequest) -> Mapping[str, tuple[int, ...]
             raise BadOption(
                 f"--sizes has '{name}', which neither the point nor the shapes use", do=f'use it: --shapes "x: {name}"'
             )
-    small = numbers(options.shapes, [], options.seed, {name: min(n, 12) for name, n in fixed.items()})
+    small = numbers_of_sizes(options.shapes, [], options.seed, {name: min(n, 12) for name, n in fixed.items()})
     return {**{name: (n,) for name, n in small.items() if name not in given}, **given}

@@ -45,7 +45,7 @@ def derive(world: World, target: list[str], options: Options) -> int:
     Formats: text, brief, json, ndjson, markdown, latex, html. A document (--out lecture.md, .tex, .html) at a point (--at)
     has the forward values, the adjoints and the check of the gradient there, too.
     """
-    from gradcli.derivation.sized_problem import dims_of
+    from gradcli.derivation.sized_problem import parse_shapes
     from gradcli.derivation.study import LAYOUTS, STYLES, DeriveOptions
     from gradcli.derivation.study import derive as study
 
@@ -57,7 +57,7 @@ def derive(world: World, target: list[str], options: Options) -> int:
         else read_as_formula(options.answer, ask.target, ask.at, options, world)
     )
     wanted = DeriveOptions(
-        dims_of(options.shapes), options.assume, options.wrt, options.order, not options.no_steps, answer,
+        parse_shapes(options.shapes), options.assume, options.wrt, options.order, not options.no_steps, answer,
         options.show, options.layout, options.style, options.seed,
     )  # fmt: skip
     _known("--layout", options.layout, LAYOUTS)
@@ -103,23 +103,23 @@ def _lecture(
 
 
 def _function(target: str, wanted: "DeriveOptions") -> "Function":
-    from gradcli.derivation.study import of_python
+    from gradcli.derivation.study import load_python_function
     from gradcli.targets.expression import Expression
 
-    return of_python(target, wanted.shapes) if is_python(target) else Expression(target)
+    return load_python_function(target, wanted.shapes) if is_python(target) else Expression(target)
 
 
 def _given(ask: TargetRequest, shapes: tuple[str, ...], wanted: "DeriveOptions") -> "FunctionAtPoint":
     """Return the target at the point given by --at or NAME=VALUE."""
     from gradcli.checks.probe import LocateOptions, locate
-    from gradcli.derivation.study import given_at
-    from gradcli.targets.points import numbers
-    from gradcli.targets.points import shapes as read_shapes
+    from gradcli.derivation.study import function_at_point
+    from gradcli.targets.points import numbers_of_sizes
+    from gradcli.targets.points import parse_shape_options as read_shapes
 
     at = checked_point_texts(ask)
-    sizes = numbers(shapes, at, wanted.seed, target=ask.target)
+    sizes = numbers_of_sizes(shapes, at, wanted.seed, target=ask.target)
     found = locate(ask.target, at, LocateOptions(wanted.seed, read_shapes(shapes, sizes), sizes=sizes))
-    return given_at(found, wanted.shapes)
+    return function_at_point(found, wanted.shapes)
 
 
 def _known(option: str, word: str, words: Iterable[str]) -> None:
@@ -130,12 +130,12 @@ def _known(option: str, word: str, words: Iterable[str]) -> None:
 def _languages(text: str) -> tuple[str, ...]:
     """Return the languages that --code names, in their own order. Raises BadOption."""
     from gradcli.derivation.code.languages import LANGUAGES
-    from gradcli.errors import nearest
+    from gradcli.errors import closest_name
 
     words = [word.strip().lower() for word in text.split(",") if word.strip()]
     for word in words:
         if word not in (*LANGUAGES, "all"):
-            close = nearest(word, (*LANGUAGES, "all"))
+            close = closest_name(word, (*LANGUAGES, "all"))
             known = f"known: {', '.join(LANGUAGES)}, all"
             raise BadOption(f"--code does not know '{word}'", do=f"did you mean '{close}'? {known}" if close else known)
     if not words:

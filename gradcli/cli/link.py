@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterator
 from typing import IO, Any
 
-from gradcli.process.earlier import Earlier, pickled
-from gradcli.process.process import LENGTH, framed, write_all
+from gradcli.process.earlier import Earlier, pickle_part
+from gradcli.process.process import LENGTH, frame_message, write_all
 from gradcli.words import OUTLINE
 
 _exit = os._exit
@@ -45,7 +45,7 @@ class SupervisorLink:
         """Send a finished point of a report, in case there is no time for the rest."""
         from gradcli.report.encode import Opaque
 
-        self._send("point", number, pickled(found, Opaque))
+        self._send("point", number, pickle_part(found, Opaque))
 
     def end(self) -> None:
         """Tell the supervisor that the work on the target is over, so that no time limit holds for writing the report."""
@@ -70,7 +70,7 @@ class SupervisorLink:
             _exit(0)  # a copy of this process, forked by the user's code, must send nothing
         with self._lock:
             try:
-                write_all(self._up, framed(message))
+                write_all(self._up, frame_message(message))
             except BrokenPipeError:
                 _exit(70)  # the supervisor is gone
 

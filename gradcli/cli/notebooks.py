@@ -18,7 +18,7 @@ from gradcli.cli.help import Command
 from gradcli.cli.target_requests import only, target_requests
 from gradcli.cli.world import World
 from gradcli.derivation.right_answer import right_answer
-from gradcli.errors import BadOption, BadTarget, GradcliError, nearest
+from gradcli.errors import BadOption, BadTarget, GradcliError, closest_name
 from gradcli.project.discovery import proposal
 from gradcli.project.discovery.gather import gathered
 from gradcli.project.discovery.project import HandGradient, Project
@@ -35,7 +35,7 @@ from gradcli.request.option_values import Option
 from gradcli.request.options import CLAIM_KINDS, Options, claim_of, rows_of, with_claim
 from gradcli.request.target_text import ASSIGNMENT, several
 from gradcli.targets.loading import NOTEBOOK
-from gradcli.targets.missing import PATH_OF_AN_ENTRY, without_quotes
+from gradcli.targets.missing import PATH_OF_AN_ENTRY, blank_quoted_parts
 from gradcli.targets.target_request import TargetRequest
 
 reports_show_themselves()
@@ -141,7 +141,7 @@ def _with_names(ask: TargetRequest, names: Mapping[str, Any]) -> TargetRequest:
     called = _CALLED.fullmatch(target)
     if called is not None:
         if called[1].partition(".")[0] not in names:
-            near = nearest(target, [name for name, x in names.items() if callable(x) and not name.startswith("_")])
+            near = closest_name(target, [name for name, x in names.items() if callable(x) and not name.startswith("_")])
             do = f"did you mean '{near}'?" if near else "run the cell that defines it"
             raise BadTarget(f"this notebook has no '{target}'", do=do)
         target = f"{NOTEBOOK}:{target}"
@@ -152,7 +152,7 @@ def _with_names(ask: TargetRequest, names: Mapping[str, Any]) -> TargetRequest:
 
 def _point(text: str, names: Mapping[str, Any]) -> str:
     """Return a text of a point in which values that the notebook names are named as objects of its module."""
-    for match in reversed([*_VALUE.finditer(without_quotes(text))]):
+    for match in reversed([*_VALUE.finditer(blank_quoted_parts(text))]):
         if match["value"].partition(".")[0] in names:
             start = match.start("value")
             text = f"{text[:start]}{NOTEBOOK}:{text[start:]}"

@@ -13,7 +13,7 @@ from gradcli.errors import BadOption, BadPoint, GradcliError
 from gradcli.report.blocks import Paragraph
 from gradcli.request.options import Options, claim_of
 from gradcli.request.target_text import ASSIGNMENT, folded, is_python, names_python
-from gradcli.targets.target_request import TargetRequest, checked_point_texts, written_value
+from gradcli.targets.target_request import TargetRequest, checked_point_texts, format_value
 
 if TYPE_CHECKING:
     from gradcli.modes.mode import Question
@@ -79,11 +79,15 @@ def read_as_formula(text: str, target: str, at: Sequence[str], options: Options,
 
 def _given(at: Sequence[str], options: Options) -> set[str]:
     """Return the names that --at, --shapes and --wrt give."""
-    from gradcli.targets.points import pairs
+    from gradcli.targets.points import split_shapes
 
     values = [folded(match["name"]) for text in at for match in _GIVEN.finditer(text)]
     wrt = [folded(name.strip()) for name in (options.wrt or "").split(",")]
-    return {*values, *(name for name in wrt if name.isidentifier()), *(name for name, _ in pairs(options.shapes))}
+    return {
+        *values,
+        *(name for name in wrt if name.isidentifier()),
+        *(name for name, _ in split_shapes(options.shapes)),
+    }
 
 
 def _as_typed(
@@ -97,17 +101,17 @@ def _as_typed(
 
     Raises  BadExpression for a line that can be read in two ways.
     """
-    from gradcli.targets.expression import compiled
-    from gradcli.targets.hand_notation import joined_names, reading
+    from gradcli.targets.expression import compile_expression
+    from gradcli.targets.hand_notation import explain_joined_names, read_notation
 
     names = frozenset(given)
-    programs = partial(compiled, given=names)
+    programs = partial(compile_expression, given=names)
     allowed = None if check is None else lambda line: check(line, names)
-    if reading(typed, dict.fromkeys(given), programs, allowed) is None:
-        for sentence in () if options.quiet else joined_names(typed, given):
+    if read_notation(typed, dict.fromkeys(given), programs, allowed) is None:
+        for sentence in () if options.quiet else explain_joined_names(typed, given):
             world.tell(f"note: {sentence}")
         return typed
-    found = reading(typed, {**dict.fromkeys(given), **_shapes(at, options)}, programs, allowed)
+    found = read_notation(typed, {**dict.fromkeys(given), **_shapes(at, options)}, programs, allowed)
     if found is None:
         return typed
     if found.question is not None:
@@ -164,13 +168,16 @@ def _lines(
 
 def _shapes(at: Sequence[str], options: Options) -> "dict[str, tuple[int, ...]]":
     """Return the shapes of the inputs that have values or sizes; those of a size without a number get one of their own."""
-    from gradcli.targets.points import numbers, read
-    from gradcli.targets.points import shapes as read_shapes
+    from gradcli.targets.points import numbers_of_sizes, read_points
+    from gradcli.targets.points import parse_shape_options as read_shapes
     from gradcli.tracing.shapes import shape
 
-    sizes = numbers(options.shapes, at, options.seed)
+    sizes = numbers_of_sizes(options.shapes, at, options.seed)
     values = {
-        name: x for point in read(at, options.seed, sizes)[:1] for name, x in point.items() if name.isidentifier()
+        name: x
+        for point in read_points(at, options.seed, sizes)[:1]
+        for name, x in point.items()
+        if name.isidentifier()
     }
     given = {**read_shapes(options.shapes, sizes), **{name: shape(x) for name, x in values.items()}}
     return {**dict.fromkeys(sizes, ()), **given}
@@ -243,7 +250,7 @@ def _object(
         said = (
             grad
             if not isinstance(grad, dict)
-            else ", ".join(f"{n}={written_value(n, g, True)}" for n, g in grad.items())
+            else ", ".join(f"{n}={format_value(n, g, True)}" for n, g in grad.items())
         )
     except BadPoint as error:
         return TargetRequest(text, at, claim, wrt, number, problem=error.what)
@@ -271,14 +278,14 @@ def answered(
     """
     from gradcli.checks.probe import LocateOptions, locate
     from gradcli.modes.mode import Question
-    from gradcli.targets.points import numbers
-    from gradcli.targets.points import shapes as read_shapes
+    from gradcli.targets.points import numbers_of_sizes
+    from gradcli.targets.points import parse_shape_options as read_shapes
 
     seed, shapes = options.seed, options.shapes
     ask = only(target_requests(words, options, world))
     with world.users_code(ask.target, seconds=options.timeout), world.working(doing, options.quiet):
         at = checked_point_texts(ask)
-        sizes = numbers(shapes, at, seed, target=ask.target)
+        sizes = numbers_of_sizes(shapes, at, seed, target=ask.target)
         found = locate(
             ask.target,
             at,

@@ -12,7 +12,7 @@ from gradcli.compiling.straight_line import OfNode, StraightLine
 from gradcli.errors import BadShape, CannotCompile, NoRule, TraceEnded
 from gradcli.rules.methods import SAME_NAME
 from gradcli.tracing.primitive import Primitive, Value, bind
-from gradcli.tracing.tracer import Arithmetic, Tracer, assign
+from gradcli.tracing.tracer import Arithmetic, Tracer, assign_value
 
 _SELECT = "np.where(condition, a, b), np.maximum and np.minimum"
 _TRUTHS = {np.any, np.all, np.count_nonzero}
@@ -36,7 +36,7 @@ class DetachedFunction:
     @property
     def is_identity(self) -> bool:
         """Whether the result is the operand itself, without its derivative."""
-        return self.function is _itself
+        return self.function is _identity
 
     def __call__(self, *xs: Value, **params: Any) -> Value:
         return self.function(*xs, **params)
@@ -57,7 +57,7 @@ class NumpyCall:
     output: int | None = None
 
     def __call__(self, *xs: Value) -> Value:
-        args, kwargs = (_filled(part, xs) for part in (self.args, self.kwargs))
+        args, kwargs = (_fill_places(part, xs) for part in (self.args, self.kwargs))
         found = self.function(*args, **kwargs)
         y = found if self.output is None else found[self.output]
         if self.shape is not None and np.shape(y) != self.shape:
@@ -87,16 +87,16 @@ class OperandPlace:
     number: int
 
 
-def _filled(x: Any, operands: Sequence[Value]) -> Any:
+def _fill_places(x: Any, operands: Sequence[Value]) -> Any:
     """Return arguments with the operands in their places."""
     if isinstance(x, OperandPlace):
         return operands[x.number]
     if isinstance(x, dict):
-        return {name: _filled(part, operands) for name, part in x.items()}
-    return type(x)(_filled(part, operands) for part in x) if type(x) in (list, tuple) else x
+        return {name: _fill_places(part, operands) for name, part in x.items()}
+    return type(x)(_fill_places(part, operands) for part in x) if type(x) in (list, tuple) else x
 
 
-def _emptied(x: Any, operands: list[Any]) -> Any:
+def _replace_by_places(x: Any, operands: list[Any]) -> Any:
     """Return arguments with abstract values replaced by their places, which are added to `operands`.
 
     Raises  CannotCompile for functions among them.
@@ -105,19 +105,19 @@ def _emptied(x: Any, operands: list[Any]) -> Any:
         operands.append(x)
         return OperandPlace(len(operands) - 1)
     if isinstance(x, dict):
-        return {name: _emptied(part, operands) for name, part in x.items()}
+        return {name: _replace_by_places(part, operands) for name, part in x.items()}
     if type(x) in (list, tuple):
-        return type(x)(_emptied(part, operands) for part in x)
+        return type(x)(_replace_by_places(part, operands) for part in x)
     if not isinstance(x, _ARGUMENTS) or isinstance(x, Tracer):
-        raise _needs("plain values for a function that is passed to numpy", f"use {_SELECT}")
+        raise _missing_value("plain values for a function that is passed to numpy", f"use {_SELECT}")
     return x
 
 
-def _itself(x: Value) -> Value:
+def _identity(x: Value) -> Value:
     return x
 
 
-def _needs(what: str, do: str) -> CannotCompile:
+def _missing_value(what: str, do: str) -> CannotCompile:
     return CannotCompile(f"the function needs {what}, which a compiled function does not have", do=do)
 
 
@@ -141,7 +141,7 @@ class AbstractValue(OfNode):
     @property
     def primal(self) -> Value:
         if not self.is_constant:
-            raise _needs("a plain value", "use numpy's functions of arrays, which compile")
+            raise _missing_value("a plain value", "use numpy's functions of arrays, which compile")
         return self.node.value
 
     def settle(self) -> NoReturn:
@@ -158,7 +158,7 @@ class AbstractValue(OfNode):
 
     def detached(self) -> OfNode:
         """Return the value without its derivative."""
-        return self.program.operation(DetachedFunction(_itself), [self], {})
+        return self.program.operation(DetachedFunction(_identity), [self], {})
 
     def process(self, primitive: Primitive, xs: Sequence[Value], params: Any) -> Value:
         return self.program.operation(primitive, xs, params)
@@ -177,30 +177,30 @@ class AbstractValue(OfNode):
     def __bool__(self) -> bool:
         if self.is_constant:
             return bool(self.primal)
-        raise _needs("the truth of a value (`if`, `and`, `max`)", f"use {_SELECT}")
+        raise _missing_value("the truth of a value (`if`, `and`, `max`)", f"use {_SELECT}")
 
     def __float__(self) -> Any:
-        return float(self._plain("float()"))
+        return float(self._plain_value("float()"))
 
     def __int__(self) -> Any:
-        return int(self._plain("int()"))
+        return int(self._plain_value("int()"))
 
     def __index__(self) -> Any:
         if not self.is_constant:
-            raise _needs("an index or a size from data", "compute indices and sizes from integers alone")
+            raise _missing_value("an index or a size from data", "compute indices and sizes from integers alone")
         return self.primal.__index__()
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         if not self.is_constant:
-            raise _needs("a plain array", "use numpy's functions of arrays, which compile")
+            raise _missing_value("a plain array", "use numpy's functions of arrays, which compile")
         return np.array(self.primal, dtype)
 
     def __complex__(self) -> Any:
-        return complex(self._plain("complex()"))
+        return complex(self._plain_value("complex()"))
 
-    def _plain(self, asked: str) -> Any:
+    def _plain_value(self, asked: str) -> Any:
         if not self.is_constant:
-            raise _needs(f"a plain value for {asked}", "use numpy's functions of arrays, which compile")
+            raise _missing_value(f"a plain value for {asked}", "use numpy's functions of arrays, which compile")
         return self.primal
 
     # Masks, and writes that they select.
@@ -212,7 +212,7 @@ class AbstractValue(OfNode):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function in _POSITIONS:
-            raise _needs(f"a shape that depends on values (np.{function.__name__})", f"use {_SELECT}")
+            raise _missing_value(f"a shape that depends on values (np.{function.__name__})", f"use {_SELECT}")
         if function in _TRUTHS and len(args) == 1 and args[0] is self and self.dtype == bool and not kwargs.get("out"):
             return self.program.operation(DetachedFunction(function), args, kwargs)
         before = TraceEnded.raised
@@ -222,7 +222,7 @@ class AbstractValue(OfNode):
             if function not in _CALLED or "out" in kwargs:
                 raise
             TraceEnded.raised = before
-            return self._called(function, args, kwargs)
+            return self._record_call(function, args, kwargs)
 
     def called(self, function: Any, args: Sequence[Any], kwargs: Any) -> Any:
         """Return numpy's function of this name as the array's method."""
@@ -232,10 +232,12 @@ class AbstractValue(OfNode):
         """Sort in place."""
         self[...] = np.sort(self, axis, **options)
 
-    def _called(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def _record_call(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Return a call of a function of numpy's as one operation, or one for each of its results."""
         operands: list[Any] = []
-        call = NumpyCall(function, _emptied(tuple(args), operands), _emptied(dict(kwargs), operands))
+        call = NumpyCall(
+            function, _replace_by_places(tuple(args), operands), _replace_by_places(dict(kwargs), operands)
+        )
         found = call(*(x.node.value for x in operands))
         if not isinstance(found, tuple):
             return self.program.operation(replace(call, shape=np.shape(found)), operands, {})
@@ -257,7 +259,7 @@ class AbstractValue(OfNode):
             and index.shape == self.shape
             and np.shape(value) == ()
         ):
-            assign(self, bind(np.where, index, value, self))
+            assign_value(self, bind(np.where, index, value, self))
             return
         if any(isinstance(part, AbstractValue) for part in (index if isinstance(index, tuple) else (index,))):
             index = self._plain_index(index)
@@ -266,7 +268,7 @@ class AbstractValue(OfNode):
     def _plain_index(self, index: Any) -> Any:
         parts = index if isinstance(index, tuple) else (index,)
         if not all(part.is_constant for part in parts if isinstance(part, AbstractValue)):
-            raise _needs("an index that depends on values", f"use {_SELECT}, or capture the index in a closure")
+            raise _missing_value("an index that depends on values", f"use {_SELECT}, or capture the index in a closure")
         plain = tuple(part.primal if isinstance(part, AbstractValue) else part for part in parts)
         return plain if isinstance(index, tuple) else plain[0]
 
@@ -281,7 +283,7 @@ class AbstractValue(OfNode):
 _BITWISE = {np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert}
 
 
-def _install() -> None:
+def _install_methods() -> None:
     for name, ufunc in (("and", np.bitwise_and), ("or", np.bitwise_or), ("xor", np.bitwise_xor)):
         setattr(AbstractValue, f"__{name}__", lambda self, other, ufunc=ufunc: ufunc(self, other))
         setattr(AbstractValue, f"__r{name}__", lambda self, other, ufunc=ufunc: ufunc(other, self))
@@ -293,7 +295,7 @@ def _install() -> None:
     setattr(AbstractValue, "__invert__", lambda self: np.invert(self))  # noqa: B010
 
 
-_install()
+_install_methods()
 
 
 class Exact(AbstractValue, Arithmetic):

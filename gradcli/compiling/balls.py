@@ -15,9 +15,9 @@ from gradcli.arithmetic.arb import ENTRIES
 from gradcli.arithmetic.ball import Ball, ball_of_constant
 from gradcli.classes import dataclass
 from gradcli.compiling.abstract import WRITING, Exact, NamedConstant
-from gradcli.compiling.gradient_nodes import gradient
+from gradcli.compiling.gradient_nodes import write_gradient
 from gradcli.compiling.straight_line import StraightLine
-from gradcli.compiling.written import compiled, defined
+from gradcli.compiling.written import compile_text, program_text
 from gradcli.errors import CannotCompile
 from gradcli.tracing import primitive
 from gradcli.tracing.primitive import Primitive, Value
@@ -35,14 +35,16 @@ class BallCode:
     both: Callable[..., tuple[arb, list[arb]]]
 
 
-def in_balls(f: Callable[[Mapping[str, Value]], Value], at: Mapping[str, Value], wrt: Sequence[str]) -> BallCode:
+def compile_to_balls(
+    f: Callable[[Mapping[str, Value]], Value], at: Mapping[str, Value], wrt: Sequence[str]
+) -> BallCode:
     """Return a function of named numbers, and its gradient by some of them, as code on balls.
 
     Raises  CannotCompile where that cannot be written, and what f raises on values that it cannot see.
     """
     if any(shape(x) for x in at.values()):
         raise CannotCompile("an input is an array")
-    with primitive.sweep() as level:
+    with primitive.open_sweep() as level:
         program = StraightLine(Exact, level, exact=True, most=MOST)
         token = WRITING.set(program)
         try:
@@ -51,15 +53,17 @@ def in_balls(f: Callable[[Mapping[str, Value]], Value], at: Mapping[str, Value],
             if type(y) is not Exact or y.shape:
                 raise CannotCompile("the value is no number of the trace")
             program.most = 10 * MOST
-            bars = gradient(program, y, [inputs[name] for name in wrt])
+            bars = write_gradient(program, y, [inputs[name] for name in wrt])
         finally:
             WRITING.reset(token)
     numbers = [x.number for x in inputs.values()]
     slopes = [None if x is None else x.number for x in bars]
-    return BallCode(_code(program, numbers, y.number, None), _code(program, numbers, y.number, slopes))
+    return BallCode(
+        _compile_nodes(program, numbers, y.number, None), _compile_nodes(program, numbers, y.number, slopes)
+    )
 
 
-def _code(
+def _compile_nodes(
     program: StraightLine, inputs: Sequence[int], y: int, slopes: Sequence[int | None] | None
 ) -> Callable[..., Any]:
     wanted = [y, *(k for k in slopes or () if k is not None)]
@@ -71,13 +75,15 @@ def _code(
             space[f"v{k}"] = Ball.entry(node.value)
         elif node.operation is not None:
             lines.append(
-                f"v{k} = {_statement(node.operation, [f'v{j}' for j in node.operands], node.params, k, space)}"
+                f"v{k} = {_statement_text(node.operation, [f'v{j}' for j in node.operands], node.params, k, space)}"
             )
     found = "" if slopes is None else f", [{', '.join('zero' if k is None else f'v{k}' for k in slopes)}]"
-    return compiled(defined(inputs, [*lines, f"return v{y}{found}"]), space)
+    return compile_text(program_text(inputs, [*lines, f"return v{y}{found}"]), space)
 
 
-def _statement(operation: Any, names: Sequence[str], params: Mapping[str, Any], k: int, space: dict[str, Any]) -> str:
+def _statement_text(
+    operation: Any, names: Sequence[str], params: Mapping[str, Any], k: int, space: dict[str, Any]
+) -> str:
     """Return the text of one operation. Raises CannotCompile for one that balls do not have by name."""
     if isinstance(operation, NamedConstant):
         space[f"call{k}"] = partial(ball_of_constant, operation.name, operation.value)

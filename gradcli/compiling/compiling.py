@@ -16,17 +16,17 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.compiling.abstract import AbstractValue, DetachedFunction, NumpyCall
-from gradcli.compiling.gradient_nodes import Times, differentiated, expanded
+from gradcli.compiling.gradient_nodes import Times, expand_rules, value_and_gradient
 from gradcli.compiling.straight_line import OfNode, ProgramNode, StraightLine
-from gradcli.compiling.written import FunctionText, written
+from gradcli.compiling.written import FunctionText, write_function
 from gradcli.errors import BadPoint, BadShape, BadTarget, FunctionFailed, GradcliError, TraceDiffers
 from gradcli.targets.call import refuse_again, remember_refusal
-from gradcli.targets.nesting import ContainerNode, LabelledLeaf, Leaf, put_together, taken_apart
+from gradcli.targets.nesting import ContainerNode, LabelledLeaf, Leaf, put_together, take_apart
 from gradcli.targets.nesting import Node as Structure
 from gradcli.targets.python import PythonFunction, signature_of
 from gradcli.tracing import primitive
 from gradcli.tracing.primitive import Primitive, Value
-from gradcli.tracing.shapes import largest, shape
+from gradcli.tracing.shapes import largest_finite, shape
 from gradcli.tracing.tracer import Tracer
 
 _AGREEMENT = 1e-9  # of the largest entry, between the compiled function and the function at the example
@@ -73,7 +73,7 @@ class Array:
         """Append the argument. Raises ExampleMismatch for another shape or dtype."""
         same = type(x) is np.ndarray and x.dtype == self.dtype and x.shape == self.shape
         if not same and not _is_traced(x, self.shape):
-            raise _mismatch(self.path, _described(x), f"{self.dtype} of shape {self.shape}")
+            raise _example_mismatch(self.path, _describe_value(x), f"{self.dtype} of shape {self.shape}")
         into.append(x)
 
 
@@ -90,7 +90,7 @@ class Number:
         elif _is_traced(x, ()):
             into.append(x)
         else:
-            raise _mismatch(self.path, _described(x), "a float")
+            raise _example_mismatch(self.path, _describe_value(x), "a float")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,8 @@ class Fixed:
     def read(self, x: Any, into: list[Value]) -> None:
         """Append nothing. Raises ExampleMismatch for another value."""
         if x is not self.value and not _is_equal(x, self.value):
-            given, example = _described(x), _described(self.value)
-            raise _mismatch(self.path, given, example if given != example else f"{example} with other values")
+            given, example = _describe_value(x), _describe_value(self.value)
+            raise _example_mismatch(self.path, given, example if given != example else f"{example} with other values")
 
     def __reduce__(self) -> Any:
         if isinstance(self.value, ModuleType):
@@ -124,10 +124,10 @@ class Container:
     def read(self, x: Any, into: list[Value]) -> None:
         """Append the parts' arguments. Raises ExampleMismatch for another structure."""
         if type(x) is not self.kind:
-            raise _mismatch(self.path, _described(x), f"a {self.kind.__name__}")
+            raise _example_mismatch(self.path, _describe_value(x), f"a {self.kind.__name__}")
         values: list[Any] = _members(x) if self.keys is None else [x[key] for key in self.keys if key in x]
         if len(values) != len(self.parts) or (self.keys is not None and tuple(x) != self.keys):
-            raise _mismatch(
+            raise _example_mismatch(
                 self.path, f"a {self.kind.__name__} with other members, or in another order", "those of the example"
             )
         for part, value in zip(self.parts, values, strict=True):
@@ -141,12 +141,12 @@ def _fixed_module(path: str, name: str) -> Fixed:
     return Fixed(path, importlib.import_module(name))
 
 
-def varies(x: Any) -> bool:
+def is_variable(x: Any) -> bool:
     """Whether an argument can have another value at each call: a float, or an array of float64."""
     return type(x) in _NUMBERS or (type(x) is np.ndarray and x.dtype == np.float64)
 
 
-def argument(path: str, node: Structure, x: Any) -> Argument:
+def argument_kind(path: str, node: Structure, x: Any) -> Argument:
     """Return the kind of an argument of the example, given its path and its structure.
 
     Integer and boolean arrays are part of the program, as indices are.
@@ -156,7 +156,8 @@ def argument(path: str, node: Structure, x: Any) -> Argument:
     if isinstance(node, ContainerNode):
         keys = tuple(x) if isinstance(x, Mapping) else None
         parts = tuple(
-            argument(_path(path, part), part, member) for part, member in zip(node.parts, _members(x), strict=True)
+            argument_kind(_part_path(path, part), part, member)
+            for part, member in zip(node.parts, _members(x), strict=True)
         )
         return Container(type(x), keys, parts, path)
     if isinstance(node, LabelledLeaf):
@@ -171,12 +172,13 @@ def argument(path: str, node: Structure, x: Any) -> Argument:
         raise BadPoint(f"{path} is an iterator, which can be read only once", do="pass a list or an array")
     if isinstance(x, np.ndarray | Tracer | complex | np.inexact):
         raise BadPoint(
-            f"{path} is {_described(x)}", do="compile functions of float64, integer and boolean arrays and of floats"
+            f"{path} is {_describe_value(x)}",
+            do="compile functions of float64, integer and boolean arrays and of floats",
         )
     return Fixed(path, copy.copy(x) if isinstance(x, set | bytearray) else x)
 
 
-def _path(path: str, part: Structure) -> str:
+def _part_path(path: str, part: Structure) -> str:
     return part.path if isinstance(part, Leaf) else path
 
 
@@ -212,14 +214,14 @@ def _is_equal(a: Any, b: Any) -> bool:
         return False
 
 
-def _described(x: Any) -> str:
+def _describe_value(x: Any) -> str:
     if isinstance(x, np.ndarray | np.generic | Tracer):
         return f"{x.dtype} of shape {x.shape}"
     text = repr(x) if isinstance(x, int | str | float | None) else f"a {type(x).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _mismatch(path: str, given: str, example: str) -> ExampleMismatch:
+def _example_mismatch(path: str, given: str, example: str) -> ExampleMismatch:
     return ExampleMismatch(
         f"{path} is {given}; the function was compiled for {example}", do="compile it again for such an argument"
     )
@@ -254,20 +256,20 @@ class Compiled:
     @cached_property
     def source(self) -> str:
         """The code, below comments that say what its names stand for."""
-        return _commented(self.__name__, self._inputs(), self._fast)
+        return _add_comments(self.__name__, self._varying_arguments(), self._fast)
 
     @cached_property
-    def _run(self) -> Callable[..., Any]:
+    def _fast_function(self) -> Callable[..., Any]:
         return self._fast.function()
 
     @cached_property
-    def _run_carefully(self) -> Callable[..., Any]:
+    def _careful_function(self) -> Callable[..., Any]:
         assert self._careful is not None
         return self._careful.function()
 
     @cached_property
     def _structure(self) -> tuple[Structure, dict[str, Any]]:
-        return taken_apart("", self._result)
+        return take_apart("", self._result)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return what the function returns at these arguments.
@@ -275,19 +277,19 @@ class Compiled:
         Raises  BadShape for an argument that is not like the example's.
         """
         xs: list[Value] = []
-        for one, x in zip(self._readers, self._in_order(args, kwargs), strict=True):
+        for one, x in zip(self._readers, self._ordered_arguments(args, kwargs), strict=True):
             one.read(x, xs)
         for x in xs:
             if isinstance(x, Tracer):
-                return self._structured(self._recorded.run(xs))
+                return self._restore_structure(self._recorded.run(xs))
         if self._careful is None:
-            return self._structured(self._run(*xs)[0])
-        results, total = quietly(self._run, xs)
+            return self._restore_structure(self._fast_function(*xs)[0])
+        results, total = run_quietly(self._fast_function, xs)
         if total != total:
-            results, _ = quietly(self._run_carefully, xs)
-        return self._structured(results)
+            results, _ = run_quietly(self._careful_function, xs)
+        return self._restore_structure(results)
 
-    def _in_order(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
+    def _ordered_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Sequence[Any]:
         """Return the arguments in the order of the example's. Raises TypeError if any is missing or unknown."""
         names = self._names
         if not kwargs and len(args) == len(names):
@@ -304,7 +306,7 @@ class Compiled:
         given |= kwargs
         return [given[name] for name in names]
 
-    def _structured(self, results: Sequence[Value]) -> Any:
+    def _restore_structure(self, results: Sequence[Value]) -> Any:
         """Return results in the structure that the function returned at the example."""
         if type(self._result) is _Place:
             return results[0]
@@ -313,7 +315,7 @@ class Compiled:
             structure, {path: results[x.number] if type(x) is _Place else x for path, x in leaves.items()}
         )
 
-    def _inputs(self) -> list[Argument]:
+    def _varying_arguments(self) -> list[Argument]:
         found: list[Argument] = []
 
         def add(one: Argument) -> None:
@@ -346,7 +348,7 @@ class _Quiet(threading.local):
 _QUIET = _Quiet()
 
 
-def quietly(function: Callable[..., Any], xs: Sequence[Value]) -> Any:
+def run_quietly(function: Callable[..., Any], xs: Sequence[Value]) -> Any:
     """Return a function's results, with floating-point errors ignored."""
     try:
         return _QUIET.context.run(function, *xs)
@@ -372,36 +374,36 @@ def compiled_function(f: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     signature = signature_of(f)
     refuse_kind(f, name, signature)
     refuse_again(f)
-    named = _by_name(signature, args, kwargs)
+    named = _arguments_by_name(signature, args, kwargs)
     structures: dict[str, Structure] = {}
     leaves: dict[str, Any] = {}
     arguments: dict[str, Argument] = {}
     for key, x in named.items():
-        structures[key], inside = taken_apart(key, x)
+        structures[key], inside = take_apart(key, x)
         leaves |= inside
-        arguments[key] = argument(key, structures[key], x)
+        arguments[key] = argument_kind(key, structures[key], x)
     values: list[Value] = []
     for one, x in zip(arguments.values(), named.values(), strict=True):
         one.read(x, values)
     function = PythonFunction(f, name, structures, ())
-    with np.errstate(all="ignore"), primitive.sweep() as level:
-        program = StraightLine(AbstractValue, level, differentiate=differentiated)
+    with np.errstate(all="ignore"), primitive.open_sweep() as level:
+        program = StraightLine(AbstractValue, level, differentiate=value_and_gradient)
         made = _Inputs(program)
         y = function.raw({path: made.abstract(x) for path, x in leaves.items()})
         results: list[OfNode] = []
         result = _with_places(y, program, results, name)
         inputs, numbers = [x.number for x in made.inputs], [x.number for x in results]
-        careful = written(expanded(program, inputs, numbers, careful=True))
+        careful = write_function(expand_rules(program, inputs, numbers, careful=True))
         products = any(isinstance(node.operation, Times) for node in program.nodes)
         codes = (careful, careful if products else None)
-        if products and not _loses_nan(program):
-            codes = written(expanded(program, inputs, numbers, careful=False)), careful
-        size = max((largest(node.value) for node in program.nodes), default=0.0)
-    recorded = _Recorded(tuple(map(_stripped, program.nodes)), tuple(inputs), tuple(numbers))
+        if products and not _may_lose_nan(program):
+            codes = write_function(expand_rules(program, inputs, numbers, careful=False)), careful
+        size = max((largest_finite(node.value) for node in program.nodes), default=0.0)
+    recorded = _Recorded(tuple(map(_without_sample, program.nodes)), tuple(inputs), tuple(numbers))
     found = Compiled(name, arguments, recorded, codes, result)
     try:
-        _confirm(found, function, leaves, values, size)
-        _confirm(found, function, *_displaced(leaves, values), size, only_finite=True)
+        _compare_with_function(found, function, leaves, values, size)
+        _compare_with_function(found, function, *_values_at_other_point(leaves, values), size, only_finite=True)
     except TraceDiffers as error:
         remember_refusal(f, error.what)
         raise
@@ -419,13 +421,15 @@ class _Inputs:
 
     def abstract(self, x: Any) -> Any:
         """Return an input for a float or an array of floats, and anything else as it is."""
-        if not varies(x):
+        if not is_variable(x):
             return x
         self.inputs.append(self.program.input(x if type(x) is np.ndarray else np.float64(x)))
         return self.inputs[-1]
 
 
-def _by_name(signature: inspect.Signature | None, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments_by_name(
+    signature: inspect.Signature | None, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the example's arguments by parameter name, in the order of the parameters."""
     if signature is None:
         return {f"argument{k}": x for k, x in enumerate(args)} | dict(kwargs)
@@ -439,7 +443,7 @@ def _by_name(signature: inspect.Signature | None, args: Sequence[Any], kwargs: M
 
 def _with_places(y: Any, program: StraightLine, results: list[OfNode], name: str) -> Any:
     """Return the function's result with places for what the code computes. Raises FunctionFailed for no numbers."""
-    structure, leaves = taken_apart("", y)
+    structure, leaves = take_apart("", y)
     found: dict[str, Any] = {}
     for path, x in leaves.items():
         if hasattr(x, "__next__") or (isinstance(x, np.ndarray) and x.dtype == object and not isinstance(x, Tracer)):
@@ -456,12 +460,12 @@ def _with_places(y: Any, program: StraightLine, results: list[OfNode], name: str
     return put_together(structure, found)
 
 
-def _stripped(node: ProgramNode) -> ProgramNode:
+def _without_sample(node: ProgramNode) -> ProgramNode:
     """Return a node without its sample; constants are kept."""
     return node if node.constant else replace(node, value=None)
 
 
-def _loses_nan(program: StraightLine) -> bool:
+def _may_lose_nan(program: StraightLine) -> bool:
     """Whether a gradient inside the function decides something: a nan of its fast form would not reach the results."""
     reached: set[int] = set()
     for k, node in enumerate(program.nodes):
@@ -475,11 +479,11 @@ def _loses_nan(program: StraightLine) -> bool:
     return False
 
 
-def _displaced(leaves: Mapping[str, Any], values: Sequence[Any]) -> tuple[dict[str, Any], list[Any]]:
+def _values_at_other_point(leaves: Mapping[str, Any], values: Sequence[Any]) -> tuple[dict[str, Any], list[Any]]:
     """Return the leaves of the arguments, and the values of the inputs, at another point."""
 
     def moved(x: Any) -> Any:
-        if not varies(x):
+        if not is_variable(x):
             return x
         step = np.cos(1.0 + np.arange(np.size(x))).reshape(np.shape(x)) * 0.25 * (np.abs(x) + 0.5)
         return x + step if type(x) is np.ndarray else type(x)(x + step)
@@ -487,7 +491,7 @@ def _displaced(leaves: Mapping[str, Any], values: Sequence[Any]) -> tuple[dict[s
     return {path: moved(x) for path, x in leaves.items()}, list(map(moved, values))
 
 
-def _confirm(
+def _compare_with_function(
     made: Compiled, function: PythonFunction, leaves: Mapping[str, Any], values: Sequence[Any], size: float,
     only_finite: bool = False,
 ) -> None:  # fmt: skip
@@ -495,7 +499,7 @@ def _confirm(
 
     With `only_finite`, a point at which the function raises, or has a value that is not finite, is passed over.
     """
-    places = [path for path, x in taken_apart("", made._result)[1].items() if type(x) is _Place]
+    places = [path for path, x in take_apart("", made._result)[1].items() if type(x) is _Place]
     with np.errstate(all="ignore"):
         try:
             y = function.raw({path: x.copy() if isinstance(x, np.ndarray) else x for path, x in leaves.items()})
@@ -503,16 +507,16 @@ def _confirm(
             if only_finite:
                 return
             raise
-        got = taken_apart("", y)[1]
+        got = take_apart("", y)[1]
         expected = [got[path] for path in places if path in got]
         if only_finite and not all(np.all(np.isfinite(x)) for x in expected):
             return
-        found = [made._run_carefully(*values)[0]] if made._careful is not None else []
-        fast, total = made._run(*values)
+        found = [made._careful_function(*values)[0]] if made._careful is not None else []
+        fast, total = made._fast_function(*values)
     if total == total:
         found.append(fast)
     if len(expected) != len(places) or not all(
-        _agree(a, b, size) for results in found for a, b in zip(results, expected, strict=True)
+        _is_close(a, b, size) for results in found for a, b in zip(results, expected, strict=True)
     ):
         raise TraceDiffers(
             f"the compiled code of {made.__name__} does not find what the function finds",
@@ -520,7 +524,7 @@ def _confirm(
         )
 
 
-def _agree(a: Any, b: Any, size: float) -> bool:
+def _is_close(a: Any, b: Any, size: float) -> bool:
     if shape(a) != shape(b):
         return False
     if np.asarray(a).dtype.kind != "f":
@@ -529,19 +533,19 @@ def _agree(a: Any, b: Any, size: float) -> bool:
     return bool(np.all(np.isclose(a, b, rtol=0.0, atol=room, equal_nan=True)))
 
 
-def _commented(name: str, inputs: Sequence[Argument], code: FunctionText) -> str:
+def _add_comments(name: str, inputs: Sequence[Argument], code: FunctionText) -> str:
     """Return the text of the code, with comments that say what its inputs and constants are."""
     head = code.text.split("(", 1)[1].split(")", 1)[0]
     lines = [f"# {name}"]
     for symbol, one in zip(filter(None, head.split(", ")), inputs, strict=True):
         assert isinstance(one, Array | Number)
         kind = f"{one.dtype} of shape {one.shape}" if isinstance(one, Array) else "a float"
-        lines.append(f"# {symbol}: {_printable(one.path)}, {kind}")
+        lines.append(f"# {symbol}: {_printable_text(one.path)}, {kind}")
     for symbol, x in code.space.items():
         if symbol[0] == "c" and symbol[1:].isdigit():
             lines.append(f"# {symbol}: {np.asarray(x).dtype} of shape {shape(x)}, captured")
     return "\n".join(lines) + "\n" + code.text
 
 
-def _printable(text: str) -> str:
+def _printable_text(text: str) -> str:
     return text if text.isprintable() else ascii(text)[1:-1]

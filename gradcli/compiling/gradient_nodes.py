@@ -20,7 +20,7 @@ from gradcli.rules.kinds import ConstantSlope, Differential, Partial
 from gradcli.rules.shaping import PUT, SELECT
 from gradcli.tracing import shapes
 from gradcli.tracing.domain import REAL
-from gradcli.tracing.primitive import Params, Primitive, Transposer, Value, named
+from gradcli.tracing.primitive import Params, Primitive, Transposer, Value, primitive_by_name
 from gradcli.tracing.shapes import shape
 
 
@@ -38,7 +38,7 @@ class Expanded:
     is_checked: bool
 
 
-_ADD, _MULTIPLY, _NEGATIVE = map(named, ("add", "multiply", "negative"))
+_ADD, _MULTIPLY, _NEGATIVE = map(primitive_by_name, ("add", "multiply", "negative"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Through:
 SAME, SEED, TIMES = Same(), Seed(), Times()
 
 
-def differentiated(f: Callable[..., Value], xs: Sequence[OfNode | Value]) -> tuple[Value, list[Value]]:
+def value_and_gradient(f: Callable[..., Value], xs: Sequence[OfNode | Value]) -> tuple[Value, list[Value]]:
     """Return a scalar function's value and gradient at values of a program that is being written, as nodes of it.
 
     Raises  BadShape if the value is not a scalar.
@@ -123,26 +123,26 @@ def differentiated(f: Callable[..., Value], xs: Sequence[OfNode | Value]) -> tup
         return y, [np.zeros(x.shape)[()] for x in inputs]
     if y.shape:
         raise BadShape(f"the value has shape {y.shape}, and only a scalar has a gradient", do="use gradcli.jacobian")
-    bars = gradient(program, y, inputs)
+    bars = write_gradient(program, y, inputs)
     return y, [np.zeros(x.shape)[()] if bar is None else bar for x, bar in zip(inputs, bars, strict=True)]
 
 
-def gradient(
+def write_gradient(
     program: StraightLine, y: OfNode, wrt: Sequence[OfNode], ybar: OfNode | None = None
 ) -> list[OfNode | None]:
     """Return the cotangents of `wrt`, given that of `y`, which for a scalar is one; None where nothing flows."""
     first = min((x.number for x in wrt), default=y.number)
-    moving = _moving(program, {x.number for x in wrt}, range(first, y.number + 1))
+    moving = _nodes_with_derivative(program, {x.number for x in wrt}, range(first, y.number + 1))
     if y.number not in moving:
         return [None for _ in wrt]
-    lines = [_line(program, k, first, moving) for k in range(first, y.number + 1)]
+    lines = [_tape_line(program, k, first, moving) for k in range(first, y.number + 1)]
     bars: list[Any] = [None] * len(lines)
-    bars[-1] = _seed(program, y, moving) if ybar is None else ybar
+    bars[-1] = _seed_node(program, y, moving) if ybar is None else ybar
     sweep_back(lines, bars, len(lines) - 1)
     return [bars[x.number - first] if x.number <= y.number else None for x in wrt]
 
 
-def _seed(program: StraightLine, y: OfNode, moving: set[int]) -> OfNode:
+def _seed_node(program: StraightLine, y: OfNode, moving: set[int]) -> OfNode:
     if program.exact or not any(_may_be_nan(program.nodes[k]) for k in moving):
         return program.constant(np.float64(1))
     return program.operation(SEED, [y], {})
@@ -156,7 +156,7 @@ def _may_be_nan(node: ProgramNode) -> bool:
     return node.operation.kind == "elementwise" and not everywhere
 
 
-def _moving(program: StraightLine, wrt: set[int], among: range) -> set[int]:
+def _nodes_with_derivative(program: StraightLine, wrt: set[int], among: range) -> set[int]:
     """Return the nodes through which a derivative flows."""
     found = set(wrt)
     for k in among:
@@ -173,7 +173,7 @@ def _is_constant(node: ProgramNode) -> bool:
     return isinstance(node.operation, DetachedFunction | Seed) or not node.is_float
 
 
-def _line(program: StraightLine, k: int, first: int, moving: set[int]) -> Line:
+def _tape_line(program: StraightLine, k: int, first: int, moving: set[int]) -> Line:
     """Return a node as a line of a tape whose rules write what they compute as further nodes."""
     node = program.nodes[k]
     if node.operation is None or k not in moving or moving.isdisjoint(node.operands):
@@ -191,41 +191,41 @@ class _Written:
     k: int
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        return _pulled(self.program, self.k, i, ybar)
+        return _write_cotangent(self.program, self.k, i, ybar)
 
     def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
         raise NotImplementedError("only the reverse sweep is written")
 
 
-def _pulled(program: StraightLine, k: int, i: int, ybar: Value) -> Value:
+def _write_cotangent(program: StraightLine, k: int, i: int, ybar: Value) -> Value:
     """Return the cotangent of argument i of node k."""
     node = program.nodes[k]
     operation, params = node.operation, node.params
-    y, xs = program.abstract(k), [_operand(program, j) for j in node.operands]
+    y, xs = program.abstract(k), [_operand_value(program, j) for j in node.operands]
     if isinstance(operation, Same):
         return ybar
     if isinstance(operation, Times):
         return shapes.unbroadcast(program.operation(TIMES, [ybar, xs[1 - i]], {}), xs[i])
     if isinstance(operation, Slope):
-        return _through_partial(program, operation, i, ybar, xs, params)
+        return _pull_through_slope(program, operation, i, ybar, xs, params)
     assert operation is not None
     if not isinstance(operation, Primitive):
         return program.operation(Through(operation, i), [ybar, *xs], params)
     rule = operation.rule(i)
     if isinstance(rule, ConstantSlope):
-        return shapes.unbroadcast(_times_number(program, rule.factor, ybar), xs[i])
+        return shapes.unbroadcast(_multiply_by_number(program, rule.factor, ybar), xs[i])
     if isinstance(rule, Partial):
-        slope = _slope(program, operation, i, y, xs, params)
+        slope = _write_slope(program, operation, i, y, xs, params)
         times = _MULTIPLY if program.exact else TIMES
         return shapes.unbroadcast(program.operation(times, [ybar, slope], {}), xs[i])
     if not isinstance(rule, Differential):
-        found = followed(lambda: rule.pull(ybar, i, y, xs, params, _not_here))
+        found = try_rule(lambda: rule.pull(ybar, i, y, xs, params, _refuse_program))
         if found is not None:
             return found
     return program.operation(Pulled(operation, i), [ybar, y, *xs], params)
 
 
-def _times_number(program: StraightLine, number: float, ybar: Value) -> Value:
+def _multiply_by_number(program: StraightLine, number: float, ybar: Value) -> Value:
     if number == 1.0:
         return ybar
     if number == -1.0:
@@ -233,34 +233,36 @@ def _times_number(program: StraightLine, number: float, ybar: Value) -> Value:
     return program.operation(_MULTIPLY, [np.float64(number), ybar], {})
 
 
-def _operand(program: StraightLine, k: int) -> Value:
+def _operand_value(program: StraightLine, k: int) -> Value:
     node = program.nodes[k]
     return node.value if node.constant and not program.exact else program.abstract(k)
 
 
-def _slope(program: StraightLine, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], params: Params) -> Value:
+def _write_slope(
+    program: StraightLine, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], params: Params
+) -> Value:
     """Return a slope: the operations of its formula, unless these need values or another form is more accurate."""
     rule = primitive.rule(i)
     assert isinstance(rule, Partial)
     if program.exact:
         return rule.partial(y, *xs, **params)
-    found = None if rule.kernel else followed(lambda: rule.partial(y, *xs, **params))
+    found = None if rule.kernel else try_rule(lambda: rule.partial(y, *xs, **params))
     return program.operation(Slope(primitive, i), [y, *xs], params) if found is None else found
 
 
-def _through_partial(
+def _pull_through_slope(
     program: StraightLine, slope: Slope, i: int, ybar: Value, xs: Sequence[Value], params: Params
 ) -> Value:
     """Return the cotangent of argument i of a slope; its formula is differentiated, not its more accurate form."""
     inputs = [program.operation(SAME, [x], {}, again=True) for x in xs]
-    partial = followed(lambda: slope.rule.partial(*inputs, **params))
+    partial = try_rule(lambda: slope.rule.partial(*inputs, **params))
     if partial is None or getattr(partial, "program", None) is not program:
         return program.operation(Through(slope, i), [ybar, *xs], params)
-    (found,) = gradient(program, partial, [inputs[i]], ybar)
+    (found,) = write_gradient(program, partial, [inputs[i]], ybar)
     return np.zeros(shape(xs[i]))[()] if found is None else found
 
 
-def followed(compute: Callable[[], Value]) -> Value | None:
+def try_rule(compute: Callable[[], Value]) -> Value | None:
     """Return what a rule writes; None where it needs plain values."""
     before = TraceEnded.raised
     try:
@@ -270,7 +272,7 @@ def followed(compute: Callable[[], Value]) -> Value | None:
         return None
 
 
-def _not_here(program: Callable[[Value], Value], x: Value, ybar: Value) -> NoReturn:
+def _refuse_program(program: Callable[[Value], Value], x: Value, ybar: Value) -> NoReturn:
     raise CannotCompile("a rule with a program of its own")
 
 
@@ -280,7 +282,7 @@ def _not_here(program: Callable[[Value], Value], x: Value, ybar: Value) -> NoRet
 # careful one gives zero there, as the tape does; a run whose results have a nan is repeated with it.
 
 
-def expanded(program: StraightLine, inputs: Sequence[int], results: Sequence[int], careful: bool) -> Expanded:
+def expand_rules(program: StraightLine, inputs: Sequence[int], results: Sequence[int], careful: bool) -> Expanded:
     """Return the part of a program that its results need, with the rules of elementwise operations written out.
 
     `watched` are scalars whose derivative was taken: where one is nan, so is the gradient.
@@ -288,7 +290,7 @@ def expanded(program: StraightLine, inputs: Sequence[int], results: Sequence[int
     made = StraightLine(program.values, program.level, differentiate=program.differentiate)
     found: dict[int, Value] = {k: made.input(program.nodes[k].value) for k in inputs}
     watched: list[int] = []
-    for k in _order(program, [k for k in results if k not in found]):
+    for k in _order_with_late_writes(program, [k for k in results if k not in found]):
         node = program.nodes[k]
         if k in found:
             continue
@@ -298,14 +300,14 @@ def expanded(program: StraightLine, inputs: Sequence[int], results: Sequence[int
         xs = [found[j] for j in node.operands]
         if isinstance(node.operation, Seed) and not careful:
             watched.append(xs[0].number)
-        found[k] = _as_node(made, _written_out(made, node, xs, careful))
+        found[k] = _as_node(made, _write_operation(made, node, xs, careful))
     numbers = [found[k].number for k in (*inputs, *results)]
-    place = _compacted(made, numbers[: len(inputs)], [*numbers[len(inputs) :], *watched])
+    place = _compact_program(made, numbers[: len(inputs)], [*numbers[len(inputs) :], *watched])
     numbers, watched = [place[k] for k in numbers], [place[k] for k in watched]
     return Expanded(made, numbers[: len(inputs)], numbers[len(inputs) :], watched, not careful)
 
 
-def _compacted(program: StraightLine, inputs: list[int], results: list[int]) -> dict[int, int]:
+def _compact_program(program: StraightLine, inputs: list[int], results: list[int]) -> dict[int, int]:
     """Leave out of a program what its results do not need, inputs and constants first; return the new numbers."""
     needed = sorted({*program.needed(results), *inputs}, key=lambda k: (program.nodes[k].operation is not None, k))
     place = {k: number for number, k in enumerate(needed)}
@@ -318,7 +320,7 @@ def _as_node(program: StraightLine, x: Value) -> OfNode:
     return x if isinstance(x, OfNode) else program.constant(x)
 
 
-def _written_out(program: StraightLine, node: ProgramNode, xs: list[OfNode], careful: bool) -> Value:
+def _write_operation(program: StraightLine, node: ProgramNode, xs: list[OfNode], careful: bool) -> Value:
     operation, params = node.operation, node.params
     assert operation is not None
     if isinstance(operation, Same) or (isinstance(operation, DetachedFunction) and operation.is_identity):
@@ -326,26 +328,26 @@ def _written_out(program: StraightLine, node: ProgramNode, xs: list[OfNode], car
     if isinstance(operation, Seed) and not careful:
         return np.float64(1)
     if isinstance(operation, Times) and not careful:
-        return _times(program, *xs)
+        return _multiply_slope(program, *xs)
     if operation is _ADD:
-        return _sum(program, *xs)
+        return _add_nodes(program, *xs)
     if operation is _NEGATIVE:
-        return _negative(program, *xs)
+        return _negate_node(program, *xs)
     if isinstance(operation, Slope | Pulled):
         rule = operation if isinstance(operation, Pulled) else operation.rule.kernel or operation.rule.partial
-        found = followed(lambda: rule(*(x.node.value if x.is_constant else x for x in xs), **params))
+        found = try_rule(lambda: rule(*(x.node.value if x.is_constant else x for x in xs), **params))
         if found is not None:
             return found
     return program.operation(operation, xs, params)
 
 
-def _times(program: StraightLine, ybar: OfNode, slope: OfNode) -> OfNode:
+def _multiply_slope(program: StraightLine, ybar: OfNode, slope: OfNode) -> OfNode:
     """Return a cotangent times a slope; that of one branch of a selection is computed inside of it."""
-    inside = _in_its_branch(program, ybar, lambda part: _times(program, part, slope))
+    inside = _apply_in_branch(program, ybar, lambda part: _multiply_slope(program, part, slope))
     return program.operation(_MULTIPLY, [ybar, slope], {}) if inside is None else inside
 
 
-def _sum(program: StraightLine, a: OfNode, b: OfNode) -> OfNode:
+def _add_nodes(program: StraightLine, a: OfNode, b: OfNode) -> OfNode:
     """Return a sum; that of the two branches of a selection, each zero elsewhere, is the selection itself."""
     one, other = program.nodes[a.number], program.nodes[b.number]
     if one.operation is SELECT and other.operation is SELECT and one.operands[0] == other.operands[0]:
@@ -358,13 +360,13 @@ def _sum(program: StraightLine, a: OfNode, b: OfNode) -> OfNode:
     return program.operation(_ADD, [a, b], {})
 
 
-def _negative(program: StraightLine, x: OfNode) -> OfNode:
+def _negate_node(program: StraightLine, x: OfNode) -> OfNode:
     """Return the negative; that of one branch of a selection, zero elsewhere, is taken inside of it."""
-    inside = _in_its_branch(program, x, lambda part: _negative(program, part))
+    inside = _apply_in_branch(program, x, lambda part: _negate_node(program, part))
     return program.operation(_NEGATIVE, [x], {}) if inside is None else inside
 
 
-def _in_its_branch(program: StraightLine, x: OfNode, linear: Callable[[OfNode], OfNode]) -> OfNode | None:
+def _apply_in_branch(program: StraightLine, x: OfNode, linear: Callable[[OfNode], OfNode]) -> OfNode | None:
     """Return a linear function of a selection, one of whose branches is zero, taken of the other; None for other nodes."""
     if x.node.operation is not SELECT:
         return None
@@ -380,7 +382,7 @@ def _is_zero(x: OfNode) -> bool:
     return x.is_constant and x.shape == () and float(x.node.value) == 0.0
 
 
-def _order(program: StraightLine, results: Sequence[int]) -> list[int]:
+def _order_with_late_writes(program: StraightLine, results: Sequence[int]) -> list[int]:
     """Return the nodes that results need, in an order in which writes into an array come as late as possible.
 
     What reads the array before the write comes first then, so that the write can use its memory.

@@ -13,15 +13,15 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import CannotCompile
-from gradcli.tracing.primitive import Params, Primitive, Value, named
+from gradcli.tracing.primitive import Params, Primitive, Value, primitive_by_name
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer
 
 MOST_NODES = 20_000  # of a program, which would take long to write and to compile
 MOST_BYTES = 2**29  # of the values at the example
 _LARGE = 2**12  # entries of a sample, which need not all be computed
-_BROADCAST, _RESHAPE, _GETITEM = map(named, ("broadcast_to", "reshape", "getitem"))
-_MULTIPLY, _NOT_EQUAL, _SELECT = map(named, ("multiply", "not_equal", "where"))
+_BROADCAST, _RESHAPE, _GETITEM = map(primitive_by_name, ("broadcast_to", "reshape", "getitem"))
+_MULTIPLY, _NOT_EQUAL, _SELECT = map(primitive_by_name, ("multiply", "not_equal", "where"))
 Operation = Primitive | Callable[..., Value]
 
 
@@ -75,28 +75,28 @@ class StraightLine:
 
     def input(self, x: Value) -> "OfNode":
         """Return a new input, of which `x` is a sample."""
-        return self._written(ProgramNode(None, (), {}, x))
+        return self._append_node(ProgramNode(None, (), {}, x))
 
     def operation(self, operation: Operation, xs: Sequence[Value], params: Params, again: bool = False) -> "OfNode":
         """Return the node of an operation on nodes and plain values, written if it is new, or in any case `again`."""
-        operands = tuple(self._node(x) for x in xs)
-        simple = self._simplified(operation, operands, params)
+        operands = tuple(self._node_number(x) for x in xs)
+        simple = self._simplify_operation(operation, operands, params)
         if simple is not None:
             return simple
-        key = None if again else _key(operation, operands, params)
+        key = None if again else _operation_key(operation, operands, params)
         known = None if key is None else self._known.get(key)
         if known is not None:
             return self.abstract(known)
-        made = self._written(
+        made = self._append_node(
             ProgramNode(
-                operation, operands, params, _sample(operation, [self.nodes[k].value for k in operands], params)
+                operation, operands, params, _sample_value(operation, [self.nodes[k].value for k in operands], params)
             )
         )
         if key is not None:
             self._known[key] = made.number
         return made
 
-    def _simplified(self, operation: Operation, operands: tuple[int, ...], params: Params) -> "OfNode | None":
+    def _simplify_operation(self, operation: Operation, operands: tuple[int, ...], params: Params) -> "OfNode | None":
         """Return the node of less than the operation that has the same result, or None."""
         nodes = [self.nodes[k] for k in operands]
         if not isinstance(operation, Primitive):
@@ -109,13 +109,13 @@ class StraightLine:
         if operation is _GETITEM and type(params["index"]) is tuple and not params["index"]:
             return self.abstract(operands[0])
         if operation in (_BROADCAST, _RESHAPE):
-            number = operands[0] if nodes[0].shape == () else self._number_spread(operands[0])
+            number = operands[0] if nodes[0].shape == () else self._spread_number(operands[0])
             if number is None or params["to"] == () or (operation is _BROADCAST and number == operands[0]):
                 return None
             return self.operation(_BROADCAST, [self.abstract(number)], params)
         if not is_elementwise(operation) and operation is not _SELECT:
             return None
-        bare = [k if (number := self._number_spread(k)) is None else number for k in operands]
+        bare = [k if (number := self._spread_number(k)) is None else number for k in operands]
         if bare != list(operands):
             wanted = np.broadcast_shapes(*(node.shape for node in nodes))
             made = self.operation(operation, list(map(self.abstract, bare)), params)
@@ -126,7 +126,7 @@ class StraightLine:
                     return self.abstract(other)
         return None
 
-    def _number_spread(self, k: int) -> int | None:
+    def _spread_number(self, k: int) -> int | None:
         """Return the number of which all entries of a node are copies, or None."""
         node = self.nodes[k]
         spread = node.operation is _BROADCAST and self.nodes[node.operands[0]].shape == ()
@@ -134,9 +134,9 @@ class StraightLine:
 
     def constant(self, x: Value) -> "OfNode":
         """Return the node of a plain value."""
-        return self.abstract(self._node(x))
+        return self.abstract(self._node_number(x))
 
-    def _node(self, x: Value) -> int:
+    def _node_number(self, x: Value) -> int:
         """Return the number of a value's node; arrays are copied, because the user's code may write to them later."""
         if getattr(x, "program", None) is self:
             return int(x.number)
@@ -146,13 +146,13 @@ class StraightLine:
                 f"an operand is {what}", do="compile functions of real numbers, outside of other traces"
             )
         if isinstance(x, np.ndarray):
-            return self._array(x)
+            return self._captured_array_node(x)
         key = ("constant", type(x), x if isinstance(x, int) else np.asarray(x).tobytes())
         if key not in self._known:
-            self._known[key] = self._written(ProgramNode(None, (), {}, x, constant=True)).number
+            self._known[key] = self._append_node(ProgramNode(None, (), {}, x, constant=True)).number
         return self._known[key]
 
-    def _array(self, x: Any) -> int:
+    def _captured_array_node(self, x: Any) -> int:
         """Return the number of a captured array's node: a new one, if the array has changed since it was last used."""
         if x.dtype == object:
             raise CannotCompile("an operand is an array of objects", do="use an array of numbers")
@@ -160,12 +160,12 @@ class StraightLine:
         if known is not None and self.nodes[known].value.tobytes() == x.tobytes():
             return known
         own = x.copy()
-        number = self._written(ProgramNode(None, (), {}, own, constant=True)).number
+        number = self._append_node(ProgramNode(None, (), {}, own, constant=True)).number
         self._arrays[id(x)] = self._arrays[id(own)] = number
         self._captured.append(x)
         return number
 
-    def _written(self, node: ProgramNode) -> "OfNode":
+    def _append_node(self, node: ProgramNode) -> "OfNode":
         if len(self.nodes) >= self.most:
             raise CannotCompile(
                 f"the program has over {self.most:,} operations", do="write loops over entries as array operations"
@@ -235,7 +235,7 @@ def is_elementwise(primitive: Primitive) -> bool:
     return own or primitive.kind == "elementwise"
 
 
-def _sample(operation: Operation, xs: Sequence[Value], params: Params) -> Value:
+def _sample_value(operation: Operation, xs: Sequence[Value], params: Params) -> Value:
     """Return an operation's value; of a large elementwise one the first entry, broadcast, which shows the shape as well."""
     if not isinstance(operation, Primitive):
         return operation(*xs, **params)
@@ -246,8 +246,8 @@ def _sample(operation: Operation, xs: Sequence[Value], params: Params) -> Value:
     return operation.fun(*xs, **params)
 
 
-def _key(operation: Operation, operands: tuple[int, ...], params: Params) -> Any:
-    key = (operation, operands, tuple((name, _typed(params[name])) for name in sorted(params)))
+def _operation_key(operation: Operation, operands: tuple[int, ...], params: Params) -> Any:
+    key = (operation, operands, tuple((name, _with_type(params[name])) for name in sorted(params)))
     try:
         hash(key)
     except TypeError:  # positions in an array
@@ -255,8 +255,8 @@ def _key(operation: Operation, operands: tuple[int, ...], params: Params) -> Any
     return key
 
 
-def _typed(x: Any) -> Any:
+def _with_type(x: Any) -> Any:
     """Return a parameter beside its type, because True, 1 and 1.0 are equal."""
     if isinstance(x, tuple):
-        return tuple(map(_typed, x))
+        return tuple(map(_with_type, x))
     return (slice, x.start, x.stop, x.step) if isinstance(x, slice) else (type(x), x)

@@ -20,9 +20,9 @@ from gradcli.compiling.straight_line import ProgramNode, StraightLine, is_elemen
 from gradcli.rules.elementwise import INTEGER_POWER, RELU
 from gradcli.rules.linalg import EINSUM, MATMUL
 from gradcli.rules.reductions import SUM
-from gradcli.rules.shaping import GETITEM, JOIN, PUT, SCATTER, SELECT, is_simple
+from gradcli.rules.shaping import GETITEM, JOIN, PUT, SCATTER, SELECT, is_basic_index
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import Primitive, named
+from gradcli.tracing.primitive import Primitive, primitive_by_name
 from gradcli.tracing.shapes import shape
 
 _ARITHMETIC = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
@@ -52,10 +52,10 @@ class FunctionText:
     def function(self) -> Callable[..., Any]:
         """Return the function: from the inputs' values to the results, and a number that is nan if any of them is."""
         shapes.reuse_pages()
-        return compiled(self.text, self.space)
+        return compile_text(self.text, self.space)
 
 
-def compiled(text: str, space: Mapping[str, Any]) -> Callable[..., Any]:
+def compile_text(text: str, space: Mapping[str, Any]) -> Callable[..., Any]:
     """Return the function `program` that a text defines, with these names; a primitive stands for its function."""
     names = {name: x.fun if isinstance(x, Primitive) else x for name, x in space.items()}
     exec(compile(text, "<program>", "exec"), names)
@@ -63,7 +63,7 @@ def compiled(text: str, space: Mapping[str, Any]) -> Callable[..., Any]:
     return made
 
 
-def defined(inputs: Sequence[int], lines: Sequence[str]) -> str:
+def program_text(inputs: Sequence[int], lines: Sequence[str]) -> str:
     """Return the text of the function `program` of these inputs, each `v` and its number."""
     body = "".join(f"    {line}\n" for line in lines)
     return f"def program({', '.join(f'v{k}' for k in inputs)}):\n{body}"
@@ -72,7 +72,7 @@ def defined(inputs: Sequence[int], lines: Sequence[str]) -> str:
 # Which memory the values of a program lie in, and when it is free to be used again.
 
 REUSED = 2**11  # entries, from which on memory is worth using again
-_ADD = named("add")
+_ADD = primitive_by_name("add")
 _NEW = (INTEGER_POWER, RELU, MATMUL, SUM, SCATTER, SELECT, JOIN, PUT)  # beside numpy's ufuncs: they return new arrays
 
 
@@ -92,8 +92,8 @@ class Memory:
         self.of: dict[int, frozenset[int]] = {}
         self.added: dict[int, int] = {}
         self.written: dict[int, int] = {}
-        self._uses = self._readers()
-        self._merge()
+        self._uses = self._find_readers()
+        self._assign_memory()
         self.unmade = frozenset(self.added.values())
         self.last = self._last_uses()
         self._free: dict[tuple[int, ...], list[int]] = {}
@@ -118,37 +118,37 @@ class Memory:
     def is_simple_scatter(self, k: int) -> bool:
         """Whether a node is zeros with another one written into a part of them, no entry twice."""
         node = self.program.nodes[k]
-        return node.operation is SCATTER and is_simple(node.params["index"])
+        return node.operation is SCATTER and is_basic_index(node.params["index"])
 
-    def _readers(self) -> dict[int, list[int]]:
+    def _find_readers(self) -> dict[int, list[int]]:
         uses: dict[int, list[int]] = {}
         for k in self.order:
             for j in self.program.nodes[k].operands:
                 uses.setdefault(j, []).append(k)
         return uses
 
-    def _merge(self) -> None:
+    def _assign_memory(self) -> None:
         """Find where each node lies, and what is written into the memory of an operand that nothing reads later."""
         latest: dict[int, float] = {}  # of an array: its last reader
         for k in self.order:
             node = self.program.nodes[k]
             if node.operation is _ADD:
-                self._add_into(k, node)
+                self._merge_addition(k, node)
             elif node.operation is PUT and self._may_write(k, node, latest):
                 self.written[k] = node.operands[0]
-            self.of[k] = self._lies_in(k, node)
+            self.of[k] = self._find_roots(k, node)
             last = float("inf") if k in self.results else max(self._uses.get(k, [k]))
             for root in self.of[k]:
                 latest[root] = last if k in self.written else max(latest.get(root, 0), last)
 
-    def _lies_in(self, k: int, node: ProgramNode) -> frozenset[int]:
+    def _find_roots(self, k: int, node: ProgramNode) -> frozenset[int]:
         if k in self.written:
             return self.of[self.written[k]]
         if not node.operands or not self.shape(k) or (self.is_new(k) and k not in self.added):
             return frozenset((k,))
         return frozenset().union(*(self.of[j] for j in node.operands if j != self.added.get(k)))
 
-    def _add_into(self, k: int, node: ProgramNode) -> None:
+    def _merge_addition(self, k: int, node: ProgramNode) -> None:
         for scatter, other in (node.operands[::-1], node.operands):
             alone = all(self._uses[x] == [k] and x not in self.results for x in (scatter, other))
             whole = alone and self.is_simple_scatter(scatter) and self.is_whole(other)
@@ -229,7 +229,7 @@ class _Text:
                 if isinstance(node.value, float):  # np.float64 is one
                     self.numbers.add(k)
             elif node.operation is not None and k not in self.memory.unmade:
-                self._statement(k, node)
+                self._write_statement(k, node)
                 self.memory.release(k)
 
     def name(self, k: int) -> str:
@@ -248,43 +248,43 @@ class _Text:
         self.space[kind.__name__] = kind
         return f"{kind.__name__}({self.name(k)})"
 
-    def _statement(self, k: int, node: ProgramNode) -> None:
+    def _write_statement(self, k: int, node: ProgramNode) -> None:
         names = [self.name(j) for j in self.memory.operands(k)]
         primitive = node.operation
         if k in self.memory.added:
-            self._added(k, node)
+            self._write_scatter_addition(k, node)
         elif node.operation is PUT:
-            self._put(k, node, names)
+            self._write_put(k, node, names)
         elif self.memory.is_simple_scatter(k):
-            at = self._at(k, node.params["index"])
+            at = self._index_text(k, node.params["index"])
             self.lines += [f"v{k} = zeros({tuple(node.params['into'])!r})", f"v{k}[{at}] = {names[0]}"]
         elif not isinstance(primitive, Primitive):
-            self.lines.append(f"v{k} = {self._called(k, node)}")
+            self.lines.append(f"v{k} = {self._call_text(k, node)}")
         elif not node.shape and is_elementwise(primitive):
-            self.lines.append(f"v{k} = {self._number(k, node, primitive, names)}")
+            self.lines.append(f"v{k} = {self._scalar_text(k, node, primitive, names)}")
         elif is_elementwise(primitive):
-            self.lines.append(f"v{k} = {self._elementwise(k, node, primitive, names)}")
+            self.lines.append(f"v{k} = {self._elementwise_text(k, node, primitive, names)}")
         else:
-            self.lines.append(f"v{k} = {self._known(k, node, primitive, names) or self._called(k, node)}")
+            self.lines.append(f"v{k} = {self._numpy_text(k, node, primitive, names) or self._call_text(k, node)}")
 
-    def _added(self, k: int, node: ProgramNode) -> None:
+    def _write_scatter_addition(self, k: int, node: ProgramNode) -> None:
         """Add what a scatter would spread over zeros into the other operand's memory."""
         scatter = self.memory.added[k]
         (other,) = (j for j in node.operands if j != scatter)
         made = self.program.nodes[scatter]
-        at = self._at(k, made.params["index"])
+        at = self._index_text(k, made.params["index"])
         self.lines += [f"v{other}[{at}] += {self.name(made.operands[0])}", f"v{k} = v{other}"]
 
-    def _at(self, k: int, index: Any) -> str:
+    def _index_text(self, k: int, index: Any) -> str:
         """Return the text of an index: itself where it is simple, else a name."""
-        if is_simple(index):
-            return ", ".join(map(_subscript, index if type(index) is tuple else (index,))) or "()"
+        if is_basic_index(index):
+            return ", ".join(map(_subscript_text, index if type(index) is tuple else (index,))) or "()"
         self.space[f"at{k}"] = index
         return f"at{k}"
 
-    def _put(self, k: int, node: ProgramNode, names: list[str]) -> None:
+    def _write_put(self, k: int, node: ProgramNode, names: list[str]) -> None:
         """Write into an array that nothing else reads, or into a copy."""
-        at = self._at(k, node.params["index"])
+        at = self._index_text(k, node.params["index"])
         if k in self.memory.written:
             self.lines.append(f"v{k} = {names[0]}")
         else:
@@ -292,7 +292,7 @@ class _Text:
             self.lines.append(f"v{k} = array({names[0]}, dtype{k})")
         self.lines.append(f"v{k}[{at}] = {names[1]}")
 
-    def _elementwise(self, k: int, node: ProgramNode, primitive: Primitive, names: list[str]) -> str:
+    def _elementwise_text(self, k: int, node: ProgramNode, primitive: Primitive, names: list[str]) -> str:
         memory = self.memory.taken(k) if self.memory.is_new(k) else None
         out = "" if memory is None else f", out=v{memory}"
         if primitive.name == "integer_power":
@@ -303,14 +303,14 @@ class _Text:
         if not out and primitive.name in _INFIX:
             return f" {_INFIX[primitive.name]} ".join(names)
         if isinstance(primitive.fun, np.ufunc):
-            return f"{self._ufunc(primitive)}({', '.join(names)}{out})"
-        return self._called(k, node)
+            return f"{self._ufunc_name(primitive)}({', '.join(names)}{out})"
+        return self._call_text(k, node)
 
-    def _ufunc(self, primitive: Primitive) -> str:
+    def _ufunc_name(self, primitive: Primitive) -> str:
         self.space[f"np_{primitive.name}"] = primitive.fun
         return f"np_{primitive.name}"
 
-    def _called(self, k: int, node: ProgramNode) -> str:
+    def _call_text(self, k: int, node: ProgramNode) -> str:
         """Return the call of an operation's own function, which gets float64's numbers and not Python's."""
         names = [f"float64({self.name(j)})" if j in self.numbers else self.name(j) for j in node.operands]
         operation = node.operation
@@ -321,7 +321,7 @@ class _Text:
             self.space[f"given_{k}"] = node.params
         return f"{called}({', '.join(names)}{f', **given_{k}' if node.params else ''})"
 
-    def _number(self, k: int, node: ProgramNode, primitive: Primitive, names: list[str]) -> str:
+    def _scalar_text(self, k: int, node: ProgramNode, primitive: Primitive, names: list[str]) -> str:
         if primitive.name in _COMPARISONS:
             return f"{names[0]} {_COMPARISONS[primitive.name]} {names[1]}"
         python, nodes = self._is_of_numbers(node.operands), [self.program.nodes[j] for j in node.operands]
@@ -335,9 +335,9 @@ class _Text:
         elif primitive.name == "integer_power" and node.params["n"] == 2 and floats:
             text = f"{names[0]} * {names[0]}"
         elif isinstance(primitive.fun, np.ufunc):
-            return f"{self._ufunc(primitive)}({', '.join(names)})"
+            return f"{self._ufunc_name(primitive)}({', '.join(names)})"
         else:
-            return self._called(k, node)
+            return self._call_text(k, node)
         if python:
             self.numbers.add(k)
         return text
@@ -347,7 +347,7 @@ class _Text:
         others = [self.program.nodes[j] for j in operands if j not in self.numbers]
         return len(others) < len(operands) and all(type(node.value) is int and node.constant for node in others)
 
-    def _known(self, k: int, node: ProgramNode, primitive: Primitive, names: list[str]) -> str | None:
+    def _numpy_text(self, k: int, node: ProgramNode, primitive: Primitive, names: list[str]) -> str | None:
         """Return the text of an operation that numpy has in fewer steps than the rule's own function, or None."""
         x, params, of = names[0], node.params, self.program.nodes[node.operands[0]].shape
         if primitive.name == "sum" and of:
@@ -355,7 +355,7 @@ class _Text:
         if primitive.is_a(MATMUL):
             return f"{x} @ {names[1]}"
         if primitive is EINSUM and len(names) == 2:
-            return _product(params["subscripts"], *names)
+            return _matrix_product_text(params["subscripts"], *names)
         if primitive.is_a(SELECT) and not node.shape and not of:
             chosen = f"{names[1]} if {x} else {names[2]}"
             if not self.numbers.issuperset(node.operands[1:]):
@@ -363,7 +363,7 @@ class _Text:
             self.numbers.add(k)
             return chosen
         if primitive is GETITEM and of:
-            return f"{x}[{self._at(k, params['index'])}]"
+            return f"{x}[{self._index_text(k, params['index'])}]"
         if node.shape == ():
             return None
         if primitive.is_a(SELECT):
@@ -379,7 +379,7 @@ class _Text:
         return None
 
 
-def _product(subscripts: str, a: str, b: str) -> str | None:
+def _matrix_product_text(subscripts: str, a: str, b: str) -> str | None:
     """Return the text of an einsum that is a product of matrices and vectors, or None."""
     inputs, output = subscripts.split("->")
     p, q = inputs.split(",")
@@ -391,7 +391,7 @@ def _product(subscripts: str, a: str, b: str) -> str | None:
     return None
 
 
-def _subscript(part: Any) -> str:
+def _subscript_text(part: Any) -> str:
     """Return the text of a simple part of an index."""
     if type(part) is slice:
         ends = ["" if x is None else str(int(x)) for x in (part.start, part.stop, part.step)]
@@ -399,7 +399,7 @@ def _subscript(part: Any) -> str:
     return "..." if part is ... else repr(part)
 
 
-def written(expanded: Expanded) -> FunctionText:
+def write_function(expanded: Expanded) -> FunctionText:
     """Return a program as a function from the inputs' values to the results and a number, which is nan if any of them is.
 
     Each result is in memory of its own; a scalar is numpy's. The number is 0 where the program is not checked.
@@ -421,15 +421,15 @@ def written(expanded: Expanded) -> FunctionText:
             found.append(text.name(k) if own else f"array({text.name(k)})")
             taken |= memory.of[k]
         if node.is_float and not node.constant:
-            squares.append(_squared(text.name(k), node.shape))
+            squares.append(_squared_sum_text(text.name(k), node.shape))
     total = " + ".join(squares) if expanded.is_checked else ""
     lines = [*text.lines, f"return ({''.join(f'{x}, ' for x in found)}), {total or 0.0}"]
     used = set(re.findall(r"\w+", "\n".join(lines)))
     space = {name: x for name, x in (_SPACE | text.space).items() if name in used}
-    return FunctionText(defined(expanded.inputs, lines), space)
+    return FunctionText(program_text(expanded.inputs, lines), space)
 
 
-def _squared(name: str, shape: tuple[int, ...]) -> str:
+def _squared_sum_text(name: str, shape: tuple[int, ...]) -> str:
     """Return the text of the sum of a value's squares, which is nan if and only if an entry is."""
     if not shape:
         return f"{name} * {name}"

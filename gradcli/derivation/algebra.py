@@ -15,16 +15,16 @@ from gradcli.derivation.index import (  # fmt: skip
     Number,
     Tensor,
     add,
+    apply_function,
+    argument_of_factor,
     bracket,
-    fresh,
-    function,
+    fresh_index,
     magnitude,
-    of_atom,
-    outside,
+    refresh_bound_indices,
     scalar,
-    scaled,
-    size_of,
-    unbound,
+    scale_tensor,
+    tensor_of_atom,
+    tensor_of_size,
 )  # fmt: skip
 from gradcli.errors import NotSupported
 
@@ -47,9 +47,9 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
         return Tensor(free, ())
     for x, y in ((a, b), (b, a)):
         if x.number is not None:
-            return Tensor(free, scaled(y, x.number).terms)
-    left, right = (unbound(one(x), x.free) for x in (a, b))
-    return Tensor(free, (tidied(IndexedTerm(left.coef * right.coef, (*left.factors, *right.factors)), free),))
+            return Tensor(free, scale_tensor(y, x.number).terms)
+    left, right = (refresh_bound_indices(as_one_term(x), x.free) for x in (a, b))
+    return Tensor(free, (apply_rules(IndexedTerm(left.coef * right.coef, (*left.factors, *right.factors)), free),))
 
 
 def product(parts: Sequence[Tensor]) -> Tensor:
@@ -60,22 +60,22 @@ def product(parts: Sequence[Tensor]) -> Tensor:
     return found
 
 
-def one(x: Tensor) -> IndexedTerm:
+def as_one_term(x: Tensor) -> IndexedTerm:
     """Return a tensor as one term: a sum as a bracket."""
     return x.terms[0] if len(x.terms) == 1 else bracket(x)
 
 
-def is_product(atom: Atom) -> bool:
+def is_exp_of_logs(atom: Atom) -> bool:
     """Whether an atom is the exponential of sums of logarithms, which stands for a product of any sign."""
     inner = atom.args[0].terms if atom.op == "exp" else ()
     logs = [t.factors[0].power for t in inner if len(t.factors) == 1 and t.factors[0].atom.op == "log"]
     return bool(inner) and len(logs) == len(inner) and all(t.coef == 1 for t in inner) and set(logs) == {1}
 
 
-def positive(f: IndexedFactor) -> bool:
+def is_positive(f: IndexedFactor) -> bool:
     """Whether an atom is known to be positive, entry by entry."""
     atom = f.atom
-    if is_product(atom):
+    if is_exp_of_logs(atom):
         return False
     if atom.op in POSITIVE or "positive" in atom.facts:
         return True
@@ -83,7 +83,10 @@ def positive(f: IndexedFactor) -> bool:
         inner = atom.args[0].terms
         return len(inner) == 1 and len(inner[0].factors) == 1 and "spd" in inner[0].factors[0].atom.facts
     if atom.op == "group":
-        return all(t.coef > 0 and all(positive(g) or g.power % 2 == 0 for g in t.factors) for t in outside(f).terms)
+        return all(
+            t.coef > 0 and all(is_positive(g) or g.power % 2 == 0 for g in t.factors)
+            for t in argument_of_factor(f).terms
+        )
     return False
 
 
@@ -95,7 +98,7 @@ _COMPARISONS = {*ORDERS, "equal", "not_equal"}
 
 def is_truth(x: Tensor) -> bool:
     """Whether every entry of a tensor is known to be 0 or 1: a product of comparisons and masks, or 1 minus one."""
-    return _is_product_of_truths(x) or _is_product_of_truths(add([scalar(ONE), scaled(x, -1)], x.free))
+    return _is_product_of_truths(x) or _is_product_of_truths(add([scalar(ONE), scale_tensor(x, -1)], x.free))
 
 
 def _is_product_of_truths(x: Tensor) -> bool:
@@ -109,7 +112,7 @@ def is_truth_factor(f: IndexedFactor) -> bool:
     if f.power < 1:
         return False
     if f.atom.op == "group":
-        return is_truth(outside(f))
+        return is_truth(argument_of_factor(f))
     return f.atom.op in ("tri", *_COMPARISONS) or (f.atom.op == "input" and "mask" in f.atom.facts)
 
 
@@ -119,19 +122,23 @@ def power(x: Tensor, p: Fraction) -> Tensor:
         return Tensor(x.free, (IndexedTerm(ONE),))
     if not x.terms:
         return x if p > 0 else Tensor(x.free, (IndexedTerm(float("inf")),))
-    term = unbound(one(x), x.free)
+    term = refresh_bound_indices(as_one_term(x), x.free)
     summed = term.indices - set(x.free)
     whole = p.denominator == 1
-    known = all(positive(f) or (f.power == 1 and f.atom.op == "group" and len(term.factors) == 1) for f in term.factors)
+    known = all(
+        is_positive(f) or (f.power == 1 and f.atom.op == "group" and len(term.factors) == 1) for f in term.factors
+    )
     if not summed and (whole or (term.coef > 0 and known)):
         inner = [f._replace(power=f.power * p) for f in term.factors]
-        return Tensor(x.free, (tidied(_times_root(IndexedTerm(ONE, tuple(inner)), term.coef, p), x.free),))
+        return Tensor(x.free, (apply_rules(_multiply_by_power(IndexedTerm(ONE, tuple(inner)), term.coef, p), x.free),))
     share = magnitude(term.coef)
-    group = _grouped(Tensor(x.free, (replace(term, coef=term.coef / share),)))
-    return Tensor(x.free, (tidied(_times_root(IndexedTerm(ONE, (group._replace(power=p),)), share, p), x.free),))
+    group = _bracket_term(Tensor(x.free, (replace(term, coef=term.coef / share),)))
+    return Tensor(
+        x.free, (apply_rules(_multiply_by_power(IndexedTerm(ONE, (group._replace(power=p),)), share, p), x.free),)
+    )
 
 
-def _times_root(term: IndexedTerm, c: Number, p: Fraction) -> IndexedTerm:
+def _multiply_by_power(term: IndexedTerm, c: Number, p: Fraction) -> IndexedTerm:
     """Return a term times c**p, exactly: an irrational root is kept as a power of an integer."""
     if p.denominator == 1:
         return replace(term, coef=term.coef * c**p.numerator)
@@ -147,13 +154,13 @@ def _times_root(term: IndexedTerm, c: Number, p: Fraction) -> IndexedTerm:
     return IndexedTerm(coef, (*term.factors, *roots))
 
 
-def _grouped(x: Tensor) -> IndexedFactor:
+def _bracket_term(x: Tensor) -> IndexedFactor:
     """Return a single term as a bracket, which keeps sums over bound indices inside."""
     f = bracket(x)
     inner = f.factors[0]
     if f.coef == 1:
         return inner
-    arg = scaled(inner.atom.args[0], f.coef)
+    arg = scale_tensor(inner.atom.args[0], f.coef)
     return inner._replace(atom=replace(inner.atom, args=(arg,)))
 
 
@@ -164,42 +171,42 @@ def sum_over(x: Tensor, axes: Iterable[Index]) -> Tensor:
     parts = []
     for term in x.terms:
         lacking = [i for i in gone if i not in term.indices]
-        one = Tensor(free, (tidied(unbound(term, free), free),))
-        parts.append(product([one, *(size_of(i.dim) for i in lacking)]))
+        one = Tensor(free, (apply_rules(refresh_bound_indices(term, free), free),))
+        parts.append(product([one, *(tensor_of_size(i.dim) for i in lacking)]))
     return add(parts, free) if parts else Tensor(free, ())
 
 
-def tidied(term: IndexedTerm, free: Sequence[Index]) -> IndexedTerm:
+def apply_rules(term: IndexedTerm, free: Sequence[Index]) -> IndexedTerm:
     """Return a product with equal factors joined and the rules applied, until nothing changes.
 
     If no factor has a summed index any more, the term is multiplied by the index's size.
     """
     kept = tuple(free)
     for _ in range(200):
-        term = summed_still(term, _joined(term), kept)
+        term = restore_lost_sums(term, _join_equal_factors(term), kept)
         for rule in RULES:
             found = rule(term, kept)
             if found is not None:
-                term = found if rule in COUNTING else summed_still(term, found, kept)
+                term = found if rule in COUNTING else restore_lost_sums(term, found, kept)
                 break
         else:
             return term
     return term
 
 
-def summed_still(before: IndexedTerm, after: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm:
+def restore_lost_sums(before: IndexedTerm, after: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm:
     """Return a rewritten term times the sizes of the bound indices that it lost, because it is still summed over them."""
     lost = [i for i in before.indices - after.indices if i not in free and i.id >= 0]
     if not lost or after.coef == 0:
         return after
-    sizes = [one(size_of(i.dim)) for i in sorted(lost)]
+    sizes = [as_one_term(tensor_of_size(i.dim)) for i in sorted(lost)]
     coef = after.coef
     for size in sizes:
         coef = coef * size.coef
     return IndexedTerm(coef, (*after.factors, *(f for size in sizes for f in size.factors)))
 
 
-def _joined(term: IndexedTerm) -> IndexedTerm:
+def _join_equal_factors(term: IndexedTerm) -> IndexedTerm:
     """Return a term with equal factors joined, and those of power 0 left out."""
     powers: dict[tuple[Atom, tuple[Index, ...]], Fraction] = {}
     coef = term.coef
@@ -209,13 +216,13 @@ def _joined(term: IndexedTerm) -> IndexedTerm:
     return IndexedTerm(coef, tuple(IndexedFactor(atom, at, p) for (atom, at), p in powers.items() if p != 0))
 
 
-def times(term: IndexedTerm, x: Tensor) -> IndexedTerm:
+def multiply_term(term: IndexedTerm, x: Tensor) -> IndexedTerm:
     """Return a term times a tensor; a sum as a bracket."""
-    whole = one(x)
+    whole = as_one_term(x)
     return IndexedTerm(term.coef * whole.coef, (*term.factors, *whole.factors))
 
 
-def without(term: IndexedTerm, *gone: IndexedFactor) -> tuple[IndexedFactor, ...]:
+def factors_without(term: IndexedTerm, *gone: IndexedFactor) -> tuple[IndexedFactor, ...]:
     """Return the factors of a term except those given, which are compared by identity."""
     return tuple(f for f in term.factors if not any(f is g for g in gone))
 
@@ -225,24 +232,24 @@ def identity(dim: str) -> Atom:
     return Atom("delta", dims=(dim, dim))
 
 
-def number_of(x: float) -> Tensor:
+def tensor_of_number(x: float) -> Tensor:
     """Return a float as a simple fraction, or as the square root of one, if it equals that; else as it is.
 
     Infinity, the negative logit of what is masked, has a name. Raises NotSupported for nan.
     """
     if math.isinf(x):
-        return scaled(of_atom(Atom("inf", "inf"), ()), 1 if x > 0 else -1)
-    nice = exact(x)
+        return scale_tensor(tensor_of_atom(Atom("inf", "inf"), ()), 1 if x > 0 else -1)
+    nice = exact_number(x)
     square = Fraction(x * x).limit_denominator(1_000) if math.isfinite(x * x) else Fraction(0)
     if isinstance(nice, float) and square and abs(float(square) / (x * x) - 1) < 1e-15:
-        return scaled(power(scalar(square), HALF), 1 if x > 0 else -1)
+        return scale_tensor(power(scalar(square), HALF), 1 if x > 0 else -1)
     return scalar(nice)
 
 
 _HUGE = 1e15  # from here on a number is shown by its power of ten
 
 
-def exact(x: float) -> Number:
+def exact_number(x: float) -> Number:
     """Return a float as a fraction if it equals a simple one, else as it is. Raises NotSupported for inf and nan."""
     if not math.isfinite(x):
         raise NotSupported(f"a part of f is {x}, whatever its inputs are")
@@ -250,25 +257,25 @@ def exact(x: float) -> Number:
     return nice if float(nice) == x and abs(x) < _HUGE else x
 
 
-def of_numbers(op: str, xs: list[float], y: float) -> Tensor:
+def tensor_of_value(op: str, xs: list[float], y: float) -> Tensor:
     """Return the value `y` of a function of numbers as a tensor; arctan(1) is pi/4."""
     if op == "arctan" and xs == [1.0]:
-        return scaled(of_atom(Atom("pi", "pi"), ()), Fraction(1, 4))
-    return number_of(y)
+        return scale_tensor(tensor_of_atom(Atom("pi", "pi"), ()), Fraction(1, 4))
+    return tensor_of_number(y)
 
 
 def absolute(x: Tensor) -> Tensor:
     """Return |x|, or x itself if it is known to be positive."""
-    if len(x.terms) == 1 and x.terms[0].coef > 0 and all(positive(f) for f in x.terms[0].factors):
+    if len(x.terms) == 1 and x.terms[0].coef > 0 and all(is_positive(f) for f in x.terms[0].factors):
         return x
-    return function("absolute", [x], x.free)
+    return apply_function("absolute", [x], x.free)
 
 
-def _exponent(x: Tensor, p: Tensor) -> Tensor:
+def _power_of_tensors(x: Tensor, p: Tensor) -> Tensor:
     if p.number is not None and isinstance(p.number, Fraction):
         return power(x, p.number)
-    base = Tensor(x.free, (tidied(one(x), x.free),)) if x.terms else x
-    return function("power", [base, p], tuple(dict.fromkeys((*x.free, *p.free))))
+    base = Tensor(x.free, (apply_rules(as_one_term(x), x.free),)) if x.terms else x
+    return apply_function("power", [base, p], tuple(dict.fromkeys((*x.free, *p.free))))
 
 
 def logarithm(x: Tensor) -> Tensor:
@@ -276,33 +283,33 @@ def logarithm(x: Tensor) -> Tensor:
     f = x.terms[0].factors[0] if len(x.terms) == 1 and len(x.terms[0].factors) == 1 else None
     if f is not None and f.atom.op == "exp" and f.power == 1 and x.terms[0].coef == 1 and set(f.at) <= set(x.free):
         return f.atom.args[0].renamed({s: f.at[-1 - s.id] for s in f.atom.args[0].free})
-    return scalar(Fraction(0)) if x.number == 1 else function("log", [x], x.free)
+    return scalar(Fraction(0)) if x.number == 1 else apply_function("log", [x], x.free)
 
 
 def exponential(x: Tensor) -> Tensor:
     """Return exp(x); if the first term of x is negative, as 1/exp(-x), so that exp(x) and exp(-x) share one function."""
     if not x.terms:
         return scalar(Fraction(1))
-    if (odds := _logistic(x)) is not None:
+    if (odds := _match_logistic(x)) is not None:
         return odds
-    if (odds := _logistic(scaled(x, -1))) is not None:
+    if (odds := _match_logistic(scale_tensor(x, -1))) is not None:
         return power(odds, Fraction(-1))
     if bracket(x).coef < 0:
-        return power(function("exp", [scaled(x, -1)], x.free), Fraction(-1))
-    return function("exp", [x], x.free)
+        return power(apply_function("exp", [scale_tensor(x, -1)], x.free), Fraction(-1))
+    return apply_function("exp", [x], x.free)
 
 
-def _logistic(x: Tensor) -> Tensor | None:
+def _match_logistic(x: Tensor) -> Tensor | None:
     """Return exp(a - logaddexp(a, b)) as sigmoid(a - b), for either of the two; None for other exponents."""
     for term in x.terms:
         f = term.factors[0] if len(term.factors) == 1 else None
         if f is None or f.atom.op != "logaddexp" or f.power != 1 or term.coef != -1:
             continue
         rest = Tensor(x.free, tuple(t for t in x.terms if t is not term))
-        a, b = outside(f), outside(f, 1)
+        a, b = argument_of_factor(f), argument_of_factor(f, 1)
         for this, other in ((a, b), (b, a)):
-            if not add([rest, scaled(this, -1)], x.free).terms:
-                return function("expit", [add([this, scaled(other, -1)], x.free)], x.free)
+            if not add([rest, scale_tensor(this, -1)], x.free).terms:
+                return apply_function("expit", [add([this, scale_tensor(other, -1)], x.free)], x.free)
     return None
 
 
@@ -313,29 +320,32 @@ def inverse(x: Tensor, i: Index, j: Index) -> Tensor:
         f = term.factors[0] if len(term.factors) == 1 else None
         if f is not None and f.atom.op == "inv" and f.power == 1:
             inner = f.atom.args[0].renamed({s: f.at[-1 - s.id] for s in f.atom.args[0].free})
-            return Tensor((i, j), scaled(inner.renamed({i: j, j: i}) if f.at == (j, i) else inner, 1 / term.coef).terms)
+            return Tensor(
+                (i, j), scale_tensor(inner.renamed({i: j, j: i}) if f.at == (j, i) else inner, 1 / term.coef).terms
+            )
         if term.coef != 1:
-            return scaled(inverse(Tensor(x.free, (IndexedTerm(Fraction(1), term.factors),)), i, j), 1 / term.coef)
-    return function("inv", [x], (i, j))
+            return scale_tensor(inverse(Tensor(x.free, (IndexedTerm(Fraction(1), term.factors),)), i, j), 1 / term.coef)
+    return apply_function("inv", [x], (i, j))
 
 
-def entry_by_entry(op: str, *xs: Tensor) -> Tensor:
+def elementwise_function(op: str, *xs: Tensor) -> Tensor:
     """Return a function of arrays entry by entry."""
-    return function(op, xs, tuple(dict.fromkeys(i for x in xs for i in x.free)))
+    return apply_function(op, xs, tuple(dict.fromkeys(i for x in xs for i in x.free)))
 
 
 def _heaviside(x: Tensor, at_zero: Tensor) -> Tensor:
     """Return where an array is positive, if the step is 0 at 0: the slope of relu."""
-    return function("greater" if at_zero.number == 0 else "heaviside", [x, at_zero], x.free)
+    return apply_function("greater" if at_zero.number == 0 else "heaviside", [x, at_zero], x.free)
 
 
 ALGEBRA: dict[str, Callable[..., Tensor]] = {
     "heaviside": _heaviside,
     "positive": lambda x: x, "real": lambda x: x,
-    "add": lambda a, b: add([a, b]), "subtract": lambda a, b: add([a, scaled(b, -1)]), "negative": lambda a: scaled(a, -1),
+    "add": lambda a, b: add([a, b]), "subtract": lambda a, b: add([a, scale_tensor(b, -1)]),
+    "negative": lambda a: scale_tensor(a, -1),
     "multiply": multiply, "divide": lambda a, b: multiply(a, power(b, Fraction(-1))),
     "square": lambda a: power(a, Fraction(2)), "reciprocal": lambda a: power(a, Fraction(-1)),
-    "sqrt": lambda a: power(a, HALF), "integer_power": lambda a, n: power(a, Fraction(n)), "power": _exponent,
+    "sqrt": lambda a: power(a, HALF), "integer_power": lambda a, n: power(a, Fraction(n)), "power": _power_of_tensors,
     "exp": exponential, "log": logarithm, "absolute": absolute,
 }  # fmt: skip
 FUNCTIONS = {
@@ -355,16 +365,16 @@ def inverse_of_product(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTer
     for f in term.factors:
         if f.atom.op != "inv" or f.power != 1 or len(set(f.at)) != 2:
             continue
-        whole = outside(f)
+        whole = argument_of_factor(f)
         if len(whole.terms) == 1 and len(whole.terms[0].factors) > 1:
             for ends in (f.at, f.at[::-1]):
-                found = _peeled(term, f, whole.terms[0], ends, free)
+                found = _cancel_first_factor(term, f, whole.terms[0], ends, free)
                 if found is not None:
                     return found
     return None
 
 
-def _peeled(
+def _cancel_first_factor(
     term: IndexedTerm, f: IndexedFactor, inner: IndexedTerm, ends: tuple[Index, ...], free: tuple[Index, ...]
 ) -> IndexedTerm | None:
     """Cancel the first factor of X in inv(X) with an equal factor next to inv(X); return None if there is none.
@@ -373,30 +383,36 @@ def _peeled(
     """
     first, last = ends
     a = next((g for g in inner.factors if first in g.at), None)
-    if a is None or not _square(a) or last in a.at:
+    if a is None or not _is_square_matrix(a) or last in a.at:
         return None
     near = a.at.index(first)
     middle = a.at[1 - near]
     rest = tuple(g for g in inner.factors if g is not a)
-    if any(first in g.at for g in rest) or _uses(rest, middle) != 1 or _uses(rest, last) != 1:
+    if any(first in g.at for g in rest) or _count_uses(rest, middle) != 1 or _count_uses(rest, last) != 1:
         return None
     for other in term.factors:
-        if other is f or other.atom != a.atom or not _square(other) or last in free or _uses(term.factors, last) != 2:
+        if (
+            other is f
+            or other.atom != a.atom
+            or not _is_square_matrix(other)
+            or last in free
+            or _count_uses(term.factors, last) != 2
+        ):
             continue
         for k in (near, 1 - near) if a.atom.symmetric else (near,):
             if other.at[k] == last:
-                u, v = fresh(first.dim), fresh(first.dim)
+                u, v = fresh_index(first.dim), fresh_index(first.dim)
                 own = IndexedTerm(inner.coef, rest).renamed({middle: u, last: v})
                 smaller = inverse(Tensor((u, v), (own,)), u, v).renamed({u: first, v: other.at[1 - k]}).terms[0]
-                return IndexedTerm(term.coef * smaller.coef, (*without(term, f, other), *smaller.factors))
+                return IndexedTerm(term.coef * smaller.coef, (*factors_without(term, f, other), *smaller.factors))
     return None
 
 
-def _square(f: IndexedFactor) -> bool:
+def _is_square_matrix(f: IndexedFactor) -> bool:
     return f.power == 1 and len(set(f.at)) == 2 and f.at[0].dim == f.at[1].dim
 
 
-def _uses(factors: tuple[IndexedFactor, ...], i: Index) -> int:
+def _count_uses(factors: tuple[IndexedFactor, ...], i: Index) -> int:
     return sum(f.at.count(i) for f in factors)
 
 
@@ -405,12 +421,12 @@ def over_itself(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | Non
     for f in term.factors:
         if f.atom.op != "group" or f.power >= 0 or len(f.atom.args[0].terms) != 1:
             continue
-        inner = unbound(outside(f).terms[0], f.at)
+        inner = refresh_bound_indices(argument_of_factor(f).terms[0], f.at)
         if not 1 < len(inner.factors) <= _MOST or not inner.indices - set(f.at):
             continue
         kept = {*free, *f.at}
-        for same in _matches(inner.factors, without(term, f), {i: i for i in f.at}):
-            rest = without(term, f, *same)
+        for same in _match_factors(inner.factors, factors_without(term, f), {i: i for i in f.at}):
+            rest = factors_without(term, f, *same)
             own = {i for g in same for i in g.at} - set(f.at)
             if not own & kept and not own & {i for g in rest for i in g.at}:
                 left = (f._replace(power=f.power + 1),) if f.power != -1 else ()
@@ -420,7 +436,7 @@ def over_itself(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | Non
     return None
 
 
-def _matches(
+def _match_factors(
     wanted: tuple[IndexedFactor, ...], given: tuple[IndexedFactor, ...], names: dict[Index, Index]
 ) -> Iterator[list[IndexedFactor]]:
     """Yield lists of factors that are equal to the wanted ones, up to a one-to-one renaming of indices."""
@@ -435,11 +451,11 @@ def _matches(
             found = dict(names)
             fits = all(found.setdefault(a, b) == b for a, b in zip(first.at, at, strict=True))
             if fits and len(set(found.values())) == len(found):
-                for rest in _matches(tuple(others), _but(given, g), found):
+                for rest in _match_factors(tuple(others), _without_factor(given, g), found):
                     yield [g, *rest]
 
 
-def _but(given: tuple[IndexedFactor, ...], gone: IndexedFactor) -> tuple[IndexedFactor, ...]:
+def _without_factor(given: tuple[IndexedFactor, ...], gone: IndexedFactor) -> tuple[IndexedFactor, ...]:
     return tuple(g for g in given if g is not gone)
 
 
@@ -458,17 +474,17 @@ def density(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     if root is None or pi is None:
         return None
     for f in term.factors:
-        u = _root(scaled(outside(f), 2)) if f.atom.op == "exp" and f.power == -1 else None
+        u = _exact_square_root(scale_tensor(argument_of_factor(f), 2)) if f.atom.op == "exp" and f.power == -1 else None
         if u is not None:
-            rest = IndexedTerm(term.coef * (1 if root.power < 0 else 2), without(term, root, pi, f))
-            return times(rest, function(DENSITY, [u], f.at))
+            rest = IndexedTerm(term.coef * (1 if root.power < 0 else 2), factors_without(term, root, pi, f))
+            return multiply_term(rest, apply_function(DENSITY, [u], f.at))
     return None
 
 
 _HALF = Fraction(1, 2)
 
 
-def _root(x: Tensor) -> Tensor | None:
+def _exact_square_root(x: Tensor) -> Tensor | None:
     """Return u of u**2, with its first term positive; None where x is not known to be a square."""
     if len(x.terms) != 1:
         return None
@@ -477,13 +493,13 @@ def _root(x: Tensor) -> Tensor | None:
     if coef is None:
         return None
     found = [Tensor(x.free, (IndexedTerm(coef),))]
-    linked = _linked(term, x.free)
+    linked = _group_linked_factors(term, x.free)
     for key in dict.fromkeys(part.key for part in linked):
         alike = [part for part in linked if part.key == key]
         factor = alike[0].factor
         if factor is not None and not alike[0].indices - set(x.free):
             half = factor.power * len(alike) / 2
-            if half.denominator != 1 and not positive(factor):
+            if half.denominator != 1 and not is_positive(factor):
                 return None
             found.append(power(Tensor(x.free, (IndexedTerm(ONE, (factor._replace(power=ONE),)),)), half))
         elif len(alike) % 2:
@@ -491,7 +507,7 @@ def _root(x: Tensor) -> Tensor | None:
         else:
             found += alike[: len(alike) // 2]
     u = product(found)
-    return Tensor(x.free, scaled(u, 1 if bracket(u).coef > 0 else -1).terms)
+    return Tensor(x.free, scale_tensor(u, 1 if bracket(u).coef > 0 else -1).terms)
 
 
 def _root_of_number(x: Number) -> Number | None:
@@ -501,7 +517,7 @@ def _root_of_number(x: Number) -> Number | None:
     return root if root * root == x else None
 
 
-def _linked(term: IndexedTerm, free: Sequence[Index]) -> list[Tensor]:
+def _group_linked_factors(term: IndexedTerm, free: Sequence[Index]) -> list[Tensor]:
     """Return the factors of a term in groups that share summed indices, each group as a tensor."""
     groups: list[list[IndexedFactor]] = []
     for f in term.factors:
@@ -512,16 +528,16 @@ def _linked(term: IndexedTerm, free: Sequence[Index]) -> list[Tensor]:
     return [Tensor(tuple(i for i in kept if any(i in f.at for f in g)), (IndexedTerm(ONE, tuple(g)),)) for g in groups]
 
 
-def one_exponential(x: Tensor) -> Iterator[Tensor]:
+def join_exponentials(x: Tensor) -> Iterator[Tensor]:
     """Yield the sum with the exponentials of one term written as a multiple of those of another.
 
     So S φ(d + s) is K exp(-r) φ(d) where the exponents differ by logarithms alone.
     """
-    opened = _multiplied_out(x, 1)
+    opened = _multiply_out(x, 1)
     terms = opened.terms if opened is not None else ()
     for k, one in enumerate(terms):
         for other in terms[k + 1 :]:
-            ratio = _ratio(one, other)
+            ratio = _ratio_of_exponentials(one, other)
             if ratio is None:
                 continue
             rest = Tensor(x.free, (IndexedTerm(other.coef, tuple(f for f in other.factors if not _is_exponential(f))),))
@@ -534,16 +550,16 @@ def _is_exponential(f: IndexedFactor) -> bool:
     return f.atom.op in ("exp", DENSITY) and f.power.denominator == 1
 
 
-def _ratio(one: IndexedTerm, other: IndexedTerm) -> Tensor | None:
+def _ratio_of_exponentials(one: IndexedTerm, other: IndexedTerm) -> Tensor | None:
     """Return the exponentials of a term over those of another; None where they are equal, or the quotient has exponentials."""
     exponents = [[f for f in t.factors if _is_exponential(f)] for t in (one, other)]
     counts = [sum(f.power for f in fs if f.atom.op == DENSITY) for fs in exponents]
     if not all(exponents) or set(exponents[0]) == set(exponents[1]) or counts[0] != counts[1]:
         return None
     parts = [_exponent_of_exponential(f) for f in exponents[1]] + [
-        scaled(_exponent_of_exponential(f), -1) for f in exponents[0]
+        scale_tensor(_exponent_of_exponential(f), -1) for f in exponents[0]
     ]
-    apart = _multiplied_out(add(parts))
+    apart = _multiply_out(add(parts))
     if apart is None:
         return None
     ratio = Tensor((), (IndexedTerm(ONE),))
@@ -551,17 +567,17 @@ def _ratio(one: IndexedTerm, other: IndexedTerm) -> Tensor | None:
         (f,) = term.factors if len(term.factors) == 1 else (None,)
         if f is None or f.atom.op != "log" or f.power != 1 or not isinstance(term.coef, Fraction):
             return None
-        ratio = multiply(ratio, power(outside(f), term.coef))
+        ratio = multiply(ratio, power(argument_of_factor(f), term.coef))
     return ratio
 
 
 def _exponent_of_exponential(f: IndexedFactor) -> Tensor:
     if f.atom.op == "exp":
-        return scaled(outside(f), f.power)
-    return scaled(power(outside(f), Fraction(2)), -f.power / 2)
+        return scale_tensor(argument_of_factor(f), f.power)
+    return scale_tensor(power(argument_of_factor(f), Fraction(2)), -f.power / 2)
 
 
-def _multiplied_out(x: Tensor, deep: int = 99) -> Tensor | None:
+def _multiply_out(x: Tensor, deep: int = 99) -> Tensor | None:
     """Return a sum without brackets of whole positive powers, `deep` of them inside each other; None where it gets long."""
     pending = [(t, 0) for t in x.terms]
     done: list[Tensor] = []
@@ -571,10 +587,10 @@ def _multiplied_out(x: Tensor, deep: int = 99) -> Tensor | None:
         term, depth = pending.pop(0)
         f = next((f for f in term.factors if f.atom.op == "group" and f.power.denominator == 1 and f.power > 0), None)
         if f is None or depth == deep:
-            done.append(Tensor(x.free, (tidied(term, x.free),)))
+            done.append(Tensor(x.free, (apply_rules(term, x.free),)))
             continue
-        rest = (*without(term, f), *((f._replace(power=f.power - 1),) if f.power > 1 else ()))
-        for part in outside(f).terms:
-            own = unbound(part, f.at)
-            pending.append((tidied(IndexedTerm(term.coef * own.coef, (*rest, *own.factors)), x.free), depth + 1))
+        rest = (*factors_without(term, f), *((f._replace(power=f.power - 1),) if f.power > 1 else ()))
+        for part in argument_of_factor(f).terms:
+            own = refresh_bound_indices(part, f.at)
+            pending.append((apply_rules(IndexedTerm(term.coef * own.coef, (*rest, *own.factors)), x.free), depth + 1))
     return add(done, x.free)

@@ -19,8 +19,18 @@ from gradcli.derivation.algebra import (
     product,
     sum_over,
 )
-from gradcli.derivation.index import Index, IndexedFactor, IndexedTerm, Tensor, add, fresh, of_matrix, scalar, scaled
-from gradcli.derivation.units import complement
+from gradcli.derivation.index import (
+    Index,
+    IndexedFactor,
+    IndexedTerm,
+    Tensor,
+    add,
+    apply_matrix_function,
+    fresh_index,
+    scalar,
+    scale_tensor,
+)
+from gradcli.derivation.units import complement_of_triangle
 from gradcli.errors import NotSupported
 from gradcli.rules.linalg import DET, EINSUM, INV, LOGDET, MATMUL, SOLVE
 from gradcli.rules.reductions import LOGSUMEXP, NORM, SUM
@@ -47,7 +57,7 @@ class Value:
     @property
     def singles(self) -> tuple[Index | None, ...]:
         """The axes, none of which is joined. Raises NotSupported."""
-        return tuple(map(single, self.axes))
+        return tuple(map(single_index, self.axes))
 
 
 class Sized(Protocol):
@@ -62,39 +72,39 @@ class Sized(Protocol):
     def constant(self, arrays: Sequence[Any]) -> "Value": ...
 
 
-def placed(x: Value, axes: Sequence[Axis]) -> Tensor:
+def align_to_axes(x: Value, axes: Sequence[Axis]) -> Tensor:
     """Return a value with the indices of a result that it is broadcast to; axes are aligned from the right."""
-    return x.tensor.renamed(matched(x.axes[::-1], axes[::-1]))
+    return x.tensor.renamed(match_indices(x.axes[::-1], axes[::-1]))
 
 
-def indices(*axes: Axis) -> tuple[Index, ...]:
+def indices_of_axes(*axes: Axis) -> tuple[Index, ...]:
     """Return the indices that run along axes, in order."""
     found = (() if a is None else a.parts if isinstance(a, JoinedAxis) else (a,) for a in axes)
     return tuple(dict.fromkeys(i for parts in found for i in parts))
 
 
-def single(axis: Axis) -> Index | None:
+def single_index(axis: Axis) -> Index | None:
     """Return the index of an axis that has at most one. Raises NotSupported."""
     if isinstance(axis, JoinedAxis):
         raise NotSupported("this function of an array whose axes were joined has no formula")
     return axis
 
 
-def alike(axis: Axis) -> Axis:
+def fresh_axis_like(axis: Axis) -> Axis:
     """Return an axis of the same sizes with fresh indices."""
     if isinstance(axis, JoinedAxis):
-        return JoinedAxis(tuple(fresh(i.dim) for i in axis.parts))
-    return None if axis is None else fresh(axis.dim)
+        return JoinedAxis(tuple(fresh_index(i.dim) for i in axis.parts))
+    return None if axis is None else fresh_index(axis.dim)
 
 
-def matched(mine: Sequence[Axis], theirs: Sequence[Axis]) -> dict[Index, Index]:
+def match_indices(mine: Sequence[Axis], theirs: Sequence[Axis]) -> dict[Index, Index]:
     """Return the indices of axes by those of others that have the same lengths. Raises NotSupported."""
     names: dict[Index, Index] = {}
     for a, b in zip(mine, theirs, strict=False):
         if a is None or b is None:
             continue
-        own, other = indices(a), indices(b)
-        if any(map(_is_product, (*own, *other))):  # of a constant, which has no index there
+        own, other = indices_of_axes(a), indices_of_axes(b)
+        if any(map(_is_product_of_sizes, (*own, *other))):  # of a constant, which has no index there
             continue
         if [i.dim for i in own] != [i.dim for i in other] and len(own) + len(other) > 2:
             raise NotSupported("an axis is one size in one place, and a product of sizes in another")
@@ -102,49 +112,49 @@ def matched(mine: Sequence[Axis], theirs: Sequence[Axis]) -> dict[Index, Index]:
     return names
 
 
-def _constants_last(axis: Axis) -> bool:
-    return any(map(_is_product, indices(axis)))
+def _has_product_index(axis: Axis) -> bool:
+    return any(map(_is_product_of_sizes, indices_of_axes(axis)))
 
 
-def broadcast(reader: Sized, xs: Sequence[Value], graphs: Sequence[GraphNode]) -> tuple[Axis, ...]:
+def broadcast_axes(reader: Sized, xs: Sequence[Value], graphs: Sequence[GraphNode]) -> tuple[Axis, ...]:
     """Return the axes, with fresh indices, of an operation entry by entry."""
     axes: list[Axis] = []
     rank = len(graphs[0].shape)
     for k in range(rank):
         own = [x.axes[k - rank] for x in xs if len(x.axes) >= rank - k]
-        here = min((a for a in own if a is not None), key=_constants_last, default=None)
-        axes.append(reader.axes([g.shape[k : k + 1] for g in graphs])[0] if here is None else alike(here))
+        here = min((a for a in own if a is not None), key=_has_product_index, default=None)
+        axes.append(reader.axes([g.shape[k : k + 1] for g in graphs])[0] if here is None else fresh_axis_like(here))
     return tuple(axes)
 
 
-def renewed(x: Value) -> Value:
+def with_fresh_indices(x: Value) -> Value:
     """Return a value with fresh indices, so that it can be multiplied by itself."""
-    found: dict[Axis, Axis] = {a: alike(a) for a in x.axes}
+    found: dict[Axis, Axis] = {a: fresh_axis_like(a) for a in x.axes}
     axes = tuple(found[a] for a in x.axes)
-    return Value(axes, x.tensor.renamed(matched(x.axes, axes)))
+    return Value(axes, x.tensor.renamed(match_indices(x.axes, axes)))
 
 
-def ordered(axes: Sequence[Axis], tensor: Tensor) -> Value:
+def value_with_axes(axes: Sequence[Axis], tensor: Tensor) -> Value:
     """Return a tensor as a value whose axes have these indices."""
-    return Value(tuple(axes), Tensor(indices(*axes), tensor.terms))
+    return Value(tuple(axes), Tensor(indices_of_axes(*axes), tensor.terms))
 
 
 def _sum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     gone = params[0]["axis"]
     axes = [a for k, a in enumerate(xs[0].axes) if k not in gone]
-    return ordered(axes, sum_over(xs[0].tensor, indices(*(xs[0].axes[k] for k in gone))))
+    return value_with_axes(axes, sum_over(xs[0].tensor, indices_of_axes(*(xs[0].axes[k] for k in gone))))
 
 
 def _reshape(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     """Return a reshape that adds or removes axes of length 1, joins axes, or parts joined ones. Raises NotSupported."""
-    rest = list(indices(*xs[0].axes))
+    rest = list(indices_of_axes(*xs[0].axes))
     if not set(rest) & set(xs[0].tensor.indices):  # a constant, whose axes are as they are wanted
-        return ordered(reader.axes([g.shape for g in graphs]), xs[0].tensor)
+        return value_with_axes(reader.axes([g.shape for g in graphs]), xs[0].tensor)
     shapes = list(zip(*(g.shape for g in graphs), strict=True))
     tensor = xs[0].tensor
-    if any(_is_product(i) for i in rest):
+    if any(_is_product_of_sizes(i) for i in rest):
         dims = [d for lengths in shapes if (d := reader.dim(lengths)) != "1"]
-        tensor, rest = _parted(tensor, rest, dims)
+        tensor, rest = _split_joined_axes(tensor, rest, dims)
     axes: list[Axis] = []
     for lengths in shapes:
         parts: list[Index] = []
@@ -155,15 +165,15 @@ def _reshape(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence
         if so_far != list(lengths):
             raise NotSupported("a reshape that parts an axis has no formula", do="leave the axes as they are")
         axes.append(None if not parts else parts[0] if len(parts) == 1 else JoinedAxis(tuple(parts)))
-    return ordered(axes, tensor)
+    return value_with_axes(axes, tensor)
 
 
-def _is_product(i: Index) -> bool:
+def _is_product_of_sizes(i: Index) -> bool:
     """Whether an index runs over a product of sizes, as those of ones and of identities can."""
     return "*" in i.dim
 
 
-def _parted(x: Tensor, axes: Sequence[Index], dims: Sequence[str]) -> tuple[Tensor, list[Index]]:
+def _split_joined_axes(x: Tensor, axes: Sequence[Index], dims: Sequence[str]) -> tuple[Tensor, list[Index]]:
     """Return ones and identities with their indices over products of sizes parted, and the indices of all axes.
 
     Raises  NotSupported for other arrays.
@@ -172,7 +182,7 @@ def _parted(x: Tensor, axes: Sequence[Index], dims: Sequence[str]) -> tuple[Tens
     parts: dict[Index, list[Index]] = {}
     for i in axes:
         own = len(i.dim.split("*"))
-        parts[i] = [fresh(d) for d in rest[:own]] if _is_product(i) else [i]
+        parts[i] = [fresh_index(d) for d in rest[:own]] if _is_product_of_sizes(i) else [i]
         rest = rest[own:]
         if sorted(p.dim for p in parts[i]) != sorted(i.dim.split("*")):
             raise NotSupported("a reshape that parts an axis has no formula", do="leave the axes as they are")
@@ -180,7 +190,7 @@ def _parted(x: Tensor, axes: Sequence[Index], dims: Sequence[str]) -> tuple[Tens
     for term in x.terms:
         factors: list[IndexedFactor] = []
         for f in term.factors:
-            if not any(map(_is_product, f.at)):
+            if not any(map(_is_product_of_sizes, f.at)):
                 factors.append(f)
                 continue
             if f.atom.op != "delta":
@@ -193,7 +203,7 @@ def _parted(x: Tensor, axes: Sequence[Index], dims: Sequence[str]) -> tuple[Tens
 
 
 def _transpose(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
-    return ordered([xs[0].axes[k] for k in params[0]["axes"]], xs[0].tensor)
+    return value_with_axes([xs[0].axes[k] for k in params[0]["axes"]], xs[0].tensor)
 
 
 def _broadcast_to(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
@@ -205,18 +215,18 @@ def _broadcast_to(reader: Sized, xs: list[Value], params: list[Any], graphs: Seq
         else reader.axes([g.shape[k : k + 1] for g in graphs])[0]
         for k in range(len(graphs[0].shape))
     ]
-    return ordered(axes, xs[0].tensor)
+    return value_with_axes(axes, xs[0].tensor)
 
 
 def _matmul(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
-    a, b = renewed(xs[0]), renewed(xs[1])
+    a, b = with_fresh_indices(xs[0]), with_fresh_indices(xs[1])
     inner, other = a.axes[-1], b.axes[-2]
     stacks, others = a.axes[-3::-1], b.axes[-3::-1]  # the axes before those of the matrices, from the right
-    names = matched([other], [inner]) | matched(others, stacks)
+    names = match_indices([other], [inner]) | match_indices(others, stacks)
     right = b.tensor.renamed(names)
     shared = [mine or theirs for mine, theirs in itertools.zip_longest(stacks, others)]
     whole = multiply(a.tensor, Tensor(tuple(dict.fromkeys(right.free)), right.terms))
-    return ordered([*shared[::-1], a.axes[-2], b.axes[-1]], sum_over(whole, indices(inner)))
+    return value_with_axes([*shared[::-1], a.axes[-2], b.axes[-1]], sum_over(whole, indices_of_axes(inner)))
 
 
 def _einsum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
@@ -224,64 +234,66 @@ def _einsum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[
     letters: dict[str, Axis] = {}
     parts = []
     for x, names in zip(xs, inside.split(","), strict=True):
-        own = renewed(x)
+        own = with_fresh_indices(x)
         renaming: dict[Index, Index] = {}
         for axis, letter in zip(own.axes, names, strict=True):
             if letters.get(letter) is None:
                 letters[letter] = axis
             else:
-                renaming |= matched([axis], [letters[letter]])
+                renaming |= match_indices([axis], [letters[letter]])
         tensor = own.tensor.renamed(renaming)
         parts.append(Tensor(tuple(dict.fromkeys(tensor.free)), tensor.terms))
     gone = [axis for letter, axis in letters.items() if letter not in out]
-    return ordered([letters[letter] for letter in out], sum_over(product(parts), indices(*gone)))
+    return value_with_axes([letters[letter] for letter in out], sum_over(product(parts), indices_of_axes(*gone)))
 
 
 def _inv(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
-    return Value(xs[0].axes, inverse(xs[0].tensor, *square(xs[0])))
+    return Value(xs[0].axes, inverse(xs[0].tensor, *matrix_indices(xs[0])))
 
 
-def square(x: Value) -> tuple[Index, Index]:
+def matrix_indices(x: Value) -> tuple[Index, Index]:
     """Return the indices of the rows and of the columns of a matrix. Raises NotSupported for anything else."""
-    found = tuple(map(single, x.axes))
+    found = tuple(map(single_index, x.axes))
     if len(found) != 2 or found[0] is None or found[1] is None:
         raise NotSupported("a matrix of one entry, or a stack of matrices, has no formula here")
     return found[0], found[1]
 
 
 def _det(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
-    i, j = square(xs[0])
+    i, j = matrix_indices(xs[0])
     if graphs[0].op == "logdet":
-        return Value((), logarithm(absolute(of_matrix("det", xs[0].tensor, i, j))))
-    return Value((), of_matrix("det", xs[0].tensor, i, j))
+        return Value((), logarithm(absolute(apply_matrix_function("det", xs[0].tensor, i, j))))
+    return Value((), apply_matrix_function("det", xs[0].tensor, i, j))
 
 
 def _solve(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
-    a, b = renewed(xs[0]), renewed(xs[1])
-    i, j = square(a)
+    a, b = with_fresh_indices(xs[0]), with_fresh_indices(xs[1])
+    i, j = matrix_indices(a)
     found = inverse(a.tensor, i, j)
     if b.axes[0] is None:
         raise NotSupported("solve of a single equation has no formula here")
-    return ordered([i, *b.axes[1:]], sum_over(multiply(found, b.tensor.renamed(matched(b.axes[:1], [j]))), [j]))
+    return value_with_axes(
+        [i, *b.axes[1:]], sum_over(multiply(found, b.tensor.renamed(match_indices(b.axes[:1], [j]))), [j])
+    )
 
 
 def _logsumexp(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     gone = params[0]["axis"]
     axes = [a for k, a in enumerate(xs[0].axes) if k not in gone]
-    total = sum_over(exponential(xs[0].tensor), indices(*(xs[0].axes[k] for k in gone)))
-    return ordered(axes, logarithm(total))
+    total = sum_over(exponential(xs[0].tensor), indices_of_axes(*(xs[0].axes[k] for k in gone)))
+    return value_with_axes(axes, logarithm(total))
 
 
 def _norm(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     squares = multiply(xs[0].tensor, xs[0].tensor)
-    return Value((), power(sum_over(squares, indices(*xs[0].axes)), HALF))
+    return Value((), power(sum_over(squares, indices_of_axes(*xs[0].axes)), HALF))
 
 
 def _where(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
-    axes = broadcast(reader, xs, graphs)
-    free = indices(*axes)
-    condition, a, b = (placed(x, axes) for x in xs)
-    rest = complement(condition) or add([scalar(Fraction(1)), scaled(condition, -1)], free)
+    axes = broadcast_axes(reader, xs, graphs)
+    free = indices_of_axes(*axes)
+    condition, a, b = (align_to_axes(x, axes) for x in xs)
+    rest = complement_of_triangle(condition) or add([scalar(Fraction(1)), scale_tensor(condition, -1)], free)
     return Value(axes, Tensor(free, add([multiply(condition, a), multiply(rest, b)], free).terms))
 
 

@@ -17,23 +17,23 @@ from gradcli.derivation.algebra import (
     ORDERS,
     RULES,
     density,
-    exact,
+    exact_number,
+    factors_without,
     identity,
     inverse_of_product,
     is_truth,
     is_truth_factor,
     multiply,
-    number_of,
-    of_numbers,
+    multiply_term,
     over_itself,
     power,
     product,
+    restore_lost_sums,
     sum_over,
-    summed_still,
-    times,
-    without,
+    tensor_of_number,
+    tensor_of_value,
 )
-from gradcli.derivation.axes import STRUCTURE, Axis, Value, broadcast, indices, placed, single
+from gradcli.derivation.axes import STRUCTURE, Axis, Value, align_to_axes, broadcast_axes, indices_of_axes, single_index
 from gradcli.derivation.index import (  # fmt: skip
     Atom,
     Index,
@@ -42,23 +42,30 @@ from gradcli.derivation.index import (  # fmt: skip
     Number,
     Tensor,
     add,
+    apply_function,
+    argument_of_factor,
     bracket,
-    fresh,
-    function,
-    of_atom,
-    outside,
+    fresh_index,
+    refresh_bound_indices,
     scalar,
-    scaled,
-    size_of,
-    unbound,
+    scale_tensor,
+    tensor_of_atom,
+    tensor_of_size,
 )
 from gradcli.derivation.simplify import normal, one_base, sign_times
 from gradcli.derivation.sized_problem import RECORDINGS
-from gradcli.derivation.sized_recording import INDEXING, named
-from gradcli.derivation.units import at_blocks, at_rows, at_unit, complement
-from gradcli.derivation.whole import WHOLE, crossed, inverse_factors, picks_one, spectral, triangular
+from gradcli.derivation.sized_recording import INDEXING, name_constant_array
+from gradcli.derivation.units import at_blocks, at_rows, at_unit, complement_of_triangle
+from gradcli.derivation.whole import (
+    WHOLE,
+    indices_summing_to_one,
+    inverse_factors,
+    spectral,
+    triangular,
+    write_cross_products,
+)
 from gradcli.errors import NotSupported
-from gradcli.tracing.primitive import by_name
+from gradcli.tracing.primitive import table_by_name
 
 # Simplification rules for products: identities join indices, inverses cancel, sums that are one vanish; one rule each.
 
@@ -69,19 +76,19 @@ def _delta(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
         if f.atom.op != "delta":
             continue
         i, j = f.at
-        rest = IndexedTerm(term.coef, without(term, f))
+        rest = IndexedTerm(term.coef, factors_without(term, f))
         if f.power != 1:
             return IndexedTerm(term.coef, (*rest.factors, f._replace(power=ONE)))
         if i == j:
             if i in free or i in rest.indices:
                 return rest
-            return times(rest, size_of(i.dim))
+            return multiply_term(rest, tensor_of_size(i.dim))
         for gone, stays in ((i, j), (j, i)):
             if gone not in free:
                 if gone in rest.indices:
                     return rest.renamed({gone: stays})
                 lost = stays not in free and stays not in rest.indices
-                return times(rest, size_of(i.dim)) if lost else rest
+                return multiply_term(rest, tensor_of_size(i.dim)) if lost else rest
     return None
 
 
@@ -89,7 +96,7 @@ def _inverse(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Replace X inv(X), or an orthogonal matrix times its transpose, by the identity."""
     for f in term.factors:
         if f.atom.op == "inv" and f.power == 1:
-            inside = outside(f)
+            inside = argument_of_factor(f)
             if len(inside.terms) != 1 or len(inside.terms[0].factors) != 1:
                 continue
             base = inside.terms[0]
@@ -97,28 +104,29 @@ def _inverse(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
             for other in term.factors:
                 if other.atom != g.atom or other.power != 1 or other is f:
                     continue
-                found = _meets(f, other, g, inside.free, free, term)
+                found = _outer_indices_of_pair(f, other, g, inside.free, free, term)
                 if found is not None:
                     return IndexedTerm(
-                        term.coef / base.coef, (*without(term, f, other), IndexedFactor(identity(found[0].dim), found))
+                        term.coef / base.coef,
+                        (*factors_without(term, f, other), IndexedFactor(identity(found[0].dim), found)),
                     )
         if "orthogonal" in f.atom.facts and f.power == 1:
             for other in term.factors:
                 for k in (0, 1):
                     same = other is not f and other.atom == f.atom and other.power == 1 and other.at[k] == f.at[k]
-                    if same and f.at[k] not in free and _uses(term, f.at[k]) == 2:
+                    if same and f.at[k] not in free and _count_uses(term, f.at[k]) == 2:
                         ends = (f.at[1 - k], other.at[1 - k])
                         return IndexedTerm(
-                            term.coef, (*without(term, f, other), IndexedFactor(identity(ends[0].dim), ends))
+                            term.coef, (*factors_without(term, f, other), IndexedFactor(identity(ends[0].dim), ends))
                         )
     return None
 
 
-def _uses(term: IndexedTerm, i: Index) -> int:
+def _count_uses(term: IndexedTerm, i: Index) -> int:
     return sum(f.at.count(i) for f in term.factors)
 
 
-def _meets(
+def _outer_indices_of_pair(
     f: IndexedFactor,
     other: IndexedFactor,
     inner: IndexedFactor,
@@ -133,9 +141,9 @@ def _meets(
     flipped = inner.at != tuple(f.at)
     a, b = other.at if not flipped else other.at[::-1]
     for r, l in places:
-        if a == r and r not in free and _uses(term, r) == 2:
+        if a == r and r not in free and _count_uses(term, r) == 2:
             return l, b
-        if b == l and l not in free and _uses(term, l) == 2:
+        if b == l and l not in free and _count_uses(term, l) == 2:
             return a, r
     return None
 
@@ -148,21 +156,25 @@ def _sums_to_one(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | No
             over = [f.at[0]]
         if f.atom.op == "input" and f.atom.facts & {"onehot rows", "simplex rows"}:
             over = [f.at[-1]]
-        over = over or picks_one(f)
-        alone = over and all(i not in free and _uses(term, i) == 1 for i in over)
+        over = over or indices_summing_to_one(f)
+        alone = over and all(i not in free and _count_uses(term, i) == 1 for i in over)
         if alone and (f.power == 1 or f.atom.facts & {"onehot", "onehot rows"}):
-            rest = IndexedTerm(term.coef, without(term, f))
+            rest = IndexedTerm(term.coef, factors_without(term, f))
             lost = [i for i in f.at if i not in over and i not in free and i not in rest.indices]
-            return times(rest, product([size_of(i.dim) for i in lost])) if lost else rest
+            return multiply_term(rest, product([tensor_of_size(i.dim) for i in lost])) if lost else rest
     return None
 
 
 def _picked(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Cancel the entry that an indicator picks with a sum that picks it: e[i] x[i] / sum(e x) is e[i]."""
     for total in (f for f in term.factors if f.atom.op == "group" and f.power < 0 and len(f.atom.args[0].terms) == 1):
-        inner = unbound(outside(total).terms[0], total.at)
+        inner = refresh_bound_indices(argument_of_factor(total).terms[0], total.at)
         summed = inner.indices - set(total.at)
-        for pick in (f for f in inner.factors if len(summed) == 1 and set(picks_one(f) or _picks(f)) == summed):
+        for pick in (
+            f
+            for f in inner.factors
+            if len(summed) == 1 and set(indices_summing_to_one(f) or _index_of_onehot(f)) == summed
+        ):
             for e in (f for f in term.factors if f.atom == pick.atom and f.power >= 1):
                 places = dict(zip(pick.at, e.at, strict=True))
                 if any(a != b for a, b in places.items() if a not in summed):
@@ -173,11 +185,13 @@ def _picked(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
                     continue
                 left = [g._replace(power=g.power - f.power) for f, g in pairs]
                 kept = [f for f in (*left, total._replace(power=total.power + 1)) if f.power != 0]
-                return IndexedTerm(term.coef / inner.coef, (*without(term, total, *(g for _, g in pairs)), *kept))
+                return IndexedTerm(
+                    term.coef / inner.coef, (*factors_without(term, total, *(g for _, g in pairs)), *kept)
+                )
     return None
 
 
-def _picks(f: IndexedFactor) -> list[Index]:
+def _index_of_onehot(f: IndexedFactor) -> list[Index]:
     """Return the index over which a one-hot input picks an entry; none for other factors."""
     words = f.atom.facts if f.atom.op == "input" and f.power == 1 else frozenset()
     return [f.at[0]] if "onehot" in words else [f.at[-1]] if "onehot rows" in words else []
@@ -190,7 +204,7 @@ def _numbers(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
             whole = int(f.power)
             left = f.power - whole
             kept = (f._replace(power=left),) if left else ()
-            return IndexedTerm(term.coef * Fraction(int(f.atom.name)) ** whole, (*without(term, f), *kept))
+            return IndexedTerm(term.coef * Fraction(int(f.atom.name)) ** whole, (*factors_without(term, f), *kept))
     return None
 
 
@@ -200,13 +214,13 @@ def _centred(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
         if f.atom.op != "group" or f.power != 1:
             continue
         for i in f.at:
-            if i not in free and _uses(term, i) == 1:
-                inner = sum_over(outside(f), [i])
-                rest = IndexedTerm(term.coef, without(term, f))
+            if i not in free and _count_uses(term, i) == 1:
+                inner = sum_over(argument_of_factor(f), [i])
+                rest = IndexedTerm(term.coef, factors_without(term, f))
                 if not inner.terms:
                     return IndexedTerm(Fraction(0))
                 if len(inner.terms) == 1:
-                    return times(rest, inner)
+                    return multiply_term(rest, inner)
     return None
 
 
@@ -214,57 +228,62 @@ def _logistic(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write sigmoid(t) / exp(t) and 1 - sigmoid(t) as sigmoid(-t); beside sigmoid(t), as 1 - sigmoid(t)."""
     for f in term.factors:
         if f.atom.op == "expit" and f.power >= 1 and f.power.denominator == 1:
-            t = outside(f)
+            t = argument_of_factor(f)
             left = (f._replace(power=f.power - 1),) if f.power > 1 else ()
             for e in term.factors:
                 opposite = e.atom.op == "exp" and abs(e.power) == 1 and set(e.at) == set(f.at)
-                if opposite and scaled(t, -e.power).key == _ordered_like(outside(e), t).key:
-                    rest = IndexedTerm(term.coef, (*without(term, f, e), *left))
-                    return times(rest, function("expit", [scaled(t, -ONE)], f.at))
+                if opposite and scale_tensor(t, -e.power).key == _order_indices_like(argument_of_factor(e), t).key:
+                    rest = IndexedTerm(term.coef, (*factors_without(term, f, e), *left))
+                    return multiply_term(rest, apply_function("expit", [scale_tensor(t, -ONE)], f.at))
                 turned = e.atom.op == "expit" and e.power == 1 and e is not f and set(e.at) == set(f.at)
-                if turned and scaled(t, -ONE).key == _ordered_like(outside(e), t).key and _leads(t):
+                if (
+                    turned
+                    and scale_tensor(t, -ONE).key == _order_indices_like(argument_of_factor(e), t).key
+                    and _has_leading_plus(t)
+                ):
                     rest_of_one = add(
-                        [scalar(ONE), scaled(Tensor(f.at, (IndexedTerm(ONE, (f._replace(power=ONE),)),)), -1)], f.at
+                        [scalar(ONE), scale_tensor(Tensor(f.at, (IndexedTerm(ONE, (f._replace(power=ONE),)),)), -1)],
+                        f.at,
                     )
                     whole = bracket(rest_of_one)
-                    return IndexedTerm(term.coef * whole.coef, (*without(term, e), *whole.factors))
+                    return IndexedTerm(term.coef * whole.coef, (*factors_without(term, e), *whole.factors))
             for g in term.factors:  # sigmoid(t) (1 + exp(-t)) is 1
-                if g.atom.op == "group" and g.power >= 1 and set(g.at) == set(f.at) and _is_reciprocal(g, t):
+                if g.atom.op == "group" and g.power >= 1 and set(g.at) == set(f.at) and _is_reciprocal_sigmoid(g, t):
                     k = min(f.power, g.power)
                     rest_of_both = [h._replace(power=h.power - k) for h in (f, g) if h.power != k]
-                    return IndexedTerm(term.coef, (*without(term, f, g), *rest_of_both))
+                    return IndexedTerm(term.coef, (*factors_without(term, f, g), *rest_of_both))
         if f.atom.op == "group" and f.power == 1 and len(f.atom.args[0].terms) == 2:
-            parts = outside(f).terms
+            parts = argument_of_factor(f).terms
             unit = next((t for t in parts if not t.factors and abs(t.coef) == 1), None)
             s = next((t for t in parts if len(t.factors) == 1 and t.factors[0].atom.op == "expit"), None)
             if unit is None or s is None or s.coef != -unit.coef or s.factors[0].power != 1 or s.indices - set(f.at):
                 continue
             beside = any(g.atom == s.factors[0].atom and g.at == s.factors[0].at for g in term.factors)
-            inner = outside(s.factors[0])
+            inner = argument_of_factor(s.factors[0])
             for e in term.factors:  # (1 - sigmoid(t)) exp(t) is sigmoid(t)
                 opposite = e.atom.op == "exp" and e.power == 1 and set(e.at) == set(f.at)
-                if opposite and _ordered_like(outside(e), inner).key == inner.key:
-                    return times(
-                        IndexedTerm(term.coef * unit.coef, without(term, f, e)),
+                if opposite and _order_indices_like(argument_of_factor(e), inner).key == inner.key:
+                    return multiply_term(
+                        IndexedTerm(term.coef * unit.coef, factors_without(term, f, e)),
                         Tensor(f.at, (IndexedTerm(ONE, s.factors),)),
                     )
             if not beside:
-                inner = outside(s.factors[0])
-                rest = IndexedTerm(term.coef * unit.coef, without(term, f))
-                return times(rest, function("expit", [scaled(inner, -ONE)], f.at))
+                inner = argument_of_factor(s.factors[0])
+                rest = IndexedTerm(term.coef * unit.coef, factors_without(term, f))
+                return multiply_term(rest, apply_function("expit", [scale_tensor(inner, -ONE)], f.at))
     return None
 
 
-def _is_reciprocal(f: IndexedFactor, t: Tensor) -> bool:
+def _is_reciprocal_sigmoid(f: IndexedFactor, t: Tensor) -> bool:
     """Whether a bracket is 1 + exp(-t), which is 1/sigmoid(t)."""
-    parts = outside(f).terms
+    parts = argument_of_factor(f).terms
     e = next(
         (u.factors[0] for u in parts if len(u.factors) == 1 and u.coef == 1 and u.factors[0].atom.op == "exp"), None
     )
     unit = any(not u.factors and u.coef == 1 for u in parts)
     if len(parts) != 2 or not unit or e is None or abs(e.power) != 1 or set(e.at) != set(f.at):
         return False
-    return scaled(_ordered_like(outside(e), t), -e.power).key == t.key
+    return scale_tensor(_order_indices_like(argument_of_factor(e), t), -e.power).key == t.key
 
 
 def _contradiction(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
@@ -272,47 +291,52 @@ def _contradiction(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | 
     strict = [f for f in term.factors if f.atom.op in ("greater", "less")]
     if len(strict) < 2:
         return None
-    ends = [(outside(f), outside(f, 1)) if f.atom.op == "greater" else (outside(f, 1), outside(f)) for f in strict]
+    ends = [
+        (argument_of_factor(f), argument_of_factor(f, 1))
+        if f.atom.op == "greater"
+        else (argument_of_factor(f, 1), argument_of_factor(f))
+        for f in strict
+    ]
     for large, small in ends:
         known = [pair for pair in ends if pair != (large, small)]
-        if not add([_taken(large, known), scaled(_taken(small, known), -1)]).terms:
+        if not add([_resolve_extremes(large, known), scale_tensor(_resolve_extremes(small, known), -1)]).terms:
             return IndexedTerm(Fraction(0))
     return None
 
 
-def _taken(x: Tensor, known: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+def _resolve_extremes(x: Tensor, known: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
     """Return a tensor with its maxima and minima of operands that are known to be larger and smaller as one of these."""
     parts = []
     for term in x.terms:
         whole = Tensor((), (IndexedTerm(term.coef),))
         for f in term.factors:
-            whole = multiply(whole, power(_operand_taken(f, known), f.power))
+            whole = multiply(whole, power(_resolve_extreme_factor(f, known), f.power))
         parts.append(Tensor(x.free, whole.terms))
     return add(parts, x.free)
 
 
-def _operand_taken(f: IndexedFactor, known: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+def _resolve_extreme_factor(f: IndexedFactor, known: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
     alone = Tensor(tuple(dict.fromkeys(f.at)), (IndexedTerm(ONE, (f._replace(power=ONE),)),))
     if f.atom.op == "group":
-        return _taken(outside(f), known)
+        return _resolve_extremes(argument_of_factor(f), known)
     if f.atom.op in ("maximum", "minimum"):
-        operands = outside(f), outside(f, 1)
+        operands = argument_of_factor(f), argument_of_factor(f, 1)
         for large, small in known:
-            if all(any(_equal(a, b) for b in operands) for a in (large, small)):
-                return _taken(large if f.atom.op == "maximum" else small, known)
+            if all(any(_is_equal(a, b) for b in operands) for a in (large, small)):
+                return _resolve_extremes(large if f.atom.op == "maximum" else small, known)
     return alone
 
 
-def _equal(a: Tensor, b: Tensor) -> bool:
-    return not add([a, scaled(b, -1)]).terms
+def _is_equal(a: Tensor, b: Tensor) -> bool:
+    return not add([a, scale_tensor(b, -1)]).terms
 
 
-def _ordered_like(x: Tensor, like: Tensor) -> Tensor:
+def _order_indices_like(x: Tensor, like: Tensor) -> Tensor:
     """Return a tensor with its free indices in the order of another's, so that keys can be compared."""
     return Tensor(tuple(i for i in like.free if i in x.free), x.terms)
 
 
-def _leads(t: Tensor) -> bool:
+def _has_leading_plus(t: Tensor) -> bool:
     """Whether t, and not -t, is the sign that is written."""
     return bracket(t).coef > 0 if t.terms else True
 
@@ -332,15 +356,15 @@ def _facts(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     for f in term.factors:
         if "signs" in f.atom.facts and f.power not in (0, 1):
             rest = (f._replace(power=ONE),) if f.power % 2 else ()
-            return summed_still(term, IndexedTerm(term.coef, (*without(term, f), *rest)), free)
+            return restore_lost_sums(term, IndexedTerm(term.coef, (*factors_without(term, f), *rest)), free)
         if f.power > 1 and (f.atom.facts & {"onehot", "onehot rows"} or f.atom.op == "tri" or is_truth_factor(f)):
-            return IndexedTerm(term.coef, (*without(term, f), f._replace(power=ONE)))
+            return IndexedTerm(term.coef, (*factors_without(term, f), f._replace(power=ONE)))
         if f.atom.op == "group" and len(f.atom.args[0].terms) == 1 and f.power.denominator == 1 and f.power > 0:
-            inner = unbound(outside(f).terms[0], f.at)
+            inner = refresh_bound_indices(argument_of_factor(f).terms[0], f.at)
             summed = inner.indices - set(f.at)
             if f.power == 1 or not summed:
                 opened = tuple(g._replace(power=g.power * f.power) for g in inner.factors)
-                return IndexedTerm(term.coef * inner.coef**f.power.numerator, (*without(term, f), *opened))
+                return IndexedTerm(term.coef * inner.coef**f.power.numerator, (*factors_without(term, f), *opened))
     return None
 
 
@@ -349,7 +373,7 @@ def _signs(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     for f in term.factors:
         if f.atom.op == "sign" and f.power not in (0, 1):
             kept = (f._replace(power=ONE),) if f.power % 2 else ()
-            return summed_still(term, IndexedTerm(term.coef, (*without(term, f), *kept)), free)
+            return restore_lost_sums(term, IndexedTerm(term.coef, (*factors_without(term, f), *kept)), free)
         if f.atom.op != "absolute":
             continue
         sign = next(
@@ -357,9 +381,11 @@ def _signs(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
         )
         odd = f.power.denominator == 1 and f.power % 2 == 1
         if (f.power.denominator == 1 and f.power % 2 == 0) or (odd and sign is not None):
-            base = power(outside(f), f.power)
+            base = power(argument_of_factor(f), f.power)
             gone = (f,) if sign is None or not odd else (f, sign)
-            return summed_still(term, times(IndexedTerm(term.coef, without(term, *gone)), base), free)
+            return restore_lost_sums(
+                term, multiply_term(IndexedTerm(term.coef, factors_without(term, *gone)), base), free
+            )
     return None
 
 
@@ -377,8 +403,8 @@ def _softmax(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
             ours = [i for i, j in zip(e.at, u.at, strict=True) if j in over]
             k = min(abs(e.power), abs(total.power))
             step = -k if total.power > 0 else k
-            z = _unshifted(scaled(outside(e), u.power), ours)
-            p = function("softmax", [z], e.at, axes=ours).terms[0].factors[0]._replace(power=step)
+            z = _drop_shift(scale_tensor(argument_of_factor(e), u.power), ours)
+            p = apply_function("softmax", [z], e.at, axes=ours).terms[0].factors[0]._replace(power=step)
             left = {e: e.power - u.power * step, total: total.power + step}
             rest = [f._replace(power=left[f]) if f is e or f is total else f for f in term.factors]
             return IndexedTerm(term.coef * coef ** int(step), (*(f for f in rest if f.power != 0), p))
@@ -388,22 +414,22 @@ def _softmax(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
 def _masked(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Leave out an indicator of what a softmax does not mask by -inf beside it; what it masks is 0."""
     for p in (f for f in term.factors if f.atom.op == "softmax" and f.power >= 1):
-        for t in outside(p).terms:
+        for t in argument_of_factor(p).terms:
             if t.coef >= 0 or not any(f.atom.op == "inf" for f in t.factors):
                 continue
             gone = [f for f in t.factors if f.atom.op != "inf"]
             hidden = Tensor(tuple(dict.fromkeys(i for f in gone for i in f.at)), (IndexedTerm(ONE, tuple(gone)),))
-            shown = complement(hidden) or add([scalar(ONE), scaled(hidden, -1)])
+            shown = complement_of_triangle(hidden) or add([scalar(ONE), scale_tensor(hidden, -1)])
             for f in (f for f in term.factors if f.power == 1 and is_truth_factor(f)):
                 alone = Tensor(tuple(dict.fromkeys(f.at)), (IndexedTerm(ONE, (f,)),))
                 if len(gone) == 1 and f == gone[0]:
                     return IndexedTerm(Fraction(0))
-                if not add([alone, scaled(shown, -1)]).terms:
-                    return IndexedTerm(term.coef, without(term, f))
+                if not add([alone, scale_tensor(shown, -1)]).terms:
+                    return IndexedTerm(term.coef, factors_without(term, f))
     return None
 
 
-def _unshifted(z: Tensor, over: Sequence[Index]) -> Tensor:
+def _drop_shift(z: Tensor, over: Sequence[Index]) -> Tensor:
     """Return the argument of a softmax without what is added to all of its entries, which changes nothing.
 
     Numbers stay: in z M - 1e9 + 1e9 M, without the first one, z would be rounded to the digits of the last.
@@ -416,7 +442,7 @@ def _sum_of_exp(f: IndexedFactor) -> tuple[IndexedFactor, set[Index], Number] | 
     """Return the exponential that a bracket sums, the indices it is summed over, and the reciprocal of its coefficient."""
     if f.atom.op != "group" or len(f.atom.args[0].terms) != 1 or f.power.denominator != 1:
         return None
-    term = outside(f).terms[0]
+    term = argument_of_factor(f).terms[0]
     over = set(term.indices) - set(f.at)
     if len(term.factors) != 1 or term.factors[0].atom.op != "exp" or abs(term.factors[0].power) != 1 or not over:
         return None
@@ -428,19 +454,23 @@ def _sigmoid(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     for f in term.factors:
         if f.atom.op != "group" or f.power >= 0 or f.power.denominator != 1:
             continue
-        parts = outside(f).terms
+        parts = argument_of_factor(f).terms
         unit = next((t for t in parts if not t.factors and t.coef == 1), None)
         e = next((t for t in parts if len(t.factors) == 1 and t.coef == 1 and t.factors[0].atom.op == "exp"), None)
         if len(parts) != 2 or unit is None or e is None or abs(e.factors[0].power) != 1 or e.indices - set(f.at):
             continue
-        t = scaled(outside(e.factors[0]), Fraction(e.factors[0].power))
-        rest = IndexedTerm(term.coef, (*without(term, f), *((f._replace(power=f.power + 1),) if f.power != -1 else ())))
+        t = scale_tensor(argument_of_factor(e.factors[0]), Fraction(e.factors[0].power))
+        rest = IndexedTerm(
+            term.coef, (*factors_without(term, f), *((f._replace(power=f.power + 1),) if f.power != -1 else ()))
+        )
         other = next((g for g in rest.factors if g.atom == e.factors[0].atom and g.at == e.factors[0].at), None)
         if other is not None and other.power * e.factors[0].power > 0:
             left = other.power - e.factors[0].power
             kept = (other._replace(power=left),) if left else ()
-            return times(IndexedTerm(rest.coef, (*without(rest, other), *kept)), function("expit", [t], f.at))
-        return times(rest, function("expit", [scaled(t, -ONE)], f.at))
+            return multiply_term(
+                IndexedTerm(rest.coef, (*factors_without(rest, other), *kept)), apply_function("expit", [t], f.at)
+            )
+        return multiply_term(rest, apply_function("expit", [scale_tensor(t, -ONE)], f.at))
     return None
 
 
@@ -484,7 +514,7 @@ _HALF = Fraction(1, 2)
 _POWERS = (Fraction(1), Fraction(-1), _HALF, -_HALF, Fraction(2), Fraction(-2))
 _CLOSE = 1e-12
 _SIMPLE = 1_000  # the largest denominator of a fraction that a rounded number is taken for
-OPERATIONS = by_name(STRUCTURE) | INDEXING | WHOLE
+OPERATIONS = table_by_name(STRUCTURE) | INDEXING | WHOLE
 
 
 class Reader:
@@ -531,12 +561,12 @@ class Reader:
             if waiting:
                 pending += waiting
                 continue
-            self.seen[id(first)] = self._node(here)
+            self.seen[id(first)] = self._read_node(here)
             self.kept.append(here)  # so that no id is reused
             pending.pop()
-        return self._operand(graphs)
+        return self._read_operand(graphs)
 
-    def _operand(self, operand: Sequence[Any]) -> Value:
+    def _read_operand(self, operand: Sequence[Any]) -> Value:
         if isinstance(operand[0], GraphNode):
             return self.seen[id(operand[0])]
         return self.constant([np.asarray(x) for x in operand])
@@ -574,7 +604,7 @@ class Reader:
     def axes(self, shapes: Sequence[tuple[int, ...]]) -> tuple[Axis, ...]:
         """Return a fresh index for each axis, and None for an axis of length 1."""
         dims = [self.dim(lengths) for lengths in zip(*shapes, strict=True)]
-        return tuple(None if d == "1" else fresh(d) for d in dims)
+        return tuple(None if d == "1" else fresh_index(d) for d in dims)
 
     def constant(self, arrays: Sequence[Any]) -> Value:
         """Return a constant: a number, a function of sizes, an array of equal entries, or an array with a name.
@@ -582,14 +612,16 @@ class Reader:
         Raises  NotSupported for any other array.
         """
         axes = self.axes([x.shape for x in arrays])
-        free = indices(*axes)
+        free = indices_of_axes(*axes)
         if all(x.size and np.all(x == x.flat[0]) for x in arrays):
             number = self.number([float(x.flat[0]) for x in arrays])
             return Value(axes, Tensor(free, number.terms))
         if any("*" in i.dim for i in free):
             raise NotSupported("an array of constants along a product of sizes has no formula", do="make it an input")
         found = (
-            named(free, [x.reshape([n for n in x.shape if n != 1]) for x in arrays]) if len(free) in (1, 2) else None
+            name_constant_array(free, [x.reshape([n for n in x.shape if n != 1]) for x in arrays])
+            if len(free) in (1, 2)
+            else None
         )
         if found is not None:
             return Value(axes, Tensor(free, multiply(self.number(found[1]), found[0]).terms))
@@ -598,16 +630,18 @@ class Reader:
     def number(self, xs: Sequence[float]) -> Tensor:
         """Return a number that is the same at all sizes, or a simple function of sizes. Raises NotSupported."""
         if len(set(xs)) == 1:
-            return number_of(xs[0])
+            return tensor_of_number(xs[0])
         for name, known in self.sizes.items():
             apart = [x - n for x, n in zip(xs, known, strict=True)]
-            if _same(apart) and apart[0] == round(apart[0]):
-                return add([size_of(name), scalar(exact(apart[0]))])
+            if _has_equal_numbers(apart) and apart[0] == round(apart[0]):
+                return add([tensor_of_size(name), scalar(exact_number(apart[0]))])
         for a, b in itertools.combinations(self.sizes, 2):
             for p in _POWERS:
                 whole = [float(m + n) ** float(p) for m, n in zip(self.sizes[a], self.sizes[b], strict=True)]
-                if _same(ratio := [x / s for x, s in zip(xs, whole, strict=True)]):
-                    return scaled(power(size_of(f"{a} + {b}"), p), exact(_simple(ratio[0])))
+                if _has_equal_numbers(ratio := [x / s for x, s in zip(xs, whole, strict=True)]):
+                    return scale_tensor(
+                        power(tensor_of_size(f"{a} + {b}"), p), exact_number(_nearest_simple_fraction(ratio[0]))
+                    )
         for count in (1, 2):
             for names in itertools.combinations(self.sizes, count):
                 for powers in itertools.product(_POWERS, repeat=count):
@@ -618,96 +652,96 @@ class Reader:
                         for k in range(len(xs))
                     ]
                     ratio = [x / s for x, s in zip(xs, scale, strict=True)]
-                    if _same(ratio):
-                        parts = [power(size_of(n), p) for n, p in zip(names, powers, strict=True)]
-                        return scaled(product(parts), exact(_simple(ratio[0])))
+                    if _has_equal_numbers(ratio):
+                        parts = [power(tensor_of_size(n), p) for n, p in zip(names, powers, strict=True)]
+                        return scale_tensor(product(parts), exact_number(_nearest_simple_fraction(ratio[0])))
         raise NotSupported("a constant depends on the sizes in a way that is not recognised", do="make it an input")
 
-    def _node(self, graphs: Sequence[GraphNode]) -> Value:
+    def _read_node(self, graphs: Sequence[GraphNode]) -> Value:
         first = graphs[0]
         if first.op.startswith("input "):
             name = first.op.removeprefix("input ")
             axes = self.axes([g.shape for g in graphs])
-            at = indices(*axes)
+            at = indices_of_axes(*axes)
             facts = self.facts.get(name, frozenset())
             atom = Atom("input", name, dims=tuple(i.dim for i in at), facts=facts, param=self.order.get(name))
-            return Value(axes, of_atom(atom, at))
+            return Value(axes, tensor_of_atom(atom, at))
         if first.op == "constant":
             return self.constant([np.asarray(g.value) for g in graphs])
-        if first.op == "equal" and (where := self._indicator(graphs)) is not None:
+        if first.op == "equal" and (where := self._read_index_indicator(graphs)) is not None:
             return where
-        xs = [self._operand(tuple(g.args[k] for g in graphs)) for k in range(len(first.args))]
+        xs = [self._read_operand(tuple(g.args[k] for g in graphs)) for k in range(len(first.args))]
         params = [g.params or {} for g in graphs]
         if first.op in OPERATIONS:
             return OPERATIONS[first.op](self, xs, params, graphs)
-        axes = broadcast(self, xs, graphs)
-        operands = [placed(x, axes) for x in xs]
-        free = indices(*axes)
+        axes = broadcast_axes(self, xs, graphs)
+        operands = [align_to_axes(x, axes) for x in xs]
+        free = indices_of_axes(*axes)
         if first.op in ALGEBRA:
             y = ALGEBRA[first.op](*operands, **params[0])
-            y = crossed(y) if first.op in ("add", "subtract") else y
+            y = write_cross_products(y) if first.op in ("add", "subtract") else y
         elif first.op in ("equal", "not_equal"):
-            y = self._compared(first.op == "not_equal", *operands)
-        elif first.op in ORDERS and (truth := _ordered_truth(first.op, *operands)) is not None:
+            y = self._equality_indicator(first.op == "not_equal", *operands)
+        elif first.op in ORDERS and (truth := _compare_indicator(first.op, *operands)) is not None:
             y = truth
         elif first.op in _LOGICAL:
-            y = _LOGICAL[first.op](*map(self._truth, operands))
+            y = _LOGICAL[first.op](*map(self._truth_of_condition, operands))
         elif first.op in FUNCTIONS and operands and all(x.number is not None for x in operands):
-            y = of_numbers(
+            y = tensor_of_value(
                 first.op,
                 [float(x.number or 0) for x in operands],
                 float(first.value.reshape(-1)[0]) if np.ndim(first.value) else float(first.value),
             )
         elif first.op == "polygamma":
-            y = function(first.op, [scalar(Fraction(params[0]["n"])), *operands], free)
+            y = apply_function(first.op, [scalar(Fraction(params[0]["n"])), *operands], free)
         elif first.op in FUNCTIONS:
             if any(params):
                 raise NotSupported(f"{first.op} has parameters that formulas do not show")
-            y = function(first.op, operands, free)
+            y = apply_function(first.op, operands, free)
         else:
             raise NotSupported(f"{first.op} has no closed form here", do="gradcli check verifies its gradient")
         return Value(axes, Tensor(free, y.terms))
 
-    def _indicator(self, graphs: Sequence[GraphNode]) -> Value | None:
+    def _read_index_indicator(self, graphs: Sequence[GraphNode]) -> Value | None:
         """Return where an input that is an index has its value, as k == 0, 1, ..., n - 1; None for other comparisons."""
         for k in (0, 1):
             positions = [np.asarray(getattr(g.args[1 - k], "value", g.args[1 - k])) for g in graphs]
             given = isinstance(graphs[0].args[1 - k], GraphNode) and graphs[0].args[1 - k].op != "constant"
             if given or any(x.ndim != 1 or not np.array_equal(x, np.arange(len(x))) for x in positions):
                 continue
-            place = self._operand(tuple(g.args[k] for g in graphs))
-            last = single(self.axes([x.shape for x in positions])[0])
+            place = self._read_operand(tuple(g.args[k] for g in graphs))
+            last = single_index(self.axes([x.shape for x in positions])[0])
             if last is None or (place.axes and place.axes[-1] is not None):
                 continue
             axes = (*place.axes[:-1], last)
-            along = of_atom(Atom("arange", dims=(last.dim,)), (last,))
-            return Value(axes, function("equal", [place.tensor, along], indices(*axes)))
+            along = tensor_of_atom(Atom("arange", dims=(last.dim,)), (last,))
+            return Value(axes, apply_function("equal", [place.tensor, along], indices_of_axes(*axes)))
         return None
 
-    def _compared(self, unlike: bool, a: Tensor, b: Tensor) -> Tensor:
+    def _equality_indicator(self, unlike: bool, a: Tensor, b: Tensor) -> Tensor:
         """Return a == b, or a != b, as 0 or 1."""
         free = add([a, b]).free
-        difference = add([a, scaled(b, -1)])
+        difference = add([a, scale_tensor(b, -1)])
         if difference.number is not None:
             return scalar(Fraction((difference.number != 0) == unlike))
         for x, number in ((a, b.number), (b, a.number)):
             if number is not None and is_truth(x):
                 if number not in (0, 1):
                     return scalar(Fraction(unlike))
-                return x if (number == 1) != unlike else _opposite(x, free)
+                return x if (number == 1) != unlike else _one_minus(x, free)
         names = a.inputs | b.inputs
-        same = function("equal", [a, b], free)
-        largest = same.factor is not None and bool(picks_one(same.factor))
+        same = apply_function("equal", [a, b], free)
+        largest = same.factor is not None and bool(indices_summing_to_one(same.factor))
         if not (names & self.compared or largest) or self.continuous in names:
             return scalar(Fraction(unlike))
-        return _opposite(same, free) if unlike else same
+        return _one_minus(same, free) if unlike else same
 
-    def _truth(self, x: Tensor) -> Tensor:
+    def _truth_of_condition(self, x: Tensor) -> Tensor:
         """Return a condition as 0 or 1."""
-        return self._compared(True, x, scalar(Fraction(0)))
+        return self._equality_indicator(True, x, scalar(Fraction(0)))
 
 
-def _ordered_truth(op: str, a: Tensor, b: Tensor) -> Tensor | None:
+def _compare_indicator(op: str, a: Tensor, b: Tensor) -> Tensor | None:
     """Return a comparison of an indicator, or a triangle of ones, with a number; None for other operands."""
     x, number = (a, b.number) if b.number is not None else (b, a.number)
     if number is None or not is_truth(x):
@@ -715,29 +749,29 @@ def _ordered_truth(op: str, a: Tensor, b: Tensor) -> Tensor | None:
     at_zero, at_one = (ORDERS[op](v, number) if x is a else ORDERS[op](number, v) for v in (Fraction(0), ONE))
     if at_zero == at_one:
         return scalar(Fraction(at_one))
-    return x if at_one else _opposite(x, x.free)
+    return x if at_one else _one_minus(x, x.free)
 
 
-def _opposite(x: Tensor, free: tuple[Index, ...]) -> Tensor:
-    return add([scalar(ONE), scaled(x, -1)], free)
+def _one_minus(x: Tensor, free: tuple[Index, ...]) -> Tensor:
+    return add([scalar(ONE), scale_tensor(x, -1)], free)
 
 
-def _either(a: Tensor, b: Tensor) -> Tensor:
+def _logical_or(a: Tensor, b: Tensor) -> Tensor:
     """Return 1 - (1 - a) (1 - b): where one condition holds, or the other, or both."""
-    neither = multiply(_opposite(a, a.free), _opposite(b, b.free))
-    return _opposite(neither, neither.free)
+    neither = multiply(_one_minus(a, a.free), _one_minus(b, b.free))
+    return _one_minus(neither, neither.free)
 
 
 _LOGICAL: dict[str, Callable[..., Tensor]] = {
-    "logical_not": lambda a: _opposite(a, a.free), "logical_and": multiply, "logical_or": _either,
+    "logical_not": lambda a: _one_minus(a, a.free), "logical_and": multiply, "logical_or": _logical_or,
 }  # fmt: skip
 
 
-def _simple(x: float) -> float:
+def _nearest_simple_fraction(x: float) -> float:
     """Return the simple fraction that a number is up to rounding, else the number itself."""
     nice = float(Fraction(x).limit_denominator(_SIMPLE))
-    return nice if _same([x, nice]) else x
+    return nice if _has_equal_numbers([x, nice]) else x
 
 
-def _same(xs: Sequence[float]) -> bool:
+def _has_equal_numbers(xs: Sequence[float]) -> bool:
     return all(abs(x - xs[0]) <= _CLOSE * abs(xs[0]) for x in xs)

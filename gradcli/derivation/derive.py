@@ -16,10 +16,10 @@ from gradcli.arithmetic.tape import Recorded
 from gradcli.arithmetic.value_graph import GraphNode
 from gradcli.classes import dataclass
 from gradcli.derivation import matrix_expression as ex
-from gradcli.derivation.algebra import FUNCTIONS, identity, multiply, tidied
-from gradcli.derivation.axes import Value, single
+from gradcli.derivation.algebra import FUNCTIONS, apply_rules, identity, multiply
+from gradcli.derivation.axes import Value, single_index
 from gradcli.derivation.code import languages, writer
-from gradcli.derivation.code.writer import chained, solved
+from gradcli.derivation.code.writer import multiply_from_right, use_linear_solves
 from gradcli.derivation.convert import Reader
 from gradcli.derivation.ending import (
     ERROR,
@@ -27,46 +27,53 @@ from gradcli.derivation.ending import (
     Begun,
     NamedParts,
     Simplification,
-    directed,
-    in_cases,
-    measure,
-    named,
-    unlike,
-    unseeded,
-    with_choices,
-    with_complements,
-    with_densities,
-    with_errors,
-    with_known_names,
+    add_direction,
+    coefficient_of_seed,
+    distinct_name,
+    name_densities,
+    name_layer_errors,
+    name_parts,
+    printed_size,
+    use_known_names,
+    write_choices,
+    write_complements,
+    write_in_cases,
 )
-from gradcli.derivation.index import SINGLE, Index, IndexedTerm, Tensor, add, of_atom, scaled
-from gradcli.derivation.layer_errors import chain_of, errors_of, numbered
-from gradcli.derivation.mathematics import LineWriter, Writing, entry_of, indexed
-from gradcli.derivation.matrix_expression import E, Op, text, transpose
-from gradcli.derivation.matrix_printing import Printer, Shapes, factors_in, with_single_axes
+from gradcli.derivation.index import SINGLE, Index, IndexedTerm, Tensor, add, scale_tensor, tensor_of_atom
+from gradcli.derivation.layer_errors import find_layer_chain, find_layer_errors, layer_numbers
+from gradcli.derivation.mathematics import LineWriter, Writing, entry_of, write_with_indices
+from gradcli.derivation.matrix_expression import E, Op, expression_text, transpose
+from gradcli.derivation.matrix_printing import Printer, Shapes, factors_in, restore_single_axes
 from gradcli.derivation.notation import NOTATIONS, Latex, M, Mathml, Notation
-from gradcli.derivation.notes import first_refused
+from gradcli.derivation.notes import locate_first_refusal
 from gradcli.derivation.scalar_forms import shorter_forms
 from gradcli.derivation.simplify import simplified
-from gradcli.derivation.sized_problem import MOVED, RECORDINGS, DerivationProblem, TooLong, point_of
-from gradcli.derivation.sized_recording import SEED, Sweep, gradient_of, one_sided, sizes_of, swept
-from gradcli.derivation.statements import Statements, program, with_transposes
+from gradcli.derivation.sized_problem import MOVED, RECORDINGS, DerivationProblem, TooLong, draw_point
+from gradcli.derivation.sized_recording import (
+    SEED,
+    Sweep,
+    choose_sizes,
+    function_of_one_triangle,
+    gradient_of,
+    record_sweep,
+)
+from gradcli.derivation.statements import Statements, name_repeated_parts, with_transposes
 from gradcli.derivation.steps import (
     QUIET,
     NamedLine,
-    assigned,
-    both_ways,
+    assigned_names,
+    choose_letters,
     is_row,
     letter_for,
-    letters_of,
-    lines_of,
+    lines_to_show,
     steps_of,
+    write_with_transpose,
 )
 from gradcli.derivation.verified import ALLOWED, NotFinite, SelfTest, Unverified, Verifier, self_test
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.report.common import ABSENT, Absent
 from gradcli.report.derive import Check, Cost, DerivedKind, Formula, Result
-from gradcli.targets.derived import OnSurfaces, root_of
+from gradcli.targets.derived import OnSurfaces, original_function
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import SIZE, length_of, size_names
 from gradcli.tracing.shapes import shape
@@ -129,26 +136,26 @@ class Derivative:
     turned: bool = False
 
 
-def formula(made: Statements, of: Derivative, dims: Mapping[str, Sequence[str]]) -> Formula:
+def write_formula(made: Statements, of: Derivative, dims: Mapping[str, Sequence[str]]) -> Formula:
     """Return a program in every notation; `dims` are the sizes of the inputs by their names."""
     try:
-        lines = _matrices(made, dims, row=of.row)
+        lines = _lines_in_matrices(made, dims, row=of.row)
     except NotSupported:
         entry = entry_of(of.tensor, of.axes, dims)
         lines = [("", entry.formula, entry.letters)]
     taken = [*dims, *(d for own in dims.values() for d in own), *(n for n, _ in made.parts)]
-    shown = {key: _written(kind(taken), lines, of) for key, kind in NOTATIONS.items()}
+    shown = {key: _write_lines(kind(taken), lines, of) for key, kind in NOTATIONS.items()}
     return Formula(made.text(), shown["unicode"], shown["latex"], shown["mathml"])
 
 
-def written_out(name: str, e: E, dims: Mapping[str, Sequence[str]]) -> tuple[str, str]:
+def write_definition(name: str, e: E, dims: Mapping[str, Sequence[str]]) -> tuple[str, str]:
     """Return an expression with its name in LaTeX and in MathML. Raises NotSupported for what only indices can write."""
     shown = Writing(Shapes(dims)).formula(e)
     latex, mathml = (w.statements([(w.name(name), w.write(shown))]) for w in (Latex([*dims]), Mathml([*dims])))
     return latex, mathml
 
 
-def _matrices(made: Statements, dims: Mapping[str, Sequence[str]], *, row: bool) -> list[Line]:
+def _lines_in_matrices(made: Statements, dims: Mapping[str, Sequence[str]], *, row: bool) -> list[Line]:
     """Return a program in matrix notation. Raises NotSupported for what only indices can write."""
     shapes = Shapes(dims)
     writing = Writing(shapes)
@@ -160,7 +167,7 @@ def _matrices(made: Statements, dims: Mapping[str, Sequence[str]], *, row: bool)
     return lines
 
 
-def _written(notation: Notation, lines: Sequence[Line], of: Derivative) -> str:
+def _write_lines(notation: Notation, lines: Sequence[Line], of: Derivative) -> str:
     shown = []
     for n, m, letters in lines:
         if n:
@@ -206,18 +213,18 @@ def cost_of(made: Statements, dims: Mapping[str, Sequence[str]]) -> Cost | Absen
     Units   an operation is one arithmetic operation, or one function of a number; memory is in numbers, not in bytes.
     """
     try:
-        return _counted(made, _Count(dims))
+        return _count_program(made, _Count(dims))
     except NotSupported:
         return ABSENT
 
 
-def _counted(made: Statements, count: "_Count") -> Cost:
+def _count_program(made: Statements, count: "_Count") -> Cost:
     for name, e in made.parts:
         count.shapes[name] = count.run(e).shape
     count.run(made.result)
-    peaks = [written(p) for p in _largest(count.peaks)]
+    peaks = [polynomial_text(p) for p in _largest_sizes(count.peaks)]
     memory = peaks[0] if len(peaks) == 1 else f"max({', '.join(peaks)})"
-    return Cost(written(count.operations), written(_leading(count.operations)), memory)
+    return Cost(polynomial_text(count.operations), polynomial_text(_leading_terms(count.operations)), memory)
 
 
 @dataclass(frozen=True)
@@ -249,17 +256,17 @@ class _Count:
     def run(self, e: E) -> _Array:
         """Count an expression, computed in the order of the generated code, and return its array."""
         ranks = {name: len(shape) for name, shape in self.shapes.items()}
-        return self.value(_signed(chained(solved(e), ranks)))
+        return self.value(_move_minus_signs(multiply_from_right(use_linear_solves(e), ranks)))
 
     def value(self, e: E) -> _Array:
         """Count an expression and return its array. Raises NotSupported for a function of unknown cost."""
-        if e.op == "name" or self._literal(e):
+        if e.op == "name" or self._is_literal(e):
             return _Array(self.shapes.get(e.text, ()), self.none)
         if e.op in (Op.ADD, Op.MUL, Op.MATMUL):
-            return self._chain(e)
+            return self._count_chain(e)
         args = [self.value(a) for a in e.args]
         if e.op in (Op.TRANSPOSE, "column", "index") or e.text == "flip":  # a view of the same numbers
-            seen = self._seen(e, args[0].shape)
+            seen = self._shape_of_view(e, args[0].shape)
             return self.made(seen, self.none, args) if "[" in e.text[1:] else replace(args[0], shape=seen)
         rule = _RULES.get(e.text if e.op == "call" else e.op)
         if rule:
@@ -268,25 +275,25 @@ class _Count:
             raise NotSupported(f"what {e.text} costs is not known")
         return self.each(args, _PER_ENTRY.get(e.text, 1), e.text in _ASIDE)
 
-    def _literal(self, e: E) -> bool:
+    def _is_literal(self, e: E) -> bool:
         """Whether an expression is a number that does not depend on inputs, which is not counted."""
         if e.op == "name":
             return e.text == "pi" and "pi" not in self.shapes
-        return e.op == "number" or (bool(e.args) and e.text not in _SIZED and all(map(self._literal, e.args)))
+        return e.op == "number" or (bool(e.args) and e.text not in _SIZED and all(map(self._is_literal, e.args)))
 
-    def _chain(self, e: E) -> _Array:
+    def _count_chain(self, e: E) -> _Array:
         """Count a sum or a product from left to right, and return its array; a difference is one operation."""
         left = self.value(e.args[0])
         for a in e.args[1:]:
             right = self.value(a.args[0] if e.op == Op.ADD and a.op == Op.NEG else a)
-            left = self._product(left, right) if e.op == Op.MATMUL else self.each([left, right])
+            left = self._count_product(left, right) if e.op == Op.MATMUL else self.each([left, right])
         return left
 
-    def _product(self, a: _Array, b: _Array) -> _Array:
+    def _count_product(self, a: _Array, b: _Array) -> _Array:
         shape = (*a.shape[:-1], *b.shape[1:])
         return self.made(shape, 2 * self.entries(shape) * b.shape[0], [a, b])
 
-    def _seen(self, e: E, shape: Shape) -> Shape:
+    def _shape_of_view(self, e: E, shape: Shape) -> Shape:
         if e.op == Op.TRANSPOSE:
             return shape[::-1]
         if e.op == "column":
@@ -297,10 +304,10 @@ class _Count:
         if "None" in parts:
             own = iter(shape)
             return (*(self.one if p == "None" else next(own) for p in parts), *own)
-        kept = [self._kept(part, n) for part, n in zip(parts, shape, strict=False)]
+        kept = [self._length_of_index(part, n) for part, n in zip(parts, shape, strict=False)]
         return (*(n for n in kept if n is not None), *shape[len(parts) :])
 
-    def _kept(self, part: str, n: fmpq_mpoly) -> fmpq_mpoly | None:
+    def _length_of_index(self, part: str, n: fmpq_mpoly) -> fmpq_mpoly | None:
         """Return how many of n positions an index keeps (1:, :-2, ::-1, [0, 2]); None for a single one, which drops the axis."""
         if part.startswith("["):
             return self.one * len(part.split(","))
@@ -312,10 +319,10 @@ class _Count:
         start, stop, *step = part.split(":")
         if step not in ([], [""], ["-1"]):
             raise NotSupported(f"the index {part} has no size")
-        begin, end = (self._bound(text, n) if text else edge for text, edge in ((start, self.none), (stop, n)))
+        begin, end = (self._bound_of_slice(text, n) if text else edge for text, edge in ((start, self.none), (stop, n)))
         return end - begin
 
-    def _bound(self, text: str, n: fmpq_mpoly) -> fmpq_mpoly:
+    def _bound_of_slice(self, text: str, n: fmpq_mpoly) -> fmpq_mpoly:
         """Return a bound of a slice along an axis of n positions; one below 0 counts from the end."""
         return n + int(text) if text.startswith("-") else self.dim(text)
 
@@ -323,11 +330,11 @@ class _Count:
         """Count an elementwise operation, and return its array."""
         shape: Shape = ()
         for a in args:
-            shape = self._together(shape, a.shape)
+            shape = self._broadcast_shapes(shape, a.shape)
         size = self.entries(shape)
         return self.made(shape, operations * size, args, size if aside else self.none, in_place=not aside)
 
-    def _together(self, a: Shape, b: Shape) -> Shape:
+    def _broadcast_shapes(self, a: Shape, b: Shape) -> Shape:
         long, short = (a, b) if len(a) >= len(b) else (b, a)
         rest = len(long) - len(short)
         pairs = zip(long[rest:], short, strict=True)
@@ -361,7 +368,7 @@ class _Count:
 Rule = Callable[[_Count, E, list[_Array]], _Array]
 
 
-def _reduced(count: _Count, e: E, args: list[_Array]) -> _Array:
+def _count_reduction(count: _Count, e: E, args: list[_Array]) -> _Array:
     (x,) = args
     axis = dict(e.options).get("axis")
     shape = () if axis is None else tuple(n for k, n in enumerate(x.shape) if k != int(axis))
@@ -370,12 +377,12 @@ def _reduced(count: _Count, e: E, args: list[_Array]) -> _Array:
     return count.made(shape, _PER_ENTRY.get(e.text, 1) * size, args, aside)
 
 
-def _alike(count: _Count, e: E, args: list[_Array]) -> _Array:
+def _count_same_shape(count: _Count, e: E, args: list[_Array]) -> _Array:
     x = args[0].shape
     return count.made(x, count.entries(x) if e.text == "cumsum" else count.none, args)
 
 
-def _sized(count: _Count, e: E, args: list[_Array]) -> _Array:
+def _count_filled_array(count: _Count, e: E, args: list[_Array]) -> _Array:
     lengths = [count.dim(str(a.number) if a.op == "number" else a.text) for a in e.args]
     return count.made(tuple(lengths * 2 if e.text == "eye" else lengths), count.none, [])
 
@@ -399,7 +406,7 @@ def _outer(count: _Count, e: E, args: list[_Array]) -> _Array:
     return count.made(shape, count.entries(shape), args)
 
 
-def _factored(thirds: int, whole: bool) -> Rule:
+def _factorisation_rule(thirds: int, whole: bool) -> Rule:
     """Return the rule of an operation that factorises a copy of a square matrix: (2 + thirds)/3 n^3 operations."""
 
     def rule(count: _Count, e: E, args: list[_Array]) -> _Array:
@@ -418,11 +425,11 @@ def _trace(count: _Count, e: E, args: list[_Array]) -> _Array:
     return count.made((), args[0].shape[0], args)
 
 
-def _padded(count: _Count, e: E, args: list[_Array]) -> _Array:
+def _count_padding(count: _Count, e: E, args: list[_Array]) -> _Array:
     return count.made((args[0].shape[0] + e.text.count("0"),), count.none, args)
 
 
-def _concatenated(count: _Count, e: E, args: list[_Array]) -> _Array:
+def _count_concatenation(count: _Count, e: E, args: list[_Array]) -> _Array:
     axis = int(dict(e.options)["axis"])
     shape = list(args[0].shape)
     shape[axis] = sum((x.shape[axis] for x in args), count.none)
@@ -430,60 +437,64 @@ def _concatenated(count: _Count, e: E, args: list[_Array]) -> _Array:
 
 
 _RULES: dict[str, Rule] = {
-    **dict.fromkeys(_REDUCING, _reduced), **dict.fromkeys(_SIZED, _sized), "concat": _padded, "einsum": _einsum,
-    **dict.fromkeys(("ones_like", "zeros_like", "tril", "triu", "cumsum"), _alike), "diag": _diag, "outer": _outer,
-    "concatenate": _concatenated,
-    "det": _factored(0, whole=False), "inv": _factored(4, whole=True), "solve": _solve, "trace": _trace,
+    **dict.fromkeys(_REDUCING, _count_reduction), **dict.fromkeys(_SIZED, _count_filled_array), "concat": _count_padding,
+    "einsum": _einsum,
+    **dict.fromkeys(("ones_like", "zeros_like", "tril", "triu", "cumsum"), _count_same_shape), "diag": _diag, "outer": _outer,
+    "concatenate": _count_concatenation,
+    "det": _factorisation_rule(0, whole=False), "inv": _factorisation_rule(4, whole=True), "solve": _solve, "trace": _trace,
 }  # fmt: skip
 
 
-def _signed(e: E) -> E:
+def _move_minus_signs(e: E) -> E:
     """Return an expression with each minus where Python applies it: at the first factor of a product; literals take none."""
     if e.op == Op.NEG:
-        return _negative(_signed(e.args[0]))
+        return _negate_first_factor(_move_minus_signs(e.args[0]))
     less = [k and e.op == Op.ADD and a.op == Op.NEG for k, a in enumerate(e.args)]  # differences
-    args = [replace(a, args=(_signed(a.args[0]),)) if k else _signed(a) for k, a in zip(less, e.args, strict=True)]
+    args = [
+        replace(a, args=(_move_minus_signs(a.args[0]),)) if k else _move_minus_signs(a)
+        for k, a in zip(less, e.args, strict=True)
+    ]
     return replace(e, args=tuple(args))
 
 
-def _negative(e: E) -> E:
+def _negate_first_factor(e: E) -> E:
     if e.op not in _BARE:
         return e if e.op == "number" else E(Op.NEG, (e,))
     first, *rest = e.args
     bare = first.op in _BARE[e.op] or first.op == "number"
-    return replace(e, args=(_negative(first) if bare else E(Op.NEG, (first,)), *rest))
+    return replace(e, args=(_negate_first_factor(first) if bare else E(Op.NEG, (first,)), *rest))
 
 
-def _largest(sizes: Iterable[fmpq_mpoly]) -> list[fmpq_mpoly]:
+def _largest_sizes(sizes: Iterable[fmpq_mpoly]) -> list[fmpq_mpoly]:
     """Return the sizes that no other size is sure to be at least as large as, whatever the names stand for."""
     found: list[fmpq_mpoly] = []
     for p in sizes:
-        if not any(_at_least(q, p) for q in found):
-            found = [q for q in found if not _at_least(p, q)] + [p]
+        if not any(_is_at_least(q, p) for q in found):
+            found = [q for q in found if not _is_at_least(p, q)] + [p]
     return found
 
 
-def _at_least(p: fmpq_mpoly, q: fmpq_mpoly) -> bool:
+def _is_at_least(p: fmpq_mpoly, q: fmpq_mpoly) -> bool:
     """Whether p >= q is sure for integers: terms in which q is larger are covered by multiples of them in p."""
     more = dict((p - q).terms())
     for powers in [m for m, c in more.items() if c < 0]:
-        for other in [m for m, c in more.items() if c > 0 and _divides(powers, m)]:
+        for other in [m for m, c in more.items() if c > 0 and _is_divisor(powers, m)]:
             share = min(more[other], -more[powers])
             more[other], more[powers] = more[other] - share, more[powers] + share
     return all(c >= 0 for c in more.values())
 
 
-def _leading(p: fmpq_mpoly) -> fmpq_mpoly:
+def _leading_terms(p: fmpq_mpoly) -> fmpq_mpoly:
     """Return the leading terms: those that divide no other term."""
-    kept = {m: c for m, c in p.terms() if not any(m != other and _divides(m, other) for other in p.monoms())}
+    kept = {m: c for m, c in p.terms() if not any(m != other and _is_divisor(m, other) for other in p.monoms())}
     return p.context().from_dict(kept)
 
 
-def _divides(powers: Sequence[int], others: Sequence[int]) -> bool:
+def _is_divisor(powers: Sequence[int], others: Sequence[int]) -> bool:
     return all(a <= b for a, b in zip(powers, others, strict=True))
 
 
-def written(p: fmpq_mpoly) -> str:
+def polynomial_text(p: fmpq_mpoly) -> str:
     """Return a polynomial as an expression, the terms of the highest degree first: 2*m*n**2 + 3*m."""
     shown = ""
     for powers, c in p.terms():
@@ -507,7 +518,7 @@ class Derivation:
         if not problem.dims:
             raise BadOption("f has no input to differentiate by", do="name one: x**2")
         self.problem = problem
-        self.sizes = dict(sizes or sizes_of(problem))
+        self.sizes = dict(sizes or choose_sizes(problem))
         self.points: Sequence[Any] = list(points) or [self.point(k, problem.seed) for k in range(RECORDINGS)]
         self.begun: Begun | None = None
         self.wrt: str | None = None
@@ -520,12 +531,13 @@ class Derivation:
     def point(self, k: int, seed: int) -> dict[str, Any]:
         """Return values of all inputs in the k-th recording's sizes, where f has a value if that can be, and the sizes."""
         sizes = {n: v[k] for n, v in self.sizes.items()}
-        tried = (point_of(self.problem, sizes, np.random.default_rng([seed, k]), moved) for moved in (None, *MOVED))
+        tried = (draw_point(self.problem, sizes, np.random.default_rng([seed, k]), moved) for moved in (None, *MOVED))
         return next(
-            (at for at in tried if self._runs(at)), point_of(self.problem, sizes, np.random.default_rng([seed, k]))
+            (at for at in tried if self._has_value_at(at)),
+            draw_point(self.problem, sizes, np.random.default_rng([seed, k])),
         )
 
-    def _runs(self, at: Mapping[str, Any]) -> bool:
+    def _has_value_at(self, at: Mapping[str, Any]) -> bool:
         """Whether f has a value at a point; shapes that do not fit are an error of another kind."""
         try:
             with np.errstate(all="ignore"):
@@ -543,7 +555,7 @@ class Derivation:
         """
         if self.problem.order == 1 or self.wrt == wrt:
             return self
-        own = Derivation(directed(self.problem, wrt), self.sizes)
+        own = Derivation(add_direction(self.problem, wrt), self.sizes)
         own.wrt, own.begun = wrt, own.begin(wrt)
         return own
 
@@ -562,7 +574,7 @@ class Derivation:
         try:
             closed = Derivation(own, self.sizes, self.points).closed(wrt)
             f = Expression(
-                program(closed.e, [*dims, *self.sizes], closed.known, least=1).text()
+                name_repeated_parts(closed.e, [*dims, *self.sizes], closed.known, least=1).text()
             )  # each part is differentiated once
             if not Verifier(drawn, self.sizes, wrt, "gradient").error(f) <= ALLOWED:
                 return None
@@ -572,39 +584,41 @@ class Derivation:
 
     def closed(self, wrt: str) -> Closed:
         """Return the closed form of the derivative with respect to one input, not yet verified. Raises NotSupported."""
-        sweeps = [self._swept(wrt, k) for k in range(RECORDINGS)]
+        sweeps = [self._sweep_input(wrt, k) for k in range(RECORDINGS)]
         reader = self.reader()
         try:
             value = reader.read([s.xbars[0] for s in sweeps])
         except TooLong:
             raise
         except NotSupported as error:
-            raise error if self.begun else first_refused(sweeps, self.reader(), error) from None
+            raise error if self.begun else locate_first_refusal(sweeps, self.reader(), error) from None
         shapes = [shape(s.y.primal if isinstance(s.y, Recorded) else s.y) for s in sweeps]
-        output = tuple(map(single, reader.axes(shapes)))
-        kind, axes, tensor = self._kind(value, output)
+        output = tuple(map(single_index, reader.axes(shapes)))
+        kind, axes, tensor = self._classify_derivative(value, output)
         if "tied" in self.problem.facts.get(wrt, ()) and (kind == "gradient" or self.problem.direction):
-            tensor = _tied(tensor)
+            tensor = _tie_mirrored_entries(tensor)
         if self.problem.layout == "numerator" and kind == "gradient":
             axes = axes[::-1]
         if self.problem.layout == "denominator" and kind == "jacobian":
             axes = (*value.singles, *output)
         if self.squeezed is False and kind != "gradient" and not self.problem.direction:
-            return self._squeezed().closed(wrt)
+            return self._without_single_axes().closed(wrt)
         free = tensor.free
-        tensor = add([Tensor(free, (tidied(term, free),)) for term in tensor.terms], free) if tensor.terms else tensor
+        tensor = (
+            add([Tensor(free, (apply_rules(term, free),)) for term in tensor.terms], free) if tensor.terms else tensor
+        )
         if any(f.atom.op == "inf" for f in factors_in(tensor)):
             raise NotSupported("a part of f is inf, whatever its inputs are")
-        printer = Printer(self._likes())
+        printer = Printer(self._inputs_by_shape())
         known = self.begun.known if self.begun else {}
-        own, letters, turned = self._named(sweeps, reader, printer)
+        own, letters, turned = self._name_expressions(sweeps, reader, printer)
         moves: list[tuple[str, Tensor]] = []
-        small = simplified(tensor, lambda t: measure(printer, t, axes), moves)
+        small = simplified(tensor, lambda t: printed_size(printer, t, axes), moves)
         small = self.in_order_of_f(small, wrt)
         with np.errstate(all="ignore"):  # the lines and their rules are run, at points where f may have no value
-            lines = lines_of(self, wrt, sweeps, printer, letters)
+            lines = lines_to_show(self, wrt, sweeps, printer, letters)
         names = PartNames({**known, **own}, letters, lines, turned)
-        return self._written(wrt, kind, sweeps, axes, tensor, moves, small, printer, names)
+        return self._write_closed_form(wrt, kind, sweeps, axes, tensor, moves, small, printer, names)
 
     def in_order_of_f(self, x: Tensor, wrt: str) -> Tensor:
         """Return a sum with its terms in the order in which f has what they are made of, beside the input."""
@@ -618,7 +632,7 @@ class Derivation:
 
         return Tensor(x.free, tuple(sorted(x.terms, key=first)))
 
-    def _written(
+    def _write_closed_form(
         self, wrt: str, kind: DerivedKind, sweeps: Sequence[Sweep], axes: tuple[Index | None, ...], tensor: Tensor,
         moves: Sequence[tuple[str, Tensor]], small: Tensor, printer: Printer, names: PartNames,
     ) -> Closed:  # fmt: skip
@@ -626,38 +640,38 @@ class Derivation:
         e = printer.write(small, axes)
         if self.squeezed is not None and (kind == "gradient" or self.problem.direction):
             right = None if self.problem.direction else sweeps[0].xbars[0]
-            e, fits = with_single_axes(e, axes, wrt, {**self._first(), **self.points[0]}, right)
+            e, fits = restore_single_axes(e, axes, wrt, {**self._first_sizes(), **self.points[0]}, right)
             if not (fits or self.squeezed):
-                return self._squeezed().closed(wrt)
+                return self._without_single_axes().closed(wrt)
         taken = [*self.taken, *names.known.values(), *names.called.values()]
-        apart = NamedParts(e) if self.squeezed is not None else named(small, axes, printer, taken)
+        apart = NamedParts(e) if self.squeezed is not None else name_parts(small, axes, printer, taken)
         if kind == "gradient" and self.squeezed is None and not apart.parts:
-            apart = self._in_errors(wrt, sweeps, axes, printer, taken) or apart
-        apart = with_known_names(apart, names.known)
-        whole, known = with_complements(with_densities(apart, taken), names.known)
+            apart = self._name_layer_errors(wrt, sweeps, axes, printer, taken) or apart
+        apart = use_known_names(apart, names.known)
+        whole, known = write_complements(name_densities(apart, taken), names.known)
         straight, *parts = (with_transposes(x, names.turned) for x in (whole.e, *(part for _, part in whole.parts)))
         whole = replace(
             whole, e=straight, parts=tuple((n, part) for (n, _), part in zip(whole.parts, parts, strict=True))
         )
-        made = program(whole.e, self.taken, known, begun=whole.parts, steps=names.called)
+        made = name_repeated_parts(whole.e, self.taken, known, begun=whole.parts, steps=names.called)
         shown = {line.name for line in names.lines}
         fixed = ((x, n) for x, n in names.letters.items() if n not in shown)
         held = {x: n for x, n in fixed if not any(a == ex.name(wrt) for a in x.walk())}
         return Closed(kind, sweeps, axes, tensor, moves, small, printer, e, known | held, apart, whole, made, names)
 
-    def _in_errors(
+    def _name_layer_errors(
         self, wrt: str, sweeps: Sequence[Sweep], axes: tuple[Index | None, ...], printer: Printer, taken: Sequence[str]
     ) -> NamedParts | None:
         """Return the derivative in terms of the errors of a network's layers; None where f is no network, or it needs none."""
-        chain = chain_of(sweeps[0].y.primal) if isinstance(sweeps[0].y, Recorded) else ()
+        chain = find_layer_chain(sweeps[0].y.primal) if isinstance(sweeps[0].y, Recorded) else ()
         stacks = any(len(own) > 2 for own in self.problem.dims.values())
         if not chain or stacks or (len(chain) == 1 and len(self.problem.dims[wrt]) < 2):
             return None
         names: list[str] = []
-        for number in numbered(chain):
-            names.append(unlike([f"{ERROR}{number}"], ERROR, [*taken, *names]))
+        for number in layer_numbers(chain):
+            names.append(distinct_name([f"{ERROR}{number}"], ERROR, [*taken, *names]))
         with np.errstate(all="ignore"):
-            errors = errors_of(sweeps, names)
+            errors = find_layer_errors(sweeps, names)
         if errors is None:
             return None
         reader = self.reader()
@@ -666,13 +680,13 @@ class Derivation:
             found = {word: reader.read(graphs) for word, graphs in errors.by_name.items()}
             renamed = {i: own for i, own in zip(value.singles, axes, strict=True) if i is not None and own is not None}
             whole = Tensor(tuple(i for i in axes if i is not None), value.tensor.renamed(renamed).terms)
-            return with_errors(whole, found, axes, printer, chained=len(chain) > 1)
+            return name_layer_errors(whole, found, axes, printer, chained=len(chain) > 1)
         except TooLong:
             raise
         except NotSupported:
             return None
 
-    def _forms(self, wrt: str, found: Closed) -> Iterator[Closed]:
+    def _possible_forms(self, wrt: str, found: Closed) -> Iterator[Closed]:
         """Yield a closed form, and other ones that may be finite where it is not: with choices, and not simplified.
 
         None has a choice by single points of the input itself, where its derivative is not that of the branch.
@@ -680,10 +694,10 @@ class Derivation:
         if wrt in self.problem.compared:
             yield found
             return
-        yield from self._with_choices(found)
+        yield from self._forms_with_choices(found)
         with contextlib.suppress(NotSupported):  # as it was found it may have no matrix form
-            yield from self._with_choices(
-                self._written(
+            yield from self._forms_with_choices(
+                self._write_closed_form(
                     wrt,
                     found.kind,
                     found.sweeps,
@@ -696,15 +710,15 @@ class Derivation:
                 )
             )
 
-    def _with_choices(self, form: Closed) -> Iterator[Closed]:
+    def _forms_with_choices(self, form: Closed) -> Iterator[Closed]:
         """Yield a form, and the same with choices where a branch has no value."""
         yield form
-        chosen = with_choices(form.whole)
+        chosen = write_choices(form.whole)
         if chosen != form.whole:
-            made = program(chosen.e, self.taken, form.known, begun=chosen.parts, steps=form.names.called)
+            made = name_repeated_parts(chosen.e, self.taken, form.known, begun=chosen.parts, steps=form.names.called)
             yield replace(form, whole=chosen, made=made)
 
-    def _squeezed(self) -> "Derivation":
+    def _without_single_axes(self) -> "Derivation":
         """Return the derivation with the inputs without their axes of length 1."""
         own = copy(self)
         own.squeezed = True
@@ -713,14 +727,14 @@ class Derivation:
     def result(self, wrt: str) -> Result:
         """Return the derivative with respect to one input, verified. Raises NotSupported, Unverified."""
         own = self.by(wrt)
-        return own._checked(wrt, own.closed(wrt))
+        return own._verify_result(wrt, own.closed(wrt))
 
-    def _checked(self, wrt: str, found: Closed) -> Result:
+    def _verify_result(self, wrt: str, found: Closed) -> Result:
         kind = found.kind
         verifier = Verifier(self.problem, self.sizes, wrt, kind)
-        test = self_test(self.problem, kind, self._first(), verifier.truth, verifier.points())
+        test = self_test(self.problem, kind, self._first_sizes(), verifier.truth, verifier.points())
         verifier.refuse_unmet_comparisons()
-        found, check = self._verified(wrt, found, verifier, test)
+        found, check = self._first_right_form(wrt, found, verifier, test)
         made = found.made
         wanted = languages.CodeRequest(made, kind, self.problem.dims, wrt)
         with np.errstate(all="ignore"):  # the rules in the steps are run, at points where f may have no value
@@ -736,24 +750,25 @@ class Derivation:
                 found.names.turned,
                 found.names.lines,
             )
-        index = indexed(found.small, found.axes, self.letter, self.problem.dims)
-        if (shorter := self._shorter(found, verifier, wanted, test)) is not None:
+        index = write_with_indices(found.small, found.axes, self.letter, self.problem.dims)
+        if (shorter := self._find_shorter_form(found, verifier, wanted, test)) is not None:
             rule, e, made, check = shorter
             step = LineWriter(self.problem.dims).step(
-                rule, text(found.e), self.letter, e, Value(found.axes, found.small)
+                rule, expression_text(found.e), self.letter, e, Value(found.axes, found.small)
             )
             steps = (*steps, step)
             found, wanted = replace(found, e=e, made=made), replace(wanted, made=made)
             index = index if found.axes else (step.after.replace("**", "^"), step.latex, step.mathml)
-        code, uncoded = languages.every(wanted, test)
+        code, uncoded = languages.write_all_languages(wanted, test)
         return Result(
-            wrt, tuple(self.problem.dims[wrt]), kind, self._formula(wrt, found), tuple((n, text(p)) for n, p in made.parts),
-            steps, code, {"function": self._operations(wrt), "program": made.size, "inlined": found.e.size}, check,
+            wrt, tuple(self.problem.dims[wrt]), kind, self._write_formula(wrt, found),
+            tuple((n, expression_text(p)) for n, p in made.parts),
+            steps, code, {"function": self._count_operations(wrt), "program": made.size, "inlined": found.e.size}, check,
             *index, uncoded=uncoded,
             direction=self.problem.direction or ABSENT, cost=cost_of(made, self.problem.dims),
         )  # fmt: skip
 
-    def _shorter(
+    def _find_shorter_form(
         self, found: Closed, verifier: Verifier, wanted: languages.CodeRequest, test: SelfTest | None
     ) -> tuple[str, E, Statements, Check] | None:
         """Return a form of the gradient that is shorter for a reader: its rule, program and check.
@@ -762,8 +777,8 @@ class Derivation:
         is none that is verified and finite wherever the derivative is.
         """
         for rule, e in self._shorter_forms(found, wanted.wrt):
-            made = program(e, self.taken, found.known)
-            code = languages.in_arrays(replace(wanted, made=made), writer.NUMPY)
+            made = name_repeated_parts(e, self.taken, found.known)
+            code = languages.write_array_code(replace(wanted, made=made), writer.NUMPY)
             try:
                 check = verifier.check(made, code, test)
             except Unverified:
@@ -775,7 +790,7 @@ class Derivation:
     def _shorter_forms(self, found: Closed, wrt: str) -> Iterator[tuple[str, E]]:
         if found.kind != "gradient" or self.problem.order != 1:
             return
-        cases = None if found.whole.parts else in_cases(found.small, found.axes, found.printer)
+        cases = None if found.whole.parts else write_in_cases(found.small, found.axes, found.printer)
         if cases is not None and cases.size <= found.e.size:
             yield "cases", cases
         if not any(self.problem.dims.values()):
@@ -783,16 +798,18 @@ class Derivation:
             f = found.printer.write(value.tensor, value.singles)
             yield from shorter_forms(found.e, f, self.problem.f.text, wrt)
 
-    def _verified(self, wrt: str, found: Closed, verifier: Verifier, test: SelfTest | None) -> tuple[Closed, Check]:
+    def _first_right_form(
+        self, wrt: str, found: Closed, verifier: Verifier, test: SelfTest | None
+    ) -> tuple[Closed, Check]:
         """Return the first form that is right, and finite wherever the derivative is; if none is finite, the first right one.
 
         Raises  NotSupported, Unverified.
         """
         right: tuple[Closed, Check] | None = None
         refused: Unverified | None = None
-        for form in self._forms(wrt, found):
+        for form in self._possible_forms(wrt, found):
             wanted = languages.CodeRequest(form.made, form.kind, self.problem.dims, wrt)
-            code = languages.in_arrays(wanted, writer.NUMPY)
+            code = languages.write_array_code(wanted, writer.NUMPY)
             try:
                 check = verifier.check(form.made, code, test)
             except NotFinite as error:
@@ -807,18 +824,18 @@ class Derivation:
         if right is not None:
             return right
         assert refused is not None
-        if (reads := one_sided(found.sweeps[0].tape)) is None:
+        if (reads := function_of_one_triangle(found.sweeps[0].tape)) is None:
             raise refused
         says = f"{reads} reads one triangle of its argument; the closed form is for a symmetric matrix"
         raise NotSupported(says, do=f'--assume "{wrt}: symmetric"')
 
     def function_written(self) -> tuple[str, str]:
         """Return f as a formula with a left side, in LaTeX and in MathML; nothing where it has none."""
-        printer = Printer(self._likes())
+        printer = Printer(self._inputs_by_shape())
         try:
             value = self.read(self.problem.f)
-            e = in_cases(value.tensor, value.singles, printer) or printer.write(value.tensor, value.singles)
-            return written_out("f", e, self.problem.dims)
+            e = write_in_cases(value.tensor, value.singles, printer) or printer.write(value.tensor, value.singles)
+            return write_definition("f", e, self.problem.dims)
         except (GradcliError, np.linalg.LinAlgError):
             return "", ""
 
@@ -833,12 +850,12 @@ class Derivation:
                 )
         return self.reader().read(graphs)
 
-    def _formula(self, wrt: str, found: Closed) -> Formula:
+    def _write_formula(self, wrt: str, found: Closed) -> Formula:
         of_input = sum(d != "1" for d in self.problem.dims[wrt])
         outputs = sum(i is not None for i in found.axes) - of_input if found.kind == "jacobian" else 0
         along = self.problem.direction
         product = (letter_for(self.problem.dims, self.problem.order), along) if along else None
-        return formula(
+        return write_formula(
             found.made,
             Derivative(
                 wrt,
@@ -853,7 +870,7 @@ class Derivation:
             self.problem.dims,
         )
 
-    def _named(
+    def _name_expressions(
         self, sweeps: Sequence[Sweep], reader: Reader, printer: Printer
     ) -> tuple[dict[E, str], dict[E, str], dict[E, E]]:
         """Return the expressions that the user's own lines compute, with their names, and those that have a usual letter.
@@ -864,16 +881,16 @@ class Derivation:
         found: dict[E, str] = {}
         letters: dict[E, str] = {}
         turned: dict[E, E] = {}
-        recorded = [] if self.begun else [self._recorded(k) for k in range(RECORDINGS)]
+        recorded = [] if self.begun else [self._record_function(k) for k in range(RECORDINGS)]
         tapes = [program.tape for program in recorded] or [sweep.tape for sweep in sweeps]
-        given = assigned(tapes[0].lines)
-        words = {*given.values(), *(n for n, _ in self._statements(printer)), *self.taken}
-        lettered = letters_of(recorded[0], words) if recorded else {}
+        given = assigned_names(tapes[0].lines)
+        words = {*given.values(), *(n for n, _ in self._named_statements(printer)), *self.taken}
+        lettered = choose_letters(recorded[0], words) if recorded else {}
         for k, name in (lettered | given).items():
             try:
                 value = reader.read([tape.value(k) for tape in tapes])
                 printer.write_straight(value)
-                e, other = both_ways(printer, value)
+                e, other = write_with_transpose(printer, value)
             except NotSupported:
                 continue
             own = found if k in given else letters
@@ -881,11 +898,11 @@ class Derivation:
             own.setdefault(printer.write_shorter(value.tensor, value.singles), name)
             if other is not None and None not in value.axes and e.size and other not in (e, transpose(e)):
                 turned[other] = e
-        found = {**{e: n for n, e in self._statements(printer)}, **found}
+        found = {**{e: n for n, e in self._named_statements(printer)}, **found}
         known = {e: n for e, n in found.items() if e.size and n not in self.taken}
         return known, {e: n for e, n in letters.items() if e not in known}, turned
 
-    def _recorded(self, k: int) -> RecordedProgram:
+    def _record_function(self, k: int) -> RecordedProgram:
         """Return f in the k-th recording, with the lines that depend on any input."""
         f = self.problem.f
         values = self.points[k] | {n: int(v[k]) for n, v in self.sizes.items()}
@@ -895,9 +912,9 @@ class Derivation:
             rest = {n: values[n] for n in f.inputs if n not in inputs}
             return record(lambda *xs: f({**rest, **dict(zip(inputs, xs, strict=True))}), graphs)
 
-    def _statements(self, printer: Printer) -> Iterator[tuple[str, E]]:
+    def _named_statements(self, printer: Printer) -> Iterator[tuple[str, E]]:
         """Yield the names that the statements of an expression give, each with what it stands for."""
-        f = root_of(self.problem.f)
+        f = original_function(self.problem.f)
         known = {*self.points[0], *self.sizes}
         named = f.program.named() if isinstance(f, Expression) and set(f.inputs) <= known else {}
         for word, values in named.items():
@@ -907,7 +924,7 @@ class Derivation:
             except (GradcliError, np.linalg.LinAlgError):
                 continue
 
-    def _kind(
+    def _classify_derivative(
         self, value: Value, output: Sequence[Index | None]
     ) -> tuple[DerivedKind, tuple[Index | None, ...], Tensor]:
         if not output:
@@ -915,16 +932,18 @@ class Derivation:
         if self.problem.direction:
             return "hessian", value.singles, value.tensor
         free = tuple(i for i in output if i is not None)
-        tensor = unseeded(value.tensor, SEED, free)
+        tensor = coefficient_of_seed(value.tensor, SEED, free)
         return ("hessian" if self.problem.order == 2 else "jacobian"), (*output, *value.singles), tensor
 
-    def _swept(self, wrt: str, k: int) -> Sweep:
+    def _sweep_input(self, wrt: str, k: int) -> Sweep:
         f = self.begun.f if self.begun else self.problem.f
         g: Callable[[Mapping[str, Any]], Any] = f
         if self.problem.order == 2 and self.begun is None:
             g = gradient_of(f, [wrt])
         values = self.points[k] | {n: int(v[k]) for n, v in self.sizes.items()}
-        return swept(g, {n: values[n] for n in dict.fromkeys((wrt, *f.inputs))}, [wrt], self.problem.direction or SEED)
+        return record_sweep(
+            g, {n: values[n] for n in dict.fromkeys((wrt, *f.inputs))}, [wrt], self.problem.direction or SEED
+        )
 
     @property
     def function(self) -> str:
@@ -952,24 +971,24 @@ class Derivation:
         compared, continuous = self.problem.compared, self.problem.continuous
         return Reader(self.sizes, facts, list(self.problem.dims), compared, continuous)
 
-    def _likes(self) -> dict[tuple[str, ...], str]:
+    def _inputs_by_shape(self) -> dict[tuple[str, ...], str]:
         return {
             tuple(d for d in dims if d != "1"): name for name, dims in reversed(list(self.problem.dims.items())) if dims
         }
 
-    def _first(self) -> dict[str, int]:
+    def _first_sizes(self) -> dict[str, int]:
         return {n: v[0] for n, v in self.sizes.items()}
 
-    def _operations(self, wrt: str) -> int:
+    def _count_operations(self, wrt: str) -> int:
         """Return how many operations on arrays the function takes as it is written."""
         values = self.points[0] | {n: int(v[0]) for n, v in self.sizes.items()}
-        lines = swept(self.problem.f, {n: values[n] for n in self.problem.f.inputs}, [wrt]).tape.lines
+        lines = record_sweep(self.problem.f, {n: values[n] for n in self.problem.f.inputs}, [wrt]).tape.lines
         return sum(primitive is not None and primitive.name not in QUIET for primitive, *_ in lines)
 
 
-def _tied(x: Tensor) -> Tensor:
+def _tie_mirrored_entries(x: Tensor) -> Tensor:
     """Return the gradient with respect to a symmetric matrix whose mirrored entries move together: G + G.T - diag(G)."""
     i, j = x.free
     turned = x.renamed({i: j, j: i})
-    diagonal = multiply(x, of_atom(identity(i.dim), (i, j)))
-    return add([x, Tensor(x.free, turned.terms), scaled(diagonal, -1)], x.free)
+    diagonal = multiply(x, tensor_of_atom(identity(i.dim), (i, j)))
+    return add([x, Tensor(x.free, turned.terms), scale_tensor(diagonal, -1)], x.free)

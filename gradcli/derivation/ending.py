@@ -7,10 +7,19 @@ from fractions import Fraction
 from typing import Any
 
 from gradcli.classes import dataclass
-from gradcli.derivation.algebra import DENSITY, ONE, identity, multiply, product, sum_over, tidied
+from gradcli.derivation.algebra import DENSITY, ONE, apply_rules, identity, multiply, product, sum_over
 from gradcli.derivation.axes import Value
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, fresh, of_atom, scaled
+from gradcli.derivation.index import (
+    Atom,
+    Index,
+    IndexedFactor,
+    IndexedTerm,
+    Tensor,
+    fresh_index,
+    scale_tensor,
+    tensor_of_atom,
+)
 from gradcli.derivation.index import add as add_tensors
 from gradcli.derivation.mathematics import LineWriter
 from gradcli.derivation.matrix_expression import ONE as UNIT
@@ -19,8 +28,9 @@ from gradcli.derivation.matrix_expression import (
     Op,
     add,
     call,
-    complement,
+    complement_of_sigmoid,
     dot,
+    expression_text,
     is_fraction,
     matmul,
     mul,
@@ -28,16 +38,15 @@ from gradcli.derivation.matrix_expression import (
     neg,
     number,
     power,
-    text,
     without_minus,
 )
 from gradcli.derivation.matrix_printing import Printer
-from gradcli.derivation.simplify import SAYS, bulk, expanded, simplified
-from gradcli.derivation.sized_problem import DerivationProblem, first_free
-from gradcli.derivation.statements import Statements, replaced
-from gradcli.derivation.statements import axes as axes_of
-from gradcli.derivation.units import cut, rows
-from gradcli.derivation.whole import uncrossed
+from gradcli.derivation.simplify import SAYS, open_bracket, simplified, size_of_tensor
+from gradcli.derivation.sized_problem import DerivationProblem, first_free_name
+from gradcli.derivation.statements import Statements, replace_part
+from gradcli.derivation.statements import count_axes as axes_of
+from gradcli.derivation.units import cut_span, selection_matrix
+from gradcli.derivation.whole import open_cross_product
 from gradcli.errors import NotSupported
 from gradcli.report.derive import ERROR_OF_LAYER, Step, printed
 from gradcli.targets.expression import Expression
@@ -64,36 +73,42 @@ _SCALED = 3  # operations a matrix counts for that is scaled entry by entry, and
 _DEGREE = 1_000  # operations that a higher degree of the cost counts for, so that no simplification raises it
 
 
-def measure(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> int:
+def printed_size(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> int:
     """Return the size of a tensor's printed form; one without a matrix form is larger than any that has one."""
     try:
         e = printer.write(x, axes)
-        degree, scaled_matrices = _products(e)
-        operations = shared(e) + _RANK_TWO * _outers(e) + _SCALED * scaled_matrices + _unfactored(e) + _DEGREE * degree
-        return 1_000_000 * operations + 1_000 * (e.size + _nested_quotients(e)) + bulk(x)
+        degree, scaled_matrices = _cost_of_products(e)
+        operations = (
+            count_distinct_operations(e)
+            + _RANK_TWO * _count_nested_outers(e)
+            + _SCALED * scaled_matrices
+            + _count_unfactored_slopes(e)
+            + _DEGREE * degree
+        )
+        return 1_000_000 * operations + 1_000 * (e.size + _count_nested_quotients(e)) + size_of_tensor(x)
     except NotSupported:
-        return _UNPRINTABLE * 1_000_000 + bulk(x)
+        return _UNPRINTABLE * 1_000_000 + size_of_tensor(x)
 
 
-def _nested_quotients(e: E) -> int:
+def _count_nested_quotients(e: E) -> int:
     """Return how many quotients stand above or below the line of another one."""
     return sum(b.op == Op.DIV for a in e.walk() if a.op == Op.DIV for c in a.args for b in c.walk())
 
 
-def shared(e: E) -> int:
+def count_distinct_operations(e: E) -> int:
     """Return the number of operations, those of a part that occurs again counted once, as where it has a name."""
     found = {a for a in e.walk() if a.size}
     return sum(a.size - sum(b.size for b in a.args) for a in found)
 
 
-def _outers(e: E, inside: bool = False) -> int:
+def _count_nested_outers(e: E, inside: bool = False) -> int:
     """Return how many outer products are inside other products."""
     own = inside and e.op == "call" and e.text in ("outer", "einsum")
     deeper = inside or e.op == Op.MATMUL or (e.op == "call" and e.text in ("trace", "sum", "einsum"))
-    return int(own) + sum(_outers(a, deeper) for a in e.args)
+    return int(own) + sum(_count_nested_outers(a, deeper) for a in e.args)
 
 
-def _products(e: E) -> tuple[int, int]:
+def _cost_of_products(e: E) -> tuple[int, int]:
     """Return the degree of the cost of the largest product, and how many matrices are scaled to multiply a vector.
 
     The degree is 3 for a product of two matrices and the number of indices for an einsum; 0 stands for products that cost no
@@ -109,10 +124,10 @@ def _products(e: E) -> tuple[int, int]:
     return max(3 * of_matrices, *sums, 0), scaled_ones
 
 
-def _unfactored(e: E) -> int:
+def _count_unfactored_slopes(e: E) -> int:
     """Return what powers count for that textbooks write as slopes: s (1 - s) of a sigmoid, h (1 - h**2) of tanh."""
     own = _SLOPES.get((e.args[0].text, e.args[1]), 0) if e.op == Op.POW and e.args[0].op == "call" else 0
-    return own + sum(map(_unfactored, e.args))
+    return own + sum(map(_count_unfactored_slopes, e.args))
 
 
 _SLOPES = {("sigmoid", number(Fraction(2))): 1, ("tanh", number(Fraction(3))): 2}  # operations that the slope has more
@@ -140,37 +155,37 @@ class NamedParts:
     def written_out(self, e: E) -> E:
         """Return a part without the names of other parts."""
         for word, own in reversed(self.parts):
-            e = replaced(e, name(word), own)
+            e = replace_part(e, name(word), own)
         return e
 
 
-def named(x: Tensor, axes: Sequence[Index | None], printer: Printer, taken: Collection[str]) -> NamedParts:
+def name_parts(x: Tensor, axes: Sequence[Index | None], printer: Printer, taken: Collection[str]) -> NamedParts:
     """Return a derivative with its parts named as a textbook does; no part has a name that is `taken`."""
-    return _standardised(x, axes, printer, taken) or NamedParts(printer.oriented(printer.write(x, axes)))
+    return _name_standardised(x, axes, printer, taken) or NamedParts(printer.oriented(printer.write(x, axes)))
 
 
 _WORTH = 3  # operations of the error of a single layer that has a name, a product with the slope of its function
 ERROR = "delta"
 
 
-def with_errors(
+def name_layer_errors(
     whole: Tensor, errors: Mapping[str, Value], axes: Sequence[Index | None], printer: Printer, *, chained: bool
 ) -> NamedParts | None:
     """Return a derivative in terms of the errors of layers; None where the error of a single layer needs no name."""
 
     def smallest(x: Tensor, own: Sequence[Index | None]) -> tuple[Tensor, E]:
-        small = simplified(x, lambda t: measure(printer, t, own))
+        small = simplified(x, lambda t: printed_size(printer, t, own))
         return small, printer.oriented(printer.write(small, own))
 
     found = {word: smallest(x.tensor, x.singles)[1] for word, x in errors.items()}
     if not chained and any(e.op != Op.MUL or e.size < _WORTH for e in found.values()):
         return None
-    parts = [(word, without_minus(_number_first(e))) for word, e in found.items()]
+    parts = [(word, without_minus(_factor_out_number(e))) for word, e in found.items()]
     small, e = smallest(whole, axes)
     return NamedParts(e, tuple(parts), tensor=small)
 
 
-def _number_first(e: E) -> E:
+def _factor_out_number(e: E) -> E:
     """Return a sum with a number that all its terms have before it: 2 (p - y)."""
     terms = [a.args[0] if a.op == Op.NEG else a for a in e.args] if e.op == Op.ADD else []
     numbers = {a.args[0] if a.op == Op.MUL and a.args[0].op == "number" else None for a in terms}
@@ -181,34 +196,34 @@ def _number_first(e: E) -> E:
     return mul([first, add([neg(r) if a.op == Op.NEG else r for a, r in zip(e.args, rest, strict=True)])])
 
 
-def unlike(stems: Sequence[str], stem: str, taken: Collection[str]) -> str:
+def distinct_name(stems: Sequence[str], stem: str, taken: Collection[str]) -> str:
     """Return a name that no other has, and that no other looks like in a formula."""
     shown = {printed(name) for name in taken}
     alike = [name for name in (*stems, *(f"{stem}{k}" for k in range(1, 100))) if printed(name) in shown]
-    return first_free(stems, stem, [*taken, *alike])
+    return first_free_name(stems, stem, [*taken, *alike])
 
 
 # --- values less their mean, over their standard deviation --------------------------------------------------------------
 
 
-def _standardised(
+def _name_standardised(
     x: Tensor, axes: Sequence[Index | None], printer: Printer, taken: Collection[str]
 ) -> NamedParts | None:
     """Return a derivative in terms of x-hat, where its terms have one power of the deviation then; else None."""
     for f in (f for t in x.terms for f in t.factors if f.power < 0 and f.power.denominator == 2):
-        for c in _squares_in_mean(f):
-            word = unlike(["xhat"], "xhat", taken)
+        for c in _values_in_mean_square(f):
+            word = distinct_name(["xhat"], "xhat", taken)
             hat = Atom("input", word, dims=c.atom.dims)
-            terms = [_with_hats(t, f, c, hat) for t in x.terms]
+            terms = [_substitute_xhat(t, f, c, hat) for t in x.terms]
             powers = {p for _, p, _ in terms}
             if len(powers) > 1 or max(count for _, _, count in terms) < _SQUARED:
                 continue
-            inside = add_tensors([Tensor(x.free, (tidied(t, x.free),)) for t, _, _ in terms], x.free)
-            small = simplified(inside, lambda t: measure(printer, t, axes))
+            inside = add_tensors([Tensor(x.free, (apply_rules(t, x.free),)) for t, _, _ in terms], x.free)
+            small = simplified(inside, lambda t: printed_size(printer, t, axes))
             deviation = Tensor(f.at, (IndexedTerm(ONE, (f._replace(power=Fraction(-1, 2)),)),))
-            own = dict(zip(_places(f, c), f.at, strict=True))
+            own = dict(zip(_places_of_indices(f, c), f.at, strict=True))
             at = tuple(own.get(k, i) for k, i in enumerate(c.at))
-            value = multiply(of_atom(c.atom, at), deviation)
+            value = multiply(tensor_of_atom(c.atom, at), deviation)
             definition = printer.write(value, at)
             return NamedParts(printer.write(small, axes), ((word, definition),), standardised=True)
     return None
@@ -217,7 +232,7 @@ def _standardised(
 _SQUARED = 2  # times at least that a term has the values: once as they are, once in the mean with the cotangent
 
 
-def _squares_in_mean(f: IndexedFactor) -> Iterator[IndexedFactor]:
+def _values_in_mean_square(f: IndexedFactor) -> Iterator[IndexedFactor]:
     """Yield the values whose mean square is a term of a bracket, with the slots of the bracket among their indices."""
     if f.atom.op != "group":
         return
@@ -234,13 +249,15 @@ def _squares_in_mean(f: IndexedFactor) -> Iterator[IndexedFactor]:
             yield c._replace(power=ONE)
 
 
-def _places(f: IndexedFactor, c: IndexedFactor) -> list[int]:
+def _places_of_indices(f: IndexedFactor, c: IndexedFactor) -> list[int]:
     """Return where the values have each index of the bracket, in the order of the bracket's indices."""
     slots = {-1 - i.id: k for k, i in enumerate(c.at) if i in f.atom.args[0].free}
     return [slots[k] for k in range(len(f.at))]
 
 
-def _with_hats(term: IndexedTerm, f: IndexedFactor, c: IndexedFactor, hat: Atom) -> tuple[IndexedTerm, Fraction, int]:
+def _substitute_xhat(
+    term: IndexedTerm, f: IndexedFactor, c: IndexedFactor, hat: Atom
+) -> tuple[IndexedTerm, Fraction, int]:
     """Return a term with x-hat, the power of the mean square that is left, and how often it has x-hat."""
     factors: list[IndexedFactor] = []
     count = 0
@@ -249,7 +266,7 @@ def _with_hats(term: IndexedTerm, f: IndexedFactor, c: IndexedFactor, hat: Atom)
         if g.atom == f.atom:
             left[g.at] = left.get(g.at, Fraction(0)) + g.power
         elif g.atom == c.atom and g.power.denominator == 1 and g.power > 0:
-            at = tuple(g.at[k] for k in _places(f, c))
+            at = tuple(g.at[k] for k in _places_of_indices(f, c))
             left[at] = left.get(at, Fraction(0)) + g.power / 2
             count += int(g.power)
             factors.append(IndexedFactor(hat, g.at, g.power))
@@ -259,12 +276,12 @@ def _with_hats(term: IndexedTerm, f: IndexedFactor, c: IndexedFactor, hat: Atom)
     return IndexedTerm(term.coef, tuple(factors)), sum(left.values(), Fraction(0)), count
 
 
-def with_known_names(made: NamedParts, known: Mapping[E, str]) -> NamedParts:
+def use_known_names(made: NamedParts, known: Mapping[E, str]) -> NamedParts:
     """Return a derivative without names for parts that are `known` by another one, which they get where it is printed."""
     e, parts = made.e, []
     for word, part in made.parts:
         if part in known:
-            e = replaced(e, name(word, axes=axes_of(part)), part)
+            e = replace_part(e, name(word, axes=axes_of(part)), part)
         else:
             parts.append((word, part))
     return replace(made, e=e, parts=tuple(parts))
@@ -273,17 +290,17 @@ def with_known_names(made: NamedParts, known: Mapping[E, str]) -> NamedParts:
 # --- the normal distribution --------------------------------------------------------------------------------------------
 
 
-def with_densities(made: NamedParts, taken: Collection[str]) -> NamedParts:
+def name_densities(made: NamedParts, taken: Collection[str]) -> NamedParts:
     """Return a derivative with the densities as parts with names."""
     e, parts = made.e, list(made.parts)
     while (
         found := next((a for x in (e, *(p for _, p in parts)) for a in x.walk() if _is_density(a)), None)
     ) is not None:
         (u,) = found.args
-        word = unlike(["phi"], "phi", [*taken, *(n for n, _ in parts)])
+        word = distinct_name(["phi"], "phi", [*taken, *(n for n, _ in parts)])
         short = name(word, axes=axes_of(u))
-        e = replaced(e, found, short)
-        parts = [(n, replaced(p, found, short)) for n, p in parts]
+        e = replace_part(e, found, short)
+        parts = [(n, replace_part(p, found, short)) for n, p in parts]
         two_pi = mul([number(Fraction(2)), name("pi", scalar=True)])
         half = Fraction(1, 2)
         above, below = ([], [number(Fraction(2))]) if is_fraction(half) else ([number(half)], [])
@@ -296,7 +313,7 @@ def _is_density(e: E) -> bool:
     return e.op == "call" and e.text == DENSITY and not any(_is_density(a) for b in e.args for a in b.walk())
 
 
-def with_complements(made: NamedParts, known: Mapping[E, str]) -> tuple[NamedParts, dict[E, str]]:
+def write_complements(made: NamedParts, known: Mapping[E, str]) -> tuple[NamedParts, dict[E, str]]:
     """Return a derivative with 1 - sigmoid(u) for sigmoid(-u), where sigmoid(u) is beside it or among the `known` values.
 
     The second result is `known`, written so. Not in a logarithm, which is finite where sigmoid(-u) is smaller than the
@@ -305,22 +322,22 @@ def with_complements(made: NamedParts, known: Mapping[E, str]) -> tuple[NamedPar
     inside = {a for x in (made.e, *(p for _, p in made.parts)) for a in x.walk()}
     logs = {b for a in inside if a.op == "call" and a.text == "log" for b in a.walk()}
     pairs: list[tuple[E, E]] = []
-    for s in sorted({*known} | inside, key=lambda s: (s not in known, _leading_minus(s), text(s))):
-        other = complement(s)
+    for s in sorted({*known} | inside, key=lambda s: (s not in known, _has_leading_minus(s), expression_text(s))):
+        other = complement_of_sigmoid(s)
         if other is not None and other in inside - logs and s not in logs:
             inside -= {other, s}
             pairs.append((other, add([UNIT, neg(s)])))
 
     def written(e: E) -> E:
         for other, rest in pairs:
-            e = replaced(e, other, rest)
+            e = replace_part(e, other, rest)
         return e
 
     parts = tuple((n, written(p)) for n, p in made.parts)
     return replace(made, e=written(made.e), parts=parts), {written(e): n for e, n in known.items()}
 
 
-def _leading_minus(e: E) -> bool:
+def _has_leading_minus(e: E) -> bool:
     return any(a.op == Op.NEG or (a.op == Op.ADD and a.args[0].op == Op.NEG) for a in e.args)
 
 
@@ -332,37 +349,39 @@ _UNBOUNDED = {
 }  # fmt: skip
 
 
-def with_choices(made: NamedParts) -> NamedParts:
+def write_choices(made: NamedParts) -> NamedParts:
     """Return a derivative with where(c, u, 0) for the product of an indicator and a value that may not be finite elsewhere."""
-    return replace(made, e=_chosen(made.e), parts=tuple((n, _chosen(p)) for n, p in made.parts))
+    return replace(
+        made, e=_choices_in_expression(made.e), parts=tuple((n, _choices_in_expression(p)) for n, p in made.parts)
+    )
 
 
-def _chosen(e: E) -> E:
-    e = replace(e, args=tuple(map(_chosen, e.args)))
+def _choices_in_expression(e: E) -> E:
+    e = replace(e, args=tuple(map(_choices_in_expression, e.args)))
     if e.op == Op.NEG and e.args[0].text == "where":
         c, yes, no = e.args[0].args
-        return call("where", c, _less(yes), _less(no))
+        return call("where", c, _negate_unless_zero(yes), _negate_unless_zero(no))
     if e.op == Op.ADD:
-        return _merged(e.args)
+        return _merge_choices(e.args)
     if e.op == Op.DOT:
-        return next((call("sum", x) for x in map(_product_of_choice, (e.args, e.args[::-1])) if x.text == "where"), e)
+        return next((call("sum", x) for x in map(_choice_of_product, (e.args, e.args[::-1])) if x.text == "where"), e)
     if e.op == Op.DIV:
         above, below = e.args
-        return _product_of_choice(above.args if above.op == Op.MUL else (above,), [below])
-    return _product_of_choice(e.args) if e.op == Op.MUL else e
+        return _choice_of_product(above.args if above.op == Op.MUL else (above,), [below])
+    return _choice_of_product(e.args) if e.op == Op.MUL else e
 
 
 _NOTHING = number(Fraction(0))
 _MOST_WHOLE = 100  # powers below it are finite wherever their base is of a usual size
 
 
-def _product_of_choice(factors: Sequence[E], below: Sequence[E] = ()) -> E:
+def _choice_of_product(factors: Sequence[E], below: Sequence[E] = ()) -> E:
     """Return a quotient of products as a choice by those of its indicators that the others share inputs with."""
     rest, chosen = list(factors), []
     for f in factors:
-        condition = _condition(f)
+        condition = _indicated_condition(f)
         others = [a for a in rest if a is not f]
-        if condition is not None and _unbounded(mul(others, list(below)), _inputs(f)):
+        if condition is not None and _may_be_unbounded(mul(others, list(below)), _names_in_expression(f)):
             rest = rest if condition[0].args[0] == f else others
             chosen.append(condition)
     e = mul(rest, list(below))
@@ -371,40 +390,40 @@ def _product_of_choice(factors: Sequence[E], below: Sequence[E] = ()) -> E:
     return e
 
 
-def _merged(terms: Sequence[E]) -> E:
+def _merge_choices(terms: Sequence[E]) -> E:
     """Return a sum with its choices by one condition as one, to which products with the condition belong."""
     for c in dict.fromkeys(term.args[0] for term in terms if term.text == "where"):
-        parts = [_by(c, term) for term in terms]
+        parts = [_split_by_condition(c, term) for term in terms]
         found = [part for part in parts if part is not None]
         if len(found) > 1:
             branches = ([b for b in several if b != _NOTHING] for several in zip(*found, strict=True))
             yes, no = (add(several) if several else _NOTHING for several in branches)
             others = [term for term, part in zip(terms, parts, strict=True) if part is None]
-            return _merged([*others, call("where", c, yes, no)])
+            return _merge_choices([*others, call("where", c, yes, no)])
     return add(list(terms))
 
 
-def _by(c: E, term: E) -> tuple[E, E] | None:
+def _split_by_condition(c: E, term: E) -> tuple[E, E] | None:
     """Return what a term is where a condition holds, and where it does not; None where it does not have the condition."""
     if term.op == Op.NEG:
-        found = _by(c, term.args[0])
-        return None if found is None else (_less(found[0]), _less(found[1]))
+        found = _split_by_condition(c, term.args[0])
+        return None if found is None else (_negate_unless_zero(found[0]), _negate_unless_zero(found[1]))
     if term.text == "where":
         return (term.args[1], term.args[2]) if term.args[0] == c else None
     factors = term.args if term.op == Op.MUL else (term,)
     for f in factors:
-        condition = _condition(f)
+        condition = _indicated_condition(f)
         if condition is not None and condition[0] == c:
             rest = mul([a for a in factors if a is not f or c.args[0] == f])
             return (rest, _NOTHING) if condition[1] else (_NOTHING, rest)
     return None
 
 
-def _less(e: E) -> E:
+def _negate_unless_zero(e: E) -> E:
     return e if e == _NOTHING else neg(e)
 
 
-def _condition(e: E) -> tuple[E, bool] | None:
+def _indicated_condition(e: E) -> tuple[E, bool] | None:
     """Return the comparison of which a value is the indicator, and whether of where it holds; None for anything else.
 
     Of a sum of several indicators, it is whether the sum is not 0.
@@ -415,58 +434,60 @@ def _condition(e: E) -> tuple[E, bool] | None:
         (inner,) = e.args[1].args
         if inner.op == "compare":
             return inner, False
-    several = (e.op == Op.ADD or e.text == "where") and _of_indicators(e)
+    several = (e.op == Op.ADD or e.text == "where") and _is_made_of_indicators(e)
     return (E("compare", (e, _NOTHING), "!="), True) if several else None
 
 
-def _of_indicators(e: E) -> bool:
+def _is_made_of_indicators(e: E) -> bool:
     """Whether an expression is made of indicators and numbers."""
     made = e.op in (Op.ADD, Op.NEG, Op.MUL) or e.text == "where"
-    return e.op in ("compare", "number") or (made and all(map(_of_indicators, e.args)))
+    return e.op in ("compare", "number") or (made and all(map(_is_made_of_indicators, e.args)))
 
 
-def _inputs(e: E) -> set[str]:
+def _names_in_expression(e: E) -> set[str]:
     return {a.text for a in e.walk() if a.op == "name"}
 
 
-def _unbounded(e: E, names: set[str]) -> bool:
+def _may_be_unbounded(e: E, names: set[str]) -> bool:
     """Whether an expression has a function that is not finite everywhere, of some of the names."""
     for a in e.walk():
         powers = a.op == Op.POW and not (a.args[1].op == "number" and a.args[1].number in range(_MOST_WHOLE))
         inside = a.args[1] if a.op == Op.DIV else a
-        if (powers or a.op == Op.DIV or (a.op == "call" and a.text in _UNBOUNDED)) and _inputs(inside) & names:
+        if (powers or a.op == Op.DIV or (a.op == "call" and a.text in _UNBOUNDED)) and _names_in_expression(
+            inside
+        ) & names:
             return True
     return False
 
 
-def in_cases(x: Tensor, axes: Sequence[Index | None], printer: Printer) -> E | None:
+def write_in_cases(x: Tensor, axes: Sequence[Index | None], printer: Printer) -> E | None:
     """Return a sum with terms that have an indicator, and others, as a choice by what it indicates; None for other sums."""
-    return printer.by_cases(x, axes, lambda branch: simplified(branch, lambda t: measure(printer, t, axes)))
+    return printer.by_cases(x, axes, lambda branch: simplified(branch, lambda t: printed_size(printer, t, axes)))
 
 
 # Jacobians, as the coefficient of the seed of a reverse sweep, and second derivatives, as the gradient differentiated again.
 
 
-def unseeded(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor:
+def coefficient_of_seed(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor:
     """Return the Jacobian: the coefficient of the seed, a tensor with the indices of the output first.
 
     Raises  NotSupported if the seed is inside a function that is not opened.
     """
     free = (*output, *x.free)
     parts = []
-    for term in _linear(x, seed).terms:
+    for term in _open_around_seed(x, seed).terms:
         f = next(f for f in term.factors if _is_seed(f.atom, seed))
         own = tuple(dict.fromkeys((*x.free, *f.at)))
         rest = Tensor(own, (IndexedTerm(term.coef, tuple(g for g in term.factors if g is not f)),))
-        whole = multiply(rest, product(_coefficient(f, output)))
+        whole = multiply(rest, product(_derivative_of_seed(f, output)))
         parts.append(sum_over(whole, [i for i in own if i not in x.free]))
-    return Tensor(free, tuple(tidied(t, free) for t in add_tensors(parts, free).terms))
+    return Tensor(free, tuple(apply_rules(t, free) for t in add_tensors(parts, free).terms))
 
 
-def with_deltas(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor | None:
+def jacobian_with_deltas(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor | None:
     """Return the Jacobian with a Kronecker delta for each index of the seed, not summed; None for a part of the seed."""
     terms = []
-    for term in _linear(x, seed).terms:
+    for term in _open_around_seed(x, seed).terms:
         f = next(f for f in term.factors if _is_seed(f.atom, seed))
         if f.atom.op == "slice":
             return None
@@ -475,19 +496,19 @@ def with_deltas(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tensor | Non
     return Tensor((*output, *x.free), tuple(terms))
 
 
-def _coefficient(f: IndexedFactor, output: tuple[Index, ...]) -> list[Tensor]:
+def _derivative_of_seed(f: IndexedFactor, output: tuple[Index, ...]) -> list[Tensor]:
     """Return the derivative of the seed, or of a part of it, by the output: identities, cut in the same way."""
     if f.atom.op != "slice":
-        return [of_atom(identity(i.dim), (o, i)) for i, o in zip(f.at, output, strict=True)]
+        return [tensor_of_atom(identity(i.dim), (o, i)) for i, o in zip(f.at, output, strict=True)]
     (g,) = f.atom.args[0].terms[0].factors
     k = f.atom.axes[0]
-    whole = fresh(g.at[k].dim)
+    whole = fresh_index(g.at[k].dim)
     at = tuple(whole if n == k else i for n, i in enumerate(f.at))
-    found = _coefficient(g._replace(at=at), output)
-    return [cut(c, whole, f.at[k], f.atom.name) if whole in c.free else c for c in found]
+    found = _derivative_of_seed(g._replace(at=at), output)
+    return [cut_span(c, whole, f.at[k], f.atom.name) if whole in c.free else c for c in found]
 
 
-def _linear(x: Tensor, seed: str) -> Tensor:
+def _open_around_seed(x: Tensor, seed: str) -> Tensor:
     """Return a tensor with brackets around the seed opened, so that the seed is a factor of each term."""
     pending, done = list(x.terms), []
     while pending:
@@ -495,28 +516,28 @@ def _linear(x: Tensor, seed: str) -> Tensor:
         if any(_is_seed(f.atom, seed) for f in term.factors):
             done.append(term)
             continue
-        f = next((f for f in term.factors if f.power == 1 and _holds(f.atom, seed)), None)
+        f = next((f for f in term.factors if f.power == 1 and _has_input(f.atom, seed)), None)
         if f is not None and f.atom.op == "group":
-            pending += expanded(term, f, x.free).terms
+            pending += open_bracket(term, f, x.free).terms
         elif f is not None and f.atom.op == "pad":
-            pending += _unpadded(term, f, x.free).terms
+            pending += _open_padded_vector(term, f, x.free).terms
         elif f is not None and f.atom.op == "cross":
             (i,) = f.at
             kept = tuple(dict.fromkeys((*x.free, i)))
             rest = Tensor(kept, (IndexedTerm(term.coef, tuple(g for g in term.factors if g is not f)),))
-            parts = [multiply(rest, Tensor(f.at, (part,))) for part in uncrossed(f).terms]
+            parts = [multiply(rest, Tensor(f.at, (part,))) for part in open_cross_product(f).terms]
             pending += [t for part in parts for t in (part if i in x.free else sum_over(part, [i])).terms]
         else:
             raise NotSupported("an index of an indexed array has no derivative in closed form")
     return add_tensors([Tensor(x.free, (t,)) for t in done], x.free)
 
 
-def _unpadded(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> Tensor:
+def _open_padded_vector(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> Tensor:
     """Return a term with a padded vector as the product of rows of the identity and the vector."""
     (inside,) = f.atom.args
     (i,), (old,) = f.at, inside.free
-    new = fresh(old.dim)
-    whole = sum_over(multiply(inside.renamed({old: new}), rows(f.atom.name, new, i)), [new])
+    new = fresh_index(old.dim)
+    whole = sum_over(multiply(inside.renamed({old: new}), selection_matrix(f.atom.name, new, i)), [new])
     kept = tuple(dict.fromkeys((*free, i)))
     rest = Tensor(kept, (IndexedTerm(term.coef, tuple(g for g in term.factors if g is not f)),))
     parts = [multiply(rest, Tensor((i,), (t,))) for t in whole.terms]
@@ -530,11 +551,11 @@ def _is_seed(atom: Atom, seed: str) -> bool:
     return atom.op == "input" and atom.name == seed
 
 
-def _holds(atom: Atom, name: str) -> bool:
+def _has_input(atom: Atom, name: str) -> bool:
     """Whether an atom is, or is made of, an input."""
     if atom.op == "input":
         return atom.name == name
-    return any(_holds(f.atom, name) for a in atom.args for t in a.terms for f in t.factors)
+    return any(_has_input(f.atom, name) for a in atom.args for t in a.terms for f in t.factors)
 
 
 OPEN = {"positive"}  # facts that hold all around a point, so that what they imply can be differentiated
@@ -550,15 +571,20 @@ class Begun:
 
     def text(self, letter: str) -> str:
         """Return the gradient as statements; the last one gives it its letter."""
-        return "; ".join([*(f"{n} = {text(e)}" for n, e in self.made.parts), f"{letter} = {text(self.made.result)}"])
+        return "; ".join(
+            [
+                *(f"{n} = {expression_text(e)}" for n, e in self.made.parts),
+                f"{letter} = {expression_text(self.made.result)}",
+            ]
+        )
 
 
-def directed(problem: DerivationProblem, wrt: str) -> DerivationProblem:
+def add_direction(problem: DerivationProblem, wrt: str) -> DerivationProblem:
     """Return the problem with a direction as an extra input, if the second derivative has four indices or more."""
     dims = problem.dims[wrt]
     if len(dims) < 2:
         return problem
-    v = first_free(("V", f"d{wrt}"), "V", {*problem.dims, *problem.names})
+    v = first_free_name(("V", f"d{wrt}"), "V", {*problem.dims, *problem.names})
     tied = "tied" in problem.facts.get(wrt, ())
     facts = {**problem.facts, **({v: frozenset({"symmetric"})} if tied else {})}
     return replace(problem, dims={**problem.dims, v: dims}, facts=facts, direction=v)
@@ -591,23 +617,23 @@ class Ending:
 
         `before` are the steps so far. Raises NotSupported where the differential has no form.
         """
-        outputs, whole, slope = self._slope(graphs, reader)
+        outputs, whole, slope = self._read_differential(graphs, reader)
         traced, chained = not outputs and len(self.own) == 2, len(before) > 2
         said = Value(outputs, whole)
         first = [("substitute", self.printer.write(whole, outputs))] if chained else []
-        last = yield from self._differentials(first, before[-1], said)
+        last = yield from self._differential_steps(first, before[-1], said)
         if not self.named.standardised:
-            yield from self._parts()
+            yield from self._part_steps()
         result = self.named.tensor or result
-        lines = self._under_trace(whole, slope, result) if traced else self._as_product(slope, outputs, chained)
-        yield from self._differentials(lines, last, said)
+        lines = self._trace_forms(whole, slope, result) if traced else self._product_forms(slope, outputs, chained)
+        yield from self._differential_steps(lines, last, said)
         if traced:
-            yield from self._out_of_trace(result)
+            yield from self._read_off_trace(result)
             return
         if self.named.tensor is not None:
             slope = result
         moves: list[tuple[str, Tensor]] = []
-        simplified(slope, lambda t: measure(self.printer, t, self.axes), moves)
+        simplified(slope, lambda t: printed_size(self.printer, t, self.axes), moves)
         yield from self.read_off(Simplification(slope, moves), result)
 
     def in_indices(
@@ -617,24 +643,26 @@ class Ending:
 
         Raises  NotSupported where the differential has no form.
         """
-        outputs, whole, slope = self._slope(graphs, reader)
+        outputs, whole, slope = self._read_differential(graphs, reader)
         if len(before) > 2:
             yield self.lines.entry("substitute", before[-1].after, "df", Value(outputs, whole), None, None)
         moves: list[tuple[str, Tensor]] = []
-        simplified(slope, lambda t: measure(self.printer, t, self.axes), moves)
-        deltas = with_deltas(whole, f"d{self.wrt}", self.own) if self.own else None
+        simplified(slope, lambda t: printed_size(self.printer, t, self.axes), moves)
+        deltas = jacobian_with_deltas(whole, f"d{self.wrt}", self.own) if self.own else None
         yield from self.read_off(Simplification(slope, moves), result, deltas)
 
-    def _slope(self, graphs: Sequence[Any], reader: Reader) -> tuple[tuple[Index, ...], Tensor, Tensor]:
+    def _read_differential(self, graphs: Sequence[Any], reader: Reader) -> tuple[tuple[Index, ...], Tensor, Tensor]:
         """Return the axes of f, its differential, and the derivative that is read off it."""
         value = reader.read(graphs)
         outputs = tuple(i for i in self.axes if i is not None and i not in self.own)
         names = dict(zip((i for i in value.singles if i is not None), outputs, strict=True))
         whole = Tensor(outputs, value.tensor.renamed(names).terms)
-        slope = unseeded(whole, f"d{self.wrt}", self.own)
+        slope = coefficient_of_seed(whole, f"d{self.wrt}", self.own)
         return outputs, whole, Tensor(tuple(i for i in self.axes if i is not None), slope.terms)
 
-    def _differentials(self, lines: Iterable[tuple[str, E]], last: Step, value: Value) -> Generator[Step, None, Step]:
+    def _differential_steps(
+        self, lines: Iterable[tuple[str, E]], last: Step, value: Value
+    ) -> Generator[Step, None, Step]:
         """Yield the last differential in several forms, none that is printed as the one before; return the last step."""
         for rule, e in lines:
             step = self.lines.step(rule, last.after, "df", self.lines.in_names(e), value)
@@ -643,41 +671,41 @@ class Ending:
                 last = step
         return last
 
-    def _as_product(self, slope: Tensor, outputs: tuple[Index, ...], chained: bool) -> Iterator[tuple[str, E]]:
+    def _product_forms(self, slope: Tensor, outputs: tuple[Index, ...], chained: bool) -> Iterator[tuple[str, E]]:
         """Yield the last differential with dx at its end, g @ dx, unless it is substituted before."""
         if not outputs and len(self.own) == 1 and not chained:
-            yield "transpose", dot(self.printer.write(slope, self.own), self._moved)
+            yield "transpose", dot(self.printer.write(slope, self.own), self._differential_of_input)
 
-    def _under_trace(self, whole: Tensor, slope: Tensor, result: Tensor) -> Iterator[tuple[str, E]]:
+    def _trace_forms(self, whole: Tensor, slope: Tensor, result: Tensor) -> Iterator[tuple[str, E]]:
         """Yield the last differential in terms of dX, as traces, with dX at the end of each, and as one: tr(G.T dX)."""
         first = self.printer.write(whole, ())
-        if (traced := _with_traces(first, self._moved)) != first:
+        if (traced := _write_traces(first, self._differential_of_input)) != first:
             yield "scalar = trace", traced
         if self.named.tensor is not None:
             slope = result
         if len(slope.terms) > 1:
-            yield "cyclic rule", add([self._signed(Tensor(slope.free, (term,))) for term in slope.terms])
-        yield "cyclic rule" if len(slope.terms) == 1 else "collect", self._trace(result)
+            yield "cyclic rule", add([self._signed_trace(Tensor(slope.free, (term,))) for term in slope.terms])
+        yield "cyclic rule" if len(slope.terms) == 1 else "collect", self._trace_expression(result)
 
-    def _signed(self, slope: Tensor) -> E:
+    def _signed_trace(self, slope: Tensor) -> E:
         """Return tr(G.T dX) of one term, a minus before it."""
         (term,) = slope.terms
-        return neg(self._trace(scaled(slope, -1))) if term.coef < 0 else self._trace(slope)
+        return neg(self._trace_expression(scale_tensor(slope, -1))) if term.coef < 0 else self._trace_expression(slope)
 
     @property
-    def _moved(self) -> E:
+    def _differential_of_input(self) -> E:
         return name(f"d{self.wrt}", axes=len(self.own))
 
-    def _trace(self, slope: Tensor) -> E:
+    def _trace_expression(self, slope: Tensor) -> E:
         """Return tr(G.T dX), with the sign and the number before the trace."""
         e = self.printer.write(slope, self.own[::-1])
         minus, e = e.op == Op.NEG, e.args[0] if e.op == Op.NEG else e
         numbers = [a for a in e.args if a.op == "number"] if e.op == Op.MUL else []
         left = mul([a for a in e.args if a not in numbers]) if numbers else e
-        traced = mul([*numbers, call("trace", matmul(left, self._moved))])
+        traced = mul([*numbers, call("trace", matmul(left, self._differential_of_input))])
         return neg(traced) if minus else traced
 
-    def _out_of_trace(self, result: Tensor) -> Iterator[Step]:
+    def _read_off_trace(self, result: Tensor) -> Iterator[Step]:
         """Yield what stands beside dX under the trace, which is the transpose of the derivative, and the derivative."""
         if self.axes != self.own or self.indexed or self.named.standardised:  # or numerator layout
             yield from self.read_off(Simplification(result, ()), result)
@@ -703,16 +731,16 @@ class Ending:
         if deltas is not None:
             yield self.lines.entry(first, self.pairing, self.letter, Value(self.axes, deltas), None, None)
             first = "Kronecker delta"
-        moves = () if self.named.standardised else _collected([*found.moves, ("simplify", result)])
+        moves = () if self.named.standardised else _merge_collecting_moves([*found.moves, ("simplify", result)])
         for rule, after in ((first, self.ordered(found.first)), *((rule, self.ordered(x)) for rule, x in moves)):
             try:
                 shown = self.lines.in_names(self.printer.write(after, self.axes))
             except NotSupported:
                 continue
             if shown != before:
-                complemented = before is None or any(complement(a) is not None for a in before.walk())
+                complemented = before is None or any(complement_of_sigmoid(a) is not None for a in before.walk())
                 rule = rule if rule != SAYS or complemented else "collect"
-                said = self.pairing if before is None else text(before)
+                said = self.pairing if before is None else expression_text(before)
                 value, before = Value(self.axes, after), shown
                 if self.indexed:
                     yield self.lines.entry(rule, said, self.letter, value, None, None)
@@ -720,12 +748,12 @@ class Ending:
                     yield self.lines.step(rule, said, self.letter, shown, value, row=self.row)
         apart = self.named.standardised or self.named.tensor not in (None, result)
         if before is not None and apart and not self.indexed:
-            yield from self._parts()
+            yield from self._part_steps()
             rule, e = "collect" if self.named.standardised else "substitute", self.lines.in_names(self.named.e)
             value = Value(self.axes, self.named.tensor or result)
-            yield self.lines.step(rule, text(before), self.letter, e, value, row=self.row)
+            yield self.lines.step(rule, expression_text(before), self.letter, e, value, row=self.row)
 
-    def _parts(self) -> Iterator[Step]:
+    def _part_steps(self) -> Iterator[Step]:
         """Yield the parts that a textbook names, by which later lines call them."""
         rule = "name" if self.named.tensor is None else ERROR_OF_LAYER
         for word, e in self.named.parts:
@@ -738,17 +766,17 @@ _COLLECTING = frozenset(
 )
 
 
-def _collected(moves: Sequence[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+def _merge_collecting_moves(moves: Sequence[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
     """Yield moves, those one after another that only collect terms as one."""
     for collects, several in itertools.groupby(moves, key=lambda move: move[0] in _COLLECTING):
         own = list(several)
         yield from [("collect", own[-1][1])] if collects else own
 
 
-def _with_traces(e: E, moved: E) -> E:
+def _write_traces(e: E, moved: E) -> E:
     """Return a sum with its products of a row and a column that hold dX as traces: u.T v is tr(v u.T)."""
     if e.op in (Op.ADD, Op.NEG, Op.MUL, Op.DIV):
-        return replace(e, args=tuple(_with_traces(a, moved) for a in e.args))
+        return replace(e, args=tuple(_write_traces(a, moved) for a in e.args))
     if e.op != Op.DOT or moved not in e.walk():
         return e
     first, last = e.args if moved in e.args[1].walk() else e.args[::-1]

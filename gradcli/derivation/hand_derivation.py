@@ -20,27 +20,27 @@ from gradcli.checks.gradient_slips import FACTORS, SLIPS
 from gradcli.checks.on_tape import Edge, block_slips, changed, edges_of
 from gradcli.checks.partial_slips import is_operation, negated, omitted, passed, replacements
 from gradcli.checks.wrong import MOST, CauseBudget
-from gradcli.derivation.axes import matched
+from gradcli.derivation.axes import match_indices
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.ending import OPEN
-from gradcli.derivation.index import add, scaled
-from gradcli.derivation.matrix_expression import text as written
+from gradcli.derivation.index import add, scale_tensor
+from gradcli.derivation.matrix_expression import expression_text as written
 from gradcli.derivation.matrix_printing import Printer
 from gradcli.derivation.simplify import simplified
-from gradcli.derivation.sized_problem import RECORDINGS, DerivationProblem, in_sizes, named_shape
-from gradcli.derivation.sized_recording import inputs_of, order_comparisons
+from gradcli.derivation.sized_problem import RECORDINGS, DerivationProblem, name_shapes_in_text, named_shape
+from gradcli.derivation.sized_recording import names_of_inputs, order_comparisons
 from gradcli.derivation.verified import ALLOWED, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
-from gradcli.modes.jacobians import directions, stacked
+from gradcli.modes.jacobians import jacobian_from_rows, unit_directions
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import Budget, Effort
 from gradcli.report.derive import Answer, Result
 from gradcli.request.point import Array, Point
 from gradcli.request.target_text import folded
-from gradcli.targets.derived import root_of
+from gradcli.targets.derived import original_function
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import FACTS
-from gradcli.targets.tokens import Statement, parts
+from gradcli.targets.tokens import Statement, split_parts
 from gradcli.tracing.primitive import Primitive, Rule
 from gradcli.tracing.provenance import code_at
 from gradcli.tracing.shapes import shape, size
@@ -54,7 +54,7 @@ _LEFT_SIDES = ("d", "∂", "grad_", "grad", "g_", "nabla_", "∇_", "∇")  # be
 _QUOTIENT = re.compile(r"(?:(?<=^)|(?<=;))\s*[d∂]\s*\w*\s*/\s*[d∂]\s*(\w+)\s*=(?!=)")  # dL/dW =
 
 
-def answers_in(text: str, inputs: Collection[str]) -> dict[str | None, str]:
+def parse_answers(text: str, inputs: Collection[str]) -> dict[str | None, str]:
     """Return the answers in a text such as `p = softmax(z); dW = outer(p - y, x); b = p - y`, by the inputs that they name.
 
     Statements before them that name no input are helpers. The key is None for an answer that names no input either.
@@ -63,10 +63,10 @@ def answers_in(text: str, inputs: Collection[str]) -> dict[str | None, str]:
     """
     helpers: list[str] = []
     found: dict[str | None, str] = {}
-    pieces = parts(_QUOTIENT.sub(r" \1 =", text))
+    pieces = split_parts(_QUOTIENT.sub(r" \1 =", text))
     for k, piece in enumerate(pieces):
-        name, own = None if piece.name is None else folded(piece.name.text), _own_text(piece)
-        if name is not None and name not in inputs and not any(_uses(later, name) for later in pieces[k + 1 :]):
+        name, own = None if piece.name is None else folded(piece.name.text), _text_without_name(piece)
+        if name is not None and name not in inputs and not any(_is_name_used(later, name) for later in pieces[k + 1 :]):
             rest = (name.removeprefix(start) for start in _LEFT_SIDES if name.startswith(start))
             name = next((word for word in rest if word in inputs), name)
         if name in found:
@@ -83,16 +83,16 @@ def answers_in(text: str, inputs: Collection[str]) -> dict[str | None, str]:
     return found
 
 
-def _uses(statement: Statement, name: str) -> bool:
-    return re.search(rf"\b{re.escape(name)}\b", folded(_own_text(statement))) is not None
+def _is_name_used(statement: Statement, name: str) -> bool:
+    return re.search(rf"\b{re.escape(name)}\b", folded(_text_without_name(statement))) is not None
 
 
-def _own_text(statement: Statement) -> str:
+def _text_without_name(statement: Statement) -> str:
     """Return a statement as the user wrote it, without its name."""
     return statement.text[statement.columns[0] : statement.columns[-1] + 1]
 
 
-def judged(made: Derivation, result: Result, text: str) -> Answer:
+def judge_answer(made: Derivation, result: Result, text: str) -> Answer:
     """Return whether a hand derivation is right: by numbers and, where it can be read, as a formula.
 
     Raises  BadOption if it uses a name that is neither an input nor a name of the function or of the steps.
@@ -117,22 +117,24 @@ def judged(made: Derivation, result: Result, text: str) -> Answer:
 _NAMING = ("name", "adjoint")  # the steps that give a name to a part
 
 
-def _named_parts(made: Derivation, result: Result) -> Iterator[str]:
+def _statements_of_parts(made: Derivation, result: Result) -> Iterator[str]:
     """Yield the statements that give names to parts of the function, in order, such as `H = tanh(X@W)`."""
-    f = root_of(made.problem.f)
+    f = original_function(made.problem.f)
     if isinstance(f, Expression):
-        yield from (f"{s.name.text} = {_own_text(s)}" for s in parts(f.text, (";", "\n")) if s.name is not None)
+        yield from (
+            f"{s.name.text} = {_text_without_name(s)}" for s in split_parts(f.text, (";", "\n")) if s.name is not None
+        )
     yield from (step.after for step in result.steps if step.rule in _NAMING)
     yield from (f"{name} = {text}" for name, text in result.program)
 
 
-def _with_names(made: Derivation, result: Result, text: str) -> tuple[dict[str, str], Expression]:
+def _resolve_names(made: Derivation, result: Result, text: str) -> tuple[dict[str, str], Expression]:
     """Return the statements that the names in an answer stand for, and the answer behind them. Raises BadOption."""
     inputs = frozenset(made.problem.dims)
     known = {*inputs, *made.sizes}
-    text = _with_lengths_of_onehots(made.problem, result.wrt, text)
+    text = _add_onehot_lengths(made.problem, result.wrt, text)
     offered: dict[str, tuple[str, Expression]] = {}
-    for statement in _named_parts(made, result):
+    for statement in _statements_of_parts(made, result):
         name = statement.partition(" = ")[0]
         try:
             value = Expression(statement, inputs)
@@ -155,7 +157,7 @@ def _with_names(made: Derivation, result: Result, text: str) -> tuple[dict[str, 
     return used, Expression("; ".join([*used.values(), text]), inputs)
 
 
-def _with_lengths_of_onehots(problem: DerivationProblem, wrt: str, text: str) -> str:
+def _add_onehot_lengths(problem: DerivationProblem, wrt: str, text: str) -> str:
     """Return an answer with e_c and onehot(c), as it is written on paper, as onehot(c, n): n is the input's last size."""
     if not problem.dims[wrt]:
         return text
@@ -203,7 +205,7 @@ class _Hand:
 
     def __init__(self, made: Derivation, result: Result, text: str) -> None:
         self.made, self.result, self.text = made, result, text
-        self.names, self.formula = _with_names(made, result, text)
+        self.names, self.formula = _resolve_names(made, result, text)
         self.verifier = Verifier(made.problem, made.sizes, result.wrt, result.kind)
 
     @cached_property
@@ -215,11 +217,11 @@ class _Hand:
     def wrong(self) -> str | None:
         """Return what is wrong with it as a phrase, in the user's sizes; None if nothing is."""
         _, truth = self.verifier.points()[0]
-        sizes = self._sizes(0)
+        sizes = self._sizes_in_recording(0)
         try:
             found = np.shape(self.values[0])
         except BadShape as bad:
-            return f"it cannot be computed: {in_sizes(bad.what, sizes)}"
+            return f"it cannot be computed: {name_shapes_in_text(bad.what, sizes)}"
         if found != np.shape(truth):
             return f"its shape is {named_shape(found, sizes)}, not {named_shape(np.shape(truth), sizes)}"
         error = self.verifier.error(self.formula)
@@ -231,20 +233,21 @@ class _Hand:
         """Whether the difference of the answer and the result simplifies to zero."""
         try:
             both = [
-                self.made.read(self._of_inputs(f)) for f in (self.formula, Expression(self.result.formula.expression))
+                self.made.read(self._take_own_inputs(f))
+                for f in (self.formula, Expression(self.result.formula.expression))
             ]
         except GradcliError:
             return False
         one, other = both
-        again = other.tensor.renamed(matched(other.axes, one.axes))
-        difference = add([one.tensor, scaled(again, -1)], one.tensor.free)
+        again = other.tensor.renamed(match_indices(other.axes, one.axes))
+        difference = add([one.tensor, scale_tensor(again, -1)], one.tensor.free)
         return not simplified(difference, lambda t: len(t.terms)).terms
 
     @staticmethod
-    def _of_inputs(f: Expression) -> Callable[[Mapping[str, Any]], Any]:
+    def _take_own_inputs(f: Expression) -> Callable[[Mapping[str, Any]], Any]:
         return lambda values: f({n: x for n, x in values.items() if n in f.inputs})
 
-    def _sizes(self, k: int) -> dict[str, int]:
+    def _sizes_in_recording(self, k: int) -> dict[str, int]:
         return {n: v[k] for n, v in self.made.sizes.items()}
 
     def slips(self) -> Iterator[str]:
@@ -256,7 +259,7 @@ class _Hand:
         for find in _OF_VALUES if computed else _OF_TEXT:
             yield from find(self)
 
-    def _is(self, k: int, made: Any) -> bool:
+    def _is_answer_at(self, k: int, made: Any) -> bool:
         """Whether the answer has these values at point k."""
         value, truth = self.values[k], self.verifier.points()[k][1]
         if np.shape(made) != np.shape(value) or not np.all(np.isfinite(made)):
@@ -264,40 +267,40 @@ class _Hand:
         scale = max(float(np.max(np.abs(x), initial=0.0)) for x in (made, truth))
         return bool(np.max(np.abs(value - made), initial=0.0) <= ALLOWED * scale)
 
-    def _always(self, made: Iterable[Any]) -> bool:
+    def _is_answer(self, made: Iterable[Any]) -> bool:
         """Whether the answer has these values, one for each point; None is no value."""
-        return all(x is not None and self._is(k, x) for k, x in enumerate(made))
+        return all(x is not None and self._is_answer_at(k, x) for k, x in enumerate(made))
 
     # A whole derivative times a factor, transposed, or reduced.
 
     def factors(self) -> Iterator[str]:
         """Yield the factor by which the answer, or its transpose, is wrong: a sign, a number, or a formula of the sizes."""
         for turned in (False, True):
-            found = self._factors([t.T if turned else t for _, t in self.verifier.points()])
+            found = self._find_factors([t.T if turned else t for _, t in self.verifier.points()])
             if not found or (turned and np.ndim(self.values[0]) < 2):
                 continue
             flipped = found[0] < 0
             if any((x < 0) != flipped for x in found):
                 continue
-            factor = self._of_factor([abs(x) for x in found], flipped)
+            factor = self._describe_factor([abs(x) for x in found], flipped)
             slips = ("the answer is transposed" if turned else "", factor, "the sign is flipped" if flipped else "")
             if factor is not None and any(slips):
                 yield ", and ".join(filter(None, slips))
 
-    def _of_factor(self, found: list[float], flipped: bool) -> str | None:
+    def _describe_factor(self, found: list[float], flipped: bool) -> str | None:
         """Return a factor at each of the sizes in words; an empty text for 1, None for no formula of the sizes."""
-        if self._one_number([1.0, *found]):
+        if self._is_one_number([1.0, *found]):
             return ""
-        if self._one_number(found):
+        if self._is_one_number(found):
             named = (says for value, says in FACTORS if abs(found[0] / value - 1) <= _SAME)
             says = next(named, f"it is {found[0]:.6g} times the right one")
-            cause = None if flipped else next(self._on_tape(), None)
+            cause = None if flipped else next(self._slips_on_tape(), None)
             return f"{says}: {cause}" if cause else says
         try:
             ratio = written(Printer({}).write(self.made.reader().number(found), ()))
         except NotSupported:
             return None
-        f = root_of(self.made.problem.f)
+        f = original_function(self.made.problem.f)
         averages = isinstance(f, Expression) and any(getattr(s, "operation", "") == "mean" for s in f.program.steps)
         for name in self.made.sizes:
             mean = "the mean's" if averages or name in f.inputs else "a factor"
@@ -309,22 +312,26 @@ class _Hand:
                 return f"a factor 1/{name} is too much"
         return f"it is {ratio} times the right one: a factor of sizes is wrong"
 
-    def _factors(self, rights: list[Array]) -> list[float]:
+    def _find_factors(self, rights: list[Array]) -> list[float]:
         """Return the number by which the answer is a multiple of arrays, at each of the sizes; nothing where it is none."""
         found: list[float] = []
         if any(np.shape(right) != np.shape(value) for right, value in zip(rights, self.values, strict=True)):
             return []
         for k in range(RECORDINGS):
-            own = [n for n, (p, _) in enumerate(self.verifier.points()) if self.verifier.sizes_at(p) == self._sizes(k)]
+            own = [
+                n
+                for n, (p, _) in enumerate(self.verifier.points())
+                if self.verifier.sizes_at(p) == self._sizes_in_recording(k)
+            ]
             ratios = [float(np.vdot(rights[n], self.values[n]) / np.vdot(rights[n], rights[n])) for n in own]
-            fits = all(self._is(n, ratio * rights[n]) for n, ratio in zip(own, ratios, strict=True))
-            if not own or not fits or not ratios[0] or not self._one_number(ratios):
+            fits = all(self._is_answer_at(n, ratio * rights[n]) for n, ratio in zip(own, ratios, strict=True))
+            if not own or not fits or not ratios[0] or not self._is_one_number(ratios):
                 return []
             found.append(ratios[0])
         return found
 
     @staticmethod
-    def _one_number(xs: Iterable[float]) -> bool:
+    def _is_one_number(xs: Iterable[float]) -> bool:
         first, *rest = xs
         return all(abs(x - first) <= _SAME * abs(first) for x in rest)
 
@@ -332,7 +339,7 @@ class _Hand:
         """Yield the change of the whole derivative that gives the answer, such as a sum that was broadcast."""
         rights = [t for _, t in self.verifier.points()]
         for slip in SLIPS:
-            if slip.kind is not DiagnosisKind.ONE_TRIANGLE and self._always(map(slip.makes, rights)):
+            if slip.kind is not DiagnosisKind.ONE_TRIANGLE and self._is_answer(map(slip.makes, rights)):
                 yield slip.says
 
     def by_axis(self) -> Iterator[str]:
@@ -340,7 +347,7 @@ class _Hand:
         rights = [t for _, t in self.verifier.points()]
         for axis in range(np.ndim(rights[0]) if np.ndim(self.values[0]) < np.ndim(rights[0]) else 0):
             for says, how in _OVER_AN_AXIS:
-                if self._always(how(g, axis) for g in rights):
+                if self._is_answer(how(g, axis) for g in rights):
                     yield says.format(axis)
 
     # What the answer takes for granted of an input, and derivatives by something else.
@@ -349,7 +356,7 @@ class _Hand:
         """Yield what the answer takes for granted of an input, where it is right if that is assumed."""
         problem = self.made.problem
         conditions = set().union(
-            *map(inputs_of, order_comparisons(self.verifier.graph_at(self.verifier.points()[0][0])))
+            *map(names_of_inputs, order_comparisons(self.verifier.graph_at(self.verifier.points()[0][0])))
         )
         for name, dims in problem.dims.items():
             facts = problem.facts.get(name, frozenset())
@@ -372,21 +379,21 @@ class _Hand:
         for other in problem.dims:
             if other != wrt and "index" not in problem.facts.get(other, ()):
                 verifier = Verifier(problem, self.made.sizes, other, self.result.kind)
-                if self._always(map(verifier.truth, points)):
+                if self._is_answer(map(verifier.truth, points)):
                     yield f"it is the {self.result.kind} by {other}, and not by {wrt}"
-        programs = self._programs
+        programs = self._recorded_programs
         if not programs or size(programs[0].y) != 1 or self.result.kind != "gradient":
             return
         bars = [p.tape.sweep(p.y.slot, np.ones(shape(p.y))[()]) for p in programs]
         for slot in range(programs[0].y.slot, len(programs[0].inputs) - 1, -1):
             code = code_at(programs[0].tape.position(slot))
-            if code and self._always(self._laid_out(bar[slot]) for bar in bars):
+            if code and self._is_answer(self._in_answer_layout(bar[slot]) for bar in bars):
                 yield f"it is the gradient by `{code}`, and not by {wrt}: the last factor of the chain rule is missing"
 
     # Slips in the rules of calculus, tried on the recorded program.
 
     @cached_property
-    def _programs(self) -> list[RecordedProgram]:
+    def _recorded_programs(self) -> list[RecordedProgram]:
         """The function recorded at each point as a function of the input; none where it cannot be."""
         f, wrt, found = self.made.problem.f, self.result.wrt, []
         if self.result.kind == "hessian":
@@ -398,7 +405,7 @@ class _Hand:
             found.append(q.recording)
         return found
 
-    def _laid_out(self, made: Any) -> Any:
+    def _in_answer_layout(self, made: Any) -> Any:
         """Return a derivative in the layout of the answer."""
         layout, kind = self.made.problem.layout, self.result.kind
         if made is not None and (layout, kind) == ("denominator", "jacobian"):
@@ -408,60 +415,62 @@ class _Hand:
 
     def on_tape(self) -> Iterator[str]:
         """Yield the slip in a rule of calculus, in one operation of f, that gives the answer."""
-        yield from self._on_tape()
+        yield from self._slips_on_tape()
 
     def on_tape_and_factor(self) -> Iterator[str]:
         """Yield such a slip beside a wrong sign or a factor 2."""
         for sign, also in ((-1.0, "the sign is flipped"), (2.0, "a factor 2 too large"), (0.5, "a factor 2 too small")):
-            yield from (f"{says}, and {also}" for says in self._on_tape(sign))
+            yield from (f"{says}, and {also}" for says in self._slips_on_tape(sign))
 
-    def _on_tape(self, factor: float = 1.0) -> Iterator[str]:
-        for number, (says, first) in enumerate(self._tried):
-            if first is None or not self._is(0, factor * first):
+    def _slips_on_tape(self, factor: float = 1.0) -> Iterator[str]:
+        for number, (says, first) in enumerate(self._slips_at_first_point):
+            if first is None or not self._is_answer_at(0, factor * first):
                 continue
-            others = (self._trial(program, number) for program in self._programs[1:])
-            if self._always(factor * x if x is not None else None for x in (first, *others)):
+            others = (self._derivative_with_slip(program, number) for program in self._recorded_programs[1:])
+            if self._is_answer(factor * x if x is not None else None for x in (first, *others)):
                 yield says
 
     @cached_property
-    def _tried(self) -> list[tuple[str, Any]]:
+    def _slips_at_first_point(self) -> list[tuple[str, Any]]:
         """Each slip in words, and the derivative that has it at the first point; None where it cannot be computed."""
-        trials = (trial for first in self._programs[:1] for trial in _trials(first, self.result.wrt))
-        return [(says, self._made(makes)) for says, makes in itertools.islice(trials, _MOST_TRIALS)]
+        trials = (trial for first in self._recorded_programs[:1] for trial in _planted_slips(first, self.result.wrt))
+        return [(says, self._compute_slip(makes)) for says, makes in itertools.islice(trials, _MOST_TRIALS)]
 
-    def _trial(self, program: RecordedProgram, number: int) -> Any:
+    def _derivative_with_slip(self, program: RecordedProgram, number: int) -> Any:
         """Return the derivative at another point that has the slip with this number; None where there is none."""
-        _, makes = next(itertools.islice(_trials(program, self.result.wrt), number, None), ("", None))
-        return None if makes is None else self._made(makes)
+        _, makes = next(itertools.islice(_planted_slips(program, self.result.wrt), number, None), ("", None))
+        return None if makes is None else self._compute_slip(makes)
 
-    def _made(self, makes: Callable[[], Any]) -> Any:
+    def _compute_slip(self, makes: Callable[[], Any]) -> Any:
         try:
-            return self._laid_out(makes())
+            return self._in_answer_layout(makes())
         except (GradcliError, ValueError, IndexError, NotImplementedError, np.linalg.LinAlgError):
             return None  # this slip does not fit the shapes
 
     def by_slope(self) -> Iterator[str]:
         """Yield the function entry by entry whose derivative is a factor too many in the answer."""
-        programs, rights = self._programs, [t for _, t in self.verifier.points()]
+        programs, rights = self._recorded_programs, [t for _, t in self.verifier.points()]
         for slot in reversed(range(len(programs[0].lines))) if programs else ():
-            slopes = [self._spread(_slope(p, slot), g) for p, g in zip(programs, rights, strict=True)]
+            slopes = [
+                self._as_factor_of_rows(_elementwise_slope(p, slot), g) for p, g in zip(programs, rights, strict=True)
+            ]
             code = code_at(programs[0].tape.position(slot))
-            if code and self._always(g * x for g, x in zip(rights, slopes, strict=True)):
+            if code and self._is_answer(g * x for g, x in zip(rights, slopes, strict=True)):
                 yield f"the derivative of `{code}` is a factor too many"
 
     def by_part(self) -> Iterator[str]:
         """Yield the part of f that is a factor too many in the answer, or one that is missing."""
-        programs, rights = self._programs, [t for _, t in self.verifier.points()]
+        programs, rights = self._recorded_programs, [t for _, t in self.verifier.points()]
         for slot in reversed(range(len(programs[0].lines))) if programs else ():
             code = code_at(programs[0].tape.position(slot)) or self.result.wrt
-            factors = [self._spread(p.tape.value(slot), g) for p, g in zip(programs, rights, strict=True)]
+            factors = [self._as_factor_of_rows(p.tape.value(slot), g) for p, g in zip(programs, rights, strict=True)]
             for power, says in (
                 (1, "is one too many"),
                 (-1, "is missing"),
                 (2, "is twice too many"),
                 (-2, "is missing twice"),
             ):
-                if self._always(g * x ** float(power) for g, x in zip(rights, factors, strict=True)):
+                if self._is_answer(g * x ** float(power) for g, x in zip(rights, factors, strict=True)):
                     divides = power == 1 and any(
                         primitive is not None and primitive.name == "divide" and slots[1] == slot
                         for primitive, slots, *_ in programs[0].lines
@@ -470,7 +479,7 @@ class _Hand:
                     yield f"a factor `{code}` {says}{why}"
 
     @staticmethod
-    def _spread(x: Any, right: Array) -> Any:
+    def _as_factor_of_rows(x: Any, right: Array) -> Any:
         """Return a part of f as a factor of each row, or of each entry, of a derivative; nan where it is neither."""
         x = x[:, None] if np.ndim(x) == 1 and np.ndim(right) == 2 and len(x) == len(right) else x
         fits = np.shape(x) in ((), np.shape(right), (*np.shape(right)[:1], 1))
@@ -481,7 +490,7 @@ class _Hand:
         rights = [t for _, t in self.verifier.points()]
         if np.shape(rights[0]) in ((), (1,)) or np.shape(rights[0]) != np.shape(self.values[0]):
             return
-        if self._always(g * (np.vdot(g, v) / np.vdot(g, g)) for g, v in zip(rights, self.values, strict=True)):
+        if self._is_answer(g * (np.vdot(g, v) / np.vdot(g, g)) for g, v in zip(rights, self.values, strict=True)):
             yield "all entries are wrong by one factor, a number that depends on the inputs"
 
     # Edits of the answer's text.
@@ -491,7 +500,7 @@ class _Hand:
         from gradcli.repair.repair import slip_of
         from gradcli.repair.search import RepairSearch
 
-        claim = self._claim
+        claim = self._editable_claim
         if claim is None:
             return
         for sign, also in ((1.0, ""), (-1.0, ", up to the sign, which is flipped")):
@@ -505,7 +514,7 @@ class _Hand:
         from gradcli.repair.scope import changed as edited
         from gradcli.repair.search import Repair
 
-        claim = self._claim
+        claim = self._editable_claim
         if claim is None or claim.gradient((), 0) is not None:
             return
         for edit in claim.edits():
@@ -514,7 +523,7 @@ class _Hand:
                 yield f"{slip_of(repair)} for the shapes to fit, but the answer is wrong then, too"
 
     @cached_property
-    def _claim(self) -> "FormulaClaim | None":
+    def _editable_claim(self) -> "FormulaClaim | None":
         """The answer as a text that can be edited; None for the transpose of a gradient, which edits cannot be compared with."""
         from gradcli.repair.repair import FormulaClaim
         from gradcli.repair.scope import Right
@@ -524,13 +533,13 @@ class _Hand:
             return None
         for point, truth in self.verifier.points():
             sizes = self.verifier.sizes_at(point)
-            named = {name: self.verifier.value(self._of_name(name), point) for name in self.names}
+            named = {name: self.verifier.value(self._expression_of_name(name), point) for name in self.names}
             room = ALLOWED * float(np.max(np.abs(truth), initial=0.0))
             outputs = np.shape(truth)[: np.ndim(truth) - len(shape(point[wrt]))]
             points.append(Right({**sizes, **point, **named}, {wrt: truth}, {wrt: room}, outputs, sizes=sizes))
         return FormulaClaim(self.text, (wrt,), {}, points)
 
-    def _of_name(self, name: str) -> Expression:
+    def _expression_of_name(self, name: str) -> Expression:
         return Expression("; ".join([*self.names.values(), name]), frozenset(self.made.problem.dims))
 
 
@@ -544,7 +553,7 @@ _OF_VALUES: tuple[Callable[[_Hand], Iterator[str]], ...] = (
 _OF_TEXT = (_Hand.by_edit, _Hand.by_transpose)  # where the answer cannot be computed
 
 
-def _slope(program: RecordedProgram, slot: int) -> Any:
+def _elementwise_slope(program: RecordedProgram, slot: int) -> Any:
     """Return the derivative of a function entry by entry at each of its entries; nan for anything else."""
     primitive, slots, xs, y, params, _ = program.lines[slot]
     if primitive is None or len(slots) != 1 or primitive.kind != "elementwise":
@@ -552,28 +561,30 @@ def _slope(program: RecordedProgram, slot: int) -> Any:
     return primitive.rule(0).push(primitive, 0, y, xs, np.ones(shape(y))[()], params or {})
 
 
-def _trials(program: RecordedProgram, wrt: str) -> Iterator[tuple[str, Callable[[], Any]]]:
+def _planted_slips(program: RecordedProgram, wrt: str) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield each slip in a rule of calculus in words, with the function that returns the derivative that has it."""
     edges = list(edges_of(program))
     for edge in edges:
-        for says, rule in _of_rule(program, edge, wrt):
-            yield says, partial(_pulled, changed(program, edge, rule))
-    yield from _of_products(program)
+        for says, rule in _slips_in_rule(program, edge, wrt):
+            yield says, partial(_derivative_of_program, changed(program, edge, rule))
+    yield from _slips_in_products(program)
     for edge in edges:
         _, _, xs, y, _, _ = program.lines[edge.lines[-1]]
         code = code_at(edge.position)
         for _, says, other in replacements(edge.primitive, edge.i, y, xs, code):
-            yield f"{says}, in `{code}`", partial(_pulled, changed(program, edge, other))
+            yield f"{says}, in `{code}`", partial(_derivative_of_program, changed(program, edge, other))
     for _, says, made, position in block_slips(program):
-        yield f"{says}, in `{code_at(position)}`", partial(_pulled, made)
+        yield f"{says}, in `{code_at(position)}`", partial(_derivative_of_program, made)
 
 
-def _pulled(program: RecordedProgram) -> Any:
+def _derivative_of_program(program: RecordedProgram) -> Any:
     value = program.tape.value(program.y.slot)
-    return stacked([program.pull(seed) for seed in directions(value)], value, 0, program.inputs[0].primal)
+    return jacobian_from_rows(
+        [program.pull(seed) for seed in unit_directions(value)], value, 0, program.inputs[0].primal
+    )
 
 
-def _of_rule(program: RecordedProgram, edge: Edge, wrt: str) -> Iterator[tuple[str, Callable[[Rule], Rule]]]:
+def _slips_in_rule(program: RecordedProgram, edge: Edge, wrt: str) -> Iterator[tuple[str, Callable[[Rule], Rule]]]:
     """Yield the slips in the product rule, the quotient rule, the chain rule and the sum rule at one operand."""
     k = edge.lines[-1]
     slots, code = program.tape.operands(k), code_at(edge.position)
@@ -581,7 +592,7 @@ def _of_rule(program: RecordedProgram, edge: Edge, wrt: str) -> Iterator[tuple[s
     if sum(slot != CONSTANT for slot in slots) > 1:
         if slots.count(slots[edge.i]) > 1:
             return
-        rule = _rule_of(edge.primitive, code)
+        rule = _name_of_rule(edge.primitive, code)
         which = f"the one with the derivative of `{operand}`: in `{code}`, {_RULES[rule]}" if rule else ""
         term = f"a term of the {rule} rule" if rule else f"a part of the derivative of `{code}`"
         where = f", {which}" if rule else f", that through `{operand}`" if operand != code else ""
@@ -594,33 +605,33 @@ def _of_rule(program: RecordedProgram, edge: Edge, wrt: str) -> Iterator[tuple[s
             yield f"a factor of the chain rule is missing: the derivative of `{code}`", passed
 
 
-def _rule_of(primitive: Primitive, code: str) -> str:
+def _name_of_rule(primitive: Primitive, code: str) -> str:
     """Return the rule by which an operation is differentiated as the user wrote it; nothing for the inside of a function."""
     if primitive.kind == "bilinear":
         return "product"
     return {"multiply": "product", "divide": "quotient"}.get(primitive.name, "") if is_operation(code) else ""
 
 
-def _of_products(program: RecordedProgram) -> Iterator[tuple[str, Callable[[], Any]]]:
+def _slips_in_products(program: RecordedProgram) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield the product, or quotient, of derivatives in place of the product rule at each product of f."""
     for k, (primitive, slots, xs, _, _, position) in enumerate(program.lines):
-        rule = "" if primitive is None else _rule_of(primitive, code_at(position))
+        rule = "" if primitive is None else _name_of_rule(primitive, code_at(position))
         if rule and CONSTANT not in slots and slots[0] != slots[1] and max(map(size, xs)) <= _MOST_ENTRIES:
             says = f"the derivative of the {rule} `{code_at(position)}` is taken as the {rule} of the derivatives"
-            yield f"{says}; the {rule} rule is {_RULES[rule]}", partial(_of_derivatives, program, k)
+            yield f"{says}; the {rule} rule is {_RULES[rule]}", partial(_product_of_derivatives, program, k)
 
 
-def _of_derivatives(program: RecordedProgram, k: int) -> Any:
+def _product_of_derivatives(program: RecordedProgram, k: int) -> Any:
     """Return the gradient in which line k, an operation of two operands, is that operation of their derivatives."""
     y, (x,), tape = program
     primitive, slots, xs, _, params, _ = program.lines[k]
     if primitive is None or size(tape.value(y.slot)) != 1:
         return None
-    rest = _pulled(program.with_rules({k: {i: omitted(primitive.rule(i)) for i in (0, 1)}}))
+    rest = _derivative_of_program(program.with_rules({k: {i: omitted(primitive.rule(i)) for i in (0, 1)}}))
     ybar = tape.sweep(y.slot, np.ones(shape(tape.value(y.slot)))[()])[k]
     columns = []
     for slot, operand in zip(slots, xs, strict=True):
-        rows = [tape.sweep(slot, seed)[x.slot] for seed in directions(operand)]
+        rows = [tape.sweep(slot, seed)[x.slot] for seed in unit_directions(operand)]
         whole = np.stack([np.ravel(np.zeros(shape(x.primal)) if row is None else row) for row in rows], axis=-1)
         columns.append(whole.reshape(-1, *shape(operand)))
     moved = [np.sum(ybar * primitive.fun(u[()], v[()], **(params or {}))) for u, v in zip(*columns, strict=True)]

@@ -29,7 +29,7 @@ class Index(NamedTuple):
     dim: str
 
 
-def fresh(dim: str) -> Index:
+def fresh_index(dim: str) -> Index:
     """Return a new index, which is used nowhere else."""
     return Index(next(_fresh), dim)
 
@@ -124,16 +124,17 @@ class Tensor:
     @cached_property
     def key(self) -> str:
         """A string that is equal for equal tensors, whatever the names of their bound indices."""
-        return " + ".join(f"{t.coef}*{k}" for k, t in sorted(self._named().items())) or "0"
+        return " + ".join(f"{t.coef}*{k}" for k, t in sorted(self._terms_by_key().items())) or "0"
 
-    def _named(self) -> dict[str, IndexedTerm]:
-        names = {i: f"_{n}" for n, i in enumerate(self.free)} | {i: f"s{-i.id}" for i in _slots(self)}
-        return {key_of(t, names): t for t in self.terms}
+    def _terms_by_key(self) -> dict[str, IndexedTerm]:
+        names = {i: f"_{n}" for n, i in enumerate(self.free)} | {i: f"s{-i.id}" for i in _slots_in_tensor(self)}
+        return {key_of_term(t, names): t for t in self.terms}
 
     def renamed(self, names: Mapping[Index, Index]) -> "Tensor":
         """Return the tensor with its free indices renamed, and its bound ones fresh."""
         return Tensor(
-            tuple(names.get(i, i) for i in self.free), tuple(unbound(t, self.free).renamed(names) for t in self.terms)
+            tuple(names.get(i, i) for i in self.free),
+            tuple(refresh_bound_indices(t, self.free).renamed(names) for t in self.terms),
         )
 
     @property
@@ -162,22 +163,22 @@ class Tensor:
         return {i for t in self.terms for i in t.indices}
 
 
-def _slots(tensor: Tensor) -> set[Index]:
+def _slots_in_tensor(tensor: Tensor) -> set[Index]:
     return {i for i in tensor.indices if i.id < 0}
 
 
-def unbound(term: IndexedTerm, free: Iterable[Index]) -> IndexedTerm:
+def refresh_bound_indices(term: IndexedTerm, free: Iterable[Index]) -> IndexedTerm:
     """Return a term with fresh bound indices."""
     kept = set(free)
-    return term.renamed({i: fresh(i.dim) for i in term.indices if i not in kept and i.id >= 0})
+    return term.renamed({i: fresh_index(i.dim) for i in term.indices if i not in kept and i.id >= 0})
 
 
-def key_of(term: IndexedTerm, names: Mapping[Index, str]) -> str:
+def key_of_term(term: IndexedTerm, names: Mapping[Index, str]) -> str:
     """Return a string that is equal for terms that differ only in the names of bound indices and the order of factors."""
-    return "*".join(text for text, _ in _ordered(term, dict(names)))
+    return "*".join(text for text, _ in _canonical_factors(term, dict(names)))
 
 
-def _ordered(term: IndexedTerm, names: dict[Index, str]) -> list[tuple[str, IndexedFactor]]:
+def _canonical_factors(term: IndexedTerm, names: dict[Index, str]) -> list[tuple[str, IndexedFactor]]:
     """Return the factors in canonical order, with their strings; bound indices are named by the factors they connect."""
     spend_work(len(term.factors))
     bound = [i for i in dict.fromkeys(i for f in term.factors for i in f.at) if i not in names]
@@ -185,46 +186,46 @@ def _ordered(term: IndexedTerm, names: dict[Index, str]) -> list[tuple[str, Inde
     heads = [(f"{f.atom.key}^{f.power}@", f) for f in term.factors] if bound else []
     holders = {i: [(head, f) for head, f in heads if i in f.at] for i in bound}
     for _ in range(3 if bound else 0):
-        marks = {i: _mark(i, holders[i], names, marks) for i in bound}
-        marks = dict(zip(marks, _short(list(marks.values())), strict=True))
+        marks = {i: _mark_of_index(i, holders[i], names, marks) for i in bound}
+        marks = dict(zip(marks, _shorten_marks(list(marks.values())), strict=True))
         if len(set(marks.values())) == len(marks):
             break
     if len(set(marks.values())) == len(marks):
-        return _walked(sorted(term.factors, key=lambda f: _text(f, names, marks)), names, marks)
-    texts = [_text(f, names, marks) for f in term.factors]
+        return _strings_of_factors(sorted(term.factors, key=lambda f: _string_of_factor(f, names, marks)), names, marks)
+    texts = [_string_of_factor(f, names, marks) for f in term.factors]
     starts = [f for f, text in zip(term.factors, texts, strict=True) if text == min(texts)][:_STARTS]
-    walks = [_walked(_along(f, term.factors, names, marks), names, marks) for f in starts]
+    walks = [_strings_of_factors(_follow_shared_indices(f, term.factors, names, marks), names, marks) for f in starts]
     return min(walks, key=lambda walk: [text for text, _ in walk])
 
 
-def _walked(
+def _strings_of_factors(
     factors: Sequence[IndexedFactor], names: Mapping[Index, str], marks: Mapping[Index, str]
 ) -> list[tuple[str, IndexedFactor]]:
     """Return the factors with their strings, in order; bound indices are named in the order in which they are met."""
     named = dict(names)
     for f in factors:
-        for i in _positions(f, named, marks):
+        for i in _canonical_indices(f, named, marks):
             if i not in named:
                 named[i] = f"k{len(named)}{i.dim}"
-    return sorted(((_text(f, named, {}), f) for f in factors), key=lambda pair: pair[0])
+    return sorted(((_string_of_factor(f, named, {}), f) for f in factors), key=lambda pair: pair[0])
 
 
-def _along(
+def _follow_shared_indices(
     start: IndexedFactor, factors: Sequence[IndexedFactor], names: Mapping[Index, str], marks: Mapping[Index, str]
 ) -> list[IndexedFactor]:
     """Return the factors ordered from one on along shared indices, because a cycle of equal factors has no first one."""
     named = dict(names)
     way, left = [start], [f for f in factors if f is not start]
     while True:
-        for i in _positions(way[-1], named, marks):
+        for i in _canonical_indices(way[-1], named, marks):
             named.setdefault(i, f"k{len(named)}{i.dim}")
         if not left:
             return way
-        way.append(min(left, key=lambda f: _text(f, named, marks)))
+        way.append(min(left, key=lambda f: _string_of_factor(f, named, marks)))
         left = [f for f in left if f is not way[-1]]
 
 
-def _mark(
+def _mark_of_index(
     i: Index, holders: Sequence[tuple[str, IndexedFactor]], names: Mapping[Index, str], marks: Mapping[Index, str]
 ) -> str:
     found = []
@@ -235,18 +236,18 @@ def _mark(
     return f"{i.dim}|{sorted(found)}"
 
 
-def _short(texts: list[str]) -> list[str]:
+def _shorten_marks(texts: list[str]) -> list[str]:
     order = {text: f"m{k:03}" for k, text in enumerate(sorted(set(texts)))}
     return [order[text] for text in texts]
 
 
-def _positions(f: IndexedFactor, names: Mapping[Index, str], marks: Mapping[Index, str]) -> Sequence[Index]:
+def _canonical_indices(f: IndexedFactor, names: Mapping[Index, str], marks: Mapping[Index, str]) -> Sequence[Index]:
     if f.atom.symmetric:
         return sorted(f.at, key=lambda i: names.get(i, "~" + marks.get(i, "")))
     return f.at
 
 
-def _text(f: IndexedFactor, names: Mapping[Index, str], marks: Mapping[Index, str]) -> str:
+def _string_of_factor(f: IndexedFactor, names: Mapping[Index, str], marks: Mapping[Index, str]) -> str:
     at = [names.get(i, "~" + marks.get(i, "")) for i in f.at]
     return f"{f.atom.key}[{','.join(sorted(at) if f.atom.symmetric else at)}]^{f.power}"
 
@@ -261,20 +262,20 @@ def scalar(x: Number) -> Tensor:
     return Tensor((), (IndexedTerm(x),) if x != 0 else ())
 
 
-def of_atom(atom: Atom, at: Sequence[Index]) -> Tensor:
+def tensor_of_atom(atom: Atom, at: Sequence[Index]) -> Tensor:
     """Return an atom as a tensor; an index that occurs twice is one free index."""
     return Tensor(tuple(dict.fromkeys(at)), (IndexedTerm(Fraction(1), (IndexedFactor(atom, tuple(at)),)),))
 
 
-def size_of(dim: str) -> Tensor:
+def tensor_of_size(dim: str) -> Tensor:
     """Return a size, such as n, n - 1 or n*m, as a number."""
     if "*" in dim:
         return Tensor(
             (), (IndexedTerm(Fraction(1), tuple(IndexedFactor(Atom("size", name), ()) for name in dim.split("*"))),)
         )
-    parts = [scalar(Fraction(w)) if w.isdecimal() else of_atom(Atom("size", w), ()) for w in dim.split()[::2]]
+    parts = [scalar(Fraction(w)) if w.isdecimal() else tensor_of_atom(Atom("size", w), ()) for w in dim.split()[::2]]
     signs = [1, *(-1 if w == "-" else 1 for w in dim.split()[1::2])]
-    return parts[0] if len(parts) == 1 else add([scaled(x, sign) for x, sign in zip(parts, signs, strict=True)])
+    return parts[0] if len(parts) == 1 else add([scale_tensor(x, sign) for x, sign in zip(parts, signs, strict=True)])
 
 
 def add(parts: Sequence[Tensor], free: tuple[Index, ...] | None = None) -> Tensor:
@@ -282,14 +283,14 @@ def add(parts: Sequence[Tensor], free: tuple[Index, ...] | None = None) -> Tenso
     free = tuple(dict.fromkeys(i for part in parts for i in part.free)) if free is None else free
     found: dict[str, IndexedTerm] = {}
     names = {i: f"_{n}" for n, i in enumerate(free)}
-    for term in (t for part in parts for whole in part.terms for t in opened(whole, free)):
-        key = key_of(term, names | {i: f"s{-i.id}" for i in term.indices if i.id < 0 and i not in names})
+    for term in (t for part in parts for whole in part.terms for t in open_lone_bracket(whole, free)):
+        key = key_of_term(term, names | {i: f"s{-i.id}" for i in term.indices if i.id < 0 and i not in names})
         seen = found.get(key)
         found[key] = term if seen is None else replace(term, coef=term.coef + seen.coef)
     return Tensor(free, tuple(t for t in found.values() if t.coef != 0))
 
 
-def opened(term: IndexedTerm, free: tuple[Index, ...]) -> Iterator[IndexedTerm]:
+def open_lone_bracket(term: IndexedTerm, free: tuple[Index, ...]) -> Iterator[IndexedTerm]:
     """Yield the terms of a bracket that is the only factor of a term; else the term itself.
 
     A term that lacks a summed index of the bracket is multiplied by the index's size.
@@ -299,7 +300,7 @@ def opened(term: IndexedTerm, free: tuple[Index, ...]) -> Iterator[IndexedTerm]:
         inside = f.atom.args[0].renamed(dict(zip(f.atom.args[0].free, f.at, strict=True)))
         for part in inside.terms:
             lost = [i for i in f.at if i.id >= 0 and i not in free and i not in part.indices]
-            sizes = [x.terms[0] if len(x.terms) == 1 else bracket(x) for x in (size_of(i.dim) for i in lost)]
+            sizes = [x.terms[0] if len(x.terms) == 1 else bracket(x) for x in (tensor_of_size(i.dim) for i in lost)]
             whole = replace(part, coef=term.coef * part.coef)
             for size in sizes:
                 whole = IndexedTerm(whole.coef * size.coef, (*whole.factors, *size.factors))
@@ -308,17 +309,17 @@ def opened(term: IndexedTerm, free: tuple[Index, ...]) -> Iterator[IndexedTerm]:
         yield term
 
 
-def scaled(x: Tensor, c: Number) -> Tensor:
+def scale_tensor(x: Tensor, c: Number) -> Tensor:
     """Return a tensor times a number."""
     return Tensor(x.free, tuple(replace(t, coef=t.coef * c) for t in x.terms)) if c != 0 else Tensor(x.free, ())
 
 
-def appearance(tensors: Sequence[Tensor]) -> tuple[Index, ...]:
+def indices_by_appearance(tensors: Sequence[Tensor]) -> tuple[Index, ...]:
     """Return the free indices of tensors in an order that does not depend on that of their axes."""
     found: dict[Index, None] = {}
     for tensor in tensors:
         wild = dict.fromkeys(tensor.free, "?")
-        ways = [(_ordered(t, dict(wild)), str(t.coef)) for t in tensor.terms]
+        ways = [(_canonical_factors(t, dict(wild)), str(t.coef)) for t in tensor.terms]
         for way, _ in sorted(ways, key=lambda pair: ("*".join(text for text, _ in pair[0]), pair[1])):
             for _, f in way:
                 for i in f.at:
@@ -327,32 +328,32 @@ def appearance(tensors: Sequence[Tensor]) -> tuple[Index, ...]:
     return tuple(found)
 
 
-def function(
+def apply_function(
     op: str, args: Sequence[Tensor], free: Sequence[Index], axes: Iterable[Index] = (), **own: object
 ) -> Tensor:
     """Return a function of tensors as an atom, whose indices are those of its arguments."""
-    at = appearance(args)
+    at = indices_by_appearance(args)
     slots = {i: slot(k, i.dim) for k, i in enumerate(at)}
-    inside = tuple(_inside(arg, slots) for arg in args)
+    inside = tuple(_argument_with_slots(arg, slots) for arg in args)
     over = tuple(sorted(at.index(i) for i in axes if i in at))
     atom = Atom(op, args=inside, dims=tuple(i.dim for i in at), axes=over, **own)  # type: ignore[arg-type]
     return Tensor(tuple(free), (IndexedTerm(Fraction(1), (IndexedFactor(atom, at),)),))
 
 
-def of_matrix(op: str, x: Tensor, i: Index, j: Index) -> Tensor:
+def apply_matrix_function(op: str, x: Tensor, i: Index, j: Index) -> Tensor:
     """Return a scalar function of a matrix x[i,j], such as its determinant, as an atom without indices."""
-    at = appearance([x]) if set(appearance([x])) == {i, j} else (i, j)
+    at = indices_by_appearance([x]) if set(indices_by_appearance([x])) == {i, j} else (i, j)
     slots = {k: slot(n, k.dim) for n, k in enumerate(at)}
-    return of_atom(Atom(op, args=(_inside(x, slots),)), ())
+    return tensor_of_atom(Atom(op, args=(_argument_with_slots(x, slots),)), ())
 
 
-def _inside(arg: Tensor, slots: Mapping[Index, Index]) -> Tensor:
+def _argument_with_slots(arg: Tensor, slots: Mapping[Index, Index]) -> Tensor:
     renamed = arg.renamed(slots)
     used = [i for i in sorted(set(slots.values()), reverse=True) if i in renamed.free]
     return Tensor(tuple(used), renamed.terms)
 
 
-def outside(factor: IndexedFactor, k: int = 0) -> Tensor:
+def argument_of_factor(factor: IndexedFactor, k: int = 0) -> Tensor:
     """Return an argument of a factor's atom, with its slots replaced by the factor's indices."""
     arg = factor.atom.args[k]
     return arg.renamed({i: factor.at[-1 - i.id] for i in arg.free})
@@ -362,15 +363,15 @@ def bracket(x: Tensor) -> IndexedTerm:
     """Return a sum as a term with one bracket: a number common to all terms is taken out, and the first term is positive."""
     sizes = {magnitude(t.coef) for t in x.terms}
     share: Number = sizes.pop() if len(sizes) == 1 else Fraction(1)
-    at = appearance([x])
+    at = indices_by_appearance([x])
     names = {i: f"_{n}" for n, i in enumerate(at)}
-    first = min(x.terms, key=lambda t: key_of(t, names))
+    first = min(x.terms, key=lambda t: key_of_term(t, names))
     share = -share if first.coef < 0 else share
-    inner = scaled(x, 1 / share)
-    at = appearance([inner]) if share != 1 else at
+    inner = scale_tensor(x, 1 / share)
+    at = indices_by_appearance([inner]) if share != 1 else at
     atom = Atom(
         "group",
-        args=(_inside(Tensor(at, inner.terms), {i: slot(k, i.dim) for k, i in enumerate(at)}),),
+        args=(_argument_with_slots(Tensor(at, inner.terms), {i: slot(k, i.dim) for k, i in enumerate(at)}),),
         dims=tuple(i.dim for i in at),
     )
     return IndexedTerm(share, (IndexedFactor(atom, at),))

@@ -39,35 +39,35 @@ class LayerErrors:
     derivative: list[Any]
 
 
-def chain_of(y: GraphNode) -> tuple[NetworkLayer, ...]:
+def find_layer_chain(y: GraphNode) -> tuple[NetworkLayer, ...]:
     """Return the layers of which a value is a function, the first one first; none where they are no chain."""
     users: dict[int, list[GraphNode]] = {}
-    order = list(_in_order(y.fixed()))
+    order = list(_walk_operands_first(y.fixed()))
     for node in order:
         for x in node.args:
             if isinstance(x, GraphNode):
                 users.setdefault(id(x), []).append(node)
     found: dict[int, NetworkLayer] = {}
     for node in order:
-        if node.op in _PRODUCTS and (weights := _weights(node)) is not None:
-            end = _with_bias(node, users)
+        if node.op in _PRODUCTS and (weights := _name_of_weights(node)) is not None:
+            end = _output_of_layer(node, users)
             found.setdefault(id(end), NetworkLayer(end, weights))
     chain: list[NetworkLayer] = []
     for layer in (own for node in order if (own := found.get(id(node))) is not None and node is not y.fixed()):
-        if chain and not _follows(layer.node, chain[-1].node):
+        if chain and not _is_next_layer(layer.node, chain[-1].node):
             return ()
         chain.append(layer)
     return tuple(chain)
 
 
-def numbered(chain: Sequence[NetworkLayer]) -> tuple[str, ...]:
+def layer_numbers(chain: Sequence[NetworkLayer]) -> tuple[str, ...]:
     """Return the number of each layer: that of its weights, where all have one and they rise by one, else its place."""
     own = [parts_of(layer.weights)[1] for layer in chain]
     counted = own and own[0] and own == [str(int(own[0]) + k) for k in range(len(own))]
     return tuple(own) if counted else tuple(str(k) for k in range(1, len(chain) + 1))
 
 
-def _in_order(y: GraphNode) -> Iterator[GraphNode]:
+def _walk_operands_first(y: GraphNode) -> Iterator[GraphNode]:
     """Yield the nodes of a graph, each after its operands."""
     done: set[int] = set()
     pending: list[tuple[GraphNode, bool]] = [(y, False)]
@@ -81,7 +81,7 @@ def _in_order(y: GraphNode) -> Iterator[GraphNode]:
             pending += [(x, False) for x in reversed(node.args) if isinstance(x, GraphNode)]
 
 
-def _moved(x: Any) -> Any:
+def _skip_rearrangements(x: Any) -> Any:
     """Return what a node moves the entries of; any other node as it is."""
     while isinstance(x, GraphNode) and x.op in _MOVING:
         x = x.args[0]
@@ -92,20 +92,20 @@ def _is_input(x: Any) -> bool:
     return isinstance(x, GraphNode) and x.op.startswith("input ")
 
 
-def _weights(product: GraphNode) -> str | None:
+def _name_of_weights(product: GraphNode) -> str | None:
     """Return the name of the weights in a product: the input, or of two inputs the one that is a matrix, the last of two."""
-    inputs = [x for x in map(_moved, product.args) if _is_input(x)]
+    inputs = [x for x in map(_skip_rearrangements, product.args) if _is_input(x)]
     if not inputs or len(product.args) != 2:
         return None
     return str(max(reversed(inputs), key=lambda x: len(x.shape)).op.removeprefix("input "))
 
 
-def _with_bias(product: GraphNode, users: Mapping[int, list[GraphNode]]) -> GraphNode:
+def _output_of_layer(product: GraphNode, users: Mapping[int, list[GraphNode]]) -> GraphNode:
     """Return what a layer passes on: its product, other products and inputs added."""
     node = product
     while len(own := users.get(id(node), [])) == 1:
         (user,) = own
-        others = [_moved(x) for x in user.args if x is not node]
+        others = [_skip_rearrangements(x) for x in user.args if x is not node]
         added = user.op == "add" and all(
             _is_input(x) or (isinstance(x, GraphNode) and x.op in _PRODUCTS) for x in others
         )
@@ -115,7 +115,7 @@ def _with_bias(product: GraphNode, users: Mapping[int, list[GraphNode]]) -> Grap
     return node
 
 
-def _follows(z: GraphNode, before: GraphNode) -> bool:
+def _is_next_layer(z: GraphNode, before: GraphNode) -> bool:
     """Whether a layer's product is with a function, entry by entry, of what the layer before gave."""
     pending: list[Any] = [z]
     while pending:
@@ -123,12 +123,12 @@ def _follows(z: GraphNode, before: GraphNode) -> bool:
         if not isinstance(node, GraphNode):
             continue
         if node.op in _PRODUCTS:
-            return any(_is_function(_moved(x), before) for x in node.args)
+            return any(_is_elementwise_function(_skip_rearrangements(x), before) for x in node.args)
         pending += node.args if node.op == "add" or node.op in _MOVING else []
     return False
 
 
-def _is_function(x: Any, z: GraphNode) -> bool:
+def _is_elementwise_function(x: Any, z: GraphNode) -> bool:
     """Whether a value is a function of z entry by entry, and not z itself: all between them have the shape of z."""
     if x is z or not isinstance(x, GraphNode) or x.shape != z.shape:
         return False
@@ -139,7 +139,7 @@ def _is_function(x: Any, z: GraphNode) -> bool:
         node = pending.pop()
         for a in (a for a in node.args if isinstance(a, GraphNode) and a is not z and id(a) not in seen):
             seen.add(id(a))
-            if (a.shape != z.shape or a.op in _PRODUCTS) and any(n is z for n in _in_order(a)):
+            if (a.shape != z.shape or a.op in _PRODUCTS) and any(n is z for n in _walk_operands_first(a)):
                 return False
             pending.append(a)
         met = met or any(a is z for a in node.args)
@@ -167,7 +167,7 @@ class _Naming:
         return self.rule.push(primitive, i, y, xs, xdot, params)
 
 
-def errors_of(sweeps: Sequence[Sweep], names: Sequence[str]) -> LayerErrors | None:
+def find_layer_errors(sweeps: Sequence[Sweep], names: Sequence[str]) -> LayerErrors | None:
     """Return the errors of the layers that depend on the one input, with these names; None where there are none.
 
     `names` has one for each layer, the first layer's first.
@@ -178,10 +178,11 @@ def errors_of(sweeps: Sequence[Sweep], names: Sequence[str]) -> LayerErrors | No
         if not isinstance(sweep.y, Recorded) or sweep.y.slot == CONSTANT:
             return None
         by_node = {
-            id(layer.node): name for layer, name in zip(chain_of(sweep.tape.value(sweep.y.slot)), names, strict=True)
+            id(layer.node): name
+            for layer, name in zip(find_layer_chain(sweep.tape.value(sweep.y.slot)), names, strict=True)
         }
         own: dict[str, list[Any]] = {}
-        lines = [_line(line, by_node, own) for line in sweep.tape.lines[: sweep.y.slot + 1]]
+        lines = [_with_naming_rules(line, by_node, own) for line in sweep.tape.lines[: sweep.y.slot + 1]]
         bars: list[Any] = [None] * len(lines)
         bars[-1] = GraphNode.lift(1.0)
         sweep_back(lines, bars, sweep.y.slot)
@@ -192,7 +193,7 @@ def errors_of(sweeps: Sequence[Sweep], names: Sequence[str]) -> LayerErrors | No
     return LayerErrors(in_order, derivative) if in_order else None
 
 
-def _line(line: Line, names: Mapping[int, str], store: dict[str, list[Any]]) -> Line:
+def _with_naming_rules(line: Line, names: Mapping[int, str], store: dict[str, list[Any]]) -> Line:
     """Return a line whose rules are those of formulas; if it ends a layer, they give its cotangent the layer's name."""
     primitive, slots, xs, y, params, position = line
     if primitive is None:

@@ -9,11 +9,23 @@ from dataclasses import replace
 from fractions import Fraction
 
 from gradcli.classes import dataclass
-from gradcli.derivation.algebra import DENSITY, is_product
+from gradcli.derivation.algebra import DENSITY, is_exp_of_logs
 from gradcli.derivation.axes import Value
 from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, slot
 from gradcli.derivation.matrix_expression import ONE as UNIT
-from gradcli.derivation.matrix_expression import E, Op, add, complement, mul, name, neg, number, power, text, transpose
+from gradcli.derivation.matrix_expression import (
+    E,
+    Op,
+    add,
+    complement_of_sigmoid,
+    expression_text,
+    mul,
+    name,
+    neg,
+    number,
+    power,
+    transpose,
+)
 from gradcli.derivation.matrix_printing import (
     NAMES,
     ONE_ENTRY,
@@ -25,7 +37,7 @@ from gradcli.derivation.matrix_printing import (
     factors_in,
     is_indicator,
     is_vector,
-    with_truth,
+    substitute_indicator,
 )
 from gradcli.derivation.notation import (  # fmt: skip
     IDENTITY,
@@ -39,17 +51,17 @@ from gradcli.derivation.notation import (  # fmt: skip
     Plain,
     Sign,
     Unicode,
-    beside,
-    by_degree,
-    constant_of,
-    density_at,
-    entrywise,
-    function,
-    number_place,
-    transposed,
+    density_formula,
+    entrywise_product,
+    function_formula,
+    multiply_neighbours,
+    number_formula,
+    place_among_factors,
+    sort_by_degree,
+    transpose_formula,
 )
-from gradcli.derivation.statements import Statements, axes, replaced, with_transposes
-from gradcli.derivation.units import Position, place_of
+from gradcli.derivation.statements import Statements, count_axes, replace_part, with_transposes
+from gradcli.derivation.units import Position, parse_position
 from gradcli.derivation.whole import EXTREMES, OPAQUE
 from gradcli.errors import NotSupported
 from gradcli.report.derive import Step, index_letters, printed
@@ -71,7 +83,7 @@ class Entry:
     formula: M
 
 
-def indexed(x: Tensor, axes: Sequence[Index | None], name: str, dims: Dims) -> _Written:
+def write_with_indices(x: Tensor, axes: Sequence[Index | None], name: str, dims: Dims) -> _Written:
     """Return a tensor with indices as a line of text, G[i,j] = sum_k A[i,k]*B[k,j], in LaTeX and in MathML."""
     entry = entry_of(x, axes, dims, name)
     notations: tuple[Notation, ...] = (Plain([*dims]), Latex([*dims]), Mathml([*dims]))
@@ -100,7 +112,7 @@ class Writing:
         if e.op == "name":
             return self.symbols.get(e.text) or M(Sign.NAME, text=e.text)
         if e.op == "number":
-            return constant_of(e.number)
+            return number_formula(e.number)
         if e.op == Op.NEG:
             inner = self.formula(e.args[0])
             return inner.args[0] if inner.sign is Sign.MINUS else M(Sign.MINUS, (inner,))
@@ -108,60 +120,64 @@ class Writing:
         if len(shape) > 2:
             raise NotSupported("an array of more than two axes is written with indices")
         written = _OPERATIONS.get(e.op)
-        return self._call(e, shape) if written is None else written(self, e, shape)
+        return self._write_call(e, shape) if written is None else written(self, e, shape)
 
     # --- sums and products -------------------------------------------------------------------------------------------
 
-    def _sum(self, e: E, shape: Shape) -> M:
-        terms = [self._term(a, shape) for a in e.args]
-        if len(shape) == 2 and not is_vector(shape) and any(map(_is_product, terms)):  # no number is added to these
-            terms = [beside([t, _OF_ONES]) if _is_number(t) else t for t in terms]
-        return M(Sign.SUM, tuple(by_degree(terms)))
+    def _write_sum(self, e: E, shape: Shape) -> M:
+        terms = [self._write_term(a, shape) for a in e.args]
+        if (
+            len(shape) == 2 and not is_vector(shape) and any(map(_is_matrix_product, terms))
+        ):  # no number is added to these
+            terms = [multiply_neighbours([t, _OF_ONES]) if _is_number(t) else t for t in terms]
+        return M(Sign.SUM, tuple(sort_by_degree(terms)))
 
-    def _term(self, a: E, shape: Shape) -> M:
+    def _write_term(self, a: E, shape: Shape) -> M:
         """Return a term of a sum in the shape of the sum: what is broadcast has ones beside it."""
         if a.op == Op.NEG:
-            return M(Sign.MINUS, (self._term(a.args[0], shape),))
-        return self.formula(a) if a.op == "number" else self._spread(a, shape)
+            return M(Sign.MINUS, (self._write_term(a.args[0], shape),))
+        return self.formula(a) if a.op == "number" else self._write_broadcast(a, shape)
 
-    def _spread(self, e: E, shape: Shape) -> M:
+    def _write_broadcast(self, e: E, shape: Shape) -> M:
         """Return a number, a row or a column as an array of a shape, with vectors of ones."""
         own = self.shapes.of(e)
         if len(own) == len(shape) and is_vector(own) == is_vector(shape):
             return self.formula(e)
         if not own:
-            return beside([self.formula(e), *([ONES] if is_vector(shape) else [ONES, transposed(ONES)])])
+            return multiply_neighbours(
+                [self.formula(e), *([ONES] if is_vector(shape) else [ONES, transpose_formula(ONES)])]
+            )
         if own[-1] == "1":
-            return beside([self.formula(e), transposed(ONES)])
+            return multiply_neighbours([self.formula(e), transpose_formula(ONES)])
         row = self.row(e) if len(own) == 1 else self.formula(e)
-        return row if shape[0] == "1" else beside([ONES, row])
+        return row if shape[0] == "1" else multiply_neighbours([ONES, row])
 
-    def _operand(self, e: E, shape: Shape) -> M:
+    def _write_operand(self, e: E, shape: Shape) -> M:
         """Return an operand of a function by entries: arrays in the shape of the result, numbers as they are."""
-        return self._spread(e, shape) if self.shapes.of(e) else self.formula(e)
+        return self._write_broadcast(e, shape) if self.shapes.of(e) else self.formula(e)
 
     def row(self, e: E) -> M:
         """Return the transpose of a vector; of a product, of its factors."""
         if e.op == Op.NEG:
-            return beside([M(Sign.MINUS, (ONE,)), self.row(e.args[0])])
+            return multiply_neighbours([M(Sign.MINUS, (ONE,)), self.row(e.args[0])])
         if e.op == Op.DIV and not self.shapes.of(e.args[1]):
             return M(Sign.OVER, (self.row(e.args[0]), self.formula(e.args[1])))
         numbers = [a for a in e.args if not self.shapes.of(a)] if e.op == Op.MUL else []
         if numbers and len(numbers) == len(e.args) - 1:
             (array,) = (a for a in e.args if a not in numbers)
-            return beside([*sorted(map(self.formula, numbers), key=number_place), self.row(array)])
+            return multiply_neighbours([*sorted(map(self.formula, numbers), key=place_among_factors), self.row(array)])
         x = self.formula(e)
         factors = 2 if e.op == "call" and e.text == "sum" and e.options else len(e.args) if e.op == Op.MATMUL else 0
         if x.sign is Sign.BESIDE and len(x.args) == factors:  # no number is among them, which has no transpose
-            return beside([self._turned(p) for p in reversed(x.args)])
-        return self._turned(x)
+            return multiply_neighbours([self._transpose_unless_symmetric(p) for p in reversed(x.args)])
+        return self._transpose_unless_symmetric(x)
 
-    def _turned(self, x: M) -> M:
+    def _transpose_unless_symmetric(self, x: M) -> M:
         """Return a transpose; a symmetric matrix and its inverse are their own."""
         inner = x.args[0] if x.sign is Sign.INVERSE else x
-        return x if inner.sign is Sign.NAME and inner.text in self.symmetric else transposed(x)
+        return x if inner.sign is Sign.NAME and inner.text in self.symmetric else transpose_formula(x)
 
-    def _product(self, e: E, shape: Shape) -> M:
+    def _write_product(self, e: E, shape: Shape) -> M:
         """Return a product in the shape that it has: rows and columns that are broadcast over a matrix are diagonal ones."""
         numbers: list[M] = []
         matrices: list[M] = []
@@ -177,72 +193,81 @@ class Writing:
             else:
                 kind = columns if own[-1] == "1" else matrices
             turned = kind is rows and (len(own) == 2) != flat
-            kind.append(transposed(self.formula(a)) if turned else self.formula(a))
-        numbers.sort(key=number_place)
+            kind.append(transpose_formula(self.formula(a)) if turned else self.formula(a))
+        numbers.sort(key=place_among_factors)
         dots = [x for x in numbers if x.sign is Sign.BESIDE and x.args[0].sign is Sign.TRANSPOSE] if shape else []
         if is_vector(shape) or not shape:
-            return beside([*numbers, *([entrywise([*rows, *columns])] if shape else [])], brackets=dots)
+            return multiply_neighbours(
+                [*numbers, *([entrywise_product([*rows, *columns])] if shape else [])], brackets=dots
+            )
         matrices = [x for x in matrices if x != _OF_ONES]
         if not matrices:
-            left, right = (entrywise(x) if x else ONES for x in (columns, rows))
-            return beside([*numbers, left, transposed(right)])
-        before, after = ([function("diag", entrywise(x))] if x else [] for x in (columns, rows))
-        return beside([*numbers, *before, entrywise(matrices), *after])
+            left, right = (entrywise_product(x) if x else ONES for x in (columns, rows))
+            return multiply_neighbours([*numbers, left, transpose_formula(right)])
+        before, after = ([function_formula("diag", entrywise_product(x))] if x else [] for x in (columns, rows))
+        return multiply_neighbours([*numbers, *before, entrywise_product(matrices), *after])
 
-    def _quotient(self, e: E, shape: Shape) -> M:
+    def _write_quotient(self, e: E, shape: Shape) -> M:
         top, low = e.args
         above, below = self.shapes.of(top), self.shapes.of(low)
         if not below or above == below or is_vector(shape):
             return M(Sign.OVER, (self.formula(top), self.formula(low)))
         if not is_vector(below):
-            return M(Sign.OVER, (self._term(top, shape), self.formula(low)))
+            return M(Sign.OVER, (self._write_term(top, shape), self.formula(low)))
         inverse = M(Sign.OVER, (ONE, self.formula(low)))
         if is_vector(above) or not above:
             row = below[-1] != "1"
             parts = [self.formula(top), ONES] if not above else [self.formula(top)]
-            return beside([*parts, transposed(inverse)] if row else [inverse, transposed(beside(parts))])
-        diagonal = function("diag", inverse)
-        return beside([diagonal, self.formula(top)] if below[-1] == "1" else [self.formula(top), diagonal])
+            return multiply_neighbours(
+                [*parts, transpose_formula(inverse)]
+                if row
+                else [inverse, transpose_formula(multiply_neighbours(parts))]
+            )
+        diagonal = function_formula("diag", inverse)
+        return multiply_neighbours([diagonal, self.formula(top)] if below[-1] == "1" else [self.formula(top), diagonal])
 
-    def _matmul(self, e: E, shape: Shape) -> M:
+    def _write_matmul(self, e: E, shape: Shape) -> M:
         parts = [self.formula(a) for a in e.args]
         ranks = [len(self.shapes.of(a)) for a in e.args]
         if ranks[0] == 1 and shape:
-            return beside(
-                [self._turned(p) if r == 2 else p for p, r in zip(reversed(parts), reversed(ranks), strict=True)]
+            return multiply_neighbours(
+                [
+                    self._transpose_unless_symmetric(p) if r == 2 else p
+                    for p, r in zip(reversed(parts), reversed(ranks), strict=True)
+                ]
             )
-        return beside([transposed(parts[0]), *parts[1:]] if ranks[0] == 1 else parts)
+        return multiply_neighbours([transpose_formula(parts[0]), *parts[1:]] if ranks[0] == 1 else parts)
 
-    def _dot(self, e: E, shape: Shape) -> M:
+    def _write_dot(self, e: E, shape: Shape) -> M:
         a, b = map(self.formula, e.args)
         if a == b:
-            return M(Sign.POWER, (M(Sign.NORM, (a,)), constant_of(Fraction(2))))
-        return beside([self.row(e.args[0]), b])
+            return M(Sign.POWER, (M(Sign.NORM, (a,)), number_formula(Fraction(2))))
+        return multiply_neighbours([self.row(e.args[0]), b])
 
     # --- powers, parts, comparisons ----------------------------------------------------------------------------------
 
-    def _power(self, e: E, shape: Shape) -> M:
-        base, p = (self._operand(a, shape) for a in e.args)
+    def _write_power(self, e: E, shape: Shape) -> M:
+        base, p = (self._write_operand(a, shape) for a in e.args)
         squared_norm = base.sign is Sign.POWER and base.args[0].sign is Sign.NORM
         if squared_norm and p.sign is Sign.NUMBER:
-            base, p = base.args[0], constant_of(base.args[1].number * p.number)
+            base, p = base.args[0], number_formula(base.args[1].number * p.number)
         return M(Sign.ENTRY_POWER if len(shape) == 2 and not is_vector(shape) else Sign.POWER, (base, p))
 
-    def _transpose(self, e: E, shape: Shape) -> M:
+    def _write_transpose(self, e: E, shape: Shape) -> M:
         inner = self.formula(e.args[0])
-        return inner if e.args[0].op == "column" else self._turned(inner)
+        return inner if e.args[0].op == "column" else self._transpose_unless_symmetric(inner)
 
-    def _comparison(self, e: E, shape: Shape) -> M:
+    def _write_comparison(self, e: E, shape: Shape) -> M:
         place, along = e.args
         inner = along.args[0] if along.op == "column" else along
         if inner.op == "call" and inner.text == "arange":
             if len(shape) == 1:
                 return M(Sign.UNIT, (self.formula(place),))
-            found = function("onehot", self.formula(place))
-            return found if inner is along else transposed(found)
-        return M(Sign.TRUTH, tuple(self._operand(a, shape) for a in e.args), e.text)
+            found = function_formula("onehot", self.formula(place))
+            return found if inner is along else transpose_formula(found)
+        return M(Sign.TRUTH, tuple(self._write_operand(a, shape) for a in e.args), e.text)
 
-    def _part(self, e: E, shape: Shape) -> M:
+    def _write_index(self, e: E, shape: Shape) -> M:
         inner = e.args[0]
         if inner.op == "call" and inner.text == "eye" and "," not in e.text and len(shape) == 1:
             return M(Sign.UNIT, text=e.text[1:-1])
@@ -257,14 +282,16 @@ class Writing:
         ):
             whole = self.formula(inner)  # a row without its axis of length 1 is a vector
             return (
-                transposed(whole) if parts[0] == "0" and len(self.shapes.of(inner)) == 2 and len(shape) == 1 else whole
+                transpose_formula(whole)
+                if parts[0] == "0" and len(self.shapes.of(inner)) == 2 and len(shape) == 1
+                else whole
             )
         return M(Sign.AT, (self.formula(inner),), e.text[1:-1])
 
-    def _column(self, e: E, shape: Shape) -> M:
+    def _write_column(self, e: E, shape: Shape) -> M:
         return self.formula(e.args[0])
 
-    def _joined(self, e: E, shape: Shape) -> M:
+    def _write_concatenation(self, e: E, shape: Shape) -> M:
         before, after = ([ZERO] * text.count("0") for text in e.text.split("|"))
         return M(Sign.JOINED, (*before, self.formula(e.args[0]), *after))
 
@@ -275,7 +302,7 @@ class Writing:
 
     # --- functions ---------------------------------------------------------------------------------------------------
 
-    def _call(self, e: E, shape: Shape) -> M:
+    def _write_call(self, e: E, shape: Shape) -> M:
         name = self.word(e.text.rpartition(".")[2])
         if name in ("ones", "ones_like", "zeros", "zeros_like"):
             return ZERO if name.startswith("zeros") else ONES if len(shape) == 1 else _OF_ONES
@@ -284,44 +311,44 @@ class Writing:
         if name == "einsum":
             raise NotSupported("einsum is written with indices")
         if name == "concatenate":
-            args = [self.formula(_as_number(a)) for a in e.args]
+            args = [self.formula(_unwrap_number(a)) for a in e.args]
             return M(
                 Sign.JOINED, tuple(args), along="rows" if len(shape) == 2 and dict(e.options)["axis"] == "0" else ""
             )
         args = [self.formula(a) for a in e.args]
         if name == DENSITY:
-            return density_at(args[0])
+            return density_formula(args[0])
         axis = dict(e.options).get("axis")
         if axis is not None and len(self.shapes.of(e.args[0])) == 2 and name in ("sum", "mean"):
-            return self._along(name, args[0], self.shapes.of(e.args[0]), axis)
-        if name == "sum" and axis is None and (factors := self._trace_of(e.args[0])):
-            return function("tr", beside([self.row(factors[0]), self.formula(factors[1])]))
-        squares = args[0].sign is Sign.ENTRY_POWER and args[0].args[1] == constant_of(Fraction(2))
+            return self._write_along_axis(name, args[0], self.shapes.of(e.args[0]), axis)
+        if name == "sum" and axis is None and (factors := self._factors_of_trace(e.args[0])):
+            return function_formula("tr", multiply_neighbours([self.row(factors[0]), self.formula(factors[1])]))
+        squares = args[0].sign is Sign.ENTRY_POWER and args[0].args[1] == number_formula(Fraction(2))
         if name == "sum" and axis is None and squares:
             return M(Sign.POWER, (M(Sign.NORM, args[0].args[:1]), args[0].args[1]))
         if name == "outer":
-            return beside([args[0], self.row(e.args[1])])
+            return multiply_neighbours([args[0], self.row(e.args[1])])
         if name == "where":
-            return self._choice(e, shape)
+            return self._write_choice(e, shape)
         made = _CALLS.get(name)
         if made is not None:
             return made(*args)
         if len(args) > 1 and name not in OPAQUE:
-            args = [self._operand(a, shape) for a in e.args]
+            args = [self._write_operand(a, shape) for a in e.args]
         along = _ALONG[axis] if axis in _ALONG and len(self.shapes.of(e.args[0])) == 2 else ""
-        return function(name, *args, along=along)
+        return function_formula(name, *args, along=along)
 
-    def _choice(self, e: E, shape: Shape) -> M:
+    def _write_choice(self, e: E, shape: Shape) -> M:
         """Return a choice as cases; one between a value and 0 as a product with an indicator, whatever the value is there."""
         condition, yes, no = e.args
         nothing = number(Fraction(0))
         if nothing in (yes, no):
             other = replace(condition, text=_OPPOSITE[condition.text])
             return self.formula(mul([condition, yes] if no == nothing else [other, no]))
-        truth = self._triangle(condition.args[0]) or self._comparison(condition, shape)
-        return M(Sign.CASES, (*(self._operand(a, shape) for a in (yes, no)), *truth.args), truth.text)
+        truth = self._condition_of_triangle(condition.args[0]) or self._write_comparison(condition, shape)
+        return M(Sign.CASES, (*(self._write_operand(a, shape) for a in (yes, no)), *truth.args), truth.text)
 
-    def _triangle(self, e: E) -> M | None:
+    def _condition_of_triangle(self, e: E) -> M | None:
         """Return where a triangle of ones has its ones, as i >= j; None for anything else."""
         turned = e.op == Op.TRANSPOSE
         inner = e.args[0] if turned else e
@@ -332,38 +359,38 @@ class Writing:
         before = row if len(inner.args) == 1 else M(Sign.SUM, (row, self.formula(inner.args[1])))
         return M(Sign.TRUTH, (before, column), ">=")
 
-    def _trace_of(self, e: E) -> tuple[E, ...]:
+    def _factors_of_trace(self, e: E) -> tuple[E, ...]:
         """Return the two matrices of sum(A * B), which is tr(A.T @ B), if one is a product, an inverse or a differential."""
         matrices = e.op == Op.MUL and len(e.args) == 2 and all(self._is_matrix(a) for a in e.args)
-        return e.args if matrices and any(self._is_product(a) for a in e.args) else ()
+        return e.args if matrices and any(self._is_product_or_inverse(a) for a in e.args) else ()
 
     def _is_matrix(self, e: E) -> bool:
         shape = self.shapes.of(e)
         return len(shape) == 2 and not is_vector(shape)
 
-    def _is_product(self, e: E) -> bool:
+    def _is_product_or_inverse(self, e: E) -> bool:
         inner = e.args[0] if e.op == Op.TRANSPOSE else e
         moved = inner.op == "name" and inner.text in self.symbols
         return moved or inner.op == Op.MATMUL or (inner.op == "call" and inner.text == "inv")
 
-    def _along(self, name: str, x: M, shape: Shape, axis: str) -> M:
+    def _write_along_axis(self, name: str, x: M, shape: Shape, axis: str) -> M:
         """Return the sum or the mean of the rows or of the columns of a matrix, as a product with ones."""
-        total = beside([x if axis == "1" else transposed(x), ONES])
+        total = multiply_neighbours([x if axis == "1" else transpose_formula(x), ONES])
         if name == "sum":
             return total
         size = shape[int(axis)]
         if size == SHAPELESS:
-            return function(name, x, along=_ALONG[axis])
+            return function_formula(name, x, along=_ALONG[axis])
         return M(
             Sign.OVER,
             (total, M(Sign.NUMBER, number=Fraction(int(size))) if size.isdecimal() else M(Sign.NAME, text=size)),
         )
 
 
-def _as_number(e: E) -> E:
+def _unwrap_number(e: E) -> E:
     """Return an array of one entry as that number; any other array as it is."""
     if e.op == Op.NEG:
-        return neg(_as_number(e.args[0]))
+        return neg(_unwrap_number(e.args[0]))
     rest = e.args if e.op == Op.MUL else (e,)
     return mul([a for a in rest if a != ONE_ENTRY] or [UNIT]) if ONE_ENTRY in rest else e
 
@@ -373,7 +400,7 @@ def _is_number(term: M) -> bool:
     return inner.sign is Sign.NUMBER
 
 
-def _is_product(term: M) -> bool:
+def _is_matrix_product(term: M) -> bool:
     """Whether a term is a product of matrices, or has an identity, to which textbooks add no number."""
     inner = term.args[0] if term.sign in (Sign.MINUS, Sign.OVER) else term
     arrays = [x for x in inner.args if x.sign is not Sign.NUMBER] if inner.sign is Sign.BESIDE else []
@@ -382,9 +409,11 @@ def _is_product(term: M) -> bool:
 
 _OF_ONES = M(Sign.BESIDE, (ONES, M(Sign.TRANSPOSE, (ONES,))))
 _OPERATIONS = {
-    Op.ADD: Writing._sum, Op.MUL: Writing._product, Op.DIV: Writing._quotient, Op.MATMUL: Writing._matmul, Op.DOT: Writing._dot,
-    Op.POW: Writing._power, Op.TRANSPOSE: Writing._transpose, "compare": Writing._comparison, "index": Writing._part,
-    "column": Writing._column, "concat": Writing._joined,
+    Op.ADD: Writing._write_sum, Op.MUL: Writing._write_product, Op.DIV: Writing._write_quotient,
+    Op.MATMUL: Writing._write_matmul, Op.DOT: Writing._write_dot,
+    Op.POW: Writing._write_power, Op.TRANSPOSE: Writing._write_transpose, "compare": Writing._write_comparison,
+    "index": Writing._write_index,
+    "column": Writing._write_column, "concat": Writing._write_concatenation,
 }  # fmt: skip
 _CALLS: dict[str, Callable[..., M]] = {
     "inv": lambda a: M(Sign.INVERSE, (a,)),
@@ -394,23 +423,31 @@ _CALLS: dict[str, Callable[..., M]] = {
     "lower_half": lambda a: M(
         Sign.SUM,
         (
-            function("tril", a),
-            M(Sign.MINUS, (beside([constant_of(Fraction(1, 2)), function("diag", function("diag", a))]),)),
+            function_formula("tril", a),
+            M(
+                Sign.MINUS,
+                (
+                    multiply_neighbours(
+                        [number_formula(Fraction(1, 2)), function_formula("diag", function_formula("diag", a))]
+                    ),
+                ),
+            ),
         ),
     ),
     "mirrored": lambda a: M(
-        Sign.SUM, (function("tril", a), transposed(function("tril", a, constant_of(Fraction(-1)))))
+        Sign.SUM,
+        (function_formula("tril", a), transpose_formula(function_formula("tril", a, number_formula(Fraction(-1))))),
     ),
-    "sqrt": lambda a: _norm_of(a) or M(Sign.ROOT, (a,)),
+    "sqrt": lambda a: _norm_of_square(a) or M(Sign.ROOT, (a,)),
 }
 
 
 _OPPOSITE = {">": "<=", "<=": ">", "<": ">=", ">=": "<", "==": "!=", "!=": "=="}
 
 
-def _norm_of(square: M) -> M | None:
+def _norm_of_square(square: M) -> M | None:
     """Return the norm of which this is the square, as the sum of the squares of a matrix is; None for anything else."""
-    if square.sign is Sign.POWER and square.args[0].sign is Sign.NORM and square.args[1] == constant_of(Fraction(2)):
+    if square.sign is Sign.POWER and square.args[0].sign is Sign.NORM and square.args[1] == number_formula(Fraction(2)):
         return square.args[0]
     return None
 
@@ -423,7 +460,7 @@ def entry_of(x: Tensor, axes: Sequence[Index | None], dims: Dims, *taken: str) -
     sizes = [d for own in dims.values() for d in own]
     own = [i for i in axes if i is not None]
     scope = _Scope({}, tuple(index_letters(frozenset((*taken, *dims, *sizes)))), Writing(Shapes(dims))).holding(own)
-    return Entry(tuple(scope.names[i] for i in own), _sum(x, scope))
+    return Entry(tuple(scope.names[i] for i in own), _sum_formula(x, scope))
 
 
 @dataclass(frozen=True)
@@ -448,109 +485,113 @@ class _Scope:
         return _Scope(names, self.letters, self.writing)
 
 
-def _sum(x: Tensor, scope: _Scope) -> M:
-    terms = [_term(t, scope) for t in x.terms] or [constant_of(Fraction(0))]
+def _sum_formula(x: Tensor, scope: _Scope) -> M:
+    terms = [_term_formula(t, scope) for t in x.terms] or [number_formula(Fraction(0))]
     return terms[0] if len(terms) == 1 else M(Sign.SUM, tuple(terms))
 
 
-def _term(term: IndexedTerm, scope: _Scope) -> M:
+def _term_formula(term: IndexedTerm, scope: _Scope) -> M:
     every = [i for i in dict.fromkeys(i for f in term.factors for i in f.at) if i not in scope.names]
     picks = [f for f in term.factors if f.atom.op == "unit" and f.at[0] in every]
-    scope = scope.at({**scope.names, **{f.at[0]: _place(f.atom) for f in picks}})
+    scope = scope.at({**scope.names, **{f.at[0]: _place_of_unit(f.atom) for f in picks}})
     bound = [i for i in every if i not in scope.names]
     scope = scope.holding(bound)
     shown = [f for f in term.factors if not any(f is p for p in picks)]
-    low = [_factor(f._replace(power=-f.power), scope) for f in shown if f.power < 0 and f.atom.op != "exp"]
-    top = [_factor(f, scope) for f in shown if f.power > 0 or f.atom.op == "exp"]
-    product = beside([constant_of(-term.coef if term.coef < 0 else term.coef), *top])
-    product = M(Sign.OVER, (product, beside(low))) if low else product
+    low = [_factor_formula(f._replace(power=-f.power), scope) for f in shown if f.power < 0 and f.atom.op != "exp"]
+    top = [_factor_formula(f, scope) for f in shown if f.power > 0 or f.atom.op == "exp"]
+    product = multiply_neighbours([number_formula(-term.coef if term.coef < 0 else term.coef), *top])
+    product = M(Sign.OVER, (product, multiply_neighbours(low))) if low else product
     total = M(Sign.TOTAL, (product,), letters=tuple(scope.names[i] for i in bound)) if bound else product
     return M(Sign.MINUS, (total,)) if term.coef < 0 else total
 
 
-def _place(atom: Atom) -> str:
+def _place_of_unit(atom: Atom) -> str:
     """Return the position of the 1 in a unit vector: `0`, or `n-1` if it counts from the end."""
     if not atom.name.startswith("-"):
         return atom.name
-    end = place_of(atom.dims[0])
+    end = parse_position(atom.dims[0])
     return Position(end.names, end.number + int(atom.name)).text().replace(" ", "")
 
 
-def _factor(f: IndexedFactor, scope: _Scope) -> M:
-    base = _atom(f.atom, tuple(scope.names[i] for i in f.at), scope)
+def _factor_formula(f: IndexedFactor, scope: _Scope) -> M:
+    base = _atom_formula(f.atom, tuple(scope.names[i] for i in f.at), scope)
     if f.atom.op == "exp" and f.power == -1 and base.sign is Sign.FUNCTION:
         (inner,) = base.args
         return replace(base, args=(inner.args[0] if inner.sign is Sign.MINUS else M(Sign.MINUS, (inner,)),))
     if f.power == Fraction(1, 2):
         return M(Sign.ROOT, (base,))
-    return base if f.power == 1 else M(Sign.POWER, (base, constant_of(f.power)))
+    return base if f.power == 1 else M(Sign.POWER, (base, number_formula(f.power)))
 
 
-def _atom(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
+def _atom_formula(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
     if atom.op == "number":
-        return constant_of(Fraction(int(atom.name)))
+        return number_formula(Fraction(int(atom.name)))
     if atom.op in ("input", "size", "pi", "inf"):
-        return _entry(M(Sign.NAME, text=atom.name), own)
+        return _with_letters(M(Sign.NAME, text=atom.name), own)
     if atom.op == "arange":
         return M(Sign.NAME, text=own[0])
     if atom.op in ("delta", "unit"):
         known = {printed(n) for n in scope.writing.shapes.known}
         sign = next((word for word in ("delta", "I", "Id") if printed(word) not in known), "Eye")
-        return _entry(M(Sign.NAME, text=sign), own if atom.op == "delta" else (own[0], _place(atom)))
+        return _with_letters(M(Sign.NAME, text=sign), own if atom.op == "delta" else (own[0], _place_of_unit(atom)))
     if atom.op in _PARTS:
         whole = scope.writing.formula(Printer({}).atom(atom, tuple(range(len(atom.dims)))))
         return M(Sign.ENTRY, (whole,), letters=own)
     if atom.op == "tri":
-        before = M(Sign.SUM, (M(Sign.NAME, text=own[0]), constant_of(Fraction(atom.name))))
+        before = M(Sign.SUM, (M(Sign.NAME, text=own[0]), number_formula(Fraction(atom.name))))
         row = before if atom.name != "0" else before.args[0]
         return M(Sign.TRUTH, (row, M(Sign.NAME, text=own[1])), ">=")
     if atom.op in EXTREMES:
         names = {slot(k, d): own[k] for k, d in enumerate(atom.dims)}
         over = [i for i in atom.args[0].free if i not in names]
         inner = scope.at(names).holding(over)
-        return M(Sign.FUNCTION, (_sum(atom.args[0], inner),), atom.op, letters=tuple(inner.names[i] for i in over))
+        return M(
+            Sign.FUNCTION, (_sum_formula(atom.args[0], inner),), atom.op, letters=tuple(inner.names[i] for i in over)
+        )
     if atom.op == "softmax":
-        return _softmax(atom, own, scope)
+        return _softmax_formula(atom, own, scope)
     names = {slot(k, d): own[k] for k, d in enumerate(atom.dims)}
-    inside = [_sum(arg, scope.at(names).holding(arg.free)) for arg in atom.args]
+    inside = [_sum_formula(arg, scope.at(names).holding(arg.free)) for arg in atom.args]
     if atom.op == "group":
         return inside[0]
     if atom.op == DENSITY:
-        return density_at(inside[0])
+        return density_formula(inside[0])
     if atom.op in SIGNS:
         return M(Sign.TRUTH, tuple(inside), SIGNS[atom.op])
-    if is_product(atom) and inside[0].sign is Sign.TOTAL:
+    if is_exp_of_logs(atom) and inside[0].sign is Sign.TOTAL:
         (log,) = inside[0].args
         return M(Sign.TOTAL, log.args, "prod", letters=inside[0].letters)
-    return function(scope.writing.word(NAMES.get(atom.op, atom.op)), *inside)
+    return function_formula(scope.writing.word(NAMES.get(atom.op, atom.op)), *inside)
 
 
-def _entry(base: M, at: tuple[str, ...]) -> M:
+def _with_letters(base: M, at: tuple[str, ...]) -> M:
     return M(Sign.ENTRY, (base,), letters=at) if at else base
 
 
-def _softmax(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
+def _softmax_formula(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
     """Return an entry of a softmax: softmax_j(Z[i,j]); at a place that has no letter, as a quotient of exponentials."""
     names = {slot(k, d): own[k] for k, d in enumerate(atom.dims)}
     (arg,) = atom.args
     over = [slot(k, atom.dims[k]) for k in atom.axes]
-    here = _logits(arg, scope.at(names).holding(arg.free))
+    here = _logits_formula(arg, scope.at(names).holding(arg.free))
     if all(names[i].isalpha() for i in over):
         return M(Sign.FUNCTION, (here,), "softmax", letters=tuple(names[i] for i in over))
     there = scope.at({i: c for i, c in names.items() if i not in over}).holding(over)
-    total = M(Sign.TOTAL, (function("exp", _logits(arg, there)),), letters=tuple(there.names[i] for i in over))
-    return M(Sign.OVER, (function("exp", here), total))
+    total = M(
+        Sign.TOTAL, (function_formula("exp", _logits_formula(arg, there)),), letters=tuple(there.names[i] for i in over)
+    )
+    return M(Sign.OVER, (function_formula("exp", here), total))
 
 
-def _logits(x: Tensor, scope: _Scope) -> M:
+def _logits_formula(x: Tensor, scope: _Scope) -> M:
     """Return what a softmax is of: by cases where an indicator decides between two values, as a mask does."""
     truth = next((f for f in factors_in(x) if is_indicator(f, x.free, points=True)), None)
-    branches = [] if truth is None else [with_truth(x, truth, value) for value in (Fraction(1), Fraction(0))]
+    branches = [] if truth is None else [substitute_indicator(x, truth, value) for value in (Fraction(1), Fraction(0))]
     if truth is None or not all(b.terms for b in branches):
-        return _sum(x, scope)
-    shown = _factor(truth, scope)
-    sides, sign = (shown.args, shown.text) if shown.sign is Sign.TRUTH else ((shown, constant_of(Fraction(0))), "!=")
-    return M(Sign.CASES, (*(_sum(b, scope) for b in branches), *sides), sign)
+        return _sum_formula(x, scope)
+    shown = _factor_formula(truth, scope)
+    sides, sign = (shown.args, shown.text) if shown.sign is Sign.TRUTH else ((shown, number_formula(Fraction(0))), "!=")
+    return M(Sign.CASES, (*(_sum_formula(b, scope) for b in branches), *sides), sign)
 
 
 # The steps of a derivation in every notation: a line of gradcli's language, of Unicode and of LaTeX for each.
@@ -573,14 +614,14 @@ class LineWriter:
 
     def define(self, word: str, forms: Sequence[tuple[E, E | None]], *, symmetric: bool = False) -> None:
         """Note what a name stands for, in several forms, each with that of its transpose."""
-        short = name(word, axes=axes(forms[0][0]))
+        short = name(word, axes=count_axes(forms[0][0]))
         if symmetric:
             self.writing.symmetric.add(word)
         for e, turned in forms:
             if not e.size:
                 continue
             self.definitions.setdefault(e, short)
-            if (other := complement(e)) is not None:
+            if (other := complement_of_sigmoid(e)) is not None:
                 self.definitions.setdefault(other, add([UNIT, neg(short)]))
             if turned is not None and turned != transpose(e):
                 self.definitions.setdefault(turned, transpose(short))
@@ -592,7 +633,7 @@ class LineWriter:
         """Return an expression with names for what was defined, the largest parts first."""
         e = with_transposes(e, self.turned)
         for old, new in sorted(self.definitions.items(), key=lambda pair: -pair[0].size):
-            e = replaced(e, old, new)
+            e = replace_part(e, old, new)
         return e
 
     def moved(self, name: str, how: str) -> None:
@@ -614,9 +655,9 @@ class LineWriter:
         row: bool = False,
     ) -> Step:
         """Return a step whose outcome is an expression with a name, and the same as a tensor; a vector may be a `row`."""
-        said = f"{name} = {text(e)}"
+        said = f"{name} = {expression_text(e)}"
         self.shapes.known[name] = tuple(i.dim for i in value.singles if i is not None)
-        written = self._written([(name, e)], row=row) or self._entry(name, value, self.notations[0])
+        written = self._write_statements([(name, e)], row=row) or self._write_entry(name, value, self.notations[0])
         if "φ(" in written[0] and not self.densities:
             self.densities = True
             condition = "; ".join(filter(None, (condition, "φ the normal density")))
@@ -627,29 +668,29 @@ class LineWriter:
         shown = self.in_names(e)
         self.shapes.add(name, shown)
         self.define(name, [(whole, None)])
-        said = f"{name} = {text(shown)}"
-        return Step(rule, "", said, None, condition, *(self._written([(name, shown)]) or (said, "", "")))
+        said = f"{name} = {expression_text(shown)}"
+        return Step(rule, "", said, None, condition, *(self._write_statements([(name, shown)]) or (said, "", "")))
 
     def program(self, rule: str, before: str, name: str, made: Statements) -> Step:
         """Return a step whose outcome is a program of several statements."""
         lines = [*made.parts, (name, made.result)]
         for n, e in lines:
             self.shapes.add(n, e)
-        said = "; ".join(f"{n} = {text(e)}" for n, e in lines)
-        return Step(rule, before, said, None, None, *(self._written(lines) or (said, "", "")))
+        said = "; ".join(f"{n} = {expression_text(e)}" for n, e in lines)
+        return Step(rule, before, said, None, None, *(self._write_statements(lines) or (said, "", "")))
 
     def said(self, e: E) -> str:
         """Return an expression as it stands in a sentence; in gradcli's language where only indices can write it."""
         try:
             return self.notations[0].write(self.writing.formula(e))
         except NotSupported:
-            return text(e)
+            return expression_text(e)
 
-    def _written(self, lines: Sequence[tuple[str, E]], *, row: bool = False) -> _Written | None:
+    def _write_statements(self, lines: Sequence[tuple[str, E]], *, row: bool = False) -> _Written | None:
         """Return statements in every notation; None where only indices can write one."""
         try:
             write = self.writing.row if row else self.writing.formula
-            formulas = [(self._symbol(n), write(e)) for n, e in lines]
+            formulas = [(self._formula_of_name(n), write(e)) for n, e in lines]
         except NotSupported:
             return None
         unicode, latex, mathml = (w.statements([(w.write(n), w.write(m)) for n, m in formulas]) for w in self.notations)
@@ -658,29 +699,32 @@ class LineWriter:
     def entry(self, rule: str, before: str, name: str, value: Value, where: str | None, condition: str | None) -> Step:
         """Return a step whose outcome is written with indices."""
         self.shapes.known[name] = tuple("1" if i is None else i.dim for i in value.singles)
-        plain, latex, mathml = self._entry(name, value, Plain([*self.dims]))
+        plain, latex, mathml = self._write_entry(name, value, Plain([*self.dims]))
         return Step(rule, before, plain, where, condition, plain, latex, mathml)
 
-    def _entry(self, name: str, value: Value, plain: Notation) -> _Written:
+    def _write_entry(self, name: str, value: Value, plain: Notation) -> _Written:
         """Return one entry as a line of text, in LaTeX and in MathML."""
         entry = entry_of(value.tensor, value.singles, self.dims, name)
-        left, right = self._with_symbols(self._at(name, entry.letters)), self._with_symbols(entry.formula)
+        left, right = (
+            self._replace_symbols(self._name_with_letters(name, entry.letters)),
+            self._replace_symbols(entry.formula),
+        )
         shown, latex, mathml = (w.statements([(w.write(left), w.write(right))]) for w in (plain, *self.notations[1:]))
         return shown, latex, mathml
 
-    def _with_symbols(self, m: M) -> M:
+    def _replace_symbols(self, m: M) -> M:
         """Return a formula with the signs of differentials and adjoints for their names."""
         if m.sign is Sign.NAME:
             return self.symbols.get(m.text, m)
-        return replace(m, args=tuple(map(self._with_symbols, m.args)))
+        return replace(m, args=tuple(map(self._replace_symbols, m.args)))
 
-    def _symbol(self, name: str) -> M:
+    def _formula_of_name(self, name: str) -> M:
         if name.endswith(".T"):
-            return transposed(self._symbol(name.removesuffix(".T")))
+            return transpose_formula(self._formula_of_name(name.removesuffix(".T")))
         letter, bracket, direction = name.partition("[")
         if bracket:
             return M(Sign.AT, (M(Sign.NAME, text=letter),), direction.rstrip("]"))
         return self.symbols.get(name, M(Sign.NAME, text=name))
 
-    def _at(self, name: str, letters: tuple[str, ...]) -> M:
+    def _name_with_letters(self, name: str, letters: tuple[str, ...]) -> M:
         return M(Sign.ENTRY, (M(Sign.NAME, text=name),), letters=letters) if letters else M(Sign.NAME, text=name)

@@ -114,13 +114,13 @@ def is_scalar(e: E) -> bool:
     if e.op == "name":
         return e.axes == 0
     if e.op == "index":
-        return all(a.axes == places(e) for a in e.args)
+        return all(a.axes == count_removed_axes(e) for a in e.args)
     if e.op == "call" and e.text in _NUMBERS:
         return not e.options
     return e.op != "call" or e.text not in _ARRAYS if not e.args else all(map(is_scalar, e.args))
 
 
-def indexed(a: E, parts: list[str]) -> E:
+def index_array(a: E, parts: list[str]) -> E:
     """Return an array indexed by a position or a span along each axis; `:` is the whole axis."""
     while parts and parts[-1] == ":":
         parts = parts[:-1]
@@ -131,7 +131,7 @@ def indexed(a: E, parts: list[str]) -> E:
     return E("index", (a,), f"[{', '.join(parts)}]") if parts else a
 
 
-def places(e: E) -> int:
+def count_removed_axes(e: E) -> int:
     """Return how many axes an index removes by taking one entry: one for `[:, 0]`, none for `[1:]` and `[[0, 2]]`."""
     return sum(part.strip(" -").isdigit() for part in _LIST.sub(":", e.text[1:-1]).split(","))
 
@@ -220,30 +220,30 @@ _THROUGH = {"outer", "diag", "trace", "sum", "mean"}  # calls that are linear in
 
 def without_minus(e: E) -> E:
     """Return an expression with a leading minus moved into a difference: -(y - h)*a is (h - y)*a."""
-    return (_flipped(e.args[0]) or e) if e.op == Op.NEG else e
+    return (_flip_difference(e.args[0]) or e) if e.op == Op.NEG else e
 
 
-def _flipped(e: E) -> E | None:
+def _flip_difference(e: E) -> E | None:
     """Return -e by turning a difference inside it round; None if there is no such difference."""
     if e.op == Op.ADD and len(e.args) == 2 and e.args[1].op == Op.NEG:
         return E(Op.ADD, (e.args[1].args[0], neg(e.args[0])))
     if e.op not in (Op.MUL, Op.MATMUL, Op.DIV, Op.DOT, Op.TRANSPOSE) and not (e.op == "call" and e.text in _THROUGH):
         return None
     for k, a in enumerate(e.args[:1] if e.op in (Op.DIV, "call") else e.args):
-        turned = _flipped(a)
+        turned = _flip_difference(a)
         if turned is not None:
             return replace(e, args=(*e.args[:k], turned, *e.args[k + 1 :]))
     return None
 
 
-def opposite(e: E) -> E:
+def negate_as_written(e: E) -> E:
     """Return -e as it is written: b - a for a - b."""
     return without_minus(add([neg(a) for a in e.args]) if e.op == Op.ADD else neg(e))
 
 
-def complement(e: E) -> E | None:
+def complement_of_sigmoid(e: E) -> E | None:
     """Return sigmoid(-u) for sigmoid(u); None for anything else."""
-    return replace(e, args=(opposite(*e.args),)) if e.op == "call" and e.text == "sigmoid" else None
+    return replace(e, args=(negate_as_written(*e.args),)) if e.op == "call" and e.text == "sigmoid" else None
 
 
 _CONSTANTS = {
@@ -264,7 +264,7 @@ _LONGEST = 8  # characters of a decimal number that stands for a fraction
 
 
 @contextmanager
-def numbers_as_in(formula: str | None) -> Iterator[None]:
+def show_numbers_as_in(formula: str | None) -> Iterator[None]:
     """Show fractions as fractions in the block if a formula has no decimal number, else as decimals where these end."""
     token = _FRACTIONS.set(formula is not None and not _DECIMAL.search(formula))
     try:
@@ -273,7 +273,7 @@ def numbers_as_in(formula: str | None) -> Iterator[None]:
         _FRACTIONS.reset(token)
 
 
-def _decimal(x: Fraction) -> str | None:
+def _short_decimal(x: Fraction) -> str | None:
     """Return a fraction as a short decimal number; None where it has none."""
     text = repr(float(x))
     return text if len(text) <= _LONGEST and "e" not in text and Fraction(text) == x else None
@@ -281,15 +281,15 @@ def _decimal(x: Fraction) -> str | None:
 
 def is_fraction(x: Number) -> bool:
     """Whether a number is shown as a fraction: it has no short decimal, or the user's formula has fractions."""
-    return isinstance(x, Fraction) and x.denominator != 1 and (_FRACTIONS.get() or _decimal(x) is None)
+    return isinstance(x, Fraction) and x.denominator != 1 and (_FRACTIONS.get() or _short_decimal(x) is None)
 
 
 def formula_number(x: Number) -> str:
     """Return a positive number as a formula shows it. Raises NotSupported for a number that is not finite."""
-    return f"{x.numerator}/{x.denominator}" if isinstance(x, Fraction) and is_fraction(x) else written(x)
+    return f"{x.numerator}/{x.denominator}" if isinstance(x, Fraction) and is_fraction(x) else number_as_code(x)
 
 
-def written(x: Number) -> str:
+def number_as_code(x: Number) -> str:
     """Return a positive number as code: a decimal or a fraction, a multiple of a known constant, or a float in full.
 
     Raises  NotSupported for a number that is not finite.
@@ -297,18 +297,18 @@ def written(x: Number) -> str:
     if isinstance(x, Fraction):
         if x.denominator == 1:
             return str(x.numerator)
-        return _decimal(x) or f"{x.numerator}/{x.denominator}"
+        return _short_decimal(x) or f"{x.numerator}/{x.denominator}"
     if not np.isfinite(x):
         raise NotSupported("a number in the formula is not finite")
-    found = constant(x)
+    found = match_known_constant(x)
     if found is not None:
         ratio, name, below = found
-        r = written(ratio)
+        r = number_as_code(ratio)
         return f"{r}/{name}" if below else name if r == "1" else f"{r}*{name}"
     return repr(float(x))
 
 
-def constant(x: float) -> tuple[Fraction, str, bool] | None:
+def match_known_constant(x: float) -> tuple[Fraction, str, bool] | None:
     """Return the ratio of a number to a known constant, its name, and whether it stands below; None if there is none."""
     for name, value in _CONSTANTS.items():
         for ratio, below in ((x / value, False), (x * value, True)):
@@ -318,30 +318,33 @@ def constant(x: float) -> tuple[Fraction, str, bool] | None:
     return None
 
 
-def text(e: E, within: int = COMPARE) -> str:
+def expression_text(e: E, within: int = COMPARE) -> str:
     """Return an expression in gradcli's input language, which is Python's."""
     shown, level = _PYTHON.get(e.op, _call_text)(e)
     return f"({shown})" if level < within else shown
 
 
 def _number_text(e: E) -> tuple[str, int]:
-    shown = written(e.number)
+    shown = number_as_code(e.number)
     return shown, PRODUCT if "/" in shown or "*" in shown else ATOM
 
 
 def _sum_text(e: E) -> str:
-    rest = (f" - {text(a.args[0], PRODUCT)}" if a.op == Op.NEG else f" + {text(a, PRODUCT)}" for a in e.args[1:])
-    return text(e.args[0], SUM) + "".join(rest)
+    rest = (
+        f" - {expression_text(a.args[0], PRODUCT)}" if a.op == Op.NEG else f" + {expression_text(a, PRODUCT)}"
+        for a in e.args[1:]
+    )
+    return expression_text(e.args[0], SUM) + "".join(rest)
 
 
 def _factor_text(e: E, within: int) -> str:
     """Return a factor; a product of arrays is in brackets, as `*` and `@` bind alike."""
-    return f"({text(e)})" if e.op in (Op.MATMUL, Op.DOT) else text(e, within)
+    return f"({expression_text(e)})" if e.op in (Op.MATMUL, Op.DOT) else expression_text(e, within)
 
 
 def _concat_text(e: E) -> str:
     before, _, after = e.text.partition("|")
-    parts = ", ".join(filter(None, [before, text(e.args[0]), after]))
+    parts = ", ".join(filter(None, [before, expression_text(e.args[0]), after]))
     return f"{dict(e.options).get('module', '')}concatenate([{parts}])"
 
 
@@ -349,31 +352,31 @@ _PRODUCTS = (Op.MUL, Op.MATMUL, Op.DIV, Op.DOT)
 _PYTHON: dict[str, Callable[[E], tuple[str, int]]] = {  # by operation: the text, and how tightly it binds
     "name": lambda e: (e.text, ATOM),
     "number": _number_text,
-    Op.NEG: lambda e: (f"-{text(e.args[0], PRODUCT if e.args[0].op in _PRODUCTS else MINUS)}", SUM),
+    Op.NEG: lambda e: (f"-{expression_text(e.args[0], PRODUCT if e.args[0].op in _PRODUCTS else MINUS)}", SUM),
     Op.ADD: lambda e: (_sum_text(e), SUM),
     Op.MUL: lambda e: ("*".join(_factor_text(a, MINUS if k else PRODUCT) for k, a in enumerate(e.args)), PRODUCT),
-    Op.DIV: lambda e: (f"{_factor_text(e.args[0], PRODUCT)}/{text(e.args[1], MINUS)}", PRODUCT),
-    Op.MATMUL: lambda e: ("@".join(text(a, PRODUCT + 1) for a in e.args), PRODUCT),
-    Op.DOT: lambda e: (_dot(*e.args), PRODUCT),
-    Op.POW: lambda e: (f"{text(e.args[0], ATOM)}**{text(e.args[1], ATOM)}", POWER),
-    Op.TRANSPOSE: lambda e: (f"{text(e.args[0], ATOM)}.T", ATOM),
-    "index": lambda e: (f"{text(e.args[0], ATOM)}{e.text}", ATOM),
-    "column": lambda e: (f"{text(e.args[0], ATOM)}[:, None]", ATOM),
-    "compare": lambda e: (f"{text(e.args[0], SUM)} {e.text} {text(e.args[1], SUM)}", COMPARE),
+    Op.DIV: lambda e: (f"{_factor_text(e.args[0], PRODUCT)}/{expression_text(e.args[1], MINUS)}", PRODUCT),
+    Op.MATMUL: lambda e: ("@".join(expression_text(a, PRODUCT + 1) for a in e.args), PRODUCT),
+    Op.DOT: lambda e: (_dot_text(*e.args), PRODUCT),
+    Op.POW: lambda e: (f"{expression_text(e.args[0], ATOM)}**{expression_text(e.args[1], ATOM)}", POWER),
+    Op.TRANSPOSE: lambda e: (f"{expression_text(e.args[0], ATOM)}.T", ATOM),
+    "index": lambda e: (f"{expression_text(e.args[0], ATOM)}{e.text}", ATOM),
+    "column": lambda e: (f"{expression_text(e.args[0], ATOM)}[:, None]", ATOM),
+    "compare": lambda e: (f"{expression_text(e.args[0], SUM)} {e.text} {expression_text(e.args[1], SUM)}", COMPARE),
     "concat": lambda e: (_concat_text(e), ATOM),
 }
 
 
-def _dot(left: E, right: E) -> str:
+def _dot_text(left: E, right: E) -> str:
     """Return the product of two vectors; A@x@(A@x) is not A@x@A@x, which is one product more."""
     loose = right.op == Op.MATMUL and left.op != Op.MATMUL
-    shown = text(left, PRODUCT if left.op == Op.MATMUL else PRODUCT + 1)
-    return f"{shown}@{text(right, PRODUCT if loose else PRODUCT + 1)}"
+    shown = expression_text(left, PRODUCT if left.op == Op.MATMUL else PRODUCT + 1)
+    return f"{shown}@{expression_text(right, PRODUCT if loose else PRODUCT + 1)}"
 
 
 def _call_text(e: E) -> tuple[str, int]:
     """Return the call of a function."""
-    args = [text(a) for a in e.args]
+    args = [expression_text(a) for a in e.args]
     word = e.text.rpartition(".")[2]
     if word in ("ones", "zeros") and len(args) > 1:
         return f"{e.text}([{', '.join(args)}])", ATOM

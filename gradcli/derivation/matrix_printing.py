@@ -15,12 +15,12 @@ from gradcli.derivation.algebra import (
     ALGEBRA,
     FUNCTIONS,
     ORDERS,
-    entry_by_entry,
+    elementwise_function,
+    factors_without,
     identity,
-    is_product,
+    is_exp_of_logs,
     is_truth,
     multiply,
-    without,
 )
 from gradcli.derivation.algebra import power as raised
 from gradcli.derivation.axes import Value
@@ -32,9 +32,9 @@ from gradcli.derivation.index import (
     IndexedTerm,
     Tensor,
     add,
-    fresh,
+    argument_of_factor,
+    fresh_index,
     magnitude,
-    outside,
     scalar,
     slot,
 )
@@ -42,18 +42,25 @@ from gradcli.derivation.matrix_expression import (
     E,
     Op,
     call,
-    indexed,
+    count_removed_axes,
+    expression_text,
+    index_array,
     matmul,
     mul,
     name,
     neg,
     number,
-    places,
-    text,
     transpose,
 )
-from gradcli.derivation.statements import replaced
-from gradcli.derivation.units import complement, is_rows, place_of, span_length, spans_in_order, with_gaps
+from gradcli.derivation.statements import replace_part
+from gradcli.derivation.units import (
+    complement_of_triangle,
+    fill_gaps_in_spans,
+    is_selection_matrix,
+    order_adjacent_spans,
+    parse_position,
+    span_length,
+)
 from gradcli.derivation.whole import OPAQUE
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.targets.expression import Expression
@@ -78,7 +85,7 @@ class MatrixPiece:
         return self.write(at)
 
 
-def piece(e: E, at: tuple[Index, ...]) -> MatrixPiece:
+def make_piece(e: E, at: tuple[Index, ...]) -> MatrixPiece:
     """Return an expression as a piece, which is transposed for the other order of its axes."""
     return MatrixPiece(at, lambda wanted: e if wanted == at else transpose(e), at)
 
@@ -94,13 +101,13 @@ class Quotient:
     def e(self, at: tuple[Index, ...] | None = None) -> E:
         """Return the quotient with its axes in this order."""
         order = self.at if at is None else at
-        return mul(kept([x.e(order) for x in self.top]), [x.e(order) for x in self.low])
+        return mul(apply_triangles([x.e(order) for x in self.top]), [x.e(order) for x in self.low])
 
 
 Write = Callable[[Atom, tuple[int, ...]], E]  # an atom, its own indices in an order
 
 
-def entries(
+def write_picked_entries(
     factors: Sequence[IndexedFactor], at: tuple[Index, ...], write: Write
 ) -> tuple[list[Quotient], list[IndexedFactor]]:
     """Return the factors whose entries unit vectors pick, written like `W[0, :]`, and the other factors."""
@@ -119,28 +126,30 @@ def entries(
     for k, spans in picks.items():
         g = factors[k]
         left = tuple(i for n, i in enumerate(g.at) if n not in spans)
-        e = _indexed(write(g.atom, tuple(range(len(g.at)))), [spans.get(n, ":") for n in range(len(g.at))])
-        parts.append(Quotient(left, (piece(e, left),)))
+        e = _index_through_transpose(
+            write(g.atom, tuple(range(len(g.at)))), [spans.get(n, ":") for n in range(len(g.at))]
+        )
+        parts.append(Quotient(left, (make_piece(e, left),)))
     return parts, [f for k, f in enumerate(factors) if k not in picks and k not in used]
 
 
-def _indexed(e: E, parts: list[str]) -> E:
+def _index_through_transpose(e: E, parts: list[str]) -> E:
     """Return a part of an array; a part of a transpose as the transpose of a part."""
     if e.op != Op.TRANSPOSE:
-        return indexed(e, parts)
+        return index_array(e, parts)
     spans = all(":" in p or "[" in p for p in parts)
-    turned = indexed(e.args[0], parts[::-1])
+    turned = index_array(e.args[0], parts[::-1])
     return transpose(turned) if spans else turned
 
 
-def squeezed(atom: Atom) -> E:
+def squeeze_input(atom: Atom) -> E:
     """Return an input without its axes of length 1."""
     single = {int(word.removeprefix(SINGLE)) for word in atom.facts if word.startswith(SINGLE)}
     rank = len(atom.dims) + len(single)
-    return indexed(name(atom.name, scalar=not rank, axes=rank), ["0" if k in single else ":" for k in range(rank)])
+    return index_array(name(atom.name, scalar=not rank, axes=rank), ["0" if k in single else ":" for k in range(rank)])
 
 
-def with_single_axes(
+def restore_single_axes(
     e: E, axes: Sequence[Index | None], wrt: str, values: Mapping[str, Any], right: Any
 ) -> tuple[E, bool]:
     """Return a derivative in the shape of its input, which has axes of length 1, and whether its shape and value are right.
@@ -148,9 +157,9 @@ def with_single_axes(
     The value is compared with `right`, unless that is None.
     """
     known = None if right is None else np.asarray(getattr(right, "value", right), dtype=np.float64)
-    spread = indexed(e, ["None" if i is None else ":" for i in axes]) if len(axes) > 2 or axes[:1] == (None,) else e
+    spread = index_array(e, ["None" if i is None else ":" for i in axes]) if len(axes) > 2 or axes[:1] == (None,) else e
     for form in (e, E("column", (e,)) if axes[-1] is None else e, spread, mul([e, call("ones_like", name(wrt))])):
-        formula = Expression(text(form))
+        formula = Expression(expression_text(form))
         try:
             with np.errstate(all="ignore"):
                 found = formula({n: np.asarray(values[n], dtype=np.float64)[()] for n in formula.inputs})
@@ -162,7 +171,7 @@ def with_single_axes(
     return e, False
 
 
-def slice_of(atom: Atom, order: tuple[int, ...], write: Write) -> E:
+def write_slice(atom: Atom, order: tuple[int, ...], write: Write) -> E:
     """Return a span of an array along an axis."""
     (whole,) = atom.args[0].terms
     e = write(whole.factors[0].atom, order)
@@ -171,39 +180,39 @@ def slice_of(atom: Atom, order: tuple[int, ...], write: Write) -> E:
         return call("flip", e, **({"axis": str(k)} if len(order) > 1 else {}))
     if atom.name.startswith("roll"):
         return call("roll", e, number(Fraction(atom.name.split()[1])), **({"axis": str(k)} if len(order) > 1 else {}))
-    return _indexed(e, [atom.name if n == k else ":" for n in range(len(order))])
+    return _index_through_transpose(e, [atom.name if n == k else ":" for n in range(len(order))])
 
 
-def pad_of(atom: Atom, inner: E) -> E:
+def write_padded_vector(atom: Atom, inner: E) -> E:
     """Return a vector padded with zeros."""
-    start, less = int(atom.name.partition(":")[0] or 0), _less(atom.dims[0], atom.args[0].free[0].dim)
+    start, less = int(atom.name.partition(":")[0] or 0), _difference_of_sizes(atom.dims[0], atom.args[0].free[0].dim)
     zeros = [", ".join(["0"] * k) for k in (start, less - start)]
     parts = [f"[{zeros[0]}]" if zeros[0] else "", f"[{zeros[1]}]" if zeros[1] else ""]
     return E("concat", (inner,), "|".join(parts))
 
 
-def _less(whole: str, part: str) -> int:
+def _difference_of_sizes(whole: str, part: str) -> int:
     """Return by how much a size is less than another: 1 for n and n - 1."""
-    longer, shorter = place_of(whole), place_of(part)
+    longer, shorter = parse_position(whole), parse_position(part)
     if sorted(longer.names) != sorted(shorter.names):
         raise NotSupported("a span has a size of its own")
     return longer.number - shorter.number
 
 
-def times(a: E, v: E) -> E:
+def matrix_times_vector(a: E, v: E) -> E:
     """Return the product of a matrix and a vector; for a triangle of ones, as cumsum(v), which forms no matrix."""
     *before, last = a.args if a.op == Op.MATMUL else (a,)
-    rows = last.op == "index" and "," not in last.text and _of_ones(last.args[0])
-    if _of_ones(last) or rows:
+    rows = last.op == "index" and "," not in last.text and _is_triangle_of_ones(last.args[0])
+    if _is_triangle_of_ones(last) or rows:
         v = replace(last, args=(call("cumsum", v),)) if rows else call("cumsum", v)
-    elif last.op == Op.TRANSPOSE and _of_ones(last.args[0]):
-        v = _turned(call("cumsum", _turned(v)))
+    elif last.op == Op.TRANSPOSE and _is_triangle_of_ones(last.args[0]):
+        v = _reverse_vector(call("cumsum", _reverse_vector(v)))
     else:
         return matmul(a, v)
     return matmul(*before, v) if before else v
 
 
-def kept(parts: Sequence[E]) -> list[E]:
+def apply_triangles(parts: Sequence[E]) -> list[E]:
     """Return the factors of an elementwise product; a triangle of ones becomes tril or triu of the other factors."""
     for k, a in enumerate(parts):
         lower = a.op == "call" and a.text == "tril" and a.args[0].text == "ones"
@@ -221,17 +230,17 @@ def kept(parts: Sequence[E]) -> list[E]:
     return list(parts)
 
 
-def triangle_of(atom: Atom, order: tuple[int, ...]) -> E:
+def write_triangle(atom: Atom, order: tuple[int, ...]) -> E:
     """Return a triangle of ones."""
     ones = call("ones", *(name(d) for d in atom.dims))
     e = call("tril", ones, *([] if atom.name == "0" else [number(Fraction(atom.name))]))
     return e if order == tuple(sorted(order)) else transpose(e)
 
 
-def product_of(logs: E) -> E:
+def product_from_logs(logs: E) -> E:
     """Return exp(sum(log(u))) as the product of the entries of u, and the exponential of several such sums as their product."""
     if logs.op == Op.ADD:
-        return mul([product_of(a) for a in logs.args])
+        return mul([product_from_logs(a) for a in logs.args])
     if logs.op == "call" and logs.text == "log":
         return logs.args[0]
     if logs.op == "call" and logs.text == "sum" and logs.args[0].op == "call" and logs.args[0].text == "log":
@@ -239,11 +248,11 @@ def product_of(logs: E) -> E:
     return call("exp", logs)
 
 
-def _of_ones(e: E) -> bool:
+def _is_triangle_of_ones(e: E) -> bool:
     return e.op == "call" and e.text == "tril" and len(e.args) == 1 and e.args[0].text == "ones"
 
 
-def _turned(v: E) -> E:
+def _reverse_vector(v: E) -> E:
     return v.args[0] if v.op == "call" and v.text == "flip" else call("flip", v)
 
 
@@ -258,8 +267,12 @@ def _blocks_along(x: Tensor, i: Index) -> tuple[dict[str, tuple[Index | None, li
     blocks: dict[str, tuple[Index | None, list[IndexedTerm]]] = {}
     others = []
     for term in x.terms:
-        mine = [f for f in term.factors if (is_rows(f) and f.at[1] == i) or (f.atom.op == "unit" and f.at == (i,))]
-        rest = without(term, *mine)
+        mine = [
+            f
+            for f in term.factors
+            if (is_selection_matrix(f) and f.at[1] == i) or (f.atom.op == "unit" and f.at == (i,))
+        ]
+        rest = factors_without(term, *mine)
         if len(mine) != 1 or mine[0].power != 1 or any(i in f.at for f in rest):
             others.append(term)
             continue
@@ -271,7 +284,7 @@ def _blocks_along(x: Tensor, i: Index) -> tuple[dict[str, tuple[Index | None, li
             blocks.setdefault(span, (None, []))[1].append(IndexedTerm(term.coef, rest))
             continue
         old = f.at[0]
-        new, terms = blocks.setdefault(f.atom.name, (fresh(old.dim), []))
+        new, terms = blocks.setdefault(f.atom.name, (fresh_index(old.dim), []))
         assert new is not None
         if old in x.free:  # rows of an identity, which are a block of their own
             terms.append(IndexedTerm(term.coef, (*rest, IndexedFactor(identity(new.dim), (new, old)))))
@@ -297,36 +310,36 @@ class Printer:
         masked = any(f.atom.op == "inf" for t in x.terms for f in t.factors)
         if masked and (e := self.by_cases(x, axes, points=True)) is not None:  # 0 times infinity is nan
             return e
-        if (e := self._in_blocks(x, axes)) is not None:
+        if (e := self._write_in_blocks(x, axes)) is not None:
             return e
-        parts = [self._written(t, at) for t in x.terms]
+        parts = [self._write_term(t, at) for t in x.terms]
         spread = len(at) > 2 and {i for t in x.terms for i in t.indices}.issuperset(at)
         whole = spread or any(covers for _, covers in parts)
-        terms = [e if covers or whole or not at else self._spread(e, at) for e, covers in parts]
+        terms = [e if covers or whole or not at else self._fill_axes(e, at) for e, covers in parts]
         return ex.without_minus(terms[0]) if len(terms) == 1 else ex.add(terms)
 
-    def _in_blocks(self, x: Tensor, axes: Sequence[Index | None]) -> E | None:
+    def _write_in_blocks(self, x: Tensor, axes: Sequence[Index | None]) -> E | None:
         """Return a tensor whose terms fill blocks of an axis as arrays beside or below each other, and other terms added.
 
         None is returned where no axis has blocks of named sizes.
         """
         for k, i in enumerate(axes):
             blocks, others = ({}, ()) if i is None else _blocks_along(x, i)
-            spans = [] if i is None or not blocks else spans_in_order(blocks) or with_gaps(blocks, i.dim)
+            spans = [] if i is None or not blocks else order_adjacent_spans(blocks) or fill_gaps_in_spans(blocks, i.dim)
             if i is None or len(spans) < 2:
                 continue
             negative = all(t.coef < 0 for _, own in blocks.values() for t in own)
             written = []
             for span in spans:
-                new, terms = blocks.get(span) or (fresh(span_length(span, i.dim)), [])
+                new, terms = blocks.get(span) or (fresh_index(span_length(span, i.dim)), [])
                 signed = [IndexedTerm(-t.coef, t.factors) if negative else t for t in terms]
-                written.append(self._block(signed, [new if a == i else a for a in axes], k))
+                written.append(self._write_block(signed, [new if a == i else a for a in axes], k))
             whole = call("concatenate", *written, axis=str(k))
             whole = neg(whole) if negative else whole
             return ex.add([self.write(Tensor(x.free, tuple(others)), axes), whole]) if others else whole
         return None
 
-    def _block(self, terms: Sequence[IndexedTerm], axes: Sequence[Index | None], k: int) -> E:
+    def _write_block(self, terms: Sequence[IndexedTerm], axes: Sequence[Index | None], k: int) -> E:
         """Return one of several arrays along the k-th axis, with its axes of length 1."""
         at = tuple(a for a in axes if a is not None)
         e = self.write(Tensor(at, tuple(terms)), axes) if terms else call("zeros", *(ex.name(a.dim) for a in at))
@@ -334,7 +347,7 @@ class Printer:
             return e
         if len(axes) == 1:
             return mul([e, ONE_ENTRY])
-        return indexed(e, ["None" if n == k else ":" for n in range(len(axes))]) if k == 0 else E("column", (e,))
+        return index_array(e, ["None" if n == k else ":" for n in range(len(axes))]) if k == 0 else E("column", (e,))
 
     def oriented(self, e: E) -> E:
         """Return an expression in which a function of a matrix occurs in one orientation: softmax(K@Q.T, axis=0) is P.T."""
@@ -349,7 +362,7 @@ class Printer:
             ):
                 continue
             kept, other = (straight, turned) if ("axis", "0") not in straight.options else (turned, straight)
-            e = replaced(e, other, transpose(kept))
+            e = replace_part(e, other, transpose(kept))
         return e
 
     def filled(self, at: tuple[Index, ...], value: E) -> E:
@@ -361,18 +374,18 @@ class Printer:
         zero = value == number(Fraction(0))
         return E(ones.op, ones.args, ones.text.replace("ones", "zeros")) if zero else mul([value, ones])
 
-    def _spread(self, e: E, at: tuple[Index, ...]) -> E:
+    def _fill_axes(self, e: E, at: tuple[Index, ...]) -> E:
         return mul([e, self.filled(at, ex.ONE)])
 
-    def _written(self, term: IndexedTerm, at: tuple[Index, ...]) -> tuple[E, bool]:
+    def _write_term(self, term: IndexedTerm, at: tuple[Index, ...]) -> tuple[E, bool]:
         """Return a term as products of matrices or, if these cannot express it, as one broadcast array or one einsum."""
         with contextlib.suppress(NotSupported):
-            return self._term(term, at)
+            return self._write_matrix_term(term, at)
         with contextlib.suppress(NotSupported):
-            return self._with_new_axes(term, at), {*at} <= term.indices
+            return self._write_with_new_axes(term, at), {*at} <= term.indices
         return self._einsum(term, at), {*at} <= term.indices
 
-    def _with_new_axes(self, term: IndexedTerm, at: tuple[Index, ...]) -> E:
+    def _write_with_new_axes(self, term: IndexedTerm, at: tuple[Index, ...]) -> E:
         """Return arrays with new axes where they have none: one, or its sum over an index; a product that lacks an index.
 
         Raises  NotSupported for other products, which an einsum forms and sums.
@@ -388,10 +401,10 @@ class Printer:
         below: list[E] = []
         for f in factors:
             order = tuple(f.at.index(i) for i in every if i in f.at)
-            e, on_top = self._raised(f, lambda f=f, order=order: self.atom(f.atom, order))  # type: ignore[misc]
-            e = indexed(e, [":" if i in f.at else "None" for i in every]) if len(f.at) < len(every) else e
+            e, on_top = self._write_power(f, lambda f=f, order=order: self.atom(f.atom, order))  # type: ignore[misc]
+            e = index_array(e, [":" if i in f.at else "None" for i in every]) if len(f.at) < len(every) else e
             (above if on_top else below).append(e)
-        top, low = self._scalars([f for f in term.factors if not f.at])
+        top, low = self._write_scalars([f for f in term.factors if not f.at])
         if bound:
             above, below = [call("sum", mul(above or [ex.ONE], below), axis=str(len(at)))], []
         whole = mul([number(magnitude(term.coef)), *top, *above], [*below, *low])
@@ -404,38 +417,40 @@ class Printer:
         if len(letters) != len({*at, *term.indices}) or not factors:
             raise NotSupported("a derivative of so many axes has no form here")
         inside = ",".join("".join(letters[i] for i in f.at) for f in factors)
-        args = [self._raised(f, lambda f=f: self.atom(f.atom, tuple(range(len(f.at))))) for f in factors]  # type: ignore[misc]
+        args = [self._write_power(f, lambda f=f: self.atom(f.atom, tuple(range(len(f.at))))) for f in factors]  # type: ignore[misc]
         shown = [e if above else ex.mul([ex.ONE], [e]) for e, above in args]
-        top, low = self._scalars([f for f in term.factors if not f.at])
+        top, low = self._write_scalars([f for f in term.factors if not f.at])
         product = call("einsum", *shown, first=f'"{inside}->{"".join(letters[i] for i in kept)}"')
         if kept and len(kept) < len(at):
-            product = indexed(product, [":" if i in kept else "None" for i in at])
+            product = index_array(product, [":" if i in kept else "None" for i in at])
         whole = mul([number(magnitude(term.coef)), *top, product], low)
         return ex.neg(whole) if term.coef < 0 else whole
 
-    def _term(self, term: IndexedTerm, at: tuple[Index, ...]) -> tuple[E, bool]:
+    def _write_matrix_term(self, term: IndexedTerm, at: tuple[Index, ...]) -> tuple[E, bool]:
         """Return a term, and whether it has all the axes that it should have."""
         scalars = [f for f in term.factors if not f.at]
-        top, low = self._scalars(scalars)
-        picked, factors = entries([f for f in term.factors if f.at], at, self.atom)
-        traces, factors = self._traces(factors, at)
+        top, low = self._write_scalars(scalars)
+        picked, factors = write_picked_entries([f for f in term.factors if f.at], at, self.atom)
+        traces, factors = self._extract_traces(factors, at)
         sums = [(e, "") for e in (*traces, *(p.e() for p in picked if not p.at))]
-        parts = _merged([*(self._part(f) for f in factors), *(p for p in picked if p.at)])
+        parts = _multiply_equal_indices([*(self._quotient_of_factor(f) for f in factors), *(p for p in picked if p.at)])
         bound = list(dict.fromkeys(i for p in parts for i in p.at if i not in at))
         while bound:
-            i = min(reversed(bound), key=lambda i: _cost(parts, i))  # from the right: x @ A @ y is x @ (A @ y)
+            i = min(
+                reversed(bound), key=lambda i: _cost_of_summing(parts, i)
+            )  # from the right: x @ A @ y is x @ (A @ y)
             bound.remove(i)
             mine = [p for p in parts if i in p.at]
             others = [p for p in parts if i not in p.at]
-            found = self._summed(mine, i)
+            found = self._sum_over_index(mine, i)
             if isinstance(found, E):
-                sums.append((found, "" if _of_matrix(mine) else i.dim))
+                sums.append((found, "" if _is_single_matrix_sum(mine) else i.dim))
                 parts = others
             else:
-                parts = _merged([*others, found])
-        top, low = _means(sums, top, low)
+                parts = _multiply_equal_indices([*others, found])
+        top, low = _write_means(sums, top, low)
         sign, coef = (-1, -term.coef) if term.coef < 0 else (1, term.coef)
-        e, covers = self._product(parts, at)
+        e, covers = self._multiply_parts(parts, at)
         if isinstance(coef, Fraction) and ex.is_fraction(coef):
             top, low = [number(Fraction(coef.numerator)), *top], [number(Fraction(coef.denominator)), *low]
         else:
@@ -446,15 +461,15 @@ class Printer:
             whole = mul([*top, *([e] if e is not None else [])], low)
         return (ex.neg(whole) if sign < 0 else whole), covers
 
-    def _scalars(self, factors: Sequence[IndexedFactor]) -> tuple[list[E], list[E]]:
+    def _write_scalars(self, factors: Sequence[IndexedFactor]) -> tuple[list[E], list[E]]:
         top: list[E] = []
         low: list[E] = []
         for f in factors:
-            e, above = self._raised(f, lambda f=f: self.atom(f.atom, ()))  # type: ignore[misc]
+            e, above = self._write_power(f, lambda f=f: self.atom(f.atom, ()))  # type: ignore[misc]
             (top if above else low).append(e)
-        return _of_two_pi(top), _of_two_pi(low)
+        return _write_root_two_pi(top), _write_root_two_pi(low)
 
-    def _raised(self, f: IndexedFactor, write: Callable[[], E]) -> tuple[E, bool]:
+    def _write_power(self, f: IndexedFactor, write: Callable[[], E]) -> tuple[E, bool]:
         """Return a factor with its power, and whether it belongs in the numerator; exp(u)**-1 is exp(-u)."""
         e = write()
         straight = e.args[0] if e.op == Op.TRANSPOSE else e
@@ -465,7 +480,9 @@ class Printer:
             return (whole if straight is e else transpose(whole)), True
         return ex.power(e, abs(f.power)), f.power > 0
 
-    def _traces(self, factors: list[IndexedFactor], at: tuple[Index, ...]) -> tuple[list[E], list[IndexedFactor]]:
+    def _extract_traces(
+        self, factors: list[IndexedFactor], at: tuple[Index, ...]
+    ) -> tuple[list[E], list[IndexedFactor]]:
         """Return the traces of products A[i,j] B[j,i], and the factors that are left."""
         found: list[E] = []
         rest = list(factors)
@@ -486,7 +503,7 @@ class Printer:
                 rest = [h for h in rest if h is not f and h is not g]
         return found, rest
 
-    def _product(self, parts: list[Quotient], at: tuple[Index, ...]) -> tuple[E | None, bool]:
+    def _multiply_parts(self, parts: list[Quotient], at: tuple[Index, ...]) -> tuple[E | None, bool]:
         """Return the product of the parts that have the free indices, and whether it has all of these."""
         if not at:
             return None, True
@@ -514,29 +531,29 @@ class Printer:
                 return None, False
             return (only.e() if only is row else E("column", (only.e(),))), False
         top = [
-            *kept([x.e(at) for x in matrix.top]),
+            *apply_triangles([x.e(at) for x in matrix.top]),
             *([row.e()] if row else []),
             *([E("column", (column.e(),))] if column else []),
         ]
         return mul(top, [x.e(at) for x in matrix.low]), True
 
-    def _part(self, f: IndexedFactor) -> Quotient:
+    def _quotient_of_factor(self, f: IndexedFactor) -> Quotient:
         at = f.at
         if len(set(at)) < len(at):
             if len(at) != 2:
                 raise NotSupported("a diagonal of more than two axes has no matrix form")
-            e, above = self._raised(f, lambda: call("diag", self.atom(f.atom, (0, 1))))
-            one = piece(e, at[:1])
+            e, above = self._write_power(f, lambda: call("diag", self.atom(f.atom, (0, 1))))
+            one = make_piece(e, at[:1])
             return Quotient(at[:1], (one,)) if above else Quotient(at[:1], (), (one,))
 
         def write(order: tuple[Index, ...]) -> E:
-            return self._raised(f, lambda: self.atom(f.atom, tuple(at.index(i) for i in order)))[0]
+            return self._write_power(f, lambda: self.atom(f.atom, tuple(at.index(i) for i in order)))[0]
 
         one = MatrixPiece(at, write, at)
-        above = f.power > 0 or (f.atom.op == "exp" and not is_product(f.atom))
+        above = f.power > 0 or (f.atom.op == "exp" and not is_exp_of_logs(f.atom))
         return Quotient(at, (one,)) if above else Quotient(at, (), (one,))
 
-    def _summed(self, parts: list[Quotient], i: Index) -> Quotient | E:
+    def _sum_over_index(self, parts: list[Quotient], i: Index) -> Quotient | E:
         """Return the product of all parts that have an index, summed over it; a number is returned as an expression."""
         vector = next((p for p in parts if p.at == (i,)), None)
         others = [p for p in parts if p.at != (i,)]
@@ -544,14 +561,14 @@ class Printer:
             raise NotSupported("a sum over several products of matrices has no matrix form")
         if not others:
             assert vector is not None
-            return _total(vector)
+            return _sum_of_vector(vector)
         if len(others) == 1:
             m = others[0]
             (k,) = (a for a in m.at if a != i)
             if vector is None:
                 order = min(((k, i), (i, k)), key=lambda order: m.e(order).size)
-                return Quotient((k,), (piece(call("sum", m.e(order), axis=str(order.index(i))), (k,)),))
-            return Quotient((k,), (piece(times(m.e((k, i)), vector.e()), (k,)),))
+                return Quotient((k,), (make_piece(call("sum", m.e(order), axis=str(order.index(i))), (k,)),))
+            return Quotient((k,), (make_piece(matrix_times_vector(m.e((k, i)), vector.e()), (k,)),))
         a, b = others
         (k,) = (x for x in a.at if x != i)
         (l,) = (x for x in b.at if x != i)
@@ -570,9 +587,9 @@ class Printer:
         order = tuple(sorted(order)) if atom.symmetric else order
         key = atom, atom.dims, order
         if key not in self.written:
-            e = self._atom(atom, order)
+            e = self._write_atom(atom, order)
             if len(order) == 2 and atom.op not in ("input", "delta", "inv") and not atom.symmetric:
-                turned = transpose(self._atom(atom, order[::-1]))
+                turned = transpose(self._write_atom(atom, order[::-1]))
                 e = min((e, turned) if atom.op == "group" else (turned, e), key=lambda x: x.size)
             self.written[key] = e
         return self.written[key]
@@ -585,13 +602,13 @@ class Printer:
         order = tuple(f.at.index(i) for i in x.singles if i is not None)
         if f.atom.op != "softmax" or self.atom(f.atom, order).op != Op.TRANSPOSE:
             return
-        e = self._atom(f.atom, order)
+        e = self._write_atom(f.atom, order)
         if e.size <= self.atom(f.atom, order).size:
             self.written |= {(f.atom, f.atom.dims, order): e, (f.atom, f.atom.dims, order[::-1]): transpose(e)}
 
-    def _atom(self, atom: Atom, order: tuple[int, ...]) -> E:
+    def _write_atom(self, atom: Atom, order: tuple[int, ...]) -> E:
         if atom.op == "input":
-            e = squeezed(atom)
+            e = squeeze_input(atom)
             if len(order) > 2 and order not in (tuple(sorted(order)), tuple(sorted(order, reverse=True))):
                 raise NotSupported("an array of more than two axes has its axes in one order")
             return e if order == tuple(sorted(order)) or atom.symmetric else transpose(e)
@@ -602,9 +619,9 @@ class Printer:
         if atom.op == "arange":
             return call("arange", ex.name(atom.dims[0]))
         if atom.op == "unit":
-            return ex.indexed(call("eye", ex.name(atom.dims[0])), [atom.name])
+            return ex.index_array(call("eye", ex.name(atom.dims[0])), [atom.name])
         if atom.op == "tri":
-            return triangle_of(atom, order)
+            return write_triangle(atom, order)
         axes = [slot(k, atom.dims[k]) for k in order]
         if atom.op == "group":
             return self.write_shorter(atom.args[0], axes)
@@ -614,16 +631,16 @@ class Printer:
                 "det", min((self.write(atom.args[0], order) for order in ((j, i), (i, j))), key=lambda e: e.size)
             )
         if atom.op in ("inv", "expm", "sqrtm", "logm"):
-            return self._of_matrix(atom, axes)
+            return self._write_matrix_function(atom, axes)
         if atom.op == "pinv":
             inner = self.write(atom.args[0], axes[::-1])
             return E(Op.TRANSPOSE, (call("pinv", *inner.args),)) if inner.op == Op.TRANSPOSE else call("pinv", inner)
         if atom.op in OPAQUE:
-            return self._whole(atom, order)
+            return self._write_whole_array(atom, order)
         if atom.op == "slice":
-            return slice_of(atom, order, self.atom)
+            return write_slice(atom, order, self.atom)
         if atom.op == "pad":
-            return pad_of(atom, self.write(atom.args[0], list(atom.args[0].free)))
+            return write_padded_vector(atom, self.write(atom.args[0], list(atom.args[0].free)))
         args = [self.argument(a, axes) for a in atom.args]
         if atom.op == "softmax" and any(t.factors for t in atom.args[0].terms):
             args = [self.by_cases(atom.args[0].renamed({}), axes, points=True) or args[0]]
@@ -635,20 +652,20 @@ class Printer:
             return call("softplus", next(a for a in args if a != number(Fraction(0))))
         if atom.op == "log" and args[0].op == "call" and args[0].text == "sum" and args[0].args[0].text == "exp":
             return E("call", args[0].args[0].args, "logsumexp", options=args[0].options)
-        if is_product(atom):
-            return product_of(args[0])
+        if is_exp_of_logs(atom):
+            return product_from_logs(args[0])
         if atom.op == "softmax" and len(atom.axes) < len(atom.dims):
             return call("softmax", *args, axis=str(order.index(atom.axes[0])))
         return call(NAMES.get(atom.op, atom.op), *args)
 
-    def _of_matrix(self, atom: Atom, axes: list[Index]) -> E:
+    def _write_matrix_function(self, atom: Atom, axes: list[Index]) -> E:
         """Return f(X), or the transpose of f(X.T), whichever is shorter, where one is the other."""
         if atom.symmetric:
             return call(atom.op, self.write(atom.args[0], axes))
         straight, turned = (self.write(atom.args[0], order) for order in (axes, axes[::-1]))
         return call(atom.op, straight) if straight.size <= turned.size else E(Op.TRANSPOSE, (call(atom.op, turned),))
 
-    def _whole(self, atom: Atom, order: tuple[int, ...]) -> E:
+    def _write_whole_array(self, atom: Atom, order: tuple[int, ...]) -> E:
         """Return a function of whole arrays; one that reduces an axis says which."""
         args = [self.write(a, a.free) for a in atom.args]
         gone = [k for k, i in enumerate(atom.args[0].free) if -i.id > len(atom.dims)]
@@ -676,7 +693,7 @@ class Printer:
         condition = self.write(Tensor(own, (IndexedTerm(Fraction(1), (truth,)),)), axes if truth.at else ())
         if condition.op != "compare":
             condition = E("compare", (condition, number(Fraction(0))), "!=")
-        branches = [with_truth(x, truth, value) for value in (Fraction(1), Fraction(0))]
+        branches = [substitute_indicator(x, truth, value) for value in (Fraction(1), Fraction(0))]
         if not all(b.terms for b in branches):
             return None
         found = []
@@ -718,26 +735,28 @@ def factors_in(x: Tensor) -> Iterator[IndexedFactor]:
     yield from own
     for f in own:
         if f.atom.op == "group":
-            yield from factors_in(outside(f))
+            yield from factors_in(argument_of_factor(f))
 
 
-ENTRYWISE = {op: ALGEBRA.get(op) or partial(entry_by_entry, op) for op in (*FUNCTIONS, "exp", "log")}
+ENTRYWISE = {op: ALGEBRA.get(op) or partial(elementwise_function, op) for op in (*FUNCTIONS, "exp", "log")}
 
 
-def with_truth(x: Tensor, truth: IndexedFactor, value: Fraction) -> Tensor:
+def substitute_indicator(x: Tensor, truth: IndexedFactor, value: Fraction) -> Tensor:
     """Return a sum with a number in place of an indicator, in brackets too; its complement is 1 minus that."""
-    other = complement(Tensor(tuple(dict.fromkeys(truth.at)), (IndexedTerm(Fraction(1), (truth,)),)))
+    other = complement_of_triangle(Tensor(tuple(dict.fromkeys(truth.at)), (IndexedTerm(Fraction(1), (truth,)),)))
     known = {truth: value} | ({} if other is None else {other.terms[0].factors[0]: 1 - value})
     parts = []
     for t in x.terms:
         whole = scalar(t.coef)
         for f in t.factors:
             if f.atom.op == "group":
-                own = raised(with_truth(outside(f), truth, value), f.power)
+                own = raised(substitute_indicator(argument_of_factor(f), truth, value), f.power)
             elif f in known:
                 own = scalar(known[f])
-            elif f.atom.op in ENTRYWISE and any(truth in factors_in(outside(f, k)) for k in range(len(f.atom.args))):
-                inside = [with_truth(outside(f, k), truth, value) for k in range(len(f.atom.args))]
+            elif f.atom.op in ENTRYWISE and any(
+                truth in factors_in(argument_of_factor(f, k)) for k in range(len(f.atom.args))
+            ):
+                inside = [substitute_indicator(argument_of_factor(f, k), truth, value) for k in range(len(f.atom.args))]
                 own = raised(ENTRYWISE[f.atom.op](*inside), f.power)
             else:
                 own = Tensor(tuple(dict.fromkeys(f.at)), (IndexedTerm(Fraction(1), (f,)),))
@@ -746,7 +765,7 @@ def with_truth(x: Tensor, truth: IndexedFactor, value: Fraction) -> Tensor:
     return add(parts, x.free)
 
 
-def _of_two_pi(factors: list[E]) -> list[E]:
+def _write_root_two_pi(factors: list[E]) -> list[E]:
     """Return factors with sqrt(pi) and sqrt(2) as sqrt(2*pi)."""
     pi, two = (call("sqrt", x) for x in (ex.name("pi", scalar=True), number(Fraction(2))))
     if pi not in factors or two not in factors:
@@ -756,13 +775,13 @@ def _of_two_pi(factors: list[E]) -> list[E]:
     return [call("sqrt", mul([number(Fraction(2)), pi.args[0]])) if e == pi else e for e in rest]
 
 
-def _of_matrix(parts: Sequence[Quotient]) -> bool:
+def _is_single_matrix_sum(parts: Sequence[Quotient]) -> bool:
     """Whether there is one part only, a matrix summed along an axis, so that its sum is that of the whole matrix."""
     top = [x.e(p.at) for p in parts for x in p.top]
     return len(top) == 1 and top[0].op == "call" and top[0].text == "sum" and bool(top[0].options)
 
 
-def _means(sums: list[tuple[E, str]], top: list[E], low: list[E]) -> tuple[list[E], list[E]]:
+def _write_means(sums: list[tuple[E, str]], top: list[E], low: list[E]) -> tuple[list[E], list[E]]:
     """Return the numerator and the denominator; a sum over its own size becomes a mean, or a variance."""
     for e, dim in sums:
         below = ex.name(dim, scalar=True)
@@ -776,18 +795,18 @@ def _means(sums: list[tuple[E, str]], top: list[E], low: list[E]) -> tuple[list[
             top = [*top, e]
             continue
         low = [x for k, x in enumerate(low) if k != low.index(below)]
-        top = [*top, _variance(inner) or call("mean", inner)]
+        top = [*top, _match_variance(inner) or call("mean", inner)]
     return top, low
 
 
-def _variance(e: E) -> E | None:
+def _match_variance(e: E) -> E | None:
     if e.op != Op.POW or e.args[1] != number(Fraction(2)) or e.args[0].op != Op.ADD or len(e.args[0].args) != 2:
         return None
     u, m = e.args[0].args
     return call("var", u) if m == ex.neg(call("mean", u)) else None
 
 
-def _merged(parts: Sequence[Quotient]) -> list[Quotient]:
+def _multiply_equal_indices(parts: Sequence[Quotient]) -> list[Quotient]:
     """Return the parts, with those of equal indices multiplied entry by entry."""
     found: dict[frozenset[Index], Quotient] = {}
     for p in parts:
@@ -796,7 +815,7 @@ def _merged(parts: Sequence[Quotient]) -> list[Quotient]:
     return list(found.values())
 
 
-def _cost(parts: Sequence[Quotient], i: Index) -> tuple[int, int, int, int]:
+def _cost_of_summing(parts: Sequence[Quotient], i: Index) -> tuple[int, int, int, int]:
     """Return the size of the result of summing over an index, so that products stay vectors as long as possible."""
     mine = [p for p in parts if i in p.at]
     left = {j for p in mine for j in p.at if j != i}
@@ -804,7 +823,7 @@ def _cost(parts: Sequence[Quotient], i: Index) -> tuple[int, int, int, int]:
     return len(left), not vectors, sum(len(p.top) + len(p.low) for p in mine), sum(p.e().size for p in vectors)
 
 
-def _total(vector: Quotient) -> E:
+def _sum_of_vector(vector: Quotient) -> E:
     """Return the sum of a vector: of a product of two as a dot product, of a matrix's row sums as the matrix's sum."""
     top = [x.e(vector.at) for x in vector.top]
     if not vector.low and len(top) == 2:
@@ -846,30 +865,30 @@ class Shapes:
     def of(self, e: E) -> Shape:
         """Return the shape of an expression."""
         if e not in self._found:
-            self._found[e] = self._of(e)
+            self._found[e] = self._compute_shape(e)
         return self._found[e]
 
-    def _of(self, e: E) -> Shape:
+    def _compute_shape(self, e: E) -> Shape:
         if e.op == "name":
             return self.known.get(e.text, ())
         args = [self.of(a) for a in e.args]
         if e.op == "call":
             name = e.text.rpartition(".")[2]
             reduces = name in _REDUCING and len(args) == 1
-            return _reduced(e, args[0]) if reduces else _CALLED.get(name, _broadcast_of)(e, args)
-        return _SHAPES.get(e.op, _broadcast_of)(e, args)
+            return _shape_of_reduction(e, args[0]) if reduces else _CALLED.get(name, _shape_of_broadcast)(e, args)
+        return _SHAPES.get(e.op, _shape_of_broadcast)(e, args)
 
 
-def _broadcast_of(e: E, args: list[Shape]) -> Shape:
-    return _broadcast(args)
+def _shape_of_broadcast(e: E, args: list[Shape]) -> Shape:
+    return _broadcast_shapes(args)
 
 
-def _reduced(e: E, shape: Shape) -> Shape:
+def _shape_of_reduction(e: E, shape: Shape) -> Shape:
     axis = dict(e.options).get("axis")
     return () if axis is None else tuple(d for k, d in enumerate(shape) if k != int(axis) % len(shape))
 
 
-def _dims(e: E) -> Shape:
+def _shape_from_arguments(e: E) -> Shape:
     """Return the lengths that are the arguments of a call."""
     return tuple(a.text if a.op == "name" else str(a.number) for a in e.args)
 
@@ -885,18 +904,18 @@ _ShapeOf = Callable[[E, list[Shape]], Shape]  # of an expression, from the shape
 _SHAPES: dict[str, _ShapeOf] = {  # by operation; all others are broadcast
     "number": lambda e, args: (),
     Op.DOT: lambda e, args: (),
-    Op.MATMUL: lambda e, args: _product(args),
+    Op.MATMUL: lambda e, args: _shape_of_product(args),
     Op.TRANSPOSE: lambda e, args: args[0][::-1],
     "column": lambda e, args: (*args[0], "1"),
-    "index": lambda e, args: _part(e, args[0]),
+    "index": lambda e, args: _shape_of_index(e, args[0]),
     "concat": lambda e, args: (SHAPELESS,),
 }
 _CALLED: dict[str, _ShapeOf] = {  # by the name of a function
     **dict.fromkeys(("norm", "det", "trace"), lambda e, args: ()),
-    **dict.fromkeys(("ones", "zeros", "arange"), lambda e, args: _dims(e)),
+    **dict.fromkeys(("ones", "zeros", "arange"), lambda e, args: _shape_from_arguments(e)),
     **dict.fromkeys(("svdvals", "convolve", "correlate"), lambda e, args: (SHAPELESS,)),
-    "eye": lambda e, args: _dims(e) * 2,
-    "outer": lambda e, args: (_length(args[0]), _length(args[1])),
+    "eye": lambda e, args: _shape_from_arguments(e) * 2,
+    "outer": lambda e, args: (_length_of_vector(args[0]), _length_of_vector(args[1])),
     "diag": lambda e, args: args[0] * 2 if len(args[0]) == 1 else args[0][:1],
     "solve": lambda e, args: args[1],
     "eigvalsh": lambda e, args: args[0][:1],
@@ -904,34 +923,34 @@ _CALLED: dict[str, _ShapeOf] = {  # by the name of a function
     "right_vectors": lambda e, args: (args[0][1], SHAPELESS),
     "pinv": lambda e, args: args[0][::-1],
     "einsum": _einsum,
-    "concatenate": lambda e, args: _one_after_another(args, int(dict(e.options)["axis"])),
+    "concatenate": lambda e, args: _shape_of_concatenation(args, int(dict(e.options)["axis"])),
 }
 
 
-def _one_after_another(shapes: list[Shape], axis: int) -> Shape:
+def _shape_of_concatenation(shapes: list[Shape], axis: int) -> Shape:
     lengths = [shape[axis] for shape in shapes]
     return (*shapes[0][:axis], SHAPELESS if SHAPELESS in lengths else " + ".join(lengths), *shapes[0][axis + 1 :])
 
 
-def _length(shape: Shape) -> str:
+def _length_of_vector(shape: Shape) -> str:
     """Return the length of a vector, also of a column or a row."""
     return next((d for d in shape if d != "1"), "1")
 
 
-def _product(shapes: list[Shape]) -> Shape:
+def _shape_of_product(shapes: list[Shape]) -> Shape:
     left, *rest = shapes
     for right in rest:
         left = (*left[:-1], *right[1:])
     return left
 
 
-def _part(e: E, shape: Shape) -> Shape:
+def _shape_of_index(e: E, shape: Shape) -> Shape:
     parts = [p.strip() for p in e.text[1:-1].split(",")] if "[" not in e.text[1:] else []
     if "None" in parts:
         own = iter(shape)
         return (*("1" if p == "None" else next(own) for p in parts), *own)
     if not parts:
-        return (SHAPELESS,) * max(0, len(shape) - places(e))
+        return (SHAPELESS,) * max(0, len(shape) - count_removed_axes(e))
     kept = [
         (d, p)
         for d, p in zip(shape, [*parts, *":" * (len(shape) - len(parts))], strict=False)
@@ -940,7 +959,7 @@ def _part(e: E, shape: Shape) -> Shape:
     return tuple(d if p == ":" else SHAPELESS for d, p in kept)
 
 
-def _broadcast(shapes: list[Shape]) -> Shape:
+def _broadcast_shapes(shapes: list[Shape]) -> Shape:
     """Return the shape of several arrays broadcast together."""
     axes = max(map(len, shapes), default=0)
     found = []

@@ -8,7 +8,7 @@ from typing import ClassVar
 from xml.sax.saxutils import escape
 
 from gradcli.classes import dataclass
-from gradcli.derivation.matrix_expression import Number, constant, formula_number, is_fraction
+from gradcli.derivation.matrix_expression import Number, formula_number, is_fraction, match_known_constant
 from gradcli.report.derive import GREEK, latex_name, mathml_name, parts_of, printed
 from gradcli.report.equations import mathml_lines
 
@@ -89,7 +89,7 @@ _CONSTANTS = {
 }
 
 
-def beside(parts: Sequence[M], brackets: Sequence[M] = ()) -> M:
+def multiply_neighbours(parts: Sequence[M], brackets: Sequence[M] = ()) -> M:
     """Return a product of neighbours, without ones and in one row; those with `brackets` stay products of their own."""
     minus = sum(p.sign is Sign.MINUS for p in parts) % 2
     bare = [p.args[0] if p.sign is Sign.MINUS else p for p in parts]
@@ -99,7 +99,7 @@ def beside(parts: Sequence[M], brackets: Sequence[M] = ()) -> M:
     return M(Sign.MINUS, (y,)) if minus else y
 
 
-def number_place(factor: M) -> int:
+def place_among_factors(factor: M) -> int:
     """Return where a number stands among the factors of a product: coefficients, then names and their powers, then the rest."""
     if factor.sign is Sign.POWER and factor.args[1].sign is not Sign.NUMBER:  # x^(n - 1)
         return 2
@@ -107,10 +107,10 @@ def number_place(factor: M) -> int:
     return {Sign.NUMBER: 0, Sign.NAME: 1}.get(base.sign, 2)
 
 
-def _degree(term: M) -> Fraction | None:
+def _degree_of_monomial(term: M) -> Fraction | None:
     """Return the degree of a monomial, a product of numbers and powers of names; None for any other term."""
     if term.sign in (Sign.MINUS, Sign.BESIDE):
-        parts = [_degree(a) for a in term.args]
+        parts = [_degree_of_monomial(a) for a in term.args]
         return None if any(d is None for d in parts) else sum((d for d in parts if d is not None), Fraction(0))
     if term.sign is Sign.POWER and term.args[0].sign is Sign.NAME and term.args[1].sign is Sign.NUMBER:
         return Fraction(term.args[1].number)
@@ -122,54 +122,56 @@ def _degree(term: M) -> Fraction | None:
 _SLOWER = Fraction(1, 100)  # the degree of a logarithm, so that 2 x log(x) is before x
 
 
-def by_degree(terms: list[M]) -> list[M]:
+def sort_by_degree(terms: list[M]) -> list[M]:
     """Return the terms of a polynomial by falling degree, unless a minus would come first; other sums as they are."""
-    degrees = [_degree(t) for t in terms]
-    scaled = any(d and number_place(t) == 0 for t, d in zip(terms, degrees, strict=True))  # 2 x + 1, and 1 + x
+    degrees = [_degree_of_monomial(t) for t in terms]
+    scaled = any(d and place_among_factors(t) == 0 for t, d in zip(terms, degrees, strict=True))  # 2 x + 1, and 1 + x
     if any(d is None for d in degrees) or (sum(bool(d) for d in degrees) < 2 and not scaled):
         return terms
     order = sorted(range(len(terms)), key=lambda k: -(degrees[k] or 0))
     return terms if terms[order[0]].sign is Sign.MINUS else [terms[k] for k in order]
 
 
-def transposed(x: M) -> M:
+def transpose_formula(x: M) -> M:
     """Return a transpose."""
     return x.args[0] if x.sign is Sign.TRANSPOSE else M(Sign.TRANSPOSE, (x,))
 
 
-def entrywise(parts: Sequence[M]) -> M:
+def entrywise_product(parts: Sequence[M]) -> M:
     """Return a product entry by entry."""
     kept = [p for p in parts if p != ONES] or [ONES]
     return kept[0] if len(kept) == 1 else M(Sign.ENTRYWISE, tuple(kept))
 
 
-def function(name: str, *args: M, along: str = "") -> M:
+def function_formula(name: str, *args: M, along: str = "") -> M:
     """Return the value of a function by its usual name; `along` says whether it is taken in rows or in columns."""
     return M(Sign.FUNCTION, args, _NAMES.get(name, name), along=along)
 
 
-def density_at(u: M) -> M:
+def density_formula(u: M) -> M:
     """Return the density of the normal distribution where the letter phi is an input's."""
-    square = M(Sign.POWER, (u, constant_of(Fraction(2))))
+    square = M(Sign.POWER, (u, number_formula(Fraction(2))))
     half = Fraction(1, 2)
     halved = (
-        M(Sign.OVER, (square, constant_of(Fraction(2)))) if is_fraction(half) else beside([constant_of(half), square])
+        M(Sign.OVER, (square, number_formula(Fraction(2))))
+        if is_fraction(half)
+        else multiply_neighbours([number_formula(half), square])
     )
-    bell = function("exp", M(Sign.MINUS, (halved,)))
+    bell = function_formula("exp", M(Sign.MINUS, (halved,)))
     return M(Sign.OVER, (bell, _CONSTANTS["sqrt(2*pi)"]))
 
 
-def constant_of(x: Number) -> M:
+def number_formula(x: Number) -> M:
     """Return a number; a multiple of a known constant, such as pi, as a product or a quotient."""
     if x < 0:
-        return M(Sign.MINUS, (constant_of(-x),))
-    found = None if isinstance(x, Fraction) else constant(x)
+        return M(Sign.MINUS, (number_formula(-x),))
+    found = None if isinstance(x, Fraction) else match_known_constant(x)
     if found is None:
         return M(Sign.NUMBER, number=x)
     ratio, name, below = found
     value = _CONSTANTS[name]
     if not below:
-        return beside([M(Sign.NUMBER, number=ratio), value])
+        return multiply_neighbours([M(Sign.NUMBER, number=ratio), value])
     return M(Sign.OVER, (M(Sign.NUMBER, number=ratio), value))
 
 
@@ -363,7 +365,7 @@ class Latex(Notation):
         return rf"{self.write(base, ATOM)}^{{{self._marks[what]}}}"
 
     def total(self, what: str, letters: Letters, body: str) -> str:
-        return rf"\{what}_{{{self._letters(letters)}}} {body}"
+        return rf"\{what}_{{{self._join_letters(letters)}}} {body}"
 
     def other(self, m: M) -> str:
         args = [self.write(a) for a in m.args]
@@ -403,17 +405,19 @@ class Latex(Notation):
                 return rf"{{{base}}}_{{{m.text}}}" if "_" in base else rf"{base}_{{{m.text}}}"
             case Sign.ENTRY:
                 base = self.write(m.args[0], ATOM)
-                return rf"{{{base}}}_{{{self._letters(m.letters)}}}" if m.letters else base
+                return rf"{{{base}}}_{{{self._join_letters(m.letters)}}}" if m.letters else base
             case Sign.JOINED:
                 rows = r" \\[2pt] ".join(args)
                 return rf"\begin{{bmatrix}} {rows} \end{{bmatrix}}" if m.along else rf"\left[{', '.join(args)}\right]"
         escaped = m.text.replace("_", r"\_")
         usual = rf"\operatorname{{{escaped}}}" if m.text == "sigmoid" and self.has_sigma else self._words.get(m.text)
         head = f"\\{m.text}" if m.text in _PLAIN_FUNCTIONS else usual or rf"\operatorname{{{escaped}}}"
-        along = rf"_{{\mathrm{{{m.along}}}}}" if m.along else f"_{{{self._letters(m.letters)}}}" if m.letters else ""
+        along = (
+            rf"_{{\mathrm{{{m.along}}}}}" if m.along else f"_{{{self._join_letters(m.letters)}}}" if m.letters else ""
+        )
         return rf"{head}{along}\left({inside}\right)"
 
-    def _letters(self, letters: Letters) -> str:
+    def _join_letters(self, letters: Letters) -> str:
         return ", ".join(map(self.name, letters))
 
     def statements(self, lines: Sequence[tuple[str, str]]) -> str:
@@ -428,10 +432,10 @@ class Latex(Notation):
 
     def indexed(self, name: str, letters: Letters) -> str:
         shown = self.name(name)
-        return f"{{{shown}}}_{{{self._letters(letters)}}}" if letters else shown
+        return f"{{{shown}}}_{{{self._join_letters(letters)}}}" if letters else shown
 
     def product(self, name: str, direction: str, letters: Letters) -> str:
-        return f"{self.name(name)}[{self.name(direction)}]" + (f"_{{{self._letters(letters)}}}" if letters else "")
+        return f"{self.name(name)}[{self.name(direction)}]" + (f"_{{{self._join_letters(letters)}}}" if letters else "")
 
 
 # Formulas in presentation MathML.
@@ -496,9 +500,9 @@ class Mathml(Notation):
 
     def total(self, what: str, letters: Letters, body: str) -> str:
         sign = "&#8721;" if what == "sum" else "&#8719;"
-        return f"<mrow><munder><mo>{sign}</mo>{self._letters(letters, '<mo>,</mo>')}</munder>{body}</mrow>"
+        return f"<mrow><munder><mo>{sign}</mo>{self._join_letters(letters, '<mo>,</mo>')}</munder>{body}</mrow>"
 
-    def _letters(self, letters: Sequence[str], between: str = "") -> str:
+    def _join_letters(self, letters: Sequence[str], between: str = "") -> str:
         return f"<mrow>{between.join(f'<mi>{escape(GREEK.get(c, c))}</mi>' for c in letters)}</mrow>"
 
     def other(self, m: M) -> str:
@@ -542,12 +546,14 @@ class Mathml(Notation):
                 return f"<msub>{self.write(m.args[0], ATOM)}<mi>{escape(m.text)}</mi></msub>"
             case Sign.ENTRY:
                 base = self.write(m.args[0], ATOM)
-                return f"<msub>{base}{self._letters(m.letters, '<mo>,</mo>')}</msub>" if m.letters else base
+                return f"<msub>{base}{self._join_letters(m.letters, '<mo>,</mo>')}</msub>" if m.letters else base
             case Sign.JOINED:
                 rows = f"<mtable>{''.join(f'<mtr><mtd>{x}</mtd></mtr>' for x in args)}</mtable>"
                 return f"<mrow><mo>[</mo>{rows if m.along else '<mo>,</mo>'.join(args)}<mo>]</mo></mrow>"
         head = f"<mi>{'σ' if m.text == 'sigmoid' and not self.has_sigma else escape(m.text)}</mi>"
-        low = f"<mtext>{m.along}</mtext>" if m.along else self._letters(m.letters, "<mo>,</mo>") if m.letters else ""
+        low = (
+            f"<mtext>{m.along}</mtext>" if m.along else self._join_letters(m.letters, "<mo>,</mo>") if m.letters else ""
+        )
         head = f"<msub>{head}{low}</msub>" if low else head
         return f"<mrow>{head}<mo>(</mo>{inside}<mo>)</mo></mrow>"
 
@@ -568,17 +574,19 @@ class Mathml(Notation):
         )
 
     def indexed(self, name: str, letters: Letters) -> str:
-        return f"<msub>{self.name(name)}{self._letters(letters, '<mo>,</mo>')}</msub>" if letters else self.name(name)
+        return (
+            f"<msub>{self.name(name)}{self._join_letters(letters, '<mo>,</mo>')}</msub>" if letters else self.name(name)
+        )
 
     def product(self, name: str, direction: str, letters: Letters) -> str:
         shown = f"<mrow>{self.name(name)}<mo>[</mo>{self.name(direction)}<mo>]</mo></mrow>"
-        return f"<msub>{shown}{self._letters(letters, '<mo>,</mo>')}</msub>" if letters else shown
+        return f"<msub>{shown}{self._join_letters(letters, '<mo>,</mo>')}</msub>" if letters else shown
 
 
 # Formulas in Unicode for a terminal, and on a line of plain text.
 
 
-def _at(letters: Letters) -> str:
+def _bracket_letters(letters: Letters) -> str:
     """Return indices in brackets; nothing for a number, which has none."""
     return f"[{','.join(letters)}]" if letters else ""
 
@@ -632,7 +640,7 @@ class Unicode(Notation):
             case Sign.OVER:
                 return f"{self.write(m.args[0], BESIDE)} / {self.write(m.args[1], RAISED)}"
             case Sign.POWER | Sign.ENTRY_POWER:
-                return self._power(m)
+                return self._write_power(m)
             case Sign.NORM:
                 return f"‖{inside}‖"
             case Sign.ABSOLUTE:
@@ -647,13 +655,13 @@ class Unicode(Notation):
             case Sign.AT:
                 return f"{self.write(m.args[0], ATOM)}[{m.text}]"
             case Sign.ENTRY:
-                return f"{self.write(m.args[0], ATOM)}{_at(m.letters)}"
+                return f"{self.write(m.args[0], ATOM)}{_bracket_letters(m.letters)}"
             case Sign.JOINED:
                 return f"[{(_BELOW if m.along else ', ').join(args)}]"
         low = m.along or ",".join(m.letters)
         return f"{m.text}{f'_{low}' if low else ''}({inside})"
 
-    def _power(self, m: M) -> str:
+    def _write_power(self, m: M) -> str:
         base, p = m.args
         by_entry = "∘" if m.sign is Sign.ENTRY_POWER else ""
         shown = self.exponent(p)
@@ -699,9 +707,9 @@ class Plain(Unicode):
         if m.sign is Sign.TRUTH:
             return super().other(m)[1:]
         if m.sign is Sign.ENTRY and m.args[0].sign is Sign.NAME:
-            return f"{m.args[0].text}{_at(m.letters)}"
+            return f"{m.args[0].text}{_bracket_letters(m.letters)}"
         if m.sign is Sign.ENTRY:
-            return f"{Unicode([*self.names]).write(m.args[0], ATOM)}{_at(m.letters)}"
+            return f"{Unicode([*self.names]).write(m.args[0], ATOM)}{_bracket_letters(m.letters)}"
         if m.sign is Sign.POWER:
             shown = self.exponent(m.args[1])
             return f"{self.write(m.args[0], ATOM)}^{shown if shown.lstrip('-').isalnum() else f'({shown})'}"

@@ -11,11 +11,11 @@ from gradcli.derivation.sized_problem import DerivationProblem, shapes_line
 from gradcli.derivation.sized_recording import Sweep
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.report.common import Finding, finding
-from gradcli.targets.expression import Expression, axisless
+from gradcli.targets.expression import Expression, warn_of_missing_axis
 from gradcli.targets.facts import Dims, Function, length_of, size_names
 from gradcli.targets.instructions import Instruction
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.provenance import place
+from gradcli.tracing.provenance import place_of_position
 from gradcli.tracing.shapes import shape
 from gradcli.words import Kind, Severity
 
@@ -41,7 +41,7 @@ _SCALARS = frozenset(  # names that are numbers more often than vectors
 )
 
 
-def fitting(f: Function, given: Mapping[str, Dims], wrong: bool = False) -> dict[str, Dims] | None:
+def find_fitting_shapes(f: Function, given: Mapping[str, Dims], wrong: bool = False) -> dict[str, Dims] | None:
     """Return sizes for all inputs under which f runs: those `given`, and others that fit them; None where none are found.
 
     Where the given sizes are `wrong`, those of one input are changed. The most general ones are taken: a number as the value, a
@@ -54,29 +54,33 @@ def fitting(f: Function, given: Mapping[str, Dims], wrong: bool = False) -> dict
     open_ = [n for n in inputs if n not in given]
     kept = {n: given[n] for n in inputs if n in given}
     if not wrong:
-        found = [_best(f, kept, open_, given)]
+        found = [_best_shapes(f, kept, open_, given)]
     else:  # of two inputs, a vector is changed before a matrix
         by_rank = sorted(kept, key=lambda n: len(kept[n]))
-        found = [_best(f, {n: kept[n] for n in kept if n != name}, [*open_, name], given) for name in by_rank]
+        found = [_best_shapes(f, {n: kept[n] for n in kept if n != name}, [*open_, name], given) for name in by_rank]
     return max((one for one in found if one is not None), key=lambda pair: pair[0], default=(None, None))[1]
 
 
-def _best(
+def _best_shapes(
     f: Expression, kept: Mapping[str, Dims], open_: Sequence[str], given: Mapping[str, Dims]
 ) -> tuple[_Score, dict[str, Dims]] | None:
     """Return the best sizes of the open inputs beside those that are kept, with their score; None where none fit."""
-    names = tuple(dict.fromkeys([*size_names(given.values()), *_free(f)]))[: len(_LENGTHS)]
+    names = tuple(dict.fromkeys([*size_names(given.values()), *_free_size_letters(f)]))[: len(_LENGTHS)]
     lengths = dict(zip(names, _LENGTHS, strict=False))
-    choices = [list(_of(name, names[:3])) for name in open_]
+    choices = [list(_possible_shapes(name, names[:3])) for name in open_]
     if not open_ or np.prod([len(c) for c in choices]) > _MOST:
         return None
     every = ({**kept, **dict(zip(open_, own, strict=True))} for own in itertools.product(*choices))
-    fits = [(score, dims) for dims in every if (score := _score(f, dims, lengths)) is not None]
+    fits = [(score, dims) for dims in every if (score := _score_shapes(f, dims, lengths)) is not None]
     best = max(fits, key=lambda pair: pair[0], default=None)
-    return None if best is None else (best[0], _named({n: best[1][n] for n in f.inputs if n in best[1]}, given))
+    return (
+        None
+        if best is None
+        else (best[0], _rename_single_size({n: best[1][n] for n in f.inputs if n in best[1]}, given))
+    )
 
 
-def _named(dims: dict[str, Dims], given: Mapping[str, Dims]) -> dict[str, Dims]:
+def _rename_single_size(dims: dict[str, Dims], given: Mapping[str, Dims]) -> dict[str, Dims]:
     """Return sizes of which a single one is n, unless it has been named."""
     used = {d for own in dims.values() for d in own}
     if given or len(used) != 1 or "n" in dims:
@@ -84,11 +88,11 @@ def _named(dims: dict[str, Dims], given: Mapping[str, Dims]) -> dict[str, Dims]:
     return {name: tuple("n" for _ in own) for name, own in dims.items()}
 
 
-def _free(f: Expression) -> list[str]:
+def _free_size_letters(f: Expression) -> list[str]:
     return [letter for letter in (*_LETTERS, "d", "p", "q", "r") if letter not in f.inputs][: len(_LETTERS)]
 
 
-def _of(name: str, sizes: Sequence[str]) -> Iterator[Dims]:
+def _possible_shapes(name: str, sizes: Sequence[str]) -> Iterator[Dims]:
     """Yield the sizes that an input may have: a capital is a matrix, other letters are vectors or numbers."""
     if name[:1].isupper():
         yield from itertools.product(sizes, repeat=2)
@@ -97,7 +101,7 @@ def _of(name: str, sizes: Sequence[str]) -> Iterator[Dims]:
     yield from ((size,) for size in sizes)
 
 
-def _score(f: Expression, dims: Mapping[str, Dims], lengths: Mapping[str, int]) -> _Score | None:
+def _score_shapes(f: Expression, dims: Mapping[str, Dims], lengths: Mapping[str, int]) -> _Score | None:
     """Return how good sizes are; None where f does not run."""
     rng = np.random.default_rng(0)
     values: dict[str, Any] = {
@@ -131,8 +135,8 @@ def refuse_numbers(problem: DerivationProblem, shapes: Mapping[str, Dims], point
         return
 
     def watch(step: Instruction, args: Sequence[Value], kwargs: Mapping[str, Value]) -> None:
-        if step.operation in _OF_ARRAYS and args and _dims(args[0]) == ():
-            found = fitting(problem.f, shapes)
+        if step.operation in _OF_ARRAYS and args and _shape_of_value(args[0]) == ():
+            found = find_fitting_shapes(problem.f, shapes)
             known, added = shapes_line(shapes), "; ".join(f"{name}: n" for name in silent)
             line = "; ".join(filter(None, (known, added))) if found is None else shapes_line(found)
             says = f"'{step.operation}' takes an array, and {', '.join(silent)} would be numbers"
@@ -143,14 +147,16 @@ def refuse_numbers(problem: DerivationProblem, shapes: Mapping[str, Dims], point
         problem.f.watched(point, watch)
 
 
-def notes(problem: DerivationProblem, point: Mapping[str, Any]) -> list[Finding]:
+def find_notices(problem: DerivationProblem, point: Mapping[str, Any]) -> list[Finding]:
     """Return notices of what may be misread: names, and functions of square matrices that act entry by entry."""
-    found = [finding(Kind.NOTICE, Severity.INFO, says) for says in _of_names(problem)]
+    found = [finding(Kind.NOTICE, Severity.INFO, says) for says in _notices_of_names(problem)]
     if isinstance(problem.f, Expression):
         seen: dict[Any, str] = {}
 
         def watch(step: Instruction, args: Sequence[Value], kwargs: Mapping[str, Value]) -> None:
-            says = _of_operation(step, args) or (axisless(args, kwargs) if step.notice is axisless else None)
+            says = _notice_of_operation(step, args) or (
+                warn_of_missing_axis(args, kwargs) if step.notice is warn_of_missing_axis else None
+            )
             if says:
                 seen[step.span] = says
 
@@ -160,7 +166,7 @@ def notes(problem: DerivationProblem, point: Mapping[str, Any]) -> list[Finding]
     return found
 
 
-def _of_names(problem: DerivationProblem) -> Iterator[str]:
+def _notices_of_names(problem: DerivationProblem) -> Iterator[str]:
     for name in problem.f.inputs:
         owner = next((other for other, dims in problem.dims.items() if name in dims), None)
         if owner is not None:
@@ -169,7 +175,7 @@ def _of_names(problem: DerivationProblem) -> Iterator[str]:
             yield "I is an input here, not the identity matrix; write eye(n) for that"
 
 
-def sums_of_labels(problem: DerivationProblem, expressions: Iterable[str]) -> Iterator[str]:
+def hints_on_label_sums(problem: DerivationProblem, expressions: Iterable[str]) -> Iterator[str]:
     """Yield a sentence for each input whose sum stands beside a softmax: of labels it is 1, which nobody has said."""
     shown = [text for text in expressions if "softmax(" in text]
     for name, dims in problem.dims.items():
@@ -179,16 +185,16 @@ def sums_of_labels(problem: DerivationProblem, expressions: Iterable[str]) -> It
             yield f'{total} is kept, as {name} may be any array; if {rows} sum to 1: --assume "{name}: {fact}"'
 
 
-def _dims(x: Any) -> tuple[int, ...] | None:
+def _shape_of_value(x: Any) -> tuple[int, ...] | None:
     """Return the shape of a value; None for several values in a list."""
     return None if isinstance(x, list | tuple) else shape(x)
 
 
-def _of_operation(step: Instruction, args: Sequence[Value]) -> str | None:
+def _notice_of_operation(step: Instruction, args: Sequence[Value]) -> str | None:
     """Return a notice if an operation is an abbreviation, or takes a square matrix entry by entry."""
     if step.operation == "tr":
         return "tr is read as trace"
-    dims = _dims(args[0]) if args else None
+    dims = _shape_of_value(args[0]) if args else None
     if dims is None or len(dims) != 2 or dims[0] != dims[1] or dims[0] == 1:
         return None
     if step.operation in _ENTRY_BY_ENTRY:
@@ -199,18 +205,20 @@ def _of_operation(step: Instruction, args: Sequence[Value]) -> str | None:
     return None
 
 
-def first_refused(sweeps: Sequence[Sweep], reader: Reader, error: NotSupported) -> NotSupported:
+def locate_first_refusal(sweeps: Sequence[Sweep], reader: Reader, error: NotSupported) -> NotSupported:
     """Return the error of the first line that has no formula, with its position; or `error` if every line has one."""
     tapes = [s.tape for s in sweeps]
     for k, (primitive, slots, _, _, _, position) in enumerate(tapes[0].lines):
         same = (primitive, slots)
         if any(k >= len(t.lines) or (t.primitive(k), t.operands(k)) != same for t in tapes[1:]):
             says, longest = "the program is another one at another size", max(tapes, key=lambda t: len(t.lines))
-            return NotSupported(says, where=place(longest.position(k)), do="give sizes as numbers: --shapes x:3")
+            return NotSupported(
+                says, where=place_of_position(longest.position(k)), do="give sizes as numbers: --shapes x:3"
+            )
         if primitive is not None:
             try:
                 reader.read([t.value(k) for t in tapes])
             except NotSupported as found:
-                found.where = place(position)
+                found.where = place_of_position(position)
                 return found
     return error

@@ -29,7 +29,7 @@ def right_answer(
     """
     from gradcli.checks.probe import Located  # all that derives is loaded where a claim is wrong, not before
     from gradcli.derivation.sized_problem import shapes_line
-    from gradcli.derivation.study import DeriveOptions, derive, given_at
+    from gradcli.derivation.study import DeriveOptions, derive, function_at_point
 
     if not is_target(request.f) or np.shape(point.value or 0.0) != ():
         return {}, ABSENT
@@ -37,7 +37,7 @@ def right_answer(
     try:
         if q.untraced is not None or len(q.lines) > _MOST_OPERATIONS or q.branches:
             return {}, ABSENT
-        given = given_at(Located(request.f, (point,), request.wrt, True, {}), {})
+        given = function_at_point(Located(request.f, (point,), request.wrt, True, {}), {})
         found = derive(given.f, DeriveOptions({}, wrt=",".join(names), steps=False, given=given))
     except (GradcliError, ValueError, TypeError, ArithmeticError, IndexError, RecursionError, np.linalg.LinAlgError):
         return {}, ABSENT
@@ -45,26 +45,26 @@ def right_answer(
     for result in found.results:
         if result.check.verdict != "pass" or (isinstance(result.value_error, float) and result.value_error > 1e-6):
             continue
-        text = _function(result.code.get(language, ""))
+        text = _strip_self_test(result.code.get(language, ""))
         if language == "expression":
             text = result.formula.expression
             if not set(Expression(text).inputs) <= {*point.values, *sizes}:
                 continue
         at_fixed_sizes = set(given.named.values()) if isinstance(found.sizes, Absent) else set()
-        if text and len(text) <= _MOST_CHARACTERS and not _has_a_length(text, at_fixed_sizes):
+        if text and len(text) <= _MOST_CHARACTERS and not _has_fixed_length(text, at_fixed_sizes):
             made[result.wrt] = text
     named = sizes & {name for text in made.values() for name in re.findall(r"[^\W\d]\w*", text)}
     dims = {name: own for name, own in given.dims.items() if named & {*own}}
     return made, shapes_line(dims) if named and language == "expression" else ABSENT
 
 
-def _has_a_length(text: str, lengths: Collection[int]) -> bool:
+def _has_fixed_length(text: str, lengths: Collection[int]) -> bool:
     """Whether a closed form that was found at fixed sizes holds one of them, as `eye(4)[0]` and `x/4` do."""
     return any(
         re.search(rf"(?<![\w.]){n}(?![\w.])" if n > 2 else rf"{_SIZED}[^()]*\b{n}\b", text) for n in lengths if n > 1
     )
 
 
-def _function(code: str) -> str:
+def _strip_self_test(code: str) -> str:
     """Return the function of a generated program, without its test."""
     return code.partition("\n\n\nif __name__")[0].strip()

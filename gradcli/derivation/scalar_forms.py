@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from gradcli.derivation import matrix_expression as ex
-from gradcli.derivation.matrix_expression import E, Op, call, mul, name, neg, number, text
+from gradcli.derivation.matrix_expression import E, Op, call, expression_text, mul, name, neg, number
 
 if TYPE_CHECKING:
     import sympy as sp
@@ -28,9 +28,9 @@ _TOKEN = re.compile(r"\w+|\*\*|[^\s\w]")
 _COUNTS_FOR_MORE: dict[str, int] = {Op.ADD: 2, Op.DIV: 1}
 
 
-def length(e: E) -> int:
+def reading_length(e: E) -> int:
     """Return how long a form is for a reader: names, numbers, signs, brackets; two more for a sum, one for a quotient."""
-    return len(_TOKEN.findall(text(e))) + sum(_COUNTS_FOR_MORE.get(a.op, 0) for a in e.walk())
+    return len(_TOKEN.findall(expression_text(e))) + sum(_COUNTS_FOR_MORE.get(a.op, 0) for a in e.walk())
 
 
 def shorter_forms(e: E, f: E, typed: str, wrt: str) -> Iterator[tuple[str, E]]:
@@ -38,25 +38,27 @@ def shorter_forms(e: E, f: E, typed: str, wrt: str) -> Iterator[tuple[str, E]]:
 
     A sum of f as it is `typed` counts for less, and comes first of forms of one length: 3*x - 2, and not 2 - 3*x.
     """
-    usual = _functions(e) | _functions(f)
+    usual = _names_of_functions(e) | _names_of_functions(f)
 
     def place(form: E, strange: int = 0) -> tuple[int, int]:
-        as_typed = _kept(form, typed)
-        return length(form) + _STRANGE * strange - _KEPT * max(as_typed, _kept(form, text(f))), -as_typed
+        as_typed = _count_typed_sums(form, typed)
+        return reading_length(form) + _STRANGE * strange - _KEPT * max(
+            as_typed, _count_typed_sums(form, expression_text(f))
+        ), -as_typed
 
     found: dict[E, tuple[str, int, int]] = {e: ("", *place(e))}
-    for rule, form in _forms(e, f, wrt) if _is_known(e) and _is_known(f) else ():
-        strange = len(_functions(form) - usual) if len(_functions(form)) > len(usual) else 0
+    for rule, form in _simplified_forms(e, f, wrt) if _can_be_simplified(e) and _can_be_simplified(f) else ():
+        strange = len(_names_of_functions(form) - usual) if len(_names_of_functions(form)) > len(usual) else 0
         found.setdefault(form, (rule, *place(form, strange)))
     best = sorted(found, key=lambda form: found[form][1:])
     yield from ((found[form][0], form) for form in best[: best.index(e)])
 
 
-def _functions(e: E) -> set[str]:
+def _names_of_functions(e: E) -> set[str]:
     return {a.text for a in e.walk() if a.op == "call"}
 
 
-def _is_known(e: E) -> bool:
+def _can_be_simplified(e: E) -> bool:
     """Whether a form is small, and made of numbers, names, powers with numbers as exponents and functions of sympy."""
     if e.size > _LARGEST or not all(a.op in (*_READ, "name", "number") or a.text in _SYMPYS for a in e.walk()):
         return False
@@ -64,12 +66,12 @@ def _is_known(e: E) -> bool:
     powers = [a.args[1] for a in e.walk() if a.op == Op.POW]
     exponents = [p.args[0] if p.op == Op.NEG else p for p in powers]
     known = all(isinstance(x, Fraction) for x in numbers) and all(p.op == "number" for p in exponents)
-    return known and _terms(e) <= _MOST_TERMS
+    return known and _count_opened_terms(e) <= _MOST_TERMS
 
 
-def _terms(e: E) -> int:
+def _count_opened_terms(e: E) -> int:
     """Return the number of terms of a form whose products and powers of sums are opened, above and below a line."""
-    own = [_terms(a) for a in e.args]
+    own = [_count_opened_terms(a) for a in e.args]
     if e.op == Op.ADD:
         return sum(own)
     if e.op == Op.POW:
@@ -79,13 +81,13 @@ def _terms(e: E) -> int:
     return math.prod(own)
 
 
-def _kept(e: E, typed: str) -> int:
+def _count_typed_sums(e: E, typed: str) -> int:
     """Return how many sums and differences of a form stand in f as it is typed."""
     own = typed.replace(" ", "").replace("^", "**")
-    return sum(text(a).replace(" ", "") in own for a in e.walk() if a.op == Op.ADD)
+    return sum(expression_text(a).replace(" ", "") in own for a in e.walk() if a.op == Op.ADD)
 
 
-def _forms(e: E, f: E, wrt: str) -> Iterator[tuple[str, E]]:
+def _simplified_forms(e: E, f: E, wrt: str) -> Iterator[tuple[str, E]]:
     import sympy as sp
 
     symbols = _Symbols()
@@ -100,8 +102,8 @@ def _forms(e: E, f: E, wrt: str) -> Iterator[tuple[str, E]]:
         ("factor", lambda s: sp.factor(sp.together(s))),
         ("trigonometric identities", lambda s: sp.trigsimp(sp.together(s))),
         ("trigonometric identities", lambda s: sp.factor(sp.trigsimp(s))),
-        ("factor", lambda s: _conjugates_multiplied(sp.factor(s))),
-        ("factor", lambda s: _two_signs_turned(_conjugates_multiplied(sp.factor(s)))),
+        ("factor", lambda s: _multiply_conjugates(sp.factor(s))),
+        ("factor", lambda s: _negate_two_sums(_multiply_conjugates(sp.factor(s)))),
     )
     for start in begun:
         for rule, simplify in rules:
@@ -112,7 +114,7 @@ def _forms(e: E, f: E, wrt: str) -> Iterator[tuple[str, E]]:
             yield rule, form
 
 
-def _conjugates_multiplied(s: "sp.Expr") -> "sp.Expr":
+def _multiply_conjugates(s: "sp.Expr") -> "sp.Expr":
     """Return a product with pairs of its factors as differences of two squares: 1 - tanh(x)**2."""
     import sympy as sp
 
@@ -122,11 +124,11 @@ def _conjugates_multiplied(s: "sp.Expr") -> "sp.Expr":
             whole = sp.expand(one * other) if one.is_Add and other.is_Add else None
             if whole is not None and whole.is_Add and len(whole.args) == 2:
                 rest = [f for m, f in enumerate(factors) if m not in (k, n)]
-                return _conjugates_multiplied(sp.Mul(*rest, whole, evaluate=False))
+                return _multiply_conjugates(sp.Mul(*rest, whole, evaluate=False))
     return s
 
 
-def _two_signs_turned(s: "sp.Expr") -> "sp.Expr":
+def _negate_two_sums(s: "sp.Expr") -> "sp.Expr":
     """Return a product with two of its sums negated: (1 - u)*(1 - v) for (u - 1)*(v - 1)."""
     import sympy as sp
 
@@ -171,7 +173,7 @@ class _Symbols:
             negative = all(term.op == Op.NEG for term in terms)
             return neg(ex.add([neg(term) for term in terms])) if negative else ex.add(terms)
         if s.is_Mul or (s.is_Pow and s.exp.could_extract_minus_sign()):
-            return self._product(s)
+            return self._write_product(s)
         if isinstance(s, sp.exp):
             return call("exp", self.write(s.args[0]))
         if s.is_Pow:
@@ -188,7 +190,7 @@ class _Symbols:
             raise _NotWritten
         return call(_NAMES[word], *(self.write(a) for a in s.args))
 
-    def _product(self, s: "sp.Expr") -> E:
+    def _write_product(self, s: "sp.Expr") -> E:
         """Return a product, with the factors of negative powers below."""
         coef, factors = s.as_coeff_mul()
         if not coef.is_Rational:
@@ -203,16 +205,16 @@ class _Symbols:
             else:
                 above.append(self.write(factor))
         if coef > 0:
-            return mul(sorted(above, key=_place), sorted(below, key=_place))
+            return mul(sorted(above, key=_place_in_product), sorted(below, key=_place_in_product))
         for side in (below, above):  # 2/(1 - x**2) for -2/(x**2 - 1)
             for k, e in enumerate(side):
                 if e.op == Op.ADD and len(e.args) == 2 and e.args[1].op == Op.NEG:
                     side[k] = ex.without_minus(neg(e))
-                    return mul(sorted(above, key=_place), sorted(below, key=_place))
-        return neg(mul(sorted(above, key=_place), sorted(below, key=_place)))
+                    return mul(sorted(above, key=_place_in_product), sorted(below, key=_place_in_product))
+        return neg(mul(sorted(above, key=_place_in_product), sorted(below, key=_place_in_product)))
 
 
-def _place(e: E) -> tuple[int, str]:
+def _place_in_product(e: E) -> tuple[int, str]:
     """Return where a factor stands in a product: numbers, powers of names by the alphabet, roots and sums, functions."""
     base = e.args[0] if e.op == Op.POW else e
     place = {"number": 0, "name": 1, Op.ADD: 2}.get(base.op, 4 if base.text == "exp" else 3)
@@ -227,7 +229,7 @@ def _sum(args: Sequence[Any]) -> Any:
     return sum(args[1:], args[0])
 
 
-def _multiplied(args: Sequence[Any]) -> Any:
+def _multiply_all(args: Sequence[Any]) -> Any:
     found = args[0]
     for x in args[1:]:
         found *= x
@@ -235,5 +237,6 @@ def _multiplied(args: Sequence[Any]) -> Any:
 
 
 _READ: dict[str, Callable[[Sequence[Any]], Any]] = {
-    Op.ADD: _sum, Op.MUL: _multiplied, Op.DIV: _quotient, Op.NEG: lambda args: -args[0], Op.POW: lambda args: args[0] ** args[1],
+    Op.ADD: _sum, Op.MUL: _multiply_all, Op.DIV: _quotient, Op.NEG: lambda args: -args[0],
+    Op.POW: lambda args: args[0] ** args[1],
 }  # fmt: skip

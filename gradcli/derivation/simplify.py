@@ -8,16 +8,16 @@ from functools import cache
 from gradcli.derivation.algebra import (
     ONE,
     absolute,
+    apply_rules,
+    as_one_term,
     exponential,
+    factors_without,
+    is_positive,
     is_truth_factor,
+    join_exponentials,
     multiply,
-    one,
-    one_exponential,
-    positive,
+    multiply_term,
     power,
-    tidied,
-    times,
-    without,
 )
 from gradcli.derivation.index import (
     Index,
@@ -25,12 +25,12 @@ from gradcli.derivation.index import (
     IndexedTerm,
     Tensor,
     add,
+    apply_function,
+    argument_of_factor,
     bracket,
-    fresh,
-    function,
-    outside,
-    scaled,
-    unbound,
+    fresh_index,
+    refresh_bound_indices,
+    scale_tensor,
 )
 from gradcli.derivation.sized_problem import MOST_SIMPLIFYING, TooLong, limited_work, spend_work
 
@@ -39,13 +39,15 @@ _FEW = 3  # terms at most, of a bracket that is opened beside a sigmoid: 1 - y, 
 Expand = Callable[[IndexedTerm, IndexedFactor, tuple[Index, ...]], Tensor]
 
 
-def complemented(x: Tensor, expand: Expand) -> Iterator[Tensor]:
+def write_sigmoid_complements(x: Tensor, expand: Expand) -> Iterator[Tensor]:
     """Yield the sum with a sigmoid(-t) as 1 - sigmoid(t), for each that another term has as sigmoid(t), brackets opened."""
     for k, term in enumerate(x.terms):
         for f in term.factors:
             if f.atom.op != "expit" or f.power != 1:
                 continue
-            other = function("expit", [scaled(outside(f), Fraction(-1))], f.at).terms[0].factors[0]
+            other = (
+                apply_function("expit", [scale_tensor(argument_of_factor(f), Fraction(-1))], f.at).terms[0].factors[0]
+            )
             beside = [j for j, t in enumerate(x.terms) if j != k and any(g.atom == other.atom for g in t.factors)]
             if beside:
                 left = tuple(g for g in term.factors if g is not f)
@@ -55,17 +57,17 @@ def complemented(x: Tensor, expand: Expand) -> Iterator[Tensor]:
                     *(x.terms[j] for j in beside),
                 ]
                 rest = [Tensor(x.free, (t,)) for j, t in enumerate(x.terms) if j != k and j not in beside]
-                yield add([*rest, *(_opened(part, x, expand) for part in parts)], x.free)
+                yield add([*rest, *(_open_small_brackets(part, x, expand) for part in parts)], x.free)
 
 
-def _opened(term: IndexedTerm, x: Tensor, expand: Expand) -> Tensor:
-    f = next((f for f in term.factors if f.atom.op == "group" and f.power == 1 and _small(f)), None)
+def _open_small_brackets(term: IndexedTerm, x: Tensor, expand: Expand) -> Tensor:
+    f = next((f for f in term.factors if f.atom.op == "group" and f.power == 1 and _is_small_bracket(f)), None)
     if f is None:
         return Tensor(x.free, (term,))
-    return add([_opened(part, x, expand) for part in expand(term, f, x.free).terms], x.free)
+    return add([_open_small_brackets(part, x, expand) for part in expand(term, f, x.free).terms], x.free)
 
 
-def _small(f: IndexedFactor) -> bool:
+def _is_small_bracket(f: IndexedFactor) -> bool:
     return 1 < len(f.atom.args[0].terms) <= _FEW
 
 
@@ -74,13 +76,17 @@ _MATCHES = 10  # comparisons of two factors that take the work of putting one in
 Step = tuple[str, Tensor]  # the name of a rule, and what it made
 
 
-def bulk(x: Tensor) -> int:
+def size_of_tensor(x: Tensor) -> int:
     """Return the size of a tensor: its factors, and their arguments."""
-    return sum(2 + sum(_of_factor(f) for f in t.factors) for t in x.terms)
+    return sum(2 + sum(_size_of_factor(f) for f in t.factors) for t in x.terms)
 
 
-def _of_factor(f: IndexedFactor) -> int:
-    own = 1 if f.atom.op in ("input", "size", "delta", "pi", "number") else 1 + sum(bulk(a) for a in f.atom.args)
+def _size_of_factor(f: IndexedFactor) -> int:
+    own = (
+        1
+        if f.atom.op in ("input", "size", "delta", "pi", "number")
+        else 1 + sum(size_of_tensor(a) for a in f.atom.args)
+    )
     return own + (f.power not in (1, -1))
 
 
@@ -96,7 +102,7 @@ def simplified(x: Tensor, cost: Measure, steps: list[Step] | None = None) -> Ten
     cost = cache(cost)
     with limited_work(MOST_SIMPLIFYING), suppress(TooLong):
         for _ in range(_ROUNDS):
-            smaller = min(_candidates(best, cost), key=lambda pair: cost(pair[1]), default=None)
+            smaller = min(_possible_moves(best, cost), key=lambda pair: cost(pair[1]), default=None)
             if smaller is None or cost(smaller[1]) >= cost(best):
                 return best
             best = smaller[1]
@@ -105,41 +111,49 @@ def simplified(x: Tensor, cost: Measure, steps: list[Step] | None = None) -> Ten
     return best
 
 
-def _candidates(x: Tensor, cost: Measure) -> Iterator[Step]:
+def _possible_moves(x: Tensor, cost: Measure) -> Iterator[Step]:
     for k, term in enumerate(x.terms):
         rest = [Tensor(x.free, (t,)) for j, t in enumerate(x.terms) if j != k]
         for f in term.factors:
             if f.atom.op == "group" and f.power == 1:
-                if (whole := _of_bracket(term, f, x.free, cost)) is not None:
+                if (whole := _take_out_of_bracket(term, f, x.free, cost)) is not None:
                     yield "take out a common factor", add([*rest, Tensor(x.free, (whole,))], x.free)
-                for rule, other in _rewritten(outside(f)):
-                    inside = collected(other, cost)
+                for rule, other in _rewrite_sum(argument_of_factor(f)):
+                    inside = collect_factors(other, cost)
                     if not inside.terms:
                         yield rule, add(rest, x.free)
                         continue
                     whole = inside.terms[0] if len(inside.terms) == 1 else bracket(inside)
                     others = tuple(g for g in term.factors if g is not f)
-                    made = tidied(IndexedTerm(term.coef * whole.coef, (*others, *unbound(whole, f.at).factors)), x.free)
+                    made = apply_rules(
+                        IndexedTerm(term.coef * whole.coef, (*others, *refresh_bound_indices(whole, f.at).factors)),
+                        x.free,
+                    )
                     yield rule, add([*rest, Tensor(x.free, (made,))], x.free)
-                opened = expanded(term, f, x.free)
+                opened = open_bracket(term, f, x.free)
                 yield "distribute", add([*rest, opened], x.free)
-                both = collected(add([*rest, opened], x.free), cost)
+                both = collect_factors(add([*rest, opened], x.free), cost)
                 yield "distribute and collect", both
-                own = [next(filter(None, (_of_bracket(t, g, x.free, cost) for g in t.factors)), t) for t in both.terms]
+                own = [
+                    next(filter(None, (_take_out_of_bracket(t, g, x.free, cost) for g in t.factors)), t)
+                    for t in both.terms
+                ]
                 if any(new is not t for new, t in zip(own, both.terms, strict=True)):
                     yield "distribute and collect", add([Tensor(x.free, (t,)) for t in own], x.free)
     if len(x.terms) > 1:
-        yield "collect like terms", collected(x, cost)
-        yield from ((rule, collected(other, cost)) for rule, other in _rewritten(x))
+        yield "collect like terms", collect_factors(x, cost)
+        yield from ((rule, collect_factors(other, cost)) for rule, other in _rewrite_sum(x))
 
 
-def _of_bracket(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...], cost: Measure) -> IndexedTerm | None:
+def _take_out_of_bracket(
+    term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...], cost: Measure
+) -> IndexedTerm | None:
     """Return a term with what all terms of its bracket have in common taken out of that; None where they have nothing."""
-    inner = collected(outside(f), cost) if f.atom.op == "group" and f.power == 1 else None
+    inner = collect_factors(argument_of_factor(f), cost) if f.atom.op == "group" and f.power == 1 else None
     if inner is None or len(inner.terms) != 1:
         return None
-    own = unbound(inner.terms[0], f.at)
-    return tidied(IndexedTerm(term.coef * own.coef, (*without(term, f), *own.factors)), free)
+    own = refresh_bound_indices(inner.terms[0], f.at)
+    return apply_rules(IndexedTerm(term.coef * own.coef, (*factors_without(term, f), *own.factors)), free)
 
 
 # Identities of functions entry by entry: powers of one base, the normal distribution, the sign of what it multiplies.
@@ -148,9 +162,9 @@ def _of_bracket(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...], co
 def one_base(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write u**p times a power of u as one power: x * x**(x - 1) is x**x."""
     for f in term.factors:
-        if f.atom.op != "power" or f.power != 1 or (alone := outside(f).factor) is None:
+        if f.atom.op != "power" or f.power != 1 or (alone := argument_of_factor(f).factor) is None:
             continue
-        base, p = outside(f), outside(f, 1)
+        base, p = argument_of_factor(f), argument_of_factor(f, 1)
         for whole_factor in (g for g in term.factors if g is not f):
             g = _as_written_alone(whole_factor)
             same = g.atom == alone.atom and set(g.at) == set(alone.at) <= set(f.at)
@@ -158,15 +172,19 @@ def one_base(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
                 continue
             more = add([p, Tensor((), (IndexedTerm(g.power / alone.power),))], p.free)
             whole = (
-                power(base, Fraction(more.number)) if more.number is not None else function("power", [base, more], f.at)
+                power(base, Fraction(more.number))
+                if more.number is not None
+                else apply_function("power", [base, more], f.at)
             )
-            return times(IndexedTerm(term.coef, without(term, f, whole_factor)), whole)
+            return multiply_term(IndexedTerm(term.coef, factors_without(term, f, whole_factor)), whole)
     return None
 
 
 def _as_written_alone(f: IndexedFactor) -> IndexedFactor:
     """Return a factor as it is in no product: 1 - sigmoid(t), which stands beside sigmoid(t), is sigmoid(-t)."""
-    alone = tidied(IndexedTerm(ONE, (f,)), f.at) if f.atom.op == "group" and f.power == 1 else IndexedTerm(ONE, (f,))
+    alone = (
+        apply_rules(IndexedTerm(ONE, (f,)), f.at) if f.atom.op == "group" and f.power == 1 else IndexedTerm(ONE, (f,))
+    )
     return alone.factors[0] if len(alone.factors) == 1 and alone.coef == 1 else f
 
 
@@ -174,16 +192,16 @@ def normal(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write erfc(-u/sqrt(2)) and 1 + erf(u/sqrt(2)) as twice the normal distribution function, and 1 minus it at -u."""
     for f in (f for f in term.factors if f.power.denominator == 1):
         whole = None
-        if f.atom.op == "erfc" and (u := _over_root(outside(f))) is not None:
-            whole = scaled(function("ndtr", [scaled(u, -1)], f.at), 2)
+        if f.atom.op == "erfc" and (u := _numerator_over_root_two(argument_of_factor(f))) is not None:
+            whole = scale_tensor(apply_function("ndtr", [scale_tensor(u, -1)], f.at), 2)
         elif f.atom.op == "group":
-            whole = _complement(outside(f), f.at)
+            whole = _normal_complement(argument_of_factor(f), f.at)
         if whole is not None:
-            return times(IndexedTerm(term.coef, without(term, f)), power(whole, f.power))
+            return multiply_term(IndexedTerm(term.coef, factors_without(term, f)), power(whole, f.power))
     return None
 
 
-def _over_root(x: Tensor) -> Tensor | None:
+def _numerator_over_root_two(x: Tensor) -> Tensor | None:
     """Return u of u / sqrt(2); None for anything else."""
     terms = []
     for t in x.terms:
@@ -192,11 +210,11 @@ def _over_root(x: Tensor) -> Tensor | None:
         )
         if root is None:
             return None
-        terms.append(IndexedTerm(t.coef, without(t, root)))
+        terms.append(IndexedTerm(t.coef, factors_without(t, root)))
     return Tensor(x.free, tuple(terms)) if terms else None
 
 
-def _complement(x: Tensor, at: tuple[Index, ...]) -> Tensor | None:
+def _normal_complement(x: Tensor, at: tuple[Index, ...]) -> Tensor | None:
     """Return what 1 + erf(u/sqrt(2)), 1 - erf(u/sqrt(2)) or 1 - ndtr(u) is as a single function; None for other sums."""
     unit = next((t for t in x.terms if not t.factors), None)
     other = next((t for t in x.terms if len(t.factors) == 1), None)
@@ -206,50 +224,50 @@ def _complement(x: Tensor, at: tuple[Index, ...]) -> Tensor | None:
     if f.power != 1 or f.atom.op not in ("erf", "ndtr") or set(f.at) - set(at):
         return None
     sign = Fraction(other.coef / unit.coef)
-    u = _over_root(outside(f)) if f.atom.op == "erf" else outside(f)
+    u = _numerator_over_root_two(argument_of_factor(f)) if f.atom.op == "erf" else argument_of_factor(f)
     if u is None or (f.atom.op == "ndtr" and sign != -1):
         return None
     share = 2 if f.atom.op == "erf" else 1
-    return scaled(function("ndtr", [scaled(u, sign)], f.at), unit.coef * share)
+    return scale_tensor(apply_function("ndtr", [scale_tensor(u, sign)], f.at), unit.coef * share)
 
 
-def completed(x: Tensor) -> Iterator[Tensor]:
+def join_normal_terms(x: Tensor) -> Iterator[Tensor]:
     """Yield the sum with two of its terms, c and c erf(u/sqrt(2)) or -c ndtr(u), as one with the normal distribution."""
     for term in x.terms:
         for f in (f for f in term.factors if f.power == 1 and f.atom.op in ("erf", "ndtr")):
-            rest = IndexedTerm(term.coef, without(term, f))
+            rest = IndexedTerm(term.coef, factors_without(term, f))
             for other in x.terms:
-                if abs(other.coef) != abs(term.coef) or other is term or not _alike(other, rest):
+                if abs(other.coef) != abs(term.coef) or other is term or not _has_same_factors(other, rest):
                     continue
                 pair = Tensor(f.at, (IndexedTerm(Fraction(1)), IndexedTerm(Fraction(term.coef / other.coef), (f,))))
-                whole = _complement(pair, f.at)
+                whole = _normal_complement(pair, f.at)
                 if whole is not None:
                     kept = [Tensor(x.free, (t,)) for t in x.terms if t is not term and t is not other]
                     yield add([*kept, Tensor(x.free, multiply(Tensor(x.free, (other,)), whole).terms)], x.free)
 
 
-def with_exponentials(x: Tensor) -> Iterator[Tensor]:
+def join_expm1_terms(x: Tensor) -> Iterator[Tensor]:
     """Yield the sum with c + c expm1(u) as c exp(u)."""
     for term in x.terms:
         for f in (f for f in term.factors if f.power == 1 and f.atom.op == "expm1"):
-            rest = IndexedTerm(term.coef, without(term, f))
-            left = _without_terms(x.terms, [term, rest], x.free)
+            rest = IndexedTerm(term.coef, factors_without(term, f))
+            left = _remove_terms(x.terms, [term, rest], x.free)
             if left is not None:
-                yield add([*left, multiply(Tensor(x.free, (rest,)), exponential(outside(f)))], x.free)
+                yield add([*left, multiply(Tensor(x.free, (rest,)), exponential(argument_of_factor(f)))], x.free)
 
 
-def logistic_slope(x: Tensor) -> Iterator[Tensor]:
+def factor_logistic_slope(x: Tensor) -> Iterator[Tensor]:
     """Yield the sum with c s - c s**2 as c s (1 - s), for a sigmoid s."""
     for term in x.terms:
         for f in (f for f in term.factors if f.power == 1 and f.atom.op == "expit"):
-            square = IndexedTerm(-term.coef, (*without(term, f), f._replace(power=Fraction(2))))
-            left = _without_terms(x.terms, [term, square], x.free)
+            square = IndexedTerm(-term.coef, (*factors_without(term, f), f._replace(power=Fraction(2))))
+            left = _remove_terms(x.terms, [term, square], x.free)
             if left is not None:
                 rest = add([Tensor((), (IndexedTerm(ONE),)), Tensor(f.at, (IndexedTerm(-ONE, (f,)),))], f.at)
                 yield add([*left, multiply(Tensor(x.free, (term,)), rest)], x.free)
 
 
-def _alike(a: IndexedTerm, b: IndexedTerm) -> bool:
+def _has_same_factors(a: IndexedTerm, b: IndexedTerm) -> bool:
     """Whether two terms have the same factors at the same places."""
     return len(a.factors) == len(b.factors) and all(f in b.factors for f in a.factors)
 
@@ -257,83 +275,87 @@ def _alike(a: IndexedTerm, b: IndexedTerm) -> bool:
 def sign_times(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write sign(u) u as |u|."""
     for f in term.factors:
-        if f.atom.op != "sign" or f.power != 1 or (g := outside(f).factor) is None or g.power != 1:
+        if f.atom.op != "sign" or f.power != 1 or (g := argument_of_factor(f).factor) is None or g.power != 1:
             continue
         for h in term.factors:
             if h.atom == g.atom and h.at == g.at and h.power >= 1 and h.power % 2 == 1:
                 rest = (h._replace(power=h.power - 1),) if h.power > 1 else ()
-                return times(IndexedTerm(term.coef, (*without(term, f, h), *rest)), absolute(outside(f)))
+                return multiply_term(
+                    IndexedTerm(term.coef, (*factors_without(term, f, h), *rest)), absolute(argument_of_factor(f))
+                )
     return None
 
 
-def clipped(x: Tensor, expand: Callable[[IndexedTerm, IndexedFactor, tuple[Index, ...]], Tensor]) -> Iterator[Tensor]:
+def write_clipped_values(
+    x: Tensor, expand: Callable[[IndexedTerm, IndexedFactor, tuple[Index, ...]], Tensor]
+) -> Iterator[Tensor]:
     """Yield the sum with u where |u| <= d, and d sign(u) elsewhere, as max(-d, min(u, d))."""
-    parts = [_within(term, x.free, expand) for term in x.terms]
+    parts = [_open_clip_brackets(term, x.free, expand) for term in x.terms]
     terms = [t for part in parts for t in part]
     for inside in terms:
         for f in inside.factors:
-            ends = _bounds(f)
+            ends = _bounds_of_clip(f)
             if ends is None:
                 continue
             u, d = ends
-            rest = IndexedTerm(inside.coef, without(inside, f))
-            beyond = multiply(d, function("sign", [u], f.at))
-            whole = one(u)
+            rest = IndexedTerm(inside.coef, factors_without(inside, f))
+            beyond = multiply(d, apply_function("sign", [u], f.at))
+            whole = as_one_term(u)
             for g in (g for g in rest.factors if len(whole.factors) == 1 and g == whole.factors[0]):
-                shared = Tensor(x.free, (IndexedTerm(rest.coef / whole.coef, without(rest, g)),))
+                shared = Tensor(x.free, (IndexedTerm(rest.coef / whole.coef, factors_without(rest, g)),))
                 outer = multiply(shared, beyond).terms
                 if len(outer) != 1:
                     continue
-                left = _without_terms(
+                left = _remove_terms(
                     terms, [inside, outer[0], IndexedTerm(-outer[0].coef, (*outer[0].factors, f))], x.free
                 )
                 if left is not None:
-                    bound = function("minimum", [u, d], f.at)
-                    found = multiply(shared, function("maximum", [scaled(d, -1), bound], f.at))
+                    bound = apply_function("minimum", [u, d], f.at)
+                    found = multiply(shared, apply_function("maximum", [scale_tensor(d, -1), bound], f.at))
                     yield add([*left, Tensor(x.free, found.terms)], x.free)
 
 
-def _within(
+def _open_clip_brackets(
     term: IndexedTerm,
     free: tuple[Index, ...],
     expand: Callable[[IndexedTerm, IndexedFactor, tuple[Index, ...]], Tensor],
 ) -> list[IndexedTerm]:
     """Return a term, with brackets opened that hold an indicator of |u| <= d, or are beside one and are not u itself."""
-    ends = [end for f in term.factors if (end := _bounds(f)) is not None]
-    kept = [one(u).factors[0] for u, _ in ends]
+    ends = [end for f in term.factors if (end := _bounds_of_clip(f)) is not None]
+    kept = [as_one_term(u).factors[0] for u, _ in ends]
     for f in term.factors:
         if f.atom.op != "group" or f.power != 1 or f in kept:
             continue
-        if ends or any(_bounds(g) is not None for t in outside(f).terms for g in t.factors):
-            return [t for part in expand(term, f, free).terms for t in _within(part, free, expand)]
+        if ends or any(_bounds_of_clip(g) is not None for t in argument_of_factor(f).terms for g in t.factors):
+            return [t for part in expand(term, f, free).terms for t in _open_clip_brackets(part, free, expand)]
     return [term]
 
 
-def _bounds(f: IndexedFactor) -> tuple[Tensor, Tensor] | None:
+def _bounds_of_clip(f: IndexedFactor) -> tuple[Tensor, Tensor] | None:
     """Return u and d of an indicator of |u| <= d, where d is positive; None for anything else."""
     if f.atom.op not in ("less", "less_equal") or f.power != 1:
         return None
-    end, d = outside(f).factor, outside(f, 1)
+    end, d = argument_of_factor(f).factor, argument_of_factor(f, 1)
     if end is None or end.atom.op != "absolute" or end.power != 1:
         return None
-    known = len(d.terms) == 1 and d.terms[0].coef > 0 and all(positive(g) for g in d.terms[0].factors)
-    return (outside(end), d) if known else None
+    known = len(d.terms) == 1 and d.terms[0].coef > 0 and all(is_positive(g) for g in d.terms[0].factors)
+    return (argument_of_factor(end), d) if known else None
 
 
-def _without_terms(
+def _remove_terms(
     terms: Sequence[IndexedTerm], gone: Sequence[IndexedTerm], free: tuple[Index, ...]
 ) -> list[Tensor] | None:
     """Return the terms without some, which are compared up to the order of factors; None if one is not there."""
     left = list(terms)
     for term in gone:
-        same = next((t for t in left if t.coef == term.coef and _alike(t, term)), None)
+        same = next((t for t in left if t.coef == term.coef and _has_same_factors(t, term)), None)
         if same is None:
             return None
         left.remove(same)
     return [Tensor(free, (t,)) for t in left]
 
 
-def over_one(x: Tensor) -> Tensor | None:
+def over_common_denominator(x: Tensor) -> Tensor | None:
     """Return a sum over its common denominator, with the numerator opened and collected; None where there is none.
 
     The denominator is a factor that terms have with different powers, none of them above 0; beside indicators there is none,
@@ -355,10 +377,10 @@ def over_one(x: Tensor) -> Tensor | None:
             )
             whole, half = divmod(p - least, 1)
             for _ in range(whole):
-                rest = _opened_times(rest, base)
+                rest = _multiply_opened(rest, base)
             parts.append(multiply(rest, power(base, half)))
         above = add(parts, x.free)
-        above = over_one(above) or above  # other denominators stand below, too: (p - y)/(p (1 - p))
+        above = over_common_denominator(above) or above  # other denominators stand below, too: (p - y)/(p (1 - p))
         if not above.terms:
             return Tensor(x.free, ())
         top = above.terms[0] if len(above.terms) == 1 else bracket(above)
@@ -370,7 +392,7 @@ def _has_indicators(x: Tensor) -> bool:
     return any(is_truth_factor(f) for t in x.terms for f in t.factors)
 
 
-def over_shared(x: Tensor) -> Iterator[Tensor]:
+def take_out_denominator(x: Tensor) -> Iterator[Tensor]:
     """Yield a sum of arrays with what all terms are divided by outside, to the power that all have: (u - v/n)/n.
 
     That is u/n - v/n**2, as which books write it for numbers.
@@ -393,66 +415,66 @@ def over_shared(x: Tensor) -> Iterator[Tensor]:
             yield multiply(Tensor(x.free, (bracket(inner) if len(inner.terms) > 1 else inner.terms[0],)), base)
 
 
-def _opened_times(x: Tensor, base: Tensor) -> Tensor:
+def _multiply_opened(x: Tensor, base: Tensor) -> Tensor:
     """Return a tensor times another, whose bracket is opened."""
     f = base.terms[0].factors[0]
-    inside = outside(f) if f.atom.op == "group" else base
+    inside = argument_of_factor(f) if f.atom.op == "group" else base
     parts = [multiply(Tensor(x.free, (t,)), Tensor(inside.free, (u,))) for t in x.terms for u in inside.terms]
     return add(parts, x.free)
 
 
-def _rewritten(x: Tensor) -> Iterator[Step]:
+def _rewrite_sum(x: Tensor) -> Iterator[Step]:
     """Yield a sum with several of its terms as one function, or over one denominator, with the names of the rules."""
-    yield from ((SAYS, other) for other in complemented(x, expanded))
-    yield from (("1 + erf(u/sqrt(2)) is 2 ndtr(u)", other) for other in completed(x))
-    yield from (("take out a common factor", other) for other in logistic_slope(x))
-    yield from (("1 + expm1(u) is exp(u)", other) for other in with_exponentials(x))
-    yield from (("u within d, d sign(u) beyond", other) for other in clipped(x, expanded))
-    yield from (("one exponential is a multiple of the other", other) for other in one_exponential(x))
-    yield from (("take out a common factor", other) for other in over_shared(x))
-    over = over_one(x) if len(x.terms) > 1 else None
+    yield from ((SAYS, other) for other in write_sigmoid_complements(x, open_bracket))
+    yield from (("1 + erf(u/sqrt(2)) is 2 ndtr(u)", other) for other in join_normal_terms(x))
+    yield from (("take out a common factor", other) for other in factor_logistic_slope(x))
+    yield from (("1 + expm1(u) is exp(u)", other) for other in join_expm1_terms(x))
+    yield from (("u within d, d sign(u) beyond", other) for other in write_clipped_values(x, open_bracket))
+    yield from (("one exponential is a multiple of the other", other) for other in join_exponentials(x))
+    yield from (("take out a common factor", other) for other in take_out_denominator(x))
+    over = over_common_denominator(x) if len(x.terms) > 1 else None
     if over is not None:
         yield "common denominator", over
 
 
-def expanded(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> Tensor:
+def open_bracket(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> Tensor:
     """Return a term with one bracket opened into a sum."""
     others = tuple(g for g in term.factors if g is not f)
-    inner = outside(f)
+    inner = argument_of_factor(f)
     parts = []
     for part in inner.terms:
-        own = unbound(part, f.at)
-        parts.append(Tensor(free, (tidied(IndexedTerm(term.coef * own.coef, (*others, *own.factors)), free),)))
-    return add([_fresh(p) for p in parts], free)
+        own = refresh_bound_indices(part, f.at)
+        parts.append(Tensor(free, (apply_rules(IndexedTerm(term.coef * own.coef, (*others, *own.factors)), free),)))
+    return add([_refresh_terms(p) for p in parts], free)
 
 
-def _fresh(x: Tensor) -> Tensor:
-    return Tensor(x.free, tuple(unbound(t, x.free) for t in x.terms))
+def _refresh_terms(x: Tensor) -> Tensor:
+    return Tensor(x.free, tuple(refresh_bound_indices(t, x.free) for t in x.terms))
 
 
-def collected(x: Tensor, cost: Measure) -> Tensor:
+def collect_factors(x: Tensor, cost: Measure) -> Tensor:
     """Return a sum with common factors of several terms taken out, while that makes it smaller."""
     best = x
     for _ in range(_ROUNDS):
-        found = min((_taken_out(best, f, k) for k, f in _shared(best)), key=cost, default=None)
+        found = min((_take_out_factor(best, f, k) for k, f in _factors_in_common(best)), key=cost, default=None)
         if found is None or cost(found) >= cost(best):
             return best
         best = found
     return best
 
 
-def _shared(x: Tensor) -> Iterator[tuple[int, IndexedFactor]]:
+def _factors_in_common(x: Tensor) -> Iterator[tuple[int, IndexedFactor]]:
     """Yield each factor that a later term has too, unless an earlier term has yielded it already."""
     factors = sum(len(t.factors) for t in x.terms)
     for k, term in enumerate(x.terms):
         for f in term.factors:
             spend_work(factors // _MATCHES)
-            found = [sum(_match(f, g, x.free) for g in t.factors) for t in x.terms]
+            found = [sum(_is_same_factor(f, g, x.free) for g in t.factors) for t in x.terms]
             if any(found[k + 1 :]) and not (found[k] == 1 and 1 in found[:k]):
                 yield k, f
 
 
-def _match(f: IndexedFactor, g: IndexedFactor, free: tuple[Index, ...]) -> bool:
+def _is_same_factor(f: IndexedFactor, g: IndexedFactor, free: tuple[Index, ...]) -> bool:
     """Whether two factors are the same up to the names of bound indices."""
     if f.atom != g.atom or f.power != g.power:
         return False
@@ -463,24 +485,26 @@ def _match(f: IndexedFactor, g: IndexedFactor, free: tuple[Index, ...]) -> bool:
     return same and len({*names.values()}) == len(names)  # P[i,j] is not P[k,k]
 
 
-def _taken_out(x: Tensor, f: IndexedFactor, k: int) -> Tensor:
+def _take_out_factor(x: Tensor, f: IndexedFactor, k: int) -> Tensor:
     """Return f times the sum of its cofactors, plus the terms without f."""
     inside: list[Tensor] = []
     outside_: list[Tensor] = []
     bound = [i for i in f.at if i not in x.free]
     kept = tuple(dict.fromkeys((*x.free, *bound)))
     for j, term in enumerate(x.terms):
-        g = f if j == k else next((g for g in term.factors if _match(f, g, x.free)), None)
+        g = f if j == k else next((g for g in term.factors if _is_same_factor(f, g, x.free)), None)
         if g is None:
             outside_.append(Tensor(x.free, (term,)))
             continue
         names = {b: a for a, b in zip(f.at, g.at, strict=True) if a != b}
-        clash = {i: fresh(i.dim) for i in term.indices if i in f.at and i not in x.free and i not in names and j != k}
+        clash = {
+            i: fresh_index(i.dim) for i in term.indices if i in f.at and i not in x.free and i not in names and j != k
+        }
         rest = IndexedTerm(term.coef, tuple(h for h in term.factors if h is not g)).renamed(clash | names)
-        inside.append(Tensor(kept, (unbound(rest, kept),)))
+        inside.append(Tensor(kept, (refresh_bound_indices(rest, kept),)))
     total = add(inside, kept)
     if not total.terms:
         return add(outside_, x.free) if outside_ else Tensor(x.free, ())
     one = total.terms[0] if len(total.terms) == 1 else bracket(total)
-    whole = tidied(IndexedTerm(one.coef, (*one.factors, f)), x.free)
+    whole = apply_rules(IndexedTerm(one.coef, (*one.factors, f)), x.free)
     return add([*outside_, Tensor(x.free, (whole,))], x.free)

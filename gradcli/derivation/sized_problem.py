@@ -13,15 +13,15 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, NotSupported
-from gradcli.targets.facts import Dims, Function, drawn, length_of, size_names
+from gradcli.targets.facts import Dims, Function, draw_with_facts, length_of, size_names
 from gradcli.targets.names import CONSTANTS
-from gradcli.targets.points import pairs
+from gradcli.targets.points import split_shapes
 
 
-def dims_of(texts: Iterable[str]) -> dict[str, Dims]:
+def parse_shapes(texts: Iterable[str]) -> dict[str, Dims]:
     """Return the sizes of inputs, read from strings such as `W: m n; x: n; lam:`. Raises BadOption."""
     found: dict[str, Dims] = {}
-    for name, words in pairs(texts):
+    for name, words in split_shapes(texts):
         if any(re.search(r"- [^\d ]", word) for word in words):
             raise BadOption(
                 f"a size of {name} is a difference: {' '.join(words)}", do='write sums, such as "y: m; x: m+k"'
@@ -77,7 +77,7 @@ class DerivationProblem:
         return size_names(self.dims.values())
 
 
-def point_of(
+def draw_point(
     problem: DerivationProblem, sizes: Mapping[str, int], rng: Any, moved: Callable[[Any], Any] | None = None
 ) -> dict[str, Any]:
     """Return random values of all inputs, and the sizes as numbers if the function uses their names.
@@ -88,30 +88,30 @@ def point_of(
     for name, dims in problem.dims.items():
         size = tuple(length_of(d, sizes) for d in dims)
         facts = problem.facts.get(name, frozenset())
-        value = drawn(facts, size, rng)
+        value = draw_with_facts(facts, size, rng)
         met = problem.compared.get(name, ())
         if met and not facts:
-            values[name] = _near_numbers(met, size, rng)
+            values[name] = _draw_compared_numbers(met, size, rng)
         else:
             values[name] = value if facts or moved is None else moved(value)
     return values | {n: np.float64(s) for n, s in sizes.items() if n in problem.f.inputs and n not in values}
 
 
-def continuous_in(problem: DerivationProblem, name: str) -> DerivationProblem:
+def ignore_comparisons(problem: DerivationProblem, name: str) -> DerivationProblem:
     """Return the problem with the comparisons of one input taken as false, and with points at which they are."""
     compared = {n: met for n, met in problem.compared.items() if n != name}
     return replace(problem, compared=compared, continuous=name)
 
 
-def numbers_beside(met: Sequence[float]) -> tuple[float, ...]:
+def two_other_numbers(met: Sequence[float]) -> tuple[float, ...]:
     """Return two numbers that differ from all numbers that an input is compared with."""
     return max(met) + 1.0, max(met) + 0.5
 
 
-def _near_numbers(met: Sequence[float], size: tuple[int, ...], rng: Any) -> Any:
+def _draw_compared_numbers(met: Sequence[float], size: tuple[int, ...], rng: Any) -> Any:
     """Return an array of the numbers that an input is compared with, and of others beside them, about half of each."""
     equal = rng.random(size) < 0.5
-    return np.where(equal, rng.choice(met, size), rng.choice(numbers_beside(met), size))[()]
+    return np.where(equal, rng.choice(met, size), rng.choice(two_other_numbers(met), size))[()]
 
 
 def _near_identity(x: Any) -> Any:
@@ -131,12 +131,12 @@ def named_shape(lengths: Sequence[int], sizes: Mapping[str, int]) -> str:
     return " x ".join(names.get(n, str(n)) for n in lengths) or "a number"
 
 
-def in_sizes(text: str, sizes: Mapping[str, int]) -> str:
+def name_shapes_in_text(text: str, sizes: Mapping[str, int]) -> str:
     """Return a sentence whose shapes, such as (3, 4), have the names of the sizes: m x n."""
     return _SHAPE.sub(lambda found: named_shape([int(n) for n in found[1].split(", ")], sizes), text)
 
 
-def first_free(stems: Iterable[str], stem: str, taken: Iterable[str]) -> str:
+def first_free_name(stems: Iterable[str], stem: str, taken: Iterable[str]) -> str:
     """Return the first of several names that is not taken, or one with a number."""
     used = set(taken)
     return next(n for n in itertools.chain(stems, (f"{stem}{k}" for k in itertools.count(1))) if n not in used)

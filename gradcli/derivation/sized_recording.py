@@ -13,32 +13,53 @@ from gradcli.arithmetic.tape import Recorded, Tape
 from gradcli.arithmetic.value_graph import GraphNode, NotStraight
 from gradcli.classes import dataclass
 from gradcli.derivation.algebra import ORDERS, identity, multiply, sum_over
-from gradcli.derivation.axes import Axis, Sized, alike, indices, matched, ordered, placed, renewed, single
+from gradcli.derivation.axes import (
+    Axis,
+    Sized,
+    align_to_axes,
+    fresh_axis_like,
+    indices_of_axes,
+    match_indices,
+    single_index,
+    value_with_axes,
+    with_fresh_indices,
+)
 from gradcli.derivation.axes import Value as Indexed
-from gradcli.derivation.index import Atom, Index, Tensor, add, fresh, function, of_atom, scalar, scaled, slot
-from gradcli.derivation.sized_problem import MOVED, RECORDINGS, DerivationProblem, point_of
+from gradcli.derivation.index import (
+    Atom,
+    Index,
+    Tensor,
+    add,
+    apply_function,
+    fresh_index,
+    scalar,
+    scale_tensor,
+    slot,
+    tensor_of_atom,
+)
+from gradcli.derivation.sized_problem import MOVED, RECORDINGS, DerivationProblem, draw_point
 from gradcli.derivation.units import (
     FIRST,
     Position,
-    complement,
-    cut,
-    inverse_of,
-    place_of,
-    rows,
-    triangle,
-    turned,
-    unit,
+    complement_of_triangle,
+    cut_span,
+    inverse_span,
+    parse_position,
+    roll_span,
+    selection_matrix,
+    triangle_of_ones,
+    unit_vector,
 )
-from gradcli.derivation.whole import opaque
+from gradcli.derivation.whole import opaque_function
 from gradcli.errors import BadOption, GradcliError, NotSupported
-from gradcli.rules.elementwise import share
+from gradcli.rules.elementwise import maximum_partial
 from gradcli.rules.linalg import T, expm_frechet
 from gradcli.rules.reductions import PEAKS
 from gradcli.rules.shaping import GETITEM
 from gradcli.targets.derived import OnSurfaces, Weighted
 from gradcli.targets.facts import SYMMETRIC, length_of
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value
-from gradcli.tracing.primitive import named as primitive_named
+from gradcli.tracing.primitive import primitive_by_name as primitive_named
 from gradcli.tracing.shapes import shape, unbroadcast
 
 SEED = "seed of the sweep"  # names the cotangent of a result that is not a scalar; no input can have this name
@@ -54,29 +75,29 @@ class Sweep:
     inputs: list[Recorded]
 
 
-def swept(g: Callable[..., Value], values: Mapping[str, Any], wrt: Sequence[str], seed: str = SEED) -> Sweep:
+def record_sweep(g: Callable[..., Value], values: Mapping[str, Any], wrt: Sequence[str], seed: str = SEED) -> Sweep:
     """Return the reverse sweep of `g`, a function of named values, as graphs; `seed` names the cotangent of an array.
 
     The cotangents are zero if the result does not depend on the inputs.
     """
-    graphs = {name: GraphNode.variable(name, x) if _numeric(x) else x for name, x in values.items()}
+    graphs = {name: GraphNode.variable(name, x) if _is_float(x) else x for name, x in values.items()}
 
     def of_wrt(*xs: Value) -> Value:
         return g(graphs | dict(zip(wrt, xs, strict=True)))
 
     with np.errstate(all="ignore"):
         program = record(of_wrt, [graphs[name] for name in wrt])
-        program, xbars = _without_shifts(program, _cotangents(program, seed), seed)
+        program, xbars = _mark_shifts(program, _seeded_cotangents(program, seed), seed)
         return Sweep(program.y, list(xbars), program.tape, program.inputs)
 
 
-def _cotangents(program: RecordedProgram, seed: str) -> list[Value]:
+def _seeded_cotangents(program: RecordedProgram, seed: str) -> list[Value]:
     if not program.moves:
         return [np.zeros(np.shape(x.primal.value)) for x in program.inputs]
     shape = program.y.primal.shape
     rng = np.random.default_rng(0)
     one = GraphNode.lift(1.0) if shape == () else GraphNode.variable(seed, rng.uniform(0.5, 1.5, shape))
-    return _swept_back(program, one)
+    return _cotangents_by_rules(program, one)
 
 
 def gradient_of(g: Callable[..., Value], wrt: Sequence[str]) -> Callable[[Mapping[str, Value]], Value]:
@@ -89,7 +110,7 @@ def gradient_of(g: Callable[..., Value], wrt: Sequence[str]) -> Callable[[Mappin
         program = record(lambda *xs: g({**values, **dict(zip(wrt, xs, strict=True))}), [values[name] for name in wrt])
         if not program.moves:
             raise NotSupported("the gradient is zero, and so are all derivatives after it")
-        return _swept_back(program, GraphNode.lift(1.0))[0]
+        return _cotangents_by_rules(program, GraphNode.lift(1.0))[0]
 
     return gradient
 
@@ -100,7 +121,7 @@ def gradient_of(g: Callable[..., Value], wrt: Sequence[str]) -> Callable[[Mappin
 # formulas have, such as the adjoint of a Cholesky factor, are nodes that `derivation/whole.py` reads.
 
 
-def node(op: str, value: Callable[..., Any], *xs: Value) -> GraphNode:
+def formula_node(op: str, value: Callable[..., Any], *xs: Value) -> GraphNode:
     """Return a node of a function that only formulas have. Raises NotSupported within a second sweep."""
     if not all(isinstance(x, GraphNode | np.ndarray | float) for x in xs):
         raise NotSupported(f"the derivative of {op} has no closed form here", do="gradcli check verifies its gradient")
@@ -153,17 +174,17 @@ class _ExpmRule:
     """The derivative of a matrix exponential in a direction, by its name."""
 
     def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
-        return node("expm_frechet", expm_frechet, xs[0], xdot)
+        return formula_node("expm_frechet", expm_frechet, xs[0], xdot)
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        return node("expm_frechet", expm_frechet, T(xs[0]), ybar)
+        return formula_node("expm_frechet", expm_frechet, T(xs[0]), ybar)
 
 
 class _SqrtmRule(_Pulled):
     """The adjoint of a square root of a matrix, which is simple for a trace."""
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        return node("sqrtm_adjoint", lambda y, ybar: ybar, T(y), ybar)
+        return formula_node("sqrtm_adjoint", lambda y, ybar: ybar, T(y), ybar)
 
 
 class _PinvRule:
@@ -186,7 +207,7 @@ class _LogmRule(_Pulled):
     """The adjoint of a logarithm of a matrix, which is simple for a trace."""
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        return node("logm_adjoint", lambda x, ybar: ybar, T(xs[0]), ybar)
+        return formula_node("logm_adjoint", lambda x, ybar: ybar, T(xs[0]), ybar)
 
 
 class _CholeskyRule:
@@ -194,10 +215,10 @@ class _CholeskyRule:
 
     def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
         inner = np.linalg.inv(y) @ xdot @ T(np.linalg.inv(y))
-        return y @ node("lower_half", lambda m: np.tril(m) - np.diag(np.diag(m)) / 2, inner)
+        return y @ formula_node("lower_half", lambda m: np.tril(m) - np.diag(np.diag(m)) / 2, inner)
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        return node("cholesky_adjoint", lambda y, ybar: ybar, y, ybar)
+        return formula_node("cholesky_adjoint", lambda y, ybar: ybar, y, ybar)
 
 
 class _SingularValuesRule:
@@ -213,8 +234,8 @@ class _SingularValuesRule:
 
 
 def _singular_vectors(x: Value) -> tuple[GraphNode, GraphNode]:
-    left = node("left_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[0], x)
-    return left, node("right_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[2].T, x)
+    left = formula_node("left_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[0], x)
+    return left, formula_node("right_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[2].T, x)
 
 
 class _MaxRule:
@@ -249,7 +270,7 @@ def is_shift(primitive: Primitive | None) -> bool:
     return primitive is not None and bool(primitive.rules) and isinstance(primitive.rule(0), ShiftRule)
 
 
-def sorts(index: Any, x: Value) -> bool:
+def is_sorting_index(index: Any, x: Value) -> bool:
     """Whether an index sorts a vector, whose entries all differ."""
     value = np.asarray(getattr(x, "value", x))
     order = np.asarray(index) if isinstance(index, np.ndarray) else np.zeros(0)
@@ -261,13 +282,13 @@ class _GetitemRule:
     """A sorted vector pulls back to where its entries were."""
 
     def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
-        if sorts(params["index"], xs[0]):
-            return node("sorted along", lambda x, xdot: xdot[np.argsort(x)], xs[0], xdot)
+        if is_sorting_index(params["index"], xs[0]):
+            return formula_node("sorted along", lambda x, xdot: xdot[np.argsort(x)], xs[0], xdot)
         return GETITEM.rules[0].push(primitive, i, y, xs, xdot, params)
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        if sorts(params["index"], xs[0]):
-            return node("unsorted", lambda x, ybar: ybar[np.argsort(np.argsort(x))], xs[0], ybar)
+        if is_sorting_index(params["index"], xs[0]):
+            return formula_node("unsorted", lambda x, ybar: ybar[np.argsort(np.argsort(x))], xs[0], ybar)
         return GETITEM.rules[0].pull(ybar, i, y, xs, params, transpose)
 
 
@@ -278,7 +299,7 @@ class _ConvolveRule:
         return primitive(xdot, xs[1]) if i == 0 else primitive(xs[0], xdot)
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        return node("correlate", lambda a, v: np.correlate(a, v, "valid"), ybar, xs[1 - i])
+        return formula_node("correlate", lambda a, v: np.correlate(a, v, "valid"), ybar, xs[1 - i])
 
 
 _PIECEWISE: dict[str, Callable[..., list[Any]]] = {  # by function, the branches that it takes, of those of its arguments
@@ -301,35 +322,35 @@ class _ExtremeRule:
     largest: bool
 
     def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
-        return self._slope(xs[i], xs[1 - i], i) * xdot
+        return self._slope_of_operand(xs[i], xs[1 - i], i) * xdot
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        return unbroadcast(ybar * self._slope(xs[i], xs[1 - i], i), xs[i])
+        return unbroadcast(ybar * self._slope_of_operand(xs[i], xs[1 - i], i), xs[i])
 
-    def _slope(self, mine: Value, other: Value, i: int) -> Value:
-        if not _alike_in_places(mine, other):
-            return share(mine, other) if self.largest else share(other, mine)
+    def _slope_of_operand(self, mine: Value, other: Value, i: int) -> Value:
+        if not _may_be_equal(mine, other):
+            return maximum_partial(mine, other) if self.largest else maximum_partial(other, mine)
         if i == 0:
             return (mine >= other if self.largest else mine <= other) * 1.0
         return (mine > other if self.largest else mine < other) * 1.0
 
 
-def _alike_in_places(a: Value, b: Value) -> bool:
+def _may_be_equal(a: Value, b: Value) -> bool:
     """Whether two values are equal if each of their piecewise functions takes one of its branches at all entries."""
-    graphs = [GraphNode.lift(_recorded(x)) for x in (a, b)]
-    if not any(node.op in _PIECEWISE for x in graphs for node in _nodes(x)):
+    graphs = [GraphNode.lift(_innermost_value(x)) for x in (a, b)]
+    if not any(node.op in _PIECEWISE for x in graphs for node in _walk_nodes(x)):
         return False
     with np.errstate(all="ignore"):
-        first, second = map(_pieces, graphs)
+        first, second = map(_values_of_branches, graphs)
         return any(np.allclose(u, v, rtol=_ROUNDED, atol=0) for u in first for v in second)
 
 
-def _recorded(x: Value) -> Any:
+def _innermost_value(x: Value) -> Any:
     """Return the value underneath the sweeps."""
-    return _recorded(x.primal) if isinstance(x, Recorded) else x
+    return _innermost_value(x.primal) if isinstance(x, Recorded) else x
 
 
-def _pieces(x: GraphNode) -> list[Any]:
+def _values_of_branches(x: GraphNode) -> list[Any]:
     """Return the values that a graph has at its point if each piecewise function takes one branch, or the other."""
     found: dict[int, list[Any]] = {}
     pending = [x]
@@ -368,7 +389,7 @@ def rule_of(primitive: Primitive, i: int) -> Rule:
     return own if isinstance(own, ShiftRule) else RULES.get(primitive.name) or own
 
 
-def _swept_back(program: RecordedProgram, one: Value) -> list[Value]:
+def _cotangents_by_rules(program: RecordedProgram, one: Value) -> list[Value]:
     """Return the cotangents of the inputs, by the rules for formulas."""
     rules = {
         k: {i: rule_of(primitive, i) for i in range(len(slots))}
@@ -378,7 +399,7 @@ def _swept_back(program: RecordedProgram, one: Value) -> list[Value]:
     return program.with_rules(rules).pull(one)
 
 
-def _without_shifts(
+def _mark_shifts(
     program: RecordedProgram, xbars: Sequence[Value], seed: str
 ) -> tuple[RecordedProgram, Sequence[Value]]:
     """Return a program and its cotangents, with those of its largest entries as shifts whose own cotangent is 0."""
@@ -386,19 +407,19 @@ def _without_shifts(
         if primitive is not None and primitive.name == "max":
             rule = ShiftRule()
             shifted = program.with_rules({k: {0: rule}})
-            found = _cotangents(shifted, seed)
-            if _is_zero(rule.cotangents, xbars):
+            found = _seeded_cotangents(shifted, seed)
+            if _is_negligible(rule.cotangents, xbars):
                 program, xbars = shifted, found
     return program, xbars
 
 
-def _is_zero(reached: Sequence[Value], xbars: Sequence[Value]) -> bool:
+def _is_negligible(reached: Sequence[Value], xbars: Sequence[Value]) -> bool:
     """Whether cotangents are 0 up to rounding, beside those of the inputs."""
     sizes = [np.max(np.abs(np.asarray(getattr(v, "value", v), dtype=float)), initial=0.0) for v in (*reached, *xbars)]
     return bool(max(sizes[: len(reached)], default=0.0) <= _ROUNDED * max(1.0, *sizes[len(reached) :]))
 
 
-def _numeric(x: Any) -> bool:
+def _is_float(x: Any) -> bool:
     return isinstance(x, float | np.floating) or (isinstance(x, np.ndarray) and x.dtype.kind == "f")
 
 
@@ -410,20 +431,20 @@ _INVERTING = {"inv", "solve", "det", "logdet"}
 Sizes = dict[str, tuple[int, ...]]
 
 
-def sizes_of(problem: DerivationProblem) -> Sizes:
+def choose_sizes(problem: DerivationProblem) -> Sizes:
     """Return three sizes for each name, in an order of the names for which f is finite: tall matrices if it needs them."""
-    tried = _all(problem)
-    return next((sizes for sizes in tried if suits(problem, sizes)), next(_all(problem)))
+    tried = _possible_sizes(problem)
+    return next((sizes for sizes in tried if is_finite_at_sizes(problem, sizes)), next(_possible_sizes(problem)))
 
 
-def _all(problem: DerivationProblem) -> Iterator[Sizes]:
+def _possible_sizes(problem: DerivationProblem) -> Iterator[Sizes]:
     """Yield sizes for each name, in all orders, at which no axis is shorter than 2. Raises BadOption where there are none."""
     dims = {d for own in problem.dims.values() for d in own if not d.isdecimal()}
-    tried = _every_order(problem.names)
+    tried = _sizes_in_every_order(problem.names)
     found = (s for s in tried if all(length_of(d, {n: v[0] for n, v in s.items()}) > 1 for d in dims))
     first = next(found, None)
     if first is None:
-        least = {n: v[0] for n, v in list(_every_order(problem.names))[-1].items()}
+        least = {n: v[0] for n, v in list(_sizes_in_every_order(problem.names))[-1].items()}
         small = sorted(d for d in dims if length_of(d, least) < 2)
         raise BadOption(
             f"the size {small[0]} is below 2 where all names are small", do="write it as a sum: x: m+k; y: m"
@@ -431,21 +452,21 @@ def _all(problem: DerivationProblem) -> Iterator[Sizes]:
     yield from itertools.chain([first], found)
 
 
-def _every_order(names: tuple[str, ...]) -> Iterator[Sizes]:
+def _sizes_in_every_order(names: tuple[str, ...]) -> Iterator[Sizes]:
     for least in _LEAST:
         for order in itertools.islice(itertools.permutations(names), _MOST_ORDERS):
             rank = {n: r for r, n in enumerate(order)}
-            yield {n: _lengths_of(least, rank[n]) for n in names}
+            yield {n: _lengths_by_rank(least, rank[n]) for n in names}
 
 
-def _lengths_of(least: int, rank: int) -> tuple[int, int, int]:
+def _lengths_by_rank(least: int, rank: int) -> tuple[int, int, int]:
     """Return the lengths of a size; the last one is quadratic in its rank, so that no two sums of two sizes are alike."""
     return least + rank, least + 2 + 2 * rank, least + 4 + 2 * rank + rank * (rank + 1) // 2
 
 
-def suits(problem: DerivationProblem, sizes: Mapping[str, tuple[int, ...]]) -> bool:
+def is_finite_at_sizes(problem: DerivationProblem, sizes: Mapping[str, tuple[int, ...]]) -> bool:
     for k in range(RECORDINGS):
-        point = point_of(problem, {n: v[k] for n, v in sizes.items()}, np.random.default_rng([0, k]))
+        point = draw_point(problem, {n: v[k] for n, v in sizes.items()}, np.random.default_rng([0, k]))
         held = {n: GraphNode.variable(n, x) if n in problem.dims else x for n, x in point.items()}
         with np.errstate(all="ignore"):
             try:
@@ -455,7 +476,7 @@ def suits(problem: DerivationProblem, sizes: Mapping[str, tuple[int, ...]]) -> b
             except (np.linalg.LinAlgError, GradcliError):
                 return False
         value = np.asarray(getattr(y, "value", y), dtype=float)
-        if not np.all(np.abs(value) < _HUGE) or any(_singular(node) or _cut_off(node) for node in _nodes(y)):
+        if not np.all(np.abs(value) < _HUGE) or any(_is_singular(node) or _is_cut_off(node) for node in _walk_nodes(y)):
             return False
     return True
 
@@ -463,13 +484,13 @@ def suits(problem: DerivationProblem, sizes: Mapping[str, tuple[int, ...]]) -> b
 _TRIANGULAR = {"cholesky", "eigvalsh", "eigenvectors"}  # functions that read one triangle of their argument
 
 
-def one_sided(tape: Tape) -> str | None:
+def function_of_one_triangle(tape: Tape) -> str | None:
     """Return a function that a program takes, and that reads one triangle of its argument; None if there is none."""
     names = (primitive.name for primitive, *_ in tape.lines if primitive is not None)
     return next((name for name in names if name in _TRIANGULAR), None)
 
 
-def prepared(problem: DerivationProblem) -> DerivationProblem:
+def prepare_problem(problem: DerivationProblem) -> DerivationProblem:
     """Return the problem with f as it is derived.
 
     A value of one entry is a number, whatever its shape. If f reads one triangle of a matrix, it is a function of the
@@ -484,17 +505,17 @@ def prepared(problem: DerivationProblem) -> DerivationProblem:
     if shape(y) and set(shape(y)) == {1}:
         f = Weighted(f, 1.0, f.text)
     names = tuple(n for n, words in problem.facts.items() if words & {"symmetric", "spd"} and "tied" not in words)
-    if names and any(node.op in _TRIANGULAR for node in _nodes(y)):
+    if names and any(node.op in _TRIANGULAR for node in _walk_nodes(y)):
         f = OnSurfaces(f, dict.fromkeys(names, SYMMETRIC))
     return replace(problem, f=f, compared=_compared_inputs(problem, y))
 
 
 def _first_value(problem: DerivationProblem) -> Any:
     """Return the value of f as a graph, at the first sizes and the first random point at which f runs; None if there are none."""
-    for sizes in _all(problem):
+    for sizes in _possible_sizes(problem):
         first = {n: v[0] for n, v in sizes.items()}
         for moved in (None, *MOVED):
-            point = point_of(problem, first, np.random.default_rng(0), moved)
+            point = draw_point(problem, first, np.random.default_rng(0), moved)
             try:
                 with np.errstate(all="ignore"):
                     return problem.f(
@@ -515,28 +536,28 @@ _MOVING = {"getitem", "reshape", "transpose", "broadcast_to", "positive"}  # ope
 _FEW_INTEGERS = (0.0, 1.0, 2.0)
 
 
-def comparisons(y: Any) -> Iterator[GraphNode]:
+def equality_comparisons(y: Any) -> Iterator[GraphNode]:
     """Yield the comparisons by == and != in a graph, those of numbers that are no truth values themselves."""
-    for node in _nodes(y):
-        compared = [x for x in node.args if inputs_of(x)] if node.op in ("equal", "not_equal") else []
+    for node in _walk_nodes(y):
+        compared = [x for x in node.args if names_of_inputs(x)] if node.op in ("equal", "not_equal") else []
         if compared and not any(map(_is_truth, compared)):
             yield node
 
 
 def order_comparisons(y: Any) -> Iterator[GraphNode]:
     """Yield the comparisons by <, <=, > and >= in a graph."""
-    yield from (node for node in _nodes(y) if node.op in ORDERS)
+    yield from (node for node in _walk_nodes(y) if node.op in ORDERS)
 
 
 def has_infinity(y: Any) -> bool:
     """Whether a graph has infinity as a constant, as a mask of logits does."""
-    constants = (x for node in _nodes(y) for x in node.args if not isinstance(x, GraphNode) or x.op == "constant")
+    constants = (x for node in _walk_nodes(y) for x in node.args if not isinstance(x, GraphNode) or x.op == "constant")
     return any(bool(np.any(np.isinf(np.asarray(getattr(x, "value", x), dtype=float)))) for x in constants)
 
 
-def inputs_of(node: Any) -> set[str]:
+def names_of_inputs(node: Any) -> set[str]:
     """Return the names of the inputs in a graph."""
-    return {n.op.removeprefix("input ") for n in _nodes(node) if n.op.startswith("input ")}
+    return {n.op.removeprefix("input ") for n in _walk_nodes(node) if n.op.startswith("input ")}
 
 
 def _is_truth(x: Any) -> bool:
@@ -551,21 +572,23 @@ def _is_truth(x: Any) -> bool:
 def _compared_inputs(problem: DerivationProblem, y: Any) -> dict[str, tuple[float, ...]]:
     """Return the inputs that f compares by == or !=, with numbers for the points of the proof; none where f compares several."""
     found: dict[str, set[float]] = {}
-    for node in comparisons(y):
+    for node in equality_comparisons(y):
         for x, other in (node.args, node.args[::-1]):
-            names = inputs_of(x) & set(problem.dims)
+            names = names_of_inputs(x) & set(problem.dims)
             for name in names:
                 found.setdefault(name, set())
-            if len(names) != 1 or any(n.op in _TRUTHS for n in _nodes(x)):
+            if len(names) != 1 or any(n.op in _TRUTHS for n in _walk_nodes(x)):
                 continue
-            met = () if inputs_of(other) else np.unique(np.asarray(getattr(other, "value", other), dtype=float))[:4]
+            met = (
+                () if names_of_inputs(other) else np.unique(np.asarray(getattr(other, "value", other), dtype=float))[:4]
+            )
             found[name] |= {float(v) for v in met if np.isfinite(v)}
-            if inputs_of(other) or not all(n.op in _MOVING or n.op.startswith("input ") for n in _nodes(x)):
+            if names_of_inputs(other) or not all(n.op in _MOVING or n.op.startswith("input ") for n in _walk_nodes(x)):
                 found[name] |= {*_FEW_INTEGERS}
     return {name: tuple(sorted(met)) for name, met in found.items()}
 
 
-def _nodes(y: Any) -> Iterator[GraphNode]:
+def _walk_nodes(y: Any) -> Iterator[GraphNode]:
     seen: set[int] = set()
     pending = [y]
     while pending:
@@ -576,7 +599,7 @@ def _nodes(y: Any) -> Iterator[GraphNode]:
             yield node
 
 
-def _singular(node: GraphNode) -> bool:
+def _is_singular(node: GraphNode) -> bool:
     """Whether a node inverts a matrix that does not have full rank, or takes its determinant."""
     if node.op not in _INVERTING:
         return False
@@ -597,14 +620,14 @@ class AxisPick(NamedTuple):
     text: str = ""
 
 
-def picks(
+def parse_index(
     indices: Sequence[Any], shapes: Sequence[tuple[int, ...]], dim: Callable[[Sequence[int]], str] | None = None
 ) -> list[AxisPick]:
     """Return what an index does with each axis; `dim` names the size that a bound of a slice is.
 
     Raises  NotSupported unless it does the same at all sizes.
     """
-    spelled = [_parts(index, len(shape)) for index, shape in zip(indices, shapes, strict=True)]
+    spelled = [_index_by_axis(index, len(shape)) for index, shape in zip(indices, shapes, strict=True)]
     if len({len(parts) for parts in spelled}) > 1:
         raise NotSupported(_NOWHERE, do=_WHOLE)
     found, axis = [], 0
@@ -612,7 +635,7 @@ def picks(
         if all(p is None for p in here):
             found.append(AxisPick("new"))
             continue
-        found.append(_pick(here, [shape[axis] for shape in shapes], dim))
+        found.append(_parse_axis_index(here, [shape[axis] for shape in shapes], dim))
         axis += 1
     kinds = [p.kind for p in found]
     if kinds.count("diagonal") == 1:
@@ -625,7 +648,7 @@ def picks(
     return found
 
 
-def _parts(index: Any, rank: int) -> list[Any]:
+def _index_by_axis(index: Any, rank: int) -> list[Any]:
     """Return an index with a part for each axis."""
     parts = list(index) if isinstance(index, tuple) else [index]
     dots = next((k for k, p in enumerate(parts) if p is Ellipsis), len(parts))
@@ -633,37 +656,41 @@ def _parts(index: Any, rank: int) -> list[Any]:
     return [*parts[:dots], *[slice(None)] * (rank - named), *parts[dots + 1 :]]
 
 
-def _pick(here: Sequence[Any], lengths: Sequence[int], dim: Callable[[Sequence[int]], str] | None) -> AxisPick:
+def _parse_axis_index(
+    here: Sequence[Any], lengths: Sequence[int], dim: Callable[[Sequence[int]], str] | None
+) -> AxisPick:
     if all(isinstance(p, slice) for p in here):
-        return _span(here, lengths, dim)
+        return _parse_slice(here, lengths, dim)
     arrays = [np.asarray(p) for p in here]
     if any(a.dtype.kind not in "iu" or a.ndim > 1 for a in arrays):
         raise NotSupported(_NOWHERE, do=_WHOLE)
     if arrays[0].ndim == 0:
-        return AxisPick("at", edge([int(a) for a in arrays], lengths))
+        return AxisPick("at", common_position([int(a) for a in arrays], lengths))
     if all(np.array_equal(a, np.arange(n)) for a, n in zip(arrays, lengths, strict=True)):
         return AxisPick("diagonal")
     if any(not np.array_equal(a, arrays[0]) for a in arrays):
-        if (turn := _turn(arrays, lengths)) is None:
+        if (turn := _roll_of_index(arrays, lengths)) is None:
             raise NotSupported(_NOWHERE, do=_WHOLE)
-        return AxisPick("span", turned(turn))
+        return AxisPick("span", roll_span(turn))
     return AxisPick("span", str([int(k) for k in arrays[0]]))
 
 
-def _turn(arrays: Sequence[Any], lengths: Sequence[int]) -> int | None:
+def _roll_of_index(arrays: Sequence[Any], lengths: Sequence[int]) -> int | None:
     """Return by how many positions an index rolls an axis, at all sizes; None for any other index."""
     if any(
         len(a) != n or not np.array_equal(a, np.roll(np.arange(n), -a[0])) for a, n in zip(arrays, lengths, strict=True)
     ):
         return None
-    return next((k for k in (-int(arrays[0][0]), lengths[0] - int(arrays[0][0])) if _rolls(k, arrays, lengths)), None)
+    return next(
+        (k for k in (-int(arrays[0][0]), lengths[0] - int(arrays[0][0])) if _is_roll_by(k, arrays, lengths)), None
+    )
 
 
-def _rolls(k: int, arrays: Sequence[Any], lengths: Sequence[int]) -> bool:
+def _is_roll_by(k: int, arrays: Sequence[Any], lengths: Sequence[int]) -> bool:
     return all(a[0] == -k % n for a, n in zip(arrays, lengths, strict=True))
 
 
-def _span(here: Sequence[slice], lengths: Sequence[int], dim: Callable[[Sequence[int]], str] | None) -> AxisPick:
+def _parse_slice(here: Sequence[slice], lengths: Sequence[int], dim: Callable[[Sequence[int]], str] | None) -> AxisPick:
     """Return what a slice does. Raises NotSupported if it is cut off at one size, and would be longer at a larger one."""
     exact = [s.indices(n) for s, n in zip(here, lengths, strict=True)]
     steps = {step for _, _, step in exact}
@@ -672,20 +699,22 @@ def _span(here: Sequence[slice], lengths: Sequence[int], dim: Callable[[Sequence
         raise NotSupported(_NOWHERE, do=_WHOLE)
     firsts = [0 if step > 0 else n - 1 for n in lengths]
     lasts = [n if step > 0 else -1 for n in lengths]
-    start = _bound([a for a, _, _ in exact], firsts, lengths, dim)
-    stop = _bound([b for _, b, _ in exact], lasts, lengths, dim)
+    start = _bound_of_slice([a for a, _, _ in exact], firsts, lengths, dim)
+    stop = _bound_of_slice([b for _, b, _ in exact], lasts, lengths, dim)
     if (start, stop, step) == ("", "", 1):
         return AxisPick("all")
     return AxisPick("span", f"{start}:{stop}" + (f":{step}" if step != 1 else ""))
 
 
-def _bound(
+def _bound_of_slice(
     places: list[int], ends: list[int], lengths: Sequence[int], dim: Callable[[Sequence[int]], str] | None
 ) -> str:
-    return "" if places == ends else edge(places, lengths, dim)
+    return "" if places == ends else common_position(places, lengths, dim)
 
 
-def edge(places: Sequence[int], lengths: Sequence[int], dim: Callable[[Sequence[int]], str] | None = None) -> str:
+def common_position(
+    places: Sequence[int], lengths: Sequence[int], dim: Callable[[Sequence[int]], str] | None = None
+) -> str:
     """Return a position that is the same at all sizes, counted from the start or from the end, or a size by its name.
 
     Raises  NotSupported if there is none.
@@ -701,9 +730,13 @@ def edge(places: Sequence[int], lengths: Sequence[int], dim: Callable[[Sequence[
 
 
 def _getitem(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[GraphNode]) -> Indexed:
-    if len(xs[0].axes) == 1 and all(sorts(p["index"], g.args[0]) for p, g in zip(params, graphs, strict=True)):
-        return opaque("sort", xs, [reader.dim(lengths) for lengths in zip(*(g.shape for g in graphs), strict=True)])
-    wanted = picks(
+    if len(xs[0].axes) == 1 and all(
+        is_sorting_index(p["index"], g.args[0]) for p, g in zip(params, graphs, strict=True)
+    ):
+        return opaque_function(
+            "sort", xs, [reader.dim(lengths) for lengths in zip(*(g.shape for g in graphs), strict=True)]
+        )
+    wanted = parse_index(
         [p["index"] for p in params], [np.shape(getattr(g.args[0], "value", g.args[0])) for g in graphs], reader.dim
     )
     after = iter(reader.axes([g.shape for g in graphs]))
@@ -717,51 +750,53 @@ def _getitem(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequen
             continue
         i = next(own)
         if pick.kind == "at":
-            place = single(i)
-            tensor = tensor if place is None else sum_over(multiply(tensor, _unit_at(place, int(pick.text))), [place])
+            place = single_index(i)
+            tensor = (
+                tensor if place is None else sum_over(multiply(tensor, _unit_vector(place, int(pick.text))), [place])
+            )
         elif pick.kind == "diagonal" and met:
-            tensor = tensor.renamed(matched([i], [diagonal]))
+            tensor = tensor.renamed(match_indices([i], [diagonal]))
             tensor = Tensor(tuple(dict.fromkeys(tensor.free)), tensor.terms)
         elif pick.kind == "span":
             new = next(after)
-            tensor = _cut(tensor, i, new, pick.text)
+            tensor = _cut_axis(tensor, i, new, pick.text)
             axes.append(new)
         else:
             next(after)
             if pick.kind == "diagonal":
                 diagonal, met = i, True
             axes.append(i)
-    return ordered(axes, tensor)
+    return value_with_axes(axes, tensor)
 
 
-def _in_order(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[GraphNode]) -> Indexed:
+def _read_sorted(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[GraphNode]) -> Indexed:
     """Return 1 where an entry of x is at a place of sort(x), summed with a vector over the places, or over the entries."""
-    place, entry = (fresh(i.dim) for i in indices(*xs[0].axes) * 2)
-    whole = opaque("sort", xs[:1], [place.dim])
-    x = xs[0].tensor.renamed({indices(*xs[0].axes)[0]: entry})
-    placed = whole.tensor.renamed({indices(*whole.axes)[0]: place})
+    place, entry = (fresh_index(i.dim) for i in indices_of_axes(*xs[0].axes) * 2)
+    whole = opaque_function("sort", xs[:1], [place.dim])
+    x = xs[0].tensor.renamed({indices_of_axes(*xs[0].axes)[0]: entry})
+    placed = whole.tensor.renamed({indices_of_axes(*whole.axes)[0]: place})
     kept, summed = (entry, place) if graphs[0].op == "unsorted" else (place, entry)
-    same = function("equal", [x, placed], (entry, place))
-    along = renewed(xs[1])
-    v = along.tensor.renamed({indices(*along.axes)[0]: summed})
-    return ordered([kept], sum_over(multiply(same, v), [summed]))
+    same = apply_function("equal", [x, placed], (entry, place))
+    along = with_fresh_indices(xs[1])
+    v = along.tensor.renamed({indices_of_axes(*along.axes)[0]: summed})
+    return value_with_axes([kept], sum_over(multiply(same, v), [summed]))
 
 
-def _cut(x: Tensor, axis: Axis, after: Axis, span: str) -> Tensor:
+def _cut_axis(x: Tensor, axis: Axis, after: Axis, span: str) -> Tensor:
     """Return the span of a tensor along an axis; a span of length 1 has no index."""
-    i, new = single(axis), single(after)
+    i, new = single_index(axis), single_index(after)
     if i is None:
         return x
     if new is None:
-        return sum_over(multiply(x, _unit_at(i, _single(span))), [i])
-    return cut(x, i, new, span)
+        return sum_over(multiply(x, _unit_vector(i, _position_of_span(span))), [i])
+    return cut_span(x, i, new, span)
 
 
-def _unit_at(i: Index, place: int) -> Tensor:
-    return of_atom(unit(i.dim, place), (i,))
+def _unit_vector(i: Index, place: int) -> Tensor:
+    return tensor_of_atom(unit_vector(i.dim, place), (i,))
 
 
-def _single(span: str) -> int:
+def _position_of_span(span: str) -> int:
     """Return the one position of a span of length 1."""
     if span.startswith("["):
         return int(span[1:-1])
@@ -770,9 +805,9 @@ def _single(span: str) -> int:
 
 def _scatter(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[GraphNode]) -> Indexed:
     """Return the transpose of taking a part: the part in its place, and zeros around it."""
-    wanted = picks([p["index"] for p in params], [p["into"] for p in params], reader.dim)
+    wanted = parse_index([p["index"] for p in params], [p["into"] for p in params], reader.dim)
     into = reader.axes([p["into"] for p in params])
-    if len(into) == 1 and len(xs[0].axes) == 1 and (padded := _padded(xs[0], wanted[-1].text, into[0])) is not None:
+    if len(into) == 1 and len(xs[0].axes) == 1 and (padded := _pad_vector(xs[0], wanted[-1].text, into[0])) is not None:
         return padded
     own, to, tensor = iter(xs[0].axes), iter(into), xs[0].tensor
     axes: list[Axis] = []
@@ -784,37 +819,37 @@ def _scatter(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequen
             continue
         j = next(to)
         if pick.kind == "at":
-            place = single(j)
-            tensor = tensor if place is None else multiply(tensor, _unit_at(place, int(pick.text)))
+            place = single_index(j)
+            tensor = tensor if place is None else multiply(tensor, _unit_vector(place, int(pick.text)))
             axes.append(j)
         elif pick.kind == "diagonal" and met:
-            for one, other in zip(indices(diagonal), indices(j), strict=True):
-                tensor = multiply(tensor, of_atom(identity(one.dim), (one, other)))
+            for one, other in zip(indices_of_axes(diagonal), indices_of_axes(j), strict=True):
+                tensor = multiply(tensor, tensor_of_atom(identity(one.dim), (one, other)))
             axes.append(j)
         elif pick.kind == "span" and j is not None:
-            tensor = _among_zeros(tensor, next(own), j, pick.text)
+            tensor = _place_among_zeros(tensor, next(own), j, pick.text)
             axes.append(j)
         else:
             i = next(own)
             if pick.kind == "diagonal":
                 diagonal, met = i, True
             axes.append(i)
-    return ordered(axes, tensor)
+    return value_with_axes(axes, tensor)
 
 
-def _among_zeros(x: Tensor, axis: Axis, into: Axis, span: str) -> Tensor:
-    i, j = single(axis), single(into)
+def _place_among_zeros(x: Tensor, axis: Axis, into: Axis, span: str) -> Tensor:
+    i, j = single_index(axis), single_index(into)
     assert j is not None
     if i is None:
-        return multiply(x, _unit_at(j, _single(span)))
-    back = inverse_of(span, j.dim)
-    picks = rows(span, i, j) if back is None else rows(back, j, i)
+        return multiply(x, _unit_vector(j, _position_of_span(span)))
+    back = inverse_span(span, j.dim)
+    picks = selection_matrix(span, i, j) if back is None else selection_matrix(back, j, i)
     return sum_over(multiply(x, picks), [i])
 
 
-def _padded(x: Indexed, span: str, into: Axis) -> Indexed | None:
+def _pad_vector(x: Indexed, span: str, into: Axis) -> Indexed | None:
     """Return a vector padded with zeros, if the numbers of zeros before and after are known; else None."""
-    i, j = single(x.axes[0]), single(into)
+    i, j = single_index(x.axes[0]), single_index(into)
     start, colon, stop = span.partition(":")
     if i is None or j is None or not colon or ":" in stop or not (start or "0").isdecimal():
         return None
@@ -822,8 +857,8 @@ def _padded(x: Indexed, span: str, into: Axis) -> Indexed | None:
         return None
     inner = x.tensor.renamed({i: slot(0, i.dim)})
     atom = Atom("pad", span, (inner,), (j.dim,), axes=(0,))
-    new = fresh(j.dim)
-    return Indexed((new,), of_atom(atom, (new,)))
+    new = fresh_index(j.dim)
+    return Indexed((new,), tensor_of_atom(atom, (new,)))
 
 
 def _concatenate(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[GraphNode]) -> Indexed:
@@ -832,11 +867,11 @@ def _concatenate(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Se
     if len(xs) == 1:
         return xs[0]
     into = reader.axes([g.shape for g in graphs])
-    spans = _spans(
+    spans = _spans_of_parts(
         reader, [[np.shape(getattr(g.args[n], "value", g.args[n]))[k] for g in graphs] for n in range(len(xs))]
     )
     full = [(x, span) for x, span in zip(xs, spans, strict=True) if x.tensor.terms]
-    if len(full) == 1 and len(into) == 1 and (padded := _padded(full[0][0], full[0][1], into[0])) is not None:
+    if len(full) == 1 and len(into) == 1 and (padded := _pad_vector(full[0][0], full[0][1], into[0])) is not None:
         return padded
     j = into[k]
     axes = [j if n == k else i for n, i in enumerate(into)]
@@ -844,19 +879,19 @@ def _concatenate(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Se
     for x, span in full:
         others = [(mine, to) for n, (mine, to) in enumerate(zip(x.axes, axes, strict=True)) if n != k]
         i = x.axes[k]
-        new = alike(i)
-        names = matched([i, *(mine for mine, _ in others)], [new, *(to for _, to in others)])
-        parts.append(_among_zeros(x.tensor.renamed(names), new, j, span))
-    return ordered(axes, add(parts, indices(*axes)) if parts else Tensor((), ()))
+        new = fresh_axis_like(i)
+        names = match_indices([i, *(mine for mine, _ in others)], [new, *(to for _, to in others)])
+        parts.append(_place_among_zeros(x.tensor.renamed(names), new, j, span))
+    return value_with_axes(axes, add(parts, indices_of_axes(*axes)) if parts else Tensor((), ()))
 
 
-def _spans(reader: Sized, lengths: Sequence[Sequence[int]]) -> list[str]:
+def _spans_of_parts(reader: Sized, lengths: Sequence[Sequence[int]]) -> list[str]:
     """Return the spans of concatenated parts; behind the last length that is no number they are counted from the end."""
     moving = [k for k, n in enumerate(lengths) if len(set(n)) > 1]
     last = moving[-1] if moving else len(lengths)
     found, start = [], FIRST
     for k, n in enumerate(lengths[:last], 1):
-        own = place_of(reader.dim(n))
+        own = parse_position(reader.dim(n))
         stop = Position((*start.names, *own.names), start.number + own.number)
         found.append(f"{start.text() if start != FIRST else ''}:{stop.text() if k < len(lengths) else ''}")
         start = stop
@@ -872,38 +907,40 @@ def _spans(reader: Sized, lengths: Sequence[Sequence[int]]) -> list[str]:
 def _cumsum(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[GraphNode]) -> Indexed:
     """Return running sums, as the product with a triangle of ones."""
     k = params[0]["axis"]
-    i = single(xs[0].axes[k])
+    i = single_index(xs[0].axes[k])
     if i is None:
         return xs[0]
-    new = fresh(i.dim)
-    whole = sum_over(multiply(xs[0].tensor, of_atom(triangle((i.dim, i.dim), 0), (new, i))), [i])
-    return ordered([new if n == k else a for n, a in enumerate(xs[0].axes)], whole)
+    new = fresh_index(i.dim)
+    whole = sum_over(multiply(xs[0].tensor, tensor_of_atom(triangle_of_ones((i.dim, i.dim), 0), (new, i))), [i])
+    return value_with_axes([new if n == k else a for n, a in enumerate(xs[0].axes)], whole)
 
 
 def _put(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[GraphNode]) -> Indexed:
     """Return an array after an assignment to all of it, or of a number at the places of a mask. Raises NotSupported."""
     axes = xs[0].axes
     if all(p["index"] is Ellipsis for p in params):
-        return ordered(axes, Tensor(indices(*axes), placed(xs[1], axes).terms))
+        return value_with_axes(axes, Tensor(indices_of_axes(*axes), align_to_axes(xs[1], axes).terms))
     masks = [np.asarray(p["index"]) for p in params]
     if any(m.dtype != bool or m.shape != g.shape for m, g in zip(masks, graphs, strict=True)) or xs[1].axes:
         raise NotSupported("an assignment to a part of an array has no formula", do="write where(mask, value, x)")
     mask = reader.constant([m.astype(float) for m in masks])
-    there = mask.tensor.renamed(matched(mask.axes, axes))
-    rest = complement(there) or add([scalar(Fraction(1)), scaled(there, -1)], there.free)
-    return ordered(axes, add([multiply(rest, xs[0].tensor), multiply(there, xs[1].tensor)], indices(*axes)))
+    there = mask.tensor.renamed(match_indices(mask.axes, axes))
+    rest = complement_of_triangle(there) or add([scalar(Fraction(1)), scale_tensor(there, -1)], there.free)
+    return value_with_axes(
+        axes, add([multiply(rest, xs[0].tensor), multiply(there, xs[1].tensor)], indices_of_axes(*axes))
+    )
 
 
 INDEXING: dict[str, Callable[[Sized, list[Indexed], list[Any], Sequence[GraphNode]], Indexed]] = {
     "getitem": _getitem, "scatter": _scatter, "cumsum": _cumsum, "concatenate": _concatenate, "put": _put,
-    "unsorted": _in_order, "sorted along": _in_order,
+    "unsorted": _read_sorted, "sorted along": _read_sorted,
 }  # fmt: skip
 
 
 _DIAGONALS = range(-3, 4)  # at which a triangle of ones may end, to be recognised
 
 
-def named(at: Sequence[Index], arrays: Sequence[Any]) -> tuple[Tensor, list[float]] | None:
+def name_constant_array(at: Sequence[Index], arrays: Sequence[Any]) -> tuple[Tensor, list[float]] | None:
     """Return a constant array as one with a name, and the number before it at each size; None if it has no name."""
     numbers = [float(x.flat[np.argmax(np.abs(x))]) if x.size else 0.0 for x in arrays]
     if not all(numbers):
@@ -911,31 +948,36 @@ def named(at: Sequence[Index], arrays: Sequence[Any]) -> tuple[Tensor, list[floa
     ones = [x / c for x, c in zip(arrays, numbers, strict=True)]
     if any(not np.all((x == 0) | (x == 1)) for x in ones):
         return None
-    found = next(_vectors(at[0], ones) if len(at) == 1 else _matrices(at, ones) if len(at) == 2 else iter(()), None)
+    found = next(
+        _match_unit_vector(at[0], ones) if len(at) == 1 else _match_matrix(at, ones) if len(at) == 2 else iter(()), None
+    )
     return None if found is None else (found, numbers)
 
 
-def _vectors(i: Index, ones: Sequence[Any]) -> Iterator[Tensor]:
+def _match_unit_vector(i: Index, ones: Sequence[Any]) -> Iterator[Tensor]:
     if all(np.sum(x) == 1 for x in ones):
         try:
-            yield of_atom(unit(i.dim, int(edge([int(np.argmax(x)) for x in ones], [len(x) for x in ones]))), (i,))
+            yield tensor_of_atom(
+                unit_vector(i.dim, int(common_position([int(np.argmax(x)) for x in ones], [len(x) for x in ones]))),
+                (i,),
+            )
         except NotSupported:
             return
 
 
-def _matrices(at: Sequence[Index], ones: Sequence[Any]) -> Iterator[Tensor]:
+def _match_matrix(at: Sequence[Index], ones: Sequence[Any]) -> Iterator[Tensor]:
     if at[0].dim == at[1].dim and all(np.array_equal(x, np.eye(len(x))) for x in ones):
-        yield of_atom(identity(at[0].dim), at)
+        yield tensor_of_atom(identity(at[0].dim), at)
     for order in ((0, 1), (1, 0)):
         new, old = (at[n] for n in order)
         turned = [np.transpose(x, order) for x in ones]
-        yield from _rows(new, old, turned)
+        yield from _match_selected_rows(new, old, turned)
         for k in _DIAGONALS:
             if all(np.array_equal(x, np.tri(x.shape[0], x.shape[1], k)) for x in turned):
-                yield of_atom(triangle((new.dim, old.dim), k), (new, old))
+                yield tensor_of_atom(triangle_of_ones((new.dim, old.dim), k), (new, old))
 
 
-def _rows(new: Index, old: Index, ones: Sequence[Any]) -> Iterator[Tensor]:
+def _match_selected_rows(new: Index, old: Index, ones: Sequence[Any]) -> Iterator[Tensor]:
     """Yield the matrix that selects rows of the identity: a slice of them, or a list."""
     if any(not np.all(np.sum(x, axis=1) == 1) for x in ones):
         return
@@ -948,19 +990,19 @@ def _rows(new: Index, old: Index, ones: Sequence[Any]) -> Iterator[Tensor]:
     )
     for wanted in (spans, places) if fits else (places,):
         try:
-            (pick,) = picks(wanted, lengths)
+            (pick,) = parse_index(wanted, lengths)
         except NotSupported:
             continue
         if pick.kind == "span":
-            yield rows(pick.text, new, old)
+            yield selection_matrix(pick.text, new, old)
 
 
-def _cut_off(node: GraphNode) -> bool:
+def _is_cut_off(node: GraphNode) -> bool:
     """Whether a node takes a slice that ends beyond the array, and so would take more of a larger one."""
     if node.op != "getitem":
         return False
     try:
-        picks([node.params["index"]], [np.shape(getattr(node.args[0], "value", node.args[0]))])
+        parse_index([node.params["index"]], [np.shape(getattr(node.args[0], "value", node.args[0]))])
     except NotSupported:
         return True
     return False

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gradcli.classes import dataclass
-from gradcli.derivation.matrix_expression import E, Op, name, places, text, transpose
+from gradcli.derivation.matrix_expression import E, Op, count_removed_axes, expression_text, name, transpose
 from gradcli.errors import NotSupported
 
 _WORTH = 3  # operations that a name must save
@@ -33,7 +33,7 @@ class Statements:
 
     def text(self) -> str:
         """Return the program in gradcli's language, with a statement for each part."""
-        return "; ".join([*(f"{n} = {text(e)}" for n, e in self.parts), text(self.result)])
+        return "; ".join([*(f"{n} = {expression_text(e)}" for n, e in self.parts), expression_text(self.result)])
 
 
 # The number of axes of an expression, by which code can tell arrays from Python's own numbers.
@@ -53,9 +53,9 @@ def rank(e: E, known: Mapping[str, int]) -> int:
     if e.op == "name":
         return known.get(e.text, PLAIN)
     if e.op in (Op.MATMUL, Op.DOT):
-        return _product(args)
+        return _rank_of_product(args)
     if e.op == "index":
-        return args[0] - places(e) + e.text.count("None")
+        return args[0] - count_removed_axes(e) + e.text.count("None")
     if e.op in ("column", "concat"):
         return args[0] + (e.op == "column")
     if e.op != "call":
@@ -75,7 +75,7 @@ def rank(e: E, known: Mapping[str, int]) -> int:
     return _FIXED.get(e.text, max(args, default=PLAIN))
 
 
-def _product(ranks: list[int]) -> int:
+def _rank_of_product(ranks: list[int]) -> int:
     """Return the rank of a chain of products, from the left: each takes one axis of both sides."""
     if not all(r in (1, 2) for r in ranks):
         raise NotSupported("an operand of @ or dot must have one or two axes")
@@ -87,7 +87,7 @@ def _product(ranks: list[int]) -> int:
     return left
 
 
-def axes(e: E) -> int | None:
+def count_axes(e: E) -> int | None:
     """Return the number of axes, names without known axes being plain numbers; None for a plain number or an unsupported `@`."""
     if e.op == "name":
         return e.axes
@@ -99,7 +99,7 @@ def axes(e: E) -> int | None:
     return None if found == PLAIN else found
 
 
-def program(
+def name_repeated_parts(
     e: E,
     taken: Sequence[str],
     known: Mapping[E, str] | None = None,
@@ -117,56 +117,56 @@ def program(
     parts = list(begun)
     used = {*taken, *(n for n, _ in begun), *names.values(), *called.values()}
     while True:
-        found = Counter(a for a in e.walk() if a.size >= 1 and _nameable(a))
+        found = Counter(a for a in e.walk() if a.size >= 1 and _is_worth_naming(a))
         for _, part in parts:
-            found.update(a for a in part.walk() if a.size >= 1 and _nameable(a))
+            found.update(a for a in part.walk() if a.size >= 1 and _is_worth_naming(a))
         saved = {a: (n - 1) * a.size for a, n in found.items() if n > 1}
         lettered = {a for a in saved if a.size > 1 and not _NUMBERED.fullmatch(called.get(a, "t1"))}
         worth = {a: size for a, size in saved.items() if size >= least or a in lettered}
         worth |= {a: _USERS for a in found if a in names and a not in worth}
         if not worth:
-            return Statements(tuple(_in_order(parts)), e)
+            return Statements(tuple(_sort_by_dependency(parts)), e)
         best = max(worth, key=lambda a: (worth[a] + _USERS * (a in names), a.size))
-        new = names.get(best) or called.get(best) or _name_for(best, used)
+        new = names.get(best) or called.get(best) or _choose_name(best, used)
         names, called = (
-            {replaced(a, best, name(new)): n for a, n in own.items() if n != new} for own in (names, called)
+            {replace_part(a, best, name(new)): n for a, n in own.items() if n != new} for own in (names, called)
         )
         used.add(new)
-        short = name(new, axes=axes(best))
-        e = replaced(e, best, short)
-        parts = [(n, replaced(p, best, short)) for n, p in parts]
+        short = name(new, axes=count_axes(best))
+        e = replace_part(e, best, short)
+        parts = [(n, replace_part(p, best, short)) for n, p in parts]
         parts.append((new, best))
 
 
-def _nameable(e: E) -> bool:
+def _is_worth_naming(e: E) -> bool:
     """Whether a name would be clearer than the part itself; identities and unit vectors, for example, are clear."""
     inner = e.args[0] if e.op == "index" else e
     return e.op not in (Op.NEG, Op.TRANSPOSE, "column") and not (inner.op == "call" and inner.text in _KNOWN)
 
 
-def _name_for(e: E, used: set[str]) -> str:
+def _choose_name(e: E, used: set[str]) -> str:
     letter = _LETTERS.get(e.text if e.op == "call" else e.op, "t")
-    letter = letter.upper() if letter == "p" and axes(e) == 2 else letter
+    letter = letter.upper() if letter == "p" and count_axes(e) == 2 else letter
     return next(n for n in (letter, *(f"{letter}{k}" for k in range(1, 1000))) if n not in used)
 
 
 def with_transposes(e: E, turned: Mapping[E, E]) -> E:
     """Return an expression with the transposes of parts written as such; `turned` has how they are written otherwise."""
     for other, part in turned.items():
-        e = replaced(e, other, transpose(part))
+        e = replace_part(e, other, transpose(part))
     return e
 
 
-def replaced(e: E, old: E, new: E) -> E:
+def replace_part(e: E, old: E, new: E) -> E:
     """Return an expression with one part replaced wherever it occurs."""
     if e == old:
         return new
     if not e.args:
         return e
-    return replace(e, args=tuple(replaced(a, old, new) for a in e.args))
+    return replace(e, args=tuple(replace_part(a, old, new) for a in e.args))
 
 
-def _in_order(parts: list[tuple[str, E]]) -> list[tuple[str, E]]:
+def _sort_by_dependency(parts: list[tuple[str, E]]) -> list[tuple[str, E]]:
     """Return the parts, each after those it uses."""
     done: list[tuple[str, E]] = []
     names = {n for n, _ in parts}

@@ -9,7 +9,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradcli.arithmetic.recorded_program import RecordedProgram, names, products, where
+from gradcli.arithmetic.recorded_program import (
+    RecordedProgram,
+    describe_position,
+    inner_lines_of_products,
+    names_of_lines,
+)
 from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape, sweep_back
 from gradcli.arithmetic.value_graph import GraphNode
 from gradcli.classes import dataclass
@@ -26,7 +31,7 @@ from gradcli.errors import GradcliError, NotSupported
 from gradcli.report.derive import Step
 from gradcli.targets.expression import Expression
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer
-from gradcli.tracing.shapes import spread_like
+from gradcli.tracing.shapes import broadcast_like
 
 QUIET = {"reshape", "transpose", "broadcast_to", "getitem", "positive", "scatter", "real", "negative"}
 _MOST = 60  # lines at most, to be shown one by one
@@ -110,7 +115,7 @@ def lines_hold(steps: Sequence[Step], point: Mapping[str, Any], wrt: str, letter
                 value = np.asarray(f({n: known[n] for n in f.inputs}))
         except (GradcliError, KeyError, np.linalg.LinAlgError):
             return False
-        if name in known and not _agree(known[name], value):
+        if name in known and not _is_close(known[name], value):
             return False
         known[name] = value[()]
     if not {"df", letter} <= known.keys():
@@ -122,10 +127,10 @@ def lines_hold(steps: Sequence[Step], point: Mapping[str, Any], wrt: str, letter
         found = np.moveaxis(found, range(inputs), range(-inputs, 0))
     if np.shape(found) != (*np.shape(known["df"]), *np.shape(direction)):
         return True  # without axes of length 1
-    return _agree(known["df"], np.tensordot(found, direction, axes=inputs))
+    return _is_close(known["df"], np.tensordot(found, direction, axes=inputs))
 
 
-def _agree(x: Any, y: Any) -> bool:
+def _is_close(x: Any, y: Any) -> bool:
     if np.shape(x) != np.shape(y):
         return False
     scale = float(np.max(np.abs(x), initial=0.0, where=np.isfinite(x)))
@@ -150,18 +155,18 @@ def steps_of(
     """
     facts = made.problem.facts
     lines = LineWriter(made.problem.dims, [n for n, words in facts.items() if words & MIRRORED], turned)
-    steps = [_begun(made, made.begun, lines)] if made.begun else []
-    moving = {word for word in names(sweeps[0].tape.lines) if word}
+    steps = [_gradient_step(made, made.begun, lines)] if made.begun else []
+    moving = {word for word in names_of_lines(sweeps[0].tape.lines) if word}
     constants = [lines.part("name", n, e, e) for e, n in statements.items() if n not in moving and not made.begun]
-    ending = _ending(made, wrt, printer, axes, named, lines)
-    moved = list(_from_f(made, wrt, shown, found, printer, ending))
+    ending = _make_ending(made, wrt, printer, axes, named, lines)
+    moved = list(_steps_from_function(made, wrt, shown, found, printer, ending))
     if made.problem.style == "differential" and not made.begun:
         at = {**made.points[0], **{n: np.float64(v[0]) for n, v in made.sizes.items()}}
         if not lines_hold(
             [*constants, *moved], at, wrt, made.letter, made.problem.layout
         ):  # the result alone, which is verified
             plain = LineWriter(made.problem.dims, lines.writing.symmetric)
-            moved = list(_assuming(facts, replace(ending, lines=plain).read_off(found, found.last)))
+            moved = list(_state_assumptions(facts, replace(ending, lines=plain).read_off(found, found.last)))
     steps += [step for step in moved if step.after not in {begun.after for begun in steps}]
     used = {word for step in steps for word in _WORD.findall(step.after)}
     for step in reversed(constants):
@@ -174,7 +179,7 @@ def steps_of(
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
-def _from_f(
+def _steps_from_function(
     made: Explained, wrt: str, named: Sequence[NamedLine], found: Simplification, printer: Printer, ending: Ending
 ) -> Iterator[Step]:
     """Yield the steps from the lines of the function to the result."""
@@ -182,24 +187,24 @@ def _from_f(
         with contextlib.suppress(
             NotSupported
         ):  # where a line has no form, the derivative is shown without the way to it
-            shown, differential = _differentials(made, wrt, named, printer, ending.lines)
+            shown, differential = _differential_steps(made, wrt, named, printer, ending.lines)
             yield from shown
             if differential and len(ending.own) == sum(d != "1" for d in made.problem.dims[wrt]):
                 end = ending.in_indices if ending.indexed else ending.from_differential
                 way = end(differential, made.reader(), shown, found.last)
-                yield from _assuming(made.problem.facts, way)
+                yield from _state_assumptions(made.problem.facts, way)
                 return
-    yield from _assuming(made.problem.facts, ending.read_off(found, found.last))
+    yield from _state_assumptions(made.problem.facts, ending.read_off(found, found.last))
 
 
-def _assuming(facts: Mapping[str, frozenset[str]], steps: Iterable[Step]) -> Iterator[Step]:
+def _state_assumptions(facts: Mapping[str, frozenset[str]], steps: Iterable[Step]) -> Iterator[Step]:
     """Yield steps, the first one with what is assumed of inputs: from it on, lines may rest on that."""
     assumed = "; ".join(f"{n}: {', '.join(sorted(words))}" for n, words in facts.items())
     for k, step in enumerate(steps):
         yield step if k or not assumed else replace(step, condition="; ".join(filter(None, (assumed, step.condition))))
 
 
-def _ending(
+def _make_ending(
     made: Explained, wrt: str, printer: Printer, axes: tuple[Index | None, ...], named: NamedParts, lines: LineWriter
 ) -> Ending:
     rank = sum(d != "1" for d in made.problem.dims[wrt])
@@ -213,7 +218,7 @@ def _ending(
     return Ending(
         wrt,
         made.letter,
-        _pairing(made, wrt, of_number),
+        _describe_pairing(made, wrt, of_number),
         made.problem.facts,
         printer,
         axes,
@@ -238,7 +243,7 @@ def letter_for(taken: Iterable[str], order: int = 1) -> str:
     return [letter for letter in ("G", "H", "J", "D", "grad", "hess") if letter not in used][order - 1]
 
 
-def _pairing(made: Explained, wrt: str, of_number: bool) -> str:
+def _describe_pairing(made: Explained, wrt: str, of_number: bool) -> str:
     """Return from what the derivative of f, which may be a number, is read off."""
     letter, layout, rank = made.letter, made.problem.layout, sum(d != "1" for d in made.problem.dims[wrt])
     if made.problem.style == "graph":
@@ -253,12 +258,12 @@ def _pairing(made: Explained, wrt: str, of_number: bool) -> str:
     return f"d{made.function} = {left}{'@' if made.problem.dims[wrt] else '*'}d{wrt}"
 
 
-def _begun(made: Explained, begun: Begun, lines: LineWriter) -> Step:
+def _gradient_step(made: Explained, begun: Begun, lines: LineWriter) -> Step:
     """Return the first step of a second derivative: the gradient."""
     return lines.program("gradient", made.problem.f.text, made.function, begun.made)
 
 
-def _differentials(
+def _differential_steps(
     made: Explained, wrt: str, named: Sequence[NamedLine], printer: Printer, lines: LineWriter
 ) -> tuple[list[Step], list[Any]]:
     """Return the named lines and their differentials or adjoints, and the last differential with all others substituted.
@@ -283,7 +288,7 @@ def _differentials(
             return lines.entry(rule, before, name, value, where, condition)
         e = lines.in_names(printer.write(value.tensor, value.singles))
         if rule == "name":
-            again = [both_ways(printer, value), *forms]
+            again = [write_with_transpose(printer, value), *forms]
             lines.define(
                 name,
                 [(e, None), *again],
@@ -317,20 +322,20 @@ def _differentials(
     return steps, named[-1].whole if plain and named else []
 
 
-def both_ways(printer: Printer, x: Value) -> tuple[E, E | None]:
+def write_with_transpose(printer: Printer, x: Value) -> tuple[E, E | None]:
     """Return how a value is written, and for a matrix also how its transpose is."""
     turned = printer.write(x.tensor, x.singles[::-1]) if len(x.axes) == 2 else None
     return printer.write(x.tensor, x.singles), turned
 
 
-def _read(reader: Reader, graphs: Sequence[Any]) -> list[Value]:
+def _read_if_possible(reader: Reader, graphs: Sequence[Any]) -> list[Value]:
     try:
         return [reader.read(graphs)] if graphs else []
     except NotSupported:
         return []
 
 
-def _is_named(graphs: Sequence[Any], reader: Reader, printer: Printer) -> bool:
+def _is_clear_without_name(graphs: Sequence[Any], reader: Reader, printer: Printer) -> bool:
     """Whether a value is a name already, or as simple as 1 - x, or cannot be written by itself."""
     try:
         value = reader.read(graphs)
@@ -401,11 +406,11 @@ class StepPlan:
 
     def __init__(self, tape: Tape, result: int, quiet: Collection[str], *, merged: bool) -> None:
         self.tape, self.result, self.quiet = tape, result, quiet
-        self.given = names(tape.lines)
-        self.within = products(tape.lines)  # lines of one product, which is named as a whole
-        self.first = self._first() if merged else list(range(result + 1))
+        self.given = names_of_lines(tape.lines)
+        self.within = inner_lines_of_products(tape.lines)  # lines of one product, which is named as a whole
+        self.first = self._first_equal_lines() if merged else list(range(result + 1))
 
-    def _first(self) -> list[int]:
+    def _first_equal_lines(self) -> list[int]:
         """Return, for each line, the first line that computes the same."""
         found: list[int] = []
         seen: dict[Any, int] = {}
@@ -413,70 +418,79 @@ class StepPlan:
             key: Any = k
             if primitive is not None:
                 own = [
-                    self._spread(found[s], found) if s != CONSTANT else _constant(x)
+                    self._line_behind_broadcast(found[s], found) if s != CONSTANT else _key_of_constant(x)
                     for s, x in zip(slots, xs, strict=True)
                 ]
-                key = primitive.name, tuple(own), repr(params), _shape(y)
+                key = primitive.name, tuple(own), repr(params), _shape_of_value(y)
             found.append(seen.setdefault(key, k) if k != self.result else k)
         return found
 
-    def _spread(self, k: int, found: Sequence[int]) -> int:
+    def _line_behind_broadcast(self, k: int, found: Sequence[int]) -> int:
         """Return what a reshape that puts axes of length 1 before the others reshapes, which broadcasts alike; else the line."""
         primitive, slots, xs, y, _, _ = self.tape.lines[k]
         if primitive is None or primitive.name != "reshape" or slots[0] == CONSTANT:
             return k
-        before, after = map(_shape, (xs[0], y))
+        before, after = map(_shape_of_value, (xs[0], y))
         return found[slots[0]] if after[len(after) - len(before) :] == before else k
 
     @cached_property
     def groups(self) -> dict[int, FunctionGroup]:
         """The lines that end a group, with it; no line inside is used elsewhere, and the user has named none."""
-        found = {k: group for k, j in enumerate(self.first) if j == k and (group := self._group(k)) is not None}
+        found = {k: group for k, j in enumerate(self.first) if j == k and (group := self._find_group(k)) is not None}
         return {
-            k: g for k, g in found.items() if not any(self.given[s] for s in g.inside) and self._closed(k, g.inside)
+            k: g
+            for k, g in found.items()
+            if not any(self.given[s] for s in g.inside) and self._is_closed_group(k, g.inside)
         }
 
-    def _group(self, k: int) -> FunctionGroup | None:
-        name, moving = self._name(k), [self._behind(s) for s in self._moving(k)]
+    def _find_group(self, k: int) -> FunctionGroup | None:
+        name, moving = self._name_of_primitive(k), [self._skip_reshapes(s) for s in self._moving_operands(k)]
         inner = moving[0] if moving else CONSTANT
-        if name == "log" and self._name(inner) == "det":
+        if name == "log" and self._name_of_primitive(inner) == "det":
             return FunctionGroup("log det", frozenset({inner}))
         if (
             name == "log"
-            and self._name(inner) == "sum"
-            and self._name(e := self._behind(self._moving(inner)[0])) == "exp"
+            and self._name_of_primitive(inner) == "sum"
+            and self._name_of_primitive(e := self._skip_reshapes(self._moving_operands(inner)[0])) == "exp"
         ):
             return FunctionGroup("logsumexp", frozenset({inner, e}))
         _, _, _, _, params, _ = self.tape.lines[k]
         if name == "square" or (name == "integer_power" and (params or {}).get("n") == 2):
-            return FunctionGroup("squared norm", frozenset({inner})) if self._name(inner) == "norm" else None
-        if name == "divide" and len(moving) == 2 and self._name(inner) == "exp" and self._name(moving[1]) == "sum":
-            whole = self._behind(self._moving(moving[1])[0])
+            return (
+                FunctionGroup("squared norm", frozenset({inner})) if self._name_of_primitive(inner) == "norm" else None
+            )
+        if (
+            name == "divide"
+            and len(moving) == 2
+            and self._name_of_primitive(inner) == "exp"
+            and self._name_of_primitive(moving[1]) == "sum"
+        ):
+            whole = self._skip_reshapes(self._moving_operands(moving[1])[0])
             return FunctionGroup("softmax", frozenset({inner, moving[1]})) if whole == inner else None
         return None
 
-    def _name(self, k: int) -> str:
+    def _name_of_primitive(self, k: int) -> str:
         primitive = self.tape.primitive(k) if k != CONSTANT else None
         return "" if primitive is None else primitive.name
 
-    def _behind(self, k: int) -> int:
+    def _skip_reshapes(self, k: int) -> int:
         """Return the line that a reshape reshapes."""
-        while self._name(k) == "reshape" and self._moving(k):
-            k = self._moving(k)[0]
+        while self._name_of_primitive(k) == "reshape" and self._moving_operands(k):
+            k = self._moving_operands(k)[0]
         return k
 
-    def _closed(self, end: int, inside: frozenset[int]) -> bool:
+    def _is_closed_group(self, end: int, inside: frozenset[int]) -> bool:
         """Whether lines inside a group are used in it alone."""
         others = (k for k, j in enumerate(self.first) if j == k and k != end and k not in inside)
-        users = [k for k in others if self._name(k) not in ("", "reshape")]
-        return not any(self._behind(s) in inside for k in users for s in self._moving(k))
+        users = [k for k in others if self._name_of_primitive(k) not in ("", "reshape")]
+        return not any(self._skip_reshapes(s) in inside for k in users for s in self._moving_operands(k))
 
     def _is_quiet(self, k: int) -> bool:
         primitive = self.tape.primitive(k)
         idle = primitive is not None and (primitive.name in self.quiet or k in self.within)
-        return idle or _adds_nothing(self.tape.lines[k])
+        return idle or _is_zero_addition(self.tape.lines[k])
 
-    def _moving(self, k: int) -> list[int]:
+    def _moving_operands(self, k: int) -> list[int]:
         """Return the lines that a line uses and that depend on the input."""
         return [self.first[s] for s in self.tape.operands(k) if s != CONSTANT]
 
@@ -487,61 +501,69 @@ class StepPlan:
             return True
         if primitive.name == "divide":
             return slots[1] == CONSTANT
-        return primitive.name in _PRODUCTS and len(self._moving(k)) == 1
+        return primitive.name in _PRODUCTS and len(self._moving_operands(k)) == 1
 
-    def _kept(self) -> list[int]:
+    def _used_lines(self) -> list[int]:
         """Return the lines that the result uses, in order; equal ones are one."""
         kept, pending = set(), [self.result]
         while pending:
             k = pending.pop()
             if k != CONSTANT and k not in kept:
                 kept.add(k)
-                pending += self._moving(k)
+                pending += self._moving_operands(k)
         return sorted(k for k in kept if self.tape.primitive(k) is not None)
 
-    def _factors(self, k: int) -> list[int]:
+    def _factors_of_differential(self, k: int) -> list[int]:
         """Return the lines that are factors of the differential of a line: its operands, or its own value, as that of exp is."""
         product = k - 1 in self.within  # written as the exponential of a sum
-        own = (self._name(k) in _OF_ITSELF and not product) or (k in self.groups and self.groups[k].rule == "softmax")
-        return [k] if own and k != self.result else self._moving(k)
+        own = (self._name_of_primitive(k) in _OF_ITSELF and not product) or (
+            k in self.groups and self.groups[k].rule == "softmax"
+        )
+        return [k] if own and k != self.result else self._moving_operands(k)
 
     @cached_property
     def named(self) -> frozenset[int]:
         """The lines that get a name."""
-        kept = self._kept()
-        factors = {s for k in kept if not self._is_linear(k) for s in self._factors(k)}
-        uses = [s for k in kept for s in dict.fromkeys(self._moving(k))]
+        kept = self._used_lines()
+        factors = {s for k in kept if not self._is_linear(k) for s in self._factors_of_differential(k)}
+        uses = [s for k in kept for s in dict.fromkeys(self._moving_operands(k))]
         wanted = factors | {s for s in uses if uses.count(s) > 1} | {k for k in kept if self.given[k]}
         for k in reversed(kept):  # a name for what only moves entries is a name for what it moves
             if k in wanted and self._is_quiet(k):
-                wanted |= set(self._moving(k))
-        multiples = (k for k in wanted if self._name(k) in ("multiply", "divide") and self._is_linear(k))
-        wanted -= {k for k in multiples if not self.given[k] and self._of_one(k, wanted)}
+                wanted |= set(self._moving_operands(k))
+        multiples = (k for k in wanted if self._name_of_primitive(k) in ("multiply", "divide") and self._is_linear(k))
+        wanted -= {k for k in multiples if not self.given[k] and self._is_multiple_of_named(k, wanted)}
         inside = {s for group in self.groups.values() for s in group.inside}
-        return frozenset(k for k in wanted - inside - self._links(kept) if k in kept and not self._is_quiet(k))
+        return frozenset(
+            k for k in wanted - inside - self._chained_products(kept) if k in kept and not self._is_quiet(k)
+        )
 
-    def _of_one(self, k: int, wanted: Collection[int]) -> bool:
+    def _is_multiple_of_named(self, k: int, wanted: Collection[int]) -> bool:
         """Whether a line is a constant multiple of an input, or of a line that has a name, whatever its sign."""
-        moving = self._moving(k)
-        while len(moving) == 1 and moving[0] not in wanted and self._name(moving[0]) in ("negative", "reshape"):
-            moving = self._moving(moving[0])
+        moving = self._moving_operands(k)
+        while (
+            len(moving) == 1
+            and moving[0] not in wanted
+            and self._name_of_primitive(moving[0]) in ("negative", "reshape")
+        ):
+            moving = self._moving_operands(moving[0])
         return len(moving) == 1 and (moving[0] in wanted or self.tape.primitive(moving[0]) is None)
 
-    def _links(self, kept: Sequence[int]) -> set[int]:
+    def _chained_products(self, kept: Sequence[int]) -> set[int]:
         """Return the matrix products that are factors of one other product alone, as x @ A is in x @ A @ x."""
         users: dict[int, list[int]] = {}
         for k in kept:
-            for s in {self._behind(s) for s in self._moving(k)} - {k}:
-                if self._name(k) != "reshape":
+            for s in {self._skip_reshapes(s) for s in self._moving_operands(k)} - {k}:
+                if self._name_of_primitive(k) != "reshape":
                     users.setdefault(s, []).append(k)
-        chained = {s: own for s, own in users.items() if self._name(s) in _CHAINED and not self.given[s]}
-        return {s for s, own in chained.items() if len(own) == 1 and self._name(own[0]) in _CHAINED}
+        chained = {s: own for s, own in users.items() if self._name_of_primitive(s) in _CHAINED and not self.given[s]}
+        return {s for s, own in chained.items() if len(own) == 1 and self._name_of_primitive(own[0]) in _CHAINED}
 
     def letter(self, k: int) -> str:
         """Return the letter for the value of a line; t where it has none of its own."""
         group = self.groups.get(k)
-        letter = _LETTERS.get(self._name(k) if group is None else group.rule, "t")
-        return letter.upper() if letter == "p" and len(_shape(self.tape.value(k))) == 2 else letter
+        letter = _LETTERS.get(self._name_of_primitive(k) if group is None else group.rule, "t")
+        return letter.upper() if letter == "p" and len(_shape_of_value(self.tape.value(k))) == 2 else letter
 
     def rules(self, k: int) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
         """Return the rules by which a named line is differentiated, the innermost first, and what they need.
@@ -550,21 +572,21 @@ class StepPlan:
         """
         found: dict[str, None] = {}
         conditions: dict[tuple[str, int], None] = {}
-        self._collect(k, found, conditions)
+        self._collect_rules(k, found, conditions)
         return tuple(found) or (self._linear_rule(k),), tuple(conditions)
 
-    def _collect(self, k: int, found: dict[str, None], conditions: dict[tuple[str, int], None]) -> None:
+    def _collect_rules(self, k: int, found: dict[str, None], conditions: dict[tuple[str, int], None]) -> None:
         primitive = self.tape.primitive(k)
         if primitive is None:
             return
         group = self.groups.get(k)
-        pending = list(self._moving(k))
+        pending = list(self._moving_operands(k))
         while pending:
             s = pending.pop(0)
-            if group is not None and self._behind(s) in group.inside:
-                pending += self._moving(self._behind(s))
+            if group is not None and self._skip_reshapes(s) in group.inside:
+                pending += self._moving_operands(self._skip_reshapes(s))
             elif s not in self.named:
-                self._collect(s, found, conditions)
+                self._collect_rules(s, found, conditions)
         if group is not None:
             found.setdefault(group.rule)
             if group.rule == "log det":
@@ -584,30 +606,32 @@ class StepPlan:
 
     def is_positive(self, k: int) -> bool:
         """Whether all entries of a line are positive by what it is."""
-        k = self._behind(k)
-        return k != CONSTANT and (self._name(k) in _POSITIVE or (k in self.groups and self.groups[k].rule == "softmax"))
+        k = self._skip_reshapes(k)
+        return k != CONSTANT and (
+            self._name_of_primitive(k) in _POSITIVE or (k in self.groups and self.groups[k].rule == "softmax")
+        )
 
     def _linear_rule(self, k: int) -> str:
         """Return the rule of a line that is linear: its own or, where that only moves entries, that of what it moves."""
         primitive = self.tape.primitive(k)
-        moving = self._moving(k)
+        moving = self._moving_operands(k)
         if primitive is not None and not self._is_quiet(k):
             return _LINEAR.get(primitive.name, "constant multiple")
         return self._linear_rule(moving[0]) if primitive is not None and moving else "linearity"
 
 
-def _shape(x: Any) -> tuple[int, ...]:
+def _shape_of_value(x: Any) -> tuple[int, ...]:
     return np.shape(getattr(x, "value", x))
 
 
-def _constant(x: Any) -> Any:
+def _key_of_constant(x: Any) -> Any:
     """Return what tells constant operands apart."""
     if isinstance(x, GraphNode):
         return id(x)
     return "constant", np.shape(x), np.asarray(x).tobytes() if np.asarray(x).dtype != object else id(x)
 
 
-def _adds_nothing(line: Line) -> bool:
+def _is_zero_addition(line: Line) -> bool:
     """Whether a line adds zero, such as a shift that would keep an exponential from overflowing."""
     primitive, slots, xs, _, _, _ = line
     if primitive is None or primitive.name not in ("add", "subtract"):
@@ -615,7 +639,7 @@ def _adds_nothing(line: Line) -> bool:
     return slots[-1] == CONSTANT and not isinstance(xs[-1], GraphNode) and not np.any(xs[-1])
 
 
-def letters_of(program: RecordedProgram, taken: Collection[str]) -> dict[int, str]:
+def choose_letters(program: RecordedProgram, taken: Collection[str]) -> dict[int, str]:
     """Return the lines of a program that have a name with a letter of its own, as `s` of a sigmoid; none has a `taken` name."""
     if not program.moves or len(program.lines) > _MOST:
         return {}
@@ -623,12 +647,12 @@ def letters_of(program: RecordedProgram, taken: Collection[str]) -> dict[int, st
     used, found = set(taken), {}
     for k in sorted(plan.named):
         if plan.given[k] is None and (letter := plan.letter(k)) != "t":
-            found[k] = _free(letter, used)
+            found[k] = _free_name(letter, used)
             used.add(found[k])
     return found
 
 
-def lines_of(
+def lines_to_show(
     made: Explained, wrt: str, sweeps: Sequence[Sweep], printer: Printer, letters: Mapping[E, str]
 ) -> list[NamedLine]:
     """Return the lines that the steps show; none where there are too many, or names would be taken for differentials.
@@ -645,13 +669,18 @@ def lines_of(
         return letters.get(printer.write(value.tensor, value.singles))
 
     try:
-        named = _lines(made, wrt, sweeps, lambda graphs: _is_named(graphs, reader, printer), lettered, backward)
+        named = _record_named_lines(
+            made, wrt, sweeps, lambda graphs: _is_clear_without_name(graphs, reader, printer), lettered, backward
+        )
     except NotSupported:
         return []
-    return [replace(line, forms=[both_ways(printer, v) for v in _read(reader, line.plain)]) for line in named]
+    return [
+        replace(line, forms=[write_with_transpose(printer, v) for v in _read_if_possible(reader, line.plain)])
+        for line in named
+    ]
 
 
-def _lines(
+def _record_named_lines(
     made: Explained,
     wrt: str,
     sweeps: Sequence[Sweep],
@@ -670,7 +699,7 @@ def _lines(
     dots: list[list[Any]] = [[None] * len(sweeps) for _ in range(count)]
     whole: list[list[Any]] = [[None] * len(sweeps) for _ in range(count)]
     own = [[sweep.tape.value(k) for sweep in sweeps] for k in range(count)]  # the values without names
-    result = _last(sweeps[0])
+    result = _line_of_result(sweeps[0])
     plan = StepPlan(sweeps[0].tape, result, QUIET, merged=not backward)
     for k in range(result + 1):
         primitive, position = sweeps[0].tape.primitive(k), sweeps[0].tape.position(k)
@@ -683,30 +712,30 @@ def _lines(
         if plan.first[k] != k:
             values[k], dots[k], whole[k] = (own[plan.first[k]] for own in (values, dots, whole))
             continue
-        pairs = [_moved(sweep.tape.lines[k], values, dots, r) for r, sweep in enumerate(sweeps)]
-        whole[k] = [_moved(sweep.tape.lines[k], own, whole, r)[1] for r, sweep in enumerate(sweeps)]
+        pairs = [_value_and_differential(sweep.tape.lines[k], values, dots, r) for r, sweep in enumerate(sweeps)]
+        whole[k] = [_value_and_differential(sweep.tape.lines[k], own, whole, r)[1] for r, sweep in enumerate(sweeps)]
         if k != result and (k not in plan.named or is_named([y for y, _ in pairs])):
             for r, (y, ydot) in enumerate(pairs):
                 values[k][r], dots[k][r] = y, ydot
             continue
         stem = plan.given[k] or plan.letter(k)
         usual = lettered(own[k]) if plan.given[k] is None and stem != "t" and k != result else None
-        name = made.function if k == result else usual if usual and usual not in taken else _free(stem, taken)
+        name = made.function if k == result else usual if usual and usual not in taken else _free_name(stem, taken)
         taken.add(name)
-        here = None if made.begun else where(position)  # these lines are not the user's, but the gradient's
+        here = None if made.begun else describe_position(position)  # these lines are not the user's, but the gradient's
         rules, needs = plan.rules(k)
-        conditions = tuple(c for need in needs if (c := _condition(*need, plan, sweeps, values)) is not None)
+        conditions = tuple(c for need in needs if (c := _condition_of_rule(*need, plan, sweeps, values)) is not None)
         named.append(
             NamedLine(name, rules, conditions, [y for y, _ in pairs], [d for _, d in pairs], k, own[k], whole[k], here)
         )
         for r, (y, ydot) in enumerate(pairs):
             values[k][r] = GraphNode.variable(name, y.value)
             dots[k][r] = GraphNode.variable(f"d{name}", np.asarray(getattr(ydot, "value", ydot)))
-    seed = made.problem.direction or _free("v", taken)
-    return _adjoints(wrt, sweeps, named, values, result, seed) if backward and named else named
+    seed = made.problem.direction or _free_name("v", taken)
+    return _add_adjoints(wrt, sweeps, named, values, result, seed) if backward and named else named
 
 
-def _condition(
+def _condition_of_rule(
     key: str, k: int, plan: StepPlan, sweeps: Sequence[Sweep], values: Sequence[list[Any]]
 ) -> Condition | None:
     """Return what the rule of a line needs of its operands; None for what every value of an operand meets."""
@@ -735,7 +764,7 @@ def _is_in_a_case(lines: Sequence[Line], k: int) -> bool:
     return len(lines) - 1 not in made
 
 
-def _last(sweep: Sweep) -> int:
+def _line_of_result(sweep: Sweep) -> int:
     """Return the line that makes the result, before any final reshapes; CONSTANT if there is none."""
     k = sweep.y.slot if isinstance(sweep.y, Recorded) else CONSTANT
     while k != CONSTANT:
@@ -746,7 +775,7 @@ def _last(sweep: Sweep) -> int:
     return k
 
 
-def _adjoints(
+def _add_adjoints(
     wrt: str, sweeps: Sequence[Sweep], named: list[NamedLine], values: list[list[Any]], result: int, seed: str
 ) -> list[NamedLine]:
     """Return the lines with their adjoints: each is the sum of what the lines that use it contribute."""
@@ -755,7 +784,8 @@ def _adjoints(
         ones = np.ones(np.shape(values[result][r].value))
         one = GraphNode.lift(ones) if np.shape(sweep.y.primal) == () else GraphNode.variable(seed, ones)
         lines = [
-            _named_line(line, k, r, values, by_slot.get(k)) for k, line in enumerate(sweep.tape.lines[: result + 1])
+            _line_storing_adjoint(line, k, r, values, by_slot.get(k))
+            for k, line in enumerate(sweep.tape.lines[: result + 1])
         ]
         bars: list[Any] = [None] * len(lines)
         bars[result] = one
@@ -766,7 +796,7 @@ def _adjoints(
     return [by_slot[k] for k in sorted(by_slot)]
 
 
-def _named_line(line: Line, k: int, r: int, values: list[list[Any]], named: NamedLine | None) -> Line:
+def _line_storing_adjoint(line: Line, k: int, r: int, values: list[list[Any]], named: NamedLine | None) -> Line:
     """Return a line of recording `r` with named operands; its rules store the adjoint if the line has a name."""
     primitive, slots, xs, _, params, position = line
     if primitive is None:
@@ -794,20 +824,20 @@ class _Noting:
         return self.rule.push(primitive, i, y, xs, xdot, params)
 
 
-def assigned(lines: Sequence[Line]) -> dict[int, str]:
+def assigned_names(lines: Sequence[Line]) -> dict[int, str]:
     """Return the lines that assign to the user's variables, with their names; names assigned twice are left out."""
-    found = {k: word for k, word in enumerate(names(lines)) if word}
+    found = {k: word for k, word in enumerate(names_of_lines(lines)) if word}
     words = list(found.values())
     return {k: word for k, word in found.items() if words.count(word) == 1}
 
 
-def _free(stem: str, taken: set[str]) -> str:
+def _free_name(stem: str, taken: set[str]) -> str:
     """Return a name that is not taken; t has a number always."""
     names = [stem] if stem != "t" else []
     return next(n for n in (*names, *(f"{stem}{k}" for k in range(1, 10_000))) if n not in taken)
 
 
-def _moved(line: Any, values: list[list[Any]], dots: list[list[Any]], r: int) -> tuple[Any, Any]:
+def _value_and_differential(line: Any, values: list[list[Any]], dots: list[list[Any]], r: int) -> tuple[Any, Any]:
     """Return one line's value and its differential, in terms of its operands and their differentials."""
     primitive, slots, xs, _, params, _ = line
     operands = [x if slot == CONSTANT else values[slot][r] for slot, x in zip(slots, xs, strict=True)]
@@ -817,4 +847,4 @@ def _moved(line: Any, values: list[list[Any]], dots: list[list[Any]], r: int) ->
         if slot != CONSTANT:
             part = rule_of(primitive, i).push(primitive, i, y, operands, dots[slot][r], params or {})
             ydot = part if ydot is None else ydot + part
-    return y, spread_like(ydot, y)
+    return y, broadcast_like(ydot, y)

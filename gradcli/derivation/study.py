@@ -14,19 +14,19 @@ from gradcli.checks.implementation import environment
 from gradcli.checks.probe import Located, chosen_inputs, function_at
 from gradcli.classes import dataclass
 from gradcli.derivation.derive import Derivation
-from gradcli.derivation.hand_derivation import answers_in, judged
-from gradcli.derivation.matrix_expression import numbers_as_in
-from gradcli.derivation.notes import fitting, notes, refuse_numbers, sums_of_labels
+from gradcli.derivation.hand_derivation import judge_answer, parse_answers
+from gradcli.derivation.matrix_expression import show_numbers_as_in
+from gradcli.derivation.notes import find_fitting_shapes, find_notices, hints_on_label_sums, refuse_numbers
 from gradcli.derivation.sized_problem import (
     RECORDINGS,
     DerivationProblem,
-    continuous_in,
-    first_free,
-    in_sizes,
+    first_free_name,
+    ignore_comparisons,
     limited_work,
+    name_shapes_in_text,
     shapes_line,
 )
-from gradcli.derivation.sized_recording import prepared
+from gradcli.derivation.sized_recording import prepare_problem
 from gradcli.derivation.verified import ALLOWED, UNSEEN, Unverified, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
 from gradcli.modes.mode import Question
@@ -34,9 +34,9 @@ from gradcli.modes.problem import Budget, Effort
 from gradcli.report.common import ABSENT, ErrorDetail, Finding, Target, detail_of, finding
 from gradcli.report.derive import Answer, DeriveReport, Result
 from gradcli.request.point import Point
-from gradcli.targets.derived import Completed, Gradient, Weighted, root_of
+from gradcli.targets.derived import Completed, Gradient, Weighted, original_function
 from gradcli.targets.expression import Expression
-from gradcli.targets.facts import FACTS, Dims, Function, facts_of, length_of, size_names
+from gradcli.targets.facts import FACTS, Dims, Function, length_of, parse_facts, size_names
 from gradcli.targets.instructions import Instruction
 from gradcli.targets.loading import load
 from gradcli.targets.names import CONSTANTS
@@ -67,7 +67,7 @@ class FunctionAtPoint:
             yield replace(self, dims=dims, named=kept)
 
 
-def given_at(found: Located, shapes: Mapping[str, Dims]) -> FunctionAtPoint:
+def function_at_point(found: Located, shapes: Mapping[str, Dims]) -> FunctionAtPoint:
     """Return a function at its one point; equal lengths that `shapes` does not name become one size.
 
     Raises  BadOption for several points, and for values with other sizes than in `shapes`; NotSupported for inputs in
@@ -80,14 +80,17 @@ def given_at(found: Located, shapes: Mapping[str, Dims]) -> FunctionAtPoint:
         raise NotSupported(f"the input {inside} is in a container", do="derive a function of arrays and numbers")
     values = found.points[0].values
     known = {
-        word: n for name, words in shapes.items() if name in values for word, n in _sizes(name, words, values[name])
+        word: n
+        for name, words in shapes.items()
+        if name in values
+        for word, n in _match_sizes(name, words, values[name])
     }
     other = next((n for n in known if n in values and n not in shapes and np.any(values[n] != known[n])), None)
     if other is not None:
         says = f"{other} is the size {known[other]} in --shapes, and {np.asarray(values[other]).tolist()} in --at"
         raise BadOption(says, do="give sizes and inputs different names")
     inputs = [n for n in found.f.inputs if n not in known or n in shapes]
-    names = dict(_named([n for n in inputs if n not in shapes], values, known, found.f.inputs))
+    names = dict(_name_lengths([n for n in inputs if n not in shapes], values, known, found.f.inputs))
     dims = {n: shapes[n] if n in shapes else tuple(names[k] for k in shape(values[n])) for n in inputs}
     used = {*size_names(dims[n] for n in inputs if n not in shapes)}
     named = {d: k for k, d in names.items() if d in used and d not in known}
@@ -96,7 +99,7 @@ def given_at(found: Located, shapes: Mapping[str, Dims]) -> FunctionAtPoint:
     return FunctionAtPoint(f, dims, named, {n: values[n] for n in found.f.inputs}, found.points[0].drawn)
 
 
-def _sizes(name: str, words: Dims, x: Any) -> Iterator[tuple[str, int]]:
+def _match_sizes(name: str, words: Dims, x: Any) -> Iterator[tuple[str, int]]:
     """Yield the names of sizes with their numbers. Raises BadOption if the value has a different shape."""
     lengths = shape(x)
     known = [None if size_names([(w,)]) else int(w) for w in words]
@@ -106,7 +109,7 @@ def _sizes(name: str, words: Dims, x: Any) -> Iterator[tuple[str, int]]:
     yield from ((w, n) for w, n in zip(words, lengths, strict=True) if w.isidentifier())
 
 
-def _named(
+def _name_lengths(
     inputs: list[str], values: Mapping[str, Any], known: Mapping[str, int], taken: tuple[str, ...]
 ) -> Iterator[tuple[int, str]]:
     """Yield each length with its name: that of a size of this length, or a new letter; columns come before rows.
@@ -126,7 +129,7 @@ def _named(
     yield from names.items()
 
 
-def at_point(
+def add_value_at_point(
     result: Result, problem: DerivationProblem, sizes: Mapping[str, tuple[int, ...]], given: FunctionAtPoint
 ) -> tuple[Result, Finding | None]:
     """Return a result with its value and error at the point, and a finding if the certified derivative differs."""
@@ -149,7 +152,7 @@ def at_point(
         return replace(result, value=value), None
     q = _question_at(problem, result, given.values)
     if q.kinks:
-        says = _kink_in_words(q, result.wrt)
+        says = _describe_kink(q, result.wrt)
         return replace(result, value=value), finding(
             Kind.KINK, Severity.INFO, says, hint="see gradcli check at this point"
         )
@@ -181,7 +184,7 @@ def _question_at(problem: DerivationProblem, result: Result, values: Mapping[str
 _SPELLED = {"absolute": "abs", "rint": "round", "fmax": "maximum", "fmin": "minimum"}
 
 
-def _kink_in_words(q: Question, wrt: str) -> str:
+def _describe_kink(q: Question, wrt: str) -> str:
     primitive = q.kinks[0].primitive.name
     compares = "equal" in primitive or primitive in ("less", "greater")
     where = (
@@ -197,15 +200,15 @@ def _kink_in_words(q: Question, wrt: str) -> str:
 _LENGTH = 3  # of every named size, when a Python function is first called
 
 
-def of_python(text: str, shapes: Mapping[str, tuple[str, ...]]) -> Function:
+def load_python_function(text: str, shapes: Mapping[str, tuple[str, ...]]) -> Function:
     """Load a Python target as a function of float arrays with these sizes. Raises BadTarget, BadOption."""
     if not shapes:
         raise BadOption("a Python function needs the shapes of its arguments", do='--shapes "W: m n; x: n; y: m"')
     loaded = load(text)
-    return of_callable(loaded.found, loaded.text, shapes, loaded.module)
+    return wrap_callable(loaded.found, loaded.text, shapes, loaded.module)
 
 
-def of_callable(
+def wrap_callable(
     function: Callable[..., object], text: str, shapes: Mapping[str, tuple[str, ...]], module: ModuleType | None = None
 ) -> Function:
     """Return a Python function of float arrays with these sizes."""
@@ -246,64 +249,65 @@ def derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
 
     Raises  BadOption, BadShape.
     """
-    with numbers_as_in(f.text if f.kind == "expression" else None):
+    with show_numbers_as_in(f.text if f.kind == "expression" else None):
         return _derive(f, wanted)
 
 
 def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     given = wanted.given
-    dims = _dims(f, wanted.shapes) if given is None else dict(given.dims)
-    root = root_of(f)
+    dims = _dims_of_inputs(f, wanted.shapes) if given is None else dict(given.dims)
+    root = original_function(f)
     if bounds := sorted({*root.bounds} & {*dims}) if isinstance(root, Expression) else []:
         says = f"{bounds[0]} bounds a slice, and is the size of no axis"
         raise BadOption(says, do=f'give an axis this size, such as "y: {bounds[0]}", or write a number for it')
-    called = _apart(dims)
+    called = _rename_clashing_sizes(dims)
     dims = {n: tuple(called.get(d, d) for d in own) for n, own in dims.items()}
-    facts = _facts(f, wanted, dims)
-    names, answers = _inputs([n for n in f.inputs if n in dims], wanted, facts)
+    facts = _facts_of_inputs(f, wanted, dims)
+    names, answers = _inputs_and_answers([n for n in f.inputs if n in dims], wanted, facts)
     problem = DerivationProblem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style)
     try:
-        problem = prepared(problem)
-        made, given = _at_sizes(problem, given, wanted.shapes)
+        problem = prepare_problem(problem)
+        made, given = _make_at_fitting_sizes(problem, given, wanted.shapes)
     except NotStraight as error:
-        return _refused_by_all(problem, names, error)
+        return _report_refusal(problem, names, error)
     if given is None:
         refuse_numbers(replace(made.problem, f=f), wanted.shapes, made.points[0])
     results: list[Result] = []
     refused: dict[str, ErrorDetail] = {}
     gradients: dict[str, str] = {}  # by numbers, of which the second derivatives are derived
-    findings = notes(replace(made.problem, f=f), made.points[0])
-    findings += [_renamed(size, word) for size, word in called.items()]
+    findings = find_notices(replace(made.problem, f=f), made.points[0])
+    findings += [_notice_of_renaming(size, word) for size, word in called.items()]
     if given is None and wanted.shapes:
-        findings += [_number(n) for n in dims if n not in wanted.shapes and "index" not in facts.get(n, ())]
+        findings += [_notice_of_number(n) for n in dims if n not in wanted.shapes and "index" not in facts.get(n, ())]
     for name in names:
         try:
-            own, result, continuous = _derived_by(made, name)
+            own, result, continuous = _derive_by_input(made, name)
         except (NotSupported, Unverified) as error:
             refused[name] = detail_of(error)
-            findings.append(_refusal(name, error))
+            findings.append(_refusal_finding(name, error))
             continue
-        findings += [_single_points(name)] if continuous else []
+        findings += [_notice_of_single_points(name)] if continuous else []
         if own.begun is not None and not dims[name]:
             gradients[name] = own.begun.f.text
         if name in answers:
-            result = replace(result, answer=judged(own, result, answers[name]))
+            result = replace(result, answer=judge_answer(own, result, answers[name]))
         result = result if wanted.steps else replace(result, steps=())
         if given is not None:
-            result, doubt = at_point(result, own.problem, own.sizes, given)
+            result, doubt = add_value_at_point(result, own.problem, own.sizes, given)
             findings += [doubt] if doubt else []
         results.append(result)
     if len(gradients) > 1:
         (name, gradient), (other, _) = list(gradients.items())[:2]
         says = f'mixed second derivatives are not among these: by {name} and {other}, derive "{gradient}" --wrt {other}'
         findings.append(finding(Kind.NOTICE, Severity.INFO, says))
-    said = sums_of_labels(made.problem, [result.formula.expression for result in results])
+    said = hints_on_label_sums(made.problem, [result.formula.expression for result in results])
     findings += [finding(Kind.NOTICE, Severity.INFO, says) for says in said]
     with limited_work():
         function, function_mathml = made.function_written() if results else ("", "")
     report = DeriveReport(
         Target(f.kind, f.text), dict(made.problem.dims), {n: tuple(w for w in FACTS if w in facts[n]) for n in facts},
-        wanted.seed, _said(wanted.layout), tuple(results), tuple(findings), int(_status(results, findings)), environment(),
+        wanted.seed, _describe_layout(wanted.layout), tuple(results), tuple(findings),
+        int(_exit_status(results, findings)), environment(),
         refused=refused or ABSENT, function=function, function_mathml=function_mathml, solution=not answers or wanted.show,
     )  # fmt: skip
     if given is None:
@@ -311,7 +315,7 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     return replace(report, at=dict(given.values), drawn=given.drawn, sizes=dict(given.named) or ABSENT)
 
 
-def _derived_by(made: Derivation, name: str) -> tuple[Derivation, Result, bool]:
+def _derive_by_input(made: Derivation, name: str) -> tuple[Derivation, Result, bool]:
     """Return the derivation by one input, its result, and whether comparisons of the input by == are taken as false."""
     try:
         with limited_work():
@@ -320,7 +324,7 @@ def _derived_by(made: Derivation, name: str) -> tuple[Derivation, Result, bool]:
     except Unverified:
         if name not in made.problem.compared:
             raise
-        smooth = Derivation(continuous_in(made.problem, name), made.sizes)
+        smooth = Derivation(ignore_comparisons(made.problem, name), made.sizes)
         try:
             with limited_work():
                 own = smooth.by(name)
@@ -330,35 +334,35 @@ def _derived_by(made: Derivation, name: str) -> tuple[Derivation, Result, bool]:
         raise
 
 
-def _single_points(name: str) -> Finding:
+def _notice_of_single_points(name: str) -> Finding:
     says = f"by {name}: comparisons of {name} by == are true at single points only, where the formula may not hold"
     return finding(Kind.NOTICE, Severity.INFO, says)
 
 
-def _refusal(name: str, error: GradcliError) -> Finding:
+def _refusal_finding(name: str, error: GradcliError) -> Finding:
     says = f"by {name}: {error.what}"
     return finding(Kind.REFUSED, Severity.INCONCLUSIVE, says, hint=error.do, at=error.where)
 
 
-def _refused_by_all(problem: DerivationProblem, names: Sequence[str], error: NotStraight) -> DeriveReport:
+def _report_refusal(problem: DerivationProblem, names: Sequence[str], error: NotStraight) -> DeriveReport:
     """Return the report of a function that has no formula by any input, for one reason."""
     return DeriveReport(
         Target(problem.f.kind, problem.f.text), dict(problem.dims),
         {n: tuple(w for w in FACTS if w in problem.facts[n]) for n in problem.facts},
-        problem.seed, _said(problem.layout), (), tuple(_refusal(name, error) for name in names),
+        problem.seed, _describe_layout(problem.layout), (), tuple(_refusal_finding(name, error) for name in names),
         int(Exit.INCONCLUSIVE), environment(), refused={name: detail_of(error) for name in names},
     )  # fmt: skip
 
 
-def _facts(f: Function, wanted: DeriveOptions, dims: Mapping[str, Dims]) -> dict[str, frozenset[str]]:
+def _facts_of_inputs(f: Function, wanted: DeriveOptions, dims: Mapping[str, Dims]) -> dict[str, frozenset[str]]:
     """Return what is assumed of inputs; what an expression uses as a position in an array is an index."""
-    facts = facts_of(list(wanted.assume), dims)
-    root = root_of(f)
-    places = {*root.places, *_classes(root, dims)} if isinstance(root, Expression) else set()
+    facts = parse_facts(list(wanted.assume), dims)
+    root = original_function(f)
+    places = {*root.places, *_find_class_indices(root, dims)} if isinstance(root, Expression) else set()
     return facts | {n: facts.get(n, frozenset()) | {"index"} for n in dims if n in places}
 
 
-def _classes(f: Expression, dims: Mapping[str, Dims]) -> set[str]:
+def _find_class_indices(f: Expression, dims: Mapping[str, Dims]) -> set[str]:
     """Return the inputs that an expression gives `cross_entropy` as class indices: those with an axis less than the logits."""
     found: set[str] = set()
     lengths = {d: k for k, d in enumerate(size_names(dims.values()), 100)}
@@ -375,7 +379,7 @@ def _classes(f: Expression, dims: Mapping[str, Dims]) -> set[str]:
     return found
 
 
-def _inputs(
+def _inputs_and_answers(
     inputs: Sequence[str], wanted: DeriveOptions, facts: Mapping[str, frozenset[str]]
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the inputs to differentiate by, and the answer by each; without --wrt, answers that name inputs choose them.
@@ -383,10 +387,10 @@ def _inputs(
     Raises  BadOption for an index, and for answers that are not by these inputs.
     """
     moving = [n for n in inputs if "index" not in facts.get(n, ())]
-    answers = {} if wanted.answer is None else answers_in(wanted.answer, inputs)
+    answers = {} if wanted.answer is None else parse_answers(wanted.answer, inputs)
     named = [n for n in inputs if n in answers]
     wrt = ",".join(named) if named and wanted.wrt is None else wanted.wrt
-    names = _chosen(moving if wrt is None else inputs, wrt)
+    names = _choose_inputs(moving if wrt is None else inputs, wrt)
     for name in (n for n in names if n not in moving):
         raise BadOption(f"{name} is a position, and no derivative by it exists", do=f"--wrt {(*moving, 'x')[0]}")
     if None in answers and len(names) != 1:
@@ -401,42 +405,42 @@ def _inputs(
     return names, by_input
 
 
-def _number(name: str) -> Finding:
+def _notice_of_number(name: str) -> Finding:
     return finding(Kind.NOTICE, Severity.INFO, f"{name} is a number, since --shapes does not name it")
 
 
-def _renamed(size: str, word: str) -> Finding:
+def _notice_of_renaming(size: str, word: str) -> Finding:
     says = f"{size} is an input here, and the size that --shapes calls {size} is called {word}"
     return finding(Kind.NOTICE, Severity.INFO, says)
 
 
-def _at_sizes(
+def _make_at_fitting_sizes(
     problem: DerivationProblem, given: FunctionAtPoint | None, shapes: Mapping[str, Dims]
 ) -> tuple[Derivation, FunctionAtPoint | None]:
     """Return the derivation; if f runs only at the sizes that its values have, at these."""
     try:
-        return _made(problem, shapes), given
+        return _make_derivation(problem, shapes), given
     except GradcliError:
         if given is None or not given.named:
             raise
     ones, numbers = given.stricter()
     try:
-        return _made(replace(problem, dims=ones.dims), shapes), ones
+        return _make_derivation(replace(problem, dims=ones.dims), shapes), ones
     except GradcliError:
-        return _made(replace(problem, dims=numbers.dims), shapes), numbers
+        return _make_derivation(replace(problem, dims=numbers.dims), shapes), numbers
 
 
-def _chosen(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
+def _choose_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
     """Return the inputs to differentiate by, in the order in which --wrt names them."""
     parts = [None] if wrt is None else [part for part in wrt.split(",") if part.strip()]
     return tuple(dict.fromkeys(name for part in parts for name in chosen_inputs(inputs, part)))
 
 
-def _said(layout: str) -> str:
+def _describe_layout(layout: str) -> str:
     return f"{layout}: {LAYOUTS[layout]}"
 
 
-def _status(results: Sequence[Result], findings: Sequence[Finding]) -> Exit:
+def _exit_status(results: Sequence[Result], findings: Sequence[Finding]) -> Exit:
     verdicts = {r.answer.verdict for r in results if isinstance(r.answer, Answer)}
     if "wrong" in verdicts:
         return Exit.WRONG
@@ -444,7 +448,7 @@ def _status(results: Sequence[Result], findings: Sequence[Finding]) -> Exit:
     return Exit.INCONCLUSIVE if open_ or not results else Exit.CONFIRMED
 
 
-def _dims(f: Function, shapes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+def _dims_of_inputs(f: Function, shapes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """Return the sizes of every input except those whose name is itself a size. Raises BadOption."""
     for name in shapes:
         if name in CONSTANTS and name not in f.inputs:
@@ -456,29 +460,31 @@ def _dims(f: Function, shapes: Mapping[str, tuple[str, ...]]) -> dict[str, tuple
     return {n: shapes.get(n, ()) for n in f.inputs if n in shapes or n not in sizes}
 
 
-def _apart(dims: Mapping[str, Dims]) -> dict[str, str]:
+def _rename_clashing_sizes(dims: Mapping[str, Dims]) -> dict[str, str]:
     """Return other names for the sizes that have the name of an input."""
     sizes = [d for own in dims.values() for d in own]
     taken = {*dims, *sizes}
-    return {d: first_free((d.upper(),), d, taken) for d in dict.fromkeys(sizes) if d in dims}
+    return {d: first_free_name((d.upper(),), d, taken) for d in dict.fromkeys(sizes) if d in dims}
 
 
-def _sizes_that_fit(problem: DerivationProblem, shapes: Mapping[str, Dims]) -> str:
+def _suggest_sizes(problem: DerivationProblem, shapes: Mapping[str, Dims]) -> str:
     """Return the sizes to give where those that are given, or none, do not fit."""
-    found = fitting(problem.f, shapes, wrong=len(shapes) == len(problem.dims)) or fitting(problem.f, {})
+    found = find_fitting_shapes(problem.f, shapes, wrong=len(shapes) == len(problem.dims)) or find_fitting_shapes(
+        problem.f, {}
+    )
     if found is None:
         return f'give sizes to all arrays: --shapes "{shapes_line(problem.dims)}"'
     return f'sizes that fit: --shapes "{shapes_line(found)}"'
 
 
-def _made(problem: DerivationProblem, shapes: Mapping[str, Dims]) -> Derivation:
+def _make_derivation(problem: DerivationProblem, shapes: Mapping[str, Dims]) -> Derivation:
     made, k = Derivation(problem), 0
     try:
         for k in range(RECORDINGS):
             with np.errstate(all="ignore"):
                 problem.f(made.points[k])
     except BadShape as error:
-        error.what = in_sizes(error.what, {n: v[k] for n, v in made.sizes.items()})
-        error.do = _sizes_that_fit(problem, shapes)
+        error.what = name_shapes_in_text(error.what, {n: v[k] for n, v in made.sizes.items()})
+        error.do = _suggest_sizes(problem, shapes)
         raise
     return made

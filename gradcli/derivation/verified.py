@@ -6,13 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.ball import Ball, nearest, precision, radius
+from gradcli.arithmetic.ball import Ball, nearest_float64, precision, radius
 from gradcli.arithmetic.value_graph import GraphNode
 from gradcli.checks.run_modes import attempt
 from gradcli.classes import dataclass
-from gradcli.derivation.code.writer import NUMPY, Dialect, imported
-from gradcli.derivation.sized_problem import MOVED, RECORDINGS, DerivationProblem, numbers_beside, point_of
-from gradcli.derivation.sized_recording import comparisons, has_infinity, inputs_of, order_comparisons, suits
+from gradcli.derivation.code.writer import NUMPY, Dialect, needed_imports
+from gradcli.derivation.sized_problem import MOVED, RECORDINGS, DerivationProblem, draw_point, two_other_numbers
+from gradcli.derivation.sized_recording import (
+    equality_comparisons,
+    has_infinity,
+    is_finite_at_sizes,
+    names_of_inputs,
+    order_comparisons,
+)
 from gradcli.derivation.statements import Statements
 from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
@@ -67,7 +73,7 @@ class SelfTest:
     def holds(self, value: Callable[[Mapping[str, Any]], Any]) -> bool:
         """Whether a function of points passes the test, as the lines of the test decide it."""
         with np.errstate(all="ignore"):
-            return all(_near(np.asarray(value(point)), derivative) for point, derivative in self.points)
+            return all(_is_near(np.asarray(value(point)), derivative) for point, derivative in self.points)
 
 
 def self_test(
@@ -84,40 +90,40 @@ def self_test(
     """
     if {kind, "np"} & set(problem.dims):
         return None
-    written = [({n: at[n] for n in problem.dims}, d) for at, d in known[:_RANDOM] if _defined(problem, at)]
+    written = [({n: at[n] for n in problem.dims}, d) for at, d in known[:_RANDOM] if _is_defined(problem, at)]
     fallback = ({n: known[0][0][n] for n in problem.dims}, known[0][1])
     if not any(problem.dims.values()) and np.ndim(known[0][1]) == 0:
-        made = [one[1:] for start in _STARTS if (one := _made(problem, sizes, start, truth)) is not None]
-        steady = [(point, d) for point, d in (*made, *written) if _steady(problem, point, d, truth)]
+        made = [one[1:] for start in _STARTS if (one := _make_test_point(problem, sizes, start, truth)) is not None]
+        steady = [(point, d) for point, d in (*made, *written) if _is_stable(problem, point, d, truth)]
         return SelfTest((), tuple(steady or [*made, *written, fallback][:1]))
     sized = {d: np.float64(s) for d, s in sizes.items() if d in problem.f.inputs and d not in problem.dims}
     for start in _STARTS:
-        if (one := _made(problem, sizes, start, truth)) is None:
+        if (one := _make_test_point(problem, sizes, start, truth)) is None:
             continue
         lines, point, derivative = one
-        if not _has_ties(problem, point) or _steady(problem, point | sized, derivative, truth):
+        if not _has_ties(problem, point) or _is_stable(problem, point | sized, derivative, truth):
             return SelfTest(tuple(lines), ((point, derivative),))
     chosen = (*written, fallback)[0]
-    return SelfTest(tuple(_literal(chosen[0])), (chosen,))
+    return SelfTest(tuple(_write_point(chosen[0])), (chosen,))
 
 
-def _made(
+def _make_test_point(
     problem: DerivationProblem, sizes: Mapping[str, int], start: str, truth: Callable[[dict[str, Any]], Any]
 ) -> tuple[list[str], dict[str, Any], Any] | None:
     """Return lines that make a point, the point, and the derivative there; None where there is none."""
-    lines = _lines(problem, sizes, start)
+    lines = _lines_making_point(problem, sizes, start)
     scope: dict[str, Any] = {"np": np}
     try:
         exec("\n".join(lines), scope)  # our own text: names are identifiers, all else from the tables above
         point = {name: np.asarray(scope[name], dtype=np.float64)[()] for name in problem.dims}
         at = point | {d: np.float64(s) for d, s in sizes.items() if d in problem.f.inputs and d not in point}
-        derivative = truth(at) if _defined(problem, at) else None
+        derivative = truth(at) if _is_defined(problem, at) else None
     except (np.linalg.LinAlgError, GradcliError):
         return None
     return None if derivative is None else (lines, point, derivative)
 
 
-def _steady(
+def _is_stable(
     problem: DerivationProblem, point: Mapping[str, Any], derivative: Any, truth: Callable[[dict[str, Any]], Any]
 ) -> bool:
     """Whether a derivative is stable under rounding, which differs between libraries, of inputs without assumptions."""
@@ -140,7 +146,7 @@ def _has_ties(problem: DerivationProblem, point: Mapping[str, Any]) -> bool:
     return len(np.unique(entries)) < len(entries)
 
 
-def _defined(problem: DerivationProblem, at: Mapping[str, Any]) -> bool:
+def _is_defined(problem: DerivationProblem, at: Mapping[str, Any]) -> bool:
     """Whether f and all its intermediate values are finite at a point."""
     try:
         with np.errstate(all="raise", under="ignore"):
@@ -149,22 +155,22 @@ def _defined(problem: DerivationProblem, at: Mapping[str, Any]) -> bool:
         return False
 
 
-def _literal(point: Mapping[str, Any]) -> list[str]:
+def _write_point(point: Mapping[str, Any]) -> list[str]:
     return [f"{name} = {f'np.array({x.tolist()})' if np.ndim(x) else repr(float(x))}" for name, x in point.items()]
 
 
-def _weights(x: Any) -> Any:
+def _checksum_weights(x: Any) -> Any:
     return np.cos(np.arange(np.size(x))).reshape(np.shape(x))
 
 
-def _near(found: Any, derivative: Any) -> bool:
+def _is_near(found: Any, derivative: Any) -> bool:
     if found.shape != np.shape(derivative):
         return False
-    apart = abs(np.sum((found - derivative) * _weights(derivative)))
+    apart = abs(np.sum((found - derivative) * _checksum_weights(derivative)))
     return bool(apart < TOLERANCE * (1 + np.max(np.abs(found)) * found.size))
 
 
-def _lines(problem: DerivationProblem, sizes: Mapping[str, int], start: str) -> list[str]:
+def _lines_making_point(problem: DerivationProblem, sizes: Mapping[str, int], start: str) -> list[str]:
     lines = []
     for k, (name, dims) in enumerate(problem.dims.items(), 1):
         shape = [length_of(d, sizes) for d in dims]
@@ -172,7 +178,7 @@ def _lines(problem: DerivationProblem, sizes: Mapping[str, int], start: str) -> 
         value = start.format(sine=f"{sine}.reshape({shape})" if len(shape) > 1 else sine)
         met = problem.compared.get(name, ())
         if met and not problem.facts.get(name):
-            value = _literal_numbers((*met, *numbers_beside(met)), shape, _STARTS.index(start))
+            value = _literal_numbers((*met, *two_other_numbers(met)), shape, _STARTS.index(start))
         lines.append(f"{name} = {value}")
         lines += [f"{name} = {MADE[word].format(x=name)}" for word in MADE if word in problem.facts.get(name, ())]
     return lines
@@ -196,22 +202,24 @@ _CALLED = {
 _FIRST = {"jax": ('jax.config.update("jax_enable_x64", True)',)}
 
 
-def in_python(test: SelfTest, kind: str, dialect: Dialect, above: Sequence[str]) -> str:
+def write_python_test(test: SelfTest, kind: str, dialect: Dialect, above: Sequence[str]) -> str:
     """Return the lines at the end of a module, below the imports `above`, that print "ok" when it is run, or fail."""
     given, result = _CALLED[dialect.name]
     names = tuple(test.points[0][0])
     call = result.format(f"{kind}({', '.join(f'{name}={given.format(name)}' for name in names)})")
-    body = _at_numbers(test, names, call) if test.of_numbers else _at_arrays(test, names, call)
+    body = _test_of_numbers(test, names, call) if test.of_numbers else _test_of_arrays(test, names, call)
     lines = [*_FIRST.get(dialect.name, ()), *body, 'print("ok")']
-    imports = [line for line in imported({**dialect.imports, **NUMPY.imports}, "\n".join(lines)) if line not in above]
+    imports = [
+        line for line in needed_imports({**dialect.imports, **NUMPY.imports}, "\n".join(lines)) if line not in above
+    ]
     whole = [*imports, "", *lines] if imports else lines
     return '\n\nif __name__ == "__main__":\n' + "".join(f"    {line}\n" if line else "\n" for line in whole)
 
 
-def _at_arrays(test: SelfTest, names: Sequence[str], call: str) -> list[str]:
-    found, weights = (_new(word, names) for word in ("found", "weights"))
+def _test_of_arrays(test: SelfTest, names: Sequence[str], call: str) -> list[str]:
+    found, weights = (_untaken_name(word, names) for word in ("found", "weights"))
     ((_, derivative),) = test.points
-    expected = float(np.sum(derivative * _weights(derivative)))
+    expected = float(np.sum(derivative * _checksum_weights(derivative)))
     return [
         *test.lines, f"{found} = {call}", f"assert {found}.shape == {np.shape(derivative)}",
         f"{weights} = np.cos(np.arange({found}.size)).reshape({found}.shape)",
@@ -219,27 +227,28 @@ def _at_arrays(test: SelfTest, names: Sequence[str], call: str) -> list[str]:
     ]  # fmt: skip
 
 
-def _at_numbers(test: SelfTest, names: Sequence[str], call: str) -> list[str]:
-    points, found, expected = (_new(word, names) for word in ("points", "found", "expected"))
+def _test_of_numbers(test: SelfTest, names: Sequence[str], call: str) -> list[str]:
+    points, found, expected = (_untaken_name(word, names) for word in ("points", "found", "expected"))
     head = ", ".join([*names, expected])
     return [
-        f"{points} = [  # {head}", *(f"    ({', '.join(row)})," for row in _rows(test)), "]", f"for {head} in {points}:",
+        f"{points} = [  # {head}", *(f"    ({', '.join(row)})," for row in _rows_of_points(test)), "]",
+        f"for {head} in {points}:",
         f"    {found} = {call}",
         f"    assert {found}.shape == () and abs({found} - {expected}) < {TOLERANCE}*(1 + abs({expected}))",
     ]  # fmt: skip
 
 
-def _rows(test: SelfTest) -> list[list[str]]:
+def _rows_of_points(test: SelfTest) -> list[list[str]]:
     return [[repr(float(x)) for x in (*point.values(), derivative)] for point, derivative in test.points]
 
 
-def _new(word: str, taken: Sequence[str]) -> str:
-    return word if word not in taken else _new(f"{word}_", taken)
+def _untaken_name(word: str, taken: Sequence[str]) -> str:
+    return word if word not in taken else _untaken_name(f"{word}_", taken)
 
 
-def in_c(test: SelfTest, kind: str) -> str:
+def write_c_test(test: SelfTest, kind: str) -> str:
     """Return the main function of a C file, which prints "ok" when it is run, or the first value that is wrong."""
-    rows = _rows(test)
+    rows = _rows_of_points(test)
     count, width = len(rows), len(rows[0])
     given = ", ".join(f"at[{k}]" for k in range(width - 1))
     lines = [
@@ -312,13 +321,13 @@ class Verifier:
             for j in range(POINTS):
                 rng = np.random.default_rng([self.problem.seed, 77, k, j])
                 for moved in (*[None] * _TRIES, *MOVED):
-                    point = point_of(self.problem, sizes, rng, moved)
+                    point = draw_point(self.problem, sizes, rng, moved)
                     truth = self.truth(point)
-                    if truth is not None and _is_finite(self._size, point):
+                    if truth is not None and _is_finite(self._largest_value, point):
                         self.truths.append((point, truth))
                         break
         if not self.truths:
-            point = point_of(self.problem, {n: v[0] for n, v in self.sizes.items()}, np.random.default_rng(0))
+            point = draw_point(self.problem, {n: v[0] for n, v in self.sizes.items()}, np.random.default_rng(0))
             masked = self._has_mask(point)
             named = f'--assume "{self.wrt}: positive"'
             do = "write -1e9 for -inf: 0 times -inf is nan" if masked else f"assume what f needs, such as {named}"
@@ -360,19 +369,23 @@ class Verifier:
         Raises  Unverified if they do not: NotFinite if the form has no value at a point, or another shape.
         """
         try:
-            worst = max(self.error(Expression(made.text())), self._error_of(self._ran(code)))
+            worst = max(self.error(Expression(made.text())), self._largest_error(self._compile_code(code)))
         except GradcliError as error:
             raise Unverified(f"the closed form found for {self.wrt} cannot be read: {error.what}") from None
         finite = bool(np.isfinite(worst))
-        if worst > ALLOWED and not (finite and self._differs_by_rounding(Expression(made.text()), self._ran(code))):
+        if worst > ALLOWED and not (
+            finite and self._differs_by_rounding(Expression(made.text()), self._compile_code(code))
+        ):
             says = f"the closed form found for {self.wrt} differs from the certified derivative ({worst:.1e})"
             kind = Unverified if finite else NotFinite
             raise kind(says, do="please report it; gradcli grad computes the derivative")
-        if test is not None and not test.holds(self._ran(code)):
+        if test is not None and not test.holds(self._compile_code(code)):
             says = f"the closed form found for {self.wrt} differs from the certified derivative at the point of its self-test"
             raise Unverified(says, do="please report it; gradcli grad computes the derivative")
-        if (other := self._other_sizes()) and not self._error_at([other], self._ran(code)) <= ALLOWED:
-            where = ", ".join(f"{n} = {k}" for n, k in self._mirrored().items())
+        if (other := self._point_of_mirrored_sizes()) and not self._error_at_points(
+            [other], self._compile_code(code)
+        ) <= ALLOWED:
+            where = ", ".join(f"{n} = {k}" for n, k in self._mirrored_sizes().items())
             says = f"the closed form found for {self.wrt} holds at some sizes only, and not for {where}"
             raise Unverified(says, do="give the sizes as numbers: --shapes x:3")
         sizes = tuple({n: v[k] for n, v in self.sizes.items()} for k in range(RECORDINGS))
@@ -385,36 +398,36 @@ class Verifier:
         """
         for point, truth in self.points():
             found = [run(point), self.value(formula, point)]
-            if all(self._apart(x, point, truth) <= ALLOWED for x in found):
+            if all(self._relative_error(x, point, truth) <= ALLOWED for x in found):
                 continue
             lifted = {n: Ball.lift(x) for n, x in (point | self.sizes_at(point)).items() if n in formula.inputs}
             try:
                 with np.errstate(all="ignore"):
                     with precision(_EXACT_BITS):
-                        exact = nearest(formula(lifted))
+                        exact = nearest_float64(formula(lifted))
                     with precision(53):
                         rounding = radius(formula(lifted))
             except GradcliError:
                 return False
-            known = bool(np.all(np.isfinite(rounding))) and self._apart(exact, point, truth) <= ALLOWED
+            known = bool(np.all(np.isfinite(rounding))) and self._relative_error(exact, point, truth) <= ALLOWED
             if not known or any(np.any(np.abs(x - truth) > rounding) for x in found):
                 return False
         return True
 
     def is_finite(self, code: str) -> bool:
         """Whether code has a finite value at hard points, wherever f and its derivative have one."""
-        run = self._ran(code)
+        run = self._compile_code(code)
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return all(
-                _is_finite(run, point) or not _is_finite(self._size, point) or self.truth(point) is None
+                _is_finite(run, point) or not _is_finite(self._largest_value, point) or self.truth(point) is None
                 for point in self._hard_points()
             )
 
     def _hard_points(self) -> Iterator[dict[str, Any]]:
         """Yield points with large, tiny and equal values of the input, and of all inputs without assumptions."""
         sizes = {n: v[0] for n, v in self.sizes.items()}
-        point = point_of(self.problem, sizes, np.random.default_rng([self.problem.seed, 79]))
+        point = draw_point(self.problem, sizes, np.random.default_rng([self.problem.seed, 79]))
         free = {n for n in self.problem.dims if not (self.problem.facts.get(n) or n in self.problem.compared)}
         for moved in dict.fromkeys((frozenset({self.wrt} & free), frozenset(free))):
             for harden in _HARD if moved else ():
@@ -430,8 +443,8 @@ class Verifier:
         masked = self._has_mask(self.points()[0][0])
         for point, _ in self.points() if self.problem.compared or masked else ():
             y = self.graph_at(point)
-            for k, node in enumerate([*comparisons(y), *(order_comparisons(y) if masked else ())]):
-                names[k] = inputs_of(node)
+            for k, node in enumerate([*equality_comparisons(y), *(order_comparisons(y) if masked else ())]):
+                names[k] = names_of_inputs(node)
                 seen.setdefault(k, set()).update(np.unique(node.value).tolist())
         for k, met in seen.items():
             if len(met) < 2 and self.problem.continuous not in names[k] and names[k]:
@@ -461,7 +474,7 @@ class Verifier:
         Error   relative to the largest entry; inf if the shape differs or an entry is not finite.
         """
 
-        return self._error_of(lambda point: self.value(formula, point))
+        return self._largest_error(lambda point: self.value(formula, point))
 
     def value(self, formula: Expression, point: dict[str, Any]) -> Any:
         """Return the value of a formula at a point, whose sizes it may use by their names."""
@@ -476,46 +489,46 @@ class Verifier:
                     found[d] = np.float64(np.shape(point[name])[k])
         return found
 
-    def _least(self, point: dict[str, Any]) -> float:
+    def _least_scale(self, point: dict[str, Any]) -> float:
         """Return the size below which a derivative may be all rounding error."""
-        return UNSEEN * max(1.0, self._size(point))
+        return UNSEEN * max(1.0, self._largest_value(point))
 
-    def _size(self, point: dict[str, Any]) -> float:
+    def _largest_value(self, point: dict[str, Any]) -> float:
         """Return the largest entry of |f|; nan if one is."""
         with np.errstate(all="ignore"):
             y = self.problem.f({n: x for n, x in point.items() if n != self.problem.direction})
         return float(np.max(np.abs(np.asarray(y, dtype=float)), initial=0.0))
 
-    def _ran(self, code: str) -> Any:
+    def _compile_code(self, code: str) -> Any:
         scope: dict[str, Any] = {}
         exec(compile(code, "<derived>", "exec"), scope)  # our own text: names are identifiers, all else from tables
         return lambda point: scope[self.kind](**{n: point[n] for n in self.problem.dims})
 
-    def _mirrored(self) -> dict[str, int]:
+    def _mirrored_sizes(self) -> dict[str, int]:
         """Return sizes in the reverse of the order in which all others are: matrices that were wide are tall."""
         names = sorted(self.sizes, key=lambda n: self.sizes[n][0])
         return {n: self.sizes[other][0] for n, other in zip(names, reversed(names), strict=True)}
 
-    def _other_sizes(self) -> tuple[dict[str, Any], Any] | None:
+    def _point_of_mirrored_sizes(self) -> tuple[dict[str, Any], Any] | None:
         """Return a point of mirrored sizes with the derivative; None where f has none, such as the inverse of X.T @ X."""
-        sizes = self._mirrored()
-        if len(sizes) < 2 or not suits(self.problem, {n: (k,) * RECORDINGS for n, k in sizes.items()}):
+        sizes = self._mirrored_sizes()
+        if len(sizes) < 2 or not is_finite_at_sizes(self.problem, {n: (k,) * RECORDINGS for n, k in sizes.items()}):
             return None
-        point = point_of(self.problem, sizes, np.random.default_rng([self.problem.seed, 78]))
+        point = draw_point(self.problem, sizes, np.random.default_rng([self.problem.seed, 78]))
         truth = self.truth(point)
         return None if truth is None else (point, truth)
 
-    def _error_of(self, value: Any) -> float:
-        return self._error_at(self.points(), value)
+    def _largest_error(self, value: Any) -> float:
+        return self._error_at_points(self.points(), value)
 
-    def _error_at(self, points: Sequence[tuple[dict[str, Any], Any]], value: Any) -> float:
+    def _error_at_points(self, points: Sequence[tuple[dict[str, Any], Any]], value: Any) -> float:
         with np.errstate(all="ignore"):
-            return max((self._apart(value(point), point, truth) for point, truth in points), default=0.0)
+            return max((self._relative_error(value(point), point, truth) for point, truth in points), default=0.0)
 
-    def _apart(self, found: Any, point: dict[str, Any], truth: Any) -> float:
+    def _relative_error(self, found: Any, point: dict[str, Any], truth: Any) -> float:
         """Return the largest error of a value at a point, as `error` has it."""
         x = np.asarray(found, dtype=np.float64)
         if x.shape != truth.shape or not np.all(np.isfinite(x)):
             return float("inf")
-        scale = max(float(np.max(np.abs(truth), initial=0.0)), self._least(point))
+        scale = max(float(np.max(np.abs(truth), initial=0.0)), self._least_scale(point))
         return float(np.max(np.abs(x - truth), initial=0.0)) / scale

@@ -12,8 +12,26 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.value_graph import GraphNode
-from gradcli.derivation.algebra import HALF, ONE, identity, inverse, multiply, product, sum_over, times, without
-from gradcli.derivation.axes import Sized, Value, indices, matched, ordered, renewed, square
+from gradcli.derivation.algebra import (
+    HALF,
+    ONE,
+    factors_without,
+    identity,
+    inverse,
+    multiply,
+    multiply_term,
+    product,
+    sum_over,
+)
+from gradcli.derivation.axes import (
+    Sized,
+    Value,
+    indices_of_axes,
+    match_indices,
+    matrix_indices,
+    value_with_axes,
+    with_fresh_indices,
+)
 from gradcli.derivation.index import (
     Atom,
     Index,
@@ -21,23 +39,23 @@ from gradcli.derivation.index import (
     IndexedTerm,
     Tensor,
     add,
-    fresh,
-    function,
-    of_atom,
+    apply_function,
+    fresh_index,
     scalar,
-    scaled,
+    scale_tensor,
     slot,
+    tensor_of_atom,
 )
-from gradcli.derivation.units import cut, triangle
+from gradcli.derivation.units import cut_span, triangle_of_ones
 from gradcli.errors import NotSupported
 
 Read = Callable[[Sized, list[Value], list[Any], Sequence[GraphNode]], Value]
 EXTREMES = frozenset({"max", "min"})
 
 
-def opaque(op: str, operands: Sequence[Value], dims: Sequence[str]) -> Value:
+def opaque_function(op: str, operands: Sequence[Value], dims: Sequence[str]) -> Value:
     """Return a function of whole arrays whose value has axes of these sizes; its operands keep indices of their own."""
-    at = tuple(fresh(d) for d in dims)
+    at = tuple(fresh_index(d) for d in dims)
     args, used = [], len(at)
     for x in operands:
         own = x.singles
@@ -46,21 +64,23 @@ def opaque(op: str, operands: Sequence[Value], dims: Sequence[str]) -> Value:
         slots = {i: slot(used + k, i.dim) for k, i in enumerate(own) if i is not None}
         args.append(Tensor(tuple(slots.values()), x.tensor.renamed(slots).terms))
         used += len(own)
-    return Value(at, of_atom(Atom(op, args=tuple(args), dims=tuple(dims)), at))
+    return Value(at, tensor_of_atom(Atom(op, args=tuple(args), dims=tuple(dims)), at))
 
 
-def _opaque(op: str) -> Read:
+def _read_opaque(op: str) -> Read:
     """Return the reading of a function of arrays of fixed sizes."""
 
     def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
         if max(len(x.axes) for x in xs) > 2:
             raise NotSupported(f"{op} of a stack of matrices has no formula here")
-        return opaque(op, xs, [reader.dim(lengths) for lengths in zip(*(g.shape for g in graphs), strict=True)])
+        return opaque_function(
+            op, xs, [reader.dim(lengths) for lengths in zip(*(g.shape for g in graphs), strict=True)]
+        )
 
     return read
 
 
-def _bilinear(op: str) -> Read:
+def _read_bilinear(op: str) -> Read:
     """Return the reading of a convolution or correlation: numbers are taken out, and one with a constant is a sum."""
 
     def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
@@ -75,46 +95,48 @@ def _bilinear(op: str) -> Read:
             operands.append(x)
         axes = reader.axes([g.shape for g in graphs])
         if op == "correlate" and operands[0].tensor.number == 1:
-            return ordered(axes, multiply(number, sum_over(operands[1].tensor, indices(*operands[1].axes))))
-        y = opaque(op, operands, [i.dim for i in indices(*axes)])
+            return value_with_axes(
+                axes, multiply(number, sum_over(operands[1].tensor, indices_of_axes(*operands[1].axes)))
+            )
+        y = opaque_function(op, operands, [i.dim for i in indices_of_axes(*axes)])
         return Value(y.axes, multiply(number, y.tensor))
 
     return read
 
 
-def _of_matrix(op: str) -> Read:
+def _read_matrix_function(op: str) -> Read:
     """Return the reading of a function of a matrix for which f(X.T) is f(X).T."""
 
     def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
-        i, j = square(xs[0])
+        i, j = matrix_indices(xs[0])
         turned = xs[0].axes[::-1] if op == "pinv" else xs[0].axes
-        return ordered(turned, function(op, [xs[0].tensor], (i, j)))
+        return value_with_axes(turned, apply_function(op, [xs[0].tensor], (i, j)))
 
     return read
 
 
-def _frechet(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
+def _read_expm_frechet(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     """Return the derivative of expm in a direction: expm itself times the direction, where that commutes with the matrix."""
-    i, j = square(xs[0])
-    if not _commute(graphs):
-        return _opaque("expm_frechet")(reader, xs, params, graphs)
-    return _times_direction(function("expm", [xs[0].tensor], (i, j)), (i, j), xs[1])
+    i, j = matrix_indices(xs[0])
+    if not _has_commuting_pairs(graphs):
+        return _read_opaque("expm_frechet")(reader, xs, params, graphs)
+    return _times_direction(apply_function("expm", [xs[0].tensor], (i, j)), (i, j), xs[1])
 
 
-def _adjoint(op: str, share: Fraction) -> Read:
+def _read_adjoint(op: str, share: Fraction) -> Read:
     """Return the reading of an adjoint that is simple in a direction that commutes with the matrix: a share, an inverse, it."""
 
     def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
-        i, j = square(xs[0])
-        if not _commute(graphs):
+        i, j = matrix_indices(xs[0])
+        if not _has_commuting_pairs(graphs):
             says = f"{op} has no closed form here unless what it is multiplied with is a function of the same matrix"
             raise NotSupported(says, do="gradcli check verifies its gradient")
-        return _times_direction(scaled(inverse(xs[0].tensor, i, j), share), (i, j), xs[1])
+        return _times_direction(scale_tensor(inverse(xs[0].tensor, i, j), share), (i, j), xs[1])
 
     return read
 
 
-def _commute(graphs: Sequence[GraphNode]) -> bool:
+def _has_commuting_pairs(graphs: Sequence[GraphNode]) -> bool:
     """Whether a matrix and a direction commute at random points, as those of functions of one matrix do."""
     pairs = [[np.asarray(getattr(v, "value", v), dtype=float) for v in g.args] for g in graphs]
     return all(
@@ -124,15 +146,15 @@ def _commute(graphs: Sequence[GraphNode]) -> bool:
 
 def _times_direction(x: Tensor, at: tuple[Index, Index], direction: Value) -> Value:
     """Return the product of a matrix and a direction; a number times the matrix where the direction is an identity."""
-    number = _times_identity(direction)
+    number = _multiple_of_identity(direction)
     if number is not None:
-        return ordered(at, multiply(number, x))
-    own = renewed(direction)
-    (k, j) = square(own)
-    return ordered((at[0], j), sum_over(multiply(x, own.tensor.renamed({k: at[1]})), [at[1]]))
+        return value_with_axes(at, multiply(number, x))
+    own = with_fresh_indices(direction)
+    (k, j) = matrix_indices(own)
+    return value_with_axes((at[0], j), sum_over(multiply(x, own.tensor.renamed({k: at[1]})), [at[1]]))
 
 
-def _times_identity(x: Value) -> Tensor | None:
+def _multiple_of_identity(x: Value) -> Tensor | None:
     """Return c where a matrix is c times the identity, else None."""
     axes = set(x.singles)
     if len(x.tensor.terms) != 1 or len(axes) != 2:
@@ -150,121 +172,126 @@ def _cholesky_adjoint(reader: Sized, xs: list[Value], params: list[Any], graphs:
 
     Source  Murray (2016), arXiv 1602.07527.
     """
-    factor, adjoint = xs[0], renewed(xs[1])
-    (k, i), (m, j) = square(factor), square(adjoint)
+    factor, adjoint = xs[0], with_fresh_indices(xs[1])
+    (k, i), (m, j) = matrix_indices(factor), matrix_indices(adjoint)
     lower, bar = factor.tensor, adjoint.tensor.renamed({m: k})
     inside = sum_over(multiply(lower, bar), [k])
     turned = inside.renamed({i: j, j: i})  # the transpose
     if inside.key == Tensor(inside.free, turned.terms).key:
-        both = scaled(inside, HALF)
+        both = scale_tensor(inside, HALF)
     else:
-        mask, diagonal = of_atom(triangle((i.dim, i.dim), 0), (i, j)), of_atom(identity(i.dim), (i, j))
+        mask, diagonal = (
+            tensor_of_atom(triangle_of_ones((i.dim, i.dim), 0), (i, j)),
+            tensor_of_atom(identity(i.dim), (i, j)),
+        )
         low = multiply(mask, inside)
-        both = add([low, low.renamed({i: j, j: i}), scaled(multiply(diagonal, inside), -1)], (i, j))
+        both = add([low, low.renamed({i: j, j: i}), scale_tensor(multiply(diagonal, inside), -1)], (i, j))
         if any(f.atom.op == "tri" for term in low.terms for f in term.factors):
-            mirrored = opaque("mirrored", [Value((i, j), inside)], (i.dim, i.dim))
-            both = mirrored.tensor.renamed(matched(mirrored.axes, (i, j)))
-        both = scaled(both, HALF)
-    a, b = fresh(i.dim), fresh(i.dim)
+            mirrored = opaque_function("mirrored", [Value((i, j), inside)], (i.dim, i.dim))
+            both = mirrored.tensor.renamed(match_indices(mirrored.axes, (i, j)))
+        both = scale_tensor(both, HALF)
+    a, b = fresh_index(i.dim), fresh_index(i.dim)
     inverted = inverse(lower, k, i)
     left, right = inverted.renamed({k: i, i: a}), inverted.renamed({k: j, i: b})
-    return ordered((a, b), sum_over(product([left, both, right]), [i, j]))
+    return value_with_axes((a, b), sum_over(product([left, both, right]), [i, j]))
 
 
-def _largest(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
+def _read_largest_entries(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     """Return the largest entries along axes; that of -x is -min(x)."""
     gone = params[0]["axis"]
     kept = [a for k, a in enumerate(xs[0].singles) if k not in gone]
-    return ordered(kept, _extreme(xs[0], gone, kept))
+    return value_with_axes(kept, _extreme_entries(xs[0], gone, kept))
 
 
-def _extreme(x: Value, gone: Sequence[int], kept: Sequence[Index | None]) -> Tensor:
+def _extreme_entries(x: Value, gone: Sequence[int], kept: Sequence[Index | None]) -> Tensor:
     least = _is_negative(x.tensor)
     own = [i for i in kept if i is not None]
     slots = {i: slot(n, i.dim) for n, i in enumerate([*own, *(i for i in x.singles if i is not None and i not in own)])}
     inside = x.tensor.renamed(slots)
     arg = Tensor(
-        tuple(slots[i] for i in x.singles if i is not None), scaled(inside, -1).terms if least else inside.terms
+        tuple(slots[i] for i in x.singles if i is not None), scale_tensor(inside, -1).terms if least else inside.terms
     )
-    found = of_atom(Atom("min" if least else "max", args=(arg,), dims=tuple(i.dim for i in own)), own)
-    return scaled(found, -1) if least else found
+    found = tensor_of_atom(Atom("min" if least else "max", args=(arg,), dims=tuple(i.dim for i in own)), own)
+    return scale_tensor(found, -1) if least else found
 
 
 def _is_negative(x: Tensor) -> bool:
     return bool(x.terms) and all(t.coef < 0 for t in x.terms)
 
 
-def _peaks(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
+def _read_peaks(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     """Return 1 where an entry is the largest along axes, and 0 elsewhere."""
     gone = params[0]["axis"]
     kept = [a for k, a in enumerate(xs[0].singles) if k not in gone]
     sign = -1 if _is_negative(xs[0].tensor) else 1
-    ends = scaled(xs[0].tensor, sign), scaled(_extreme(xs[0], gone, kept), sign)
-    return ordered(xs[0].axes, function("equal", ends, tuple(i for i in xs[0].singles if i is not None)))
+    ends = scale_tensor(xs[0].tensor, sign), scale_tensor(_extreme_entries(xs[0], gone, kept), sign)
+    return value_with_axes(xs[0].axes, apply_function("equal", ends, tuple(i for i in xs[0].singles if i is not None)))
 
 
 _TURNS = ("[1, 2, 0]", "[2, 0, 1]")  # how the entries of the operands of a cross product are chosen
 
 
-def crossed(x: Tensor) -> Tensor:
+def write_cross_products(x: Tensor) -> Tensor:
     """Return a sum with u[[1, 2, 0]] v[[2, 0, 1]] - u[[2, 0, 1]] v[[1, 2, 0]] as the cross product of u and v."""
     for one in x.terms:
         for other in x.terms:
             rest = [t for t in x.terms if t is not one and t is not other]
-            found = _cross(one, other) if one.coef == -other.coef and one.coef > 0 else None
+            found = _cross_product_of_terms(one, other) if one.coef == -other.coef and one.coef > 0 else None
             if found is not None:
-                return crossed(add([*(Tensor(x.free, (t,)) for t in rest), Tensor(x.free, found.terms)], x.free))
+                return write_cross_products(
+                    add([*(Tensor(x.free, (t,)) for t in rest), Tensor(x.free, found.terms)], x.free)
+                )
     return x
 
 
-def uncrossed(f: IndexedFactor) -> Tensor:
+def open_cross_product(f: IndexedFactor) -> Tensor:
     """Return a cross product by the entries of its operands."""
     (i,) = f.at
     u, v = (arg.renamed({arg.free[0]: i}) for arg in f.atom.args)
-    chosen = [[cut(x, i, (k := fresh(i.dim)), turn).renamed({k: i}) for x, turn in zip((u, v), turns, strict=True)]
+    chosen = [[cut_span(x, i, (k := fresh_index(i.dim)), turn).renamed({k: i}) for x, turn in zip((u, v), turns, strict=True)]
               for turns in (_TURNS, _TURNS[::-1])]  # fmt: skip
-    return add([product(chosen[0]), scaled(product(chosen[1]), -1)], (i,))
+    return add([product(chosen[0]), scale_tensor(product(chosen[1]), -1)], (i,))
 
 
-def _cross(one: IndexedTerm, other: IndexedTerm) -> Tensor | None:
+def _cross_product_of_terms(one: IndexedTerm, other: IndexedTerm) -> Tensor | None:
     shared = [f for f in one.factors if f in other.factors]
     parts = [[f for f in t.factors if f not in shared] for t in (one, other)]
     turns = [{f.atom.name: f for f in own} for own in parts]
-    if any(len(own) != 2 or not all(_is_turned(f) for f in own) for own in parts) or any(
+    if any(len(own) != 2 or not all(_is_cyclic_slice(f) for f in own) for own in parts) or any(
         set(t) != {*_TURNS} for t in turns
     ):
         return None
     (u, v), (w, z) = (
-        [_unturned(t[turn]) for turn in order] for t, order in zip(turns, (_TURNS, _TURNS[::-1]), strict=True)
+        [_atom_of_slice(t[turn]) for turn in order] for t, order in zip(turns, (_TURNS, _TURNS[::-1]), strict=True)
     )
     places = {f.at for own in parts for f in own}
     if u != w or v != z or len(places) != 1:
         return None
     (i,) = places.pop()
-    vectors = [Value((k := fresh(i.dim),), of_atom(atom, (k,))) for atom in (u, v)]
-    found = opaque("cross", vectors, [i.dim])
+    vectors = [Value((k := fresh_index(i.dim),), tensor_of_atom(atom, (k,))) for atom in (u, v)]
+    found = opaque_function("cross", vectors, [i.dim])
     rest = Tensor(tuple(one.indices), (IndexedTerm(one.coef, tuple(shared)),))
-    return multiply(rest, found.tensor.renamed({indices(*found.axes)[0]: i}))
+    return multiply(rest, found.tensor.renamed({indices_of_axes(*found.axes)[0]: i}))
 
 
-def _is_turned(f: IndexedFactor) -> bool:
+def _is_cyclic_slice(f: IndexedFactor) -> bool:
     return f.atom.op == "slice" and f.atom.name in _TURNS and f.power == 1 and len(f.at) == 1 and f.at[0].dim == "3"
 
 
-def _unturned(f: IndexedFactor) -> Atom:
+def _atom_of_slice(f: IndexedFactor) -> Atom:
     (inner,) = f.atom.args[0].terms[0].factors
     return inner.atom
 
 
 WHOLE: dict[str, Read] = {
-    **{op: _opaque(op) for op in ("eigvalsh", "eigenvectors", "svdvals", "left_vectors", "right_vectors")},
-    "cholesky": _opaque("cholesky"), "lower_half": _opaque("lower_half"),
-    "convolve": _bilinear("convolve"), "correlate": _bilinear("correlate"),
-    "expm": _of_matrix("expm"), "sqrtm": _of_matrix("sqrtm"), "logm": _of_matrix("logm"),
-    "pinv": _of_matrix("pinv"),
-    "expm_frechet": _frechet, "sqrtm_adjoint": _adjoint("sqrtm", HALF),
-    "logm_adjoint": _adjoint("logm", ONE), "cholesky_adjoint": _cholesky_adjoint,
-    "max": _largest, "peaks": _peaks,
+    **{op: _read_opaque(op) for op in ("eigvalsh", "eigenvectors", "svdvals", "left_vectors", "right_vectors")},
+    "cholesky": _read_opaque("cholesky"), "lower_half": _read_opaque("lower_half"),
+    "convolve": _read_bilinear("convolve"), "correlate": _read_bilinear("correlate"),
+    "expm": _read_matrix_function("expm"), "sqrtm": _read_matrix_function("sqrtm"), "logm": _read_matrix_function("logm"),
+    "pinv": _read_matrix_function("pinv"),
+    "expm_frechet": _read_expm_frechet, "sqrtm_adjoint": _read_adjoint("sqrtm", HALF),
+    "logm_adjoint": _read_adjoint("logm", ONE), "cholesky_adjoint": _cholesky_adjoint,
+    "max": _read_largest_entries, "peaks": _read_peaks,
 }  # fmt: skip
 OPAQUE = frozenset({
     "eigvalsh", "eigenvectors", "svdvals", "left_vectors", "right_vectors", "cholesky", "convolve", "correlate", "expm_frechet",
@@ -278,7 +305,7 @@ def spectral(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
         if f.atom.op not in _VECTORS or f.power != 1:
             continue
         for g in term.factors[n + 1 :]:
-            found = _recomposed(term, f, g, free)
+            found = _recompose_pair(term, f, g, free)
             if found is not None:
                 return found
     return None
@@ -287,38 +314,48 @@ def spectral(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
 _VECTORS = {"eigenvectors": "eigvalsh", "left_vectors": "svdvals", "right_vectors": "svdvals"}
 
 
-def _recomposed(term: IndexedTerm, f: IndexedFactor, g: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
+def _recompose_pair(
+    term: IndexedTerm, f: IndexedFactor, g: IndexedFactor, free: tuple[Index, ...]
+) -> IndexedTerm | None:
     (i, k), (j, m) = f.at, g.at if len(g.at) == 2 else (None, None)
-    if g.power != 1 or m != k or k in free or g.atom.op not in _VECTORS or i is None or j is None or not _of_same(f, g):
+    if (
+        g.power != 1
+        or m != k
+        or k in free
+        or g.atom.op not in _VECTORS
+        or i is None
+        or j is None
+        or not _is_of_same_matrix(f, g)
+    ):
         return None
     values = [h for h in term.factors if h is not f and h is not g and k in h.at]
-    rest = IndexedTerm(term.coef, without(term, f, g, *values))
+    rest = IndexedTerm(term.coef, factors_without(term, f, g, *values))
     (x,) = f.atom.args
     row, column = x.free
-    if f.atom.op == g.atom.op == "eigenvectors" and len(values) == 1 and _is_exponential(values[0], f):
-        return times(rest, function("expm", [x], (row, column)).renamed({row: i, column: j}))
-    if any(h.atom.op != _VECTORS[f.atom.op] or not _of_same(f, h) for h in values) or len(values) > 1:
+    if f.atom.op == g.atom.op == "eigenvectors" and len(values) == 1 and _is_exp_of_eigenvalues(values[0], f):
+        return multiply_term(rest, apply_function("expm", [x], (row, column)).renamed({row: i, column: j}))
+    if any(h.atom.op != _VECTORS[f.atom.op] or not _is_of_same_matrix(f, h) for h in values) or len(values) > 1:
         return None
     p = values[0].power if values else Fraction(0)
     if f.atom.op == g.atom.op == "eigenvectors" and p.denominator == 1 and abs(p) <= _MOST:
-        whole = _to_power(x, int(p), i, j)
+        whole = _entry_of_power(x, int(p), i, j)
     elif {f.atom.op, g.atom.op} == {"left_vectors", "right_vectors"} and p == 1:
         left, right = (i, j) if f.atom.op == "left_vectors" else (j, i)
         whole = x.renamed({row: left, column: right})
     else:
         return None
-    return times(rest, whole)
+    return multiply_term(rest, whole)
 
 
-def _is_exponential(h: IndexedFactor, vectors: IndexedFactor) -> bool:
+def _is_exp_of_eigenvalues(h: IndexedFactor, vectors: IndexedFactor) -> bool:
     """Whether a factor is the exponential of the eigenvalues that belong to eigenvectors."""
     w = h.atom.args[0].factor if h.atom.op == "exp" and h.power == 1 else None
-    return w is not None and w.atom.op == "eigvalsh" and w.power == 1 and _of_same(vectors, w)
+    return w is not None and w.atom.op == "eigvalsh" and w.power == 1 and _is_of_same_matrix(vectors, w)
 
 
-def _of_same(f: IndexedFactor, g: IndexedFactor) -> bool:
+def _is_of_same_matrix(f: IndexedFactor, g: IndexedFactor) -> bool:
     """Whether two functions are of the same matrix."""
-    row, column = fresh(""), fresh("")
+    row, column = fresh_index(""), fresh_index("")
     one, other = (h.atom.args[0].renamed(dict(zip(h.atom.args[0].free, (row, column), strict=True))) for h in (f, g))
     return one.key == other.key
 
@@ -326,12 +363,12 @@ def _of_same(f: IndexedFactor, g: IndexedFactor) -> bool:
 _MOST = 3  # the highest power of a matrix that is written as a product
 
 
-def _to_power(x: Tensor, p: int, i: Index, j: Index) -> Tensor:
+def _entry_of_power(x: Tensor, p: int, i: Index, j: Index) -> Tensor:
     """Return an entry of the p-th power of a matrix."""
     row, column = x.free
     if p == 0:
-        return of_atom(identity(i.dim), (i, j))
-    places = [i, *(fresh(i.dim) for _ in range(abs(p) - 1)), j]
+        return tensor_of_atom(identity(i.dim), (i, j))
+    places = [i, *(fresh_index(i.dim) for _ in range(abs(p) - 1)), j]
     one = x if p > 0 else inverse(x, row, column)
     parts = [one.renamed({row: a, column: b}) for a, b in itertools.pairwise(places)]
     return sum_over(product(parts), places[1:-1])
@@ -352,7 +389,7 @@ def triangular(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None
 
 def inverse_factors(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write inv(L).T @ inv(L) as the inverse of the matrix whose Cholesky factor L is."""
-    inverses = [f for f in term.factors if f.atom.op == "inv" and f.power == 1 and _of_cholesky(f.atom)]
+    inverses = [f for f in term.factors if f.atom.op == "inv" and f.power == 1 and _is_cholesky_factor(f.atom)]
     for n, f in enumerate(inverses):
         for g in inverses[n + 1 :]:
             k = f.at[0]
@@ -361,16 +398,16 @@ def inverse_factors(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm |
                 (inner,) = f.atom.args[0].terms[0].factors
                 (x,) = inner.atom.args
                 whole = inverse(x, *x.free).renamed(dict(zip(x.free, (f.at[1], g.at[1]), strict=True)))
-                return times(IndexedTerm(term.coef, without(term, f, g)), whole)
+                return multiply_term(IndexedTerm(term.coef, factors_without(term, f, g)), whole)
     return None
 
 
-def _of_cholesky(atom: Atom) -> bool:
+def _is_cholesky_factor(atom: Atom) -> bool:
     f = atom.args[0].factor
     return f is not None and f.atom.op == "cholesky" and f.power == 1 and f.at == atom.args[0].free
 
 
-def picks_one(f: IndexedFactor) -> list[Index]:
+def indices_summing_to_one(f: IndexedFactor) -> list[Index]:
     """Return the indices over which an indicator of the largest entry, or of an index, sums to one, if the factor is one."""
     if f.atom.op != "equal" or len(f.atom.args) != 2:
         return []

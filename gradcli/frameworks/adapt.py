@@ -10,15 +10,15 @@ from gradcli.arithmetic.devices import CPU, find_device, quiet_imports
 from gradcli.errors import BadOption, BadTarget
 from gradcli.frameworks.framework import KNOWN, Framework, FrameworkOptions, Placed
 from gradcli.frameworks.native import Native
-from gradcli.targets.nesting import taken_apart
+from gradcli.targets.nesting import take_apart
 from gradcli.targets.python import message_of
-from gradcli.tracing.captured import closure, codes
+from gradcli.tracing.captured import closure_values, nested_codes
 
 _ABOUT_FORMATS = ("dtype", "Double", "double", "float64", "scalar type")
 PLAIN = FrameworkOptions()
 
 
-def framework(name: str) -> Framework:
+def import_framework(name: str) -> Framework:
     """Import the adapter of a framework by name.
 
     Raises  BadOption for a framework that is unknown or not installed.
@@ -45,7 +45,7 @@ def give_devices(options: FrameworkOptions) -> None:
     if options.devices is not None:
         from gradcli.frameworks.jax.adapter import give_devices as give
 
-        framework("jax")
+        import_framework("jax")
         give(options.devices)
 
 
@@ -73,13 +73,13 @@ def recognise_framework(
     Raises  BadOption if the target uses several frameworks and the user did not choose one.
     """
     if wanted is not None:
-        return None if wanted == "numpy" else framework(wanted).name
-    tops = set(_tops(found, 0, set()))
+        return None if wanted == "numpy" else import_framework(wanted).name
+    tops = set(_packages_used(found, 0, set()))
     named = {_PACKAGES[top] for top in tops if top in _PACKAGES}
     if not named and not tops & _NUMPY and module is not None:
-        named = {_PACKAGES[top] for top in map(_top, vars(module).values()) if top in _PACKAGES}
+        named = {_PACKAGES[top] for top in map(_top_package, vars(module).values()) if top in _PACKAGES}
     if not named and not tops & _NUMPY:
-        values = (x for point in given for x in taken_apart("", dict(point))[1].values())
+        values = (x for point in given for x in take_apart("", dict(point))[1].values())
         tops_of_values = {type(x).__module__.partition(".")[0] for x in values}
         named = {_PACKAGES[top] for top in tops_of_values if top in _PACKAGES}
     if len(named) > 1:
@@ -88,7 +88,7 @@ def recognise_framework(
     return next(iter(named), None)
 
 
-def _tops(found: Any, depth: int, seen: set[int]) -> Iterator[str]:
+def _packages_used(found: Any, depth: int, seen: set[int]) -> Iterator[str]:
     """Yield the top-level package of every type and name that a callable uses."""
     found = getattr(found, "__func__", found)
     if id(found) in seen or depth > _DEPTH:
@@ -98,37 +98,39 @@ def _tops(found: Any, depth: int, seen: set[int]) -> Iterator[str]:
         yield one.__module__.partition(".")[0]
     wraps = inspect.isfunction(found) and hasattr(found, "__wrapped__")
     if wraps:
-        yield from _tops(found.__wrapped__, depth + 1, seen)
+        yield from _packages_used(found.__wrapped__, depth + 1, seen)
     inner = inspect.unwrap(found) if callable(found) and not wraps else found
     code = getattr(inner, "__code__", None)
     if code is None:
         if inspect.isfunction(type(found).__call__):
-            yield from _tops(type(found).__call__, depth + 1, seen)
+            yield from _packages_used(type(found).__call__, depth + 1, seen)
         for name in ("fun", "func", "f"):  # attributes in which wrappers (custom_vjp, partial) keep the function
             if callable(getattr(found, name, None)):
-                yield from _tops(getattr(found, name), depth + 1, seen)
+                yield from _packages_used(getattr(found, name), depth + 1, seen)
         return
-    space = {**inner.__globals__, **closure(inner)}
-    named = [space[name] for each in codes(code) for name in (*each.co_names, *each.co_freevars) if name in space]
+    space = {**inner.__globals__, **closure_values(inner)}
+    named = [
+        space[name] for each in nested_codes(code) for name in (*each.co_names, *each.co_freevars) if name in space
+    ]
     named += [x for x in inspect.get_annotations(inner).values() if not isinstance(x, str)]
     for x in named:
-        yield _top(x)
-        if callable(x) and _home(x) == inner.__module__:
-            yield from _tops(x, depth + 1, seen)
+        yield _top_package(x)
+        if callable(x) and _module_name(x) == inner.__module__:
+            yield from _packages_used(x, depth + 1, seen)
 
 
-def _top(x: Any) -> str:
-    return _home(x).partition(".")[0]
+def _top_package(x: Any) -> str:
+    return _module_name(x).partition(".")[0]
 
 
-def _home(x: Any) -> str:
+def _module_name(x: Any) -> str:
     """Return the module of a value: of a module its own name; no attribute of a module is asked for, which may import."""
     if isinstance(x, ModuleType):
         return x.__name__
     return str(getattr(x, "__module__", None) or type(x).__module__)
 
 
-def adapted(
+def adapt_target(
     found: Any,
     text: str,
     module: ModuleType | None,
@@ -147,7 +149,7 @@ def adapted(
     if name is None:
         refuse_options(framework_options)
         return None
-    own = framework(name)
+    own = import_framework(name)
     usual = (
         KNOWN[name].dtype if framework_options.autocast is None else "float32"
     )  # mixed precision leaves float64 alone
@@ -155,13 +157,15 @@ def adapted(
         says = f"{KNOWN[name].title} computes {KNOWN[name].inexact} of float64 to float32 only"
         raise BadOption(says, do="leave out --dtype: gradients are checked in float32, values are taken in float64")
     placed = Placed(framework_options.dtype or usual, find_device(name, framework_options.device or CPU))
-    made = _placed(placed, own, found, text, framework_options, seed)
-    made.run_with = lambda **changes: adapted(found, text, module, replace(framework_options, **changes), seed, given)
-    made.run_at = lambda placed: _placed(placed, own, found, text, replace(framework_options, autocast=None), seed)
+    made = _wrap_target(placed, own, found, text, framework_options, seed)
+    made.run_with = lambda **changes: adapt_target(
+        found, text, module, replace(framework_options, **changes), seed, given
+    )
+    made.run_at = lambda placed: _wrap_target(placed, own, found, text, replace(framework_options, autocast=None), seed)
     return made
 
 
-def _placed(
+def _wrap_target(
     placed: Placed, own: Framework, found: Any, text: str, framework_options: FrameworkOptions, seed: int
 ) -> Native:
     """Wrap a target of a framework in a number format, on a device."""
@@ -191,12 +195,12 @@ def refuse_options(framework_options: FrameworkOptions) -> None:
         )
 
 
-def takes_less(said: str, framework_options: FrameworkOptions) -> bool:
+def is_format_failure(said: str, framework_options: FrameworkOptions) -> bool:
     """Whether a failure in float64 is about the number format, and the user did not choose a format."""
     return framework_options.dtype is None and any(word in said for word in _ABOUT_FORMATS)
 
 
-def claimant(claim: Callable[..., Any], native: Native | None) -> Callable[..., Any]:
+def wrap_claim(claim: Callable[..., Any], native: Native | None) -> Callable[..., Any]:
     """Wrap the user's own gradient function to take numpy arrays if the target is written in a framework."""
     if native is None or isinstance(claim, Native):
         return claim

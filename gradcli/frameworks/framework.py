@@ -232,47 +232,47 @@ class RecordedSteps:
         """Return the results at other inputs, which may be traced. Raises what an operation raises."""
         traced = [x for x in xs if isinstance(x, Tracer)]
         hold = max(traced, key=lambda x: x.level).hold if traced else None
-        values = dict(zip(self.inputs, (own(x) if self.writes else x for x in xs), strict=True))
+        values = dict(zip(self.inputs, (own_copy(x) if self.writes else x for x in xs), strict=True))
         for number, x in self.constants.items():
-            values[number] = held(x, hold) if self.writes else x
+            values[number] = copy_of_constant(x, hold) if self.writes else x
         before = HERE.position
         try:
             for step in self.steps:
                 HERE.position = step.position
-                ran(step, values)
+                run_step(step, values)
         finally:
             HERE.position = before
         return [values[number] for number in self.results]
 
 
-def is_same(ours: Any, theirs: Any, dtype: str, least_size: float = 0.0) -> bool:
+def is_equal_up_to_rounding(ours: Any, theirs: Any, dtype: str, least_size: float = 0.0) -> bool:
     """Return whether two results of the same operation in a format differ by rounding alone.
 
     The difference is compared with the largest entry of `theirs`, or with `least_size` if that is larger.
     """
-    room = _SAME.get(dtype, _LOOSE) * max(largest(theirs), least_size) + 1e-300
+    room = _SAME.get(dtype, _LOOSE) * max(largest_entry(theirs), least_size) + 1e-300
     return np.shape(ours) == np.shape(theirs) and np.allclose(ours, theirs, rtol=0.0, atol=room, equal_nan=True)
 
 
-def own(x: Value) -> Value:
+def own_copy(x: Value) -> Value:
     """Return a copy of a value that shares no memory with it."""
     if isinstance(x, Tracer):
         return x.twin()
     return np.array(x)[()] if isinstance(x, np.ndarray) else x
 
 
-def held(x: Any, hold: Callable[[Value], Value] | None) -> Any:
+def copy_of_constant(x: Any, hold: Callable[[Value], Value] | None) -> Any:
     """Return a copy of a constant; traced values may be written into one of floats."""
     if not isinstance(x, np.ndarray):
         return x
     return hold(x.copy()) if hold is not None and x.dtype in (np.float64, np.complex128) else x.copy()
 
 
-def ran(step: FrameworkStep, values: dict[int, Any]) -> None:
+def run_step(step: FrameworkStep, values: dict[int, Any]) -> None:
     """Run one step on `values` and store its results there. Raises NotSupported, naming the step, if it fails."""
-    args = [filled(a, values) for a in step.args]
+    args = [fill_slots(a, values) for a in step.args]
     try:
-        y = step.compute(*args, **{name: filled(a, values) for name, a in step.kwargs.items()})
+        y = step.compute(*args, **{name: fill_slots(a, values) for name, a in step.kwargs.items()})
         if step.writes and shape(args[0]):
             args[0][...] = y
             y = args[0]
@@ -286,19 +286,19 @@ def ran(step: FrameworkStep, values: dict[int, Any]) -> None:
         values.update(zip(step.outs, y, strict=False))
 
 
-def filled(a: Any, values: dict[int, Any]) -> Any:
+def fill_slots(a: Any, values: dict[int, Any]) -> Any:
     """Return an operand with each slot replaced by its value, also inside lists and tuples."""
     if isinstance(a, Slot):
         return values[a.number]
     if isinstance(a, list | tuple):
-        return type(a)(filled(part, values) for part in a)
+        return type(a)(fill_slots(part, values) for part in a)
     return a
 
 
-def largest(x: Any) -> float:
+def largest_entry(x: Any) -> float:
     """Return the largest absolute value among the finite entries of a float array; 0 for anything else."""
     x = np.asarray(x)
-    return shapes.largest(x) if x.dtype.kind == "f" else 0.0
+    return shapes.largest_finite(x) if x.dtype.kind == "f" else 0.0
 
 
 class FrameworkDefaults:
@@ -433,7 +433,7 @@ class Framework(Protocol):
     ) -> Mapping[str, list[Array | None] | str | NotSupported]:
         """Return the gradient recomputed in other ways (strided inputs, one input at a time), keyed by what was varied.
 
-        None stands for an input whose gradient was not requested; a string describes a mistake. `own` are the positions of a
+        None stands for an input whose gradient was not requested; a string describes a mistake. `own_copy` are the positions of a
         module's own parameters, whose memory layout is not varied.
         """
 
@@ -522,7 +522,7 @@ _NOISE = re.compile(r"\{\{[^{}]*\}\}|\[Op:\w+\]|\bname: *$")
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def reraise_as_runtime_error() -> Iterator[None]:
     """Re-raise errors of unusual types as a RuntimeError subclass of the same name, with the message cleaned up."""
     try:
         yield

@@ -26,14 +26,14 @@ from gradcli.frameworks.framework import (
     RecordedSteps,
     Slot,
     Tensor,
-    filled,
-    ran,
+    fill_slots,
+    run_step,
 )
-from gradcli.targets.nesting import Node, put_together, taken_apart
+from gradcli.targets.nesting import Node, put_together, take_apart
 from gradcli.targets.python import PythonFunction, message_of, signature_of
 from gradcli.tracing.primitive import Params, Primitive, Transposer, Value
-from gradcli.tracing.provenance import raised_at
-from gradcli.tracing.tracer import Tracer, plain
+from gradcli.tracing.provenance import place_of_error
+from gradcli.tracing.tracer import Tracer, plain_value
 from gradcli.words import RanOn
 
 _KEPT = 4  # recorded programs that are cached
@@ -56,58 +56,60 @@ SURROGATES: dict[str, Callable[[Value], Value]] = {
 }  # fmt: skip
 
 
-def stairs(program: RecordedSteps) -> list[FrameworkStep]:
+def replaceable_steps(program: RecordedSteps) -> list[FrameworkStep]:
     """Return the steps that a surrogate may replace: step functions, and comparisons whose result is used as a number."""
     return [
         step
         for step in program.steps
-        if _base(step) in _STAIRS or (_base(step) in _TESTS and _is_number(step, program))
+        if _operation_name(step) in _STAIRS or (_operation_name(step) in _TESTS and _is_used_as_number(step, program))
     ]
 
 
-def stops(program: RecordedSteps) -> list[FrameworkStep]:
+def undifferentiated_steps(program: RecordedSteps) -> list[FrameworkStep]:
     """Return the steps that are not differentiated: detached values, and values computed under no_grad."""
-    return [step for step in program.steps if _is_stop(step)]
+    return [step for step in program.steps if _is_undifferentiated(step)]
 
 
-def _is_stop(step: FrameworkStep) -> bool:
-    return step.stopped or _base(step) in _STOPS
+def _is_undifferentiated(step: FrameworkStep) -> bool:
+    return step.stopped or _operation_name(step) in _STOPS
 
 
 def is_choice(step: FrameworkStep) -> bool:
     """Whether a step chooses between values by a mask."""
-    return _base(step) in _CHOICES
+    return _operation_name(step) in _CHOICES
 
 
-def surrogate(program: RecordedSteps, xs: Sequence[Value], smooth: Callable[[Value], Value] | None) -> RecordedSteps:
+def surrogate_program(
+    program: RecordedSteps, xs: Sequence[Value], smooth: Callable[[Value], Value] | None
+) -> RecordedSteps:
     """Return the program with stopped values held constant and its step functions replaced by `smooth`, if that is given.
 
     Its value at `xs` equals that of the original program.
     """
     values: dict[int, Any] = dict(zip(program.inputs, xs, strict=True)) | dict(program.constants)
-    chosen, steps = {id(step) for step in stairs(program)}, []
+    chosen, steps = {id(step) for step in replaceable_steps(program)}, []
     for step in program.steps:
-        first = filled(step.args[0], values) if step.args else None
-        ran(step, values)
+        first = fill_slots(step.args[0], values) if step.args else None
+        run_step(step, values)
         y = values[step.outs[0]] if step.outs else None
         if smooth is not None and id(step) in chosen:
             x0 = np.asarray(first, dtype=float)
-            steps.append(_stair(step, smooth, np.asarray(y, dtype=float) - np.asarray(smooth(x0))))
-        elif _is_stop(step) and step.outs and not step.writes:
-            steps.append(replace(step, compute=_constant([np.array(values[number]) for number in step.outs])))
+            steps.append(_smooth_step(step, smooth, np.asarray(y, dtype=float) - np.asarray(smooth(x0))))
+        elif _is_undifferentiated(step) and step.outs and not step.writes:
+            steps.append(replace(step, compute=_constant_function([np.array(values[number]) for number in step.outs])))
         else:
             steps.append(step)
     return replace(program, steps=steps)
 
 
-def _stair(step: FrameworkStep, smooth: Callable[[Value], Value], offset: Any) -> FrameworkStep:
+def _smooth_step(step: FrameworkStep, smooth: Callable[[Value], Value], offset: Any) -> FrameworkStep:
     def compute(x: Value, *args: Any, **kwargs: Any) -> Value:
         return smooth(x) + offset[()]
 
     return replace(step, compute=compute)
 
 
-def _constant(ys: Sequence[Any]) -> Callable[..., Any]:
+def _constant_function(ys: Sequence[Any]) -> Callable[..., Any]:
     """Return a function that returns fresh copies of the same values at each call: later steps may write into them."""
 
     def constant(*args: Any, **kwargs: Any) -> Any:
@@ -117,14 +119,14 @@ def _constant(ys: Sequence[Any]) -> Callable[..., Any]:
     return constant
 
 
-def _base(step: FrameworkStep) -> str:
+def _operation_name(step: FrameworkStep) -> str:
     return step.name.rpartition(".")[2]
 
 
-def _is_number(step: FrameworkStep, program: RecordedSteps) -> bool:
+def _is_used_as_number(step: FrameworkStep, program: RecordedSteps) -> bool:
     """Whether the booleans of a comparison are used only as numbers, by casts and arithmetic."""
     users = [other for other in program.steps if Slot(step.outs[0]) in other.args]
-    return bool(users) and all(_base(other) in _CASTS for other in users)
+    return bool(users) and all(_operation_name(other) in _CASTS for other in users)
 
 
 # Error messages of frameworks that cannot compute a gradient, and the user's mistake behind each.
@@ -183,25 +185,25 @@ MASKED = (
 )
 
 
-def known(error: BaseException) -> Pitfall | None:
+def find_pitfall(error: BaseException) -> Pitfall | None:
     """Return the mistake behind a framework's error, or None if it is not a known one."""
     said = message_of(error)
     return next((pitfall for pitfall in PITFALLS if any(word in said for word in pitfall.words)), None)
 
 
-def told(error: BaseException, pitfall: Pitfall, kind: type[GradcliError]) -> GradcliError:
+def explain_pitfall(error: BaseException, pitfall: Pitfall, kind: type[GradcliError]) -> GradcliError:
     """Return an error of type `kind` that explains the mistake behind a framework's error."""
     said, where = (error.what, error.where) if isinstance(error, GradcliError) else (message_of(error), None)
-    where = where or raised_at(error.__traceback__)
+    where = where or place_of_error(error.__traceback__)
     return kind(f"{pitfall.says} ({pitfall.kind}): {said}", where=where, do=pitfall.do)
 
 
-def explained(error: Exception, name: str, framework: str) -> tuple[str, GradcliError]:
+def explain_failure(error: Exception, name: str, framework: str) -> tuple[str, GradcliError]:
     """Return the kind of mistake (empty if unknown) and an error that says why a framework could not differentiate."""
-    pitfall = known(error)
+    pitfall = find_pitfall(error)
     if pitfall is not None:
-        return pitfall.kind, told(error, pitfall, BadClaim)
-    where = raised_at(error.__traceback__)
+        return pitfall.kind, explain_pitfall(error, pitfall, BadClaim)
+    where = place_of_error(error.__traceback__)
     return "", BadClaim(f"{framework} cannot differentiate {name}: {message_of(error)}", where=where)
 
 
@@ -242,7 +244,7 @@ class _Rounded:
         return self.rounding(ybar)
 
 
-def rounded(program: RecordedSteps, seed: int, float32: str = "float32") -> RecordedSteps:
+def with_random_rounding(program: RecordedSteps, seed: int, float32: str = "float32") -> RecordedSteps:
     """Return the program with random rounding errors in place of those that its framework makes.
 
     `float32` is the format to which steps in float32 round: matrix products may be computed in tf32.
@@ -250,10 +252,10 @@ def rounded(program: RecordedSteps, seed: int, float32: str = "float32") -> Reco
     Raises  NotSupported if a step has intermediate values whose format is unknown.
     """
     rng = np.random.default_rng([seed, 0x6E0D])
-    return replace(program, steps=[_rounded(step, rng, float32) for step in program.steps])
+    return replace(program, steps=[_round_step(step, rng, float32) for step in program.steps])
 
 
-def _rounded(step: FrameworkStep, rng: np.random.Generator, float32: str) -> FrameworkStep:
+def _round_step(step: FrameworkStep, rng: np.random.Generator, float32: str) -> FrameworkStep:
     if step.rounds_to == EXACT:
         return step
     if step.rounds_to is None:
@@ -264,13 +266,13 @@ def _rounded(step: FrameworkStep, rng: np.random.Generator, float32: str) -> Fra
     def compute(*args: Any, **kwargs: Any) -> Any:
         ys = step.compute(*args, **kwargs)
         several = isinstance(ys, tuple | list)
-        found = [rounds(y) if _rounding_is_float(y) else y for y in (ys if several else [ys])]
+        found = [rounds(y) if _is_float64(y) else y for y in (ys if several else [ys])]
         return found if several else found[0]
 
     return replace(step, compute=compute)
 
 
-def _rounding_is_float(y: Any) -> bool:
+def _is_float64(y: Any) -> bool:
     return getattr(y, "dtype", None) == np.float64
 
 
@@ -296,7 +298,7 @@ class Native:
         self.given_as_tensors: frozenset[str] = frozenset()  # the inputs whose values were tensors at a given point
         self._built = prepared.built
         self._has_complex = False
-        self._split = split(self)
+        self._split = complex_pair_class(self)
         self._programs: list[tuple[tuple[Any, ...], RecordedSteps, Callable[[list[Value]], Any]]] = []
         self._refused: GradcliError | None = None
         self.run_with: Callable[..., Native | None] = lambda **changes: None  # the same target with other options
@@ -311,7 +313,7 @@ class Native:
             self.__signature__ = signature
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        node, leaves = taken_apart("", (args, kwargs))
+        node, leaves = take_apart("", (args, kwargs))
         if any(self.framework.holds(x) for x in leaves.values()):
             given, named = put_together(node, {path: self.tensor(x) for path, x in leaves.items()})
             return self.function(*given, **named)
@@ -319,14 +321,18 @@ class Native:
             says = f"{self.framework.name} defines some functions differently for complex numbers (var, norm, abs)"
             raise FunctionFailed(says, do="drop complex-step from --modes")
         if self._stands_in is not None:
-            return self._run(*self._stands_in, leaves)
+            return self._run_program(*self._stands_in, leaves)
         if any(isinstance(x, Tracer) for x in leaves.values()):
-            return self._replayed(node, leaves)
+            return self._replay_recording(node, leaves)
         if self._is_narrow(node, leaves):
-            return self._replayed(node, leaves)
-        return self._called(node, leaves) if self._refused is None else self._called_wide(args, kwargs, node, leaves)
+            return self._replay_recording(node, leaves)
+        return (
+            self._call_function(node, leaves)
+            if self._refused is None
+            else self._call_in_float64(args, kwargs, node, leaves)
+        )
 
-    def _called_wide(self, args: Any, kwargs: Any, node: Node, leaves: Mapping[str, Any]) -> Any:
+    def _call_in_float64(self, args: Any, kwargs: Any, node: Node, leaves: Mapping[str, Any]) -> Any:
         """Call a function of a narrow format that could not be recorded in float64, or as it is if it takes none."""
         if self._inside is None:
             self._inside = self._look_inside(node, leaves)
@@ -337,7 +343,7 @@ class Native:
                     return wide(*args, **kwargs)
             except (GradcliError, RuntimeError, TypeError, ValueError):
                 self._takes_no_float64 = True
-        return self._called(node, leaves)
+        return self._call_function(node, leaves)
 
     def wide(self) -> "Native | None":
         """Return the same function in float64, on the CPU where the framework has it there alone; None if it takes none."""
@@ -421,22 +427,22 @@ class Native:
         """The ratio of the narrowest format's machine epsilon to that of float64."""
         return EPS[self.narrowest] / EPS["float64"]
 
-    def _called(self, node: Node, leaves: Mapping[str, Any]) -> Any:
+    def _call_function(self, node: Node, leaves: Mapping[str, Any]) -> Any:
         args, kwargs = put_together(node, {path: self.tensor(x) for path, x in leaves.items()})
         try:
             y = self.framework.called(self.function, args, kwargs, self.seed, self.differentiates)
         except (RuntimeError, TypeError, ValueError) as error:
-            pitfall = known(error) if self.differentiates else None
+            pitfall = find_pitfall(error) if self.differentiates else None
             if pitfall is None:
                 raise
-            raise told(error, pitfall, FunctionFailed) from error
-        return self._arrays(y)
+            raise explain_pitfall(error, pitfall, FunctionFailed) from error
+        return self._result_arrays(y)
 
     def build(self, point: Mapping[str, Any]) -> None:
         """Call a module once at a point, if it creates its parameters only when it is called. Raises FunctionFailed."""
         if self._built is None or self.parameters:
             return
-        node, leaves = taken_apart("", dict(point))
+        node, leaves = take_apart("", dict(point))
         given = put_together(node, {path: self.tensor(np.asarray(x)[()]) for path, x in leaves.items()})
         try:
             self.parameters = self._built(given)
@@ -445,15 +451,15 @@ class Native:
 
     def numbers(self, x: Any) -> Any:
         """Return values with tensors as arrays, and floats rounded to the format of the inputs."""
-        node, leaves = taken_apart("", x)
-        return put_together(node, {path: self._number(leaf) for path, leaf in leaves.items()})
+        node, leaves = take_apart("", x)
+        return put_together(node, {path: self._plain_number(leaf) for path, leaf in leaves.items()})
 
-    def _number(self, x: Any) -> Any:
+    def _plain_number(self, x: Any) -> Any:
         if self.framework.holds(x):
             x = self.framework.array(x)
         if _is_complex(x) or isinstance(x, complex):
             self._has_complex = True
-            return self._split(self._number(np.real(x) * 1.0), self._number(np.imag(x) * 1.0))
+            return self._split(self._plain_number(np.real(x) * 1.0), self._plain_number(np.imag(x) * 1.0))
         narrow = (
             self.placed.dtype != "float64" and isinstance(x, float | np.ndarray) and np.asarray(x).dtype.kind == "f"
         )
@@ -463,12 +469,12 @@ class Native:
 
     def tensor(self, x: Any) -> Any:
         """Return a numeric value as a tensor on the function's device and in its format; anything else unchanged."""
-        return self.framework.tensor(x, self.placed) if _numeric(x) else x
+        return self.framework.tensor(x, self.placed) if _is_numeric(x) else x
 
-    def _arrays(self, y: Any) -> Any:
+    def _result_arrays(self, y: Any) -> Any:
         """Return a result with arrays for tensors; among several results, drop those that have no gradient."""
-        node, leaves = taken_apart("", y)
-        found = {path: self._array(x) for path, x in leaves.items()}
+        node, leaves = take_apart("", y)
+        found = {path: self._result_array(x) for path, x in leaves.items()}
         floats = [x for x in found.values() if np.asarray(x).dtype.kind == "f"]
         if not floats and any(map(self.framework.holds, leaves.values())):
             kinds = ", ".join(sorted({str(np.asarray(x).dtype) for x in found.values()}))
@@ -479,17 +485,21 @@ class Native:
             return tuple(floats) if len(floats) > 1 else floats[0]
         return put_together(node, found)
 
-    def _array(self, x: Any) -> Any:
+    def _result_array(self, x: Any) -> Any:
         """Return one result as an array; a complex one as real and imaginary parts along a new last axis."""
         return self.framework.array(self.framework.parts(x)) if self.framework.holds(x) else x
 
-    def _replayed(self, node: Node, leaves: Mapping[str, Any]) -> Any:
+    def _replay_recording(self, node: Node, leaves: Mapping[str, Any]) -> Any:
         """Run the recorded program on values that may be traced. Raises NotSupported."""
-        return self._run(*self._program_at(node, leaves), leaves)
+        return self._run_program(*self._program_at(node, leaves), leaves)
 
-    def _run(self, program: RecordedSteps, made: Callable[[list[Value]], Any], leaves: Mapping[str, Any]) -> Any:
+    def _run_program(
+        self, program: RecordedSteps, made: Callable[[list[Value]], Any], leaves: Mapping[str, Any]
+    ) -> Any:
         if self._rounding_seed is not None:
-            program = rounded(program, self._rounding_seed, "tf32" if self.placed.dtype == "tf32" else "float32")
+            program = with_random_rounding(
+                program, self._rounding_seed, "tf32" if self.placed.dtype == "tf32" else "float32"
+            )
         return made(program([x for x in leaves.values() if _is_float(x)]))
 
     def with_rounding(self, seed: int) -> "Native":
@@ -505,18 +515,22 @@ class Native:
         """Return the program recorded for these values, recording it if it is not cached. Raises NotSupported."""
         if self._has_complex:
             raise NotSupported("gradcli has no rules for complex numbers")
-        key = self._key(leaves)
+        key = self._cache_key(leaves)
         for kept, program, made in self._programs:
-            if _same(kept, key, program.holds_everywhere):
+            if _is_same_call(kept, key, program.holds_everywhere):
                 return program, made
-        program, made = self._recorded(node, {path: plain(x) if _is_float(x) else x for path, x in leaves.items()})
+        program, made = self._record_program(
+            node, {path: plain_value(x) if _is_float(x) else x for path, x in leaves.items()}
+        )
         self._programs = [(key, program, made), *self._programs[: _KEPT - 1]]
         return program, made
 
-    def _key(self, leaves: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple(plain(x) if _is_float(x) else x for x in leaves.values())
+    def _cache_key(self, leaves: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(plain_value(x) if _is_float(x) else x for x in leaves.values())
 
-    def _recorded(self, node: Node, leaves: Mapping[str, Any]) -> tuple[RecordedSteps, Callable[[list[Value]], Any]]:
+    def _record_program(
+        self, node: Node, leaves: Mapping[str, Any]
+    ) -> tuple[RecordedSteps, Callable[[list[Value]], Any]]:
         tensors = {path: self.tensor(x) for path, x in leaves.items()}
         args, kwargs = put_together(node, tensors)
         xs = [tensors[path] for path, x in leaves.items() if _is_float(x)]
@@ -526,7 +540,7 @@ class Native:
             raise
         except Exception as error:  # frameworks and user code raise any type when they cannot handle recorded values
             raise NotSupported(f"its operations could not be recorded: {message_of(error)[:160]}") from error
-        shaped, results = taken_apart("", y)
+        shaped, results = take_apart("", y)
         moving = [path for path, x in results.items() if self.framework.holds(x) and self.framework.is_float(x)]
         if not moving:
             raise NotSupported(f"{self.__name__} returns no tensor of floats")
@@ -551,7 +565,7 @@ class Native:
         key, program, made = self._programs[0]
         xs = [x for x in key if _is_float(x)]
         other = copy.copy(self)
-        other._stands_in = surrogate(program, xs, smooth), made
+        other._stands_in = surrogate_program(program, xs, smooth), made
         return other
 
     @property
@@ -560,7 +574,7 @@ class Native:
         return self._programs[0][1] if self._programs else None
 
 
-def _numeric(x: Any) -> bool:
+def _is_numeric(x: Any) -> bool:
     return isinstance(x, np.inexact) or (isinstance(x, np.ndarray) and x.dtype.kind in "fciub")
 
 
@@ -572,7 +586,7 @@ def _is_float(x: Any) -> bool:
     return isinstance(x, Tracer | np.float64) or (isinstance(x, np.ndarray) and x.dtype.kind == "f")
 
 
-def _same(a: Sequence[Any], b: Sequence[Any], in_shape: bool) -> bool:
+def _is_same_call(a: Sequence[Any], b: Sequence[Any], in_shape: bool) -> bool:
     """Whether two lists of arguments are equal; if `in_shape` is set, floats need only have equal shapes."""
     return len(a) == len(b) and all(
         x is y
@@ -585,7 +599,7 @@ def _same(a: Sequence[Any], b: Sequence[Any], in_shape: bool) -> bool:
     )
 
 
-def split(native: Native) -> Any:
+def complex_pair_class(native: Native) -> Any:
     """Return a class of pairs (real, imag), each part an input: two arrays stay a pair, tensors become one complex tensor."""
 
     class Split(tuple[Any, Any]):
@@ -599,7 +613,7 @@ def split(native: Native) -> Any:
     return Split
 
 
-def flat(f: PythonFunction, values: Mapping[str, Any], wrt: Sequence[str], framework: Framework) -> Flat:
+def flat_function(f: PythonFunction, values: Mapping[str, Any], wrt: Sequence[str], framework: Framework) -> Flat:
     """Return a function of the tensors `wrt` only; the other inputs are fixed at `values`.
 
     Shapes  it returns one vector: all float results of `f`, flattened and concatenated.
@@ -607,7 +621,7 @@ def flat(f: PythonFunction, values: Mapping[str, Any], wrt: Sequence[str], frame
     """
 
     def joined(tensors: Sequence[Tensor]) -> Tensor:
-        leaves = taken_apart("", f.raw({**values, **dict(zip(wrt, tensors, strict=True))}))[1].values()
+        leaves = take_apart("", f.raw({**values, **dict(zip(wrt, tensors, strict=True))}))[1].values()
         ys = [framework.parts(y) for y in leaves if framework.holds(y)]
         ys = [y for y in ys if framework.is_float(y)]
         if not ys:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.classes import dataclass
-from gradcli.errors import BadOption, FunctionFailed, NotSupported, nearest
+from gradcli.errors import BadOption, FunctionFailed, NotSupported, closest_name
 from gradcli.frameworks.framework import EPS, Described, Failure, Placed, RankCall
 from gradcli.process.copies import Ranks, Silent
 from gradcli.request.options import RankOptions
@@ -21,7 +21,7 @@ from gradcli.request.point import Array
 from gradcli.targets.facts import Notice, OutputPart
 from gradcli.targets.nesting import Node, put_together
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.provenance import is_users, shown
+from gradcli.tracing.provenance import is_users_file, path_for_display
 from gradcli.tracing.shapes import shape, size
 from gradcli.tracing.tracer import Tracer
 from gradcli.words import Kind, Severity, TargetKind
@@ -69,31 +69,31 @@ class Group:
         """Start the ranks and return what each knows of the target. Raises BadOption, FunctionFailed."""
         if not Ranks.available:
             raise BadOption("--ranks starts copies of a process, which is safe on Linux alone", do="run it on Linux")
-        from gradcli.frameworks.adapt import framework
+        from gradcli.frameworks.adapt import import_framework
 
-        framework("torch")  # loaded once, before the copies are made
+        import_framework("torch")  # loaded once, before the copies are made
         from gradcli.frameworks.torch.rank import TorchRank
 
         def serve(rank: int, file: str) -> TorchRank:
             return TorchRank(rank, self.count, file, self.target, self.placed, self.seed, self.options.timeout)
 
         self._ranks = Ranks(self.count, serve, self.options.timeout)
-        return self._answers([("start",)] * self.count)
+        return self._ask_ranks([("start",)] * self.count)
 
     def ask(self, name: str, *arguments: Any) -> list[Any]:
         """Return the answer of each rank to a question; `arguments` have a part for each rank. Raises FunctionFailed."""
         if self._ranks is None or self._ranks.closed:
             self.start()
-        return self._answers([(name, *parts) for parts in zip(*arguments, strict=True)])
+        return self._ask_ranks([(name, *parts) for parts in zip(*arguments, strict=True)])
 
-    def _answers(self, questions: Sequence[Any]) -> list[Any]:
+    def _ask_ranks(self, questions: Sequence[Any]) -> list[Any]:
         answers = [] if self._ranks is None else self._ranks.ask(questions)
         failed = [k for k, answer in enumerate(answers) if isinstance(answer, Failure | Silent)]
         if not failed:
             return answers
-        said = "; ".join(f"rank {k}{_said(answer)}" for k, answer in enumerate(answers))
-        if len(set(map(_said, answers))) == 1:
-            said = f"every rank{_said(answers[0])}"
+        said = "; ".join(f"rank {k}{_describe_answer(answer)}" for k, answer in enumerate(answers))
+        if len(set(map(_describe_answer, answers))) == 1:
+            said = f"every rank{_describe_answer(answers[0])}"
         ended = any(isinstance(a, Silent) and a.ended for a in answers)
         failures = (a.where for a in answers if isinstance(a, Failure) and a.where is not None)
         where = None if ended else next(failures, None)  # others fail because one has ended
@@ -104,19 +104,19 @@ class Group:
         raise FunctionFailed(f"{self.text} on {self.count} ranks: {said}", where=where, do=do)
 
 
-def _said(answer: Any) -> str:
+def _describe_answer(answer: Any) -> str:
     """Return in words, after the rank's number, what it did while another one failed."""
     if isinstance(answer, Failure):
-        at = f" ({shown(answer.where.file)}:{answer.where.line})" if answer.where is not None else ""
+        at = f" ({path_for_display(answer.where.file)}:{answer.where.line})" if answer.where is not None else ""
         return f" raises {answer.message}{at}" if answer.raised else f": {answer.message}"
     if not isinstance(answer, Silent):
         return " returns"
     if answer.ended:
         return f" ended with {answer.ended}"
-    file, number = next(((file, number) for file, number, _ in answer.stack if is_users(file)), ("", 0))
+    file, number = next(((file, number) for file, number, _ in answer.stack if is_users_file(file)), ("", 0))
     inside = [name for file, _, name in answer.stack if Path(file).parent.name == "distributed" and name != "wrapper"]
     doing = f" waits in {inside[-1]}" if inside else " has not returned"
-    return f"{doing} ({shown(file)}:{number}: {linecache.getline(file, number).strip()})" if file else doing
+    return f"{doing} ({path_for_display(file)}:{number}: {linecache.getline(file, number).strip()})" if file else doing
 
 
 def cut_along(value: Array, axis: int, count: int, name: str) -> tuple[Any, ...]:
@@ -131,7 +131,7 @@ def cut_along(value: Array, axis: int, count: int, name: str) -> tuple[Any, ...]
     return tuple(np.split(np.arange(size(value)).reshape(shape(value)), count, axis))
 
 
-def axes_of(text: str) -> dict[str, int | None]:
+def parse_axes(text: str) -> dict[str, int | None]:
     """Return the axis of each input in `W: 1, b: all`; None where all ranks hold the value. Raises BadOption."""
     found: dict[str, int | None] = {}
     for part in filter(None, (part.strip() for part in text.replace(";", ",").split(","))):
@@ -168,7 +168,7 @@ class OnRanks:
         for name, place in self.by_rank.items():
             parts = [values[part] for part in place.names]
             if place.replicated:
-                parts = [displaced_on_all(parts, self.point[place.names[0]])] * self.group.count
+                parts = [sum_displacements(parts, self.point[place.names[0]])] * self.group.count
             for mine, part in zip(found, parts, strict=True):
                 mine[name] = part
         return found
@@ -246,7 +246,7 @@ class RankedFunction(OnRanks):
         self._largest = 0.0
         self.w: Any = None
 
-    def _questions(self, on_ranks: list[dict[str, Value]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def _rank_arguments(self, on_ranks: list[dict[str, Value]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Return the arguments of the target and the parameters of the module, for each rank."""
         made = [
             {name: put_together(node, {**self.given, **data, **mine}) for name, node in self.arguments.items()}
@@ -256,12 +256,12 @@ class RankedFunction(OnRanks):
 
     def losses(self, on_ranks: list[dict[str, Value]]) -> list[float]:
         """Return the loss of each rank. Raises FunctionFailed if a rank fails, or returns another shape than the others."""
-        ys = self.group.ask("value", *self._questions(on_ranks))
+        ys = self.group.ask("value", *self._rank_arguments(on_ranks))
         if len(set(map(size, ys))) > 1:
             sizes = "; ".join(f"rank {k} returns {size(y)} numbers" for k, y in enumerate(ys))
             raise FunctionFailed(f"{self.text}: {sizes}", do="return the same shape on every rank")
         if self.w is None:
-            self.w = np.ones(1) if size(ys[0]) == 1 else weights(self.group.seed, size(ys[0]))
+            self.w = np.ones(1) if size(ys[0]) == 1 else random_weights(self.group.seed, size(ys[0]))
         self._largest = max(float(np.dot(np.abs(self.w), np.abs(np.ravel(y)))) for y in ys)
         self._last = [float(np.dot(self.w, np.ravel(y))) for y in ys]
         return self._last
@@ -288,7 +288,7 @@ class RankedFunction(OnRanks):
         for name, place in self.by_rank.items():
             parts = [values[part] for part in place.names]
             if place.positions is None:
-                given[name] = displaced_on_all(parts, self.point[place.names[0]])
+                given[name] = sum_displacements(parts, self.point[place.names[0]])
                 continue
             order = np.argsort(np.concatenate([np.ravel(p) for p in place.positions]))
             flat = np.concatenate([np.reshape(x, (-1,)) for x in parts])
@@ -297,8 +297,8 @@ class RankedFunction(OnRanks):
 
     def gradient(self, values: Mapping[str, Value], wrt: Sequence[str]) -> dict[str, Array]:
         """Return what backward leaves on each rank, by input; zero where it leaves nothing. Raises FunctionFailed."""
-        arguments, parameters = self._questions(self.values_by_rank(values))
-        found = self._ask_pulled("gradient", arguments, parameters, wrt)
+        arguments, parameters = self._rank_arguments(self.values_by_rank(values))
+        found = self._ask_with_cotangent("gradient", arguments, parameters, wrt)
         bars = {}
         for name, place in self.by_rank.items():
             for rank, part in enumerate(place.names):
@@ -311,21 +311,21 @@ class RankedFunction(OnRanks):
 
     def custom_calls(self, values: Mapping[str, Value], wrt: Sequence[str]) -> list[list[RankCall]]:
         """Return the calls of custom functions on each rank. Raises FunctionFailed."""
-        return self._ask_pulled("custom", *self._questions(self.values_by_rank(values)), wrt)
+        return self._ask_with_cotangent("custom", *self._rank_arguments(self.values_by_rank(values)), wrt)
 
     def shared_in_calls(self, wrt: Sequence[str]) -> list[SharedInCall]:
         """Return what all ranks have in common in each call, seen beside the point, where what they do not share differs."""
-        ranks = self.custom_calls(self._beside(), wrt)
+        ranks = self.custom_calls(self._nearby_point(), wrt)
         found = []
         for number, calls in enumerate(zip(*ranks, strict=False)):
-            held = frozenset(k for k in range(len(calls[0].xs)) if _equal([call.xs[k] for call in calls]))
+            held = frozenset(k for k in range(len(calls[0].xs)) if _has_equal_parts([call.xs[k] for call in calls]))
             ys = self.group.ask("apply", [number] * len(calls), [[None] * len(call.xs) for call in calls])
             pairs = zip(ys, calls, strict=True)
-            one = all(_same(y, ys[0]) and _same(call.ybars, calls[0].ybars) for y, call in pairs)
+            one = all(_has_same_values(y, ys[0]) and _has_same_values(call.ybars, calls[0].ybars) for y, call in pairs)
             found.append(SharedInCall(held, one))
         return found
 
-    def _beside(self) -> dict[str, Value]:
+    def _nearby_point(self) -> dict[str, Value]:
         """Return the point with every entry moved by up to a hundredth of itself; what all ranks hold is moved once."""
         rng = np.random.default_rng([self.group.seed, 0xBE51DE])
         moved = dict(self.point)
@@ -335,7 +335,7 @@ class RankedFunction(OnRanks):
                 moved[name] = (x + rng.uniform(0.001, 0.01, x.shape) * np.where(x == 0, 1.0, x))[()]
         return moved
 
-    def _ask_pulled(self, name: str, arguments: Any, parameters: Any, wrt: Sequence[str]) -> list[Any]:
+    def _ask_with_cotangent(self, name: str, arguments: Any, parameters: Any, wrt: Sequence[str]) -> list[Any]:
         moved = [
             frozenset(name for name, place in self.by_rank.items() if place.names[rank] in wrt)
             for rank in range(self.group.count)
@@ -393,7 +393,7 @@ class RankedCall(OnRanks):
         }
 
 
-def _same(a: Sequence[Array | None], b: Sequence[Array | None]) -> bool:
+def _has_same_values(a: Sequence[Array | None], b: Sequence[Array | None]) -> bool:
     return len(a) == len(b) and all(
         x is y
         or (x is not None and y is not None and shape(x) == shape(y) and np.allclose(x, y, rtol=_ALIKE, atol=0.0))
@@ -423,7 +423,7 @@ class RankedReference:
         return found
 
 
-def displaced_on_all(parts: Sequence[Value], at: Array) -> Value:
+def sum_displacements(parts: Sequence[Value], at: Array) -> Value:
     """Return a value that all ranks hold, moved from `at` by the sum of what each of its names was moved."""
     x, *others = parts
     for other in others:
@@ -431,7 +431,7 @@ def displaced_on_all(parts: Sequence[Value], at: Array) -> Value:
     return x
 
 
-def weights(seed: int, count: int) -> Any:
+def random_weights(seed: int, count: int) -> Any:
     """Return random weights of so many outputs, with absolute values from 0.5 to 1.5."""
     rng = np.random.default_rng([seed, 0xCAFE])
     return rng.integers(8, 25, count) / 16 * rng.choice([-1.0, 1.0], count)
@@ -456,21 +456,21 @@ def place_inputs(
 
     Raises  BadOption for an input that is not there or cannot be cut; FunctionFailed if the user's function `place` fails.
     """
-    axes = axes_of(options.shard) if isinstance(options.shard, str) and not options.places else {}
+    axes = parse_axes(options.shard) if isinstance(options.shard, str) and not options.places else {}
     parameters = described[0].parameters
     for name in axes:
-        if not any(_is_of(path, name) for path in (*values, *parameters)):
-            near = nearest(name, [*values, *parameters])
+        if not any(_is_part_of(path, name) for path in (*values, *parameters)):
+            near = closest_name(name, [*values, *parameters])
             do = f"did you mean '{near}'?" if near else f"inputs: {', '.join((*values, *parameters))}"
             raise BadOption(f"--shard names '{name}', which is not an input", do=do)
     found = PlacedInputs({}, {}, [{} for _ in range(group.count)])
     for name, x in values.items():
         if not isinstance(x, np.ndarray | np.generic):
             continue
-        axis = next((axes[key] for key in axes if _is_of(name, key)), None)
+        axis = next((axes[key] for key in axes if _is_part_of(name, key)), None)
         positions = None if axis is None else cut_along(x, axis, group.count, name)
         if options.places:
-            positions = _placed(options.shard, name, x, group)
+            positions = _positions_by_user(options.shard, name, x, group)
         parts = [x] * group.count if positions is None else [np.ravel(x)[p] for p in positions]
         if np.asarray(x).dtype.kind != "f":
             for data, part in zip(found.data, parts, strict=True):
@@ -481,29 +481,29 @@ def place_inputs(
         found.point.update(zip(names, (np.array(part)[()] for part in parts), strict=True))
     for name in parameters:
         parts = [one.parameters[name][0] for one in described]
-        said = [axes[key] for key in axes if _is_of(name, key)]
+        said = [axes[key] for key in axes if _is_part_of(name, key)]
         axis = next(iter(said), parameters[name][1])
-        if not said and axis is None and not described[0].synced and options.loss != "mean" and _equal(parts):
+        if not said and axis is None and not described[0].synced and options.loss != "mean" and _has_equal_parts(parts):
             says = f"{name} has the same values on all ranks: it may be one parameter that all hold, or each rank's own part"
             raise BadOption(says, do=f'say which: --shard "{name}: all", or its axis, as --shard "{name}: 0"')
         names = tuple(f"{name}.rank{k}" for k in range(group.count))
-        found.by_rank[name] = _of_parameter(names, parts, axis)
+        found.by_rank[name] = _place_parameter(names, parts, axis)
         found.point.update(zip(names, parts, strict=True))
     return found
 
 
-def _is_of(path: str, name: str) -> bool:
+def _is_part_of(path: str, name: str) -> bool:
     """Whether a path is that of an input, or of a part of it."""
     return name == path or path.startswith((f"{name}.", f"{name}["))
 
 
-def _equal(parts: Sequence[Any]) -> bool:
+def _has_equal_parts(parts: Sequence[Any]) -> bool:
     return all(np.array_equal(np.asarray(part), np.asarray(parts[0])) for part in parts)
 
 
-def _of_parameter(names: tuple[str, ...], parts: list[Array], axis: int | None) -> Placement:
+def _place_parameter(names: tuple[str, ...], parts: list[Array], axis: int | None) -> Placement:
     """Return where the ranks have a parameter: equal values are one that all hold, unless it is cut along an axis."""
-    if axis is None and _equal(parts):
+    if axis is None and _has_equal_parts(parts):
         return Placement(names, shape(parts[0]), None, of_module=True)
     starts = np.cumsum([0, *map(size, parts)])
     apart = [start + np.arange(size(part)).reshape(shape(part)) for start, part in zip(starts, parts, strict=False)]
@@ -514,7 +514,7 @@ def _of_parameter(names: tuple[str, ...], parts: list[Array], axis: int | None) 
     return Placement(names, shape(whole), tuple(numbers[part] for part in apart), of_module=True)
 
 
-def _placed(place: Any, name: str, x: Array, group: Group) -> tuple[Any, ...] | None:
+def _positions_by_user(place: Any, name: str, x: Array, group: Group) -> tuple[Any, ...] | None:
     """Return the positions of each rank by the user's function; None if every rank has the whole value."""
     numbers = np.arange(size(x), dtype=float).reshape(shape(x))
     count = group.count

@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.perturbed_run import SIZE, Shake, resolved, shaken
+from gradcli.arithmetic.perturbed_run import SIZE, Shake, perturb_operations, perturb_program
 from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import Line
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NotSupported, OutOfTime, Undecided
-from gradcli.modes.jacobians import directions, stacked
+from gradcli.modes.jacobians import jacobian_from_rows, unit_directions
 from gradcli.modes.recording import Recording
-from gradcli.modes.rounding import EPS, FUNCTION_ERROR, factored, rounding_bounds
-from gradcli.modes.textbook import shifts, slopes_by_values
+from gradcli.modes.rounding import EPS, FUNCTION_ERROR, has_factored_matrix, rounding_bounds
+from gradcli.modes.textbook import constants_for_shifts, slopes_by_values
 from gradcli.request.point import Array
 from gradcli.rules.kinds import ConstantSlope, Linear, Partial
 from gradcli.targets.python import message_of
 from gradcli.tracing.primitive import Rule
-from gradcli.tracing.shapes import all_finite, is_plain, mapped, peak, shape, size
+from gradcli.tracing.shapes import all_finite, is_plain, largest_magnitude, map_in_blocks, shape, size
 
 _WIDE = 1e-11  # relative: a wider radius may come from balls of dependent values, not from rounding
 SAFETY = 16.0  # times the changes in shaken runs: what any order of operations may change
@@ -49,7 +49,7 @@ class RoundingError:
     unbounded: str = ""
 
 
-def rounding_of(q: Recording, kernels: bool) -> RoundingError:
+def gradient_rounding_error(q: Recording, kernels: bool) -> RoundingError:
     """Return the rounding error of each entry of our float64 gradient.
 
     With `kernels`, the partials are those that gradcli computes; else the textbook's formulas.
@@ -59,35 +59,35 @@ def rounding_of(q: Recording, kernels: bool) -> RoundingError:
             rounding. Where an operation raises an error in such a run, there is none. What the rounding of pi and e
             changes is added.
     """
-    found = _of_operations(q, kernels)
+    found = _rounding_of_operations(q, kernels)
     if any(np.any(np.isinf(change)) for change in q.by_constants.values()):
-        return RoundingError(infinite(q), False, "f with pi or e some ulps larger raises an error")
+        return RoundingError(infinite_errors(q), False, "f with pi or e some ulps larger raises an error")
     for name, change in q.by_constants.items():
         found.errors[name] = found.errors[name] + change
     return found
 
 
-def _of_operations(q: Recording, kernels: bool) -> RoundingError:
-    radii = _by_balls(q, kernels)
-    known = not factored(q.lines)
-    wide = [] if radii is None else _wide(q, radii)
+def _rounding_of_operations(q: Recording, kernels: bool) -> RoundingError:
+    radii = _radii_by_balls(q, kernels)
+    known = not has_factored_matrix(q.lines)
+    wide = [] if radii is None else _masks_of_wide_radii(q, radii)
     try:
-        if radii is not None and not kernels and (other := _changes_as_a_textbook(q, radii)) is not None:
+        if radii is not None and not kernels and (other := _changes_of_textbook_slopes(q, radii)) is not None:
             radii = [np.maximum(r, m / SIZE) for r, m in zip(radii, other, strict=True)]
         if radii is not None and known and not any(map(np.any, wide)):
-            return RoundingError(_bounds(q, radii), True)
-        moved = by_shaking(q, kernels)
+            return RoundingError(_bounds_from_changes(q, radii), True)
+        moved = changes_by_random_rounding(q, kernels)
     except Undecided as error:
         if radii is not None and known:
-            return RoundingError(_bounds(q, radii), True)
-        return RoundingError(infinite(q), False, error.what)
+            return RoundingError(_bounds_from_changes(q, radii), True)
+        return RoundingError(infinite_errors(q), False, error.what)
     if radii is not None:
         both = zip(radii, moved, wide, strict=True)
         moved = [np.where(w, np.minimum(r, m), r if known else np.maximum(r, m)) for r, m, w in both]
-    return RoundingError(_bounds(q, moved), False)
+    return RoundingError(_bounds_from_changes(q, moved), False)
 
 
-def infinite(q: Recording) -> dict[str, Array]:
+def infinite_errors(q: Recording) -> dict[str, Array]:
     """Return infinite errors in the shapes of our Jacobian."""
     return {name: np.full(shape(q.slopes[name]), np.inf)[()] for name in q.wrt}
 
@@ -103,12 +103,12 @@ def undecided_if_raised() -> Iterator[None]:
         raise Undecided(f"a run with random rounding errors raises {message_of(error)}") from error
 
 
-def _slopes_of(q: Recording, perturbed: Callable[[], RecordedProgram]) -> list[Array]:
+def _perturbed_slopes(q: Recording, perturbed: Callable[[], RecordedProgram]) -> list[Array]:
     """Return the Jacobian of a perturbed program, one array for each input. Raises Undecided where it raises an error."""
     with undecided_if_raised():
         program = perturbed()
-        rows = [program.pull(seed) for seed in directions(q.value)]
-    return [stacked(rows, q.value, k, x) for k, x in enumerate(q.xs)]
+        rows = [program.pull(seed) for seed in unit_directions(q.value)]
+    return [jacobian_from_rows(rows, q.value, k, x) for k, x in enumerate(q.xs)]
 
 
 def input_rounding(q: Recording) -> dict[str, Array] | None:
@@ -160,31 +160,33 @@ def solver_bounds(q: Recording) -> dict[str, Array]:
     moved = {name: np.zeros(shape(q.slopes[name])) for name in q.wrt}
     for run in range(_SOLVER_RUNS if q.solvers else 0):
         shakes = {name: Shake(q.seed + run, error / EPS) for name, error in q.solvers.items()}
-        for name, slopes in zip(q.wrt, _slopes_of(q, partial(resolved, q.recording, shakes)), strict=True):
+        for name, slopes in zip(
+            q.wrt, _perturbed_slopes(q, partial(perturb_operations, q.recording, shakes)), strict=True
+        ):
             np.maximum(moved[name], np.abs(slopes - q.slopes[name]), out=moved[name])
     return {name: _SOLVER_SAFETY * x for name, x in moved.items()}
 
 
-def _wide(q: Recording, radii: list[Array]) -> list[Any]:
+def _masks_of_wide_radii(q: Recording, radii: list[Array]) -> list[Any]:
     """Return which radii are wide beside their slope; slopes that cancel to zero are not counted."""
-    return [r > _WIDE * np.abs(q.slopes[name]) + EPS * _largest(q) for r, name in zip(radii, q.wrt, strict=True)]
+    return [r > _WIDE * np.abs(q.slopes[name]) + EPS * _largest_slope(q) for r, name in zip(radii, q.wrt, strict=True)]
 
 
-def _largest(q: Recording) -> float:
-    return max((peak(q.slopes[name]) for name in q.wrt), default=0.0)
+def _largest_slope(q: Recording) -> float:
+    return max((largest_magnitude(q.slopes[name]) for name in q.wrt), default=0.0)
 
 
-def _bounds(q: Recording, spread: list[Array]) -> dict[str, Array]:
+def _bounds_from_changes(q: Recording, spread: list[Array]) -> dict[str, Array]:
     def bound(moved: Array, slope: Array) -> Array:
         return 2 * moved + FUNCTION_ERROR * np.abs(slope) + 1e-320
 
     return {
-        name: np.asarray(mapped(bound, np.float64, s, q.slopes[name]))[()]
+        name: np.asarray(map_in_blocks(bound, np.float64, s, q.slopes[name]))[()]
         for name, s in zip(q.wrt, spread, strict=True)
     }
 
 
-def _by_balls(q: Recording, kernels: bool) -> list[Any] | None:
+def _radii_by_balls(q: Recording, kernels: bool) -> list[Any] | None:
     if not q.affords_balls:
         return None
     try:
@@ -194,7 +196,7 @@ def _by_balls(q: Recording, kernels: bool) -> list[Any] | None:
     return radii if all(np.all(np.isfinite(r)) for r in radii) else None
 
 
-def by_shaking(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> list[Array]:
+def changes_by_random_rounding(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> list[Array]:
     """Return how much each entry of the gradient changes in runs whose every operation is off by one rounding.
 
     `rough` gives the number of ulps for the operations, by name, that may be off by more.
@@ -207,22 +209,24 @@ def by_shaking(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> 
     if size(q.value) > sum(size(x) for x in q.xs) or not all(map(is_plain, program.tape.values)):
         most = max(8.0, *rough.values(), 0.0)
         return [most * EPS * np.sqrt(len(program.lines)) * np.abs(q.slopes[name]) for name in q.wrt]
-    moved = _changes(q, program, kernels, rough)
-    other = None if kernels else _changes_as_a_textbook(q, moved)
+    moved = _largest_changes(q, program, kernels, rough)
+    other = None if kernels else _changes_of_textbook_slopes(q, moved)
     if other is not None:
         moved = [np.maximum(a, b) for a, b in zip(moved, other, strict=True)]
-    least = EPS / SAFETY * _largest(q)  # a slope that is zero in our order of operations may not be in another
-    return [_granted(m, q.slopes[name], least) for m, name in zip(moved, q.wrt, strict=True)]
+    least = EPS / SAFETY * _largest_slope(q)  # a slope that is zero in our order of operations may not be in another
+    return [_grant_typical_change(m, q.slopes[name], least) for m, name in zip(moved, q.wrt, strict=True)]
 
 
-def _changes(q: Recording, program: RecordedProgram, kernels: bool, rough: Mapping[str, float] = {}) -> list[Array]:
+def _largest_changes(
+    q: Recording, program: RecordedProgram, kernels: bool, rough: Mapping[str, float] = {}
+) -> list[Array]:
     """Return the largest change of each entry in shaken runs of a program."""
     if not program.moves:
         return [np.zeros(shape(q.slopes[name])) for name in q.wrt]
     moved: list[Array] = []
     for run in range(1 if q.entries >= _MANY else next((n for limit, n in _RUNS if q.work < limit), 1)):
         looser = {name: Shake(q.seed + run, ulps) for name, ulps in rough.items()}
-        slopes = _slopes_of(q, partial(shaken, program, Shake(q.seed + run), kernels, looser))
+        slopes = _perturbed_slopes(q, partial(perturb_program, program, Shake(q.seed + run), kernels, looser))
         for k, name in enumerate(q.wrt):
             found = np.abs(slopes[k] - q.slopes[name])
             found = found if all_finite(found) else np.where(np.isfinite(found), found, 0.0)
@@ -233,28 +237,31 @@ def _changes(q: Recording, program: RecordedProgram, kernels: bool, rough: Mappi
     return moved
 
 
-def _changes_as_a_textbook(q: Recording, ours: list[Array]) -> list[Array] | None:
+def _changes_of_textbook_slopes(q: Recording, ours: list[Array]) -> list[Array] | None:
     """Return the changes in shaken runs with slopes as a textbook writes them; None where these are the same program.
 
     Shifts count only where the gradient does not depend on them. `ours` are the changes of the recorded program.
     """
     if not q.recording.moves or not all(map(is_plain, q.recording.tape.values)):
         return None
-    constants, slopes = shifts(q.recording.lines), slopes_by_values(q.recording.lines)
+    constants, slopes = constants_for_shifts(q.recording.lines), slopes_by_values(q.recording.lines)
     for lines in filter(None, ({**constants, **slopes}, slopes if constants else {})):
         found = q.recording.with_lines(lines)
-        exact = _slopes_of(q, partial(RecordedProgram, *found))
-        moved = _slopes_of(q, partial(shaken, found, Shake(q.seed), kernels=False))
+        exact = _perturbed_slopes(q, partial(RecordedProgram, *found))
+        moved = _perturbed_slopes(q, partial(perturb_program, found, Shake(q.seed), kernels=False))
         each = zip(exact, moved, ours, q.wrt, strict=True)
         if all(
-            np.all(np.abs(x - q.slopes[name]) <= _NO_CHANGE * _largest(q) + peak(x - y) + peak(own))
+            np.all(
+                np.abs(x - q.slopes[name])
+                <= _NO_CHANGE * _largest_slope(q) + largest_magnitude(x - y) + largest_magnitude(own)
+            )
             for x, y, own, name in each
         ):
             return [np.abs(y - q.slopes[name]) for y, name in zip(moved, q.wrt, strict=True)]
     return None
 
 
-def at_least(typical: Array, right: Array, eps: float) -> Array:
+def apply_least_error(typical: Array, right: Array, eps: float) -> Array:
     """Return typical errors that are no smaller than what one rounding of the format makes of much smaller entries.
 
     Units  `eps` is the machine epsilon of the format.
@@ -274,19 +281,19 @@ def typical_errors(q: Recording, coarseness: float) -> dict[str, Array]:
     squares = [np.zeros(shape(q.slopes[name])) for name in q.wrt]
     for run in range(FORMAT_RUNS):
         shake = Shake(q.seed + run, 0.5 * coarseness)
-        slopes = _slopes_of(q, partial(shaken, q.recording, shake, kernels=False))
+        slopes = _perturbed_slopes(q, partial(perturb_program, q.recording, shake, kernels=False))
         for k, name in enumerate(q.wrt):
             off = slopes[k] - q.slopes[name]
             squares[k] += np.square(np.where(np.isfinite(off), off, 0.0))
     roots = (np.sqrt(s / FORMAT_RUNS) for s in squares)
-    return {name: at_least(x, q.slopes[name], EPS * coarseness) for name, x in zip(q.wrt, roots, strict=True)}
+    return {name: apply_least_error(x, q.slopes[name], EPS * coarseness) for name, x in zip(q.wrt, roots, strict=True)}
 
 
-def _granted(moved: Array, slopes: Array, least: float) -> Array:
+def _grant_typical_change(moved: Array, slopes: Array, least: float) -> Array:
     """Return the change of each entry, at least the typical change for its size, because few runs may miss an entry."""
     every = max(1, slopes.size // _SAMPLE)
     some_moved, some = moved.reshape(-1)[::every], np.abs(slopes.reshape(-1)[::every])
-    used = some > _CANCELLED * peak(slopes)
+    used = some > _CANCELLED * largest_magnitude(slopes)
     ratios = some_moved[used] / some[used]
     place = int(_TYPICAL * (ratios.size - 1) + 0.5)
     typical = float(np.partition(ratios, place)[place]) if ratios.size else 0.0
@@ -294,4 +301,4 @@ def _granted(moved: Array, slopes: Array, least: float) -> Array:
     def granted(change: Array, slope: Array) -> Array:
         return np.maximum(SAFETY / SIZE * np.maximum(change, typical * np.abs(slope)), least)
 
-    return np.asarray(mapped(granted, np.float64, moved, slopes))
+    return np.asarray(map_in_blocks(granted, np.float64, moved, slopes))

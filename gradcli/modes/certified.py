@@ -10,23 +10,31 @@ from typing import Any, Protocol
 import numpy as np
 from flint import arb
 
-from gradcli.arithmetic.ball import Ball, decimals, error_of, exact_constants, nearest, precision, radius
-from gradcli.arithmetic.blockwise import blockwise
+from gradcli.arithmetic.ball import (
+    Ball,
+    bound_error,
+    decimal_strings,
+    exact_constants,
+    nearest_float64,
+    precision,
+    radius,
+)
+from gradcli.arithmetic.blockwise import prepare_blockwise
 from gradcli.arithmetic.recorded_program import record
 from gradcli.arithmetic.tape import Line
-from gradcli.compiling.balls import BallCode, in_balls
+from gradcli.compiling.balls import BallCode, compile_to_balls
 from gradcli.errors import GradcliError, TraceDiffers, Undecided
 from gradcli.modes.difference_steps import Difference
-from gradcli.modes.jacobians import by_rows
+from gradcli.modes.jacobians import cotangent_rows
 from gradcli.modes.kinks import TO_FINITE
 from gradcli.modes.mode import Available, Contradiction, Question
 from gradcli.modes.problem import NotRun
-from gradcli.modes.rounding import FUNCTION_ERROR, factored
+from gradcli.modes.rounding import FUNCTION_ERROR, has_factored_matrix
 from gradcli.request.point import Array, Estimate, EstimateCost, Witness
-from gradcli.targets.derived import either_way
+from gradcli.targets.derived import random_signs
 from gradcli.targets.facts import Function
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.shapes import part_of, shape, size
+from gradcli.tracing.shapes import entries_of_part, shape, size
 
 FIRST_BITS = 128
 MOST_ENTRIES = 2**22  # in balls: about 4 GB, with those of the gradient and of two displaced points
@@ -88,13 +96,15 @@ class TracedByPrecision:
 
     def swept(self, xs: list[Value]) -> tuple[Value, list[list[Value]], list[Line]]:
         program = record(self.q.g, xs)
-        return program.y, by_rows(program, Ball.lift(1)), program.lines[len(program.inputs) :]
+        return program.y, cotangent_rows(program, Ball.lift(1)), program.lines[len(program.inputs) :]
 
     def directions(self, count: int) -> tuple[list[Any], Any]:
         q = self.q
         rng = np.random.default_rng([q.seed, _SEED])
-        weights = either_way(rng, (count,)) if shape(q.value) else [1.0]
-        return [np.where(mask, 0.0, _direction(rng, x)) for x, mask in zip(q.xs, q.undecided, strict=True)], weights
+        weights = random_signs(rng, (count,)) if shape(q.value) else [1.0]
+        return [
+            np.where(mask, 0.0, _random_direction(rng, x)) for x, mask in zip(q.xs, q.undecided, strict=True)
+        ], weights
 
 
 class Coded:
@@ -103,19 +113,19 @@ class Coded:
     def __init__(self, q: Question, code: BallCode) -> None:
         self.q, self.code = q, code
 
-    def _inputs(self, xs: list[Value]) -> list[Any]:
+    def _all_inputs(self, xs: list[Value]) -> list[Any]:
         """Return all inputs of the code, given those that are differentiated."""
         moved = dict(zip(self.q.wrt, xs, strict=True))
         return [(moved[name] if name in moved else Ball.lift(x)).value for name, x in self.q.point.values.items()]
 
     def value(self, xs: list[Value]) -> Value:
-        return Ball(self.code.value(*self._inputs(xs)))
+        return Ball(self.code.value(*self._all_inputs(xs)))
 
     def value_at_53(self, xs: list[Value]) -> Value:
         return self.value(xs)
 
     def swept(self, xs: list[Value]) -> tuple[Value, list[list[Value]], list[Line]]:
-        y, slopes = self.code.both(*self._inputs(xs))
+        y, slopes = self.code.both(*self._all_inputs(xs))
         return Ball(y), [list(map(Ball, slopes))], []
 
     def directions(self, count: int) -> tuple[list[Any], Any]:
@@ -123,11 +133,11 @@ class Coded:
         if key not in _DIRECTIONS:
             if len(_DIRECTIONS) >= _MOST_KEPT:
                 _DIRECTIONS.clear()
-            _DIRECTIONS[key] = either_way(np.random.default_rng([self.q.seed, _SEED]), (key[1],)).tolist()
+            _DIRECTIONS[key] = random_signs(np.random.default_rng([self.q.seed, _SEED]), (key[1],)).tolist()
         return [way * (abs(x) or 1.0) for way, x in zip(_DIRECTIONS[key], self.q.xs, strict=True)], [1.0]
 
 
-def coded(q: Question) -> Coded | None:
+def compile_in_balls(q: Question) -> Coded | None:
     """Return the compiled code of a question's function; None where there is none, which is then traced."""
     numbers = all(isinstance(x, float) for x in q.point.values.values())
     if q.f.kind != "expression" or q.blind is not None or not numbers:
@@ -137,19 +147,19 @@ def coded(q: Question) -> Coded | None:
     if key not in known:
         try:
             with np.errstate(all="ignore"):
-                known[key] = in_balls(q.f, q.point.values, q.wrt)
+                known[key] = compile_to_balls(q.f, q.point.values, q.wrt)
         except (GradcliError, TypeError, ValueError, ArithmeticError):  # the traced function says what the matter is
             known[key] = None
     code = known[key]
     return None if code is None else Coded(q, code)
 
 
-def _direction(rng: Any, x: Array) -> Any:
+def _random_direction(rng: Any, x: Array) -> Any:
     """Return random steps in proportion to the entries, so that small entries do not hide behind large ones."""
     scale = np.abs(x)
     if not np.all(scale):
         scale = np.where(scale == 0, float(np.median(scale)) or 1.0, scale)
-    return either_way(rng, shape(x)) * scale
+    return random_signs(rng, shape(x)) * scale
 
 
 class Certified:
@@ -173,21 +183,21 @@ class Certified:
         Raises  NotRun if it is more work than a mode may be; Undecided if 4096 bits do not settle it; Contradiction.
         """
         if q.untraced is not None or not q.by_constants:
-            return self._gradient(q)
+            return self._gradient_by_sweeps(q)
         if all(np.all(x <= _OF_CONSTANTS * np.abs(q.slopes[name])) for name, x in q.by_constants.items()):
             try:
-                return self._gradient(q, exact_constants)
+                return self._gradient_by_sweeps(q, exact_constants)
             except Undecided:
                 note = FLOAT_CONSTANTS + "with exact ones the function may have a kink at this point"
         else:
             note = FLOAT_CONSTANTS + "some ulps in one of them change its first ten digits, or make f raise an error"
-        found = self._gradient(q)
+        found = self._gradient_by_sweeps(q)
         return replace(found, notes=(*found.notes, note))
 
-    def _gradient(self, q: Question, constants: Callable[[], Any] = nullcontext) -> Estimate:
+    def _gradient_by_sweeps(self, q: Question, constants: Callable[[], Any] = nullcontext) -> Estimate:
         """Return the gradient by sweeps with the given `constants`; the function's value is compared with float64's."""
-        code = coded(q)
-        found = None if code is None else self._by_code(q, code, constants)
+        code = compile_in_balls(q)
+        found = None if code is None else self._gradient_by_code(q, code, constants)
         if found is not None:
             return found
         q.refuse_untraced()
@@ -204,11 +214,11 @@ class Certified:
         traced = TracedByPrecision(q)
         with np.errstate(all="ignore"):
             lifted = [Ball.lift(x) for x in q.xs]  # exact, and so the same at every precision
-            self._contains_value(q, traced, lifted)
+            self._require_value_in_ball(q, traced, lifted)
             evaluations, bits = 1, FIRST_BITS
             while bits <= LAST_BITS:
                 with constants():
-                    found = self._attempt(q, traced, lifted, bits)
+                    found = self._gradient_at_precision(q, traced, lifted, bits)
                 evaluations += 3
                 if found is not None:
                     return replace(found, cost=EstimateCost(evaluations=evaluations), notes=(f"{bits} bits",))
@@ -218,28 +228,28 @@ class Certified:
             do="the function may have a kink at this point, or none of its digits are known",
         )
 
-    def _by_code(self, q: Question, code: Coded, constants: Callable[[], Any]) -> Estimate | None:
+    def _gradient_by_code(self, q: Question, code: Coded, constants: Callable[[], Any]) -> Estimate | None:
         """Return the gradient by compiled code at the first precision, or None: what it leaves open is traced."""
         if not np.isfinite(q.value):
             return None
         lifted = [Ball.lift(x) for x in q.xs]
         try:
             with np.errstate(all="ignore"):
-                self._contains_value(q, code, lifted)
+                self._require_value_in_ball(q, code, lifted)
                 with constants():
-                    found = self._attempt(q, code, lifted, FIRST_BITS)
+                    found = self._gradient_at_precision(q, code, lifted, FIRST_BITS)
         except (TraceDiffers, Undecided):
             return None
         return (
             None if found is None else replace(found, cost=EstimateCost(evaluations=4), notes=(f"{FIRST_BITS} bits",))
         )
 
-    def _contains_value(self, q: Question, run: InBalls, lifted: list[Value]) -> None:
+    def _require_value_in_ball(self, q: Question, run: InBalls, lifted: list[Value]) -> None:
         """The ball at 53 bits must contain the untouched function's float64 value: else the trace is not the function."""
         try:
             with precision(53):
                 y = run.value_at_53(lifted)
-                distance, allowed = error_of(y, q.value), radius(y)
+                distance, allowed = bound_error(y, q.value), radius(y)
         except Undecided:
             return  # at 53 bits a comparison is open; the higher precisions decide it, the witness still checks
         excess = distance - 3 * allowed - FUNCTION_ERROR * np.abs(q.value)
@@ -247,30 +257,34 @@ class Certified:
             return
         excess = excess - FUNCTION_ERROR * np.abs(q.value) * (np.sqrt(len(q.lines) + 1) - 1)
         excess = excess - _LOST * _largest_value(q.lines) * max(1.0, q.largest_adjoint)
-        if factored(q.lines):
+        if has_factored_matrix(q.lines):
             excess = excess - _FACTORED * np.abs(q.value)
         if np.any(excess > 0):
             raise TraceDiffers("the trace differs from the function: the ball does not contain the function's value")
 
-    def _attempt(self, q: Question, run: InBalls, lifted: list[Value], bits: int) -> Estimate | None:
+    def _gradient_at_precision(self, q: Question, run: InBalls, lifted: list[Value], bits: int) -> Estimate | None:
         """Return the gradient at this precision, or None where it is not yet known well enough."""
         with precision(bits):
             try:
                 y, rows, lines = run.swept(lifted)
-                near = [list(map(nearest, row)) for row in rows]
+                near = [list(map(nearest_float64, row)) for row in rows]
                 radii = [list(map(radius, row)) for row in rows]
-                if not _is_known(rows, near, radii) and not self._settled(q, rows, near, radii, lines, bits):
+                if not _is_known(rows, near, radii) and not self._is_precise_enough(q, rows, near, radii, lines, bits):
                     return None
-                if not self._witnessed(q, run, lifted, rows, near, bits):
+                if not self._agrees_with_difference(q, run, lifted, rows, near, bits):
                     return None
             except Undecided:
                 return None
             bounds = [[written_bound(r, g) for r, g in zip(*row, strict=True)] for row in zip(radii, near, strict=True)]
-            written = [[decimals(xbar, DIGITS) for xbar in row] for row in rows] if _few(near) else None
-        value, bound = _by_input(q, y, near), _by_input(q, y, bounds)
-        return Estimate(value, bound, proved=True, decimals=None if written is None else _by_input(q, y, written))
+            written = (
+                [[decimal_strings(xbar, DIGITS) for xbar in row] for row in rows] if _has_few_entries(near) else None
+            )
+        value, bound = _arrays_by_input(q, y, near), _arrays_by_input(q, y, bounds)
+        return Estimate(
+            value, bound, proved=True, decimals=None if written is None else _arrays_by_input(q, y, written)
+        )
 
-    def _settled(
+    def _is_precise_enough(
         self, q: Question, rows: list[list[Value]], near: list[list[Array]], radii: list[list[Array]], lines: list[Line],
         bits: int,
     ) -> bool:  # fmt: skip
@@ -283,21 +297,21 @@ class Certified:
         that is far beyond what it is rounded to.
         """
         reach = 0.0 if bits == FIRST_BITS else _largest_value(lines) + q.largest_adjoint
-        floats = None if bits == LAST_BITS else _floats(q, near)
+        floats = None if bits == LAST_BITS else _float64_gradient(q, near)
         scale = max((float(np.max(np.abs(g), initial=0.0)) for row in near for g in row), default=0.0)
         allowed = max(RELATIVE_RADIUS * max(scale, reach), LEAST)
-        enough = 0.0 if _few(near) else ROUNDED
-        for xbar, g, r, by_floats in _entrywise(rows, near, radii, floats or radii):
+        enough = 0.0 if _has_few_entries(near) else ROUNDED
+        for xbar, g, r, by_floats in _zip_tables(rows, near, radii, floats or radii):
             own = np.abs(g)
             zero = (own <= r) & ((r <= np.abs(by_floats)) | (r <= LEAST))
             known = (r <= RELATIVE_RADIUS * own) | ((r <= allowed) & (zero | (r <= enough * own)))
             if not np.all(np.isfinite(r)) or not all(
-                x.rel_accuracy_bits() >= ACCURATE_BITS for x in _entries(xbar)[~np.reshape(known, -1)]
+                x.rel_accuracy_bits() >= ACCURATE_BITS for x in _flat_balls(xbar)[~np.reshape(known, -1)]
             ):
                 return False
         return True
 
-    def _witnessed(
+    def _agrees_with_difference(
         self,
         q: Question,
         run: InBalls,
@@ -315,9 +329,9 @@ class Certified:
             return True
         unit = max(float(np.max(np.abs(part), initial=0.0)) for part in v)  # in which nothing is too small for float64
         halvings = bits // 3
-        steps = [scaled(part, halvings) for part in v]
-        up = self._weighted(q, run, [x + step for x, step in zip(lifted, steps, strict=True)], weights)
-        down = self._weighted(q, run, [x - step for x, step in zip(lifted, steps, strict=True)], weights)
+        steps = [scale_by_halvings(part, halvings) for part in v]
+        up = self._weighted_sum(q, run, [x + step for x, step in zip(lifted, steps, strict=True)], weights)
+        down = self._weighted_sum(q, run, [x - step for x, step in zip(lifted, steps, strict=True)], weights)
         along = Ball.lift(0)
         scale = 0.0
         for weight, row, floats in zip(weights, rows, near, strict=True):
@@ -325,18 +339,18 @@ class Certified:
                 terms = np.ravel(xbar) @ np.ravel(step) if shape(xbar) else xbar * step
                 along = along + float(weight) * terms
                 scale += float(abs(weight) * np.sum(np.abs(g * (part / unit))))
-        distance = float(error_of(((up - down) / 2 - along) / (Ball(arb(2) ** -halvings) * Ball.lift(unit)), 0.0))
+        distance = float(bound_error(((up - down) / 2 - along) / (Ball(arb(2) ** -halvings) * Ball.lift(unit)), 0.0))
         if distance <= WITNESS_AGREEMENT * scale:
             return True
-        natural = float(np.float64(abs(nearest(up))) / unit) + q.largest_adjoint
+        natural = float(np.float64(abs(nearest_float64(up))) / unit) + q.largest_adjoint
         agrees = distance <= WITNESS_AGREEMENT * (scale + UNSEEN * natural)
         if not agrees and bits == LAST_BITS and np.isfinite(distance):
             raise Contradiction(
-                "the rules disagree with the function's values along a random direction", do=_whose_rule(q)
+                "the rules disagree with the function's values along a random direction", do=_advice_on_wrong_rule(q)
             )
         return agrees
 
-    def _weighted(self, q: Question, run: InBalls, xs: list[Value], weights: Any) -> Value:
+    def _weighted_sum(self, q: Question, run: InBalls, xs: list[Value], weights: Any) -> Value:
         """Return the weighted sum of f's outputs, in balls."""
         y = run.value(xs)
         if shape(y) != shape(q.value):
@@ -355,16 +369,18 @@ def written_bound(radius: Any, near: Any) -> Any:
 
 def _is_known(rows: list[list[Value]], near: list[list[Array]], radii: list[list[Array]]) -> bool:
     """Whether every entry is known to 1e-30 of itself."""
-    return all(np.all((r <= RELATIVE_RADIUS * np.abs(g)) & np.isfinite(g)) for _, g, r in _entrywise(rows, near, radii))
+    return all(
+        np.all((r <= RELATIVE_RADIUS * np.abs(g)) & np.isfinite(g)) for _, g, r in _zip_tables(rows, near, radii)
+    )
 
 
-def _entrywise(*tables: list[list[Any]]) -> Iterator[tuple[Any, ...]]:
+def _zip_tables(*tables: list[list[Any]]) -> Iterator[tuple[Any, ...]]:
     """Yield, row by row and input by input, what tables alike hold."""
     for row in zip(*tables, strict=True):
         yield from zip(*row, strict=True)
 
 
-def _floats(q: Question, near: list[list[Array]]) -> list[list[Array]] | None:
+def _float64_gradient(q: Question, near: list[list[Array]]) -> list[list[Array]] | None:
     """Return the float64 gradient by rows and inputs; None where so much is computed that bits cost more than they tell."""
     if q.operations > MOST_OPERATIONS:
         return None
@@ -373,20 +389,20 @@ def _floats(q: Question, near: list[list[Array]]) -> list[list[Array]] | None:
 
 
 def _largest_value(lines: list[Line]) -> float:
-    return max((_magnitude(y) for _, _, _, y, _, _ in lines), default=0.0)
+    return max((_largest_finite_entry(y) for _, _, _, y, _, _ in lines), default=0.0)
 
 
-def _entries(xbar: Value) -> Any:
+def _flat_balls(xbar: Value) -> Any:
     """Return the balls of a value in a row."""
     return np.reshape(np.asarray(Ball.objects(xbar), dtype=object), -1)
 
 
-def _few(near: list[list[Array]]) -> bool:
+def _has_few_entries(near: list[list[Array]]) -> bool:
     """Whether entries are so few that their digits are written."""
     return sum(size(g) for row in near for g in row) <= MOST_DECIMALS
 
 
-def scaled(v: Any, halvings: int) -> Value:
+def scale_by_halvings(v: Any, halvings: int) -> Value:
     """Return v / 2^halvings, exact: of float64's numbers where these hold it."""
     if isinstance(v, float):
         return Ball(arb(v) * arb(2) ** -halvings)
@@ -396,7 +412,7 @@ def scaled(v: Any, halvings: int) -> Value:
     return Ball.lift(v) * Ball(arb(2) ** -halvings)
 
 
-def _whose_rule(q: Question) -> str:
+def _advice_on_wrong_rule(q: Question) -> str:
     """Return what to do about a wrong rule: the user's own are suspected first."""
     own = sorted({primitive.name for primitive, *_ in q.lines if primitive is not None and primitive.body})
     if own:
@@ -404,15 +420,15 @@ def _whose_rule(q: Question) -> str:
     return "please report it: a rule of gradcli is wrong"
 
 
-def _magnitude(y: Value) -> float:
+def _largest_finite_entry(y: Value) -> float:
     """Return the largest finite entry, by size."""
     if type(y) is np.float64:
         return abs(float(y)) if math.isfinite(y) else 0.0
-    found = np.abs(np.atleast_1d(y if type(y) is np.ndarray else nearest(y)))
+    found = np.abs(np.atleast_1d(y if type(y) is np.ndarray else nearest_float64(y)))
     return float(np.max(found[np.isfinite(found)], initial=0.0))
 
 
-def _by_input(q: Question, y: Value, rows: list[list[Any]]) -> dict[str, Any]:
+def _arrays_by_input(q: Question, y: Value, rows: list[list[Any]]) -> dict[str, Any]:
     """Return row by row results as one array for each input: the output's shape, then the input's."""
     if shape(y) == ():
         return {name: np.asarray(part)[()] for name, part in zip(q.wrt, rows[0], strict=True)}
@@ -437,7 +453,7 @@ def certified_difference(q: Question, vs: Sequence[Array], slope_size: float) ->
     Error   the radius of the balls, and for truncation, at a step of 2^-42, 1e-18 of `slope_size`.
     Cost    two evaluations of f in balls; memory for one block of each of its lines.
     """
-    prepared = blockwise(q.recording) if q.untraced is None and shape(q.value) == () else None
+    prepared = prepare_blockwise(q.recording) if q.untraced is None and shape(q.value) == () else None
     if prepared is None:
         return None
     halvings = FIRST_BITS // 3
@@ -447,8 +463,8 @@ def certified_difference(q: Question, vs: Sequence[Array], slope_size: float) ->
         up, down = [], []
         for x, v in zip(q.xs, vs, strict=True):
             if size(x) == prepared.count:
-                x, v = part_of(x, part), part_of(v, part)
-            middle, step = Ball.lift(x), scaled(v, halvings)
+                x, v = entries_of_part(x, part), entries_of_part(v, part)
+            middle, step = Ball.lift(x), scale_by_halvings(v, halvings)
             up.append(middle + step)
             down.append(middle - step)
         return up, down
@@ -457,7 +473,7 @@ def certified_difference(q: Question, vs: Sequence[Array], slope_size: float) ->
         with precision(FIRST_BITS), np.errstate(all="ignore"):
             up, down = prepared.run(moved)
             slope = (up - down) * Ball.lift(2.0 ** (halvings - 1))
-            value, bound = float(nearest(slope)), float(radius(slope)) + WITNESS_AGREEMENT * slope_size
+            value, bound = float(nearest_float64(slope)), float(radius(slope)) + WITNESS_AGREEMENT * slope_size
     except GradcliError:  # an operation has no balls, or a comparison is undecided
         return None
     return Difference(np.float64(value), np.float64(bound), np.float64(2.0**-halvings), calls=2)

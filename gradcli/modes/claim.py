@@ -12,7 +12,7 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadShape, FunctionFailed, Place, Undecided
-from gradcli.modes.bounds import SAFETY, infinite, input_rounding, typical_errors
+from gradcli.modes.bounds import SAFETY, infinite_errors, input_rounding, typical_errors
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.recording import MOST_JACOBIAN
 from gradcli.modes.rounding import EPS
@@ -21,11 +21,11 @@ from gradcli.request.target_text import folded
 from gradcli.targets.draws import NO_SIZES, Sizes
 from gradcli.targets.expression import Compiler
 from gradcli.targets.instructions import Instructions
-from gradcli.targets.nesting import ContainerNode, Leaf, Node, paths, taken_apart
+from gradcli.targets.nesting import ContainerNode, Leaf, Node, paths_of_leaves, take_apart
 from gradcli.targets.python import PythonFunction, signature_of
 from gradcli.targets.tokens import Statement, shared_and_parts
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.shapes import largest, mapped, redefines_arithmetic, shape, size
+from gradcli.tracing.shapes import largest_finite, map_in_blocks, redefines_arithmetic, shape, size
 
 Matcher = Callable[[Any], dict[str, Any]]
 
@@ -120,7 +120,7 @@ class ClaimedExpressions:
         if not pieces:
             raise BadClaim("the claimed gradient is empty", do='write --grad "x=2*x, y=1"')
         for piece in pieces:
-            name = _name(piece, wrt, len(pieces))
+            name = _claimed_input_name(piece, wrt, len(pieces))
             if name in self.programs or name in self.excluded:
                 raise BadClaim(f"the gradient of {name} is claimed twice", where=piece.span(0, 1), do="leave one out")
             if piece.source == "None":
@@ -130,7 +130,7 @@ class ClaimedExpressions:
             for statement in (*shared, piece):
                 compiler.add(statement)
             self.programs[name] = compiler.program
-        _not_meant_as_claims(shared, wrt, self.programs)
+        _refuse_shared_input_names(shared, wrt, self.programs)
         if not self.programs:
             raise BadClaim("the claim names no input", do='write --grad "x=2*x, y=1"')
         strangers = set(self.programs) - set(wrt)
@@ -167,10 +167,10 @@ class ClaimedExpressions:
                     raise BadClaim(
                         f"in the claim for {name}, {error.what}", where=error.where, do="check the claim"
                     ) from None
-        return with_zeros(found, self.diagonal)
+        return expand_diagonals(found, self.diagonal)
 
 
-def _not_meant_as_claims(shared: list[Statement], wrt: tuple[str, ...], claimed: dict[str, Instructions]) -> None:
+def _refuse_shared_input_names(shared: list[Statement], wrt: tuple[str, ...], claimed: dict[str, Instructions]) -> None:
     """Refuse `x=2*x; y=1`: a semicolon makes `x` a shared value, and the gradient of x would go unchecked."""
     for statement in shared:
         if statement.name is not None and folded(statement.name.text) in set(wrt) - set(claimed):
@@ -182,7 +182,7 @@ def _not_meant_as_claims(shared: list[Statement], wrt: tuple[str, ...], claimed:
             )
 
 
-def _name(piece: Statement, wrt: tuple[str, ...], count: int) -> str:
+def _claimed_input_name(piece: Statement, wrt: tuple[str, ...], count: int) -> str:
     if piece.name is not None:
         return folded(piece.name.text)
     if len(wrt) == 1 and count == 1:
@@ -211,7 +211,7 @@ class Claim:
         Raises  WrongShape: a claim is never broadcast, but a Jacobian may be flat. BadClaim.
         """
         given = self.claimed(q.point.values)
-        value = shaped(given, q)
+        value = reshape_claims(given, q)
         notes = tuple(
             f"the claimed gradient of {name} has shape {shape(given[name])}: taken as {shape(x)}"
             for name, x in value.items()
@@ -222,7 +222,7 @@ class Claim:
             try:
                 typical = self.claimed.precision.typical(q.point.values) or typical_errors(q, coarse)
             except Undecided:
-                typical = infinite(q)
+                typical = infinite_errors(q)
             typical = {name: np.broadcast_to(typical[name], shape(x)) for name, x in value.items()}
             bound = {name: TYPICAL * typical[name] + EPS * coarse * np.abs(x) for name, x in value.items()}
             return Estimate(value, bound, narrow=True, typical=typical, notes=notes)
@@ -236,9 +236,9 @@ class Claim:
 
         terms = 4.0 if coarse > 1.0 else 0.0  # roundings of the largest entry, whose terms cancel in smaller ones
         bound = {
-            name: EPS * ((grant + 4 * coarse) * np.abs(x) + terms * coarse * largest(x))
+            name: EPS * ((grant + 4 * coarse) * np.abs(x) + terms * coarse * largest_finite(x))
             if known is None
-            else np.asarray(mapped(granted, np.float64, x, known.errors[name]))[()]
+            else np.asarray(map_in_blocks(granted, np.float64, x, known.errors[name]))[()]
             for name, x in value.items()
         }
         if not q.untraced and q.solvers:
@@ -246,12 +246,12 @@ class Claim:
         return Estimate(value, bound, narrow=coarse > 1.0, cost=EstimateCost(evaluations=0), notes=notes)
 
 
-def with_zeros(claimed: dict[str, Any], diagonal: frozenset[str]) -> dict[str, Any]:
+def expand_diagonals(claimed: dict[str, Any], diagonal: frozenset[str]) -> dict[str, Any]:
     """Return a claim with the zeros beside the diagonals of some inputs' Jacobians."""
     return {n: np.reshape(np.diag(np.ravel(x)), shape(x) * 2) if n in diagonal else x for n, x in claimed.items()}
 
 
-def allow_for_inputs(claim: Estimate, right: Estimate, q: Question) -> Estimate:
+def grant_input_rounding(claim: Estimate, right: Estimate, q: Question) -> Estimate:
     """Return a claim with the rounding of the inputs granted, if it differs from the right gradient by hardly more.
 
     Cost    nothing, unless each entry differs by little beside the largest one, and one by more than the bounds.
@@ -261,7 +261,7 @@ def allow_for_inputs(claim: Estimate, right: Estimate, q: Question) -> Estimate:
     with np.errstate(all="ignore"):
         apart = {name: np.abs(np.asarray(x) - right.value[name]) for name, x in claim.value.items()}
         far = {name: x > claim.bound[name] + right.bound[name] for name, x in apart.items()}
-        top = max((largest(right.value[name]) for name in apart), default=0.0)
+        top = max((largest_finite(right.value[name]) for name in apart), default=0.0)
         if not any(map(np.any, far.values())) or any(np.any(~(x <= _LITTLE * top)) for x in apart.values()):
             return claim
         rounding = input_rounding(q)
@@ -270,11 +270,11 @@ def allow_for_inputs(claim: Estimate, right: Estimate, q: Question) -> Estimate:
         return replace(claim, bound={n: np.fmax(b, GRANT_INPUTS * rounding[n])[()] for n, b in claim.bound.items()})
 
 
-def shaped(claimed: Mapping[str, Array], q: Question) -> dict[str, Array]:
+def reshape_claims(claimed: Mapping[str, Array], q: Question) -> dict[str, Array]:
     """Return a claimed gradient in the shapes of the Jacobian. Raises WrongShape, which names the input that a lone part fits."""
     at = q.point.values
     try:
-        return {name: in_shape(name, x, shape(q.value), shape(at[name])) for name, x in claimed.items()}
+        return {name: reshape_claim(name, x, shape(q.value), shape(at[name])) for name, x in claimed.items()}
     except WrongShape as wrong:
         given = np.shape(np.asarray(wrong.claimed))
         fits = [name for name, x in at.items() if given == shape(q.value) + np.shape(x)]
@@ -285,7 +285,7 @@ def shaped(claimed: Mapping[str, Array], q: Question) -> dict[str, Array]:
         ) from None
 
 
-def in_shape(name: str, x: Array, outputs: tuple[int, ...], inputs: tuple[int, ...]) -> Array:
+def reshape_claim(name: str, x: Array, outputs: tuple[int, ...], inputs: tuple[int, ...]) -> Array:
     """Return a claimed Jacobian in its proper shape, which some other shapes imply without ambiguity.
 
     Shapes  the result is `outputs + inputs`. If the output is an array, x may also be flat, (entries of the output, entries
@@ -348,16 +348,16 @@ class ClaimedFunction:
     def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
         """Return the claimed gradient for each input it is claimed for. Raises BadClaim, WrongShape if it is no gradient."""
         if self._first is not None and values is self._first[0]:
-            return with_zeros(self._first[1], self.diagonal)
+            return expand_diagonals(self._first[1], self.diagonal)
         try:
             with np.errstate(all="ignore"):
                 found = self.compute(values)
         except FunctionFailed as error:
             raise BadClaim(error.what, where=error.where, do=error.do) from error
         parts = list(found.values()) if isinstance(found, dict) else found
-        self.for_first = not isinstance(found, tuple | list) and not _names_inputs(found, values)
+        self.for_first = not isinstance(found, tuple | list) and not _is_keyed_by_input(found, values)
         self.declines = isinstance(parts, tuple | list) and any(part is None for part in parts)
-        return with_zeros(self._match(found), self.diagonal)
+        return expand_diagonals(self._match(found), self.diagonal)
 
     def after(self, call: Callable[[Mapping[str, Value]], Any]) -> "ClaimedFunction":
         """Return the same claim, for which `call` is called right before it at the same point."""
@@ -372,7 +372,7 @@ class ClaimedFunction:
         return other
 
 
-def _names_inputs(found: Any, inputs: Mapping[str, Any]) -> bool:
+def _is_keyed_by_input(found: Any, inputs: Mapping[str, Any]) -> bool:
     """Whether a claim is a dict by input, or by the parameters that hold the inputs."""
     parameters = {path.partition(".")[0].partition("[")[0] for path in inputs} | set(inputs)
     return isinstance(found, dict) and set(map(str, found)) <= parameters
@@ -400,7 +400,7 @@ class CalledAfter(Called):
         return self.function.returned({**values, **self.fixed})
 
 
-def called(claim: Callable[..., Any], text: str, arguments: Mapping[str, Node], *more: Any) -> Called:
+def prepare_claim(claim: Callable[..., Any], text: str, arguments: Mapping[str, Node], *more: Any) -> Called:
     """Return the user's claim, prepared to be called at a point.
 
     It gets f's arguments by name if its parameters have these names, else by position, followed by `more`.
@@ -436,7 +436,7 @@ def called(claim: Callable[..., Any], text: str, arguments: Mapping[str, Node], 
     return Called(by_position, extra)
 
 
-def matcher(
+def make_claim_matcher(
     arguments: Mapping[str, Node], wrt: Sequence[str], *, chosen: bool, output: tuple[int, ...] = ()
 ) -> Matcher:
     """Return a function that assigns a returned gradient to the inputs `wrt`. It raises BadClaim and WrongShape.
@@ -444,27 +444,28 @@ def matcher(
     A dict is keyed by parameter or by path; a tuple follows the order of the parameters. One array is for the only
     differentiated parameter or, unless the user has `chosen` inputs, for the first. None means not differentiated.
     """
-    float_paths = {name: [path for path in paths(node) if path in wrt] for name, node in arguments.items()}
+    float_paths = {name: [path for path in paths_of_leaves(node) if path in wrt] for name, node in arguments.items()}
     parameters = [name for name, found in float_paths.items() if found]
-    left_out = {path for node in arguments.values() for path in paths(node)} - {*wrt, *arguments}
+    left_out = {path for node in arguments.values() for path in paths_of_leaves(node)} - {*wrt, *arguments}
 
     def match(found: Any) -> dict[str, Any]:
-        found = _gathered(found, [arguments[name] for name in parameters])
+        found = _gather_star_arguments(found, [arguments[name] for name in parameters])
         if chosen and isinstance(found, dict):
             found = {name: x for name, x in found.items() if str(name) not in left_out}
         if isinstance(found, dict) and found and set(map(str, found)) <= {*arguments, *wrt}:
-            return _merged(
-                _one(str(name), part, arguments.get(str(name), Leaf(str(name))), output, wrt)
+            return _merge_dicts(
+                _gradients_of_parameter(str(name), part, arguments.get(str(name), Leaf(str(name))), output, wrt)
                 for name, part in found.items()
             )
-        if _in_order(
+        if _is_in_parameter_order(
             found,
             len(parameters),
             chosen,
             isinstance(arguments.get(parameters[0]), ContainerNode) if parameters else False,
         ):
-            return _merged(
-                _one(name, part, arguments[name], output, wrt) for name, part in zip(parameters, found, strict=False)
+            return _merge_dicts(
+                _gradients_of_parameter(name, part, arguments[name], output, wrt)
+                for name, part in zip(parameters, found, strict=False)
             )
         if isinstance(found, dict) and found and set(map(str, found)) & {*arguments, *wrt}:
             strangers = [f"'{name}'" for name in found if str(name) not in {*arguments, *wrt}]
@@ -484,12 +485,12 @@ def matcher(
             )
         if isinstance(found, tuple) and len(found) == 1:
             found = found[0] if not isinstance(arguments[parameters[0]], ContainerNode) else found
-        return _one(parameters[0], found, arguments[parameters[0]], output, wrt)
+        return _gradients_of_parameter(parameters[0], found, arguments[parameters[0]], output, wrt)
 
     return match
 
 
-def _gathered(found: Any, nodes: Sequence[Node]) -> Any:
+def _gather_star_arguments(found: Any, nodes: Sequence[Node]) -> Any:
     """Return a tuple with a gradient for each value of `*args` with these in one tuple, as the last parameter holds them."""
     last = nodes[-1] if len(nodes) > 1 else None
     if not isinstance(last, ContainerNode) or not isinstance(found, tuple | list) or len(last.parts) < 2:
@@ -498,7 +499,7 @@ def _gathered(found: Any, nodes: Sequence[Node]) -> Any:
     return (*found[:first], tuple(found[first:])) if len(found) == first + len(last.parts) else found
 
 
-def _in_order(found: Any, count: int, chosen: bool, first_is_nested: bool) -> bool:
+def _is_in_parameter_order(found: Any, count: int, chosen: bool, first_is_nested: bool) -> bool:
     """Whether a claim holds one gradient for each of several parameters, or for the first ones where none were chosen."""
     if count < 2 or not isinstance(found, tuple | list) or hasattr(found, "_fields"):
         return False
@@ -507,28 +508,30 @@ def _in_order(found: Any, count: int, chosen: bool, first_is_nested: bool) -> bo
     )
 
 
-def _merged(parts: Any) -> dict[str, Any]:
+def _merge_dicts(parts: Any) -> dict[str, Any]:
     return {path: x for part in parts for path, x in part.items()}
 
 
-def _one(name: str, found: Any, node: Node, output: tuple[int, ...], wrt: Sequence[str]) -> dict[str, Any]:
+def _gradients_of_parameter(
+    name: str, found: Any, node: Node, output: tuple[int, ...], wrt: Sequence[str]
+) -> dict[str, Any]:
     """Return the claimed gradients of one parameter's leaves, by path."""
     if found is None:
         return {}
     if isinstance(node, Leaf):
-        return {node.path: dense(name, found)} if node.path in wrt else {}
+        return {node.path: to_dense_array(name, found)} if node.path in wrt else {}
     if not isinstance(found, dict | list | tuple) and not hasattr(found, "__dataclass_fields__"):
-        return _split(name, dense(name, found), node, wrt)
-    leaves = taken_apart(name, found)[1]
-    strangers = [path for path in leaves if path not in paths(node)]
+        return _split_by_leaf(name, to_dense_array(name, found), node, wrt)
+    leaves = take_apart(name, found)[1]
+    strangers = [path for path in leaves if path not in paths_of_leaves(node)]
     if strangers:
         raise WrongShape(f"the claim has an entry {strangers[0]}, but {name} has no such entry")
-    return {path: dense(path, x) for path, x in leaves.items() if path in wrt and x is not None}
+    return {path: to_dense_array(path, x) for path, x in leaves.items() if path in wrt and x is not None}
 
 
-def _split(name: str, found: Any, node: Node, wrt: Sequence[str]) -> dict[str, Any]:
+def _split_by_leaf(name: str, found: Any, node: Node, wrt: Sequence[str]) -> dict[str, Any]:
     """Return the entries of one array, which was returned for a list or tuple of scalars, by path."""
-    leaves = [path for path in paths(node) if path in wrt]
+    leaves = [path for path in paths_of_leaves(node) if path in wrt]
     if len(leaves) == 1 and shape(found)[-1:] != (1,):
         return {leaves[0]: found}  # of one value of *args
     if shape(found)[-1:] != (len(leaves),):
@@ -536,7 +539,7 @@ def _split(name: str, found: Any, node: Node, wrt: Sequence[str]) -> dict[str, A
     return {path: found[..., k] for k, path in enumerate(leaves)}
 
 
-def dense(name: str, x: Any) -> Any:
+def to_dense_array(name: str, x: Any) -> Any:
     """Return a claimed gradient as an array: sparse matrices filled in, LinearOperators applied to the unit matrix.
 
     Raises  BadClaim for values that are not real numbers, masked arrays, and rows of different lengths.
@@ -559,12 +562,13 @@ def dense(name: str, x: Any) -> Any:
             array = array.astype(float)
     if array.dtype.kind not in "fiub":
         raise BadClaim(
-            f"the claimed gradient of {name} is {_kind(x, array)}, not real numbers", do="return arrays of floats"
+            f"the claimed gradient of {name} is {_describe_type(x, array)}, not real numbers",
+            do="return arrays of floats",
         )
     return array.astype(np.float64)[()]
 
 
-def _kind(x: Any, array: Any) -> str:
+def _describe_type(x: Any, array: Any) -> str:
     return "complex" if array.dtype.kind == "c" else f"of type {type(x).__name__}"
 
 
@@ -578,19 +582,19 @@ def hessian_blocks(found: Any, wrt: Sequence[str], at: Mapping[str, Any]) -> dic
     """
     sizes = [size(at[name]) for name in wrt]
     n = sum(sizes)
-    if isinstance(found, dict | tuple | list) and not hasattr(found, "toarray") and _is_blocks(found, wrt):
+    if isinstance(found, dict | tuple | list) and not hasattr(found, "toarray") and _is_made_of_blocks(found, wrt):
         rows = list(found.values()) if isinstance(found, dict) else list(found)
         if isinstance(found, dict):
             rows = [found[name] for name in wrt]
         columns: dict[str, list[Any]] = {name: [] for name in wrt}
         for row, of_row in zip(rows, sizes, strict=True):
             for k, name in enumerate(wrt):
-                block = dense(name, row[name] if isinstance(row, dict) else row[k])
+                block = to_dense_array(name, row[name] if isinstance(row, dict) else row[k])
                 if size(block) != of_row * size(at[name]):
                     raise WrongShape(f"a block of the claimed Hessian beside {name} has shape {shape(block)}")
                 columns[name].append(np.reshape(block, (of_row, *shape(at[name]))))
         return {name: np.concatenate(parts) for name, parts in columns.items()}
-    whole = dense("the Hessian", found)
+    whole = to_dense_array("the Hessian", found)
     expected = shape(at[wrt[0]]) * 2 if len(wrt) == 1 else (n, n)
     if shape(whole) != expected:
         says = f"the claimed Hessian has shape {shape(whole)}; the right one has shape {expected}"
@@ -623,10 +627,10 @@ def hessian_diagonal(found: Any, wrt: Sequence[str], at: Mapping[str, Any]) -> d
         parts = {}
     if not parts or any(not shape(at[name]) or shape(x) != shape(at[name]) for name, x in parts.items()):
         return None
-    return {name: dense(name, parts[name]) for name in wrt}
+    return {name: to_dense_array(name, parts[name]) for name in wrt}
 
 
-def _is_blocks(found: Any, wrt: Sequence[str]) -> bool:
+def _is_made_of_blocks(found: Any, wrt: Sequence[str]) -> bool:
     if isinstance(found, dict):
         return set(found) == set(wrt)
     return (

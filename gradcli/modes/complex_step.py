@@ -5,13 +5,13 @@ import warnings
 import numpy as np
 
 from gradcli.errors import GradcliError, NotSupported, OutOfTime
-from gradcli.modes.jacobians import columns_to_array, directions
+from gradcli.modes.jacobians import jacobian_from_columns, unit_directions
 from gradcli.modes.kinks import refuse_undefined
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.problem import TRACED
 from gradcli.request.point import Array, Estimate, EstimateCost, Witness
-from gradcli.targets.derived import gradient_in
-from gradcli.tracing.provenance import place
+from gradcli.targets.derived import inner_gradient
+from gradcli.tracing.provenance import place_of_position
 from gradcli.tracing.shapes import shape
 
 _SAME = 1e-9  # of f: how near its real part must stay to its value for real numbers
@@ -42,7 +42,7 @@ class ComplexStep:
         """
         q.refuse_untraced()
         refuse_undefined(q.value)
-        if gradient_in(q.f) is not None:
+        if inner_gradient(q.f) is not None:
             raise NotSupported("gradcli's gradient is made for real numbers")
         self.refuse_if_not_analytic(q)
         value: dict[str, Array] = {}
@@ -50,14 +50,14 @@ class ComplexStep:
         q.budget.admit(TRACED * q.entries * q.work, f"{q.entries:,} evaluations with complex numbers")
         for k, name in enumerate(q.wrt):
             columns = []
-            for direction in directions(q.xs[k]):
-                h = _step(float(np.max(np.abs(q.xs[k] * direction))))
-                columns.append(self._evaluate(q, k, direction, h))
+            for direction in unit_directions(q.xs[k]):
+                h = _step_for_size(float(np.max(np.abs(q.xs[k] * direction))))
+                columns.append(self._derivative_along(q, k, direction, h))
             count += len(columns)
-            value[name] = columns_to_array(columns, q.value, q.xs[k])
+            value[name] = jacobian_from_columns(columns, q.value, q.xs[k])
         # complex functions take more operations than real ones; truncation is of the order of H squared
         loss = max((p.complex_loss for p, *_ in q.lines if p is not None), default=0.0)
-        least = (H**1.5 + loss) * q.largest_adjoint + H**1.5 * _size(q)
+        least = (H**1.5 + loss) * q.largest_adjoint + H**1.5 * _size_per_input(q)
         bound = {name: 4 * b + least + loss * np.abs(value[name]) for name, b in q.rounding.items()}
         cost = EstimateCost(evaluations=count, operations=4 * q.operations * count)
         return Estimate(value, bound, statistical=q.rounding_is_estimated, cost=cost)
@@ -66,9 +66,9 @@ class ComplexStep:
         """Raise NotSupported if an operation on the path has no complex derivative."""
         for primitive, _, _, _, params, position in (*q.lines, *q.recording.tape.decisions):
             if primitive is not None and not primitive.analytic:
-                raise NotSupported(f"{primitive.title(params)} is not analytic", where=place(position))
+                raise NotSupported(f"{primitive.title(params)} is not analytic", where=place_of_position(position))
 
-    def _evaluate(self, q: Question, k: int, direction: Array, h: float) -> Array:
+    def _derivative_along(self, q: Question, k: int, direction: Array, h: float) -> Array:
         xs = list(q.xs)
         xs[k] = q.xs[k] + 1j * h * direction
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -91,14 +91,14 @@ class ComplexStep:
         return np.imag(y) / h if shape(y) else np.float64(np.imag(y) / h)
 
 
-def _step(size: float) -> float:
+def _step_for_size(size: float) -> float:
     """Return the step for an entry of some size: a power of two, so that imaginary parts round as derivatives do."""
     if 0 < size < _LEAST:
         raise NotSupported(f"an entry of {size:.1e} is too small to step from with complex numbers")
     return float(np.exp2(np.rint(np.log2(H * (size or _AT_ZERO)))))
 
 
-def _size(q: Question) -> float:
+def _size_per_input(q: Question) -> float:
     """Return the size of f per unit of its inputs, in which truncation is measured."""
     return float(np.max(np.abs(q.value), initial=0.0)) / max(
         1e-3, max((float(np.max(np.abs(x), initial=0.0)) for x in q.xs), default=1.0)

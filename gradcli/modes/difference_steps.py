@@ -141,16 +141,16 @@ class Difference:
         return np.isfinite(self.left)
 
 
-def chosen(first: Any, a: Difference, b: Difference) -> Difference:
+def choose_entrywise(first: Any, a: Difference, b: Difference) -> Difference:
     """Return `a` where `first` holds, entry by entry, else `b`."""
     both = {f.name: np.where(first, getattr(a, f.name), getattr(b, f.name)) for f in fields(a) if f.name != "calls"}
     return Difference(calls=a.calls, **both)
 
 
-def better(a: Difference, b: Difference) -> Difference:
+def choose_sharper(a: Difference, b: Difference) -> Difference:
     """Return, entry by entry, the one with the smaller bound, or `a`, of smaller steps, if the two contradict each other."""
     apart = np.abs(a.value - b.value) > a.bound + b.bound
-    return chosen((a.bound <= b.bound) | (apart & np.isfinite(a.bound)), a, b)
+    return choose_entrywise((a.bound <= b.bound) | (apart & np.isfinite(a.bound)), a, b)
 
 
 def widen_zeros(found: Sequence[Difference]) -> list[Difference]:
@@ -166,7 +166,7 @@ def widen_zeros(found: Sequence[Difference]) -> list[Difference]:
     return [replace(d, bound=np.fmax(d.bound, bound)) for d, bound in zip(found, least, strict=True)]
 
 
-def nothing(line: Line) -> Difference:
+def unknown_difference(line: Line) -> Difference:
     """Return a difference without information: its value is nan and its bound infinite."""
     wide = np.full(line.at.shape, np.inf)
     return Difference(np.full(line.at.shape, np.nan), wide, wide, 0, np.zeros(line.at.shape))
@@ -181,7 +181,7 @@ _CHANCE = 24  # trailing zero bits of all different values together: fewer may b
 _PLACES = (-4.0, -3.31, -1.83, -1.12, 0.0, 0.77, 2.21, 2.86, 4.0)
 
 
-def noise(phi: Callable[[float], Any], scale: float) -> Any:
+def estimate_noise(phi: Callable[[float], Any], scale: float) -> Any:
     """Estimate the standard deviation of the noise of `phi` around 0, from the residuals of a polynomial fit.
 
     Shapes  as phi's values.
@@ -191,14 +191,14 @@ def noise(phi: Callable[[float], Any], scale: float) -> Any:
     Source  Moré and Wild (2011), Estimating computational noise, for the spacing and the number of values.
     """
     seen = {}
-    for t in near(scale):
+    for t in noise_sample_places(scale):
         y = np.asarray(phi(t), dtype=float)
         t, y = (t, y) if t == 0 or np.all(np.isfinite(y)) else (-t, np.asarray(phi(-t), dtype=float))
         seen[t] = y
-    return left_over(list(seen), np.stack(list(seen.values())))
+    return residual_deviation(list(seen), np.stack(list(seen.values())))
 
 
-def near(scale: float) -> list[float]:
+def noise_sample_places(scale: float) -> list[float]:
     """Return the places at which the noise is sampled.
 
     They are uneven: differences of evenly spaced values, as in ECnoise, do not see a ripple of the same period.
@@ -206,12 +206,12 @@ def near(scale: float) -> list[float]:
     return [place * _SPACING * scale for place in _PLACES]
 
 
-def left_over(places: Sequence[float], values: Any) -> Any:
+def residual_deviation(places: Sequence[float], values: Any) -> Any:
     """Return the standard deviation of the residuals of a cubic fit, but at least the rounding of the values.
 
     Shapes  values have a leading axis of places, which the result lacks.
     """
-    basis = _basis(tuple((np.array(places) / np.max(np.abs(places))).tolist()))
+    basis = _cubic_basis(tuple((np.array(places) / np.max(np.abs(places))).tolist()))
     flat = (values - values[len(values) // 2]).reshape(len(values), -1)
     residual = flat - basis @ (basis.T @ flat)
     size = np.maximum(np.max(np.abs(residual), axis=0), np.finfo(float).tiny)  # squares may over- or underflow
@@ -219,7 +219,7 @@ def left_over(places: Sequence[float], values: Any) -> Any:
     return np.maximum(sigma.reshape(values.shape[1:]), EPS * np.max(np.abs(values), axis=0))
 
 
-def spacing(values: Any) -> Any:
+def spacing_of_values(values: Any) -> Any:
     """Return the spacing of a function's values: the largest power of two that all of them are whole multiples of.
 
     It is coarser than that of float64 where the function computes in a narrower format, or where larger numbers cancel. Few
@@ -244,12 +244,12 @@ def spacing(values: Any) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _basis(places: tuple[float, ...]) -> Any:
+def _cubic_basis(places: tuple[float, ...]) -> Any:
     """Return an orthonormal basis of the cubic polynomials at some places."""
     return np.linalg.qr(np.vander(np.array(places), _DEGREE + 1))[0]
 
 
-def fixed(line: Line, h: float, floor: Any) -> Difference:
+def difference_at_step(line: Line, h: float, floor: Any) -> Difference:
     """Return the difference at a given step, central if the function has values on both sides.
 
     Error   truncation, from a second, wider step; the kink that second differences show; noise / h.
@@ -266,28 +266,28 @@ def fixed(line: Line, h: float, floor: Any) -> Difference:
     sigma = np.maximum(floor, EPS * np.max(np.abs(np.nan_to_num([up, down])), axis=(0, 1)))
     rounding = _WEIGHT[power] * sigma / h
     bound = SAFETY * (np.abs(slopes[0] - slopes[1]) / (RATIO**power - 1) + np.abs(kink) / 2 + rounding)
-    found = Difference(slopes[1], _finite(bound), np.full(line.at.shape, h), 0, rounding)
+    found = Difference(slopes[1], _replace_nan_bounds(bound), np.full(line.at.shape, h), 0, rounding)
     apart = np.abs(kink) > np.maximum(_APART * rounding, USEFUL * np.max(np.abs(sides[1:]), axis=(0, 1)))
     return replace(found, left=np.where(apart, sides[2][1], np.nan), right=np.where(apart, sides[1][1], np.nan))
 
 
-def screened(line: Line, h: Any, floor: Any) -> Difference:
+def screen_steps(line: Line, h: Any, floor: Any) -> Difference:
     """Return the second extrapolant of the central differences at three steps.
 
     Where phi does not change at all the slope is 0, and its bound is the noise over the widest step.
     """
     if not h[-1]:
-        return nothing(line)
+        return unknown_difference(line)
     up, down = line.both(h)
     sigma = np.maximum(floor, EPS * np.max(np.abs([up, down]), axis=(0, 1)))
-    found = of_three(up, down, line.at, h, sigma)
+    found = difference_of_three_steps(up, down, line.at, h, sigma)
     level = np.all((up == line.at) & (down == line.at), axis=0)
     rounding = np.broadcast_to(_WEIGHT[CENTRAL] * sigma / h[0], level.shape)
     zero = replace(found, bound=SAFETY * rounding, rounding=rounding, h=np.full(level.shape, h[0]))
-    return chosen(level, zero, found)
+    return choose_entrywise(level, zero, found)
 
 
-def of_three(up: Any, down: Any, at: Any, h: Any, sigma: Any) -> Difference:
+def difference_of_three_steps(up: Any, down: Any, at: Any, h: Any, sigma: Any) -> Difference:
     """Return the second extrapolant from the values at three steps to both sides; `at` is the value at 0, or None.
 
     Shapes  up and down (3, ...), h (3,), widest first; at and sigma as one value.
@@ -295,52 +295,54 @@ def of_three(up: Any, down: Any, at: Any, h: Any, sigma: Any) -> Difference:
             smallest step; noise / h.
     """
     column = h.reshape((-1,) + (1,) * (np.ndim(up) - 1))
-    kink = 0.0 if at is None else kink_of(up, down, at, column)
-    coarse, fine = extrapolated((up - down) / (2 * column), column, CENTRAL)
+    kink = 0.0 if at is None else kink_size(up, down, at, column)
+    coarse, fine = next_neville_column((up - down) / (2 * column), column, CENTRAL)
     value = fine + (fine - coarse) / ((h[0] / h[2]) ** 2 - 1)
     rounding = _WEIGHT[CENTRAL] * sigma / h[-1]
     spread = np.abs(value - fine) + np.abs(fine - coarse) / 10
     apart = np.abs(kink) > np.maximum(_APART * (spread + rounding), USEFUL * np.abs(value))
     left, right = (np.where(apart, value + sign * kink / 2, np.nan) for sign in (-1, 1))
-    bound = _finite(SAFETY * (spread + np.abs(kink) / 2 + rounding))
+    bound = _replace_nan_bounds(SAFETY * (spread + np.abs(kink) / 2 + rounding))
     return Difference(value, bound, np.full(np.shape(value), h[-1]), 0, rounding, left, right)
 
 
-def kink_of(up: Any, down: Any, at: Any, column: Any) -> Any:
+def kink_size(up: Any, down: Any, at: Any, column: Any) -> Any:
     """Return by how much the one-sided slopes differ at 0, from the values at the three widest steps."""
     return np.tensordot(_BENDS, ((up - 2 * at + down) / column)[:3], 1)
 
 
-def extrapolated(table: Any, h: Any, power: int) -> Any:
+def next_neville_column(table: Any, h: Any, power: int) -> Any:
     """Return the next column of Neville's table for an error series in h^power; it has one entry less."""
     level = len(h) - len(table) + 1
     return table[1:] + (table[1:] - table[:-1]) / ((h[:-level] / h[level:]) ** power - 1)
 
 
-def swept(line: Line, h: Any, sigma: Any, often: float = _WEIGHT[CENTRAL]) -> Difference:
+def sweep_steps(line: Line, h: Any, sigma: Any, often: float = _WEIGHT[CENTRAL]) -> Difference:
     """Return the estimate with the smallest bound over all steps and levels; one-sided where a side has no values.
 
     A finer step contradicts an estimate if their distance is more than `often` times its noise; this widens the bound.
     """
     if len(h) < FEWEST or not np.all(h):
-        return nothing(line)
+        return unknown_difference(line)
     up, down = line.both(h)
     column = h.reshape((-1,) + (1,) * line.at.ndim)
-    sigma = np.maximum(sigma, _stair(up, down, line.at, column))
+    sigma = np.maximum(sigma, _stair_height(up, down, line.at, column))
     ahead, behind = (up - line.at) / column, (line.at - down) / column
-    sides = [_side(slopes, column, sigma) for slopes in (ahead, behind)]
-    found = list(_levels((up - down) / (2 * column), h, sigma, CENTRAL, often, sides, ahead - behind))
+    sides = [_one_sided_extrapolants(slopes, column, sigma) for slopes in (ahead, behind)]
+    found = list(_extrapolation_levels((up - down) / (2 * column), h, sigma, CENTRAL, often, sides, ahead - behind))
     if not np.all(np.isfinite(up - down)):
-        found += [row for slopes in (ahead, behind) for row in _levels(slopes, h, sigma, ONE_SIDED, often)]
+        found += [
+            row for slopes in (ahead, behind) for row in _extrapolation_levels(slopes, h, sigma, ONE_SIDED, often)
+        ]
     value, bound, used, rounding = (np.concatenate(column) for column in zip(*found, strict=True))
     k = np.argmin(bound, axis=0)[None]
     value, bound, rounding = (np.take_along_axis(rows, k, axis=0)[0] for rows in (value, bound, rounding))
-    left, right = _apart(ahead, behind, column, sigma)
+    left, right = _differing_slopes(ahead, behind, column, sigma)
     bound = np.where(np.isfinite(left), np.maximum(bound, SAFETY * np.abs(right - left) / 2), bound)
     return Difference(np.where(np.isfinite(value), value, np.nan), bound, used[k[0]], 0, rounding, left, right)
 
 
-def _finite(bound: Any) -> Any:
+def _replace_nan_bounds(bound: Any) -> Any:
     return np.where(np.isfinite(bound), bound, np.inf)
 
 
@@ -386,7 +388,7 @@ def rounding_near(values: Callable[[float], Any], at: Any, ulp: float) -> Any:
     for window in _ULPS:
         known = [(t, y) for t, y in ((k * ulp, np.asarray(values(k * ulp))) for k in window) if np.all(np.isfinite(y))]
         if len(known) >= _FIT:
-            found.append(left_over([0.0, *(t for t, _ in known)], np.stack([at, *(y for _, y in known)])))
+            found.append(residual_deviation([0.0, *(t for t, _ in known)], np.stack([at, *(y for _, y in known)])))
     return np.min(found, axis=0) if found else EPS * np.abs(at)
 
 
@@ -408,14 +410,14 @@ def rough_part(line: Line, seen: Any) -> Any:
         return seen
     for k, size in enumerate(np.geomspace(200 * ulp, max(map(abs, line.seen)), _LADDER)):
         line(line.place(float(size * (-1.0) ** k)))
-    slope, reach = _straight(line, len(near), known)
+    slope, reach = _fit_nearest_slope(line, len(near), known)
     straight = Difference(slope, np.zeros(line.at.shape), np.full(line.at.shape, np.inf))
-    smooth, noisy = _structure(line, straight, smoother, known, np.zeros(line.at.shape, dtype=bool), 0.0)
+    smooth, noisy = _find_fine_structure(line, straight, smoother, known, np.zeros(line.at.shape, dtype=bool), 0.0)
     sloping = smoother & (np.abs(slope) * reach > _STRANGE * known)
     return np.where(sloping, known, np.where(smooth, np.minimum(noisy, seen), seen))
 
 
-def _straight(line: Line, fewest: int, noise: Any) -> tuple[Any, Any]:
+def _fit_nearest_slope(line: Line, fewest: int, noise: Any) -> tuple[Any, Any]:
     """Return the slope of the nearest values, as many as lie on a line up to noise, and how far they reach."""
     places = sorted((t for t in line.seen if np.all(np.isfinite(line.seen[t]))), key=abs)
     slope, reach = np.zeros(line.at.shape), np.zeros(line.at.shape)
@@ -430,23 +432,23 @@ def _straight(line: Line, fewest: int, noise: Any) -> tuple[Any, Any]:
     return slope, reach
 
 
-def unexplained(line: Line, found: Difference, scale: float, noise: Any) -> Any:
+def unexplained_slope_error(line: Line, found: Difference, scale: float, noise: Any) -> Any:
     """Return how far the slope near x may be off, if values nearer to x than the steps do not fit it; else 0.
 
     Cost    8 calls.
     """
     inside = _INSIDE * np.min(found.h, where=np.isfinite(found.h), initial=np.inf)
-    for t in _probes(line, inside, _FINE_STRUCTURE_LEAST * line.ulp(scale)):
+    for t in _probe_places(line, inside, _FINE_STRUCTURE_LEAST * line.ulp(scale)):
         line(t)
-    return _off(line, found, noise, _SUSPECT)
+    return _possible_slope_error(line, found, noise, _SUSPECT)
 
 
-def _off(line: Line, found: Difference, noise: Any, often: float) -> Any:
+def _possible_slope_error(line: Line, found: Difference, noise: Any, often: float) -> Any:
     """Return how far the slope near x may be off, by the known values nearer to x than the steps; 0 if they fit it.
 
     The nearest value whose deviation noise does not explain decides; nearer still, noise hides how steep f is.
     """
-    curvature, changes, wide = _bends(line, found)
+    curvature, changes, wide = _curvature_over_steps(line, found)
     off = np.zeros(line.at.shape)
     bent, farthest = (np.abs(curvature) + wide / found.h) / found.h, _INSIDE * found.h
     inside = sorted((t for t in line.seen if np.any(abs(t) <= farthest)), key=abs, reverse=True)
@@ -465,7 +467,7 @@ def _off(line: Line, found: Difference, noise: Any, often: float) -> Any:
     return off
 
 
-def _probes(line: Line, inside: float, least: float) -> list[float]:
+def _probe_places(line: Line, inside: float, least: float) -> list[float]:
     """Return places on alternating sides, from the steps to the spacing of x; uneven, so that no wave matches them."""
     if not least < inside < np.inf:
         return []
@@ -474,27 +476,29 @@ def _probes(line: Line, inside: float, least: float) -> list[float]:
     return [line.place(float(t)) for t in dict.fromkeys(sizes * (-1.0) ** np.arange(PROBES))]
 
 
-def moved(line: Line, found: Difference) -> Any:
+def steepness_within_step(line: Line, found: Difference) -> Any:
     """Return how steep the function is within a step h of a difference: |slope| + |second derivative| h / 2."""
-    return np.abs(found.value) + np.where(np.isfinite(found.h), np.abs(_bends(line, found)[0]) * found.h / 2, 0.0)
+    return np.abs(found.value) + np.where(
+        np.isfinite(found.h), np.abs(_curvature_over_steps(line, found)[0]) * found.h / 2, 0.0
+    )
 
 
-def _bends(line: Line, found: Difference) -> tuple[Any, Any, Any]:
+def _curvature_over_steps(line: Line, found: Difference) -> tuple[Any, Any, Any]:
     """Return the second derivative over the steps of a difference, how much it changes over wider steps, and how far
     the slope over the steps is from the difference's value.
     """
     curvature, changes, wide = (np.zeros(line.at.shape) for _ in range(3))
     for h in np.unique(found.h[np.isfinite(found.h)]):
-        here, slope = _bent(line, found, float(h))
+        here, slope = _curvature_and_slope(line, found, float(h))
         wider = min((t for t in line.seen if t > 2 * h and -t in line.seen), default=None)
-        there = np.zeros(line.at.shape) if wider is None else _bent(line, found, wider)[0]
+        there = np.zeros(line.at.shape) if wider is None else _curvature_and_slope(line, found, wider)[0]
         rows = found.h == h
         curvature, changes = np.where(rows, here, curvature), np.where(rows, np.abs(there - here), changes)
         wide = np.where(rows, np.abs(slope - found.value), wide)
     return np.nan_to_num(curvature), np.nan_to_num(changes), np.nan_to_num(wide)
 
 
-def _bent(line: Line, found: Difference, h: float) -> tuple[Any, Any]:
+def _curvature_and_slope(line: Line, found: Difference, h: float) -> tuple[Any, Any]:
     """Return the second and the first derivative from the values at one step to both sides, or to one side at an edge."""
     up, down = line(h), line(-h)
     ahead, behind = (up - line.at) / h, (line.at - down) / h
@@ -503,7 +507,7 @@ def _bent(line: Line, found: Difference, h: float) -> tuple[Any, Any]:
     return np.where(both, ahead - behind, one) / h, np.where(both, (ahead + behind) / 2, found.value)
 
 
-def resolved(line: Line, coarse: Difference, doubtful: Any, scale: float, floor: Any) -> Difference:
+def resolve_fine_structure(line: Line, coarse: Difference, doubtful: Any, scale: float, floor: Any) -> Difference:
     """Return the slope from steps of all scales, together with that of the wider steps if the two contradict each other.
 
     If the function is smooth between the scales, the finer slope is the derivative. If it jumps there, it rounds inside:
@@ -516,26 +520,26 @@ def resolved(line: Line, coarse: Difference, doubtful: Any, scale: float, floor:
         return coarse
     sigma = np.maximum(rounding_near(lambda t: line(line.place(t)), line.at, line.ulp(scale)), floor)
     h = line.steps(scale, ALL_EXPONENTS)
-    fine = swept(line, h[h > 0], sigma, FAR)  # of many more steps, some are far off by chance
+    fine = sweep_steps(line, h[h > 0], sigma, FAR)  # of many more steps, some are far off by chance
     distance = np.abs(fine.value - coarse.value)
     apart = np.isfinite(fine.bound) & (distance > fine.bound + coarse.bound)
     moves = np.any([y != line.at for y in line.seen.values()], axis=0)  # else smaller steps show no more
     blunt = ~(coarse.bound <= USEFUL * np.abs(coarse.value)) & moves
     finer = doubtful & (apart | (blunt & (fine.bound < PLATEAU * coarse.bound)))
-    plain = chosen(finer, fine, coarse)
-    smooth, sigma = _structure(line, plain, doubtful, sigma, finer, np.where(apart, distance / 3, 0.0))
-    off = np.where(smooth, SAFETY * _off(line, plain, sigma, _STRANGE), 0.0)
+    plain = choose_entrywise(finer, fine, coarse)
+    smooth, sigma = _find_fine_structure(line, plain, doubtful, sigma, finer, np.where(apart, distance / 3, 0.0))
+    off = np.where(smooth, SAFETY * _possible_slope_error(line, plain, sigma, _STRANGE), 0.0)
     two = (apart | (off > 0)) & ~coarse.kinked & (coarse.bound <= PLATEAU * np.maximum(distance, off))
     wider = replace(plain, bound=np.maximum(plain.bound, off))
-    both = chosen(
+    both = choose_entrywise(
         two, replace(wider, other=coarse.value, other_bound=coarse.bound, other_h=coarse.h),
-        _beside_plateau(line, h[h > 0], wider),
+        _add_plateau_slope(line, h[h > 0], wider),
     )  # fmt: skip
     stairs = replace(coarse, other=fine.value, other_bound=fine.bound, other_h=fine.h, jumps=True)
-    return chosen(doubtful & smooth, both, chosen(doubtful & apart, stairs, coarse))
+    return choose_entrywise(doubtful & smooth, both, choose_entrywise(doubtful & apart, stairs, coarse))
 
 
-def _beside_plateau(line: Line, h: Any, found: Difference) -> Difference:
+def _add_plateau_slope(line: Line, h: Any, found: Difference) -> Difference:
     """Return a difference with the slope over wider steps as `other`, if three neighbouring steps have about the same one.
 
     That slope must also be the same on both sides: near a kink, the mean of the two slopes is not a slope of f.
@@ -559,40 +563,42 @@ def _beside_plateau(line: Line, h: Any, found: Difference) -> Difference:
     )
 
 
-def _structure(line: Line, found: Difference, entries: Any, sigma: Any, finer: Any, steep: Any) -> tuple[Any, Any]:
+def _find_fine_structure(
+    line: Line, found: Difference, entries: Any, sigma: Any, finer: Any, steep: Any
+) -> tuple[Any, Any]:
     """Return which entries leave the slope smoothly, and the noise of each entry, which includes jumps.
 
     An entry leaves its slope where it deviates from the parabola by more than noise explains; for a slope from the finest
     steps, by more than `steep` times the distance. Of many entries only a few are examined, and stand for the others.
     """
     smooth, sigma = np.array(entries), np.array(np.broadcast_to(sigma, entries.shape))
-    departures = list(_departures(line, found, finer, steep))
+    departures = list(_departures_from_slope(line, found, finer, steep))
     asked = [tuple(map(int, k)) for k in np.argwhere(entries)]
     for k in asked[:_ASKED]:
         slope = float(found.value[k])
-        smooth[k], sigma[k] = _leaves(line, departures, k, slope, float(sigma[k]), bool(finer[k]))
+        smooth[k], sigma[k] = _examine_departure(line, departures, k, slope, float(sigma[k]), bool(finer[k]))
     if len(asked) > _ASKED and not any(smooth[k] for k in asked[:_ASKED]):
         smooth[...] = False
     return smooth, sigma
 
 
-def _leaves(
+def _examine_departure(
     line: Line, departures: list["_Departure"], k: tuple[int, ...], slope: float, noise: float, finer: bool
 ) -> tuple[bool, float]:
     """Return whether an entry leaves its slope smoothly, and the noise of the entry."""
-    ends = _leaving(departures, k, noise)
+    ends = _first_departure(departures, k, noise)
     if finer:
-        return ends is None or not _jumps(line, k, ends.a, ends.b, slope, noise), noise
+        return ends is None or not _has_jump_between(line, k, ends.a, ends.b, slope, noise), noise
     for _ in range(_WINDOWS):
         if ends is None:
             return False, noise
-        rough, apart = float(_roughness(line, ends.a, ends.b)[k]), float(ends.apart[k])
+        rough, apart = float(_roughness_between(line, ends.a, ends.b)[k]), float(ends.apart[k])
         if apart > _CLEAR * rough:
             steep = slope + float(ends.off[k]) / ends.b
-            turn = _turning(departures, k, ends)
-            return turn is None or not _jumps(line, k, turn.a, turn.b, steep, noise), noise
+            turn = _first_turning_point(departures, k, ends)
+            return turn is None or not _has_jump_between(line, k, turn.a, turn.b, steep, noise), noise
         noise = max(rough, apart / _STRANGE)
-        ends = _leaving(departures, k, noise)
+        ends = _first_departure(departures, k, noise)
     return False, noise
 
 
@@ -607,9 +613,9 @@ class _Departure:
     rounding: Any
 
 
-def _departures(line: Line, found: Difference, finer: Any, steep: Any) -> Iterator[_Departure]:
+def _departures_from_slope(line: Line, found: Difference, finer: Any, steep: Any) -> Iterator[_Departure]:
     """Yield the departures of all known values from a slope, the nearest first."""
-    curvature, changes, wide = _bends(line, found)
+    curvature, changes, wide = _curvature_over_steps(line, found)
     before = {1.0: 0.0, -1.0: 0.0}
     for t in sorted(line.seen, key=abs):
         size, side, y = np.float64(abs(t)), float(np.sign(t)), line.seen[t]
@@ -624,19 +630,19 @@ def _departures(line: Line, found: Difference, finer: Any, steep: Any) -> Iterat
         before[side] = t
 
 
-def _leaving(departures: list[_Departure], k: tuple[int, ...], noise: float) -> _Departure | None:
+def _first_departure(departures: list[_Departure], k: tuple[int, ...], noise: float) -> _Departure | None:
     """Return the first interval over which an entry leaves its slope."""
     return next((d for d in departures if d.apart[k] > _STRANGE * max(noise, float(d.rounding[k]))), None)
 
 
-def _turning(departures: list[_Departure], k: tuple[int, ...], first: _Departure) -> _Departure | None:
+def _first_turning_point(departures: list[_Departure], k: tuple[int, ...], first: _Departure) -> _Departure | None:
     """Return the first interval at whose end an entry is no longer on the straight line by which it left its slope."""
     steep = float(first.off[k]) / first.b
     beyond = (d for d in departures if d.b * first.b > 0 and abs(d.b) > abs(first.b))
     return next((d for d in beyond if abs(float(d.off[k]) - steep * d.b) > abs(steep * d.b) / 2), None)
 
 
-def _jumps(line: Line, k: tuple[int, ...], a: float, b: float, slope: float, noise: float) -> bool:
+def _has_jump_between(line: Line, k: tuple[int, ...], a: float, b: float, slope: float, noise: float) -> bool:
     """Whether an entry jumps between two places: the change does not shrink when the interval is halved to neighbours.
 
     Cost    70 calls at most; about 10 if it does not jump.
@@ -655,17 +661,17 @@ def _jumps(line: Line, k: tuple[int, ...], a: float, b: float, slope: float, noi
     return len(heights) > 2 and last > max(_JUMP * noise, heights[0] / _MANY, before / 2)
 
 
-def _roughness(line: Line, a: float, b: float) -> Any:
+def _roughness_between(line: Line, a: float, b: float) -> Any:
     """Return the roughness of the values between two places: a jump is rough, a structure as wide as the interval smooth."""
     a = a or b / 3
     places = [line.exact(a + (b - a) * u) for u in _BETWEEN]
     known = [(t, y) for t, y in ((t, line(t)) for t in dict.fromkeys(places)) if np.all(np.isfinite(y))]
     if len(known) <= _FIT:
         return np.full(line.at.shape, np.inf)
-    return left_over([t for t, _ in known], np.stack([y for _, y in known]))
+    return residual_deviation([t for t, _ in known], np.stack([y for _, y in known]))
 
 
-def _stair(up: Any, down: Any, at: Any, column: Any) -> Any:
+def _stair_height(up: Any, down: Any, at: Any, column: Any) -> Any:
     """Return the height of a staircase's steps: the least change of phi if it does not change at smaller steps, else 0.
 
     A flat piece beside a kink looks the same, but there the second difference is as large as the change, at every step.
@@ -673,26 +679,26 @@ def _stair(up: Any, down: Any, at: Any, column: Any) -> Any:
     moved, bent = np.abs(up - down), np.abs(up - 2 * at + down)
     stepping = np.logical_or.accumulate((moved == 0)[::-1])[::-1] & (moved > 0)
     least = np.min(np.where(stepping, moved, np.inf), axis=0)
-    kink = np.abs(kink_of(up, down, at, column))
+    kink = np.abs(kink_size(up, down, at, column))
     one_sided = np.all((bent >= moved / 2) | (moved == 0), axis=0)
     beside_a_kink = (kink > HIDDEN * moved[0] / column[0]) & one_sided
     return np.where(np.isfinite(least) & ~beside_a_kink, least, 0.0)
 
 
-def _side(slopes: Any, column: Any, sigma: Any) -> tuple[Any, Any]:
+def _one_sided_extrapolants(slopes: Any, column: Any, sigma: Any) -> tuple[Any, Any]:
     """Return the one-sided extrapolants of all but the two widest steps, and their errors by noise and truncation."""
-    first = extrapolated(slopes, column, ONE_SIDED)
+    first = next_neville_column(slopes, column, ONE_SIDED)
     return first[1:], np.abs(first[1:] - first[:-1]) + FAR * sigma / column[2:]
 
 
-def _apart(ahead: Any, behind: Any, column: Any, sigma: Any) -> tuple[Any, Any]:
+def _differing_slopes(ahead: Any, behind: Any, column: Any, sigma: Any) -> tuple[Any, Any]:
     """Return the slopes to the left and to the right where the values show that they differ, else nan.
 
     The slopes agree at a step if noise and truncation explain the distance of their extrapolants there and at all smaller
     steps. A distance that is small beside the slopes only widens the bound, unless the slopes cancel by symmetry: then
     their mean shows nothing. Where noise could hide a distance, the slopes count as equal.
     """
-    right, left = (extrapolated(slopes, column, ONE_SIDED) for slopes in (ahead, behind))
+    right, left = (next_neville_column(slopes, column, ONE_SIDED) for slopes in (ahead, behind))
     noise = 2 * FAR * sigma / column[2:]
     room = sum(np.abs(first[1:] - first[:-1]) for first in (left, right)) + noise
     gap = np.abs(right - left)[1:]
@@ -702,14 +708,20 @@ def _apart(ahead: Any, behind: Any, column: Any, sigma: Any) -> tuple[Any, Any]:
     k = np.argmin(np.nan_to_num(gap + room, nan=np.inf), axis=0)[None]
     gap, room, noise, size, left, right = (
         np.take_along_axis(np.broadcast_to(rows, gap.shape), k, axis=0)[0]
-        for rows in (gap, room, noise, sizes, *(extrapolated(first, column, ONE_SIDED) for first in (left, right)))
+        for rows in (
+            gap,
+            room,
+            noise,
+            sizes,
+            *(next_neville_column(first, column, ONE_SIDED) for first in (left, right)),
+        )
     )
     opposite = np.abs(right + left) / 2 <= _OPPOSITE * np.minimum(np.abs(right), np.abs(left))
     apart = (gap > room) & (gap + room > _APART * noise) & ((gap + room > USEFUL * size) | opposite)
     return np.where(apart, left, np.nan), np.where(apart, right, np.nan)
 
 
-def _levels(
+def _extrapolation_levels(
     d: Any, h: Any, sigma: Any, power: int, often: float, sides: Sequence[Any] = (), bends: Any = None
 ) -> Iterator[tuple[Any, ...]]:
     """Yield, for each level of extrapolation, the estimates, their bounds, their smallest steps and their rounding.
@@ -717,18 +729,18 @@ def _levels(
     `sides` are the one-sided extrapolants and their errors; `bends` is by how much the one-sided differences differ.
     """
     column = (-1,) + (1,) * (d.ndim - 1)
-    finest = extrapolated(d, h.reshape(column), power)
+    finest = next_neville_column(d, h.reshape(column), power)
     fine_rounding = max(often, _WEIGHT[power]) * sigma / h[1:].reshape(column)
     table = d
     for level in range(1, LEVELS[power] + 1):
-        table = extrapolated(table, h.reshape(column), power)
+        table = next_neville_column(table, h.reshape(column), power)
         triples = np.stack([table[:-2], table[1:-1], table[2:]])
         spread = np.max(triples, axis=0) - np.min(triples, axis=0)
         used = h[level + 1 : -1]
         rounding = _WEIGHT[power] * sigma / used.reshape(column)
-        apart = _contradiction(table[1:-1], finest[level + 1 :], fine_rounding[level + 1 :])
+        apart = _contradiction_by_finer_steps(table[1:-1], finest[level + 1 :], fine_rounding[level + 1 :])
         for slopes, room in sides:
-            apart = np.maximum(apart, _contradiction(table[1:-1], slopes[level:], room[level:]))
+            apart = np.maximum(apart, _contradiction_by_finer_steps(table[1:-1], slopes[level:], room[level:]))
         if bends is not None:
             bends = bends[1:] + (bends[1:] - bends[:-1]) / (RATIO ** (2 * level - 1) - 1)  # their error: h, h^3, h^5
             kinks = np.nan_to_num(np.min(np.abs([bends[:-2], bends[1:-1], bends[2:]]), axis=0))
@@ -738,7 +750,7 @@ def _levels(
         yield table[1:-1], np.where(np.isfinite(bound), bound, np.inf), used, rounding
 
 
-def _contradiction(values: Any, finer: Any, room: Any) -> Any:
+def _contradiction_by_finer_steps(values: Any, finer: Any, room: Any) -> Any:
     """Return how far each estimate is from those of equal and smaller steps, beyond the errors of these."""
     known = np.isfinite(finer) & np.isfinite(room)
     below, above = (np.where(known, sign * finer - room, -np.inf) for sign in (-1, 1))  # the most of all smaller steps:
@@ -772,7 +784,7 @@ def quick_derivative(phi: Callable[[float], Any], floor: float, at: float | None
     Cost    6 calls.
     """
     up, down = (np.array([phi(sign * h) for h in QUICK]) for sign in (1, -1))
-    return replace(of_three(up, down, at, QUICK, floor), calls=2 * len(QUICK))
+    return replace(difference_of_three_steps(up, down, at, QUICK, floor), calls=2 * len(QUICK))
 
 
 __all__ = [
@@ -839,33 +851,33 @@ def derivative(
     Source  Moré and Wild (2012), Estimating derivatives of noisy simulations; Richardson's extrapolation.
     """
     if h is not None:
-        found = fixed(line, h, np.maximum(noise.floor, noise.seen))
+        found = difference_at_step(line, h, np.maximum(noise.floor, noise.seen))
     elif np.isfinite(line.x):
-        scales = _scales(line.x, typical, size)
-        found = _best(line, scales, noise.floor, noise.seen)
+        scales = _step_scales(line.x, typical, size)
+        found = _sharpest_difference(line, scales, noise.floor, noise.seen)
         doubtful = found.kinked | ~np.isfinite(found.bound)
         if looks and line.affords(PROBES):
-            useless = ~(found.bound <= USEFUL * moved(line, found)) & ~_limited(found)
-            doubtful = doubtful | useless | (unexplained(line, found, scales[0], noise.no_structure) > 0)
-        found = resolved(line, found, doubtful, scales[0], noise.floor)
+            useless = ~(found.bound <= USEFUL * steepness_within_step(line, found)) & ~_is_limited_by_rounding(found)
+            doubtful = doubtful | useless | (unexplained_slope_error(line, found, scales[0], noise.no_structure) > 0)
+        found = resolve_fine_structure(line, found, doubtful, scales[0], noise.floor)
     else:
-        found = nothing(line)
+        found = unknown_difference(line)
     return replace(found, calls=line.calls, bound=np.fmax(found.bound, _LEAST * EPS * np.abs(found.value)))
 
 
-def _best(line: Line, scales: Sequence[float], floor: Any, seen: Any) -> Difference:
+def _sharpest_difference(line: Line, scales: Sequence[float], floor: Any, seen: Any) -> Difference:
     """Return the sharpest difference of all scales; wider ones are tried only if needed, as they may leave the domain."""
-    best = nothing(line)
+    best = unknown_difference(line)
     for scale in scales:
-        found = _on_scale(line, scale, floor, seen)
-        best = better(best, found if scale == scales[-1] else _where(found.value != 0, found))
-        if np.all(_sharp(best)):
+        found = _difference_on_scale(line, scale, floor, seen)
+        best = choose_sharper(best, found if scale == scales[-1] else _discard_unconvincing(found.value != 0, found))
+        if np.all(_has_sharp_bound(best)):
             return best
     edge = line.edge(scales[-1])
-    return better(_on_scale(line, edge, floor, seen), best) if edge else best
+    return choose_sharper(_difference_on_scale(line, edge, floor, seen), best) if edge else best
 
 
-def _where(convincing: Any, d: Difference) -> Difference:
+def _discard_unconvincing(convincing: Any, d: Difference) -> Difference:
     """Return the difference with an infinite bound where it is not convincing: tiny steps without any change show little."""
     return replace(d, bound=np.where(convincing, d.bound, np.inf))
 
@@ -879,7 +891,7 @@ def second_derivative(phi: Callable[[float], Any]) -> Difference:
     Error   the spread of neighbouring extrapolants plus noise / h**2, the smallest such bound; estimated, not proved.
     Cost    24 calls.
     """
-    at, sigma = float(phi(0.0)), float(noise(phi, 1.0))
+    at, sigma = float(phi(0.0)), float(estimate_noise(phi, 1.0))
     slopes = np.array([(float(phi(h)) - 2 * at + float(phi(-h))) / h**2 for h in SECOND])
     once = slopes[1:] + (slopes[1:] - slopes[:-1]) / (RATIO**2 - 1)
     twice = once[1:] + (once[1:] - once[:-1]) / (RATIO**4 - 1)
@@ -888,56 +900,58 @@ def second_derivative(phi: Callable[[float], Any]) -> Difference:
     return Difference(twice[k + 1], bounds[k], SECOND[k + 3], 2 * len(SECOND) + 10)
 
 
-def _sharp(d: Difference) -> Any:
+def _has_sharp_bound(d: Difference) -> Any:
     """Whether a bound is good enough: small beside the value, or from rounding if the value is zero."""
-    return (d.bound <= _SHARP * np.abs(d.value)) | ((d.value == 0) & _limited(d))
+    return (d.bound <= _SHARP * np.abs(d.value)) | ((d.value == 0) & _is_limited_by_rounding(d))
 
 
-def _limited(d: Difference) -> Any:
+def _is_limited_by_rounding(d: Difference) -> Any:
     """Whether rounding is most of the bound."""
     return d.bound <= 2 * SAFETY * d.rounding
 
 
-def _scales(x: float, typical: float, size: float | None) -> list[float]:
+def _step_scales(x: float, typical: float, size: float | None) -> list[float]:
     wide = size or max(1.0, typical)
     if x == 0 or not np.isfinite(x) or wide / 3 < abs(x) < (np.inf if size else wide * 3):
         return [wide]
     return [abs(x), wide]
 
 
-def _on_scale(line: Line, scale: float, floor: Any, seen: Any) -> Difference:
+def _difference_on_scale(line: Line, scale: float, floor: Any, seen: Any) -> Difference:
     """Return the difference of the screen where it is sharp, else that of the sweep."""
     if not line.affords(TAME):
-        return nothing(line)
+        return unknown_difference(line)
     noisy = np.maximum(floor, seen)
-    found = screened(line, line.steps(scale)[SCREEN], noisy)
-    good = _sharp(found)
-    if not np.all(good) and np.all(good | _limited(found)):
-        wide = swept(line, line.steps(scale)[WIDE], np.maximum(noisy, EPS * np.abs(line.at)))
-        found = chosen(good, found, better(found, wide))
-        good = _sharp(found) | (_limited(found) & (found.bound <= _CLOSE * np.abs(found.value)))
+    found = screen_steps(line, line.steps(scale)[SCREEN], noisy)
+    good = _has_sharp_bound(found)
+    if not np.all(good) and np.all(good | _is_limited_by_rounding(found)):
+        wide = sweep_steps(line, line.steps(scale)[WIDE], np.maximum(noisy, EPS * np.abs(line.at)))
+        found = choose_entrywise(good, found, choose_sharper(found, wide))
+        good = _has_sharp_bound(found) | (
+            _is_limited_by_rounding(found) & (found.bound <= _CLOSE * np.abs(found.value))
+        )
     if np.all(good):
         return found
     h = line.steps(scale)
-    h, sweep = h[h > 0], nothing(line)
+    h, sweep = h[h > 0], unknown_difference(line)
     if len(h) >= FEWEST and line.affords(SWEEP):
-        sigma = np.maximum(_noise(line, scale, h), floor)
-        if not _hidden(sigma, np.concatenate(line.both(h)), line.at):
-            sweep = swept(line, h, sigma)
-    return chosen(good, found, sweep)
+        sigma = np.maximum(_noise_at_small_steps(line, scale, h), floor)
+        if not _is_hidden_by_noise(sigma, np.concatenate(line.both(h)), line.at):
+            sweep = sweep_steps(line, h, sigma)
+    return choose_entrywise(good, found, sweep)
 
 
-def _noise(line: Line, scale: float, h: Any) -> Any:
+def _noise_at_small_steps(line: Line, scale: float, h: Any) -> Any:
     """Return the noise, from its own samples and the values at the smallest steps; places outside the domain are left out."""
-    places = [*near(scale), *(sign * step for step in h[-_NEAREST:] for sign in (1, -1))]
+    places = [*noise_sample_places(scale), *(sign * step for step in h[-_NEAREST:] for sign in (1, -1))]
     values = np.stack([line((line.x + t) - line.x) for t in places])
     inside = [k for k in range(len(places)) if np.all(np.isfinite(values[k]))]
     if len(inside) < 6:
         return EPS * np.abs(line.at)
-    return left_over([places[k] for k in inside], values[inside])
+    return residual_deviation([places[k] for k in inside], values[inside])
 
 
-def _hidden(sigma: Any, seen: Any, at: Any) -> bool:
+def _is_hidden_by_noise(sigma: Any, seen: Any, at: Any) -> bool:
     """Whether the function changes hardly more than its noise, as a wave that is shorter than every step does."""
     seen = np.where(np.isfinite(seen), seen, at)
     moved, size = np.ptp(seen, axis=0), np.max(np.abs(seen), axis=0)

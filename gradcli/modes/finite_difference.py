@@ -16,13 +16,13 @@ from gradcli.modes.difference_steps import (
     FunctionNoise,
     Line,
     derivative,
-    noise,
+    estimate_noise,
     rough_part,
     second_derivative,
-    spacing,
+    spacing_of_values,
     widen_zeros,
 )
-from gradcli.modes.jacobians import columns_to_array
+from gradcli.modes.jacobians import jacobian_from_columns
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.problem import (
     DEFAULT_STEPPING,
@@ -35,10 +35,10 @@ from gradcli.modes.problem import (
 )
 from gradcli.modes.rounding import EPS
 from gradcli.request.point import Array, Estimate, EstimateCost, Point, Slopes, Witness
-from gradcli.targets.derived import STEP, Along, Gradient, SumOfEntries, gradient_in, root_of
+from gradcli.targets.derived import STEP, Along, Gradient, SumOfEntries, inner_gradient, original_function
 from gradcli.targets.facts import Function
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.shapes import end_to_end, shape, size, split_like
+from gradcli.tracing.shapes import concatenate_entries, shape, size, split_like
 from gradcli.tracing.tracer import Tracer
 
 CALLS = 21  # for each entry, about: from 14 for a smooth function to over 100
@@ -89,13 +89,13 @@ class _Lines:
     ) -> None:
         known = {name: x for name, x in values.items() if name != STEP}
         self._problem = Problem(gradient.f, Point(known), gradient.wrt, budget=budget, stepping=gradient.stepping)
-        self.x = end_to_end(self._problem.xs)
+        self.x = concatenate_entries(self._problem.xs)
 
     def __call__(self, v: Array, t: float) -> float:
         return float(self._problem.near(*split_like(self.x + t * v, self._problem.xs)))
 
 
-def _refuse_many(n: int, for_each: int, budget: int | None) -> None:
+def _refuse_over_budget(n: int, for_each: int, budget: int | None) -> None:
     """Raise OverBudget where second differences, so many for each of n entries, take too many evaluations."""
     calls, most = for_each * n * CALLS_OF_A_SECOND_DERIVATIVE, budget or MOST_EVALUATIONS
     if calls > most:
@@ -117,9 +117,9 @@ def hessian_by_values(f: Function, values: Mapping[str, Value], stepping: Steppi
     if not isinstance(gradient, GradientByValues):
         raise TypeError("only a gradient by values has second differences")
     line = _Lines(gradient, values, budget)
-    scales = end_to_end([stepping.sizes(name, values[name]) for name in gradient.wrt])
+    scales = concatenate_entries([stepping.sizes(name, values[name]) for name in gradient.wrt])
     for_each = 2 if isinstance(f, Along) else 1 if isinstance(f, SumOfEntries) else len(scales)
-    _refuse_many(len(scales), for_each, stepping.budget)
+    _refuse_over_budget(len(scales), for_each, stepping.budget)
     units = np.diag(scales)
     calls = 0
 
@@ -127,7 +127,7 @@ def hessian_by_values(f: Function, values: Mapping[str, Value], stepping: Steppi
         nonlocal calls
         calls += CALLS_OF_A_SECOND_DERIVATIVE
         found = second_derivative(partial(line, v))
-        return np.array([float(found.value), np.inf if _is_bent(partial(line, v)) else float(found.bound)])
+        return np.array([float(found.value), np.inf if _has_curvature_jump(partial(line, v)) else float(found.bound)])
 
     def mixed(u: Array, v: Array) -> Array:
         plus, minus = curvature(u + v), curvature(u - v)
@@ -135,7 +135,7 @@ def hessian_by_values(f: Function, values: Mapping[str, Value], stepping: Steppi
 
     with np.errstate(all="ignore"):
         if isinstance(f, Along):
-            v = end_to_end([f.v[name] for name in gradient.wrt])
+            v = concatenate_entries([f.v[name] for name in gradient.wrt])
             found = np.array([mixed(u, v) / scale for u, scale in zip(units, scales, strict=True)])
             value, bound = {STEP: found[:, 0]}, {STEP: found[:, 1]}
         elif isinstance(f, SumOfEntries):
@@ -148,11 +148,11 @@ def hessian_by_values(f: Function, values: Mapping[str, Value], stepping: Steppi
                 whole[i, i] = curvature(u) / scales[i] ** 2
                 for j in range(i):
                     whole[i, j] = whole[j, i] = mixed(u, units[j]) / (scales[i] * scales[j])
-            value, bound = (_blocks(whole[..., k], gradient, values) for k in (0, 1))
+            value, bound = (_split_hessian(whole[..., k], gradient, values) for k in (0, 1))
     return Estimate(value, bound, statistical=True, cost=EstimateCost(evaluations=calls))
 
 
-def _is_bent(phi: Callable[[float], float]) -> bool:
+def _has_curvature_jump(phi: Callable[[float], float]) -> bool:
     """Whether the one-sided second differences do not approach each other as steps shrink; symmetric ones hide this."""
     apart, size = [], 0.0
     for h in _ONE_SIDED:
@@ -163,7 +163,7 @@ def _is_bent(phi: Callable[[float], float]) -> bool:
     return apart[1] > max(apart[0] / 2, _APART * size, rounding)
 
 
-def _blocks(h: Array, gradient: Gradient, values: Mapping[str, Value]) -> dict[str, Array]:
+def _split_hessian(h: Array, gradient: Gradient, values: Mapping[str, Value]) -> dict[str, Array]:
     """Return a Hessian of all entries as the Jacobian of the gradient, split by input."""
     ends = np.cumsum([size(values[name]) for name in gradient.wrt])
     parts = np.split(h, ends[:-1], axis=1)
@@ -190,7 +190,7 @@ class FiniteDifference:
                 many entries and no fine structure. 9 in addition, and more if f looks noisy.
         Raises  NotRun, OverBudget if that is too much; TraceDiffers if the recorded program is not the function.
         """
-        if isinstance(gradient_in(q.f), GradientByValues):
+        if isinstance(inner_gradient(q.f), GradientByValues):
             return hessian_by_values(q.f, q.point.values, q.stepping, q.budget)
         self.affordable(q)
         if q.untraced is None and q.trace_test.agrees is False:
@@ -200,7 +200,7 @@ class FiniteDifference:
         slopes: dict[str, Slopes] = {}
         with np.errstate(all="ignore"):
             entries, most = q.entries, q.stepping.budget or np.inf
-            around = surroundings(q, most - TAME * entries)
+            around = measure_surroundings(q, most - TAME * entries)
             calls = around.calls
             differences: dict[str, list[Difference]] = {}
             for k, name in enumerate(q.wrt):
@@ -210,17 +210,17 @@ class FiniteDifference:
                     left = most - calls - TAME * entries
                     found.append(self.entry(q, k, at, around, left))
                     calls += found[-1].calls
-                    if not around.looks and q.solver_changes is None and _differs(q, name, at, found[-1]):
+                    if not around.looks and q.solver_changes is None and _is_off_program_slope(q, name, at, found[-1]):
                         found[-1] = self.entry(q, k, at, replace(around, looks=True), left - found[-1].calls)
                         calls += found[-1].calls
             if q.untraced is not None and any(differences.values()):
                 widened = iter(widen_zeros([d for found in differences.values() for d in found]))
                 differences = {name: [next(widened) for _ in found] for name, found in differences.items()}
             for k, (name, found) in enumerate(differences.items()):
-                value[name] = columns_to_array([d.value for d in found], q.value, q.xs[k])
-                bound[name] = columns_to_array([d.bound for d in found], q.value, q.xs[k])
+                value[name] = jacobian_from_columns([d.value for d in found], q.value, q.xs[k])
+                bound[name] = jacobian_from_columns([d.bound for d in found], q.value, q.xs[k])
                 if any(np.any(d.kinked | np.isfinite(d.other)) for d in found):
-                    slopes[name] = _slopes(found, q.value, q.xs[k])
+                    slopes[name] = _collect_slopes(found, q.value, q.xs[k])
             if (
                 q.untraced is None and q.affords_slopes
             ):  # the values of an ill-conditioned f are those of a slightly different f
@@ -264,7 +264,7 @@ class FiniteDifference:
         )  # fmt: skip
 
 
-def _differs(q: Question, name: str, at: tuple[int, ...], found: Difference) -> bool:
+def _is_off_program_slope(q: Question, name: str, at: tuple[int, ...], found: Difference) -> bool:
     """Whether a difference is not the slope of the recorded program, so that fine structure is worth looking for."""
     if q.untraced is not None or not q.affords_slopes:
         return False
@@ -272,9 +272,9 @@ def _differs(q: Question, name: str, at: tuple[int, ...], found: Difference) -> 
     return bool(np.any(apart > found.bound + q.rounding[name][(..., *at)]))
 
 
-def _slopes(found: list[Difference], y: Array, x: Array) -> Slopes:
+def _collect_slopes(found: list[Difference], y: Array, x: Array) -> Slopes:
     parts = {f.name: [np.broadcast_to(getattr(d, f.name), np.shape(y)) for d in found] for f in fields(Slopes)}
-    return Slopes(**{name: columns_to_array(columns, y, x) for name, columns in parts.items()})
+    return Slopes(**{name: jacobian_from_columns(columns, y, x) for name, columns in parts.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +294,7 @@ class Surroundings:
     calls: int
 
 
-def surroundings(q: Question, most: float = np.inf) -> Surroundings:
+def measure_surroundings(q: Question, most: float = np.inf) -> Surroundings:
     """Return the noise of f along a random direction in proportion to the entries, and how much of it is rounding.
 
     Cost    9 calls; if f looks noisier than rounding and `most` allows, 28 more, and up to 106 for each of six entries of
@@ -314,11 +314,11 @@ def surroundings(q: Question, most: float = np.inf) -> Surroundings:
         return Line(phi, at=q.value, most=most)
 
     along = line(most)
-    floor = q.noise_floor if q.untraced is None else _spacing(along)
-    seen = np.maximum(floor, noise(along, 1.0))
-    native = native_of(root_of(q.f)) if q.untraced is not None else None
+    floor = q.noise_floor if q.untraced is None else _coarse_spacing(along)
+    seen = np.maximum(floor, estimate_noise(along, 1.0))
+    native = native_of(original_function(q.f)) if q.untraced is not None else None
     if native is not None and native.values_format != "float64":  # what it computes in between moves by steps of that
-        floor = seen = np.maximum(seen, noise(along, _MANY_STEPS))
+        floor = seen = np.maximum(seen, estimate_noise(along, _MANY_STEPS))
     if q.solver_changes is not None:
         seen = np.maximum(seen, _LEFT * q.solver_changes.error)
         return Surroundings(floor, seen, seen, False, along.calls)
@@ -331,7 +331,7 @@ def surroundings(q: Question, most: float = np.inf) -> Surroundings:
     return Surroundings(floor, seen, rough, fine or few or bool(np.any(rough < seen)), calls)
 
 
-def _spacing(along: Line) -> Any:
+def _coarse_spacing(along: Line) -> Any:
     """Return the spacing of f's values, by those that are known along a line, where it is coarser than that of float64.
 
     Cost    2 calls if all known values are equal.
@@ -340,5 +340,5 @@ def _spacing(along: Line) -> Any:
         for t in _FURTHER:
             along(t)
     values = np.stack([along.at, *along.seen.values()])
-    found = spacing(values)
+    found = spacing_of_values(values)
     return np.where(found > EPS * np.max(np.abs(values), axis=0), found, 0.0)

@@ -8,16 +8,23 @@ import numpy as np
 from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import GradcliError, TraceDiffers
 from gradcli.modes.difference_steps import quick_derivative
-from gradcli.modes.kinks import kinks
-from gradcli.modes.trace_test import TraceTest, contributions, displacement, random_weights, roundings, trace_test
-from gradcli.targets.call import Call, Wrt, has_passed, name_of, refuse_again, remember_pass, remember_refusal
-from gradcli.targets.derived import either_way
+from gradcli.modes.kinks import find_kinks
+from gradcli.modes.trace_test import (
+    TraceTest,
+    allowed_distance,
+    displacement,
+    random_weights,
+    sum_contributions,
+    trace_test,
+)
+from gradcli.targets.call import Call, Wrt, has_passed, name_of_callable, refuse_again, remember_pass, remember_refusal
+from gradcli.targets.derived import random_signs
 from gradcli.tracing import primitive
-from gradcli.tracing.primitive import named
+from gradcli.tracing.primitive import primitive_by_name
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import is_zero, plain
+from gradcli.tracing.tracer import is_zero, plain_value
 
-_EQUALITIES = (named("equal"), named("not_equal"))
+_EQUALITIES = (primitive_by_name("equal"), primitive_by_name("not_equal"))
 _MOST_TESTS = 3  # calls at which nothing could be compared, after which a function is tested no more
 _DO = "let it depend on its arguments alone: keep no state, draw no random numbers; verify=False skips this test"
 
@@ -40,14 +47,14 @@ class FirstCall:
         Cost    recording f, two or three evaluations of it and one of its program.
         Raises  TraceDiffers if the two differ, or did at an earlier call; whatever f raises.
         """
-        if primitive.depth():
+        if primitive.sweep_depth():
             return  # the function is part of another, which is tested itself
         refuse_again(self.f, self.refusal)
         call = Call(self.f, args, kwargs, self.wrt)
         with np.errstate(all="ignore"):
-            found = _tested(call)
+            found = _test_trace(call)
         if found.agrees is False:
-            self.refusal = f"the trace of {name_of(self.f)} differs from the function: {found.why}"
+            self.refusal = f"the trace of {name_of_callable(self.f)} differs from the function: {found.why}"
             remember_refusal(self.f, self.refusal)
             raise TraceDiffers(self.refusal, do=_DO)
         self.tests += 1
@@ -56,27 +63,27 @@ class FirstCall:
             remember_pass(self.f)
 
 
-def _tested(call: Call) -> TraceTest:
+def _test_trace(call: Call) -> TraceTest:
     program = record(call, call.xs)
     y, inputs, tape = program
-    if not program.moves or not np.all(np.isfinite(plain(y))):
+    if not program.moves or not np.all(np.isfinite(plain_value(y))):
         return TraceTest(None)
-    weights = np.float64(1) if shape(y) == () else either_way(np.random.default_rng(0), shape(y))
+    weights = np.float64(1) if shape(y) == () else random_signs(np.random.default_rng(0), shape(y))
     bars = tape.swept(y.slot, weights, inputs)
-    if any(mark.primitive in _EQUALITIES for mark in kinks(program, bars)):
-        return _at_an_equality(call, weights, [bars[x.slot] for x in inputs])
-    contributed = contributions(program, bars)
+    if any(mark.primitive in _EQUALITIES for mark in find_kinks(program, bars)):
+        return _test_at_equality(call, weights, [bars[x.slot] for x in inputs])
+    contributed = sum_contributions(program, bars)
     sizes = [np.where(is_zero(x), 1.0, np.abs(x)) for x in call.xs]
-    largest = max(float(np.max(np.abs(plain(y)), initial=0.0)), 1e-300)
+    largest = max(float(np.max(np.abs(plain_value(y)), initial=0.0)), 1e-300)
 
     def room(value: Any) -> Any:
         grown = max(1.0, float(np.max(np.abs(value), initial=0.0)) / largest)
-        return roundings(contributed) * grown + roundings(np.abs(value))
+        return allowed_distance(contributed) * grown + allowed_distance(np.abs(value))
 
     return trace_test(call, program, call.xs, displacement(random_weights(0, call.xs), sizes), room)
 
 
-def _at_an_equality(call: Call, weights: Any, slopes: Sequence[Any]) -> TraceTest:
+def _test_at_equality(call: Call, weights: Any, slopes: Sequence[Any]) -> TraceTest:
     """Compare the recorded slope with function values if a comparison for equality holds only at the point itself.
 
     The comparison may be a branch of the function, with the same slope as nearby, or the key of a cache. Several results

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gradcli.modes.jacobians import by_columns
+from gradcli.modes.jacobians import jacobian_by_columns
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.problem import TRACED
 from gradcli.modes.rounding import FUNCTION_ERROR
@@ -30,7 +30,7 @@ class Forward:
         count = q.entries
         q.budget.admit(TRACED * count * q.work, f"{count:,} forward sweeps")
         with np.errstate(all="ignore"):
-            value = {name: by_columns(q.g, q.xs, k, q.value) for k, name in enumerate(q.wrt)}
+            value = {name: jacobian_by_columns(q.g, q.xs, k, q.value) for k, name in enumerate(q.wrt)}
         cost = EstimateCost(evaluations=count, operations=3 * q.operations * count)
         bound = {name: q.rounding[name] + FUNCTION_ERROR * np.max(np.abs(x), initial=0.0) for name, x in value.items()}
         return Estimate(value, bound, statistical=q.rounding_is_estimated, cost=cost)

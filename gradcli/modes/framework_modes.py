@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.devices import CPU, find_device, version
+from gradcli.arithmetic.devices import CPU, find_device, framework_version
 from gradcli.arithmetic.lowering import MATCHED, SINGLE, Lowering, Tensor, TensorFunction
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT, Line, Tape
 from gradcli.errors import GradcliError, NotSupported, install_command
-from gradcli.modes.bounds import by_shaking
-from gradcli.modes.jacobians import directions, stacked
+from gradcli.modes.bounds import changes_by_random_rounding
+from gradcli.modes.jacobians import jacobian_from_rows, unit_directions
 from gradcli.modes.kinks import refuse_undefined
 from gradcli.modes.mode import Available, Question
-from gradcli.modes.rounding import EPS, factored
+from gradcli.modes.rounding import EPS, has_factored_matrix
 from gradcli.request.point import Array, Estimate, EstimateCost, Witness
 from gradcli.tracing.primitive import PRIMITIVES, Value
 from gradcli.tracing.shapes import shape, size
@@ -64,24 +64,24 @@ class FrameworkMode:
             return Estimate(zeros, zeros, cost=EstimateCost(evaluations=1))
         try:
             with np.errstate(all="ignore"), self.lowering.running(device):
-                rows, seconds = self._rows(q)
+                rows, seconds = self._cotangent_rows(q)
         except GradcliError:
             raise
         except Exception as error:  # each framework has its own kinds
             said = (str(error) or type(error).__name__).split("\n")[0][:200]
             raise NotSupported(f"{self.name} cannot do it: {said}") from error
-        value = {name: stacked(rows, q.value, k, q.xs[k]) for k, name in enumerate(q.wrt)}
+        value = {name: jacobian_from_rows(rows, q.value, k, q.xs[k]) for k, name in enumerate(q.wrt)}
         cost = EstimateCost(1, q.operations * (1 + 2 * size(q.value)), seconds)
-        ran_on = RanOn(self.name, version(self.name), device)
-        return Estimate(value, self._bound(q), statistical=True, cost=cost, ran_on=ran_on)
+        ran_on = RanOn(self.name, framework_version(self.name), device)
+        return Estimate(value, self._rounding_bound(q), statistical=True, cost=cost, ran_on=ran_on)
 
-    def _rows(self, q: Question) -> tuple[list[list[Array]], float]:
+    def _cotangent_rows(self, q: Question) -> tuple[list[list[Array]], float]:
         """Return the cotangents of the inputs for each entry of the value, and the seconds that this takes.
 
         A small program runs twice: the first run compiles and loads, and the second is timed.
         """
-        program = lowered(self.lowering, q.recording)
-        seeds = list(directions(q.value))
+        program = lower_program(self.lowering, q.recording)
+        seeds = list(unit_directions(q.value))
 
         def once() -> list[list[Array]]:
             _, pull = self.lowering.vjp(program, q.xs)
@@ -89,36 +89,36 @@ class FrameworkMode:
 
         if q.reverse_work <= _TWICE:
             once()
-        return _timed(once)
+        return _time_call(once)
 
-    def _bound(self, q: Question) -> dict[str, Array]:
+    def _rounding_bound(self, q: Question) -> dict[str, Array]:
         usual = q.rounding_of_textbook.errors
         used = {primitive.name for primitive, *_ in q.lines if primitive is not None}
         loose = dict.fromkeys(self.lowering.single, SINGLE) | dict(self.lowering.ulps)
         rough = {name: ulps for name, ulps in loose.items() if name in used}
-        more = by_shaking(q, kernels=False, rough=rough) if rough else [np.float64(0)] * len(q.wrt)
+        more = changes_by_random_rounding(q, kernels=False, rough=rough) if rough else [np.float64(0)] * len(q.wrt)
         largest = max((float(np.max(np.abs(q.slopes[name]), initial=0.0)) for name in q.wrt), default=0.0)
-        least = _FACTORED * EPS * largest if factored(q.lines) else 0.0
+        least = _FACTORED * EPS * largest if has_factored_matrix(q.lines) else 0.0
         return {name: (USUAL * usual[name] + moved + least)[()] for name, moved in zip(q.wrt, more, strict=True)}
 
 
-def _timed(compute: Callable[[], Any]) -> tuple[Any, float]:
+def _time_call(compute: Callable[[], Any]) -> tuple[Any, float]:
     start = time.perf_counter()
     found = compute()
     return found, time.perf_counter() - start
 
 
-def lowered(lowering: Lowering, program: RecordedProgram) -> TensorFunction:
+def lower_program(lowering: Lowering, program: RecordedProgram) -> TensorFunction:
     """Return a recorded program as a function of a framework's tensors, on the branches that were taken.
 
     Raises  NotSupported for an operation that the framework does not have.
     """
     y, inputs, tape = program
     if not program.moves:
-        still = lowering.tensor(_constant(y, False))
+        still = lowering.tensor(_constant_operand(y, False))
         return lambda *xs: still
-    needed = _needed(y.slot, tape)
-    found = [_step(lowering, slot, line) for slot, line in enumerate(tape.lines[: y.slot + 1]) if slot in needed]
+    needed = _needed_slots(y.slot, tape)
+    found = [_lower_line(lowering, slot, line) for slot, line in enumerate(tape.lines[: y.slot + 1]) if slot in needed]
     steps = [step for step in found if step is not None]
 
     def run(*xs: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ def lowered(lowering: Lowering, program: RecordedProgram) -> TensorFunction:
     return run
 
 
-def _needed(slot: int, tape: Tape) -> set[int]:
+def _needed_slots(slot: int, tape: Tape) -> set[int]:
     """Return the slots of the lines that a value depends on."""
     needed = {slot}
     for k in range(slot, -1, -1):
@@ -139,7 +139,7 @@ def _needed(slot: int, tape: Tape) -> set[int]:
     return needed
 
 
-def _step(lowering: Lowering, slot: int, line: Line) -> Step | None:
+def _lower_line(lowering: Lowering, slot: int, line: Line) -> Step | None:
     primitive, slots, xs, y, given, _ = line
     if primitive is None:
         return None
@@ -148,21 +148,21 @@ def _step(lowering: Lowering, slot: int, line: Line) -> Step | None:
         if not primitive.body:
             raise NotSupported(f"{lowering.name} has no {name}")
         moving = [x for s, x in zip(slots, xs, strict=True) if s != CONSTANT]
-        body = lowered(lowering, record(_body(line), moving))
+        body = lower_program(lowering, record(_function_of_primitive(line), moving))
         return slot, body, tuple((s, None) for s in slots if s != CONSTANT), {}
     if name in lowering.single:
-        _refuse_wide(lowering, name, [*xs, y])
-    _refuse_outside(lowering, name, xs)
+        _refuse_beyond_float32(lowering, name, [*xs, y])
+    _refuse_outside_domain(lowering, name, xs)
     if name in MATCHED:
         params["like"] = y
     constants = [
-        None if s != CONSTANT else lowering.tensor(_constant(x, name == "where" and i == 0))
+        None if s != CONSTANT else lowering.tensor(_constant_operand(x, name == "where" and i == 0))
         for i, (s, x) in enumerate(zip(slots, xs, strict=True))
     ]
     return slot, lowering.operation(name), tuple(zip(slots, constants, strict=True)), params
 
 
-def _body(line: Line) -> Callable[..., Value]:
+def _function_of_primitive(line: Line) -> Callable[..., Value]:
     """Return a primitive that the user has defined as a function of its operands that are not constant."""
     primitive, slots, xs, _, params, _ = line
 
@@ -174,7 +174,7 @@ def _body(line: Line) -> Callable[..., Value]:
     return body
 
 
-def _constant(x: Value, condition: bool) -> Array:
+def _constant_operand(x: Value, condition: bool) -> Array:
     """Return a constant operand as float64, or as truth values if it is a condition."""
     plain = np.asarray(x)
     if plain.dtype.kind == "c":
@@ -182,14 +182,14 @@ def _constant(x: Value, condition: bool) -> Array:
     return plain.astype(bool) if condition else plain.astype(np.float64)
 
 
-def _refuse_outside(lowering: Lowering, name: str, xs: Sequence[Value]) -> None:
+def _refuse_outside_domain(lowering: Lowering, name: str, xs: Sequence[Value]) -> None:
     """Refuse values for which the framework's operation, or its derivative, is known to be wrong."""
     for domain, x in zip(lowering.holds.get(name, ()), xs, strict=False):
         if not np.all(domain.contains(np.asarray(x, dtype=float))):
             raise NotSupported(f"{lowering.name} is wrong for {name} unless {domain.name}")
 
 
-def _refuse_wide(lowering: Lowering, name: str, values: Sequence[Value]) -> None:
+def _refuse_beyond_float32(lowering: Lowering, name: str, values: Sequence[Value]) -> None:
     """Refuse values outside the range of float32, for an operation that the framework computes in float32."""
     for value in values:
         sizes = np.abs(np.asarray(value, dtype=float))

@@ -15,7 +15,7 @@ from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape, size
 
 
-def by_rows(program: RecordedProgram, one: Value) -> list[list[Value]]:
+def cotangent_rows(program: RecordedProgram, one: Value) -> list[list[Value]]:
     """Return the cotangents of all inputs for each entry of the value; each reverse sweep starts from `one`.
 
     Shapes  a list over the entries of the value (in C order) of lists over inputs.
@@ -24,17 +24,17 @@ def by_rows(program: RecordedProgram, one: Value) -> list[list[Value]]:
     y = program.y
     if shape(y) == ():
         return [program.pull(one)]
-    return [program.pull(np.reshape(_seed(one, k, size(y)), shape(y))) for k in range(size(y))]
+    return [program.pull(np.reshape(_unit_seed(one, k, size(y)), shape(y))) for k in range(size(y))]
 
 
-def _seed(one: Value, k: int, count: int) -> Value:
+def _unit_seed(one: Value, k: int, count: int) -> Value:
     """Return a vector with `one` in place k and zeros of the same arithmetic elsewhere."""
     seed = np.zeros(count)
     seed[k] = 1.0
     return one * seed
 
 
-def stacked(rows: list[list[Value]], like: Value, number: int, x: Value) -> Any:
+def jacobian_from_rows(rows: list[list[Value]], like: Value, number: int, x: Value) -> Any:
     """Return the Jacobian of one input from its cotangents, given row by row."""
     if len(rows) == 1 and shape(like) == ():
         return np.asarray(rows[0][number], dtype=float)[()]
@@ -44,17 +44,19 @@ def stacked(rows: list[list[Value]], like: Value, number: int, x: Value) -> Any:
     return np.stack(entries).reshape(shape(like) + np.shape(entries[0]))[()]
 
 
-def by_columns(f: Callable[..., Value], xs: Sequence[Array], k: int, y: Array) -> Array:
+def jacobian_by_columns(f: Callable[..., Value], xs: Sequence[Array], k: int, y: Array) -> Array:
     """Return the Jacobian of f with respect to its k-th input.
 
     Cost    one dual evaluation for each entry of that input.
     """
     still: list[Any] = [None] * len(xs)
-    columns = [np.asarray(jvp(f, xs, [*still[:k], direction, *still[k + 1 :]])[1]) for direction in directions(xs[k])]
-    return columns_to_array(columns, y, xs[k])
+    columns = [
+        np.asarray(jvp(f, xs, [*still[:k], direction, *still[k + 1 :]])[1]) for direction in unit_directions(xs[k])
+    ]
+    return jacobian_from_columns(columns, y, xs[k])
 
 
-def directions(x: Array) -> Iterator[Array]:
+def unit_directions(x: Array) -> Iterator[Array]:
     """Yield the unit directions of an input, in C order."""
     if shape(x) == ():
         yield np.float64(1)
@@ -63,7 +65,7 @@ def directions(x: Array) -> Iterator[Array]:
         yield np.eye(1, size(x), k).reshape(shape(x))
 
 
-def columns_to_array(columns: list[Array], y: Array, x: Array) -> Array:
+def jacobian_from_columns(columns: list[Array], y: Array, x: Array) -> Array:
     """Return the Jacobian of one input from its columns, one for each entry of the input."""
     if not columns or not np.size(columns[0]):
         return np.zeros(shape(y) + shape(x))

@@ -30,7 +30,7 @@ class Mark:
     hint: str | None = None
 
 
-def slopes_reach(
+def reach_by_slopes(
     tape: Tape, slots: Sequence[int], inputs: Sequence[Recorded], seeds: Sequence[Value]
 ) -> tuple[Any, ...]:
     """Return, for each input, which entries the given slots depend on, by the slopes at this point.
@@ -49,7 +49,7 @@ def slopes_reach(
     return tuple(masks)
 
 
-def _moving(tape: Tape, inputs: Sequence[Recorded]) -> set[int]:
+def _dependent_slots(tape: Tape, inputs: Sequence[Recorded]) -> set[int]:
     """Return the slots that depend on the inputs."""
     moving = {x.slot for x in inputs}
     for k, (_, slots, _, _, _, _) in enumerate(tape.lines):
@@ -58,7 +58,7 @@ def _moving(tape: Tape, inputs: Sequence[Recorded]) -> set[int]:
     return moving
 
 
-def kinks(program: RecordedProgram, bars: Sequence[Value]) -> list[Mark]:
+def find_kinks(program: RecordedProgram, bars: Sequence[Value]) -> list[Mark]:
     """Return the kinks the run hit exactly: ties of maximum and max, abs and relu at 0, branches on a tie.
 
     A tie through which no cotangent flows changes nothing and is left out.
@@ -70,11 +70,11 @@ def kinks(program: RecordedProgram, bars: Sequence[Value]) -> list[Mark]:
         if primitive is None or primitive.kink is None or ybar is None:
             continue
         hit = np.asarray(primitive.kink(y, *xs, **(params or {}))) & (np.asarray(ybar) != 0)
-        if np.any(hit) and not _moves_together(tape, line, hit, inputs):
-            seeds = [_seed(primitive, hit, x, params or {}) for x in xs]
+        if np.any(hit) and not _has_same_operands(tape, line, hit, inputs):
+            seeds = [_seed_at_kink(primitive, hit, x, params or {}) for x in xs]
             says = f"{primitive.name} has a kink where {primitive.kinks}"
-            found.append(Mark(primitive, position, says, slopes_reach(tape, slots, inputs, seeds)))
-    moving = _moving(tape, inputs)
+            found.append(Mark(primitive, position, says, reach_by_slopes(tape, slots, inputs, seeds)))
+    moving = _dependent_slots(tape, inputs)
     for primitive, slots, xs, _, _, position in tape.decisions:
         if primitive is None or primitive.name not in _COMPARISONS or not moving.intersection(slots):
             continue
@@ -86,7 +86,7 @@ def kinks(program: RecordedProgram, bars: Sequence[Value]) -> list[Mark]:
     return found
 
 
-def _moves_together(tape: Tape, line: Line, hit: Any, inputs: Sequence[Recorded]) -> bool:
+def _has_same_operands(tape: Tape, line: Line, hit: Any, inputs: Sequence[Recorded]) -> bool:
     """Whether the tied operands are the same function of the inputs, so that the tie is no kink."""
     primitive, slots, xs, _, params, _ = line
     if primitive is None:
@@ -135,10 +135,10 @@ class ScalarComparison:
     margin: float
 
 
-def branches(program: RecordedProgram) -> list[ScalarComparison]:
+def nearest_branches(program: RecordedProgram) -> list[ScalarComparison]:
     """Return the nearest branch of each line of the user's code that compares scalars; ties are kinks and left out."""
     _, inputs, tape = program
-    moving = _moving(tape, inputs)
+    moving = _dependent_slots(tape, inputs)
     nearest: dict[Any, ScalarComparison] = {}
     for primitive, slots, xs, y, _, position in tape.decisions:
         if primitive is None or primitive.name not in _SIGNS or np.shape(y) != () or not moving.intersection(slots):
@@ -151,14 +151,14 @@ def branches(program: RecordedProgram) -> list[ScalarComparison]:
     return list(nearest.values())
 
 
-def _seed(primitive: Primitive, hit: Any, x: Value, params: dict[str, Any]) -> Value:
+def _seed_at_kink(primitive: Primitive, hit: Any, x: Value, params: dict[str, Any]) -> Value:
     if primitive.name == "max":  # only the tied entries reach the kink
         largest = np.max(x, axis=params["axis"], keepdims=True)
         return (np.asarray(x) == largest) * np.reshape(hit, np.shape(largest)) * 1.0
-    return np.ones(np.shape(x)) if primitive.kind != "elementwise" else _unspread(hit, x)
+    return np.ones(np.shape(x)) if primitive.kind != "elementwise" else _touched_entries(hit, x)
 
 
-def _unspread(mask: Any, x: Value) -> Value:
+def _touched_entries(mask: Any, x: Value) -> Value:
     """Return 1.0 where a broadcast mask touches an entry of `x`."""
     return np.minimum(_unbroadcast(np.asarray(mask, dtype=float), x), 1.0)
 
@@ -181,7 +181,7 @@ _OPERATORS = {
 }  # fmt: skip
 
 
-def named(primitive: Primitive, position: Any) -> str:
+def primitive_in_words(primitive: Primitive, position: Any) -> str:
     """Return how a message calls a primitive: by its name if the user wrote it, else `the product` for `x*y`."""
     written = re.search(rf"\b{primitive.name}\b", code_at(position))
     return primitive.name if written else _OPERATORS.get(primitive.name, primitive.name)
@@ -189,7 +189,7 @@ def named(primitive: Primitive, position: Any) -> str:
 
 def overflow_hint(primitive: Primitive, xs: Sequence[Value], y: Value, params: Params) -> str | None:
     """Return advice if the first value that is not finite has overflowed; None if it has another cause."""
-    if not _overflows(primitive, xs, y, params):
+    if not _has_overflowed(primitive, xs, y, params):
         return None
     return _BY_MAXIMUM if primitive.name in _EXPONENTIAL else _BY_SCALE
 
@@ -203,7 +203,7 @@ def underflow_hint(before: Iterable[Line], xs: Sequence[Value], y: Value) -> str
     return _UNDERFLOWED if any(np.any(np.equal(z, 0) & np.isfinite(x)) for _, x, z in powers) else None
 
 
-def _overflows(primitive: Primitive, xs: Sequence[Value], y: Value, params: Params) -> bool:
+def _has_overflowed(primitive: Primitive, xs: Sequence[Value], y: Value, params: Params) -> bool:
     """Whether the first entry that is not finite would be finite in exact arithmetic; the operands are finite."""
     bad = ~np.isfinite(np.asarray(y))
     if np.isnan(np.asarray(y)[bad][0]):
@@ -253,8 +253,8 @@ def _first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:
     for k, (primitive, _, xs, y, params, position) in enumerate(tape.lines if any(reached) else []):
         if primitive is not None and not all_finite(y) and all(all_finite(x) for x in xs):
             hint = overflow_hint(primitive, xs, y, params or {})
-            how = "overflows" if hint else f"gives {_first_bad(y)}"
-            says = f"{named(primitive, position)} {how} at {_operand(xs, y)}"
+            how = "overflows" if hint else f"gives {_bad_value_text(y)}"
+            says = f"{primitive_in_words(primitive, position)} {how} at {_describe_operands(xs, y)}"
             hint = hint or underflow_hint(tape.lines[:k], xs, y) or INTO_THE_DOMAIN
             return Mark(primitive, position, says, (), hint)
     if all(ybar is None or all_finite(ybar) for ybar in bars):  # a slope that is not finite would show in an adjoint
@@ -265,17 +265,17 @@ def _first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:
             continue
         for i, slot in enumerate(slots):
             if slot != CONSTANT and not all_finite(primitive.rule(i).pull(ybar, i, y, xs, params or {}, transpose)):
-                says = f"the slope of {named(primitive, position)} is not finite at {_operand(xs, y)}"
+                says = f"the slope of {primitive_in_words(primitive, position)} is not finite at {_describe_operands(xs, y)}"
                 return Mark(primitive, position, says, (), TO_FINITE)
     return None
 
 
-def _first_bad(y: Value) -> str:
+def _bad_value_text(y: Value) -> str:
     flat = np.ravel(y)
     return str(flat[~np.isfinite(flat)][0])
 
 
-def _operand(xs: Sequence[Value], y: Value) -> str:
+def _describe_operands(xs: Sequence[Value], y: Value) -> str:
     """Return the operands at the first entry that is not finite, or all of them if they are scalars."""
     bad = ~np.isfinite(np.asarray(y))
     shown = []
@@ -306,7 +306,7 @@ class Nearby:
     at: tuple[int, ...]
 
 
-def nearest(program: RecordedProgram, bars: Sequence[Value]) -> Nearby | None:
+def find_nearest_kink(program: RecordedProgram, bars: Sequence[Value]) -> Nearby | None:
     """Return the kink whose own argument is nearest to it, with its distance in the inputs by linearisation, or None.
 
     Cost    one reverse sweep for each operand of that kink.
@@ -321,10 +321,10 @@ def nearest(program: RecordedProgram, bars: Sequence[Value]) -> Nearby | None:
         where = int(np.argmin(relative)) if relative.size else 0
         if relative.size and (best is None or np.ravel(relative)[where] < best[0]):
             best = float(np.ravel(relative)[where]), k, where
-    return None if best is None or not np.isfinite(best[0]) else _reached(tape, inputs, *best[1:])
+    return None if best is None or not np.isfinite(best[0]) else _measure_nearby_kink(tape, inputs, *best[1:])
 
 
-def _reached(tape: Tape, inputs: Sequence[Recorded], k: int, where: int) -> Nearby | None:
+def _measure_nearby_kink(tape: Tape, inputs: Sequence[Recorded], k: int, where: int) -> Nearby | None:
     primitive, slots, xs, _, _, position = tape.lines[k]
     if primitive is None or primitive.margin is None:
         return None

@@ -10,19 +10,26 @@ from gradcli.arithmetic.ball import radius
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NotSupported, SlopeNotFinite, Undecided
 from gradcli.frameworks.native import native_of
-from gradcli.modes.bounds import SAFETY, RoundingError, has_kernels, infinite, rounding_of, solver_bounds
+from gradcli.modes.bounds import (
+    SAFETY,
+    RoundingError,
+    gradient_rounding_error,
+    has_kernels,
+    infinite_errors,
+    solver_bounds,
+)
 from gradcli.modes.kinks import Mark
 from gradcli.modes.pieces import rules_hold_at
 from gradcli.modes.problem import Budget
 from gradcli.modes.recording import Recording
-from gradcli.modes.rounding import FUNCTION_ERROR, factored, solves_singular
+from gradcli.modes.rounding import FUNCTION_ERROR, has_factored_matrix, has_singular_matrix
 from gradcli.modes.textbook import has_other_slopes
-from gradcli.modes.trace_test import TraceTest, displacement, roundings, trace_test
+from gradcli.modes.trace_test import TraceTest, allowed_distance, displacement, trace_test
 from gradcli.request.point import Array, Estimate, Witness
-from gradcli.targets.derived import gradient_in, root_of
-from gradcli.tracing.primitive import Value, named
-from gradcli.tracing.provenance import WRITTEN, place
-from gradcli.tracing.shapes import end_to_end, shape
+from gradcli.targets.derived import inner_gradient, original_function
+from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.provenance import WRITTEN, place_of_position
+from gradcli.tracing.shapes import concatenate_entries, shape
 from gradcli.tracing.tracer import IS_ZERO
 
 _MOST_TIES = 8  # that are looked at, those that the same entries reach counted once; others are taken for kinks
@@ -37,50 +44,52 @@ class Contradiction(GradcliError):
 
 # The trace test at a question's point: where it applies, how far the point is displaced, what rounding may do.
 
-_EQUALITIES = (named("equal"), named("not_equal"))
+_EQUALITIES = (primitive_by_name("equal"), primitive_by_name("not_equal"))
 _BESIDE = 8.0  # how much larger than at the point the radius of f may be beside it
 
 
-def tested(q: Recording) -> TraceTest:
+def run_trace_test(q: Recording) -> TraceTest:
     """Return whether the recorded program is the function beside the point too.
 
     There is no test of functions of frameworks, which are compared with their recording operation by operation, nor of
     gradients of a function, where that function is tested itself.
     """
-    if q.untraced is not None or gradient_in(q.f) is not None or not np.all(np.isfinite(q.value)):
+    if q.untraced is not None or inner_gradient(q.f) is not None or not np.all(np.isfinite(q.value)):
         return TraceTest(None)
-    if native_of(root_of(q.f)) is not None:
+    if native_of(original_function(q.f)) is not None:
         return TraceTest(None)
     if q.f.kind == "python" and any(mark.primitive in _EQUALITIES for mark in q.ties):
         why = "a comparison for equality holds only at this exact point, for example because a value comes from a cache"
         return TraceTest(False, why)
-    steps = _steps(q)
+    steps = _first_displacement(q)
     if not any(map(np.any, steps)):
         return TraceTest(None, "every input lies at a tie of a comparison")
     with np.errstate(all="ignore"):
-        found = _at(q, steps)
+        found = _test_at_steps(q, steps)
         if found.agrees is None and not found.failed:
             nonzero = [np.where(np.equal(x, 0), 0.0, v) for x, v in zip(q.xs, steps, strict=True)]
             still = any(np.any(v != w) for v, w in zip(steps, nonzero, strict=True))
             if still and any(map(np.any, nonzero)):
-                found = _at(q, nonzero)  # a rule may have another form at zero alone
-    if found.agrees is None and not found.failed and q.f.kind == "python" and not _at_a_form_of_zero(q):
+                found = _test_at_steps(q, nonzero)  # a rule may have another form at zero alone
+    if found.agrees is None and not found.failed and q.f.kind == "python" and not _has_form_at_zero(q):
         return replace(found, agrees=False)  # what was recorded is the function at this point alone
     with np.errstate(all="ignore"):
         return found.with_limit([q.slopes[name] for name in q.wrt]) if q.affords_slopes else found
 
 
-def _at_a_form_of_zero(q: Recording) -> bool:
+def _has_form_at_zero(q: Recording) -> bool:
     """Whether a rule has another form at the point itself, of the same function."""
     decisions = q.recording.tape.decisions
     return any(question is IS_ZERO and np.any(answer) for question, _, _, answer, _, _ in decisions)
 
 
-def _at(q: Recording, steps: list[Array]) -> TraceTest:
-    return trace_test(lambda *xs: _within(q, xs), q.recording, q.xs, steps, lambda y: _rounding(q, y))
+def _test_at_steps(q: Recording, steps: list[Array]) -> TraceTest:
+    return trace_test(
+        lambda *xs: _value_within_bounds(q, xs), q.recording, q.xs, steps, lambda y: _rounding_beside_point(q, y)
+    )
 
 
-def _steps(q: Recording) -> list[Array]:
+def _first_displacement(q: Recording) -> list[Array]:
     """Return the first displacement: of entries that are at no tie of a decision, into the user's bounds."""
     ties = q.entries_of(m for m in q.ties if m.primitive.constant)
     sizes = [q.stepping.sizes(name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
@@ -89,13 +98,13 @@ def _steps(q: Recording) -> list[Array]:
     return [np.where(tie, 0.0, v) if np.any(tie) else v for tie, v in zip(ties, inward, strict=True)]
 
 
-def _within(q: Recording, xs: tuple[Value, ...]) -> Value:
+def _value_within_bounds(q: Recording, xs: tuple[Value, ...]) -> Value:
     """Return the function's value; nan beyond the user's bounds."""
     inside = not q.stepping.edges or q.stepping.inside(q.wrt, xs)
     return q.g(*xs) if inside else np.full(shape(q.value), np.nan)[()]
 
 
-def _rounding(q: Recording, value: Array) -> Array:
+def _rounding_beside_point(q: Recording, value: Array) -> Array:
     """Return how far the program's value and the function's may be apart beside the point, by rounding alone.
 
     By the radius of f in balls of 53 bits at the point, in proportion, where it is known; else by the size of all that the
@@ -103,10 +112,10 @@ def _rounding(q: Recording, value: Array) -> Array:
     """
     own = np.abs(q.value)
     grown = np.maximum(1.0, np.abs(value) / np.where(own > 0, own, 1.0))
-    if 53 in q.balls and not factored(q.lines):
+    if 53 in q.balls and not has_factored_matrix(q.lines):
         several = FUNCTION_ERROR * np.sqrt(len(q.lines) + 1)
         return np.asarray(grown * (_BESIDE * radius(q.balls[53]) + several * own) + several * np.abs(value))
-    return np.asarray(grown * roundings(q.contributions) + roundings(1.0) * np.abs(value))
+    return np.asarray(grown * allowed_distance(q.contributions) + allowed_distance(1.0) * np.abs(value))
 
 
 @dataclass(frozen=True)
@@ -118,7 +127,7 @@ class Question(Recording):
     @cached_property
     def trace_test(self) -> TraceTest:
         """The test that the recorded program is the function near the point, too."""
-        return self.failed_test or tested(self)
+        return self.failed_test or run_trace_test(self)
 
     @cached_property
     def kinks(self) -> list[Mark]:
@@ -126,15 +135,15 @@ class Question(Recording):
 
         There is none where all pieces that meet have one gradient, and the rules give it.
         """
-        return [mark for mark, holds in zip(self.ties, self._rules_hold, strict=True) if not holds]
+        return [mark for mark, holds in zip(self.ties, self._rules_hold_at_ties, strict=True) if not holds]
 
     @property
     def by_convention(self) -> bool:
         """Whether f is smooth at all ties, and the rules give another slope at one, as for relu(x) - relu(-x) at 0."""
-        return bool(self.kinks) and None not in self._rules_hold
+        return bool(self.kinks) and None not in self._rules_hold_at_ties
 
     @cached_property
-    def _rules_hold(self) -> list[bool | None]:
+    def _rules_hold_at_ties(self) -> list[bool | None]:
         """For each tie, whether f is smooth there, and the rules give its gradient; None if f may have a kink.
 
         A function that its trace is not, as one that compares with values it kept, is traced at no other point: it may keep
@@ -146,16 +155,18 @@ class Question(Recording):
         known: dict[tuple[bytes, ...], bool | None] = {}
         for key, mark in zip(keys, self.ties, strict=True):
             if key not in known:
-                known[key] = rules_hold_at(self, mark.reach, self._room_at_ties) if len(known) < _MOST_TIES else None
+                known[key] = (
+                    rules_hold_at(self, mark.reach, self._summed_rounding_error) if len(known) < _MOST_TIES else None
+                )
         return [known[key] for key in keys]
 
     @cached_property
-    def _room_at_ties(self) -> Array:
+    def _summed_rounding_error(self) -> Array:
         """The rounding error of the gradient of the sum of all outputs, entry by entry."""
         if not self.affords_slopes:
             return np.zeros(self.entries)
         axes = tuple(range(np.ndim(self.value)))
-        return np.asarray(SAFETY * end_to_end([np.sum(self.rounding[name], axis=axes) for name in self.wrt]))
+        return np.asarray(SAFETY * concatenate_entries([np.sum(self.rounding[name], axis=axes) for name in self.wrt]))
 
     def without_trace(self, why: str, failed: TraceTest | None = None) -> "Question":
         """Return the same question without a trace, to be answered by function values only; `why` says what is wrong with it.
@@ -163,7 +174,7 @@ class Question(Recording):
         `failed` is the trace test that showed it. If a traced value was written as text, the error points there: reading
         the text back loses the trace.
         """
-        where = place(WRITTEN[0]) if WRITTEN else None
+        where = place_of_position(WRITTEN[0]) if WRITTEN else None
         says = f"{why}; a traced value is written as text" if where else why
         return replace(self, blind=NotSupported(says, where=where), failed_test=failed)
 
@@ -184,7 +195,7 @@ class Question(Recording):
         bad = None if self.untraced else self.not_finite
         if bad is None or not np.all(np.isfinite(self.value)):
             return self
-        return replace(self, blind=SlopeNotFinite(bad.says, where=place(bad.position), do=bad.hint))
+        return replace(self, blind=SlopeNotFinite(bad.says, where=place_of_position(bad.position), do=bad.hint))
 
     def within(self, budget: Budget) -> "Question":
         """Return the same question with another budget; the recording is kept."""
@@ -207,7 +218,7 @@ class Question(Recording):
         It is infinite where a matrix is singular up to rounding, in the entries that this reaches.
         """
         bounds = self._rounding.errors
-        if not self._rounding.proved and solves_singular(self.lines):
+        if not self._rounding.proved and has_singular_matrix(self.lines):
             bounds = {n: np.where(b > _REACHED * np.abs(self.slopes[n]), np.inf, b)[()] for n, b in bounds.items()}
         return {name: bound + self.solver_error[name] for name, bound in bounds.items()} if self.solvers else bounds
 
@@ -218,7 +229,7 @@ class Question(Recording):
             with np.errstate(all="ignore"):
                 return solver_bounds(self)
         except Undecided:
-            return infinite(self)
+            return infinite_errors(self)
 
     @cached_property
     def unbounded(self) -> str:
@@ -236,13 +247,13 @@ class Question(Recording):
         if self.crowded or not (has_kernels(self.lines) or has_other_slopes(self.lines)):
             return self.rounding_of_textbook
         with np.errstate(all="ignore"):
-            return rounding_of(self, kernels=True)
+            return gradient_rounding_error(self, kernels=True)
 
     @cached_property
     def rounding_of_textbook(self) -> RoundingError:
         """The rounding error of a gradient by the textbook's partials, as a claim may use."""
         with np.errstate(all="ignore"):
-            return rounding_of(self, kernels=False)
+            return gradient_rounding_error(self, kernels=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from gradcli.arithmetic.tape import Line, Tape
 from gradcli.errors import GradcliError
 from gradcli.modes.recording import Recording
 from gradcli.request.point import Array
-from gradcli.tracing.shapes import end_to_end, shape, split_like
+from gradcli.tracing.shapes import concatenate_entries, shape, split_like
 
 MOST_PIECES = 64
 _STEP = 1e-7  # relative to the point: so small that pieces further away are not reached
@@ -44,7 +44,7 @@ class Pieces:
         self.most = max(2, min(MOST_PIECES, int(_MOST_WORK / (2 * q.reverse_work))))
         self.found: list[Array] = []
         self.contradicted = False
-        x = end_to_end(q.xs)
+        x = concatenate_entries(q.xs)
         scale = max(1.0, float(np.median(np.abs(x))))
         self.unit = _STEP * np.maximum(scale, np.abs(x[reached]))
 
@@ -54,8 +54,8 @@ class Pieces:
 
     def look_around(self) -> None:
         """Collect the pieces along directions that leave the kink on all sides."""
-        for d in itertools.islice(_directions(len(self.reached), self.rng), 2 * self.most):
-            self._add(d)
+        for d in itertools.islice(_directions_off_tie(len(self.reached), self.rng), 2 * self.most):
+            self._add_piece(d)
 
     def rules_hold(self, room: Array) -> bool | None:
         """Whether the recorded program gives the one gradient that all pieces have; None if they differ, or are not known.
@@ -65,8 +65,8 @@ class Pieces:
         count = len(self.reached)
         more = (self.rng.choice([-1.0, 1.0], count) * self.rng.uniform(0.5, 1.5, count) for _ in range(_MORE))
         first = None
-        for d in itertools.islice(itertools.chain(_directions(count, self.rng), more), 2 * self.most):
-            piece = self._piece(d)
+        for d in itertools.islice(itertools.chain(_directions_off_tie(count, self.rng), more), 2 * self.most):
+            piece = self._gradients_of_piece(d)
             if piece is None or self.contradicted:
                 return None
             first = first or piece
@@ -74,7 +74,7 @@ class Pieces:
                 return None  # rounding alone would hide that two pieces differ
             if not _have_one_limit(first, piece, room):
                 return None
-        recorded = end_to_end(self.q.recording.pull(self.weights))[self.reached]
+        recorded = concatenate_entries(self.q.recording.pull(self.weights))[self.reached]
         return first is not None and _have_one_limit(first, (recorded, recorded), room)
 
     def look_towards(self, wanted: Array) -> Array:
@@ -84,8 +84,8 @@ class Pieces:
         """
         chosen = np.where(wanted != 0, 1.0, 0.0)
         for d in (chosen, -chosen):
-            self._add(d + 0.05 * self.rng.uniform(-1.0, 1.0, d.shape))
-        nearest = _nearest(self.found, wanted, self.slopes())
+            self._add_piece(d + 0.05 * self.rng.uniform(-1.0, 1.0, d.shape))
+        nearest = _nearest_combination(self.found, wanted, self.slopes())
         for _ in range(_ROUNDS):
             slopes = self.slopes()
             slopes = np.where(slopes > 0, slopes, np.maximum(np.abs(wanted), np.finfo(float).tiny))
@@ -95,24 +95,24 @@ class Pieces:
             before = len(self.found)
             for d in (apart, -apart, apart / slopes):
                 aside = 0.05 * np.max(np.abs(d)) * self.rng.uniform(-1.0, 1.0, d.shape)
-                self._add(d + aside)  # slightly off this direction: a step along a tie would stay on the tie
+                self._add_piece(d + aside)  # slightly off this direction: a step along a tie would stay on the tie
                 if len(self.found) > before:
                     break
             if len(self.found) == before:
                 break
-            nearest = _nearest(self.found, wanted, self.slopes())
+            nearest = _nearest_combination(self.found, wanted, self.slopes())
         return nearest
 
-    def _add(self, d: Array) -> None:
+    def _add_piece(self, d: Array) -> None:
         """Add the gradient of the piece along `d` if it is new."""
-        piece = self._piece(d)
+        piece = self._gradients_of_piece(d)
         if piece is None:
             return
-        limit = _limit(*piece)
+        limit = _limit_at_tie(*piece)
         if not any(np.all(np.abs(limit - g) <= CLOSE * np.maximum(np.abs(limit), np.abs(g))) for g in self.found):
             self.found.append(limit)
 
-    def _piece(self, d: Array) -> tuple[Array, Array] | None:
+    def _gradients_of_piece(self, d: Array) -> tuple[Array, Array] | None:
         """Return the gradients of the piece along `d` after one step and after two, compared with function values.
 
         None if they are not known, or another piece begins between the two.
@@ -122,28 +122,28 @@ class Pieces:
             return None
         step = np.zeros(self.q.entries)
         step[self.reached] = self.unit * d / largest
-        near, far = (self._gradient(k * step) for k in (1, 2))
-        if near is None or far is None or not _same_branches(near[1], far[1]):
+        near, far = (self._gradient_after_step(k * step) for k in (1, 2))
+        if near is None or far is None or not _have_same_branches(near[1], far[1]):
             return None
         sizes = np.maximum(np.abs(near[0]), np.abs(far[0]))
         straight = _STRAIGHT * max(float(np.max(sizes, initial=0.0)), self.q.largest_adjoint)
         if np.max(np.abs(near[0] - far[0]), initial=0.0) > straight:
             return None  # another piece begins between the two
-        self.contradicted |= self._contradicts(step, _limit(near[0], far[0]), sizes)
+        self.contradicted |= self._is_contradicted_by_values(step, _limit_at_tie(near[0], far[0]), sizes)
         return near[0], far[0]
 
-    def _gradient(self, step: Array) -> tuple[Array, Tape] | None:
+    def _gradient_after_step(self, step: Array) -> tuple[Array, Tape] | None:
         """Return the gradient after a step, for the entries that reach the kink, and the tape; None if it is not finite."""
         try:
-            recorded = record(self.q.g, split_like(end_to_end(self.q.xs) + step, self.q.xs))
-            g = end_to_end(recorded.pull(self.weights))
+            recorded = record(self.q.g, split_like(concatenate_entries(self.q.xs) + step, self.q.xs))
+            g = concatenate_entries(recorded.pull(self.weights))
         except GradcliError:
             return None
         return (g[self.reached], recorded[2]) if np.all(np.isfinite(g)) else None
 
-    def _contradicts(self, step: Array, slopes: Array, sizes: Array) -> bool:
+    def _is_contradicted_by_values(self, step: Array, slopes: Array, sizes: Array) -> bool:
         """Whether the untouched function changes along a step differently from what the gradient of the piece predicts."""
-        q, x = self.q, end_to_end(self.q.xs)
+        q, x = self.q, concatenate_entries(self.q.xs)
         one, two = (
             float(np.sum(self.weights * (q.near(*split_like(x + _LONGER * k * step, q.xs)) - q.value))) for k in (1, 2)
         )
@@ -157,7 +157,7 @@ class Pieces:
         return bool(np.isfinite(moved)) and abs(moved - float(slopes @ along)) > room
 
 
-def _limit(near: Array, far: Array) -> Array:
+def _limit_at_tie(near: Array, far: Array) -> Array:
     """Return what the gradients after one step and after two tend to at the tie."""
     return np.asarray(2 * near - far)
 
@@ -167,13 +167,13 @@ def _have_one_limit(a: tuple[Array, Array], b: tuple[Array, Array], room: Array)
 
     Their limits are equal, or what lies between the two grows at least with the square of the step.
     """
-    apart = np.abs(_limit(*a) - _limit(*b))
+    apart = np.abs(_limit_at_tie(*a) - _limit_at_tie(*b))
     bend = np.abs(a[0] - a[1]) + np.abs(b[0] - b[1])
-    equal = apart <= _EQUAL * np.abs(_limit(*a)) + _BEND * bend + room
+    equal = apart <= _EQUAL * np.abs(_limit_at_tie(*a)) + _BEND * bend + room
     return bool(np.all(equal | (np.abs(a[1] - b[1]) >= _SQUARED * np.abs(a[0] - b[0]))))
 
 
-def _same_branches(near: Tape, far: Tape) -> bool:
+def _have_same_branches(near: Tape, far: Tape) -> bool:
     """Whether two runs took the same branches, in comparisons and in operations such as maximum and relu."""
     if len(near.lines) != len(far.lines) or len(near.decisions) != len(far.decisions):
         return False
@@ -181,18 +181,19 @@ def _same_branches(near: Tape, far: Tape) -> bool:
         if asked is not again or not np.array_equal(one, other, equal_nan=True):
             return False
     return all(
-        near.primitive(k) is far.primitive(k) and all(map(np.array_equal, _branch_of(one), _branch_of(other)))
+        near.primitive(k) is far.primitive(k)
+        and all(map(np.array_equal, _weights_of_branch(one), _weights_of_branch(other)))
         for k, (one, other) in enumerate(zip(near.lines, far.lines, strict=True))
     )
 
 
-def _branch_of(line: Line) -> list[Array]:
+def _weights_of_branch(line: Line) -> list[Array]:
     """Return the weights of the operands in the branch that a line took; empty if the operation has no branches."""
     primitive, _, xs, y, params, _ = line
     return [] if primitive is None or primitive.branch is None else primitive.branch(y, *xs, **(params or {}))
 
 
-def _directions(count: int, rng: np.random.Generator) -> Iterator[Array]:
+def _directions_off_tie(count: int, rng: np.random.Generator) -> Iterator[Array]:
     """Yield directions that leave the kink on all sides: all combinations of signs if few entries reach it, else random ones.
 
     If they are few, each entry then also moves nearly alone: next to entries with larger slopes, its pieces are narrow.
@@ -218,7 +219,7 @@ def _random_signs(rng: np.random.Generator, n: int) -> Iterator[Array]:
         yield -signs
 
 
-def _nearest(found: list[Array], wanted: Array, slopes: Array) -> Array:
+def _nearest_combination(found: list[Array], wanted: Array, slopes: Array) -> Array:
     """Return the convex combination of the gradients nearest to the claim, in units of each entry's largest slope."""
     from scipy.optimize import nnls
 
@@ -238,7 +239,7 @@ def rules_hold_at(q: Recording, reach: tuple[Array, ...], room: Array) -> bool |
 
     Cost  two reverse sweeps and three evaluations of f for each direction; where there is a kink, about two directions.
     """
-    reached = np.flatnonzero(end_to_end(reach))
+    reached = np.flatnonzero(concatenate_entries(reach))
     if not reached.size:  # the slopes of what is tied are 0
         reached = np.arange(q.entries)
     with np.errstate(all="ignore"):

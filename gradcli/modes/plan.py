@@ -42,19 +42,19 @@ class Plan:
         return len(self.terms) - 1
 
 
-def plan(program: RecordedProgram) -> Plan:
+def make_plan(program: RecordedProgram) -> Plan:
     """Return a recorded program as plain data, with every kink replaced by the branch that was taken."""
     y, inputs, tape = program
     made = Plan(len(inputs), terms=[1.0] * len(inputs))
     moved = {x.slot: k for k, x in enumerate(inputs)}
     for slot, line in enumerate(tape.lines[: y.slot + 1]):
         if tape.primitive(slot) is not None:
-            moved[slot] = _step(made, line, moved)
+            moved[slot] = _add_line(made, line, moved)
     made.result = moved[y.slot]
     return made
 
 
-def _step(made: Plan, line: Line, moved: dict[int, int]) -> int:
+def _add_line(made: Plan, line: Line, moved: dict[int, int]) -> int:
     primitive, slots, xs, y, params, _ = line
     if primitive is None:
         raise ValueError("an input is no step")

@@ -14,7 +14,7 @@ import numpy as np
 from gradcli.classes import dataclass
 from gradcli.errors import BadExpression, BadOption, FunctionFailed, GradcliError, OutOfTime
 from gradcli.request.point import Array, Estimate, Point
-from gradcli.targets.facts import Function, of
+from gradcli.targets.facts import Function, restrict_to_inputs
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.primitive_cost import Work
 from gradcli.tracing.shapes import shape, size
@@ -62,23 +62,23 @@ class Effort(Enum):
     NAMED = inf
 
 
-def work(line: Any) -> Work:
+def work_of_line(line: Any) -> Work:
     """Return the work of one line."""
     primitive, _, xs, y, params, _ = line
     return Work() if primitive is None else primitive.cost.work(xs, y, params or {})
 
 
-def work_of(lines: Iterable[Any]) -> int:
+def work_of_evaluation(lines: Iterable[Any]) -> int:
     """Return the work of one evaluation, in scalar operations: those of the lines, and what calling numpy costs."""
-    return FUNCTION + sum(CALL + found.entries + found.products for found in map(work, lines))
+    return FUNCTION + sum(CALL + found.entries + found.products for found in map(work_of_line, lines))
 
 
 def work_in_balls(lines: Iterable[Any]) -> int:
     """Return the work of a forward and a backward sweep in balls, in scalar operations of float64."""
-    return sum(found.entries * _BALL + found.products * _BALL_PRODUCT for found in map(work, lines))
+    return sum(found.entries * _BALL + found.products * _BALL_PRODUCT for found in map(work_of_line, lines))
 
 
-def balls(work: float) -> float:
+def as_ball_operations(work: float) -> float:
     """Return work as a number of operations on balls."""
     return work / _BALL
 
@@ -100,7 +100,7 @@ class Budget:
         return replace(self, effort=max(self.effort, effort, key=lambda e: e.value))
 
     def admit(self, work: float, what: str, *, essential: bool = False) -> None:
-        """Check that a mode may make `work` scalar operations, which `what` describes in the message.
+        """Check that a mode may make `work_of_line` scalar operations, which `what` describes in the message.
 
         `essential` work gets at least the limit of `--modes all`.
 
@@ -121,23 +121,23 @@ WITHOUT_LIMITS = Budget()
 _DEADLINE: ContextVar[float] = ContextVar("deadline", default=inf)  # of the mode that runs, on the monotonic clock
 
 
-def stopped(g: Callable[..., Value], seconds: float) -> Callable[..., Value]:
+def stop_at_deadline(g: Callable[..., Value], seconds: float) -> Callable[..., Value]:
     """Return a function that raises OutOfTime once the time of the mode that calls it is up."""
 
     def called(*xs: Value) -> Value:
         if time.monotonic() > _DEADLINE.get():
-            raise out_of_time(seconds)
+            raise time_limit_error(seconds)
         return g(*xs)
 
     return called
 
 
-def out_of_time(seconds: float) -> OutOfTime:
+def time_limit_error(seconds: float) -> OutOfTime:
     """Return the error of a mode whose time is up."""
     return OutOfTime(f"it was stopped after {seconds:g} s", do=f"--mode-timeout {4 * seconds:g}s, or drop the limit")
 
 
-def timed(compute: Callable[[], Estimate], seconds: float | None) -> Estimate:
+def compute_with_deadline(compute: Callable[[], Estimate], seconds: float | None) -> Estimate:
     """Compute an estimate, and return it with the seconds it took; within `compute`, OutOfTime is raised after `seconds`."""
     start = time.perf_counter()
     token = _DEADLINE.set(time.monotonic() + (inf if seconds is None else seconds))
@@ -244,8 +244,8 @@ class Problem:
     @cached_property
     def g(self) -> Callable[..., Value]:
         """The function of those inputs alone. Raises OutOfTime in a mode whose time is up."""
-        g = of(self.f, self.point.values, self.wrt)
-        return g if self.budget.mode_timeout is None else stopped(g, self.budget.mode_timeout)
+        g = restrict_to_inputs(self.f, self.point.values, self.wrt)
+        return g if self.budget.mode_timeout is None else stop_at_deadline(g, self.budget.mode_timeout)
 
     def near(self, *xs: Value) -> Value:
         """Return the user's function at another point: nan beyond the user's bounds, and where it raises or changes shape."""

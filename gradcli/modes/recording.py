@@ -13,23 +13,42 @@ from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT, METER, Line, Recorded
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NotSupported, OutOfTime
-from gradcli.modes.jacobians import by_columns, by_rows, stacked
-from gradcli.modes.kinks import Mark, Nearby, ScalarComparison, branches, first_not_finite, kinks, nearest
-from gradcli.modes.problem import MANY, REVERSE, TRACED, Effort, NotRun, Problem, balls, work, work_in_balls, work_of
-from gradcli.modes.rounding import EPS, contribution, roundings_of
+from gradcli.modes.jacobians import cotangent_rows, jacobian_by_columns, jacobian_from_rows
+from gradcli.modes.kinks import (
+    Mark,
+    Nearby,
+    ScalarComparison,
+    find_kinks,
+    find_nearest_kink,
+    first_not_finite,
+    nearest_branches,
+)
+from gradcli.modes.problem import (
+    MANY,
+    REVERSE,
+    TRACED,
+    Effort,
+    NotRun,
+    Problem,
+    as_ball_operations,
+    work_in_balls,
+    work_of_evaluation,
+    work_of_line,
+)
+from gradcli.modes.rounding import EPS, contribution_of_line, roundings_of_operation
 from gradcli.modes.solver_changes import SolverChanges, solvers_of
-from gradcli.modes.stairs import at_jumps, staircases
+from gradcli.modes.stairs import find_staircases, find_steps_at_jumps
 from gradcli.modes.trace_test import random_weights
 from gradcli.request.point import Array
-from gradcli.targets.derived import gradient_in, keeping, root_of
+from gradcli.targets.derived import inner_gradient, original_function, record_checkpoints
 from gradcli.targets.expression import Expression
-from gradcli.targets.facts import of
-from gradcli.targets.instructions import constants_up
+from gradcli.targets.facts import restrict_to_inputs
+from gradcli.targets.instructions import enlarge_constants
 from gradcli.targets.solver_tolerances import tolerances_are_smaller
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.provenance import WRITTEN
-from gradcli.tracing.shapes import largest, shape, size, zeros_like
-from gradcli.tracing.tracer import plain
+from gradcli.tracing.shapes import largest_finite, shape, size, zeros_like
+from gradcli.tracing.tracer import plain_value
 
 MOST_JACOBIAN = 2**24
 _BOUNDING = 2.5e9  # scalar operations that a bound of rounding may take
@@ -94,7 +113,7 @@ class Recording(Problem):
         METER.kept, start = False, time.perf_counter()
         WRITTEN.clear()
         try:
-            with np.errstate(all="ignore"), keeping():
+            with np.errstate(all="ignore"), record_checkpoints():
                 recorded = record(self.g, self.xs)
                 solvers = solver_errors(recorded.lines)
         except NotSupported as ended:
@@ -135,7 +154,7 @@ class Recording(Problem):
             return [[zeros_like(x) if bar is None else bar for x, bar in zip(self.xs, bars, strict=True)]]
         start = time.perf_counter()
         with np.errstate(all="ignore"):
-            found = by_rows(self.recording, np.float64(1))
+            found = cotangent_rows(self.recording, np.float64(1))
         self.sweeping["rows"] = time.perf_counter() - start
         return found
 
@@ -164,10 +183,10 @@ class Recording(Problem):
     def slopes(self) -> dict[str, Array]:
         """Our float64 Jacobian: by rows or by columns, whichever are fewer. Raises NotRun where both are too many."""
         if size(self.value) <= sum(size(x) for x in self.xs):
-            return {name: stacked(self.rows, self.value, k, self.xs[k]) for k, name in enumerate(self.wrt)}
+            return {name: jacobian_from_rows(self.rows, self.value, k, self.xs[k]) for k, name in enumerate(self.wrt)}
         self.budget.admit(TRACED * self.entries * self.work, f"{self.entries:,} forward sweeps", essential=True)
         with np.errstate(all="ignore"):
-            return {name: by_columns(self.g, self.xs, k, self.value) for k, name in enumerate(self.wrt)}
+            return {name: jacobian_by_columns(self.g, self.xs, k, self.value) for k, name in enumerate(self.wrt)}
 
     @cached_property
     def weights(self) -> list[Array]:
@@ -177,7 +196,7 @@ class Recording(Problem):
     @cached_property
     def work(self) -> int:
         """The work of one evaluation in scalar operations, counted on the recorded program."""
-        return work_of(self.lines)
+        return work_of_evaluation(self.lines)
 
     @property
     def reverse_work(self) -> int:
@@ -201,7 +220,7 @@ class Recording(Problem):
     def summarise_adjoints(self) -> None:
         """Compute what a check needs of the adjoints of large arrays, and drop them; they are computed again if needed again."""
         if self.entries > MANY and not self.untraced and self.affords_slopes:
-            _ = self.rows, self.largest_adjoint, self._contributed, self.not_finite
+            _ = self.rows, self.largest_adjoint, self._contributions_of_lines, self.not_finite
             _ = self.kinks, self.staircases, self.nearest_kink
             self.__dict__.pop("bars", None)
 
@@ -211,12 +230,12 @@ class Recording(Problem):
         if self.untraced:
             return None
         with np.errstate(all="ignore"):
-            return nearest(self.recording, self.bars)
+            return find_nearest_kink(self.recording, self.bars)
 
     @cached_property
     def largest_adjoint(self) -> float:
         """The largest adjoint of any line: the size a slope would have if nothing cancelled."""
-        return max((largest(bar) for bar in self.bars if bar is not None), default=0.0)
+        return max((largest_finite(bar) for bar in self.bars if bar is not None), default=0.0)
 
     @cached_property
     def noise_floor(self) -> float:
@@ -229,8 +248,8 @@ class Recording(Problem):
         Source  Moré and Wild (2011), section on noise from automatic differentiation; here for rounding alone.
         """
         norms = [
-            norm * roundings_of(primitive, xs)
-            for (_, norm), (primitive, _, xs, _, _, _) in zip(self._contributed, self.lines, strict=True)
+            norm * roundings_of_operation(primitive, xs)
+            for (_, norm), (primitive, _, xs, _, _, _) in zip(self._contributions_of_lines, self.lines, strict=True)
             if norm > 0 and primitive is not None
         ]
         return EPS / 2 * math.hypot(*norms)
@@ -238,13 +257,13 @@ class Recording(Problem):
     @property
     def contributions(self) -> float:
         """The sum of all contributions to the value: the size of each line's value times its adjoint."""
-        return sum(total for total, _ in self._contributed)
+        return sum(total for total, _ in self._contributions_of_lines)
 
     @cached_property
-    def _contributed(self) -> list[tuple[float, float]]:
+    def _contributions_of_lines(self) -> list[tuple[float, float]]:
         """The sum and the norm of each line's contributions; those of inputs are left out."""
         return [
-            (0.0, 0.0) if bar is None or primitive is None else contribution(bar, y)
+            (0.0, 0.0) if bar is None or primitive is None else contribution_of_line(bar, y)
             for bar, (primitive, _, _, y, _, _) in zip(self.bars, self.lines, strict=True)
         ]
 
@@ -254,7 +273,7 @@ class Recording(Problem):
         if self.untraced:
             return []
         with np.errstate(all="ignore"):
-            return [*kinks(self.recording, self.bars), *at_jumps(self.near, self.recording, self.bars)]
+            return [*find_kinks(self.recording, self.bars), *find_steps_at_jumps(self.near, self.recording, self.bars)]
 
     @cached_property
     def kinks(self) -> list[Mark]:
@@ -266,28 +285,28 @@ class Recording(Problem):
         """The branches that a Python function took."""
         if self.untraced or self.f.kind != "python":
             return []
-        return branches(self.recording)
+        return nearest_branches(self.recording)
 
     @cached_property
     def staircases(self) -> list[Mark]:
         """The steps that are the only path of some entries to the result; those of gradcli's own rules are left out."""
-        if self.untraced or (gradient_in(self.f) is not None and not self._steps_itself):
+        if self.untraced or (inner_gradient(self.f) is not None and not self._has_own_staircases):
             return []
-        with np.errstate(all="ignore"), keeping():
+        with np.errstate(all="ignore"), record_checkpoints():
             inputs = self.recording.inputs
             slopes = [zeros_like(x) if self.bars[x.slot] is None else self.bars[x.slot] for x in inputs]
             allowed = lambda xs: self.stepping.inside(self.wrt, tuple(xs))
-            return staircases(self.g, self.xs, self.recording, slopes, allowed)
+            return find_staircases(self.g, self.xs, self.recording, slopes, allowed)
 
     @property
-    def _steps_itself(self) -> bool:
+    def _has_own_staircases(self) -> bool:
         """Whether the function that a gradient was made of has staircases of its own."""
-        root = root_of(self.f)
+        root = original_function(self.f)
         names = [name for name in self.point.values if name in root.inputs]
-        with np.errstate(all="ignore"), keeping():
-            own, xs = of(root, self.point.values, names), [self.point.values[name] for name in names]
+        with np.errstate(all="ignore"), record_checkpoints():
+            own, xs = restrict_to_inputs(root, self.point.values, names), [self.point.values[name] for name in names]
             program = record(own, xs)
-            return bool(staircases(own, xs, program, program.pull(np.ones(shape(plain(program.y)))[()])))
+            return bool(find_staircases(own, xs, program, program.pull(np.ones(shape(plain_value(program.y)))[()])))
 
     @cached_property
     def not_finite(self) -> Mark | None:
@@ -310,7 +329,7 @@ class Recording(Problem):
     @cached_property
     def operations(self) -> int:
         """Scalar operations of one evaluation, counted on the recorded program."""
-        return sum(work(line).operations for line in self.lines)
+        return sum(work_of_line(line).operations for line in self.lines)
 
     @cached_property
     def ball_work(self) -> float:
@@ -320,7 +339,7 @@ class Recording(Problem):
     @property
     def ball_work_text(self) -> str:
         """The work of one reverse sweep in balls, in words."""
-        return f"{balls(self.ball_work):,.0f} operations on balls"
+        return f"{as_ball_operations(self.ball_work):,.0f} operations on balls"
 
     @cached_property
     def by_constants(self) -> dict[str, Array]:
@@ -329,13 +348,13 @@ class Recording(Problem):
         Entries whose change does not grow with that of the constants, as at a jump of a slope, get 0. All are infinite where
         an operation raises an error with other constants.
         """
-        f = root_of(self.f)
+        f = original_function(self.f)
         if not isinstance(f, Expression) or not f.has_constants:
             return {}
         changes = []
         for ulps in (1, _MORE_ULPS):
             try:
-                with constants_up(ulps):
+                with enlarge_constants(ulps):
                     found = replace(self).slopes
             except OutOfTime:
                 raise

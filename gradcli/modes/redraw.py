@@ -29,9 +29,11 @@ def redraw_inputs(
         if not _is_numeric(x):
             found[name] = x
         elif np.asarray(x).dtype.kind != "f" or (name not in wrt and np.ndim(x) > 0 and _is_whole(x)):
-            found[name] = _rearranged(np.asarray(x), rng, orders) if np.ndim(x) > 0 else x
+            found[name] = _rearrange_rows(np.asarray(x), rng, orders) if np.ndim(x) > 0 else x
         else:
-            found[name] = _scaled(np.asarray(x), rng, spread, name in wrt, signs).astype(np.asarray(x).dtype)[()]
+            found[name] = _scale_at_random(np.asarray(x), rng, spread, name in wrt, signs).astype(np.asarray(x).dtype)[
+                ()
+            ]
     for low, high in _ordered_pairs(values, [n for n in values if n not in wrt]):
         a, b = found[low], found[high]
         found[low], found[high] = np.minimum(a, b), np.maximum(a, b)
@@ -47,14 +49,14 @@ def resize_inputs(values: Values, wrt: Collection[str], rng: np.random.Generator
     lengths = sorted(set(axes), key=lambda n: (-axes.count(n), -n))[:_MOST_LENGTHS]
     for more in (True, False):  # one more, then twice as many
         for length in lengths:
-            yield _resized(values, wrt, length, length + 1 if more else 2 * length, rng)
+            yield _resize_axes(values, wrt, length, length + 1 if more else 2 * length, rng)
 
 
-def _resized(
+def _resize_axes(
     values: Values, wrt: Collection[str], length: int, new: int, rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
     numbers = [n for n, x in values.items() if np.ndim(x) == 0 and _is_integer(x) and int(x) == length]
-    grown = {name: _grown(np.asarray(x), length, new) if _is_numeric(x) else x for name, x in values.items()}
+    grown = {name: _grow_axes(np.asarray(x), length, new) if _is_numeric(x) else x for name, x in values.items()}
     yield redraw_inputs(grown, wrt, rng)
     if numbers:
         yield redraw_inputs(grown | {name: type(values[name])(new) for name in numbers}, wrt, rng)
@@ -73,36 +75,36 @@ def _is_whole(x: Any) -> bool:
     return bool(np.all(np.asarray(x) == np.round(x)))
 
 
-def _rearranged(x: Any, rng: np.random.Generator, orders: dict[int, Any]) -> Any:
+def _rearrange_rows(x: Any, rng: np.random.Generator, orders: dict[int, Any]) -> Any:
     """Return whole numbers in another order of their rows, the same for all arrays with as many rows."""
     if x.ndim == 2 and x.shape[0] == x.shape[1] > 1:
-        if _triangle(x) is not None:
+        if _triangle_mask(x) is not None:
             return x
         order = orders.setdefault(len(x), rng.permutation(len(x)))
         return x[order][:, order] if np.array_equal(x, x.T) else x[order]
-    if x.ndim == 1 and x.size > 1 and _direction(x):
+    if x.ndim == 1 and x.size > 1 and _sort_direction(x):
         drawn = np.sort(rng.choice(x, x.shape))  # of its own values; the smallest and the largest stay
         drawn[0], drawn[-1] = min(x[0], x[-1]), max(x[0], x[-1])
-        return drawn[:: _direction(x)]
+        return drawn[:: _sort_direction(x)]
     if len(x) == 1 and x.ndim > 1:
         return x[:, rng.permutation(x.shape[1])]
     return x[orders.setdefault(len(x), rng.permutation(len(x)))]
 
 
-def _scaled(x: Any, rng: np.random.Generator, spread: float, differentiated: bool, signs: bool) -> Any:
+def _scale_at_random(x: Any, rng: np.random.Generator, spread: float, differentiated: bool, signs: bool) -> Any:
     """Return real numbers, each multiplied by a random one; zeros move only where they are differentiated."""
-    finite, triangle, orthogonal = np.isfinite(x), _triangle(x), _is_orthogonal(x)
+    finite, triangle, orthogonal = np.isfinite(x), _triangle_mask(x), _is_orthogonal(x)
     mirrored = x.ndim == 2 and x.shape[0] == x.shape[1] and (np.array_equal(x, x.T) or np.array_equal(x, -x.T))
     sums = [axis for axis in {x.ndim - 1, 0} if _sums_to_one(x, axis)] if x.ndim else []
     is_share = bool(x.size and np.all((x >= 0) & (x <= 1))) and not _is_whole(x)
     with np.errstate(all="ignore"):
         if mirrored:
-            d = _factors(rng, x.shape[:1], spread, signs)
+            d = _random_factors(rng, x.shape[:1], spread, signs)
             y = x * np.outer(d, d)
         elif is_share and not sums:
-            y = x ** _factors(rng, x.shape, spread, False)
+            y = x ** _random_factors(rng, x.shape, spread, False)
         else:
-            y = x * _factors(rng, x.shape, spread, signs and x.ndim > 0 and not sums)
+            y = x * _random_factors(rng, x.shape, spread, signs and x.ndim > 0 and not sums)
         if not differentiated and not mirrored and x.ndim == 1:
             first = np.unique(x, return_index=True, return_inverse=True)
             y = y[first[1]][first[2]]  # what is equal stays equal
@@ -119,17 +121,17 @@ def _scaled(x: Any, rng: np.random.Generator, spread: float, differentiated: boo
             y = y / np.sum(y, axis=axis, keepdims=True)
         if not sums and _has_unit_rows(x):
             y = y / np.linalg.norm(y, axis=-1, keepdims=True)
-    if x.ndim == 1 and x.size > 1 and (way := _direction(x)):
+    if x.ndim == 1 and x.size > 1 and (way := _sort_direction(x)):
         y = np.sort(y)[::way]
     return y
 
 
-def _factors(rng: np.random.Generator, shape: tuple[int, ...], spread: float, signs: bool) -> Any:
+def _random_factors(rng: np.random.Generator, shape: tuple[int, ...], spread: float, signs: bool) -> Any:
     sign = rng.choice([-1.0, 1.0], shape) if signs else 1.0
     return np.exp(spread * rng.uniform(-1, 1, shape)) * sign
 
 
-def _triangle(x: Any) -> Any:
+def _triangle_mask(x: Any) -> Any:
     """Return a mask of the triangle outside of which a square matrix is zero; None if there is none."""
     if x.ndim != 2 or x.shape[0] != x.shape[1] or x.shape[0] < 2:
         return None
@@ -154,7 +156,7 @@ def _has_unit_rows(x: Any) -> bool:
     return bool(np.allclose(np.linalg.norm(x, axis=-1), 1.0, rtol=_NEAR))
 
 
-def _direction(x: Any) -> int:
+def _sort_direction(x: Any) -> int:
     """Return 1 for a vector in ascending order, -1 for one in descending order, else 0."""
     if x.size < 2 or not np.any(x[1:] != x[:-1]):
         return 0
@@ -173,10 +175,10 @@ def _ordered_pairs(values: Values, names: Collection[str]) -> Iterator[tuple[str
                 yield a, b
 
 
-def _grown(x: Any, length: int, new: int) -> Any:
+def _grow_axes(x: Any, length: int, new: int) -> Any:
     """Return an array in which every axis of one length has another; its entries are repeated."""
     axes = [axis for axis, n in enumerate(x.shape) if n == length]
-    triangle, symmetric = _triangle(x), x.ndim == 2 and x.shape[0] == x.shape[1] and np.array_equal(x, x.T)
+    triangle, symmetric = _triangle_mask(x), x.ndim == 2 and x.shape[0] == x.shape[1] and np.array_equal(x, x.T)
     one_hot = x.ndim == 2 and _is_whole(x) and _sums_to_one(x, 1)
     y = x
     for axis in axes:

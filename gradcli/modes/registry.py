@@ -33,20 +33,20 @@ FOR_DEVICES = ("torch", "jax")  # run on a device that is chosen if no framework
 SHORT = {"fd": "finite-difference", "cs": "complex-step", "fwd": "forward", "rev": "reverse"}
 
 
-def chosen(text: str | None) -> tuple[str, ...]:
+def parse_modes(text: str | None) -> tuple[str, ...]:
     """Return the modes a `--modes` list names: full names, unique prefixes, `fd cs fwd rev`, or `all` but the frameworks.
 
     Raises  BadOption.
     """
     if text is None or text.strip() == "all":
         return tuple(OWN)
-    wanted = [_full(part.strip()) for part in text.split(",") if part.strip()]
+    wanted = [_full_names(part.strip()) for part in text.split(",") if part.strip()]
     if not wanted:
         raise BadOption("--modes names no mode", do=f"modes: {', '.join(MODES)}, all")
-    return tuple(name for name in MODES if name in _flat(wanted))
+    return tuple(name for name in MODES if name in _union_of_names(wanted))
 
 
-def on_device(modes: tuple[str, ...], device: str) -> tuple[str, ...]:
+def add_mode_for_device(modes: tuple[str, ...], device: str) -> tuple[str, ...]:
     """Return the modes with one that runs on a device: torch or JAX is added if no framework is among them.
 
     Raises  BadOption if a framework has no such device here, or if neither of the two is installed.
@@ -63,10 +63,10 @@ def on_device(modes: tuple[str, ...], device: str) -> tuple[str, ...]:
             where=Installed("expressions and numpy functions run on a device in a framework, and neither is installed"),
             do=install_command(*FOR_DEVICES),
         )
-    return (*modes, _first_with(device, here))
+    return (*modes, _first_with_device(device, here))
 
 
-def _first_with(device: str, names: Iterable[str]) -> str:
+def _first_with_device(device: str, names: Iterable[str]) -> str:
     """Return the first of the frameworks that has a device. Raises the error of the first if none has it."""
     refused: BadOption | None = None
     for name in names:
@@ -86,11 +86,11 @@ def effort_of(text: str | None) -> Effort:
     return Effort.ALL if "all" in (part.strip() for part in text.split(",")) else Effort.NAMED
 
 
-def _flat(wanted: Iterable[tuple[str, ...]]) -> set[str]:
+def _union_of_names(wanted: Iterable[tuple[str, ...]]) -> set[str]:
     return {name for names in wanted for name in names}
 
 
-def _full(word: str) -> tuple[str, ...]:
+def _full_names(word: str) -> tuple[str, ...]:
     if word == "all":
         return tuple(OWN)
     if word in SHORT:

@@ -4,7 +4,7 @@ import numpy as np
 
 from gradcli.arithmetic.recorded_program import record
 from gradcli.arithmetic.tape import METER, held_bytes
-from gradcli.modes.jacobians import by_rows, stacked
+from gradcli.modes.jacobians import cotangent_rows, jacobian_from_rows
 from gradcli.modes.mode import Available, Question
 from gradcli.request.point import Estimate, EstimateCost, Witness
 from gradcli.tracing.shapes import size
@@ -29,21 +29,21 @@ class Reverse:
         q.refuse_untraced()
         q.refuse_large_jacobian()
         if q.checkpointed:
-            return self._again(q)
+            return self._gradient_of_new_recording(q)
         y, _, tape = q.recording
-        cost = EstimateCost(1, self._operations(q), q.reverse_seconds, peak_bytes=held_bytes(tape))
-        value = {name: stacked(q.rows, y, k, q.xs[k]) for k, name in enumerate(q.wrt)}
+        cost = EstimateCost(1, self._count_operations(q), q.reverse_seconds, peak_bytes=held_bytes(tape))
+        value = {name: jacobian_from_rows(q.rows, y, k, q.xs[k]) for k, name in enumerate(q.wrt)}
         return Estimate(value, q.rounding, statistical=q.rounding_is_estimated, cost=cost)
 
-    def _again(self, q: Question) -> Estimate:
+    def _gradient_of_new_recording(self, q: Question) -> Estimate:
         """Return the gradient from a new recording, for a function with checkpoints."""
         METER.most_nested = 0
         with np.errstate(all="ignore"):
             program = record(q.g, q.xs)
-            rows = by_rows(program, np.float64(1))
-        value = {name: stacked(rows, program.y, k, q.xs[k]) for k, name in enumerate(q.wrt)}
-        cost = EstimateCost(1, self._operations(q), peak_bytes=held_bytes(program.tape) + METER.most_nested)
+            rows = cotangent_rows(program, np.float64(1))
+        value = {name: jacobian_from_rows(rows, program.y, k, q.xs[k]) for k, name in enumerate(q.wrt)}
+        cost = EstimateCost(1, self._count_operations(q), peak_bytes=held_bytes(program.tape) + METER.most_nested)
         return Estimate(value, q.rounding, statistical=q.rounding_is_estimated, cost=cost)
 
-    def _operations(self, q: Question) -> int:
+    def _count_operations(self, q: Question) -> int:
         return q.operations * (1 + 2 * size(q.value))

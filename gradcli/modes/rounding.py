@@ -10,18 +10,18 @@ from gradcli.arithmetic.arb import MATRICES
 from gradcli.arithmetic.ball import Ball, precision, radius
 from gradcli.arithmetic.recorded_program import record
 from gradcli.arithmetic.tape import Line, Recorded
-from gradcli.modes.jacobians import by_rows, stacked
+from gradcli.modes.jacobians import cotangent_rows, jacobian_from_rows
 from gradcli.request.point import Array
 from gradcli.rules.kinds import KERNELS
 from gradcli.tracing.primitive import Primitive, Value
-from gradcli.tracing.shapes import blocks, part_of
+from gradcli.tracing.shapes import entries_of_part, iterate_blocks
 
 _SOLVES = frozenset({"det", "logdet", "inv", "solve", "cholesky"})  # operations whose slopes divide by the matrix
 _LOST = 1e-2  # n times the condition number, in roundings of one: above it errors no longer grow with the perturbation
 _SINGULAR = 1e12  # roundings, at most: for a singular matrix nothing is known
 
 
-def factored(lines: Iterable[Line]) -> bool:
+def has_factored_matrix(lines: Iterable[Line]) -> bool:
     """Whether LAPACK factors a matrix in one of the lines: balls use other algorithms, and do not bound its rounding."""
     return any(p is not None and p.kind == "differential" and p.name in MATRICES for p, *_ in lines)
 
@@ -30,7 +30,7 @@ EPS = float(np.finfo(np.float64).eps)
 FUNCTION_ERROR = 8 * EPS  # relative: the assumed largest rounding error of a kernel or of a numpy function
 
 
-def contribution(bar: Value, y: Value) -> tuple[float, float]:
+def contribution_of_line(bar: Value, y: Value) -> tuple[float, float]:
     """Return the sum and the Euclidean norm of the finite contributions of a line, which are its value times its adjoint.
 
     Shapes  `bar` and `y` have one shape.
@@ -40,18 +40,18 @@ def contribution(bar: Value, y: Value) -> tuple[float, float]:
         return (moved, moved) if math.isfinite(moved) else (0.0, 0.0)
     bar, y = np.asarray(bar), np.asarray(y)
     total, norm = 0.0, 0.0
-    for part in blocks(y.size):
-        moved = np.abs(part_of(bar, part) * part_of(y, part))
+    for part in iterate_blocks(y.size):
+        moved = np.abs(entries_of_part(bar, part) * entries_of_part(y, part))
         added = float(moved.sum())
         if not math.isfinite(added):
             moved = moved[np.isfinite(moved)]
             added = float(moved.sum())
         total += added
-        norm = math.hypot(norm, _norm(moved.reshape(-1)))
+        norm = math.hypot(norm, _euclidean_norm(moved.reshape(-1)))
     return total, norm
 
 
-def _norm(sizes: Array) -> float:
+def _euclidean_norm(sizes: Array) -> float:
     """Return the Euclidean norm of sizes, also where their squares overflow or vanish."""
     squares = float(np.einsum("i,i->", sizes, sizes, dtype=float))
     if 1e-200 < squares < math.inf:
@@ -80,17 +80,17 @@ def rounding_bounds(f: Callable[..., Value], xs: Sequence[Value], kernels: bool 
 def _value_and_radii(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, list[Any]]:
     with precision(53):
         program = record(f, [Ball.lift(x) for x in xs])
-        rows = by_rows(program, Ball.lift(1))
+        rows = cotangent_rows(program, Ball.lift(1))
         radii = [[radius(xbar) for xbar in row] for row in rows]
         y = program.y
         value = y.primal if isinstance(y, Recorded) else y
-        return value, [stacked(radii, y, k, x) for k, x in enumerate(xs)]
+        return value, [jacobian_from_rows(radii, y, k, x) for k, x in enumerate(xs)]
 
 
 # An a priori bound of the rounding in LAPACK's factorisations, whose kernels differ between processors.
 
 
-def solves_singular(lines: Iterable[Line]) -> bool:
+def has_singular_matrix(lines: Iterable[Line]) -> bool:
     """Whether a matrix that one of the lines solves with is singular up to rounding: no run shows how far off its result is."""
     return any(
         primitive is not None and primitive.name in _SOLVES and EPS * _condition_times_size(xs[0]) > _LOST
@@ -98,7 +98,7 @@ def solves_singular(lines: Iterable[Line]) -> bool:
     )
 
 
-def roundings_of(primitive: Primitive, xs: Sequence[Value]) -> float:
+def roundings_of_operation(primitive: Primitive, xs: Sequence[Value]) -> float:
     """Return by how many roundings the result of an operation may be off: one, or for LAPACK n times the condition number."""
     if primitive.kind != "differential" or primitive.name not in MATRICES:
         return 1.0
@@ -135,7 +135,7 @@ def errors_change(
     rng = np.random.default_rng([seed, 0xF0])
     errors = []
     for _ in range(_NEARBY):
-        error = off({**at, **{name: _nearby(at[name], eps, rng) for name in moved}})
+        error = off({**at, **{name: _move_by_ulps(at[name], eps, rng) for name in moved}})
         if error is None:
             return None
         errors.append(error)
@@ -155,7 +155,7 @@ def loses_as_many_digits(error: float, wide_error: float, eps: float, wide_eps: 
     return wide_error <= _FEWER * error and error <= _AS_MANY * max(wide_error, wide_eps) * eps / wide_eps
 
 
-def _nearby(x: Any, eps: float, rng: np.random.Generator) -> Any:
+def _move_by_ulps(x: Any, eps: float, rng: np.random.Generator) -> Any:
     """Return a value in a format of machine epsilon `eps`, each entry one or two ulps away from that of `x`."""
     ulps = rng.integers(1, 3, np.shape(x)) * rng.choice([-1.0, 1.0], np.shape(x))
     mantissa, exponent = np.frexp(np.asarray(x) * (1 + eps * ulps))

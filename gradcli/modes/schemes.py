@@ -91,7 +91,7 @@ STENCILS: dict[int, tuple[float, ...]] = {
 }
 
 
-def schemes_of(text: str | None) -> tuple[Scheme, ...]:
+def parse_schemes(text: str | None) -> tuple[Scheme, ...]:
     """Return the schemes that a list separated by commas names; unique prefixes will do. Raises BadOption."""
     if text is None:
         return tuple(_BY_NAME[name] for name in USUAL)
@@ -124,7 +124,7 @@ def log_slope(x: Any, y: Any) -> float | None:
     return float(np.median((y[j] - y[i])[apart] / (x[j] - x[i])[apart])) if np.any(apart) else None
 
 
-def neighbours(x: Any) -> Any:
+def median_of_neighbours(x: Any) -> Any:
     """Return the median of each value of a curve and its two neighbours, so that a single lucky point has no effect.
 
     Shapes  as x; curves lie along the last axis.

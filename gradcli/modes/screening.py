@@ -13,14 +13,14 @@ from gradcli.modes.difference_steps import (
     FunctionNoise,
     Line,
     derivative,
-    kink_of,
-    noise,
+    estimate_noise,
+    kink_size,
     quick_derivative,
     rough_part,
 )
 from gradcli.modes.rounding import EPS
 from gradcli.request.point import Array
-from gradcli.targets.derived import either_way
+from gradcli.targets.derived import random_signs
 
 _DECADES = 2.0  # decades of |claim * scale| in one stratum: the truncation of the largest entry hides much smaller ones
 _LAST_STRATUM = 10  # the highest rank, counted from 0; all smaller entries have it
@@ -319,7 +319,7 @@ class _Search:
     def random_direction(self, entries: Array) -> Array:
         """Return a random direction: each of the entries moves by half to all of its scale, with either sign."""
         v = np.zeros(self.claim.shape)
-        v[entries] = self.scales[entries] * either_way(self.rng, (len(entries),))
+        v[entries] = self.scales[entries] * random_signs(self.rng, (len(entries),))
         return v
 
     def by_complex_steps(self, f: Callable[[Array], complex], limits: Limits) -> bool:
@@ -381,7 +381,7 @@ class _Search:
         entries, levels = np.flatnonzero(self.scales), [np.nan]
         while len(entries) and not np.all(np.isfinite(levels)):  # moving fewer of them may stay inside the domain
             phi = self.restricted_to(entries, self.random_direction(entries))
-            levels = [noise(phi, scale) for scale in ((1.0, _WIDE, _WIDEST) if self.rounds else (1.0, _WIDE))]
+            levels = [estimate_noise(phi, scale) for scale in ((1.0, _WIDE, _WIDEST) if self.rounds else (1.0, _WIDE))]
             entries = entries[1::2]
         levels = list(np.nan_to_num(levels, posinf=0.0))
         if (
@@ -484,7 +484,7 @@ class _Search:
         if self.phi_at_zero is None:
             self.phi_at_zero = phi(0.0)
         up, down = (np.array([phi(sign * h) for h in QUICK]) for sign in (1, -1))
-        return abs(float(kink_of(up, down, self.phi_at_zero, QUICK)))
+        return abs(float(kink_size(up, down, self.phi_at_zero, QUICK)))
 
     def find_wrong_entries(self, limits: Limits) -> None:
         """Find the wrong entries of the strata that disagree, and project the remaining entries again."""

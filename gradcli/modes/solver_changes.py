@@ -5,11 +5,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from gradcli.modes.jacobians import columns_to_array
+from gradcli.modes.jacobians import jacobian_from_columns
 from gradcli.modes.problem import Problem
 from gradcli.modes.rounding import EPS
 from gradcli.request.point import Array
-from gradcli.targets.derived import either_way, root_of
+from gradcli.targets.derived import original_function, random_signs
 from gradcli.targets.facts import Function
 from gradcli.targets.replacement_scope import solver_tolerances
 from gradcli.targets.solver_tolerances import TIGHTER
@@ -32,7 +32,7 @@ _TYPICAL = 0.9  # the quantile of the relative changes of all entries that every
 
 def solvers_of(f: Function) -> tuple[str, ...]:
     """Return the solvers of scipy that a function calls, with their tolerances: `solve_ivp at rtol=1e-8`."""
-    return getattr(root_of(f), "solvers", ())
+    return getattr(original_function(f), "solvers", ())
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def smaller_tolerances(f: Function) -> Iterator[None]:
     if not solvers_of(f):
         yield
         return
-    with solver_tolerances(getattr(root_of(f), "tolerance_factor", TIGHTER[0])):
+    with solver_tolerances(getattr(original_function(f), "tolerance_factor", TIGHTER[0])):
         yield
 
 
@@ -64,7 +64,7 @@ class SolverChanges:
             if q.entries > _MOST_ENTRIES:
                 self._relative = self._relative_change(q)
             else:
-                self._changes = {name: self._changes_of(q, k) for k, name in enumerate(q.wrt)}
+                self._changes = {name: self._changes_of_input(q, k) for k, name in enumerate(q.wrt)}
 
     def of(self, name: str, slopes: Array) -> Array:
         """Return the change of each entry of an input whose derivatives are about `slopes`.
@@ -73,18 +73,18 @@ class SolverChanges:
         """
         return self._changes[name] if name in self._changes else self._relative * np.abs(slopes)
 
-    def _changes_of(self, q: Problem, k: int) -> Array:
+    def _changes_of_input(self, q: Problem, k: int) -> Array:
         x, sizes = q.xs[k], np.asarray(q.stepping.sizes(q.wrt[k], q.xs[k]))
         changes, slopes = [], []
         for at in np.ndindex(shape(x)):
             v = np.zeros(shape(x))
             v[at] = sizes[at]
-            change, slope = self._change(
+            change, slope = self._change_along_direction(
                 q, [v[()] if j == k else np.zeros(shape(other)) for j, other in enumerate(q.xs)]
             )
             changes.append(change / sizes[at])
             slopes.append(slope / sizes[at])
-        change, slope = (columns_to_array(columns, q.value, x) for columns in (changes, slopes))
+        change, slope = (jacobian_from_columns(columns, q.value, x) for columns in (changes, slopes))
         size = np.abs(slope)
         known = size > _SMALL * np.max(size, initial=0.0)
         relative = np.divide(change, size, out=np.zeros(np.shape(change)), where=known)[known]
@@ -95,13 +95,13 @@ class SolverChanges:
         rng = np.random.default_rng([q.seed, 0x50153])
         found = []
         for _ in range(_DIRECTIONS):
-            vs = [either_way(rng, shape(x)) * q.stepping.sizes(name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
-            change, slope = self._change(q, vs)
+            vs = [random_signs(rng, shape(x)) * q.stepping.sizes(name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
+            change, slope = self._change_along_direction(q, vs)
             found.append((float(np.max(change, initial=0.0)), float(np.max(np.abs(slope), initial=0.0))))
         change, slope = (max(part) for part in zip(*found, strict=True))
         return change / slope if slope > 0 else 0.0
 
-    def _change(self, q: Problem, vs: Sequence[Array]) -> tuple[Array, Array]:
+    def _change_along_direction(self, q: Problem, vs: Sequence[Array]) -> tuple[Array, Array]:
         """Return the change of the difference quotient along a direction, and the quotient with the smaller tolerances."""
 
         def values() -> list[Array]:

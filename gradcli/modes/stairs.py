@@ -14,13 +14,13 @@ from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT, Line, sweep_back
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError
-from gradcli.modes.kinks import Mark, slopes_reach
+from gradcli.modes.kinks import Mark, reach_by_slopes
 from gradcli.rules.kinds import ConstantSlope, Joint, Linear, Partial
 from gradcli.rules.shaping import SELECT
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value
 from gradcli.tracing.provenance import code_at
 from gradcli.tracing.shapes import shape, unbroadcast
-from gradcli.tracing.tracer import plain
+from gradcli.tracing.tracer import plain_value
 
 Masks = list[Any]
 Function = Callable[..., Value]
@@ -35,7 +35,7 @@ _HALVINGS = 60  # of the way to another value of f: what is left is below its ro
 _PLACES = 8  # most places of steps that are reported
 
 
-def _everywhere(xs: Sequence[Value]) -> bool:
+def _allow_everywhere(xs: Sequence[Value]) -> bool:
     return True
 
 
@@ -59,7 +59,7 @@ class _Reach:
         return (np.asarray(unbroadcast((reached * 1.0)[()], xs[i])) > 0) * 1.0
 
 
-def _structural(primitive: Primitive, arguments: int) -> Primitive:
+def _with_dependence_rules(primitive: Primitive, arguments: int) -> Primitive:
     """Return the operation with rules that carry dependence in place of its own."""
     elementwise = primitive is SELECT or all(isinstance(rule, Partial | ConstantSlope) for rule in primitive.rules)
     whole = not elementwise and primitive.kind != "linear"
@@ -67,31 +67,31 @@ def _structural(primitive: Primitive, arguments: int) -> Primitive:
     return replace(primitive, rules=tuple(rules))
 
 
-def reach(program: RecordedProgram, slots: Sequence[int]) -> Masks:
+def reach_of_slots(program: RecordedProgram, slots: Sequence[int]) -> Masks:
     """Return, for each input, the entries on which the values at `slots` depend other than through steps.
 
     Shapes  one mask for each input, in its shape.
     Cost    one sweep back over the program, whatever the number of slots.
     """
-    return _swept(program, {k: np.ones(shape(program.tape.value(k)))[()] for k in slots if k != CONSTANT})
+    return _sweep_masks(program, {k: np.ones(shape(program.tape.value(k)))[()] for k in slots if k != CONSTANT})
 
 
-def reach_of(program: RecordedProgram, mask: Any) -> Masks:
+def reach_of_result(program: RecordedProgram, mask: Any) -> Masks:
     """Return, for each input, the entries on which the entries of the result in a mask depend other than through steps.
 
     Shapes  `mask` has the shape of the result; there is one mask for each input, in its shape.
     Cost    one sweep back over the program.
     """
-    return _swept(program, {program.y.slot: (mask * 1.0)[()]} if program.moves else {})
+    return _sweep_masks(program, {program.y.slot: (mask * 1.0)[()]} if program.moves else {})
 
 
-def _swept(program: RecordedProgram, seeds: dict[int, Any]) -> Masks:
+def _sweep_masks(program: RecordedProgram, seeds: dict[int, Any]) -> Masks:
     """Return, for each input, the entries that are reached from the masks at some lines."""
     bars: list[Any] = [seeds.get(k) for k in range(len(program.lines))]
     made: dict[tuple[Primitive | None, int], Primitive | None] = {}
     for primitive, slots_, _, _, _, _ in program.lines:
         if (primitive, len(slots_)) not in made:
-            made[primitive, len(slots_)] = primitive and _structural(primitive, len(slots_))
+            made[primitive, len(slots_)] = primitive and _with_dependence_rules(primitive, len(slots_))
     lines = [
         (made[primitive, len(slots)], slots, xs, y, params, None)
         for primitive, slots, xs, y, params, _ in program.lines
@@ -104,8 +104,12 @@ def _swept(program: RecordedProgram, seeds: dict[int, Any]) -> Masks:
     ]
 
 
-def staircases(
-    f: Function, xs: Sequence[Value], program: RecordedProgram, slopes: Sequence[Value], allowed: Allowed = _everywhere
+def find_staircases(
+    f: Function,
+    xs: Sequence[Value],
+    program: RecordedProgram,
+    slopes: Sequence[Value],
+    allowed: Allowed = _allow_everywhere,
 ) -> list[Mark]:
     """Return the steps that are the only path of some entries to the result; `slopes` are those of the sum of all outputs.
 
@@ -114,29 +118,29 @@ def staircases(
     Cost    if there are such entries, 8 recordings a round; another round if some of them take other paths elsewhere. Where
             f changes without them, as much again, and 60 evaluations for each.
     """
-    steps = [line for line in program.tape.decisions if any(slot != CONSTANT for slot in _slots(line))]
+    steps = [line for line in program.tape.decisions if any(slot != CONSTANT for slot in _slots_of_line(line))]
     left = [np.equal(slope, 0) for slope in slopes]
-    if not steps or not _any(left):
+    if not steps or not _has_any_entry(left):
         return []
-    left = _both(left, [~mask for mask in _smooth(program)])
-    left = _both(left, reach(program, [slot for line in steps for slot in _slots(line)]))
+    left = _intersect_masks(left, [~mask for mask in _reach_by_smooth_paths(program)])
+    left = _intersect_masks(left, reach_of_slots(program, [slot for line in steps for slot in _slots_of_line(line)]))
     for _ in range(_ROUNDS):
         before, steps_alone = left, False
-        for moved in _beside(xs, left) if _any(left) else ():
-            there = _recorded(f, moved) if allowed(moved) else None
+        for moved in _moved_points(xs, left) if _has_any_entry(left) else ():
+            there = _try_to_record(f, moved) if allowed(moved) else None
             if there is not None:
-                entering = _both(left, _smooth(there))
-                if not _any(entering) and not _same(there.y, program.y):
-                    first = _first_change(f, xs, moved, program.y)
-                    entering = entering if first is None else _both(left, _smooth(first))
-                    steps_alone |= not _any(entering)
+                entering = _intersect_masks(left, _reach_by_smooth_paths(there))
+                if not _has_any_entry(entering) and not _is_same_value(there.y, program.y):
+                    first = _record_first_change(f, xs, moved, program.y)
+                    entering = entering if first is None else _intersect_masks(left, _reach_by_smooth_paths(first))
+                    steps_alone |= not _has_any_entry(entering)
                 left = [mask & ~enters for mask, enters in zip(left, entering, strict=True)]
         if all(np.array_equal(one, other) for one, other in zip(left, before, strict=True)):
-            return list(_marks(program, steps, left)) if steps_alone else []
+            return list(_marks_of_steps(program, steps, left)) if steps_alone else []
     return []  # each round finds more entries with other paths, as for the maximum of many
 
 
-def _recorded(f: Function, xs: Sequence[Value]) -> RecordedProgram | None:
+def _try_to_record(f: Function, xs: Sequence[Value]) -> RecordedProgram | None:
     """Return the function recorded at other values, or None if it fails there."""
     try:
         return record(f, xs)
@@ -144,7 +148,7 @@ def _recorded(f: Function, xs: Sequence[Value]) -> RecordedProgram | None:
         return None
 
 
-def _first_change(f: Function, xs: Sequence[Value], moved: Sequence[Value], y: Value) -> RecordedProgram | None:
+def _record_first_change(f: Function, xs: Sequence[Value], moved: Sequence[Value], y: Value) -> RecordedProgram | None:
     """Return f recorded just beyond the place between `xs` and `moved` where it is `y` no longer, or None if it fails there.
 
     There a median has another middle.
@@ -153,22 +157,22 @@ def _first_change(f: Function, xs: Sequence[Value], moved: Sequence[Value], y: V
     for _ in range(_HALVINGS):
         t = (same + other) / 2
         try:
-            unchanged = _same(f(*_between(xs, moved, t)), y)
+            unchanged = _is_same_value(f(*_point_between(xs, moved, t)), y)
         except GradcliError:
             return None
         same, other = (t, other) if unchanged else (same, t)
-    return _recorded(f, _between(xs, moved, other))
+    return _try_to_record(f, _point_between(xs, moved, other))
 
 
-def _between(xs: Sequence[Value], moved: Sequence[Value], t: float) -> list[Value]:
+def _point_between(xs: Sequence[Value], moved: Sequence[Value], t: float) -> list[Value]:
     return [(x + t * (there - x))[()] for x, there in zip(xs, moved, strict=True)]
 
 
-def _same(a: Value, b: Value) -> bool:
-    return bool(np.array_equal(np.asarray(plain(a)), np.asarray(plain(b)), equal_nan=True))
+def _is_same_value(a: Value, b: Value) -> bool:
+    return bool(np.array_equal(np.asarray(plain_value(a)), np.asarray(plain_value(b)), equal_nan=True))
 
 
-def at_jumps(f: Function, program: RecordedProgram, bars: Sequence[Value]) -> list[Mark]:
+def find_steps_at_jumps(f: Function, program: RecordedProgram, bars: Sequence[Value]) -> list[Mark]:
     """Return the steps at their jump (`floor(x)` at 2) near which f itself jumps or has another slope.
 
     Cost    4 evaluations of f for each step at its jump.
@@ -178,30 +182,30 @@ def at_jumps(f: Function, program: RecordedProgram, bars: Sequence[Value]) -> li
         primitive, slots, xs, y, params, position = line
         if primitive is None or not primitive.staircase or all(slot == CONSTANT for slot in slots):
             continue
-        hit = _at_jump(primitive, xs, y, params or {})
+        hit = _is_at_jump(primitive, xs, y, params or {})
         if not np.any(hit):
             continue
         seeds = [(unbroadcast(hit * 1.0, x) > 0) * 1.0 for x in xs]
-        reached = slopes_reach(program.tape, slots, program.inputs, seeds)
-        if _bends(f, program, bars, reached):
+        reached = reach_by_slopes(program.tape, slots, program.inputs, seeds)
+        if _has_kink_or_jump(f, program, bars, reached):
             found.append(Mark(primitive, position, f"{primitive.name} is at its jump", reached))
     return found
 
 
-def _at_jump(primitive: Primitive, xs: Sequence[Value], y: Value, params: Params) -> Any:
+def _is_at_jump(primitive: Primitive, xs: Sequence[Value], y: Value, params: Params) -> Any:
     """Whether the value of a step changes within a few roundings of its first operand."""
     x, *others = xs
     sides = [primitive.fun(x + sign * _FEW * np.spacing(np.abs(x)), *others, **params) for sign in (1.0, -1.0)]
     return np.not_equal(sides[0], y) | np.not_equal(sides[1], y)
 
 
-def _bends(f: Function, program: RecordedProgram, bars: Sequence[Value], reached: Sequence[Any]) -> bool:
+def _has_kink_or_jump(f: Function, program: RecordedProgram, bars: Sequence[Value], reached: Sequence[Any]) -> bool:
     """Whether the one-sided slopes of f do not approach the recorded slope as the steps shrink."""
     xs = [x.primal for x in program.inputs]
     units = [np.maximum(1.0, np.abs(x)) * mask for x, mask in zip(xs, reached, strict=True)]
     slopes = [bars[x.slot] for x in program.inputs]
     along = sum(float(np.sum(bar * unit)) for bar, unit in zip(slopes, units, strict=True) if bar is not None)
-    here = float(np.sum(plain(program.y)))
+    here = float(np.sum(plain_value(program.y)))
     apart = []
     for h in _SHRINKING:
         sides = [
@@ -214,12 +218,12 @@ def _bends(f: Function, program: RecordedProgram, bars: Sequence[Value], reached
     )
 
 
-def _smooth(program: RecordedProgram) -> Masks:
+def _reach_by_smooth_paths(program: RecordedProgram) -> Masks:
     """Return, for each input, the entries on which the result depends other than through steps."""
-    return reach(program, [program.y.slot] if program.moves else [])
+    return reach_of_slots(program, [program.y.slot] if program.moves else [])
 
 
-def _marks(program: RecordedProgram, steps: Sequence[Line], left: Masks) -> Iterator[Mark]:
+def _marks_of_steps(program: RecordedProgram, steps: Sequence[Line], left: Masks) -> Iterator[Mark]:
     """Yield a mark for each place of steps; the last one also stands for all further places."""
     places: dict[tuple[Primitive, Any], list[int]] = {}
     for primitive, slots, _, _, _, position in steps:
@@ -229,14 +233,14 @@ def _marks(program: RecordedProgram, steps: Sequence[Line], left: Masks) -> Iter
     for further in list(places.values())[_PLACES:]:
         shown[-1][1].extend(further)
     for (primitive, position), reading in shown:
-        reached = _both(left, reach(program, reading))
-        if _any(reached):
+        reached = _intersect_masks(left, reach_of_slots(program, reading))
+        if _has_any_entry(reached):
             what = primitive.name if primitive.staircase else code_at(position) or primitive.name
             says = f"{what} is a step function: its slope is 0 although its value changes"
             yield Mark(primitive, position, says, tuple(reached))
 
 
-def _beside(xs: Sequence[Value], left: Masks) -> Iterator[list[Value]]:
+def _moved_points(xs: Sequence[Value], left: Masks) -> Iterator[list[Value]]:
     """Yield points at which the entries in `left` are moved, by less and by more than their size, in both directions."""
     rng = np.random.default_rng(0)
     for width in WIDTHS:
@@ -248,14 +252,14 @@ def _beside(xs: Sequence[Value], left: Masks) -> Iterator[list[Value]]:
             yield [(x + sign * move)[()] for x, move in zip(xs, moves, strict=True)]
 
 
-def _both(a: Masks, b: Masks) -> Masks:
+def _intersect_masks(a: Masks, b: Masks) -> Masks:
     return [one & other for one, other in zip(a, b, strict=True)]
 
 
-def _any(masks: Masks) -> bool:
+def _has_any_entry(masks: Masks) -> bool:
     return any(np.any(mask) for mask in masks)
 
 
-def _slots(line: Line) -> tuple[int, ...]:
+def _slots_of_line(line: Line) -> tuple[int, ...]:
     _, slots, _, _, _, _ = line
     return slots

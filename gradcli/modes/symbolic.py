@@ -9,8 +9,8 @@ from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NotSupported, Undecided
 from gradcli.modes.kinks import TO_FINITE
 from gradcli.modes.mode import Available, Question
-from gradcli.modes.plan import plan
-from gradcli.modes.problem import NotRun, out_of_time
+from gradcli.modes.plan import make_plan
+from gradcli.modes.problem import NotRun, time_limit_error
 from gradcli.process.workers import WORKERS, Worker, WorkerTimeout
 from gradcli.request.point import Estimate, EstimateCost, Witness
 from gradcli.tracing.shapes import size
@@ -45,13 +45,13 @@ class Symbolic:
             return Asked(q, None)
         if q.not_finite is not None:
             raise Undecided("f or its gradient is not finite here", do=TO_FINITE)
-        recorded = plan(q.recording)
+        recorded = make_plan(q.recording)
         entries = sum(size(x) for x in q.xs)
         terms = recorded.terms[recorded.result] * size(q.value)
         by_default = q.budget.by_default
         if terms * entries > MOST_TERMS or (by_default and terms > OPERATIONS_BY_DEFAULT):
             raise NotRun(
-                f"the formula would have about {_rounded(terms)} terms, to be differentiated by {entries:,} entries",
+                f"the formula would have about {_format_count(terms)} terms, to be differentiated by {entries:,} entries",
                 do="--modes all" if terms * entries <= MOST_TERMS else "--modes without symbolic",
             )
         worker = WORKERS.take()
@@ -72,7 +72,7 @@ class Asked:
         if self.worker is None:
             zeros = {name: np.zeros(np.shape(q.value) + np.shape(x))[()] for name, x in zip(q.wrt, q.xs, strict=True)}
             return Estimate(zeros, zeros, cost=EstimateCost(evaluations=1))
-        answer = self._answer(self.worker)
+        answer = self._receive_answer(self.worker)
         return Estimate(
             dict(zip(q.wrt, answer["values"], strict=True)),
             {name: bound + q.rounding[name] for name, bound in zip(q.wrt, answer["bounds"], strict=True)},
@@ -86,12 +86,12 @@ class Asked:
         if self.worker is not None:
             self.worker.stop()
 
-    def _answer(self, worker: Worker) -> dict[str, Any]:
+    def _receive_answer(self, worker: Worker) -> dict[str, Any]:
         limit = self.q.budget.mode_timeout
         try:
             output = worker.receive(limit)
         except WorkerTimeout:
-            raise out_of_time(limit or 0.0) from None
+            raise time_limit_error(limit or 0.0) from None
         if not output:
             status, allowed = worker.status, f"{MEMORY_BYTES / 2**30:g} GiB allowed"
             raise NotSupported(f"sympy ended with status {status}, probably for lack of memory ({allowed})")
@@ -102,5 +102,5 @@ class Asked:
         return dict(answer)
 
 
-def _rounded(number: float) -> str:
+def _format_count(number: float) -> str:
     return f"{number:,.0f}" if number < 1e6 else f"{number:.0e}"

@@ -26,14 +26,14 @@ def main() -> None:
     sys.setrecursionlimit(20_000)
     while length := sys.stdin.buffer.read(LENGTH):
         request, memory = pickle.loads(sys.stdin.buffer.read(int.from_bytes(length, "big")))
-        _limit(memory)
-        output = pickle.dumps(_answer(request))
+        _limit_memory(memory)
+        output = pickle.dumps(_answer_request(request))
         sys.stdout.buffer.write(len(output).to_bytes(LENGTH, "big") + output)
         sys.stdout.buffer.flush()
     os._exit(0)  # unloading sympy would take as long as the differentiation
 
 
-def _answer(request: Any) -> tuple[str, Any]:
+def _answer_request(request: Any) -> tuple[str, Any]:
     Symbol.numbers.clear()
     start = time.perf_counter()
     try:
@@ -44,7 +44,7 @@ def _answer(request: Any) -> tuple[str, Any]:
         return "error", f"{type(error).__name__}: {str(error)[:200]}"
 
 
-def _limit(memory: int) -> None:
+def _limit_memory(memory: int) -> None:
     try:
         import resource
     except ImportError:  # not on this platform; the time limit still holds
@@ -79,12 +79,12 @@ def differentiate(recorded: Any, xs: list[Any], output: tuple[int, ...]) -> dict
     return {
         "values": shaped[0],
         "bounds": shaped[1],
-        "operations": _operations(flat),
-        "shared": _operations([formula for _, formula in named] + list(shared)),
+        "operations": _count_operations(flat),
+        "shared": _count_operations([formula for _, formula in named] + list(shared)),
     }
 
 
-def _operations(formulas: list[Any]) -> int:
+def _count_operations(formulas: list[Any]) -> int:
     """Return the number of operations in formulas that are written out as trees."""
     return sum(int(sp.count_ops(formula)) for formula in formulas)
 
@@ -92,20 +92,20 @@ def _operations(formulas: list[Any]) -> int:
 def evaluate(formulas: list[Any], numbers: dict[Any, float], cse: Any = True) -> tuple[list[Any], list[Any]]:
     """Return the formulas' values at 30 and at 60 digits; nan where one is not real."""
     function = sp.lambdify(list(numbers), formulas, modules="mpmath", cse=cse)
-    coarse, fine = (_evaluated(function, list(numbers.values()), digits) for digits in DIGITS)
+    coarse, fine = (_evaluate_at_digits(function, list(numbers.values()), digits) for digits in DIGITS)
     return coarse or [mpmath.nan] * len(formulas), fine or [mpmath.nan] * len(formulas)
 
 
-def _evaluated(function: Any, numbers: list[float], digits: int) -> list[Any]:
+def _evaluate_at_digits(function: Any, numbers: list[float], digits: int) -> list[Any]:
     """Return the values with this many digits, or an empty list if they do not exist."""
     with mpmath.workdps(digits):
         try:
-            return [_real(mpmath.mpmathify(value)) for value in function(*map(mpmath.mpf, numbers))]
+            return [_real_or_nan(mpmath.mpmathify(value)) for value in function(*map(mpmath.mpf, numbers))]
         except (ZeroDivisionError, ValueError):
             return []
 
 
-def _real(value: Any) -> Any:
+def _real_or_nan(value: Any) -> Any:
     if not isinstance(value, mpmath.mpc):
         return value
     return value.real if abs(value.imag) <= abs(value.real) * mpmath.mpf(10) ** (-mpmath.mp.dps // 2) else mpmath.nan

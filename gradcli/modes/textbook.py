@@ -20,9 +20,9 @@ _RISING = Primitive("sigmoid", lambda v: 1 / (1 + np.exp(-v)), (Partial(lambda y
 _TANH = Primitive("tanh", np.tanh, (Partial(lambda y, v: 1 - y * y),))
 
 
-def shifts(lines: Sequence[Line]) -> dict[int, Line]:
+def constants_for_shifts(lines: Sequence[Line]) -> dict[int, Line]:
     """Return constants, by line, for the largest entries that are subtracted from their own array."""
-    if not _has(lines, "max"):
+    if not _has_primitive(lines, "max"):
         return {}
     constants: dict[int, Line] = {}  # by line: the largest entry as a constant
     found: dict[int, Line] = {}
@@ -43,13 +43,13 @@ def shifts(lines: Sequence[Line]) -> dict[int, Line]:
     return found
 
 
-def _has(lines: Iterable[Line], word: str) -> bool:
+def _has_primitive(lines: Iterable[Line], word: str) -> bool:
     return any(primitive is not None and primitive.name == word for primitive, *_ in lines)
 
 
 def has_other_slopes(lines: Sequence[Line]) -> bool:
     """Whether a textbook writes slopes of these lines otherwise."""
-    return bool(shifts(lines) or slopes_by_values(lines))
+    return bool(constants_for_shifts(lines) or slopes_by_values(lines))
 
 
 class _Exponentials:
@@ -84,7 +84,7 @@ class _Exponentials:
 def slopes_by_values(lines: Sequence[Line]) -> dict[int, Line]:
     """Return lines for a sigmoid or a tanh that is written with exponentials, whose slopes are those of their values."""
     found: dict[int, Line] = {}
-    if not _has(lines, "exp"):
+    if not _has_primitive(lines, "exp"):
         return found
     seen = _Exponentials()
     for k, (primitive, slots, xs, y, params, position) in enumerate(lines):
@@ -98,23 +98,23 @@ def slopes_by_values(lines: Sequence[Line]) -> dict[int, Line]:
             top = np.asarray(xs[0] if word == "divide" else 1.0, dtype=float)
             slot, v = seen.of[seen.plus_one[below]]
             if np.shape(v) == np.shape(y) and np.all(top != 0):
-                found[k] = _falling(top), (slot,), (v,), y, None, position
+                found[k] = _falling_sigmoid(top), (slot,), (v,), y, None, position
         elif word == "divide" and slots[0] in seen.of and below in seen.plus_one:
             slot, v = seen.of[slots[0]]
             if seen.key(slot) == seen.key(seen.of[seen.plus_one[below]][0]):
                 found[k] = _RISING, (slot,), (v,), y, None, position
         elif word == "divide" and ("subtract", slots[0]) in seen.pairs:
             first, second = seen.pairs["subtract", slots[0]]
-            slot, v = _argument(seen, first)
+            slot, v = _find_argument(seen, first)
             if seen.pairs.get(("add", below)) == (first, second) and second == ("-", first) and slot != CONSTANT:
                 found[k] = _TANH, (slot,), (v,), y, None, position
     return found
 
 
-def _argument(seen: _Exponentials, key: Hashable) -> tuple[int, Any]:
+def _find_argument(seen: _Exponentials, key: Hashable) -> tuple[int, Any]:
     return next(((slot, v) for slot, v in seen.of.values() if seen.key(slot) == key), (CONSTANT, None))
 
 
-def _falling(top: Any) -> Primitive:
+def _falling_sigmoid(top: Any) -> Primitive:
     """Return c / (1 + exp(v)), whose slope is -y (1 - y/c)."""
     return Primitive("sigmoid", lambda v: top / (1 + np.exp(v)), (Partial(lambda y, v: -y * (1 - y / top)),))

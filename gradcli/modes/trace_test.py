@@ -13,9 +13,9 @@ import numpy as np
 from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, OutOfTime
-from gradcli.modes.rounding import contribution
+from gradcli.modes.rounding import contribution_of_line
 from gradcli.request.point import Array
-from gradcli.targets.derived import either_way
+from gradcli.targets.derived import random_signs
 from gradcli.targets.python import message_of
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
@@ -74,7 +74,7 @@ def trace_test(
     Cost    one evaluation of f and one of the program if all is well; none of f if a decision differs.
     """
     calls, raised, apart, stopped = 0, "", "", ""
-    for part in _parts():
+    for part in _shrinking_parts():
         moved = [x + step if part == 1.0 else x + part * step for x, step in zip(xs, steps, strict=True)]
         try:
             again = program.run(moved)
@@ -87,9 +87,9 @@ def trace_test(
             continue
         calls += 1
         try:
-            value = np.asarray(f(*map(_fresh, moved)), dtype=float)
+            value = np.asarray(f(*map(_copy_array, moved)), dtype=float)
         except GradcliError as error:
-            if _works(f, moved):
+            if _can_evaluate(f, moved):
                 return TraceTest(None, _RAISES_ONCE, True)
             raised = raised or f"the function cannot be evaluated: {error.what}"
             continue
@@ -99,7 +99,7 @@ def trace_test(
         if not np.all(np.isfinite(value)):
             continue
         allowed = np.asarray(room(value))
-        says = _difference(value, again, allowed)
+        says = _describe_difference(value, again, allowed)
         if not says:
             step = tuple(steps if part == 1.0 else (np.asarray(part * step) for step in steps))
             return TraceTest(True, "", False, calls, float(np.sum(allowed)), step)
@@ -109,21 +109,23 @@ def trace_test(
     if not calls:
         calls, raised = (
             1,
-            _wrong_beside(f, [x + _NEAREST / _FAR * step for x, step in zip(xs, steps, strict=True)], program.y),
+            _explain_missing_value(
+                f, [x + _NEAREST / _FAR * step for x, step in zip(xs, steps, strict=True)], program.y
+            ),
         )
-    return _without_agreement(apart, raised, calls, stopped)
+    return _result_without_agreement(apart, raised, calls, stopped)
 
 
-def _wrong_beside(f: Callable[..., Value], xs: Sequence[Array], y: Value) -> str:
+def _explain_missing_value(f: Callable[..., Value], xs: Sequence[Array], y: Value) -> str:
     """Return in words why the function has no value of the same shape at a point; empty if it has one."""
     try:
-        value = f(*map(_fresh, xs))
+        value = f(*map(_copy_array, xs))
     except GradcliError as error:
         return f"the function cannot be evaluated: {error.what}"
     return "" if shape(value) == shape(y) else f"the result has the shape {shape(value)}, and {shape(y)} at the point"
 
 
-def _difference(value: Array, again: Array, allowed: Array) -> str:
+def _describe_difference(value: Array, again: Array, allowed: Array) -> str:
     """Return in words where the function's value differs from the program's; empty if they agree."""
     excess = np.abs(value - np.asarray(again, dtype=float)) - allowed
     if not np.any(excess > 0):
@@ -132,7 +134,7 @@ def _difference(value: Array, again: Array, allowed: Array) -> str:
     return f"near the point the function gives {np.ravel(value)[k]:.17g}, the trace {np.ravel(again)[k]:.17g}"
 
 
-def _without_agreement(apart: str, raised: str, calls: int, stopped: str) -> TraceTest:
+def _result_without_agreement(apart: str, raised: str, calls: int, stopped: str) -> TraceTest:
     """Return the result if the two agreed at no displacement; `stopped` says which error the trace raises, if it does."""
     if apart:
         return TraceTest(False, apart, False, calls)
@@ -142,20 +144,20 @@ def _without_agreement(apart: str, raised: str, calls: int, stopped: str) -> Tra
     return TraceTest(None, why, False, calls)
 
 
-def _fresh(x: Array) -> Array:
+def _copy_array(x: Array) -> Array:
     """Return a copy of a value, which the user's code may keep or write to."""
     return x.copy() if isinstance(x, np.ndarray) else x
 
 
-def _works(f: Callable[..., Value], xs: Sequence[Array]) -> bool:
+def _can_evaluate(f: Callable[..., Value], xs: Sequence[Array]) -> bool:
     try:
-        f(*map(_fresh, xs))
+        f(*map(_copy_array, xs))
     except GradcliError:
         return False
     return True
 
 
-def _parts() -> Iterator[float]:
+def _shrinking_parts() -> Iterator[float]:
     """Yield parts of the first displacement, each a quarter of the one before."""
     part = 1.0
     while part * _FAR >= _NEAREST:
@@ -166,7 +168,7 @@ def _parts() -> Iterator[float]:
 def random_weights(seed: int, xs: Sequence[Array]) -> list[Array]:
     """Return random numbers from -1 to -0.5 and from 0.5 to 1, one for each entry of the inputs."""
     rng = np.random.default_rng([seed, 0x7ACE])
-    return [either_way(rng, shape(x)) for x in xs]
+    return [random_signs(rng, shape(x)) for x in xs]
 
 
 def displacement(weights: Sequence[Array], sizes: Sequence[Array]) -> list[Array]:
@@ -174,15 +176,15 @@ def displacement(weights: Sequence[Array], sizes: Sequence[Array]) -> list[Array
     return [np.asarray(w * _FAR * s) for w, s in zip(weights, sizes, strict=True)]
 
 
-def contributions(program: RecordedProgram, bars: Sequence[Value]) -> float:
+def sum_contributions(program: RecordedProgram, bars: Sequence[Value]) -> float:
     """Return the sum of all contributions to the value: the size of each line's value times its adjoint."""
     return sum(
-        contribution(bar, y)[0]
+        contribution_of_line(bar, y)[0]
         for bar, (primitive, _, _, y, _, _) in zip(bars, program.lines, strict=True)
         if bar is not None and primitive is not None
     )
 
 
-def roundings(contributed: float) -> float:
+def allowed_distance(contributed: float) -> float:
     """Return the allowed distance of two ways to compute a value, given the sum of its contributions."""
     return _CONTRIBUTIONS * _EPS * contributed

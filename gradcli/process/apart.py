@@ -16,7 +16,7 @@ def asks_for_version(argv: Sequence[str]) -> bool:
     return any(word in ("--version", "-V") for word in options)
 
 
-def status_of(work: Callable[[], int]) -> int:
+def exit_status_of(work: Callable[[], int]) -> int:
     """Run `work` and return its exit status; exceptions become exit statuses too."""
     try:
         return work()

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from gradcli.classes import dataclass
-from gradcli.process.process import FORKS, die_with, hold_interrupts, name_of
+from gradcli.process.process import FORKS, describe_exit, die_with, hold_interrupts
 
 _GRACE = 0.5  # seconds that the other ranks have once one has failed: what they wait for may never come
 _LONGEST = 1 << 16  # bytes of a stack
@@ -59,7 +59,7 @@ class Ranks:
         for rank in range(count):
             own, theirs = fork.Pipe()
             args = (serve, rank, f"/proc/self/fd/{self._shared}", theirs, self._stacks[rank], self._parent)
-            process = fork.Process(target=_answer, args=args, daemon=True)
+            process = fork.Process(target=_answer_questions, args=args, daemon=True)
             with warnings.catch_warnings(), hold_interrupts():
                 warnings.simplefilter("ignore")  # of threads, which a copy does not have: it begins its own
                 process.start()
@@ -88,19 +88,19 @@ class Ranks:
                 break
             for connection in ready:
                 rank = waiting[connection]  # type: ignore[index]
-                found[rank] = self._received(rank)
+                found[rank] = self._receive_answer(rank)
                 left = _GRACE if getattr(found[rank], "failed", False) else self.limit
                 end = min(end or float("inf"), time.monotonic() + left)
-        return [found[k] if k in found else Silent("", self._stack(k)) for k in range(len(self._connections))]
+        return [found[k] if k in found else Silent("", self._read_stack(k)) for k in range(len(self._connections))]
 
-    def _received(self, rank: int) -> Any:
+    def _receive_answer(self, rank: int) -> Any:
         try:
             return self._connections[rank].recv()
         except (EOFError, OSError):
             self._processes[rank].join()
-            return Silent(name_of(self._processes[rank].exitcode or 0))
+            return Silent(describe_exit(self._processes[rank].exitcode or 0))
 
-    def _stack(self, rank: int) -> tuple[Frame, ...]:
+    def _read_stack(self, rank: int) -> tuple[Frame, ...]:
         """Return where a rank is, which writes its stack on a signal, even while it waits."""
         file, end = self._stacks[rank], time.monotonic() + _DUMPED
         os.kill(self._processes[rank].pid or 0, signal.SIGUSR1)
@@ -141,7 +141,9 @@ def end_ranks() -> None:
 atexit.register(end_ranks)
 
 
-def _answer(serve: Callable[[int, str], Answer], rank: int, file: str, to: Connection, stack: int, parent: int) -> None:
+def _answer_questions(
+    serve: Callable[[int, str], Answer], rank: int, file: str, to: Connection, stack: int, parent: int
+) -> None:
     """Answer questions in a copy of the process, until the process that asks ends."""
     die_with(parent)
     Ranks._alive.clear()  # they are the parent's

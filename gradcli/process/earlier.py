@@ -34,7 +34,7 @@ class _Pickler(pickle.Pickler):
         return self._opaque, (x.__name__ if named else type(x).__name__,)
 
 
-def pickled(x: Any, opaque: Callable[[str], Any]) -> bytes:
+def pickle_part(x: Any, opaque: Callable[[str], Any]) -> bytes:
     """Return a part of a report as bytes, which the supervisor passes to the next child."""
     stream = io.BytesIO()
     _Pickler(stream, opaque).dump(x)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from gradcli.process.apart import status_of
+from gradcli.process.apart import exit_status_of
 
 _POLLING = 0.01  # seconds between polls, on systems that cannot wait for a pipe and a process at once
 _CHILD = "import sys; sys.path[:] = {path!r}; from {module} import started; started(*{ends!r}, {parent})"
@@ -24,7 +24,7 @@ POSIX = os.name == "posix"
 FORKS = sys.platform == "linux"  # on other systems, libraries of the system may fail after a fork
 
 
-def framed(message: tuple[Any, ...]) -> bytes:
+def frame_message(message: tuple[Any, ...]) -> bytes:
     """Return a message as the bytes that travel through a pipe: its length, then its content."""
     data = marshal.dumps(message)
     return len(data).to_bytes(LENGTH, "big") + data
@@ -37,7 +37,7 @@ def write_all(fd: int, data: bytes) -> None:
         left = left[os.write(fd, left) :]
 
 
-def inherited(ends: Sequence[int]) -> list[int]:
+def open_pipe_ends(ends: Sequence[int]) -> list[int]:
     """Return the ends of the pipes as file descriptors that processes started by the child do not inherit."""
     if POSIX:
         fds = list(ends)
@@ -89,7 +89,7 @@ def prctl(option: int, value: int) -> None:
     ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def name_of(status: int) -> str:
+def describe_exit(status: int) -> str:
     """Return in words how a process ended: by an exit status, or by the name of a signal."""
     if status >= 0:
         return f"exit status {status}"
@@ -99,7 +99,7 @@ def name_of(status: int) -> str:
         return f"signal {-status}"
 
 
-def leave_stacks_in(file: int) -> None:
+def dump_stack_at_exit(file: int) -> None:
     """Write the stack to a file if os._exit or the signal of a fault, such as SIGSEGV, ends the process."""
     import faulthandler
 
@@ -128,22 +128,22 @@ class Process:
         self._buffer = b""
         self._up, up = os.pipe()
         down, self._down = os.pipe()
-        self._stack = _unnamed_file()
+        self._stack = _open_unnamed_file()
         if POSIX:
             os.set_blocking(self._up, False)
             _wake_on_signals()
         ends = (up, down, self._stack)
         self._open, self._popen, self.pid = True, None, 0
         if forks:
-            self.pid = self._forked(module, ends)
+            self.pid = self._fork_child(module, ends)
         else:
-            self._popen = _started_anew(module, ends)
+            self._popen = _start_python(module, ends)
             self.pid = self._popen.pid
         os.close(up)
         os.close(down)
         self.send(first)
 
-    def _forked(self, module: str, ends: tuple[int, int, int]) -> int:
+    def _fork_child(self, module: str, ends: tuple[int, int, int]) -> int:
         parent, usual = os.getpid(), {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
         held = signal.pthread_sigmask(signal.SIG_BLOCK, usual)  # until each process has its own handlers
         pid = os.fork()
@@ -157,7 +157,7 @@ class Process:
                 os.close(fd)
             Process.wake = None
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
-            _child(module, ends, parent)
+            _run_child(module, ends, parent)
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
         return pid
 
@@ -165,19 +165,19 @@ class Process:
         """Return the next message; None if time is over, a signal came, or the child has ended and all messages were read."""
         whole = self.next()
         if whole is None and self.status is None:
-            wait_for([self], seconds)
+            wait_for_message([self], seconds)
         return whole
 
     def send(self, message: tuple[Any, ...]) -> None:
         """Send the child a message; if it has ended, `receive` notices."""
         with contextlib.suppress(OSError):
-            write_all(self._down, framed(message))
+            write_all(self._down, frame_message(message))
 
     def next(self) -> tuple[Any, ...] | None:
         """Return the next message that has come, without waiting; None if there is none."""
-        self._look()
-        self._read()
-        return self._whole()
+        self._poll_status()
+        self._read_pipe()
+        return self._pop_message()
 
     @property
     def readable(self) -> int | None:
@@ -198,9 +198,9 @@ class Process:
     def finish(self) -> None:
         """Wait until the child has ended."""
         while self.status is None:
-            self._look()
+            self._poll_status()
             if self.status is None:
-                wait_for([self], None)
+                wait_for_message([self], None)
 
     def close(self) -> str:
         """Close the pipes and return the stack that the child wrote at its end, or an empty string."""
@@ -219,7 +219,7 @@ class Process:
             subprocess.run(["taskkill", "/F", "/T", "/PID", str(self.pid)], capture_output=True, check=False)
             return
         stopped: set[int] = set()
-        while new := {self.pid, *_descendants(self.pid)} - stopped:
+        while new := {self.pid, *_find_descendants(self.pid)} - stopped:
             _signal_all(new, signal.SIGSTOP)  # stopped processes start no others
             stopped |= new
         _signal_all(stopped, signal.SIGKILL)
@@ -230,7 +230,7 @@ class Process:
             with contextlib.suppress(OSError):
                 os.killpg(self.pid, signal.SIGKILL)
 
-    def _look(self) -> None:
+    def _poll_status(self) -> None:
         if self.status is not None:
             return
         if self._popen is not None:
@@ -240,8 +240,8 @@ class Process:
         if pid:
             self.status = os.waitstatus_to_exitcode(status)
 
-    def _read(self) -> None:
-        while self._open and (POSIX or _waiting(self._up)):
+    def _read_pipe(self) -> None:
+        while self._open and (POSIX or _count_waiting_bytes(self._up)):
             try:
                 data = os.read(self._up, 1 << 20)
             except BlockingIOError:
@@ -249,7 +249,7 @@ class Process:
             self._open = bool(data)
             self._buffer += data
 
-    def _whole(self) -> tuple[Any, ...] | None:
+    def _pop_message(self) -> tuple[Any, ...] | None:
         size = int.from_bytes(self._buffer[:LENGTH], "big")
         if len(self._buffer) < LENGTH or len(self._buffer) < LENGTH + size:
             return None
@@ -258,7 +258,7 @@ class Process:
         return found
 
 
-def wait_for(processes: Sequence[Process], seconds: float | None) -> None:
+def wait_for_message(processes: Sequence[Process], seconds: float | None) -> None:
     """Wait until a message of a process or a signal may have come, at most `seconds`."""
     if Process.wake is None:
         time.sleep(_POLLING if seconds is None else min(seconds, _POLLING))
@@ -271,17 +271,17 @@ def wait_for(processes: Sequence[Process], seconds: float | None) -> None:
             os.read(woken, 4096)
 
 
-def _child(module: str, ends: tuple[int, int, int], parent: int) -> NoReturn:
+def _run_child(module: str, ends: tuple[int, int, int], parent: int) -> NoReturn:
     def work() -> int:
         import importlib
 
         importlib.import_module(module).started(*ends, parent)
         return 0
 
-    os._exit(status_of(work))
+    os._exit(exit_status_of(work))
 
 
-def _started_anew(module: str, ends: tuple[int, int, int]) -> Any:
+def _start_python(module: str, ends: tuple[int, int, int]) -> Any:
     """Start a new Python with the same flags and path, which inherits the pipes."""
     import subprocess
 
@@ -299,7 +299,7 @@ def _started_anew(module: str, ends: tuple[int, int, int]) -> Any:
     return subprocess.Popen([sys.executable, *flags, "-c", code], close_fds=False)
 
 
-def at_terminal() -> bool:
+def is_foreground_group() -> bool:
     """Whether Ctrl-C in a terminal reaches the whole process group, and with it the child."""
     if not POSIX:
         return True
@@ -325,7 +325,7 @@ def _wake_on_signals() -> None:
         signal.set_wakeup_fd(Process.wake[1], warn_on_full_buffer=False)
 
 
-def _unnamed_file() -> int:
+def _open_unnamed_file() -> int:
     if hasattr(os, "memfd_create"):
         return os.memfd_create("stack")
     import tempfile
@@ -334,7 +334,7 @@ def _unnamed_file() -> int:
         return os.dup(file.fileno())
 
 
-def _waiting(fd: int) -> int:
+def _count_waiting_bytes(fd: int) -> int:
     """Return how many bytes wait in a pipe on Windows; 1 if it is closed, so that the next read notices."""
     import _winapi
     import msvcrt
@@ -352,10 +352,10 @@ def _signal_all(pids: set[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def _descendants(root: int) -> set[int]:
+def _find_descendants(root: int) -> set[int]:
     """Return the ids of all descendants of a process."""
     below: dict[int, list[int]] = {}
-    for pid, parent in _parents():
+    for pid, parent in _list_parents():
         below.setdefault(parent, []).append(pid)
     found, left = set(), [root]
     while left:
@@ -364,7 +364,7 @@ def _descendants(root: int) -> set[int]:
     return found
 
 
-def _parents() -> list[tuple[int, int]]:
+def _list_parents() -> list[tuple[int, int]]:
     """Return the id of every running process, with the id of its parent."""
     if not FORKS:
         import subprocess

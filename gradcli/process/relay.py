@@ -56,22 +56,22 @@ def wait_for_relay(relay: "Popen[bytes] | None") -> None:
             relay.wait(_PATIENCE)
 
 
-def _relay() -> None:
+def _relay_lines() -> None:
     """Copy standard input to standard output line by line, without commands."""
     held = b""
     while data := os.read(0, _MOST):
         held += data
         end = len(held) if len(held) > _MOST else held.rfind(b"\n") + 1
-        _write(held[:end])
+        _write_without_commands(held[:end])
         held = held[end:]
-    _write(held)
+    _write_without_commands(held)
 
 
-def _write(data: bytes) -> None:
+def _write_without_commands(data: bytes) -> None:
     left = without_commands(data.decode(errors="surrogateescape")).encode(errors="surrogateescape")
     while left:
         left = left[os.write(1, left) :]
 
 
 if __name__ == "__main__":
-    _relay()
+    _relay_lines()

@@ -13,7 +13,7 @@ from typing import Any
 
 from gradcli.process.apart import INTERRUPTED
 from gradcli.process.earlier import Earlier
-from gradcli.process.process import Process, at_terminal, name_of, write_all
+from gradcli.process.process import Process, describe_exit, is_foreground_group, write_all
 from gradcli.process.relay import relayed_errors, wait_for_relay
 
 _UNUSABLE = 2
@@ -44,12 +44,12 @@ class Supervisor:
         _open_all_streams()
         for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
             if signal.getsignal(number) != signal.SIG_IGN:
-                signal.signal(number, self._signalled)
+                signal.signal(number, self._note_signal)
         while True:
             self._late, self._deadline, self._heard = False, None, False
             with relayed_errors(os.environ.get("GITHUB_ACTIONS") == "true") as relay:
                 process = Process((self._line, *self._earlier), module=self._module)
-            status = self._followed(process)
+            status = self._follow_child(process)
             stack = process.close()
             wait_for_relay(relay)
             if status is not None:
@@ -62,7 +62,7 @@ class Supervisor:
             if not self._heard:
                 return self._give_up(process.status or 0)  # another child would end the same way
 
-    def _signalled(self, number: int, frame: object) -> None:
+    def _note_signal(self, number: int, frame: object) -> None:
         if number == signal.SIGINT:
             self._interrupts += 1
             if self._writing:  # the reader of standard output may block the write
@@ -70,7 +70,7 @@ class Supervisor:
         else:
             self._ended_by = number
 
-    def _followed(self, process: Process) -> int | None:
+    def _follow_child(self, process: Process) -> int | None:
         """Handle the messages of the child until it ends; return its exit status, or None if it reported none."""
         try:
             while True:
@@ -81,20 +81,20 @@ class Supervisor:
                     process.finish()
                     return int(message[1])
                 if message is not None:
-                    self._told(process, *message)
+                    self._handle_message(process, *message)
                 elif process.status is not None:
                     return None
-                self._act(process, left)
+                self._act_on_signals(process, left)
         except KeyboardInterrupt:
             process.end_family()
             process.finish()
             return None
 
-    def _told(self, process: Process, kind: str, *rest: Any) -> None:
+    def _handle_message(self, process: Process, kind: str, *rest: Any) -> None:
         """Handle one message of the child, and answer it if the child waits for an answer."""
         self._heard |= kind == "begin"
         if kind == "write":
-            process.answer(self._write(rest[0]))
+            process.answer(self._write_document(rest[0]))
         elif kind == "begin":
             self._at_work = True
             if rest[0] is not None:
@@ -105,7 +105,7 @@ class Supervisor:
         elif kind == "end":
             self._deadline = None
 
-    def _act(self, process: Process, left: float | None) -> None:
+    def _act_on_signals(self, process: Process, left: float | None) -> None:
         """Act on received signals, and on the time limit."""
         if self._ended_by is not None:
             process.end_family()
@@ -114,7 +114,9 @@ class Supervisor:
         if self._interrupts > self._passed_on:
             if self._passed_on:  # the first interrupt had no effect
                 process.end_family()
-            elif not at_terminal():  # only this process received the interrupt, and who sent it may send no second one
+            elif (
+                not is_foreground_group()
+            ):  # only this process received the interrupt, and who sent it may send no second one
                 process.signal(signal.SIGINT)
                 self._patience = time.monotonic() + _PATIENCE
             self._passed_on = self._interrupts
@@ -123,7 +125,7 @@ class Supervisor:
             self._deadline = self._patience = None
             process.end_family()
 
-    def _write(self, data: bytes) -> int:
+    def _write_document(self, data: bytes) -> int:
         """Write a document to standard output; return the error number, or 0."""
         self._writing = True
         try:
@@ -136,15 +138,15 @@ class Supervisor:
 
     def _give_up(self, status: int) -> int:
         """Report that no child lives long enough to report anything, and return the exit status."""
-        says = f"the process that does the work ended with {name_of(status)} before it could say anything"
+        says = f"the process that does the work ended with {describe_exit(status)} before it could say anything"
         hint = "run gradcli modes: where that fails too, Python or a library is broken, or memory is short"
         if self._data == "brief":
-            self._write(f"ERROR gradcli: {says} | next: {hint}\n".encode())
+            self._write_document(f"ERROR gradcli: {says} | next: {hint}\n".encode())
         elif self._data is not None:
             import json
 
             error = {"kind": "ended the process", "message": says, "where": None, "hint": hint}
-            self._write(json.dumps({"schema": "gradcli.error/1", "error": error}).encode() + b"\n")
+            self._write_document(json.dumps({"schema": "gradcli.error/1", "error": error}).encode() + b"\n")
         else:
             os.write(2, f"error: {says}\n  {hint}\n".encode())
         return _UNUSABLE

@@ -18,7 +18,7 @@ def set_threads(count: int) -> None:
     os.environ.update(dict.fromkeys(_VARIABLES, str(count)))
 
 
-def threads() -> int | None:
+def thread_count() -> int | None:
     """Return the number of threads that was set; None if it was not set, as in the Python interface."""
     return _SET[0] if _SET else None
 
@@ -33,7 +33,7 @@ _TRUSTED = tuple(f"{folder}{os.sep}" for folder in (Path(os.__file__).parent, Pa
 _INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 
 
-def is_trusted(path: str) -> bool:
+def may_use_bytecode(path: str) -> bool:
     """Return whether the bytecode of a source may be used: that of Python, of gradcli and of installed packages."""
     return path.startswith(_TRUSTED) or any(name in path for name in _INSTALLED)
 
@@ -44,7 +44,7 @@ def compile_from_source() -> None:
 
     def path_stats(self: SourceFileLoader, path: str) -> Mapping[str, Any]:
         """Raise OSError for the user's files: the loader then compiles the source."""
-        if not is_trusted(path):
+        if not may_use_bytecode(path):
             raise OSError(f"bytecode of {path} is not used")
         return known(self, path)
 

@@ -45,7 +45,7 @@ class Worker:
     def __init__(self, module: str = SYMBOLIC, *, copied: bool = False) -> None:
         self.answers, self._owner, self._sent = 0, os.getpid(), 0.0
         self._sending: threading.Thread | None = None
-        self.process = _Copy(module) if copied else _started_anew(module)
+        self.process = _Copy(module) if copied else _start_worker(module)
 
     def ask(self, request: bytes, timeout: float | None) -> bytes:
         """Return the answer to a request, or no bytes if the process died. Raises WorkerTimeout after `timeout` seconds."""
@@ -56,9 +56,9 @@ class Worker:
         """Send a request without waiting for the process to read it; if it has died, `receive` says so."""
         self._sent = time.monotonic()
         if len(request) <= _AT_ONCE:
-            self._write(request)
+            self._write_request(request)
         else:
-            self._sending = threading.Thread(target=self._write, args=(request,), daemon=True)
+            self._sending = threading.Thread(target=self._write_request, args=(request,), daemon=True)
             self._sending.start()
 
     def receive(self, timeout: float | None) -> bytes:
@@ -68,9 +68,9 @@ class Worker:
         """
         found: list[bytes] = []
         if timeout is None:
-            found.append(self._read())
+            found.append(self._read_answer())
         else:
-            reading = threading.Thread(target=lambda: found.append(self._read()), daemon=True)
+            reading = threading.Thread(target=lambda: found.append(self._read_answer()), daemon=True)
             reading.start()
             reading.join(max(timeout - (time.monotonic() - self._sent), _GRACE))
             if reading.is_alive():
@@ -79,14 +79,14 @@ class Worker:
         self.answers += 1
         return found[0] if found else b""
 
-    def _write(self, request: bytes) -> None:
+    def _write_request(self, request: bytes) -> None:
         to = self.process.stdin
         with contextlib.suppress(OSError, ValueError):  # the process, or its pipe, is gone
             if to is not None:
                 to.write(len(request).to_bytes(LENGTH, "big") + request)
                 to.flush()
 
-    def _read(self) -> bytes:
+    def _read_answer(self) -> bytes:
         back = self.process.stdout
         if back is None or os.getpid() != self._owner:
             return b""  # a copy that the user's code has forked must not read the answer for its parent
@@ -112,7 +112,7 @@ class Worker:
                     pipe.close()
 
 
-def _started_anew(module: str) -> Any:
+def _start_worker(module: str) -> Any:
     return subprocess.Popen(
         [sys.executable, "-S", "-c", _PROGRAM.format(path=[str(folder) for folder in sys.path], module=module)],
         stdin=subprocess.PIPE,
@@ -131,23 +131,23 @@ class _Copy:
             warnings.simplefilter("ignore", DeprecationWarning)  # of threads, none of which the copy needs
             self.pid = os.fork()
             if self.pid == 0:
-                _be_copied(module, given, written, self._parent)
+                _run_copy(module, given, written, self._parent)
             os.close(given)
             os.close(written)
             self.stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
 
     def poll(self) -> int | None:
         """Return the exit status, None while the process runs."""
-        return self._wait(os.WNOHANG)
+        return self._wait_for_status(os.WNOHANG)
 
     def kill(self) -> None:
         if self.poll() is None and os.getpid() == self._parent:
             os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> int:
-        return self._wait(0) or 0
+        return self._wait_for_status(0) or 0
 
-    def _wait(self, option: int) -> int | None:
+    def _wait_for_status(self, option: int) -> int | None:
         if self.pid and os.getpid() == self._parent:
             try:
                 found, status = os.waitpid(self.pid, option)
@@ -159,7 +159,7 @@ class _Copy:
         return self._status
 
 
-def _be_copied(module: str, given: int, written: int, parent: int) -> NoReturn:
+def _run_copy(module: str, given: int, written: int, parent: int) -> NoReturn:
     """Be the copy: load the module when a request comes, and not before."""
     try:
         signal.set_wakeup_fd(-1)

@@ -35,8 +35,8 @@ from gradcli.repair.scope import (
     spans_of,
     texts_of,
 )
-from gradcli.tracing.captured import closure, codes
-from gradcli.tracing.provenance import is_users
+from gradcli.tracing.captured import closure_values, nested_codes
+from gradcli.tracing.provenance import is_users_file
 
 MOST_LINES = 100  # times the lines that the claim itself runs, for each edited text
 _VISITS = 6  # of a line, the last of which gives the values of its names
@@ -177,7 +177,7 @@ def codes_run(call: Callable[[], Any]) -> list[CodeType]:
     found: dict[CodeType, None] = {}
 
     def heard(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and is_users(frame.f_code.co_filename) and not frame.f_code.co_filename.startswith("<"):
+        if event == "call" and is_users_file(frame.f_code.co_filename) and not frame.f_code.co_filename.startswith("<"):
             found.setdefault(frame.f_code)
 
     before = sys.getprofile()
@@ -277,7 +277,7 @@ class Unit:
     def compiled(self, text: str, path: str, flags: int) -> list[CodeType]:
         """Return the code of the functions in the piece. Raises SyntaxError."""
         code = compile(self.header + text, path, "exec", flags=flags, dont_inherit=True)
-        return [inner for inner in codes(code) if inner.co_name != "<module>"]
+        return [inner for inner in nested_codes(code) if inner.co_name != "<module>"]
 
 
 def unit_of(tree: ast.Module, node: ast.AST) -> Unit:
@@ -531,7 +531,7 @@ def _statements_of(definition: Definition) -> Iterator[tuple[Any, bool]]:
 
 def _held(function: FunctionType) -> Iterator[Any]:
     """Yield the arrays that a function's module and closure hold."""
-    for x in (*function.__globals__.values(), *closure(function).values()):
+    for x in (*function.__globals__.values(), *closure_values(function).values()):
         if isinstance(x, np.ndarray):
             yield x
 

@@ -14,8 +14,8 @@ from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT, Absent, SourceLine
 from gradcli.request.options import Options
 from gradcli.request.point import Point
-from gradcli.targets.derived import root_of
-from gradcli.targets.points import numbers
+from gradcli.targets.derived import original_function
+from gradcli.targets.points import numbers_of_sizes
 from gradcli.targets.target_request import TargetRequest, checked_point_texts
 from gradcli.words import OUTLINE, Verdict
 
@@ -46,7 +46,7 @@ def verified(request: Request, ask: TargetRequest, wanted: CheckOptions, progres
     options = wanted.settings.options
     sizes: Mapping[str, int] = {}
     if options.sizes_check:
-        sizes = numbers(options.shapes, checked_point_texts(ask), options.seed, wanted.sizes, ask.points_of)
+        sizes = numbers_of_sizes(options.shapes, checked_point_texts(ask), options.seed, wanted.sizes, ask.points_of)
     found = at_hard_points(verify(request, progress), request, options, sizes)
     if progress is not None:
         progress(OUTLINE, found.report)
@@ -80,7 +80,7 @@ def with_cause_and_repair(
         report = with_causes(found, budget)
     if options.no_diagnose:
         return _with_reason(report, "it was not looked for (--no-diagnose)")
-    if not budget.late and not hasattr(root_of(request.f), "by_rank"):  # no edit is tried on several ranks
+    if not budget.late and not hasattr(original_function(request.f), "by_rank"):  # no edit is tried on several ranks
         report = with_repair(report, request, ask, wanted, right_answer, budget, tell)
     return within_time(report, budget)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.modes.problem import Stepping
-from gradcli.targets.facts import assumed, drawn
+from gradcli.targets.facts import draw_with_facts, impose_facts
 
 Values = dict[str, Any]
 _POWERS = (-300, -150, -30, -16, -12, -8, -5, -3, -2, -1, 1, 2, 3, 5, 8, 12, 16, 30, 150, 300)
@@ -59,8 +59,8 @@ def _assumed(around: Around, values: Values) -> Values:
     made = {}
     for name, facts in around.facts.items():
         with np.errstate(all="ignore"):
-            x = assumed(facts, np.asarray(values[name], dtype=float), rng)
-        made[name] = x if np.all(np.isfinite(x)) else drawn(facts, np.shape(values[name]), rng)
+            x = impose_facts(facts, np.asarray(values[name], dtype=float), rng)
+        made[name] = x if np.all(np.isfinite(x)) else draw_with_facts(facts, np.shape(values[name]), rng)
     return {**values, **made}
 
 

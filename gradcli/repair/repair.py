@@ -22,7 +22,7 @@ from gradcli.checks.request import Request
 from gradcli.checks.wrong import CauseBudget
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError
-from gradcli.modes.claim import ClaimedExpressions, ClaimedFunction, in_shape
+from gradcli.modes.claim import ClaimedExpressions, ClaimedFunction, reshape_claim
 from gradcli.process.process import FORKS
 from gradcli.process.workers import Workers, WorkerTimeout
 from gradcli.repair.edits import edits_of, lacking
@@ -46,11 +46,11 @@ from gradcli.report.common import ABSENT
 from gradcli.report.point_report import Diagnosis, SourceEdit
 from gradcli.request.point import Point
 from gradcli.request.target_text import is_python
-from gradcli.targets.expression import Expression, characters, extent, parsed
+from gradcli.targets.expression import Expression, column_in_characters, extent_of_node, parse_statement
 from gradcli.targets.loading import NOTEBOOK
 from gradcli.targets.target_request import TargetRequest
 from gradcli.targets.tokens import Statement, shared_and_parts
-from gradcli.tracing.provenance import shown as shown_path
+from gradcli.tracing.provenance import path_for_display as shown_path
 from gradcli.tracing.shapes import shape
 from gradcli.words import DiagnosisKind
 
@@ -144,7 +144,7 @@ class FormulaClaim:
             sizes = {**self.sizes, **point.sizes}
             claim = ClaimedExpressions(changed(self.text, changes), self.wrt, frozenset(point.at), sizes)
             found = claim(point.at)
-            return {n: in_shape(n, x, point.outputs, shape(point.at[n])) for n, x in found.items()}
+            return {n: reshape_claim(n, x, point.outputs, shape(point.at[n])) for n, x in found.items()}
         except (GradcliError, ValueError, TypeError, IndexError, ArithmeticError, np.linalg.LinAlgError):
             return None
 
@@ -179,7 +179,9 @@ class FormulaClaim:
 
     @cached_property
     def _roots(self) -> dict[int, ast.Expression]:
-        return {id(s): ast.Expression(parsed(s)) for part in self._statements for s in part if s.source != "None"}
+        return {
+            id(s): ast.Expression(parse_statement(s)) for part in self._statements for s in part if s.source != "None"
+        }
 
     @property
     def _parts(self) -> list[tuple[Text, ast.Expression]]:
@@ -219,7 +221,7 @@ def _spans(statement: Statement) -> Any:
     source = statement.source
 
     def span(node: ast.AST) -> tuple[int, int]:
-        start, stop = (characters(source, line, at) for line, at in extent(node))
+        start, stop = (column_in_characters(source, line, at) for line, at in extent_of_node(node))
         return statement.columns[start], statement.columns[stop - 1] + 1
 
     return span

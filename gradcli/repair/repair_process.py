@@ -31,11 +31,11 @@ from gradcli.repair.code import CodeClaim, SourceFile, codes_run, live_functions
 from gradcli.repair.scope import Gradient, Right
 from gradcli.repair.search import Repair, RepairSearch, further_points_of, in_shapes_of
 from gradcli.report.common import ABSENT, Absent
-from gradcli.targets.derived import root_of
+from gradcli.targets.derived import original_function
 from gradcli.targets.python import PythonFunction
 from gradcli.targets.replacement_scope import call_python_code
 from gradcli.targets.target_request import TargetRequest
-from gradcli.tracing.provenance import is_users
+from gradcli.tracing.provenance import is_users_file
 
 WITHIN = "GRADCLI_IN_SEARCH_FOR_REPAIR"  # a variable of the worker's processes: code that checks when it is loaded starts none
 _MEMORY = 4 << 30  # bytes beyond those that the process has when the claim is loaded
@@ -200,7 +200,7 @@ class _Calls:
 
     def begin(self, asked: Request) -> None:
         """Let the claim of a request be called at all points."""
-        f = root_of(asked.f)
+        f = original_function(asked.f)
         self.returns_both = isinstance(f, PythonFunction) and f.pick is not None
         self.requests = [asked] * len(self.points)
         self.values = [self._value(number) for number in range(len(self.points))]
@@ -224,7 +224,7 @@ class _Calls:
         self.values += [self._value(number) for number in range(first, len(self.points))]
 
     def _value(self, number: int) -> Any:
-        return root_of(self.requests[number].f)(_copy(self.points[number])) if self.returns_both else None
+        return original_function(self.requests[number].f)(_copy(self.points[number])) if self.returns_both else None
 
 
 # Which code is run again and again in search of a repair: arithmetic alone, nothing that touches files or processes.
@@ -340,7 +340,7 @@ def _claim(asked: Request, call: _Calls) -> CodeClaim:
     if not call.returns_both:  # else f is the claim too, and may be edited where its value stays
         of_f = {c for point in call.points for c in codes_run(lambda at=point.at: asked.f(dict(at)))}  # type: ignore[misc]
     run = _run(call)
-    path = next((c.co_filename for c in run if c not in of_f and is_users(c.co_filename)), None)
+    path = next((c.co_filename for c in run if c not in of_f and is_users_file(c.co_filename)), None)
     if path is None:
         raise _NotTried("the claim is computed by what the function itself runs, which is never edited")
     file = SourceFile.read(path)

@@ -12,7 +12,7 @@ from gradcli.checks.request import Request
 from gradcli.checks.wrong import MOST, BudgetSpent, CauseBudget
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError
-from gradcli.modes.claim import GRANT, GRANT_SOLVER, WrongShape, in_shape
+from gradcli.modes.claim import GRANT, GRANT_SOLVER, WrongShape, reshape_claim
 from gradcli.modes.mode import Question
 from gradcli.modes.redraw import redraw_inputs, resize_inputs
 from gradcli.modes.registry import MODES
@@ -344,7 +344,7 @@ def _accepts(request: Request, right: Right, held: tuple[str, ...] | None) -> bo
 
 def in_shapes_of(right: Right, made: Gradient) -> dict[str, Array]:
     """Return a claimed gradient in the shapes of the right one. Raises WrongShape."""
-    return {n: in_shape(n, x, right.outputs, shape(right.at[n])) for n, x in made.items() if n in right.gradient}
+    return {n: reshape_claim(n, x, right.outputs, shape(right.at[n])) for n, x in made.items() if n in right.gradient}
 
 
 def _floats(values: Mapping[str, Any]) -> Iterator[str]:

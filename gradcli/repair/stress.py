@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.ball import Ball, nearest, precision
+from gradcli.arithmetic.ball import Ball, nearest_float64, precision
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT
 from gradcli.checks.assumed_sets import ClaimOnSurfaces
@@ -27,8 +27,8 @@ from gradcli.modes.claim import (
     ClaimedExpressions,
     ClaimedFunction,
     WrongShape,
-    allow_for_inputs,
-    in_shape,
+    grant_input_rounding,
+    reshape_claim,
 )
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
@@ -39,14 +39,14 @@ from gradcli.report.check import CheckReport
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import FewestDigits, StressReport
 from gradcli.request.point import Estimate, Point
-from gradcli.targets.derived import Weighted, is_target, root_of
-from gradcli.targets.facts import Function, dims_of_values, facts_of, of
-from gradcli.targets.python import PythonFunction, flattened
-from gradcli.tracing.captured import closure, codes, python_code
+from gradcli.targets.derived import Weighted, is_target, original_function
+from gradcli.targets.facts import Function, dims_of_values, parse_facts, restrict_to_inputs
+from gradcli.targets.python import PythonFunction, flatten_result
+from gradcli.tracing.captured import closure_values, nested_codes, unwrap_function
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.provenance import place
+from gradcli.tracing.provenance import place_of_position
 from gradcli.tracing.shapes import shape
-from gradcli.words import Exit, Kind, Severity, Verdict, worst
+from gradcli.words import Exit, Kind, Severity, Verdict, worst_status
 
 POINTS = 400  # that are looked at, unless the user asks for another number
 _MOST_CALLS = 15_000  # of f, after which no further point is looked at
@@ -117,7 +117,7 @@ class Loss:
 
     @property
     def where(self) -> Span | Place | None:
-        return place(self.position)
+        return place_of_position(self.position)
 
 
 def explains(request: Request, values: Mapping[str, Any], claimed: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
@@ -154,7 +154,7 @@ def function_of(claim: Claimed | None) -> Named | None:
 
         def formulas(values: Mapping[str, Value]) -> Value:
             sized = {**claim.sizes, **values}
-            return flattened([program.run(sized) for program in programs.values()], "the claim")[0]
+            return flatten_result([program.run(sized) for program in programs.values()], "the claim")[0]
 
         return formulas
     if isinstance(claim, ClaimedFunction) and isinstance(claim.compute, Called):
@@ -211,7 +211,7 @@ def both_ways(function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]) 
 def _number(x: Any) -> Any:
     """Return a recorded value, or a ball, as the nearest numbers."""
     x = getattr(x, "primal", x)
-    return np.asarray(nearest(x) if isinstance(x, Ball) else x, dtype=float)
+    return np.asarray(nearest_float64(x) if isinstance(x, Ball) else x, dtype=float)
 
 
 def loss(function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]) -> Loss | None:
@@ -257,7 +257,7 @@ def _in_longdouble(
             found = request.claim.compute(wide)
     except (GradcliError, ValueError, TypeError, ArithmeticError, IndexError):
         return False
-    flat = np.ravel(np.asarray(flattened(found, "the claim")[0]))
+    flat = np.ravel(np.asarray(flatten_result(found, "the claim")[0]))
     if flat.dtype != np.longdouble or len(flat) != sum(np.size(x) for x in claimed.values()):
         return False
     old = np.concatenate([np.ravel(x) for x in claimed.values()])
@@ -384,7 +384,7 @@ def look(request: Request, values: Mapping[str, Any], *, conditioned: bool = Tru
     if not all(np.all(np.isfinite(np.asarray(x))) for x in claimed.value.values()):
         return Look(Word.WRONG, values, 0.0, name=name)
     if _apart(claimed, right):
-        claimed = allow_for_inputs(claimed, right, q)
+        claimed = grant_input_rounding(claimed, right, q)
     if not _apart(claimed, right):
         given = given_digits(q, right) if conditioned and digits < FULL - 4 else FULL
         return Look(Word.RIGHT, values, digits, given, name)
@@ -508,7 +508,7 @@ _COMPARED = frozenset({"less", "less_equal", "greater", "greater_equal"})
 def beyond_branches(request: Request, point: Point) -> Iterator[dict[str, Any]]:
     """Yield points where one comparison of f or of the claim goes the other way than at the given point."""
     claim = function_of(request.claim)
-    functions = [of(request.f, point.values, request.wrt)]
+    functions = [restrict_to_inputs(request.f, point.values, request.wrt)]
     if claim is not None:
         functions.append(lambda *xs: claim({**point.values, **dict(zip(request.wrt, xs, strict=True))}))
     for function in functions:
@@ -588,8 +588,8 @@ _NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:[eE][-+]?\d+)?")
 def critical_numbers(f: Function, claim: Claimed | None) -> list[float]:
     """Return numbers between and beyond the constants that a function and its claim hold, both signs, the smallest first."""
     found = {x for function in _functions(f, claim) for x in _constants(function, _DEEP, set())}
-    if root_of(f).kind == "expression":
-        texts = (getattr(root_of(f), "text", ""), getattr(claim, "text", ""))
+    if original_function(f).kind == "expression":
+        texts = (getattr(original_function(f), "text", ""), getattr(claim, "text", ""))
         found |= {float(number) for text in texts for number in _NUMBER.findall(text)}
     held = sorted({x for x in found if np.isfinite(x) and 0 < abs(x) < 1e6} | {0.0})
     if len(held) > _MOST_CRITICAL:
@@ -602,22 +602,22 @@ def critical_numbers(f: Function, claim: Claimed | None) -> list[float]:
 
 
 def _functions(f: Function, claim: Claimed | None) -> list[FunctionType]:
-    root = root_of(f)
+    root = original_function(f)
     found: list[Any] = [root.function] if isinstance(root, PythonFunction) else []
     if isinstance(claim, ClaimedFunction) and isinstance(claim.compute, Called):
         found.append(claim.compute.function.function)
-    return [x for x in map(python_code, found) if isinstance(x, FunctionType)]
+    return [x for x in map(unwrap_function, found) if isinstance(x, FunctionType)]
 
 
 def _constants(function: FunctionType, deep: int, seen: set[int]) -> Iterator[float]:
     if id(function) in seen or not deep:
         return
     seen.add(id(function))
-    names = {name for code in codes(function.__code__) for name in code.co_names}
+    names = {name for code in nested_codes(function.__code__) for name in code.co_names}
     own = [function.__globals__[name] for name in sorted(names) if name in function.__globals__]
-    for code in codes(function.__code__):
+    for code in nested_codes(function.__code__):
         yield from (float(x) for x in code.co_consts if isinstance(x, int | float) and not isinstance(x, bool))
-    for x in map(python_code, (*closure(function).values(), *own, *(function.__defaults__ or ()))):
+    for x in map(unwrap_function, (*closure_values(function).values(), *own, *(function.__defaults__ or ()))):
         if isinstance(x, FunctionType):
             if x.__module__ == function.__module__:
                 yield from _constants(x, deep - 1, seen)
@@ -632,7 +632,7 @@ def _points(request: Request, options: StressOptions) -> Iterator[dict[str, Any]
     given = request.points[0]
     around = Around(
         given.values, request.wrt, request.stepping, critical_numbers(request.f, request.claim), request.seed, options.sizes,
-        options.named, facts_of(list(options.assume), dims_of_values(given.values)),
+        options.named, parse_facts(list(options.assume), dims_of_values(given.values)),
     )  # fmt: skip
     last = _calls(request) + _MOST_CALLS
     found = hard_points(around, beyond_branches(request, given))
@@ -680,7 +680,7 @@ def look_in_float32(request: Request, seen: Look) -> Look | None:
     try:
         with np.errstate(all="ignore"):
             found = request.claim(narrow)
-            claimed = {n: in_shape(n, x, np.shape(q.value), shape(wide[n])) for n, x in found.items()}
+            claimed = {n: reshape_claim(n, x, np.shape(q.value), shape(wide[n])) for n, x in found.items()}
     except (GradcliError, WrongShape, ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError):
         return None
     digits = {
@@ -802,7 +802,7 @@ def _without_claim(report: CheckReport, request: Request, options: StressOptions
 
 def _calls(request: Request) -> int:
     """Return how often the function was called; 0 for an expression, whose calls cost little."""
-    root = root_of(request.f)
+    root = original_function(request.f)
     return root.calls if isinstance(root, PythonFunction) else 0
 
 
@@ -902,5 +902,8 @@ def _with_findings(report: CheckReport, found: list[Finding]) -> CheckReport:
         return replace(report, points=(first, *report.points[1:]))
     points = (replace(first, verdict=Verdict.FAIL), *report.points[1:])
     return replace(
-        report, points=points, verdict=Verdict.FAIL, exit_status=int(worst([Exit(report.exit_status), Exit.WRONG]))
+        report,
+        points=points,
+        verdict=Verdict.FAIL,
+        exit_status=int(worst_status([Exit(report.exit_status), Exit.WRONG])),
     )

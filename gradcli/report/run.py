@@ -11,7 +11,7 @@ from gradcli.report.check import COLUMNS
 from gradcli.report.common import ABSENT, Absent, ErrorDetail, ErrorReport, seed_line
 from gradcli.report.encode import TEXT_ONLY, Status, encode
 from gradcli.report.suite import CheckRow, SuiteReport, counts_of, row_of
-from gradcli.words import DerivativeKind, Exit, Kind, worst
+from gradcli.words import DerivativeKind, Exit, Kind, worst_status
 
 _PLACE, _NAME = 20, 18  # columns of a place and of a name in the table
 _LISTED = 5  # gradients that were not watched, by name
@@ -245,4 +245,4 @@ def worst_of(points: Sequence[CheckedCall]) -> Word:
 def status_of(gradients: Sequence[UsedGradient]) -> Exit:
     """Return the exit status of all checks of a run."""
     left = [Exit.INCONCLUSIVE for gradient in gradients if "were not checked" in "".join(gradient.notes)]
-    return worst([*left, *(_STATUS[gradient.verdict] for gradient in gradients)])
+    return worst_status([*left, *(_STATUS[gradient.verdict] for gradient in gradients)])

@@ -30,7 +30,7 @@ from gradcli.report.decode import Summarised, decoded
 from gradcli.report.encode import TEXT_ONLY, Status
 from gradcli.report.point_report import Detects
 from gradcli.request.target_text import TARGET
-from gradcli.words import Exit, Severity, Verdict, worst
+from gradcli.words import Exit, Severity, Verdict, worst_status
 
 _WORDS: dict[Word, tuple[str, Tone]] = {**{v.value: WORDS[v] for v in Verdict}, "error": ("ERROR", "bad")}
 _COUNTED: dict[Word, str] = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", "error": "errors"}
@@ -410,7 +410,7 @@ def counts_of(rows: Sequence[CheckRow]) -> Counts:
 
 def status_of(rows: Sequence[CheckRow], *others: Exit) -> Exit:
     """Return the exit status of several checks."""
-    return worst([*(row.status for row in rows), *others])
+    return worst_status([*(row.status for row in rows), *others])
 
 
 def _seconds(seconds: float) -> str:

@@ -107,10 +107,10 @@ def _field(y: Any, name: str, text: str) -> Any:
 
 
 def _no_key(text: str, part: Part, keys: Any) -> FunctionFailed:
-    from gradcli.errors import nearest
+    from gradcli.errors import closest_name
 
     alike = [key for key in keys if key.lower() == str(part).lower()]
-    near = alike[0] if alike else nearest(str(part), keys)
+    near = alike[0] if alike else closest_name(str(part), keys)
     listed = f"it has: {', '.join(keys)}" if keys else "it is empty"
     says = f"what {text} returns has no '{part}', which --pick names"
     return FunctionFailed(says, do=f"did you mean '{near}'? {listed}" if near else listed)

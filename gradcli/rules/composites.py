@@ -6,14 +6,14 @@ import numpy as np
 
 from gradcli.errors import NoRule
 from gradcli.rules.elementwise import INTEGER_POWER, ln, pi
-from gradcli.rules.kinds import bilinear, given, given_or, stored
+from gradcli.rules.kinds import bilinear, is_given, value_or_default, write_result
 from gradcli.rules.reductions import log_softmax
 from gradcli.rules.shaping import GETITEM, as_value, is_traced
-from gradcli.rules.sorting import searchsorted, settle
+from gradcli.rules.sorting import record_order, searchsorted
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import Primitive, Value, handles, named
+from gradcli.tracing.primitive import Primitive, Value, handles, primitive_by_name
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import Tracer, exact, is_zero, plain
+from gradcli.tracing.tracer import Tracer, exact_integer, is_zero, plain_value
 
 
 @handles(np.polyval)
@@ -39,7 +39,7 @@ def vander(x: Value, N: int | None = None, increasing: bool = False) -> Value:
     return np.stack(columns if increasing else columns[::-1], axis=1) if columns else np.ones((shape(x)[0], 0))
 
 
-def _aligned(a: Value, b: Value) -> tuple[Value, Value]:
+def _pad_to_equal_length(a: Value, b: Value) -> tuple[Value, Value]:
     a, b = np.atleast_1d(as_value(a)), np.atleast_1d(as_value(b))
     count = max(shape(a)[0], shape(b)[0])
     first, second = (np.concatenate([np.zeros(count - shape(x)[0]), x]) if shape(x)[0] < count else x for x in (a, b))
@@ -48,13 +48,13 @@ def _aligned(a: Value, b: Value) -> tuple[Value, Value]:
 
 @handles(np.polyadd)
 def polyadd(a1: Value, a2: Value) -> Value:
-    a, b = _aligned(a1, a2)
+    a, b = _pad_to_equal_length(a1, a2)
     return a + b
 
 
 @handles(np.polysub)
 def polysub(a1: Value, a2: Value) -> Value:
-    a, b = _aligned(a1, a2)
+    a, b = _pad_to_equal_length(a1, a2)
     return a - b
 
 
@@ -63,9 +63,12 @@ def clip(
     a: Value, a_min: Value = None, a_max: Value = None, out: Any = None, *, min: Value = None, max: Value = None
 ) -> Value:
     """Return min(max(a, a_min), a_max)."""
-    low, high = given_or(min, given_or(a_min, None)), given_or(max, given_or(a_max, None))
+    low, high = (
+        value_or_default(min, value_or_default(a_min, None)),
+        value_or_default(max, value_or_default(a_max, None)),
+    )
     y = np.positive(as_value(a)) if low is None else np.maximum(as_value(a), low)
-    return stored(out, y if high is None else np.minimum(y, high))
+    return write_result(out, y if high is None else np.minimum(y, high))
 
 
 @handles(np.sinc)
@@ -89,36 +92,36 @@ def logaddexp2(a: Value, b: Value) -> Value:
 def round_(a: Value, decimals: int = 0, out: Any = None) -> Value:
     x, scale = as_value(a), 10.0 ** abs(decimals)
     y = np.rint(x) if not decimals else np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale
-    return stored(out, y)
+    return write_result(out, y)
 
 
 @handles(np.fix)
 def fix(x: Value, out: Any = None) -> Value:
-    return stored(out, np.trunc(as_value(x)))
+    return write_result(out, np.trunc(as_value(x)))
 
 
-def _held(x: Value, like: Value) -> Value:
+def _hold_like(x: Value, like: Value) -> Value:
     """Return an array as a value of the sweep of `like`, so that traced values can be written into it."""
     return like.hold(x) if isinstance(like, Tracer) and np.ndim(x) and np.asarray(x).dtype.kind in "fc" else x
 
 
-def _filled(a: Value, number: float, dtype: Any, to: Any) -> Any:
-    wanted = shape(a) if not given(to) else to
-    return _held(np.full(wanted, number, dtype=getattr(a, "dtype", None) if not given(dtype) else dtype)[()], a)
+def _filled_array(a: Value, number: float, dtype: Any, to: Any) -> Any:
+    wanted = shape(a) if not is_given(to) else to
+    return _hold_like(np.full(wanted, number, dtype=getattr(a, "dtype", None) if not is_given(dtype) else dtype)[()], a)
 
 
 @handles(np.zeros_like, np.empty_like)
 def zeros_like(
     a: Value, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, **device: Any
 ) -> Any:
-    return _filled(a, 0.0, dtype, shape)
+    return _filled_array(a, 0.0, dtype, shape)
 
 
 @handles(np.ones_like)
 def ones_like(
     a: Value, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, **device: Any
 ) -> Any:
-    return _filled(a, 1.0, dtype, shape)
+    return _filled_array(a, 1.0, dtype, shape)
 
 
 @handles(np.full_like)
@@ -132,8 +135,8 @@ def full_like(
     **device: Any,
 ) -> Any:
     if not isinstance(fill_value, Tracer):
-        return _filled(a, fill_value, dtype, shape)
-    wanted = shapes.shape(a) if not given(shape) else shape
+        return _filled_array(a, fill_value, dtype, shape)
+    wanted = shapes.shape(a) if not is_given(shape) else shape
     return np.positive(np.broadcast_to(fill_value, wanted)) if wanted != () else fill_value
 
 
@@ -154,22 +157,22 @@ def real_if_close(a: Value, tol: float = 100) -> Value:
 
 @handles(np.i0)
 def i0(x: Value) -> Value:
-    return named("i0")(as_value(x))
+    return primitive_by_name("i0")(as_value(x))
 
 
 def relu(x: Value) -> Value:
     """Return max(x, 0), with slope 0 at 0."""
-    return named("relu")(x)
+    return primitive_by_name("relu")(x)
 
 
 def sigmoid(x: Value) -> Value:
     """Return 1 / (1 + exp(-x))."""
-    return named("expit")(x)
+    return primitive_by_name("expit")(x)
 
 
 def softplus(x: Value) -> Value:
     """Return log(1 + exp(x))."""
-    return named("logaddexp")(x, np.float64(0))
+    return primitive_by_name("logaddexp")(x, np.float64(0))
 
 
 def silu(x: Value) -> Value:
@@ -184,10 +187,10 @@ def gelu(x: Value, approximate: str = "none") -> Value:
     Source  Hendrycks and Gimpel (2016), arXiv 1606.08415.
     """
     if approximate == "tanh":
-        return 0.5 * x * (1 + named("tanh")(np.sqrt(2 / pi(x)) * (x + 0.044715 * x**3)))
+        return 0.5 * x * (1 + primitive_by_name("tanh")(np.sqrt(2 / pi(x)) * (x + 0.044715 * x**3)))
     if approximate != "none":
         raise ValueError("gelu takes approximate='none' or approximate='tanh'")
-    return 0.5 * x * named("erfc")(-x / np.sqrt(exact(2, x)))
+    return 0.5 * x * primitive_by_name("erfc")(-x / np.sqrt(exact_integer(2, x)))
 
 
 def mse(a: Value, b: Value) -> Value:
@@ -212,7 +215,7 @@ def cross_entropy(z: Value, y: Value, axis: int = -1) -> Value:
 
 def _one_hot(y: Value, z: Value, axis: int) -> Any:
     classes = shape(z)[axis]
-    labels = np.asarray(plain(y))
+    labels = np.asarray(plain_value(y))
     if np.any(labels != np.floor(labels)) or np.any((labels < 0) | (labels >= classes)):
         raise ValueError(f"class indices are whole numbers from 0 to {classes - 1}, and no derivative by them exists")
     places = y if isinstance(y, Tracer) else labels
@@ -232,7 +235,7 @@ def layer_norm(x: Value, w: Value = 1.0, b: Value = 0.0, eps: float = 1e-5) -> V
 # Finite differences, numerical integration, interpolation, convolution, and cross products.
 
 
-def along(axis: int, *index: Any) -> tuple[Any, ...]:
+def index_along(axis: int, *index: Any) -> tuple[Any, ...]:
     """Return an index with a full slice for every axis before `axis`, followed by `index`."""
     return (slice(None),) * axis + index
 
@@ -242,19 +245,19 @@ def diff(a: Value, n: int = 1, axis: int = -1, prepend: Value = None, append: Va
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n}")
     y = as_value(a)
-    k = shapes.axes(axis, len(shape(y)))[0]
+    k = shapes.normalise_axes(axis, len(shape(y)))[0]
     if n == 0:
         return y
-    ends = [_end(x, y, k) for x in (prepend, append)]
+    ends = [_broadcast_end(x, y, k) for x in (prepend, append)]
     if any(end is not None for end in ends):
         y = np.concatenate([part for part in (ends[0], y, ends[1]) if part is not None], axis=k)
     for _ in range(n):
-        y = y[along(k, slice(1, None))] - y[along(k, slice(None, -1))]
+        y = y[index_along(k, slice(1, None))] - y[index_along(k, slice(None, -1))]
     return y
 
 
-def _end(x: Value, a: Value, axis: int) -> Value:
-    if not given(x):
+def _broadcast_end(x: Value, a: Value, axis: int) -> Value:
+    if not is_given(x):
         return None
     x = as_value(x)
     return x if shape(x) else np.broadcast_to(x, tuple(1 if k == axis else n for k, n in enumerate(shape(a))))
@@ -279,7 +282,7 @@ def gradient(f: Value, *varargs: Any, axis: Any = None, edge_order: int = 1) -> 
     over = (
         tuple(range(len(shape(f))))
         if axis is None
-        else tuple(shapes.axes(k, len(shape(f)))[0] for k in np.atleast_1d(axis))
+        else tuple(shapes.normalise_axes(k, len(shape(f)))[0] for k in np.atleast_1d(axis))
     )
     spacings = [as_value(h) for h in varargs] or [1.0]
     spacings = spacings * len(over) if len(spacings) == 1 and not shape(spacings[0]) else spacings
@@ -287,11 +290,11 @@ def gradient(f: Value, *varargs: Any, axis: Any = None, edge_order: int = 1) -> 
         raise TypeError("invalid number of arguments")
     if edge_order > 2:
         raise ValueError("'edge_order' greater than 2 not supported")
-    found = tuple(_slope(f, h, k, edge_order) for h, k in zip(spacings, over, strict=True))
+    found = tuple(_gradient_along(f, h, k, edge_order) for h, k in zip(spacings, over, strict=True))
     return found[0] if len(over) == 1 else found
 
 
-def _slope(f: Value, h: Value, axis: int, edge_order: int) -> Value:
+def _gradient_along(f: Value, h: Value, axis: int, edge_order: int) -> Value:
     n = shape(f)[axis]
     if n < edge_order + 1:
         raise ValueError("Shape of array too small to calculate a numerical gradient")
@@ -301,7 +304,7 @@ def _slope(f: Value, h: Value, axis: int, edge_order: int) -> Value:
     lift = (slice(None),) + (None,) * (len(shape(f)) - 1)
     steps = (h[1:] - h[:-1])[lift] if shape(h) else h
     left, right = (steps[:-1], steps[1:]) if shape(h) else (h, h)
-    uniform = not shape(h) or bool(np.all(plain(steps) == plain(steps)[:1]))
+    uniform = not shape(h) or bool(np.all(plain_value(steps) == plain_value(steps)[:1]))
     if uniform:
         step = steps[0] if shape(h) else h
         inner = (rows[2:] - rows[:-2]) / (2.0 * step)
@@ -313,12 +316,12 @@ def _slope(f: Value, h: Value, axis: int, edge_order: int) -> Value:
         start, end = (rows[1] - rows[0]) / first, (rows[-1] - rows[-2]) / last
     else:
         second, before = (steps[1], steps[-2]) if shape(h) else (h, h)
-        start = _edge(rows[0], rows[1], rows[2], first, second)
-        end = -_edge(rows[-1], rows[-2], rows[-3], last, before)
+        start = _edge_slope(rows[0], rows[1], rows[2], first, second)
+        end = -_edge_slope(rows[-1], rows[-2], rows[-3], last, before)
     return np.moveaxis(np.concatenate([start[None], inner, end[None]]), 0, axis)
 
 
-def _edge(f0: Value, f1: Value, f2: Value, h: Value, k: Value) -> Value:
+def _edge_slope(f0: Value, f1: Value, f2: Value, h: Value, k: Value) -> Value:
     """Return the slope at the first of three values, from the parabola through them."""
     return -(2.0 * h + k) / (h * (h + k)) * f0 + (h + k) / (h * k) * f1 - h / (k * (h + k)) * f2
 
@@ -326,13 +329,13 @@ def _edge(f0: Value, f1: Value, f2: Value, h: Value, k: Value) -> Value:
 @handles(np.trapezoid)
 def trapezoid(y: Value, x: Value = None, dx: Value = 1.0, axis: int = -1) -> Value:
     y = as_value(y)
-    k = shapes.axes(axis, len(shape(y)))[0]
+    k = shapes.normalise_axes(axis, len(shape(y)))[0]
     steps: Value = dx
     if x is not None:
         x = as_value(x)
         steps = x[1:] - x[:-1] if len(shape(x)) == 1 else diff(x, axis=axis)
         steps = np.reshape(steps, (-1,) + (1,) * (len(shape(y)) - 1 - k)) if len(shape(x)) == 1 else steps
-    return np.sum(steps * (y[along(k, slice(1, None))] + y[along(k, slice(None, -1))]) / 2.0, axis=k)
+    return np.sum(steps * (y[index_along(k, slice(1, None))] + y[index_along(k, slice(None, -1))]) / 2.0, axis=k)
 
 
 @handles(np.unwrap)
@@ -344,17 +347,17 @@ def unwrap(p: Value, discont: Any = None, axis: int = -1, *, period: Any = None)
     if is_traced(period) or is_traced(discont):
         raise NoRule("the period or the discontinuity of unwrap is a traced value", do="pass plain numbers")
     p = as_value(p)
-    k = shapes.axes(axis, len(shape(p)))[0]
-    steps = np.diff(plain(p), axis=k)
+    k = shapes.normalise_axes(axis, len(shape(p)))[0]
+    steps = np.diff(plain_value(p), axis=k)
     whole = 2 * np.pi if period is None else period
     limit = max(whole / 2 if discont is None else discont, whole / 2)
-    turns = np.rint((np.diff(np.unwrap(plain(p), discont, axis, period=whole), axis=k) - steps) / whole)
+    turns = np.rint((np.diff(np.unwrap(plain_value(p), discont, axis, period=whole), axis=k) - steps) / whole)
     exact = 2 * pi(p) if period is None else period
     moved = diff(p, axis=k)
     rest = moved + turns * exact
-    settle(np.where(turns != 0, rest, 0.0), exact / 2)
-    settle(-exact / 2, np.where(turns != 0, rest, 0.0))
-    settle(np.abs(np.where(turns == 0, moved, 0.0)), limit if limit > whole / 2 else exact / 2)
+    record_order(np.where(turns != 0, rest, 0.0), exact / 2)
+    record_order(-exact / 2, np.where(turns != 0, rest, 0.0))
+    record_order(np.abs(np.where(turns == 0, moved, 0.0)), limit if limit > whole / 2 else exact / 2)
     none = np.zeros(tuple(1 if axis == k else n for axis, n in enumerate(shape(p))))
     return p + np.concatenate([none, np.cumsum(turns, axis=k)], axis=k) * exact
 
@@ -367,9 +370,9 @@ def interp(x: Value, xp: Value, fp: Value, left: Value = None, right: Value = No
     """
     x, xp, fp = as_value(x), as_value(xp), as_value(fp)
     if period is not None:
-        x, xp, fp = _periodic(x, xp, fp, period)
+        x, xp, fp = _wrap_periodically(x, xp, fp, period)
         left = right = None
-    if np.any(np.diff(plain(xp)) <= 0):
+    if np.any(np.diff(plain_value(xp)) <= 0):
         raise NoRule("interp between places that do not increase has no meaning", do="sort xp, and fp with it")
     row, count = np.reshape(x, -1), shape(xp)[0]
     at = searchsorted(xp, row, "right")
@@ -380,14 +383,14 @@ def interp(x: Value, xp: Value, fp: Value, left: Value = None, right: Value = No
     width = np.where(inside, stop - start, 1.0)
     y = low + (high - low) / width * (row - start)
     y = np.where(inside, y, np.where(at == 0, fp[0] if left is None else left, fp[-1] if right is None else right))
-    if right is not None and np.any(plain(row) == plain(xp)[-1]):
-        y = np.where(plain(row) == plain(xp)[-1], fp[-1], y)
-    if np.any(np.isnan(plain(row))):
-        y = np.where(np.isnan(plain(row)), row, y)
+    if right is not None and np.any(plain_value(row) == plain_value(xp)[-1]):
+        y = np.where(plain_value(row) == plain_value(xp)[-1], fp[-1], y)
+    if np.any(np.isnan(plain_value(row))):
+        y = np.where(np.isnan(plain_value(row)), row, y)
     return np.reshape(y, shape(x))
 
 
-def _periodic(x: Value, xp: Value, fp: Value, period: Any) -> tuple[Value, Value, Value]:
+def _wrap_periodically(x: Value, xp: Value, fp: Value, period: Any) -> tuple[Value, Value, Value]:
     if period == 0:
         raise ValueError("period must be a non-zero value")
     length = abs(period)
@@ -404,37 +407,37 @@ def _convolve(a: Value, v: Value) -> Value:
     return np.convolve(a, v)
 
 
-def _first(ybar: Value, a: Value, v: Value) -> Value:
+def _first_cotangent(ybar: Value, a: Value, v: Value) -> Value:
     n, m = shape(a)[0], shape(v)[0]
     return GETITEM(CONVOLVE(ybar, np.flip(v)), index=slice(m - 1, m - 1 + n))
 
 
-def _second(ybar: Value, a: Value, v: Value) -> Value:
-    return _first(ybar, v, a)
+def _second_cotangent(ybar: Value, a: Value, v: Value) -> Value:
+    return _first_cotangent(ybar, v, a)
 
 
-CONVOLVE: Primitive = bilinear(_convolve, _first, _second, name="convolve")
+CONVOLVE: Primitive = bilinear(_convolve, _first_cotangent, _second_cotangent, name="convolve")
 
 
 @handles(np.convolve)
 def convolve(a: Value, v: Value, mode: str = "full") -> Value:
     a, v = (np.atleast_1d(as_value(x)) for x in (a, v))
-    return _part(a, v, mode, _extent(np.convolve, shape(a)[0], shape(v)[0], mode))
+    return _part_of_convolution(a, v, mode, _convolution_extent(np.convolve, shape(a)[0], shape(v)[0], mode))
 
 
 @handles(np.correlate)
 def correlate(a: Value, v: Value, mode: str = "valid") -> Value:
-    a, v = as_value(a), named("real")(as_value(v))  # numpy conjugates v: not analytic, so no complex step
-    return _part(a, np.flip(v), mode, _extent(np.correlate, shape(a)[0], shape(v)[0], mode))
+    a, v = as_value(a), primitive_by_name("real")(as_value(v))  # numpy conjugates v: not analytic, so no complex step
+    return _part_of_convolution(a, np.flip(v), mode, _convolution_extent(np.correlate, shape(a)[0], shape(v)[0], mode))
 
 
-def _part(a: Value, v: Value, mode: str, extent: slice) -> Value:
+def _part_of_convolution(a: Value, v: Value, mode: str, extent: slice) -> Value:
     if len(shape(a)) != 1 or len(shape(v)) != 1:
         raise ValueError("object too deep for desired array")
     return GETITEM(CONVOLVE(a, v), index=extent)
 
 
-def _extent(function: Any, n: int, m: int, mode: str) -> slice:
+def _convolution_extent(function: Any, n: int, m: int, mode: str) -> slice:
     """Return the slice of the full convolution that a mode keeps."""
     if not n or not m:
         raise ValueError("first argument cannot be empty" if not n else "second argument cannot be empty")
@@ -462,10 +465,10 @@ def cross(a: Value, b: Value, axisa: int = -1, axisb: int = -1, axisc: int = -1,
 
 @handles(np.polymul)
 def polymul(a1: Value, a2: Value) -> Value:
-    return convolve(_trimmed(a1), _trimmed(a2))
+    return convolve(_trim_leading_zeros(a1), _trim_leading_zeros(a2))
 
 
-def _trimmed(p: Value) -> Value:
+def _trim_leading_zeros(p: Value) -> Value:
     """Return coefficients without leading zeros, as numpy drops them."""
     p = np.atleast_1d(as_value(p))
     nonzero = np.flatnonzero(np.not_equal(p, 0)) if shape(p)[0] > 1 else np.zeros(1, dtype=int)
@@ -507,7 +510,7 @@ def polydiv(u: Value, v: Value) -> tuple[Value, Value]:
         quotient.append(d)
         for j in range(n + 1):
             r[k + j] = r[k + j] - d * v[j]
-    while len(r) > 1 and np.allclose(plain(r[0]), 0, rtol=1e-14):
+    while len(r) > 1 and np.allclose(plain_value(r[0]), 0, rtol=1e-14):
         r.pop(0)
     return (np.stack(quotient) if quotient else np.zeros(1)), np.stack(r)
 

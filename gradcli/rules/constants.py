@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from gradcli.classes import dataclass
-from gradcli.rules.kinds import given, truth
+from gradcli.rules.kinds import as_booleans, is_given
 from gradcli.rules.shaping import as_value
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, REASONS, Primitive, Value
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import Tracer, plain, shares
+from gradcli.tracing.tracer import Tracer, has_shared_memory, plain_value
 
 MODULES = {"": np, "linalg.": np.linalg, "fft.": np.fft}
 
@@ -68,7 +68,7 @@ NO_VALUES = """
 # fmt: on
 
 
-def public() -> Iterator[tuple[str, Callable[..., Any]]]:
+def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Yield every public function of numpy, numpy.linalg and numpy.fft, by its name after `numpy.`."""
     for prefix, module in MODULES.items():
         for name in dir(module):
@@ -85,7 +85,7 @@ def refused() -> dict[str, Reason]:
 CONSTANTS: set[Callable[..., Any]] = set()
 
 
-def constant_of(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def handles_constants(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the decorated function as the handler of numpy functions whose results are constants."""
 
     def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,72 +97,72 @@ def constant_of(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]]
     return declare
 
 
-@constant_of(np.shape)
+@handles_constants(np.shape)
 def shape_(a: Value) -> tuple[int, ...]:
     return shape(as_value(a))
 
 
-@constant_of(np.ndim)
+@handles_constants(np.ndim)
 def ndim(a: Value) -> int:
     return len(shape(as_value(a)))
 
 
-@constant_of(np.size)
+@handles_constants(np.size)
 def size(a: Value, axis: Any = None) -> int:
     found = shape(as_value(a))
-    return int(np.prod([found[k] for k in shapes.axes(axis, len(found))], dtype=int))
+    return int(np.prod([found[k] for k in shapes.normalise_axes(axis, len(found))], dtype=int))
 
 
-@constant_of(np.any)
+@handles_constants(np.any)
 def any_(a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-    return _truths(np.any, a, axis, out, keepdims, where)
+    return _reduce_truths(np.any, a, axis, out, keepdims, where)
 
 
-@constant_of(np.all)
+@handles_constants(np.all)
 def all_(a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-    return _truths(np.all, a, axis, out, keepdims, where)
+    return _reduce_truths(np.all, a, axis, out, keepdims, where)
 
 
-def _truths(function: Any, a: Value, axis: Any, out: Any, keepdims: Any, where: Any) -> Any:
-    options = {"out": out} if given(out) else {}
-    kept = bool(given(keepdims) and keepdims)
-    chosen = True if not given(where) or where is True else truth(where)
-    return function(truth(as_value(a)), axis=axis, keepdims=kept, where=chosen, **options)
+def _reduce_truths(function: Any, a: Value, axis: Any, out: Any, keepdims: Any, where: Any) -> Any:
+    options = {"out": out} if is_given(out) else {}
+    kept = bool(is_given(keepdims) and keepdims)
+    chosen = True if not is_given(where) or where is True else as_booleans(where)
+    return function(as_booleans(as_value(a)), axis=axis, keepdims=kept, where=chosen, **options)
 
 
-@constant_of(np.count_nonzero)
+@handles_constants(np.count_nonzero)
 def count_nonzero(a: Value, axis: Any = None, *, keepdims: bool = False) -> Any:
-    return np.count_nonzero(truth(as_value(a)), axis=axis, keepdims=keepdims)
+    return np.count_nonzero(as_booleans(as_value(a)), axis=axis, keepdims=keepdims)
 
 
-@constant_of(np.nonzero)
+@handles_constants(np.nonzero)
 def nonzero(a: Value) -> Any:
-    return np.nonzero(truth(as_value(a)))
+    return np.nonzero(as_booleans(as_value(a)))
 
 
-@constant_of(np.argwhere)
+@handles_constants(np.argwhere)
 def argwhere(a: Value) -> Any:
-    return np.argwhere(truth(as_value(a)))
+    return np.argwhere(as_booleans(as_value(a)))
 
 
-@constant_of(np.flatnonzero)
+@handles_constants(np.flatnonzero)
 def flatnonzero(a: Value) -> Any:
-    return np.flatnonzero(truth(as_value(a)))
+    return np.flatnonzero(as_booleans(as_value(a)))
 
 
-@constant_of(np.isclose)
+@handles_constants(np.isclose)
 def isclose(a: Value, b: Value, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     x, y = as_value(a), as_value(b)
     near = np.less_equal(np.abs(x - y), atol + rtol * np.abs(y)) & np.isfinite(y) | np.equal(x, y)
     return near | (np.isnan(x) & np.isnan(y)) if equal_nan else near
 
 
-@constant_of(np.allclose)
+@handles_constants(np.allclose)
 def allclose(a: Value, b: Value, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> bool:
     return bool(np.all(isclose(a, b, rtol, atol, equal_nan)))
 
 
-@constant_of(np.array_equal)
+@handles_constants(np.array_equal)
 def array_equal(a1: Value, a2: Value, equal_nan: bool = False) -> bool:
     x, y = as_value(a1), as_value(a2)
     if shape(x) != shape(y):
@@ -171,7 +171,7 @@ def array_equal(a1: Value, a2: Value, equal_nan: bool = False) -> bool:
     return bool(np.all(same | (np.isnan(x) & np.isnan(y)) if equal_nan else same))
 
 
-@constant_of(np.array_equiv)
+@handles_constants(np.array_equiv)
 def array_equiv(a1: Value, a2: Value) -> bool:
     try:
         return bool(np.all(np.equal(as_value(a1), as_value(a2))))
@@ -179,22 +179,22 @@ def array_equiv(a1: Value, a2: Value) -> bool:
         return False
 
 
-@constant_of(np.isneginf)
+@handles_constants(np.isneginf)
 def isneginf(x: Value, out: Any = None) -> Any:
     return np.isinf(x) & np.signbit(x)
 
 
-@constant_of(np.isposinf)
+@handles_constants(np.isposinf)
 def isposinf(x: Value, out: Any = None) -> Any:
     return np.isinf(x) & ~np.signbit(x)
 
 
-@constant_of(np.isrealobj)
+@handles_constants(np.isrealobj)
 def isrealobj(x: Value) -> bool:
     return not np.iscomplexobj(x)
 
 
-@constant_of(np.isscalar)
+@handles_constants(np.isscalar)
 def isscalar(element: Any) -> bool:
     return not shape(element)
 
@@ -205,69 +205,69 @@ CONSTANTS |= {  # their handlers are in other modules
 }  # fmt: skip
 
 
-def _types(values: Any) -> list[Any]:
+def _dtypes_of_traced(values: Any) -> list[Any]:
     return [x.dtype if isinstance(x, Tracer) else x for x in values]
 
 
-@constant_of(np.result_type)
+@handles_constants(np.result_type)
 def result_type(*arrays_and_dtypes: Any) -> Any:
-    return np.result_type(*_types(arrays_and_dtypes))
+    return np.result_type(*_dtypes_of_traced(arrays_and_dtypes))
 
 
-@constant_of(np.can_cast)
+@handles_constants(np.can_cast)
 def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
     return np.can_cast(from_.dtype if isinstance(from_, Tracer) else from_, to, casting)
 
 
-@constant_of(np.min_scalar_type)
+@handles_constants(np.min_scalar_type)
 def min_scalar_type(a: Any, /) -> Any:
-    return np.min_scalar_type(plain(a))
+    return np.min_scalar_type(plain_value(a))
 
 
-@constant_of(np.common_type)
+@handles_constants(np.common_type)
 def common_type(*arrays: Any) -> Any:
     return np.common_type(*(np.empty(0) if isinstance(x, Tracer) else x for x in arrays))
 
 
-@constant_of(np.may_share_memory, np.shares_memory)
+@handles_constants(np.may_share_memory, np.shares_memory)
 def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
-    return isinstance(a, Tracer) and isinstance(b, Tracer) and shares(a, b)
+    return isinstance(a, Tracer) and isinstance(b, Tracer) and has_shared_memory(a, b)
 
 
-@constant_of(np.array2string, np.array_repr, np.array_str)
+@handles_constants(np.array2string, np.array_repr, np.array_str)
 def array2string(a: Any, *args: Any, **kwargs: Any) -> str:
-    return np.array2string(np.asarray(plain(a)), *args, **kwargs)
+    return np.array2string(np.asarray(plain_value(a)), *args, **kwargs)
 
 
-@constant_of(np.tril_indices_from)
+@handles_constants(np.tril_indices_from)
 def tril_indices_from(arr: Value, k: int = 0) -> Any:
     return np.tril_indices_from(np.empty(shape(arr)), k)
 
 
-@constant_of(np.triu_indices_from)
+@handles_constants(np.triu_indices_from)
 def triu_indices_from(arr: Value, k: int = 0) -> Any:
     return np.triu_indices_from(np.empty(shape(arr)), k)
 
 
-@constant_of(np.diag_indices_from)
+@handles_constants(np.diag_indices_from)
 def diag_indices_from(arr: Value) -> Any:
     return np.diag_indices_from(np.empty(shape(arr)))
 
 
 # The functions of numpy that have no rule, each with a reason, and the partition of numpy into four groups.
 #
-# `partition()` puts every public function of numpy, numpy.linalg and numpy.fft into one of the groups primitive, composite,
+# `group_functions()` puts every public function of numpy, numpy.linalg and numpy.fft into one of the groups primitive, composite,
 # constant and refused.
 
 
-def partition() -> dict[str, str]:
+def group_functions() -> dict[str, str]:
     """Return the group of each public function: `primitive`, `composite`, `constant` or `refused`.
 
     Functions that neither take nor return values (settings, `numpy.test`) are left out.
     """
     without_rule, created, replaced = refused(), set(CREATED.split()), set(STAND_INS.split())
     found = {}
-    for name, function in public():
+    for name, function in public_functions():
         handler = HANDLERS.get(function)
         row = handler if isinstance(handler, Primitive) else PRIMITIVES.get(getattr(function, "__name__", name))
         if name in without_rule:
@@ -281,7 +281,7 @@ def partition() -> dict[str, str]:
     return found
 
 
-def _declare() -> None:
+def _declare_refusals() -> None:
     for name, reason in refused().items():
         prefix, _, last = name.rpartition(".")
         function = getattr(MODULES[prefix + "." if prefix else ""], last, None)
@@ -289,4 +289,4 @@ def _declare() -> None:
             REASONS[function] = (reason.why, reason.do)
 
 
-_declare()
+_declare_refusals()

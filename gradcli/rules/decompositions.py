@@ -11,12 +11,12 @@ import numpy as np
 from gradcli.classes import dataclass
 from gradcli.errors import NoRule
 from gradcli.rules.kinds import constant, differential
-from gradcli.rules.linalg import T, solved, square
+from gradcli.rules.linalg import T, require_square, solve_or_nan
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.primitive import Params, Primitive, Transposer, Value, declare, handles
-from gradcli.tracing.primitive_cost import factored
+from gradcli.tracing.primitive_cost import factorisation_cost
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import Tracer, arithmetic, plain
+from gradcli.tracing.tracer import Tracer, arithmetic_of, plain_value
 
 EighResult: Any = type(np.linalg.eigh(np.eye(1)))
 QRResult: Any = type(np.linalg.qr(np.eye(1)))
@@ -28,7 +28,7 @@ ROUNDED = 8 * float(np.finfo(np.float64).eps)  # relative to the largest: closer
 def _cholesky_differential(sdot: Value, y: Value, s: Value) -> Value:
     """Return L phi(L^-1 sdot L^-T), phi the lower triangle with half the diagonal (Murray 2016, arXiv 1602.07527)."""
     n = shape(y)[-1]
-    inside = T(solved(y, T(solved(y, sdot))))
+    inside = T(solve_or_nan(y, T(solve_or_nan(y, sdot))))
     return np.matmul(y, np.tril(inside, -1) + np.where(np.eye(n, dtype=bool), inside / 2, 0.0))
 
 
@@ -48,15 +48,15 @@ def _eigenvalues_differential(sdot: Value, y: Value, s: Value, *, uplo: str) -> 
 
 def _eigenvectors_differential(sdot: Value, y: Value, s: Value, *, uplo: str) -> Value:
     inside = np.matmul(T(y), np.matmul(sdot, y))
-    return np.matmul(y, _apart(inside, _differences(EIGENVALUES(s, uplo=uplo))))
+    return np.matmul(y, _divide_off_diagonal(inside, _pairwise_differences(EIGENVALUES(s, uplo=uplo))))
 
 
-def _differences(w: Value) -> Value:
+def _pairwise_differences(w: Value) -> Value:
     """Return w[j] - w[i] at row i and column j."""
     return np.expand_dims(w, -2) - np.expand_dims(w, -1)
 
 
-def _apart(a: Value, by: Value) -> Value:
+def _divide_off_diagonal(a: Value, by: Value) -> Value:
     """Return a / by off the diagonal, and 0 on it."""
     eye = np.eye(shape(a)[-1], dtype=bool)
     return np.where(eye, 0.0, a / np.where(eye, 1.0, by))
@@ -68,13 +68,13 @@ def _singular_vectors(a: Value) -> Value:
     return np.concatenate([u, T(vt)], axis=-2)
 
 
-def _split(stacked: Value, rows: int) -> tuple[Value, Value]:
+def _split_rows(stacked: Value, rows: int) -> tuple[Value, Value]:
     """Return the first `rows` rows of each matrix, and the others."""
     return stacked[..., :rows, :], stacked[..., rows:, :]
 
 
 def _singular_values_differential(adot: Value, y: Value, a: Value) -> Value:
-    u, v = _split(SINGULAR_VECTORS(a), shape(a)[-2])
+    u, v = _split_rows(SINGULAR_VECTORS(a), shape(a)[-2])
     return np.sum(u * np.matmul(adot, v), axis=-2)
 
 
@@ -84,11 +84,11 @@ def _singular_vectors_differential(adot: Value, y: Value, a: Value) -> Value:
     Source  Giles (2008), Collected matrix derivative results, 3.3.
     """
     rows, columns = shape(a)[-2:]
-    u, v = _split(y, rows)
+    u, v = _split_rows(y, rows)
     s = SINGULAR_VALUES(a)
     inside = np.matmul(T(u), np.matmul(adot, v))
-    even = _apart(inside + T(inside), _differences(s)) / 2
-    odd = _apart(inside - T(inside), np.expand_dims(s, -2) + np.expand_dims(s, -1)) / 2
+    even = _divide_off_diagonal(inside + T(inside), _pairwise_differences(s)) / 2
+    odd = _divide_off_diagonal(inside - T(inside), np.expand_dims(s, -2) + np.expand_dims(s, -1)) / 2
     udot, vdot = np.matmul(u, even + odd), np.matmul(v, even - odd)
     if rows > columns:
         udot = udot + (np.matmul(adot, v) - np.matmul(u, inside)) / np.expand_dims(s, -2)
@@ -121,8 +121,8 @@ def _qr(a: Value) -> Value:
 def _qr_differential(adot: Value, y: Value, a: Value) -> Value:
     """Return Qdot stacked on top of Rdot (Walter, Lehmann and Lamour 2012, section 2)."""
     rows, columns = shape(a)[-2:]
-    q, r = _split(y, rows)
-    b = T(solved(T(r), T(adot)))
+    q, r = _split_rows(y, rows)
+    b = T(solve_or_nan(T(r), T(adot)))
     c = np.matmul(T(q), b)
     low = np.tril(c, -1)
     turn = low - T(low)
@@ -146,24 +146,24 @@ def _eigenvectors_kink(y: Value, s: Value, *, uplo: str) -> Any:
     return _equal_neighbours(np.linalg.eigvalsh(s))[..., None, :]
 
 
-def _vanishing(s: Any, length: int) -> Any:
+def _vanishing_values(s: Any, length: int) -> Any:
     """Return which singular values are zero up to rounding."""
     return s <= ROUNDED * length * np.max(s, axis=-1, keepdims=True, initial=0.0)
 
 
-def _singular_kink(y: Value, a: Value) -> Any:
-    return _equal_neighbours(y) | _vanishing(y, max(shape(a)))
+def _singular_values_kink(y: Value, a: Value) -> Any:
+    return _equal_neighbours(y) | _vanishing_values(y, max(shape(a)))
 
 
-def _vectors_kink(y: Value, a: Value) -> Any:
+def _singular_vectors_kink(y: Value, a: Value) -> Any:
     s = np.linalg.svd(a, compute_uv=False)
     tied = _equal_neighbours(s)
     if shape(a)[-1] != shape(a)[-2]:
-        tied = tied | _vanishing(s, max(shape(a)))
+        tied = tied | _vanishing_values(s, max(shape(a)))
     return tied[..., None, :]
 
 
-def _cut_off(y: Value, a: Value, *, rcond: float) -> Any:
+def _has_small_singular_value(y: Value, a: Value, *, rcond: float) -> Any:
     s = np.linalg.svd(a, compute_uv=False)
     small = s <= max(rcond, ROUNDED) * np.max(s, axis=-1, keepdims=True, initial=0.0)
     return np.any(small, axis=-1)[..., None, None]
@@ -189,7 +189,7 @@ def _singular_vector_signs(a: Value) -> Value:
     return relative_signs(*found)
 
 
-DIRECT, ITERATED = factored(5), factored(30)
+DIRECT, ITERATED = factorisation_cost(5), factorisation_cost(30)
 # fmt: off
 #                               numpy                ydot, given the tangent, y and the argument
 CHOLESKY         = differential(np.linalg.cholesky,  _cholesky_differential,         name="cholesky", analytic=False, cost=DIRECT)
@@ -198,29 +198,29 @@ EIGENVALUES      = differential(_eigenvalues,        _eigenvalues_differential, 
 EIGENVECTORS     = differential(_eigenvectors,       _eigenvectors_differential,     name="eigenvectors", analytic=False,
                                 cost=ITERATED, kinks="two eigenvalues are equal", kink=_eigenvectors_kink)
 SINGULAR_VALUES  = differential(np.linalg.svdvals,   _singular_values_differential,  name="svdvals", analytic=False,
-                                cost=ITERATED, kinks="two singular values are equal, or one is 0", kink=_singular_kink)
+                                cost=ITERATED, kinks="two singular values are equal, or one is 0", kink=_singular_values_kink)
 SINGULAR_VECTORS = differential(_singular_vectors,   _singular_vectors_differential, name="singular_vectors", analytic=False,
-                                cost=ITERATED, kink=_vectors_kink,
+                                cost=ITERATED, kink=_singular_vectors_kink,
                                 kinks="two singular values are equal, or one of a rectangular matrix is 0")
 PINV             = differential(_pinv,               _pinv_differential,             name="pinv", analytic=False, cost=DIRECT,
-                                kinks="the matrix has not full rank (jump)", kink=_cut_off)
+                                kinks="the matrix has not full rank (jump)", kink=_has_small_singular_value)
 QR               = differential(_qr,                 _qr_differential,               name="qr", analytic=False, cost=DIRECT)
 # fmt: on
 EIGENVECTOR_SIGNS = constant(_eigenvector_signs, name="eigenvector_signs", cost=ITERATED)
 SINGULAR_VECTOR_SIGNS = constant(_singular_vector_signs, name="singular_vector_signs", cost=ITERATED)
 
 
-def symmetric(a: Value, name: str, uplo: str = "L") -> Value:
+def symmetric_matrix(a: Value, name: str, uplo: str = "L") -> Value:
     """Return the symmetric matrix that one triangle of `a` defines; the other triangle is not read.
 
     In a formula, which is for symmetric matrices, it is the mean of `a` and its transpose.
 
     Raises  ValueError if `a` is not square, or `uplo` is neither 'L' nor 'U'.
     """
-    a = square(a, name)
+    a = require_square(a, name)
     if uplo not in _TRIANGLES:
         raise ValueError("UPLO argument must be 'L' or 'U'")
-    system = arithmetic(a)
+    system = arithmetic_of(a)
     if system is not None and system.symbolic:
         return (a + T(a)) / 2
     return np.triu(a) + T(np.triu(a, 1)) if uplo == "U" else np.tril(a) + T(np.tril(a, -1))
@@ -228,19 +228,19 @@ def symmetric(a: Value, name: str, uplo: str = "L") -> Value:
 
 @handles(np.linalg.cholesky)
 def cholesky(a: Value, *, upper: bool = False) -> Value:
-    y = CHOLESKY(symmetric(a, "cholesky", "U" if upper else "L"))
+    y = CHOLESKY(symmetric_matrix(a, "cholesky", "U" if upper else "L"))
     return T(y) if upper else y
 
 
 @handles(np.linalg.eigvalsh)
 def eigvalsh(a: Value, UPLO: str = "L") -> Value:
-    return EIGENVALUES(symmetric(a, "eigvalsh", UPLO.upper()), uplo=UPLO.upper())
+    return EIGENVALUES(symmetric_matrix(a, "eigvalsh", UPLO.upper()), uplo=UPLO.upper())
 
 
 @handles(np.linalg.eigh)
 def eigh(a: Value, UPLO: str = "L") -> Any:
     uplo = UPLO.upper()
-    s = symmetric(a, "eigh", uplo)
+    s = symmetric_matrix(a, "eigh", uplo)
     return EighResult(EIGENVALUES(s, uplo=uplo), EIGENVECTORS(s, uplo=uplo))
 
 
@@ -263,13 +263,15 @@ class Open:
     def __init__(self, what: str, do: str) -> None:
         self._refusal = (what, do)
 
-    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def _raise_no_rule(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise NoRule(self._refusal[0], do=self._refusal[1])
 
     __getattr__ = __getitem__ = __len__ = __iter__ = __neg__ = __array_ufunc__ = __array_function__ = __array__ = (
-        _refuse
+        _raise_no_rule
     )
-    __matmul__ = __rmatmul__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _refuse
+    __matmul__ = __rmatmul__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = (
+        _raise_no_rule
+    )
 
 
 @handles(np.linalg.svd)
@@ -285,7 +287,7 @@ def svd(a: Value, full_matrices: bool = True, compute_uv: bool = True, hermitian
     if not compute_uv:
         return s
     rows, columns = shape(a)[-2:]
-    u, v = _split(SINGULAR_VECTORS(a), rows)
+    u, v = _split_rows(SINGULAR_VECTORS(a), rows)
     beyond = Open(
         f"the singular vectors beyond the {min(rows, columns)} singular values are not determined by the matrix",
         "np.linalg.svd(a, full_matrices=False)",
@@ -308,7 +310,7 @@ def pinv(a: Value, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np
 
 @handles(np.linalg.matrix_rank)
 def matrix_rank(A: Value, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    return np.linalg.matrix_rank(plain(A), tol, hermitian, rtol=rtol)
+    return np.linalg.matrix_rank(plain_value(A), tol, hermitian, rtol=rtol)
 
 
 @handles(np.linalg.qr)
@@ -318,7 +320,7 @@ def qr(a: Value, mode: str = "reduced") -> Any:
     rows, columns = shape(a)[-2:]
     if mode not in ("reduced", "r") and not (mode == "complete" and rows <= columns):
         raise NoRule(f"qr with mode={mode!r} has no derivative rule", do="mode='reduced'")
-    q, r = _split(QR(a[..., :rows] if columns > rows else a), rows)
+    q, r = _split_rows(QR(a[..., :rows] if columns > rows else a), rows)
     if columns > rows:
         r = np.concatenate([r, np.matmul(T(q), a[..., rows:])], axis=-1)
     return r if mode == "r" else QRResult(q, r)
@@ -332,7 +334,7 @@ def lstsq(a: Value, b: Value, rcond: Any = None) -> Any:
     """
     a, b = as_value(a), as_value(b)
     rows, columns = shape(a)
-    _, residuals, rank, _ = np.linalg.lstsq(plain(a), plain(b), rcond)
+    _, residuals, rank, _ = np.linalg.lstsq(plain_value(a), plain_value(b), rcond)
     if rank < min(rows, columns):
         raise NoRule("lstsq of a matrix without full rank has no derivative", do="leave out dependent columns")
     y = np.matmul(PINV(a, rcond=0.0), b)
@@ -367,13 +369,13 @@ class Sensitivity:
     """The rule of a solution: the product with its Jacobian, which is made when it is first asked for."""
 
     def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
-        return np.reshape(np.matmul(_jacobian(xs, i, params), np.reshape(xdot, (-1,))), shape(y))
+        return np.reshape(np.matmul(_jacobian_by_parameter(xs, i, params), np.reshape(xdot, (-1,))), shape(y))
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        return np.reshape(np.matmul(_jacobian(xs, i, params).T, np.reshape(ybar, (-1,))), shape(xs[i]))
+        return np.reshape(np.matmul(_jacobian_by_parameter(xs, i, params).T, np.reshape(ybar, (-1,))), shape(xs[i]))
 
 
-def _jacobian(xs: Sequence[Value], i: int, params: Params) -> Any:
+def _jacobian_by_parameter(xs: Sequence[Value], i: int, params: Params) -> Any:
     equation: Equation = params["equation"]
     if any(isinstance(x, Tracer) for x in xs):
         raise NoRule(
@@ -382,7 +384,7 @@ def _jacobian(xs: Sequence[Value], i: int, params: Params) -> Any:
     return equation.jacobian(*xs)[i]
 
 
-def _solved(*xs: Value, equation: Equation) -> Value:
+def _solve_equation(*xs: Value, equation: Equation) -> Value:
     return equation.value(*xs)
 
 
@@ -394,11 +396,11 @@ def solver_error(xs: Sequence[Value], params: Params) -> float:
 SOLUTION = declare(
     Primitive(
         "solution",
-        _solved,
+        _solve_equation,
         (Sensitivity(),),
         kind="differential",
         analytic=False,
-        cost=factored(1000),
+        cost=factorisation_cost(1000),
         error=solver_error,
     )
 )

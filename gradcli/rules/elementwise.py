@@ -10,25 +10,25 @@ import numpy as np
 
 from gradcli.errors import NoRule, Undecided
 from gradcli.rules import complex_values
-from gradcli.rules.kinds import constant, elementwise, real_dtype
+from gradcli.rules.kinds import constant, elementwise, require_float64
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.domain import ABOVE_1, ABOVE_MINUS_1, AWAY_FROM_0, INSIDE_1, NOT_HALF_PI, POSITIVE, REAL
-from gradcli.tracing.primitive import Value, handles, named
+from gradcli.tracing.primitive import Value, handles, primitive_by_name
 from gradcli.tracing.primitive_cost import ADDITION, MOVE, MULTIPLICATION, POWER
 from gradcli.tracing.shapes import shape, zeros_like
-from gradcli.tracing.tracer import Tracer, exact, plain
+from gradcli.tracing.tracer import Tracer, exact_integer, plain_value
 
 LN2, LN10 = np.log(2.0), np.log(10.0)
 
 
 def pi(x: Value) -> Value:
     """Return pi in the arithmetic of `x`."""
-    return 4 * np.arctan(exact(1, x))
+    return 4 * np.arctan(exact_integer(1, x))
 
 
 def ln(number: int, x: Value) -> Value:
     """Return the logarithm of an integer in the arithmetic of `x`; a float64 constant would make balls inexact."""
-    return np.log(exact(number, x))
+    return np.log(exact_integer(number, x))
 
 
 def sech2(y: Value, x: Value) -> Value:
@@ -47,16 +47,16 @@ def two_sum(a: Value, b: Value) -> tuple[Value, Value]:
     return s, (a - (s - t)) + (b - t)
 
 
-def share(a: Value, b: Value) -> Value:
+def maximum_partial(a: Value, b: Value) -> Value:
     """Return the partial of maximum(a, b) by `a`: 1 where it is larger, 0 where it is smaller, half at a tie."""
     return (a > b) * 1.0 + (a == b) * 0.5
 
 
 def power_partial(y: Value, x: Value, p: Value) -> Value:
     """Return d(x**p)/dx = p x**(p-1); x**0 is 1 everywhere, also at 0."""
-    flat = np.equal(plain(p), 0)
+    flat = np.equal(plain_value(p), 0)
     if np.any(flat):
-        flat = flat & np.equal(plain(x), 0)
+        flat = flat & np.equal(plain_value(x), 0)
     if not np.any(flat):
         return p * x ** (p - 1)
     return np.where(flat, 0.0, p * np.where(flat, 1.0, x) ** (p - 1))
@@ -90,12 +90,12 @@ def softplus_kernel(y: Value, a: Value, b: Value) -> Value:
     return (s * (1.0 + error * (1.0 - s)))[()]
 
 
-def at_zero(y: Value, x: Value) -> Value:
+def is_at_zero(y: Value, x: Value) -> Value:
     """Return where x is at a kink at 0."""
     return x == 0
 
 
-def at_tie(y: Value, a: Value, b: Value) -> Value:
+def is_at_tie(y: Value, a: Value, b: Value) -> Value:
     """Return where the operands are at a kink at a = b."""
     return a == b
 
@@ -150,9 +150,9 @@ elementwise(np.arccosh,   (lambda y, x: 1 / np.sqrt(x * x - 1),        lambda y,
 elementwise(np.arctanh,   (lambda y, x: 1 / (1 - x * x),               lambda y, x: 1 / ((1 - x) * (1 + x))),      on=INSIDE_1)
 
 #           kinks: reports state the slope at a kink as a convention
-elementwise(np.absolute,   lambda y, x: np.sign(x),  on=AWAY_FROM_0, kinks="x = 0 (slope 0)", kink=at_zero, analytic=False, cost=ADDITION, branch=lambda y, x: [np.sign(x)], margin=lambda x: x)
-elementwise(np.maximum,    lambda y, a, b: share(a, b), lambda y, a, b: share(b, a), kinks="a = b (half each)", kink=at_tie, cost=ADDITION, branch=lambda y, a, b: [np.heaviside(a - b, 0.5), np.heaviside(b - a, 0.5)], margin=lambda a, b: a - b)
-elementwise(np.minimum,    lambda y, a, b: share(b, a), lambda y, a, b: share(a, b), kinks="a = b (half each)", kink=at_tie, cost=ADDITION, branch=lambda y, a, b: [np.heaviside(b - a, 0.5), np.heaviside(a - b, 0.5)], margin=lambda a, b: a - b)
+elementwise(np.absolute,   lambda y, x: np.sign(x),  on=AWAY_FROM_0, kinks="x = 0 (slope 0)", kink=is_at_zero, analytic=False, cost=ADDITION, branch=lambda y, x: [np.sign(x)], margin=lambda x: x)
+elementwise(np.maximum,    lambda y, a, b: maximum_partial(a, b), lambda y, a, b: maximum_partial(b, a), kinks="a = b (half each)", kink=is_at_tie, cost=ADDITION, branch=lambda y, a, b: [np.heaviside(a - b, 0.5), np.heaviside(b - a, 0.5)], margin=lambda a, b: a - b)
+elementwise(np.minimum,    lambda y, a, b: maximum_partial(b, a), lambda y, a, b: maximum_partial(a, b), kinks="a = b (half each)", kink=is_at_tie, cost=ADDITION, branch=lambda y, a, b: [np.heaviside(b - a, 0.5), np.heaviside(a - b, 0.5)], margin=lambda a, b: a - b)
 
 elementwise(np.power,     (power_partial, power_kernel), exponent_partial,                                         on=(POSITIVE, REAL))
 elementwise(np.arctan2,   (lambda y, a, b: b / (a * a + b * b),        lambda y, a, b: b / np.hypot(a, b) / np.hypot(a, b)),
@@ -168,7 +168,7 @@ elementwise(np.remainder,  1.0, lambda y, a, b: -np.floor_divide(a, b), on=(REAL
 elementwise(np.fmod,       1.0, (lambda y, a, b: -np.trunc(a / b),     lambda y, a, b: -np.rint((a - y) / b)), on=(REAL, AWAY_FROM_0),
                            kinks="a / b an integer but 0 (jump)", kink=lambda y, a, b: (y == 0) & (a != 0), analytic=False)
 INTEGER_POWER = elementwise(integer_power, integer_power_partial, name="integer_power", on=AWAY_FROM_0, cost=POWER)
-RELU = elementwise(relu,   lambda y, x: np.heaviside(x, 0.0), name="relu", kinks="x = 0 (slope 0)", kink=at_zero, cost=ADDITION,
+RELU = elementwise(relu,   lambda y, x: np.heaviside(x, 0.0), name="relu", kinks="x = 0 (slope 0)", kink=is_at_zero, cost=ADDITION,
                            branch=lambda y, x: [np.heaviside(x, 0.0)], margin=lambda x: x)
 
 #        slope 0 wherever it exists; a staircase changes in jumps
@@ -195,7 +195,7 @@ def power(x: Value, p: Value) -> Value:
     number = not isinstance(p, Tracer | complex | np.complexfloating) and np.ndim(p) == 0 and np.isfinite(p)
     if number and float(p).is_integer() and abs(p) <= 10**6:
         return INTEGER_POWER(x, n=int(p))
-    return named("power")(x, p)
+    return primitive_by_name("power")(x, p)
 
 
 @handles(np.fabs)
@@ -216,9 +216,9 @@ def degrees(x: Value) -> Value:
 # Functions of the parts of a floating-point number, maxima and minima that ignore nan, and ranges such as linspace.
 
 
-def _without_nan(extreme: Any, lowest: float, a: Value, b: Value) -> Value:
+def _extreme_ignoring_nan(extreme: Any, lowest: float, a: Value, b: Value) -> Value:
     """Return the maximum or minimum of two operands, of which a nan is ignored."""
-    first, second = np.isnan(plain(a)), np.isnan(plain(b))
+    first, second = np.isnan(plain_value(a)), np.isnan(plain_value(b))
     if not (np.any(first) or np.any(second)):
         return extreme(a, b)
     y = extreme(np.where(first, lowest, a), np.where(second, lowest, b))
@@ -227,12 +227,12 @@ def _without_nan(extreme: Any, lowest: float, a: Value, b: Value) -> Value:
 
 @handles(np.fmax)
 def fmax(a: Value, b: Value) -> Value:
-    return _without_nan(np.maximum, -np.inf, a, b)
+    return _extreme_ignoring_nan(np.maximum, -np.inf, a, b)
 
 
 @handles(np.fmin)
 def fmin(a: Value, b: Value) -> Value:
-    return _without_nan(np.minimum, np.inf, a, b)
+    return _extreme_ignoring_nan(np.minimum, np.inf, a, b)
 
 
 @handles(np.divmod)
@@ -244,7 +244,7 @@ def divmod_(a: Value, b: Value) -> tuple[Value, Value]:
 def modf(x: Value) -> tuple[Value, Value]:
     """Return the fractional part and the integral part."""
     whole = np.trunc(x)
-    return np.where(np.isinf(plain(x)), 0.0, x - whole) if np.any(np.isinf(plain(x))) else x - whole, whole
+    return np.where(np.isinf(plain_value(x)), 0.0, x - whole) if np.any(np.isinf(plain_value(x))) else x - whole, whole
 
 
 @handles(np.copysign)
@@ -252,7 +252,7 @@ def copysign(a: Value, b: Value) -> Value:
     """Return a or -a, with the sign of b; the comparisons of both with 0 are recorded."""
     for x in (a, b):
         np.less(x, 0)
-    return np.where(np.signbit(plain(a)) == np.signbit(plain(b)), a, -a)
+    return np.where(np.signbit(plain_value(a)) == np.signbit(plain_value(b)), a, -a)
 
 
 @handles(np.ldexp)
@@ -268,10 +268,10 @@ def frexp(x: Value) -> tuple[Value, Any]:
 
     Raises  Undecided if another arithmetic does not confirm the exponent of float64.
     """
-    n = np.frexp(plain(x))[1]
+    n = np.frexp(plain_value(x))[1]
     m = x * np.ldexp(1.0, -n)
     size = np.abs(m)
-    usual = np.isfinite(plain(x)) & (plain(x) != 0)
+    usual = np.isfinite(plain_value(x)) & (plain_value(x) != 0)
     fits = np.greater_equal(size, 0.5) & np.less(size, 1.0)
     if not np.all(fits | ~usual):
         raise Undecided("the exponent of frexp is not that of float64", do="the function may have a jump here")
@@ -282,7 +282,7 @@ def frexp(x: Value) -> tuple[Value, Any]:
 def heaviside(x: Value, h0: Value) -> Value:
     """Return 0 for negative x, h0 for 0, and 1 for positive x."""
     if not isinstance(h0, Tracer):
-        return named("heaviside")(x, h0)
+        return primitive_by_name("heaviside")(x, h0)
     return np.where(np.equal(x, 0), h0, np.greater(x, 0) * 1.0)
 
 
@@ -313,7 +313,7 @@ def linspace(
     **device: Any,
 ) -> Any:
     """Return `num` equally spaced numbers."""
-    real_dtype("linspace", dtype)
+    require_float64("linspace", dtype)
     start, stop = as_value(start), as_value(stop)
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
@@ -339,7 +339,7 @@ def logspace(
     axis: int = 0,
 ) -> Value:
     """Return powers of the base with equally spaced exponents."""
-    real_dtype("logspace", dtype)
+    require_float64("logspace", dtype)
     return np.power(base, linspace(start, stop, num, endpoint, axis=axis))
 
 
@@ -351,11 +351,11 @@ def geomspace(
 
     Raises  ValueError if the ends have different signs, or one of them is 0.
     """
-    real_dtype("geomspace", dtype)
+    require_float64("geomspace", dtype)
     start, stop = as_value(start), as_value(stop)
-    if np.any(plain(start) * plain(stop) <= 0):
+    if np.any(plain_value(start) * plain_value(stop) <= 0):
         raise ValueError("Geometric sequence cannot include zero")
-    sign = np.sign(plain(start))
+    sign = np.sign(plain_value(start))
     y = np.exp(linspace(np.log(start * sign), np.log(stop * sign), num, endpoint)) * sign
     ends = [np.broadcast_to(end, (1, *shape(y)[1:])) for end in (start, stop)]
     inner = y[1:-1] if endpoint else y[1:]

@@ -10,25 +10,25 @@ import numpy as np
 
 from gradcli.errors import NoRule
 from gradcli.rules.kinds import linear
-from gradcli.rules.pairs import REAL, ComplexPair, is_complex, pair, parts
+from gradcli.rules.pairs import REAL, ComplexPair, complex_parts, is_complex, pair
 from gradcli.rules.shaping import as_value
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import Primitive, Value, handles
 from gradcli.tracing.primitive_cost import TRANSFORM
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import exact
+from gradcli.tracing.tracer import exact_integer
 
 Norm = str | None
 _SWAPPED = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
-def _cosines(x: Value, *, axis: int) -> Value:
+def _cosine_sums(x: Value, *, axis: int) -> Value:
     """Return the sums of x_k cos(2 pi j k / n)."""
     y: Any = np.fft.fft(x, axis=axis)
     return y.real
 
 
-def _sines(x: Value, *, axis: int) -> Value:
+def _sine_sums(x: Value, *, axis: int) -> Value:
     """Return the sums of x_k sin(2 pi j k / n)."""
     y: Any = np.fft.fft(x, axis=axis)
     return -y.imag
@@ -36,25 +36,25 @@ def _sines(x: Value, *, axis: int) -> Value:
 
 # fmt: off
 #                            numpy     transpose: cotangent of y -> cotangent of x
-DFT_COS: Primitive = linear(_cosines,  lambda ybar, x, *, axis: DFT_COS(ybar, axis=axis),  name="dft_cos", cost=TRANSFORM)
-DFT_SIN: Primitive = linear(_sines,    lambda ybar, x, *, axis: DFT_SIN(ybar, axis=axis),  name="dft_sin", cost=TRANSFORM)
+DFT_COS: Primitive = linear(_cosine_sums,  lambda ybar, x, *, axis: DFT_COS(ybar, axis=axis),  name="dft_cos", cost=TRANSFORM)
+DFT_SIN: Primitive = linear(_sine_sums,    lambda ybar, x, *, axis: DFT_SIN(ybar, axis=axis),  name="dft_sin", cost=TRANSFORM)
 # fmt: on
 
 
-def _factor(n: int, norm: Norm, inverse: bool, like: Value) -> Value:
+def _normalisation_factor(n: int, norm: Norm, inverse: bool, like: Value) -> Value:
     """Return the normalisation factor of a transform of length n; the integer 1 if there is none."""
     if norm not in _SWAPPED:
         raise ValueError(f'Invalid norm value {norm}; should be "backward", "ortho" or "forward".')
     if norm == "ortho":
-        return 1 / np.sqrt(exact(n, like))
-    return 1 / exact(n, like) if inverse == (norm != "forward") else 1
+        return 1 / np.sqrt(exact_integer(n, like))
+    return 1 / exact_integer(n, like) if inverse == (norm != "forward") else 1
 
 
-def _scaled(x: Value, factor: Value) -> Value:
+def _scale_by(x: Value, factor: Value) -> Value:
     return x if type(factor) is int else x * factor
 
 
-def _fitted(x: Value, n: int, axis: int) -> Value:
+def _fit_length(x: Value, n: int, axis: int) -> Value:
     """Return `x` truncated, or padded with zeros, to length n along an axis."""
     if n < 1:
         raise ValueError(f"Invalid number of FFT data points ({n}) specified.")
@@ -67,25 +67,25 @@ def _fitted(x: Value, n: int, axis: int) -> Value:
     return np.concatenate([x, zeros], axis=axis)
 
 
-def _prepared(a: Value, n: int | None, axis: int) -> tuple[Value, int, int]:
+def _prepare_input(a: Value, n: int | None, axis: int) -> tuple[Value, int, int]:
     x = as_value(a)
-    axis = shapes.axes(axis, len(shape(x)))[0]
+    axis = shapes.normalise_axes(axis, len(shape(x)))[0]
     n = shape(x)[axis] if n is None else int(n)
-    return _fitted(x, n, axis), n, axis
+    return _fit_length(x, n, axis), n, axis
 
 
 def _transform(a: Value, n: int | None, axis: int, norm: Norm, inverse: bool) -> ComplexPair:
     """Return the transform of real or complex values along one axis."""
-    x, n, axis = _prepared(a, n, axis)
-    re, im = parts(x)
+    x, n, axis = _prepare_input(a, n, axis)
+    re, im = complex_parts(x)
     turn = 1 if inverse else -1
     real: Value = None if re is None else DFT_COS(re, axis=axis)
     imag: Value = None if re is None else turn * DFT_SIN(re, axis=axis)
     if im is not None:
         across, along = turn * DFT_SIN(im, axis=axis), DFT_COS(im, axis=axis)
         real, imag = (-across, along) if re is None else (real - across, imag + along)
-    factor = _factor(n, norm, inverse, x if re is None else re)
-    return pair(_scaled(real, factor), _scaled(imag, factor))
+    factor = _normalisation_factor(n, norm, inverse, x if re is None else re)
+    return pair(_scale_by(real, factor), _scale_by(imag, factor))
 
 
 @handles(np.fft.fft)
@@ -104,7 +104,7 @@ def rfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out:
 
     Raises  NoRule for complex values.
     """
-    x, n, axis = _prepared(a, n, axis)
+    x, n, axis = _prepare_input(a, n, axis)
     if is_complex(x):
         raise NoRule("rfft of complex values has no meaning", do="np.fft.fft, or rfft of .real")
     half = (slice(None),) * axis + (slice(0, n // 2 + 1),)
@@ -116,20 +116,20 @@ def rfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out:
 def irfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> Value:
     """Return the real values whose transform has `a` as its first half; imaginary parts that must be 0 are ignored."""
     x = as_value(a)
-    axis = shapes.axes(axis, len(shape(x)))[0]
+    axis = shapes.normalise_axes(axis, len(shape(x)))[0]
     n = 2 * (shape(x)[axis] - 1) if n is None else int(n)
-    x = _fitted(x, n // 2 + 1, axis) if n > 0 else _fitted(x, n, axis)
-    re, im = parts(x)
+    x = _fit_length(x, n // 2 + 1, axis) if n > 0 else _fit_length(x, n, axis)
+    re, im = complex_parts(x)
     total: Value = None
     if re is not None:
-        total = DFT_COS(_mirrored(re, n, axis, np.positive), axis=axis)
+        total = DFT_COS(_mirror_frequencies(re, n, axis, np.positive), axis=axis)
     if im is not None:
-        sines = DFT_SIN(_mirrored(im, n, axis, np.negative), axis=axis)
+        sines = DFT_SIN(_mirror_frequencies(im, n, axis, np.negative), axis=axis)
         total = -sines if total is None else total - sines
-    return REAL(_scaled(total, _factor(n, norm, True, x if re is None else re)))
+    return REAL(_scale_by(total, _normalisation_factor(n, norm, True, x if re is None else re)))
 
 
-def _mirrored(x: Value, n: int, axis: int, turned: Callable[[Value], Value]) -> Value:
+def _mirror_frequencies(x: Value, n: int, axis: int, turned: Callable[[Value], Value]) -> Value:
     """Return the values at the frequencies 0 to n // 2, followed by those at negative frequencies, changed by `turned`."""
     inner = x[(slice(None),) * axis + (slice(1, (n + 1) // 2),)]
     return np.concatenate([x, turned(np.flip(inner, axis))], axis=axis)
@@ -146,7 +146,7 @@ def ihfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out
     return np.conjugate(rfft(a, n, axis, _SWAPPED[norm]))
 
 
-def _several(
+def _lengths_and_axes(
     a: Value, s: Sequence[int] | None, axes: Sequence[int] | None, last: int = 0
 ) -> tuple[Value, list[tuple[int | None, int]]]:
     """Return the values and `(length, axis)` for each axis to transform."""
@@ -159,7 +159,7 @@ def _several(
     return x, list(zip(lengths, (int(k) for k in axes), strict=True))
 
 
-def _over_axes(x: Value, steps: list[tuple[int | None, int]], norm: Norm, inverse: bool) -> Value:
+def _transform_axes(x: Value, steps: list[tuple[int | None, int]], norm: Norm, inverse: bool) -> Value:
     for n, axis in reversed(steps):
         x = _transform(x, n, axis, norm, inverse)
     return x
@@ -167,24 +167,24 @@ def _over_axes(x: Value, steps: list[tuple[int | None, int]], norm: Norm, invers
 
 @handles(np.fft.fftn)
 def fftn(a: Value, s: Any = None, axes: Any = None, norm: Norm = None, out: Any = None) -> Value:
-    return _over_axes(*_several(a, s, axes), norm, inverse=False)
+    return _transform_axes(*_lengths_and_axes(a, s, axes), norm, inverse=False)
 
 
 @handles(np.fft.ifftn)
 def ifftn(a: Value, s: Any = None, axes: Any = None, norm: Norm = None, out: Any = None) -> Value:
-    return _over_axes(*_several(a, s, axes), norm, inverse=True)
+    return _transform_axes(*_lengths_and_axes(a, s, axes), norm, inverse=True)
 
 
 @handles(np.fft.rfftn)
 def rfftn(a: Value, s: Any = None, axes: Any = None, norm: Norm = None, out: Any = None) -> Value:
-    x, steps = _several(a, s, axes)
+    x, steps = _lengths_and_axes(a, s, axes)
     *others, (n, axis) = steps
-    return _over_axes(rfft(x, n, axis, norm), others, norm, inverse=False)
+    return _transform_axes(rfft(x, n, axis, norm), others, norm, inverse=False)
 
 
 @handles(np.fft.irfftn)
 def irfftn(a: Value, s: Any = None, axes: Any = None, norm: Norm = None, out: Any = None) -> Value:
-    x, steps = _several(a, s, axes)
+    x, steps = _lengths_and_axes(a, s, axes)
     *others, (n, axis) = steps
     for length, other in others:
         x = _transform(x, length, other, norm, inverse=True)
@@ -211,10 +211,10 @@ def irfft2(a: Value, s: Any = None, axes: Any = (-2, -1), norm: Norm = None, out
     return irfftn(a, s, axes, norm)
 
 
-def _rolled(x: Value, axes: Any, shift: Callable[[int], int]) -> Value:
+def _roll_axes(x: Value, axes: Any, shift: Callable[[int], int]) -> Value:
     """Return `x` rolled along each axis by `shift(n)`, where n is the length of the axis."""
     x = as_value(x)
-    for axis in shapes.axes(axes, len(shape(x))):
+    for axis in shapes.normalise_axes(axes, len(shape(x))):
         n = shape(x)[axis]
         x = x[(slice(None),) * axis + (np.roll(np.arange(n), shift(n)),)]
     return x
@@ -223,9 +223,9 @@ def _rolled(x: Value, axes: Any, shift: Callable[[int], int]) -> Value:
 @handles(np.fft.fftshift)
 def fftshift(x: Value, axes: Any = None) -> Value:
     """Return frequencies in ascending order."""
-    return _rolled(x, axes, lambda n: n // 2)
+    return _roll_axes(x, axes, lambda n: n // 2)
 
 
 @handles(np.fft.ifftshift)
 def ifftshift(x: Value, axes: Any = None) -> Value:
-    return _rolled(x, axes, lambda n: -(n // 2))
+    return _roll_axes(x, axes, lambda n: -(n // 2))

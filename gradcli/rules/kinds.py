@@ -15,7 +15,7 @@ from gradcli.tracing import shapes
 from gradcli.tracing.domain import REAL, Domain
 from gradcli.tracing.primitive import HANDLERS, Params, Primitive, Transposer, Value, declare
 from gradcli.tracing.shapes import Forgotten, is_number, is_plain, shape, unbroadcast, zeros_like
-from gradcli.tracing.tracer import Tracer, arithmetic, store
+from gradcli.tracing.tracer import Tracer, arithmetic_of, store_result
 
 Function = Callable[..., Value]
 
@@ -26,9 +26,9 @@ KERNELS: ContextVar[bool] = ContextVar("kernels", default=False)  # run kernels 
 CAREFUL: ContextVar[bool] = ContextVar("careful", default=False)  # a zero cotangent times an infinite slope is zero
 
 
-def lifted(xs: Sequence[Value], y: Value) -> Sequence[Value]:
+def lift_numbers(xs: Sequence[Value], y: Value) -> Sequence[Value]:
     """Return operands with plain numbers lifted to the arithmetic underneath `y`: among balls, 1 / 3.0 is a ball."""
-    system = arithmetic(y)
+    system = arithmetic_of(y)
     return xs if system is None else [system.lift(x) if is_number(x) else x for x in xs]
 
 
@@ -48,7 +48,7 @@ class Partial:
         """Return dy/dx_i, computed by the kernel on plain floats."""
         if is_plain(y):
             return (self.kernel or self.partial)(y, *xs, **params)
-        operands = lifted(xs, y)
+        operands = lift_numbers(xs, y)
         if self.kernel is not None and KERNELS.get():
             before = TraceEnded.raised
             try:
@@ -65,7 +65,7 @@ class Partial:
             slope = self.slope(y, xs, params)
             return unbroadcast(np.where(np.equal(ybar, 0), 0.0, ybar * slope), xs[i])
         if type(ybar) is np.ndarray and ybar.size >= LARGE:
-            found = _by_blocks(self.kernel or self.partial, ybar, y, xs, params)
+            found = _multiply_by_blocks(self.kernel or self.partial, ybar, y, xs, params)
             if found is not None:
                 return unbroadcast(found, xs[i])
         return unbroadcast(ybar * self.slope(y, xs, params), xs[i])
@@ -78,7 +78,7 @@ _BLOCK = 2**15  # entries; the operands and the result of a block stay in the ca
 _REUSED = 2**12  # entries; from this size on, reusing the memory of a slope saves time
 
 
-def times(ybar: Any, slope: Any, y: Value, xs: Sequence[Value]) -> Any:
+def multiply_by_slope(ybar: Any, slope: Any, y: Value, xs: Sequence[Value]) -> Any:
     """Return ybar times a newly computed slope; a large slope is overwritten if nothing else uses its memory."""
     own = type(slope) is np.ndarray and slope.size >= _REUSED and slope.base is None and slope.shape == ybar.shape
     if own and slope.dtype == np.float64 and slope is not y and all(slope is not x for x in xs):
@@ -86,7 +86,7 @@ def times(ybar: Any, slope: Any, y: Value, xs: Sequence[Value]) -> Any:
     return ybar * slope
 
 
-def _by_blocks(slope: Function, ybar: Value, y: Any, xs: Sequence[Value], params: Params) -> Value | None:
+def _multiply_by_blocks(slope: Function, ybar: Value, y: Any, xs: Sequence[Value], params: Params) -> Value | None:
     """Return ybar times the slope, block by block; None unless the operands are numbers and contiguous arrays of one shape."""
     flat = []
     for x in (ybar, y, *xs):
@@ -178,15 +178,15 @@ class Differential:
 Row = tuple[Function, Function] | tuple[Function, Function, Domain] | Function | float
 
 
-def _rule(row: Row) -> Partial | ConstantSlope:
+def _rule_of_row(row: Row) -> Partial | ConstantSlope:
     if isinstance(row, int | float):
         return ConstantSlope(float(row))
     if not isinstance(row, tuple):
         return Partial(row)
-    return Partial(row[0], _within(row[2], row[1], row[0]), row[2]) if len(row) == 3 else Partial(*row)
+    return Partial(row[0], _kernel_or_partial(row[2], row[1], row[0]), row[2]) if len(row) == 3 else Partial(*row)
 
 
-def _within(holds: Domain, kernel: Function, partial: Function) -> Function:
+def _kernel_or_partial(holds: Domain, kernel: Function, partial: Function) -> Function:
     """Return a slope that is the kernel where all arguments are in `holds`, and the partial elsewhere."""
 
     def slope(y: Value, *xs: Value, **params: Any) -> Value:
@@ -206,40 +206,42 @@ def elementwise(fun: Any, *partials: Row, on: Domain | tuple[Domain, ...] = REAL
     further fields of the `Primitive`.
     """
     domains = on if isinstance(on, tuple) else (on,) * len(partials)
-    return _bound(_row(fun, tuple(map(_rule, partials)), on=domains, **facts))
+    return _register_ufunc(_declare_primitive(fun, tuple(map(_rule_of_row, partials)), on=domains, **facts))
 
 
 def linear(fun: Any, transpose: Function, **facts: Any) -> Primitive:
     """Declare a primitive that is linear in its one argument, by its transpose `(ybar, x, **params)`."""
-    return _row(fun, (Linear(transpose),), kind="linear", **facts)
+    return _declare_primitive(fun, (Linear(transpose),), kind="linear", **facts)
 
 
 def bilinear(fun: Any, left: Function, right: Function, **facts: Any) -> Primitive:
     """Declare a primitive linear in each of two arguments, by the transposes `(ybar, a, b)`."""
-    return _row(fun, (Linear(left), Linear(right)), kind="bilinear", **facts)
+    return _declare_primitive(fun, (Linear(left), Linear(right)), kind="bilinear", **facts)
 
 
 def jointly_linear(fun: Any, transpose: Function, leading: int = 0, **facts: Any) -> Primitive:
     """Declare a primitive jointly linear in all arguments from `leading` on, by its transpose `(i, ybar, *xs, **params)`."""
-    return _row(fun, tuple(Joint(transpose, leading) for _ in range(leading + 1)), kind="linear", **facts)
+    return _declare_primitive(fun, tuple(Joint(transpose, leading) for _ in range(leading + 1)), kind="linear", **facts)
 
 
 def differential(fun: Any, *rules: Function | Linear, **facts: Any) -> Primitive:
     """Declare a primitive by its differential in each argument, `(xdot, y, *xs)`, or by a transpose where it is linear."""
     made = tuple(rule if isinstance(rule, Linear) else Differential(rule) for rule in rules)
-    return _row(fun, made, kind="differential", **facts)
+    return _declare_primitive(fun, made, kind="differential", **facts)
 
 
 def constant(fun: Any, *, staircase: bool = False, **facts: Any) -> Primitive:
     """Declare an operation whose derivative is zero wherever it exists; a `staircase` (floor) changes in jumps."""
-    return _bound(_row(fun, (), kind="constant", on=(), analytic=not staircase, staircase=staircase, **facts))
+    return _register_ufunc(
+        _declare_primitive(fun, (), kind="constant", on=(), analytic=not staircase, staircase=staircase, **facts)
+    )
 
 
-def _row(fun: Any, rules: tuple[Any, ...], name: str | None = None, **facts: Any) -> Primitive:
+def _declare_primitive(fun: Any, rules: tuple[Any, ...], name: str | None = None, **facts: Any) -> Primitive:
     return declare(Primitive(name or fun.__name__, fun, rules, **facts))
 
 
-def _bound(row: Primitive) -> Primitive:
+def _register_ufunc(row: Primitive) -> Primitive:
     if isinstance(row.fun, np.ufunc):
         HANDLERS[row.fun] = row
     return row
@@ -251,74 +253,78 @@ _UNSET: Any = getattr(np, "_NoValue", None)
 Axes = tuple[int, ...]
 
 
-def given(value: Any) -> bool:
+def is_given(value: Any) -> bool:
     """Return whether an option is given: it is neither None nor numpy's placeholder for no value."""
     return value is not None and value is not _UNSET
 
 
-def given_or(value: Any, default: Any) -> Any:
+def value_or_default(value: Any, default: Any) -> Any:
     """Return an option, or its default where it is not given."""
-    return value if given(value) else default
+    return value if is_given(value) else default
 
 
-def real_dtype(name: str, dtype: Any) -> None:
+def require_float64(name: str, dtype: Any) -> None:
     """Check that a dtype, if it is given, is float64.
 
     Raises  NoRule for any other dtype.
     """
-    if given(dtype) and np.dtype(dtype) != np.float64:
+    if is_given(dtype) and np.dtype(dtype) != np.float64:
         raise NoRule(f"{name} with dtype={np.dtype(dtype).name} has no derivative rule", do="leave out dtype=")
 
 
-def refuse(name: str, **options: Any) -> None:
+def refuse_options(name: str, **options: Any) -> None:
     """Raise NoRule for any option that is given."""
     for option, value in options.items():
-        if given(value):
+        if is_given(value):
             raise NoRule(f"{name} with {option}= has no derivative rule", do=f"leave out {option}=")
 
 
-def truth(x: Value) -> Any:
+def as_booleans(x: Value) -> Any:
     """Return a value as plain booleans; for a traced value, the comparison with 0 is recorded."""
     return np.not_equal(x, 0) if isinstance(x, Tracer) else np.asarray(x, dtype=bool)
 
 
-def stored(out: Any, y: Value) -> Value:
+def write_result(out: Any, y: Value) -> Value:
     """Return a result, written into `out` if that is given."""
-    return store(out, y) if given(out) else y
+    return store_result(out, y) if is_given(out) else y
 
 
-def kept(y: Value, keepdims: Any, over: Axes, x: Value) -> Value:
+def restore_axes(y: Value, keepdims: Any, over: Axes, x: Value) -> Value:
     """Return a reduced value; with `keepdims`, the reduced axes are put back with length 1."""
-    return shapes.with_kept(y, over, x) if given(keepdims) and keepdims else y
+    return shapes.restore_reduced_axes(y, over, x) if is_given(keepdims) and keepdims else y
 
 
-def masked(a: Value, where: Any, filling: float) -> Value:
+def fill_excluded(a: Value, where: Any, filling: float) -> Value:
     """Return `a` with the entries that `where` excludes replaced by `filling`."""
-    return np.where(truth(where), a, filling) if given(where) and where is not True else a
+    return np.where(as_booleans(where), a, filling) if is_given(where) and where is not True else a
 
 
-def with_last(x: Value, over: Axes) -> Value:
+def merge_axes_last(x: Value, over: Axes) -> Value:
     """Return `x` with the axes `over` moved to the end, as one axis."""
     kept_axes = tuple(k for k in range(len(shape(x))) if k not in over)
     moved = np.transpose(x, (*kept_axes, *over)) if shape(x) else x
-    return np.reshape(moved, (*(shape(x)[k] for k in kept_axes), -1 if shapes.size(x) else _length(x, over)))
+    return np.reshape(
+        moved, (*(shape(x)[k] for k in kept_axes), -1 if shapes.size(x) else _count_entries_over(x, over))
+    )
 
 
-def _length(x: Value, over: Axes) -> int:
+def _count_entries_over(x: Value, over: Axes) -> int:
     length = 1
     for k in over:
         length *= shape(x)[k]
     return length
 
 
-def reduced_over(a: Value, axis: Any) -> Axes:
+def reduction_axes(a: Value, axis: Any) -> Axes:
     """Return the axes of a ufunc's reduction; for a scalar, axis 0 and axis -1 are accepted and mean no axes."""
-    return () if not shape(a) and isinstance(axis, int) and axis in (0, -1) else shapes.axes(axis, len(shape(a)))
+    return (
+        () if not shape(a) and isinstance(axis, int) and axis in (0, -1) else shapes.normalise_axes(axis, len(shape(a)))
+    )
 
 
-def counted(a: Value, over: Axes, where: Any = None) -> Any:
+def count_entries(a: Value, over: Axes, where: Any = None) -> Any:
     """Return the number of entries in each reduction over the axes `over`: a number, or an array if `where` is given."""
-    if not given(where) or where is True:
-        return np.float64(_length(a, over))
-    chosen = np.broadcast_to(truth(where), shape(a))
+    if not is_given(where) or where is True:
+        return np.float64(_count_entries_over(a, over))
+    chosen = np.broadcast_to(as_booleans(where), shape(a))
     return np.sum(chosen, axis=over).astype(float)[()]

@@ -14,12 +14,12 @@ from gradcli.rules.pairs import REAL
 from gradcli.rules.reductions import NORM
 from gradcli.rules.shaping import SCATTER, as_value, diagonal
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import Params, Primitive, Transposer, Value, declare, handles, named
-from gradcli.tracing.primitive_cost import CONTRACTION, PRODUCT, factored
+from gradcli.tracing.primitive import Params, Primitive, Transposer, Value, declare, handles, primitive_by_name
+from gradcli.tracing.primitive_cost import CONTRACTION, PRODUCT, factorisation_cost
 from gradcli.tracing.shapes import is_plain, shape
-from gradcli.tracing.tracer import exact, plain
+from gradcli.tracing.tracer import exact_integer, plain_value
 
-_COST = factored(50)  # some ten products and a solve, or a Schur form
+_COST = factorisation_cost(50)  # some ten products and a solve, or a Schur form
 _ROUNDED = 1e-8  # relative to the largest entry: a larger imaginary part is not rounding
 
 
@@ -31,12 +31,12 @@ def T(a: Value) -> Value:
     return np.swapaxes(a, -1, -2)
 
 
-def _left(ybar: Value, a: Value, b: Value) -> Value:
+def _left_cotangent(ybar: Value, a: Value, b: Value) -> Value:
     """Return the cotangent of `a` in `a @ b`, both at least matrices."""
     return shapes.unbroadcast(np.matmul(ybar, T(b)), a)
 
 
-def _right(ybar: Value, a: Value, b: Value) -> Value:
+def _right_cotangent(ybar: Value, a: Value, b: Value) -> Value:
     return shapes.unbroadcast(np.matmul(T(a), ybar), b)
 
 
@@ -49,7 +49,7 @@ def _logdet(a: Value) -> Value:
     return np.linalg.slogdet(a)[1]
 
 
-def solved(a: Value, b: Value) -> Value:
+def solve_or_nan(a: Value, b: Value) -> Value:
     """Return the solution of a @ y = b for use in a rule; all nan if a matrix of the stack is singular."""
     try:
         return np.linalg.solve(a, b)
@@ -72,24 +72,24 @@ def cofactors(y: Value, a: Value) -> Value:
     """
     n = shape(a)[-1]
     if n <= (CLOSED_MINORS if is_plain(a) else MOST_MINORS):
-        rows = [np.stack([_minor(a, i, j) for j in range(n)], axis=-1) for i in range(n)]
+        rows = [np.stack([_signed_minor(a, i, j) for j in range(n)], axis=-1) for i in range(n)]
         return np.stack(rows, axis=-2) if n else shapes.zeros_like(a)
     if is_plain(a):
         u, s, vt = np.linalg.svd(a)
         others = np.stack([np.prod(np.delete(s, k, axis=-1), axis=-1) for k in range(n)], axis=-1)
         return (np.linalg.det(u) * np.linalg.det(vt))[..., None, None] * (u * others[..., None, :]) @ vt
-    if np.all(np.linalg.cond(plain(a)) < WELL_CONDITIONED):
+    if np.all(np.linalg.cond(plain_value(a)) < WELL_CONDITIONED):
         return np.reshape(y, (*shape(y), 1, 1)) * T(np.linalg.inv(a))
     return T(_adjugate(a))
 
 
-def _minor(a: Value, i: int, j: int) -> Value:
+def _signed_minor(a: Value, i: int, j: int) -> Value:
     """Return the signed determinant of a matrix without row i and column j."""
     n = shape(a)[-1]
     rows, columns = ([k for k in range(n) if k != out] for out in (i, j))
     sign = (-1.0) ** (i + j)
     if n == 1:
-        return np.broadcast_to(exact(1, a), shape(a)[:-2]) if shape(a)[:-2] else exact(1, a)
+        return np.broadcast_to(exact_integer(1, a), shape(a)[:-2]) if shape(a)[:-2] else exact_integer(1, a)
     if n == 2:
         return sign * a[..., rows[0], columns[0]]
     if n == 3:
@@ -114,22 +114,22 @@ def _det_differential(adot: Value, y: Value, a: Value) -> Value:
 
 
 def _logdet_differential(adot: Value, y: Value, a: Value) -> Value:
-    return np.sum(T(solved(a, np.eye(shape(a)[-1]))) * adot, axis=(-2, -1))
+    return np.sum(T(solve_or_nan(a, np.eye(shape(a)[-1]))) * adot, axis=(-2, -1))
 
 
-def _unsolve(ybar: Value, a: Value, b: Value) -> Value:
+def _solve_transpose(ybar: Value, a: Value, b: Value) -> Value:
     return shapes.unbroadcast(np.linalg.solve(T(a), ybar), b)
 
 
-EXPANDED = factored(1, expanded=True)  # a formula writes out the determinant
+EXPANDED = factorisation_cost(1, expanded=True)  # a formula writes out the determinant
 # fmt: off
-MATMUL = bilinear(np.matmul, _left, _right, cost=PRODUCT)
+MATMUL = bilinear(np.matmul, _left_cotangent, _right_cotangent, cost=PRODUCT)
 #                     numpy           ydot, given the tangent, y and the arguments
 DET    = differential(np.linalg.det,  _det_differential, cost=EXPANDED)
 LOGDET = differential(_logdet,        _logdet_differential, name="logdet", analytic=False, cost=EXPANDED)
 INV    = differential(np.linalg.inv,  lambda adot, y, a: -np.matmul(np.matmul(y, adot), y), cost=EXPANDED)
 SOLVE  = differential(_solve,         lambda adot, y, a, b: -np.linalg.solve(a, np.matmul(adot, y)),
-                      Linear(_unsolve), name="solve", cost=EXPANDED)
+                      Linear(_solve_transpose), name="solve", cost=EXPANDED)
 # fmt: on
 
 
@@ -176,17 +176,17 @@ EINSUM = declare(Primitive("einsum", _einsum, (_EinsumRule(lambda ybar: ybar),),
 
 @handles(np.einsum)
 def einsum(subscripts: str, *operands: Value, optimize: Any = None) -> Value:
-    """Return the sum of products given by the subscripts, which `explicit` completes first.
+    """Return the sum of products given by the subscripts, which `explicit_subscripts` completes first.
 
     Raises  ValueError if the first argument is not a string, or the subscripts do not fit the operands.
     """
     if not isinstance(subscripts, str):
         raise ValueError("einsum takes its subscripts first: einsum('ij,j->i', A, x)")
     values = [as_value(x) for x in operands]
-    return EINSUM(*values, subscripts=explicit(subscripts, [len(shape(x)) for x in values]))
+    return EINSUM(*values, subscripts=explicit_subscripts(subscripts, [len(shape(x)) for x in values]))
 
 
-def explicit(subscripts: str, ndims: list[int]) -> str:
+def explicit_subscripts(subscripts: str, ndims: list[int]) -> str:
     """Return the subscripts with their output written out and `...` replaced by letters."""
     text = subscripts.replace(" ", "")
     inputs, arrow, output = text.partition("->")
@@ -235,7 +235,7 @@ def vdot(a: Value, b: Value) -> Value:
 
 
 @handles(np.vdot)
-def _vdot(a: Value, b: Value) -> Value:
+def _conjugate_vdot(a: Value, b: Value) -> Value:
     return vdot(np.conjugate(a), b)
 
 
@@ -303,7 +303,7 @@ def cross(x1: Value, x2: Value, *, axis: int = -1) -> Value:
     return np.moveaxis(a[..., later] * b[..., last] - a[..., last] * b[..., later], -1, axis)
 
 
-def square(a: Value, name: str) -> Value:
+def require_square(a: Value, name: str) -> Value:
     """Return `a`, a square matrix or a stack of them.
 
     Raises  ValueError if the last two axes do not have the same length.
@@ -316,18 +316,18 @@ def square(a: Value, name: str) -> Value:
 
 @handles(np.linalg.det)
 def det(a: Value) -> Value:
-    return DET(square(a, "det"))
+    return DET(require_square(a, "det"))
 
 
 @handles(np.linalg.slogdet)
 def slogdet(a: Value) -> Any:
-    a = square(a, "slogdet")
-    return SlogdetResult(np.linalg.slogdet(plain(a))[0], LOGDET(a))
+    a = require_square(a, "slogdet")
+    return SlogdetResult(np.linalg.slogdet(plain_value(a))[0], LOGDET(a))
 
 
 @handles(np.linalg.inv)
 def inv(a: Value) -> Value:
-    return INV(square(a, "inv"))
+    return INV(require_square(a, "inv"))
 
 
 def inverse(a: Value) -> Value:
@@ -338,7 +338,7 @@ def inverse(a: Value) -> Value:
 def logdet(a: Value) -> Value:
     """Return the logarithm of the determinant; nan where that is negative, as `log(det(a))` is."""
     sign, size = np.linalg.slogdet(a)
-    return size + np.log(plain(sign))
+    return size + np.log(plain_value(sign))
 
 
 def vec(a: Value) -> Value:
@@ -349,7 +349,7 @@ def vec(a: Value) -> Value:
 @handles(np.linalg.solve)
 def solve(a: Value, b: Value) -> Value:
     """Return the solution of a @ y = b; as in numpy 2, `b` is a vector if it has one axis, else a stack of matrices."""
-    a, b = square(a, "solve"), as_value(b)
+    a, b = require_square(a, "solve"), as_value(b)
     if len(shape(b)) == 1:
         return np.squeeze(SOLVE(a, np.reshape(b, (-1, 1))), -1)
     return SOLVE(a, b)
@@ -358,7 +358,7 @@ def solve(a: Value, b: Value) -> Value:
 @handles(np.linalg.matrix_power)
 def matrix_power(a: Value, n: int) -> Value:
     """Return the n-th power of `a` by repeated squaring; for negative n, a power of the inverse."""
-    a = square(a, "matrix_power")
+    a = require_square(a, "matrix_power")
     if not isinstance(n, int | np.integer):
         raise NoRule("the power of matrix_power must be a whole number", do="write it out: matrix_power(X, 3)")
     if n < 0:
@@ -430,10 +430,10 @@ class Frechet:
         n = shape(a)[-1]
         upper = np.concatenate([a, direction], axis=-1)
         lower = np.concatenate([np.zeros(shape(a)), a], axis=-1)
-        return named(self.name)(np.concatenate([upper, lower], axis=-2))[..., :n, n:]
+        return primitive_by_name(self.name)(np.concatenate([upper, lower], axis=-2))[..., :n, n:]
 
 
-def _scipys(name: str) -> Callable[[Value], Value]:
+def _scipy_on_stacks(name: str) -> Callable[[Value], Value]:
     """Return scipy's function of one matrix as a function of stacks of matrices with a real result."""
 
     def function(a: Value) -> Value:
@@ -454,33 +454,37 @@ def _scipys(name: str) -> Callable[[Value], Value]:
     return function
 
 
-def _declared(name: str, analytic: bool) -> Primitive:
-    return declare(Primitive(name, _scipys(name), (Frechet(name),), kind="differential", analytic=analytic, cost=_COST))
+def _declare_matrix_function(name: str, analytic: bool) -> Primitive:
+    return declare(
+        Primitive(name, _scipy_on_stacks(name), (Frechet(name),), kind="differential", analytic=analytic, cost=_COST)
+    )
 
 
-EXPM = _declared("expm", analytic=True)
-LOGM = _declared("logm", analytic=True)
-SQRTM = _declared("sqrtm", analytic=True)
+EXPM = _declare_matrix_function("expm", analytic=True)
+LOGM = _declare_matrix_function("logm", analytic=True)
+SQRTM = _declare_matrix_function("sqrtm", analytic=True)
 
 
 def expm(A: Value) -> Value:
     """Return the exponential of a square matrix, or of each matrix of a stack."""
-    return EXPM(square(as_value(A), "expm"))
+    return EXPM(require_square(as_value(A), "expm"))
 
 
 def expm_frechet(A: Value, E: Value) -> Value:
     """Return the derivative of the matrix exponential at `A` in the direction `E`."""
-    return Frechet("expm").derivative(square(as_value(A), "expm_frechet"), square(as_value(E), "expm_frechet"))
+    return Frechet("expm").derivative(
+        require_square(as_value(A), "expm_frechet"), require_square(as_value(E), "expm_frechet")
+    )
 
 
 def logm(A: Value) -> Value:
     """Return the principal logarithm of a square matrix."""
-    return LOGM(square(as_value(A), "logm"))
+    return LOGM(require_square(as_value(A), "logm"))
 
 
 def sqrtm(A: Value) -> Value:
     """Return the principal square root of a square matrix."""
-    return SQRTM(square(as_value(A), "sqrtm"))
+    return SQRTM(require_square(as_value(A), "sqrtm"))
 
 
 # Norms of vectors and matrices, and condition numbers.
@@ -494,21 +498,21 @@ _MATRIX: dict[Any, Callable[[Value], Value]] = {
     2: lambda a: np.linalg.svdvals(a)[..., 0],
     -2: lambda a: np.linalg.svdvals(a)[..., -1],
     "nuc": lambda a: np.sum(np.linalg.svdvals(a), axis=-1),
-    "fro": lambda a: _length(a, _PAIR),
+    "fro": lambda a: _euclidean_norm(a, _PAIR),
 }
 
 
-def _length(x: Value, axis: Any) -> Value:
+def _euclidean_norm(x: Value, axis: Any) -> Value:
     """Return the square root of the sum of squares over the axes."""
     if len(shape(x)) == len(axis):
         return NORM(x)
     return np.sqrt(np.sum(np.square(x), axis=axis))
 
 
-def _of_vectors(x: Value, ord: Any) -> Value:
+def _norms_of_vectors(x: Value, ord: Any) -> Value:
     """Return the norm over the last axis."""
     if ord is None or ord == 2:
-        return _length(x, (-1,))
+        return _euclidean_norm(x, (-1,))
     magnitude = np.abs(x)
     if ord == 1:
         return np.sum(magnitude, axis=-1)
@@ -518,10 +522,10 @@ def _of_vectors(x: Value, ord: Any) -> Value:
         raise ValueError(f"Invalid norm order {ord!r} for vectors")
     if ord == 0:
         return np.sum(np.not_equal(x, 0) * 1.0, axis=-1)
-    return np.power(np.sum(np.power(magnitude, ord), axis=-1), exact(1, x) / ord)
+    return np.power(np.sum(np.power(magnitude, ord), axis=-1), exact_integer(1, x) / ord)
 
 
-def _of_matrices(a: Value, ord: Any) -> Value:
+def _norms_of_matrices(a: Value, ord: Any) -> Value:
     """Return the norm over the last two axes."""
     known = _MATRIX.get("fro" if ord in (None, "f") else ord)
     if known is None:
@@ -529,20 +533,20 @@ def _of_matrices(a: Value, ord: Any) -> Value:
     return known(a)
 
 
-def _last(x: Value, axis: tuple[int, ...]) -> Value:
+def _move_axes_last(x: Value, axis: tuple[int, ...]) -> Value:
     """Return `x` with the axes, counted from 0, moved to the end in their order."""
     ndim = len(shape(x))
     order = (*(k for k in range(ndim) if k not in axis), *axis)
     return x if order == tuple(range(ndim)) else np.transpose(x, order)
 
 
-def _counted(axis: Any, ndim: int) -> tuple[int, ...]:
+def _nonnegative_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """Return axes counted from 0, in the order given."""
     many = (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
-    return tuple(shapes.axes(int(k), ndim)[0] for k in many)
+    return tuple(shapes.normalise_axes(int(k), ndim)[0] for k in many)
 
 
-def _kept(y: Value, x: Value, axis: tuple[int, ...], keepdims: bool) -> Value:
+def _restore_axes(y: Value, x: Value, axis: tuple[int, ...], keepdims: bool) -> Value:
     return np.reshape(y, tuple(1 if k in axis else n for k, n in enumerate(shape(x)))) if keepdims else y
 
 
@@ -554,16 +558,18 @@ def norm(x: Value, ord: Any = None, axis: Any = None, keepdims: bool = False) ->
     x = as_value(x)
     ndim = len(shape(x))
     if axis is None and ord is None:
-        return _kept(NORM(x), x, tuple(range(ndim)), keepdims)
-    over = _counted(range(ndim) if axis is None else axis, ndim)
+        return _restore_axes(NORM(x), x, tuple(range(ndim)), keepdims)
+    over = _nonnegative_axes(range(ndim) if axis is None else axis, ndim)
     if len(over) not in (1, 2):
         raise ValueError("Improper number of dimensions to norm.")
-    last = _last(x, over)
-    return _kept(_of_vectors(last, ord) if len(over) == 1 else _of_matrices(last, ord), x, over, keepdims)
+    last = _move_axes_last(x, over)
+    return _restore_axes(
+        _norms_of_vectors(last, ord) if len(over) == 1 else _norms_of_matrices(last, ord), x, over, keepdims
+    )
 
 
 @handles(np.linalg.norm)
-def _norm(x: Value, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Value:
+def _norm_of_real(x: Value, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Value:
     return norm(REAL(as_value(x)), ord, axis, keepdims)  # numpy takes the modulus of complex numbers: not analytic
 
 
@@ -572,14 +578,14 @@ def vector_norm(x: Value, *, axis: Any = None, keepdims: bool = False, ord: Any 
     """Return the vector norm over all the axes together."""
     x = REAL(as_value(x))
     ndim = len(shape(x))
-    over = _counted(range(ndim) if axis is None else axis, ndim)
+    over = _nonnegative_axes(range(ndim) if axis is None else axis, ndim)
     rest = tuple(n for k, n in enumerate(shape(x)) if k not in over)
-    return _kept(_of_vectors(np.reshape(_last(x, over), (*rest, -1)), ord), x, over, keepdims)
+    return _restore_axes(_norms_of_vectors(np.reshape(_move_axes_last(x, over), (*rest, -1)), ord), x, over, keepdims)
 
 
 @handles(np.linalg.matrix_norm)
 def matrix_norm(x: Value, *, keepdims: bool = False, ord: Any = "fro") -> Value:
-    return _norm(x, ord, _PAIR, keepdims)
+    return _norm_of_real(x, ord, _PAIR, keepdims)
 
 
 @handles(np.linalg.cond)

@@ -8,12 +8,22 @@ from typing import Any, NoReturn
 import numpy as np
 
 from gradcli.errors import NoRule, TraceEnded
-from gradcli.rules.kinds import given, real_dtype, truth, with_last
+from gradcli.rules.kinds import as_booleans, is_given, merge_axes_last, require_float64
 from gradcli.rules.shaping import GETITEM, as_value, write_flat
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import Value, bind, handles_method
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import Tracer, call, calling, frozen, positions, storage, store, view, write
+from gradcli.tracing.tracer import (
+    Tracer,
+    call_function,
+    fix_arguments,
+    freeze_index,
+    make_view,
+    positions_in_memory,
+    storage_of,
+    store_result,
+    write_at,
+)
 
 # fmt: off
 SAME_NAME = (  # the method calls numpy's function of that name, with the array as its first argument
@@ -48,7 +58,7 @@ class Flat:
         return np.positive(bind(np.reshape, self.base, -1)[index])
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        at = np.arange(len(self))[frozen(index)]
+        at = np.arange(len(self))[freeze_index(index)]
         bind(np.put, self.base, at, value)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -60,11 +70,11 @@ class Flat:
         return getattr(ufunc, method)(*rows, **kwargs)
 
 
-def _same_name(name: str) -> Callable[..., Any]:
+def _numpy_method(name: str) -> Callable[..., Any]:
     function = getattr(np, name)
 
     def method(self: Tracer, *args: Any, **kwargs: Any) -> Any:
-        return call(function, self, *args, **kwargs)
+        return call_function(function, self, *args, **kwargs)
 
     method.__doc__ = f"Return np.{name} of the array."
     return method
@@ -72,12 +82,12 @@ def _same_name(name: str) -> Callable[..., Any]:
 
 def reshape(self: Tracer, *shape: Any, order: str = "C", copy: Any = None) -> Any:
     """Return the entries in another shape."""
-    return view(self, calling(np.reshape, shape[0] if len(shape) == 1 else shape, order=order))
+    return make_view(self, fix_arguments(np.reshape, shape[0] if len(shape) == 1 else shape, order=order))
 
 
 def transpose(self: Tracer, *axes: Any) -> Any:
     """Return the array with its axes in another order, the reverse by default."""
-    return view(self, calling(np.transpose, (axes[0] if len(axes) == 1 else axes) or None))
+    return make_view(self, fix_arguments(np.transpose, (axes[0] if len(axes) == 1 else axes) or None))
 
 
 def astype(
@@ -118,7 +128,7 @@ def item(self: Tracer, *index: Any) -> Any:
     """
     if not index and self.size != 1:
         raise ValueError("can only convert an array of size 1 to a Python scalar")
-    at = frozen(index[0] if len(index) == 1 else index)
+    at = freeze_index(index[0] if len(index) == 1 else index)
     if isinstance(at, tuple) and at:
         return bind(operator.getitem, self, at)
     return bind(operator.getitem, bind(np.reshape, self, -1), at if index else 0)
@@ -131,25 +141,25 @@ def tolist(self: Tracer) -> Any:
 
 def fill(self: Tracer, value: Value) -> None:
     """Write one value into every entry."""
-    write(self, ..., value)
+    write_at(self, ..., value)
 
 
 def sort(self: Tracer, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
     """Sort in place."""
-    write(self, ..., bind(np.sort, self, axis, kind, order))
+    write_at(self, ..., bind(np.sort, self, axis, kind, order))
 
 
 def partition(self: Tracer, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
     """Partition in place."""
-    write(self, ..., bind(np.partition, self, kth, axis, kind, order))
+    write_at(self, ..., bind(np.partition, self, kth, axis, kind, order))
 
 
 def compress(self: Tracer, condition: Any, axis: Any = None, out: Any = None) -> Any:
     """Return the entries, or slices along an axis, that a condition selects."""
-    return call(np.compress, condition, self, axis=axis, out=out)
+    return call_function(np.compress, condition, self, axis=axis, out=out)
 
 
-def same_memory(self: Tracer, dtype: Any = None, type: Any = None) -> Any:
+def view_whole(self: Tracer, dtype: Any = None, type: Any = None) -> Any:
     """Return a view of the whole array.
 
     Raises  NoRule for a dtype other than float64, and for another class of arrays.
@@ -162,7 +172,7 @@ def same_memory(self: Tracer, dtype: Any = None, type: Any = None) -> Any:
     return self[...]
 
 
-def _refused(name: str, why: str) -> Callable[..., NoReturn]:
+def _refusing_method(name: str, why: str) -> Callable[..., NoReturn]:
     def method(self: Tracer, *args: Any, **kwargs: Any) -> NoReturn:
         raise NoRule(f"x.{name}() has no derivative rule: it {why}", do="leave it out of the function")
 
@@ -174,33 +184,35 @@ def _set_flat(self: Tracer, value: Any) -> None:
 
 
 ATTRIBUTES: dict[str, property] = {
-    "T": property(lambda self: view(self, calling(np.transpose)), doc="The array with its axes reversed."),
-    "mT": property(lambda self: view(self, calling(np.swapaxes, -1, -2)), doc="The matrices transposed."),
-    "real": property(lambda self: view(self, calling(np.real)), doc="The array itself."),
+    "T": property(lambda self: make_view(self, fix_arguments(np.transpose)), doc="The array with its axes reversed."),
+    "mT": property(lambda self: make_view(self, fix_arguments(np.swapaxes, -1, -2)), doc="The matrices transposed."),
+    "real": property(lambda self: make_view(self, fix_arguments(np.real)), doc="The array itself."),
     "imag": property(lambda self: bind(np.imag, self), doc="Zeros."),
     "flat": property(Flat, _set_flat, doc="The entries in a row."),
     "itemsize": property(lambda self: self.dtype.itemsize, doc="Bytes of an entry."),
     "nbytes": property(lambda self: self.size * self.dtype.itemsize, doc="Bytes of all entries."),
-    "base": property(lambda self: storage(self).base, doc="The array whose memory this is a view of."),
-    "flags": property(lambda self: positions(self)[1].flags, doc="How the memory lies and may be used."),
-    "strides": property(lambda self: positions(self)[1].strides, doc="Bytes from entry to entry along each axis."),
+    "base": property(lambda self: storage_of(self).base, doc="The array whose memory this is a view of."),
+    "flags": property(lambda self: positions_in_memory(self)[1].flags, doc="How the memory lies and may be used."),
+    "strides": property(
+        lambda self: positions_in_memory(self)[1].strides, doc="Bytes from entry to entry along each axis."
+    ),
     "device": property(lambda self: "cpu", doc="Where the memory is."),
 }
 
 
-def _install() -> None:
+def _install_methods() -> None:
     for name in SAME_NAME:
-        setattr(Tracer, name, _same_name(name))
+        setattr(Tracer, name, _numpy_method(name))
     for method in (reshape, transpose, astype, flatten, copy, item, tolist, fill, sort, partition, compress):
         setattr(Tracer, method.__name__, method)
-    setattr(Tracer, "view", same_memory)  # noqa: B010
+    setattr(Tracer, "view", view_whole)  # noqa: B010
     for name, attribute in ATTRIBUTES.items():
         setattr(Tracer, name, attribute)
     for name, why in REFUSED.items():
-        setattr(Tracer, name, _refused(name, why))
+        setattr(Tracer, name, _refusing_method(name, why))
 
 
-_install()
+_install_methods()
 
 
 # Handlers of the options and methods of every ufunc: where=, out=, reduce, accumulate, outer, at, reduceat.
@@ -213,49 +225,49 @@ _IGNORED = ("casting", "order", "subok")
 Options = dict[str, Any]
 
 
-def _taken(ufunc: Any, options: Options, *names: str) -> list[Any]:
+def _take_options(ufunc: Any, options: Options, *names: str) -> list[Any]:
     """Return the named options, None where one is not given.
 
     Raises  NoRule if any other option is given.
     """
-    found = {name: value for name, value in options.items() if given(value) and name not in _IGNORED}
-    real_dtype(ufunc.__name__, found.pop("dtype", None))
+    found = {name: value for name, value in options.items() if is_given(value) and name not in _IGNORED}
+    require_float64(ufunc.__name__, found.pop("dtype", None))
     taken = [found.pop(name, None) for name in names]
     if found:
         raise NoRule(f"np.{ufunc.__name__} with {', '.join(sorted(found))}= has no derivative rule", do="leave it out")
     return taken
 
 
-def _stored(out: Any, y: Value) -> Value:
-    return y if out is None or (isinstance(out, tuple) and out[0] is None) else store(out, y)
+def _store_output(out: Any, y: Value) -> Value:
+    return y if out is None or (isinstance(out, tuple) and out[0] is None) else store_result(out, y)
 
 
 @handles_method("__call__")
-def called(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
+def call_ufunc(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
     """Return the ufunc of the entries that where= selects; other entries keep their values in out=.
 
     Raises  NoRule for where= without out=, or for an option that has no rule.
     """
     if ufunc.signature is not None:
-        out, *rest = _taken(ufunc, options, "out", "axis", "axes", "keepdims")
-        names = {name: value for name, value in zip(("axis", "axes", "keepdims"), rest, strict=True) if given(value)}
-        return _stored(out, bind(ufunc, *inputs, **names))
-    out, where = _taken(ufunc, options, "out", "where")
+        out, *rest = _take_options(ufunc, options, "out", "axis", "axes", "keepdims")
+        names = {name: value for name, value in zip(("axis", "axes", "keepdims"), rest, strict=True) if is_given(value)}
+        return _store_output(out, bind(ufunc, *inputs, **names))
+    out, where = _take_options(ufunc, options, "out", "where")
     if where is None or where is True:
-        return _stored(out, bind(ufunc, *inputs))
+        return _store_output(out, bind(ufunc, *inputs))
     if out is None or len(out) != 1:
         raise NoRule(
             f"np.{ufunc.__name__} with where= and no out= leaves entries undefined", do="add out=np.zeros_like(x)"
         )
     target = out[0]
-    where = np.broadcast_to(truth(where), shape(target))
+    where = np.broadcast_to(as_booleans(where), shape(target))
     parts = [np.broadcast_to(x, shape(target))[where] for x in inputs]  # excluded entries must not affect slopes
-    write(target, where, bind(ufunc, *parts))
+    write_at(target, where, bind(ufunc, *parts))
     return target
 
 
 @handles_method("reduce")
-def reduced(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
+def reduce_ufunc(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
     """Return the reduction by the ufunc along an axis, by default the first, from left to right.
 
     Raises  ValueError for several axes if the ufunc is not reorderable; NoRule for where= without a rule.
@@ -264,25 +276,25 @@ def reduced(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
     names = ("axis", "dtype", "out", "keepdims", "initial", "where")
     options = {"axis": 0} | options | dict(zip(names, positional, strict=False))
     axis = options.pop("axis")
-    out, keepdims, initial, where = _taken(ufunc, options, "out", "keepdims", "initial", "where")
+    out, keepdims, initial, where = _take_options(ufunc, options, "out", "keepdims", "initial", "where")
     known = {"keepdims": bool(keepdims), "initial": initial, "where": where}
     if ufunc in _REDUCTIONS:
         wanted = {name: value for name, value in known.items() if value is not None}
-        return _stored(out, bind(_REDUCTIONS[ufunc], a, axis=axis, **wanted))
+        return _store_output(out, bind(_REDUCTIONS[ufunc], a, axis=axis, **wanted))
     if where is not None and where is not True:
         raise NoRule(f"np.{ufunc.__name__}.reduce with where= has no derivative rule", do="select the entries first")
-    over = shapes.axes(axis, len(shape(a)))
+    over = shapes.normalise_axes(axis, len(shape(a)))
     if len(over) > 1 and ufunc.identity is None:
         raise ValueError(
             f"reduction operation '{ufunc.__name__}' is not reorderable, so at most one axis may be specified"
         )
-    rows = with_last(a, over)
+    rows = merge_axes_last(a, over)
     start = initial if initial is not None else ufunc.identity if not shape(rows)[-1] or ufunc is np.hypot else None
-    y = _folded(ufunc, rows, start)
-    return _stored(out, shapes.with_kept(y, over, a) if keepdims else y)
+    y = _fold_left(ufunc, rows, start)
+    return _store_output(out, shapes.restore_reduced_axes(y, over, a) if keepdims else y)
 
 
-def _folded(ufunc: Any, rows: Value, start: Any) -> Value:
+def _fold_left(ufunc: Any, rows: Value, start: Any) -> Value:
     """Return the reduction by the ufunc along the last axis of `rows`, from left to right."""
     columns = [rows[..., k] for k in range(shape(rows)[-1])]
     if start is not None:
@@ -298,19 +310,19 @@ def _folded(ufunc: Any, rows: Value, start: Any) -> Value:
 
 
 @handles_method("accumulate")
-def accumulated(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
+def accumulate_ufunc(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
     """Return all partial results of the reduction along an axis, by default the first."""
     a, *positional = inputs
     options = {"axis": 0} | options | dict(zip(("axis", "dtype", "out"), positional, strict=False))
     axis = options.pop("axis")
-    (out,) = _taken(ufunc, options, "out")
+    (out,) = _take_options(ufunc, options, "out")
     if ufunc in _ACCUMULATIONS:
-        return _stored(out, bind(_ACCUMULATIONS[ufunc], a, axis=axis))
+        return _store_output(out, bind(_ACCUMULATIONS[ufunc], a, axis=axis))
     rows = np.moveaxis(a, axis, 0)
     parts = [rows[0]] if shape(rows)[0] else []
     for k in range(1, shape(rows)[0]):
         parts.append(bind(ufunc, parts[-1], rows[k]))
-    return _stored(out, np.moveaxis(np.stack(parts), 0, axis) if parts else np.positive(a))
+    return _store_output(out, np.moveaxis(np.stack(parts), 0, axis) if parts else np.positive(a))
 
 
 @handles_method("outer")
@@ -318,16 +330,16 @@ def outer(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
     """Return the ufunc of every pair of entries."""
     a, b = inputs
     grown = np.reshape(a, shape(a) + (1,) * len(shape(b))) if shape(b) else a
-    return called(ufunc, (grown, b), options) if options else bind(ufunc, grown, b)
+    return call_ufunc(ufunc, (grown, b), options) if options else bind(ufunc, grown, b)
 
 
 @handles_method("at")
-def at(ufunc: Any, inputs: Sequence[Value], options: Options) -> None:
+def apply_at(ufunc: Any, inputs: Sequence[Value], options: Options) -> None:
     """Apply the ufunc in place at positions, once for each time a position occurs."""
     a, index, *others = inputs
     if not isinstance(a, Tracer):
-        write(a, index, None)
-    flat = np.arange(shapes.size(a)).reshape(shape(a))[frozen(index)]
+        write_at(a, index, None)
+    flat = np.arange(shapes.size(a)).reshape(shape(a))[freeze_index(index)]
     spread = [np.reshape(np.broadcast_to(as_value(b), np.shape(flat)), -1) for b in others]
     where = np.ravel(flat)
     order = np.argsort(where, kind="stable")
@@ -336,20 +348,20 @@ def at(ufunc: Any, inputs: Sequence[Value], options: Options) -> None:
     for number in range(turn.max(initial=-1) + 1):
         now = np.flatnonzero(turn == number)
         places = np.unravel_index(where[now], shape(a))
-        write(a, places, bind(ufunc, GETITEM(a, index=places), *(GETITEM(b, index=now) for b in spread)))
+        write_at(a, places, bind(ufunc, GETITEM(a, index=places), *(GETITEM(b, index=now) for b in spread)))
 
 
 @handles_method("reduceat")
-def reduced_at(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
+def reduce_slices(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
     """Return reductions of the slices that begin at each index and end at the next."""
     a, indices, *positional = inputs
     options = {"axis": 0} | options | dict(zip(("axis", "dtype", "out"), positional, strict=False))
     axis = options.pop("axis")
-    (out,) = _taken(ufunc, options, "out")
+    (out,) = _take_options(ufunc, options, "out")
     rows, starts = np.moveaxis(a, axis, 0), [int(k) for k in indices]
     ends = [*starts[1:], shape(rows)[0]]
     parts = [
-        reduced(ufunc, (rows[start:end],), {}) if start < end else rows[start]
+        reduce_ufunc(ufunc, (rows[start:end],), {}) if start < end else rows[start]
         for start, end in zip(starts, ends, strict=True)
     ]
-    return _stored(out, np.moveaxis(np.stack(parts), 0, axis))
+    return _store_output(out, np.moveaxis(np.stack(parts), 0, axis))

@@ -11,12 +11,12 @@ from gradcli.rules.composites import relu, sigmoid, softplus
 from gradcli.rules.elementwise import ln, pi
 from gradcli.rules.reductions import logsumexp, softmax
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import Value, named
+from gradcli.tracing.primitive import Value, primitive_by_name
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import exact, plain
+from gradcli.tracing.tracer import exact_integer, plain_value
 
 
-def _reduced(loss: Value, reduction: str) -> Value:
+def _reduce_loss(loss: Value, reduction: str) -> Value:
     if reduction == "mean":
         return np.mean(loss)
     if reduction == "sum":
@@ -31,12 +31,12 @@ def _reduced(loss: Value, reduction: str) -> Value:
 
 def mse_loss(x: Value, y: Value, reduction: str = "mean") -> Value:
     """Return the mean of (x - y)**2."""
-    return _reduced(np.square(x - y), reduction)
+    return _reduce_loss(np.square(x - y), reduction)
 
 
 def l1_loss(x: Value, y: Value, reduction: str = "mean") -> Value:
     """Return the mean of |x - y|."""
-    return _reduced(np.abs(x - y), reduction)
+    return _reduce_loss(np.abs(x - y), reduction)
 
 
 def smooth_l1_loss(x: Value, y: Value, reduction: str = "mean", beta: Value = 1.0) -> Value:
@@ -44,19 +44,19 @@ def smooth_l1_loss(x: Value, y: Value, reduction: str = "mean", beta: Value = 1.
     d = x - y
     near = np.less(np.abs(d), beta)
     quadratic = np.square(d) / (2 * np.where(np.equal(beta, 0), 1.0, beta))
-    return _reduced(np.where(near, quadratic, np.abs(d) - beta / 2), reduction)
+    return _reduce_loss(np.where(near, quadratic, np.abs(d) - beta / 2), reduction)
 
 
 def huber_loss(x: Value, y: Value, reduction: str = "mean", delta: Value = 1.0) -> Value:
     """Return the mean of d**2 / 2 where d = |x - y| is at most delta, and of delta * (d - delta / 2) elsewhere."""
     d = x - y
     near = np.less_equal(np.abs(d), delta)
-    return _reduced(np.where(near, np.square(d) / 2, delta * (np.abs(d) - delta / 2)), reduction)
+    return _reduce_loss(np.where(near, np.square(d) / 2, delta * (np.abs(d) - delta / 2)), reduction)
 
 
 def poisson_nll_loss(x: Value, y: Value, log_input: bool = True, eps: Value = 1e-8, reduction: str = "mean") -> Value:
     """Return the mean of exp(x) - y * x, or of x - y * log(x + eps) where x is not a logarithm (log_input=False)."""
-    return _reduced(np.exp(x) - y * x if log_input else x - y * np.log(x + eps), reduction)
+    return _reduce_loss(np.exp(x) - y * x if log_input else x - y * np.log(x + eps), reduction)
 
 
 def gaussian_nll_loss(
@@ -65,7 +65,7 @@ def gaussian_nll_loss(
     """Return the mean of (log(var) + (x - y)**2 / var) / 2, with var at least eps; `full` adds log(2 pi) / 2."""
     spread = np.maximum(var, eps)
     loss = (np.log(spread) + np.square(x - y) / spread) / 2
-    return _reduced(loss + (ln(2, x) + np.log(pi(x))) / 2 if full else loss, reduction)
+    return _reduce_loss(loss + (ln(2, x) + np.log(pi(x))) / 2 if full else loss, reduction)
 
 
 # Of probabilities and logits.
@@ -73,20 +73,20 @@ def gaussian_nll_loss(
 
 def binary_cross_entropy(p: Value, y: Value, reduction: str = "mean") -> Value:
     """Return the mean of -y * log(p) - (1 - y) * log(1 - p), for probabilities p."""
-    return _reduced(-(named("xlogy")(y, p) + named("xlog1py")(1.0 - y, -p)), reduction)
+    return _reduce_loss(-(primitive_by_name("xlogy")(y, p) + primitive_by_name("xlog1py")(1.0 - y, -p)), reduction)
 
 
 def binary_cross_entropy_with_logits(z: Value, y: Value, reduction: str = "mean", pos_weight: Value = 1.0) -> Value:
     """Return the mean of -pos_weight * y * log(s) - (1 - y) * log(1 - s), s the sigmoid of the logits z."""
-    return _reduced((1.0 - y) * z + (1.0 + (pos_weight - 1.0) * y) * softplus(-z), reduction)
+    return _reduce_loss((1.0 - y) * z + (1.0 + (pos_weight - 1.0) * y) * softplus(-z), reduction)
 
 
 def kl_div_loss(logp: Value, y: Value, reduction: str = "mean", log_target: bool = False) -> Value:
     """Return the mean of y * (log(y) - logp), for log-probabilities; reduction='batchmean' divides the sum by the rows."""
-    loss = np.exp(y) * (y - logp) if log_target else named("xlogy")(y, y) - y * logp
+    loss = np.exp(y) * (y - logp) if log_target else primitive_by_name("xlogy")(y, y) - y * logp
     if reduction == "batchmean":
         return np.sum(loss) / (shape(loss)[0] if shape(loss) else 1)
-    return _reduced(loss, reduction)
+    return _reduce_loss(loss, reduction)
 
 
 SELU_SCALE, SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
@@ -194,7 +194,7 @@ def glu(x: Value, axis: int = -1) -> Value:
 
     Raises  ValueError if the axis has an odd length.
     """
-    k = shapes.axes(axis, len(shape(x)))[0]
+    k = shapes.normalise_axes(axis, len(shape(x)))[0]
     n = shape(x)[k]
     if n % 2:
         raise ValueError(f"the axis has the odd length {n}")
@@ -205,17 +205,17 @@ def glu(x: Value, axis: int = -1) -> Value:
 # Normalisations.
 
 
-def _normalised(x: Value, over: tuple[int, ...], eps: Value) -> Value:
+def _normalise(x: Value, over: tuple[int, ...], eps: Value) -> Value:
     centred = x - np.mean(x, axis=over, keepdims=True)
     return centred / np.sqrt(np.mean(np.square(centred), axis=over, keepdims=True) + eps)
 
 
-def _per_channel(w: Value, x: Value) -> Value:
+def _align_with_channels(w: Value, x: Value) -> Value:
     """Return a weight of each channel so that it broadcasts with `x`, whose axis 1 holds the channels."""
     return np.reshape(w, (-1, *(1,) * (len(shape(x)) - 2))) if len(shape(w)) == 1 else w
 
 
-def _has_channels(x: Value, least: int) -> tuple[int, ...]:
+def _require_channels(x: Value, least: int) -> tuple[int, ...]:
     have = shape(x)
     if len(have) < least:
         axes = "(rows, channels, places...)" if least > 2 else "(rows, channels) or (rows, channels, places...)"
@@ -228,9 +228,9 @@ def batch_norm(x: Value, w: Value = 1.0, b: Value = 0.0, eps: Value = 1e-5) -> V
 
     Raises  ValueError for fewer than two axes.
     """
-    have = _has_channels(x, 2)
+    have = _require_channels(x, 2)
     over = tuple(k for k in range(len(have)) if k != 1)
-    return _per_channel(w, x) * _normalised(x, over, eps) + _per_channel(b, x)
+    return _align_with_channels(w, x) * _normalise(x, over, eps) + _align_with_channels(b, x)
 
 
 def instance_norm(x: Value, w: Value = 1.0, b: Value = 0.0, eps: Value = 1e-5) -> Value:
@@ -238,8 +238,8 @@ def instance_norm(x: Value, w: Value = 1.0, b: Value = 0.0, eps: Value = 1e-5) -
 
     Raises  ValueError for fewer than three axes.
     """
-    have = _has_channels(x, 3)
-    return _per_channel(w, x) * _normalised(x, tuple(range(2, len(have))), eps) + _per_channel(b, x)
+    have = _require_channels(x, 3)
+    return _align_with_channels(w, x) * _normalise(x, tuple(range(2, len(have))), eps) + _align_with_channels(b, x)
 
 
 def group_norm(x: Value, num_groups: int, w: Value = 1.0, b: Value = 0.0, eps: Value = 1e-5) -> Value:
@@ -247,11 +247,11 @@ def group_norm(x: Value, num_groups: int, w: Value = 1.0, b: Value = 0.0, eps: V
 
     Raises  ValueError for fewer than two axes, and for channels that do not divide into the groups.
     """
-    have = _has_channels(x, 2)
+    have = _require_channels(x, 2)
     if num_groups < 1 or have[1] % num_groups:
         raise ValueError(f"group_norm cannot divide {have[1]} channels into {num_groups} groups")
     grouped = np.reshape(x, (have[0], num_groups, -1))
-    return _per_channel(w, x) * np.reshape(_normalised(grouped, (2,), eps), have) + _per_channel(b, x)
+    return _align_with_channels(w, x) * np.reshape(_normalise(grouped, (2,), eps), have) + _align_with_channels(b, x)
 
 
 def rms_norm(x: Value, w: Value = 1.0, eps: Value = EPSILON) -> Value:
@@ -261,7 +261,7 @@ def rms_norm(x: Value, w: Value = 1.0, eps: Value = EPSILON) -> Value:
 
 def standardize(x: Value, axis: Any = -1, eps: Value = 1e-5) -> Value:
     """Return (x - mean) / sqrt(var + eps) along an axis, as jax.nn has it."""
-    return _normalised(x, shapes.axes(axis, len(shape(x))), eps)
+    return _normalise(x, shapes.normalise_axes(axis, len(shape(x))), eps)
 
 
 def normalize(x: Value, p: Any = 2, axis: Any = -1, eps: Value = 1e-12) -> Value:
@@ -302,7 +302,7 @@ def one_hot(k: Any, num_classes: int) -> Any:
 
     Raises  ValueError for class indices that are not integers from 0 to the number of classes - 1.
     """
-    labels = np.asarray(plain(k), dtype=float)
+    labels = np.asarray(plain_value(k), dtype=float)
     if np.any(labels != np.floor(labels)) or np.any((labels < 0) | (labels >= num_classes)):
         raise ValueError(f"classes are whole numbers from 0 to {num_classes - 1}")
     return (labels[..., None] == np.arange(num_classes)).astype(float)
@@ -313,7 +313,7 @@ def embedding(indices: Any, w: Value) -> Value:
 
     Raises  ValueError for other numbers.
     """
-    rows = np.asarray(plain(indices), dtype=float)
+    rows = np.asarray(plain_value(indices), dtype=float)
     if np.any(rows != np.floor(rows)):
         raise ValueError("the rows to take are whole numbers")
     return np.take(w, rows.astype(int), axis=0)
@@ -329,7 +329,7 @@ def scaled_dot_product_attention(
     Shapes  q is (..., n, d), k is (..., m, d), v is (..., m, c); the result is (..., n, c).
     """
     scores = np.matmul(q, np.swapaxes(k, -1, -2))
-    scores = scores / np.sqrt(exact(shape(q)[-1], q)) if scale is None else scores * scale
+    scores = scores / np.sqrt(exact_integer(shape(q)[-1], q)) if scale is None else scores * scale
     if attn_mask is not None:
         scores = scores + attn_mask
     if is_causal:
@@ -350,15 +350,15 @@ def nll_loss(logp: Value, y: Value, reduction: str = "mean") -> Value:
     Raises  ValueError for class indices that are not integers from 0 to the number of classes - 1.
     """
     if len(shape(y)) == len(shape(logp)) - 1:
-        y = one_hot(plain(y), shape(logp)[-1])
-    return _reduced(-np.sum(y * logp, axis=-1), reduction)
+        y = one_hot(plain_value(y), shape(logp)[-1])
+    return _reduce_loss(-np.sum(y * logp, axis=-1), reduction)
 
 
 def sigmoid_focal_loss(z: Value, y: Value, alpha: Value = 0.25, gamma: Value = 2.0, reduction: str = "none") -> Value:
     """Return cross entropies of logits, weighted by (1 - p)**gamma for the probability p of the target, as in torchvision."""
     signed = (2.0 * y - 1.0) * z
     weight = alpha * y + (1.0 - alpha) * (1.0 - y)
-    return _reduced(weight * np.exp(-gamma * softplus(signed)) * softplus(-signed), reduction)
+    return _reduce_loss(weight * np.exp(-gamma * softplus(signed)) * softplus(-signed), reduction)
 
 
 # With margins; targets are 1 or -1.
@@ -366,33 +366,33 @@ def sigmoid_focal_loss(z: Value, y: Value, alpha: Value = 0.25, gamma: Value = 2
 
 def hinge_loss(s: Value, y: Value, reduction: str = "mean") -> Value:
     """Return the mean of max(0, 1 - y * s)."""
-    return _reduced(relu(1.0 - y * s), reduction)
+    return _reduce_loss(relu(1.0 - y * s), reduction)
 
 
 def squared_hinge_loss(s: Value, y: Value, reduction: str = "mean") -> Value:
     """Return the mean of max(0, 1 - y * s)**2."""
-    return _reduced(np.square(relu(1.0 - y * s)), reduction)
+    return _reduce_loss(np.square(relu(1.0 - y * s)), reduction)
 
 
 def hinge_embedding_loss(x: Value, y: Value, margin: Value = 1.0, reduction: str = "mean") -> Value:
     """Return the mean of x where y is 1, and of max(0, margin - x) where it is -1."""
-    return _reduced(np.where(np.greater(y, 0), x, relu(margin - x)), reduction)
+    return _reduce_loss(np.where(np.greater(y, 0), x, relu(margin - x)), reduction)
 
 
 def soft_margin_loss(x: Value, y: Value, reduction: str = "mean") -> Value:
     """Return the mean of log(1 + exp(-y * x))."""
-    return _reduced(softplus(-y * x), reduction)
+    return _reduce_loss(softplus(-y * x), reduction)
 
 
 def margin_ranking_loss(a: Value, b: Value, y: Value, margin: Value = 0.0, reduction: str = "mean") -> Value:
     """Return the mean of max(0, -y * (a - b) + margin)."""
-    return _reduced(relu(-y * (a - b) + margin), reduction)
+    return _reduce_loss(relu(-y * (a - b) + margin), reduction)
 
 
 def cosine_embedding_loss(a: Value, b: Value, y: Value, margin: Value = 0.0, reduction: str = "mean") -> Value:
     """Return the mean of 1 - cos(a, b) where y is 1, and of max(0, cos(a, b) - margin) where it is -1."""
     cosine = cosine_similarity(a, b)
-    return _reduced(np.where(np.greater(y, 0), 1.0 - cosine, relu(cosine - margin)), reduction)
+    return _reduce_loss(np.where(np.greater(y, 0), 1.0 - cosine, relu(cosine - margin)), reduction)
 
 
 def triplet_margin_loss(
@@ -400,7 +400,7 @@ def triplet_margin_loss(
 ) -> Value:
     """Return the mean of max(0, d(anchor, positive) - d(anchor, negative) + margin), d the p-norm over the last axis."""
     near, far = pairwise_distance(anchor, positive, p), pairwise_distance(anchor, negative, p)
-    return _reduced(relu(near - far + margin), reduction)
+    return _reduce_loss(relu(near - far + margin), reduction)
 
 
 # Functions that torch, JAX and scipy have and numpy lacks, made of primitives.
@@ -451,21 +451,21 @@ def polygamma(n: Any, x: Value) -> Value:
 
     Raises  ValueError for other orders.
     """
-    order = float(plain(n))
+    order = float(plain_value(n))
     if order < 0 or not order.is_integer():
         raise ValueError(f"the order {order:g} is not one of 0, 1, 2, ...")
-    return named("polygamma")(x, n=int(order)) if order else named("digamma")(x)
+    return primitive_by_name("polygamma")(x, n=int(order)) if order else primitive_by_name("digamma")(x)
 
 
 def multigammaln(a: Value, d: int) -> Value:
     """Return the logarithm of the multivariate gamma function of dimension d."""
     if d < 1:
         raise ValueError(f"the dimension {d} is not one of 1, 2, 3, ...")
-    parts = [named("gammaln")(a - exact(k, a) / 2) for k in range(d)]
-    return sum(parts[1:], parts[0]) + exact(d * (d - 1), a) / 4 * np.log(pi(a))
+    parts = [primitive_by_name("gammaln")(a - exact_integer(k, a) / 2) for k in range(d)]
+    return sum(parts[1:], parts[0]) + exact_integer(d * (d - 1), a) / 4 * np.log(pi(a))
 
 
 def logmeanexp(x: Value, axis: Any = None, keepdims: bool = False) -> Value:
     """Return log(mean(exp(x))) along the axes, without overflow."""
-    count = np.size(plain(x)) if axis is None else np.prod([shape(x)[k] for k in np.atleast_1d(axis)])
-    return logsumexp(x, axis, keepdims) - np.log(exact(int(count), x))
+    count = np.size(plain_value(x)) if axis is None else np.prod([shape(x)[k] for k in np.atleast_1d(axis)])
+    return logsumexp(x, axis, keepdims) - np.log(exact_integer(int(count), x))

@@ -18,8 +18,8 @@ from gradcli.rules.shaping import as_value
 from gradcli.tracing import primitive as core
 from gradcli.tracing.primitive import Params, Primitive, Value, handles
 from gradcli.tracing.primitive_cost import MOVE
-from gradcli.tracing.shapes import is_number, shape, spread_like, zeros_like
-from gradcli.tracing.tracer import Tracer, plain, view
+from gradcli.tracing.shapes import broadcast_like, is_number, shape, zeros_like
+from gradcli.tracing.tracer import Tracer, make_view, plain_value
 
 Part = Value | None  # None is exactly zero
 RULES: dict[str, Callable[..., Value]] = {}  # how a primitive runs on complex operands, by its name; see complexes.py
@@ -41,7 +41,7 @@ class ComplexPair(Tracer):
         self.storage = None
 
     def process(self, primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
-        return on_pairs(primitive, xs, params)
+        return run_on_pairs(primitive, xs, params)
 
     def hold(self, x: Value) -> Tracer:
         inner = next((part for part in (self.re, self.im) if isinstance(part, Tracer)), None)
@@ -53,12 +53,12 @@ class ComplexPair(Tracer):
         if own is not None:
             return own(*args, **kwargs)
         if function not in TAKES:
-            raise _refused(getattr(function, "__name__", str(function)))
+            raise _no_rule_error(getattr(function, "__name__", str(function)))
         return super().__array_function__(function, types, args, kwargs)
 
     @property
     def primal(self) -> Value:
-        return plain(self.re) + 1j * plain(self.im)
+        return plain_value(self.re) + 1j * plain_value(self.im)
 
     @property
     def under(self) -> Value:
@@ -84,12 +84,12 @@ class ComplexPair(Tracer):
     @property
     def real(self) -> Value:
         """The real part, which is read-only."""
-        return _seen(self, "re")
+        return _view_of_part(self, "re")
 
     @property
     def imag(self) -> Value:
         """The imaginary part, which is read-only."""
-        return _seen(self, "im")
+        return _view_of_part(self, "im")
 
     def astype(self, dtype: Any, **kwargs: Any) -> "ComplexPair":
         if not np.issubdtype(np.dtype(dtype), np.complexfloating):
@@ -103,14 +103,14 @@ class ComplexPair(Tracer):
         return np.sqrt(_var(self, *args, **kwargs))
 
 
-def _seen(x: ComplexPair, part: str) -> Value:
+def _view_of_part(x: ComplexPair, part: str) -> Value:
     """Return a part as a real value: a read-only view that follows later writes into the pair."""
     if not x.shape or not isinstance(getattr(x, part), Tracer):
         return REAL(getattr(x, part))
-    return view(x, lambda y: REAL(getattr(y, part)) if type(y) is ComplexPair else _read_only(y))
+    return make_view(x, lambda y: REAL(getattr(y, part)) if type(y) is ComplexPair else _read_only_view(y))
 
 
-def _read_only(positions: Any) -> Any:
+def _read_only_view(positions: Any) -> Any:
     seen = positions.view()
     seen.flags.writeable = False
     return seen
@@ -122,7 +122,7 @@ def pair(re: Part, im: Part) -> ComplexPair:
     re, im = (zeros_like(first) if part is None else part for part in (re, im))
     if shape(re) != shape(im):
         both = zeros_like(re) + zeros_like(im)
-        re, im = spread_like(re, both), spread_like(im, both)
+        re, im = broadcast_like(re, both), broadcast_like(im, both)
     return ComplexPair(re, im)
 
 
@@ -131,7 +131,7 @@ def is_complex(x: Value) -> bool:
     return type(x) is ComplexPair or (not isinstance(x, Tracer) and bool(np.iscomplexobj(x)))
 
 
-def parts(x: Value) -> tuple[Part, Part]:
+def complex_parts(x: Value) -> tuple[Part, Part]:
     """Return the real and the imaginary part of any value; at most one of them is None."""
     if type(x) is ComplexPair:
         re, im = x.re, x.im
@@ -140,31 +140,31 @@ def parts(x: Value) -> tuple[Part, Part]:
         re, im = wide.real.copy()[()], wide.imag.copy()[()]
     else:
         return x, None
-    if _zero(im):
+    if _is_zero(im):
         return re, None
-    return (None if _zero(re) else re), im
+    return (None if _is_zero(re) else re), im
 
 
-def _zero(part: Value) -> bool:
+def _is_zero(part: Value) -> bool:
     return is_number(part) and not np.any(part)
 
 
-def both(x: Value) -> tuple[Value, Value]:
+def filled_parts(x: Value) -> tuple[Value, Value]:
     """Return the real and the imaginary part, as arrays of zeros where a part is None."""
-    made = pair(*parts(x))
+    made = pair(*complex_parts(x))
     return made.re, made.im
 
 
-def add(a: Part, b: Part) -> Part:
+def add_parts(a: Part, b: Part) -> Part:
     """Return the sum of two parts."""
     return b if a is None else a if b is None else a + b
 
 
-def _refused(name: str) -> NoRule:
+def _no_rule_error(name: str) -> NoRule:
     return NoRule(f"{name} of a complex value has no derivative rule", do="take .real, .imag or np.abs first")
 
 
-def on_pairs(primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
+def run_on_pairs(primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
     """Run a primitive on operands of which at least one is complex.
 
     Raises  NoRule if the primitive has no rule for complex values, or would write one into a real array.
@@ -175,16 +175,16 @@ def on_pairs(primitive: Primitive, xs: Sequence[Value], params: Params) -> Value
     if primitive.name == "put" and type(xs[0]) is not ComplexPair:
         raise NoRule("a complex value is written into a real array", do="make the array complex: 0j * x")
     if primitive.kind == "linear":
-        return linearly(primitive, xs, params)
+        return run_linear(primitive, xs, params)
     if primitive.kind == "bilinear":
-        return _multilinear(primitive, xs, params)
-    raise _refused(primitive.name)
+        return _run_multilinear(primitive, xs, params)
+    raise _no_rule_error(primitive.name)
 
 
-def linearly(primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
+def run_linear(primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
     """Run a linear primitive on the real parts and on the imaginary parts; both use the same leading operand (a condition)."""
     leading = getattr(primitive.rules[0], "leading", 0)
-    split = [parts(x) for x in xs[leading:]]
+    split = [complex_parts(x) for x in xs[leading:]]
     made: list[Part] = []
     for k in (0, 1):
         mine = [found[k] for found in split]
@@ -194,29 +194,29 @@ def linearly(primitive: Primitive, xs: Sequence[Value], params: Params) -> Value
     return pair(*made)
 
 
-def _multilinear(primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
+def _run_multilinear(primitive: Primitive, xs: Sequence[Value], params: Params) -> Value:
     """Run a multilinear primitive on every choice of parts; each imaginary part contributes a factor i."""
-    split = [parts(x) for x in xs]
+    split = [complex_parts(x) for x in xs]
     total: list[Part] = [None, None]
     for choice in itertools.product((0, 1), repeat=len(xs)):
         chosen = [found[k] for found, k in zip(split, choice, strict=True)]
         if any(part is None for part in chosen):
             continue
         y, turns = primitive(*chosen, **params), sum(choice) % 4
-        total[turns % 2] = add(total[turns % 2], -y if turns >= 2 else y)
+        total[turns % 2] = add_parts(total[turns % 2], -y if turns >= 2 else y)
     return pair(*total)
 
 
 def _var(a: Value, *args: Any, **kwargs: Any) -> Value:
     """Return the mean squared distance from the mean."""
-    return np.add(*(np.var(part, *args, **kwargs) for part in both(a)))
+    return np.add(*(np.var(part, *args, **kwargs) for part in filled_parts(a)))
 
 
 def _norm(x: Value, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Value:
     count = len(shape(x)) if axis is None else np.size(axis)
     if count == 2 and ord in (2, -2, "nuc"):
-        raise _refused(f"norm of order {ord!r}")
-    return np.linalg.norm(np.hypot(*both(x)), ord, axis, keepdims)
+        raise _no_rule_error(f"norm of order {ord!r}")
+    return np.linalg.norm(np.hypot(*filled_parts(x)), ord, axis, keepdims)
 
 
 OWN: dict[Callable[..., Any], Callable[..., Any]] = {
@@ -267,7 +267,7 @@ def imag(val: Value) -> Value:
 
 @handles(np.angle)
 def angle(z: Value, deg: bool = False) -> Value:
-    re, im = both(as_value(z))
+    re, im = filled_parts(as_value(z))
     y = np.arctan2(im, re)
     return np.degrees(y) if deg else y
 
@@ -290,7 +290,7 @@ def isreal(x: Value) -> Any:
 @handles(complex)
 def as_complex(x: Value) -> ComplexPair:
     """Return a value as a complex pair; `astype(complex)` calls this."""
-    return pair(*parts(x))
+    return pair(*complex_parts(x))
 
 
-core.ON_COMPLEX.append(on_pairs)
+core.ON_COMPLEX.append(run_on_pairs)

@@ -9,24 +9,24 @@ from gradcli.rules import sorting
 from gradcli.rules.kinds import (
     Axes,
     constant,
-    counted,
+    count_entries,
     differential,
-    given,
-    kept,
+    fill_excluded,
+    is_given,
     linear,
-    masked,
-    real_dtype,
-    reduced_over,
-    stored,
+    reduction_axes,
+    require_float64,
+    restore_axes,
+    write_result,
 )
 from gradcli.rules.shaping import SCATTER, as_value, is_traced
-from gradcli.rules.sorting import nan_filled
+from gradcli.rules.sorting import fill_nan
 from gradcli.tracing import shapes
 from gradcli.tracing.domain import AWAY_FROM_0
 from gradcli.tracing.primitive import Value, handles
 from gradcli.tracing.primitive_cost import ADDITION, FUNCTION_OF_ALL, REDUCTION
-from gradcli.tracing.shapes import shape, size, with_kept
-from gradcli.tracing.tracer import arithmetic, frozen, plain, unmoving
+from gradcli.tracing.shapes import restore_reduced_axes, shape, size
+from gradcli.tracing.tracer import arithmetic_of, freeze_index, plain_value, without_derivative
 
 _SMALL = 4096  # entries; up to this size, np.full is faster than np.broadcast_to
 
@@ -35,17 +35,17 @@ def _sum(x: Value, *, axis: Axes) -> Value:
     return np.sum(x, axis=axis)
 
 
-def _spread(ybar: Value, x: Value, *, axis: Axes) -> Value:
+def _sum_transpose(ybar: Value, x: Value, *, axis: Axes) -> Value:
     if type(ybar) is np.float64 and size(x) < _SMALL:  # np.full is faster here
         return np.full(shape(x), ybar)[()]
-    return np.broadcast_to(with_kept(ybar, axis, x), shape(x))
+    return np.broadcast_to(restore_reduced_axes(ybar, axis, x), shape(x))
 
 
 def _cumsum(x: Value, *, axis: int) -> Value:
     return np.cumsum(x, axis=axis)
 
 
-def _uncumsum(ybar: Value, x: Value, *, axis: int) -> Value:
+def _cumsum_transpose(ybar: Value, x: Value, *, axis: int) -> Value:
     return np.flip(CUMSUM(np.flip(ybar, axis), axis=axis), axis)
 
 
@@ -64,7 +64,7 @@ def _max_differential(xdot: Value, y: Value, x: Value, *, axis: Axes) -> Value:
     return SUM(np.where(weights == 0, 0.0, xdot * weights), axis=axis)
 
 
-def _tied(y: Value, x: Value, *, axis: Axes) -> Any:
+def _has_tie(y: Value, x: Value, *, axis: Axes) -> Any:
     return np.sum(x == np.max(x, axis=axis, keepdims=True), axis=axis) > 1
 
 
@@ -88,11 +88,11 @@ def _logsumexp_differential(xdot: Value, y: Value, x: Value, *, axis: Axes) -> V
 
 # fmt: off
 #              numpy    transpose: cotangent of y -> cotangent of x
-SUM    = linear(_sum,    _spread,    name="sum", cost=REDUCTION)
-CUMSUM = linear(_cumsum, _uncumsum,  name="cumsum", cost=ADDITION)
+SUM    = linear(_sum,    _sum_transpose,    name="sum", cost=REDUCTION)
+CUMSUM = linear(_cumsum, _cumsum_transpose,  name="cumsum", cost=ADDITION)
 PEAKS  = constant(_peaks, name="peaks")
 #                  numpy        ydot, given xdot, y and x
-MAX  = differential(_max,       _max_differential, name="max", kinks="two largest entries are equal (shared equally)", kink=_tied, cost=REDUCTION,
+MAX  = differential(_max,       _max_differential, name="max", kinks="two largest entries are equal (shared equally)", kink=_has_tie, cost=REDUCTION,
                     branch=lambda y, x, *, axis: [PEAKS(x, axis=axis)])
 NORM = differential(_norm,      lambda xdot, y, x: SUM(x / y * xdot, axis=tuple(range(len(shape(x))))), name="norm", on=(AWAY_FROM_0,),
                     kinks="all entries are 0", kink=lambda y, x: y == 0, analytic=False, cost=FUNCTION_OF_ALL)
@@ -110,22 +110,22 @@ def sum_(
     initial: Any = None,
     where: Any = None,
 ) -> Value:
-    real_dtype("sum", dtype)
-    a = masked(as_value(a), where, 0.0)
-    over = reduced_over(a, axis)
-    y = kept(SUM(a, axis=over), keepdims, over, a)
-    return stored(out, y + initial if given(initial) else y)
+    require_float64("sum", dtype)
+    a = fill_excluded(as_value(a), where, 0.0)
+    over = reduction_axes(a, axis)
+    y = restore_axes(SUM(a, axis=over), keepdims, over, a)
+    return write_result(out, y + initial if is_given(initial) else y)
 
 
 @handles(np.mean)
 def mean(
     a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None
 ) -> Value:
-    real_dtype("mean", dtype)
+    require_float64("mean", dtype)
     a = as_value(a)
-    over = shapes.axes(axis, len(shape(a)))
-    y = SUM(masked(a, where, 0.0), axis=over) / counted(a, over, where)
-    return stored(out, kept(y, keepdims, over, a))
+    over = shapes.normalise_axes(axis, len(shape(a)))
+    y = SUM(fill_excluded(a, where, 0.0), axis=over) / count_entries(a, over, where)
+    return write_result(out, restore_axes(y, keepdims, over, a))
 
 
 @handles(np.average)
@@ -133,17 +133,17 @@ def average(
     a: Value, axis: Any = None, weights: Value = None, returned: bool = False, *, keepdims: Any = False
 ) -> Value:
     a = as_value(a)
-    over = shapes.axes(axis, len(shape(a)))
+    over = shapes.normalise_axes(axis, len(shape(a)))
     if weights is None:
-        y, total = mean(a, axis, keepdims=keepdims), counted(a, over)
+        y, total = mean(a, axis, keepdims=keepdims), count_entries(a, over)
     else:
-        w = _weights(a, over if axis is not None else None, as_value(weights))
+        w = _broadcast_weights(a, over if axis is not None else None, as_value(weights))
         total = sum_(w, axis, keepdims=keepdims)
         y = sum_(a * w, axis, keepdims=keepdims) / total
     return (y, np.broadcast_to(total, shape(y)) if shape(y) else total) if returned else y
 
 
-def _weights(a: Value, over: Axes | None, weights: Value) -> Value:
+def _broadcast_weights(a: Value, over: Axes | None, weights: Value) -> Value:
     """Return weights in the shape of `a`; they are given for every entry, or for the axes `over` only."""
     if shape(weights) == shape(a):
         return weights
@@ -166,14 +166,16 @@ def var(
     mean: Value = None,
     correction: Any = None,
 ) -> Value:
-    real_dtype("var", dtype)
+    require_float64("var", dtype)
     a = as_value(a)
-    over = shapes.axes(axis, len(shape(a)))
-    count = counted(a, over, where)
-    centre = mean if given(mean) else with_kept(SUM(masked(a, where, 0.0), axis=over) / count, over, a)
-    total = SUM(masked(np.square(a - centre), where, 0.0), axis=over)
-    free = np.maximum(count - (correction if given(correction) else ddof), 0)
-    return stored(out, kept(total / free, keepdims, over, a))
+    over = shapes.normalise_axes(axis, len(shape(a)))
+    count = count_entries(a, over, where)
+    centre = (
+        mean if is_given(mean) else restore_reduced_axes(SUM(fill_excluded(a, where, 0.0), axis=over) / count, over, a)
+    )
+    total = SUM(fill_excluded(np.square(a - centre), where, 0.0), axis=over)
+    free = np.maximum(count - (correction if is_given(correction) else ddof), 0)
+    return write_result(out, restore_axes(total / free, keepdims, over, a))
 
 
 def std(
@@ -189,16 +191,16 @@ def std(
     correction: Any = None,
 ) -> Value:
     y = var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
-    return stored(out, np.sqrt(y))
+    return write_result(out, np.sqrt(y))
 
 
 @handles(np.var)
-def _var(a: Value, *args: Any, **kwargs: Any) -> Value:
+def _var_of_real(a: Value, *args: Any, **kwargs: Any) -> Value:
     return var(np.real(a), *args, **kwargs)  # numpy takes the modulus of complex numbers: not analytic
 
 
 @handles(np.std)
-def _std(a: Value, *args: Any, **kwargs: Any) -> Value:
+def _std_of_real(a: Value, *args: Any, **kwargs: Any) -> Value:
     return std(np.real(a), *args, **kwargs)
 
 
@@ -207,27 +209,27 @@ def max_(
     a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
 ) -> Value:
     a = as_value(a)
-    if given(where) and where is not True and not given(initial):
+    if is_given(where) and where is not True and not is_given(initial):
         raise ValueError(
             "reduction operation 'maximum' does not have an identity, so to use a where mask one has to specify 'initial'"
         )
-    a = masked(a, where, initial)
-    over = reduced_over(a, axis)
-    empty = given(initial) and not shapes.size(a)
+    a = fill_excluded(a, where, initial)
+    over = reduction_axes(a, axis)
+    empty = is_given(initial) and not shapes.size(a)
     y = np.full(tuple(n for k, n in enumerate(shape(a)) if k not in over), initial)[()] if empty else MAX(a, axis=over)
-    return stored(out, kept(np.maximum(y, initial) if given(initial) else y, keepdims, over, a))
+    return write_result(out, restore_axes(np.maximum(y, initial) if is_given(initial) else y, keepdims, over, a))
 
 
 @handles(np.min, np.amin)
 def min_(
     a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
 ) -> Value:
-    return stored(out, -max_(-as_value(a), axis, None, keepdims, -initial if given(initial) else None, where))
+    return write_result(out, -max_(-as_value(a), axis, None, keepdims, -initial if is_given(initial) else None, where))
 
 
 @handles(np.ptp)
 def ptp(a: Value, axis: Any = None, out: Any = None, keepdims: Any = False) -> Value:
-    return stored(out, max_(a, axis, keepdims=keepdims) - min_(a, axis, keepdims=keepdims))
+    return write_result(out, max_(a, axis, keepdims=keepdims) - min_(a, axis, keepdims=keepdims))
 
 
 @handles(np.prod)
@@ -241,15 +243,15 @@ def prod(
     where: Any = None,
 ) -> Value:
     """Return the product, computed by halving and not by division, so that a zero factor loses no derivative."""
-    real_dtype("prod", dtype)
-    a = masked(as_value(a), where, 1.0)
-    over = reduced_over(a, axis)
-    system = arithmetic(a)
+    require_float64("prod", dtype)
+    a = fill_excluded(as_value(a), where, 1.0)
+    over = reduction_axes(a, axis)
+    system = arithmetic_of(a)
     if system is not None and system.symbolic:
         y = np.exp(np.sum(np.log(a), axis=over))
-        return stored(out, kept(y * initial if given(initial) else y, keepdims, over, a))
+        return write_result(out, restore_axes(y * initial if is_given(initial) else y, keepdims, over, a))
     rest = tuple(k for k in range(len(shape(a))) if k not in over)
-    count, others = int(counted(a, over)), tuple(shape(a)[k] for k in rest)
+    count, others = int(count_entries(a, over)), tuple(shape(a)[k] for k in rest)
     y = np.reshape(np.transpose(a, (*over, *rest)), (count, *others))
     while shape(y)[0] > 1:
         half = shape(y)[0] // 2
@@ -257,62 +259,72 @@ def prod(
         y = y[:half] * y[half : 2 * half]
         y = np.concatenate([y, odd]) if shape(odd)[0] else y
     y = y[0] if shape(y)[0] else np.ones(others)[()]
-    return stored(out, kept(y * initial if given(initial) else y, keepdims, over, a))
+    return write_result(out, restore_axes(y * initial if is_given(initial) else y, keepdims, over, a))
 
 
 @handles(np.cumsum)
 def cumsum(a: Value, axis: Any = None, dtype: Any = None, out: Any = None) -> Value:
-    real_dtype("cumsum", dtype)
+    require_float64("cumsum", dtype)
     x = np.reshape(a, -1) if axis is None or not shape(a) else as_value(a)
-    return stored(out, CUMSUM(x, axis=0 if axis is None else shapes.axes(axis, len(shape(x)))[0]))
+    return write_result(out, CUMSUM(x, axis=0 if axis is None else shapes.normalise_axes(axis, len(shape(x)))[0]))
 
 
 @handles(np.cumprod)
 def cumprod(a: Value, axis: Any = None, dtype: Any = None, out: Any = None) -> Value:
     """Return the cumulative product, computed entry by entry and not by division, so that a zero loses no derivative."""
-    real_dtype("cumprod", dtype)
+    require_float64("cumprod", dtype)
     x = np.reshape(a, -1) if axis is None or not shape(a) else as_value(a)
-    k = 0 if axis is None else shapes.axes(axis, len(shape(x)))[0]
+    k = 0 if axis is None else shapes.normalise_axes(axis, len(shape(x)))[0]
     rows = np.moveaxis(x, k, 0)
     parts: list[Value] = []
     for n in range(shape(rows)[0]):
         parts.append(parts[-1] * rows[n] if parts else rows[n])
-    return stored(out, np.stack(parts, axis=k) if parts else np.positive(x))
+    return write_result(out, np.stack(parts, axis=k) if parts else np.positive(x))
 
 
 @handles(getattr(np, "cumulative_sum", None))
 def cumulative_sum(
     x: Value, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
 ) -> Value:
-    return stored(out, _with_first(x, _one_axis(x, axis), cumsum(x, _one_axis(x, axis), dtype), 0.0, include_initial))
+    return write_result(
+        out,
+        _prepend_initial(
+            x, _cumulative_axis(x, axis), cumsum(x, _cumulative_axis(x, axis), dtype), 0.0, include_initial
+        ),
+    )
 
 
 @handles(getattr(np, "cumulative_prod", None))
 def cumulative_prod(
     x: Value, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
 ) -> Value:
-    return stored(out, _with_first(x, _one_axis(x, axis), cumprod(x, _one_axis(x, axis), dtype), 1.0, include_initial))
+    return write_result(
+        out,
+        _prepend_initial(
+            x, _cumulative_axis(x, axis), cumprod(x, _cumulative_axis(x, axis), dtype), 1.0, include_initial
+        ),
+    )
 
 
-def _one_axis(x: Value, axis: Any) -> int:
+def _cumulative_axis(x: Value, axis: Any) -> int:
     if axis is None and len(shape(x)) > 1:
         raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
-    return 0 if axis is None or not shape(x) else shapes.axes(axis, len(shape(x)))[0]
+    return 0 if axis is None or not shape(x) else shapes.normalise_axes(axis, len(shape(x)))[0]
 
 
-def _with_first(x: Value, axis: int, y: Value, first: float, wanted: bool) -> Value:
+def _prepend_initial(x: Value, axis: int, y: Value, first: float, wanted: bool) -> Value:
     if not wanted:
         return y
     start = np.full(tuple(1 if k == axis else n for k, n in enumerate(shape(x))), first)
     return np.concatenate([start, y], axis=axis)
 
 
-def shift_of(x: Value, axis: Any) -> Any:
+def overflow_shift(x: Value, axis: Any) -> Any:
     """Return the largest plain value along the axes: a constant that prevents overflow and cancels in the result."""
-    system = arithmetic(x)
+    system = arithmetic_of(x)
     if system is not None and system.symbolic:
         return 0.0
-    top = np.max(unmoving(x), axis=axis, keepdims=True)
+    top = np.max(without_derivative(x), axis=axis, keepdims=True)
     return np.where(np.isfinite(top), top, 0.0)
 
 
@@ -321,7 +333,7 @@ def softmax(x: Value, axis: Any = None) -> Value:
 
     Shapes  the result has the shape of x.
     """
-    e = np.exp(x - shift_of(x, axis))
+    e = np.exp(x - overflow_shift(x, axis))
     return e / np.sum(e, axis=axis, keepdims=True)
 
 
@@ -330,13 +342,13 @@ def logsumexp(a: Value, axis: Any = None, keepdims: bool = False) -> Value:
 
     Shapes  the result has the shape of `a` without the axes; with `keepdims`, they have length 1.
     """
-    over = shapes.axes(axis, len(shape(a)))
-    return kept(LOGSUMEXP(a, axis=over), keepdims, over, a)
+    over = shapes.normalise_axes(axis, len(shape(a)))
+    return restore_axes(LOGSUMEXP(a, axis=over), keepdims, over, a)
 
 
 def log_softmax(x: Value, axis: Any = None) -> Value:
     """Return log(softmax(x)) without underflow."""
-    z = x - shift_of(x, axis)
+    z = x - overflow_shift(x, axis)
     return z - logsumexp(z, axis, keepdims=True)
 
 
@@ -355,7 +367,7 @@ def cov(
     *,
     dtype: Any = None,
 ) -> Value:
-    real_dtype("cov", dtype)
+    require_float64("cov", dtype)
     if len(shape(as_value(m))) > 2:
         raise ValueError("m has more than 2 dimensions")
     x = np.atleast_2d(as_value(m))
@@ -376,7 +388,9 @@ def cov(
         weighted = centred * w
         aw = 1.0 if aweights is None else as_value(aweights)
         spread = total - free * np.sum(w * aw) / total
-    return np.squeeze(np.matmul(weighted, np.conjugate(centred.T)) / (spread if plain(spread) > 0 else np.float64(0)))
+    return np.squeeze(
+        np.matmul(weighted, np.conjugate(centred.T)) / (spread if plain_value(spread) > 0 else np.float64(0))
+    )
 
 
 def _cov_weights(fweights: Any, aweights: Any) -> Value:
@@ -402,7 +416,7 @@ def bincount(x: Any, /, weights: Value = None, minlength: int = 0) -> Value:
 
     Raises  NoRule if `x` is traced.
     """
-    at = frozen(x if is_traced(x) else np.asarray(x, dtype=None if np.size(x) else int))
+    at = freeze_index(x if is_traced(x) else np.asarray(x, dtype=None if np.size(x) else int))
     if weights is None:
         return np.bincount(at, minlength=minlength)
     count = len(np.bincount(at, minlength=minlength))
@@ -416,24 +430,24 @@ def bincount(x: Any, /, weights: Value = None, minlength: int = 0) -> Value:
 def nansum(
     a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any
 ) -> Value:
-    return sum_(nan_filled(as_value(a), 0.0)[0], axis, dtype, out, keepdims, **options)
+    return sum_(fill_nan(as_value(a), 0.0)[0], axis, dtype, out, keepdims, **options)
 
 
 @handles(np.nanprod)
 def nanprod(
     a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any
 ) -> Value:
-    return prod(nan_filled(as_value(a), 1.0)[0], axis, dtype, out, keepdims, **options)
+    return prod(fill_nan(as_value(a), 1.0)[0], axis, dtype, out, keepdims, **options)
 
 
 @handles(np.nancumsum)
 def nancumsum(a: Value, axis: Any = None, dtype: Any = None, out: Any = None) -> Value:
-    return cumsum(nan_filled(as_value(a), 0.0)[0], axis, dtype, out)
+    return cumsum(fill_nan(as_value(a), 0.0)[0], axis, dtype, out)
 
 
 @handles(np.nancumprod)
 def nancumprod(a: Value, axis: Any = None, dtype: Any = None, out: Any = None) -> Value:
-    return cumprod(nan_filled(as_value(a), 1.0)[0], axis, dtype, out)
+    return cumprod(fill_nan(as_value(a), 1.0)[0], axis, dtype, out)
 
 
 @handles(np.nanmean)
@@ -441,7 +455,7 @@ def nanmean(
     a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
 ) -> Value:
     a = as_value(a)
-    return mean(a, axis, dtype, out, keepdims, where=_numbers(a, where))
+    return mean(a, axis, dtype, out, keepdims, where=_mask_of_numbers(a, where))
 
 
 @handles(np.nanvar)
@@ -456,11 +470,13 @@ def nanvar(
 ) -> Value:
     """Return the variance of the entries that are not nan; nan where there are at most `ddof` of them."""
     a, where = as_value(a), options.pop("where", True)
-    numbers = _numbers(a, where)
-    over = shapes.axes(axis, len(shape(a)))
+    numbers = _mask_of_numbers(a, where)
+    over = shapes.normalise_axes(axis, len(shape(a)))
     free = np.sum(np.broadcast_to(numbers, shape(a)), axis=over) - ddof
-    y = var(nan_filled(np.real(a), 0.0)[0], axis, dtype, None, ddof, False, where=numbers, **options)
-    return stored(out, kept(np.where(free <= 0, np.nan, y) if np.any(free <= 0) else y, keepdims, over, a))
+    y = var(fill_nan(np.real(a), 0.0)[0], axis, dtype, None, ddof, False, where=numbers, **options)
+    return write_result(
+        out, restore_axes(np.where(free <= 0, np.nan, y) if np.any(free <= 0) else y, keepdims, over, a)
+    )
 
 
 @handles(np.nanstd)
@@ -473,48 +489,48 @@ def nanstd(
     keepdims: Any = False,
     **options: Any,
 ) -> Value:
-    return stored(out, np.sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, **options)))
+    return write_result(out, np.sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, **options)))
 
 
-def _numbers(a: Value, where: Any) -> Any:
-    numbers = ~np.isnan(plain(a))
-    return numbers & where if given(where) else numbers
+def _mask_of_numbers(a: Value, where: Any) -> Any:
+    numbers = ~np.isnan(plain_value(a))
+    return numbers & where if is_given(where) else numbers
 
 
 @handles(np.nanmax)
 def nanmax(
     a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
 ) -> Value:
-    return _extreme(as_value(a), -np.inf, max_, axis, out, keepdims, initial, where)
+    return _nan_extreme(as_value(a), -np.inf, max_, axis, out, keepdims, initial, where)
 
 
 @handles(np.nanmin)
 def nanmin(
     a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
 ) -> Value:
-    return _extreme(as_value(a), np.inf, min_, axis, out, keepdims, initial, where)
+    return _nan_extreme(as_value(a), np.inf, min_, axis, out, keepdims, initial, where)
 
 
-def _extreme(
+def _nan_extreme(
     a: Value, lowest: float, extreme: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any
 ) -> Value:
-    y = extreme(nan_filled(a, lowest)[0], axis, None, keepdims, initial, where)
-    nothing = np.all(np.isnan(plain(a)), axis=axis, keepdims=bool(given(keepdims) and keepdims))
-    return stored(out, np.where(nothing, np.nan, y) if np.any(nothing) else y)
+    y = extreme(fill_nan(a, lowest)[0], axis, None, keepdims, initial, where)
+    nothing = np.all(np.isnan(plain_value(a)), axis=axis, keepdims=bool(is_given(keepdims) and keepdims))
+    return write_result(out, np.where(nothing, np.nan, y) if np.any(nothing) else y)
 
 
 @handles(np.nanargmax)
 def nanargmax(a: Value, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    _refuse_nothing(a, axis)
-    return sorting.argmax(nan_filled(as_value(a), -np.inf)[0], axis, out, keepdims=keepdims)
+    _refuse_all_nan(a, axis)
+    return sorting.argmax(fill_nan(as_value(a), -np.inf)[0], axis, out, keepdims=keepdims)
 
 
 @handles(np.nanargmin)
 def nanargmin(a: Value, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    _refuse_nothing(a, axis)
-    return sorting.argmin(nan_filled(as_value(a), np.inf)[0], axis, out, keepdims=keepdims)
+    _refuse_all_nan(a, axis)
+    return sorting.argmin(fill_nan(as_value(a), np.inf)[0], axis, out, keepdims=keepdims)
 
 
-def _refuse_nothing(a: Value, axis: Any) -> None:
-    if np.any(np.all(np.isnan(plain(as_value(a))), axis=axis)):
+def _refuse_all_nan(a: Value, axis: Any) -> None:
+    if np.any(np.all(np.isnan(plain_value(as_value(a))), axis=axis)):
         raise ValueError("All-NaN slice encountered")

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import NoRule
-from gradcli.rules.kinds import jointly_linear, linear, truth
+from gradcli.rules.kinds import as_booleans, jointly_linear, linear
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import VIEWS, Primitive, Value, handles
 from gradcli.tracing.primitive_cost import MOVE, SCATTERED
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import Dotted, LinearForm, Tracer, frozen, write
+from gradcli.tracing.tracer import Dotted, LinearForm, Tracer, freeze_index, write_at
 
 
 def write_flat(a: Value, at: Any, v: Value) -> None:
     """Write values at flat positions of `a`, one for each position."""
-    write(a, np.unravel_index(at, shape(a)) if shape(a) else (), v)
+    write_at(a, np.unravel_index(at, shape(a)) if shape(a) else (), v)
 
 
 # numpy's function, and which argument the array is, by position and by name
@@ -35,7 +35,7 @@ MOVES: dict[Callable[..., Any], tuple[int, str]] = {
 }  # fmt: skip
 
 
-def positions(x: Value, first: int = 0) -> Any:
+def flat_positions(x: Value, first: int = 0) -> Any:
     """Return the positions of the entries of `x` in C order, counted from `first`, in the shape of `x`."""
     return np.arange(first, first + shapes.size(x)).reshape(shape(x))
 
@@ -55,31 +55,31 @@ def _scatter(v: Value, *, index: Any, into: tuple[int, ...]) -> Value:
     """Return zeros of shape `into` with `v` added at `index`, repeated positions summed."""
     v = np.asarray(v)
     y = np.zeros(into, dtype=v.dtype)
-    if is_simple(index):
+    if is_basic_index(index):
         y[index] = v
     else:
         np.add.at(y, index, v)
     return y
 
 
-def is_simple(index: Any) -> bool:
+def is_basic_index(index: Any) -> bool:
     """Return whether an index consists of integers, slices, None and `...`, so that it selects no entry twice."""
     parts = index if type(index) is tuple else (index,)
     return all(part is None or part is ... or type(part) in (int, slice) for part in parts)
 
 
-def _ungetitem(ybar: Value, x: Value, *, index: Any) -> Value:
+def _getitem_transpose(ybar: Value, x: Value, *, index: Any) -> Value:
     return SCATTER(ybar, index=index, into=shape(x))
 
 
-def _unput(i: int, ybar: Value, x: Value, v: Value, *, index: Any) -> Value:
+def _put_transpose(i: int, ybar: Value, x: Value, v: Value, *, index: Any) -> Value:
     if i == 0:
         return PUT(ybar, np.float64(0), index=index)
     written = GETITEM(ybar, index=index)
-    return shapes.unbroadcast(_last_written(written, shape(x), index), v)
+    return shapes.unbroadcast(_zero_overwritten(written, shape(x), index), v)
 
 
-def _last_written(written: Value, into: tuple[int, ...], index: Any) -> Value:
+def _zero_overwritten(written: Value, into: tuple[int, ...], index: Any) -> Value:
     """Return the cotangents of the written values: 0 for all values but the last that were written to a position."""
     if not any(isinstance(part, list | np.ndarray) for part in (index if isinstance(index, tuple) else (index,))):
         return written
@@ -90,13 +90,13 @@ def _last_written(written: Value, into: tuple[int, ...], index: Any) -> Value:
     return written if np.all(counts) else SELECT(counts, written, np.float64(0))
 
 
-def _unjoin(i: int, ybar: Value, *xs: Value, axis: int) -> Value:
+def _join_transpose(i: int, ybar: Value, *xs: Value, axis: int) -> Value:
     start = sum(shape(x)[axis] for x in xs[:i])
     index = (slice(None),) * axis + (slice(start, start + shape(xs[i])[axis]),)
     return GETITEM(ybar, index=index)
 
 
-def _unselect(i: int, ybar: Value, condition: Any, a: Value, b: Value) -> Value:
+def _select_transpose(i: int, ybar: Value, condition: Any, a: Value, b: Value) -> Value:
     kept = SELECT(condition, ybar, np.float64(0)) if i == 1 else SELECT(condition, np.float64(0), ybar)
     return shapes.unbroadcast(kept, (condition, a, b)[i])
 
@@ -125,14 +125,14 @@ def _broadcast(x: Value, *, to: tuple[int, ...]) -> Value:
 
 # fmt: off
 #                    numpy         transpose: cotangent of y -> cotangent of x
-GETITEM   = linear(_getitem,      _ungetitem,                                                                 name="getitem", cost=MOVE)
+GETITEM   = linear(_getitem,      _getitem_transpose,                                                                 name="getitem", cost=MOVE)
 SCATTER   = linear(_scatter,      lambda ybar, v, *, index, into: GETITEM(ybar, index=index),                 name="scatter", cost=SCATTERED)
 RESHAPE: Primitive   = linear(_reshape,      lambda ybar, x, *, to: RESHAPE(ybar, to=shape(x)),                          name="reshape", cost=MOVE)
 TRANSPOSE: Primitive = linear(_transpose,    lambda ybar, x, *, axes: TRANSPOSE(ybar, axes=tuple(np.argsort(axes).tolist())), name="transpose", cost=MOVE)
 BROADCAST = linear(_broadcast,    lambda ybar, x, *, to: shapes.unbroadcast(ybar, x),                         name="broadcast_to", cost=MOVE)
-JOIN      = jointly_linear(_join,   _unjoin,   name="concatenate", cost=MOVE)
-PUT       = jointly_linear(_put,    _unput,    name="put", cost=MOVE)
-SELECT    = jointly_linear(_select, _unselect, name="where", cost=MOVE, leading=1)
+JOIN      = jointly_linear(_join,   _join_transpose,   name="concatenate", cost=MOVE)
+PUT       = jointly_linear(_put,    _put_transpose,    name="put", cost=MOVE)
+SELECT    = jointly_linear(_select, _select_transpose, name="where", cost=MOVE, leading=1)
 # fmt: on
 
 
@@ -142,7 +142,7 @@ def getitem(x: Value, index: Any) -> Value:
 
     Raises  NoRule if the index is traced.
     """
-    return GETITEM(x, index=frozen(index))
+    return GETITEM(x, index=freeze_index(index))
 
 
 @handles(operator.setitem)
@@ -185,7 +185,7 @@ def ravel(a: Value, order: str = "C") -> Value:
 
 @handles(np.squeeze)
 def squeeze(a: Value, axis: Any = None) -> Value:
-    drop = axis if axis is None else shapes.axes(axis, len(shape(a)))
+    drop = axis if axis is None else shapes.normalise_axes(axis, len(shape(a)))
     if drop is not None and any(shape(a)[k] != 1 for k in drop):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
     return RESHAPE(a, to=tuple(n for k, n in enumerate(shape(a)) if not (n == 1 if drop is None else k in drop)))
@@ -195,7 +195,7 @@ def squeeze(a: Value, axis: Any = None) -> Value:
 def expand_dims(a: Value, axis: Any) -> Value:
     many = (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
     ndim = len(shape(a)) + len(many)
-    new = shapes.axes(many, ndim)
+    new = shapes.normalise_axes(many, ndim)
     rest = iter(shape(a))
     return RESHAPE(a, to=tuple(1 if k in new else next(rest) for k in range(ndim)))
 
@@ -204,14 +204,14 @@ def expand_dims(a: Value, axis: Any) -> Value:
 def transpose(a: Value, axes: Any = None) -> Value:
     a = as_value(a)
     ndim = len(shape(a))
-    order = tuple(reversed(range(ndim))) if axes is None else tuple(_axis(k, ndim) for k in axes)
+    order = tuple(reversed(range(ndim))) if axes is None else tuple(_normalise_axis(k, ndim) for k in axes)
     if sorted(order) != list(range(ndim)):
         raise ValueError("axes don't match array")
     return TRANSPOSE(a, axes=order)
 
 
-def _axis(axis: Any, ndim: int) -> int:
-    return shapes.axes(axis, ndim)[0]
+def _normalise_axis(axis: Any, ndim: int) -> int:
+    return shapes.normalise_axes(axis, ndim)[0]
 
 
 @handles(np.matrix_transpose, np.linalg.matrix_transpose)
@@ -222,7 +222,7 @@ def matrix_transpose(x: Value) -> Value:
 @handles(np.swapaxes)
 def swapaxes(a: Value, axis1: int, axis2: int) -> Value:
     order = list(range(len(shape(a))))
-    i, j = _axis(axis1, len(order)), _axis(axis2, len(order))
+    i, j = _normalise_axis(axis1, len(order)), _normalise_axis(axis2, len(order))
     order[i], order[j] = order[j], order[i]
     return TRANSPOSE(a, axes=tuple(order))
 
@@ -230,7 +230,7 @@ def swapaxes(a: Value, axis1: int, axis2: int) -> Value:
 @handles(np.moveaxis)
 def moveaxis(a: Value, source: Any, destination: Any) -> Value:
     ndim = len(shape(a))
-    sources, targets = ([_axis(k, ndim) for k in np.atleast_1d(many)] for many in (source, destination))
+    sources, targets = ([_normalise_axis(k, ndim) for k in np.atleast_1d(many)] for many in (source, destination))
     order = [k for k in range(ndim) if k not in sources]
     for target, moved in sorted(zip(targets, sources, strict=True)):
         order.insert(target, moved)
@@ -242,31 +242,31 @@ def broadcast_to(array: Value, shape: Any, subok: bool = False) -> Value:
     return BROADCAST(as_value(array), to=(int(shape),) if isinstance(shape, int | np.integer) else tuple(shape))
 
 
-def _numbers(x: Value) -> Value:
+def _booleans_as_floats(x: Value) -> Value:
     """Return plain booleans as floats, which can be joined with traced values."""
     return x if isinstance(x, Tracer) or np.asarray(x).dtype != bool else np.asarray(x) * 1.0
 
 
 @handles(np.concatenate)
 def concatenate(arrays: Sequence[Value], axis: int | None = 0, *, dtype: Any = None, casting: Any = None) -> Value:
-    parts = [_numbers(as_value(x)) for x in arrays]
+    parts = [_booleans_as_floats(as_value(x)) for x in arrays]
     if axis is None:
         parts, axis = [np.reshape(x, -1) for x in parts], 0
     if not all(shape(x) for x in parts):
         raise ValueError("zero-dimensional arrays cannot be concatenated")
-    return JOIN(*parts, axis=_axis(axis, len(shape(parts[0]))))
+    return JOIN(*parts, axis=_normalise_axis(axis, len(shape(parts[0]))))
 
 
 @handles(np.stack)
 def stack(arrays: Sequence[Value], axis: int = 0, *, dtype: Any = None, casting: Any = None) -> Value:
-    parts = [_numbers(as_value(x)) for x in arrays]
+    parts = [_booleans_as_floats(as_value(x)) for x in arrays]
     if len({shape(x) for x in parts}) > 1:
         raise ValueError("all parts must have the same shape: " + ", ".join(str(shape(x)) for x in parts))
-    k = _axis(axis, len(shape(parts[0])) + 1)
+    k = _normalise_axis(axis, len(shape(parts[0])) + 1)
     return JOIN(*[np.expand_dims(x, k) for x in parts], axis=k)
 
 
-def _at_least(ndim: int, x: Value) -> Value:
+def _at_least_ndim(ndim: int, x: Value) -> Value:
     x = as_value(x)
     have = shape(x)
     if len(have) >= ndim:
@@ -277,33 +277,33 @@ def _at_least(ndim: int, x: Value) -> Value:
 
 @handles(np.atleast_1d)
 def atleast_1d(*arys: Value) -> Value:
-    return _at_least(1, arys[0]) if len(arys) == 1 else tuple(_at_least(1, x) for x in arys)
+    return _at_least_ndim(1, arys[0]) if len(arys) == 1 else tuple(_at_least_ndim(1, x) for x in arys)
 
 
 @handles(np.atleast_2d)
 def atleast_2d(*arys: Value) -> Value:
-    return _at_least(2, arys[0]) if len(arys) == 1 else tuple(_at_least(2, x) for x in arys)
+    return _at_least_ndim(2, arys[0]) if len(arys) == 1 else tuple(_at_least_ndim(2, x) for x in arys)
 
 
 @handles(np.atleast_3d)
 def atleast_3d(*arys: Value) -> Value:
-    return _at_least(3, arys[0]) if len(arys) == 1 else tuple(_at_least(3, x) for x in arys)
+    return _at_least_ndim(3, arys[0]) if len(arys) == 1 else tuple(_at_least_ndim(3, x) for x in arys)
 
 
 @handles(np.hstack)
 def hstack(tup: Sequence[Value], *, dtype: Any = None, casting: Any = None) -> Value:
-    parts = [_at_least(1, x) for x in tup]
+    parts = [_at_least_ndim(1, x) for x in tup]
     return np.concatenate(parts, axis=0 if len(shape(parts[0])) == 1 else 1)
 
 
 @handles(np.vstack)
 def vstack(tup: Sequence[Value], *, dtype: Any = None, casting: Any = None) -> Value:
-    return np.concatenate([_at_least(2, x) for x in tup], axis=0)
+    return np.concatenate([_at_least_ndim(2, x) for x in tup], axis=0)
 
 
 @handles(np.dstack)
 def dstack(tup: Sequence[Value]) -> Value:
-    return np.concatenate([_at_least(3, x) for x in tup], axis=2)
+    return np.concatenate([_at_least_ndim(3, x) for x in tup], axis=2)
 
 
 @handles(np.column_stack)
@@ -314,10 +314,10 @@ def column_stack(tup: Sequence[Value]) -> Value:
 
 @handles(np.where)
 def where(condition: Any, x: Value = None, y: Value = None) -> Value:
-    chosen = truth(as_value(condition))  # in the expression language, a comparison gives a number
+    chosen = as_booleans(as_value(condition))  # in the expression language, a comparison gives a number
     if x is None and y is None:
         return np.nonzero(chosen)
-    return SELECT(chosen, _numbers(as_value(x)), _numbers(as_value(y)))
+    return SELECT(chosen, _booleans_as_floats(as_value(x)), _booleans_as_floats(as_value(y)))
 
 
 @handles(np.diagonal)
@@ -349,11 +349,11 @@ def diagflat(v: Value, k: int = 0) -> Value:
 
 @handles(np.flip)
 def flip(m: Value, axis: Any = None) -> Value:
-    over = shapes.axes(axis, len(shape(m)))
+    over = shapes.normalise_axes(axis, len(shape(m)))
     return GETITEM(m, index=tuple(slice(None, None, -1 if k in over else 1) for k in range(len(shape(m)))))
 
 
-def _below(m: Value, k: int) -> Any:
+def _lower_mask(m: Value, k: int) -> Any:
     """Return a mask of the entries on or below the k-th diagonal of a matrix."""
     rows, columns = (shape(m) * 2 if len(shape(m)) == 1 else shape(m))[-2:]
     return np.tri(rows, columns, k=k, dtype=bool)
@@ -361,12 +361,12 @@ def _below(m: Value, k: int) -> Any:
 
 @handles(np.tril)
 def tril(m: Value, k: int = 0) -> Value:
-    return SELECT(_below(m, k), m, np.float64(0))
+    return SELECT(_lower_mask(m, k), m, np.float64(0))
 
 
 @handles(np.triu)
 def triu(m: Value, k: int = 0) -> Value:
-    return SELECT(_below(m, k - 1), np.float64(0), m)
+    return SELECT(_lower_mask(m, k - 1), np.float64(0), m)
 
 
 VIEWS |= {
@@ -378,20 +378,20 @@ VIEWS |= {
 # Functions that only move entries: numpy is called on an array of positions to find where each entry goes.
 
 
-def flat(x: Value) -> Value:
+def as_vector(x: Value) -> Value:
     """Return a copy of the entries of `x` as a vector."""
     return RESHAPE(x, to=(shapes.size(x),))
 
 
-def _moved(function: Callable[..., Any], place: int, name: str) -> Callable[..., Value]:
+def _handler_by_positions(function: Callable[..., Any], place: int, name: str) -> Callable[..., Value]:
     def move(*args: Any, **kwargs: Any) -> Value:
         given: dict[Any, Any] = dict(enumerate(args)) | kwargs
         key = name if name in given else place
         x = as_value(given[key])
-        given[key] = positions(x)
-        rest: dict[Any, Any] = {k: given[k] if k == key else frozen(given[k]) for k in given}
+        given[key] = flat_positions(x)
+        rest: dict[Any, Any] = {k: given[k] if k == key else freeze_index(given[k]) for k in given}
         places = [rest.pop(k) for k in range(len(args))]
-        return GETITEM(flat(x), index=function(*places, **rest))
+        return GETITEM(as_vector(x), index=function(*places, **rest))
 
     move.__wrapped__ = function  # type: ignore[attr-defined]  # its signature is numpy's
     move.__doc__ = f"Return what np.{function.__name__} returns, by moving entries."
@@ -399,14 +399,14 @@ def _moved(function: Callable[..., Any], place: int, name: str) -> Callable[...,
 
 
 for moving, (argument, called) in MOVES.items():
-    handles(moving)(_moved(moving, argument, called))
+    handles(moving)(_handler_by_positions(moving, argument, called))
 
 
 @handles(np.insert)
 def insert(arr: Value, obj: Any, values: Value, axis: int | None = None) -> Value:
     a, v = as_value(arr), as_value(values)
-    at = np.insert(positions(a), frozen(obj), positions(v, shapes.size(a)), axis)
-    return GETITEM(np.concatenate([flat(a), flat(v)]), index=at)
+    at = np.insert(flat_positions(a), freeze_index(obj), flat_positions(v, shapes.size(a)), axis)
+    return GETITEM(np.concatenate([as_vector(a), as_vector(v)]), index=at)
 
 
 @handles(np.append)
@@ -426,19 +426,19 @@ def pad(array: Value, pad_width: Any, mode: Any = "constant", **options: Any) ->
     x = as_value(array)
     if mode == "constant":
         v = as_value(options.pop("constant_values", 0.0))
-        outside = positions(v, shapes.size(x))
-        at = np.pad(positions(x), frozen(pad_width), mode, constant_values=outside, **options)
-        return GETITEM(np.concatenate([flat(x), flat(v)]), index=at)
+        outside = flat_positions(v, shapes.size(x))
+        at = np.pad(flat_positions(x), freeze_index(pad_width), mode, constant_values=outside, **options)
+        return GETITEM(np.concatenate([as_vector(x), as_vector(v)]), index=at)
     if mode not in _PAD_MODES or options.get("reflect_type", "even") != "even":
         said = f"mode={mode!r}" if mode not in _PAD_MODES else f"reflect_type={options['reflect_type']!r}"
         raise NoRule(
             f"pad with {said} has no derivative rule",
             do="modes with one: 'constant', " + ", ".join(map(repr, _PAD_MODES)),
         )
-    return GETITEM(flat(x), index=np.pad(positions(x), frozen(pad_width), mode, **options))
+    return GETITEM(as_vector(x), index=np.pad(flat_positions(x), freeze_index(pad_width), mode, **options))
 
 
-def _cut(ary: Value, parts: Sequence[Any], axis: int) -> list[Value]:
+def _slice_runs(ary: Value, parts: Sequence[Any], axis: int) -> list[Value]:
     """Return slices along an axis, one for each run of consecutive positions."""
     lead = (slice(None),) * axis
     return [ary[(*lead, slice(int(part[0]), int(part[-1]) + 1) if len(part) else slice(0, 0))] for part in parts]
@@ -446,14 +446,14 @@ def _cut(ary: Value, parts: Sequence[Any], axis: int) -> list[Value]:
 
 @handles(np.array_split)
 def array_split(ary: Value, indices_or_sections: Any, axis: int = 0) -> list[Value]:
-    k = shapes.axes(axis, len(shape(ary)))[0]
-    return _cut(ary, np.array_split(np.arange(shape(ary)[k]), frozen(indices_or_sections)), k)
+    k = shapes.normalise_axes(axis, len(shape(ary)))[0]
+    return _slice_runs(ary, np.array_split(np.arange(shape(ary)[k]), freeze_index(indices_or_sections)), k)
 
 
 @handles(np.split)
 def split(ary: Value, indices_or_sections: Any, axis: int = 0) -> list[Value]:
-    k = shapes.axes(axis, len(shape(ary)))[0]
-    return _cut(ary, np.split(np.arange(shape(ary)[k]), frozen(indices_or_sections)), k)
+    k = shapes.normalise_axes(axis, len(shape(ary)))[0]
+    return _slice_runs(ary, np.split(np.arange(shape(ary)[k]), freeze_index(indices_or_sections)), k)
 
 
 @handles(np.hsplit)
@@ -477,7 +477,7 @@ def dsplit(ary: Value, indices_or_sections: Any) -> Any:
 
 @handles(getattr(np, "unstack", None))
 def unstack(x: Value, /, *, axis: int = 0) -> tuple[Value, ...]:
-    k = shapes.axes(axis, len(shape(x)))[0]
+    k = shapes.normalise_axes(axis, len(shape(x)))[0]
     return tuple(x[(*(slice(None),) * k, n)] for n in range(shape(x)[k]))
 
 
@@ -500,7 +500,7 @@ def flipud(m: Value) -> Value:
 
 @handles(np.rot90)
 def rot90(m: Value, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Value:
-    i, j = (shapes.axes(axis, len(shape(m)))[0] for axis in axes)
+    i, j = (shapes.normalise_axes(axis, len(shape(m)))[0] for axis in axes)
     if i == j:
         raise ValueError("Axes must be different.")
     turns = k % 4
@@ -537,24 +537,24 @@ def meshgrid(*xi: Value, copy: bool = True, sparse: bool = False, indexing: str 
 @handles(np.block)
 def block(arrays: Any) -> Value:
     """Return nested lists of blocks as one array: the innermost lists are joined along the last axis."""
-    depth = _depth(arrays)
-    ndim = max([depth, *(len(shape(x)) for x in _leaves(arrays))])
-    return np.positive(_block(arrays, depth, ndim))
+    depth = _nesting_depth(arrays)
+    ndim = max([depth, *(len(shape(x)) for x in _flatten_nesting(arrays))])
+    return np.positive(_join_blocks(arrays, depth, ndim))
 
 
-def _depth(arrays: Any) -> int:
-    return 1 + _depth(arrays[0]) if isinstance(arrays, list) else 0
+def _nesting_depth(arrays: Any) -> int:
+    return 1 + _nesting_depth(arrays[0]) if isinstance(arrays, list) else 0
 
 
-def _leaves(arrays: Any) -> list[Any]:
-    return [leaf for part in arrays for leaf in _leaves(part)] if isinstance(arrays, list) else [arrays]
+def _flatten_nesting(arrays: Any) -> list[Any]:
+    return [leaf for part in arrays for leaf in _flatten_nesting(part)] if isinstance(arrays, list) else [arrays]
 
 
-def _block(arrays: Any, depth: int, ndim: int) -> Value:
+def _join_blocks(arrays: Any, depth: int, ndim: int) -> Value:
     if not isinstance(arrays, list):
         have = shape(arrays)
         return np.reshape(arrays, (1,) * (ndim - len(have)) + have)
-    return np.concatenate([_block(part, depth - 1, ndim) for part in arrays], axis=ndim - depth)
+    return np.concatenate([_join_blocks(part, depth - 1, ndim) for part in arrays], axis=ndim - depth)
 
 
 @handles(np.kron)
@@ -576,47 +576,47 @@ def is_traced(x: Any) -> bool:
 # Functions that write into an array; every array that shares its memory sees the change.
 
 
-def _repeated(v: Value, count: int) -> Value:
+def _repeat_entries(v: Value, count: int) -> Value:
     """Return `count` entries of `v`, starting again from the first if there are fewer."""
     v = as_value(v)
     if not shape(v):
         return v
-    return GETITEM(flat(v), index=np.arange(count) % shapes.size(v))
+    return GETITEM(as_vector(v), index=np.arange(count) % shapes.size(v))
 
 
 @handles(np.copyto)
 def copyto(dst: Value, src: Value, casting: str = "same_kind", where: Any = True) -> None:
     if where is True:
-        write(dst, ..., src)
+        write_at(dst, ..., src)
         return
-    mask = np.broadcast_to(truth(where), shape(dst))
-    write(dst, mask, np.broadcast_to(as_value(src), shape(dst))[mask])
+    mask = np.broadcast_to(as_booleans(where), shape(dst))
+    write_at(dst, mask, np.broadcast_to(as_value(src), shape(dst))[mask])
 
 
 @handles(np.put)
 def put(a: Value, ind: Any, v: Value, mode: str = "raise") -> None:
-    at = np.ravel(np.take(np.arange(shapes.size(a)), frozen(ind), mode=mode))  # type: ignore[call-overload]
-    write_flat(a, at, _repeated(v, at.size))
+    at = np.ravel(np.take(np.arange(shapes.size(a)), freeze_index(ind), mode=mode))  # type: ignore[call-overload]
+    write_flat(a, at, _repeat_entries(v, at.size))
 
 
 @handles(np.place)
 def place(arr: Value, mask: Any, vals: Value) -> None:
-    at = np.flatnonzero(np.broadcast_to(truth(mask), shape(arr)))
+    at = np.flatnonzero(np.broadcast_to(as_booleans(mask), shape(arr)))
     if at.size:
-        write_flat(arr, at, _repeated(vals, at.size))
+        write_flat(arr, at, _repeat_entries(vals, at.size))
 
 
 @handles(np.putmask)
 def putmask(a: Value, mask: Any, values: Value) -> None:
-    at = np.flatnonzero(np.broadcast_to(truth(mask), shape(a)))
+    at = np.flatnonzero(np.broadcast_to(as_booleans(mask), shape(a)))
     v = as_value(values)
-    write_flat(a, at, GETITEM(flat(v), index=at % shapes.size(v)))
+    write_flat(a, at, GETITEM(as_vector(v), index=at % shapes.size(v)))
 
 
 @handles(np.put_along_axis)
 def put_along_axis(arr: Value, indices: Any, values: Value, axis: int | None = -1) -> None:
-    indices = frozen(np.asarray(indices))
-    at = np.take_along_axis(positions(arr), indices, axis)
+    indices = freeze_index(np.asarray(indices))
+    at = np.take_along_axis(flat_positions(arr), indices, axis)
     write_flat(arr, at, values)
 
 
@@ -625,4 +625,4 @@ def fill_diagonal(a: Value, val: Value, wrap: bool = False) -> None:
     mask = np.zeros(shape(a), dtype=bool)
     np.fill_diagonal(mask, True, wrap)
     at = np.flatnonzero(mask)
-    write_flat(a, at, _repeated(np.reshape(as_value(val), -1), at.size))
+    write_flat(a, at, _repeat_entries(np.reshape(as_value(val), -1), at.size))

@@ -10,109 +10,109 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import NoRule, Undecided
-from gradcli.rules.kinds import given, kept, refuse, stored, truth, with_last
-from gradcli.rules.shaping import GETITEM, PUT, as_value, flat, is_traced
+from gradcli.rules.kinds import as_booleans, is_given, merge_axes_last, refuse_options, restore_axes, write_result
+from gradcli.rules.shaping import GETITEM, PUT, as_value, as_vector, is_traced
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import Value, handles
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import Tracer, frozen, plain
+from gradcli.tracing.tracer import Tracer, freeze_index, plain_value
 
 
-def settle(a: Value, b: Value) -> None:
+def record_order(a: Value, b: Value) -> None:
     """Record the comparison a <= b, which holds for the float64 values.
 
     Raises  Undecided if it does not hold in another arithmetic.
     """
     if not (shapes.size(a) and shapes.size(b)):
         return
-    holds = plain(np.less_equal(a, b))
-    if not np.all(holds | np.isnan(plain(a)) | np.isnan(plain(b))):
+    holds = plain_value(np.less_equal(a, b))
+    if not np.all(holds | np.isnan(plain_value(a)) | np.isnan(plain_value(b))):
         raise Undecided(
             "two entries are equal in float64 and not in ball arithmetic", do="the function may have a kink here"
         )
 
 
-def _last(x: Value, axis: Any) -> Value:
+def _move_axis_last(x: Value, axis: Any) -> Value:
     """Return `x` with the axis to sort along moved to the end; None flattens `x`."""
-    return flat(x) if axis is None else np.moveaxis(x, axis, -1)
+    return as_vector(x) if axis is None else np.moveaxis(x, axis, -1)
 
 
-def order(x: Value) -> Any:
+def sorting_positions(x: Value) -> Any:
     """Return the positions that sort `x` along the last axis; equal entries keep their order."""
-    at = np.argsort(plain(x), axis=-1, kind="stable")
+    at = np.argsort(plain_value(x), axis=-1, kind="stable")
     y = np.take_along_axis(x, at, -1)
-    settle(y[..., :-1], y[..., 1:])
+    record_order(y[..., :-1], y[..., 1:])
     return at
 
 
-def _unordered(name: str, axis: Any, x: Value, **options: Any) -> int | None:
-    refuse(name, **options)
+def _normalise_axis(name: str, axis: Any, x: Value, **options: Any) -> int | None:
+    refuse_options(name, **options)
     if not shape(x) and axis is not None:
         raise np.exceptions.AxisError(axis, 0)
-    return None if axis is None else shapes.axes(axis, len(shape(x)))[0]
+    return None if axis is None else shapes.normalise_axes(axis, len(shape(x)))[0]
 
 
 @handles(np.sort)
 def sort(a: Value, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Value:
     a = as_value(a)
     at = argsort(a, axis, order=order)
-    return GETITEM(flat(a), index=at) if axis is None else np.take_along_axis(a, at, axis)
+    return GETITEM(as_vector(a), index=at) if axis is None else np.take_along_axis(a, at, axis)
 
 
 @handles(np.argsort)
 def argsort(a: Value, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     a = as_value(a)
-    k = _unordered("argsort", axis, a, order=order)
-    found = _order(_last(a, k))
+    k = _normalise_axis("argsort", axis, a, order=order)
+    found = _order(_move_axis_last(a, k))
     return found if k is None else np.moveaxis(found, -1, k)
 
 
-_order = order
+_order = sorting_positions
 
 
 @handles(np.partition)
 def partition(a: Value, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Value:
     a = as_value(a)
     at = argpartition(a, kth, axis, kind, order)
-    return GETITEM(flat(a), index=at) if axis is None else np.take_along_axis(a, at, axis)
+    return GETITEM(as_vector(a), index=at) if axis is None else np.take_along_axis(a, at, axis)
 
 
 @handles(np.argpartition)
 def argpartition(a: Value, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
     """Return the positions that put the values in the order of np.partition."""
     a = as_value(a)
-    k = _unordered("partition", axis, a, order=order)
-    x = _last(a, k)
-    left = np.argsort(np.partition(plain(x), frozen(kth), axis=-1), axis=-1, kind="stable")
+    k = _normalise_axis("partition", axis, a, order=order)
+    x = _move_axis_last(a, k)
+    left = np.argsort(np.partition(plain_value(x), freeze_index(kth), axis=-1), axis=-1, kind="stable")
     at = np.empty_like(left)
-    np.put_along_axis(at, left, np.argsort(plain(x), axis=-1, kind="stable"), -1)
+    np.put_along_axis(at, left, np.argsort(plain_value(x), axis=-1, kind="stable"), -1)
     y = np.take_along_axis(x, at, -1)
     for place in np.atleast_1d(kth).tolist() if shape(x)[-1] else []:
         place %= shape(x)[-1]
-        settle(y[..., :place], y[..., place, None])
-        settle(y[..., place, None], y[..., place + 1 :])
+        record_order(y[..., :place], y[..., place, None])
+        record_order(y[..., place, None], y[..., place + 1 :])
     return at if k is None else np.moveaxis(at, -1, k)
 
 
 @handles(np.argmax)
 def argmax(a: Value, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    return _peak(as_value(a), axis, out, keepdims, np.argmax)
+    return _arg_extreme(as_value(a), axis, out, keepdims, np.argmax)
 
 
 @handles(np.argmin)
 def argmin(a: Value, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    return _peak(as_value(a), axis, out, keepdims, np.argmin)
+    return _arg_extreme(as_value(a), axis, out, keepdims, np.argmin)
 
 
-def _peak(a: Value, axis: Any, out: Any, keepdims: Any, find: Any) -> Any:
-    over = None if axis is None else shapes.axes(axis, len(shape(a)))[0]
-    x = _last(a, over)
-    at = find(plain(x), axis=-1, keepdims=True)
+def _arg_extreme(a: Value, axis: Any, out: Any, keepdims: Any, find: Any) -> Any:
+    over = None if axis is None else shapes.normalise_axes(axis, len(shape(a)))[0]
+    x = _move_axis_last(a, over)
+    at = find(plain_value(x), axis=-1, keepdims=True)
     others = np.arange(shape(x)[-1] - 1)
     others = others + (others >= at)
     best, rest = np.take_along_axis(x, at, -1), np.take_along_axis(x, others, -1)
-    settle(*((rest, best) if find is np.argmax else (best, rest)))
-    y = find(plain(a), axis=axis, keepdims=bool(given(keepdims) and keepdims))
+    record_order(*((rest, best) if find is np.argmax else (best, rest)))
+    y = find(plain_value(a), axis=axis, keepdims=bool(is_given(keepdims) and keepdims))
     if out is not None:
         out[...] = y
     return y if out is None else out
@@ -121,25 +121,25 @@ def _peak(a: Value, axis: Any, out: Any, keepdims: Any, find: Any) -> Any:
 # Quantiles.
 
 
-def _between(x: Value, low: int, t: float) -> Value:
+def _interpolate_sorted(x: Value, low: int, t: float) -> Value:
     """Return the value a fraction `t` of the way from sorted entry `low` to the next along the last axis.
 
     Only comparisons that the value depends on are recorded: those between entries of different weight.
     """
-    at = np.argsort(plain(x), axis=-1, kind="stable")
+    at = np.argsort(plain_value(x), axis=-1, kind="stable")
     y = np.take_along_axis(x, at, -1)
     high = low + 1 if t else low
     below, above = y[..., low], y[..., high]
-    settle(y[..., :low], below[..., None] if shape(below) else below)
-    settle(above[..., None] if shape(above) else above, y[..., high + 1 :])
+    record_order(y[..., :low], below[..., None] if shape(below) else below)
+    record_order(above[..., None] if shape(above) else above, y[..., high + 1 :])
     if t not in (0.0, 0.5):
-        settle(below, above)
+        record_order(below, above)
     if not t:
         return below
     return (below + above) / 2.0 if t == 0.5 else below + (above - below) * t
 
 
-def _place(count: int, q: float, method: str) -> tuple[int, float]:
+def _quantile_place(count: int, q: float, method: str) -> tuple[int, float]:
     """Return which of `count` sorted entries is below numpy's quantile, and the fraction of the way to the next one."""
     low = int(np.floor(np.quantile(np.arange(float(count)), q, method=method)))  # type: ignore[call-overload]
     return low, float(np.quantile((np.arange(count) > low) * 1.0, q, method=method))  # type: ignore[call-overload]
@@ -147,24 +147,27 @@ def _place(count: int, q: float, method: str) -> tuple[int, float]:
 
 def _quantile(a: Value, q: Any, axis: Any, method: str, keepdims: Any, skip: bool) -> Value:
     a = as_value(a)
-    over = shapes.axes(axis, len(shape(a)))
-    rows = with_last(a, over)
+    over = shapes.normalise_axes(axis, len(shape(a)))
+    rows = merge_axes_last(a, over)
     probabilities = np.asarray(q, dtype=float)
-    parts = [kept(_lanes(rows, p, method, skip), keepdims, over, a) for p in probabilities.reshape(-1).tolist()]
+    parts = [
+        restore_axes(_quantile_of_rows(rows, p, method, skip), keepdims, over, a)
+        for p in probabilities.reshape(-1).tolist()
+    ]
     return parts[0] if not probabilities.shape else np.reshape(np.stack(parts), probabilities.shape + shape(parts[0]))
 
 
-def _lanes(rows: Value, q: float, method: str, skip: bool) -> Value:
+def _quantile_of_rows(rows: Value, q: float, method: str, skip: bool) -> Value:
     """Return the quantile of each row: nan if the row contains nan, unless `skip` ignores these entries."""
-    missing = np.isnan(plain(rows))
+    missing = np.isnan(plain_value(rows))
     if not shape(rows)[-1]:
         return np.full(shape(rows)[:-1], np.nan)[()]
     if not skip or not np.any(missing):
-        y = _between(rows, *_place(shape(rows)[-1], q, method))
+        y = _interpolate_sorted(rows, *_quantile_place(shape(rows)[-1], q, method))
         return np.where(np.any(missing, axis=-1), np.nan, y) if np.any(missing) else y
     outer = shape(rows)[:-1]
     parts = [
-        _lanes(rows[at][~missing[at]], q, method, False) if not np.all(missing[at]) else np.float64(np.nan)
+        _quantile_of_rows(rows[at][~missing[at]], q, method, False) if not np.all(missing[at]) else np.float64(np.nan)
         for at in np.ndindex(*outer)
     ]
     return np.reshape(np.stack(parts), outer) if outer else parts[0]
@@ -188,16 +191,16 @@ def _declare_quantiles() -> None:
             scale: float = scale,
             skip: bool = skip,
         ) -> Value:
-            refuse("quantile", weights=weights)
-            y = _quantile(a, np.true_divide(frozen_number(q), scale), axis, method, keepdims, skip)
-            return stored(out, y)
+            refuse_options("quantile", weights=weights)
+            y = _quantile(a, np.true_divide(require_plain_number(q), scale), axis, method, keepdims, skip)
+            return write_result(out, y)
 
         quantile.__wrapped__ = function  # type: ignore[attr-defined]  # its signature is numpy's
         quantile.__doc__ = f"Return np.{function.__name__}: linear in the sorted entries."
         handles(function)(quantile)
 
 
-def frozen_number(q: Any) -> Any:
+def require_plain_number(q: Any) -> Any:
     """Return `q`, a plain number.
 
     Raises  NoRule if `q` is traced.
@@ -212,14 +215,14 @@ _declare_quantiles()
 
 @handles(np.median)
 def median(a: Value, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Value:
-    return stored(out, _quantile(a, 0.5, axis, "linear", keepdims, False))
+    return write_result(out, _quantile(a, 0.5, axis, "linear", keepdims, False))
 
 
 @handles(np.nanmedian)
 def nanmedian(
     a: Value, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False
 ) -> Value:
-    return stored(out, _quantile(a, 0.5, axis, "linear", keepdims, True))
+    return write_result(out, _quantile(a, 0.5, axis, "linear", keepdims, True))
 
 
 # Searching.
@@ -228,12 +231,12 @@ def nanmedian(
 @handles(np.searchsorted)
 def searchsorted(a: Value, v: Value, side: str = "left", sorter: Any = None) -> Any:
     knots, x = as_value(a), as_value(v)
-    knots = knots if sorter is None else GETITEM(knots, index=frozen(np.asarray(sorter)))
-    at = np.searchsorted(plain(knots), plain(x), side=side)  # type: ignore[call-overload]
+    knots = knots if sorter is None else GETITEM(knots, index=freeze_index(np.asarray(sorter)))
+    at = np.searchsorted(plain_value(knots), plain_value(x), side=side)  # type: ignore[call-overload]
     row, places, count = np.reshape(x, -1), np.ravel(at), shape(knots)[0]
     above, below = places > 0, places < count
-    settle(knots[places[above] - 1], row[above])
-    settle(row[below], knots[places[below]])
+    record_order(knots[places[above] - 1], row[above])
+    record_order(row[below], knots[places[below]])
     return at
 
 
@@ -241,9 +244,9 @@ def searchsorted(a: Value, v: Value, side: str = "left", sorter: Any = None) -> 
 def digitize(x: Value, bins: Value, right: bool = False) -> Any:
     knots = as_value(bins)
     side = "left" if right else "right"
-    if np.all(np.diff(plain(knots)) >= 0):
+    if np.all(np.diff(plain_value(knots)) >= 0):
         return searchsorted(knots, x, side)
-    if np.any(np.diff(plain(knots)) > 0):
+    if np.any(np.diff(plain_value(knots)) > 0):
         raise ValueError("bins must be monotonically increasing or decreasing")
     return shape(knots)[0] - searchsorted(knots[::-1], x, side)
 
@@ -260,11 +263,11 @@ def unique(
     sorted: bool = True,
 ) -> Any:
     """Return the distinct values in order; equal values are recorded as ties."""
-    refuse("unique", axis=axis)
-    x = flat(as_value(ar))
+    refuse_options("unique", axis=axis)
+    x = as_vector(as_value(ar))
     _order(x)
     plain_unique: Any = np.unique
-    found = plain_unique(plain(x), True, return_inverse, return_counts, equal_nan=equal_nan)
+    found = plain_unique(plain_value(x), True, return_inverse, return_counts, equal_nan=equal_nan)
     y = GETITEM(x, index=found[1])
     inverse = [np.reshape(found[2], shape(ar))] if return_inverse else []
     rest = ([found[1]] if return_index else []) + inverse + ([found[-1]] if return_counts else [])
@@ -283,20 +286,20 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Value], default: Value 
         raise ValueError("select with an empty condition list is not possible")
     y = as_value(default)
     for condition, choice in reversed(list(zip(condlist, choicelist, strict=True))):
-        y = np.where(truth(condition), as_value(choice), y)
+        y = np.where(as_booleans(condition), as_value(choice), y)
     return y
 
 
 @handles(np.choose)
 def choose(a: Any, choices: Any, mode: str = "raise") -> Value:
     """Return, entry by entry, the choice whose number is in the array `a`."""
-    which = frozen(np.asarray(a) if isinstance(a, list | tuple) else a)
+    which = freeze_index(np.asarray(a) if isinstance(a, list | tuple) else a)
     parts = [as_value(choice) for choice in choices]
     to = np.broadcast_shapes(np.shape(which), *(shape(part) for part in parts))
     number = np.choose(which, list(range(len(parts))), mode=mode)  # type: ignore[call-overload]
     spread = np.stack([np.broadcast_to(part, to) if shape(part) != to else part for part in parts])
     at = np.broadcast_to(number, to) * int(np.prod(to, dtype=int)) + np.arange(int(np.prod(to, dtype=int))).reshape(to)
-    return GETITEM(flat(spread), index=at)
+    return GETITEM(as_vector(spread), index=at)
 
 
 @handles(np.piecewise)
@@ -305,29 +308,29 @@ def piecewise(x: Value, condlist: Any, funclist: Sequence[Any], *args: Any, **kw
     single = not isinstance(condlist, list | tuple | np.ndarray) or (
         not isinstance(condlist[0], list | tuple | np.ndarray) and len(shape(x)) != 0
     )
-    conditions = [np.broadcast_to(truth(c), shape(x)) for c in ([condlist] if single else condlist)]
+    conditions = [np.broadcast_to(as_booleans(c), shape(x)) for c in ([condlist] if single else condlist)]
     if len(conditions) == len(funclist) - 1:
         conditions.append(~np.any(conditions, axis=0))
     if len(conditions) != len(funclist):
         count = len(conditions)
         raise ValueError(f"with {count} condition(s), either {count} or {count + 1} functions are expected")
-    y = np.zeros_like(_row(x))
+    y = np.zeros_like(_at_least_vector(x))
     for condition, function in zip(conditions, funclist, strict=True):
         chosen = np.atleast_1d(condition)
         if not np.any(chosen):
             continue
-        value = function(_row(x)[chosen], *args, **kw) if callable(function) else function
+        value = function(_at_least_vector(x)[chosen], *args, **kw) if callable(function) else function
         y = PUT(y, as_value(value), index=chosen)
     return y if shape(x) else y[0]
 
 
-def _row(x: Value) -> Value:
+def _at_least_vector(x: Value) -> Value:
     return x if shape(x) else np.reshape(x, (1,))
 
 
 @handles(np.apply_along_axis)
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Value, *args: Any, **kwargs: Any) -> Value:
-    k = shapes.axes(axis, len(shape(arr)))[0]
+    k = shapes.normalise_axes(axis, len(shape(arr)))[0]
     rows = np.moveaxis(arr, k, -1)
     outer = shape(rows)[:-1]
     parts = [as_value(func1d(rows[at], *args, **kwargs)) for at in np.ndindex(*outer)]
@@ -346,7 +349,7 @@ def apply_over_axes(func: Callable[..., Any], a: Value, axes: Any) -> Value:
     return y
 
 
-def nan_filled(x: Value, filling: Any) -> tuple[Value, Any]:
+def fill_nan(x: Value, filling: Any) -> tuple[Value, Any]:
     """Return `x` with nan replaced by `filling`, and a mask of the replaced entries."""
     missing = np.isnan(x)
     return (np.where(missing, filling, x) if np.any(missing) else x), np.asarray(missing)
@@ -356,7 +359,7 @@ def nan_filled(x: Value, filling: Any) -> tuple[Value, Any]:
 def nan_to_num(x: Value, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Value:
     """Return `x` with nan and infinities replaced."""
     top = np.finfo(np.float64).max
-    y, _ = nan_filled(as_value(x), nan)
+    y, _ = fill_nan(as_value(x), nan)
     infinite = np.isinf(y)
     if np.any(infinite):
         up = infinite & np.greater(y, 0)

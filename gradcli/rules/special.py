@@ -29,14 +29,14 @@ from gradcli.tracing.domain import (
     UNIT,
     UP_TO_10000,
 )
-from gradcli.tracing.primitive import PRIMITIVES, Primitive, Value, declare, found_late, named
-from gradcli.tracing.tracer import Tracer, arithmetic, exact, is_zero, plain
+from gradcli.tracing.primitive import PRIMITIVES, Primitive, Value, add_late_lookup, declare, primitive_by_name
+from gradcli.tracing.tracer import Tracer, arithmetic_of, exact_integer, is_zero, plain_value
 
 LARGE_EXPONENT = "the density is the exponential of a large number"
 
 
 def _gamma_density(a: Value, x: Value) -> Value:
-    return np.exp((a - 1) * np.log(x) - x - named("gammaln")(a))
+    return np.exp((a - 1) * np.log(x) - x - primitive_by_name("gammaln")(a))
 
 
 def _gamma_kernel(y: Value, a: Value, x: Value) -> Value:
@@ -54,20 +54,20 @@ def _gamma_kernel(y: Value, a: Value, x: Value) -> Value:
 
 
 def _beta_density(a: Value, b: Value, x: Value) -> Value:
-    return np.exp((a - 1) * np.log(x) + (b - 1) * np.log1p(-x) - named("betaln")(a, b))
+    return np.exp((a - 1) * np.log(x) + (b - 1) * np.log1p(-x) - primitive_by_name("betaln")(a, b))
 
 
 def _t_density(df: Value, x: Value) -> Value:
-    logs = -np.log(df) / 2 - named("betaln")(df / 2, np.float64(0.5)) - (df + 1) / 2 * np.log1p(x * x / df)
+    logs = -np.log(df) / 2 - primitive_by_name("betaln")(df / 2, np.float64(0.5)) - (df + 1) / 2 * np.log1p(x * x / df)
     return np.exp(logs)
 
 
-def _psi(x: Value, k: int = 0) -> Value:
+def _digamma_derivative(x: Value, k: int = 0) -> Value:
     """Return the k-th derivative of the digamma function."""
-    return named("polygamma")(x, n=k) if k else named("digamma")(x)
+    return primitive_by_name("polygamma")(x, n=k) if k else primitive_by_name("digamma")(x)
 
 
-def _of_exponential(y: Value, n: int, of_log: Callable[[int], Value]) -> Value:
+def _derivative_from_log(y: Value, n: int, of_log: Callable[[int], Value]) -> Value:
     """Return the n-th derivative of y, where `of_log(k)` is the k-th derivative of log(y)."""
     found = [y]
     for m in range(n):
@@ -75,16 +75,16 @@ def _of_exponential(y: Value, n: int, of_log: Callable[[int], Value]) -> Value:
     return found[n]
 
 
-def _gamma_by_x(y: Value, a: Value, x: Value, *, n: int = 1) -> Value:
-    logs = lambda k: np.log(x) - _psi(a) if k == 1 else -_psi(a, k - 1)
-    return _of_exponential(_gamma_density(a, x), n, logs)
+def _order_derivative_by_x(y: Value, a: Value, x: Value, *, n: int = 1) -> Value:
+    logs = lambda k: np.log(x) - _digamma_derivative(a) if k == 1 else -_digamma_derivative(a, k - 1)
+    return _derivative_from_log(_gamma_density(a, x), n, logs)
 
 
-def _gamma_order(a: Value, x: Value, n: int = 1) -> Value:
-    return named("gammainc_order")(a, x, n=n)
+def _gammainc_by_order(a: Value, x: Value, n: int = 1) -> Value:
+    return primitive_by_name("gammainc_order")(a, x, n=n)
 
 
-def _known(partial: Callable[..., Value]) -> tuple[Callable[..., Value], Callable[..., Value]]:
+def _with_nan_kernel(partial: Callable[..., Value]) -> tuple[Callable[..., Value], Callable[..., Value]]:
     """Return a partial, and a kernel that is nan where the function has no value, outside of its domain."""
 
     def kernel(y: Value, *xs: Value, **params: int) -> Value:
@@ -208,7 +208,7 @@ class Laguerre(Polynomial):
         import scipy.special
 
         a = np.asarray(parameter[0] if parameter else 0.0)
-        return np.where(far, scipy.special.binom(n + a, n) * named("hyp1f1").fun(-n, a + 1, x), y)[()]
+        return np.where(far, scipy.special.binom(n + a, n) * primitive_by_name("hyp1f1").fun(-n, a + 1, x), y)[()]
 
 
 class Modified(LateFunction):
@@ -243,7 +243,7 @@ class Degrees(LateFunction):
 
 def cotangent_of_degrees(x: Value) -> Value:
     """Return the cotangent; scipy's loses digits near its pole."""
-    return named("cosdg")(x) / named("sindg")(x)
+    return primitive_by_name("cosdg")(x) / primitive_by_name("sindg")(x)
 
 
 class Oscillating(LateFunction):
@@ -274,11 +274,11 @@ class Oscillating(LateFunction):
         return np.where(far, np.where((x < 0) & (np.fmod(v, 2) != 0), -wave, wave), y)[()]
 
 
-def counted(name: str) -> Refusal:
+def require_whole_orders(name: str) -> Refusal:
     """Return a check that refuses orders other than 0, 1, 2, ..., for which scipy has no values or wrong ones."""
 
     def refuse(n: Value, *xs: Value) -> NotSupported | None:
-        orders = np.ravel(plain(n)).astype(float)
+        orders = np.ravel(plain_value(n)).astype(float)
         other = orders[(orders != np.floor(orders)) | (orders < 0)]
         if not other.size or np.isnan(other[0]):
             return None
@@ -289,12 +289,12 @@ def counted(name: str) -> Refusal:
     return refuse
 
 
-def inaccurate_hyperu(a: Value, b: Value, x: Value) -> NotSupported | None:
+def find_hyperu_error(a: Value, b: Value, x: Value) -> NotSupported | None:
     """Return an error for parameters at which all digits of scipy's hyperu may be wrong, else None.
 
     These are integers b below 1, and integers b above 1 where a is close to an integer and terms of the series cancel.
     """
-    a, b = np.broadcast_arrays(plain(a), plain(b))
+    a, b = np.broadcast_arrays(plain_value(a), plain_value(b))
     off = np.abs(a - np.rint(a))
     wrong = (b == np.floor(b)) & ((b < 1) | ((b > 1) & (off > 0) & (off < 0.1)))
     if not np.any(wrong):
@@ -313,7 +313,7 @@ def digamma(x: Value) -> Value:
     left = np.less(x, 0)
     if not np.any(left):
         return scipy.special.psi(x)
-    t = _past_pole(x, left)
+    t = _distance_to_pole(x, left)
     y = scipy.special.psi(np.where(left, 1 - x, x)) - np.where(
         left, np.pi / np.where(left, np.tan(np.pi * t), 1.0), 0.0
     )
@@ -331,16 +331,16 @@ def polygamma(x: Value, *, n: int) -> Value:
     if n != 1 or not np.any(left):
         return scipy.special.polygamma(n, x)[()]
     y = scipy.special.polygamma(1, np.where(left, 1 - x, x))
-    waves = (np.pi / np.sin(np.pi * _past_pole(x, left))) ** 2
+    waves = (np.pi / np.sin(np.pi * _distance_to_pole(x, left))) ** 2
     return np.where(left, waves - y, y)[()]
 
 
-def _past_pole(x: Value, left: Value) -> Value:
+def _distance_to_pole(x: Value, left: Value) -> Value:
     """Return the exact difference of x < 0 and the nearest integer; one half elsewhere."""
     return np.where(left, x - np.rint(x), 0.5)
 
 
-def _split_square(x: Value, factor: float) -> Value:
+def _exp_of_square(x: Value, factor: float) -> Value:
     """Return exp(-factor x*x), 0 at infinity; the square is split so that exp does not magnify its rounding error."""
     far = np.where(np.isfinite(x), x, 0.0)
     head = np.asarray(far, dtype=np.float32).astype(np.float64)
@@ -349,34 +349,34 @@ def _split_square(x: Value, factor: float) -> Value:
     return np.where(np.isinf(x), 0.0, np.where(np.isnan(x), np.nan, y))
 
 
-def gauss(y: Value, x: Value) -> Value:
+def erf_slope(y: Value, x: Value) -> Value:
     """Return exp(-x*x) 2/sqrt(pi)."""
-    return (2.0 / np.sqrt(np.pi) * _split_square(x, 1.0))[()]
+    return (2.0 / np.sqrt(np.pi) * _exp_of_square(x, 1.0))[()]
 
 
-def minus_gauss(y: Value, x: Value) -> Value:
+def erfc_slope(y: Value, x: Value) -> Value:
     """Return the slope of erfc."""
-    return -gauss(y, x)
+    return -erf_slope(y, x)
 
 
-def normal(x: Value) -> Value:
+def normal_density(x: Value) -> Value:
     """Return the density of the normal distribution."""
     return np.exp(-x * x / 2) / np.sqrt(2 * pi(x))
 
 
-def normal_kernel(y: Value, x: Value) -> Value:
+def normal_density_kernel(y: Value, x: Value) -> Value:
     """Return the density of the normal distribution."""
-    return (_split_square(x, 0.5) / np.sqrt(2 * np.pi))[()]
+    return (_exp_of_square(x, 0.5) / np.sqrt(2 * np.pi))[()]
 
 
-def mills_kernel(y: Value, x: Value) -> Value:
+def inverse_mills_ratio(y: Value, x: Value) -> Value:
     """Return density over distribution function of the normal distribution, without underflow."""
     right, left = np.maximum(x, 0.0), np.minimum(x, 0.0)
-    far = np.sqrt(2 / np.pi) / named("erfcx")(-left / np.sqrt(2.0))
-    return np.where(x > 0, normal_kernel(y, right) / named("ndtr")(right), far)[()]
+    far = np.sqrt(2 / np.pi) / primitive_by_name("erfcx")(-left / np.sqrt(2.0))
+    return np.where(x > 0, normal_density_kernel(y, right) / primitive_by_name("ndtr")(right), far)[()]
 
 
-def tail(x: Value, terms: int, sign: float) -> Value:
+def asymptotic_series(x: Value, terms: int, sign: float) -> Value:
     """Return the sum of sign^k (2k+1)!! / (2 x^2)^k from k = 0, a factor in the asymptotic series of erfcx and dawsn."""
     q = sign * (0.5 / x) / x
     y, term = np.ones_like(x), np.ones_like(x)
@@ -386,19 +386,19 @@ def tail(x: Value, terms: int, sign: float) -> Value:
     return y
 
 
-def erfcx_far(y: Value, x: Value) -> Value:
+def erfcx_far_slope(y: Value, x: Value) -> Value:
     """Return 2 x y - 2/sqrt(pi) for x > 12 by its asymptotic series."""
-    return -tail(x, 18, -1.0) / np.sqrt(np.pi) / x / x
+    return -asymptotic_series(x, 18, -1.0) / np.sqrt(np.pi) / x / x
 
 
-def dawsn_far(y: Value, x: Value) -> Value:
+def dawsn_far_slope(y: Value, x: Value) -> Value:
     """Return 1 - 2 x y for |x| > 12 by its asymptotic series."""
-    return -tail(x, 18, 1.0) * (0.5 / x) / x
+    return -asymptotic_series(x, 18, 1.0) * (0.5 / x) / x
 
 
 def exprel_partial(y: Value, x: Value) -> Value:
     """Return (exp(x) - y) / x; float64 uses the series near 0, balls use it at 0 only, where seven derivatives are exact."""
-    if arithmetic(x) is None:
+    if arithmetic_of(x) is None:
         return exprel_kernel(y, x)
     origin = is_zero(x)
     near = sum((k + 1) / FACTORIALS[k + 2] * x**k for k in range(8))
@@ -407,7 +407,7 @@ def exprel_partial(y: Value, x: Value) -> Value:
 
 def exprel_kernel(y: Value, x: Value) -> Value:
     """Return ((x - 1) exp(x) + 1) / x^2, by its series near 0."""
-    near = np.abs(plain(x)) < 1.0
+    near = np.abs(plain_value(x)) < 1.0
     small = np.where(near, x, 0.0)
     series = sum((k + 1) / FACTORIALS[k + 2] * small**k for k in range(18))
     safe = np.where(near, 2.0, x)
@@ -432,7 +432,7 @@ def log_ratio(x: Value, y: Value) -> Value:
     return np.where(close, np.log1p(np.where(close, (x - y) / y, 0.0)), far)[()]
 
 
-def finite(slope: Callable[..., Value]) -> Callable[..., Value]:
+def nan_outside_domain(slope: Callable[..., Value]) -> Callable[..., Value]:
     """Return a slope that is nan where the function is not finite, as scipy's functions are outside their domains."""
     return lambda y, *xs: np.where(np.isfinite(y), slope(y, *xs), np.nan)[()]
 
@@ -449,13 +449,13 @@ def psi_difference(a: Value, b: Value) -> Value:
     """Return digamma(a) - digamma(a + b); for b small beside the distance of a to a pole, by derivatives of digamma."""
     near = np.abs(b) < 0.02 * np.where(np.greater(a, 0), a, np.abs(a - np.rint(a)))
     middle, step = np.where(near, a + b / 2, 1.0), np.where(near, b, 0.0)
-    polygamma = named("polygamma")
+    polygamma = primitive_by_name("polygamma")
     series = 2 * sum(polygamma(middle, n=n) * step * (step / 2) ** (n - 1) / (2 * FACTORIALS[n]) for n in (1, 3, 5))
-    psi = named("digamma")
+    psi = primitive_by_name("digamma")
     return np.where(near, -series, psi(a) - psi(a + np.where(near, 1.0, b)))[()]
 
 
-def scaled_bessel_far(order: int, sign: float) -> Callable[[Value, Value], Value]:
+def scaled_bessel_slope(order: int, sign: float) -> Callable[[Value, Value], Value]:
     """Return the slope of exp(-|x|) I for |x| > 30, or of exp(x) K for x > 30, by its asymptotic series.
 
     Source  DLMF 10.40.1, 10.40.2.
@@ -491,7 +491,7 @@ def elliptic_series(second: bool, complement: bool = False) -> Callable[[Value, 
     return slope
 
 
-def half_turns(x: Value) -> Value:
+def square_modulo_4(x: Value) -> Value:
     """Return x^2 modulo 4 in float64, corrected for the rounding error of the square."""
     whole = np.abs(x) >= 2.0**53  # such floats are even, their squares multiples of 4
     safe = np.where(whole, 0.0, x)
@@ -517,113 +517,113 @@ TURNS = "near a root the rounding of pi / 2 shows"
 
 def psi(x: Value) -> Value:
     """Return the digamma function."""
-    return named("digamma")(x)
+    return primitive_by_name("digamma")(x)
 
 
 def bessel(name: str, order: int, x: Value) -> Value:
     """Return a Bessel function of an integer order."""
-    return named(name)(np.float64(order), x)
+    return primitive_by_name(name)(np.float64(order), x)
 
 
 def i0e_slope(y: Value, x: Value) -> Value:
-    return named("i1e")(x) - np.sign(x) * y
+    return primitive_by_name("i1e")(x) - np.sign(x) * y
 
 
 def i1e_slope(y: Value, x: Value) -> Value:
-    return (named("i0e")(x) + bessel("ive", 2, x)) / 2 - np.sign(x) * y
+    return (primitive_by_name("i0e")(x) + bessel("ive", 2, x)) / 2 - np.sign(x) * y
 
 
 def k0e_slope(y: Value, x: Value) -> Value:
-    return y - named("k1e")(x)
+    return y - primitive_by_name("k1e")(x)
 
 
 def k1e_slope(y: Value, x: Value) -> Value:
-    return y - named("k0e")(x) - y / x
+    return y - primitive_by_name("k0e")(x) - y / x
 
 
 def ellipk_slope(y: Value, m: Value) -> Value:
-    return (named("ellipe")(m) / (1 - m) - y) / (2 * m)
+    return (primitive_by_name("ellipe")(m) / (1 - m) - y) / (2 * m)
 
 
 def ellipkm1_slope(y: Value, p: Value) -> Value:
-    return (y - named("ellipe")(1 - p) / p) / (2 * (1 - p))
+    return (y - primitive_by_name("ellipe")(1 - p) / p) / (2 * (1 - p))
 
 
 def ellipe_slope(y: Value, m: Value) -> Value:
-    return (y - named("ellipk")(m)) / (2 * m)
+    return (y - primitive_by_name("ellipk")(m)) / (2 * m)
 
 
 # fmt: off
-elementwise(LateFunction("erf"),      (lambda y, x: 2 / np.sqrt(pi(x)) * np.exp(-x * x),   gauss),       complex_loss=LOSS)
-elementwise(LateFunction("erfc"),     (lambda y, x: -2 / np.sqrt(pi(x)) * np.exp(-x * x),  minus_gauss), complex_loss=LOSS)
-elementwise(LateFunction("erfcx"),    (lambda y, x: 2 * x * y - 2 / np.sqrt(pi(x)),        erfcx_far, ABOVE_12), complex_loss=LOSS, reason=SCIPY)
+elementwise(LateFunction("erf"),      (lambda y, x: 2 / np.sqrt(pi(x)) * np.exp(-x * x),   erf_slope),       complex_loss=LOSS)
+elementwise(LateFunction("erfc"),     (lambda y, x: -2 / np.sqrt(pi(x)) * np.exp(-x * x),  erfc_slope), complex_loss=LOSS)
+elementwise(LateFunction("erfcx"),    (lambda y, x: 2 * x * y - 2 / np.sqrt(pi(x)),        erfcx_far_slope, ABOVE_12), complex_loss=LOSS, reason=SCIPY)
 elementwise(LateFunction("erfi"),      lambda y, x: 2 / np.sqrt(pi(x)) * np.exp(x * x),    complex_loss=LOSS, reason=MAGNIFIED)
 elementwise(LateFunction("erfinv"),    lambda y, x: np.sqrt(pi(x)) / 2 * np.exp(y * y),    on=INSIDE_1, analytic=False, reason=MAGNIFIED)
 elementwise(LateFunction("erfcinv"),   lambda y, x: -np.sqrt(pi(x)) / 2 * np.exp(y * y),   on=UNIT, analytic=False, reason=MAGNIFIED)
-elementwise(LateFunction("dawsn"),    (lambda y, x: 1 - 2 * x * y,           dawsn_far, BEYOND_12), analytic=False, reason=SCIPY)
-elementwise(LateFunction("ndtr"),     (lambda y, x: normal(x),               normal_kernel), complex_loss=LOSS)
-elementwise(LateFunction("log_ndtr"), (lambda y, x: normal(x) / np.exp(y),   mills_kernel), analytic=False)
-elementwise(LateFunction("ndtri"),     lambda y, x: 1 / normal(y),           on=UNIT, analytic=False, reason=MAGNIFIED)
+elementwise(LateFunction("dawsn"),    (lambda y, x: 1 - 2 * x * y,           dawsn_far_slope, BEYOND_12), analytic=False, reason=SCIPY)
+elementwise(LateFunction("ndtr"),     (lambda y, x: normal_density(x),               normal_density_kernel), complex_loss=LOSS)
+elementwise(LateFunction("log_ndtr"), (lambda y, x: normal_density(x) / np.exp(y),   inverse_mills_ratio), analytic=False)
+elementwise(LateFunction("ndtri"),     lambda y, x: 1 / normal_density(y),           on=UNIT, analytic=False, reason=MAGNIFIED)
 elementwise(expit,            (lambda y, x: y * (1 - y),     lambda y, x: expit(x) * expit(-x)), on_complex=complex_values.expit)
 elementwise(LateFunction("logit"),     lambda y, x: 1 / (x * (1 - x)),        on=UNIT, on_complex=complex_values.logit)
-elementwise(log_expit,         lambda y, x: named("expit")(-x), on_complex=complex_values.log_expit)
+elementwise(log_expit,         lambda y, x: primitive_by_name("expit")(-x), on_complex=complex_values.log_expit)
 elementwise(LateFunction("entr"),      lambda y, x: -np.log(x) - 1,           on=POSITIVE, analytic=False)
 elementwise(LateFunction("xlogy"),     lambda y, a, b: np.log(b),   lambda y, a, b: a / b,       on=(REAL, POSITIVE), complex_loss=LOSS)
 elementwise(LateFunction("xlog1py"),   lambda y, a, b: np.log1p(b), lambda y, a, b: a / (1 + b), on=(REAL, ABOVE_MINUS_1), complex_loss=LOSS)
 elementwise(LateFunction("rel_entr"), (lambda y, a, b: np.log(a / b) + 1,     lambda y, a, b: log_ratio(a, b) + 1),
-                               (lambda y, a, b: -a / b,               finite(lambda y, a, b: -a / b)), on=(POSITIVE, POSITIVE), analytic=False, reason="log(a / b) + 1 cancels near b = e a")
+                               (lambda y, a, b: -a / b,               nan_outside_domain(lambda y, a, b: -a / b)), on=(POSITIVE, POSITIVE), analytic=False, reason="log(a / b) + 1 cancels near b = e a")
 elementwise(LateFunction("kl_div"),   (lambda y, a, b: np.log(a / b),         lambda y, a, b: log_ratio(a, b)),
-                              (lambda y, a, b: 1 - a / b,             finite(lambda y, a, b: (b - a) / b)), on=(POSITIVE, POSITIVE), analytic=False)
+                              (lambda y, a, b: 1 - a / b,             nan_outside_domain(lambda y, a, b: (b - a) / b)), on=(POSITIVE, POSITIVE), analytic=False)
 elementwise(LateFunction("pseudo_huber"), lambda y, d, r: d * np.square(y / (d * d)) / np.sqrt(1 + np.square(r / d)),
-                              (lambda y, d, r: r / np.sqrt(1 + np.square(r / d)), finite(lambda y, d, r: d * (r / np.hypot(d, r)))),
+                              (lambda y, d, r: r / np.sqrt(1 + np.square(r / d)), nan_outside_domain(lambda y, d, r: d * (r / np.hypot(d, r)))),
                                on=(POSITIVE, REAL), analytic=False, reason=SCIPY)
 elementwise(LateFunction("exprel"),   (exprel_partial,               exprel_kernel), analytic=False, reason=SCIPY)
 elementwise(LateFunction("gamma"),     lambda y, x: y * psi(x),               on=NOT_POLE, analytic=False, reason=GAMMA_ROOT)
 elementwise(LateFunction("rgamma"),    lambda y, x: -y * psi(x),              on=NOT_POLE, analytic=False, reason=GAMMA_ROOT)
 elementwise(LateFunction("gammaln"),   lambda y, x: psi(x),                   on=POSITIVE, reason=GAMMA_ROOT, on_complex=complex_values.gammaln)
 elementwise(LateFunction("loggamma"),  lambda y, x: psi(x),                   on=POSITIVE, reason=GAMMA_ROOT, complex_loss=LOSS)
-elementwise(digamma,           lambda y, x: named("polygamma")(x, n=1), on=NOT_POLE, name="digamma", complex_loss=LOSS, reason=TRIGAMMA)
-elementwise(polygamma,         lambda y, x, *, n: named("polygamma")(x, n=n + 1), on=POSITIVE, analytic=False, reason=TRIGAMMA)
+elementwise(digamma,           lambda y, x: primitive_by_name("polygamma")(x, n=1), on=NOT_POLE, name="digamma", complex_loss=LOSS, reason=TRIGAMMA)
+elementwise(polygamma,         lambda y, x, *, n: primitive_by_name("polygamma")(x, n=n + 1), on=POSITIVE, analytic=False, reason=TRIGAMMA)
 elementwise(LateFunction("beta"),     (lambda y, a, b: y * (psi(a) - psi(a + b)), lambda y, a, b: y * psi_difference(a, b)),
                               (lambda y, a, b: y * (psi(b) - psi(a + b)), lambda y, a, b: y * psi_difference(b, a)), on=(POSITIVE, POSITIVE), analytic=False, reason=DIFFERENCE)
-elementwise(LateFunction("betaln"),   (lambda y, a, b: psi(a) - psi(a + b),       finite(lambda y, a, b: psi_difference(a, b))),
-                              (lambda y, a, b: psi(b) - psi(a + b),       finite(lambda y, a, b: psi_difference(b, a))), on=(POSITIVE, POSITIVE), analytic=False, reason=DIFFERENCE)
-elementwise(Oscillating("j0", False, 0),        lambda y, x: -named("j1")(x),          analytic=False, reason=FAR)
-elementwise(Oscillating("j1", False, 1),        lambda y, x: (named("j0")(x) - bessel("jv", 2, x)) / 2, analytic=False, reason=FAR)
-elementwise(Oscillating("y0", True, 0),        lambda y, x: -named("y1")(x),          on=POSITIVE, analytic=False, reason=FAR)
-elementwise(Oscillating("y1", True, 1),        lambda y, x: named("y0")(x) - y / x,   on=POSITIVE, analytic=False, reason=FAR)
-elementwise(LateFunction("i0"),        lambda y, x: named("i1")(x),           analytic=False, reason=SCIPY)
-elementwise(LateFunction("i1"),        lambda y, x: (named("i0")(x) + bessel("iv", 2, x)) / 2, analytic=False, reason=SCIPY)
-elementwise(LateFunction("i0e"),      (i0e_slope, scaled_bessel_far(0, -1.0), BEYOND_30), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
-elementwise(LateFunction("i1e"),      (i1e_slope, scaled_bessel_far(1, -1.0), BEYOND_30), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
-elementwise(LateFunction("k0"),        lambda y, x: -named("k1")(x),          on=POSITIVE, analytic=False, reason=SCIPY)
-elementwise(LateFunction("k1"),        lambda y, x: -named("k0")(x) - y / x,  on=POSITIVE, analytic=False, reason=SCIPY)
-elementwise(LateFunction("k0e"),      (k0e_slope, scaled_bessel_far(0, 1.0), ABOVE_30), on=POSITIVE, analytic=False, reason=SCIPY)
-elementwise(LateFunction("k1e"),      (k1e_slope, scaled_bessel_far(1, 1.0), ABOVE_30), on=POSITIVE, analytic=False, reason=SCIPY)
+elementwise(LateFunction("betaln"),   (lambda y, a, b: psi(a) - psi(a + b),       nan_outside_domain(lambda y, a, b: psi_difference(a, b))),
+                              (lambda y, a, b: psi(b) - psi(a + b),       nan_outside_domain(lambda y, a, b: psi_difference(b, a))), on=(POSITIVE, POSITIVE), analytic=False, reason=DIFFERENCE)
+elementwise(Oscillating("j0", False, 0),        lambda y, x: -primitive_by_name("j1")(x),          analytic=False, reason=FAR)
+elementwise(Oscillating("j1", False, 1),        lambda y, x: (primitive_by_name("j0")(x) - bessel("jv", 2, x)) / 2, analytic=False, reason=FAR)
+elementwise(Oscillating("y0", True, 0),        lambda y, x: -primitive_by_name("y1")(x),          on=POSITIVE, analytic=False, reason=FAR)
+elementwise(Oscillating("y1", True, 1),        lambda y, x: primitive_by_name("y0")(x) - y / x,   on=POSITIVE, analytic=False, reason=FAR)
+elementwise(LateFunction("i0"),        lambda y, x: primitive_by_name("i1")(x),           analytic=False, reason=SCIPY)
+elementwise(LateFunction("i1"),        lambda y, x: (primitive_by_name("i0")(x) + bessel("iv", 2, x)) / 2, analytic=False, reason=SCIPY)
+elementwise(LateFunction("i0e"),      (i0e_slope, scaled_bessel_slope(0, -1.0), BEYOND_30), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
+elementwise(LateFunction("i1e"),      (i1e_slope, scaled_bessel_slope(1, -1.0), BEYOND_30), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
+elementwise(LateFunction("k0"),        lambda y, x: -primitive_by_name("k1")(x),          on=POSITIVE, analytic=False, reason=SCIPY)
+elementwise(LateFunction("k1"),        lambda y, x: -primitive_by_name("k0")(x) - y / x,  on=POSITIVE, analytic=False, reason=SCIPY)
+elementwise(LateFunction("k0e"),      (k0e_slope, scaled_bessel_slope(0, 1.0), ABOVE_30), on=POSITIVE, analytic=False, reason=SCIPY)
+elementwise(LateFunction("k1e"),      (k1e_slope, scaled_bessel_slope(1, 1.0), ABOVE_30), on=POSITIVE, analytic=False, reason=SCIPY)
 elementwise(LateFunction("exp1"),      lambda y, x: -np.exp(-x) / x,          on=POSITIVE, complex_loss=LOSS)
 elementwise(LateFunction("expi"),      lambda y, x: np.exp(x) / x,            on=AWAY_FROM_0, analytic=False)
 elementwise(LateFunction("sici", 0),   lambda y, x: quotient_at_0(np.sin, x), name="si", analytic=False)
 elementwise(LateFunction("sici", 1),   lambda y, x: np.cos(x) / x,            name="ci", on=POSITIVE, analytic=False)
 elementwise(LateFunction("shichi", 0), lambda y, x: quotient_at_0(np.sinh, x), name="shi", analytic=False)
 elementwise(LateFunction("shichi", 1), lambda y, x: np.cosh(x) / x,           name="chi", on=POSITIVE, analytic=False)
-elementwise(LateFunction("fresnel", 0), (lambda y, x: np.sin(pi(x) / 2 * x * x), lambda y, x: np.sin(np.pi / 2 * half_turns(x))), name="fresnel_s", analytic=False, reason=TURNS)
-elementwise(LateFunction("fresnel", 1), (lambda y, x: np.cos(pi(x) / 2 * x * x), lambda y, x: np.cos(np.pi / 2 * half_turns(x))), name="fresnel_c", analytic=False, reason=TURNS)
+elementwise(LateFunction("fresnel", 0), (lambda y, x: np.sin(pi(x) / 2 * x * x), lambda y, x: np.sin(np.pi / 2 * square_modulo_4(x))), name="fresnel_s", analytic=False, reason=TURNS)
+elementwise(LateFunction("fresnel", 1), (lambda y, x: np.cos(pi(x) / 2 * x * x), lambda y, x: np.cos(np.pi / 2 * square_modulo_4(x))), name="fresnel_c", analytic=False, reason=TURNS)
 elementwise(LateFunction("spence"),   (lambda y, x: np.log(x) / (1 - x),      lambda y, x: -log_quotient(x)), on=POSITIVE, complex_loss=LOSS)
 elementwise(LateFunction("wrightomega"), lambda y, x: y / (1 + y),            complex_loss=LOSS, reason=SCIPY)
 elementwise(LateFunction("ellipk"),   (ellipk_slope, elliptic_series(False), NEAR_0), on=BELOW_1, analytic=False, reason="two elliptic integrals are subtracted")
 elementwise(LateFunction("ellipkm1"), (ellipkm1_slope, elliptic_series(False, complement=True), NEAR_1), on=POSITIVE, analytic=False, reason="two elliptic integrals are subtracted")
 elementwise(LateFunction("ellipe"),   (ellipe_slope, elliptic_series(True), NEAR_0), on=BELOW_1, analytic=False, reason="two elliptic integrals are subtracted")
-elementwise(Degrees("sindg"),     lambda y, x: named("cosdg")(x) * pi(x) / 180, analytic=False, reason=SCIPY)
-elementwise(Degrees("cosdg"),     lambda y, x: -named("sindg")(x) * pi(x) / 180, analytic=False, reason=SCIPY)
+elementwise(Degrees("sindg"),     lambda y, x: primitive_by_name("cosdg")(x) * pi(x) / 180, analytic=False, reason=SCIPY)
+elementwise(Degrees("cosdg"),     lambda y, x: -primitive_by_name("sindg")(x) * pi(x) / 180, analytic=False, reason=SCIPY)
 elementwise(Degrees("tandg"),     lambda y, x: (1 + y * y) * pi(x) / 180, analytic=False, reason=SCIPY)
-elementwise(cotangent_of_degrees,     (lambda y, x: -(1 + y * y) * pi(x) / 180, lambda y, x: -np.pi / 180 / named("sindg")(x) ** 2), name="cotdg", on=AWAY_FROM_0, analytic=False, reason=SCIPY)
+elementwise(cotangent_of_degrees,     (lambda y, x: -(1 + y * y) * pi(x) / 180, lambda y, x: -np.pi / 180 / primitive_by_name("sindg")(x) ** 2), name="cotdg", on=AWAY_FROM_0, analytic=False, reason=SCIPY)
 # fmt: on
 
 
 # scipy.special's functions with an order, its functions made of others, and the look-up of a handler for each ufunc.
 
 
-def ordered(
+def declare_with_orders(
     name: str,
     *partials: Callable[..., Value] | None,
     kind: Callable[..., LateFunction] = LateFunction,
@@ -638,71 +638,75 @@ def ordered(
     return declare(Primitive(name, fun, rules, on=(), analytic=False))
 
 
-def polynomial(
+def declare_polynomial(
     name: str,
     *partials: Callable[..., Value] | None,
     kind: Callable[..., LateFunction] = Polynomial,
     whole: bool = False,
 ) -> Primitive:
     """Declare a family of polynomials of scipy.special by degree; `whole` refuses degrees other than 0, 1, 2, ..."""
-    return ordered(name, *partials, kind=kind, refuses=counted(name) if whole else None)
+    return declare_with_orders(name, *partials, kind=kind, refuses=require_whole_orders(name) if whole else None)
 
 
-def _shifted(name: str, sign: float) -> Callable[..., Value]:
+def _bessel_slope(name: str, sign: float) -> Callable[..., Value]:
     """Return the slope of a Bessel function: half the sum or difference of the neighbouring orders."""
-    return lambda y, v, x: (named(name)(v - 1, x) + sign * named(name)(v + 1, x)) / 2
+    return lambda y, v, x: (primitive_by_name(name)(v - 1, x) + sign * primitive_by_name(name)(v + 1, x)) / 2
 
 
-def _lower(name: str, n: Value, *rest: Value) -> Value:
+def _lower_degree(name: str, n: Value, *rest: Value) -> Value:
     """Return a polynomial of one degree less, 0 for degree 0."""
     flat = is_zero(n)
-    return np.where(flat, 0.0, named(name)(np.where(flat, 1, n) - 1, *rest))
+    return np.where(flat, 0.0, primitive_by_name(name)(np.where(flat, 1, n) - 1, *rest))
 
 
 def _expn_slope(y: Value, n: Value, x: Value) -> Value:
     first = is_zero(n)
-    return np.where(first, -np.exp(-x) * (1 / x + 1 / (x * x)), -named("expn")(np.where(first, 1, plain(n)) - 1, x))
+    return np.where(
+        first,
+        -np.exp(-x) * (1 / x + 1 / (x * x)),
+        -primitive_by_name("expn")(np.where(first, 1, plain_value(n)) - 1, x),
+    )
 
 
 def _jacobi_slope(y: Value, n: Value, a: Value, b: Value, x: Value) -> Value:
-    return (n + a + b + 1) / 2 * _lower("eval_jacobi", n, a + 1, b + 1, x)
+    return (n + a + b + 1) / 2 * _lower_degree("eval_jacobi", n, a + 1, b + 1, x)
 
 
 def _hyp2f1_slope(y: Value, a: Value, b: Value, c: Value, x: Value) -> Value:
     # hyp2f1 has a pole at c = 0, -1, ... unless its series ends before.
-    ends, last = -np.maximum(_degree(a), _degree(b)), -_degree(c)
+    ends, last = -np.maximum(_nonpositive_integer(a), _nonpositive_integer(b)), -_nonpositive_integer(c)
     pole = np.isfinite(last) & (ends > last)
-    return np.where(pole, np.nan, a * b / c) * named("hyp2f1")(a + 1, b + 1, c + 1, x)
+    return np.where(pole, np.nan, a * b / c) * primitive_by_name("hyp2f1")(a + 1, b + 1, c + 1, x)
 
 
-def _degree(a: Value) -> Value:
+def _nonpositive_integer(a: Value) -> Value:
     """Return `a` where it is one of 0, -1, -2, ..., and -inf elsewhere."""
-    a = plain(a)
+    a = plain_value(a)
     return np.where((a <= 0) & (a == np.floor(a)), a, -np.inf)
 
 
 # fmt: off
 #       name                dy/d order  ...  dy/dx
-ordered("jv",               None, _shifted("jv", -1.0), kind=partial(Oscillating, second=False))
-ordered("yv",               None, _shifted("yv", -1.0), kind=partial(Oscillating, second=True))
-ordered("iv",               None, _shifted("iv", 1.0), kind=Modified)
-ordered("kv",               None, lambda y, v, x: -_shifted("kv", 1.0)(y, v, x))
-ordered("ive",              None, lambda y, v, x: _shifted("ive", 1.0)(y, v, x) - np.sign(x) * y, kind=Modified)
-ordered("kve",              None, lambda y, v, x: y - _shifted("kve", 1.0)(y, v, x))
-ordered("expn",             None, _expn_slope, refuses=counted("expn"))
-ordered("hyp0f1",           None, lambda y, v, x: named("hyp0f1")(v + 1, x) / v)
-ordered("hyp1f1",           None, None, lambda y, a, b, x: a / b * named("hyp1f1")(a + 1, b + 1, x), kind=Confluent)
-ordered("hyp2f1",           None, None, None, _hyp2f1_slope)
-ordered("hyperu",           None, None, lambda y, a, b, x: -a * named("hyperu")(a + 1, b + 1, x), refuses=inaccurate_hyperu)
-polynomial("eval_jacobi",      None, None, None, _jacobi_slope)
-polynomial("eval_legendre",    None, lambda y, n, x: (n + 1) / 2 * _lower("eval_jacobi", n, np.float64(1), np.float64(1), x))
-polynomial("eval_gegenbauer",  None, None, lambda y, n, a, x: 2 * a * _lower("eval_gegenbauer", n, a + 1, x))
-polynomial("eval_chebyt",      None, lambda y, n, x: n * _lower("eval_chebyu", n, x), kind=Chebyshev)
-polynomial("eval_chebyu",      None, lambda y, n, x: 2 * _lower("eval_gegenbauer", n, np.float64(2), x))
-polynomial("eval_hermite",     None, lambda y, n, x: 2 * n * _lower("eval_hermite", n, x), whole=True)
-polynomial("eval_hermitenorm", None, lambda y, n, x: n * _lower("eval_hermitenorm", n, x), whole=True)
-polynomial("eval_laguerre",    None, lambda y, n, x: -_lower("eval_genlaguerre", n, np.float64(1), x), kind=Laguerre)
-polynomial("eval_genlaguerre", None, None, lambda y, n, a, x: -_lower("eval_genlaguerre", n, a + 1, x), kind=Laguerre)
+declare_with_orders("jv",               None, _bessel_slope("jv", -1.0), kind=partial(Oscillating, second=False))
+declare_with_orders("yv",               None, _bessel_slope("yv", -1.0), kind=partial(Oscillating, second=True))
+declare_with_orders("iv",               None, _bessel_slope("iv", 1.0), kind=Modified)
+declare_with_orders("kv",               None, lambda y, v, x: -_bessel_slope("kv", 1.0)(y, v, x))
+declare_with_orders("ive",              None, lambda y, v, x: _bessel_slope("ive", 1.0)(y, v, x) - np.sign(x) * y, kind=Modified)
+declare_with_orders("kve",              None, lambda y, v, x: y - _bessel_slope("kve", 1.0)(y, v, x))
+declare_with_orders("expn",             None, _expn_slope, refuses=require_whole_orders("expn"))
+declare_with_orders("hyp0f1",           None, lambda y, v, x: primitive_by_name("hyp0f1")(v + 1, x) / v)
+declare_with_orders("hyp1f1",           None, None, lambda y, a, b, x: a / b * primitive_by_name("hyp1f1")(a + 1, b + 1, x), kind=Confluent)
+declare_with_orders("hyp2f1",           None, None, None, _hyp2f1_slope)
+declare_with_orders("hyperu",           None, None, lambda y, a, b, x: -a * primitive_by_name("hyperu")(a + 1, b + 1, x), refuses=find_hyperu_error)
+declare_polynomial("eval_jacobi",      None, None, None, _jacobi_slope)
+declare_polynomial("eval_legendre",    None, lambda y, n, x: (n + 1) / 2 * _lower_degree("eval_jacobi", n, np.float64(1), np.float64(1), x))
+declare_polynomial("eval_gegenbauer",  None, None, lambda y, n, a, x: 2 * a * _lower_degree("eval_gegenbauer", n, a + 1, x))
+declare_polynomial("eval_chebyt",      None, lambda y, n, x: n * _lower_degree("eval_chebyu", n, x), kind=Chebyshev)
+declare_polynomial("eval_chebyu",      None, lambda y, n, x: 2 * _lower_degree("eval_gegenbauer", n, np.float64(2), x))
+declare_polynomial("eval_hermite",     None, lambda y, n, x: 2 * n * _lower_degree("eval_hermite", n, x), whole=True)
+declare_polynomial("eval_hermitenorm", None, lambda y, n, x: n * _lower_degree("eval_hermitenorm", n, x), whole=True)
+declare_polynomial("eval_laguerre",    None, lambda y, n, x: -_lower_degree("eval_genlaguerre", n, np.float64(1), x), kind=Laguerre)
+declare_polynomial("eval_genlaguerre", None, None, lambda y, n, a, x: -_lower_degree("eval_genlaguerre", n, a + 1, x), kind=Laguerre)
 # fmt: on
 
 
@@ -711,10 +715,10 @@ def huber(delta: Value, r: Value) -> Value:
     size = np.abs(r)
     inside = np.less_equal(size, delta)
     y = np.where(inside, np.square(r) / 2, delta * (size - delta / 2))
-    return np.where(plain(delta) < 0, np.inf, y) if np.any(plain(delta) < 0) else y
+    return np.where(plain_value(delta) < 0, np.inf, y) if np.any(plain_value(delta) < 0) else y
 
 
-def _power_difference(t: Value, lmbda: Value) -> Value:
+def _expm1_quotient(t: Value, lmbda: Value) -> Value:
     """Return (exp(lmbda t) - 1) / lmbda; at lmbda = 0 it is t, and the first three derivatives are exact."""
     flat = is_zero(lmbda)
     near = t + lmbda * t * t / 2 + lmbda * lmbda * t**3 / 6 + lmbda**3 * t**4 / 24
@@ -723,15 +727,15 @@ def _power_difference(t: Value, lmbda: Value) -> Value:
 
 def boxcox(x: Value, lmbda: Value) -> Value:
     """Return (x^lmbda - 1) / lmbda, and log(x) for lmbda = 0."""
-    return _power_difference(np.log(x), lmbda)
+    return _expm1_quotient(np.log(x), lmbda)
 
 
 def boxcox1p(x: Value, lmbda: Value) -> Value:
     """Return boxcox(1 + x)."""
-    return _power_difference(np.log1p(x), lmbda)
+    return _expm1_quotient(np.log1p(x), lmbda)
 
 
-def _log_quotient(y: Value, lmbda: Value) -> Value:
+def _log1p_quotient(y: Value, lmbda: Value) -> Value:
     """Return log(1 + lmbda y) / lmbda; at lmbda = 0 it is y, and the first three derivatives are exact."""
     flat = is_zero(lmbda)
     near = y - lmbda * y * y / 2 + lmbda * lmbda * y**3 / 3 - lmbda**3 * y**4 / 4
@@ -740,36 +744,36 @@ def _log_quotient(y: Value, lmbda: Value) -> Value:
 
 def inv_boxcox(y: Value, lmbda: Value) -> Value:
     """Return the inverse of boxcox."""
-    return np.exp(_log_quotient(y, lmbda))
+    return np.exp(_log1p_quotient(y, lmbda))
 
 
 def binom(n: Value, k: Value) -> Value:
     """Return the binomial coefficient n over k, by the beta function."""
-    return 1 / ((n + 1) * named("beta")(1 + n - k, 1 + k))
+    return 1 / ((n + 1) * primitive_by_name("beta")(1 + n - k, 1 + k))
 
 
-def _shift(name: str) -> Callable[..., Value]:
+def _shifted_polynomial(name: str) -> Callable[..., Value]:
     """Return a family of polynomials, evaluated at 2x - 1."""
-    return lambda n, x: named(name)(n, 2.0 * x - 1.0)
+    return lambda n, x: primitive_by_name(name)(n, 2.0 * x - 1.0)
 
 
 COMPOSITES: dict[str, Callable[..., Any]] = {
     "huber": huber, "boxcox": boxcox, "boxcox1p": boxcox1p, "inv_boxcox": inv_boxcox,
-    "inv_boxcox1p": lambda y, lmbda: np.expm1(_log_quotient(y, lmbda)),
-    "binom": binom, "poch": lambda z, m: named("gamma")(z + m) * named("rgamma")(z),
+    "inv_boxcox1p": lambda y, lmbda: np.expm1(_log1p_quotient(y, lmbda)),
+    "binom": binom, "poch": lambda z, m: primitive_by_name("gamma")(z + m) * primitive_by_name("rgamma")(z),
     "cosm1": lambda x: -2 * np.square(np.sin(x / 2)), "powm1": lambda x, y: np.expm1(y * np.log(x)),
-    "exp10": lambda x: np.power(exact(10, x), x), "radian": lambda d, m, s: (d + m / 60 + s / 3600) * (pi(d) / 180),
-    "sici": lambda x: (named("si")(x), named("ci")(x)), "shichi": lambda x: (named("shi")(x), named("chi")(x)),
-    "fresnel": lambda x: (named("fresnel_s")(x), named("fresnel_c")(x)),
+    "exp10": lambda x: np.power(exact_integer(10, x), x), "radian": lambda d, m, s: (d + m / 60 + s / 3600) * (pi(d) / 180),
+    "sici": lambda x: (primitive_by_name("si")(x), primitive_by_name("ci")(x)), "shichi": lambda x: (primitive_by_name("shi")(x), primitive_by_name("chi")(x)),
+    "fresnel": lambda x: (primitive_by_name("fresnel_s")(x), primitive_by_name("fresnel_c")(x)),
     "log1p": np.log1p, "expm1": np.expm1, "exp2": np.exp2, "cbrt": np.cbrt, "round": np.rint,
-    "eval_chebyc": lambda n, x: 2 * named("eval_chebyt")(n, x / 2), "eval_chebys": lambda n, x: named("eval_chebyu")(n, x / 2),
-    "eval_sh_legendre": _shift("eval_legendre"), "eval_sh_chebyt": _shift("eval_chebyt"), "eval_sh_chebyu": _shift("eval_chebyu"),
-    "chdtr": lambda v, x: named("gammainc")(v / 2, x / 2), "chdtrc": lambda v, x: named("gammaincc")(v / 2, x / 2),
-    "pdtr": lambda k, m: named("gammaincc")(np.floor(k) + 1, m), "pdtrc": lambda k, m: named("gammainc")(np.floor(k) + 1, m),
-    "gdtr": lambda a, b, x: named("gammainc")(b, a * x), "gdtrc": lambda a, b, x: named("gammaincc")(b, a * x),
-    "fdtr": lambda n, d, x: named("betainc")(n / 2, d / 2, n * x / (d + n * x)),
-    "fdtrc": lambda n, d, x: named("betainc")(d / 2, n / 2, d / (d + n * x)),
-    "gammasgn": lambda x: np.sign(named("rgamma")(plain(x))),
+    "eval_chebyc": lambda n, x: 2 * primitive_by_name("eval_chebyt")(n, x / 2), "eval_chebys": lambda n, x: primitive_by_name("eval_chebyu")(n, x / 2),
+    "eval_sh_legendre": _shifted_polynomial("eval_legendre"), "eval_sh_chebyt": _shifted_polynomial("eval_chebyt"), "eval_sh_chebyu": _shifted_polynomial("eval_chebyu"),
+    "chdtr": lambda v, x: primitive_by_name("gammainc")(v / 2, x / 2), "chdtrc": lambda v, x: primitive_by_name("gammaincc")(v / 2, x / 2),
+    "pdtr": lambda k, m: primitive_by_name("gammaincc")(np.floor(k) + 1, m), "pdtrc": lambda k, m: primitive_by_name("gammainc")(np.floor(k) + 1, m),
+    "gdtr": lambda a, b, x: primitive_by_name("gammainc")(b, a * x), "gdtrc": lambda a, b, x: primitive_by_name("gammaincc")(b, a * x),
+    "fdtr": lambda n, d, x: primitive_by_name("betainc")(n / 2, d / 2, n * x / (d + n * x)),
+    "fdtrc": lambda n, d, x: primitive_by_name("betainc")(d / 2, n / 2, d / (d + n * x)),
+    "gammasgn": lambda x: np.sign(primitive_by_name("rgamma")(plain_value(x))),
 }  # fmt: skip
 ORDERS: dict[str, int] = {
     "eval_chebyc": 1, "eval_chebys": 1, "eval_sh_legendre": 1, "eval_sh_chebyt": 1, "eval_sh_chebyu": 1, "pdtr": 1, "pdtrc": 1,
@@ -779,7 +783,7 @@ SAME = {"psi": "digamma", "kn": "kv", "yn": "yv"}
 WHY = {"airy": "it has four complex-valued results", "zetac": "scipy has no derivative of the zeta function"}
 
 
-def _guarded(name: str, function: Callable[..., Any], orders: list[int]) -> Callable[..., Any]:
+def _refuse_traced_orders(name: str, function: Callable[..., Any], orders: list[int]) -> Callable[..., Any]:
     """Return the function; it raises NoRule when it is called with a traced order."""
 
     def call(*xs: Value) -> Value:
@@ -795,10 +799,10 @@ def with_plain_orders(name: str) -> Callable[..., Any]:
     """Return a function of the table, which raises NoRule when it is called with a traced order."""
     row = PRIMITIVES[name]
     orders = [k for k, rule in enumerate(row.rules) if isinstance(rule, ByOrder)]
-    return _guarded(name, row, orders) if orders else row
+    return _refuse_traced_orders(name, row, orders) if orders else row
 
 
-def special(function: Callable[..., Any]) -> Callable[..., Any] | None:
+def find_ufunc_handler(function: Callable[..., Any]) -> Callable[..., Any] | None:
     """Return the handler of a ufunc of scipy.special, or None.
 
     Raises  NoRule for a function that is refused for a reason in `WHY`.
@@ -807,7 +811,7 @@ def special(function: Callable[..., Any]) -> Callable[..., Any] | None:
         return None
     name = SAME.get(function.__name__, function.__name__)
     if name in COMPOSITES:
-        return _guarded(name, COMPOSITES[name], list(range(ORDERS.get(name, 0))))
+        return _refuse_traced_orders(name, COMPOSITES[name], list(range(ORDERS.get(name, 0))))
     if name in PRIMITIVES and PRIMITIVES[name].kind == "elementwise":
         return with_plain_orders(name)
     if name in WHY:
@@ -817,7 +821,7 @@ def special(function: Callable[..., Any]) -> Callable[..., Any] | None:
     return None
 
 
-found_late(special)
+add_late_lookup(find_ufunc_handler)
 
 
 # Derivatives of the incomplete gamma function by its order: power series of balls.
@@ -841,11 +845,11 @@ def gammainc_ball(a: Any, x: Any, *, n: int = 1) -> Any:
 
     if not (0 < a < _LARGEST and 0 < x < _LARGEST):
         return arb.nan()
-    value = _gamma_lower(a, x, n + 1)
+    value = _gammainc_series(a, x, n + 1)
     return value[n] * arb(n).fac()
 
 
-def _gamma_lower(a: Any, x: Any, length: int) -> Any:
+def _gammainc_series(a: Any, x: Any, length: int) -> Any:
     """Return the regularised lower incomplete gamma function of the orders a + h, as a power series in h."""
     from flint import arb, arb_series, ctx
 
@@ -872,11 +876,14 @@ def order_derivative(a: Value, x: Value, *, n: int = 1) -> Value:
     if np.iscomplexobj(a) or np.iscomplexobj(x):
         raise TypeError("the derivative of gammainc by its order is one of real numbers")
     rows = np.broadcast_arrays(a, x)
-    entries = [_in_float(float(order), float(at), n) for order, at in zip(*(part.flat for part in rows), strict=True)]
+    entries = [
+        _order_derivative_entry(float(order), float(at), n)
+        for order, at in zip(*(part.flat for part in rows), strict=True)
+    ]
     return np.reshape(np.array(entries, dtype=np.float64), rows[0].shape)[()]
 
 
-def _in_float(a: float, x: float, n: int) -> float:
+def _order_derivative_entry(a: float, x: float, n: int) -> float:
     import scipy.special
     from flint import arb, ctx
 
@@ -902,14 +909,14 @@ def _in_float(a: float, x: float, n: int) -> float:
 
 # fmt: off
 #           function                              dy/d order ...  dy/dx
-elementwise(LateFunction("gammainc"),                     lambda y, a, x: _gamma_order(a, x),
+elementwise(LateFunction("gammainc"),                     lambda y, a, x: _gammainc_by_order(a, x),
                                                   (lambda y, a, x: _gamma_density(a, x), _gamma_kernel), **_GAMMA)
-elementwise(LateFunction("gammaincc"),                    lambda y, a, x: -_gamma_order(a, x),
+elementwise(LateFunction("gammaincc"),                    lambda y, a, x: -_gammainc_by_order(a, x),
                                                   (lambda y, a, x: -_gamma_density(a, x),
                                                    lambda y, a, x: -_gamma_kernel(y, a, x)), **_GAMMA)
-ordered("betainc", None, None, lambda y, a, b, x: _beta_density(a, b, x))
-ordered("betaincc", None, None, lambda y, a, b, x: -_beta_density(a, b, x))
-ordered("stdtr", None, lambda y, df, x: _t_density(df, x))
-elementwise(order_derivative, lambda y, a, x, *, n=1: _gamma_order(a, x, n + 1),
-                                                  _known(_gamma_by_x), name="gammainc_order", **_GAMMA)
+declare_with_orders("betainc", None, None, lambda y, a, b, x: _beta_density(a, b, x))
+declare_with_orders("betaincc", None, None, lambda y, a, b, x: -_beta_density(a, b, x))
+declare_with_orders("stdtr", None, lambda y, df, x: _t_density(df, x))
+elementwise(order_derivative, lambda y, a, x, *, n=1: _gammainc_by_order(a, x, n + 1),
+                                                  _with_nan_kernel(_order_derivative_by_x), name="gammainc_order", **_GAMMA)
 # fmt: on

@@ -13,7 +13,7 @@ import numpy as np
 from gradcli.checks.implementation import environment
 from gradcli.checks.request import Request
 from gradcli.classes import dataclass
-from gradcli.errors import BadOption, GradcliError, NotSupported, nearest
+from gradcli.errors import BadOption, GradcliError, NotSupported, closest_name
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import Effort
 from gradcli.report.common import ABSENT, Absent, Target
@@ -39,18 +39,18 @@ from gradcli.study.outline import (
     Outline,
     PassCounts,
     ProgramLine,
-    calls_of,
     chain_of_sizes,
+    count_entries,
     count_operations,
-    entries,
     kept_values,
+    lines_of_calls,
     memory_by_line,
-    operations,
+    operations_of_lines,
     outline,
     products_in_order,
 )
 from gradcli.study.sizes import NotPolynomial, Programs, SizePolynomial, Sizes
-from gradcli.targets.derived import root_of
+from gradcli.targets.derived import original_function
 from gradcli.tracing.shapes import Forgotten
 
 WIDTHS = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}  # bytes of a number
@@ -106,7 +106,7 @@ class Training:
 # The memory of a training step.
 
 
-def _states(shapes: Sequence[tuple[int, int, int]], optimizer: str) -> int:
+def _optimiser_numbers(shapes: Sequence[tuple[int, int, int]], optimizer: str) -> int:
     """Return how many numbers an optimiser keeps of parameters, each `(how many, rows, columns)`.
 
     Source  Kingma and Ba (2015) for adam; Shazeer and Stern (2018) for adafactor, which keeps rows and columns of a matrix.
@@ -124,7 +124,7 @@ def _step_memory(
 ) -> tuple[tuple[Held, ...], Rank | None]:
     """Return what a training step holds beside its `values`, with these, and what each rank does."""
     count = sum(number * rows * columns for number, rows, columns in shapes)
-    states = _states(shapes, how.optimizer)
+    states = _optimiser_numbers(shapes, how.optimizer)
     state_format = how.master or how.dtype
     rows = [
         Held("parameters", count, count * how.width, how.dtype),
@@ -161,10 +161,10 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
     """
     last = {name: values[-1] for name, values in sizes.items()}
     programs = Programs(
-        lambda at: outline(_question(make(at))),
+        lambda at: outline(_first_question(make(at))),
         tuple(sizes),
         lambda made: len(made.function),
-        lambda made: sum(entries(step.result) for step in made.function) + operations(made.function),
+        lambda made: sum(count_entries(step.result) for step in made.function) + operations_of_lines(made.function),
     )
     try:
         made: Outline = programs.at(last)
@@ -175,11 +175,11 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
         ) from None
 
     def count(at: Sizes) -> tuple[int, ...]:
-        return _counts(_question(make(at)))
+        return _count_everything(_first_question(make(at)))
 
-    formulas = _formulas(programs, count, last, made)
+    formulas = _fit_formulas(programs, count, last, made)
     every = [dict(zip(sizes, at, strict=True)) for at in itertools.product(*sizes.values())]
-    at = tuple(_at_sizes(formulas, one, how) for one in every) if len(every) > 1 and formulas else ()
+    at = tuple(_costs_at_sizes(formulas, one, how) for one in every) if len(every) > 1 and formulas else ()
     request = make(programs.recorded_first)
     taken = PassCounts(*(formula.at(last) for formula in formulas[:4])) if formulas else None
     if taken is None and programs.recorded_at(last):
@@ -188,18 +188,19 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
     moments = list(memory_by_line(made.function, width))
     peak = max((m.values + m.adjoints for m in moments), default=0)
     values = Held("values and adjoints", None, peak, f"{how.kept_in}, at the peak")
-    rows, rank = _step_memory([_matrix(x) for x in made.parameters], how, values)
+    rows, rank = _step_memory([_as_matrices(x) for x in made.parameters], how, values)
     checkpoints = Checkpoints(made.function, width)
     kept = kept_values(made.function)
     whole = checkpoints.everything_kept().bytes
-    passes = _passes(made, taken, how)
+    passes = _list_passes(made, taken, how)
     return CostReport(
-        target=Target(root_of(request.f).kind, root_of(request.f).text), sizes=last, dtype=how.dtype, kept_in=how.kept_in,
-        parameters=sum(map(entries, made.parameters)), outputs=entries(made.output),
+        target=Target(original_function(request.f).kind, original_function(request.f).text), sizes=last, dtype=how.dtype,
+        kept_in=how.kept_in,
+        parameters=sum(map(count_entries, made.parameters)), outputs=count_entries(made.output),
         lines=sum(step.operation is not None for step in made.function), passes=passes, memory=rows,
-        kept=_activations(made.function, kept, width),
-        checkpoints=_plans(
-            checkpoints, how, 0 if taken is None else taken.gradient, _question(make(programs.recorded_like(made)))
+        kept=_group_kept_values(made.function, kept, width),
+        checkpoints=_checkpoint_plans(
+            checkpoints, how, 0 if taken is None else taken.gradient, _first_question(make(programs.recorded_like(made)))
         ),
         formulas=tuple(
             CostFormula(name, str(formula), formula.at(last))
@@ -208,36 +209,36 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
         ),
         at=at, chain=_longest_chain(made, request), ranks=rank,
         offload=None if how.link is None else 2 * whole / how.link,
-        measured=_timed(request, last, programs) if how.time else None,
-        norms=_norms(request, last, programs) if how.norms else (), timeline=_instants(moments),
-        notes=tuple(_notes(made, programs, last, passes, formulas, request.layer is not None)), environment=environment(()),
+        measured=_measure_seconds(request, last, programs) if how.time else None,
+        norms=_adjoint_norms(request, last, programs) if how.norms else (), timeline=_sample_moments(moments),
+        notes=tuple(_write_notes(made, programs, last, passes, formulas, request.layer is not None)), environment=environment(()),
     )  # fmt: skip
 
 
-def _question(request: Request) -> Question:
+def _first_question(request: Request) -> Question:
     return request.question(request.points[0], request.budget.at_least(Effort.ALL))
 
 
-def _matrix(shape: tuple[int, ...]) -> tuple[int, int, int]:
+def _as_matrices(shape: tuple[int, ...]) -> tuple[int, int, int]:
     """Return a shape as matrices: how many, their rows and columns."""
     if len(shape) < 2:
-        return 1, entries(shape), 1
+        return 1, count_entries(shape), 1
     return math.prod(shape[:-2]), shape[-2], shape[-1]
 
 
-def _counts(q: Question) -> tuple[int, ...]:
+def _count_everything(q: Question) -> tuple[int, ...]:
     """Return what `_COUNTED` names."""
-    return (*count_operations(q), *_held(outline(q)))
+    return (*count_operations(q), *_count_kept(outline(q)))
 
 
-def _held(made: Outline) -> tuple[int, int, int]:
+def _count_kept(made: Outline) -> tuple[int, int, int]:
     """Return the numbers of parameters, of values kept, and of bytes of masks kept."""
     kept = kept_values(made.function)
     masks = sum(value.entries for value in kept if value.mask)
-    return sum(map(entries, made.parameters)), sum(value.entries for value in kept) - masks, masks
+    return sum(map(count_entries, made.parameters)), sum(value.entries for value in kept) - masks, masks
 
 
-def _formulas(
+def _fit_formulas(
     programs: Programs, count: Callable[[Sizes], Sequence[int]], sizes: Sizes, made: Outline
 ) -> list[SizePolynomial]:
     """Return the polynomials of what `_COUNTED` names; none without sizes, and where they are not those of the program."""
@@ -246,18 +247,18 @@ def _formulas(
     except (NotPolynomial, GradcliError, ValueError):
         return []
     values = [formula.at(sizes) for formula in found]
-    return found if [*values[:1], *values[4:]] == [operations(made.function), *_held(made)] else []
+    return found if [*values[:1], *values[4:]] == [operations_of_lines(made.function), *_count_kept(made)] else []
 
 
-def _at_sizes(formulas: Sequence[SizePolynomial], sizes: Sizes, how: Training) -> AtSizes:
+def _costs_at_sizes(formulas: Sequence[SizePolynomial], sizes: Sizes, how: Training) -> AtSizes:
     function, gradient, _, _, parameters, numbers, masks = (formula.at(sizes) for formula in formulas)
     return AtSizes(dict(sizes), function, gradient, parameters, numbers * WIDTHS[how.kept_in] + masks)
 
 
-def _passes(made: Outline, taken: PassCounts | None, how: Training) -> tuple[Pass, ...]:
+def _list_passes(made: Outline, taken: PassCounts | None, how: Training) -> tuple[Pass, ...]:
     """Return the ways to the derivative: differences, forward and reverse mode, and of a scalar the Hessian."""
-    f = operations(made.function)
-    n, m = sum(map(entries, made.parameters)), entries(made.output)
+    f = operations_of_lines(made.function)
+    n, m = sum(map(count_entries, made.parameters)), count_entries(made.output)
     scalar = made.output == ()
     rows: list[tuple[str, int, int, int | None]] = [
         ("f", 1, 0, f),
@@ -269,16 +270,23 @@ def _passes(made: Outline, taken: PassCounts | None, how: Training) -> tuple[Pas
     if scalar and taken is not None and taken.product >= 0:
         rows += [("Hessian times a vector", 1, 1, taken.product), ("whole Hessian", n, n, n * taken.product)]
     return tuple(
-        Pass(name, forward, backward, ops, ops / f if ops is not None and f else None, _time(forward + backward, how))
+        Pass(
+            name,
+            forward,
+            backward,
+            ops,
+            ops / f if ops is not None and f else None,
+            _pass_seconds(forward + backward, how),
+        )
         for name, forward, backward, ops in rows
     )
 
 
-def _time(passes: int, how: Training) -> float | Absent:
+def _pass_seconds(passes: int, how: Training) -> float | Absent:
     return ABSENT if how.pass_time is None else passes * how.pass_time
 
 
-def _activations(steps: Sequence[ProgramLine], kept: Sequence[KeptValue], width: int) -> tuple[Activation, ...]:
+def _group_kept_values(steps: Sequence[ProgramLine], kept: Sequence[KeptValue], width: int) -> tuple[Activation, ...]:
     """Return what is kept, values of one place, operation and shape together, the most bytes first."""
     groups: dict[tuple[Any, ...], list[KeptValue]] = {}
     for value in kept:
@@ -298,7 +306,7 @@ def _activations(steps: Sequence[ProgramLine], kept: Sequence[KeptValue], width:
     return tuple(sorted(rows, key=lambda row: -row.bytes))
 
 
-def _plans(checkpoints: Checkpoints, how: Training, gradient: int, q: Question) -> tuple[Checkpointing, ...]:
+def _checkpoint_plans(checkpoints: Checkpoints, how: Training, gradient: int, q: Question) -> tuple[Checkpointing, ...]:
     """Return choices of checkpoints, and what they cost.
 
     Raises  BadOption for a name of no function of the program, and for a budget that no choice meets.
@@ -309,7 +317,7 @@ def _plans(checkpoints: Checkpoints, how: Training, gradient: int, q: Question) 
     if root > 1 and found[0][1].bytes:
         found.append((f"{root} equal segments, sqrt({count})", checkpoints.uniform(root)))
     if how.checkpoint:
-        spans, known = calls_of(q, how.checkpoint)
+        spans, known = lines_of_calls(q, how.checkpoint)
         for name in how.checkpoint:
             if name not in known:
                 names = f"functions: {', '.join(sorted(known))}" if known else "name a Python function"
@@ -346,17 +354,17 @@ def _longest_chain(made: Outline, request: Request) -> JacobianChain | None:
     return JacobianChain(name, tuple(sizes), max(pairs), forward, reverse, best, sizes[-1] * sum(pairs))
 
 
-def _instants(moments: Sequence[Any]) -> tuple[Instant, ...]:
+def _sample_moments(moments: Sequence[Any]) -> tuple[Instant, ...]:
     step = -(-len(moments) // _INSTANTS) or 1
     chosen = [max(moments[k : k + step], key=lambda m: m.values + m.adjoints) for k in range(0, len(moments), step)]
     return tuple(Instant(m.line, m.backward, m.values + m.adjoints) for m in chosen)
 
 
-def _norms(request: Request, sizes: Sizes, programs: Programs) -> tuple[AdjointNorms, ...]:
+def _adjoint_norms(request: Request, sizes: Sizes, programs: Programs) -> tuple[AdjointNorms, ...]:
     """Return the norms of adjoints of what runs several times at one place. Raises BadOption at sizes that were not run."""
     if not programs.recorded_at(sizes):
         raise BadOption("--norms needs values, and these sizes are too large to be run", do="--sizes of at most 96")
-    q = _question(request)
+    q = _first_question(request)
     found: dict[tuple[str, str], list[float]] = {}
     for (operation, *_), step, bar in zip(q.lines, outline(q).function, q.bars, strict=True):
         if operation is not None and step.views < 0 and not isinstance(bar, Forgotten):
@@ -371,16 +379,16 @@ def _norms(request: Request, sizes: Sizes, programs: Programs) -> tuple[AdjointN
     )
 
 
-def _timed(request: Request, sizes: Sizes, programs: Programs) -> tuple[float, float]:
+def _measure_seconds(request: Request, sizes: Sizes, programs: Programs) -> tuple[float, float]:
     if not programs.recorded_at(sizes):
         raise BadOption("--time measures, and these sizes are too large to be run", do="--sizes of at most 96")
-    q = _question(request)
+    q = _first_question(request)
     f, gradient = one_run(q, "finite-difference"), one_run(q, "reverse")
     assert f is not None and gradient is not None
     return seconds_of(f), seconds_of(gradient)
 
 
-def _notes(
+def _write_notes(
     made: Outline,
     programs: Programs,
     sizes: Sizes,
@@ -418,13 +426,13 @@ def _notes(
 # What a published model costs, by formulas.
 
 
-def models() -> Mapping[str, Mapping[str, Any]]:
+def published_models() -> Mapping[str, Mapping[str, Any]]:
     """Return the published sizes by the name of the model."""
-    return _read("presets")
+    return _read_model_file("presets")
 
 
 @cache
-def _read(name: str) -> Mapping[str, Any]:
+def _read_model_file(name: str) -> Mapping[str, Any]:
     return tomllib.loads((files("gradcli.study") / "models" / f"{name}.toml").read_text(encoding="utf-8"))
 
 
@@ -433,13 +441,13 @@ def account_model(name: str, batch: int, length: int | None, how: Training) -> C
 
     Raises  BadOption for an unknown model, and for more tokens than it has positions.
     """
-    presets = models()
+    presets = published_models()
     if name not in presets:
-        near = nearest(name, list(presets))
+        near = closest_name(name, list(presets))
         raise BadOption(
             f"there is no model '{name}'", do=f"did you mean '{near}'?" if near else f"models: {', '.join(presets)}"
         )
-    preset, formulas = presets[name], _read(presets[name]["of"])
+    preset, formulas = presets[name], _read_model_file(presets[name]["of"])
     sizes = {**preset["sizes"], "b": batch}
     if length is not None:
         if "c" in sizes:
@@ -464,7 +472,7 @@ def account_model(name: str, batch: int, length: int | None, how: Training) -> C
     count = rows[0].numbers or 0
     f = sum(value(text) for text in formulas["operations"].values())
     passes = tuple(
-        Pass(what, forward, backward, ops, ops / f, _time(forward + backward, how))
+        Pass(what, forward, backward, ops, ops / f, _pass_seconds(forward + backward, how))
         for what, forward, backward, ops in (
             ("f", 1, 0, f), ("reverse mode", 1, 1, 3 * f), ("forward mode", count, 0, 2 * count * f),
             ("forward differences", count + 1, 0, (count + 1) * f), ("central differences", 2 * count, 0, 2 * count * f),

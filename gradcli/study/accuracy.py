@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.ball import Ball, error_of, nearest, precision, radius
-from gradcli.arithmetic.value_graph import written
+from gradcli.arithmetic.ball import Ball, bound_error, nearest_float64, precision, radius
+from gradcli.arithmetic.value_graph import write_formula
 from gradcli.checks.implementation import environment, installed
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, Undecided
-from gradcli.errors import nearest as nearest_name
+from gradcli.errors import closest_name as nearest_name
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.report.listing import ModeEntry, ModesReport, Operation, OpsReport
 from gradcli.request.point import Witness
@@ -34,7 +34,7 @@ from gradcli.rules.shaping import BROADCAST, GETITEM, JOIN, PUT, RESHAPE, SCATTE
 from gradcli.targets.loading import load
 from gradcli.targets.names import FUNCTIONS
 from gradcli.tracing.domain import ABOVE_1, INSIDE_1, POSITIVE, REAL, UNIT, Domain
-from gradcli.tracing.primitive import PRIMITIVES, Params, Primitive, Value, by_name
+from gradcli.tracing.primitive import PRIMITIVES, Params, Primitive, Value, table_by_name
 
 ALIASES = {"sigmoid": "expit", "softplus": "logaddexp"}  # composites of one primitive
 _WITH = {"certified": "python-flint", "symbolic": "sympy"} | {name: name for name in FRAMEWORKS}
@@ -59,18 +59,18 @@ BITS = (256, 1024, 4096)  # saturated slopes need more; those that 4096 do not r
 SMALLEST = 1e-290  # smaller float64 numbers may have fewer digits
 
 
-def operations(name: str | None = None) -> tuple[Operation, ...]:
+def describe_primitives(name: str | None = None) -> tuple[Operation, ...]:
     """Return a description of each primitive with its accuracy, measured now; only of the named one if `name` is given."""
     rows = [row for row in PRIMITIVES.values() if row.rules and name in (None, row.name)]
-    return tuple(map(operation, rows))
+    return tuple(map(describe_primitive, rows))
 
 
-def operation(row: Primitive) -> Operation:
+def describe_primitive(row: Primitive) -> Operation:
     """Return a description of one primitive, built in or the user's own."""
-    params = _params(row)
+    params = _example_params(row)
     elementwise = all(isinstance(rule, Partial | ConstantSlope) for rule in row.rules)
     names = ("x",) if len(row.rules) == 1 else tuple("abcdefgh"[: len(row.rules)])
-    partials = tuple(_text(rule, names, params) for rule in row.rules) if elementwise else (row.kind,)
+    partials = tuple(_formula_of_rule(rule, names, params) for rule in row.rules) if elementwise else (row.kind,)
     return Operation(
         row.name, row.kind, tuple(domain.name for domain in row.on) if elementwise else (), partials, row.kinks,
         worst_ulps(row) if elementwise and not row.body else None, row.reason,
@@ -111,28 +111,28 @@ class Sample:
                 yield xs
 
 
-def inside(domain: Domain) -> Draw:
+def draw_from_domain(domain: Domain) -> Draw:
     """Return a function that draws an ordinary number from a domain."""
     return lambda rng: np.float64(domain.sample(rng, 1)[0])
 
 
-def shaped(*shape: int) -> Draw:
+def draw_array(*shape: int) -> Draw:
     """Return a function that draws an array of normally distributed numbers; one number if no sizes are given."""
     return lambda rng: rng.normal(size=shape) if shape else np.float64(rng.normal())
 
 
-def _well(rng: Any) -> Value:
+def _draw_regular_matrix(rng: Any) -> Value:
     """Return a square matrix far from singular."""
     return rng.normal(size=_S) + 4 * np.eye(3)
 
 
-def _positive(rng: Any) -> Value:
+def _draw_positive_definite(rng: Any) -> Value:
     """Return a positive definite matrix."""
     a = rng.normal(size=_S)
     return a @ a.T + np.eye(3)
 
 
-def _symmetric(a: Value) -> Value:
+def _symmetric_part(a: Value) -> Value:
     """Return the symmetric part, because factorisations of symmetric matrices read only one triangle."""
     return (a + np.transpose(a)) / 2
 
@@ -142,7 +142,7 @@ PARAMS: Mapping[str, tuple[Params, ...]] = {
     "polygamma": tuple({"n": n} for n in (1, 2, 3)),
     "gammainc_order": tuple({"n": n} for n in (1, 2)),
 }
-_TRIANGLES = tuple(Sample((shaped(*_S),), {"uplo": uplo}, prepare=_symmetric) for uplo in "LU")
+_TRIANGLES = tuple(Sample((draw_array(*_S),), {"uplo": uplo}, prepare=_symmetric_part) for uplo in "LU")
 # fmt: off
 #  choices of the constant orders and parameters, and the domain of the differentiated argument
 ORDERS: Mapping[str, tuple[tuple[tuple[float, ...], ...], Domain]] = {
@@ -162,43 +162,43 @@ ORDERS: Mapping[str, tuple[tuple[tuple[float, ...], ...], Domain]] = {
     "eval_genlaguerre": (((3, 0.5), (1, 2)), ABOVE_1),
 }
 #  primitives of arrays
-ARRAYS: Mapping[str, tuple[Sample, ...]] = by_name({
-    GETITEM:        (Sample((shaped(*_K),), {"index": (slice(None, None, -1), [2, 0, 2], 1)}),
-                     Sample((shaped(*_M),), {"index": _MASK})),
-    SCATTER:        (Sample((shaped(*_V),), {"index": ([0, 0, 2],), "into": (4,)}),),
-    RESHAPE:        (Sample((shaped(*_K),), {"to": (4, 6)}),),
-    TRANSPOSE:      (Sample((shaped(*_K),), {"axes": (1, 2, 0)}),),
-    BROADCAST:      (Sample((shaped(2, 1),), {"to": (4, 2, 3)}),),
-    JOIN:           (Sample((shaped(*_M), shaped(2, 1)), {"axis": 1}),),
-    PUT:            (Sample((shaped(*_M), shaped(2)), {"index": (slice(None), 1)}),),
-    SELECT:         (Sample((_MASK, shaped(*_M), shaped(*_V))),),
-    CONVOLVE:       (Sample((shaped(4), shaped(*_V))),),
-    SUM:            (Sample((shaped(*_K),), {"axis": (0, 2)}),),
-    CUMSUM:         (Sample((shaped(*_M),), {"axis": 1}),),
-    MAX:            (Sample((shaped(*_K),), {"axis": (0, 2)}),),
-    NORM:           (Sample((shaped(*_V),)), Sample((shaped(*_M),))),
-    LOGSUMEXP:      (Sample((shaped(*_M),), {"axis": (0,)}),),
-    MATMUL:         (Sample((shaped(*_M), shaped(3, 2))), Sample((shaped(2, 3, 4), shaped(2, 4, 2)))),
-    EINSUM:         (Sample((shaped(*_M), shaped(3, 2)), {"subscripts": "ij,jk->ik"}),
-                     Sample((shaped(2, 2, 3), shaped(*_V)), {"subscripts": "iij,j->i"})),
-    DET:            (Sample((_well,)), Sample((shaped(2, 3, 3),))),
-    LOGDET:         (Sample((_well,)),),
-    INV:            (Sample((_well,)),),
-    SOLVE:          (Sample((_well, shaped(3, 2))),),
-    CHOLESKY:       (Sample((_positive,), prepare=_symmetric),),
+ARRAYS: Mapping[str, tuple[Sample, ...]] = table_by_name({
+    GETITEM:        (Sample((draw_array(*_K),), {"index": (slice(None, None, -1), [2, 0, 2], 1)}),
+                     Sample((draw_array(*_M),), {"index": _MASK})),
+    SCATTER:        (Sample((draw_array(*_V),), {"index": ([0, 0, 2],), "into": (4,)}),),
+    RESHAPE:        (Sample((draw_array(*_K),), {"to": (4, 6)}),),
+    TRANSPOSE:      (Sample((draw_array(*_K),), {"axes": (1, 2, 0)}),),
+    BROADCAST:      (Sample((draw_array(2, 1),), {"to": (4, 2, 3)}),),
+    JOIN:           (Sample((draw_array(*_M), draw_array(2, 1)), {"axis": 1}),),
+    PUT:            (Sample((draw_array(*_M), draw_array(2)), {"index": (slice(None), 1)}),),
+    SELECT:         (Sample((_MASK, draw_array(*_M), draw_array(*_V))),),
+    CONVOLVE:       (Sample((draw_array(4), draw_array(*_V))),),
+    SUM:            (Sample((draw_array(*_K),), {"axis": (0, 2)}),),
+    CUMSUM:         (Sample((draw_array(*_M),), {"axis": 1}),),
+    MAX:            (Sample((draw_array(*_K),), {"axis": (0, 2)}),),
+    NORM:           (Sample((draw_array(*_V),)), Sample((draw_array(*_M),))),
+    LOGSUMEXP:      (Sample((draw_array(*_M),), {"axis": (0,)}),),
+    MATMUL:         (Sample((draw_array(*_M), draw_array(3, 2))), Sample((draw_array(2, 3, 4), draw_array(2, 4, 2)))),
+    EINSUM:         (Sample((draw_array(*_M), draw_array(3, 2)), {"subscripts": "ij,jk->ik"}),
+                     Sample((draw_array(2, 2, 3), draw_array(*_V)), {"subscripts": "iij,j->i"})),
+    DET:            (Sample((_draw_regular_matrix,)), Sample((draw_array(2, 3, 3),))),
+    LOGDET:         (Sample((_draw_regular_matrix,)),),
+    INV:            (Sample((_draw_regular_matrix,)),),
+    SOLVE:          (Sample((_draw_regular_matrix, draw_array(3, 2))),),
+    CHOLESKY:       (Sample((_draw_positive_definite,), prepare=_symmetric_part),),
     EIGENVALUES:    _TRIANGLES,
     EIGENVECTORS:   _TRIANGLES,
-    SINGULAR_VALUES:(Sample((shaped(*_S),)), Sample((shaped(*_TALL),))),
-    SINGULAR_VECTORS:   (Sample((shaped(*_S),)), Sample((shaped(*_TALL),))),
-    PINV:           (Sample((shaped(*_TALL),), {"rcond": 1e-15}), Sample((shaped(*_S),), {"rcond": 1e-15})),
-    QR:             (Sample((shaped(*_S),)), Sample((shaped(*_TALL),))),
-    DFT_COS:        (Sample((shaped(5),), {"axis": 0}), Sample((shaped(3, 4),), {"axis": 1})),
-    DFT_SIN:        (Sample((shaped(5),), {"axis": 0}), Sample((shaped(3, 4),), {"axis": 1})),
+    SINGULAR_VALUES:(Sample((draw_array(*_S),)), Sample((draw_array(*_TALL),))),
+    SINGULAR_VECTORS:   (Sample((draw_array(*_S),)), Sample((draw_array(*_TALL),))),
+    PINV:           (Sample((draw_array(*_TALL),), {"rcond": 1e-15}), Sample((draw_array(*_S),), {"rcond": 1e-15})),
+    QR:             (Sample((draw_array(*_S),)), Sample((draw_array(*_TALL),))),
+    DFT_COS:        (Sample((draw_array(5),), {"axis": 0}), Sample((draw_array(3, 4),), {"axis": 1})),
+    DFT_SIN:        (Sample((draw_array(5),), {"axis": 0}), Sample((draw_array(3, 4),), {"axis": 1})),
 })
 # fmt: on
 
 
-def _away_from_jumps(a: Value, b: Value) -> bool:
+def _is_away_from_jumps(a: Value, b: Value) -> bool:
     return bool(abs((a / b + 0.5) % 1 - 0.5) > _JUMP)
 
 
@@ -208,24 +208,24 @@ def samples(row: Primitive) -> tuple[Sample, ...]:
         return ARRAYS[row.name]
     if row.name in ORDERS and not row.body:
         choices, domain = ORDERS[row.name]
-        return tuple(Sample((*map(np.float64, orders), inside(domain))) for orders in choices)
+        return tuple(Sample((*map(np.float64, orders), draw_from_domain(domain))) for orders in choices)
     if row.kind != "elementwise" or len(row.on) != len(row.rules):
         return ()
-    draws = tuple(map(inside, row.on))
+    draws = tuple(map(draw_from_domain, row.on))
     jumps = row.name in ("remainder", "fmod")
     families = ({},) if row.body else PARAMS.get(row.name, ({},))
     return tuple(
-        Sample(draws, params, fits=_away_from_jumps) if jumps else Sample(draws, params) for params in families
+        Sample(draws, params, fits=_is_away_from_jumps) if jumps else Sample(draws, params) for params in families
     )
 
 
-def _params(row: Primitive) -> Params:
+def _example_params(row: Primitive) -> Params:
     """Return the example parameters with which a primitive is shown and measured."""
     return {} if row.body else PARAMS.get(row.name, ({},))[0]
 
 
-def _text(rule: Any, names: tuple[str, ...], params: Params) -> str:
-    return f"{rule.factor:g}" if isinstance(rule, ConstantSlope) else written(rule.partial, "y", names, params)
+def _formula_of_rule(rule: Any, names: tuple[str, ...], params: Params) -> str:
+    return f"{rule.factor:g}" if isinstance(rule, ConstantSlope) else write_formula(rule.partial, "y", names, params)
 
 
 def hard_points(row: Primitive) -> Iterator[tuple[np.float64, ...]]:
@@ -245,18 +245,19 @@ def worst_ulps(row: Primitive) -> float:
 
     Units  ulps of the right value, which is computed in balls.
     """
-    params = _params(row)
+    params = _example_params(row)
     worst = 0.0
     with np.errstate(all="ignore"):
         for xs in hard_points(row):
             for rule in row.rules:
                 worst = max(
-                    worst, next((u for bits in BITS if (u := _ulps(row, rule, xs, params, bits)) is not None), 0.0)
+                    worst,
+                    next((u for bits in BITS if (u := _ulps_of_partial(row, rule, xs, params, bits)) is not None), 0.0),
                 )
     return worst
 
 
-def _ulps(row: Primitive, rule: Any, xs: tuple[np.float64, ...], params: Params, bits: int) -> float | None:
+def _ulps_of_partial(row: Primitive, rule: Any, xs: tuple[np.float64, ...], params: Params, bits: int) -> float | None:
     """Return the error of one partial in ulps, or None if this many bits do not determine the right value."""
     with precision(bits):
         balls = [Ball.lift(x) for x in xs]
@@ -265,17 +266,17 @@ def _ulps(row: Primitive, rule: Any, xs: tuple[np.float64, ...], params: Params,
             right = y * 0 + (rule.factor if isinstance(rule, ConstantSlope) else rule.partial(y, *balls, **params))
         except Undecided:  # a tie between branches: its slope is a convention, without error
             return 0.0
-        size = abs(float(nearest(right)))
+        size = abs(float(nearest_float64(right)))
         value = float(row.fun(*xs, **params))
         if not np.isfinite(size) or not np.isfinite(value):
             return 0.0
         if not float(radius(right)) <= 1e-20 * size:
             return None
         slope = np.float64(rule.slope(np.float64(value), xs, params))
-        return float(error_of(right, slope) / np.spacing(size)) if size > SMALLEST else 0.0
+        return float(bound_error(right, slope) / np.spacing(size)) if size > SMALLEST else 0.0
 
 
-def functions() -> tuple[str, ...]:
+def expression_functions() -> tuple[str, ...]:
     """Return the names an expression can call."""
     return tuple(sorted(FUNCTIONS))
 
@@ -292,9 +293,9 @@ def known_operations(name: str | None) -> OpsReport:
         row = load(name).found
         if not isinstance(row, Primitive):
             raise BadOption(f"{name} is no primitive", do="make one: gradcli.primitive(fun, *partials)")
-        return OpsReport((operation(row),), (), environment())
+        return OpsReport((describe_primitive(row),), (), environment())
     known = FUNCTIONS.get(str(name))
-    found = operations(known.name if isinstance(known, Primitive) else ALIASES.get(str(name), name))
+    found = describe_primitives(known.name if isinstance(known, Primitive) else ALIASES.get(str(name), name))
     if not found:
         close = nearest_name(str(name), [row.name for row in PRIMITIVES.values() if row.rules])
         if name in FUNCTIONS:
@@ -303,4 +304,4 @@ def known_operations(name: str | None) -> OpsReport:
         raise BadOption(
             f"there is no primitive '{name}'", do=f"did you mean '{close}'?" if close else "gradcli ops lists them"
         )
-    return OpsReport(found, () if name else functions(), environment())
+    return OpsReport(found, () if name else expression_functions(), environment())

@@ -8,19 +8,19 @@ import numpy as np
 from flint import arb
 
 from gradcli.arithmetic.ball import Ball, precision
-from gradcli.arithmetic.floats import GUARD, Format, nearest_of, of_bits
+from gradcli.arithmetic.floats import GUARD, Format, arithmetic_of_bits, round_to_bits
 from gradcli.arithmetic.recorded_program import record
 from gradcli.arithmetic.tape import Recorded
 from gradcli.classes import dataclass
 from gradcli.errors import Undecided
-from gradcli.modes.difference_steps import left_over, near
-from gradcli.modes.jacobians import by_rows
+from gradcli.modes.difference_steps import noise_sample_places, residual_deviation
+from gradcli.modes.jacobians import cotangent_rows
 from gradcli.modes.mode import Question
-from gradcli.modes.schemes import STENCILS, Scheme, log_slope, neighbours
+from gradcli.modes.schemes import STENCILS, Scheme, log_slope, median_of_neighbours
 from gradcli.report.common import ABSENT, Absent, Finding, finding
 from gradcli.report.sweep import Best, Curve, Predicted, Useless, Why
 from gradcli.study.mode_cost import takes_at_most
-from gradcli.study.rays import Ray, Rays, directions, in_balls, weights
+from gradcli.study.rays import Ray, Rays, directions, output_weights, values_in_balls
 from gradcli.tracing.shapes import shape
 from gradcli.words import Kind, Severity
 
@@ -30,31 +30,31 @@ _ONE_SIDED_STEP_BITS = 400
 
 def slope_along(q: Question, gradient: dict[str, Any], ray: Ray, *, sizes: bool = False) -> arb:
     """Return <g, v>, with the rows of a Jacobian summed by weights; with `sizes`, <g, |v|>, to add up error bounds."""
-    w = weights(q)
+    w = output_weights(q)
     total = arb(0)
     for name, v in zip(q.wrt, directions(q, ray), strict=True):
         if v is not None and name in gradient:
             g = np.tensordot(w, np.asarray(gradient[name]), np.ndim(w)) if shape(w) else np.asarray(gradient[name])
-            (g, a), (v, b) = _halved(g), _halved(np.abs(v) if sizes else v)
+            (g, a), (v, b) = _scale_to_one(g), _scale_to_one(np.abs(v) if sizes else v)
             total += arb(float(np.sum(g * v))) * arb(2) ** (a + b)
     return total.mid()
 
 
-def _halved(x: Any) -> tuple[Any, int]:
+def _scale_to_one(x: Any) -> tuple[Any, int]:
     """Return numbers divided by a power of two, so that the largest is about 1, and the exponent."""
     largest = float(np.max(np.abs(x), initial=0.0))
     k = int(np.frexp(largest)[1]) if np.isfinite(largest) else 0
     return np.ldexp(x, -k), k
 
 
-def derivatives(q: Question, ray: Ray) -> dict[int, float]:
+def higher_derivatives(q: Question, ray: Ray) -> dict[int, float]:
     """Return the absolute values of the higher derivatives along a ray, by order, from stencils in balls.
 
     Error  about 1e-24 relative for smooth functions, not bounded.
     Cost   9 evaluations of f in balls.
     """
     h = arb(_STENCIL_STEP)
-    values = in_balls(q, ray, [arb(k) * h for k in range(-4, 5)], _STENCIL_BITS)
+    values = values_in_balls(q, ray, [arb(k) * h for k in range(-4, 5)], _STENCIL_BITS)
     with precision(_STENCIL_BITS):
         found = {
             k: float(abs(sum((w * x for w, x in zip(ws, values, strict=True)), arb(0)) / h**k))
@@ -70,10 +70,10 @@ def slopes_in_balls(q: Question, rays: Sequence[Ray], bits: int) -> list[arb]:
     """
     with precision(bits + 32):
         program = record(q.g, [Ball.lift(x) for x in q.xs])
-        w = np.reshape(weights(q), -1)
+        w = np.reshape(output_weights(q), -1)
         if not isinstance(program.y, Recorded):  # f is constant, as a floor is
             return [arb(0)] * len(rays)
-        rows = by_rows(program, Ball.lift(1))
+        rows = cotangent_rows(program, Ball.lift(1))
         totals = [
             sum((row[k] * float(part) for row, part in zip(rows, w, strict=True)), Ball.lift(0))
             for k in range(len(q.xs))
@@ -105,7 +105,7 @@ _STRAIGHT = 0.1, 0.05  # absolute and relative: the allowed scatter of local slo
 Truth = Mapping[str, Sequence[arb]]  # the slope for each ray, by side: "both", or "forward" and "backward" at a kink
 
 
-def steps(eps: float, most: int | None = None) -> Any:
+def step_sizes(eps: float, most: int | None = None) -> Any:
     """Return the step sizes of a curve, largest first: from 1 to 1e-20, or smaller if eps requires it; `most` at most.
 
     Units  relative to the size of the input.
@@ -117,7 +117,9 @@ def steps(eps: float, most: int | None = None) -> Any:
     return 10.0 ** np.linspace(0, -decades, most)
 
 
-def in_format(along: Rays, rays: Sequence[Ray], schemes: Sequence[Scheme], truth: Truth, hs: Any) -> list[list[Any]]:
+def errors_in_format(
+    along: Rays, rays: Sequence[Ray], schemes: Sequence[Scheme], truth: Truth, hs: Any
+) -> list[list[Any]]:
     """Return the relative errors of every scheme, for each ray, in a floating-point format.
 
     Shapes  indexed [scheme][ray][step].
@@ -128,33 +130,33 @@ def in_format(along: Rays, rays: Sequence[Ray], schemes: Sequence[Scheme], truth
     found = []
     for scheme in schemes:
         slopes = truth.get(scheme.name) or truth["both"]
-        units = [_unit(along, ray, slope) for ray, slope in zip(rays, slopes, strict=True)]
+        units = [_step_unit(along, ray, slope) for ray, slope in zip(rays, slopes, strict=True)]
         h = form.rounded(form.rounded(hs) * np.array(units)[:, None])
         if scheme.imaginary:
             estimate = form.rounded(np.imag(along.values(rays, 1j * hs)) / h)
         else:
             estimate = scheme.quotient(values, h, form.rounded)
-        found.append([_error(estimate[k], slope, units[k]) for k, slope in enumerate(slopes)])
+        found.append([_relative_error(estimate[k], slope, units[k]) for k, slope in enumerate(slopes)])
     return found
 
 
 # The true slopes along rays, also beyond the range of float64, and the derivatives that truncation depends on.
 
 
-def in_range(slope: arb) -> bool:
+def is_in_range(slope: arb) -> bool:
     """Whether a slope along a ray is zero, or far from the limits of the float64 range."""
     return slope == 0 or 1 / _RANGE < abs(float(slope)) < _RANGE
 
 
-def _unit(along: Rays, ray: Ray, slope: arb) -> float:
+def _step_unit(along: Rays, ray: Ray, slope: arb) -> float:
     """Return the power of two that steps are multiplied by: 1, or the ray's size if its slope is out of float64's range."""
-    if in_range(slope):
+    if is_in_range(slope):
         return 1.0
     size = max(float(np.max(np.abs(v), initial=0.0)) for v in directions(along.q, ray) if v is not None)
     return float(np.exp2(np.ceil(np.log2(size)))) if size else 1.0
 
 
-def _error(estimate: Any, slope: arb, unit: float) -> Any:
+def _relative_error(estimate: Any, slope: arb, unit: float) -> Any:
     """Return |estimate - slope| / |slope|, with the slope in twice the digits of float64; absolute if the slope is 0.
 
     Units  the estimate is of slope / unit, with `unit` a power of two.
@@ -171,15 +173,15 @@ def _error(estimate: Any, slope: arb, unit: float) -> Any:
     return np.where(error < _UNSEEN, 0.0, error)
 
 
-def in_bits(along: Rays, ray: Ray, schemes: Sequence[Scheme], truth: Truth, hs: Any, bits: int) -> list[Any]:
+def errors_in_bits(along: Rays, ray: Ray, schemes: Sequence[Scheme], truth: Truth, hs: Any, bits: int) -> list[Any]:
     """Return the relative errors of every scheme along one ray, in arithmetic of `bits` bits: [scheme][step]."""
-    rounded = np.frompyfunc(lambda x: nearest_of(x, bits), 1, 1)
+    rounded = np.frompyfunc(lambda x: round_to_bits(x, bits), 1, 1)
     offsets = sorted({o for scheme in schemes for o in scheme.offsets})
     with precision(bits + GUARD):
-        h = np.array([nearest_of(arb(float(x)), bits) for x in hs], dtype=object)
+        h = np.array([round_to_bits(arb(float(x)), bits) for x in hs], dtype=object)
         places = {o: [t * arb(o) for t in h] if o else [arb(0)] for o in offsets}
         values = {
-            o: np.array(in_balls(along.q, ray, ts, bits + GUARD, of_bits(bits)), dtype=object)
+            o: np.array(values_in_balls(along.q, ray, ts, bits + GUARD, arithmetic_of_bits(bits)), dtype=object)
             for o, ts in places.items()
         }
         estimates = [scheme.quotient(values, h, rounded) for scheme in schemes]
@@ -225,14 +227,14 @@ class RayFacts(NamedTuple):
     e: float
 
 
-def curve(kind: Numbers, ray: Ray, scheme: Scheme, seen: ErrorCurve, truth: RayFacts) -> Curve:
+def make_curve(kind: Numbers, ray: Ray, scheme: Scheme, seen: ErrorCurve, truth: RayFacts) -> Curve:
     """Return one curve with its observed order and best step, and with the best step that theory predicts."""
     hs, errors, still = seen
     slope, known_to, derivatives, e = truth
     known = np.where(np.isfinite(errors), errors, np.inf)
     nowhere = still & (slope == 0)  # f(x) - f(x) is no estimate of 0
-    smooth = np.maximum(neighbours(np.where(nowhere, np.inf, known)), known_to)
-    law = _TYPICAL * scheme.r * e / (hs * (abs(float(slope)) or 1.0)) if in_range(slope) else np.zeros(len(hs))
+    smooth = np.maximum(median_of_neighbours(np.where(nowhere, np.inf, known)), known_to)
+    law = _TYPICAL * scheme.r * e / (hs * (abs(float(slope)) or 1.0)) if is_in_range(slope) else np.zeros(len(hs))
     likely = np.maximum(smooth, law)
     likely[0], likely[-1] = max(likely[:2]), max(likely[-2:])  # an end has a neighbour on one side alone
     k = int(np.argmin(likely))
@@ -244,21 +246,23 @@ def curve(kind: Numbers, ray: Ray, scheme: Scheme, seen: ErrorCurve, truth: RayF
     right = (np.arange(len(hs)) < k) & (smooth > 3 * _FAR * floor) & (smooth < _LAW)
     some = max(4, _ASYMPTOTIC // (scheme.order + 1))
     left = (np.arange(len(hs)) > k) & (smooth > _FAR * floor) & (smooth < _NOTHING) & ~still
-    order, back = _order(hs[right][-some:], smooth[right][-some:]), log_slope(hs[left], smooth[left])
+    order, back = _fit_order(hs[right][-some:], smooth[right][-some:]), log_slope(hs[left], smooth[left])
     return Curve(
         scheme=scheme.name, dtype=kind.name, input=ray.name, index=ray.index, scale=ray.scale, slope=float(slope),
         rounding=kind.eps / 2, h=tuple(map(float, hs)), relative_error=tuple(map(float, errors)),
         order=order, rounding_slope=back,
-        best=Best(float(hs[k]), least, digits, absolute(float(hs[k]), ray)),
-        predicted=_predicted(kind, scheme, ray, e, derivatives, float(slope)),
-        useless=tuple(_useless(hs, known, smooth, still, k)), absolute=bool(slope == 0), known_to=known_to or ABSENT,
+        best=Best(float(hs[k]), least, digits, in_input_units(float(hs[k]), ray)),
+        predicted=_predict_best_step(kind, scheme, ray, e, derivatives, float(slope)),
+        useless=tuple(_useless_ranges(hs, known, smooth, still, k)), absolute=bool(slope == 0), known_to=known_to or ABSENT,
         h_absolute=ABSENT if ray.name is None else tuple(map(float, hs * ray.scale)),
-        truncation_steps=_followed(order, hs[:k], smooth[:k], right[:k], 2.0),
-        rounding_steps=_followed(back, hs[k + 1 :], np.where(still, np.inf, smooth)[k + 1 :], left[k + 1 :], 10.0),
+        truncation_steps=_range_of_power_law(order, hs[:k], smooth[:k], right[:k], 2.0),
+        rounding_steps=_range_of_power_law(back, hs[k + 1 :], np.where(still, np.inf, smooth)[k + 1 :], left[k + 1 :], 10.0),
     )  # fmt: skip
 
 
-def _followed(power: float | None, hs: Any, errors: Any, fitted: Any, factor: float) -> tuple[float, float] | Absent:
+def _range_of_power_law(
+    power: float | None, hs: Any, errors: Any, fitted: Any, factor: float
+) -> tuple[float, float] | Absent:
     """Return the smallest and the largest step of the longest run in which errors follow a power of h, up to a factor.
 
     The `fitted` steps, a mask, tell the constant. ABSENT where fewer than three steps in a row follow the power.
@@ -275,12 +279,12 @@ def _followed(power: float | None, hs: Any, errors: Any, fitted: Any, factor: fl
     return (float(hs[run[-1]]), float(hs[run[0]])) if len(run) > 2 else ABSENT
 
 
-def absolute(h: float, ray: Ray) -> float | Absent:
+def in_input_units(h: float, ray: Ray) -> float | Absent:
     """Return a step in the units of the input; ABSENT along all inputs, where it differs between entries."""
     return ABSENT if ray.name is None else h * ray.scale
 
 
-def _order(hs: Any, errors: Any) -> float | None:
+def _fit_order(hs: Any, errors: Any) -> float | None:
     """Return the exponent of h in the error; None if the errors follow no power law."""
     order = log_slope(hs, errors)
     if order is None:
@@ -290,7 +294,7 @@ def _order(hs: Any, errors: Any) -> float | None:
     return order if apart <= max(_STRAIGHT[0], _STRAIGHT[1] * order) else None
 
 
-def _predicted(
+def _predict_best_step(
     kind: Numbers, scheme: Scheme, ray: Ray, e: float, derivatives: Mapping[int, float], slope: float
 ) -> Predicted | None:
     """Return the best step in theory, with a formula in units of the input; along all inputs, relative to their size."""
@@ -300,26 +304,26 @@ def _predicted(
         if not third or not slope:
             return None
         h = float(np.sqrt(kind.eps / 2 * abs(slope) / (scheme.c * third)))
-        given = f"6 x {kind.eps / 2:.2g} x {abs(slope) / unit:.3g} / {_per(third, unit, 3):.3g}"
+        given = f"6 x {kind.eps / 2:.2g} x {abs(slope) / unit:.3g} / {_per_unit(third, unit, 3):.3g}"
         says = f"h < sqrt(6 u |f'| / |{scheme.symbol}|) = sqrt({given}) = {h * unit:.2g}"
-        return Predicted(h, kind.eps / 2, says, absolute(h, ray))
+        return Predicted(h, kind.eps / 2, says, in_input_units(h, ray))
     found = scheme.predicted(e, derivatives)
     if found is None or not slope:
         return None
-    size = f"{_per(derivatives[scheme.derivative], unit, scheme.derivative):.3g}"
+    size = f"{_per_unit(derivatives[scheme.derivative], unit, scheme.derivative):.3g}"
     numbers = scheme.law().replace(" e/", f" x {e:.2g}/").replace(f"|{scheme.symbol}|", size)
     says = f"h = {scheme.law()} = {numbers} = {found[0] * unit:.2g}"
-    return Predicted(found[0], found[1] / abs(slope), says, absolute(found[0], ray))
+    return Predicted(found[0], found[1] / abs(slope), says, in_input_units(found[0], ray))
 
 
-def _per(derivative: float, unit: float, order: int) -> float:
+def _per_unit(derivative: float, unit: float, order: int) -> float:
     """Return a derivative of some order per unit of the input, also where the power of the unit is beyond float64."""
     for _ in range(order):
         derivative /= unit
     return derivative
 
 
-def _useless(hs: Any, errors: Any, smooth: Any, still: Any, best: int) -> list[Useless]:
+def _useless_ranges(hs: Any, errors: Any, smooth: Any, still: Any, best: int) -> list[Useless]:
     """Return the ranges of step sizes in which no digit is right, each with its cause."""
     kinds: list[Why | None] = []
     for k in range(len(hs)):
@@ -342,14 +346,14 @@ def _useless(hs: Any, errors: Any, smooth: Any, still: Any, best: int) -> list[U
     return found
 
 
-def one_sided(q: Question, rays: Sequence[Ray]) -> Truth:
+def one_sided_slopes(q: Question, rays: Sequence[Ray]) -> Truth:
     """Return the one-sided slopes along rays, `forward` and `backward`, by differences in high precision."""
     bits = 4 * _ONE_SIDED_STEP_BITS
     found: dict[str, list[arb]] = {"forward": [], "backward": []}
     for ray in rays:
         with precision(bits):
             h = arb(2) ** -_ONE_SIDED_STEP_BITS
-            down, at, up = in_balls(q, ray, [-h, arb(0), h], bits)
+            down, at, up = values_in_balls(q, ray, [-h, arb(0), h], bits)
             found["forward"].append(((up - at) / h).mid())
             found["backward"].append(((at - down) / h).mid())
     return found
@@ -362,12 +366,12 @@ _UNEXPLAINED = 1e3  # times the rounding error: larger scatter is noise
 _MOST_WORK = 2 * 10**9  # operations that the search for noise may take
 
 
-def noticed(q: Question) -> list[Finding]:
+def notices_as_findings(q: Question) -> list[Finding]:
     """Return the notices of the first calls of the function as findings."""
     return [finding(n.kind, n.severity, n.message, at=n.at, hint=n.hint) for n in q.point.notices]
 
 
-def unsteady(q: Question) -> list[Finding]:
+def find_changed_value(q: Question) -> list[Finding]:
     """Return a finding if a Python function returns a different value when called again."""
     if q.f.kind != "python" or any(notice.kind == Kind.NOT_DETERMINISTIC for notice in q.point.notices):
         return []
@@ -377,21 +381,23 @@ def unsteady(q: Question) -> list[Finding]:
     return [finding(Kind.NOT_DETERMINISTIC, Severity.INCONCLUSIVE, says, hint="let it depend on its arguments alone")]
 
 
-def unexplained(q: Question, ray: Ray, slope: float) -> list[Finding]:
+def find_unexplained_scatter(q: Question, ray: Ray, slope: float) -> list[Finding]:
     """Return a finding if values of a Python function near the point scatter by more than rounding explains.
 
     Cost  18 evaluations of f.
     """
     if q.f.kind != "python" or q.kinks or q.staircases or q.stepping.budget is not None:
         return []
-    if not q.untraced and not takes_at_most(q, _MOST_WORK, 2 * len(near(1.0))):
+    if not q.untraced and not takes_at_most(q, _MOST_WORK, 2 * len(noise_sample_places(1.0))):
         return []
-    w, vs = weights(q), directions(q, ray)
+    w, vs = output_weights(q), directions(q, ray)
     found = []
     for spacing in (1.0, _FINER):
-        moved = [[x if v is None else x + t * v for x, v in zip(q.xs, vs, strict=True)] for t in near(spacing)]
+        moved = [
+            [x if v is None else x + t * v for x, v in zip(q.xs, vs, strict=True)] for t in noise_sample_places(spacing)
+        ]
         values = np.array([float(np.sum(w * q.near(*xs))) for xs in moved])
-        found.append(float(left_over(near(spacing), values)))
+        found.append(float(residual_deviation(noise_sample_places(spacing), values)))
     size = float(np.sum(np.abs(w * q.value))) if shape(q.value) else abs(float(q.value))
     explained = np.finfo(float).eps * (size + abs(slope)) + q.noise_floor
     if not min(found) > _UNEXPLAINED * explained:

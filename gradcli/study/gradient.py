@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.checks.implementation import environment
-from gradcli.modes.jacobians import stacked
+from gradcli.modes.jacobians import jacobian_from_rows
 from gradcli.modes.mode import Question
 from gradcli.report import numbers
 from gradcli.report.common import ABSENT, Target
@@ -29,22 +29,22 @@ def gradient(q: Question) -> GradReport:
     Error   each entry is rounded to the last digit that its bound of rounding leaves.
     """
     with np.errstate(all="ignore"):
-        slopes = {name: np.asarray(stacked(q.rows, q.value, k, q.xs[k])) for k, name in enumerate(q.wrt)}
+        slopes = {name: np.asarray(jacobian_from_rows(q.rows, q.value, k, q.xs[k])) for k, name in enumerate(q.wrt)}
     vector = shape(q.value) != ()
     finite = np.isfinite(np.asarray(q.value))
     known = q.affords_slopes and bool(np.all(finite))
     bounds = {name: np.asarray(q.rounding[name]) if known else np.full(g.shape, np.nan) for name, g in slopes.items()}
     notes, found = [], {}
     if not np.all(finite):
-        slopes = {name: np.where(_over_inputs(finite, g), g, np.nan) for name, g in slopes.items()}
+        slopes = {name: np.where(_broadcast_over_inputs(finite, g), g, np.nan) for name, g in slopes.items()}
     if not (np.all(finite) and all(np.all(np.isfinite(g)) for g in slopes.values())):
-        notes.append(_not_finite(q, bool(np.all(finite))))
+        notes.append(_explain_not_finite(q, bool(np.all(finite))))
     zero = _ZERO * _natural_size(q, slopes)
     kept = {name: digits_kept(g, bounds[name], zero) for name, g in slopes.items()}
     unknown = [name for name, digits in kept.items() if np.any(digits < 1)]
     for name, digits in kept.items():
-        found[name] = _rounded(slopes[name], bounds[name], digits)
-    if any(np.any(digits < _most()) for digits in kept.values()):
+        found[name] = _round_entries(slopes[name], bounds[name], digits)
+    if any(np.any(digits < _most_digits()) for digits in kept.values()):
         notes.append(_digits_note(q, kept))
     notes += [f"the gradient may be a convention here: {says}" for says in dict.fromkeys(mark.says for mark in q.kinks)]
     whole = not unknown and not any(np.any(~np.isfinite(g)) for g in found.values())
@@ -56,7 +56,7 @@ def gradient(q: Question) -> GradReport:
     )  # fmt: skip
 
 
-def _most() -> float:
+def _most_digits() -> float:
     return -math.log10(_WHOLE)
 
 
@@ -85,7 +85,7 @@ def digits_kept(slopes: Array, bounds: Array, zero: float) -> Array:
     return np.where(whole, np.inf, digits)
 
 
-def _rounded(slopes: Array, bounds: Array, digits: Array) -> Any:
+def _round_entries(slopes: Array, bounds: Array, digits: Array) -> Any:
     """Return the entries without the digits that rounding has taken: zero where it is all, nan where none is left."""
     made = np.where(digits < 1, np.nan, slopes)
     made = np.where(np.isinf(digits) & (bounds >= np.abs(slopes)) & (bounds > _NOTHING), 0.0, made)
@@ -94,12 +94,12 @@ def _rounded(slopes: Array, bounds: Array, digits: Array) -> Any:
     return made[()]
 
 
-def _over_inputs(mask: Array, like: Array) -> Array:
+def _broadcast_over_inputs(mask: Array, like: Array) -> Array:
     """Return a mask of outputs for the Jacobian of one input."""
     return np.broadcast_to(mask.reshape(mask.shape + (1,) * (like.ndim - mask.ndim)), like.shape)
 
 
-def _not_finite(q: Question, value_is_finite: bool) -> str:
+def _explain_not_finite(q: Question, value_is_finite: bool) -> str:
     """Return a sentence that says what is not finite, why, and what to write instead."""
     what = "the gradient" if value_is_finite else "f"
     bad = q.not_finite

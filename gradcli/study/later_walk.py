@@ -30,10 +30,10 @@ class LaterWalk:
         return self
 
     def __reduce__(self) -> tuple[Callable[..., "LaterWalk"], tuple[TraceReport | str]]:
-        return _known, (self._found or _ELSEWHERE,)
+        return _walk_made_before, (self._found or _ELSEWHERE,)
 
 
-def _known(found: TraceReport | str) -> LaterWalk:
+def _walk_made_before(found: TraceReport | str) -> LaterWalk:
     """Return a walkthrough that was made before."""
     return LaterWalk(lambda: found)
 

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.floats import FLOAT64, Format, Low, format_of, low
-from gradcli.arithmetic.recorded_program import record, value_and_pulled, vjp
+from gradcli.arithmetic.floats import FLOAT64, Format, Low, arithmetic_of_format, format_of
+from gradcli.arithmetic.recorded_program import record, value_and_gradient, vjp
 from gradcli.checks.check import Answers, check, with_values_at_smaller_tolerances
 from gradcli.checks.evidence import Outcome
 from gradcli.checks.implementation import environment
@@ -18,7 +18,7 @@ from gradcli.checks.run_modes import answered, missing, reference_of, run
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.modes.claim import Claim
-from gradcli.modes.jacobians import stacked
+from gradcli.modes.jacobians import jacobian_from_rows
 from gradcli.modes.kinks import TO_FINITE
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import Effort
@@ -41,21 +41,27 @@ from gradcli.report.compare import (
 )
 from gradcli.report.encode import MAX_ENTRIES
 from gradcli.request.point import Estimate
-from gradcli.study.curves import noticed, slope_along, steps, unexplained, unsteady
+from gradcli.study.curves import (
+    find_changed_value,
+    find_unexplained_scatter,
+    notices_as_findings,
+    slope_along,
+    step_sizes,
+)
 from gradcli.study.mode_cost import (
     MOST_LINES,
     least_seconds,
-    measured_bytes,
-    of_forward,
-    of_function,
-    of_reverse,
-    recomputed,
+    measure_bytes,
+    operations_of_forward,
+    operations_of_function,
+    operations_of_reverse,
+    recomputed_operations,
     takes_at_most,
 )
 from gradcli.study.rays import common_ray
-from gradcli.study.sweep import Study, SweepOptions, calls_of
-from gradcli.targets.derived import Gradient, direction, root_of
-from gradcli.targets.python import named_outputs
+from gradcli.study.sweep import Study, SweepOptions, calls_per_step
+from gradcli.targets.derived import Gradient, original_function, random_direction
+from gradcli.targets.python import output_entry_names
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.primitive_cost import Operations
 from gradcli.tracing.shapes import shape, size
@@ -84,7 +90,7 @@ def compare_modes(request: Request, studies: Studies = _NO_STUDIES) -> CompareRe
     Raises  BadOption for a study that does not fit the function, such as a Jacobian of a scalar.
     """
     with smaller_tolerances(request.f):
-        return _compared(with_values_at_smaller_tolerances(request), studies)
+        return _compare_at_point(with_values_at_smaller_tolerances(request), studies)
 
 
 # Gradient accumulation: compare the mean and the sum of micro-batch gradients with the full batch's gradient.
@@ -92,7 +98,7 @@ def compare_modes(request: Request, studies: Studies = _NO_STUDIES) -> CompareRe
 _ROUNDING = 1e-9  # relative: a larger difference is not rounding error
 
 
-def accumulated(q: Question, count: int) -> Accumulation:
+def compare_accumulation(q: Question, count: int) -> Accumulation:
     """Return how the mean and the sum of the gradients of `count` micro-batches differ from the full gradient.
 
     The batch is split along the first axis of all inputs that are not differentiated; these must have the same length.
@@ -101,19 +107,22 @@ def accumulated(q: Question, count: int) -> Accumulation:
     """
     if shape(q.value) != ():
         raise BadOption("--accumulate needs a scalar loss", do="reduce the result: mean(...)")
-    batch = _batched(q)
+    batch = _batch_inputs(q)
     rows = len(q.point.values[batch[0]])
     if not 1 < count <= rows:
         raise BadOption(f"--accumulate {count} does not fit a batch of {rows}", do=f"--accumulate 2 to {rows}")
-    full = _gradient(q, {})
+    full = _gradient_at_changed(q, {})
     parts, sizes = [], []
     for some in np.array_split(np.arange(rows), count):
-        parts.append(_gradient(q, {name: q.point.values[name][some] for name in batch}))
+        parts.append(_gradient_at_changed(q, {name: q.point.values[name][some] for name in batch}))
         sizes.append(len(some))
     shares = np.array(sizes) / rows
     mean = [sum((w * part[k] for w, part in zip(shares, parts, strict=True)), 0.0) for k in range(len(full))]
     total = [sum((part[k] for part in parts), 0.0) for k in range(len(full))]
-    apart: dict[Literal["mean", "sum"], float] = {"mean": _apart(mean, full), "sum": _apart(total, full)}
+    apart: dict[Literal["mean", "sum"], float] = {
+        "mean": _relative_difference(mean, full),
+        "sum": _relative_difference(total, full),
+    }
     how = min(apart, key=lambda name: apart[name])
     spread = None
     if apart["mean"] <= _ROUNDING:
@@ -126,7 +135,7 @@ def accumulated(q: Question, count: int) -> Accumulation:
     )  # fmt: skip
 
 
-def _batched(q: Question) -> list[str]:
+def _batch_inputs(q: Question) -> list[str]:
     still = [name for name, x in q.point.values.items() if name not in q.wrt and isinstance(x, np.ndarray) and x.ndim]
     lengths = {len(q.point.values[name]) for name in still}
     if len(lengths) != 1:
@@ -138,15 +147,15 @@ def _batched(q: Question) -> list[str]:
     return still
 
 
-def _gradient(q: Question, changed: dict[str, Any]) -> list[Any]:
+def _gradient_at_changed(q: Question, changed: dict[str, Any]) -> list[Any]:
     point = replace(q.point, values={**q.point.values, **changed}, value=None)
     part = replace(q, point=point)
     with np.errstate(all="ignore"):
-        _, xbars = value_and_pulled(part.g, part.xs, lambda y: np.float64(1))
+        _, xbars = value_and_gradient(part.g, part.xs, lambda y: np.float64(1))
     return [np.asarray(xbar, dtype=np.float64) for xbar in xbars]
 
 
-def _apart(found: list[Any], full: list[Any]) -> float:
+def _relative_difference(found: list[Any], full: list[Any]) -> float:
     """Return the largest difference, relative to the largest entry of the full gradient."""
     size = max((float(np.max(np.abs(x), initial=0.0)) for x in full), default=0.0) or 1.0
     return (
@@ -160,28 +169,28 @@ _H = np.cbrt(np.finfo(float).eps)
 _TIMES = 3
 
 
-def products(q: Question, right: Estimate | None) -> tuple[Product, ...]:
+def hessian_products(q: Question, right: Estimate | None) -> tuple[Product, ...]:
     """Return each way to compute H v, with its right digits and its time; empty if f is no gradient, or untraced.
 
     Units  seconds, and times one evaluation of the gradient.
     """
     if not isinstance(q.f, Gradient) or q.untraced:
         return ()
-    vs = [direction(q.seed, name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
-    truth = None if right is None else _product(right, q, vs)
+    vs = [random_direction(q.seed, name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
+    truth = None if right is None else _reference_product(right, q, vs)
     ways: dict[str, tuple[Callable[[], Any], int]] = {
         "forward over reverse": (lambda: jvp(q.g, q.xs, vs)[1], 1),
-        "reverse over reverse": (lambda: _transposed(q, vs), 1),
-        "differences of gradients": (lambda: _differences(q, vs), 2),
+        "reverse over reverse": (lambda: _product_by_reverse(q, vs), 1),
+        "differences of gradients": (lambda: _product_by_differences(q, vs), 2),
     }
     found = []
     with np.errstate(all="ignore"):
         for name, (way, calls) in ways.items():
             try:
-                value, seconds = _timed(way)
+                value, seconds = _time_call(way)
             except NotSupported:
                 continue
-            digits, at_least = (None, ABSENT) if truth is None else _right(value, *truth)
+            digits, at_least = (None, ABSENT) if truth is None else _worst_digits(value, *truth)
             found.append(Product(name, calls, seconds, seconds / q.seconds, digits, at_least))
     return tuple(found)
 
@@ -201,11 +210,11 @@ def right_digits(q: Question, estimate: Estimate, right: Estimate, *, own: bool 
     Units  decimal digits, relative to the size of each reference entry.
     """
     if estimate is right:
-        digits = each(q, right, right, lambda name: _by_bound(right.value[name], right.bound[name]))
-        return _summary(digits if right.proved else np.clip(digits, 0.0, FULL), at_least=not right.proved)
-    digits = each(q, estimate, right, lambda name: _digits(estimate, right, name, own))
-    lower = each(q, estimate, right, lambda name: _is_lower(estimate, right, name)).astype(bool)
-    return _summary(digits, at_least=bool(np.any(lower & (digits < FULL))))
+        digits = measure_entries(q, right, right, lambda name: _digits_by_bound(right.value[name], right.bound[name]))
+        return _summarise_digits(digits if right.proved else np.clip(digits, 0.0, FULL), at_least=not right.proved)
+    digits = measure_entries(q, estimate, right, lambda name: _digits_of_input(estimate, right, name, own))
+    lower = measure_entries(q, estimate, right, lambda name: _is_lower_bound(estimate, right, name)).astype(bool)
+    return _summarise_digits(digits, at_least=bool(np.any(lower & (digits < FULL))))
 
 
 def digits_against(x: Any, reference: Any, bound: Any) -> tuple[Any, Any]:
@@ -214,7 +223,7 @@ def digits_against(x: Any, reference: Any, bound: Any) -> tuple[Any, Any]:
     Shapes  all arguments and both results have the same shape.
     Units   decimal digits relative to the reference, whose error is at most `bound`.
     """
-    error, room = _relative(x, reference, bound)
+    error, room = _relative_errors(x, reference, bound)
     with np.errstate(all="ignore"):
         lower = ~(room <= _RESOLVED * error)
         digits = -np.log10(np.where(lower, error + room, error))
@@ -222,7 +231,7 @@ def digits_against(x: Any, reference: Any, bound: Any) -> tuple[Any, Any]:
     return digits, lower & (digits < FULL)
 
 
-def each(q: Question, estimate: Estimate, right: Estimate, measure: Any) -> Any:
+def measure_entries(q: Question, estimate: Estimate, right: Estimate, measure: Any) -> Any:
     """Return `measure` of every entry, as one vector; entries that a kink or a staircase leaves undecided are left out."""
     found = [
         np.ravel(measure(name))[~np.ravel(np.broadcast_to(open_, shape(right.value[name])))]
@@ -232,24 +241,24 @@ def each(q: Question, estimate: Estimate, right: Estimate, measure: Any) -> Any:
     return np.concatenate(found) if found else np.zeros(0)
 
 
-def _digits(estimate: Estimate, right: Estimate, name: str, own: bool) -> Any:
+def _digits_of_input(estimate: Estimate, right: Estimate, name: str, own: bool) -> Any:
     x, reference, bound = estimate.value[name], right.value[name], right.bound[name]
     digits, lower = digits_against(x, reference, bound)
     if not own:
         return digits
-    error, room = _relative(x, reference, bound)
-    _, claimed = _relative(x, reference, estimate.bound[name])
+    error, room = _relative_errors(x, reference, bound)
+    _, claimed = _relative_errors(x, reference, estimate.bound[name])
     with np.errstate(all="ignore"):
         better = lower & (error <= room + claimed)  # the estimate's bound is not violated
         by_own = np.clip(-np.log10(claimed), 0.0, FULL)
     return np.where(better & (by_own > digits), by_own, digits)
 
 
-def _is_lower(estimate: Estimate, right: Estimate, name: str) -> Any:
+def _is_lower_bound(estimate: Estimate, right: Estimate, name: str) -> Any:
     return digits_against(estimate.value[name], right.value[name], right.bound[name])[1]
 
 
-def _relative(x: Any, reference: Any, bound: Any) -> tuple[Any, Any]:
+def _relative_errors(x: Any, reference: Any, bound: Any) -> tuple[Any, Any]:
     """Return the distance of two values, and a bound, both relative to the reference."""
     reference = np.asarray(reference, dtype=float)
     scale = np.where(reference == 0, 1.0, np.abs(reference))
@@ -257,24 +266,24 @@ def _relative(x: Any, reference: Any, bound: Any) -> tuple[Any, Any]:
         return np.abs(np.asarray(x, dtype=float) - reference) / scale, np.asarray(bound, dtype=float) / scale
 
 
-def _by_bound(value: Any, bound: Any) -> Any:
+def _digits_by_bound(value: Any, bound: Any) -> Any:
     scale = np.where(np.asarray(value) == 0, 1.0, np.abs(value))
     return np.where(np.asarray(bound) == 0, EXACT, -np.log10(np.where(np.asarray(bound) == 0, 1.0, bound) / scale))
 
 
-def _summary(digits: Any, at_least: bool) -> RightDigits | Absent:
+def _summarise_digits(digits: Any, at_least: bool) -> RightDigits | Absent:
     if not digits.size:
         return ABSENT
     return RightDigits(float(np.min(digits)), float(np.median(digits)), at_least or ABSENT)
 
 
-def _right(value: Any, truth: Any, bound: Any) -> tuple[float, bool | Absent]:
+def _worst_digits(value: Any, truth: Any, bound: Any) -> tuple[float, bool | Absent]:
     """Return the right digits of the worst entry of a product, and True if they are only a lower bound."""
     digits, lower = digits_against(value, truth, bound)
     return float(np.min(digits, initial=FULL)), bool(np.any(lower)) or ABSENT
 
 
-def _product(right: Estimate, q: Question, vs: list[Any]) -> tuple[Any, Any]:
+def _reference_product(right: Estimate, q: Question, vs: list[Any]) -> tuple[Any, Any]:
     """Return H v by the reference Hessian, and its bound: that of H, and the rounding error of the sum."""
     rows = [(right.value[name], right.bound[name], v) for name, v in zip(q.wrt, vs, strict=True)]
     values = sum(np.reshape(np.tensordot(h, v, np.ndim(v)), -1) for h, _, v in rows)
@@ -282,24 +291,27 @@ def _product(right: Estimate, q: Question, vs: list[Any]) -> tuple[Any, Any]:
     return values, sum(wide)
 
 
-def _transposed(q: Question, vs: list[Any]) -> Any:
+def _product_by_reverse(q: Question, vs: list[Any]) -> Any:
     """Return v H, which equals H v, by one reverse sweep over the gradient."""
     y, pull = vjp(q.g, q.xs)
     whole = np.concatenate([np.reshape(v, -1) for v in vs])
     if shape(y) != shape(whole):
         raise NotSupported("the gradient is taken by other inputs than the Hessian")
     return np.concatenate(
-        [np.reshape(stacked([[bar]], np.float64(0), 0, x), -1) for bar, x in zip(pull(whole), q.xs, strict=True)]
+        [
+            np.reshape(jacobian_from_rows([[bar]], np.float64(0), 0, x), -1)
+            for bar, x in zip(pull(whole), q.xs, strict=True)
+        ]
     )
 
 
-def _differences(q: Question, vs: list[Any]) -> Any:
+def _product_by_differences(q: Question, vs: list[Any]) -> Any:
     up = q.g(*[x + _H * v for x, v in zip(q.xs, vs, strict=True)])
     down = q.g(*[x - _H * v for x, v in zip(q.xs, vs, strict=True)])
     return (up - down) / (2 * _H)
 
 
-def _timed(way: Callable[[], Any]) -> tuple[Any, float]:
+def _time_call(way: Callable[[], Any]) -> tuple[Any, float]:
     best, value = np.inf, None
     for _ in range(_TIMES):
         start = time.perf_counter()
@@ -314,7 +326,7 @@ _HEADROOM = 2  # powers of two that an automatic loss scale leaves below the lar
 MOST_SCALE = 120  # the largest power of two by which float32 can be scaled back
 
 
-def in_format(q: Question, right: Estimate, form: Format, scale: int | None) -> Precision:
+def measure_in_format(q: Question, right: Estimate, form: Format, scale: int | None) -> Precision:
     """Return the accuracy of a reverse sweep in a format, plain and with the loss scaled by 2^scale.
 
     Without `scale`, the loss is scaled only if something underflows, by the largest power of two without overflow.
@@ -326,29 +338,29 @@ def in_format(q: Question, right: Estimate, form: Format, scale: int | None) -> 
         raise NotSupported("low precision is for first derivatives", do="leave --order 2 out")
     if shape(q.value) != ():
         raise NotSupported("a loss is scaled, and this result is not a scalar", do="reduce it: sum(...)")
-    plain, events = _swept(q, form, 0)
-    lost = _lost(plain, right)
+    plain, events = _sweep_in_format(q, form, 0)
+    lost = _lost_entries(plain, right)
     small = events["underflow"] + events["subnormal"]
-    k = scale if scale is not None else (_largest(q, form) or None) if small else None
-    worst, median, infinite = _figures(plain, right, form)
+    k = scale if scale is not None else (_largest_loss_scale(q, form) or None) if small else None
+    worst, median, infinite = _errors_in_ulps(plain, right, form)
     found = Precision(
-        dtype=form.name, ulps_worst=worst, ulps_median=median, zeros=_total(lost), not_finite=infinite,
+        dtype=form.name, ulps_worst=worst, ulps_median=median, zeros=_count_marked(lost), not_finite=infinite,
         underflows=events["underflow"], subnormals=events["subnormal"], overflows=events["overflow"],
     )  # fmt: skip
     if k is None:
         return found
-    scaled, scaled_events = _swept(q, form, k)
-    worst, median, infinite = _figures(scaled, right, form)
+    scaled, scaled_events = _sweep_in_format(q, form, k)
+    worst, median, infinite = _errors_in_ulps(scaled, right, form)
     restored = {name: was & (scaled[name] != 0) & np.isfinite(scaled[name]) for name, was in lost.items()}
     return replace(
-        found, loss_scale=k, restored=_total(restored), scaled_ulps_worst=worst, scaled_ulps_median=median,
+        found, loss_scale=k, restored=_count_marked(restored), scaled_ulps_worst=worst, scaled_ulps_median=median,
         scaled_overflows=scaled_events["overflow"], scaled_not_finite=infinite,
     )  # fmt: skip
 
 
-def _swept(q: Question, form: Format, k: int) -> tuple[dict[str, Any], Mapping[str, int]]:
+def _sweep_in_format(q: Question, form: Format, k: int) -> tuple[dict[str, Any], Mapping[str, int]]:
     """Return the gradient of 2^k f in a format, divided by 2^k, and the counts of underflow and overflow."""
-    kind: type[Low] = low(form)
+    kind: type[Low] = arithmetic_of_format(form)
     kind.events.clear()
     with np.errstate(all="ignore"):
         try:
@@ -358,24 +370,24 @@ def _swept(q: Question, form: Format, k: int) -> tuple[dict[str, Any], Mapping[s
             if not isinstance(error.__cause__ or error, np.linalg.LinAlgError):
                 raise
             bars = [np.full(shape(x), np.nan) for x in q.xs]  # a matrix that is singular after rounding
-        found = {name: _plain(bar) / 2.0**k for name, bar in zip(q.wrt, bars, strict=True)}
+        found = {name: _to_float64(bar) / 2.0**k for name, bar in zip(q.wrt, bars, strict=True)}
     return found, dict(kind.events) | {key: kind.events[key] for key in ("underflow", "subnormal", "overflow")}
 
 
-def _plain(x: Value) -> Any:
+def _to_float64(x: Value) -> Any:
     return np.asarray(x.value if isinstance(x, Low) else x, dtype=np.float64)
 
 
-def _lost(found: dict[str, Any], right: Estimate) -> dict[str, Any]:
+def _lost_entries(found: dict[str, Any], right: Estimate) -> dict[str, Any]:
     """Return a mask of the entries that became zero but should not be, by input."""
     return {name: (x == 0) & (right.value[name] != 0) for name, x in found.items()}
 
 
-def _total(which: dict[str, Any]) -> int:
+def _count_marked(which: dict[str, Any]) -> int:
     return sum(int(np.count_nonzero(x)) for x in which.values())
 
 
-def _figures(found: dict[str, Any], right: Estimate, form: Format) -> tuple[float, float, int]:
+def _errors_in_ulps(found: dict[str, Any], right: Estimate, form: Format) -> tuple[float, float, int]:
     """Return the worst and the median error in ulps of the format, and the number of entries that are not finite.
 
     An ulp is relative to the size of the right entry, as if the exponent had no limits; for an entry of zero it is that
@@ -392,7 +404,7 @@ def _figures(found: dict[str, Any], right: Estimate, form: Format) -> tuple[floa
     return (float(np.max(every, initial=0.0)), float(np.median(every)) if len(every) else 0.0, infinite)
 
 
-def _largest(q: Question, form: Format) -> int:
+def _largest_loss_scale(q: Question, form: Format) -> int:
     """Return the exponent of the largest power of two by which no adjoint overflows."""
     top = max(q.largest_adjoint, 1.0)
     return int(np.clip(np.floor(np.log2(form.largest / top)) - _HEADROOM, 0, MOST_SCALE))
@@ -407,7 +419,7 @@ _MOST_CALLS = 100  # of the summary for a function without a trace, whose operat
 
 def left_out_of_summary(q: Question) -> str | None:
     """Return why there is no summary: no input, too much work, or no higher derivatives; None if there is a summary."""
-    calls = calls_of([scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY]) * len(steps(EPS))
+    calls = calls_per_step([scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY]) * len(step_sizes(EPS))
     if not q.wrt or not q.entries:
         return "there is no input to step in"
     if q.solvers:
@@ -417,7 +429,7 @@ def left_out_of_summary(q: Question) -> str | None:
     return None
 
 
-def summary(q: Question, found: Mapping[str, Outcome], imaginary: bool = True) -> tuple[SchemeSummary, ...]:
+def summarise_schemes(q: Question, found: Mapping[str, Outcome], imaginary: bool = True) -> tuple[SchemeSummary, ...]:
     """Return the order, best step and error of a few schemes along one ray; outcomes in `found` are reused."""
     schemes = [scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY and (imaginary or not scheme.imaginary)]
     if q.untraced:
@@ -433,7 +445,7 @@ def summary(q: Question, found: Mapping[str, Outcome], imaginary: bool = True) -
     )  # fmt: skip
 
 
-def _compared(request: Request, studies: Studies) -> CompareReport:
+def _compare_at_point(request: Request, studies: Studies) -> CompareReport:
     point = request.points[0]
     q = request.question(point, request.budget.at_least(Effort.ALL))
     formats = [format_of(name) for name in studies.dtypes]
@@ -456,31 +468,36 @@ def _compared(request: Request, studies: Studies) -> CompareReport:
         if studies.steps:
             left_out = None if right is not None and smooth else "there is no smooth derivative here to compare with"
             left_out = left_out or left_out_of_summary(q)
-            steps, without = ((), left_out) if left_out else (summary(q, outcomes, imaginary), ABSENT)
-        rows = {name: _row(q, outcome, None if open_ else right, measured) for name, outcome in outcomes.items()}
-        found = products(q, right)
-        lows = tuple(in_format(q, right, form, studies.loss_scale) for form in formats) if right is not None else ()
+            steps, without = ((), left_out) if left_out else (summarise_schemes(q, outcomes, imaginary), ABSENT)
+        rows = {name: _mode_row(q, outcome, None if open_ else right, measured) for name, outcome in outcomes.items()}
+        found = hessian_products(q, right)
+        lows = (
+            tuple(measure_in_format(q, right, form, studies.loss_scale) for form in formats)
+            if right is not None
+            else ()
+        )
     if request.own is not None and rows["claim"].status == "ok":
         rows["claim"] = replace(rows["claim"], ran_on=request.own.native.ran_on)
     judged = check(request, answers=Answers(q, outcomes)) if request.claim else None
     derivative: Derivative = "Hessian" if isinstance(q.f, Gradient) else "Jacobian"
     return CompareReport(
-        target=Target(q.f.kind, root_of(q.f).text), at=point.values, drawn=point.drawn, seed=request.seed, value=q.own_value,
+        target=Target(q.f.kind, original_function(q.f).text), at=point.values, drawn=point.drawn, seed=request.seed,
+        value=q.own_value,
         f_seconds=q.seconds,
         reference=reference, modes=rows, sweep=steps, findings=told,
-        exit_status=_status(outcomes, bool(open_)) if judged is None else judged.exit_status,
+        exit_status=_exit_status(outcomes, bool(open_)) if judged is None else judged.exit_status,
         verdict=ABSENT if judged is None else judged.verdict, message=ABSENT if judged is None else judged.sentence(),
-        function=ABSENT if root_of(q.f) is q.f else q.f.text, columns=columns or ABSENT,
+        function=ABSENT if original_function(q.f) is q.f else q.f.text, columns=columns or ABSENT,
         precision=lows or ABSENT, products=found or ABSENT,
-        accumulation=ABSENT if studies.accumulate is None else accumulated(q, studies.accumulate),
+        accumulation=ABSENT if studies.accumulate is None else compare_accumulation(q, studies.accumulate),
         environment=environment(answered(outcomes)),
         derivative=derivative if shape(q.value) else "gradient",
         no_sweep=without,
-        outputs=tuple(named_outputs(q.f.outputs)) if q.f.outputs and size(q.value) <= MAX_ENTRIES else ABSENT,
+        outputs=tuple(output_entry_names(q.f.outputs)) if q.f.outputs and size(q.value) <= MAX_ENTRIES else ABSENT,
     )  # fmt: skip
 
 
-def _status(outcomes: Mapping[str, Outcome], inconclusive: bool) -> int:
+def _exit_status(outcomes: Mapping[str, Outcome], inconclusive: bool) -> int:
     if any(outcome.status == "unavailable" for outcome in outcomes.values()):
         return int(Exit.UNUSABLE)
     return int(Exit.INCONCLUSIVE if inconclusive else Exit.CONFIRMED)
@@ -488,7 +505,7 @@ def _status(outcomes: Mapping[str, Outcome], inconclusive: bool) -> int:
 
 def _findings(q: Question, right: Estimate | None) -> tuple[Finding, ...]:
     """Return findings on the function and the point; if one is inconclusive, digits cannot be compared."""
-    found = [*noticed(q), *unsteady(q)]
+    found = [*notices_as_findings(q), *find_changed_value(q)]
     if any(f.severity == Severity.INCONCLUSIVE for f in found):
         return tuple(found)
     if q.not_finite is not None or not np.all(np.isfinite(q.value)):
@@ -504,27 +521,27 @@ def _findings(q: Question, right: Estimate | None) -> tuple[Finding, ...]:
     ]
     if right is not None:
         ray = common_ray(q, right.value)
-        found += unexplained(q, ray, float(slope_along(q, right.value, ray)))
+        found += find_unexplained_scatter(q, ray, float(slope_along(q, right.value, ray)))
     return tuple(found)
 
 
-def _row(q: Question, outcome: Outcome, right: Estimate | None, measured: bool) -> ModeRow:
+def _mode_row(q: Question, outcome: Outcome, right: Estimate | None, measured: bool) -> ModeRow:
     if outcome.estimate is None:
         error = outcome.error
         return ModeRow(outcome.status, message=error.what if error else ABSENT, hint=error.do if error else ABSENT)
     estimate = outcome.estimate
     vector = shape(q.value) != ()
     cost = estimate.cost
-    found = _operations(q, outcome.mode.name, cost.evaluations)
-    again = _recomputed(q, outcome.mode.name)
-    peak = measured_bytes(q, outcome.mode.name) if measured else cost.peak_bytes
+    found = _count_operations(q, outcome.mode.name, cost.evaluations)
+    again = _count_recomputed(q, outcome.mode.name)
+    peak = measure_bytes(q, outcome.mode.name) if measured else cost.peak_bytes
     seconds = least_seconds(q, outcome.mode.name, cost)
     return ModeRow(
         "ok", gradient=ABSENT if vector else estimate.value, jacobian=estimate.value if vector else ABSENT,
         right_digits=ABSENT if right is None else right_digits(q, estimate, right, own=outcome.mode.name != "claim"),
         bound=estimate.bound, proved=estimate.proved,
-        bound_held=_held(q, estimate, right) if right is not None else ABSENT, reference=estimate is right or ABSENT,
-        evaluations=cost.evaluations + again, recomputed=again or ABSENT, sweeps=_sweeps(q, outcome.mode.name),
+        bound_held=_is_within_bounds(q, estimate, right) if right is not None else ABSENT, reference=estimate is right or ABSENT,
+        evaluations=cost.evaluations + again, recomputed=again or ABSENT, sweeps=_count_sweeps(q, outcome.mode.name),
         operations=cost.operations if found is None else found.total,
         additions=found.additions if found else ABSENT, multiplications=found.multiplications if found else ABSENT,
         transcendental=found.transcendental if found else ABSENT,
@@ -534,37 +551,37 @@ def _row(q: Question, outcome: Outcome, right: Estimate | None, measured: bool) 
     )  # fmt: skip
 
 
-def _sweeps(q: Question, mode: str) -> int | Absent:
+def _count_sweeps(q: Question, mode: str) -> int | Absent:
     """Return how many sweeps a mode takes: one reverse sweep for each output, or one forward sweep for each input entry."""
     return {"reverse": size(q.value), "forward": q.entries}.get(mode, ABSENT)
 
 
-def _recomputed(q: Question, mode: str) -> int:
+def _count_recomputed(q: Question, mode: str) -> int:
     """Return the evaluations of f that reverse sweeps repeat if f is checkpointed, rounded up."""
     if mode != "reverse" or not q.checkpointed or len(q.lines) > MOST_LINES:
         return 0
-    return -(-size(q.value) * recomputed(q).total // max(1, of_function(q).total))
+    return -(-size(q.value) * recomputed_operations(q).total // max(1, operations_of_function(q).total))
 
 
-def _operations(q: Question, mode: str, evaluations: int) -> Operations | None:
+def _count_operations(q: Question, mode: str, evaluations: int) -> Operations | None:
     """Return the operations of a mode, counted on recorded programs; None for modes that do not run in float64."""
     if q.untraced or not q.wrt or len(q.lines) > MOST_LINES:
         return None
     if mode == "reverse":
-        return of_reverse(q)
+        return operations_of_reverse(q)
     if mode == "forward":
-        return of_forward(q).times(evaluations)
-    return of_function(q).times(evaluations) if mode in ("finite-difference", "complex-step") else None
+        return operations_of_forward(q).times(evaluations)
+    return operations_of_function(q).times(evaluations) if mode in ("finite-difference", "complex-step") else None
 
 
-def _held(q: Question, estimate: Estimate, right: Estimate) -> bool | Absent:
+def _is_within_bounds(q: Question, estimate: Estimate, right: Estimate) -> bool | Absent:
     """Whether every entry differs from the reference by at most both bounds, plus one ulp for rounding the reference.
 
     The result is ABSENT if the estimate is the reference itself and not proved, or if it is not finite.
     """
     if estimate is right and not right.proved:
         return ABSENT
-    excess = each(
+    excess = measure_entries(
         q, estimate, right,
         lambda name: np.abs(estimate.value[name] - right.value[name])
         - (np.asarray(estimate.bound[name]) + right.bound[name] + np.spacing(np.abs(right.value[name]))),

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.recorded_program import record, value_and_pulled, vjp
+from gradcli.arithmetic.recorded_program import record, value_and_gradient, vjp
 from gradcli.arithmetic.tape import Line
 from gradcli.modes.mode import Question
 from gradcli.request.point import EstimateCost
-from gradcli.targets.derived import inside, keeping
+from gradcli.targets.derived import lines_of_checkpoint, record_checkpoints
 from gradcli.tracing.primitive_cost import Operations
 from gradcli.tracing.shapes import shape, size
 
@@ -22,47 +22,47 @@ _TIMES = 5
 MOST_LINES = 20_000  # of a program whose operations are counted by recording its gradient
 
 
-def counted(lines: Iterable[Line]) -> Operations:
+def count_line_operations(lines: Iterable[Line]) -> Operations:
     """Return the operations of recorded lines, also inside checkpointed calls; moving entries counts nothing."""
     total = Operations()
     for line in lines:
-        again = inside(line)
-        total += counted(again) if again else _of(line)
+        again = lines_of_checkpoint(line)
+        total += count_line_operations(again) if again else _operations_of_line(line)
     return total
 
 
-def _of(line: Line) -> Operations:
+def _operations_of_line(line: Line) -> Operations:
     primitive, _, xs, y, params, _ = line
     return Operations() if primitive is None else primitive.cost.operations(xs, y, params or {})
 
 
-def of_function(q: Question) -> Operations:
+def operations_of_function(q: Question) -> Operations:
     """Return the operations of one evaluation of f."""
-    return counted(q.lines)
+    return count_line_operations(q.lines)
 
 
-def of_reverse(q: Question) -> Operations:
+def operations_of_reverse(q: Question) -> Operations:
     """Return the operations of a gradient by the reverse mode: f, reverse sweeps, and what checkpoints recompute.
 
     They are counted by recording the gradient itself. For a vector result: f once, and one reverse sweep for each row of
     the Jacobian.
     """
-    once, f = _recorded(*gradient_of(q)), of_function(q)
+    once, f = _count_recorded(*gradient_of(q)), operations_of_function(q)
     return f + (once - f).times(size(q.value))
 
 
-def recomputed(q: Question) -> Operations:
+def recomputed_operations(q: Question) -> Operations:
     """Return the operations that one reverse sweep repeats because f is checkpointed."""
     if not q.checkpointed:
         return Operations()
-    again = _recorded(*gradient_of(q))
-    with keeping():
-        return again - _recorded(*gradient_of(q))
+    again = _count_recorded(*gradient_of(q))
+    with record_checkpoints():
+        return again - _count_recorded(*gradient_of(q))
 
 
-def of_forward(q: Question) -> Operations:
+def operations_of_forward(q: Question) -> Operations:
     """Return the operations of one directional derivative by the forward mode."""
-    return _recorded(*tangent_of(q))
+    return _count_recorded(*tangent_of(q))
 
 
 def gradient_of(q: Question) -> tuple[Callable[..., Any], list[Any]]:
@@ -87,10 +87,10 @@ def as_one_vector(parts: list[Any]) -> Any:
     return np.concatenate([np.zeros(0), *(np.reshape(part, (-1,)) for part in parts)])
 
 
-def _recorded(f: Callable[..., Any], xs: list[Any]) -> Operations:
+def _count_recorded(f: Callable[..., Any], xs: list[Any]) -> Operations:
     with np.errstate(all="ignore"):
         _, _, tape = record(f, xs)
-    return counted(tape.lines)
+    return count_line_operations(tape.lines)
 
 
 def peak_bytes(work: Callable[[], Any]) -> int:
@@ -113,7 +113,7 @@ def takes_at_most(q: Question, most: int, runs: int) -> bool:
     return not q.untraced and runs * (q.operations + _CALL * len(q.lines)) <= most
 
 
-def measured_bytes(q: Question, mode: str) -> int | None:
+def measure_bytes(q: Question, mode: str) -> int | None:
     """Return the peak memory of one run of a mode in bytes; None if it cannot be measured, or is too much work."""
     run = one_run(q, mode) if takes_at_most(q, _AGAIN, 1) else None
     return None if run is None else min(peak_bytes(run) for _ in range(2))  # the first run also fills caches
@@ -143,7 +143,7 @@ def one_run(q: Question, mode: str) -> Callable[[], Any] | None:
     """Return the part of a mode that repeats, a sweep or an evaluation; None for modes that cannot be measured."""
     vs = [np.ones(shape(x))[()] for x in q.xs]
     if mode == "reverse":
-        return lambda: value_and_pulled(lambda *xs: np.sum(q.g(*xs)), q.xs, lambda y: np.float64(1))
+        return lambda: value_and_gradient(lambda *xs: np.sum(q.g(*xs)), q.xs, lambda y: np.float64(1))
     if mode == "forward":
         return lambda: jvp(q.g, q.xs, vs)
     if mode == "complex-step":

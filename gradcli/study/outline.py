@@ -10,16 +10,16 @@ import numpy as np
 
 from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.recorded_program import record, vjp
-from gradcli.arithmetic.tape import CONSTANT, Line, read_by_rules
+from gradcli.arithmetic.tape import CONSTANT, Line, values_read_by_rules
 from gradcli.errors import GradcliError, NotSupported, Place
 from gradcli.modes.mode import Question
-from gradcli.study.mode_cost import as_one_vector, counted, gradient_of, tangent_of
-from gradcli.targets.derived import keeping
+from gradcli.study.mode_cost import as_one_vector, count_line_operations, gradient_of, tangent_of
+from gradcli.targets.derived import record_checkpoints
 from gradcli.tracing.primitive import Primitive
 from gradcli.tracing.primitive_cost import MOVE
-from gradcli.tracing.provenance import is_users, place
+from gradcli.tracing.provenance import is_users_file, place_of_position
 from gradcli.tracing.shapes import Forgotten, shape, size
-from gradcli.tracing.tracer import plain
+from gradcli.tracing.tracer import plain_value
 
 MOST_LINES = 200_000  # of a program whose cost is counted
 _COUNTED = ("n", "subscripts")  # parameters on which the number of operations depends
@@ -78,7 +78,7 @@ def outline(q: Question) -> Outline:
             f"the program has more than {MOST_LINES:,} lines", do="a smaller problem, or larger operations"
         )
     arrays = [x for x in q.point.values.values() if isinstance(x, np.ndarray)]
-    return Outline(tuple(map(shape, q.xs)), shape(plain(q.recording.y)), _steps(q.lines, arrays))
+    return Outline(tuple(map(shape, q.xs)), shape(plain_value(q.recording.y)), _program_lines(q.lines, arrays))
 
 
 class PassCounts(NamedTuple):
@@ -95,17 +95,19 @@ class PassCounts(NamedTuple):
 
 def count_operations(q: Question) -> PassCounts:
     """Return the operations of f and its derivatives, counted by recording these."""
-    scalar = shape(plain(q.recording.y)) == ()
-    with keeping(), np.errstate(all="ignore"):
-        gradient, tangent = (counted(record(*made)[2].lines).total for made in (gradient_of(q), tangent_of(q)))
+    scalar = shape(plain_value(q.recording.y)) == ()
+    with record_checkpoints(), np.errstate(all="ignore"):
+        gradient, tangent = (
+            count_line_operations(record(*made)[2].lines).total for made in (gradient_of(q), tangent_of(q))
+        )
         try:
-            product = counted(record(*_product_of(q))[2].lines).total if scalar else -1
+            product = count_line_operations(record(*_hessian_product_of(q))[2].lines).total if scalar else -1
         except GradcliError:  # a rule has no rule of its own
             product = -1
-    return PassCounts(counted(q.lines).total, gradient, tangent, product)
+    return PassCounts(count_line_operations(q.lines).total, gradient, tangent, product)
 
 
-def _product_of(q: Question) -> tuple[Callable[..., Any], list[Any]]:
+def _hessian_product_of(q: Question) -> tuple[Callable[..., Any], list[Any]]:
     """Return a Hessian product, the gradient of a tangent, as a function, and the arguments to record it at."""
     count = len(q.xs)
 
@@ -115,7 +117,7 @@ def _product_of(q: Question) -> tuple[Callable[..., Any], list[Any]]:
     return product, [*q.xs, *(np.ones(shape(x))[()] for x in q.xs)]
 
 
-def calls_of(q: Question, names: Iterable[str]) -> tuple[list[tuple[int, int]], set[str]]:
+def lines_of_calls(q: Question, names: Iterable[str]) -> tuple[list[tuple[int, int]], set[str]]:
     """Return the lines of each call of some functions of the user's, the outermost alone, and the names of all that are called.
 
     A method is known by its own name, that of its class, and both.
@@ -126,7 +128,7 @@ def calls_of(q: Question, names: Iterable[str]) -> tuple[list[tuple[int, int]], 
     within: list[Any] = []  # the frame of the call that is running
 
     def watch(frame: Any, event: str, _: Any) -> None:
-        if event == "call" and is_users(frame.f_code.co_filename):
+        if event == "call" and is_users_file(frame.f_code.co_filename):
             own = {frame.f_code.co_name, frame.f_code.co_qualname, frame.f_code.co_qualname.rpartition(".")[0]}
             known.update(own)
             if not within and own & wanted:
@@ -145,12 +147,12 @@ def calls_of(q: Question, names: Iterable[str]) -> tuple[list[tuple[int, int]], 
         finally:
             sys.setprofile(before)
 
-    with keeping(), np.errstate(all="ignore"):
+    with record_checkpoints(), np.errstate(all="ignore"):
         record(f, q.xs)
     return spans, {name for name in known if name and "<" not in name}
 
 
-def _steps(lines: Sequence[Line], inputs: Sequence[Any]) -> tuple[ProgramLine, ...]:
+def _program_lines(lines: Sequence[Line], inputs: Sequence[Any]) -> tuple[ProgramLine, ...]:
     seen: set[int] = set()
     found = []
     for primitive, slots, xs, y, params, position in lines:
@@ -160,38 +162,38 @@ def _steps(lines: Sequence[Line], inputs: Sequence[Any]) -> tuple[ProgramLine, .
                 seen.add(id(x))
                 if not any(x is given or np.array_equal(x, given) for given in inputs):
                     constants.append((k, x.shape))
-        views = next((k for k, x in enumerate(xs) if _shares(x, y)), -1)
+        views = next((k for k, x in enumerate(xs) if _has_shared_memory(x, y)), -1)
         needed = tuple((name, params[name]) for name in _COUNTED if name in params) if params else ()
         shapes = tuple(map(shape, xs))
         found.append(
-            ProgramLine(primitive, slots, shapes, shape(y), needed, views, tuple(constants), *_where(position))
+            ProgramLine(primitive, slots, shapes, shape(y), needed, views, tuple(constants), *_source_of_line(position))
         )
     return tuple(found)
 
 
-def _where(position: Any) -> tuple[str, str]:
+def _source_of_line(position: Any) -> tuple[str, str]:
     """Return in which function a line was recorded, and where: `file.py:12`, or the text of an expression."""
     if position is None:
         return "", ""
-    at = place(position)
+    at = place_of_position(position)
     function = position[0].co_name if isinstance(position, tuple) and hasattr(position[0], "co_name") else ""
     if isinstance(at, Place):
         return function, f"{at.file.rpartition('/')[2]}:{at.line}"
     return function, "" if at is None else at.source
 
 
-def _shares(x: Any, y: Any) -> bool:
+def _has_shared_memory(x: Any, y: Any) -> bool:
     return type(x) is np.ndarray and type(y) is np.ndarray and np.may_share_memory(x, y)
 
 
-def entries(x: Shape) -> int:
+def count_entries(x: Shape) -> int:
     """Return the number of entries of an array of some shape."""
     return size(Forgotten(x))
 
 
-def operations(steps: Sequence[ProgramLine]) -> int:
+def operations_of_lines(steps: Sequence[ProgramLine]) -> int:
     """Return the number of scalar operations of lines: a product and a sum are two, moving entries is none."""
-    return counted(step.line for step in steps).total
+    return count_line_operations(step.line for step in steps).total
 
 
 # What a reverse sweep keeps of a program.
@@ -226,37 +228,37 @@ def kept_values(steps: Sequence[ProgramLine]) -> tuple[KeptValue, ...]:
         if step.operation.name in _MASKS:
             choices.append((k, step.operation.name))
             continue
-        read = _read(step)
+        read = _values_read(step)
         for p in read:
             slot = (k, *step.slots)[p]
-            source = CONSTANT if slot == CONSTANT else _before_moves(steps, owners, slot)
+            source = CONSTANT if slot == CONSTANT else _source_before_moves(steps, owners, slot)
             if source != CONSTANT and steps[source].is_new:
                 readers.setdefault(source, []).append(k)
         mask = step.operation.name == "where"
         held = [(p, x) for p, x in step.constants if (mask and p == 0) or p + 1 in read]
-        others += [KeptValue(k, entries(x), (k,), mask and p == 0, constant=True) for p, x in held]
+        others += [KeptValue(k, count_entries(x), (k,), mask and p == 0, constant=True) for p, x in held]
     for k, name in choices:
         shown = name == "relu" or (name in _LIMITS and () in steps[k].operands)
         if shown and owners[k] in readers:
             readers[owners[k]].append(k)  # which entries are at the limit is seen in the result
         else:
-            others.append(KeptValue(k, max(map(entries, (steps[k].result, *steps[k].operands))), (k,), mask=True))
-    values = [KeptValue(line, entries(steps[line].result), tuple(by)) for line, by in readers.items()]
+            others.append(KeptValue(k, max(map(count_entries, (steps[k].result, *steps[k].operands))), (k,), mask=True))
+    values = [KeptValue(line, count_entries(steps[line].result), tuple(by)) for line, by in readers.items()]
     return tuple(sorted((*values, *others)))
 
 
-def _before_moves(steps: Sequence[ProgramLine], owners: Sequence[int], slot: int) -> int:
+def _source_before_moves(steps: Sequence[ProgramLine], owners: Sequence[int], slot: int) -> int:
     """Return the line of the value whose entries a value has, moved or repeated, of which there are no more."""
     line = owners[slot]
     while True:
         step = steps[line]
         moves = step.operation is not None and step.operation.cost is MOVE and len(step.slots) == 1
-        if not moves or entries(step.operands[0]) > entries(step.result):
+        if not moves or count_entries(step.operands[0]) > count_entries(step.result):
             return line
         line = owners[step.slots[0]]
 
 
-def _read(step: ProgramLine) -> frozenset[int]:
+def _values_read(step: ProgramLine) -> frozenset[int]:
     """Return what the rules of a line read: 0 is its result, 1, 2, ... are its operands. Shapes alone are not read."""
     operation = step.operation
     assert operation is not None
@@ -265,7 +267,7 @@ def _read(step: ProgramLine) -> frozenset[int]:
         return frozenset()
     if operation.kind == "bilinear":
         return frozenset(k + 1 for k in range(len(moving)) if any(m for i, m in enumerate(moving) if i != k))
-    return read_by_rules(operation, moving, kernels=False)
+    return values_read_by_rules(operation, moving, kernels=False)
 
 
 def owners_of(steps: Sequence[ProgramLine]) -> list[int]:
@@ -300,7 +302,7 @@ def memory_by_line(steps: Sequence[ProgramLine], width: int) -> Iterator[Moment]
             extra[value.line] = extra.get(value.line, 0) + value.entries * (1 if value.mask else width)
         else:
             until_read[value.line] = min(value.readers)
-    size_of = [entries(step.result) * width if step.is_new else 0 for step in steps]
+    size_of = [count_entries(step.result) * width if step.is_new else 0 for step in steps]
     last = {k: k for k in range(len(steps))}
     for k, step in enumerate(steps):
         for slot in (k, *step.slots):
@@ -320,14 +322,14 @@ def memory_by_line(steps: Sequence[ProgramLine], width: int) -> Iterator[Moment]
     freed: dict[int, list[int]] = {}
     for owner, k in until_read.items():
         freed.setdefault(k, []).append(owner)
-    adjoints = {len(steps) - 1: entries(steps[-1].result) * width} if steps else {}
+    adjoints = {len(steps) - 1: count_entries(steps[-1].result) * width} if steps else {}
     for k in range(len(steps) - 1, -1, -1):
         step = steps[k]
         if step.operation is None or k not in adjoints:
             continue
         for slot in step.slots:
             if slot != CONSTANT and steps[slot].operation is not None:
-                adjoints.setdefault(slot, entries(steps[slot].result) * width)
+                adjoints.setdefault(slot, count_entries(steps[slot].result) * width)
         yield Moment(k, True, held, sum(adjoints.values()))
         del adjoints[k]
         held -= extra.get(k, 0) + sum(size_of[owner] for owner in freed.get(k, ()))
@@ -372,7 +374,7 @@ class Checkpoints:
         owners = self.owners = owners_of(steps)
         self.first = next((k for k, step in enumerate(steps) if step.operation is not None), len(steps))
         count = len(steps)
-        self.held = np.array([entries(step.result) * width if step.is_new else 0 for step in steps], dtype=object)
+        self.held = np.array([count_entries(step.result) * width if step.is_new else 0 for step in steps], dtype=object)
         self.last = np.full(count, -1)  # the last line that uses a value
         self.first_reader = np.full(count, count)  # the first line whose rule reads it
         for k, step in enumerate(steps):
@@ -386,18 +388,18 @@ class Checkpoints:
             else:
                 self.last[value.line] = max(self.last[value.line], *value.readers)
                 self.first_reader[value.line] = min(value.readers)
-        self.costs = [operations([step]) if step.operation is not None else 0 for step in steps]
+        self.costs = [operations_of_lines([step]) if step.operation is not None else 0 for step in steps]
 
-    def _sizes(self, segment: Segment) -> tuple[int, int, int]:
+    def _segment_costs(self, segment: Segment) -> tuple[int, int, int]:
         """Return the bytes that a segment holds until the sweep reaches it, those its own sweep needs, and its operations."""
         start, stop, again = segment
         held, own = self.held[start:stop], int(self.own[start:stop].sum())
         crosses, read = self.last[start:stop] >= stop, self.first_reader[start:stop] < stop
         if not again:
             return int(held[crosses | read].sum()) + own, 0, 0
-        return int(held[crosses].sum()), int(held[read].sum()) + own, self._repeated(start, stop)
+        return int(held[crosses].sum()), int(held[read].sum()) + own, self._repeated_operations(start, stop)
 
-    def _repeated(self, start: int, stop: int) -> int:
+    def _repeated_operations(self, start: int, stop: int) -> int:
         """Return the operations by which the values are made again that the rules of a segment read, from those held."""
         needed, total = set(), 0
         for k in range(stop - 1, start - 1, -1):
@@ -410,7 +412,7 @@ class Checkpoints:
         """Return what some segments cost, which follow each other and cover the program."""
         found, held, peak, again = [], 0, 0, 0
         for segment in segments:
-            holds, needs, repeats = self._sizes(segment)
+            holds, needs, repeats = self._segment_costs(segment)
             found.append(segment)
             peak = max(peak, held + needs)
             held, again = held + holds, again + repeats
@@ -438,9 +440,9 @@ class Checkpoints:
     @property
     def is_cut_everywhere(self) -> bool:
         """Whether the best plan may cut the program after each of its lines, so that no plan is better."""
-        return len(self._places()) == len(self.steps) - self.first + 1
+        return len(self._cut_places()) == len(self.steps) - self.first + 1
 
-    def _places(self) -> list[int]:
+    def _cut_places(self) -> list[int]:
         """Return where the best plan may cut the program: everywhere in a short one, else where the fewest bytes cross."""
         inner = list(range(self.first + 1, len(self.steps)))
         few, many = self._CUTS
@@ -463,27 +465,27 @@ class Checkpoints:
 
         Source  dynamic programming over (place, bytes held): what comes before a place matters by what it holds alone.
         """
-        return self._best(*self._table(), budget)
+        return self._best_plan(*self._segment_table(), budget)
 
     def least(self) -> CheckpointPlan:
         """Return the plan that holds the fewest bytes, with the fewest repeated operations among those."""
-        places, table = self._table()
+        places, table = self._segment_table()
         best = self.everything_kept()
         low, high = 0, best.bytes
         while low < high:
             middle = (low + high) // 2
-            found = self._best(places, table, middle)
+            found = self._best_plan(places, table, middle)
             best = best if found is None else found
             low, high = (middle + 1, high) if found is None else (low, found.bytes)
-        return self._best(places, table, high) or best
+        return self._best_plan(places, table, high) or best
 
-    def _table(self) -> tuple[list[int], dict[Segment, tuple[int, int, int]]]:
+    def _segment_table(self) -> tuple[list[int], dict[Segment, tuple[int, int, int]]]:
         """Return where the program may be cut, and the sizes of all segments between."""
-        places = self._places()
+        places = self._cut_places()
         segments = [Segment(a, b, again) for a, b in itertools.combinations(places, 2) for again in (False, True)]
-        return places, {segment: self._sizes(segment) for segment in segments}
+        return places, {segment: self._segment_costs(segment) for segment in segments}
 
-    def _best(
+    def _best_plan(
         self, places: Sequence[int], table: dict[Segment, tuple[int, int, int]], budget: int
     ) -> CheckpointPlan | None:
         fronts: dict[int, list[Label]] = {places[0]: [(0, 0, ())]}
@@ -495,12 +497,12 @@ class Checkpoints:
                     for held, done, before in fronts[start]:
                         if held + max(needs, holds) <= budget:
                             labels.append((held + holds, done + repeats, (*before, segment)))
-            fronts[stop] = _undominated(labels)
+            fronts[stop] = _drop_dominated(labels)
         found = min(fronts[places[-1]], key=lambda label: label[1], default=None)
         return None if found is None else self.plan(found[2])
 
 
-def _undominated(labels: Sequence[Label]) -> list[Label]:
+def _drop_dominated(labels: Sequence[Label]) -> list[Label]:
     found: list[Label] = []
     for label in sorted(labels, key=lambda label: label[:2]):
         if not found or label[1] < found[-1][1]:
@@ -524,14 +526,14 @@ def chain_of_sizes(steps: Sequence[ProgramLine], start: int) -> list[int]:
             far[k] = k
     if len(steps) - 1 not in far:
         return []
-    sizes, edge, is_diagonal = [entries(steps[start].result)], far[start], True
+    sizes, edge, is_diagonal = [count_entries(steps[start].result)], far[start], True
     for k in list(far)[1:]:
         step = steps[k]
         by_entry = step.views >= 0 or (step.operation is not None and step.operation.kind == "elementwise")
-        is_diagonal &= by_entry and entries(step.result) == sizes[-1]
+        is_diagonal &= by_entry and count_entries(step.result) == sizes[-1]
         if edge <= k:  # no value from before is used later
             if not is_diagonal:
-                sizes.append(entries(step.result))
+                sizes.append(count_entries(step.result))
             is_diagonal = True
         edge = max(edge, far[k])
     return sizes

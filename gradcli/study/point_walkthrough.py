@@ -21,13 +21,13 @@ from gradcli.report.framework_gradient import NativeReport, Part
 from gradcli.report.point_report import PointReport
 from gradcli.report.trace import ScalarProgram, TraceReport
 from gradcli.study.walkthrough import scalar_program, walkthrough
-from gradcli.targets.derived import gradient_in, keeping, root_of
+from gradcli.targets.derived import inner_gradient, original_function, record_checkpoints
 from gradcli.targets.layers import Engine
-from gradcli.targets.loading import running
+from gradcli.targets.loading import run_user_code
 from gradcli.targets.nesting import put_together
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape, zeros_like
-from gradcli.tracing.tracer import plain
+from gradcli.tracing.tracer import plain_value
 from gradcli.words import Kind, Severity, Verdict
 
 _ROUNDED = 1e-6  # relative, also of a value in float32
@@ -39,29 +39,33 @@ MOST_NODES = 200_000  # lines of a program that is walked through
 _LONGEST = 60  # lines of a function that are shown
 
 
-def departing(trace: TraceReport, report: CheckReport, number: int) -> TraceReport:
+def locate_mistake(trace: TraceReport, report: CheckReport, number: int) -> TraceReport:
     """Return the walkthrough of a point with the line of code that makes its claim depart.
 
     Where a custom gradient of a framework is wrong, the claim departs at what enters it.
     """
     said = report.points[number].diagnosis
     for part in _wrong_parts(report):
-        node = _enters(trace, part)
+        node = _last_node_read(trace, part)
         if node is not None and isinstance(part.file, str) and isinstance(part.line, int):
             at = SourceLine(part.file, part.line, str(part.source or ""))
-            if said is not None and said.file == at.file and said.line in _innermost(at.file, at.line, ast.FunctionDef):
+            if (
+                said is not None
+                and said.file == at.file
+                and said.line in _innermost_lines(at.file, at.line, ast.FunctionDef)
+            ):
                 at = SourceLine(said.file, said.line or at.line, said.source or "")
-            return replace(with_function(trace, at.file, at.line), departs=node, mistake=at)
+            return replace(show_function_around(trace, at.file, at.line), departs=node, mistake=at)
     if said is None or said.file is None or said.line is None:
         return trace
     return replace(
-        with_function(trace, said.file, said.line), mistake=SourceLine(said.file, said.line, said.source or "")
+        show_function_around(trace, said.file, said.line), mistake=SourceLine(said.file, said.line, said.source or "")
     )
 
 
-def with_function(trace: TraceReport, file: str, line: int) -> TraceReport:
+def show_function_around(trace: TraceReport, file: str, line: int) -> TraceReport:
     """Return the walkthrough with the whole function around a line among the lines of code that are shown."""
-    lines = _innermost(file, line, ast.FunctionDef)[:_LONGEST]
+    lines = _innermost_lines(file, line, ast.FunctionDef)[:_LONGEST]
     known = {(shown.file, shown.line) for shown in trace.source}
     more = [SourceLine(file, k, linecache.getline(file, k).rstrip("\n")) for k in lines if (file, k) not in known]
     files = list(dict.fromkeys(shown.file for shown in (*trace.source, *more)))
@@ -73,15 +77,15 @@ def _wrong_parts(report: CheckReport) -> list[Part]:
     return [part for part in found if part.verdict == Verdict.FAIL]
 
 
-def _enters(trace: TraceReport, part: Part) -> str | None:
+def _last_node_read(trace: TraceReport, part: Part) -> str | None:
     """Return the name of the last node that a custom gradient reads; None if its forward function was not recorded."""
-    lines = _innermost(part.file, part.line, ast.ClassDef) if part.file and part.line else range(0)
+    lines = _innermost_lines(part.file, part.line, ast.ClassDef) if part.file and part.line else range(0)
     inside = {node.name for node in trace.nodes if node.file == part.file and node.line in lines}
     read = {name for node in trace.nodes if node.name in inside for name in node.partials} - inside
     return next((node.name for node in reversed(trace.nodes) if node.name in read), None)
 
 
-def _innermost(file: str, line: int, kind: type[ast.ClassDef] | type[ast.FunctionDef]) -> range:
+def _innermost_lines(file: str, line: int, kind: type[ast.ClassDef] | type[ast.FunctionDef]) -> range:
     """Return the lines of the innermost class or function that holds a line; none where there is none."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
@@ -115,12 +119,12 @@ def claimed_adjoints(q: Question, point: PointReport) -> dict[int, Value]:
     wrong = {m.input for m in point.mismatches}
     inputs = {x.slot: name for x, name in zip(q.recording.inputs, q.wrt, strict=True)}
     found = {k: np.sum(claimed[name], axis=outputs)[()] for k, name in inputs.items() if name in wrong}
-    program = _slipped(q, point, claimed, right)
+    program = _program_with_slip(q, point, claimed, right)
     if program is None:
         return found
     bars = program.tape.sweep(program.y.slot, np.ones(shape(q.value))[()])
     inside = range(len(inputs), len(bars))
-    return found | {k: bars[k] for k in inside if bars[k] is not None and _is_other(bars[k], q.bars[k])}
+    return found | {k: bars[k] for k in inside if bars[k] is not None and _is_changed(bars[k], q.bars[k])}
 
 
 def engine_walkthrough(q: Question, engine: Engine, *, prove: bool = False) -> TraceReport:
@@ -128,28 +132,28 @@ def engine_walkthrough(q: Question, engine: Engine, *, prove: bool = False) -> T
 
     The function is run twice, on tracers and on numbers: the objects that are made first, second and so on are the same ones.
     """
-    f = root_of(q.f)
+    f = original_function(q.f)
     arguments = {name: put_together(node, q.point.values) for name, node in getattr(f, "arguments", {}).items()}
     with np.errstate(all="ignore"):
         with engine.objects() as traced:
             program = record(q.g, q.xs)
-        with engine.objects() as run, running(f"{engine.name}.backward", BadClaim):
+        with engine.objects() as run, run_user_code(f"{engine.name}.backward", BadClaim):
             engine.gradients(**arguments)
     claimed: dict[int, Value] = {}
     if not traced or len(traced) != len(run) or len(program.lines) != len(q.lines):
         says = f"the objects of {engine.name} cannot be followed: two runs make {len(traced)} and {len(run)} of them"
         found = walkthrough(q, prove=prove)
         return replace(found, findings=(*found.findings, finding(Kind.NOTICE, Severity.WARNING, says)))
-    with running(f"{engine.name}.backward", BadClaim):
+    with run_user_code(f"{engine.name}.backward", BadClaim):
         for y, slope in zip(engine.values_of(traced), engine.slopes_of(run), strict=True):
             given = np.asarray(slope, dtype=float)[()]
             right = q.bars[y.slot] if isinstance(y, Recorded) else None
-            if isinstance(y, Recorded) and _is_other(given, zeros_like(plain(y)) if right is None else right):
+            if isinstance(y, Recorded) and _is_changed(given, zeros_like(plain_value(y)) if right is None else right):
                 claimed[y.slot] = given
     return replace(walkthrough(q, prove=prove, claimed=claimed), engine=engine.name)
 
 
-def _is_other(slipped: Value, right: Value | None) -> bool:
+def _is_changed(slipped: Value, right: Value | None) -> bool:
     """Whether a mistake changes an adjoint; both are computed by the same operations, up to where the mistake is."""
     if right is None or shape(slipped) != shape(right):
         return True
@@ -158,7 +162,7 @@ def _is_other(slipped: Value, right: Value | None) -> bool:
     return bool(np.any(apart | (np.isfinite(slipped) != np.isfinite(right))))
 
 
-def _slipped(q: Question, point: PointReport, claimed: Gradient, right: Gradient) -> RecordedProgram | None:
+def _program_with_slip(q: Question, point: PointReport, claimed: Gradient, right: Gradient) -> RecordedProgram | None:
     """Return the recorded program with the one slip that makes the whole claim; None if none on a line of it does."""
     if point.diagnosis is None or point.diagnosis.line is None:
         return None
@@ -179,21 +183,21 @@ def point_walkthrough(request: Request, report: CheckReport) -> TraceReport | st
     number = worst_point(report)
     if number >= len(request.points):
         return "The point was found later, and the function was not recorded there."
-    if gradient_in(request.f) is not None:
+    if inner_gradient(request.f) is not None:
         return f"The computation is drawn for gradients and Jacobians, not for a {request.derivative}."
     q = request.question(request.points[number])
     try:
         q.refuse_untraced()
         if len(q.lines) > MOST_NODES:
             return f"The computation has {len(q.lines):,} operations, too many to be drawn."
-        with np.errstate(all="ignore"), keeping():
-            if not _same_value(plain(q.recording.y), report.points[number].value):
+        with np.errstate(all="ignore"), record_checkpoints():
+            if not _same_value(plain_value(q.recording.y), report.points[number].value):
                 return "The computation is not drawn: the function gave another value when it was called again."
             engine = None if request.layer is None else request.layer.engine
             if engine is not None:
-                return departing(engine_walkthrough(q, engine, prove=True), report, number)
+                return locate_mistake(engine_walkthrough(q, engine, prove=True), report, number)
             found = walkthrough(q, prove=True, claimed=claimed_adjoints(q, report.points[number]))
-            return departing(replace(found, claims=_claim_programs(request.claim, q)), report, number)
+            return locate_mistake(replace(found, claims=_claim_programs(request.claim, q)), report, number)
     except GradcliError as error:
         return f"The computation cannot be drawn: {error.what}."
 

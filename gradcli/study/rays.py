@@ -59,13 +59,13 @@ def common_ray(q: Question, slopes: dict[str, Any]) -> Ray:
     """
     vs = []
     for name, x in zip(q.wrt, q.xs, strict=True):
-        g = np.tensordot(weights(q), slopes[name], np.ndim(q.value))
+        g = np.tensordot(output_weights(q), slopes[name], np.ndim(q.value))
         sizes = np.where(np.asarray(x) == 0, 1.0, np.abs(x))
         vs.append(np.asarray(q.stepping.scales.get(name, sizes) * np.where(g < 0, -1.0, 1.0)))
     return Ray(None, v=tuple(vs))
 
 
-def weights(q: Question) -> Any:
+def output_weights(q: Question) -> Any:
     """Return the weights by which the outputs of f are summed, in the shape of the output; 1 for a scalar."""
     if shape(q.value) == ():
         return np.float64(1)
@@ -84,7 +84,7 @@ class Rays:
     @cached_property
     def q(self) -> Question:
         """The question at the point rounded to the format."""
-        return self.asked if self.form is FLOAT64 else held(self.asked, self.form.rounded)
+        return self.asked if self.form is FLOAT64 else round_point(self.asked, self.form.rounded)
 
     @cached_property
     def by_calls(self) -> bool:
@@ -94,7 +94,7 @@ class Rays:
         y = self.q.recording.y
         if not isinstance(y, Recorded) or y.slot == CONSTANT:
             return True
-        again, _ = self._lanes(frozenset((0,)), Lanes, FLOAT64).run({0: np.asarray(self.q.xs[0])[None]})
+        again, _ = self._compiled_lanes(frozenset((0,)), Lanes, FLOAT64).run({0: np.asarray(self.q.xs[0])[None]})
         apart = np.abs(again[0] - self.q.value)
         return not bool(np.all(apart <= _AS_TRACED * np.abs(self.q.value) + 1e3 * self.q.noise_floor))
 
@@ -106,33 +106,34 @@ class Rays:
         if not rays or not len(ts):
             return np.zeros((len(rays), len(ts)))
         if self.by_calls:
-            return np.array([[self._called(ray, t) for t in ts] for ray in rays])
+            return np.array([[self._value_by_call(ray, t) for t in ts] for ray in rays])
         found = []
         for name, same in itertools.groupby(rays, key=lambda ray: ray.name):
             group = list(same)
-            one_by_one = self._one_by_one(group, ts) if name in self._large - self._mixed else None
-            found.append(self._in_groups(group, ts) if one_by_one is None else one_by_one)
+            one_by_one = self._one_by_one(group, ts) if name in self._large_inputs - self._mixed else None
+            found.append(self._values_in_groups(group, ts) if one_by_one is None else one_by_one)
         return np.concatenate(found)
 
-    def _in_groups(self, rays: Sequence[Ray], ts: Any) -> Any:
+    def _values_in_groups(self, rays: Sequence[Ray], ts: Any) -> Any:
         """Return f along rays of one input, in groups of the size that is quickest; a ray along all inputs goes alone."""
-        most = self._most
+        most = self._most_lanes
         step = max(1, most // len(ts)) if rays[0].name is not None else 1
         return np.concatenate(
             [
                 np.concatenate(
-                    [self._together(rays[k : k + step], ts[i : i + most]) for i in range(0, len(ts), most)], axis=1
+                    [self._values_together(rays[k : k + step], ts[i : i + most]) for i in range(0, len(ts), most)],
+                    axis=1,
                 )
                 for k in range(0, len(rays), step)
             ]
         )
 
     @cached_property
-    def _most(self) -> int:
+    def _most_lanes(self) -> int:
         return lanes_at_once(self.q.recording)
 
     @cached_property
-    def _large(self) -> set[str]:
+    def _large_inputs(self) -> set[str]:
         """The inputs for which it is worth recomputing only what depends on one entry."""
         return {name for name, x in zip(self.q.wrt, self.q.xs, strict=True) if size(x) >= _LARGE}
 
@@ -141,38 +142,38 @@ class Rays:
         y, _, tape = self.q.recording
         if shape(y) != () or self.q.stepping.edges:
             return None
-        k = self._number(rays[0])
+        k = self._input_number(rays[0])
         x = np.asarray(self.form.rounded(self.q.xs[k]))
-        places, moved = self._places(rays, x.shape), self._stepped(x, rays, ts)
+        places, moved = self._flat_positions(rays, x.shape), self._moved_entries(x, rays, ts)
         most = max(1, ALL // (len(tape.lines) * len(ts)))
         found = []
         for start in range(0, len(rays), most):
             part = slice(start, start + most)
             at, values = np.repeat(places[part], len(ts))[:, None], moved[part].reshape(-1, 1)
             try:
-                sums, apart = self._lanes(k, EntryLanes, self.form).run({k: ChangedLanes(x, at, values)})
+                sums, apart = self._compiled_lanes(k, EntryLanes, self.form).run({k: ChangedLanes(x, at, values)})
             except Mixed:
                 self._mixed.add(rays[0].name)
                 return None
-            found.append(self._summed(sums))
+            found.append(self._weighted_sum(sums))
             for lane in np.flatnonzero(apart):
                 whole = x.copy()
                 whole.reshape(-1)[at[lane]] = values[lane]
-                found[-1][lane] = self._alone({k: whole})
+                found[-1][lane] = self._value_alone({k: whole})
         return np.concatenate(found).reshape(len(rays), len(ts))
 
-    def _stepped(self, x: Any, rays: Sequence[Ray], ts: Any) -> Any:
+    def _moved_entries(self, x: Any, rays: Sequence[Ray], ts: Any) -> Any:
         """Return the entry of x that each ray moves, after each step t. Shapes: (rays, ts)."""
         rounded = self.form.rounded
         steps = rounded(rounded(np.array([[ray.scale] for ray in rays])) * rounded(np.asarray(ts)))
-        return rounded(x.reshape(-1)[self._places(rays, x.shape)][:, None] + steps)
+        return rounded(x.reshape(-1)[self._flat_positions(rays, x.shape)][:, None] + steps)
 
-    def _number(self, ray: Ray) -> int:
+    def _input_number(self, ray: Ray) -> int:
         """Return the position in `wrt` of the input that a ray along one entry moves."""
         return self.q.wrt.index(str(ray.name))
 
     @staticmethod
-    def _places(rays: Sequence[Ray], whole: tuple[int, ...]) -> Any:
+    def _flat_positions(rays: Sequence[Ray], whole: tuple[int, ...]) -> Any:
         """Return the flat positions of the entries that rays move, in an input of shape `whole`."""
         if len(whole) < 2:
             return np.array([ray.index[0] if whole else 0 for ray in rays])
@@ -194,51 +195,51 @@ class Rays:
                 k: form.rounded(form.rounded(x) + form.rounded(ts.reshape(-1, *(1,) * np.ndim(x)) * form.rounded(v[k])))
                 for k, x in enumerate(self.q.xs)
             }
-        k = self._number(rays[0])
+        k = self._input_number(rays[0])
         x = np.asarray(form.rounded(self.q.xs[k]))
         spread = np.empty((len(rays), len(ts), max(1, x.size)), dtype=np.result_type(x, ts))
         spread[...] = x.reshape(-1)
-        places = self._places(rays, x.shape)
+        places = self._flat_positions(rays, x.shape)
         lanes = np.arange(len(rays))[:, None], np.arange(len(ts)), places[:, None]
-        spread[lanes] = self._stepped(x, rays, ts)
+        spread[lanes] = self._moved_entries(x, rays, ts)
         return {k: spread.reshape(-1, *x.shape)}
 
-    def _together(self, rays: Sequence[Ray], ts: Any) -> Any:
+    def _values_together(self, rays: Sequence[Ray], ts: Any) -> Any:
         moved = self.moved(rays, ts)
-        found, apart = self._lanes(frozenset(moved), Lanes, self.form).run(moved)
-        values = self._summed(found)
+        found, apart = self._compiled_lanes(frozenset(moved), Lanes, self.form).run(moved)
+        values = self._weighted_sum(found)
         for lane in np.flatnonzero(apart):
-            values[lane] = self._alone({k: x[lane] for k, x in moved.items()})
+            values[lane] = self._value_alone({k: x[lane] for k, x in moved.items()})
         if self.q.stepping.edges:
-            values = np.where(self._outside(moved), np.nan, values)
+            values = np.where(self._is_outside_bounds(moved), np.nan, values)
         return values.reshape(len(rays), len(ts))
 
-    def _lanes(self, moving: int | frozenset[int], kind: type[Lanes], form: Format) -> Lanes:
+    def _compiled_lanes(self, moving: int | frozenset[int], kind: type[Lanes], form: Format) -> Lanes:
         """Return the recorded program, compiled for points that differ in these inputs, or in entries of one input."""
         if (moving, form.name) not in self._ready:
             whole = moving if isinstance(moving, frozenset) else frozenset((moving,))
             self._ready[moving, form.name] = kind(self.q.recording, whole, form)
         return self._ready[moving, form.name]
 
-    def _summed(self, y: Any) -> Any:
+    def _weighted_sum(self, y: Any) -> Any:
         """Return the weighted sum of the outputs in each lane."""
         if y.ndim == 1:
             return np.array(y)
-        products = self.form.rounded(y * self.form.rounded(weights(self.q)))
+        products = self.form.rounded(y * self.form.rounded(output_weights(self.q)))
         return np.array(self.form.rounded(np.sum(products, axis=tuple(range(1, y.ndim)))))
 
-    def _alone(self, moved: dict[int, Any]) -> Any:
+    def _value_alone(self, moved: dict[int, Any]) -> Any:
         """Return the value of one lane that takes other branches than the recorded program."""
         xs = [np.asarray(np.real(moved.get(k, x)), np.float64)[()] for k, x in enumerate(self.q.xs)]
         if self.form is FLOAT64 and not any(np.iscomplexobj(x) for x in moved.values()):
-            return np.sum(weights(self.q) * self.q.near(*xs))
+            return np.sum(output_weights(self.q) * self.q.near(*xs))
         try:
             found, _ = run(record(self.q.g, xs), {k: np.asarray(x)[None] for k, x in moved.items()}, self.form)
         except (GradcliError, AttributeError):  # f is not defined here, or a constant
             return np.nan
-        return self._summed(found)[0]
+        return self._weighted_sum(found)[0]
 
-    def _outside(self, moved: dict[int, Any]) -> Any:
+    def _is_outside_bounds(self, moved: dict[int, Any]) -> Any:
         outside = np.zeros(len(next(iter(moved.values()))), dtype=bool)
         for k, x in moved.items():
             low, high = self.q.stepping.of(self.q.wrt[k])
@@ -246,21 +247,24 @@ class Rays:
             outside |= np.any((real < low) | (real > high), axis=1)
         return outside
 
-    def _called(self, ray: Ray, t: float) -> float:
+    def _value_by_call(self, ray: Ray, t: float) -> float:
         moved = self.moved([ray], np.array([t]))
         return float(
-            np.sum(weights(self.q) * self.q.near(*[moved[k][0] if k in moved else x for k, x in enumerate(self.q.xs)]))
+            np.sum(
+                output_weights(self.q)
+                * self.q.near(*[moved[k][0] if k in moved else x for k, x in enumerate(self.q.xs)])
+            )
         )
 
 
-def held(q: Question, rounded: Callable[[Any], Any]) -> Question:
+def round_point(q: Question, rounded: Callable[[Any], Any]) -> Question:
     """Return the question at the point rounded by `rounded`."""
     at = q.point
     values = {name: np.asarray(rounded(at.values[name]), np.float64)[()] for name in q.wrt}
     return replace(q, point=Point({**at.values, **values}, at.drawn, at.number))
 
 
-def in_balls(q: Question, ray: Ray, ts: Sequence[Any], bits: int, kind: type[Ball] = Ball) -> list[arb]:
+def values_in_balls(q: Question, ray: Ray, ts: Sequence[Any], bits: int, kind: type[Ball] = Ball) -> list[arb]:
     """Return the midpoints of f along a ray in balls, or in another class of balls; nan where f is undefined."""
     found = []
     with precision(bits):
@@ -268,7 +272,7 @@ def in_balls(q: Question, ray: Ray, ts: Sequence[Any], bits: int, kind: type[Bal
         for t in ts:
             xs = [x + kind(arb(t)) * v if v is not None else x for x, v in zip(lifted, directions(q, ray), strict=True)]
             try:
-                y = kind.lift(0) + np.sum(q.g(*xs) * weights(q))
+                y = kind.lift(0) + np.sum(q.g(*xs) * output_weights(q))
                 found.append(y.value.mid())
             except (Undecided, ZeroDivisionError):
                 found.append(arb("nan"))

@@ -65,7 +65,7 @@ class SizePolynomial:
 
     def __str__(self) -> str:
         order = sorted(self.terms, key=lambda powers: (-sum(powers), [-p for p in powers]))
-        texts = [(self.terms[powers], self._product(powers)) for powers in order if self.terms[powers]]
+        texts = [(self.terms[powers], self._product_text(powers)) for powers in order if self.terms[powers]]
         if not texts:
             return "0"
         words = []
@@ -76,11 +76,11 @@ class SizePolynomial:
             words.append(f"{'-' if factor < 0 else ''}{text}" if k == 0 else f"{sign} {text}")
         return " ".join(words)
 
-    def _product(self, powers: tuple[int, ...]) -> str:
+    def _product_text(self, powers: tuple[int, ...]) -> str:
         return " ".join(n if p == 1 else f"{n}^{p}" for n, p in zip(self.names, powers, strict=True) if p)
 
 
-def _newton(xs: Sequence[int], ys: Sequence[int | Fraction]) -> list[Fraction]:
+def _divided_differences(xs: Sequence[int], ys: Sequence[int | Fraction]) -> list[Fraction]:
     """Return the divided differences of the polynomial of least degree through all points, without zeros at the end."""
     found, column = [Fraction(ys[0])], [Fraction(y) for y in ys]
     for order in range(1, len(xs)):
@@ -99,7 +99,7 @@ def polynomial_at(xs: Sequence[int], ys: Sequence[int], n: int) -> Fraction:
     """
     if all(y == ys[0] for y in ys):
         return Fraction(ys[0])
-    found = _newton(xs, ys)
+    found = _divided_differences(xs, ys)
     if len(found) == len(xs):
         raise NotPolynomial
     value = Fraction(0)
@@ -111,7 +111,7 @@ def polynomial_at(xs: Sequence[int], ys: Sequence[int], n: int) -> Fraction:
 def _coefficients(xs: Sequence[int], ys: Sequence[Fraction]) -> list[Fraction]:
     """Return the coefficients of 1, n, n^2, ... of the polynomial through all points."""
     total = [Fraction(0)] * len(xs)
-    for x, c in reversed(list(itertools.zip_longest(xs, _newton(xs, ys), fillvalue=Fraction(0)))):
+    for x, c in reversed(list(itertools.zip_longest(xs, _divided_differences(xs, ys), fillvalue=Fraction(0)))):
         shifted = [Fraction(0), *total[:-1]]
         total = [a - x * b for a, b in zip(shifted, total, strict=True)]
         total[0] += c
@@ -147,20 +147,20 @@ class Programs:
                 small sizes.
         """
         if all(n <= _RECORDED for n in sizes.values()):
-            return self._recorded(sizes)
+            return self._record_at(sizes)
         last: Exception = NotPolynomial()
-        for tried in self._ways(sizes):
+        for tried in self._sizes_to_try(sizes):
             try:
-                return self._carried(sizes, tried)
+                return self._carry_program(sizes, tried)
             except NotSupported:  # other sizes change nothing, and may take long
                 raise
             except (NotPolynomial, GradcliError, ValueError) as error:
                 last = error
         if all(n <= _RUN for n in sizes.values()):
-            return self._recorded(sizes)
+            return self._record_at(sizes)
         raise last
 
-    def _recorded(self, sizes: Sizes) -> Any:
+    def _record_at(self, sizes: Sizes) -> Any:
         key = tuple(sizes[name] for name in self.names)
         if key not in self._known:
             self._known[key] = self.record(dict(sizes))
@@ -181,20 +181,20 @@ class Programs:
         """Whether the program was recorded at some sizes, and not carried there."""
         return tuple(sizes[name] for name in self.names) in self._known
 
-    def _carried(self, sizes: Sizes, tried: Mapping[str, Sequence[int]]) -> Any:
-        fixed = self._changes_lines(sizes, tried)
+    def _carry_program(self, sizes: Sizes, tried: Mapping[str, Sequence[int]]) -> Any:
+        fixed = self._sizes_that_change_lines(sizes, tried)
         base = {name: n if name in fixed else tried[name][0] for name, n in sizes.items()}
         free = [name for name in self.names if name not in fixed and sizes[name] != base[name]]
         along = [{**base, name: x} for name in free for x in tried[name][1:]]
         further = [{**base, **{name: tried[name][ks[i % 2]] for i, name in enumerate(free)}} for ks in ((2, 1), (1, 3))]
         points = [base, *along, *further]
-        found = [self._recorded(point) for point in points]
-        made = _at_sizes(found, points, free, sizes)
+        found = [self._record_at(point) for point in points]
+        made = _carry_structure(found, points, free, sizes)
         for name in free:
-            self._confirm(found, points, free, {**base, name: sizes[name]}, name, tried[name])
+            self._confirm_carried(found, points, free, {**base, name: sizes[name]}, name, tried[name])
         return made
 
-    def _confirm(
+    def _confirm_carried(
         self,
         found: Sequence[Any],
         points: Sequence[Sizes],
@@ -209,14 +209,14 @@ class Programs:
         """
         first, spacing = tried[0], tried[1] - tried[0]
         while at[name] > tried[-1]:
-            expected = _at_sizes(found, points, free, at)
+            expected = _carry_structure(found, points, free, at)
             if self.work(expected) <= _WORK:
-                if self._recorded(at) != expected:
+                if self._record_at(at) != expected:
                     raise NotPolynomial
                 return
             at = {**at, name: first + (at[name] - first) // (2 * spacing) * spacing}
 
-    def _ways(self, sizes: Sizes) -> Iterator[Mapping[str, Sequence[int]]]:
+    def _sizes_to_try(self, sizes: Sizes) -> Iterator[Mapping[str, Sequence[int]]]:
         """Yield small sizes to record at, by name: the smallest, then one size further apart, then all.
 
         A size that is divided, as a width by a number of heads, has to be as far apart as what it is divided by.
@@ -231,14 +231,14 @@ class Programs:
             if math.prod(xs[1] for xs in wide.values()) <= _WORK:
                 yield wide
 
-    def _changes_lines(self, sizes: Sizes, tried: Mapping[str, Sequence[int]]) -> frozenset[str]:
+    def _sizes_that_change_lines(self, sizes: Sizes, tried: Mapping[str, Sequence[int]]) -> frozenset[str]:
         """Return the sizes that change how many lines the program has, such as a number of layers."""
         if self._fixed is None:
             base = {name: xs[0] for name, xs in tried.items()}
             found: set[str] = set()
             for name in self.names:
                 start = {**base, **dict.fromkeys(found, 1)}
-                first, second = (self._recorded({**start, name: n}) for n in tried[name][:2])
+                first, second = (self._record_at({**start, name: n}) for n in tried[name][:2])
                 if self.length(first) != self.length(second):
                     found.add(name)
             self._fixed = frozenset(found)
@@ -258,12 +258,12 @@ class Programs:
             return known[key]
 
         last: Exception = NotPolynomial()
-        for tried in self._ways(sizes):
+        for tried in self._sizes_to_try(sizes):
             try:
-                fixed = self._changes_lines(sizes, tried)
+                fixed = self._sizes_that_change_lines(sizes, tried)
                 begin = {name: 1 if name in fixed else xs[0] for name, xs in tried.items()}
                 steps = {name: 1 if name in fixed else xs[1] - xs[0] for name, xs in tried.items()}
-                return _fitted(counted, self.names, begin, steps)
+                return _fit_polynomials(counted, self.names, begin, steps)
             except NotSupported:  # other sizes change nothing, and may take long
                 raise
             except (NotPolynomial, GradcliError, ValueError) as error:
@@ -271,7 +271,7 @@ class Programs:
         raise last
 
 
-def _at_sizes(found: Sequence[Any], points: Sequence[Sizes], free: Sequence[str], sizes: Sizes) -> Any:
+def _carry_structure(found: Sequence[Any], points: Sequence[Sizes], free: Sequence[str], sizes: Sizes) -> Any:
     """Return the structure at some sizes; its integers follow polynomials, and all other parts are equal at all points.
 
     Shapes  `found` holds one structure a point: at the first, at three more along each size, and at two to confirm.
@@ -284,7 +284,7 @@ def _at_sizes(found: Sequence[Any], points: Sequence[Sizes], free: Sequence[str]
         if type(first) is int and all(type(x) is int for x in same):
             key = tuple(same)
             if key not in known:
-                known[key] = _carried_integer(key, points, free, sizes)
+                known[key] = _carry_integer(key, points, free, sizes)
             return known[key]
         if isinstance(first, tuple) and all(type(x) is type(first) and len(x) == len(first) for x in same):
             parts = [value(part) for part in zip(*same, strict=True)]
@@ -296,7 +296,7 @@ def _at_sizes(found: Sequence[Any], points: Sequence[Sizes], free: Sequence[str]
     return value(found)
 
 
-def _carried_integer(ys: Sequence[int], points: Sequence[Sizes], free: Sequence[str], sizes: Sizes) -> int:
+def _carry_integer(ys: Sequence[int], points: Sequence[Sizes], free: Sequence[str], sizes: Sizes) -> int:
     """Return an integer at some sizes: a product of polynomials of one size each, or a sum of them.
 
     Raises  NotPolynomial if it is neither at the points that confirm it.
@@ -326,11 +326,11 @@ def _carried_integer(ys: Sequence[int], points: Sequence[Sizes], free: Sequence[
     raise NotPolynomial
 
 
-def _fitted(
+def _fit_polynomials(
     counted: Callable[[Sizes], Sequence[int]], names: Sequence[str], start: Sizes, steps: Sizes
 ) -> list[SizePolynomial]:
     """Return the polynomials of counts, from as many points as their degrees ask for, and two more that confirm them."""
-    degrees = {name: _degree(counted, name, start, steps[name]) for name in names}
+    degrees = {name: _highest_degree(counted, name, start, steps[name]) for name in names}
     axes = [[start[name] + k * steps[name] for k in range(degrees[name] + 1)] for name in names]
     lengths = tuple(map(len, axes))
     table = [counted(dict(zip(names, at, strict=True))) for at in itertools.product(*axes)]
@@ -342,13 +342,13 @@ def _fitted(
             fibres = [_coefficients(xs, list(ys)) for ys in grid.reshape(-1, len(xs))]
             grid = np.moveaxis(np.array(fibres, dtype=object).reshape(grid.shape), -1, axis)
         found.append(SizePolynomial(tuple(names), {at: c for at, c in np.ndenumerate(grid) if c}))
-    for point in _further(names, start, steps, degrees):
+    for point in _confirming_points(names, start, steps, degrees):
         if any(p.at(point) != y for p, y in zip(found, counted(point), strict=True)):
             raise NotPolynomial
     return found
 
 
-def _degree(counted: Callable[[Sizes], Sequence[int]], name: str, start: Sizes, step: int) -> int:
+def _highest_degree(counted: Callable[[Sizes], Sequence[int]], name: str, start: Sizes, step: int) -> int:
     """Return the highest degree of the counts in one size. Raises NotPolynomial where it is above 4."""
     if not step:  # it keeps its value
         return 0
@@ -356,12 +356,12 @@ def _degree(counted: Callable[[Sizes], Sequence[int]], name: str, start: Sizes, 
     for k in range(1, _DEGREE + 2):
         xs.append(start[name] + k * step)
         columns.append(counted({**start, name: xs[-1]}))
-        most = max(len(_newton(xs, ys)) for ys in zip(*columns, strict=True))
+        most = max(len(_divided_differences(xs, ys)) for ys in zip(*columns, strict=True))
         if most < len(xs):
             return max(0, most - 1)
     raise NotPolynomial
 
 
-def _further(names: Sequence[str], start: Sizes, steps: Sizes, degrees: Sizes) -> Iterator[Sizes]:
+def _confirming_points(names: Sequence[str], start: Sizes, steps: Sizes, degrees: Sizes) -> Iterator[Sizes]:
     for extra in ((1, 2), (2, 1)):
         yield {name: start[name] + (degrees[name] + extra[k % 2]) * steps[name] for k, name in enumerate(names)}

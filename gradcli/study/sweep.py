@@ -9,7 +9,7 @@ import numpy as np
 from flint import arb
 
 from gradcli.arithmetic.ball import precision
-from gradcli.arithmetic.floats import FLOAT64, GUARD, Format, format_of, nearest_of
+from gradcli.arithmetic.floats import FLOAT64, GUARD, Format, format_of, round_to_bits
 from gradcli.checks.check import Answers, check
 from gradcli.checks.evidence import Outcome
 from gradcli.checks.implementation import environment
@@ -18,13 +18,13 @@ from gradcli.checks.run_modes import attempt
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, NotSupported, Undecided
 from gradcli.modes.complex_step import ComplexStep
-from gradcli.modes.difference_steps import left_over, near
+from gradcli.modes.difference_steps import noise_sample_places, residual_deviation
 from gradcli.modes.kinks import TO_FINITE
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import Budget, Effort
 from gradcli.modes.registry import MODES
 from gradcli.modes.rounding import EPS
-from gradcli.modes.schemes import ONE_SIDED, SCHEMES, Scheme, log_slope, schemes_of
+from gradcli.modes.schemes import ONE_SIDED, SCHEMES, Scheme, log_slope, parse_schemes
 from gradcli.report import numbers
 from gradcli.report.common import ABSENT, Absent, Finding, Target, finding
 from gradcli.report.sweep import Curve, Noise, NoisyStep, SweepReport, Taylor
@@ -33,23 +33,23 @@ from gradcli.study.curves import (
     Numbers,
     RayFacts,
     Truth,
-    absolute,
-    curve,
-    derivatives,
-    in_bits,
-    in_format,
-    in_range,
-    noticed,
-    one_sided,
+    errors_in_bits,
+    errors_in_format,
+    find_changed_value,
+    find_unexplained_scatter,
+    higher_derivatives,
+    in_input_units,
+    is_in_range,
+    make_curve,
+    notices_as_findings,
+    one_sided_slopes,
     slope_along,
     slopes_in_balls,
-    steps,
-    unexplained,
-    unsteady,
+    step_sizes,
 )
 from gradcli.study.mode_cost import takes_at_most
-from gradcli.study.rays import Ray, Rays, common_ray, directions, entry_rays, held, weights
-from gradcli.targets.derived import root_of
+from gradcli.study.rays import Ray, Rays, common_ray, directions, entry_rays, output_weights, round_point
+from gradcli.targets.derived import original_function
 from gradcli.tracing.shapes import shape
 from gradcli.words import Exit, Kind, Remains, Severity, Verdict
 
@@ -80,7 +80,7 @@ _POINTS = 9  # the slope is fitted to this many of the smallest steps above the 
 _SECOND, _FIRST = 1.7, 1.3  # a steeper slope counts as 2, a flatter one as 1
 
 
-def taylor(q: Question, claim: dict[str, Any], ray: Ray, slope: float) -> Taylor:
+def taylor_test(q: Question, claim: dict[str, Any], ray: Ray, slope: float) -> Taylor:
     """Return the Taylor remainders of a claim along a ray, and the verdict that follows from their slope.
 
     Units  `slope` is the true <g, v>; steps are relative to the size of the inputs.
@@ -89,21 +89,25 @@ def taylor(q: Question, claim: dict[str, Any], ray: Ray, slope: float) -> Taylor
     claimed = float(slope_along(q, claim, ray))
     rays = Rays(q)
     with np.errstate(all="ignore"):
-        values = rays.values([ray], np.concatenate([[0.0], H, near(1.0)]))[0]
+        values = rays.values([ray], np.concatenate([[0.0], H, noise_sample_places(1.0)]))[0]
         at, moved, close = values[0], values[1 : len(H) + 1], values[len(H) + 1 :]
-        noise = float(left_over(near(1.0), close))
+        noise = float(residual_deviation(noise_sample_places(1.0), close))
         remainder = np.abs(moved - at - H * claimed)
         floor = _ABOVE_NOISE * (noise + np.finfo(float).eps * np.abs(H * claimed))
     seen = np.flatnonzero((remainder > floor) & np.isfinite(remainder))[-_POINTS:]
     order = log_slope(H[seen], remainder[seen])
     curvature = float(np.max(remainder[seen] / H[seen] ** 2, initial=0.0))
-    verdict, message = _verdict(claimed, slope, order, remainder, np.maximum(remainder, floor) / H + curvature * H)
+    verdict, message = _taylor_verdict(
+        claimed, slope, order, remainder, np.maximum(remainder, floor) / H + curvature * H
+    )
     if q.kinks:
         verdict, message = "cannot tell", "f has a kink here: remainders fall with slope 1 whatever the gradient is"
     return Taylor(verdict, message, order, claimed, slope, tuple(map(float, H)), tuple(map(float, remainder)))
 
 
-def _verdict(claimed: float, slope: float, order: float | None, remainder: Any, sees_at: Any) -> tuple[Remains, str]:
+def _taylor_verdict(
+    claimed: float, slope: float, order: float | None, remainder: Any, sees_at: Any
+) -> tuple[Remains, str]:
     """Return the verdict on a claim; `sees_at` is, for each step, the largest error that its remainder can hide.
 
     An error e leaves a remainder e h, from which the curvature of f can take away as much as it adds:
@@ -134,19 +138,19 @@ def sweep(request: Request, wanted: SweepOptions, heard: Callable[[str], None] |
     Raises  BadOption for an unknown dtype or scheme, or no input; NotSupported if no mode gives a derivative.
     """
     started = time.perf_counter()
-    schemes = schemes_of(wanted.schemes)
+    schemes = parse_schemes(wanted.schemes)
     formats = list(dict.fromkeys(format_of(name) for name in wanted.dtypes))
     point = request.points[0]
     q = request.question(point, replace(request.budget, effort=Effort.ALL))
     with np.errstate(all="ignore"):
         study = Study(q, schemes, wanted, heard)
         curves, unsupported = study.curves(formats, tuple(dict.fromkeys(wanted.bits)))
-        changing = unsteady(q)
-        study.findings += [] if study.noise or changing else _about(q, study.slope, curves)
+        changing = find_changed_value(q)
+        study.findings += [] if study.noise or changing else _explain_no_digits(q, study.slope, curves)
         judged = check(request, answers=study.answers(request.budget)) if request.claim else None
         remainders: Taylor | Absent = ABSENT
         if request.claim and study.ray is not None:
-            remainders = taylor(q, request.claim(point.values), study.ray, float(study.slope))
+            remainders = taylor_test(q, request.claim(point.values), study.ray, float(study.slope))
             if judged is not None and judged.verdict == Verdict.FAIL and remainders.verdict == "right":
                 remainders = replace(remainders, verdict="cannot tell")  # the error is too small, or not along v
         study.findings += changing
@@ -156,22 +160,24 @@ def sweep(request: Request, wanted: SweepOptions, heard: Callable[[str], None] |
     )
     status = Exit.CONFIRMED if finite and steady and FLOAT64.name not in unsupported else Exit.INCONCLUSIVE
     return SweepReport(
-        target=Target(q.f.kind, root_of(q.f).text), at=point.values, drawn=point.drawn, seed=request.seed, value=q.value,
+        target=Target(q.f.kind, original_function(q.f).text), at=point.values, drawn=point.drawn, seed=request.seed,
+        value=q.value,
         reference=study.reference, curves=tuple(curves), findings=tuple(study.findings), evaluations=study.evaluations,
         seconds=time.perf_counter() - started, taylor=remainders, h=ABSENT if q.stepping.h is None else q.stepping.h,
         exit_status=int(status) if judged is None else judged.exit_status, verdict=ABSENT if judged is None else judged.verdict,
         message=ABSENT if judged is None else judged.sentence(),
-        function=ABSENT if root_of(q.f) is q.f else q.f.text, unsupported=unsupported or ABSENT, environment=environment(),
-        weights=weights(q) if shape(q.value) else ABSENT, noise=study.noise or ABSENT,
+        function=ABSENT if original_function(q.f) is q.f else q.f.text, unsupported=unsupported or ABSENT,
+        environment=environment(),
+        weights=output_weights(q) if shape(q.value) else ABSENT, noise=study.noise or ABSENT,
     )  # fmt: skip
 
 
-def _about(q: Question, slope: arb, curves: Sequence[Curve]) -> list[Finding]:
+def _explain_no_digits(q: Question, slope: arb, curves: Sequence[Curve]) -> list[Finding]:
     """Return a finding that says why no difference quotient has a right digit, if none has."""
     best = max((c.best.digits for c in curves if c.scheme != "complex"), default=9.0)
-    if not slope.is_finite() or (best >= 1 and in_range(slope)):
+    if not slope.is_finite() or (best >= 1 and is_in_range(slope)):
         return []
-    if not in_range(slope):
+    if not is_in_range(slope):
         says = f"the slope by one step of the inputs' size is {slope.str(3, radius=False)}, which float64 does not hold"
         return [finding(Kind.RANGE, Severity.WARNING, f"{says}: values of f overflow or underflow nearby")]
     if q.stepping.scales:
@@ -208,33 +214,33 @@ def ray_of(q: Question) -> Ray:
     return common_ray(q, {name: np.ones(shape(q.value) + shape(x)) for name, x in zip(q.wrt, q.xs, strict=True)})
 
 
-def of_neighbours(q: Question) -> Noise | None:
+def noise_from_neighbours(q: Question) -> Noise | None:
     """Return the noise of a rounded or noisy function and the best steps, from its values near the point; None if none.
 
     Cost    9 evaluations of f for each of up to 8 spacings, and about 50 for the derivatives.
     Source  Moré and Wild (2011), Estimating computational noise: the spacing grows until the values differ.
     """
     ray = ray_of(q)
-    f = _along(q, ray)
+    f = _function_along(q, ray)
     seen: list[float] = []
     for wider in _WIDER:
-        places = [t * float(wider) for t in near(1.0)]
+        places = [t * float(wider) for t in noise_sample_places(1.0)]
         values = np.array([f(t) for t in places])
         if not np.all(np.isfinite(values)):
             break
         if len(np.unique(values)) >= _DISTINCT:
-            seen.append(float(left_over(places, values)))
+            seen.append(float(residual_deviation(places, values)))
             if len(seen) > 1 and seen[-1] < _SAME * seen[-2]:
                 break
-    return _steps(q, ray, f, min(seen), len(near(1.0)), random=False) if seen else None
+    return _noise_with_steps(q, ray, f, min(seen), len(noise_sample_places(1.0)), random=False) if seen else None
 
 
-def of_samples(q: Question, samples: int) -> Noise:
+def noise_from_samples(q: Question, samples: int) -> Noise:
     """Return the noise of a random function and the best steps, from the spread of `samples` values at the point."""
     ray = ray_of(q)
-    f = _along(q, ray)
+    f = _function_along(q, ray)
     values = [f(0.0) for _ in range(samples)]
-    return _steps(
+    return _noise_with_steps(
         q,
         ray,
         lambda t: float(np.mean([f(t) for _ in range(_MEAN)])),
@@ -244,8 +250,8 @@ def of_samples(q: Question, samples: int) -> Noise:
     )
 
 
-def _along(q: Question, ray: Ray) -> Along:
-    w, vs = weights(q), directions(q, ray)
+def _function_along(q: Question, ray: Ray) -> Along:
+    w, vs = output_weights(q), directions(q, ray)
 
     def f(t: float) -> float:
         return float(np.sum(w * q.near(*(x if v is None else x + t * v for x, v in zip(q.xs, vs, strict=True)))))
@@ -253,10 +259,13 @@ def _along(q: Question, ray: Ray) -> Along:
     return f
 
 
-def _steps(q: Question, ray: Ray, f: Along, level: float, samples: int, random: bool) -> Noise:
+def _noise_with_steps(q: Question, ray: Ray, f: Along, level: float, samples: int, random: bool) -> Noise:
     """Return the noise with the best step and error of each scheme, which follow from the noise and the derivatives."""
     spread = level / np.sqrt(_MEAN) if random else level
-    derivatives = {2: _seen(f, _second, np.sqrt(6.0) * spread, 2), 3: _seen(f, _third, np.sqrt(2.5) * spread, 3)}
+    derivatives = {
+        2: _resolved_derivative(f, _second_difference, np.sqrt(6.0) * spread, 2),
+        3: _resolved_derivative(f, _third_difference, np.sqrt(2.5) * spread, 3),
+    }
     found = []
     for scheme in (scheme for scheme in SCHEMES if scheme.name in _SHOWN):
         predicted = scheme.predicted(level, derivatives)
@@ -264,22 +273,22 @@ def _steps(q: Question, ray: Ray, f: Along, level: float, samples: int, random: 
             h, error = predicted
             slope = abs((f(h) - f(-h)) / (2 * h))
             relative = error / slope if slope > error else None
-            found.append(NoisyStep(scheme.name, h, error, relative, absolute(h, ray)))
+            found.append(NoisyStep(scheme.name, h, error, relative, in_input_units(h, ray)))
     return Noise(level, samples, random, ray.name, ray.index, tuple(found))
 
 
-def _seen(f: Along, difference: Callable[[Along, float], float], noise: float, order: int) -> float:
+def _resolved_derivative(f: Along, difference: Callable[[Along, float], float], noise: float, order: int) -> float:
     """Return the size of a derivative by the smallest step at which it exceeds its noise, or else by the widest step."""
     sizes = [(abs(difference(f, h)), h) for h in _WIDE]
     finite = [(size, h) for size, h in sizes if np.isfinite(size)]
     return next((size for size, h in finite if size > _SEEN * noise / h**order), finite[-1][0] if finite else 0.0)
 
 
-def _second(f: Along, h: float) -> float:
+def _second_difference(f: Along, h: float) -> float:
     return (f(h) - 2 * f(0.0) + f(-h)) / h**2
 
 
-def _third(f: Along, h: float) -> float:
+def _third_difference(f: Along, h: float) -> float:
     return (f(2 * h) - 2 * f(h) + 2 * f(-h) - f(-2 * h)) / (2 * h**3)
 
 
@@ -287,9 +296,9 @@ def is_rounded(q: Question, slope: Any) -> bool:
     """Whether f has stairs: marked in the trace, or suspected because all values near the point are the same."""
     if q.staircases:
         return True
-    f: Any = _along(q, ray_of(q))
+    f: Any = _function_along(q, ray_of(q))
     unseen = q.f.kind == "python" and (slope == 0 or q.untraced is not None)
-    return unseen and len({f(t) for t in near(1.0)}) == 1
+    return unseen and len({f(t) for t in noise_sample_places(1.0)}) == 1
 
 
 class Study:
@@ -302,7 +311,7 @@ class Study:
         self.q = q
         self.found = dict(found or {})  # outcomes of modes that have run already
         self.heard = heard or (lambda says: None)
-        self.findings: list[Finding] = noticed(q)
+        self.findings: list[Finding] = notices_as_findings(q)
         self.evaluations = 0
         self.rays: list[Ray] = []
         self.slopes: dict[str, Any] = {}
@@ -321,17 +330,17 @@ class Study:
             return
         if all(f.kind != Kind.NOT_DETERMINISTIC for f in self.findings):
             self._prepare(wanted)
-        self.noise = self._noise(wanted.samples)
+        self.noise = self._find_noise(wanted.samples)
 
     def _prepare(self, wanted: SweepOptions) -> None:
         q = self.q
-        self.slopes = slopes = self._slopes()
+        self.slopes = slopes = self._reference_slopes()
         entries = q.entries == 1 or wanted.each
         self.rays = entry_rays(q) if entries else [common_ray(q, slopes)]
         self.ray = self.rays[0] if q.entries == 1 else common_ray(q, slopes)
         self.slope = slope_along(q, slopes, self.ray)
         if self.bound is not None and q.untraced:
-            good = numbers.power(self._known_to(self.ray, self.slope))
+            good = numbers.power(self._reference_bound(self.ray, self.slope))
             says = f"f cannot be traced: errors are those against extrapolated differences, whose bound is {good} of the slope"
             self.findings.append(finding(Kind.REFERENCE, Severity.WARNING, f"{says}; best steps are not predicted"))
         for mark in q.staircases:
@@ -342,13 +351,13 @@ class Study:
         if self.slope == 0 and not q.kinks:
             says = "the slope is 0 here: errors are absolute, in units of f per step"
             self.findings.append(finding(Kind.ZERO_SLOPE, Severity.INFO, says))
-        self.findings += unexplained(q, self.ray, float(self.slope))
+        self.findings += find_unexplained_scatter(q, self.ray, float(self.slope))
         if q.kinks:
-            self._at_a_kink()
+            self._use_one_sided_schemes()
         elif any(scheme.imaginary for scheme in self.schemes):
-            self._analytic()
+            self._check_complex_step()
 
-    def _slopes(self) -> dict[str, Any]:
+    def _reference_slopes(self) -> dict[str, Any]:
         """Return the gradient in float64 that errors are measured against, and note its mode as the reference."""
         for name in ("certified", "reverse", "finite-difference"):
             outcome = self.found[name] = self.found.get(name) or attempt(MODES[name], self.q)
@@ -362,17 +371,17 @@ class Study:
                 self.findings.append(finding(Kind.REFERENCE, Severity.WARNING, says))
         raise NotSupported("there is no derivative to compare with", do="gradcli check says why")
 
-    def _noise(self, samples: int | None) -> Noise | None:
+    def _find_noise(self, samples: int | None) -> Noise | None:
         """Return the noise of f if it is rounded, noisy or random, else None; a rounded f has flat stairs and no curves."""
         q, kinds = self.q, {f.kind for f in self.findings}
         if Kind.NOT_DETERMINISTIC in kinds:
-            return of_samples(q, samples) if samples else None
+            return noise_from_samples(q, samples) if samples else None
         if q.stepping.budget is not None or not self.rays:
             return None
         if samples:
             self.findings.append(finding(Kind.DETERMINISTIC, Severity.INFO, NOT_RANDOM))
         rounded = is_rounded(q, self.slope)
-        found = of_neighbours(q) if rounded or Kind.NOISE in kinds else None
+        found = noise_from_neighbours(q) if rounded or Kind.NOISE in kinds else None
         if found is not None and not q.staircases and found.level <= _ROUNDING * EPS * float(np.max(np.abs(q.value))):
             return None  # f is flat, as at an extremum
         if found is not None and rounded:
@@ -384,7 +393,7 @@ class Study:
         q = self.q.within(budget)
         return Answers(q, {} if q.crowded else self.found)
 
-    def _at_a_kink(self) -> None:
+    def _use_one_sided_schemes(self) -> None:
         says = "; ".join(mark.says for mark in self.q.kinks)
         self.findings.append(
             finding(Kind.KINK, Severity.WARNING, f"{says}: one-sided curves, against one-sided slopes")
@@ -392,7 +401,7 @@ class Study:
         self.schemes = [scheme for scheme in SCHEMES if scheme.name in ONE_SIDED]
         self.reference = "one-sided"
 
-    def _analytic(self) -> None:
+    def _check_complex_step(self) -> None:
         try:
             self.q.refuse_untraced()
             ComplexStep().refuse_if_not_analytic(self.q)
@@ -408,32 +417,32 @@ class Study:
             return found, unsupported
         for form in formats:
             try:
-                found += self._in(form)
+                found += self._curves_in_format(form)
             except NotSupported as error:
                 unsupported[form.name] = error.what
         for count in bits:
             try:
-                found += self._with(count)
+                found += self._curves_in_bits(count)
             except (NotSupported, Undecided) as error:
                 unsupported[f"{count} bits"] = error.what
         return found, unsupported
 
-    def _in(self, form: Format) -> list[Curve]:
+    def _curves_in_format(self, form: Format) -> list[Curve]:
         along = Rays(self.q, form)
         if form is not FLOAT64:
             along.q.refuse_untraced()
         schemes = [scheme for scheme in self.schemes if not scheme.imaginary or form.complex is not None]
-        self._without_complex(form.name, schemes)
-        hs = self._steps(form.eps, schemes)
-        self._announce(form.name, len(hs) * len(self.rays) * calls_of(schemes))
-        truth = self._truth(along.q, 128)
-        errors = in_format(along, self.rays, schemes, truth, hs)
+        self._note_missing_complex(form.name, schemes)
+        hs = self._step_sizes(form.eps, schemes)
+        self._announce_long_work(form.name, len(hs) * len(self.rays) * calls_per_step(schemes))
+        truth = self._true_slopes(along.q, 128)
+        errors = errors_in_format(along, self.rays, schemes, truth, hs)
         still = [along.stands_still(ray, hs) for ray in self.rays]
-        self.evaluations += len(hs) * len(self.rays) * calls_of(schemes)
-        drawn = self._drawn(along.q, Numbers.of(form), schemes, hs, errors, still, truth)
-        return self._at_h(along, drawn, schemes, truth)
+        self.evaluations += len(hs) * len(self.rays) * calls_per_step(schemes)
+        drawn = self._make_curves(along.q, Numbers.of(form), schemes, hs, errors, still, truth)
+        return self._add_error_at_h(along, drawn, schemes, truth)
 
-    def _with(self, bits: int) -> list[Curve]:
+    def _curves_in_bits(self, bits: int) -> list[Curve]:
         if not FEWEST_BITS <= bits <= MOST_BITS:
             raise BadOption(
                 f"--bits takes {FEWEST_BITS} to {MOST_BITS}, not {bits}", do="--bits 113 is quadruple precision"
@@ -443,21 +452,23 @@ class Study:
             raise NotSupported(f"{len(self.rays):,} entries are too many for {bits} bits", do="leave out --each")
         kind = Numbers(f"{bits} bits", 2.0 ** (1 - bits))
         schemes = [scheme for scheme in self.schemes if not scheme.imaginary]
-        self._without_complex(kind.name, schemes)
-        hs = self._steps(kind.eps, schemes)
-        evaluations = calls_of(schemes) * len(hs) * len(self.rays)
+        self._note_missing_complex(kind.name, schemes)
+        hs = self._step_sizes(kind.eps, schemes)
+        evaluations = calls_per_step(schemes) * len(hs) * len(self.rays)
         self.q.budget.admit(evaluations * self.q.ball_work, f"{evaluations:,} evaluations in balls", essential=True)
-        q = held(self.q, np.vectorize(lambda x: float(nearest_of(arb(float(x)), bits))) if bits < 53 else np.asarray)
-        truth = self._truth(q, 2 * bits)
+        q = round_point(
+            self.q, np.vectorize(lambda x: float(round_to_bits(arb(float(x)), bits))) if bits < 53 else np.asarray
+        )
+        truth = self._true_slopes(q, 2 * bits)
         found = []
         for k, ray in enumerate(self.rays):
             own = {side: [slopes[k]] for side, slopes in truth.items()}
-            errors = [[e] for e in in_bits(Rays(q), ray, schemes, own, hs, bits)]
-            found += self._drawn(q, kind, schemes, hs, errors, [_lost_in(q, ray, hs, bits)], own, [ray])
-        self.evaluations += len(hs) * len(self.rays) * calls_of(schemes)
+            errors = [[e] for e in errors_in_bits(Rays(q), ray, schemes, own, hs, bits)]
+            found += self._make_curves(q, kind, schemes, hs, errors, [_lost_steps(q, ray, hs, bits)], own, [ray])
+        self.evaluations += len(hs) * len(self.rays) * calls_per_step(schemes)
         return found
 
-    def _without_complex(self, name: str, schemes: Sequence[Scheme]) -> None:
+    def _note_missing_complex(self, name: str, schemes: Sequence[Scheme]) -> None:
         """Add a finding if a format has no complex numbers. Raises NotSupported if no scheme is left."""
         if self.schemes and not schemes:
             raise NotSupported(f"there are no complex numbers in {name}, and no complex step")
@@ -466,28 +477,28 @@ class Study:
                 finding(Kind.COMPLEX, Severity.INFO, f"no complex step in {name}: it has no complex numbers")
             )
 
-    def _announce(self, name: str, calls: int) -> None:
+    def _announce_long_work(self, name: str, calls: int) -> None:
         long = calls > _MANY if self.q.untraced else not takes_at_most(self.q, _LONG, calls)
         if long:
             seconds = numbers.seconds(calls * self.q.seconds)
             self.heard(f"{name}: about {calls:,} evaluations of f, {seconds}; --budget N limits them")
 
-    def _steps(self, eps: float, schemes: Sequence[Scheme]) -> Any:
+    def _step_sizes(self, eps: float, schemes: Sequence[Scheme]) -> Any:
         budget = self.q.stepping.budget
         if budget is None:
-            return steps(eps)
-        most = budget // (calls_of(schemes) * len(self.rays))
+            return step_sizes(eps)
+        most = budget // (calls_per_step(schemes) * len(self.rays))
         if most < _FEWEST_STEPS:
-            need = _FEWEST_STEPS * calls_of(schemes) * len(self.rays)
+            need = _FEWEST_STEPS * calls_per_step(schemes) * len(self.rays)
             raise BadOption(
                 f"--budget {budget} is not enough for {_FEWEST_STEPS} steps", do=f"--budget {need}, or fewer --schemes"
             )
-        return steps(eps, most)
+        return step_sizes(eps, most)
 
-    def _truth(self, q: Question, bits: int) -> Truth:
+    def _true_slopes(self, q: Question, bits: int) -> Truth:
         """Return the slopes along all rays, in `bits` bits, or in float64 if balls cannot run."""
         if q.kinks:
-            return one_sided(q, self.rays)
+            return one_sided_slopes(q, self.rays)
         if self.reference == "certified":
             try:
                 return {"both": slopes_in_balls(q, self.rays, max(128, bits))}
@@ -495,76 +506,78 @@ class Study:
                 pass
         return {"both": [slope_along(q, self.slopes if q.untraced else q.slopes, ray) for ray in self.rays]}
 
-    def _known_to(self, ray: Ray, slope: arb) -> float:
+    def _reference_bound(self, ray: Ray, slope: arb) -> float:
         """Return the relative bound of the reference slope; 0 if it is certified, one-sided or not finite."""
         if self.bound is None or self.q.kinks or not slope.is_finite():
             return 0.0
         return float(slope_along(self.q, self.bound, ray, sizes=True) / (abs(slope) if slope != 0 else arb(1)))
 
-    def _drawn(
+    def _make_curves(
         self, q: Question, kind: Numbers, schemes: Sequence[Scheme], hs: Any, errors: Any, still: Any, truth: Truth,
         rays: Sequence[Ray] | None = None,
     ) -> list[Curve]:  # fmt: skip
         found = []
         for k, ray in enumerate(rays or self.rays):
-            sizes = self._derivatives(q, ray)
+            sizes = self._higher_derivatives(q, ray)
             for scheme, of_rays in zip(schemes, errors, strict=True):
                 slope = (truth.get(scheme.name) or truth["both"])[k]
-                e, known = _rounding(q, kind.eps, float(slope)), sizes if in_range(slope) else {}
+                e, known = _rounding_of_value(q, kind.eps, float(slope)), sizes if is_in_range(slope) else {}
                 lost = still[k] & (not scheme.imaginary)  # an imaginary step is not added to x, so it is never lost
                 found.append(
-                    curve(
+                    make_curve(
                         kind,
                         ray,
                         scheme,
                         ErrorCurve(hs, of_rays[k], lost),
-                        RayFacts(slope, self._known_to(ray, slope), known, e),
+                        RayFacts(slope, self._reference_bound(ray, slope), known, e),
                     )
                 )
         return found
 
-    def _at_h(self, along: Rays, found: list[Curve], schemes: Sequence[Scheme], truth: Truth) -> list[Curve]:
+    def _add_error_at_h(self, along: Rays, found: list[Curve], schemes: Sequence[Scheme], truth: Truth) -> list[Curve]:
         """Return the curves with the error at the step h that the user requested, in units of the input."""
         if self.q.stepping.h is None:
             return found
         at: dict[tuple[str | None, tuple[int, ...], str], float] = {}
         for k, ray in enumerate(self.rays):
             own = {side: [slopes[k]] for side, slopes in truth.items()}
-            errors = in_format(along, [ray], schemes, own, np.array([self.q.stepping.h / ray.scale]))
+            errors = errors_in_format(along, [ray], schemes, own, np.array([self.q.stepping.h / ray.scale]))
             at |= {(ray.name, ray.index, scheme.name): e[0][0] for scheme, e in zip(schemes, errors, strict=True)}
         return [replace(c, error_at_h=float(at[(c.input, c.index, c.scheme)])) for c in found]
 
-    def _derivatives(self, q: Question, ray: Ray) -> dict[int, float]:
+    def _higher_derivatives(self, q: Question, ray: Ray) -> dict[int, float]:
         """Return the derivatives along a ray that determine the truncation error; empty if balls cannot run, or cost too much."""
         if len(self.rays) > _MEASURED or q.kinks or q.untraced or 9 * q.ball_work > 2.5e9:
             return {}
         try:
-            return derivatives(q, ray)
+            return higher_derivatives(q, ray)
         except (GradcliError, ValueError):
             return {}
 
 
-def calls_of(schemes: Sequence[Scheme]) -> int:
+def calls_per_step(schemes: Sequence[Scheme]) -> int:
     """Return the evaluations of f that one step of all schemes takes together."""
     return (
         len({o for scheme in schemes for o in scheme.offsets if o}) + sum(scheme.imaginary for scheme in schemes) or 1
     )
 
 
-def _rounding(q: Question, eps: float, slope: float) -> float:
+def _rounding_of_value(q: Question, eps: float, slope: float) -> float:
     """Return the rounding error of one value of f in a format, including that of its moved argument."""
-    size = float(np.sum(np.abs(weights(q) * q.value)))
+    size = float(np.sum(np.abs(output_weights(q) * q.value)))
     if q.untraced:
         ray = common_ray(q, {name: np.ones(shape(q.value) + shape(x)) for name, x in zip(q.wrt, q.xs, strict=True)})
-        value = float(left_over(near(1.0), Rays(q).values([ray], np.array(near(1.0)))[0]))
+        value = float(
+            residual_deviation(noise_sample_places(1.0), Rays(q).values([ray], np.array(noise_sample_places(1.0)))[0])
+        )
     else:
         value = max(eps / 2 * size, q.noise_floor * eps / EPS)
     return float(np.hypot(value, eps / 2 * slope))
 
 
-def _lost_in(q: Question, ray: Ray, hs: Any, bits: int) -> Any:
+def _lost_steps(q: Question, ray: Ray, hs: Any, bits: int) -> Any:
     """Return a mask of the steps that are lost in rounding to `bits` bits: x + h v is x."""
     with precision(bits + GUARD):
         pairs = [(arb(float(x)), arb(float(s))) for x, v in zip(q.xs, directions(q, ray), strict=True) if v is not None
                  for x, s in zip(np.ravel(x), np.ravel(v), strict=True) if s]  # fmt: skip
-        return np.array([all(nearest_of(x + arb(float(h)) * s, bits) == x for x, s in pairs) for h in hs])
+        return np.array([all(round_to_bits(x + arb(float(h)) * s, bits) == x for x, s in pairs) for h in hs])

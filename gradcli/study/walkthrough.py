@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic import recorded_program
-from gradcli.arithmetic.ball import Ball, decimals, error_of, nearest, precision, radius
+from gradcli.arithmetic.ball import Ball, bound_error, decimal_strings, nearest_float64, precision, radius
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT, SPENT, Line, Recorded, Tape, sweep_back, transpose
-from gradcli.arithmetic.value_graph import written
+from gradcli.arithmetic.value_graph import write_formula
 from gradcli.checks.implementation import environment
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, Place, Span
@@ -28,9 +28,9 @@ from gradcli.report.tidy import turns
 from gradcli.report.trace import CodeBlock, Contribution, Node, Proved, ScalarLine, ScalarProgram, TraceReport
 from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.tracing.primitive import Primitive, Value
-from gradcli.tracing.provenance import code_at, place
+from gradcli.tracing.provenance import code_at, place_of_position
 from gradcli.tracing.shapes import shape, zeros_like
-from gradcli.tracing.tracer import plain
+from gradcli.tracing.tracer import plain_value
 from gradcli.words import Kind, Severity
 
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -68,7 +68,7 @@ class WalkthroughStep:
             p.name for k in self.slots if (p := self.tape.primitive(k)) is not None and p.name not in _SHAPE_PRIMITIVES
         ]
         names = made or [p.name for k in self.slots if (p := self.tape.primitive(k)) is not None]
-        return (called_in(self.source) if len(names) > 1 else "") or names[-1]
+        return (called_function_name(self.source) if len(names) > 1 else "") or names[-1]
 
     @property
     def elementwise(self) -> bool:
@@ -96,9 +96,9 @@ class WalkthroughStep:
 
 
 @lru_cache(maxsize=4096)
-def called_in(text: str) -> str:
+def called_function_name(text: str) -> str:
     """Return the name of the function that the text of an operation calls; an empty text if it calls none."""
-    whole = as_python(text)
+    whole = parse_operation(text)
     function = whole.func if isinstance(whole, ast.Call) else None
     return (
         function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
@@ -112,7 +112,7 @@ def names_in(text: str, i: int) -> tuple[str, ...]:
     >>> names_in("x + y", 1), names_in("x.dot(y)", 1), names_in("np.outer(x, y)", 0)
     (('y',), ('x', 'y'), ('x', 'y'))
     """
-    whole = as_python(text)
+    whole = parse_operation(text)
     if isinstance(whole, ast.BinOp):
         operands: list[ast.expr] = [whole.left, whole.right][i : i + 1]
     elif isinstance(whole, ast.Call):
@@ -126,7 +126,7 @@ def names_in(text: str, i: int) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def without_assignment(text: str) -> str:
     """Return the text of an operation, `h + x` for `h += x`."""
-    if "=" not in text or len(text) > _LONGEST or as_python(text) is not None:
+    if "=" not in text or len(text) > _LONGEST or parse_operation(text) is not None:
         return text
     try:
         statement = ast.parse(text).body[0]
@@ -143,7 +143,7 @@ _LONGEST = 1_000  # letters of an operation that is read: each of a long sum has
 
 
 @lru_cache(maxsize=4096)
-def as_python(text: str) -> ast.expr | None:
+def parse_operation(text: str) -> ast.expr | None:
     """Return the text of an operation as Python reads it; None where it is not Python, or long."""
     try:
         return ast.parse(text, mode="eval").body if len(text) <= _LONGEST else None
@@ -214,7 +214,7 @@ _DIGITS = 30  # of the decimals
 _MOST_DIGITS = 17.0  # that float64 can have
 
 
-def proofs(q: Question) -> list[Proved | None]:
+def proofs_in_balls(q: Question) -> list[Proved | None]:
     """Return what balls prove of each line of the recorded program.
 
     There are no proofs where the program takes more operations on balls than the certified mode does by default, or runs
@@ -228,42 +228,42 @@ def proofs(q: Question) -> list[Proved | None]:
     try:
         with precision(_BITS), np.errstate(all="ignore"):
             balls = record(q.g, [Ball.lift(x) for x in q.xs])
-            if not _is_same(balls, floats) or not isinstance(balls.y, Recorded):
+            if not _has_same_operations(balls, floats) or not isinstance(balls.y, Recorded):
                 return list(none)
             bars = balls.tape.sweep(balls.y.slot, Ball.lift(np.ones(shape(q.value))[()]))
             values = zip(balls.tape.values, floats.tape.values, bars, q.bars, strict=True)
-            return [_proved(*both) for both in values]
+            return [_prove_line(*both) for both in values]
     except GradcliError:  # a comparison that is open at this precision, or an operation without balls
         return list(none)
 
 
-def _is_same(balls: RecordedProgram, floats: RecordedProgram) -> bool:
+def _has_same_operations(balls: RecordedProgram, floats: RecordedProgram) -> bool:
     """Whether two runs made the same operations, on the same values and constants."""
     if len(balls.lines) != len(floats.lines):
         return False
     pairs = zip(balls.lines, floats.lines, strict=True)
     return all(
-        one == other and slots == others and all(map(_is_constant, slots, xs, ys))
+        one == other and slots == others and all(map(_has_same_constant, slots, xs, ys))
         for (one, slots, xs, *_), (other, others, ys, *_) in pairs
     )
 
 
-def _is_constant(slot: int, x: Value, y: Value) -> bool:
+def _has_same_constant(slot: int, x: Value, y: Value) -> bool:
     """Whether an operand is no constant, or the same one in balls as in float64."""
-    return slot != CONSTANT or np.array_equal(nearest(x) if isinstance(x, Ball) else x, y)
+    return slot != CONSTANT or np.array_equal(nearest_float64(x) if isinstance(x, Ball) else x, y)
 
 
-def _proved(ball: Value, y: Value, ball_bar: Value, bar: Value) -> Proved | None:
+def _prove_line(ball: Value, y: Value, ball_bar: Value, bar: Value) -> Proved | None:
     number = shape(y) == ()
     zero = zeros_like(y)
     bar, ball_bar = zero if bar is None else bar, Ball.lift(zero) if ball_bar is None else ball_bar
     if not (_is_narrow(ball, y) and _is_narrow(ball_bar, bar)):
         return None
     return Proved(
-        _decimal(ball) if number else None,
-        _decimal(ball_bar) if number else None,
-        _digits(ball, y),
-        _digits(ball_bar, bar),
+        _decimal_text(ball) if number else None,
+        _decimal_text(ball_bar) if number else None,
+        _right_digits(ball, y),
+        _right_digits(ball_bar, bar),
     )
 
 
@@ -273,13 +273,13 @@ def _is_narrow(ball: Value, approximate: Value) -> bool:
     return bool(np.all(np.asarray(radius(Ball.lift(0) + ball)) <= 1e-17 * size)) or size == 0
 
 
-def _decimal(ball: Value) -> str:
-    return str(np.ravel(decimals(Ball.lift(0) + ball, _DIGITS))[0])
+def _decimal_text(ball: Value) -> str:
+    return str(np.ravel(decimal_strings(Ball.lift(0) + ball, _DIGITS))[0])
 
 
-def _digits(ball: Value, approximate: Value) -> float:
+def _right_digits(ball: Value, approximate: Value) -> float:
     """Return the right digits of the worst entry; an entry that is zero counts from the largest one."""
-    error = np.asarray(error_of(Ball.lift(0) + ball, approximate))
+    error = np.asarray(bound_error(Ball.lift(0) + ball, approximate))
     size = np.abs(np.asarray(approximate))
     size = np.where(size == 0, float(np.max(size, initial=0.0)) or 1.0, size)
     worst = float(np.max(error / size, initial=0.0))
@@ -295,22 +295,22 @@ def walkthrough(q: Question, *, prove: bool = False, claimed: Mapping[int, Value
     y, inputs, tape = q.recording
     result = y.slot if isinstance(y, Recorded) else CONSTANT
     last = max(result, len(inputs) - 1)  # what is computed after the result is no part of it
-    steps = [step for step in _steps(tape, result) if step.last <= last]
-    names = _names(q, result, steps, tape, len(inputs))
+    steps = [step for step in _group_steps(tape, result) if step.last <= last]
+    names = _name_values(q, result, steps, tape, len(inputs))
     with np.errstate(all="ignore"):
-        nodes = _NodeBuilder(q, steps, names, proofs(q) if prove else None, claimed or {}).build()
+        nodes = _NodeBuilder(q, steps, names, proofs_in_balls(q) if prove else None, claimed or {}).build()
     findings = [
-        finding(kind, Severity.WARNING, mark.says, at=place(mark.position))
+        finding(kind, Severity.WARNING, mark.says, at=place_of_position(mark.position))
         for kind, marks in ((Kind.KINK, q.kinks), (Kind.STAIRCASE, q.staircases))
         for mark in marks
     ]
     if q.not_finite is not None:
         bad = q.not_finite
         findings.append(finding(Kind.NON_FINITE, Severity.WARNING, bad.says, hint=bad.hint))
-    target, found, places = Target(q.f.kind, q.f.text), tuple(findings), _places(tape, steps)
+    target, found, places = Target(q.f.kind, q.f.text), tuple(findings), _places_of_steps(tape, steps)
     return TraceReport(
-        target, q.point.values, q.point.drawn, q.seed, nodes, found, environment(), value=plain(y),
-        result=names.get(result, ABSENT), departs=_departs(nodes), source=source_around(places),
+        target, q.point.values, q.point.drawn, q.seed, nodes, found, environment(), value=plain_value(y),
+        result=names.get(result, ABSENT), departs=_first_wrong_node(nodes), source=source_around(places),
         blocks_of_code=blocks_of_code(places), program=scalar_program(tape, result, steps),
     )  # fmt: skip
 
@@ -333,7 +333,7 @@ def scalar_program(tape: Tape, result: int, steps: Sequence[WalkthroughStep] = (
     return ScalarProgram(
         tuple(known), result, tuple(step.slots for step in steps), tuple(filter(None, decisions)),
         tuple(float(y) for _, _, _, y, _, _ in tape.decisions),
-        tuple(recorded_program.where(at) or "" for *_, at in tape.decisions),
+        tuple(recorded_program.describe_position(at) or "" for *_, at in tape.decisions),
     )  # fmt: skip
 
 
@@ -354,7 +354,7 @@ def _scalar_line(line: Line, *, decided: bool = False) -> ScalarLine | None:
     return ScalarLine(primitive.name, operands, tuple(filter(None, partials)), numbers_of)
 
 
-def _departs(nodes: Sequence[Node]) -> str | Absent:
+def _first_wrong_node(nodes: Sequence[Node]) -> str | Absent:
     """Return the name of the first node, from the result backward, whose adjoint a claim has otherwise.
 
     Where the claim is known at the inputs alone, there is none: the order of the inputs says nothing.
@@ -363,13 +363,13 @@ def _departs(nodes: Sequence[Node]) -> str | Absent:
     return next((node.name for node in wrong if node.operation != "input"), ABSENT)
 
 
-def _places(tape: Tape, steps: Sequence[WalkthroughStep]) -> list[Place]:
+def _places_of_steps(tape: Tape, steps: Sequence[WalkthroughStep]) -> list[Place]:
     """Return the lines of files that the steps are on."""
-    found = (place(tape.position(step.last)) for step in steps)
+    found = (place_of_position(tape.position(step.last)) for step in steps)
     return [at for at in found if isinstance(at, Place)]
 
 
-def _steps(tape: Tape, result: int) -> list[WalkthroughStep]:
+def _group_steps(tape: Tape, result: int) -> list[WalkthroughStep]:
     """Group the lines into steps: lines with the same source position form one step, unless an inner value is read outside it.
 
     What is one of several steps of one call, and read by the next of them, is a part of it, and not what the source says.
@@ -397,15 +397,15 @@ def _steps(tape: Tape, result: int) -> list[WalkthroughStep]:
 
 def _has_other_name(step: WalkthroughStep) -> bool:
     """Whether the source of a step calls a function by another name than its operation, as `multi_dot` for a product."""
-    return called_in(step.source) not in ("", step.operation)
+    return called_function_name(step.source) not in ("", step.operation)
 
 
-def _names(q: Question, result: int, steps: Sequence[WalkthroughStep], tape: Tape, inputs: int) -> dict[int, str]:
+def _name_values(q: Question, result: int, steps: Sequence[WalkthroughStep], tape: Tape, inputs: int) -> dict[int, str]:
     """Return a name for the value of each step: that of an input or variable, `result`, or else a new name such as `t1`.
 
     A variable that gets several values, as in a loop, has their numbers: h₁, h₂.
     """
-    variables = recorded_program.names(tape.lines)
+    variables = recorded_program.names_of_lines(tape.lines)
     reserved = {*q.point.values, *filter(None, variables)}
     numbered = (f"t{k}" for k in range(1, len(tape.lines) + len(reserved) + 2))
     fresh_names = (name for name in numbered if name not in reserved)
@@ -450,17 +450,17 @@ class Use:
         return f"{self.bar} {'∘' if self.shape else '*'} {factor}"
 
 
-def formula(use: Use, i: int) -> str:
+def contribution_formula(use: Use, i: int) -> str:
     """Return the formula of the contribution to the adjoint of the i-th operand."""
     if i >= len(use.operands):
         return f"{use.bar} through {use.operation}"
     rule = _RULES.get(use.operation) if use.params is not None else None
-    said = rule(use, i) if rule is not None else _of_function(use)
+    said = rule(use, i) if rule is not None else _function_formula(use)
     narrow = use.operation in _BROADCASTING and use.shapes[i] != use.shape
     return f"sum of {said}" if narrow else said[1:-1] if said == use.bar else said
 
 
-def _of_function(use: Use) -> str:
+def _function_formula(use: Use) -> str:
     """Return the formula by the derivative for a function of one operand; by name for any other operation."""
     if len(use.operands) != 1:
         return f"{use.bar} through {use.operation}"
@@ -470,14 +470,14 @@ def _of_function(use: Use) -> str:
     return use.times(slope) if use.elementwise or not use.shape else f"{slope}ᵀ {use.bar}"
 
 
-def _other(use: Use, i: int) -> str:
+def _other_operand(use: Use, i: int) -> str:
     return use.operands[1 - i]
 
 
 def _matmul(use: Use, i: int) -> str:
     (a, b), (left, right) = use.operands, use.shapes
     if len(left) == len(right) == 1:
-        return f"{use.bar} * {_other(use, i)}"
+        return f"{use.bar} * {_other_operand(use, i)}"
     if i == 0:
         return f"{b} {use.bar}" if len(left) == 1 else f"{use.bar} {b}ᵀ"
     return f"{a} {use.bar}ᵀ" if len(left) == 1 else f"{a}ᵀ {use.bar}"
@@ -485,7 +485,7 @@ def _matmul(use: Use, i: int) -> str:
 
 def _einsum(use: Use, i: int) -> str:
     vectors = len(use.shapes) == 2 and all(len(sizes) == 1 for sizes in use.shapes)
-    return f"{use.bar} * {_other(use, i)}" if vectors and not use.shape else f"{use.bar} through einsum"
+    return f"{use.bar} * {_other_operand(use, i)}" if vectors and not use.shape else f"{use.bar} through einsum"
 
 
 def _power(use: Use, i: int) -> str:
@@ -502,7 +502,7 @@ _RULES: dict[str, Callable[[Use, int], str]] = {
     "add": lambda use, i: use.bar,
     "subtract": lambda use, i: use.bar if i == 0 else f"-{use.bar}",
     "negative": lambda use, i: f"-{use.bar}",
-    "multiply": lambda use, i: use.times(_other(use, i)),
+    "multiply": lambda use, i: use.times(_other_operand(use, i)),
     "divide": _divide,
     "matmul": _matmul,
     "einsum": _einsum,
@@ -531,11 +531,11 @@ class _NodeBuilder:
         for step in self.steps:
             if self._is_input(step):
                 continue
-            found = self._partials(step)
+            found = self._step_partials(step)
             partials[step.last] = self._sum_by_operand(found)
             self._add_contributions(uses, step, found)
         return tuple(
-            self._node(k, step, partials.get(step.last, {}), uses[step.last]) for k, step in enumerate(self.steps)
+            self._make_node(k, step, partials.get(step.last, {}), uses[step.last]) for k, step in enumerate(self.steps)
         )
 
     def _sum_by_operand(self, partials: Sequence[tuple[int, Any]]) -> dict[str, Any]:
@@ -552,7 +552,7 @@ class _NodeBuilder:
     def _is_input(self, step: WalkthroughStep) -> bool:
         return step.tape.primitive(step.last) is None
 
-    def _partials(self, step: WalkthroughStep) -> list[tuple[int, Any]]:
+    def _step_partials(self, step: WalkthroughStep) -> list[tuple[int, Any]]:
         """Return `(slot, partial)` for each use of an operand.
 
         A partial is an array, or the string `transpose of NAME` if the local Jacobian is not elementwise.
@@ -560,7 +560,9 @@ class _NodeBuilder:
         if len(step.slots) == 1:
             line = step.tape.lines[step.last]
             return [
-                (slot, _partial(line, i)) for i, slot in enumerate(step.tape.operands(step.last)) if slot != CONSTANT
+                (slot, _local_partial(line, i))
+                for i, slot in enumerate(step.tape.operands(step.last))
+                if slot != CONSTANT
             ]
         value = step.tape.value(step.last)
         if shape(value) == () or step.elementwise:
@@ -578,7 +580,7 @@ class _NodeBuilder:
         use, unmatched_slots = self._use_and_operands(step)
         for (slot, partial), (_, product) in zip(partials, step.vjp(ybar), strict=True):
             i = unmatched_slots.index(slot) if slot in unmatched_slots else len(unmatched_slots)
-            adjoint_formula = formula(use, i)
+            adjoint_formula = contribution_formula(use, i)
             rule = _rule_text(step.tape.lines[step.last], i, use) if len(step.slots) == 1 else ABSENT
             if slot in unmatched_slots:
                 unmatched_slots[i] = CONSTANT  # so that a second use matches the next operand
@@ -593,10 +595,13 @@ class _NodeBuilder:
         primitive, _, _, _, params, _ = line
         is_single_primitive = primitive is not None and len(primitive_slots) <= 1
         operands = (
-            self._operands(step, line) if is_single_primitive else [(s, step.tape.value(s)) for s in step.operands]
+            self._written_operands(step, line)
+            if is_single_primitive
+            else [(s, step.tape.value(s)) for s in step.operands]
         )
         names = tuple(
-            self.names[slot] if slot != CONSTANT else self._constant(step, i, x) for i, (slot, x) in enumerate(operands)
+            self.names[slot] if slot != CONSTANT else self._constant_name(step, i, x)
+            for i, (slot, x) in enumerate(operands)
         )
         name = primitive.name if primitive is not None and is_single_primitive else step.operation
         shapes = tuple(shape(x) for _, x in operands)
@@ -605,7 +610,7 @@ class _NodeBuilder:
         use = Use(name, names, shapes, self.names[step.last], y, parameters, step.elementwise)
         return use, [slot for slot, _ in operands]
 
-    def _operands(self, step: WalkthroughStep, line: Line) -> list[tuple[int, Value]]:
+    def _written_operands(self, step: WalkthroughStep, line: Line) -> list[tuple[int, Value]]:
         """Return the operands as the user wrote them, before reshaping and broadcasting inside the step."""
         _, slots, xs, _, _, _ = line
         inside = set(step.slots)
@@ -617,19 +622,19 @@ class _NodeBuilder:
             found.append((slot, x))
         return found
 
-    def _constant(self, step: WalkthroughStep, i: int, x: Value) -> str:
+    def _constant_name(self, step: WalkthroughStep, i: int, x: Value) -> str:
         """Return the name that the source has as the i-th operand, of an input outside `wrt` or of an array; else the value."""
         given = {n: v for n, v in self.q.point.values.items() if n not in self.q.wrt}
         names = names_in(step.source, i)
-        if shape(x) and len(names) == 1 and isinstance(as_python(step.source), ast.BinOp):
+        if shape(x) and len(names) == 1 and isinstance(parse_operation(step.source), ast.BinOp):
             return names[0]
-        return next((n for n in names if n in given and _same(given[n], x)), numbers.value(x))
+        return next((n for n in names if n in given and _has_same_numbers(given[n], x)), numbers.value(x))
 
-    def _node(self, k: int, step: WalkthroughStep, partials: dict[str, Any], uses: list[Contribution]) -> Node:
+    def _make_node(self, k: int, step: WalkthroughStep, partials: dict[str, Any], uses: list[Contribution]) -> Node:
         tape, slot = step.tape, step.last
         y, bar = tape.value(slot), self.q.bars[slot]
         adjoint = np.zeros(shape(y))[()] if bar is None else bar
-        span = place(tape.position(slot))
+        span = place_of_position(tape.position(slot))
         line = span.line if span else None
         file = span.file if isinstance(span, Place) else ABSENT
         proved = (self.proofs[slot] if self.proofs else None) or ABSENT
@@ -641,25 +646,26 @@ class _NodeBuilder:
         if len(step.slots) == 1:
             _, slots, xs, _, _, _ = tape.lines[slot]
             operands = tuple(
-                self.names[slots[i]] if slots[i] != CONSTANT else self._constant(step, i, x) for i, x in enumerate(xs)
+                self.names[slots[i]] if slots[i] != CONSTANT else self._constant_name(step, i, x)
+                for i, x in enumerate(xs)
             )
         else:
             operands = tuple(dict.fromkeys(self._use_and_operands(step)[0].operands))
-        text = step.source or _spelled(self._use_and_operands(step)[0])
+        text = step.source or _spell_operation(self._use_and_operands(step)[0])
         return Node(k, self.names[slot], operation, operands, y, adjoint, partials, tuple(uses), line, text, **beside)
 
 
 _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "matmul": "@"}
 
 
-def _spelled(use: Use) -> str:
+def _spell_operation(use: Use) -> str:
     """Return an operation that the source does not have as one: `t1 / 3.0`, `sum(t1)`."""
     if use.operation in _SIGNS and len(use.operands) == 2:
         return f" {_SIGNS[use.operation]} ".join(use.operands)
     return f"{use.operation}({', '.join(use.operands)})"
 
 
-def _partial(line: Line, i: int) -> Any:
+def _local_partial(line: Line, i: int) -> Any:
     """Return the local partial with respect to operand i.
 
     It is an array if the operation is elementwise or its result a scalar, else the string `transpose of NAME`.
@@ -702,10 +708,10 @@ def _written_rule(primitive: Primitive, i: int, params: tuple[Any, ...], operand
     rule = primitive.rule(i)
     if isinstance(rule, ConstantSlope):
         return f"{rule.factor:g}"
-    return written(rule.partial, "y", _LETTERS[:operands], dict(params)) if isinstance(rule, Partial) else None
+    return write_formula(rule.partial, "y", _LETTERS[:operands], dict(params)) if isinstance(rule, Partial) else None
 
 
-def _same(value: Any, x: Value) -> bool:
+def _has_same_numbers(value: Any, x: Value) -> bool:
     """Whether two values hold the same numbers in the same order, whatever their shapes."""
     if np.size(value) != np.size(x):
         return False

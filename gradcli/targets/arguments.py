@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.errors import BadPoint, BadTarget, nearest
+from gradcli.errors import BadPoint, BadTarget, closest_name
 from gradcli.request.pick import Pick
 from gradcli.targets.draws import Whole
 from gradcli.targets.facts import Notice
-from gradcli.targets.nesting import ContainerNode, NamedValues, Node, labelled, put_together, taken_apart
-from gradcli.targets.python import PythonFunction, in_order, signature_of, what_to_add
+from gradcli.targets.nesting import ContainerNode, NamedValues, Node, labels_by_path, put_together, take_apart
+from gradcli.targets.python import PythonFunction, advise_missing_values, order_names, signature_of
 from gradcli.tracing.shapes import redefines_arithmetic, shape
 from gradcli.words import Kind, Severity
 
@@ -23,7 +23,7 @@ _ROOT = re.compile(r"\w+")
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def bound(
+def bind_arguments(
     function: Callable[..., Any], text: str, given: Mapping[str, Any], *, typed: bool = False, pick: Pick | None = None
 ) -> tuple[PythonFunction, dict[str, Any], list[Notice]]:
     """Return the function of its float leaves, the values of all leaves by path, and notices about the values.
@@ -39,29 +39,29 @@ def bound(
     if not callable(function):
         methods = [n for n, x in vars(type(function)).items() if inspect.isfunction(x) and not n.startswith("_")]
         raise BadTarget(
-            f"{text} is not a function but {_article(type(function).__name__)}",
+            f"{text} is not a function but {_with_article(type(function).__name__)}",
             do=f"name a method: {text}.{methods[0]}" if methods else "name a function, or what can be called",
         )
     refuse_coroutine(function, text)
     signature = signature_of(function)
     parameters = dict(signature.parameters) if signature else {}
-    _known(given, parameters, signature, text)
+    _refuse_unknown_names(given, parameters, signature, text)
     arguments: dict[str, Node] = {}
     values: dict[str, Any] = {}
     notices: list[Notice] = []
-    for name in in_order(given, signature):
-        x = _as_given(name, given[name], parameters.get(name), typed)
-        arguments[name], leaves = taken_apart(name, x)
-        values |= {path: _leaf(path, leaf, notices) for path, leaf in leaves.items()}
-    _complete(given, parameters, text, function)
-    notices += _remarks(arguments, values)
+    for name in order_names(given, signature):
+        x = _convert_typed_value(name, given[name], parameters.get(name), typed)
+        arguments[name], leaves = take_apart(name, x)
+        values |= {path: _normalise_leaf(path, leaf, notices) for path, leaf in leaves.items()}
+    _refuse_missing_values(given, parameters, text, function)
+    notices += _pandas_notices(arguments, values)
     inputs = tuple(path for path, x in values.items() if is_float(x))
     return PythonFunction(function, text, arguments, inputs, pick), values, notices
 
 
-def _remarks(arguments: Mapping[str, Node], values: Mapping[str, Any]) -> Iterator[Notice]:
+def _pandas_notices(arguments: Mapping[str, Node], values: Mapping[str, Any]) -> Iterator[Notice]:
     """Yield what is odd about the pandas objects among the arguments."""
-    for path, labels in labelled(arguments.values()).items():
+    for path, labels in labels_by_path(arguments.values()).items():
         for says, hint in labels.remarks(path, values[path]):
             yield Notice(Kind.NOTICE, Severity.WARNING, says, hint=hint)
 
@@ -80,7 +80,7 @@ def is_float(x: Any) -> bool:
     return isinstance(x, np.float64) or (isinstance(x, np.ndarray) and x.dtype == np.float64)
 
 
-def missing(function: Callable[..., Any], given: Mapping[str, Any]) -> tuple[str, ...]:
+def missing_parameters(function: Callable[..., Any], given: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the parameters that have no value and no default."""
     signature = signature_of(function)
     return tuple(
@@ -97,11 +97,11 @@ def default_of(function: Callable[..., Any], name: str) -> Any:
     return None if parameter is None or parameter.default is parameter.empty else parameter.default
 
 
-def _article(kind: str) -> str:
+def _with_article(kind: str) -> str:
     return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
 
 
-def _known(
+def _refuse_unknown_names(
     given: Mapping[str, Any],
     parameters: Mapping[str, inspect.Parameter],
     signature: inspect.Signature | None,
@@ -114,7 +114,7 @@ def _known(
     by_position = bool(spread) and spread[0] not in given and set(positional) <= set(given)
     for name in given:
         if name not in parameters:
-            close = nearest(name, parameters)
+            close = closest_name(name, parameters)
             if by_position and close is None:
                 continue  # one of the values of *args, in the order in which they are given
             listed = f"its parameters: {', '.join(parameters) or 'none'}"
@@ -123,10 +123,10 @@ def _known(
             )
 
 
-def _complete(
+def _refuse_missing_values(
     given: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter], text: str, function: Callable[..., Any]
 ) -> None:
-    lacking = missing(function, given)
+    lacking = missing_parameters(function, given)
     if not lacking:
         return
     what = f"{', '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no value"
@@ -135,7 +135,10 @@ def _complete(
     ]  # those of an object have values
     if len(shown) > len(lacking):
         what += f" ({text} takes {', '.join(shown)})"
-    raise BadPoint(what, do=what_to_add(function, text, given, {name: _example(parameters[name]) for name in lacking}))
+    raise BadPoint(
+        what,
+        do=advise_missing_values(function, text, given, {name: _example_value(parameters[name]) for name in lacking}),
+    )
 
 
 # Which parameters take integers, flags or strings, as their annotations or defaults say.
@@ -152,7 +155,7 @@ _LISTED = re.compile(
 )
 
 
-def annotated(parameter: inspect.Parameter | None) -> type | None:
+def annotated_type(parameter: inspect.Parameter | None) -> type | None:
     """Return int, bool or str if a parameter's annotation, or without one its default, has this type; else None.
 
     An array or a list of integers is int too: `NDArray[np.int64]`, `torch.LongTensor`, `list[int]`.
@@ -164,20 +167,20 @@ def annotated(parameter: inspect.Parameter | None) -> type | None:
             return kind
     if parameter.annotation is parameter.empty:
         return type(parameter.default) if type(parameter.default) in _UNTOUCHED else None
-    return int if any(form.fullmatch(_text(parameter)) for form in (_ONE, _SEVERAL, _LISTED)) else None
+    return int if any(form.fullmatch(_annotation_text(parameter)) for form in (_ONE, _SEVERAL, _LISTED)) else None
 
 
 def takes_a_list(parameter: inspect.Parameter | None) -> bool:
     """Whether a parameter is annotated as a list, or another sequence of Python, of integers."""
-    return parameter is not None and _LISTED.fullmatch(_text(parameter)) is not None
+    return parameter is not None and _LISTED.fullmatch(_annotation_text(parameter)) is not None
 
 
 def takes_an_array(parameter: inspect.Parameter) -> bool:
     """Whether a parameter is annotated as an array of integers, or a list of them."""
-    return any(form.fullmatch(_text(parameter)) for form in (_SEVERAL, _LISTED))
+    return any(form.fullmatch(_annotation_text(parameter)) for form in (_SEVERAL, _LISTED))
 
 
-def _text(parameter: inspect.Parameter) -> str:
+def _annotation_text(parameter: inspect.Parameter) -> str:
     annotation: Any = parameter.annotation
     if isinstance(annotation, str):
         return annotation.strip()
@@ -186,8 +189,8 @@ def _text(parameter: inspect.Parameter) -> str:
     return repr(annotation)
 
 
-def _example(parameter: inspect.Parameter) -> str:
-    kind = annotated(parameter)
+def _example_value(parameter: inspect.Parameter) -> str:
+    kind = annotated_type(parameter)
     if kind is int:
         return "int([0, 1, 2])" if takes_an_array(parameter) else "3"
     if kind is bool:
@@ -197,11 +200,11 @@ def _example(parameter: inspect.Parameter) -> str:
     return "0.5" if parameter.annotation in (float, "float") else "randn(3)"
 
 
-def _as_given(name: str, x: Any, parameter: inspect.Parameter | None, typed: bool) -> Any:
+def _convert_typed_value(name: str, x: Any, parameter: inspect.Parameter | None, typed: bool) -> Any:
     """Return the value to pass; a typed number becomes a float unless the annotation, the default or `int(...)` forbids."""
     if not typed:
         return x
-    wanted = annotated(parameter)
+    wanted = annotated_type(parameter)
     if wanted is bool and isinstance(x, float | int) and x in (0, 1):
         return bool(x)
     if wanted is int and isinstance(x, float | int) and float(x).is_integer():
@@ -219,7 +222,7 @@ def _as_given(name: str, x: Any, parameter: inspect.Parameter | None, typed: boo
     return x
 
 
-def _leaf(path: str, x: Any, notices: list[Notice]) -> Any:
+def _normalise_leaf(path: str, x: Any, notices: list[Notice]) -> Any:
     """Return a leaf as it is stored: floats as float64, arrays of floats as read-only float64 copies."""
     if isinstance(x, bool | np.bool_ | int | np.integer | str | bytes | None) or callable(x):
         return x
@@ -249,7 +252,7 @@ def _leaf(path: str, x: Any, notices: list[Notice]) -> Any:
 # Values for single entries of an argument, such as `params.A=1`: the other entries keep what they have.
 
 
-def with_entries(function: Callable[..., Any], point: Mapping[str, Any], typed: bool) -> dict[str, Any]:
+def merge_entries(function: Callable[..., Any], point: Mapping[str, Any], typed: bool) -> dict[str, Any]:
     """Return a point whose entries by path, such as `params.A`, are put into the arguments that hold them.
 
     An argument that has no value has its default; a path into neither stays, for a report writes whole points by path.
@@ -259,22 +262,22 @@ def with_entries(function: Callable[..., Any], point: Mapping[str, Any], typed: 
     """
     found = dict(point)
     for path in [path for path in point if "." in path or "[" in path]:
-        root = _root(path, found)
+        root = _argument_of_path(path, found)
         held = found.get(root, default_of(function, root)) if callable(function) else found.get(root)
         if held is None:
-            found[path] = _like(None, point[path]) if typed else point[path]
+            found[path] = _convert_like(None, point[path]) if typed else point[path]
             continue
-        node, leaves = taken_apart(root, held)
+        node, leaves = take_apart(root, held)
         named = path if path in leaves else path.removeprefix(f"{root}.") if isinstance(held, NamedValues) else path
         if not isinstance(node, ContainerNode) or named not in leaves:
-            raise _no_entry(path, root, list(leaves) if isinstance(node, ContainerNode) else [])
+            raise _missing_entry_error(path, root, list(leaves) if isinstance(node, ContainerNode) else [])
         x = found.pop(path)
-        leaves[named] = _like(leaves[named], x) if typed else x
+        leaves[named] = _convert_like(leaves[named], x) if typed else x
         found[root] = put_together(node, leaves)
     return found
 
 
-def _root(path: str, point: Mapping[str, Any]) -> str:
+def _argument_of_path(path: str, point: Mapping[str, Any]) -> str:
     """Return the argument that holds an entry: of a module's parameters, which have their own names, or by its first name."""
     for name, x in point.items():
         if isinstance(x, NamedValues) and path in x:
@@ -283,7 +286,7 @@ def _root(path: str, point: Mapping[str, Any]) -> str:
     return match[0] if match else path
 
 
-def _like(old: Any, x: Any) -> Any:
+def _convert_like(old: Any, x: Any) -> Any:
     """Return a typed value: a number as a float, or as what was there if that is an integer or a flag."""
     if isinstance(x, Whole):
         return int(x)
@@ -296,10 +299,10 @@ def _like(old: Any, x: Any) -> Any:
     return float(x)
 
 
-def _no_entry(path: str, root: str, entries: list[str]) -> BadPoint:
+def _missing_entry_error(path: str, root: str, entries: list[str]) -> BadPoint:
     inside = [entry for entry in entries if entry.startswith((f"{path}.", f"{path}["))]
     if inside:
         return BadPoint(f"{path} holds several entries", do=f"name one: {', '.join(inside[:_SHOWN])}")
-    near = nearest(path, entries)
+    near = closest_name(path, entries)
     listed = f"it has: {', '.join(entries[:_SHOWN])}" if entries else f"it is one value: write {root}=..."
     return BadPoint(f"{root} has no entry '{path}'", do=f"did you mean '{near}'? {listed}" if near else listed)

@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gradcli.arithmetic.recorded_program import value_and_pulled
+from gradcli.arithmetic.recorded_program import value_and_gradient
 from gradcli.errors import BadPoint, BadTarget, TraceDiffers
 from gradcli.targets.arguments import refuse_coroutine
-from gradcli.targets.nesting import Leaf, Node, paths, put_together, taken_apart
+from gradcli.targets.nesting import Leaf, Node, paths_of_leaves, put_together, take_apart
 from gradcli.targets.python import PythonFunction, signature_of
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import redefines_arithmetic, shape, size
-from gradcli.tracing.tracer import Tracer, exact
+from gradcli.tracing.tracer import Tracer, exact_integer
 
 _FLOAT64 = np.dtype(np.float64)
 _LEAVES = {np.ndarray, np.float64, float}
@@ -33,22 +33,22 @@ class Call:
         signature = signature_of(f)
         if signature is None:
             named: dict[str, Any] = {f"argument{k}": x for k, x in enumerate(args)} | dict(kwargs)
-        elif not kwargs and _takes(signature) == len(args):
+        elif not kwargs and _count_positional(signature) == len(args):
             named = dict(zip(signature.parameters, args, strict=True))
         else:
-            named = _each(signature, signature.bind(*args, **kwargs).arguments)
+            named = _split_varargs(signature, signature.bind(*args, **kwargs).arguments)
         self.arguments: dict[str, Node] = {}
         self.leaves: dict[str, Any] = {}
         for name, x in named.items():
             if type(x) in _LEAVES:
                 self.arguments[name], self.leaves[name] = Leaf(name), x
                 continue
-            self.arguments[name], leaves = taken_apart(name, x)
+            self.arguments[name], leaves = take_apart(name, x)
             self.leaves |= leaves
-        self.chosen = _chosen(list(named), wrt)
+        self.chosen = _select_parameters(list(named), wrt)
         self.one = wrt is None or isinstance(wrt, str | int)
-        moving = [path for name in self.chosen for path in paths(self.arguments[name])]
-        self.wrt = [path for path in moving if differentiable(self.leaves[path])]
+        moving = [path for name in self.chosen for path in paths_of_leaves(self.arguments[name])]
+        self.wrt = [path for path in moving if is_differentiable(self.leaves[path])]
         self.xs = [as_float(self.leaves[path]) for path in self.wrt]
         self.function = PythonFunction(f, getattr(f, "__name__", type(f).__name__), self.arguments, tuple(self.wrt))
 
@@ -76,7 +76,7 @@ class Call:
         Shapes  each cotangent has the shape of its leaf.
         Raises  BadShape if the value is not a scalar.
         """
-        return value_and_pulled(self, xs, lambda y: exact(1, y))
+        return value_and_gradient(self, xs, lambda y: exact_integer(1, y))
 
     def gradient(self, xs: Sequence[Value]) -> Value:
         """Return the gradient as one vector, the entries of all inputs one after the other."""
@@ -89,7 +89,7 @@ class Call:
 
     def structured(self, found: Sequence[Any]) -> Any:
         """Return results, one for each differentiated leaf, in the structure of the arguments; None for other leaves."""
-        leaves = dict.fromkeys(self.leaves) | dict(zip(self.wrt, _apart(found, self.xs), strict=True))
+        leaves = dict.fromkeys(self.leaves) | dict(zip(self.wrt, _copy_shared_arrays(found, self.xs), strict=True))
         parts = [put_together(self.arguments[name], leaves) for name in self.chosen]
         return parts[0] if self.one else tuple(parts)
 
@@ -101,7 +101,7 @@ class Calls:
         self.f, self.wrt = f, wrt
         self._blank: dict[tuple[str, ...], Call] = {}
         signature = signature_of(f) if callable(f) else None
-        self._names = tuple(signature.parameters) if signature and _takes(signature) is not None else None
+        self._names = tuple(signature.parameters) if signature and _count_positional(signature) is not None else None
 
     def names(self, call: Call, form: tuple[int, tuple[str, ...]]) -> Sequence[str] | None:
         """Return the names of a call's arguments in the order they are passed, or None where the order is unknown.
@@ -131,14 +131,14 @@ def _is_float(x: Any) -> bool:
     return kind is float or kind is np.float64 or (kind is np.ndarray and x.dtype is _FLOAT64 and x.ndim > 0)
 
 
-def _takes(signature: inspect.Signature) -> int | None:
+def _count_positional(signature: inspect.Signature) -> int | None:
     """Return the number of parameters if all of them are positional-or-keyword; else None."""
     plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = signature.parameters.values()
     return len(parameters) if all(p.kind is plain for p in parameters) else None
 
 
-def _each(signature: inspect.Signature, given: Mapping[str, Any]) -> dict[str, Any]:
+def _split_varargs(signature: inspect.Signature, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments by parameter name; each argument of `*xs` gets its own entry (`xs[0]`)."""
     named: dict[str, Any] = {}
     for name, x in given.items():
@@ -149,7 +149,7 @@ def _each(signature: inspect.Signature, given: Mapping[str, Any]) -> dict[str, A
     return named
 
 
-def _apart(found: Sequence[Value], xs: Sequence[Value]) -> Iterator[Value]:
+def _copy_shared_arrays(found: Sequence[Value], xs: Sequence[Value]) -> Iterator[Value]:
     """Yield the results, copied where one is the user's array, the same array as another, or a broadcast view."""
     taken = {id(x) for x in xs}
     for x in found:
@@ -158,12 +158,12 @@ def _apart(found: Sequence[Value], xs: Sequence[Value]) -> Iterator[Value]:
         yield x if mine else x.copy()
 
 
-def own(x: Value) -> Value:
+def copy_array(x: Value) -> Value:
     """Return a copy of an array: a cotangent may be the user's own array, or a broadcast view of one number."""
     return x.copy() if type(x) is np.ndarray else x
 
 
-def _chosen(names: list[str], wrt: Wrt) -> list[str]:
+def _select_parameters(names: list[str], wrt: Wrt) -> list[str]:
     """Return the parameters that `wrt` selects by name or by position; None selects the first."""
     wanted: Sequence[str | int] = [0] if wrt is None else [wrt] if isinstance(wrt, str | int) else wrt
     found = []
@@ -178,7 +178,7 @@ def _chosen(names: list[str], wrt: Wrt) -> list[str]:
     return found
 
 
-def differentiable(x: Any) -> bool:
+def is_differentiable(x: Any) -> bool:
     """Whether a leaf of an argument is a number or an array of numbers, and thus differentiable.
 
     Raises  BadPoint for complex values, np.matrix and masked arrays.
@@ -210,33 +210,33 @@ _REFUSED: weakref.WeakKeyDictionary[Function, str] = weakref.WeakKeyDictionary()
 
 def has_passed(f: Function) -> bool:
     """Whether the trace of a function is known to be the function."""
-    return _ask(_PASSED.__contains__, f) or False
+    return _query_table(_PASSED.__contains__, f) or False
 
 
 def remember_pass(f: Function) -> None:
     """Let `has_passed` know this function."""
-    _ask(_PASSED.add, f)
+    _query_table(_PASSED.add, f)
 
 
 def remember_refusal(f: Function, why: str) -> None:
     """Let `refuse_again` refuse this function."""
-    _ask(lambda f: _REFUSED.__setitem__(f, why), f)
+    _query_table(lambda f: _REFUSED.__setitem__(f, why), f)
 
 
 def refuse_again(f: Function, refusal: str | None = None) -> None:
     """Raise TraceDiffers if a function was refused at an earlier call, for `refusal` or for what is remembered of it."""
-    why = refusal or _ask(_REFUSED.get, f)
+    why = refusal or _query_table(_REFUSED.get, f)
     if why is not None:
-        says = f"{name_of(f)} was refused at an earlier call: {why}"
+        says = f"{name_of_callable(f)} was refused at an earlier call: {why}"
         raise TraceDiffers(says, do="let it depend on its arguments alone, and define it anew")
 
 
-def name_of(f: Function) -> str:
+def name_of_callable(f: Function) -> str:
     """Return the name of a function, or of the type of an object that is called."""
     return str(getattr(f, "__name__", type(f).__name__))
 
 
-def _ask(table: Callable[[Function], T], f: Function) -> T | None:
+def _query_table(table: Callable[[Function], T], f: Function) -> T | None:
     """Return what a table answers; None for a function that is not hashable, or has no weak references."""
     try:
         return table(f)

@@ -11,8 +11,8 @@ import numpy as np
 from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadPoint, BadTarget
 from gradcli.targets.layers import instance_of, parameters_of
-from gradcli.targets.loading import running
-from gradcli.targets.points import value
+from gradcli.targets.loading import run_user_code
+from gradcli.targets.points import parse_value
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer
 
@@ -43,10 +43,10 @@ class Component:
         found = {}
         for name, x in self.declared.items():
             if name in given:
-                found[name] = _shaped(name, given[name], shape(x))
+                found[name] = _fit_declared_shape(name, given[name], shape(x))
             elif np.all(np.asarray(x) == 1.0):
                 size = ", ".join(map(str, shape(x)))
-                found[name] = value(f"uniform(0.5, 1.5{', ' if size else ''}{size})", name, seed, number)
+                found[name] = parse_value(f"uniform(0.5, 1.5{', ' if size else ''}{size})", name, seed, number)
             else:
                 found[name] = x
         return {**given, **found}
@@ -60,11 +60,11 @@ def component_of(found: Any, text: str) -> Component | None:
     if inspect.isfunction(found) or inspect.ismethod(found) or inspect.isbuiltin(found):
         return None
     if all(callable(getattr(found, name, None)) for name in ("compute", "compute_partials")):
-        return _explicit(instance_of(found, text), text)
+        return _explicit_component(instance_of(found, text), text)
     return None
 
 
-def _named(function: Any, method: Any, signature: inspect.Signature, instance: Any) -> Callable[..., Any]:
+def _name_like_method(function: Any, method: Any, signature: inspect.Signature, instance: Any) -> Callable[..., Any]:
     """Return a function with the name and the place of a method, and a signature of its own."""
     function.__signature__ = signature
     function.__name__ = f"{type(instance).__name__}.{method.__name__}"
@@ -73,27 +73,27 @@ def _named(function: Any, method: Any, signature: inspect.Signature, instance: A
     return made
 
 
-def _explicit(instance: Any, text: str) -> Component:
+def _explicit_component(instance: Any, text: str) -> Component:
     """Return what a component computes, and its partials as its Jacobian."""
     if len(parameters_of(instance.compute)) != 2:
         raise BadTarget(f"{text}.compute takes discrete inputs too", do="write a component of the continuous ones")
     if any(kind.__module__.partition(".")[0] == "openmdao" for kind in type(instance).__mro__):
-        return _of_openmdao(instance, text)
+        return _openmdao_component(instance, text)
 
     def partials(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Mapping[tuple[str, str], Any]:
         found: dict[Any, Any] = {}
         instance.compute_partials(dict(inputs), found)
         return found
 
-    return _component(instance, partials, {}, {})
+    return _make_component(instance, partials, {}, {})
 
 
-def _of_openmdao(instance: Any, text: str) -> Component:
+def _openmdao_component(instance: Any, text: str) -> Component:
     """Return a component of OpenMDAO: set up alone in a problem, whose total derivatives are its partials."""
     om: Any = importlib.import_module("openmdao.api")
     problem = om.Problem(reports=False)
     problem.model.add_subsystem("component", instance, promotes=["*"])
-    with running(f"{text}.setup"):
+    with run_user_code(f"{text}.setup"):
         problem.setup()
         problem.final_setup()
     keys = ("val", "shape")
@@ -109,52 +109,52 @@ def _of_openmdao(instance: Any, text: str) -> Component:
         found: Mapping[tuple[str, str], Any] = problem.compute_totals(of=list(outputs), wrt=list(inputs))
         return found
 
-    return _component(instance, partials, declared["input"], declared["output"])
+    return _make_component(instance, partials, declared["input"], declared["output"])
 
 
-def _component(
+def _make_component(
     instance: Any, partials: Callable[..., Any], inputs: Mapping[str, Any], outputs: Mapping[str, Any]
 ) -> Component:
     def compute(**given: Any) -> Any:
         held = next((x for x in given.values() if isinstance(x, Tracer)), None)
-        written = {name: _blank(x, held) for name, x in outputs.items()}
+        written = {name: _zeros_to_fill(x, held) for name, x in outputs.items()}
         instance.compute(dict(given), written)
         return written if len(written) > 1 else next(iter(written.values()), None)
 
     def jacobian(**given: Any) -> dict[str, Any]:
         y = compute(**given)
-        values = y if isinstance(y, dict) else {_only(instance, given, outputs): y}
+        values = y if isinstance(y, dict) else {_only_output_name(instance, given, outputs): y}
         found = partials(given, values)
-        return {name: _rows(found, values, name, x) for name, x in given.items()}
+        return {name: _stack_partials(found, values, name, x) for name, x in given.items()}
 
     names = [inspect.Parameter(name, _BY_NAME) for name in inputs]
     named = names or [inspect.Parameter("inputs", inspect.Parameter.VAR_KEYWORD)]
     signature = inspect.Signature(named)
-    claim = _named(jacobian, instance.compute_partials, signature, instance)
-    return Component(_named(compute, instance.compute, signature, instance), "jac", claim, inputs)
+    claim = _name_like_method(jacobian, instance.compute_partials, signature, instance)
+    return Component(_name_like_method(compute, instance.compute, signature, instance), "jac", claim, inputs)
 
 
-def _only(instance: Any, given: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
+def _only_output_name(instance: Any, given: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
     written = dict(outputs)
     if not written:
         instance.compute(dict(given), written)
     return next(iter(written))
 
 
-def _blank(x: Any, tracer: Tracer | None) -> Any:
+def _zeros_to_fill(x: Any, tracer: Tracer | None) -> Any:
     zeros = np.zeros(np.shape(x))
     return zeros if tracer is None else tracer.hold(zeros)
 
 
-def _rows(found: Mapping[tuple[str, str], Any], values: Mapping[str, Any], name: str, x: Any) -> Any:
+def _stack_partials(found: Mapping[tuple[str, str], Any], values: Mapping[str, Any], name: str, x: Any) -> Any:
     """Return the partials of all outputs by one input; those that were not written are zero."""
-    blocks = [_block(found.get((of, name)), of, name, y, x) for of, y in values.items()]
+    blocks = [_partial_as_matrix(found.get((of, name)), of, name, y, x) for of, y in values.items()]
     if len(blocks) == 1:
         return blocks[0].reshape(shape(next(iter(values.values()))) + shape(x))
     return np.concatenate([block.reshape((-1, *shape(x))) for block in blocks])
 
 
-def _block(partial: Any, of: str, name: str, y: Any, x: Any) -> Any:
+def _partial_as_matrix(partial: Any, of: str, name: str, y: Any, x: Any) -> Any:
     rows, columns = int(np.size(y)), int(np.size(x))
     if partial is None:
         return np.zeros((rows, columns))
@@ -173,7 +173,7 @@ def _block(partial: Any, of: str, name: str, y: Any, x: Any) -> Any:
     raise BadClaim(says, do=f"write an array of shape ({rows}, {columns})")
 
 
-def _shaped(name: str, x: Any, wanted: Sequence[int]) -> Any:
+def _fit_declared_shape(name: str, x: Any, wanted: Sequence[int]) -> Any:
     """Return a value in the shape that is declared: a number fills it. Raises BadPoint."""
     try:
         return np.array(np.broadcast_to(np.asarray(x, dtype=float), wanted))

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.recorded_program import record, value_and_pulled
+from gradcli.arithmetic.recorded_program import record, value_and_gradient
 from gradcli.arithmetic.tape import METER, Line, Recorded
 from gradcli.errors import NotSupported
-from gradcli.targets.facts import Function, Notice, OutputPart, Surface, of
-from gradcli.targets.nesting import ContainerNode, Leaf, Node, put_together, taken_apart
+from gradcli.targets.facts import Function, Notice, OutputPart, Surface, restrict_to_inputs
+from gradcli.targets.nesting import ContainerNode, Leaf, Node, put_together, take_apart
 from gradcli.targets.python import PythonFunction
-from gradcli.targets.solver_tolerances import solvers_watched
+from gradcli.targets.solver_tolerances import watch_solvers
 from gradcli.tracing.primitive import Params, Primitive, Transposer, Value
 from gradcli.tracing.shapes import shape, size
-from gradcli.tracing.tracer import Tracer, exact
+from gradcli.tracing.tracer import Tracer, exact_integer
 
 STEP = "step along v"  # the input of a function along a line; no parameter can have this name
 
@@ -67,7 +67,7 @@ class Gradient(_Derived):
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         xs = [values[name] for name in self.wrt]
-        _, xbars = value_and_pulled(of(self.f, values, self.wrt), xs, lambda y: exact(1, y))
+        _, xbars = value_and_gradient(restrict_to_inputs(self.f, values, self.wrt), xs, lambda y: exact_integer(1, y))
         return np.concatenate([np.reshape(xbar, (-1,)) for xbar in xbars])
 
 
@@ -80,7 +80,7 @@ class GivenGradient(Gradient):
     def __call__(self, values: Mapping[str, Value]) -> Value:
         if self.claim is None or any(isinstance(x, Tracer) for x in values.values()):
             raise NotSupported("second derivatives are compared with differences of the claimed gradient")
-        with solvers_watched():
+        with watch_solvers():
             parts = self.claim({name: x for name, x in values.items() if name != STEP})
         return np.concatenate([np.reshape(parts[name], (-1,)) for name in self.wrt])
 
@@ -141,7 +141,7 @@ class OnSurfaces(_Derived):
         return self.f({**values, **back})
 
 
-def tangent(surfaces: Mapping[str, Surface], at: Mapping[str, Any], v: Mapping[str, Any]) -> dict[str, Any]:
+def tangent_to_surfaces(surfaces: Mapping[str, Surface], at: Mapping[str, Any], v: Mapping[str, Any]) -> dict[str, Any]:
     """Return a direction along the sets that inputs lie on: the derivative of bringing the inputs back to them."""
     along = {name: jvp(s.bring, [at[name]], [v[name]])[1] for name, s in surfaces.items() if name in v}
     return {**v, **along}
@@ -149,7 +149,7 @@ def tangent(surfaces: Mapping[str, Surface], at: Mapping[str, Any], v: Mapping[s
 
 def is_target(f: Function) -> bool:
     """Whether a function is the target itself, if only on the sets that its inputs lie on, or the sum of its entries."""
-    return (f.f if isinstance(f, OnSurfaces | SumOfEntries) else f) is root_of(f)
+    return (f.f if isinstance(f, OnSurfaces | SumOfEntries) else f) is original_function(f)
 
 
 class Completed(_Derived):
@@ -164,27 +164,27 @@ class Completed(_Derived):
         return self.f({**self.others, **values})
 
 
-def gradient_in(f: Function) -> Gradient | None:
+def inner_gradient(f: Function) -> Gradient | None:
     """Return the gradient if the function is one, one along a line, or the sum of its entries; else None."""
     inner = f.f if isinstance(f, Along | SumOfEntries) else f
     return inner if isinstance(inner, Gradient) else None
 
 
-def root_of(f: Function) -> Function:
+def original_function(f: Function) -> Function:
     """Return the original function, from which all derived ones were made."""
     while isinstance(f, _Derived):
         f = f.f
     return f
 
 
-def either_way(rng: np.random.Generator, size: tuple[int, ...]) -> Any:
+def random_signs(rng: np.random.Generator, size: tuple[int, ...]) -> Any:
     """Return random numbers from -1 to -0.5 and from 0.5 to 1."""
     drawn = np.asarray(rng.random(size))
     low = drawn < 0.5
     return np.copysign(drawn + 0.5 * low, drawn - 0.5)[()]  # a mask of random numbers is slow to choose by
 
 
-def direction(seed: int, name: str, x: Any) -> Any:
+def random_direction(seed: int, name: str, x: Any) -> Any:
     """Return a random direction in proportion to the entries of `x`, so that a large entry does not hide a small one.
 
     Shapes  as x.
@@ -192,7 +192,7 @@ def direction(seed: int, name: str, x: Any) -> Any:
     rng = np.random.default_rng([seed, size(x), len(name), *name.encode()[:8]])
     scale = np.maximum(np.abs(x), 1e-3 * max(1.0, float(np.max(np.abs(x), initial=0.0))))
     scale = np.where(np.asarray(x) == 0, 1.0, scale)
-    v = np.asarray(either_way(rng, shape(x)) * scale)
+    v = np.asarray(random_signs(rng, shape(x)) * scale)
     v.flags.writeable = False  # a claim that tries to write into it is called again on copies
     return v[()]
 
@@ -203,7 +203,7 @@ _KEEP: ContextVar[bool] = ContextVar("keep", default=False)
 
 
 @contextmanager
-def keeping() -> Iterator[None]:
+def record_checkpoints() -> Iterator[None]:
     """Record checkpointed functions line by line, as the analyses of kinks and of rounding need it."""
     token = _KEEP.set(True)
     try:
@@ -227,7 +227,7 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
-        node, leaves = taken_apart("", (args, kwargs))
+        node, leaves = take_apart("", (args, kwargs))
         traced = [path for path, x in leaves.items() if isinstance(x, Tracer)]
         top = max((leaves[path] for path in traced), key=lambda x: x.level, default=None)
         if not isinstance(top, Recorded) or _KEEP.get():
@@ -239,7 +239,7 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
     return checkpointed
 
 
-def inside(line: Line) -> list[Line]:
+def lines_of_checkpoint(line: Line) -> list[Line]:
     """Return the lines that a checkpointed call replaces on the tape; an empty list for any other line."""
     primitive, _, xs, *_ = line
     if primitive is None or not primitive.rules or not isinstance(primitive.rules[0], _Again):
@@ -283,7 +283,7 @@ class _Again:
         Raises  NotSupported if the function uses a traced value that is not among its arguments.
         """
         y = self._call.returned(self.leaves | dict(zip(self.traced, xs, strict=True)))
-        self.output, leaves = taken_apart("", y)
+        self.output, leaves = take_apart("", y)
         self.shapes = {path: shape(x) for path, x in leaves.items()}
         found = (
             np.concatenate([np.reshape(x, (-1,)) for x in leaves.values()])

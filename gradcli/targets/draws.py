@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.classes import dataclass
-from gradcli.targets.names import CONSTRUCTORS, shape_of, whole
+from gradcli.targets.names import CONSTRUCTORS, shape_from_sizes, whole_number
 
 Sizes = Mapping[str, int]  # named sizes: n in randn(n, n)
 NO_SIZES: Sizes = MappingProxyType({})
@@ -20,10 +20,10 @@ class Whole(int):
     """An integer that the user wrote as `int(3)`: passed to a Python function unchanged, and not differentiated."""
 
 
-def _whole(x: Any) -> Any:
+def _whole_numbers(x: Any) -> Any:
     """Return an integer, or an array of integers. Raises ValueError for other numbers."""
     if np.ndim(x) == 0:
-        return Whole(whole(x))
+        return Whole(whole_number(x))
     if not np.all(np.asarray(x) == np.floor(x)):
         raise ValueError("it has entries that are not whole numbers")
     return np.asarray(x).astype(int)
@@ -41,7 +41,7 @@ class RandomStream:
         """Return the constructors of `--at` by name: seeded draws, and arrays given by value and sizes."""
         return {
             **{name: partial(each.make, self.rng) for name, each in BY_SIZE.items()},
-            "int": _whole,
+            "int": _whole_numbers,
             "complex": lambda real, imag: np.asarray(real, dtype=float) + 1j * np.asarray(imag, dtype=float),
             **{name: CONSTRUCTORS[name] for name in ("eye", "identity", "linspace", "arange", "onehot")},
         }
@@ -60,14 +60,14 @@ class BySize:
     make: Callable[..., Any]
 
 
-def _count(*sizes: Any) -> int:
-    return math.prod(shape_of(*sizes))
+def _count_entries(*sizes: Any) -> int:
+    return math.prod(shape_from_sizes(*sizes))
 
 
 def _spd(rng: Any, n: Any) -> Any:
     """Return a random symmetric positive definite matrix, with eigenvalues of order one."""
-    a = rng.standard_normal((whole(n), whole(n)))
-    return a @ a.T / whole(n) + np.eye(whole(n))
+    a = rng.standard_normal((whole_number(n), whole_number(n)))
+    return a @ a.T / whole_number(n) + np.eye(whole_number(n))
 
 
 # Draws that look like what trained networks see: heavy tails, outlier channels, class indices, padded batches.
@@ -78,9 +78,9 @@ _RARE = 100  # one channel in so many is an outlier
 _LOG_SCALES = (1.0, 2.0)  # of outlier channels: 10 to 100
 
 
-def filled(*sizes: Any) -> tuple[int, ...]:
+def nonempty_shape(*sizes: Any) -> tuple[int, ...]:
     """Return a shape that holds an entry. Raises ValueError where no size is given, or one is not a positive integer."""
-    shape = shape_of(*sizes)
+    shape = shape_from_sizes(*sizes)
     if not shape:
         raise ValueError("no size is given")
     if 0 in shape:
@@ -90,7 +90,7 @@ def filled(*sizes: Any) -> tuple[int, ...]:
 
 def student(rng: Any, df: Any, *sizes: Any) -> Any:
     """Return draws from Student's t with `df` degrees of freedom: the fewer, the heavier the tails; 1 is Cauchy's."""
-    shape = filled(*sizes)
+    shape = nonempty_shape(*sizes)
     if not 1 <= float(df) < np.inf:
         raise ValueError(f"df is {df}, not a finite number of 1 or more")
     return rng.standard_t(float(df), shape)
@@ -98,9 +98,9 @@ def student(rng: Any, df: Any, *sizes: Any) -> Any:
 
 def outliers(rng: Any, *sizes: Any) -> Any:
     """Return standard normal draws times the scale of their channel, a position of the last axis."""
-    shape = filled(*sizes)
+    shape = nonempty_shape(*sizes)
     found = rng.standard_normal(shape)
-    found *= _scales(rng, shape[-1])
+    found *= _channel_scales(rng, shape[-1])
     return found
 
 
@@ -112,14 +112,14 @@ def trained(rng: Any, *sizes: Any) -> Any:
     # Of 30 networks, weights and activations follow Student's t (Dotzel et al. 2024, arXiv:2405.03103); in transformers a few
     # channels are 10 to 100 times larger for every token (Xiao et al. 2023, arXiv:2211.10438), and have means far from 0
     # (Wei et al. 2023, arXiv:2304.09145).
-    shape = filled(*sizes)
+    shape = nonempty_shape(*sizes)
     found = rng.standard_t(_TAIL, shape)
     found += rng.standard_normal(shape[-1])
-    found *= _scales(rng, shape[-1])
+    found *= _channel_scales(rng, shape[-1])
     return found
 
 
-def _scales(rng: Any, n: int) -> Any:
+def _channel_scales(rng: Any, n: int) -> Any:
     """Return the scale of each of n channels: 10 to 100, even in the logarithm, in one of 100, at least one; 1 in the others."""
     found = np.ones(n)
     chosen = rng.choice(n, max(1, n // _RARE), replace=False)
@@ -132,7 +132,7 @@ def he(rng: Any, *sizes: Any) -> Any:
 
     Source  He et al. (2015), Delving deep into rectifiers.
     """
-    shape = filled(*sizes)
+    shape = nonempty_shape(*sizes)
     return rng.standard_normal(shape) * np.sqrt(2 / shape[-1])
 
 
@@ -141,13 +141,13 @@ def xavier(rng: Any, *sizes: Any) -> Any:
 
     Source  Glorot and Bengio (2010), Understanding the difficulty of training deep feedforward neural networks.
     """
-    shape = filled(*sizes)
+    shape = nonempty_shape(*sizes)
     return rng.standard_normal(shape) * np.sqrt(2 / (shape[0] + shape[-1]))
 
 
 def zipf(rng: Any, k: Any, *sizes: Any) -> Any:
     """Return integers below k by Zipf's law, as words of a text: i has the chance 1/(i + 1), relative to that of 0."""
-    shape, classes = filled(*sizes), whole(k)
+    shape, classes = nonempty_shape(*sizes), whole_number(k)
     if not 1 <= classes <= MOST_CLASSES:
         raise ValueError(f"k is {classes:,}, not 1 to {MOST_CLASSES:,}")
     summed = np.cumsum(1 / np.arange(1, classes + 1))
@@ -156,7 +156,7 @@ def zipf(rng: Any, k: Any, *sizes: Any) -> Any:
 
 def onehots(rng: Any, rows: Any, n: Any) -> Any:
     """Return rows of n entries, of which one, drawn evenly, is 1 and the others are 0."""
-    shape = filled(rows, n)
+    shape = nonempty_shape(rows, n)
     found = np.zeros(shape)
     found[np.arange(shape[0]), rng.integers(shape[1], size=shape[0])] = 1.0
     return found
@@ -164,7 +164,7 @@ def onehots(rng: Any, rows: Any, n: Any) -> Any:
 
 def ragged(rng: Any, rows: Any, n: Any) -> Any:
     """Return a mask of integers, 1 then 0 in each row: lengths are drawn evenly from 1 to n, and one row is full."""
-    shape = filled(rows, n)
+    shape = nonempty_shape(rows, n)
     lengths = rng.integers(1, shape[1], size=shape[0], endpoint=True)
     lengths[rng.integers(shape[0])] = shape[1]
     return (np.arange(shape[1]) < lengths[:, None]).astype(int)
@@ -172,28 +172,29 @@ def ragged(rng: Any, rows: Any, n: Any) -> Any:
 
 def causal(rng: Any, n: Any) -> Any:
     """Return the mask of integers by which position i sees positions up to i: 1 on and below the diagonal, 0 above."""
-    return np.tri(*filled(n, n), dtype=int)
+    return np.tri(*nonempty_shape(n, n), dtype=int)
 
 
 # fmt: off
 BY_SIZE: Mapping[str, BySize] = MappingProxyType({
-    "randn":    BySize("randn(3, 4)",              _count, lambda rng, *sizes: rng.standard_normal(shape_of(*sizes))),
-    "rand":     BySize("rand(3, 4)",               _count, lambda rng, *sizes: rng.random(shape_of(*sizes))),
-    "uniform":  BySize("uniform(low, high, 3, 4)", lambda low, high, *sizes: _count(*sizes),
-                       lambda rng, low, high, *sizes: rng.uniform(low, high, shape_of(*sizes))),
-    "zeros":    BySize("zeros(3, 4)",              _count, lambda rng, *sizes: np.zeros(shape_of(*sizes))),
-    "ones":     BySize("ones(3, 4)",               _count, lambda rng, *sizes: np.ones(shape_of(*sizes))),
-    "full":     BySize("full(value, 3, 4)",        lambda value, *sizes: _count(*sizes),
-                       lambda rng, value, *sizes: np.full(shape_of(*sizes), float(value))),
-    "spd":      BySize("spd(3)",                   lambda n: whole(n) ** 2, _spd),
-    "student":  BySize("student(df, 3, 4)",        lambda df, *sizes: _count(*sizes), student),
-    "outliers": BySize("outliers(3, 4)",           _count, outliers),
-    "trained":  BySize("trained(3, 4)",            _count, trained),
-    "he":       BySize("he(3, 4)",                 _count, he),
-    "xavier":   BySize("xavier(3, 4)",             _count, xavier),
-    "zipf":     BySize("zipf(k, 3, 4)",            lambda k, *sizes: _count(*sizes), zipf),
-    "onehots":  BySize("onehots(rows, n)",         lambda rows, n: _count(rows, n), onehots),
-    "ragged":   BySize("ragged(rows, n)",          lambda rows, n: _count(rows, n), ragged),
-    "causal":   BySize("causal(3)",                lambda n: _count(n, n), causal),
+    "randn":    BySize("randn(3, 4)",              _count_entries, lambda rng,
+        *sizes: rng.standard_normal(shape_from_sizes(*sizes))),
+    "rand":     BySize("rand(3, 4)",               _count_entries, lambda rng, *sizes: rng.random(shape_from_sizes(*sizes))),
+    "uniform":  BySize("uniform(low, high, 3, 4)", lambda low, high, *sizes: _count_entries(*sizes),
+                       lambda rng, low, high, *sizes: rng.uniform(low, high, shape_from_sizes(*sizes))),
+    "zeros":    BySize("zeros(3, 4)",              _count_entries, lambda rng, *sizes: np.zeros(shape_from_sizes(*sizes))),
+    "ones":     BySize("ones(3, 4)",               _count_entries, lambda rng, *sizes: np.ones(shape_from_sizes(*sizes))),
+    "full":     BySize("full(value, 3, 4)",        lambda value, *sizes: _count_entries(*sizes),
+                       lambda rng, value, *sizes: np.full(shape_from_sizes(*sizes), float(value))),
+    "spd":      BySize("spd(3)",                   lambda n: whole_number(n) ** 2, _spd),
+    "student":  BySize("student(df, 3, 4)",        lambda df, *sizes: _count_entries(*sizes), student),
+    "outliers": BySize("outliers(3, 4)",           _count_entries, outliers),
+    "trained":  BySize("trained(3, 4)",            _count_entries, trained),
+    "he":       BySize("he(3, 4)",                 _count_entries, he),
+    "xavier":   BySize("xavier(3, 4)",             _count_entries, xavier),
+    "zipf":     BySize("zipf(k, 3, 4)",            lambda k, *sizes: _count_entries(*sizes), zipf),
+    "onehots":  BySize("onehots(rows, n)",         lambda rows, n: _count_entries(rows, n), onehots),
+    "ragged":   BySize("ragged(rows, n)",          lambda rows, n: _count_entries(rows, n), ragged),
+    "causal":   BySize("causal(3)",                lambda n: _count_entries(n, n), causal),
 })
 # fmt: on

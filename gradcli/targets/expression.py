@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.errors import BadExpression, Span, TooLarge, nearest
+from gradcli.errors import BadExpression, Span, TooLarge, closest_name
 from gradcli.request.target_text import folded
 from gradcli.rules.constants import MODULES
 from gradcli.rules.linalg import inverse
 from gradcli.targets.facts import Notice, OutputPart
 from gradcli.targets.instructions import LIST, CallNotice, Choice, Instruction, Instructions, Step, Watch
-from gradcli.targets.limits import MAX_EXPONENT, MAX_NODES, indexed
+from gradcli.targets.limits import MAX_EXPONENT, MAX_NODES, index_value
 from gradcli.targets.names import (
     ALIASES,
     CONSTANTS,
@@ -24,13 +24,13 @@ from gradcli.targets.names import (
     PREFIXES,
     REASONS,
     SEQUENCES,
-    arity,
     as_number,
+    call_signature,
     entry_at,
+    function_along_axis,
     span_at,
-    taken_along,
 )
-from gradcli.targets.tokens import DOTS, FUNCTION_NAMES, INVERSE, Statement, shared_and_parts, statements
+from gradcli.targets.tokens import DOTS, FUNCTION_NAMES, INVERSE, Statement, shared_and_parts, split_statements
 from gradcli.tracing import primitive
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
@@ -68,12 +68,12 @@ REFUSED = {
 # What stands in the brackets of x[...]: positions that are written out, and inputs whose values are positions.
 
 
-def parts_of(node: ast.expr) -> list[ast.expr]:
+def parts_of_index(node: ast.expr) -> list[ast.expr]:
     """Return the parts of an index, one for each axis."""
     return list(node.elts) if isinstance(node, ast.Tuple) else [node]
 
 
-def places(parts: list[ast.expr], names: Container[str], given: Container[str]) -> list[int]:
+def axes_indexed_by_inputs(parts: list[ast.expr], names: Container[str], given: Container[str]) -> list[int]:
     """Return the axes, the last one first, whose index is an input; `names` are those of statements, `given` those of inputs.
 
     None are returned beside `...` and new axes, which move the axes after them.
@@ -84,7 +84,7 @@ def places(parts: list[ast.expr], names: Container[str], given: Container[str]) 
     return [k for k in reversed(range(len(parts))) if named[k]]
 
 
-def moving_spans(parts: list[ast.expr]) -> list[int]:
+def axes_of_moving_slices(parts: list[ast.expr]) -> list[int]:
     """Return the axes whose index is a slice with a bound that is not written out: `x[:m]`, `x[m:m + k]`.
 
     None are returned beside `...` and new axes, which move the axes after them.
@@ -92,7 +92,7 @@ def moving_spans(parts: list[ast.expr]) -> list[int]:
     if any(isinstance(p, ast.Constant) and p.value in (None, ...) for p in parts):
         return []
     bounds = [[b for b in (p.lower, p.upper) if b] if isinstance(p, ast.Slice) and not p.step else [] for p in parts]
-    computed = [[b for b in own if integer(b) is None] for own in bounds]
+    computed = [[b for b in own if literal_integer(b) is None] for own in bounds]
     return [k for k, own in enumerate(computed) if own and all(map(_is_sum_of_names, own))]
 
 
@@ -115,42 +115,42 @@ ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.m
 NOT_STATIC = object()
 
 
-def fact(node: ast.expr, taken: set[str]) -> Any:
+def static_value(node: ast.expr, taken: set[str]) -> Any:
     """Return the value of a static node (an axis, a shape, a string, an order), or NOT_STATIC if it must be computed."""
     if isinstance(node, ast.Constant) and (isinstance(node.value, bool | str | float) or node.value is None):
         return node.value
     if isinstance(node, ast.Name) and node.id in CONSTANTS and node.id not in taken:
         return CONSTANTS[node.id]
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and integer(node) is None:
-        inner = fact(node.operand, taken)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and literal_integer(node) is None:
+        inner = static_value(node.operand, taken)
         return -inner if isinstance(inner, float) else NOT_STATIC
     if isinstance(node, ast.Tuple | ast.List):
-        parts = [fact(part, taken) for part in node.elts]
+        parts = [static_value(part, taken) for part in node.elts]
         return NOT_STATIC if any(part is NOT_STATIC for part in parts) else tuple(parts)
-    whole = integer(node)
-    return whole if whole is not None else _arithmetic(node, taken)
+    whole = literal_integer(node)
+    return whole if whole is not None else _static_arithmetic(node, taken)
 
 
-def _arithmetic(node: ast.expr, taken: set[str]) -> Any:
+def _static_arithmetic(node: ast.expr, taken: set[str]) -> Any:
     """Return the value of `1/3` or `2*pi`, or NOT_STATIC for anything else."""
-    if not isinstance(node, ast.BinOp) or type(node.op) not in ARITHMETIC or _height(node) > 20:
+    if not isinstance(node, ast.BinOp) or type(node.op) not in ARITHMETIC or _tree_height(node) > 20:
         return NOT_STATIC
-    left, right = fact(node.left, taken), fact(node.right, taken)
+    left, right = static_value(node.left, taken), static_value(node.right, taken)
     if not all(isinstance(x, int | float) and abs(x) < 2**53 for x in (left, right)):
         return NOT_STATIC
     return NOT_STATIC if isinstance(node.op, ast.Div) and right == 0 else ARITHMETIC[type(node.op)](left, right)
 
 
-def integer(root: ast.expr) -> int | None:
+def literal_integer(root: ast.expr) -> int | None:
     """Return the value of integer arithmetic on literals; None for anything else, and where numbers become too large."""
     node, sign = root, 1
     while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         node, sign = node.operand, -sign
     if isinstance(node, ast.Constant):
         return sign * node.value if type(node.value) is int else None
-    if not isinstance(node, ast.BinOp) or type(node.op) not in INTEGERS or _height(node) > 20:
+    if not isinstance(node, ast.BinOp) or type(node.op) not in INTEGERS or _tree_height(node) > 20:
         return None
-    left, right = integer(node.left), integer(node.right)
+    left, right = literal_integer(node.left), literal_integer(node.right)
     if left is None or right is None or abs(left) > 2**53 or abs(right) > 2**53:
         return None
     if isinstance(node.op, ast.FloorDiv) and right == 0:
@@ -160,7 +160,7 @@ def integer(root: ast.expr) -> int | None:
     return sign * int(INTEGERS[type(node.op)](left, right))
 
 
-def _height(node: ast.expr) -> int:
+def _tree_height(node: ast.expr) -> int:
     """Return the height of a tree of binary operators, counted to 21 at most."""
     level: list[ast.expr] = [node]
     height = 0
@@ -179,18 +179,18 @@ def dotted_name(node: ast.expr) -> str | None:
     return ".".join([node.id, *reversed(names)]) if isinstance(node, ast.Name) else None
 
 
-def written_out(node: ast.expr, span: Callable[[ast.AST], Span]) -> Any:
+def literal_index(node: ast.expr, span: Callable[[ast.AST], Span]) -> Any:
     """Return an index that is written out. Raises BadExpression for any other; `span` says where a node is."""
     if isinstance(node, ast.Tuple):
-        return tuple(written_out(part, span) for part in node.elts)
+        return tuple(literal_index(part, span) for part in node.elts)
     if isinstance(node, ast.Slice):
         ends = (node.lower, node.upper, node.step)
-        return slice(*(None if part is None else written_out(part, span) for part in ends))
+        return slice(*(None if part is None else literal_index(part, span) for part in ends))
     if isinstance(node, ast.Constant) and (node.value is None or node.value is Ellipsis):
         return node.value
     if isinstance(node, ast.List):
-        return [written_out(part, span) for part in node.elts]
-    whole = integer(node)
+        return [literal_index(part, span) for part in node.elts]
+    whole = literal_integer(node)
     if whole is None:
         raise BadExpression(
             "an index must be a whole number, an input, a slice or a list of numbers",
@@ -247,22 +247,24 @@ def is_static(function: str, parameter: str) -> bool:
     return (parameter in STATIC and (function, parameter) not in VALUES_OF) or (function, parameter) in STATIC_OF
 
 
-def is_written_out(function: str, parameter: str) -> bool:
+def is_always_static(function: str, parameter: str) -> bool:
     """Return whether an argument must be data."""
     return is_static(function, parameter) and parameter not in COMPUTED
 
 
-def not_taken(function: str, parameters: set[str]) -> set[str]:
+def unsupported_parameters(function: str, parameters: set[str]) -> set[str]:
     """Return those of the given parameters that a function does not take in an expression."""
     return {name for name in parameters & NOT_TAKEN if (function, name) not in TAKEN_BY}
 
 
-def positional(name: str, function: Callable[..., Any], count: int, keywords: Sequence[str], where: Span) -> list[str]:
+def positional_parameters(
+    name: str, function: Callable[..., Any], count: int, keywords: Sequence[str], where: Span
+) -> list[str]:
     """Return the parameter name of each of `count` positional arguments of a call with these keywords.
 
     Raises  BadExpression for a call that does not fit the signature, and for options that an expression does not take.
     """
-    signature = arity(function)
+    signature = call_signature(function)
     if signature is None:
         return ["x"] * count
     try:
@@ -270,7 +272,7 @@ def positional(name: str, function: Callable[..., Any], count: int, keywords: Se
     except TypeError as error:
         shown = ", ".join(p.name if p.default is p.empty else f"{p.name}=..." for p in signature.parameters.values())
         raise BadExpression(f"{name}: {error}", where=where, do=f"write {name}({shown})") from None
-    refused = not_taken(ALIASES.get(name, name), set(bound.arguments))
+    refused = unsupported_parameters(ALIASES.get(name, name), set(bound.arguments))
     if refused:
         raise BadExpression(f"{name} takes no {min(refused)} here", where=where, do="leave it out")
     by_position: dict[int, str] = {}
@@ -293,7 +295,7 @@ SCIPYS = {
 }  # fmt: skip
 
 
-def unknown(dotted: str, where: Span, is_value: bool) -> BadExpression:
+def unknown_function_error(dotted: str, where: Span, is_value: bool) -> BadExpression:
     """Return the error for a call of an unknown function; `is_value` if the name is one of the user's values."""
     name = dotted.rpartition(".")[2]
     if is_value:
@@ -308,7 +310,7 @@ def unknown(dotted: str, where: Span, is_value: bool) -> BadExpression:
     if isinstance(numpys, np.ufunc | type(np.sum) | type(len)) and numpys in primitive.REASONS:
         why, do = primitive.REASONS[numpys]
         return BadExpression(f"'{name}' is not part of the language: {why}", where=where, do=do)
-    close = FUNCTION_NAMES.get(name) or nearest(name, FUNCTIONS)
+    close = FUNCTION_NAMES.get(name) or closest_name(name, FUNCTIONS)
     advice = SCIPYS.get(name) or (f"did you mean '{close}'?" if close else "gradcli ops lists the functions")
     return BadExpression(f"unknown function '{dotted}'", where=where, do=advice)
 
@@ -316,7 +318,7 @@ def unknown(dotted: str, where: Span, is_value: bool) -> BadExpression:
 # Parse one statement with Python's parser, raising our errors, and locate the nodes in the statement's source.
 
 
-def extent(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
+def extent_of_node(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return where a node begins and ends, as (line, byte) pairs."""
     return (getattr(node, "lineno", 1), getattr(node, "col_offset", 0)), (
         getattr(node, "end_lineno", 1) or 1,
@@ -324,12 +326,12 @@ def extent(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
     )
 
 
-def characters(source: str, line: int, at: int) -> int:
+def column_in_characters(source: str, line: int, at: int) -> int:
     """Return Python's position in UTF-8 bytes as a position in characters."""
     return at if source.isascii() else len(source.encode()[:at].decode(errors="ignore"))
 
 
-def parsed(statement: Statement) -> ast.expr:
+def parse_statement(statement: Statement) -> ast.expr:
     """Return Python's syntax tree of one statement.
 
     Raises  BadExpression for invalid syntax; TooLarge for nesting that is too deep for Python's parser.
@@ -355,29 +357,29 @@ def parsed(statement: Statement) -> ast.expr:
 # Warnings about calls that run but may not mean what the user intended; they depend on the values of a run.
 
 
-def _first(args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+def _first_argument(args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
     return args[0] if args else next(iter(kwargs.values()))
 
 
-def transposed(args: Any, kwargs: Any) -> str | None:
+def warn_of_vector_transpose(args: Any, kwargs: Any) -> str | None:
     """Warn of `.T` of a vector."""
     return (
         ".T of a vector does nothing: for the product of a column and a row write outer(a, b)"
-        if len(shape(_first(args, kwargs))) == 1
+        if len(shape(_first_argument(args, kwargs))) == 1
         else None
     )
 
 
-def axisless(args: Any, kwargs: Any) -> str | None:
+def warn_of_missing_axis(args: Any, kwargs: Any) -> str | None:
     """Warn of a softmax or logsumexp over all entries of a matrix."""
-    if len(shape(_first(args, kwargs))) < 2 or len(args) > 1 or "axis" in kwargs:
+    if len(shape(_first_argument(args, kwargs))) < 2 or len(args) > 1 or "axis" in kwargs:
         return None
     return "without axis, all entries of the matrix are taken together: write axis=-1 for rows, axis=0 for columns"
 
 
-def doubled(args: Any, kwargs: Any) -> str | None:
+def warn_of_double_softmax(args: Any, kwargs: Any) -> str | None:
     """Warn of logits that look like the result of a softmax."""
-    z = np.asarray(_first(args, kwargs))
+    z = np.asarray(_first_argument(args, kwargs))
     axis = kwargs.get("axis", -1)
     if z.ndim and np.all(z >= 0) and np.allclose(np.sum(z, axis=axis), 1):
         return "these logits look like probabilities: cross_entropy takes the softmax itself"
@@ -385,10 +387,10 @@ def doubled(args: Any, kwargs: Any) -> str | None:
 
 
 NOTICES: dict[str, CallNotice] = {
-    "softmax": axisless,
-    "log_softmax": axisless,
-    "logsumexp": axisless,
-    "cross_entropy": doubled,
+    "softmax": warn_of_missing_axis,
+    "log_softmax": warn_of_missing_axis,
+    "logsumexp": warn_of_missing_axis,
+    "cross_entropy": warn_of_double_softmax,
 }
 
 
@@ -410,16 +412,16 @@ class Compiler:
         for part in statement.inner:
             self.add(part)
         self.statement = statement
-        tree = parsed(statement)
-        result = self._drive(tree)
+        tree = parse_statement(statement)
+        result = self._compile_tree(tree)
         if statement.name is not None:
             name = folded(statement.name.text)
-            self._label(result, name)
+            self._label_steps(result, name)
             self.names[name] = result
         self.program.result = result
         return result
 
-    def _label(self, register: int, name: str) -> None:
+    def _label_steps(self, register: int, name: str) -> None:
         blocks = [(self.steps, register)]
         while blocks:
             steps, wanted = blocks.pop()
@@ -428,8 +430,8 @@ class Compiler:
                     steps[k] = dataclasses.replace(step, name=name)
                     blocks += [step.yes, step.no] if isinstance(step, Choice) else []
 
-    def _drive(self, root: ast.expr) -> int:
-        stack: list[Compiling] = [self._compile(root)]
+    def _compile_tree(self, root: ast.expr) -> int:
+        stack: list[Compiling] = [self._compile_node(root)]
         value: Any = None
         while stack:
             try:
@@ -438,39 +440,41 @@ class Compiler:
                 stack.pop()
                 value = stop.value
             else:
-                stack.append(self._compile(child))
+                stack.append(self._compile_node(child))
                 value = None
         return int(value)
 
-    def _compile(self, node: ast.expr) -> Compiling:
+    def _compile_node(self, node: ast.expr) -> Compiling:
         self.nodes += 1
         if self.nodes > MAX_NODES:
             raise TooLarge(
-                f"the expression has more than {MAX_NODES:,} parts", where=self._span(node), do="use arrays: sum(x**2)"
+                f"the expression has more than {MAX_NODES:,} parts",
+                where=self._span_of(node),
+                do="use arrays: sum(x**2)",
             )
         rule = _RULES.get(type(node))
         if rule is None:
             what = type(node).__name__.lower()
             raise BadExpression(
                 f"a {what} is not part of the language",
-                where=self._span(node),
+                where=self._span_of(node),
                 do=REFUSED.get(type(node), "an expression has operators, calls, indices, lists and comparisons"),
             )
         return rule(self, node)
 
     # Registers.
 
-    def _register(self, value: Any = None) -> int:
+    def _add_register(self, value: Any = None) -> int:
         self.program.registers.append(value)
         return len(self.program.registers) - 1
 
-    def _named(self, name: str) -> int:
-        register = self._register(np.float64(CONSTANTS[name]))
+    def _add_constant(self, name: str) -> int:
+        register = self._add_register(np.float64(CONSTANTS[name]))
         if name in ("pi", "e"):
             self.program.constants[register] = name
         return register
 
-    def _emit(
+    def _emit_instruction(
         self,
         node: ast.AST,
         function: Any,
@@ -479,36 +483,36 @@ class Compiler:
         kwargs: Any = (),
         notice: CallNotice | None = None,
     ) -> int:
-        to = self._register()
+        to = self._add_register()
         self.steps.append(
-            Instruction(function, operation, tuple(args), tuple(kwargs), to, self._span(node), None, notice)
+            Instruction(function, operation, tuple(args), tuple(kwargs), to, self._span_of(node), None, notice)
         )
         return to
 
-    def _span(self, node: ast.AST) -> Span:
+    def _span_of(self, node: ast.AST) -> Span:
         source = self.statement.source
-        start, end = (characters(source, line, at) for line, at in extent(node))
+        start, end = (column_in_characters(source, line, at) for line, at in extent_of_node(node))
         return self.statement.span(start, max(end, start + 1))
 
     # One method per kind of node.
 
-    def _constant(self, node: ast.Constant) -> Compiling:
+    def _compile_constant(self, node: ast.Constant) -> Compiling:
         yield from ()
         if isinstance(node.value, bool | str) or node.value is None:
             raise BadExpression(
-                f"{node.value!r} is no value here", where=self._span(node), do="write a number or a name"
+                f"{node.value!r} is no value here", where=self._span_of(node), do="write a number or a name"
             )
         if isinstance(node.value, complex):
             raise BadExpression(
-                "complex numbers are not supported", where=self._span(node), do="write real and imaginary parts"
+                "complex numbers are not supported", where=self._span_of(node), do="write real and imaginary parts"
             )
         if not isinstance(node.value, int | float):
             raise BadExpression(
-                f"{node.value!r} is not part of the language", where=self._span(node), do="leave it out"
+                f"{node.value!r} is not part of the language", where=self._span_of(node), do="leave it out"
             )
-        return self._register(np.float64(self._float(node, node.value)))
+        return self._add_register(np.float64(self._finite_float(node, node.value)))
 
-    def _float(self, node: ast.AST, number: float) -> float:
+    def _finite_float(self, node: ast.AST, number: float) -> float:
         try:
             value = float(number)
         except OverflowError:
@@ -516,91 +520,91 @@ class Compiler:
         if value in (float("inf"), float("-inf")):
             raise BadExpression(
                 "this number is larger than the largest float64",
-                where=self._span(node),
+                where=self._span_of(node),
                 do="write inf, or a smaller number",
             )
         return value
 
-    def _name(self, node: ast.Name) -> Compiling:
+    def _compile_name(self, node: ast.Name) -> Compiling:
         yield from ()
         name = node.id
         if name in self.names:
             return self.names[name]
         if name in CONSTANTS and name not in self.given:
-            return self._named(name)
+            return self._add_constant(name)
         if name not in self.program.inputs:
-            self.program.inputs[name] = self._register()
+            self.program.inputs[name] = self._add_register()
         return self.program.inputs[name]
 
-    def _binary(self, node: ast.BinOp) -> Compiling:
+    def _compile_binary(self, node: ast.BinOp) -> Compiling:
         if type(node.op) not in BINARY:
             raise BadExpression(
-                "this operator is not part of the language", where=self._span(node), do="write and, or, * or **"
+                "this operator is not part of the language", where=self._span_of(node), do="write and, or, * or **"
             )
         function, operation = BINARY[type(node.op)]
-        if isinstance(node.op, ast.MatMult) and (sign := self._dot(node)):
+        if isinstance(node.op, ast.MatMult) and (sign := self._dot_sign(node)):
             function, operation = np.dot, sign
-        if isinstance(node.op, ast.Pow) and self._is_e(node.left):
+        if isinstance(node.op, ast.Pow) and self._is_constant_e(node.left):
             raised = yield node.right
-            return self._emit(node, FUNCTIONS["exp"], "exp", [raised])
+            return self._emit_instruction(node, FUNCTIONS["exp"], "exp", [raised])
         left = yield node.left
-        exponent = integer(node.right) if isinstance(node.op, ast.Pow) else None
+        exponent = literal_integer(node.right) if isinstance(node.op, ast.Pow) else None
         if exponent is None:
             right = yield node.right
         else:
             if abs(exponent) > MAX_EXPONENT:
                 raise TooLarge(
                     f"the integer exponent {exponent} is over the limit of {MAX_EXPONENT:,}",
-                    where=self._span(node.right),
+                    where=self._span_of(node.right),
                 )
-            right = self._register(exponent)
-        return self._emit(node, function, operation, [left, right])
+            right = self._add_register(exponent)
+        return self._emit_instruction(node, function, operation, [left, right])
 
-    def _is_e(self, node: ast.expr) -> bool:
+    def _is_constant_e(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id == "e" and "e" not in self.names and "e" not in self.given
 
-    def _dot(self, node: ast.BinOp) -> str | None:
+    def _dot_sign(self, node: ast.BinOp) -> str | None:
         """Return the dot (`·`) if the user wrote the product with one, else None."""
-        _, (line, end) = extent(node.left)
-        at = self.statement.source.index("@", characters(self.statement.source, line, end))
+        _, (line, end) = extent_of_node(node.left)
+        at = self.statement.source.index("@", column_in_characters(self.statement.source, line, end))
         sign = self.statement.text[self.statement.columns[at]]
         return sign if sign in DOTS else None
 
-    def _unary(self, node: ast.UnaryOp) -> Compiling:
-        whole = integer(node)
+    def _compile_unary(self, node: ast.UnaryOp) -> Compiling:
+        whole = literal_integer(node)
         if whole is not None:
-            return self._register(np.float64(self._float(node, whole)))
+            return self._add_register(np.float64(self._finite_float(node, whole)))
         operand = yield node.operand
         if isinstance(node.op, ast.Not):
-            return self._emit(node, as_number(np.logical_not), "not", [operand])
+            return self._emit_instruction(node, as_number(np.logical_not), "not", [operand])
         if isinstance(node.op, ast.Invert):
-            raise BadExpression("'~' is not part of the language", where=self._span(node), do="write not")
-        return operand if isinstance(node.op, ast.UAdd) else self._emit(node, operator.neg, "-", [operand])
+            raise BadExpression("'~' is not part of the language", where=self._span_of(node), do="write not")
+        return operand if isinstance(node.op, ast.UAdd) else self._emit_instruction(node, operator.neg, "-", [operand])
 
-    def _comparison(self, node: ast.Compare) -> Compiling:
+    def _compile_comparison(self, node: ast.Compare) -> Compiling:
         left = yield node.left
         result = None
         for op, right_node in zip(node.ops, node.comparators, strict=True):
             if type(op) not in COMPARE:
                 raise BadExpression(
                     "this comparison is not part of the language",
-                    where=self._span(node),
+                    where=self._span_of(node),
                     do="write <, <=, >, >=, == or !=",
                 )
             right = yield right_node
-            one = self._emit(node, *COMPARE[type(op)], [left, right])
-            result = one if result is None else self._emit(node, *LOGICAL[ast.And], [result, one])
+            one = self._emit_instruction(node, *COMPARE[type(op)], [left, right])
+            result = one if result is None else self._emit_instruction(node, *LOGICAL[ast.And], [result, one])
             left = right
         return result if result is not None else left
 
-    def _logical(self, node: ast.BoolOp) -> Compiling:
+    def _compile_logical(self, node: ast.BoolOp) -> Compiling:
         result = yield node.values[0]
         for value in node.values[1:]:
             other = yield value
-            result = self._emit(node, *LOGICAL[type(node.op)], [result, other])
+            result = self._emit_instruction(node, *LOGICAL[type(node.op)], [result, other])
         return result
 
-    def _conditional(self, node: ast.IfExp) -> Compiling:
+    def _compile_conditional(self, node: ast.IfExp) -> Compiling:
         condition = yield node.test
         outer = self.steps
         blocks = []
@@ -609,69 +613,69 @@ class Compiler:
             result = yield branch
             blocks.append((self.steps, result))
         self.steps = outer
-        to = self._register()
-        self.steps.append(Choice(condition, blocks[0], blocks[1], to, self._span(node)))
+        to = self._add_register()
+        self.steps.append(Choice(condition, blocks[0], blocks[1], to, self._span_of(node)))
         return to
 
-    def _list(self, node: ast.List) -> Compiling:
+    def _compile_list(self, node: ast.List) -> Compiling:
         if not node.elts:
             raise BadExpression(
-                "an empty list has no values", where=self._span(node), do="write zeros(0), or the values"
+                "an empty list has no values", where=self._span_of(node), do="write zeros(0), or the values"
             )
         entries = []
         for element in node.elts:
             entry = yield element
             entries.append(entry)
-        return self._emit(node, lambda *xs: np.stack(xs), "[...]", entries)
+        return self._emit_instruction(node, lambda *xs: np.stack(xs), "[...]", entries)
 
-    def _attribute(self, node: ast.Attribute) -> Compiling:
+    def _compile_attribute(self, node: ast.Attribute) -> Compiling:
         dotted = dotted_name(node)
         if dotted and dotted.rpartition(".")[0] in PREFIXES and node.attr in CONSTANTS:
-            return self._named(node.attr)
+            return self._add_constant(node.attr)
         if node.attr == "T":
             base = yield node.value
-            return self._emit(node, np.transpose, ".T", [base], notice=transposed)
+            return self._emit_instruction(node, np.transpose, ".T", [base], notice=warn_of_vector_transpose)
         if node.attr == "I":
             base = yield node.value
-            return self._emit(node, inverse, INVERSE, [base])
+            return self._emit_instruction(node, inverse, INVERSE, [base])
         raise BadExpression(
             f"'.{node.attr}' is not part of the language",
-            where=self._span(node),
+            where=self._span_of(node),
             do=SIZES_HAVE_NAMES if node.attr in ("shape", "size") else f"known: .T and .{', .'.join(METHODS)}(...)",
         )
 
-    def _subscript(self, node: ast.Subscript) -> Compiling:
+    def _compile_subscript(self, node: ast.Subscript) -> Compiling:
         base = yield node.value
-        parts = parts_of(node.slice)
+        parts = parts_of_index(node.slice)
         if not parts:
-            raise BadExpression("the index is empty", where=self._span(node), do="write x[0] or x[1:]")
-        for axis in places(parts, self.names, self.given):
+            raise BadExpression("the index is empty", where=self._span_of(node), do="write x[0] or x[1:]")
+        for axis in axes_indexed_by_inputs(parts, self.names, self.given):
             place = yield parts[axis]
-            base = self._emit(node, entry_at, "[]", [base, place, self._register(axis)])
+            base = self._emit_instruction(node, entry_at, "[]", [base, place, self._add_register(axis)])
             self.program.places.add(folded(ast.unparse(parts.pop(axis))))
         if not parts:
             return base
-        for axis in moving_spans(parts):
+        for axis in axes_of_moving_slices(parts):
             part = parts[axis]
             assert isinstance(part, ast.Slice)
             bounds = []
             for bound in (part.lower, part.upper):
-                value = self._register(None)
+                value = self._add_register(None)
                 if bound is not None:
                     value = yield bound
                     named = {folded(n.id) for n in ast.walk(bound) if isinstance(n, ast.Name)} & {*self.program.inputs}
                     self.program.places |= named
                     self.program.bounds |= named
                 bounds.append(value)
-            base = self._emit(node, span_at, "[]", [base, *bounds, self._register(axis)])
+            base = self._emit_instruction(node, span_at, "[]", [base, *bounds, self._add_register(axis)])
             parts[axis] = ast.Slice()
         if all(isinstance(part, ast.Slice) and ast.unparse(part) == ":" for part in parts):
             return base
-        index = tuple(written_out(part, self._span) for part in parts)
+        index = tuple(literal_index(part, self._span_of) for part in parts)
         index = index if isinstance(node.slice, ast.Tuple) else index[0]
-        return self._emit(node, indexed, "[]", [base, self._register(index)])
+        return self._emit_instruction(node, index_value, "[]", [base, self._add_register(index)])
 
-    def _call(self, node: ast.Call) -> Compiling:
+    def _compile_call(self, node: ast.Call) -> Compiling:
         if (
             isinstance(node.func, ast.Attribute)
             and node.func.attr in METHODS
@@ -682,73 +686,73 @@ class Compiler:
             if name == "reshape" and len(node.args) > 1:
                 node.args = [ast.copy_location(ast.Tuple([*node.args], ast.Load()), node)]
         else:
-            function, name, args = *self._function(node), []
-        names = self._parameters(node, name, function, len(args))
+            function, name, args = *self._find_function(node), []
+        names = self._positional_names(node, name, function, len(args))
         for argument, parameter in zip(node.args, names, strict=False):
-            value = yield from self._argument(argument, parameter, name)
+            value = yield from self._compile_argument(argument, parameter, name)
             args.append(value)
         kwargs = []
         for keyword in node.keywords:
             parameter = KEYWORD_SPELLINGS.get(str(keyword.arg), str(keyword.arg))
-            value = yield from self._argument(keyword.value, parameter, name)
+            value = yield from self._compile_argument(keyword.value, parameter, name)
             kwargs.append((parameter, value))
         notice = NOTICES.get(name) if function is FUNCTIONS.get(name) else None
-        return self._emit(node, function, name, args, kwargs, notice)
+        return self._emit_instruction(node, function, name, args, kwargs, notice)
 
-    def _argument(self, node: ast.expr, parameter: str, function: str) -> Compiling:
+    def _compile_argument(self, node: ast.expr, parameter: str, function: str) -> Compiling:
         """Compile an argument: a static one (an axis, a shape), a list of values of different shapes, or one value."""
         if is_static(ALIASES.get(function, function), parameter):
-            known = self._fact(node)
+            known = self._static_argument(node)
             if known is not NOT_STATIC:
-                return self._register(known)
-            if is_written_out(ALIASES.get(function, function), parameter):
+                return self._add_register(known)
+            if is_always_static(ALIASES.get(function, function), parameter):
                 what = f"{function} takes {parameter} as data, known before the expression runs"
                 do = f"write it out, such as {parameter}=1"
                 if function in SEQUENCES:
                     do = f"write the arrays as a list: {function}([x, y])"
                 if parameter == "ord":
                     do += "; for a vector x and an input p: sum(abs(x)**p)**(1/p)"
-                raise BadExpression(what, where=self._span(node), do=do)
+                raise BadExpression(what, where=self._span_of(node), do=do)
         if function in SEQUENCES and isinstance(node, ast.List | ast.Tuple) and node.elts:
-            result = yield from self._sequence(node, nested=function == "block")
+            result = yield from self._compile_sequence(node, nested=function == "block")
             return result
         register = yield node
         return register
 
-    def _fact(self, node: ast.expr) -> Any:
+    def _static_argument(self, node: ast.expr) -> Any:
         """Return the value of a static argument, which may be a number with a name (`n = 3`), or NOT_STATIC."""
         named = self.names.get(node.id) if isinstance(node, ast.Name) else None
         number = None if named is None else self.program.registers[named]
         if isinstance(number, np.float64):
             return int(number) if number.is_integer() else float(number)
-        return fact(node, self.given | set(self.names))
+        return static_value(node, self.given | set(self.names))
 
-    def _sequence(self, node: ast.List | ast.Tuple, nested: bool) -> Compiling:
+    def _compile_sequence(self, node: ast.List | ast.Tuple, nested: bool) -> Compiling:
         """Compile a list whose entries may have different shapes; `nested` ones may be such lists."""
         entries = []
         for element in node.elts:
             if nested and isinstance(element, ast.List | ast.Tuple) and element.elts:
-                entry = yield from self._sequence(element, nested)
+                entry = yield from self._compile_sequence(element, nested)
             else:
                 entry = yield element
             entries.append(entry)
-        return self._emit(node, lambda *xs: list(xs), LIST, entries)
+        return self._emit_instruction(node, lambda *xs: list(xs), LIST, entries)
 
-    def _parameters(self, node: ast.Call, name: str, function: Any, already: int) -> list[str]:
+    def _positional_names(self, node: ast.Call, name: str, function: Any, already: int) -> list[str]:
         """Return the parameter name of each positional argument, after checking the call against the signature."""
         keywords = [KEYWORD_SPELLINGS.get(str(keyword.arg), str(keyword.arg)) for keyword in node.keywords]
-        where = self._span(node)
+        where = self._span_of(node)
         for keyword in node.keywords:
             if keyword.arg is None:
-                at = self._span(keyword.value)
+                at = self._span_of(keyword.value)
                 raise BadExpression("** is not part of the language here", where=at, do="write the arguments out")
-        return positional(name, function, already + len(node.args), keywords, where)[already:]
+        return positional_parameters(name, function, already + len(node.args), keywords, where)[already:]
 
-    def _function(self, node: ast.Call) -> tuple[Callable[..., Any], str]:
+    def _find_function(self, node: ast.Call) -> tuple[Callable[..., Any], str]:
         dotted = dotted_name(node.func)
         if dotted is None:
             raise BadExpression(
-                "only named functions can be called", where=self._span(node.func), do="to multiply, write *"
+                "only named functions can be called", where=self._span_of(node.func), do="to multiply, write *"
             )
         prefix, _, name = dotted.rpartition(".")
         if not prefix and name in ("max", "min") and len(node.args) == 2:
@@ -756,34 +760,36 @@ class Compiler:
         if prefix and prefix not in PREFIXES:
             raise BadExpression(
                 f"'{dotted}' is not part of the language",
-                where=self._span(node.func),
+                where=self._span_of(node.func),
                 do="methods known: .T, ." + ", .".join(METHODS),
             )
         if prefix in OF_TORCH and name in OF_TORCH[prefix]:
             return OF_TORCH[prefix][name], name
         if prefix in OF_TORCH and name in FUNCTIONS:
             says = f"'{dotted}' is not part of the language: torch has no such function, or one with other results"
-            raise BadExpression(says, where=self._span(node.func), do=f"write {name}(...), which is gradcli's own")
+            raise BadExpression(says, where=self._span_of(node.func), do=f"write {name}(...), which is gradcli's own")
         if name in FUNCTIONS:
             return FUNCTIONS[name], name
-        if not prefix and (along := taken_along(name)) is not None:
+        if not prefix and (along := function_along_axis(name)) is not None:
             return along, name
         known = not prefix and (name in self.names or name in self.program.inputs)
 
-        raise unknown(dotted, self._span(node.func), known)
+        raise unknown_function_error(dotted, self._span_of(node.func), known)
 
 
 _RULES: dict[type[ast.AST], Callable[[Compiler, Any], Compiling]] = {
-    ast.Constant: Compiler._constant, ast.Name: Compiler._name, ast.BinOp: Compiler._binary, ast.UnaryOp: Compiler._unary,
-    ast.Compare: Compiler._comparison, ast.BoolOp: Compiler._logical, ast.IfExp: Compiler._conditional, ast.List: Compiler._list,
-    ast.Attribute: Compiler._attribute, ast.Subscript: Compiler._subscript, ast.Call: Compiler._call,
+    ast.Constant: Compiler._compile_constant, ast.Name: Compiler._compile_name, ast.BinOp: Compiler._compile_binary,
+    ast.UnaryOp: Compiler._compile_unary,
+    ast.Compare: Compiler._compile_comparison, ast.BoolOp: Compiler._compile_logical,
+    ast.IfExp: Compiler._compile_conditional, ast.List: Compiler._compile_list,
+    ast.Attribute: Compiler._compile_attribute, ast.Subscript: Compiler._compile_subscript, ast.Call: Compiler._compile_call,
 }  # fmt: skip
 
 
-def compiled(text: str, given: frozenset[str] = frozenset()) -> Instructions:
+def compile_expression(text: str, given: frozenset[str] = frozenset()) -> Instructions:
     """Return the program of an expression. Raises BadExpression, TooLarge."""
     compiler = Compiler(given)
-    *named, last = statements(text)
+    *named, last = split_statements(text)
     for statement in named:
         if statement.name is None:
             raise BadExpression(
@@ -824,11 +830,11 @@ class Expression:
         self.text = text
         self.given = given
         try:
-            self.program = compiled(text, given)
+            self.program = compile_expression(text, given)
         except BadExpression as error:
-            from gradcli.targets.hand_notation import reading
+            from gradcli.targets.hand_notation import read_notation
 
-            found = reading(text, dict.fromkeys(given), lambda line: compiled(line, given))
+            found = read_notation(text, dict.fromkeys(given), lambda line: compile_expression(line, given))
             if found is None:
                 raise
             error = found.refusal(text) if found.question else error

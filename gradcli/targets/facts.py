@@ -71,92 +71,97 @@ class Fact:
     open: bool = False
 
 
-def _square(dims: Dims) -> bool:
+def _is_square(dims: Dims) -> bool:
     return len(dims) == 2 and dims[0] == dims[1]
 
 
-def _spd(x: Any, rng: Any) -> Any:
+def _make_spd(x: Any, rng: Any) -> Any:
     return x @ x.T / len(x) + np.eye(len(x))
 
 
-def _simplex(x: Any, rng: Any) -> Any:
+def _make_simplex(x: Any, rng: Any) -> Any:
     return np.abs(x) / np.sum(np.abs(x), axis=-1, keepdims=True)
 
 
-def _onehot(x: Any, rng: Any) -> Any:
+def _make_onehot(x: Any, rng: Any) -> Any:
     return np.eye(np.shape(x)[-1])[rng.integers(np.shape(x)[-1], size=np.shape(x)[:-1])]
 
 
-def _any(dims: Dims) -> bool:
+def _is_any_shape(dims: Dims) -> bool:
     return True
 
 
-def _symmetric(x: Any) -> Any:
+def _symmetric_part(x: Any) -> Any:
     return (x + np.transpose(x)) / 2
 
 
-def _skew(x: Any) -> Any:
+def _skew_part(x: Any) -> Any:
     return (x - np.transpose(x)) / 2
 
 
-def _entries(where: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _keep_entries(where: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a function that keeps the entries of a square matrix that `where` keeps of a matrix of ones."""
     return lambda x: x * where(np.ones(shape(x)))
 
 
-def _unit(x: Any) -> Any:
+def _scale_to_unit(x: Any) -> Any:
     return x / np.sqrt(np.sum(x * x))
 
 
-def _sum_one(x: Any) -> Any:
+def _scale_to_sum_one(x: Any) -> Any:
     return x / np.sum(x, axis=-1, keepdims=True)
 
 
-def _polar(x: Any) -> Any:
+def _polar_factor(x: Any) -> Any:
     """Return the orthogonal factor of a matrix that is nearly orthogonal, by the iteration of Newton and Schulz."""
     for _ in range(_POLAR):
         x = x @ (3 * np.eye(shape(x)[0]) - np.transpose(x) @ x) / 2
     return x
 
 
-def _whole(x: Any) -> bool:
+def _has_whole_entries(x: Any) -> bool:
     return bool(np.all((x >= 0) & (x == np.floor(x))))
 
 
-def _one_hot(x: Any) -> bool:
+def _is_one_hot(x: Any) -> bool:
     return set(np.ravel(x)) <= {0.0, 1.0} and bool(np.all(np.sum(x, axis=-1) == 1))
 
 
-def _in_itself(bring: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+def _self_adjoint_pull(bring: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     """Return the adjoint of an orthogonal projection, which is the projection itself."""
     return lambda x, g: bring(g)
 
 
-def _linear(name: str, bring: Callable[[Any], Any], hides: str) -> Surface:
-    return Surface(name, bring, _in_itself(bring), hides)
+def _linear_surface(name: str, bring: Callable[[Any], Any], hides: str) -> Surface:
+    return Surface(name, bring, _self_adjoint_pull(bring), hides)
 
 
 _POLAR = 10  # iterations: from singular values of 0.1 to 1.7 to 1
 _VECTOR: tuple[Callable[[Dims], bool], str] = (lambda dims: len(dims) == 1, "a vector")
 _ROWS: tuple[Callable[[Dims], bool], str] = (lambda dims: len(dims) == 2, "a matrix")
-_MATRIX: tuple[Callable[[Dims], bool], str] = (_square, "a square matrix")
-SYMMETRIC = _linear("symmetric matrices", _symmetric, "its skew-symmetric part")
-_SPD = _linear("symmetric positive definite matrices", _symmetric, "its skew-symmetric part")
-_SKEW = _linear("skew-symmetric matrices", _skew, "its symmetric part")
-_DIAGONAL = _linear("diagonal matrices", _entries(lambda one: np.diag(np.diag(one))), "its entries off the diagonal")
-_LOWER = _linear("lower triangular matrices", _entries(np.tril), "its entries above the diagonal")
-_UPPER = _linear("upper triangular matrices", _entries(np.triu), "its entries below the diagonal")
-_ORTHOGONAL = Surface(
-    "orthogonal matrices", _polar, lambda x, g: (g - x @ np.transpose(g) @ x) / 2, "its part normal to them"
+_MATRIX: tuple[Callable[[Dims], bool], str] = (_is_square, "a square matrix")
+SYMMETRIC = _linear_surface("symmetric matrices", _symmetric_part, "its skew-symmetric part")
+_SPD = _linear_surface("symmetric positive definite matrices", _symmetric_part, "its skew-symmetric part")
+_SKEW = _linear_surface("skew-symmetric matrices", _skew_part, "its symmetric part")
+_DIAGONAL = _linear_surface(
+    "diagonal matrices", _keep_entries(lambda one: np.diag(np.diag(one))), "its entries off the diagonal"
 )
-_UNIT = Surface("unit vectors", _unit, lambda x, g: g - x * np.sum(x * g), "its part along the vector")
+_LOWER = _linear_surface("lower triangular matrices", _keep_entries(np.tril), "its entries above the diagonal")
+_UPPER = _linear_surface("upper triangular matrices", _keep_entries(np.triu), "its entries below the diagonal")
+_ORTHOGONAL = Surface(
+    "orthogonal matrices", _polar_factor, lambda x, g: (g - x @ np.transpose(g) @ x) / 2, "its part normal to them"
+)
+_UNIT = Surface("unit vectors", _scale_to_unit, lambda x, g: g - x * np.sum(x * g), "its part along the vector")
 _SIMPLEX = Surface(
-    "the simplex", _sum_one, lambda x, g: g - np.sum(x * g, axis=-1, keepdims=True), "a number added to all its entries"
+    "the simplex",
+    _scale_to_sum_one,
+    lambda x, g: g - np.sum(x * g, axis=-1, keepdims=True),
+    "a number added to all its entries",
 )
 _SIMPLICES = Surface("rows on the simplex", _SIMPLEX.bring, _SIMPLEX.pull, "a number added to all entries of a row")
 FACTS: dict[str, Fact] = {
     "symmetric":    Fact(*_MATRIX, lambda x, rng: (x + x.T) / 2, surface=SYMMETRIC),
-    "spd":          Fact(*_MATRIX, _spd, lambda x: bool(np.all(np.linalg.eigvalsh(x) > 0)), _SPD),
+    "spd":          Fact(*_MATRIX, _make_spd, lambda x: bool(np.all(np.linalg.eigvalsh(x) > 0)), _SPD),
     "tied":         Fact(*_MATRIX, lambda x, rng: (x + x.T) / 2, surface=SYMMETRIC),
     "skew":         Fact(*_MATRIX, lambda x, rng: (x - x.T) / 2, surface=_SKEW),
     "diagonal":     Fact(*_MATRIX, lambda x, rng: np.diag(np.diag(x)), surface=_DIAGONAL),
@@ -164,18 +169,18 @@ FACTS: dict[str, Fact] = {
     "upper":        Fact(*_MATRIX, lambda x, rng: np.triu(x), surface=_UPPER),
     "orthogonal":   Fact(*_MATRIX, lambda x, rng: np.linalg.qr(x)[0], surface=_ORTHOGONAL),
     "unit":         Fact(*_VECTOR, lambda x, rng: x / np.linalg.norm(x), surface=_UNIT),
-    "simplex":      Fact(*_VECTOR, _simplex, lambda x: bool(np.all(x >= 0)), _SIMPLEX),
-    "onehot":       Fact(*_VECTOR, _onehot, _one_hot),
-    "simplex rows": Fact(*_ROWS,   _simplex, lambda x: bool(np.all(x >= 0)), _SIMPLICES),
-    "onehot rows":  Fact(*_ROWS,   _onehot, _one_hot),
-    "signs":        Fact(_any, "", lambda x, rng: np.where(x < 0, -1.0, 1.0), lambda x: bool(np.all(np.abs(x) == 1))),
-    "mask":         Fact(_any, "", lambda x, rng: np.where(x < 0, 0.0, 1.0), lambda x: set(np.ravel(x)) <= {0.0, 1.0}),
-    "positive":     Fact(_any, "", lambda x, rng: np.abs(x) + 0.3, lambda x: bool(np.all(x > 0)), open=True),
-    "index":        Fact(_any, "", lambda x, rng: np.floor(np.abs(3 * x)) % 3, _whole),
+    "simplex":      Fact(*_VECTOR, _make_simplex, lambda x: bool(np.all(x >= 0)), _SIMPLEX),
+    "onehot":       Fact(*_VECTOR, _make_onehot, _is_one_hot),
+    "simplex rows": Fact(*_ROWS,   _make_simplex, lambda x: bool(np.all(x >= 0)), _SIMPLICES),
+    "onehot rows":  Fact(*_ROWS,   _make_onehot, _is_one_hot),
+    "signs":        Fact(_is_any_shape, "", lambda x, rng: np.where(x < 0, -1.0, 1.0), lambda x: bool(np.all(np.abs(x) == 1))),
+    "mask":         Fact(_is_any_shape, "", lambda x, rng: np.where(x < 0, 0.0, 1.0), lambda x: set(np.ravel(x)) <= {0.0, 1.0}),
+    "positive":     Fact(_is_any_shape, "", lambda x, rng: np.abs(x) + 0.3, lambda x: bool(np.all(x > 0)), open=True),
+    "index":        Fact(_is_any_shape, "", lambda x, rng: np.floor(np.abs(3 * x)) % 3, _has_whole_entries),
 }  # fmt: skip
 
 
-def fact_broken(words: frozenset[str], x: Any) -> str | None:
+def first_broken_fact(words: frozenset[str], x: Any) -> str | None:
     """Return the first assumption that does not hold for a value, or None; a value may be 1e-8 of its size off a surface."""
     x = np.asarray(x, dtype=np.float64)
     with np.errstate(all="ignore"):
@@ -214,7 +219,7 @@ def dims_of_values(values: Mapping[str, Any]) -> dict[str, Dims]:
     return {name: tuple(map(str, np.shape(x))) for name, x in values.items() if isinstance(x, np.ndarray | np.floating)}
 
 
-def facts_of(texts: list[str], dims: Mapping[str, Dims]) -> dict[str, frozenset[str]]:
+def parse_facts(texts: list[str], dims: Mapping[str, Dims]) -> dict[str, frozenset[str]]:
     """Return the assumptions about each input, read from strings such as `S: spd, tied; y: simplex`.
 
     Raises  BadOption for an unknown assumption or input, or an assumption that cannot hold.
@@ -227,11 +232,11 @@ def facts_of(texts: list[str], dims: Mapping[str, Dims]) -> dict[str, frozenset[
         name, words = match[1], match[2]
         if name not in dims:
             raise BadOption(f"--assume names '{name}', which is not an input", do=f"inputs: {', '.join(dims)}")
-        found[name] = found.get(name, frozenset()) | frozenset(_words(words, name, dims[name]))
+        found[name] = found.get(name, frozenset()) | frozenset(_parse_words(words, name, dims[name]))
     return found
 
 
-def _words(text: str, name: str, dims: Dims) -> list[str]:
+def _parse_words(text: str, name: str, dims: Dims) -> list[str]:
     words = []
     rest = text.strip().lower()
     while rest:
@@ -246,12 +251,12 @@ def _words(text: str, name: str, dims: Dims) -> list[str]:
     return words
 
 
-def drawn(facts: frozenset[str], shape: tuple[int, ...], rng: Any) -> Any:
+def draw_with_facts(facts: frozenset[str], shape: tuple[int, ...], rng: Any) -> Any:
     """Return a random value for which the facts hold."""
-    return assumed(facts, rng.standard_normal(shape) if shape else np.float64(rng.standard_normal()), rng)
+    return impose_facts(facts, rng.standard_normal(shape) if shape else np.float64(rng.standard_normal()), rng)
 
 
-def assumed(facts: frozenset[str], x: Any, rng: Any) -> Any:
+def impose_facts(facts: frozenset[str], x: Any, rng: Any) -> Any:
     """Return the value nearest at hand for which the facts hold."""
     for word in FACTS:
         if word in facts:
@@ -311,7 +316,7 @@ class Function(Protocol):
         """The time of one call in seconds, or None if no survey has measured it."""
 
 
-def of(f: Function, at: Mapping[str, Value], names: Sequence[str]) -> Callable[..., Value]:
+def restrict_to_inputs(f: Function, at: Mapping[str, Value], names: Sequence[str]) -> Callable[..., Value]:
     """Return `f` as a function of the inputs `names` alone, the others fixed at their values in `at`."""
     fixed = dict(at)
 

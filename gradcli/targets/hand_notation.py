@@ -132,7 +132,7 @@ class LineReading:
         return BadExpression(self.question or "this is not in the language", where=Span(typed, self.at), do=self.advice)
 
 
-def reading(
+def read_notation(
     typed: str, shapes: Shapes, program: Program, check: Callable[[str], object] | None = None
 ) -> LineReading | None:
     """Return how a line is read that is not in the language, or means something else there; None for any other line.
@@ -141,20 +141,20 @@ def reading(
     GradcliError for is not in the language, and no reading; without it, that is what has no program.
     """
     check = check or program
-    if len(typed) > _MOST_CHARACTERS or (_is_read(typed, check) and not _is_misread(typed, shapes)):
+    if len(typed) > _MOST_CHARACTERS or (_is_in_language(typed, check) and not _is_misread(typed, shapes)):
         return None
     derived = _DERIVATIVE.fullmatch(typed)
     if derived is not None:
         rest = _without_brackets(derived["rest"])
-        inner = reading(rest, shapes, program, check)
-        if inner is None and not _is_read(rest, check):
+        inner = read_notation(rest, shapes, program, check)
+        if inner is None and not _is_in_language(rest, check):
             return None
         says = "d/dx is not part of the language: gradcli differentiates what it is given"
         return LineReading(inner.texts if inner else (rest,), says)
     lines = [
         line
         for choice in (0, 1)
-        if (line := _line(typed, shapes, program, choice)) is not None and _is_read(line.text, check)
+        if (line := _try_reading(typed, shapes, program, choice)) is not None and _is_in_language(line.text, check)
     ]
     texts = tuple(dict.fromkeys(line.text for line in lines))
     if texts in ((), (typed.strip(),)):
@@ -162,7 +162,7 @@ def reading(
     return LineReading(texts, lines[0].question if len(texts) > 1 or lines[0].is_refused else None, lines[0].asked)
 
 
-def _is_read(text: str, check: Callable[[str], object]) -> bool:
+def _is_in_language(text: str, check: Callable[[str], object]) -> bool:
     try:
         check(text)
     except GradcliError:
@@ -172,11 +172,11 @@ def _is_read(text: str, check: Callable[[str], object]) -> bool:
 
 def _is_misread(text: str, shapes: Shapes) -> bool:
     """Whether names in the language's sense are something else by hand: products of inputs, π, xⁿ, and the sine in sin -x."""
-    found = list(_tokens(text, 0))
+    found = list(_tokenise_line(text, 0))
     negated = zip(found, found[1:], found[2:], strict=False)
     return (
         any(
-            (token.text == "π" and "π" not in shapes) or (token.kind == "raised" and _is_lettered(token.text))
+            (token.text == "π" and "π" not in shapes) or (token.kind == "raised" and _has_letters(token.text))
             for token in found
         )
         or len(list(_split_names(found, shapes))) > len(found)
@@ -188,18 +188,18 @@ def _is_misread(text: str, shapes: Shapes) -> bool:
     )
 
 
-def _line(typed: str, shapes: Shapes, program: Program, choice: int) -> "_Line | None":
+def _try_reading(typed: str, shapes: Shapes, program: Program, choice: int) -> "_Line | None":
     try:
         return _Line(typed, shapes, program, choice)
     except _NoReading:
         return None
 
 
-def _names(text: str) -> set[str]:
+def _names_in_text(text: str) -> set[str]:
     return {match.group() for match in _TOKEN.finditer(text) if match.lastgroup == "name"}
 
 
-def _is_split(name: str, given: Shapes) -> bool:
+def _is_product_of_inputs(name: str, given: Shapes) -> bool:
     """Whether a name is a product of inputs: it is not given, and every letter of it is."""
     if len(name) < 2 or name in given or name in CONSTANTS or _is_function(name):
         return False
@@ -211,16 +211,16 @@ def _hidden_input(token: _Token, found: Sequence[_Token], given: Shapes) -> str:
     name = token.text
     if token.kind != "name" or name in given or not 1 < len(name) < 4 or not name.isalpha() or _is_function(name):
         return ""
-    if _is_split(name, given):
+    if _is_product_of_inputs(name, given):
         return ""
     alone = {other.text for other in found}
     return next((letter for letter in name if letter in given and letter not in alone), "")
 
 
-def joined_names(typed: str, given: Container[str]) -> Iterator[str]:
+def explain_joined_names(typed: str, given: Container[str]) -> Iterator[str]:
     """Yield a sentence for each name that may be meant as several: `sinx`, and `xe` beside x."""
     try:
-        found = list(_tokens(typed, 0))
+        found = list(_tokenise_line(typed, 0))
     except _NoReading:
         return
     called = {name.text for name, after in itertools.pairwise(found) if after.text in ("(", "=")}  # or defined here
@@ -239,23 +239,23 @@ def joined_names(typed: str, given: Container[str]) -> Iterator[str]:
 
 
 def _is_function(name: str) -> bool:
-    return name in FUNCTIONS or name in _ONE_OVER or name in _OTHER_NAMES or _logarithm(name) is not None
+    return name in FUNCTIONS or name in _ONE_OVER or name in _OTHER_NAMES or _base_of_logarithm(name) is not None
 
 
-def _logarithm(name: str) -> str | None:
+def _base_of_logarithm(name: str) -> str | None:
     """Return the base in `log_2`, `log₂` and `log_b`; None for any other name."""
     found = _LOG.fullmatch(folded(name))
     return None if found is None or name in FUNCTIONS or not (found[1].isdecimal() or "_" in name) else found[1]
 
 
-def _is_lettered(raised: str) -> bool:
+def _has_letters(raised: str) -> bool:
     """Whether a superscript has more than digits, which the language would take for a part of the name: xⁿ."""
     return any(mark in _RAISED_LETTERS for mark in raised)
 
 
-def _exponent(raised: str) -> str:
+def _lower_exponent(raised: str) -> str:
     text = raised.translate(_LOWERED)
-    return text if text.isalnum() or not _is_lettered(raised) else f"({text})"
+    return text if text.isalnum() or not _has_letters(raised) else f"({text})"
 
 
 def _without_brackets(text: str) -> str:
@@ -282,7 +282,7 @@ class _Line:
         self.asked = 0
         defined = _DEFINED.match(typed)
         start = defined.end() if defined else 0
-        found = list(_bars_apart(list(_tokens(typed, start))))
+        found = list(_split_double_bars(list(_tokenise_line(typed, start))))
         hidden = {token.start: _hidden_input(token, found, shapes) for token in found}
         split = dict.fromkeys(letter for token in found if hidden[token.start] for letter in token.text)
         self.tokens = list(_split_names(found, {**split, **shapes}))
@@ -292,19 +292,23 @@ class _Line:
         self.gap = [token.gap for token in self.tokens]
         self.before = [""] * len(self.tokens)
         self.after = [""] * len(self.tokens)
-        self.inputs = {*shapes, *self._names_of_values(), *(() if defined is None else _names(defined["inputs"]))}
+        self.inputs = {
+            *shapes,
+            *self._names_of_values(),
+            *(() if defined is None else _names_in_text(defined["inputs"])),
+        }
         self.at, self.bars, self.depth, self.applied, self.summing = 0, 0, 0, 0, False
         self.is_refused = False
         self.turned: set[int] = set()  # the primes
         for k, token in enumerate(self.tokens):
             if hidden.get(token.start):
-                self._refuse(k, "this is read as one name")
-        self.nests = self._side_by_side()
-        self._primes()
-        self._sequence(())
+                self._note_refusal(k, "this is read as one name")
+        self.nests = self._has_nested_bars()
+        self._refuse_stars_with_primes()
+        self._read_sequence(())
         if self.at < len(self.tokens):
             raise _NoReading
-        text = self._text(_Node(0, len(self.tokens) - 1)).strip()
+        text = self._rendered_text(_Node(0, len(self.tokens) - 1)).strip()
         self.text = _without_brackets(text) if self.shown[0] != "(" else text
 
     # The tokens.
@@ -312,39 +316,39 @@ class _Line:
     def _names_of_values(self) -> Iterator[str]:
         """Yield the names that stand somewhere without brackets after them, and are no functions."""
         for k, token in enumerate(self.tokens):
-            if token.kind == "name" and self._peek(k + 1) != "(" and not _is_function(token.text):
+            if token.kind == "name" and self._text_at(k + 1) != "(" and not _is_function(token.text):
                 yield token.text
 
-    def _peek(self, k: int) -> str:
+    def _text_at(self, k: int) -> str:
         return self.tokens[k].text if k < len(self.tokens) else ""
 
     @property
-    def _next(self) -> str:
-        return self._peek(self.at)
+    def _next_text(self) -> str:
+        return self._text_at(self.at)
 
-    def _kind(self, k: int) -> str:
+    def _kind_at(self, k: int) -> str:
         return self.tokens[k].kind if k < len(self.tokens) else ""
 
-    def _text(self, node: _Node) -> str:
+    def _rendered_text(self, node: _Node) -> str:
         """Return what a part has become."""
         span = range(node.first, node.last + 1)
         text = "".join(f"{self.gap[k]}{self.before[k]}{self.shown[k]}{self.after[k]}" for k in span)
         return text[len(self.gap[node.first]) :]
 
-    def _around(self, node: _Node, opening: str, closing: str) -> None:
+    def _put_around(self, node: _Node, opening: str, closing: str) -> None:
         self.before[node.first] = opening + self.before[node.first]
         self.after[node.last] += closing
 
-    def _ask(self, k: int, question: str) -> int:
+    def _note_ambiguity(self, k: int, question: str) -> int:
         """Note that token `k` has two readings, and return which one is taken."""
         if self.question is None:
             self.question, self.asked = question, self.tokens[k].start
         return self.choice
 
-    def _shape(self, node: _Node) -> Shape | None:
+    def _shape_of(self, node: _Node) -> Shape | None:
         """Return the shape of a part; None where it is not known."""
         try:
-            f = self.program(self._text(node))
+            f = self.program(self._rendered_text(node))
             others = () if any(self.shapes.values()) else None  # beside inputs with sizes, one without is a number
             known = {name: self.shapes.get(name, None if name.isupper() else others) for name in f.inputs}
             values = {
@@ -357,85 +361,87 @@ class _Line:
 
     # The grammar: sequences of terms, products, powers, values.
 
-    def _sequence(self, closing: Sequence[str]) -> None:
+    def _read_sequence(self, closing: Sequence[str]) -> None:
         """Read terms and what stands between them, up to a closing bracket or bar."""
         self.depth += 1
         if self.depth > _DEEPEST:
             raise _NoReading
         ended = "|" not in closing  # a bar where a value begins opens another pair
         statement = self.at
-        while self.at < len(self.tokens) and not (ended and self._next in closing):
-            ended = self._next not in _BETWEEN and self._next not in _WORDS
+        while self.at < len(self.tokens) and not (ended and self._next_text in closing):
+            ended = self._next_text not in _BETWEEN and self._next_text not in _WORDS
             if ended:
-                self._term()
+                self._read_term()
             else:
-                if self._next == ";" and not closing:
-                    self._define(_Node(statement, self.at - 1))
+                if self._next_text == ";" and not closing:
+                    self._note_definition(_Node(statement, self.at - 1))
                     statement = self.at + 1
-                self.shown[self.at] = _SIGNS.get(self._next, self._next)
+                self.shown[self.at] = _SIGNS.get(self._next_text, self._next_text)
                 self.at += 1
                 ended = "|" not in closing
         self.depth -= 1
 
-    def _define(self, statement: _Node) -> None:
+    def _note_definition(self, statement: _Node) -> None:
         """Note the shape of what a statement gives a name."""
         first = statement.first
-        if self._kind(first) == "name" and self._peek(first + 1) == "=" and first + 1 < statement.last:
-            own = self._shape(_Node(first + 2, statement.last))
+        if self._kind_at(first) == "name" and self._text_at(first + 1) == "=" and first + 1 < statement.last:
+            own = self._shape_of(_Node(first + 2, statement.last))
             if own is not None:
                 self.shapes[self.tokens[first].text] = own
 
-    def _term(self, before_functions: bool = False) -> _Node:
+    def _read_term(self, before_functions: bool = False) -> _Node:
         """Read a product; `before_functions` ends it before a function that follows without a sign."""
-        factor = self._factor()
+        factor = self._read_factor()
         first, run = factor.first, factor
         divisor: _Node | None = None
         while True:
             k = self.at
-            if self._next in _PRODUCTS:
-                if self._next in ("×", "∗", "⋆"):
+            if self._next_text in _PRODUCTS:
+                if self._next_text in ("×", "∗", "⋆"):
                     self._refuse_arrays()
-                self.shown[k] = _SIGNS.get(self._next, self._next)
+                self.shown[k] = _SIGNS.get(self._next_text, self._next_text)
                 self.at += 1
                 self._skip_signs()
-                run = self._factor()
+                run = self._read_factor()
                 divisor = run if self.shown[k] in ("/", "//", "%") else None
             elif self._begins_value() and not (before_functions and self._is_applied(k)):
                 if (
                     divisor is not None
-                    and self._ask(k, "what follows a quotient without a sign can be read in two ways") == 0
+                    and self._note_ambiguity(k, "what follows a quotient without a sign can be read in two ways") == 0
                 ):
-                    run = self._run(divisor, before_functions)
-                    self._around(run, "(", ")")
+                    run = self._read_implied_run(divisor, before_functions)
+                    self._put_around(run, "(", ")")
                 else:
-                    run = self._product(run)
+                    run = self._read_implied_factor(run)
                 divisor = None
             else:
                 return _Node(first, self.at - 1)
 
-    def _side_by_side(self) -> bool:
+    def _has_nested_bars(self) -> bool:
         """Whether bars are read as nested where values stand on both sides of one of several, as in |x|y|z|."""
         bars = [k for k, token in enumerate(self.tokens) if token.text == "|"]
-        between = [k for k in bars[1:-1] if self._ends(k - 1) and self._kind(k + 1) in ("number", "name")]
+        between = [k for k in bars[1:-1] if self._ends_value(k - 1) and self._kind_at(k + 1) in ("number", "name")]
         return (
-            len(bars) > 2 and bool(between) and self._ask(between[0], "bars side by side can be read in two ways") == 1
+            len(bars) > 2
+            and bool(between)
+            and self._note_ambiguity(between[0], "bars side by side can be read in two ways") == 1
         )
 
-    def _ends(self, k: int) -> bool:
-        return self._kind(k) in ("number", "name", "value", "raised") or self._peek(k) in (")", "]")
+    def _ends_value(self, k: int) -> bool:
+        return self._kind_at(k) in ("number", "name", "value", "raised") or self._text_at(k) in (")", "]")
 
     def _refuse_arrays(self) -> None:
         """End the reading of a product sign that means another product for arrays."""
         if any(self.shapes.values()):
             raise _NoReading
 
-    def _run(self, left: _Node, before_functions: bool = False) -> _Node:
+    def _read_implied_run(self, left: _Node, before_functions: bool = False) -> _Node:
         """Read the factors that follow without a sign."""
         while self._begins_value() and not (before_functions and self._is_applied(self.at)):
-            left = self._product(left)
+            left = self._read_implied_factor(left)
         return left
 
-    def _product(self, left: _Node) -> _Node:
+    def _read_implied_factor(self, left: _Node) -> _Node:
         """Read one factor that follows without a sign."""
         k = self.at
         token, before = self.tokens[k], self.tokens[left.last]
@@ -443,21 +449,25 @@ class _Line:
             raise _NoReading  # a complex number, or one in another base
         if not token.gap and (token.text == "∞" or token.text.startswith("_")):
             raise _NoReading  # an index of what is before
-        right = self._factor()
+        right = self._read_factor()
         between_names = before.kind == "name" and before.text not in _CONSTANTS and token.kind == "name" and token.gap
         is_power = right.last > k + 1 and self.shown[k + 1] in _POWERS
-        if between_names and is_power and self._ask(k, "a power after names side by side can be read in two ways") == 1:
-            self.gap[k] = self._sign(left, _Node(k, k), k)
-            self._around(_Node(left.first, k), "(", ")")
+        if (
+            between_names
+            and is_power
+            and self._note_ambiguity(k, "a power after names side by side can be read in two ways") == 1
+        ):
+            self.gap[k] = self._product_sign(left, _Node(k, k), k)
+            self._put_around(_Node(left.first, k), "(", ")")
             return _Node(left.first, right.last)
         turned = right.last in self.turned or self.shown[right.last] in (".T", "ᵀ")
         row = replace(right, last=right.last - 1)
-        same = self._text(row) == self._text(left)
+        same = self._rendered_text(row) == self._rendered_text(left)
         if turned and self._is_column(row, same) and self._is_column(left, same):
             self.shown[right.last], self.gap[k] = "", ", "
-            self._around(_Node(left.first, right.last), "outer(", ")")
+            self._put_around(_Node(left.first, right.last), "outer(", ")")
         else:
-            self.gap[k] = self._sign(left, right, k)
+            self.gap[k] = self._product_sign(left, right, k)
         return _Node(left.first, right.last)
 
     def _is_column(self, node: _Node, twice: bool) -> bool:
@@ -466,20 +476,25 @@ class _Line:
         Beside inputs with sizes a letter without one is a number, unless it stands there `twice`.
         """
         name = self.tokens[node.first].text
-        letter = self._kind(node.first) == "name" and self._text(node) == name and len(name) == 1 and not name.isupper()
+        letter = (
+            self._kind_at(node.first) == "name"
+            and self._rendered_text(node) == name
+            and len(name) == 1
+            and not name.isupper()
+        )
         sized = any(self.shapes.values())
         may = letter and (not sized or (twice and name not in self.shapes))
-        return may or len(self._shape(node) or ()) == 1
+        return may or len(self._shape_of(node) or ()) == 1
 
-    def _sign(self, left: _Node, right: _Node, k: int) -> str:
+    def _product_sign(self, left: _Node, right: _Node, k: int) -> str:
         """Return the sign of the product of two parts, by their shapes."""
-        if left.first == left.last and self._kind(left.first) in ("number", "value"):
+        if left.first == left.last and self._kind_at(left.first) in ("number", "value"):
             return "*"
-        a, b = self._shape(left), self._shape(right)
+        a, b = self._shape_of(left), self._shape_of(right)
         if a == () or b == ():
             return "*"
         ends = (".T", "ᵀ", "⁻¹")
-        turned = any(node.last in self.turned or self._text(node).endswith(ends) for node in (left, right))
+        turned = any(node.last in self.turned or self._rendered_text(node).endswith(ends) for node in (left, right))
         if turned or "@" in self.gap[left.first + 1 : k]:
             return "@"
         if a is None or b is None:
@@ -489,7 +504,7 @@ class _Line:
             return "@"
         elif self.summing:
             return "*"
-        return ("@", "*")[self._ask(k, "a product of arrays without a sign can be read in two ways")]
+        return ("@", "*")[self._note_ambiguity(k, "a product of arrays without a sign can be read in two ways")]
 
     def _is_matrix(self, node: _Node) -> bool:
         """Whether a part is a capital letter, which is a matrix more often than a number, and its shape is not known."""
@@ -497,141 +512,143 @@ class _Line:
         return node.first == node.last and len(name) == 1 and name.isupper() and self.shapes.get(name) is None
 
     def _skip_signs(self) -> None:
-        while self._next in _MINUS and self.at < len(self.tokens):
-            self.shown[self.at] = _SIGNS.get(self._next, self._next)
+        while self._next_text in _MINUS and self.at < len(self.tokens):
+            self.shown[self.at] = _SIGNS.get(self._next_text, self._next_text)
             self.at += 1
 
-    def _factor(self) -> _Node:
+    def _read_factor(self) -> _Node:
         """Read a value with its power."""
-        base = self._value()
-        if self._next not in _POWERS:
+        base = self._read_value()
+        if self._next_text not in _POWERS:
             return base
         k = self.at
         self.at += 1
-        braced = [self._peek(n) for n in range(self.at, self.at + 4)]
-        if braced in (["{", sign, "1", "}"] for sign in _MINUS) and len(self._shape(base) or ()) == 2:  # X^{-1}
+        braced = [self._text_at(n) for n in range(self.at, self.at + 4)]
+        if braced in (["{", sign, "1", "}"] for sign in _MINUS) and len(self._shape_of(base) or ()) == 2:  # X^{-1}
             for n in range(k, k + 5):
                 self.shown[n] = self.gap[n] = ""
             self.shown[k] = "⁻¹"
             self.at += 4
-            return self._postfixes(_Node(base.first, k + 4))
-        if self._next in ("T", "⊤") and self._is_transpose():
+            return self._read_postfixes(_Node(base.first, k + 4))
+        if self._next_text in ("T", "⊤") and self._is_transpose():
             self.shown[k], self.shown[k + 1], self.gap[k], self.gap[k + 1] = "", ".T", "", ""
             self.at += 1
-            return self._postfixes(_Node(base.first, k + 1))
+            return self._read_postfixes(_Node(base.first, k + 1))
         self._skip_signs()
         self.depth += 1
         if self.depth > _DEEPEST:
             raise _NoReading
-        exponent = self._factor()
+        exponent = self._read_factor()
         self.depth -= 1
         follows = exponent.bare and self._begins_value() and not self.tokens[self.at].gap
         if (
             follows
-            and not self._multiplies(base, exponent)
-            and self._ask(self.at, "what follows an exponent without a blank can be read in two ways") == 0
+            and not self._is_factor_of_power(base, exponent)
+            and self._note_ambiguity(self.at, "what follows an exponent without a blank can be read in two ways") == 0
         ):
             while self._begins_value() and not self.tokens[self.at].gap:
-                exponent = self._product(exponent)
-            self._around(_Node(k + 1, exponent.last), "(", ")")
+                exponent = self._read_implied_factor(exponent)
+            self._put_around(_Node(k + 1, exponent.last), "(", ")")
         return _Node(base.first, exponent.last)
 
     def _is_transpose(self) -> bool:
         """Whether a T in an exponent is no input."""
-        ts = [k for k, token in enumerate(self.tokens) if token.text == self._next]
-        return self._next not in self.shapes and all(self._peek(k - 1) in _POWERS for k in ts)
+        ts = [k for k, token in enumerate(self.tokens) if token.text == self._next_text]
+        return self._next_text not in self.shapes and all(self._text_at(k - 1) in _POWERS for k in ts)
 
-    def _multiplies(self, base: _Node, exponent: _Node) -> bool:
+    def _is_factor_of_power(self, base: _Node, exponent: _Node) -> bool:
         """Whether what follows an exponent at once is a factor of the power: x^2(x+1), x^2sin(x)."""
-        number = self._kind(exponent.first) == "number"
-        growth = base.bare and (self._kind(base.first) == "number" or self.tokens[base.first].text == "e")
-        return number and (self._next == "(" or (self._is_applied(self.at) and not growth))
+        number = self._kind_at(exponent.first) == "number"
+        growth = base.bare and (self._kind_at(base.first) == "number" or self.tokens[base.first].text == "e")
+        return number and (self._next_text == "(" or (self._is_applied(self.at) and not growth))
 
     # Values.
 
     def _begins_value(self) -> bool:
-        kind, text = self._kind(self.at), self._next
+        kind, text = self._kind_at(self.at), self._next_text
         if kind == "name":
             return text not in _WORDS
         return (
             kind in ("number", "value")
             or text in ("(", "{", *_ROOTS)
             or (text in _NORM and not self.bars)
-            or (text == "|" and self._opens())
+            or (text == "|" and self._opens_bars())
         )
 
-    def _opens(self) -> bool:
+    def _opens_bars(self) -> bool:
         """Whether the bar here, after a value, opens another pair."""
         left = sum(token.text == "|" for token in self.tokens[self.at :])
         return not self.bars or (self.nests and left > 2)
 
     def _is_applied(self, k: int) -> bool:
         """Whether token `k` is a function that needs no brackets, or any function with brackets after it."""
-        name = self._peek(k)
-        if self._kind(k) != "name" or name in self.shapes:
+        name = self._text_at(k)
+        if self._kind_at(k) != "name" or name in self.shapes:
             return False
         return (
-            name in _APPLIED or _logarithm(name) is not None or (_is_function(name) and self._peek(k + 1) in ("(", "{"))
+            name in _APPLIED
+            or _base_of_logarithm(name) is not None
+            or (_is_function(name) and self._text_at(k + 1) in ("(", "{"))
         )
 
-    def _value(self) -> _Node:
+    def _read_value(self) -> _Node:
         self._skip_signs()
-        k, kind, text = self.at, self._kind(self.at), self._next
+        k, kind, text = self.at, self._kind_at(self.at), self._next_text
         self.at += 1
         if kind in ("number", "value", "string"):
             self.shown[k] = _SIGNS.get(text, text)
-            return self._postfixes(_Node(k, k, True))
+            return self._read_postfixes(_Node(k, k, True))
         if text in _CLOSED_BY:
-            self._closed(_CLOSED_BY[text])
+            self._read_bracketed(_CLOSED_BY[text])
             if text == "{":
                 self.shown[k], self.shown[self.at - 1] = "(", ")"
-            return self._postfixes(_Node(k, self.at - 1))
+            return self._read_postfixes(_Node(k, self.at - 1))
         if text in ("|", *_NORM):
-            return self._postfixes(self._bars(k, text))
+            return self._read_postfixes(self._read_bars(k, text))
         if text in _ROOTS:
             self.shown[k] = _ROOTS[text]
-            return self._postfixes(self._applied(k))
+            return self._read_postfixes(self._read_application(k))
         if kind == "name" and text not in _WORDS:
-            return self._postfixes(self._named(k))
+            return self._read_postfixes(self._read_name(k))
         raise _NoReading
 
-    def _closed(self, closing: str) -> None:
+    def _read_bracketed(self, closing: str) -> None:
         """Read what stands in brackets, and the closing one."""
         bars, self.bars = self.bars, 0
-        self._sequence((closing,))
+        self._read_sequence((closing,))
         self.bars = bars
-        self._expect(closing)
+        self._expect_text(closing)
 
-    def _expect(self, text: str) -> None:
-        if self._next != text:
+    def _expect_text(self, text: str) -> None:
+        if self._next_text != text:
             raise _NoReading
         self.at += 1
 
-    def _bars(self, k: int, text: str) -> _Node:
+    def _read_bars(self, k: int, text: str) -> _Node:
         """Read an absolute value, a determinant or a norm."""
         opening, closing = ("norm(" if text in _NORM else ""), ")"
         bars, self.bars = self.bars, 1
-        self._sequence((text,))
+        self._read_sequence((text,))
         self.bars = bars
-        self._expect(text)
+        self._expect_text(text)
         last = self.at - 1
         inside = _Node(k + 1, last - 1)
         if last == k + 1:
             raise _NoReading
         if not opening:
-            own = self._shape(inside)
+            own = self._shape_of(inside)
             capital = inside.first == inside.last and own is None and self._is_matrix(inside)
             words = ("det(", "abs(") if capital else ("norm(", "abs(") if own and len(own) == 1 else ()
-            asked = words and words[self._ask(k, "bars around an array can be read in two ways")]
+            asked = words and words[self._note_ambiguity(k, "bars around an array can be read in two ways")]
             opening = asked or ("det(" if own and len(own) == 2 else "abs(")
         index = (
-            folded(self._next)
-            if text in _NORM and self._kind(self.at) == "name" and not self.tokens[self.at].gap
+            folded(self._next_text)
+            if text in _NORM and self._kind_at(self.at) == "name" and not self.tokens[self.at].gap
             else ""
         )
         if index:
             if index.lstrip("_") not in _NORMS or (
-                len(self._shape(inside) or ()) > 1 and index.lstrip("_") not in ("F", "2")
+                len(self._shape_of(inside) or ()) > 1 and index.lstrip("_") not in ("F", "2")
             ):
                 raise _NoReading
             opening, closing = _NORMS[index.lstrip("_")]
@@ -639,36 +656,42 @@ class _Line:
         self.shown[k], self.shown[last], self.gap[k + 1], self.gap[last] = opening, closing, "", ""
         return _Node(k, self.at - 1)
 
-    def _named(self, k: int) -> _Node:
+    def _read_name(self, k: int) -> _Node:
         """Read a name: a function with what it is applied to, an input, or an attribute of a module."""
         name = self.tokens[k].text
-        if self._begins_value() and self._next not in ("(", "{") and self._needs_brackets(name):
+        if self._begins_value() and self._next_text not in ("(", "{") and self._needs_brackets(name):
             raise _NoReading
-        while self._next == "." and self._kind(self.at + 1) == "name" and not self.tokens[self.at].gap:
+        while self._next_text == "." and self._kind_at(self.at + 1) == "name" and not self.tokens[self.at].gap:
             if name not in PREFIXES:
                 return _Node(k, k, True)  # a method of a value, which is read after it
-            name = f"{name}.{self._peek(self.at + 1)}"
+            name = f"{name}.{self._text_at(self.at + 1)}"
             self.at += 2
         if name in _SUMS and name not in self.shapes:
             summing, self.summing = self.summing, True
-            self.shown[k], inside = "sum", _Node(self.at, self._term().last)
+            self.shown[k], inside = "sum", _Node(self.at, self._read_term().last)
             self.summing = summing
             self.gap[inside.first] = ""
-            self._around(inside, "(", ")")
+            self._put_around(inside, "(", ")")
             return _Node(k, inside.last)
         if name == "π" and name not in self.shapes:
             self.shown[k] = "pi"
-        if "." in name or self._next == "(":
+        if "." in name or self._next_text == "(":
             is_product = "." not in name and not _is_function(name) and (name in self.inputs or name in _CONSTANTS)
-            if self._next == "(" and not is_product and len(name) == 1 and name not in "fgh" and not _is_function(name):
-                self._refuse(k, f"'{name}' is no function of the language")
+            if (
+                self._next_text == "("
+                and not is_product
+                and len(name) == 1
+                and name not in "fgh"
+                and not _is_function(name)
+            ):
+                self._note_refusal(k, f"'{name}' is no function of the language")
                 is_product = True
-            return _Node(k, k, True) if is_product or self._next != "(" else self._applied(k)
-        if self._next == "{" and _is_function(name) and name not in self.shapes:
-            return self._applied(k)
-        powered = self._next in _POWERS or (self._kind(self.at) == "raised" and self._next != "ᵀ")
-        if self._is_applied(k) and (powered or self._begins_value() or self._next in _MINUS):
-            return self._raised(k) if powered else self._applied(k)
+            return _Node(k, k, True) if is_product or self._next_text != "(" else self._read_application(k)
+        if self._next_text == "{" and _is_function(name) and name not in self.shapes:
+            return self._read_application(k)
+        powered = self._next_text in _POWERS or (self._kind_at(self.at) == "raised" and self._next_text != "ᵀ")
+        if self._is_applied(k) and (powered or self._begins_value() or self._next_text in _MINUS):
+            return self._read_powered_function(k) if powered else self._read_application(k)
         if not name.isidentifier():  # x₁
             if not _INDEXED.fullmatch(name):
                 raise _NoReading
@@ -677,7 +700,7 @@ class _Line:
 
     def _needs_brackets(self, name: str) -> bool:
         """Whether a name before a value means a function that is not applied without brackets: sum x, lg x, xlog x."""
-        if name in self.shapes or name in _APPLIED or _logarithm(name) is not None or name in _SUMS:
+        if name in self.shapes or name in _APPLIED or _base_of_logarithm(name) is not None or name in _SUMS:
             return False
         ends = any(name.endswith(f) and name != f for f in ("log", "ln", "sin", "cos", "tan", "exp", "sqrt"))
         return (
@@ -687,86 +710,94 @@ class _Line:
             or (_is_function(name) and name not in _GREEK)
         )
 
-    def _raised(self, k: int) -> _Node:
+    def _read_powered_function(self, k: int) -> _Node:
         """Read a function with an exponent before what it is applied to: sin²(x), sin^2 x, sin⁻¹(x)."""
         start = self.at
-        if self._next in _POWERS:
+        if self._next_text in _POWERS:
             self.at += 1
-            sign = "-" if self._next in _MINUS else ""
+            sign = "-" if self._next_text in _MINUS else ""
             self.at += bool(sign)
-            if self._kind(self.at) not in ("number", "name") and self._next not in ("(", "{"):
+            if self._kind_at(self.at) not in ("number", "name") and self._next_text not in ("(", "{"):
                 raise _NoReading
-            if self._kind(self.at) in ("number", "name"):
-                exponent = sign + self._next
+            if self._kind_at(self.at) in ("number", "name"):
+                exponent = sign + self._next_text
                 self.at += 1
             else:
-                exponent = self._text(self._value())
+                exponent = self._rendered_text(self._read_value())
         else:
-            exponent = _exponent(self._next)
+            exponent = _lower_exponent(self._next_text)
             self.at += 1
-        if not self._begins_value() and self._next not in _MINUS:  # the function stands for itself: sin^2
+        if not self._begins_value() and self._next_text not in _MINUS:  # the function stands for itself: sin^2
             raise _NoReading
         for n in range(start, self.at):
             self.shown[n] = self.gap[n] = self.before[n] = self.after[n] = ""
         name = self.tokens[k].text
-        node = self._applied(k)
-        if exponent == "-1" and name in _INVERSE and self._ask(start, f"{name} to the -1 can be read in two ways") == 0:
+        node = self._read_application(k)
+        if (
+            exponent == "-1"
+            and name in _INVERSE
+            and self._note_ambiguity(start, f"{name} to the -1 can be read in two ways") == 0
+        ):
             self.shown[k] = _INVERSE[name]
         elif exponent == "-1":
-            self._around(node, "(1/", ")")
+            self._put_around(node, "(1/", ")")
         else:
             self.after[node.last] += f"^{exponent}"
-        if self._next in _POWERS or self._kind(self.at) == "raised":
-            self._around(node, "(", ")")
+        if self._next_text in _POWERS or self._kind_at(self.at) == "raised":
+            self._put_around(node, "(", ")")
         return node
 
-    def _applied(self, k: int) -> _Node:
+    def _read_application(self, k: int) -> _Node:
         """Read what the function at token `k` is applied to: in brackets, or the next value."""
         name = self.tokens[k].text
-        if self._next in ("(", "{"):
+        if self._next_text in ("(", "{"):
             opened = self.at
             self.at += 1
-            self._closed(_CLOSED_BY[self._peek(opened)])
+            self._read_bracketed(_CLOSED_BY[self._text_at(opened)])
             self.shown[opened], self.shown[self.at - 1], self.gap[opened] = "(", ")", ""
             inside = _Node(opened, self.at - 1)
         else:
-            inside = self._argument()
+            inside = self._read_bare_argument()
             self.gap[inside.first] = ""
-            self._around(inside, "(", ")")
+            self._put_around(inside, "(", ")")
         node = _Node(k, inside.last)
-        self._spell(name, node, inside)
+        self._spell_function(name, node, inside)
         return node
 
-    def _argument(self) -> _Node:
+    def _read_bare_argument(self) -> _Node:
         """Read what follows a function without brackets; what is more than one value can be read in two ways."""
         start = self.at
         kept = (self.shown[:], self.gap[:], self.before[:], self.after[:])
         self.applied += 1
         if self.applied > _MOST_APPLIED:
             raise _NoReading
-        value = self._value()
+        value = self._read_value()
         self.applied -= 1
         k = self.at
-        more = self._next in _POWERS or self._next in _PRODUCTS or (self._begins_value() and not self._is_applied(k))
-        if not more or self._ask(k, "what follows a function without brackets can be read in two ways") == 1:
+        more = (
+            self._next_text in _POWERS
+            or self._next_text in _PRODUCTS
+            or (self._begins_value() and not self._is_applied(k))
+        )
+        if not more or self._note_ambiguity(k, "what follows a function without brackets can be read in two ways") == 1:
             return _Node(start, value.last)
         self.shown, self.gap, self.before, self.after = kept
         self.at = start
         self._skip_signs()
-        return _Node(start, self._term(before_functions=True).last)
+        return _Node(start, self._read_term(before_functions=True).last)
 
-    def _spell(self, name: str, node: _Node, inside: _Node) -> None:
+    def _spell_function(self, name: str, node: _Node, inside: _Node) -> None:
         """Write a function that the language has under another name, or not at all."""
-        base = _logarithm(name)
-        if base is not None or (name in ("log", "ln") and (base := self._second(inside)) is not None):
-            self._logarithm(node, inside, base)
+        base = _base_of_logarithm(name)
+        if base is not None or (name in ("log", "ln") and (base := self._take_second_argument(inside)) is not None):
+            self._write_logarithm(node, inside, base)
         elif name in _ONE_OVER:
             self.shown[node.first] = _ONE_OVER[name]
-            self._around(node, "(1/", ")")
+            self._put_around(node, "(1/", ")")
         elif name in _OTHER_NAMES and name not in FUNCTIONS:
             self.shown[node.first] = _OTHER_NAMES[name]
 
-    def _second(self, inside: _Node) -> str | None:
+    def _take_second_argument(self, inside: _Node) -> str | None:
         """Take the second argument out of brackets and return it; None if there is not exactly one more, without a name."""
         depth, commas = 0, []
         for k in range(inside.first + 1, inside.last):
@@ -774,70 +805,70 @@ class _Line:
             commas += [k] if self.shown[k] == "," and depth == 0 else []
         if len(commas) != 1 or "=" in self.shown[inside.first : inside.last]:
             return None
-        second = self._text(_Node(commas[0] + 1, inside.last - 1))
+        second = self._rendered_text(_Node(commas[0] + 1, inside.last - 1))
         for k in range(commas[0], inside.last):
             self.shown[k] = self.gap[k] = self.before[k] = self.after[k] = ""
         return second
 
-    def _logarithm(self, node: _Node, inside: _Node, base: str) -> None:
+    def _write_logarithm(self, node: _Node, inside: _Node, base: str) -> None:
         self.shown[node.first] = _BASES.get(base, "log")
         if base not in _BASES:
-            self._around(node, "(", f"/log({base}))")
+            self._put_around(node, "(", f"/log({base}))")
 
-    def _postfixes(self, node: _Node) -> _Node:
+    def _read_postfixes(self, node: _Node) -> _Node:
         """Read what follows a value: an index, a method, a superscript, a factorial, a prime."""
         while self.at < len(self.tokens):
-            k, text = self.at, self._next
+            k, text = self.at, self._next_text
             if text == "[" and not self.tokens[k].gap:
                 self.at += 1
-                self._closed("]")
-            elif text == "." and self._kind(k + 1) == "name" and not self.tokens[k].gap:
+                self._read_bracketed("]")
+            elif text == "." and self._kind_at(k + 1) == "name" and not self.tokens[k].gap:
                 self.at += 2
-                if self._next == "(" and self._peek(k + 1) in METHODS:
+                if self._next_text == "(" and self._text_at(k + 1) in METHODS:
                     self.at += 1
-                    self._closed(")")
-            elif self._kind(k) == "raised":
-                if text == "ᵀ" and self._kind(node.last) == "number":
+                    self._read_bracketed(")")
+            elif self._kind_at(k) == "raised":
+                if text == "ᵀ" and self._kind_at(node.last) == "number":
                     raise _NoReading  # a vector of ones
                 self.at += 1
-                if _is_lettered(text):
-                    self.shown[k], self.gap[k] = f"^{_exponent(text)}", ""
+                if _has_letters(text):
+                    self.shown[k], self.gap[k] = f"^{_lower_exponent(text)}", ""
             elif text == "!":
                 self.at += 1
                 self.shown[k], self.gap[k] = "", ""
-                self._around(node, "gamma(", " + 1)")
+                self._put_around(node, "gamma(", " + 1)")
             elif text in _PRIMES:
                 self.at += 1
-                self._refuse(k, "a prime is not part of the language")
+                self._note_refusal(k, "a prime is not part of the language")
                 self.turned.add(k)
-                self.shown[k], self.gap[k] = "" if len(self._shape(node) or ()) == 1 else ".T", ""
+                self.shown[k], self.gap[k] = "" if len(self._shape_of(node) or ()) == 1 else ".T", ""
             else:
                 return node
             node = replace(node, last=self.at - 1, bare=False)
         return node
 
-    def _refuse(self, k: int, why: str) -> None:
+    def _note_refusal(self, k: int, why: str) -> None:
         """Note that the line is refused although it has one reading, which is shown."""
-        self._ask(k, why)
+        self._note_ambiguity(k, why)
         self.is_refused = True
 
-    def _primes(self) -> None:
+    def _refuse_stars_with_primes(self) -> None:
         """Refuse `*` beside primes, which is the product of entries: the products of the line are those of matrices."""
         primes = [k for k, token in enumerate(self.tokens) if token.text in _PRIMES]
         stars = [
             k
             for k, token in enumerate(self.tokens)
-            if token.text == "*" and "number" not in (self._kind(k - 1) if k else "", self._kind(k + 1))
+            if token.text == "*" and "number" not in (self._kind_at(k - 1) if k else "", self._kind_at(k + 1))
         ]
         if not primes or not stars:
             return
-        self._refuse(primes[0], "a prime is not part of the language, and * is the product of entries")
+        self._note_refusal(primes[0], "a prime is not part of the language, and * is the product of entries")
         for k in stars:
             self.tokens[k] = replace(self.tokens[k], text="@")
             self.shown[k] = "@"
 
 
-def _tokens(text: str, start: int) -> Iterator[_Token]:
+def _tokenise_line(text: str, start: int) -> Iterator[_Token]:
     """Yield the tokens of a line from a place on."""
     gap, at = "", start
     while at < len(text):
@@ -853,7 +884,7 @@ def _tokens(text: str, start: int) -> Iterator[_Token]:
         at = match.end()
 
 
-def _bars_apart(found: list[_Token]) -> Iterator[_Token]:
+def _split_double_bars(found: list[_Token]) -> Iterator[_Token]:
     """Yield the tokens, with `||` as two bars where it does not open and close a norm."""
     alone = sum(token.text == "||" for token in found) == 1
     for token in found:
@@ -871,7 +902,7 @@ def _split_names(found: Sequence[_Token], shapes: Shapes) -> Iterator[_Token]:
         if token.kind != "name" or before == "." or token.text in named or token.text in shapes:
             yield token
             continue
-        letters = list(token.text) if _is_split(token.text, shapes) else re.findall("π|[^π]+", token.text)
+        letters = list(token.text) if _is_product_of_inputs(token.text, shapes) else re.findall("π|[^π]+", token.text)
         at = token.start
         for letter in letters:
             yield replace(token, text=letter, start=at, gap=token.gap if at == token.start else "")

@@ -11,11 +11,11 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadExpression, BadShape, GradcliError, Span
-from gradcli.targets.limits import Ledger, indexed
+from gradcli.targets.limits import Ledger, index_value
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.provenance import HERE
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import Tracer, arithmetic
+from gradcli.tracing.tracer import Tracer, arithmetic_of
 
 _ULPS_UP = ContextVar("ulps added to constants", default=0)
 Watch = Callable[["Instruction", Sequence[Value], Mapping[str, Value]], None]
@@ -37,7 +37,7 @@ CallNotice = Callable[[Sequence[Value], Mapping[str, Value]], str | None]  # war
 
 
 @contextmanager
-def constants_up(ulps: int) -> Iterator[None]:
+def enlarge_constants(ulps: int) -> Iterator[None]:
     """Take larger float64 numbers for pi and e inside the context: one ulp is more than what they are rounded by."""
     token = _ULPS_UP.set(ulps)
     try:
@@ -73,10 +73,10 @@ class Choice:
 
     def taken(self, condition: Value) -> "Iterable[Step]":
         """Return the steps to run for a condition."""
-        system = arithmetic(condition)
+        system = arithmetic_of(condition)
         if shape(condition) == () and not (system is not None and system.symbolic):
             block, result = self.yes if bool(condition) else self.no
-            return chain(block, [Instruction(_same, "if", (result,), (), self.to, self.span)])
+            return chain(block, [Instruction(_identity, "if", (result,), (), self.to, self.span)])
         both = (self.condition, self.yes[1], self.no[1])
         return chain(self.yes[0], self.no[0], [Instruction(np.where, "if", both, (), self.to, self.span)])
 
@@ -84,7 +84,7 @@ class Choice:
 Step = Instruction | Choice
 
 
-def _same(x: Value) -> Value:
+def _identity(x: Value) -> Value:
     return x
 
 
@@ -122,7 +122,7 @@ class Instructions:
         made: dict[int, Instruction] = {}
 
         def watch(step: Instruction, args: Sequence[Value], kwargs: Mapping[str, Value]) -> None:
-            if step.function is not indexed:
+            if step.function is not index_value:
                 for k, x in zip((*step.args, *(k for _, k in step.kwargs)), (*args, *kwargs.values()), strict=True):
                     _refuse_several(x, made.get(k))
             ledger.admit(step.function, args, dict(kwargs))
@@ -149,7 +149,7 @@ class Instructions:
 
     def _run(self, values: Mapping[str, Value], watch: Watch | None) -> Value:
         registers = self.registers.copy()
-        system = next((kind for x in values.values() if (kind := arithmetic(x))), None)
+        system = next((kind for x in values.values() if (kind := arithmetic_of(x))), None)
         if system is not None:
             registers = [system.lift(x) if type(x) is np.float64 else x for x in registers]
         for k, name in self.constants.items():
@@ -158,8 +158,8 @@ class Instructions:
         for name, to in self.inputs.items():
             registers[to] = values[name]
         try:
-            for step in _linear(self.steps, registers):
-                _do(step, registers, watch)
+            for step in _resolve_choices(self.steps, registers):
+                _run_instruction(step, registers, watch)
         finally:
             HERE.position = None
         return registers[self.result]
@@ -170,15 +170,15 @@ def _refuse_several(x: Value, maker: Instruction | None) -> None:
     if maker is not None and isinstance(x, tuple | list) and maker.operation != LIST:
         what = f"{maker.operation} returns {len(x)} values"
         raise BadExpression(
-            what, where=maker.span, do=f"take one: {_shortened(maker.span.source)}[{min(1, len(x) - 1)}]"
+            what, where=maker.span, do=f"take one: {_shorten_source(maker.span.source)}[{min(1, len(x) - 1)}]"
         )
 
 
-def _shortened(text: str) -> str:
+def _shorten_source(text: str) -> str:
     return text if len(text) <= 40 else text.partition("(")[0] + "(...)"
 
 
-def _linear(steps: Iterable[Step], registers: list[Any]) -> Iterator[Instruction]:
+def _resolve_choices(steps: Iterable[Step], registers: list[Any]) -> Iterator[Instruction]:
     """Yield the instructions to run, in order; a choice is resolved when it is reached."""
     blocks = [iter(steps)]
     while blocks:
@@ -191,7 +191,7 @@ def _linear(steps: Iterable[Step], registers: list[Any]) -> Iterator[Instruction
             yield step
 
 
-def _do(step: Instruction, registers: list[Any], watch: Watch | None) -> None:
+def _run_instruction(step: Instruction, registers: list[Any], watch: Watch | None) -> None:
     HERE.position = step
     args = [registers[k] for k in step.args]
     kwargs = {name: registers[k] for name, k in step.kwargs}
@@ -204,10 +204,10 @@ def _do(step: Instruction, registers: list[Any], watch: Watch | None) -> None:
             error.where = step.span
         raise
     except (ValueError, TypeError, IndexError, ArithmeticError, MemoryError, RuntimeError, AttributeError) as error:
-        raise _explained(step, args, error) from error
+        raise _explain_error(step, args, error) from error
 
 
-def _explained(step: Instruction, args: Sequence[Value], error: Exception) -> GradcliError:
+def _explain_error(step: Instruction, args: Sequence[Value], error: Exception) -> GradcliError:
     """Return our error for one of numpy's, with the operation, the shapes and the place."""
     if isinstance(error, TypeError) and any(isinstance(x, Tracer) for x in args):
         raise error

@@ -28,7 +28,7 @@ from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadOption, BadTarget
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, TARGET, backward_names, output_of
 from gradcli.targets.facts import Notice
-from gradcli.targets.loading import load, running
+from gradcli.targets.loading import load, run_user_code
 from gradcli.targets.nesting import NamedValues
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer
@@ -79,7 +79,7 @@ class Fresh:
         self.last: Any = None  # the copy that was made last
         self._files: dict[int, Any] = {}  # of large arrays
         if held is not None:
-            found = [(path, place, part) for path, place, part in _held(held) if _is_parameter(part)]
+            found = [(path, place, part) for path, place, part in _walk_held_values(held) if _is_parameter(part)]
             parameters = {(place.steps, place.key) for _, place, _ in found if place.holder in (None, *_HOLDERS)}
             for path, place, part in found:  # what another table has under the name of a parameter is an optimiser's
                 if place.holder in (None, *_HOLDERS) or (place.steps, place.key) not in parameters:
@@ -113,7 +113,7 @@ class Fresh:
             return self.last
         except Exception as error:
             if self._make is not None:
-                self.last = self._made_anew(self._make, parameters)
+                self.last = self._rebuild_object(self._make, parameters)
                 return self.last
             says = f"{self.text} cannot be copied: {error}"
             do = "each evaluation needs the object as it was: leave out what cannot be copied, such as a lock or a file"
@@ -134,13 +134,13 @@ class Fresh:
             return None
         return np.frombuffer(pages, x.dtype).reshape(x.shape)
 
-    def _made_anew(self, make: Callable[[], Any], parameters: Mapping[str, Any]) -> Any:
+    def _rebuild_object(self, make: Callable[[], Any], parameters: Mapping[str, Any]) -> Any:
         """Return a new object with the parameters, as far as they are not in a tuple."""
         made = make()
         for path, (place, array) in self.places.items():
             given = parameters.get(path)
             x = array if given is None else given
-            owner = self._owner(made, place)
+            owner = self._owner_of_parameter(made, place)
             holder = vars(owner) if place.holder is None else getattr(owner, place.holder)
             if isinstance(holder, dict | list):
                 holder[place.key] = x if isinstance(x, Tracer) else np.array(x)
@@ -153,7 +153,7 @@ class Fresh:
             self.buffers.append(self.places.pop(path)[1])
 
     @staticmethod
-    def _owner(used: Any, place: _Place) -> Any:
+    def _owner_of_parameter(used: Any, place: _Place) -> Any:
         """Return the object inside another one that has a parameter."""
         owner = used
         for step in place.steps:
@@ -182,19 +182,19 @@ class Fresh:
                     return None
             return found
         place, array = self.places[path]
-        owner = self._owner(used, place)
-        kept = [x for x in _beside(owner, place) if isinstance(x, np.ndarray | np.floating | float | list)]
+        owner = self._owner_of_parameter(used, place)
+        kept = [x for x in _candidate_gradients(owner, place) if isinstance(x, np.ndarray | np.floating | float | list)]
         fitting = (x for x in kept if np.size(x) == array.size)
         return next(fitting, next((x for x in kept if isinstance(x, np.ndarray | np.floating)), None))
 
     def parameter(self, used: Any, path: str) -> Any:
         """Return what an object has in the place of a parameter now."""
         place, _ = self.places[path]
-        owner = self._owner(used, place)
+        owner = self._owner_of_parameter(used, place)
         return getattr(owner, place.key) if place.holder is None else getattr(owner, place.holder)[place.key]
 
 
-def _held(
+def _walk_held_values(
     owner: Any, prefix: str = "", steps: tuple[Any, ...] = (), seen: set[int] | None = None
 ) -> Iterator[tuple[str, _Place, Any]]:
     """Yield the float arrays and the objects that an object holds, and those in them: the path of each, where it is, and it."""
@@ -215,24 +215,24 @@ def _held(
             if _is_parameter(part):
                 seen.add(id(part))
                 yield path, place, part
-            elif _is_object(part):
+            elif _is_user_object(part):
                 yield path, place, part
                 inside = (*steps, name) if place.holder is None else (*steps, name, place.key)
-                yield from _held(part, f"{path}.", inside, seen)
+                yield from _walk_held_values(part, f"{path}.", inside, seen)
 
 
 def _is_parameter(x: Any) -> bool:
     return type(x) is np.ndarray and x.dtype.kind == "f" and x.size > 0
 
 
-def _is_object(x: Any) -> bool:
+def _is_user_object(x: Any) -> bool:
     """Whether a value is an object of a class that is not a library's, which may hold parameters of its own."""
     top = (type(x).__module__ or "").partition(".")[0]
     libraries = {"numpy", "scipy", "builtins", *sys.stdlib_module_names}
     return hasattr(x, "__dict__") and not (inspect.isclass(x) or inspect.isroutine(x)) and top not in libraries
 
 
-def _beside(owner: Any, place: _Place) -> Iterator[Any]:
+def _candidate_gradients(owner: Any, place: _Place) -> Iterator[Any]:
     """Yield what an object holds where the gradient of a parameter usually is."""
     names = [pattern.format(place.key) for pattern in _SPELLED] if isinstance(place.key, str) else []
     held = [getattr(owner, name) for name in _GRADIENTS if hasattr(owner, name)]
@@ -299,27 +299,29 @@ class Layer:
 
     def inner_calls(self, arguments: Mapping[str, Any]) -> list["InnerCall"]:
         """Return the first call of each layer that the object holds, in one evaluation, in the order in which they ended."""
-        classes = {type(part) for _, _, part in _held(self.fresh.held) if _passes_of(part) is not None}
+        classes = {
+            type(part) for _, _, part in _walk_held_values(self.fresh.held) if _names_of_passes(part) is not None
+        }
         calls: dict[str, InnerCall] = {}
 
         def recorder(ahead: Callable[..., Any]) -> Callable[..., Any]:
             def recorded(layer: Any, *args: Any, **named: Any) -> Any:
-                path = next((path for path, _, part in _held(self.fresh.last) if part is layer), None)
+                path = next((path for path, _, part in _walk_held_values(self.fresh.last) if part is layer), None)
                 if path is None or path in calls:
                     return ahead(layer, *args, **named)
                 given = inspect.signature(ahead).bind(layer, *args, **named).arguments
-                before, own = copy.deepcopy(layer), {name: _own(x) for name, x in [*given.items()][1:]}
+                before, own = copy.deepcopy(layer), {name: _copy_argument(x) for name, x in [*given.items()][1:]}
                 y = ahead(layer, *args, **named)
-                calls.setdefault(path, InnerCall(path, before, own, _own(output_of(layer, y))))
+                calls.setdefault(path, InnerCall(path, before, own, _copy_argument(output_of(layer, y))))
                 return y
 
             return recorded
 
         with contextlib.ExitStack() as stack:
             for kind in classes:
-                name = (_passes_of(kind) or ("",))[0]
-                stack.enter_context(_replaced(kind, name, recorder(getattr(kind, name))))
-            stack.enter_context(running(self.fresh.text, BadClaim))
+                name = (_names_of_passes(kind) or ("",))[0]
+                stack.enter_context(_replace_method(kind, name, recorder(getattr(kind, name))))
+            stack.enter_context(run_user_code(self.fresh.text, BadClaim))
             self.function(**arguments)
         return [*calls.values()]
 
@@ -341,17 +343,17 @@ class InnerCall:
     @property
     def backward(self) -> Callable[..., Any]:
         """The backward pass of the layer."""
-        found: Callable[..., Any] = getattr(self.layer, (_passes_of(self.layer) or PASSES[0])[1])
+        found: Callable[..., Any] = getattr(self.layer, (_names_of_passes(self.layer) or PASSES[0])[1])
         return found
 
 
-def together(first: InnerCall, second: InnerCall) -> InnerCall | None:
+def chain_layers(first: InnerCall, second: InnerCall) -> InnerCall | None:
     """Return two layers as one, where the second takes what the first returns, and passes on what its backward returns."""
-    taken = next((name for name, x in second.arguments.items() if _same(x, first.result)), None)
+    taken = next((name for name, x in second.arguments.items() if _is_equal_and_nonzero(x, first.result)), None)
     others = {name: x for name, x in second.arguments.items() if name != taken}
     if taken is None or others.keys() & first.arguments.keys():
         return None
-    (ahead, back), (ahead_2, back_2) = (_passes_of(call.layer) or PASSES[0] for call in (first, second))
+    (ahead, back), (ahead_2, back_2) = (_names_of_passes(call.layer) or PASSES[0] for call in (first, second))
 
     class Both:
         def __init__(self) -> None:
@@ -377,13 +379,13 @@ def together(first: InnerCall, second: InnerCall) -> InnerCall | None:
     return InnerCall(f"{first.path}, {second.path}", Both(), both, second.result)
 
 
-def _passes_of(layer: Any) -> tuple[str, str] | None:
+def _names_of_passes(layer: Any) -> tuple[str, str] | None:
     """Return the names of the two passes of a layer, or of its class; None for anything else."""
     return next((names for names in PASSES if all(callable(getattr(layer, name, None)) for name in names)), None)
 
 
 @contextlib.contextmanager
-def _replaced(kind: type, name: str, method: Callable[..., Any]) -> Iterator[None]:
+def _replace_method(kind: type, name: str, method: Callable[..., Any]) -> Iterator[None]:
     """Let a class have another method for a while."""
     own = vars(kind).get(name)
     setattr(kind, name, method)
@@ -425,13 +427,13 @@ class _Passes:
         self.takes_all = (
             bool(others) and others[-1].kind is inspect.Parameter.VAR_POSITIONAL and others[-1] not in cached
         )
-        self.by_default = bool(self.cotangents) and _number_by_default(others, self.cotangents[0]) == 1
+        self.by_default = bool(self.cotangents) and _default_number(others, self.cotangents[0]) == 1
         self.prediction: str | None = None  # the input that a loss takes in the place of a cotangent
         self.hands_output = False  # which is then the output that its object keeps, as of a softmax with its loss
         self.total = ""  # what makes one number of the losses of many rows: a method, or one of _OF_MANY
         self.cache = cached[0].name if cached else None
         needed = [p.name for p in cached if p.default is p.empty]
-        if needed and _returns_one(ahead):
+        if needed and _returns_no_tuple(ahead):
             names = ", ".join(p.name for p in taken)
             says = f"{text}.{self.back_name} takes {names}: it can get a cotangent, and the inputs by name"
             raise BadTarget(
@@ -443,12 +445,12 @@ class _Passes:
     def run(self, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> tuple[Any, Any, Any]:
         """Return the outputs of the forward pass, its cache, and the object that has run it."""
         used = self.fresh(parameters)
-        result = _call_by_name(self.forward(used), {name: _own(x) for name, x in given.items()})
+        result = _call_by_name(self.forward(used), {name: _copy_argument(x) for name, x in given.items()})
         if self.cache is None:
             y = output_of(used, result)
             if self.prediction is not None and self.total:
                 made = getattr(self.fresh(parameters), self.total, None) if self.total not in _OF_MANY else None
-                y = made(*map(_own, given.values())) if made is not None else _OF_MANY[self.total](y)
+                y = made(*map(_copy_argument, given.values())) if made is not None else _OF_MANY[self.total](y)
             return y, None, used
         if not isinstance(result, tuple):
             if self.cache in self.has_default:
@@ -471,14 +473,16 @@ class _Passes:
         if self.cache is not None and (cache is not None or self.cache not in self.has_default):
             arguments[self.cache] = cache
         if self.prediction is None:
-            arguments |= zip(self.cotangents, self._cotangents(w, y), strict=False)
+            arguments |= zip(self.cotangents, self._cotangents_by_parameter(w, y), strict=False)
         elif self.cotangents:
-            arguments[self.cotangents[0]] = _own(output_of(used, None) if self.hands_output else given[self.prediction])
+            arguments[self.cotangents[0]] = _copy_argument(
+                output_of(used, None) if self.hands_output else given[self.prediction]
+            )
         before = (
             {path: np.array(self.fresh.parameter(used, path)) for path in parameters} if rates or self.rates else {}
         )
         found = _call_by_name(self.backward(used), arguments)
-        gradients = self._of_inputs(found, used, given)
+        gradients = self._gradients_by_input(found, used, given)
         for path in parameters:
             own = self.fresh.gradient(used, path)
             if own is None and path in before:
@@ -489,13 +493,13 @@ class _Passes:
                 gradients.setdefault(path, own)
         return gradients
 
-    def _cotangents(self, w: Any, y: Any) -> list[Any]:
+    def _cotangents_by_parameter(self, w: Any, y: Any) -> list[Any]:
         """Return the cotangents by parameter: `*douts` gets all that are left as a list."""
-        found = _split(w, y)
+        found = _cotangent_of_each_output(w, y)
         last = len(self.cotangents) - 1
         return [*found[:last], found[last:]] if self.takes_all else found
 
-    def _of_inputs(self, found: Any, used: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _gradients_by_input(self, found: Any, used: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the backward pass returns, by input, else what its object keeps.
 
         A parameter that its source names is that of the object.
@@ -509,7 +513,7 @@ class _Passes:
         if isinstance(found, dict):
             inside = [f"{name}.{key}" for name in names if isinstance(given[name], dict) for key in given[name]]
             known = [*names, *inside, *self.fresh.places]
-            return {named_like(key, known) or str(key): x for key, x in found.items()}
+            return {match_gradient_name(key, known) or str(key): x for key, x in found.items()}
         if not isinstance(found, tuple | list):
             return {floats[0]: found} if floats else {}
         if len(found) == len(names):
@@ -517,7 +521,8 @@ class _Passes:
         if len(found) <= len(floats):
             return {name: x for name, x in zip(floats, found, strict=False) if x is not None}
         said = [
-            named_like(word, [*names, *self.fresh.places]) for word in returned_names(self.backward(self.fresh.held))
+            match_gradient_name(word, [*names, *self.fresh.places])
+            for word in returned_names(self.backward(self.fresh.held))
         ]
         if len(said) == len(found) and None not in said and len(set(said)) == len(said):
             return {str(name): x for name, x in zip(said, found, strict=True) if x is not None}
@@ -535,7 +540,7 @@ class _Passes:
         rates = {name: float(point[name]) for name in self.rates if name in point}
         candidates = {path: array for path, (_, array) in self.fresh.places.items() if path not in known}
         who = layer.claim.__name__ if layer.claim is not None else self.back_name
-        with np.errstate(all="ignore"), running(who, BadClaim):
+        with np.errstate(all="ignore"), run_user_code(who, BadClaim):
             y, _, _ = self.run(given, candidates)
             sizes = [np.ones(shape(part)) for part in (y if isinstance(y, tuple) else (y,))]
             w = np.concatenate([part.reshape(-1) for part in sizes]) if isinstance(y, tuple) else sizes[0]
@@ -556,8 +561,8 @@ class _Passes:
         if others := sorted(path for path in lacking - named if not _is_kept_gradient(path, self.fresh.places)):
             says = f"no gradient is kept of {', '.join(others)}: not checked"
             layer.notices.append(Notice(Kind.CLAIM, Severity.INFO, says))
-        if multiplies and found and all(_same(found[name], twice.get(name)) for name in found):
-            self._ignores(layer, y)
+        if multiplies and found and all(_is_equal_and_nonzero(found[name], twice.get(name)) for name in found):
+            self._note_ignored_cotangent(layer, y)
 
     def _look_for_prediction(self, layer: Layer, given: Mapping[str, Any], w: np.ndarray, y: Any) -> None:
         """Find out whether the backward pass of a loss takes its prediction in the place of a cotangent.
@@ -571,13 +576,13 @@ class _Passes:
             return
         if (self.cotangents and _INCOMING.fullmatch(self.cotangents[0])) or (not self.cotangents and shape(y) == ()):
             return
-        totals = [""] if shape(y) == () else self._total_beside(given) or [*_OF_MANY]
+        totals = [""] if shape(y) == () else self._find_total_method(given) or [*_OF_MANY]
         multiple = self.cotangents and self._is_multiple(given, w)
         self.prediction = free[0]
         distances = {}
         for reading in itertools.product(totals, (True, False)):
             self.total, self.hands_output = reading
-            distances[reading] = self._distance(given)
+            distances[reading] = self._slope_distance(given)
         self.total, self.hands_output = nearest = min(distances, key=lambda reading: distances[reading])
         if distances[nearest] > (_FOUR_DIGITS if multiple else np.finfo(float).max):
             self.prediction = None
@@ -589,7 +594,7 @@ class _Passes:
             says += f" as {self.cotangents[0]}, and no incoming gradient"
         layer.notices.append(Notice(Kind.CLAIM, Severity.INFO, f"{says}: it is compared with the gradient of {of}"))
 
-    def _total_beside(self, given: Mapping[str, Any]) -> list[str]:
+    def _find_total_method(self, given: Mapping[str, Any]) -> list[str]:
         """Return the method beside the two passes that makes one number of the losses of many rows, if there is one."""
         for name in _TOTALS:
             with contextlib.suppress(Exception):  # another method of the user's under that name
@@ -607,7 +612,7 @@ class _Passes:
         except Exception:  # of the user's code, which is called with another array than it expects
             return False
 
-    def _slope(self, given: Mapping[str, Any]) -> np.ndarray | None:
+    def _gradient_by_prediction(self, given: Mapping[str, Any]) -> np.ndarray | None:
         """Return the claimed gradient by the prediction; None if it has another shape, or the backward pass raises."""
         try:
             found = self.pulled(given, {}, 1.0, {}).get(str(self.prediction))
@@ -615,9 +620,9 @@ class _Passes:
             return None
         return None if found is None or shape(found) != shape(given[str(self.prediction)]) else np.asarray(found)
 
-    def _distance(self, given: Mapping[str, Any]) -> float:
+    def _slope_distance(self, given: Mapping[str, Any]) -> float:
         """Return how far the claimed slope along one direction is from that of values on both sides, relative to this."""
-        found, x = self._slope(given), given[str(self.prediction)]
+        found, x = self._gradient_by_prediction(given), given[str(self.prediction)]
         if found is None:
             return np.inf
         d = x * np.random.default_rng(0).uniform(0.5, 1.0, np.shape(x))
@@ -629,7 +634,7 @@ class _Passes:
         distance = float(abs(slope - claimed) / (abs(slope) + 1e-4 * abs(above)))
         return distance if np.isfinite(distance) else np.inf
 
-    def _ignores(self, layer: Layer, y: Any) -> None:
+    def _note_ignored_cotangent(self, layer: Layer, y: Any) -> None:
         """Note that the backward pass ignores what comes in; of a loss whose cotangent is 1 by default that is no mistake."""
         who = layer.claim.__name__ if layer.claim is not None else self.back_name
         says, at_the_end = f"{who} ignores the incoming gradient", self.by_default and shape(y) == ()
@@ -650,26 +655,26 @@ def layer_of(found: Any, text: str, backward: Any = None, *, finds_partner: bool
     Raises  BadTarget for a class that cannot be made without arguments, and for an object that cannot be copied.
     """
     if inspect.ismethod(found) and not inspect.isclass(found.__self__):
-        return _method(found, text)
+        return _layer_of_method(found, text)
     if inspect.isfunction(found):
-        partner = backward or (partner_of(found) if finds_partner else None)
+        partner = backward or (find_backward_pass(found) if finds_partner else None)
         if partner is None:
             return None
-        layer = _pair(found, partner, text)
+        layer = _layer_of_pair(found, partner, text)
         if backward is None:
             says = f"{partner.__name__}, which stands beside it, is the backward pass that was checked"
             layer.notices.append(Notice(Kind.CLAIM, Severity.INFO, says))
         return layer
     if inspect.isbuiltin(found):
         return None
-    if (names := _passes_of(found)) is not None:
+    if (names := _names_of_passes(found)) is not None:
         try:
-            return _layer(instance_of(found, text), names, text, _maker_of(found, text))
+            return _layer_of_object(instance_of(found, text), names, text, _maker_of(found, text))
         except (BadTarget, ValueError):  # a signature that cannot be read is a ValueError
             if inspect.isclass(found) or not callable(found):
                 raise
             return None
-    return _network(found, text)
+    return _loss_with_gradient(found, text)
 
 
 def instance_of(found: Any, text: str) -> Any:
@@ -685,11 +690,11 @@ def instance_of(found: Any, text: str) -> Any:
         ]
         do = f'give them: "{file}:{name}({", ".join(f"{word}=..." for word in wanted)})"'
         raise BadTarget(f"{text}() cannot be made without arguments: {error}", do=do) from error
-    with running(f"{text}()"):
+    with run_user_code(f"{text}()"):
         return found()
 
 
-def partner_of(function: Callable[..., Any]) -> Callable[..., Any] | None:
+def find_backward_pass(function: Callable[..., Any]) -> Callable[..., Any] | None:
     """Return the backward pass that stands beside a forward pass under the usual name, or None."""
     names = getattr(inspect.unwrap(function), "__globals__", {})
     likely = backward_names(function.__name__)
@@ -697,7 +702,7 @@ def partner_of(function: Callable[..., Any]) -> Callable[..., Any] | None:
     return found if found is not None and parameters_of(found) else None
 
 
-def method_beside(function: Any, name: str) -> Callable[..., Any] | None:
+def find_sibling_method(function: Any, name: str) -> Callable[..., Any] | None:
     """Return a method of the object whose method is the target, called on a copy where that is; None where there is none."""
     if inspect.ismethod(function) and not inspect.isclass(function.__self__):
         found = getattr(function.__self__, name, None) if name.isidentifier() else None
@@ -705,10 +710,10 @@ def method_beside(function: Any, name: str) -> Callable[..., Any] | None:
     fresh = getattr(function, "fresh", None)
     if not isinstance(fresh, Fresh) or not name.isidentifier() or not callable(getattr(fresh.held, name, None)):
         return None
-    return _on_copies(fresh, getattr(fresh.held, name), function.holds_parameters)
+    return _method_on_copies(fresh, getattr(fresh.held, name), function.holds_parameters)
 
 
-def _network(found: Any, text: str) -> Layer | None:
+def _loss_with_gradient(found: Any, text: str) -> Layer | None:
     """Return the loss of an object, with the method beside it that returns its gradient; None for what has no such pair."""
     pairs = [(loss, name) for loss in LOSSES for name in GRADIENT_METHODS]
     names = next((pair for pair in pairs if all(callable(getattr(found, name, None)) for name in pair)), None)
@@ -716,23 +721,23 @@ def _network(found: Any, text: str) -> Layer | None:
         return None
     held = instance_of(found, text)
     loss, gradient = (getattr(held, name) for name in names)
-    layer = _method(loss, text)
-    if layer is None and any(_is_parameter(part) for _, _, part in _held(held)):
+    layer = _layer_of_method(loss, text)
+    if layer is None and any(_is_parameter(part) for _, _, part in _walk_held_values(held)):
         fresh = Fresh(held, text)  # the gradient is by an attribute, and not by the arguments
         chosen = {path: np.array(x) for path, (_, x) in fresh.places.items()}
-        layer = Layer(_on_copies(fresh, loss, True), None, None, fresh, chosen)
+        layer = Layer(_method_on_copies(fresh, loss, True), None, None, fresh, chosen)
     layer = layer or Layer(loss, None, None, Fresh(None, text))
-    claim = method_beside(layer.function, names[1]) or gradient
+    claim = find_sibling_method(layer.function, names[1]) or gradient
     words = [p.name for p in parameters_of(loss)]
     second = "" if len(words) < 2 else words[1]
     is_prediction = _PREDICTION.search(second) or (second == "y" and words[0] != "y")
     if not layer.parameters and _LABEL.fullmatch(words[0] if words else "") and is_prediction:
-        claim = _of_second(claim, words[1])
+        claim = _gradient_by_second(claim, words[1])
     says = f"{names[1]}, which the object has beside {names[0]}, is the gradient that was checked"
     return replace(layer, kind="grad", claim=claim, notices=[Notice(Kind.CLAIM, Severity.INFO, says)])
 
 
-def _of_second(gradient: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _gradient_by_second(gradient: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Return the gradient of a loss whose first argument is the label, as that by its second one."""
 
     @functools.wraps(gradient)
@@ -743,34 +748,36 @@ def _of_second(gradient: Callable[..., Any], name: str) -> Callable[..., Any]:
     return by_prediction
 
 
-def _on_copies(fresh: Fresh, method: Any, parameters: bool) -> Callable[..., Any]:
+def _method_on_copies(fresh: Fresh, method: Any, parameters: bool) -> Callable[..., Any]:
     known = parameters_of(method)
 
     def called(**given: Any) -> Any:
         used = fresh(given.get(PARAMETERS, {}))
-        found = getattr(used, method.__name__)(**{p.name: _own(given[p.name]) for p in known if p.name in given})
+        found = getattr(used, method.__name__)(
+            **{p.name: _copy_argument(given[p.name]) for p in known if p.name in given}
+        )
         own = [path for path, (place, x) in fresh.places.items() if place.holder is None and x.shape == np.shape(found)]
         is_of_one = (
             isinstance(found, np.ndarray) and found.ndim > 0 and len(own) == 1 and method.__name__ in GRADIENT_METHODS
         )
         return {own[0]: found} if is_of_one else found
 
-    made = _dressed(called, method, known, parameters, type(fresh.held).__name__)
+    made = _with_name_and_signature(called, method, known, parameters, type(fresh.held).__name__)
     made.fresh, made.holds_parameters = fresh, parameters  # type: ignore[attr-defined]
     return made
 
 
-def _method(found: Any, text: str) -> Layer | None:
+def _layer_of_method(found: Any, text: str) -> Layer | None:
     """Return a method of an object that holds its parameters in a dict or a list of them."""
     held = found.__self__
-    if not _is_object(held) or not any(hasattr(held, name) for name in _HOLDERS):
+    if not _is_user_object(held) or not any(hasattr(held, name) for name in _HOLDERS):
         return None
     try:
         fresh = Fresh(held, text)
     except BadTarget:  # it cannot be copied, and is called as it is
         return None
     chosen = {path: np.array(x) for path, (place, x) in fresh.places.items() if place.holder in _HOLDERS}
-    return Layer(_on_copies(fresh, found, True), None, None, fresh, chosen) if chosen else None
+    return Layer(_method_on_copies(fresh, found, True), None, None, fresh, chosen) if chosen else None
 
 
 def _maker_of(found: Any, text: str) -> Callable[[], Any] | None:
@@ -781,19 +788,19 @@ def _maker_of(found: Any, text: str) -> Callable[[], Any] | None:
     return (lambda: load(text).found) if named is not None and named["made"] and not named["after"] else None
 
 
-def _layer(held: Any, names: tuple[str, str], text: str, make: Callable[[], Any] | None) -> Layer:
+def _layer_of_object(held: Any, names: tuple[str, str], text: str, make: Callable[[], Any] | None) -> Layer:
     fresh = Fresh(held, text, make)
     passes = _Passes(lambda x: getattr(x, names[0]), lambda x: getattr(x, names[1]), fresh, text)
-    return _made(passes, getattr(held, names[0]), getattr(held, names[1]), fresh, type(held).__name__)
+    return _make_layer(passes, getattr(held, names[0]), getattr(held, names[1]), fresh, type(held).__name__)
 
 
-def _pair(forward: Callable[..., Any], backward: Callable[..., Any], text: str) -> Layer:
+def _layer_of_pair(forward: Callable[..., Any], backward: Callable[..., Any], text: str) -> Layer:
     fresh = Fresh(None, text)
     fresh.generators = _generators_of(forward)
-    return _made(_Passes(lambda _: forward, lambda _: backward, fresh, text), forward, backward, fresh, "")
+    return _make_layer(_Passes(lambda _: forward, lambda _: backward, fresh, text), forward, backward, fresh, "")
 
 
-def _made(passes: _Passes, forward: Any, backward: Any, fresh: Fresh, owner: str) -> Layer:
+def _make_layer(passes: _Passes, forward: Any, backward: Any, fresh: Fresh, owner: str) -> Layer:
     known = {p.name for p in passes.inputs}
     rates = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_RATE) for name in passes.rates]
     taken = [*passes.inputs, *rates]
@@ -810,19 +817,19 @@ def _made(passes: _Passes, forward: Any, backward: Any, fresh: Fresh, owner: str
         inputs = {name: x for name, x in given.items() if name in known}
         return passes.pulled(inputs, given.get(PARAMETERS, {}), w, rates)
 
-    ahead = _dressed(function, forward, taken, bool(fresh.places), owner)
+    ahead = _with_name_and_signature(function, forward, taken, bool(fresh.places), owner)
     extra = [] if cotangent is None else [inspect.Parameter(cotangent, inspect.Parameter.KEYWORD_ONLY)]
     layer = Layer(
         ahead,
         "vjp" if cotangent is not None else "grad",
-        _dressed(claim, backward, [*taken, *extra], bool(fresh.places), owner),
+        _with_name_and_signature(claim, backward, [*taken, *extra], bool(fresh.places), owner),
         fresh,
         passes=passes,
     )
     return layer
 
 
-def _dressed(
+def _with_name_and_signature(
     function: Any, original: Any, taken: Sequence[inspect.Parameter], parameters: bool, owner: str
 ) -> Callable[..., Any]:
     """Return a function with the name and the place of the user's, and with a signature of its own."""
@@ -836,7 +843,7 @@ def _dressed(
     return made
 
 
-def _number_by_default(parameters: Sequence[inspect.Parameter], name: str) -> Any:
+def _default_number(parameters: Sequence[inspect.Parameter], name: str) -> Any:
     return next((p.default for p in parameters if p.name == name and type(p.default) in (int, float)), None)
 
 
@@ -856,7 +863,7 @@ def _call_by_name(function: Callable[..., Any], given: Mapping[str, Any]) -> Any
     return function(*(given[name] for name in first), *given.get(parameters[star].name, ()), **rest)
 
 
-def _own(x: Any) -> Any:
+def _copy_argument(x: Any) -> Any:
     """Return a copy of an argument, which the user's code may write into; traced values as they are."""
     if isinstance(x, np.ndarray) and not isinstance(x, Tracer):
         return np.array(x)
@@ -872,7 +879,7 @@ def _is_float(x: Any) -> bool:
     return isinstance(x, float | np.floating | Tracer) or (isinstance(x, np.ndarray) and x.dtype.kind == "f")
 
 
-def _split(w: Any, y: Any) -> list[Any]:
+def _cotangent_of_each_output(w: Any, y: Any) -> list[Any]:
     """Return the cotangent of each output, to be written into."""
     if not isinstance(y, tuple):
         return [np.array(np.broadcast_to(np.asarray(w, dtype=float), shape(y)))[()]]
@@ -885,14 +892,14 @@ def _split(w: Any, y: Any) -> list[Any]:
     return parts
 
 
-def _same(a: Any, b: Any) -> bool:
+def _is_equal_and_nonzero(a: Any, b: Any) -> bool:
     if b is None or shape(a) != shape(b):
         return False
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     return bool(np.array_equal(a, b) and np.any(a))
 
 
-def named_like(word: Any, names: Sequence[str]) -> str | None:
+def match_gradient_name(word: Any, names: Sequence[str]) -> str | None:
     """Return the name whose gradient a word says it is: `dW`, `grad_W` and `W` of W; None where there is none."""
     for letters in (str, str.lower):  # beside an input x and a parameter X: letters as they are come first
         for name in names:
@@ -907,7 +914,7 @@ def _input_gradients(held: Any, inputs: Sequence[str]) -> dict[str, Any]:
     """Return the gradients of inputs that an object keeps, such as `dinputs`; `dx` and the like are that of the first one."""
     found: dict[str, Any] = {}
     for word, x in getattr(held, "__dict__", {}).items():
-        of = named_like(word, inputs) or (named_like(word, _INPUTS) and inputs[0] if inputs else None)
+        of = match_gradient_name(word, inputs) or (match_gradient_name(word, _INPUTS) and inputs[0] if inputs else None)
         if of is not None and word.lower() not in (of.lower(), *_INPUTS) and isinstance(x, np.ndarray | np.floating):
             found.setdefault(of, x)
     return found
@@ -933,27 +940,27 @@ def _is_kept_gradient(path: str, places: Iterable[str]) -> bool:
     """Whether an array is the gradient of another one that the same object holds, from an earlier backward pass."""
     owner, _, last = path.rpartition(".")
     beside = [q.rpartition(".")[2] for q in places if q != path and q.rpartition(".")[0] == owner]
-    return named_like(last, beside) is not None
+    return match_gradient_name(last, beside) is not None
 
 
 def returned_names(function: Callable[..., Any]) -> list[str]:
     """Return the names in the last tuple that a function returns, as its source has them."""
-    parts = (_tuples(function) or [[]])[-1]
+    parts = (_returned_tuples(function) or [[]])[-1]
     return [re.sub(r"^self\.", "", ast.unparse(part)) for part in parts]
 
 
-def _returns_one(function: Callable[..., Any]) -> bool:
+def _returns_no_tuple(function: Callable[..., Any]) -> bool:
     """Whether the source of a function shows that it never returns a tuple; a call or a name may hold one."""
-    found = _returned(function)
+    found = _returned_expressions(function)
     return bool(found) and not any(isinstance(value, ast.Tuple | ast.Call | ast.Name | ast.IfExp) for value in found)
 
 
-def _tuples(function: Callable[..., Any]) -> list[list[ast.expr]]:
+def _returned_tuples(function: Callable[..., Any]) -> list[list[ast.expr]]:
     """Return the tuples that a function returns, as its source has them."""
-    return [value.elts for value in _returned(function) if isinstance(value, ast.Tuple)]
+    return [value.elts for value in _returned_expressions(function) if isinstance(value, ast.Tuple)]
 
 
-def _returned(function: Callable[..., Any]) -> list[ast.expr]:
+def _returned_expressions(function: Callable[..., Any]) -> list[ast.expr]:
     """Return the expressions that a function returns, as its source has them; none where there is no source."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
@@ -979,17 +986,17 @@ class Engine:
 
     def value(self, **given: Any) -> Any:
         """Return the value of the function."""
-        return self._held(self._run(given)[1], _VALUES)
+        return self._read_attribute(self._run_function(given)[1], _VALUES)
 
     def gradients(self, **given: Any) -> dict[str, Any]:
         """Return what one `backward()` of the result leaves beside each input."""
-        values, y = self._run(given)
+        values, y = self._run_function(given)
         if not callable(getattr(y, "backward", None)):
             says = f"{self.text} returns {type(y).__name__}, which has no backward()"
             raise BadTarget(says, do="return a value of the engine")
         y.backward()
         found = {
-            key: self._inside(x)
+            key: self._slopes_inside(x)
             for key, x in values.items()
             if isinstance(given[key], list | tuple) or _is_float(given[key])
         }
@@ -1011,34 +1018,34 @@ class Engine:
             made.append(engine_object)
             begin(engine_object, *args, **named)
 
-        with _replaced(self.kind, "__init__", collected):
+        with _replace_method(self.kind, "__init__", collected):
             yield made
 
     def values_of(self, made: Sequence[Any]) -> list[Any]:
         """Return the values of objects."""
-        return [self._held(x, _VALUES) for x in made]
+        return [self._read_attribute(x, _VALUES) for x in made]
 
     def slopes_of(self, made: Sequence[Any]) -> list[Any]:
         """Return the gradients that objects have."""
-        return [self._held(x, _SLOPES) for x in made]
+        return [self._read_attribute(x, _SLOPES) for x in made]
 
-    def _run(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-        values = {p.name: self._wrapped(given[p.name]) for p in self.known if p.name in given}
+    def _run_function(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+        values = {p.name: self._wrap_numbers(given[p.name]) for p in self.known if p.name in given}
         return values, self.function(**values)
 
-    def _wrapped(self, x: Any) -> Any:
+    def _wrap_numbers(self, x: Any) -> Any:
         if isinstance(x, list | tuple):
-            return [self._wrapped(part) for part in x]
+            return [self._wrap_numbers(part) for part in x]
         if not _is_float(x):
             return x
         if shape(x) == () or self.arrays:
             return self.kind(x if isinstance(x, Tracer) or shape(x) else float(x))
-        return [self._wrapped(x[k]) for k in range(len(x))]
+        return [self._wrap_numbers(x[k]) for k in range(len(x))]
 
-    def _inside(self, x: Any) -> Any:
-        return [self._inside(part) for part in x] if isinstance(x, list) else self._held(x, _SLOPES)
+    def _slopes_inside(self, x: Any) -> Any:
+        return [self._slopes_inside(part) for part in x] if isinstance(x, list) else self._read_attribute(x, _SLOPES)
 
-    def _held(self, x: Any, names: Sequence[str]) -> Any:
+    def _read_attribute(self, x: Any, names: Sequence[str]) -> Any:
         found = next((getattr(x, word) for word in names if hasattr(x, word)), None)
         if found is None:
             says = f"{self.text} returns {type(x).__name__}" if names is _VALUES else f"an object of {self.name}"
@@ -1063,8 +1070,8 @@ def engine_of(function: Any, kind: Any, text: str, *, arrays: bool) -> Layer:
     def gradients(**given: Any) -> Any:
         return engine.gradients(**given)
 
-    claim = _dressed(gradients, function, engine.known, False, "")
+    claim = _with_name_and_signature(gradients, function, engine.known, False, "")
     claim.__name__ = f"{engine.name}.backward"
     claim.__wrapped__ = getattr(kind, "backward", function)  # type: ignore[attr-defined]
-    ahead = _dressed(value, function, engine.known, False, "")
+    ahead = _with_name_and_signature(value, function, engine.known, False, "")
     return Layer(ahead, "grad", claim, Fresh(None, text), engine=engine)

@@ -13,12 +13,12 @@ import numpy as np
 
 from gradcli.errors import TooLarge
 from gradcli.rules import linalg, networks
-from gradcli.rules.linalg import explicit
+from gradcli.rules.linalg import explicit_subscripts
 from gradcli.targets import names
-from gradcli.targets.names import CONSTRUCTORS, FUNCTIONS, arity, constructed_entries
+from gradcli.targets.names import CONSTRUCTORS, FUNCTIONS, call_signature, constructed_entries
 from gradcli.tracing.primitive import Primitive
 from gradcli.tracing.shapes import shape, size
-from gradcli.tracing.tracer import plain
+from gradcli.tracing.tracer import plain_value
 
 MAX_ENTRIES = 2**27
 MAX_TOTAL = 2**30
@@ -48,21 +48,21 @@ _BROADCASTING = {
 Count = Callable[..., int]
 
 
-def _lengths(x: Any) -> tuple[int, ...]:
+def _sizes_as_integers(x: Any) -> tuple[int, ...]:
     """Return sizes given as one number or as several."""
     return tuple(int(n) for n in np.ravel(np.asarray(x, dtype=float)))
 
 
-def _whole(x: Any) -> int:
-    return math.prod(max(0, n) for n in _lengths(x))
+def _product_of_sizes(x: Any) -> int:
+    return math.prod(max(0, n) for n in _sizes_as_integers(x))
 
 
-def _row(x: Any, axis: Any) -> int:
+def _slice_entries(x: Any, axis: Any) -> int:
     """Return the entries of one slice across an axis."""
     return 1 if axis is None else size(x) // max(1, shape(x)[int(axis)])
 
 
-def _spread(*shapes: tuple[int, ...]) -> int:
+def _broadcast_size(*shapes: tuple[int, ...]) -> int:
     return math.prod(np.broadcast_shapes(*shapes))
 
 
@@ -70,18 +70,18 @@ def _spread(*shapes: tuple[int, ...]) -> int:
 
 
 def _tile(A: Any, reps: Any) -> int:
-    return size(A) * _whole(reps)
+    return size(A) * _product_of_sizes(reps)
 
 
 def _resize(a: Any, new_shape: Any) -> int:
-    return _whole(new_shape)
+    return _product_of_sizes(new_shape)
 
 
-def _like(a: Any, shape: Any = None, **_: Any) -> int:
-    return size(a) if shape is None else _whole(shape)
+def _filled_like_entries(a: Any, shape: Any = None, **_: Any) -> int:
+    return size(a) if shape is None else _product_of_sizes(shape)
 
 
-def _padded(array: Any, pad_width: Any, **_: Any) -> int:
+def _pad_entries(array: Any, pad_width: Any, **_: Any) -> int:
     widths = np.broadcast_to(np.asarray(pad_width, dtype=float), (len(shape(array)), 2))
     return math.prod(n + int(before) + int(after) for n, (before, after) in zip(shape(array), widths, strict=True))
 
@@ -94,69 +94,69 @@ def _diagflat(v: Any, k: Any = 0) -> int:
     return (size(v) + abs(int(k))) ** 2
 
 
-def _taken(a: Any, indices: Any, axis: Any = None, **_: Any) -> int:
-    return size(indices) * _row(a, axis)
+def _take_entries(a: Any, indices: Any, axis: Any = None, **_: Any) -> int:
+    return size(indices) * _slice_entries(a, axis)
 
 
-def _taken_along(arr: Any, indices: Any, axis: Any = -1) -> int:
+def _take_along_entries(arr: Any, indices: Any, axis: Any = -1) -> int:
     at = np.shape(indices)
     if axis is None:
         return math.prod(at)
     rest = [1 if k == int(axis) % len(shape(arr)) else n for k, n in enumerate(shape(arr))]
-    return _spread(tuple(rest), at)
+    return _broadcast_size(tuple(rest), at)
 
 
-def _inserted(arr: Any, obj: Any, values: Any, axis: Any = None) -> int:
+def _insert_entries(arr: Any, obj: Any, values: Any, axis: Any = None) -> int:
     count = max(np.size(obj), max(shape(values), default=1) if axis is not None else size(values))
-    return size(arr) + count * _row(arr, axis)
+    return size(arr) + count * _slice_entries(arr, axis)
 
 
-def _covariances(m: Any, y: Any = None, rowvar: Any = True, **_: Any) -> int:
+def _covariance_entries(m: Any, y: Any = None, rowvar: Any = True, **_: Any) -> int:
     sizes = [(1, *shape(x))[-2:] for x in (m, y) if x is not None]
     variables = sum(rows if rowvar or len(shape(m)) < 2 else columns for rows, columns in sizes)
     return max(variables**2, sum(math.prod(s) for s in sizes))
 
 
-def _windows(x: Any, window_shape: Any, axis: Any = None, **_: Any) -> int:
-    return size(x) * _whole(window_shape)
+def _window_entries(x: Any, window_shape: Any, axis: Any = None, **_: Any) -> int:
+    return size(x) * _product_of_sizes(window_shape)
 
 
-def _spaced(start: Any, stop: Any, num: Any = 50, **_: Any) -> int:
-    return int(num) * _spread(shape(start), shape(stop))
+def _spaced_entries(start: Any, stop: Any, num: Any = 50, **_: Any) -> int:
+    return int(num) * _broadcast_size(shape(start), shape(stop))
 
 
-def _quantiles(a: Any, q: Any, axis: Any = None, keepdims: Any = False, **_: Any) -> int:
+def _quantile_entries(a: Any, q: Any, axis: Any = None, keepdims: Any = False, **_: Any) -> int:
     over = range(len(shape(a))) if axis is None else [int(k) for k in np.ravel(axis)]
     return max(size(a), np.size(q) * (size(a) // max(1, math.prod(shape(a)[k] for k in over))))
 
 
-def _grid(*xi: Any, **_: Any) -> int:
+def _meshgrid_entries(*xi: Any, **_: Any) -> int:
     return len(xi) * math.prod(size(x) for x in xi)
 
 
-def _broadcast_all(*args: Any, **_: Any) -> int:
-    return len(args) * _spread(*map(shape, args))
+def _broadcast_all_entries(*args: Any, **_: Any) -> int:
+    return len(args) * _broadcast_size(*map(shape, args))
 
 
 def _fft(a: Any, n: Any = None, axis: Any = -1, **_: Any) -> int:
     length = shape(a)[int(axis)]
-    return 2 * _row(a, axis) * max(length, 0 if n is None else int(n))
+    return 2 * _slice_entries(a, axis) * max(length, 0 if n is None else int(n))
 
 
 def _fftn(a: Any, s: Any = None, axes: Any = None, **_: Any) -> int:
     have = list(shape(a))
-    lengths = () if s is None else _lengths(s)
+    lengths = () if s is None else _sizes_as_integers(s)
     for n, k in zip(lengths, axes or range(-len(lengths), 0), strict=True):
         have[int(k)] = max(n, have[int(k)])
     return 2 * math.prod(have)
 
 
 def _matvec(a: Any, x: Any) -> int:
-    return _spread(shape(a)[:-2], shape(x)[:-1]) * shape(a)[-2]
+    return _broadcast_size(shape(a)[:-2], shape(x)[:-1]) * shape(a)[-2]
 
 
 def _vecmat(x: Any, a: Any) -> int:
-    return _spread(shape(x)[:-1], shape(a)[:-2]) * shape(a)[-1]
+    return _broadcast_size(shape(x)[:-1], shape(a)[:-2]) * shape(a)[-1]
 
 
 def _multi_dot(arrays: Any) -> int:
@@ -179,97 +179,104 @@ def _lstsq(a: Any, b: Any, **_: Any) -> int:
     return shape(a)[-1] * max(1, size(b) // max(1, shape(b)[0])) + size(a) + size(b)
 
 
-def _solved(a: Any, b: Any) -> int:
+def _solve_entries(a: Any, b: Any) -> int:
     if len(shape(b)) == 1:
         return size(a) // max(1, shape(a)[-1])
-    return _spread(shape(a)[:-2], shape(b)[:-2]) * math.prod(shape(b)[-2:])
+    return _broadcast_size(shape(a)[:-2], shape(b)[:-2]) * math.prod(shape(b)[-2:])
 
 
-def _one_hot(k: Any, num_classes: Any) -> int:
+def _one_hot_entries(k: Any, num_classes: Any) -> int:
     return np.size(k) * int(num_classes)
 
 
-def _attention(q: Any, k: Any, v: Any, **_: Any) -> int:
-    many = _spread(shape(q)[:-2], shape(k)[:-2], shape(v)[:-2])
+def _attention_entries(q: Any, k: Any, v: Any, **_: Any) -> int:
+    many = _broadcast_size(shape(q)[:-2], shape(k)[:-2], shape(v)[:-2])
     return many * max(shape(q)[-2] * shape(k)[-2], shape(q)[-2] * shape(v)[-1])
 
 
-def _dense(x: Any, w: Any, b: Any = 0.0) -> int:
+def _dense_entries(x: Any, w: Any, b: Any = 0.0) -> int:
     product = (*shape(x)[:-1], shape(w)[-2]) if len(shape(w)) > 1 else shape(x)[:-1]
-    return _spread(product, shape(b))
+    return _broadcast_size(product, shape(b))
 
 
-def _of_classes(logp: Any, y: Any, reduction: Any = "mean") -> int:
-    return _spread(shape(logp), (*shape(y), 1) if len(shape(y)) < len(shape(logp)) else shape(y))
+def _nll_loss_entries(logp: Any, y: Any, reduction: Any = "mean") -> int:
+    return _broadcast_size(shape(logp), (*shape(y), 1) if len(shape(y)) < len(shape(logp)) else shape(y))
 
 
-def _channels(x: Any, w: Any = 1.0, b: Any = 0.0, **_: Any) -> int:
+def _channel_norm_entries(x: Any, w: Any = 1.0, b: Any = 0.0, **_: Any) -> int:
     return max(size(x), size(x) * max(size(w), size(b)) // max(1, (*shape(x), 1, 1)[1]))
 
 
-def _times_dimensions(f: Any, *varargs: Any, **_: Any) -> int:
+def _gradient_entries(f: Any, *varargs: Any, **_: Any) -> int:
     return size(f) * max(1, len(shape(f)))
 
 
-def _with_initial(x: Any, axis: Any = None, **_: Any) -> int:
-    return size(x) + _row(x, axis if axis is not None else 0)
+def _cumulative_entries(x: Any, axis: Any = None, **_: Any) -> int:
+    return size(x) + _slice_entries(x, axis if axis is not None else 0)
 
 
 ENTRIES: dict[Any, Count] = {
-    np.tile: _tile, np.resize: _resize, names.pad: _padded, np.vander: _vander, np.diagflat: _diagflat, np.take: _taken,
-    names.take_along_axis: _taken_along, np.insert: _inserted, np.cov: _covariances,
-    np.corrcoef: lambda x, y=None, rowvar=True, **_: _covariances(x, y, rowvar),
-    np.lib.stride_tricks.sliding_window_view: _windows, np.linspace: _spaced, np.logspace: _spaced, np.geomspace: _spaced,
-    np.quantile: _quantiles, np.percentile: _quantiles, np.nanquantile: _quantiles, np.nanpercentile: _quantiles,
-    np.meshgrid: _grid, np.broadcast_arrays: _broadcast_all, np.kron: lambda a, b: size(a) * size(b),
-    np.zeros_like: _like, np.ones_like: _like, np.full_like: _like, FUNCTIONS["zeros_like"]: _like, FUNCTIONS["ones_like"]: _like,
+    np.tile: _tile, np.resize: _resize, names.pad: _pad_entries, np.vander: _vander, np.diagflat: _diagflat,
+    np.take: _take_entries,
+    names.take_along_axis: _take_along_entries, np.insert: _insert_entries, np.cov: _covariance_entries,
+    np.corrcoef: lambda x, y=None, rowvar=True, **_: _covariance_entries(x, y, rowvar),
+    np.lib.stride_tricks.sliding_window_view: _window_entries, np.linspace: _spaced_entries, np.logspace: _spaced_entries,
+    np.geomspace: _spaced_entries,
+    np.quantile: _quantile_entries, np.percentile: _quantile_entries, np.nanquantile: _quantile_entries,
+    np.nanpercentile: _quantile_entries,
+    np.meshgrid: _meshgrid_entries, np.broadcast_arrays: _broadcast_all_entries, np.kron: lambda a, b: size(a) * size(b),
+    np.zeros_like: _filled_like_entries, np.ones_like: _filled_like_entries, np.full_like: _filled_like_entries,
+    FUNCTIONS["zeros_like"]: _filled_like_entries, FUNCTIONS["ones_like"]: _filled_like_entries,
     np.fft.fft: _fft, np.fft.ifft: _fft, np.fft.rfft: _fft, np.fft.irfft: _fft, np.fft.hfft: _fft, np.fft.ihfft: _fft,
     np.fft.fftn: _fftn, np.fft.ifftn: _fftn, np.fft.rfftn: _fftn, np.fft.irfftn: _fftn, np.fft.fft2: _fftn, np.fft.ifft2: _fftn,
     np.fft.rfft2: _fftn, np.fft.irfft2: _fftn, np.linalg.multi_dot: _multi_dot, np.linalg.svd: _svd, np.linalg.qr: _qr,
-    np.linalg.lstsq: _lstsq, np.linalg.solve: _solved, np.linalg.eigh: lambda a, UPLO="L": 2 * size(a),
+    np.linalg.lstsq: _lstsq, np.linalg.solve: _solve_entries, np.linalg.eigh: lambda a, UPLO="L": 2 * size(a),
     np.linalg.slogdet: lambda a: 2 * max(1, size(a) // max(1, math.prod(shape(a)[-2:]))),
-    np.gradient: _times_dimensions, np.polyint: lambda p, m=1, k=None: size(p) + int(m),
+    np.gradient: _gradient_entries, np.polyint: lambda p, m=1, k=None: size(p) + int(m),
     np.poly: lambda seq_of_zeros: size(seq_of_zeros) + 1,
     np.polyfit: lambda x, y, deg, **_: (int(deg) + 1) * (size(x) + 1),
-    networks.one_hot: _one_hot, networks.scaled_dot_product_attention: _attention, networks.linear: _dense,
-    networks.embedding: lambda indices, w: np.size(indices) * _row(w, 0), networks.batch_norm: _channels,
-    networks.instance_norm: _channels, networks.group_norm: lambda x, num_groups, w=1.0, b=0.0, eps=0.0: _channels(x, w, b),
-    networks.nll_loss: _of_classes,
+    networks.one_hot: _one_hot_entries, networks.scaled_dot_product_attention: _attention_entries,
+    networks.linear: _dense_entries,
+    networks.embedding: lambda indices, w: np.size(indices) * _slice_entries(w, 0), networks.batch_norm: _channel_norm_entries,
+    networks.instance_norm: _channel_norm_entries, networks.group_norm: lambda x, num_groups, w=1.0, b=0.0,
+    eps=0.0: _channel_norm_entries(x, w, b),
+    networks.nll_loss: _nll_loss_entries,
 }  # fmt: skip
 for _name, _one in (
     ("matvec", _matvec),
     ("vecmat", _vecmat),
-    ("cumulative_sum", _with_initial),
-    ("cumulative_prod", _with_initial),
+    ("cumulative_sum", _cumulative_entries),
+    ("cumulative_prod", _cumulative_entries),
 ):
     if _name in FUNCTIONS:  # numpy 2 has them
         ENTRIES[FUNCTIONS[_name]] = _one
 for _name in ("modf", "divmod", "sici", "shichi", "fresnel"):
-    ENTRIES[FUNCTIONS[_name]] = lambda **xs: 2 * _spread(*map(shape, xs.values()))
+    ENTRIES[FUNCTIONS[_name]] = lambda **xs: 2 * _broadcast_size(*map(shape, xs.values()))
 
 
 # Steps: operations that run one after the other, each of which is recorded.
 
 
-def _long_division(u: Any, v: Any) -> int:
+def _division_steps(u: Any, v: Any) -> int:
     return max(0, size(u) - size(v) + 1) * size(v) + size(u)
 
 
-def _pieces(ary: Any, indices_or_sections: Any, axis: Any = 0) -> int:
+def _count_pieces(ary: Any, indices_or_sections: Any, axis: Any = 0) -> int:
     at = indices_or_sections
     return int(at) if np.ndim(at) == 0 else len(at) + 1
 
 
-def _along(x: Any, axis: Any = -1) -> int:
+def _axis_length(x: Any, axis: Any = -1) -> int:
     return shape(x)[int(axis)] if shape(x) else 1
 
 
 STEPS: dict[Any, Count] = {
     np.vander: lambda x, N=None, increasing=False: size(x) if N is None else int(N), np.polyval: lambda p, x: size(p),
-    np.poly: lambda seq_of_zeros: size(seq_of_zeros), np.polydiv: _long_division, np.polyder: lambda p, m=1: int(m),
+    np.poly: lambda seq_of_zeros: size(seq_of_zeros), np.polydiv: _division_steps, np.polyder: lambda p, m=1: int(m),
     np.polyint: lambda p, m=1, k=None: int(m), np.polyfit: lambda x, y, deg, **_: int(deg),
-    np.diff: lambda a, n=1, **_: int(n), np.array_split: _pieces, np.split: _pieces, np.hsplit: _pieces, np.vsplit: _pieces,
-    np.dsplit: _pieces, networks.logcumsumexp: _along, networks.cummax: _along, networks.cummin: _along,
+    np.diff: lambda a, n=1, **_: int(n), np.array_split: _count_pieces, np.split: _count_pieces, np.hsplit: _count_pieces,
+    np.vsplit: _count_pieces,
+    np.dsplit: _count_pieces, networks.logcumsumexp: _axis_length, networks.cummax: _axis_length, networks.cummin: _axis_length,
     networks.multigammaln: lambda a, d: int(d), networks.polygamma: lambda n, x: int(n) // 10,
     np.quantile: lambda a, q, **_: np.size(q), np.percentile: lambda a, q, **_: np.size(q),
     np.nanquantile: lambda a, q, axis=None, **_: np.size(q) * (1 if axis is None else size(a)),
@@ -277,7 +284,7 @@ STEPS: dict[Any, Count] = {
     np.nanmedian: lambda a, axis=None, **_: 1 if axis is None else size(a),
 }  # fmt: skip
 for _name in (name for name in FUNCTIONS if name.startswith("eval_")):  # scipy's polynomials: a degree of 10**6 at most
-    STEPS[FUNCTIONS[_name]] = lambda **xs: math.ceil(float(np.max(np.abs(plain(xs["x1"])), initial=1.0)) / 500)
+    STEPS[FUNCTIONS[_name]] = lambda **xs: math.ceil(float(np.max(np.abs(plain_value(xs["x1"])), initial=1.0)) / 500)
 if "unstack" in FUNCTIONS:
     STEPS[FUNCTIONS["unstack"]] = lambda x, axis=0: shape(x)[int(axis)]
 
@@ -287,19 +294,19 @@ if "unstack" in FUNCTIONS:
 _ALONE = 16
 
 
-def _matmul_entries(a: Any, b: Any) -> int:
+def _matmul_products(a: Any, b: Any) -> int:
     rows = shape(a)[-2] if len(shape(a)) > 1 else 1
     columns = shape(b)[-1] if len(shape(b)) > 1 else 1
-    return _spread(shape(a)[:-2], shape(b)[:-2]) * rows * shape(a)[-1] * columns
+    return _broadcast_size(shape(a)[:-2], shape(b)[:-2]) * rows * shape(a)[-1] * columns
 
 
-def _pairs(a: Any, v: Any, **_: Any) -> int:
+def _pair_products(a: Any, v: Any, **_: Any) -> int:
     return _ALONE * size(a) * size(v)
 
 
-def _summed(subscripts: str, *operands: Any, **_: Any) -> int:
+def _einsum_products(subscripts: str, *operands: Any, **_: Any) -> int:
     """Return how often the innermost statement of an einsum runs."""
-    inputs = explicit(subscripts, [len(shape(x)) for x in operands]).split("->")[0].split(",")
+    inputs = explicit_subscripts(subscripts, [len(shape(x)) for x in operands]).split("->")[0].split(",")
     sizes = {
         letter: n for part, x in zip(inputs, operands, strict=True) for letter, n in zip(part, shape(x), strict=True)
     }
@@ -307,19 +314,20 @@ def _summed(subscripts: str, *operands: Any, **_: Any) -> int:
 
 
 PRODUCTS: dict[Any, Count] = {
-    np.einsum: _summed, linalg.einsum: _summed, np.matmul: _matmul_entries, np.convolve: _pairs, np.correlate: _pairs,
-    np.polymul: lambda a1, a2: _pairs(a1, a2),
+    np.einsum: _einsum_products, linalg.einsum: _einsum_products, np.matmul: _matmul_products,
+    np.convolve: _pair_products, np.correlate: _pair_products,
+    np.polymul: lambda a1, a2: _pair_products(a1, a2),
     np.polyval: lambda p, x: size(p) * size(x), np.poly: lambda seq_of_zeros: size(seq_of_zeros) ** 2,
     np.polyfit: lambda x, y, deg, **_: size(x) * (int(deg) + 1) ** 2,
 }  # fmt: skip
 
 
-def entries(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> int:
+def bound_on_entries(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> int:
     """Return an upper bound on the entries of `function(*args, **kwargs)`; 0 if the shapes do not fit."""
     name = _CONSTRUCTOR_NAMES.get(function)
     if name is not None:
         return constructed_entries(name, inspect.signature(function).bind(*args, **kwargs).arguments)
-    shapes = [shape(x) for x in _flat([*args, *kwargs.values()])]
+    shapes = [shape(x) for x in _flatten_lists([*args, *kwargs.values()])]
     special = _SPECIAL.get(function)
     if special is not None:
         try:
@@ -327,15 +335,17 @@ def entries(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str,
         except (ValueError, IndexError, TypeError):
             return 0
     if function in ENTRIES:
-        return counted(ENTRIES, function, args, kwargs)
+        return look_up_count(ENTRIES, function, args, kwargs)
     if function in _BROADCASTING or isinstance(function, Primitive | np.ufunc):
-        return _broadcast(*shapes)
-    return max(_broadcast(*shapes), sum(math.prod(s) for s in shapes))
+        return _broadcast_size_or_zero(*shapes)
+    return max(_broadcast_size_or_zero(*shapes), sum(math.prod(s) for s in shapes))
 
 
-def counted(table: dict[Any, Count], function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> int:
+def look_up_count(
+    table: dict[Any, Count], function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> int:
     """Return what a table of `growth` says of a call; 0 for a function that is not there, and for arguments that do not fit."""
-    count, signature = table.get(function), arity(function) if function in table else None
+    count, signature = table.get(function), call_signature(function) if function in table else None
     if count is None or signature is None:
         return 0
     try:
@@ -347,7 +357,7 @@ def counted(table: dict[Any, Count], function: Callable[..., Any], args: Sequenc
         return 0
 
 
-def _broadcast(*shapes: Shape) -> int:
+def _broadcast_size_or_zero(*shapes: Shape) -> int:
     try:
         return math.prod(np.broadcast_shapes(*shapes))
     except ValueError:
@@ -356,12 +366,12 @@ def _broadcast(*shapes: Shape) -> int:
 
 def _matmul(a: Any, b: Any) -> int:
     rows, columns = (shape(a)[-2:-1] or (1,))[0], shape(b)[-1] if len(shape(b)) > 1 else 1
-    return _broadcast(shape(a)[:-2], shape(b)[:-2]) * rows * columns
+    return _broadcast_size_or_zero(shape(a)[:-2], shape(b)[:-2]) * rows * columns
 
 
 def _dot(a: Any, b: Any) -> int:
     if not shape(a) or not shape(b):
-        return _broadcast(shape(a), shape(b))
+        return _broadcast_size_or_zero(shape(a), shape(b))
     return math.prod(shape(a)[:-1]) * math.prod(shape(b)[:-2]) * (shape(b)[-1] if len(shape(b)) > 1 else 1)
 
 
@@ -381,7 +391,7 @@ def _tensordot(a: Any, b: Any, axes: Any = 2) -> int:
 
 def _einsum(subscripts: str, *operands: Any, **options: Any) -> int:
     """Return the entries of the output; numpy does not store the products that it sums."""
-    inputs, output = explicit(subscripts, [len(shape(x)) for x in operands]).split("->")
+    inputs, output = explicit_subscripts(subscripts, [len(shape(x)) for x in operands]).split("->")
     sizes: dict[str, int] = {}
     for part, x in zip(inputs.split(","), operands, strict=True):
         for letter, n in zip(part, shape(x), strict=True):
@@ -389,7 +399,7 @@ def _einsum(subscripts: str, *operands: Any, **options: Any) -> int:
     return math.prod(sizes[letter] for letter in output)
 
 
-def _triangle(m: Any, k: int = 0) -> int:
+def _triangle_entries(m: Any, k: int = 0) -> int:
     return math.prod(shape(m)) ** 2 if len(shape(m)) == 1 else math.prod(shape(m))
 
 
@@ -405,12 +415,12 @@ def _broadcast_to(array: Any, shape: Any) -> int:
     return math.prod(int(n) for n in np.atleast_1d(shape))
 
 
-def indexed(x: Any, index: Any) -> Any:
+def index_value(x: Any, index: Any) -> Any:
     """Return x[index]."""
     return x[index]
 
 
-def _indexed(x: Any, index: Any) -> int:
+def _indexed_entries(x: Any, index: Any) -> int:
     parts = index if isinstance(index, tuple) else (index,)
     lists = [len(part) for part in parts if isinstance(part, list)]
     sizes = iter(shape(x))
@@ -425,13 +435,14 @@ def _indexed(x: Any, index: Any) -> int:
 
 _SPECIAL: dict[Any, Callable[..., int]] = {
     operator.matmul: _matmul, np.matmul: _matmul, np.dot: _dot, np.inner: _inner, np.outer: _outer, np.tensordot: _tensordot,
-    np.einsum: _einsum, linalg.einsum: _einsum, np.tril: _triangle, np.triu: _triangle, np.diag: _diag, np.repeat: _repeat,
-    np.broadcast_to: _broadcast_to, indexed: _indexed,
+    np.einsum: _einsum, linalg.einsum: _einsum, np.tril: _triangle_entries, np.triu: _triangle_entries, np.diag: _diag,
+    np.repeat: _repeat,
+    np.broadcast_to: _broadcast_to, index_value: _indexed_entries,
 }  # fmt: skip
 
 
-def _flat(values: Sequence[Any]) -> list[Any]:
-    return [x for value in values for x in (_flat(value) if isinstance(value, list | tuple) else [value])]
+def _flatten_lists(values: Sequence[Any]) -> list[Any]:
+    return [x for value in values for x in (_flatten_lists(value) if isinstance(value, list | tuple) else [value])]
 
 
 # How much memory is free, so that an array that does not fit is refused before it is allocated.
@@ -441,10 +452,10 @@ _UNKNOWN = 2**40  # bytes, so many that only the limits on entries apply where t
 
 def memory_bytes() -> int:
     """Return the bytes that can be allocated now: the system's free memory, or less if a container limits it."""
-    return min(_free(), _left_in_container())
+    return min(_free_memory(), _free_in_container())
 
 
-def _free() -> int:
+def _free_memory() -> int:
     with contextlib.suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -454,7 +465,7 @@ def _free() -> int:
     return _UNKNOWN
 
 
-def _left_in_container() -> int:
+def _free_in_container() -> int:
     with contextlib.suppress(OSError, ValueError):
         group = Path("/sys/fs/cgroup")
         return int((group / "memory.max").read_text()) - int((group / "memory.current").read_text())
@@ -469,13 +480,13 @@ class Ledger:
 
     def admit(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Refuse a call whose result would be too large, or that would take too long. Raises TooLarge."""
-        self.enter(entries(function, args, kwargs))
-        steps = counted(STEPS, function, args, kwargs)
+        self.enter(bound_on_entries(function, args, kwargs))
+        steps = look_up_count(STEPS, function, args, kwargs)
         if steps > MAX_STEPS:
             raise TooLarge(
                 f"this call would take {steps:,} steps; the limit is {MAX_STEPS:,}", do="use fewer terms, or arrays"
             )
-        products = counted(PRODUCTS, function, args, kwargs)
+        products = look_up_count(PRODUCTS, function, args, kwargs)
         if products > MAX_PRODUCTS:
             raise TooLarge(
                 f"this call would take {products:,} multiply-adds; the limit is {MAX_PRODUCTS:,}",

@@ -22,9 +22,15 @@ from gradcli.arithmetic.devices import quiet_imports
 from gradcli.classes import dataclass
 from gradcli.errors import BadTarget
 from gradcli.request.target_text import TARGET
-from gradcli.targets.missing import SOURCES, no_file, no_module, no_name, not_python
+from gradcli.targets.missing import (
+    SOURCES,
+    invalid_python_error,
+    missing_file_error,
+    missing_module_error,
+    missing_name_error,
+)
 from gradcli.targets.python import message_of
-from gradcli.tracing.provenance import is_users, own, raised_at, shown
+from gradcli.tracing.provenance import is_users_file, path_for_display, place_of_error, treat_folder_as_users
 
 NOTEBOOK = "__main__"  # the module that holds the names of a notebook, which messages name alone
 _LIBRARIES = {
@@ -60,22 +66,22 @@ def load(text: str, what: str = "function") -> Loaded:
     """
     match = TARGET.fullmatch(text.strip())
     if match is None:
-        module = _module(text.strip())
-        raise BadTarget(f"'{text.strip()}' names no function", do=_offers(module, text.strip()))
-    module = _module(match["file"])
+        module = _load_module(text.strip())
+        raise BadTarget(f"'{text.strip()}' names no function", do=_offer_functions(module, text.strip()))
+    module = _load_module(match["file"])
     np.random.seed(0)  # what a constructor and a layer draw is the same in every run
     random.seed(0)
-    found = _member(module, match["name"], match["file"], what)
+    found = _require_member(module, match["name"], match["file"], what)
     if match["made"]:
-        args, kwargs = _literals(match["inside"], match["name"])
-        with running(f"{match['name']}({match['inside']})"):
+        args, kwargs = _parse_arguments(match["inside"], match["name"])
+        with run_user_code(f"{match['name']}({match['inside']})"):
             found = found(*args, **kwargs)
         for part in filter(None, match["after"].split(".")):
             if not hasattr(found, part):
-                raise no_name(
+                raise missing_name_error(
                     f"{match['name']}(...)",
                     part,
-                    names_of(type(found)),
+                    names_of_callables(type(found)),
                     f"{match['file']}:{match['name']}(...).?",
                     what,
                 )
@@ -84,7 +90,7 @@ def load(text: str, what: str = "function") -> Loaded:
     return Loaded(shown, found, module)
 
 
-def _literals(inside: str, name: str) -> tuple[list[Any], dict[str, Any]]:
+def _parse_arguments(inside: str, name: str) -> tuple[list[Any], dict[str, Any]]:
     """Return the arguments of a call in a target: literals of Python, draws and generators. Raises BadTarget."""
     says = f"the arguments of {name}({inside}) are no literals, arrays or generators"
     try:
@@ -92,15 +98,15 @@ def _literals(inside: str, name: str) -> tuple[list[Any], dict[str, Any]]:
         if not isinstance(call, ast.Call) or any(part.arg is None for part in call.keywords):
             raise ValueError
         return (
-            [_argument(x, f"{name} {k}") for k, x in enumerate(call.args)],
-            {str(k.arg): _argument(k.value, f"{name} {k.arg}") for k in call.keywords},
+            [_parse_argument(x, f"{name} {k}") for k, x in enumerate(call.args)],
+            {str(k.arg): _parse_argument(k.value, f"{name} {k.arg}") for k in call.keywords},
         )
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError, ArithmeticError, IndexError):
         do = "write numbers, strings, lists, dicts, True, False, None, randn(3, 5), zeros(5) or default_rng(0)"
         raise BadTarget(says, do=do) from None
 
 
-def _argument(node: ast.expr, stream: str) -> Any:
+def _parse_argument(node: ast.expr, stream: str) -> Any:
     """Return a literal, an array as `--at` draws it from a stream of its own, or a generator of numpy.
 
     Raises  ValueError, TypeError for anything else; TooLarge.
@@ -125,10 +131,10 @@ def _argument(node: ast.expr, stream: str) -> Any:
 def module_of(text: str) -> ModuleType:
     """Return the module of a Python target. Raises BadTarget."""
     match = TARGET.fullmatch(text.strip())
-    return _module(text.strip() if match is None else match["file"])
+    return _load_module(text.strip() if match is None else match["file"])
 
 
-def member(module: ModuleType, name: str) -> Any:
+def find_member(module: ModuleType, name: str) -> Any:
     """Return the object that a dotted name refers to in a module, or None.
 
     Raises  BadTarget for a method whose class cannot be instantiated without arguments.
@@ -139,66 +145,66 @@ def member(module: ModuleType, name: str) -> Any:
     return found
 
 
-def pairs(module: ModuleType, name: str) -> list[str]:
+def likely_gradients(module: ModuleType, name: str) -> list[str]:
     """Return the functions of a module that look like the gradient of the one named."""
     base, _, last = name.rpartition(".")
-    owner = member(module, base) if base else module
+    owner = find_member(module, base) if base else module
     likely = [pattern.format(last) for pattern in _PAIRS]
     return [f"{base}.{other}" if base else other for other in likely if callable(getattr(owner, other, None))]
 
 
-def _module(file: str) -> ModuleType:
-    return _from_file(Path(file)) if file.endswith(".py") else _imported(file)
+def _load_module(file: str) -> ModuleType:
+    return _load_file(Path(file)) if file.endswith(".py") else _import_module(file)
 
 
-def _imported(name: str) -> ModuleType:
+def _import_module(name: str) -> ModuleType:
     if Path(SOURCES).is_dir() and not Path(SOURCES, "__init__.py").exists():
-        importable(str(Path(SOURCES).absolute()))
-    importable(str(Path.cwd()))
+        make_importable(str(Path(SOURCES).absolute()))
+    make_importable(str(Path.cwd()))
     top = name.split(".")[0]
     if top not in sys.modules and importlib.util.find_spec(top) is None:
-        raise no_module(name)
-    with running(name):
+        raise missing_module_error(name)
+    with run_user_code(name):
         module = importlib.import_module(name)
     if getattr(module, "__file__", None) and top not in _LIBRARIES:
-        own(str(Path(str(sys.modules[top].__file__ or module.__file__)).parent))
+        treat_folder_as_users(str(Path(str(sys.modules[top].__file__ or module.__file__)).parent))
     return module
 
 
-def _from_file(path: Path) -> ModuleType:
+def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise no_file(str(path))
+        raise missing_file_error(str(path))
     path = path.resolve()
-    root, name = _as_package(path)
-    importable(str(Path.cwd()))
-    importable(str(path.parent), first=True)
+    root, name = _package_of_file(path)
+    make_importable(str(Path.cwd()))
+    make_importable(str(path.parent), first=True)
     _forget_namesakes(path.parent)
-    own(str(path.parent))
+    treat_folder_as_users(str(path.parent))
     if "." in name:
-        importable(str(root))
-        with running(shown(str(path))):
+        make_importable(str(root))
+        with run_user_code(path_for_display(str(path))):
             return importlib.import_module(name)
     for known in (name, f"{name}_target"):  # a file may have the name of a module that is already loaded
         module = sys.modules.get(known)
         if module is not None and Path(str(getattr(module, "__file__", None) or "")) == path:
             return module
-    return _executed(path, name if name not in sys.modules else f"{name}_target")
+    return _execute_file(path, name if name not in sys.modules else f"{name}_target")
 
 
-def _executed(path: Path, name: str) -> ModuleType:
+def _execute_file(path: Path, name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise BadTarget(f"{path} cannot be loaded as Python", do="give a .py file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with running(shown(str(path))):
+        with run_user_code(path_for_display(str(path))):
             try:
                 spec.loader.exec_module(module)
             except FileNotFoundError as error:
-                if not _beside(error, path):
+                if not _is_beside_file(error, path):
                     raise
-                with _folder(path.parent):  # the file opens its data by paths relative to its own folder
+                with _working_folder(path.parent):  # the file opens its data by paths relative to its own folder
                     spec.loader.exec_module(module)
     except BaseException:
         sys.modules.pop(name, None)
@@ -206,13 +212,13 @@ def _executed(path: Path, name: str) -> ModuleType:
     return module
 
 
-def _beside(error: FileNotFoundError, path: Path) -> bool:
+def _is_beside_file(error: FileNotFoundError, path: Path) -> bool:
     name = error.filename or str(error).removesuffix(" not found.")  # np.loadtxt's message; it sets no filename
     return isinstance(name, str) and not Path(name).is_absolute() and (path.parent / name).exists()
 
 
 @contextmanager
-def _folder(folder: Path) -> Iterator[None]:
+def _working_folder(folder: Path) -> Iterator[None]:
     before = Path.cwd()
     os.chdir(folder)
     try:
@@ -221,7 +227,7 @@ def _folder(folder: Path) -> Iterator[None]:
         os.chdir(before)
 
 
-def _as_package(path: Path) -> tuple[Path, str]:
+def _package_of_file(path: Path) -> tuple[Path, str]:
     """Return the parent folder of the outermost package that contains a file, and the file's dotted name from there."""
     names, folder = [path.stem], path.parent
     while (folder / "__init__.py").is_file() and folder.name.isidentifier():
@@ -230,7 +236,7 @@ def _as_package(path: Path) -> tuple[Path, str]:
     return folder, ".".join(names)
 
 
-def importable(folder: str, *, first: bool = False) -> None:
+def make_importable(folder: str, *, first: bool = False) -> None:
     """Let modules be imported from a folder, before all others if it is to be the first."""
     if first and sys.path[:1] != [folder]:
         sys.path[:] = [folder, *(other for other in sys.path if other != folder)]
@@ -242,18 +248,18 @@ def _forget_namesakes(folder: Path) -> None:
     """Forget the user's modules that another folder gave, and that this one has under the same name."""
     for file in folder.glob("*.py"):
         known = getattr(sys.modules.get(file.stem), "__file__", None)
-        if isinstance(known, str) and is_users(known) and Path(known).resolve() != file:
+        if isinstance(known, str) and is_users_file(known) and Path(known).resolve() != file:
             del sys.modules[file.stem]
 
 
-def _member(module: ModuleType, name: str, file: str, what: str) -> Any:
+def _require_member(module: ModuleType, name: str, file: str, what: str) -> Any:
     found: Any = module
     reached = ""
     for part in name.split("."):
         if not hasattr(found, part):
-            known = names_of(found) if what == "function" else public_names(found)
+            known = names_of_callables(found) if what == "function" else public_names(found)
             where = f"{reached} of {file}" if reached else file
-            raise no_name(where, part, known, f"{file}:{reached}.?" if reached else f"{file}:?", what)
+            raise missing_name_error(where, part, known, f"{file}:{reached}.?" if reached else f"{file}:?", what)
         found = _bound_method(found, part, reached or part, file)
         reached = f"{reached}.{part}" if reached else part
     return found
@@ -283,7 +289,7 @@ def _bound_method(owner: Any, part: str, where: str, file: str) -> Any:
     return getattr(instance, part)
 
 
-def names_of(owner: Any) -> list[str]:
+def names_of_callables(owner: Any) -> list[str]:
     """Return the names of the public callables that an object defines; a module's imported ones are left out."""
     name = getattr(owner, "__name__", None)
     found = []
@@ -295,16 +301,16 @@ def names_of(owner: Any) -> list[str]:
     return found
 
 
-def _offers(module: ModuleType, file: str) -> str:
-    names = [name for name in names_of(module) if not inspect.isclass(getattr(module, name))]
-    likely = [(name, other) for name in names for other in pairs(module, name)]
+def _offer_functions(module: ModuleType, file: str) -> str:
+    names = [name for name in names_of_callables(module) if not inspect.isclass(getattr(module, name))]
+    likely = [(name, other) for name in names for other in likely_gradients(module, name)]
     if not names:
         return "it defines no functions"
     said = f"it has: {', '.join(names[:20])}"
     return said + "".join(f"\n  gradcli check {file}:{name} --grad {other}" for name, other in likely[:5])
 
 
-def own_package_of(function: Any) -> None:
+def treat_package_as_users(function: Any) -> None:
     """Treat the installed package that defines a function, or the class of its object, as the user's code."""
     function = inspect.unwrap(getattr(function, "func", function))
     owner = getattr(function, "__self__", function)
@@ -312,12 +318,12 @@ def own_package_of(function: Any) -> None:
     for name in {getattr(x, "__module__", None) or "" for x in (function, *kinds)}:
         top = name.partition(".")[0]
         file = getattr(sys.modules.get(top), "__file__", None)
-        if file and top not in _LIBRARIES and top not in sys.stdlib_module_names and not is_users(file):
-            own(str(Path(file).parent))
+        if file and top not in _LIBRARIES and top not in sys.stdlib_module_names and not is_users_file(file):
+            treat_folder_as_users(str(Path(file).parent))
 
 
 @contextmanager
-def running(what: str, kind: type[BadTarget] | Callable[..., Any] = BadTarget) -> Iterator[None]:
+def run_user_code(what: str, kind: type[BadTarget] | Callable[..., Any] = BadTarget) -> Iterator[None]:
     """Turn any exception of the user's code into one error of type `kind`, with its message and line."""
     try:
         with quiet_imports():
@@ -325,19 +331,19 @@ def running(what: str, kind: type[BadTarget] | Callable[..., Any] = BadTarget) -
     except BadTarget:
         raise
     except SyntaxError as error:
-        raise not_python(what, error, kind) from error
+        raise invalid_python_error(what, error, kind) from error
     except SystemExit as error:
         raise kind(
             f"{what} called sys.exit({error.code!r})",
-            where=raised_at(error.__traceback__),
+            where=place_of_error(error.__traceback__),
             do='put the code that runs under: if __name__ == "__main__":',
         ) from error
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         did = "cannot be loaded" if kind is BadTarget and not what.endswith(")") else "raised"
-        do = how_to_have(error.name) if isinstance(error, ModuleNotFoundError) and error.name else None
-        raise kind(f"{what} {did}: {message_of(error)}", where=raised_at(error.__traceback__), do=do) from error
+        do = where_to_install(error.name) if isinstance(error, ModuleNotFoundError) and error.name else None
+        raise kind(f"{what} {did}: {message_of(error)}", where=place_of_error(error.__traceback__), do=do) from error
 
 
 # A package that this environment lacks: gradcli is to be installed in the one that has it.
@@ -345,7 +351,7 @@ def running(what: str, kind: type[BadTarget] | Callable[..., Any] = BadTarget) -
 _ENVIRONMENTS = (".venv", "venv", "env")  # folders of a project
 
 
-def how_to_have(module: str) -> str | None:
+def where_to_install(module: str) -> str | None:
     """Return where to install gradcli for a module that is not here; None where it may be one of the user's own.
 
     It is a package of another environment: the active one, one in a folder of the project, or that of a Python on the PATH.
@@ -357,7 +363,7 @@ def how_to_have(module: str) -> str | None:
     if found is None and name not in _LIBRARIES:
         return None
     python = found or "PATH/python"
-    return f"{name} is not in this environment; install gradcli where {name} is: {python} -m pip install {_source()}"
+    return f"{name} is not in this environment; install gradcli where {name} is: {python} -m pip install {_installation_source()}"
 
 
 def _other_pythons() -> Iterator[Path]:
@@ -375,7 +381,7 @@ def _has_package(python: Path, name: str) -> bool:
     return any((library / "site-packages" / name).is_dir() for library in libraries)
 
 
-def _source() -> str:
+def _installation_source() -> str:
     """Return what `pip install` takes to install this gradcli: where it was installed from."""
     text = importlib.metadata.distribution("gradcli").read_text("direct_url.json") or "{}"
     return str(json.loads(text).get("url", "PATH-OF-A-CLONE-OF-GRADCLI")).removeprefix("file://")

@@ -39,13 +39,13 @@ def refuse_target(text: str) -> ParsedFile | None:
     if not file.endswith(".py"):
         _refuse_module(file)
         return None
-    source = _read(file)
+    source = _read_and_parse(file)
     if source is not None and match is not None and Path(file).name != "__init__.py":  # whose names may be modules
         _refuse_name(file, source, match["name"].partition(".")[0])
     return source
 
 
-def no_file(path: str) -> BadTarget:
+def missing_file_error(path: str) -> BadTarget:
     """Return the error for a Python file that is not there, with a name near it."""
     file = Path(path)
     what = f"{path} is a folder" if file.is_dir() else f"there is no file {path}"
@@ -59,13 +59,13 @@ def no_file(path: str) -> BadTarget:
     return BadTarget(what, do=f"in that folder: {', '.join(known[:8])}" if known else "check the path")
 
 
-def no_module(name: str) -> BadTarget:
+def missing_module_error(name: str) -> BadTarget:
     """Return the error for a module that is not there."""
     advice = f"did you mean {name}.py:...?" if Path(f"{name}.py").exists() else "give a file: path/to/file.py:name"
     return BadTarget(f"there is no module '{name}'", do=advice)
 
 
-def no_name(where: str, part: str, known: Sequence[str], full: str, what: str = "function") -> BadTarget:
+def missing_name_error(where: str, part: str, known: Sequence[str], full: str, what: str = "function") -> BadTarget:
     """Return the error for a name that a file or an object does not have; `full` is how one beside it is named."""
     near = nearest(part, known)
     listed = f"it has: {', '.join(known[:_LISTED])}" if known else f"it defines no {what}s"
@@ -93,7 +93,7 @@ def _refuse_module(name: str) -> None:
     except (ImportError, ValueError):
         return
     if found is None:
-        raise no_module(name)
+        raise missing_module_error(name)
 
 
 def _has_module(folder: str, name: str) -> bool:
@@ -101,14 +101,14 @@ def _has_module(folder: str, name: str) -> bool:
     return path.is_dir() or path.with_name(f"{name}.py").is_file()
 
 
-def _read(file: str) -> ParsedFile | None:
+def _read_and_parse(file: str) -> ParsedFile | None:
     """Return a Python file, None if it cannot be read here or is too large. Raises BadTarget."""
     import ast
     import warnings
 
     path = Path(file)
     if not path.is_file():
-        raise no_file(file)
+        raise missing_file_error(file)
     full = str(path.resolve())
     try:
         if path.stat().st_size > _MOST_BYTES:
@@ -118,19 +118,19 @@ def _read(file: str) -> ParsedFile | None:
             warnings.simplefilter("ignore")  # the import shows them
             return ParsedFile(text, ast.parse(text, full))
     except SyntaxError as error:
-        from gradcli.tracing.provenance import shown
+        from gradcli.tracing.provenance import path_for_display
 
-        raise not_python(shown(full), error) from error
+        raise invalid_python_error(path_for_display(full), error) from error
     except (OSError, ValueError, RecursionError, MemoryError):
         return None
 
 
-def not_python(what: str, error: SyntaxError, kind: Callable[..., GradcliError] = BadTarget) -> GradcliError:
+def invalid_python_error(what: str, error: SyntaxError, kind: Callable[..., GradcliError] = BadTarget) -> GradcliError:
     """Return the error for code that is not Python."""
-    from gradcli.tracing.provenance import shown
+    from gradcli.tracing.provenance import path_for_display
 
     text = (error.text or "").rstrip("\n")
-    place = Place(shown(error.filename or what), error.lineno or 1, text, max(0, (error.offset or 1) - 1), 1)
+    place = Place(path_for_display(error.filename or what), error.lineno or 1, text, max(0, (error.offset or 1) - 1), 1)
     return kind(f"{what} is not valid Python: {error.msg}", where=place, do="correct the file")
 
 
@@ -146,13 +146,13 @@ def _refuse_name(file: str, source: ParsedFile, name: str) -> None:
         isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)
     ):
         return
-    known = _functions(tree)
-    if known is None or name in set(_bound(tree)) or name.startswith("__"):
+    known = _defined_functions(tree)
+    if known is None or name in set(_bound_names(tree)) or name.startswith("__"):
         return
-    raise no_name(file, name, [each for each in known if not each.startswith("_")], f"{file}:?")
+    raise missing_name_error(file, name, [each for each in known if not each.startswith("_")], f"{file}:?")
 
 
-def _bound(tree: object) -> Iterator[str]:
+def _bound_names(tree: object) -> Iterator[str]:
     """Yield the names that a file binds anywhere, in functions too, which may declare them global."""
     import ast
 
@@ -169,7 +169,7 @@ def _bound(tree: object) -> Iterator[str]:
                     yield text
 
 
-def _functions(tree: Any) -> list[str] | None:
+def _defined_functions(tree: Any) -> list[str] | None:
     """Return the functions and classes of a file, lambdas too, in order; None if what it binds is known when it has run."""
     import ast
 
@@ -221,17 +221,17 @@ _ASSIGNED = re.compile(rf"\s*{PATH_OF_AN_ENTRY}\s*=(?!=)")
 _QUOTED = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"")
 
 
-def without_quotes(text: str) -> str:
+def blank_quoted_parts(text: str) -> str:
     """Return the string with each quoted part replaced by blanks, so that columns do not shift."""
     return _QUOTED.sub(lambda match: " " * len(match.group()), text)
 
 
-def file_values(text: str) -> Iterator[re.Match[str]]:
+def find_file_values(text: str) -> Iterator[re.Match[str]]:
     """Yield where a string of `--at` has values that are files, `x=@x.npy`: the spans of the groups `name` and `file`."""
-    yield from _VALUE.finditer(without_quotes(text))
+    yield from _VALUE.finditer(blank_quoted_parts(text))
 
 
-def gives_values(text: str) -> bool:
+def has_assignment(text: str) -> bool:
     """Whether a string of `--at` begins with `NAME=`, so that it is no path of a file that happens to have `=` in it."""
     match = _ASSIGNED.match(text)
     return match is not None and not exists(Path(text.partition(".py")[0] + ".py"))
@@ -245,7 +245,7 @@ def data_file(reference: str, name: str) -> tuple[Path, str]:
     path_text, key = reference.removeprefix("@"), name
     if not exists(Path(path_text)) and ":" in path_text:
         path_text, _, key = path_text.rpartition(":")
-    path = _regular(Path(path_text))
+    path = _check_regular_file(Path(path_text))
     if path.suffix.lower() not in _KINDS:
         raise BadPoint(f"{path.name} is not a kind of file gradcli reads", do="use .npy, .npz, .json or .csv")
     return path, key
@@ -253,7 +253,7 @@ def data_file(reference: str, name: str) -> tuple[Path, str]:
 
 def point_file(reference: str) -> Path:
     """Return the path in `@point.npz` or `@point.json`. Raises BadPoint, TooLarge."""
-    path = _regular(Path(reference.removeprefix("@")))
+    path = _check_regular_file(Path(reference.removeprefix("@")))
     if path.suffix.lower() not in (".npz", ".json"):
         do = "use .npz or .json for a whole point, x=@file.npy for one input"
         raise BadPoint(f"{path.name} holds no point", do=do)
@@ -268,7 +268,7 @@ def exists(path: Path) -> bool:
         return False
 
 
-def _regular(path: Path) -> Path:
+def _check_regular_file(path: Path) -> Path:
     if not exists(path):
         raise BadPoint(f"there is no file {path}", do="check the path")
     if not path.is_file():
@@ -284,10 +284,10 @@ def _refuse_point(text: str, target: str, source: ParsedFile | None) -> None:
     A file that the target's own code names is left out, because this code may write it when it is imported.
     """
     stripped = text.strip()
-    if is_python(stripped) and not gives_values(stripped):
+    if is_python(stripped) and not has_assignment(stripped):
         refuse_target(stripped)
         return
-    values = [text[slice(*match.span("file"))].strip() for match in file_values(text)]
+    values = [text[slice(*match.span("file"))].strip() for match in find_file_values(text)]
     named = [stripped] if stripped.startswith("@") else values
     for reference in named:
         if is_python(target) and (source is None or _is_named_in(source.text, reference)):

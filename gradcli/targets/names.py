@@ -15,26 +15,26 @@ from gradcli.errors import BadExpression, BadShape, NotSupported
 from gradcli.rules import composites, linalg, networks, reductions
 from gradcli.rules.constants import MODULES
 from gradcli.rules.special import COMPOSITES, ORDERS, SAME
-from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, Primitive, Value, handler
+from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, Primitive, Value, handler_of
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import Tracer, plain
+from gradcli.tracing.tracer import Tracer, plain_value
 
 Call = Callable[..., Any]
 
 
-def _reduce(f: Call) -> Call:
+def _torch_reduction(f: Call) -> Call:
     return lambda input, axis=None, keepdims=False: f(input, axis=axis, keepdims=keepdims)
 
 
-def _along(f: Call) -> Call:
+def _torch_along_axis(f: Call) -> Call:
     return lambda input, axis: f(input, axis=axis)
 
 
-def _quantile(f: Call) -> Call:
+def _torch_quantile(f: Call) -> Call:
     return lambda input, q, axis=None, keepdims=False: f(input, q, axis=axis, keepdims=keepdims)
 
 
-def _extreme(name: str, whole: Call, pair: Call) -> Call:
+def _torch_extreme(name: str, whole: Call, pair: Call) -> Call:
     def extreme(input: Value, other: Value | None = None) -> Value:
         if other is None:
             return whole(input)
@@ -45,7 +45,7 @@ def _extreme(name: str, whole: Call, pair: Call) -> Call:
     return extreme
 
 
-def _variance(f: Call) -> Call:
+def _torch_variance(f: Call) -> Call:
     def variance(
         input: Value, axis: Any = None, unbiased: Any = True, keepdims: bool = False, *, correction: Any = None
     ) -> Value:
@@ -100,7 +100,7 @@ def _logdet(input: Value) -> Value:
 # --- torch.nn.functional ------------------------------------------------------------------------------------------------
 
 
-def _implicit(f: Call) -> Call:
+def _with_implicit_axis(f: Call) -> Call:
     """Return a softmax whose axis is 0 for a vector and 1 for a matrix where none is given, as torch has it."""
 
     def along(input: Value, axis: int | None = None) -> Value:
@@ -122,16 +122,16 @@ def _layer_norm(
     over = _last_axes(input, normalized_shape)
     centred = input - np.mean(input, axis=over, keepdims=True)
     y = centred / np.sqrt(np.mean(np.square(centred), axis=over, keepdims=True) + eps)
-    return _scaled(y, weight, bias)
+    return _scale_and_shift(y, weight, bias)
 
 
 def _rms_norm(input: Value, normalized_shape: Any, weight: Value | None = None, eps: Value | None = None) -> Value:
     over = _last_axes(input, normalized_shape)
     least = float(np.finfo(np.float64).eps) if eps is None else eps
-    return _scaled(input / np.sqrt(np.mean(np.square(input), axis=over, keepdims=True) + least), weight, None)
+    return _scale_and_shift(input / np.sqrt(np.mean(np.square(input), axis=over, keepdims=True) + least), weight, None)
 
 
-def _scaled(y: Value, weight: Value | None, bias: Value | None) -> Value:
+def _scale_and_shift(y: Value, weight: Value | None, bias: Value | None) -> Value:
     y = y if weight is None else weight * y
     return y if bias is None else y + bias
 
@@ -139,10 +139,10 @@ def _scaled(y: Value, weight: Value | None, bias: Value | None) -> Value:
 def _group_norm(
     input: Value, num_groups: int, weight: Value | None = None, bias: Value | None = None, eps: Value = 1e-5
 ) -> Value:
-    return networks.group_norm(input, num_groups, *_of_channels(weight, bias), eps)
+    return networks.group_norm(input, num_groups, *_weight_and_bias(weight, bias), eps)
 
 
-def _of_channels(weight: Value | None, bias: Value | None) -> tuple[Value, Value]:
+def _weight_and_bias(weight: Value | None, bias: Value | None) -> tuple[Value, Value]:
     return (1.0 if weight is None else weight), (0.0 if bias is None else bias)
 
 
@@ -151,11 +151,13 @@ def _batch_norm(
     bias: Value | None = None, training: bool = False, momentum: Value = 0.1, eps: Value = 1e-5,
 ) -> Value:  # fmt: skip
     if training:
-        return networks.batch_norm(input, *_of_channels(weight, bias), eps)
+        return networks.batch_norm(input, *_weight_and_bias(weight, bias), eps)
     if running_mean is None or running_var is None:
         raise ValueError("batch_norm takes a running mean and a running variance unless training is True")
     wide = [np.reshape(x, (-1, *(1,) * (len(shape(input)) - 2))) for x in (running_mean, running_var)]
-    w, b = (np.reshape(x, (-1, *(1,) * (len(shape(input)) - 2))) if shape(x) else x for x in _of_channels(weight, bias))
+    w, b = (
+        np.reshape(x, (-1, *(1,) * (len(shape(input)) - 2))) if shape(x) else x for x in _weight_and_bias(weight, bias)
+    )
     return w * (input - wide[0]) / np.sqrt(wide[1] + eps) + b
 
 
@@ -175,7 +177,7 @@ def _normalize(input: Value, p: Any = 2.0, axis: int = 1, eps: Value = 1e-12) ->
     return networks.normalize(input, p, axis, eps)
 
 
-def _cosine(x1: Value, x2: Value, axis: int = 1, eps: Value = 1e-8) -> Value:
+def _cosine_similarity(x1: Value, x2: Value, axis: int = 1, eps: Value = 1e-8) -> Value:
     return networks.cosine_similarity(x1, x2, axis, eps)
 
 
@@ -185,16 +187,16 @@ def _cross_entropy(input: Value, target: Value, *, reduction: str = "mean", labe
     if len(shape(target)) < len(shape(input)):
         target = np.moveaxis(networks.one_hot(target, classes), -1, axis)
     target = target * (1 - label_smoothing) + label_smoothing / classes
-    return _reduced(-np.sum(target * reductions.log_softmax(input, axis), axis=axis), reduction)
+    return _reduce_loss(-np.sum(target * reductions.log_softmax(input, axis), axis=axis), reduction)
 
 
 def _nll_loss(input: Value, target: Value, *, reduction: str = "mean") -> Value:
     axis = 0 if len(shape(input)) == 1 else 1
     picked = np.moveaxis(networks.one_hot(target, shape(input)[axis]), -1, axis)
-    return _reduced(-np.sum(picked * input, axis=axis), reduction)
+    return _reduce_loss(-np.sum(picked * input, axis=axis), reduction)
 
 
-def _reduced(loss: Value, reduction: str) -> Value:
+def _reduce_loss(loss: Value, reduction: str) -> Value:
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"reduction is 'mean', 'sum' or 'none', not {reduction!r}")
     return loss if reduction == "none" else np.mean(loss) if reduction == "mean" else np.sum(loss)
@@ -204,7 +206,11 @@ def _attention(
     query: Value, key: Value, value: Value, attn_mask: Value | None = None, *, is_causal: bool = False,
     scale: Value | None = None,
 ) -> Value:  # fmt: skip
-    if attn_mask is not None and np.all(np.isin(plain(attn_mask), (0.0, 1.0))) and np.any(plain(attn_mask) == 1.0):
+    if (
+        attn_mask is not None
+        and np.all(np.isin(plain_value(attn_mask), (0.0, 1.0)))
+        and np.any(plain_value(attn_mask) == 1.0)
+    ):
         raise NotSupported(
             "a mask of truth values is added to the scores here, and torch leaves out what is False",
             do="write where(mask, 0, -inf)",
@@ -213,14 +219,14 @@ def _attention(
 
 
 def _instance_norm(input: Value, *, weight: Value | None = None, bias: Value | None = None, eps: Value = 1e-5) -> Value:
-    return networks.instance_norm(input, *_of_channels(weight, bias), eps)
+    return networks.instance_norm(input, *_weight_and_bias(weight, bias), eps)
 
 
 def _linear(input: Value, weight: Value, bias: Value | None = None) -> Value:
     return networks.linear(input, weight, 0.0 if bias is None else bias)
 
 
-def _poisson(
+def _poisson_nll_loss(
     input: Value, target: Value, log_input: bool = True, *, eps: Value = 1e-8, reduction: str = "mean"
 ) -> Value:
     return networks.poisson_nll_loss(input, target, log_input, eps, reduction)
@@ -228,7 +234,7 @@ def _poisson(
 
 def _hinge_embedding_loss(input: Value, target: Value, margin: Value = 1.0, *, reduction: str = "mean") -> Value:
     far = np.where(np.equal(target, 1), 0.0, composites.relu(margin - input))
-    return _reduced(far + np.where(np.equal(target, -1), 0.0, input), reduction)
+    return _reduce_loss(far + np.where(np.equal(target, -1), 0.0, input), reduction)
 
 
 def _cosine_embedding_loss(
@@ -236,10 +242,10 @@ def _cosine_embedding_loss(
 ) -> Value:
     cosine = networks.cosine_similarity(input1, input2)
     near = np.where(np.equal(target, 1), 1 - cosine, 0.0)
-    return _reduced(near + np.where(np.equal(target, -1), composites.relu(cosine - margin), 0.0), reduction)
+    return _reduce_loss(near + np.where(np.equal(target, -1), composites.relu(cosine - margin), 0.0), reduction)
 
 
-def _of_target(f: Call) -> Call:
+def _loss_of_target(f: Call) -> Call:
     return lambda input, target, *, reduction="mean": f(input, target, reduction=reduction)
 
 
@@ -264,7 +270,7 @@ def as_number(truth: Any) -> Callable[..., Value]:
     return lambda a, b: truth(a, b) * np.float64(1)
 
 
-def counting(function: Callable[..., Any]) -> Callable[..., Value]:
+def counts_as_floats(function: Callable[..., Any]) -> Callable[..., Value]:
     """Return a numpy function of truths or counts as one whose values are floats."""
 
     def count(*args: Any, **kwargs: Any) -> Value:
@@ -282,7 +288,7 @@ def entry_at(x: Value, k: Value, axis: int) -> Value:
     Raises  BadShape where there is no such axis; BadExpression for anything but a whole number from 0 to its length - 1.
     """
     _check_axis(x, axis)
-    n, place = shape(x)[axis], plain(k)
+    n, place = shape(x)[axis], plain_value(k)
     if shape(k) or place != np.floor(place) or not 0 <= place < n:
         says = f"an index is a whole number from 0 to {n - 1}, not {'an array' if shape(k) else f'{float(place):g}'}"
         raise BadExpression(says, do="give the index a whole number")
@@ -305,7 +311,7 @@ def span_at(x: Value, start: Value, stop: Value, axis: int) -> Value:
     Raises  BadShape where there is no such axis; BadExpression for anything but whole numbers.
     """
     _check_axis(x, axis)
-    bounds = [None if k is None else plain(k) for k in (start, stop)]
+    bounds = [None if k is None else plain_value(k) for k in (start, stop)]
     for bound in bounds:
         if bound is not None and (np.ndim(bound) or bound != np.floor(bound)):
             says = f"a bound of a slice is a whole number, not {'an array' if np.ndim(bound) else f'{float(bound):g}'}"
@@ -316,7 +322,7 @@ def span_at(x: Value, start: Value, stop: Value, axis: int) -> Value:
 
 def matrix_power(a: Value, n: Value) -> Value:
     """Return a product of n equal matrices. Raises BadExpression for anything but a whole number."""
-    exponent = plain(n)
+    exponent = plain_value(n)
     if np.ndim(exponent) or exponent != np.floor(exponent):
         shown = "an array" if np.ndim(exponent) else f"{float(exponent):g}"
         raise BadExpression(f"a matrix has whole powers, not {shown}", do="write the power out: matrix_power(X, 3)")
@@ -341,7 +347,7 @@ class OfScipy:
 
         function = getattr(scipy.special, self.__name__)
         if any(isinstance(x, Tracer) for x in xs):
-            return handler(function)(*xs)
+            return handler_of(function)(*xs)
         complex_ = any(map(np.iscomplexobj, xs)) and not ORDERS.get(self.__name__) and self.__name__ != "gammasgn"
         return COMPOSITES[self.__name__](*xs) if complex_ else function(*xs)
 
@@ -364,15 +370,15 @@ def select(condlist: Sequence[Value], choicelist: Sequence[Value], default: Valu
 
 def take_along_axis(arr: Value, indices: Any, axis: int | None = -1) -> Value:
     """Return the entries at the given positions along an axis."""
-    return np.take_along_axis(arr, np.asarray(plain(indices), dtype=int), axis)
+    return np.take_along_axis(arr, np.asarray(plain_value(indices), dtype=int), axis)
 
 
-def conditional(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_number_condition(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return numpy's compress or extract with a condition of numbers, which holds where they are not 0."""
 
     @functools.wraps(function)
     def choose(condition: Any, *args: Any, **kwargs: Any) -> Any:
-        return function(np.not_equal(plain(condition), 0), *args, **kwargs)
+        return function(np.not_equal(plain_value(condition), 0), *args, **kwargs)
 
     return choose
 
@@ -409,7 +415,7 @@ _OURS: dict[str, Callable[..., Any]] = {
     "cross": HANDLERS[np.cross],  # numpy's takes vectors of 2 entries too, which it gives up
     "matrix_power": matrix_power,
     "pad": pad, "select": select, "take_along_axis": take_along_axis,
-    "compress": conditional(np.compress), "extract": conditional(np.extract),
+    "compress": with_number_condition(np.compress), "extract": with_number_condition(np.extract),
 }  # fmt: skip
 _COUNTING = (
     np.any, np.all, np.count_nonzero, np.isclose, np.allclose, np.array_equal, np.array_equiv, np.isneginf, np.isposinf,
@@ -421,12 +427,15 @@ _TRUTHS = {
 }  # fmt: skip
 
 
-def _of_numpy() -> dict[str, Callable[..., Any]]:
+def _functions_of_numpy() -> dict[str, Callable[..., Any]]:
     """Return numpy's functions that have a handler: the row itself where that is one, else numpy's function."""
     found: dict[str, Callable[..., Any]] = {}
     # read off the modules' own names: getattr would load numpy's lazy submodules
     named = [
-        (name, function) for module in MODULES.values() for name, function in vars(module).items() if _handled(function)
+        (name, function)
+        for module in MODULES.values()
+        for name, function in vars(module).items()
+        if _has_handler(function)
     ]
     others = [(f.__name__, f) for f in HANDLERS if (getattr(f, "__module__", None) or "").startswith("numpy")]
     for name, function in (*named, *others):
@@ -435,11 +444,11 @@ def _of_numpy() -> dict[str, Callable[..., Any]]:
     return found
 
 
-def _handled(function: Any) -> bool:
+def _has_handler(function: Any) -> bool:
     return callable(function) and not isinstance(function, type) and function in HANDLERS
 
 
-def _of_module(module: Any) -> dict[str, Callable[..., Any]]:
+def _functions_of_module(module: Any) -> dict[str, Callable[..., Any]]:
     """Return the functions that a module of gradcli defines."""
     own = {name: x for name, x in vars(module).items() if inspect.isfunction(x) and x.__module__ == module.__name__}
     return {name: function for name, function in own.items() if not name.startswith("_")}
@@ -492,18 +501,18 @@ REASONS: dict[str, Missing] = {name: row for row in LEFT_OUT for name in row.nam
 # Constructors: arrays that are made of sizes and plain numbers, which an expression and a point can contain.
 
 
-def whole(x: Any) -> int:
+def whole_number(x: Any) -> int:
     """Return a size or a position as an int. Raises ValueError unless it is an integer."""
-    number = float(plain(x)) if not isinstance(x, str) else float("nan")
+    number = float(plain_value(x)) if not isinstance(x, str) else float("nan")
     if not number.is_integer():
         raise ValueError(f"{x} is not a whole number")
-    return int(plain(x))
+    return int(plain_value(x))
 
 
-def shape_of(*sizes: Any) -> tuple[int, ...]:
+def shape_from_sizes(*sizes: Any) -> tuple[int, ...]:
     """Return a shape given as sizes, or as one list of them. Raises ValueError for a negative or fractional size."""
     parts = sizes[0] if len(sizes) == 1 and np.ndim(sizes[0]) == 1 else sizes
-    found = tuple(whole(n) for n in parts)
+    found = tuple(whole_number(n) for n in parts)
     if any(n < 0 for n in found):
         raise ValueError("a size is negative")
     return found
@@ -511,7 +520,7 @@ def shape_of(*sizes: Any) -> tuple[int, ...]:
 
 def _zeros(shape: Any = ()) -> Any:
     """Return zeros of a shape."""
-    return np.zeros(shape_of(shape) if np.ndim(shape) == 0 else shape_of(*shape))[()]
+    return np.zeros(shape_from_sizes(shape) if np.ndim(shape) == 0 else shape_from_sizes(*shape))[()]
 
 
 def _ones(shape: Any = ()) -> Any:
@@ -521,50 +530,50 @@ def _ones(shape: Any = ()) -> Any:
 
 def _full(shape: Any, value: Value) -> Any:
     """Return an array filled with a value."""
-    wanted = shape_of(shape) if np.ndim(shape) == 0 else shape_of(*shape)
+    wanted = shape_from_sizes(shape) if np.ndim(shape) == 0 else shape_from_sizes(*shape)
     return np.broadcast_to(value, wanted) if wanted else value
 
 
 def _eye(n: Any) -> Any:
     """Return the identity matrix of n rows."""
-    return np.eye(whole(n))
+    return np.eye(whole_number(n))
 
 
 def _arange(*bounds: Any) -> Any:
     """Return evenly spaced numbers, without the end."""
-    return np.arange(*(plain(x) for x in bounds), dtype=float)
+    return np.arange(*(plain_value(x) for x in bounds), dtype=float)
 
 
 def _linspace(start: Any, stop: Any, num: Any = 50) -> Any:
     """Return `num` evenly spaced numbers, the end included."""
-    return np.linspace(plain(start), plain(stop), whole(num))
+    return np.linspace(plain_value(start), plain_value(stop), whole_number(num))
 
 
 def _onehot(k: Any, n: Any) -> Any:
     """Return the k-th row of the identity matrix of n rows, k from 0."""
-    if not 0 <= whole(k) < whole(n):
-        raise ValueError(f"position {whole(k)} is not in 0 to {whole(n) - 1}")
-    return np.eye(1, whole(n), whole(k))[0]
+    if not 0 <= whole_number(k) < whole_number(n):
+        raise ValueError(f"position {whole_number(k)} is not in 0 to {whole_number(n) - 1}")
+    return np.eye(1, whole_number(n), whole_number(k))[0]
 
 
 def _tri(N: Any, M: Any = None, k: Any = 0) -> Any:
     """Return ones on and below the k-th diagonal of N rows and M columns, and zeros above."""
-    return np.tri(whole(N), None if M is None else whole(M), whole(k))
+    return np.tri(whole_number(N), None if M is None else whole_number(M), whole_number(k))
 
 
 def _fftfreq(n: Any, d: Any = 1.0) -> Any:
     """Return the frequencies of a transform of n samples that are d apart."""
-    return np.fft.fftfreq(whole(n), float(plain(d)))
+    return np.fft.fftfreq(whole_number(n), float(plain_value(d)))
 
 
 def _rfftfreq(n: Any, d: Any = 1.0) -> Any:
     """Return the frequencies of 0 or more of a transform of n samples that are d apart."""
-    return np.fft.rfftfreq(whole(n), float(plain(d)))
+    return np.fft.rfftfreq(whole_number(n), float(plain_value(d)))
 
 
-def _window(make: Callable[..., Any]) -> Callable[..., Any]:
+def _make_window(make: Callable[..., Any]) -> Callable[..., Any]:
     def window(M: Any) -> Any:
-        return make(whole(M))
+        return make(whole_number(M))
 
     window.__doc__ = f"Return numpy's window {make.__name__} of M points."
     return window
@@ -572,14 +581,14 @@ def _window(make: Callable[..., Any]) -> Callable[..., Any]:
 
 def _kaiser(M: Any, beta: Any) -> Any:
     """Return numpy's window kaiser of M points."""
-    return np.kaiser(whole(M), float(plain(beta)))
+    return np.kaiser(whole_number(M), float(plain_value(beta)))
 
 
 CONSTRUCTORS: dict[str, Callable[..., Any]] = {
     "zeros": _zeros, "ones": _ones, "full": _full, "eye": _eye, "identity": _eye,
     "arange": _arange, "linspace": _linspace, "onehot": _onehot, "tri": _tri, "fftfreq": _fftfreq, "rfftfreq": _rfftfreq,
-    "bartlett": _window(np.bartlett), "blackman": _window(np.blackman), "hamming": _window(np.hamming),
-    "hanning": _window(np.hanning), "kaiser": _kaiser,
+    "bartlett": _make_window(np.bartlett), "blackman": _make_window(np.blackman), "hamming": _make_window(np.hamming),
+    "hanning": _make_window(np.hanning), "kaiser": _kaiser,
 }  # fmt: skip
 
 
@@ -590,17 +599,19 @@ def constructed_entries(name: str, given: dict[str, Any]) -> int:
     """
     if name in ("zeros", "ones", "full"):
         sizes = given.get("shape", ())
-        return math.prod(int(plain(n)) for n in (sizes if isinstance(sizes, list | tuple | np.ndarray) else (sizes,)))
+        return math.prod(
+            int(plain_value(n)) for n in (sizes if isinstance(sizes, list | tuple | np.ndarray) else (sizes,))
+        )
     if name in ("eye", "identity"):
-        return int(plain(given["n"])) ** 2
+        return int(plain_value(given["n"])) ** 2
     if name == "tri":
-        rows = int(plain(given["N"]))
-        return rows * (rows if given.get("M") is None else int(plain(given["M"])))
+        rows = int(plain_value(given["N"]))
+        return rows * (rows if given.get("M") is None else int(plain_value(given["M"])))
     if "M" in given:
-        return int(plain(given["M"]))
+        return int(plain_value(given["M"]))
     if name in ("onehot", "linspace", "fftfreq", "rfftfreq"):
-        return int(plain(given.get("n", given.get("num", 50))))
-    bounds = [float(plain(x)) for x in given.get("bounds", ())]
+        return int(plain_value(given.get("n", given.get("num", 50))))
+    bounds = [float(plain_value(x)) for x in given.get("bounds", ())]
     if not bounds:
         raise ValueError("arange needs an end")
     start, stop, step = (0.0, bounds[0], 1.0) if len(bounds) == 1 else (*bounds, 1.0)[:3]
@@ -609,35 +620,35 @@ def constructed_entries(name: str, given: dict[str, Any]) -> int:
     return max(0, math.ceil((stop - start) / step))
 
 
-def _table() -> dict[str, Callable[..., Any]]:
+def _table_of_functions() -> dict[str, Callable[..., Any]]:
     """Return every function by its names; later tables take precedence."""
     shown = [row for row in PRIMITIVES.values() if row.kind in ("elementwise", "constant")]
     found: dict[str, Callable[..., Any]] = {name: OfScipy(name) for name in COMPOSITES}
     found |= {row.name: row for row in shown}
-    found |= _of_numpy()
+    found |= _functions_of_numpy()
     found |= {name: PRIMITIVES[row] for name, row in SAME.items()}
-    found |= _of_module(networks)
+    found |= _functions_of_module(networks)
     found |= CONSTRUCTORS | _OURS | {"linspace": np.linspace}
     found |= {name: as_number(row.fun) for name, row in PRIMITIVES.items() if row.constant and name in _TRUTHS}
-    found |= {function.__name__: counting(function) for function in _COUNTING}
+    found |= {function.__name__: counts_as_floats(function) for function in _COUNTING}
     found |= {alias: found[name] for alias, name in ALIASES.items()}
     return {name: function for name, function in found.items() if name not in REASONS}
 
 
-FUNCTIONS = _table()
+FUNCTIONS = _table_of_functions()
 
 
-def taken_along(name: str) -> Callable[..., Any] | None:
+def function_along_axis(name: str) -> Callable[..., Any] | None:
     """Return what formulas print as `softmax_rows` or `softmax_columns`: a function along an axis; None for other names."""
     base, _, word = name.rpartition("_")
     axis = {"rows": 1, "columns": 0}.get(word)
-    signature = arity(FUNCTIONS[base]) if axis is not None and base in FUNCTIONS else None
+    signature = call_signature(FUNCTIONS[base]) if axis is not None and base in FUNCTIONS else None
     if signature is None or "axis" not in signature.parameters:
         return None
     return lambda X: FUNCTIONS[base](X, axis=axis)
 
 
-def arity(function: Callable[..., Any]) -> inspect.Signature | None:
+def call_signature(function: Callable[..., Any]) -> inspect.Signature | None:
     """Return the signature to check a call against, or None if the function has none."""
     function = HANDLERS.get(function, function)
     rules = getattr(function, "rules", None)
@@ -657,16 +668,17 @@ def arity(function: Callable[..., Any]) -> inspect.Signature | None:
 # function here. `dim` and `keepdim` are spelled `axis` and `keepdims` before a call is read.
 
 
-def _same(words: str) -> dict[str, Call]:
+def _look_up_functions(words: str) -> dict[str, Call]:
     return {name: FUNCTIONS[name] for name in words.split()}
 
 
 _LAYERS: dict[str, Call] = {
     "layer_norm": _layer_norm, "rms_norm": _rms_norm, "group_norm": _group_norm, "prelu": _prelu,
-    "cosine_similarity": _cosine, **_same("relu selu celu hardshrink threshold pairwise_distance sigmoid tanh"),
+    "cosine_similarity": _cosine_similarity,
+    **_look_up_functions("relu selu celu hardshrink threshold pairwise_distance sigmoid tanh"),
 }  # fmt: skip
 _TORCH: dict[str, Call] = {
-    **_same(
+    **_look_up_functions(
         "abs absolute acos acosh add all allclose angle any arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin "
         "asinh atan atan2 atanh atleast_1d atleast_2d atleast_3d bmm broadcast_to cat ceil cholesky column_stack concat "
         "concatenate conj copysign corrcoef cos cosh count_nonzero deg2rad det diag diagflat diagonal diff digamma dist divide "
@@ -679,13 +691,13 @@ _TORCH: dict[str, Call] = {
         "sign signbit sin sinc sinh slogdet sqrt square squeeze stack subtract swapaxes swapdims tan tensordot tile trace tril "
         "triu true_divide trunc unsqueeze vdot vsplit vstack where xlogy zeros_like"
     ),
-    **{name: _reduce(FUNCTIONS[name]) for name in ("sum", "mean", "prod", "nansum", "nanmean", "argmax", "argmin")},
-    "amax": _reduce(FUNCTIONS["max"]), "amin": _reduce(FUNCTIONS["min"]),
-    **{name: _along(FUNCTIONS[name]) for name in ("cumsum", "cumprod", "logcumsumexp", "softmax", "log_softmax")},
+    **{name: _torch_reduction(FUNCTIONS[name]) for name in ("sum", "mean", "prod", "nansum", "nanmean", "argmax", "argmin")},
+    "amax": _torch_reduction(FUNCTIONS["max"]), "amin": _torch_reduction(FUNCTIONS["min"]),
+    **{name: _torch_along_axis(FUNCTIONS[name]) for name in ("cumsum", "cumprod", "logcumsumexp", "softmax", "log_softmax")},
     **_LAYERS, "logsumexp": lambda input, axis, keepdims=False: reductions.logsumexp(input, axis, keepdims),
-    "var": _variance(reductions.var), "std": _variance(reductions.std), "norm": _norm, "median": _median,
-    "quantile": _quantile(np.quantile), "nanquantile": _quantile(np.nanquantile), "round": _round, "clamp": _clamp,
-    "clip": _clamp, "max": _extreme("max", np.max, np.maximum), "min": _extreme("min", np.min, np.minimum),
+    "var": _torch_variance(reductions.var), "std": _torch_variance(reductions.std), "norm": _norm, "median": _median,
+    "quantile": _torch_quantile(np.quantile), "nanquantile": _torch_quantile(np.nanquantile), "round": _round, "clamp": _clamp,
+    "clip": _clamp, "max": _torch_extreme("max", np.max, np.maximum), "min": _torch_extreme("min", np.min, np.minimum),
     "cross": _cross, "logdet": _logdet, "transpose": lambda input, dim0, dim1: np.swapaxes(input, dim0, dim1),
     "cov": lambda input, *, correction=1: np.cov(input, ddof=correction),
     "nan_to_num": lambda input, nan=0.0, posinf=None, neginf=None: np.nan_to_num(
@@ -695,8 +707,9 @@ _TORCH: dict[str, Call] = {
     "argsort": lambda input, axis=-1: np.argsort(input, axis=axis),
 }  # fmt: skip
 _LINALG: dict[str, Call] = {
-    **_same("cholesky cond det eigh eigvalsh inv matmul matrix_exp matrix_power multi_dot pinv qr slogdet solve svd svdvals "
-            "tensorinv vecdot"),
+    **_look_up_functions(
+        "cholesky cond det eigh eigvalsh inv matmul matrix_exp matrix_power multi_dot pinv qr slogdet solve svd svdvals "
+        "tensorinv vecdot"),
     "norm": lambda A, ord=None, axis=None, keepdims=False: linalg.norm(A, ord, axis=axis, keepdims=keepdims),
     "vector_norm": _vector_norm,
     "matrix_norm": lambda A, ord="fro": linalg.norm(A, ord, axis=(-2, -1)),
@@ -704,23 +717,27 @@ _LINALG: dict[str, Call] = {
     "diagonal": lambda A, *, offset=0: np.diagonal(A, offset, -2, -1),
 }  # fmt: skip
 _SPECIAL: dict[str, Call] = {
-    **_same("digamma entr erf erfc erfcx erfinv exp2 expit expm1 gammainc gammaincc gammaln i0 i0e i1 i1e log1p log_ndtr logit "
-            "multigammaln ndtr ndtri polygamma psi sinc xlog1py xlogy"),
-    "softmax": _along(reductions.softmax), "log_softmax": _along(reductions.log_softmax),
+    **_look_up_functions(
+        "digamma entr erf erfc erfcx erfinv exp2 expit expm1 gammainc gammaincc gammaln i0 i0e i1 i1e log1p log_ndtr logit "
+        "multigammaln ndtr ndtri polygamma psi sinc xlog1py xlogy"),
+    "softmax": _torch_along_axis(reductions.softmax), "log_softmax": _torch_along_axis(reductions.log_softmax),
     "logsumexp": _TORCH["logsumexp"], "round": _round,
 }  # fmt: skip
-_FFT = _same(
+_FFT = _look_up_functions(
     "fft fft2 fftfreq fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft rfft2 rfftfreq rfftn"
 )
 _FUNCTIONAL: dict[str, Call] = {
     **_LAYERS,
-    **_same("elu embedding gaussian_nll_loss gelu glu hardsigmoid hardswish hardtanh huber_loss leaky_relu logsigmoid mish "
-            "one_hot relu6 silu softshrink softsign tanhshrink"),
+    **_look_up_functions(
+        "elu embedding gaussian_nll_loss gelu glu hardsigmoid hardswish hardtanh huber_loss leaky_relu logsigmoid mish "
+        "one_hot relu6 silu softshrink softsign tanhshrink"),
     "batch_norm": _batch_norm, "instance_norm": _instance_norm, "softplus": _softplus, "normalize": _normalize,
-    "linear": _linear, "softmax": _implicit(reductions.softmax), "log_softmax": _implicit(reductions.log_softmax),
-    "softmin": _implicit(networks.softmin), "scaled_dot_product_attention": _attention,
-    "cross_entropy": _cross_entropy, "nll_loss": _nll_loss, "poisson_nll_loss": _poisson,
-    **{name: _of_target(getattr(networks, name)) for name in ("mse_loss", "l1_loss", "binary_cross_entropy", "soft_margin_loss")},
+    "linear": _linear, "softmax": _with_implicit_axis(reductions.softmax),
+    "log_softmax": _with_implicit_axis(reductions.log_softmax),
+    "softmin": _with_implicit_axis(networks.softmin), "scaled_dot_product_attention": _attention,
+    "cross_entropy": _cross_entropy, "nll_loss": _nll_loss, "poisson_nll_loss": _poisson_nll_loss,
+    **{name: _loss_of_target(getattr(networks, name)) for name in ("mse_loss", "l1_loss", "binary_cross_entropy",
+        "soft_margin_loss")},
     "smooth_l1_loss": lambda input, target, *, reduction="mean", beta=1.0: networks.smooth_l1_loss(
         input, target, reduction, beta
     ),

@@ -49,7 +49,7 @@ class Labels:
         if x is None:
             return None
         if isinstance(x, Tracer):
-            return _traced(x, self)
+            return _attach_labels(x, self)
         values = np.array(x)
         if self.is_frame:
             return self.kind(values, index=self.index, columns=self.columns)
@@ -67,7 +67,7 @@ class Labels:
                 f"leave them out, {path}.dropna(), or fill them, {path}.fillna(0.0)",
             )
         for what, labels in (("index", self.index), ("columns", self.columns)):
-            twice = _twice(() if labels is None else list(labels))
+            twice = _repeated_labels(() if labels is None else list(labels))
             if twice:
                 says = f"the {what} of {path} ha{'s' if what == 'index' else 've'} {twice[0]!r} more than once"
                 yield (
@@ -82,8 +82,8 @@ def labels_of(x: Any) -> Labels | None:
         return None
     if hasattr(x, "columns"):
         formats = list(getattr(x, "dtypes", ()))
-        return Labels(type(x), x.index, x.columns) if formats and all(map(_is_float, formats)) else None
-    if not hasattr(x, "name") or not _is_float(getattr(x, "dtype", None)):
+        return Labels(type(x), x.index, x.columns) if formats and all(map(_is_float_dtype, formats)) else None
+    if not hasattr(x, "name") or not _is_float_dtype(getattr(x, "dtype", None)):
         return None
     return Labels(type(x), x.index, None, x.name)
 
@@ -93,12 +93,12 @@ def values_of(x: Any) -> Any:
     return np.asarray(x.to_numpy())
 
 
-def in_a_trace(x: Any) -> str:
+def advise_values_of_pandas(x: Any) -> str:
     """Return what to write instead of pandas for an argument, so that the trace goes on."""
     return f"take the values: {x}.to_numpy(), {x}['column'].to_numpy(); these are traced"
 
 
-def in_pandas(error: BaseException | None) -> bool:
+def is_raised_in_pandas(error: BaseException | None) -> bool:
     """Whether an exception, or one that it comes from, was raised in a call of pandas."""
     for _ in range(10):
         trace = None if error is None else error.__traceback__
@@ -110,11 +110,11 @@ def in_pandas(error: BaseException | None) -> bool:
     return False
 
 
-def _is_float(dtype: Any) -> bool:
+def _is_float_dtype(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind == "f"
 
 
-def _twice(labels: Sequence[Any]) -> list[Any]:
+def _repeated_labels(labels: Sequence[Any]) -> list[Any]:
     seen: set[Any] = set()
     found = []
     for label in labels:
@@ -126,10 +126,10 @@ def _twice(labels: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _traced(x: Tracer, labels: Labels) -> Any:
+def _attach_labels(x: Tracer, labels: Labels) -> Any:
     """Return a traced value that is read by label."""
     kind: Any = type(x)
-    made: Any = object.__new__(_readable(kind))
+    made: Any = object.__new__(_labelled_class(kind))
     for base in kind.__mro__:
         for name in getattr(base, "__slots__", ()):
             if name not in ("storage", "__weakref__", "labels"):
@@ -139,7 +139,7 @@ def _traced(x: Tracer, labels: Labels) -> Any:
 
 
 @lru_cache
-def _readable(kind: Any) -> Any:
+def _labelled_class(kind: Any) -> Any:
     """Return a tracer's class with what pandas adds to an array; reading any other attribute of pandas ends the trace."""
     if issubclass(kind, _ByLabel):
         return kind
@@ -156,23 +156,23 @@ class _ByLabel:
         read = super().__getitem__  # type: ignore[misc]
         if labels is None:
             return read(key)
-        if isinstance(key, np.ndarray | slice | Tracer) and not (isinstance(key, slice) and _names(key)):
+        if isinstance(key, np.ndarray | slice | Tracer) and not (isinstance(key, slice) and _is_slice_of_labels(key)):
             return read(key)
         if not labels.is_frame:
-            return read(_positions(labels.index, key, labels))
+            return read(_positions_of_labels(labels.index, key, labels))
         if isinstance(key, list):
             chosen = Labels(labels.kind, labels.index, key)
-            return _traced(read((slice(None), _positions(labels.columns, key, labels))), chosen)
-        column = read((slice(None), _positions(labels.columns, key, labels)))
-        return _traced(column, Labels(labels.kind, labels.index, None, key))
+            return _attach_labels(read((slice(None), _positions_of_labels(labels.columns, key, labels))), chosen)
+        column = read((slice(None), _positions_of_labels(labels.columns, key, labels)))
+        return _attach_labels(column, Labels(labels.kind, labels.index, None, key))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         labels: Labels | None = getattr(self, "labels", None)
         if labels is not None and not isinstance(key, np.ndarray | slice | Tracer):
             known = labels.columns if labels.is_frame else labels.index
             if not isinstance(key, list) and key not in list(known):
-                raise _ended(labels, f"[{key!r}] = ...")
-            found = _positions(known, key, labels)
+                raise _pandas_error(labels, f"[{key!r}] = ...")
+            found = _positions_of_labels(known, key, labels)
             key = (slice(None), found) if labels.is_frame else found
         super().__setitem__(key, value)  # type: ignore[misc]
 
@@ -183,30 +183,30 @@ class _ByLabel:
         if name in ("index", "columns", "name"):
             return getattr(labels, name)
         if name in ("values", "array", "iloc"):
-            return _plain(self)
+            return _without_labels(self)
         if name == "loc" and not labels.is_frame:
             return self
         if labels.is_frame and name in list(labels.columns):
             return self[name]
         if hasattr(labels.kind, name):
-            raise _ended(labels, f".{name}")
+            raise _pandas_error(labels, f".{name}")
         raise AttributeError(f"'{labels.kind.__name__}' object has no attribute '{name}'")
 
     def __getattribute__(self, name: str) -> Any:
         if name in _OTHERWISE or name in _REDUCTIONS:
             labels = object.__getattribute__(self, "__getattr__") and getattr(self, "labels", None)
             if labels is not None and (labels.is_frame or name in _OTHERWISE):
-                raise _ended(labels, f".{name}")
+                raise _pandas_error(labels, f".{name}")
         return super().__getattribute__(name)
 
     def to_numpy(self, dtype: Any = None, copy: bool = False) -> Any:
         """Return the traced array."""
         if dtype is not None and np.dtype(dtype) != np.float64:
             raise TraceEnded("to_numpy(dtype=...) turns a traced value into a plain array", do="drop dtype=")
-        return _plain(self)
+        return _without_labels(self)
 
 
-def _plain(x: Any) -> Any:
+def _without_labels(x: Any) -> Any:
     """Return a value that is read by label as a plain traced array."""
     base = next(kind for kind in type(x).__mro__ if issubclass(kind, Tracer) and not issubclass(kind, _ByLabel))
     made: Any = object.__new__(base)
@@ -218,23 +218,23 @@ def _plain(x: Any) -> Any:
     return made
 
 
-def _names(key: slice) -> bool:
+def _is_slice_of_labels(key: slice) -> bool:
     return any(isinstance(part, str) for part in (key.start, key.stop))
 
 
-def _positions(known: Any, key: Any, labels: Labels) -> Any:
+def _positions_of_labels(known: Any, key: Any, labels: Labels) -> Any:
     """Return the positions of one label, or of a list of labels. Raises KeyError, TraceEnded."""
     listed = list(known)
     if isinstance(key, list):
         if key and all(isinstance(part, bool | np.bool_) for part in key):
             return np.array(key)
-        return [_positions(known, part, labels) for part in key]
+        return [_positions_of_labels(known, part, labels) for part in key]
     try:
         count = listed.count(key)
     except (TypeError, ValueError):
         count = 0
     if count > 1 or isinstance(key, slice | tuple):
-        raise _ended(labels, f"[{key!r}]")
+        raise _pandas_error(labels, f"[{key!r}]")
     if not count:
         raise KeyError(key)
     return listed.index(key)
@@ -244,9 +244,11 @@ class PandasEnded(TraceEnded):
     """Something of pandas was asked of a traced value, which it does not have."""
 
 
-def _ended(labels: Labels, what: str) -> TraceEnded:
+def _pandas_error(labels: Labels, what: str) -> TraceEnded:
     kind = labels.kind.__name__
-    return PandasEnded(f"{what} of a {kind} is not traced", do=in_a_trace("df" if labels.is_frame else "x"))
+    return PandasEnded(
+        f"{what} of a {kind} is not traced", do=advise_values_of_pandas("df" if labels.is_frame else "x")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,16 +273,16 @@ class NamedValues(dict[str, Any]):
     """Values whose keys serve unchanged as paths: the parameters of a module, `layers.0.weight`."""
 
 
-def taken_apart(name: str, x: Any) -> tuple[Node, dict[str, Any]]:
+def take_apart(name: str, x: Any) -> tuple[Node, dict[str, Any]]:
     """Return the structure of a value and its leaves by path.
 
     Raises  BadPoint for a structure that is nested too deeply, for example one that contains itself.
     """
     leaves: dict[str, Any] = {}
-    return _apart(name, x, leaves, 0), leaves
+    return _take_apart_at(name, x, leaves, 0), leaves
 
 
-def _apart(path: str, x: Any, leaves: dict[str, Any], depth: int) -> Node:
+def _take_apart_at(path: str, x: Any, leaves: dict[str, Any], depth: int) -> Node:
     if depth > MOST_DEEP:
         raise BadPoint(f"{path[:40]}... is nested more than {MOST_DEEP} deep", do="give a flatter structure")
     named = _named_parts(path, x)
@@ -290,7 +292,9 @@ def _apart(path: str, x: Any, leaves: dict[str, Any], depth: int) -> Node:
         labels = labels_of(x)
         leaves[path] = x if labels is None else values_of(x)
         return Leaf(path) if labels is None else LabelledLeaf(path, labels)
-    return ContainerNode(tuple(_apart(inner, part, leaves, depth + 1) for inner, part in named), _maker(x))
+    return ContainerNode(
+        tuple(_take_apart_at(inner, part, leaves, depth + 1) for inner, part in named), _maker_of_container(x)
+    )
 
 
 def _named_parts(path: str, x: Any) -> list[tuple[str, Any]] | None:
@@ -300,7 +304,7 @@ def _named_parts(path: str, x: Any) -> list[tuple[str, Any]] | None:
     if isinstance(x, NamedValues):
         return list(x.items())
     if isinstance(x, Mapping):
-        return [(_member(path, key), part) for key, part in x.items()]
+        return [(_path_of_member(path, key), part) for key, part in x.items()]
     if isinstance(x, tuple) and hasattr(x, "_fields"):
         return [(f"{path}.{name}", part) for name, part in zip(x._fields, x, strict=True)]
     if isinstance(x, list | tuple):
@@ -310,25 +314,25 @@ def _named_parts(path: str, x: Any) -> list[tuple[str, Any]] | None:
     return None
 
 
-def _member(path: str, key: Any) -> str:
+def _path_of_member(path: str, key: Any) -> str:
     if isinstance(key, str) and key.isidentifier():
         return f"{path}.{key}" if path else key
     return f"{path}[{key!r}]"
 
 
-def _maker(x: Any) -> Callable[[list[Any]], Any]:
+def _maker_of_container(x: Any) -> Callable[[list[Any]], Any]:
     if isinstance(x, Mapping):
         keys = list(x)
-        plain: Any = dict if type(x) is dict else lambda pairs: _like(x, dict(pairs))
+        plain: Any = dict if type(x) is dict else lambda pairs: _mapping_like(x, dict(pairs))
         return lambda parts: plain(zip(keys, parts, strict=True))
     if isinstance(x, tuple) and hasattr(x, "_fields"):
         return lambda parts: type(x)(*parts)
     if isinstance(x, list | tuple):
         return type(x)
-    return lambda parts: _replaced(x, parts)
+    return lambda parts: _dataclass_like(x, parts)
 
 
-def _like(original: Any, members: dict[Any, Any]) -> Any:
+def _mapping_like(original: Any, members: dict[Any, Any]) -> Any:
     """Return a mapping of the original's type with other members; a defaultdict keeps its factory."""
     try:
         made = copy.copy(original)
@@ -338,7 +342,7 @@ def _like(original: Any, members: dict[Any, Any]) -> Any:
     return made
 
 
-def _replaced(x: Any, parts: list[Any]) -> Any:
+def _dataclass_like(x: Any, parts: list[Any]) -> Any:
     """Return a dataclass instance like `x` with other members; its `__post_init__`, if any, runs again."""
     members = {field.name: part for field, part in zip(dataclasses.fields(x), parts, strict=True)}
     if hasattr(x, "__post_init__"):
@@ -360,23 +364,23 @@ def put_together(node: Node, leaves: Mapping[str, Any]) -> Any:
     return node.make([put_together(part, leaves) for part in node.parts])
 
 
-def paths(node: Node) -> list[str]:
+def paths_of_leaves(node: Node) -> list[str]:
     """Return the paths of the leaves, in order."""
-    return [node.path] if isinstance(node, Leaf) else [path for part in node.parts for path in paths(part)]
+    return [node.path] if isinstance(node, Leaf) else [path for part in node.parts for path in paths_of_leaves(part)]
 
 
-def labelled(nodes: Iterable[Node]) -> dict[str, Labels]:
+def labels_by_path(nodes: Iterable[Node]) -> dict[str, Labels]:
     """Return the labels of the leaves that have some, by path."""
     found: dict[str, Labels] = {}
     for node in nodes:
         if isinstance(node, LabelledLeaf):
             found[node.path] = node.labels
         elif isinstance(node, ContainerNode):
-            found |= labelled(node.parts)
+            found |= labels_by_path(node.parts)
     return found
 
 
-def with_complex(flat: Mapping[str, Any]) -> dict[str, Any]:
+def join_complex_pairs(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values with each pair `z.real`, `z.imag`, as a report writes it, joined into one complex `z`."""
     names = [path.removesuffix(".real") for path in flat if path.endswith(".real")]
     pairs = [name for name in names if f"{name}.imag" in flat]
@@ -385,14 +389,14 @@ def with_complex(flat: Mapping[str, Any]) -> dict[str, Any]:
     return {path: x for path, x in flat.items() if path not in parts} | whole
 
 
-def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+def nest_by_path(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Return values named by path, as a report writes them, as nested dicts and lists.
 
     Raises  BadPoint if a path is given both alone and as a container.
     """
     found = _Made()
     for path, x in flat.items():
-        here, keys = found, _keys(path)
+        here, keys = found, _split_path(path)
         for key in keys[:-1]:
             here = here.setdefault(key, _Made())
             if not isinstance(here, _Made):
@@ -400,24 +404,24 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
                     f"'{path}' is given twice: alone, and in the container that holds it", do="leave one out"
                 )
         here[keys[-1]] = x
-    return {str(name): _listed(x) for name, x in found.items()}
+    return {str(name): _plain_containers(x) for name, x in found.items()}
 
 
 class _Made(dict[Any, Any]):
     """A container that paths name."""
 
 
-def _keys(path: str) -> list[Any]:
+def _split_path(path: str) -> list[Any]:
     keys: list[Any] = []
     for piece in path.replace("[", ".[").split("."):
         keys.append(int(piece[1:-1]) if piece[:1] == "[" and piece[1:-1].isdecimal() else piece)
     return keys
 
 
-def _listed(x: Any) -> Any:
+def _plain_containers(x: Any) -> Any:
     if not isinstance(x, _Made):
         return x  # the user's own container
-    members = {key: _listed(part) for key, part in x.items()}
+    members = {key: _plain_containers(part) for key, part in x.items()}
     if members and sorted(map(str, members)) == sorted(map(str, range(len(members)))):
         return [part for _, part in sorted(members.items(), key=lambda pair: int(pair[0]))]
     return members

@@ -13,8 +13,16 @@ from gradcli.errors import TraceEnded
 from gradcli.rules import scipy as of_scipy
 from gradcli.rules.pairs import ComplexPair
 from gradcli.rules.shaping import as_value
-from gradcli.tracing.primitive import Value, named
-from gradcli.tracing.tracer import Dotted, FloatResult, LinearForm, Tracer, plain, positions, settle
+from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.tracer import (
+    Dotted,
+    FloatResult,
+    LinearForm,
+    Tracer,
+    plain_value,
+    positions_in_memory,
+    resolve_forms,
+)
 
 Hold = Callable[[Value], Value]
 
@@ -42,13 +50,13 @@ _MATH: dict[str, Any] = {
     "fabs": np.abs, "hypot": lambda *xs: functools.reduce(np.hypot, xs), "pow": np.power, "cbrt": np.cbrt,
     "degrees": np.degrees, "radians": np.radians, "copysign": np.copysign, "fmod": np.fmod,
     "modf": np.modf, "remainder": lambda x, y: x - y * np.rint(x / y),
-    "isclose": lambda a, b, **near: math.isclose(float(plain(a)), float(plain(b)), **near),
+    "isclose": lambda a, b, **near: math.isclose(float(plain_value(a)), float(plain_value(b)), **near),
     "isfinite": np.isfinite, "isnan": np.isnan, "isinf": np.isinf,
     "log": lambda x, *base: np.log(x) / np.log(base[0]) if base else np.log(x),
     "dist": lambda p, q: np.sqrt(sum((a - b) ** 2 for a, b in zip(p, q, strict=True))),
     "sumprod": lambda p, q: sum(a * b for a, b in zip(p, q, strict=True)),
-    "erf": lambda x: named("erf")(x), "erfc": lambda x: named("erfc")(x),
-    "gamma": lambda x: named("gamma")(x), "lgamma": lambda x: named("gammaln")(x),
+    "erf": lambda x: primitive_by_name("erf")(x), "erfc": lambda x: primitive_by_name("erfc")(x),
+    "gamma": lambda x: primitive_by_name("gamma")(x), "lgamma": lambda x: primitive_by_name("gammaln")(x),
 }  # fmt: skip
 _OF_ITERABLES: dict[str, Any] = {  # of math, which may take a generator
     "fsum": lambda xs: sum(xs), "prod": lambda xs, *, start=1: functools.reduce(lambda a, b: a * b, xs, start),
@@ -68,16 +76,16 @@ _LINALG_LISTS = (
 )  # fmt: skip
 
 
-def traced(x: Any) -> bool:
+def has_traced_value(x: Any) -> bool:
     """Whether a value, or anything in nested lists of values, is traced."""
     if isinstance(x, LinearForm | Dotted):
         return True
     if isinstance(x, np.ndarray) and not isinstance(x, Tracer):
         return False
-    return any(map(traced, x)) if isinstance(x, list | tuple) else isinstance(x, Tracer)
+    return any(map(has_traced_value, x)) if isinstance(x, list | tuple) else isinstance(x, Tracer)
 
 
-def _held(array: Any) -> Any:
+def _hold_array(array: Any) -> Any:
     """Return a new float or complex array in a form into which traced values can be written."""
     hold = SWEEPS.hold
     if type(array) is not np.ndarray or array.dtype not in _HELD or hold is None:
@@ -89,15 +97,15 @@ def _held(array: Any) -> Any:
     return ComplexPair(hold(array.real.copy()), hold(array.imag.copy()))
 
 
-def _allocating(original: Any) -> Any:
-    return lambda *args, **kwargs: _held(original(*args, **kwargs))
+def _hold_result_of(original: Any) -> Any:
+    return lambda *args, **kwargs: _hold_array(original(*args, **kwargs))
 
 
 def _array_maker(name: str, original: Any) -> Any:
     def made(x: Any, dtype: Any = None, **kwargs: Any) -> Any:
-        if not traced(x):
+        if not has_traced_value(x):
             y = original(x, dtype, **kwargs)
-            return y if y is x else _held(y)
+            return y if y is x else _hold_array(y)
         if dtype is not None and np.dtype(dtype).kind == "c":
             return as_value(x) + np.complex128(0)
         if dtype is not None and np.dtype(dtype).kind == "f" and np.dtype(dtype).itemsize < 8:
@@ -108,67 +116,67 @@ def _array_maker(name: str, original: Any) -> Any:
                 f"np.{name}(..., dtype=...) turns a traced value into a plain array", do="drop dtype= to keep the trace"
             )
         y = as_value(x)
-        copied = kwargs.get("copy", True) is True if name == "array" else name == "ascontiguousarray" and _strided(y)
+        copied = kwargs.get("copy", True) is True if name == "array" else name == "ascontiguousarray" and _is_strided(y)
         return np.positive(y) if copied and isinstance(x, Tracer) else y
 
     return made
 
 
-def _strided(x: Any) -> bool:
+def _is_strided(x: Any) -> bool:
     """Whether a traced array is not contiguous in memory, so that numpy would copy it."""
-    return not positions(x)[1].flags.c_contiguous
+    return not positions_in_memory(x)[1].flags.c_contiguous
 
 
 def _full(original: Any) -> Any:
     def full(shape: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
-        if traced(fill_value):
+        if has_traced_value(fill_value):
             return np.positive(np.broadcast_to(fill_value, shape))
-        return _held(original(shape, fill_value, dtype, **kwargs))
+        return _hold_array(original(shape, fill_value, dtype, **kwargs))
 
     return full
 
 
-def if_traced(original: Any, stand_in: Any) -> Any:
+def dispatch_if_traced(original: Any, stand_in: Any) -> Any:
     def chosen(*args: Any, **kwargs: Any) -> Any:
-        is_traced = traced(args) or traced(list(kwargs.values()))
+        is_traced = has_traced_value(args) or has_traced_value(list(kwargs.values()))
         return stand_in(*args, **kwargs) if is_traced else original(*args, **kwargs)
 
     return chosen
 
 
-def replacements(names: Iterable[str]) -> Iterator[tuple[ModuleType, str, Any]]:
+def iterate_replacements(names: Iterable[str]) -> Iterator[tuple[ModuleType, str, Any]]:
     """Yield (module, attribute, stand-in), for numpy, math and the given modules of scipy."""
     yield np, "full", _full(np.full)
     yield np, "vectorize", functools.partial(Vectorized, np.vectorize)
     for name in _ALLOCATE:
-        yield np, name, _allocating(getattr(np, name))
+        yield np, name, _hold_result_of(getattr(np, name))
     for name, function in SOLVED.items():
-        yield np, name, if_traced(getattr(np, name), function)
-    yield np, "ndenumerate", if_traced(np.ndenumerate, lambda x: ((at, x[at]) for at in np.ndindex(*x.shape)))
+        yield np, name, dispatch_if_traced(getattr(np, name), function)
+    yield np, "ndenumerate", dispatch_if_traced(np.ndenumerate, lambda x: ((at, x[at]) for at in np.ndindex(*x.shape)))
     for name in _ARRAYS:
         yield np, name, _array_maker(name, getattr(np, name))
     for name in _LISTS:
-        yield np, name, _of_lists(getattr(np, name))
+        yield np, name, _accept_lists(getattr(np, name))
     for name in _LINALG_LISTS:
-        yield np.linalg, name, _of_lists(getattr(np.linalg, name))
+        yield np.linalg, name, _accept_lists(getattr(np.linalg, name))
     yield np, "r_", JoinByIndex(np.r_, np.concatenate)
     yield np, "c_", JoinByIndex(np.c_, np.column_stack)
     for name, function in _MATH.items():
         if hasattr(math, name):
-            yield math, name, if_traced(getattr(math, name), function)
+            yield math, name, dispatch_if_traced(getattr(math, name), function)
     for name, function in _OF_ITERABLES.items():
-        yield math, name, _of_iterable(if_traced(getattr(math, name), function))
+        yield math, name, _accept_iterable(dispatch_if_traced(getattr(math, name), function))
     for module, name, function in of_scipy.functions(names):
-        yield module, name, if_traced(getattr(module, name), function)
+        yield module, name, dispatch_if_traced(getattr(module, name), function)
 
 
-def _of_iterable(function: Any) -> Any:
+def _accept_iterable(function: Any) -> Any:
     return lambda xs, *args, **kwargs: function(xs if isinstance(xs, Tracer) else list(xs), *args, **kwargs)
 
 
-def _of_lists(original: Any) -> Any:
+def _accept_lists(original: Any) -> Any:
     def array_of(x: Any) -> Any:
-        return as_value(x) if isinstance(x, list | tuple) and traced(x) else x
+        return as_value(x) if isinstance(x, list | tuple) and has_traced_value(x) else x
 
     def chosen(*args: Any, **kwargs: Any) -> Any:
         return original(*map(array_of, args), **{name: array_of(x) for name, x in kwargs.items()})
@@ -185,7 +193,7 @@ class JoinByIndex:
 
     def __getitem__(self, key: Any) -> Any:
         parts = key if isinstance(key, tuple) else (key,)
-        if not traced(list(parts)):
+        if not has_traced_value(list(parts)):
             return self.original[key]
         return self.join([np.atleast_1d(as_value(self.original[p] if isinstance(p, slice) else p)) for p in parts])
 
@@ -201,7 +209,7 @@ class Vectorized:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.function is None:  # used as a decorator with options
             return Vectorized(lambda f: self.original(f), args[0])
-        if not traced(args) and not traced(list(kwargs.values())):
+        if not has_traced_value(args) and not has_traced_value(list(kwargs.values())):
             return self.original(*args, **kwargs)
         if self.signature or kwargs:
             raise TraceEnded("np.vectorize with a signature or keywords cannot be traced", do="write the loop out")
@@ -220,7 +228,7 @@ class Float:
     dtype = np.dtype(np.float64)
 
     def __call__(self, x: Any = 0.0, /) -> Any:
-        x = settle(x)
+        x = resolve_forms(x)
         return FloatResult(x) if isinstance(x, Tracer) and not x.shape else float(x)
 
     def __instancecheck__(self, x: Any) -> bool:

@@ -14,14 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.errors import BadOption, BadPoint, GradcliError, Span, TooLarge, nearest
+from gradcli.errors import BadOption, BadPoint, GradcliError, Span, TooLarge, closest_name
 from gradcli.request.target_text import folded, is_python
 from gradcli.targets.draws import BY_SIZE, NO_SIZES, RandomStream, Sizes, Whole
 from gradcli.targets.facts import SIZE, length_of, size_names
 from gradcli.targets.limits import MAX_ENTRIES, Ledger
-from gradcli.targets.loading import load, module_of, public_names, running
-from gradcli.targets.missing import PATH_OF_AN_ENTRY, data_file, file_values, gives_values, point_file, without_quotes
-from gradcli.targets.tokens import Statement, parts
+from gradcli.targets.loading import load, module_of, public_names, run_user_code
+from gradcli.targets.missing import (
+    PATH_OF_AN_ENTRY,
+    blank_quoted_parts,
+    data_file,
+    find_file_values,
+    has_assignment,
+    point_file,
+)
+from gradcli.targets.tokens import Statement, split_parts
 from gradcli.tracing.shapes import shape
 
 SMALL = (5, 3, 4)  # sizes for names without a value: all different, the first the largest, so that matrices are tall
@@ -37,7 +44,7 @@ _PAIR = re.compile(r"\s*(?P<name>\w+)\s*:\s*(?P<sizes>[^;:]*)")
 _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
-def read(
+def read_points(
     texts: Sequence[str], seed: int = 0, sizes: Sizes = NO_SIZES, separate: bool = False, target: str = ""
 ) -> list[dict[str, Any]]:
     """Return the points that `--at` strings and NAME=VALUE arguments name, in order.
@@ -49,13 +56,13 @@ def read(
     Raises  BadPoint, TooLarge for values that cannot be read; BadTarget for Python code that cannot be loaded.
     """
     if separate:
-        return [_one(text, seed, number, sizes, target) for number, text in enumerate(texts)]
+        return [_parse_point(text, seed, number, sizes, target) for number, text in enumerate(texts)]
     points: list[dict[str, Any]] = []
     named: set[str] = set()
     for text in texts:
-        found = _one(text, seed, max(0, len(points) - 1), sizes, target)
+        found = _parse_point(text, seed, max(0, len(points) - 1), sizes, target)
         if points and named & set(found):
-            found = _one(text, seed, len(points), sizes, target)
+            found = _parse_point(text, seed, len(points), sizes, target)
             points.append({**points[-1], **found})
             named = set(found)
         elif points:
@@ -84,12 +91,12 @@ _UNREADABLE = (
 )  # fmt: skip
 
 
-def value(text: str, name: str, seed: int = 0, point: int = 0) -> Any:
+def parse_value(text: str, name: str, seed: int = 0, point: int = 0) -> Any:
     """Return the value that a string such as `0.5` or `randn(3)` describes.
 
     Raises  BadPoint for a string that cannot be read; TooLarge.
     """
-    found = parts(text, ())
+    found = split_parts(text, ())
     if not found:
         raise BadPoint(f"{name} has no value", do=f"write {name}=0.5")
     return read_value(found[0], RandomStream(seed, name, point))
@@ -107,18 +114,18 @@ def read_value(part: Statement, source: RandomStream) -> Any:
             do="write a number, a list or randn(3, 4)",
         ) from None
     try:
-        return _floats(_Reader(part, source.functions(), source.sizes).read(tree))
+        return _floats_in_tuple(_Reader(part, source.functions(), source.sizes).read(tree))
     except RecursionError:
         raise TooLarge(
             "this value is nested too deeply", where=part.span(0, 1), do="give it as a file: x=@x.npy"
         ) from None
 
 
-def _floats(x: Any) -> Any:
+def _floats_in_tuple(x: Any) -> Any:
     """Return a value in which the numbers of a tuple are floats, as those of a list are."""
     if type(x) is not tuple:
         return x
-    return tuple(float(part) if type(part) is int else _floats(part) for part in x)
+    return tuple(float(part) if type(part) is int else _floats_in_tuple(part) for part in x)
 
 
 class _Reader:
@@ -135,36 +142,36 @@ class _Reader:
         if isinstance(node, ast.Constant) and type(node.value) in (int, float, str, bool):
             return node.value
         if isinstance(node, ast.Name):
-            return self._constant(node)
+            return self._read_constant(node)
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-            operand = self._number(node.operand)
+            operand = self._read_number(node.operand)
             return -operand if isinstance(node.op, ast.USub) else operand
         if isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-            return self._arithmetic(node)
+            return self._read_arithmetic(node)
         if isinstance(node, ast.List | ast.Tuple):
-            return self._list(node)
+            return self._read_list(node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            return self._call(node, node.func.id)
-        raise self._error(node, "this is no value", "write a number, a list, a string or randn(3, 4)")
+            return self._read_call(node, node.func.id)
+        raise self._error_at(node, "this is no value", "write a number, a list, a string or randn(3, 4)")
 
-    def _constant(self, node: ast.Name) -> float:
+    def _read_constant(self, node: ast.Name) -> float:
         known = {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan, **self.sizes}
         if node.id not in known:
-            raise self._error(
+            raise self._error_at(
                 node,
                 f"unknown value '{node.id}'",
                 "values are numbers, lists, strings, pi, e, inf and randn(...), zeros(...)",
             )
         return known[node.id]
 
-    def _number(self, node: ast.expr) -> Any:
+    def _read_number(self, node: ast.expr) -> Any:
         x = self.read(node)
         if isinstance(x, str | bool | list | tuple):
-            raise self._error(node, "arithmetic needs numbers", "write the values out")
+            raise self._error_at(node, "arithmetic needs numbers", "write the values out")
         return x
 
-    def _arithmetic(self, node: ast.BinOp) -> Any:
-        a, b = self._number(node.left), self._number(node.right)
+    def _read_arithmetic(self, node: ast.BinOp) -> Any:
+        a, b = self._read_number(node.left), self._read_number(node.right)
         function = _ARITHMETIC[type(node.op)]
         try:
             self.ledger.admit(function, [a, b], {})
@@ -175,17 +182,17 @@ class _Reader:
                     else function(a, b)
                 )
         except GradcliError as error:
-            raise self._placed(error, node) from None
+            raise self._with_place(error, node) from None
         except (ZeroDivisionError, OverflowError, ValueError, MemoryError) as error:
-            raise self._error(node, f"this value cannot be computed: {error}", "write the number") from None
+            raise self._error_at(node, f"this value cannot be computed: {error}", "write the number") from None
 
-    def _placed(self, error: GradcliError, node: ast.AST) -> GradcliError:
+    def _with_place(self, error: GradcliError, node: ast.AST) -> GradcliError:
         error.where = error.where or self.part.span(
             getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 1) or 1
         )
         return error
 
-    def _list(self, node: ast.List | ast.Tuple) -> Any:
+    def _read_list(self, node: ast.List | ast.Tuple) -> Any:
         entries = [self.read(part) for part in node.elts]
         if any(isinstance(x, str) for x in entries):
             return entries
@@ -195,50 +202,50 @@ class _Reader:
             self.ledger.enter(sum(np.size(x) for x in entries))
             return np.array(entries, dtype=float)
         except GradcliError as error:
-            raise self._placed(error, node) from None
+            raise self._with_place(error, node) from None
         except OverflowError:
-            raise self._error(
+            raise self._error_at(
                 node, "a number is larger than the largest float64", "write inf, or a smaller number"
             ) from None
         except (ValueError, TypeError):
-            raise self._error(
+            raise self._error_at(
                 node, "the rows of this list have different lengths", "make all rows equally long"
             ) from None
 
-    def _call(self, node: ast.Call, name: str) -> Any:
+    def _read_call(self, node: ast.Call, name: str) -> Any:
         function = self.functions.get(name)
         if function is None:
-            close = nearest(name, self.functions)
+            close = closest_name(name, self.functions)
             known = "known: " + " ".join(sorted(self.functions))
-            raise self._error(
+            raise self._error_at(
                 node.func, f"unknown function '{name}' in a value", f"did you mean '{close}'?" if close else known
             )
         if any(part.arg is None for part in node.keywords) or any(isinstance(part, ast.Starred) for part in node.args):
-            raise self._error(node, "* and ** are not part of a value", "write the arguments out")
+            raise self._error_at(node, "* and ** are not part of a value", "write the arguments out")
         args = [self.read(part) for part in node.args]
         kwargs = {str(part.arg): self.read(part.value) for part in node.keywords}
         try:
-            self._admit(name, function, args, kwargs)
+            self._check_size(name, function, args, kwargs)
             return function(*args, **kwargs)
         except GradcliError as error:
-            raise self._placed(error, node) from None
+            raise self._with_place(error, node) from None
         except TypeError:
-            raise self._error(
+            raise self._error_at(
                 node, f"{name} cannot take these arguments", _USAGE.get(name, f"write {name} with numbers")
             ) from None
         except (ValueError, IndexError, ArithmeticError, MemoryError) as error:
-            raise self._error(
+            raise self._error_at(
                 node, f"{name} cannot be computed: {error}", _USAGE.get(name, f"write {name} with numbers")
             ) from None
 
-    def _admit(self, name: str, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> None:
+    def _check_size(self, name: str, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> None:
         """Refuse an array that would be too large, before it is made."""
         if name in BY_SIZE:
             self.ledger.enter(BY_SIZE[name].entries(*args, **kwargs))
         elif name != "int":
             self.ledger.admit(function, args, kwargs)
 
-    def _error(self, node: ast.AST, what: str, do: str) -> BadPoint:
+    def _error_at(self, node: ast.AST, what: str, do: str) -> BadPoint:
         start, end = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 1) or 1
         return BadPoint(what, where=self.part.span(start, end), do=do)
 
@@ -254,7 +261,7 @@ _ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def from_file(reference: str, name: str) -> Any:
+def read_array_file(reference: str, name: str) -> Any:
     """Return the array in `@file.npy`, `.npz` (key: the input's name, or `file.npz:key`), `.json` or `.csv`.
 
     Raises  BadPoint for a file that is missing, of another kind, or unreadable; TooLarge. No message quotes the contents.
@@ -272,7 +279,7 @@ def from_file(reference: str, name: str) -> Any:
     return found
 
 
-def whole_point(reference: str) -> dict[str, Any]:
+def read_point_file(reference: str) -> dict[str, Any]:
     """Return the named values in `@point.npz` or `@point.json`; a JSON report of gradcli is read too.
 
     Raises  BadPoint for a file that is missing or holds no named values; TooLarge.
@@ -282,17 +289,17 @@ def whole_point(reference: str) -> dict[str, Any]:
         if path.suffix.lower() == ".npz":
             with zipfile.ZipFile(path) as archive:
                 names = [member.removesuffix(".npy") for member in archive.namelist()]
-            return {folded(key): _npz_member(path, key) for key in names}
+            return {folded(key): _read_npz_member(path, key) for key in names}
         document = json.loads(path.read_text())
         at = document["points"][0]["at"] if "points" in document else document.get("at", document)
-        return {folded(str(key)): _numeric(path, x) for key, x in at.items()}
+        return {folded(str(key)): _as_numeric_array(path, x) for key, x in at.items()}
     except GradcliError:
         raise
     except _UNREADABLE:
         raise BadPoint(f"{path.name} holds no point", do='write named values: {"x": 0.5, "y": [1, 2]}') from None
 
 
-def _checked_header(path: Path, stream: Any) -> None:
+def _check_header(path: Path, stream: Any) -> None:
     """Refuse an .npy stream by its header, before its data is allocated: too many entries, or no real numbers."""
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -303,37 +310,37 @@ def _checked_header(path: Path, stream: Any) -> None:
         raise BadPoint(f"{path.name} holds something other than real numbers", do="save float64 arrays")
 
 
-def _npy(path: Path, key: str) -> Any:
+def _read_npy(path: Path, key: str) -> Any:
     with path.open("rb") as stream:
-        _checked_header(path, stream)
+        _check_header(path, stream)
         stream.seek(0)
-        return _numeric(path, np.load(stream, allow_pickle=False), keep=True)
+        return _as_numeric_array(path, np.load(stream, allow_pickle=False), keep=True)
 
 
-def _npz(path: Path, key: str) -> Any:
+def _read_npz(path: Path, key: str) -> Any:
     with zipfile.ZipFile(path) as archive:
         names = [member.removesuffix(".npy") for member in archive.namelist()]
     if key not in names:
         raise BadPoint(
             f"{path.name} has no array '{key}'", do=f"it has: {', '.join(names[:10])}; write @{path.name}:NAME"
         )
-    return _npz_member(path, key)
+    return _read_npz_member(path, key)
 
 
-def _npz_member(path: Path, key: str) -> Any:
+def _read_npz_member(path: Path, key: str) -> Any:
     with zipfile.ZipFile(path) as archive:
         with archive.open(f"{key}.npy") as stream:
-            _checked_header(path, stream)
+            _check_header(path, stream)
         with archive.open(f"{key}.npy") as stream:
-            return _numeric(path, np.lib.format.read_array(stream, allow_pickle=False), keep=True)
+            return _as_numeric_array(path, np.lib.format.read_array(stream, allow_pickle=False), keep=True)
 
 
-def _json(path: Path, key: str) -> Any:
+def _read_json(path: Path, key: str) -> Any:
     document = json.loads(path.read_text())
-    return _numeric(path, document[key] if isinstance(document, dict) else document)
+    return _as_numeric_array(path, document[key] if isinstance(document, dict) else document)
 
 
-def _csv(path: Path, key: str) -> Any:
+def _read_csv(path: Path, key: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # an empty file is an error, not a warning
         table = np.loadtxt(path, delimiter=",", ndmin=2, dtype=float)
@@ -344,28 +351,33 @@ _WHOLE_NUMBERS = re.compile(r"int\(([-\d\s,\[\]]+)\)")  # as the command line an
 _WORDS = {"nan": np.nan, "inf": np.inf, "-inf": -np.inf}  # as gradcli writes them in JSON
 
 
-def _numeric(path: Path, x: Any, keep: bool = False) -> Any:
+def _as_numeric_array(path: Path, x: Any, keep: bool = False) -> Any:
     """Return an array of floats; integers stay integers if the file stores types (`keep`), or writes int(...)."""
     whole = _WHOLE_NUMBERS.fullmatch(x) if isinstance(x, str) else None
     if whole is not None:
         return np.array(json.loads(whole[1]), dtype=np.int64)
-    array = np.asarray(_spelled(x) if isinstance(x, str | list) else x)
+    array = np.asarray(_replace_number_words(x) if isinstance(x, str | list) else x)
     if array.dtype.kind not in "fiub":
         raise BadPoint(f"{path.name} holds something other than real numbers", do="use numbers only")
     return array if keep else array.astype(float)
 
 
-def _spelled(x: Any) -> Any:
+def _replace_number_words(x: Any) -> Any:
     """Return nested lists with the words `nan`, `inf` and `-inf` replaced by numbers."""
     if isinstance(x, list):
-        return [_spelled(part) for part in x]
+        return [_replace_number_words(part) for part in x]
     return _WORDS.get(x, x) if isinstance(x, str) else x
 
 
-_READERS: dict[str, Callable[[Path, str], Any]] = {".npy": _npy, ".npz": _npz, ".json": _json, ".csv": _csv}
+_READERS: dict[str, Callable[[Path, str], Any]] = {
+    ".npy": _read_npy,
+    ".npz": _read_npz,
+    ".json": _read_json,
+    ".csv": _read_csv,
+}
 
 
-def assignments(
+def parse_assignments(
     text: str, seed: int = 0, point: int = 0, sizes: Sizes = NO_SIZES, from_python: Callable[[str], Any] | None = None
 ) -> dict[str, Any]:
     """Return the values named in `x=0.5, W=randn(3,4)`; a name may be a path into an argument, such as `params.A`.
@@ -375,17 +387,18 @@ def assignments(
     Raises  BadPoint, with the place, for a value that cannot be read, has no name, or is given twice; TooLarge.
     """
     found: dict[str, Any] = {}
-    unquoted = without_quotes(text)
+    unquoted = blank_quoted_parts(text)
     taken = []
     in_code = _PYTHON_VALUE.finditer(unquoted)
     dicts = iter(()) if from_python is None else _DICT_VALUE.finditer(text)
     for matches, group, read in (
-        (file_values(text), "file", from_file), (in_code, "code", _code_reader(from_python)), (dicts, "dict", _literal_dict),
+        (find_file_values(text), "file", read_array_file), (in_code, "code", _code_reader(from_python)),
+        (dicts, "dict", _parse_literal_dict),
     ):  # fmt: skip
         for match in matches:
             name = folded(match["name"])
             where = Span(text, match.start("name"), len(match["name"]))
-            _once(name, found, where)
+            _refuse_second_value(name, found, where)
             try:
                 found[name] = read(text[match.start(group) : match.end(group)].strip(), name)
             except GradcliError as error:
@@ -393,29 +406,29 @@ def assignments(
                     error.where = error.where or Span(text, match.start(group), match.end(group) - match.start(group))
                 raise
             taken.append(match.span())
-    rest = _blanked(text, taken)
-    inner = {match.start("name"): match["name"] for match in _INNER.finditer(_blanked(unquoted, taken))}
+    rest = _blank_out(text, taken)
+    inner = {match.start("name"): match["name"] for match in _INNER.finditer(_blank_out(unquoted, taken))}
     for start, path in inner.items():
         rest = rest[:start] + "_" * len(path) + rest[start + len(path) :]
-    for part in parts(rest):
+    for part in split_parts(rest):
         if part.name is None:
             raise BadPoint("a point names its values", where=part.span(0, len(part.source)), do="write x=0.5, y=[1, 2]")
         name = folded(inner.get(part.name.start, part.name.text))
-        _once(name, found, Span(text, part.name.start, len(part.name.text)))
+        _refuse_second_value(name, found, Span(text, part.name.start, len(part.name.text)))
         found[name] = read_value(part, RandomStream(seed, name, point, sizes))
     return found
 
 
-def _literal_dict(text: str, name: str) -> Any:
+def _parse_literal_dict(text: str, name: str) -> Any:
     """Return a dict of literals, for an argument of a Python function that is one. Raises BadPoint."""
     try:
-        return {key: _array(x) for key, x in ast.literal_eval(text).items()}
+        return {key: _array_if_floats(x) for key, x in ast.literal_eval(text).items()}
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError, AttributeError):
         do = f'write {{"eps": 1e-5, "mode": "train"}}, or its entries one by one: {name}.W=randn(3,2)'
         raise BadPoint(f"the value of {name} is no dict of literals", do=do) from None
 
 
-def _array(x: Any) -> Any:
+def _array_if_floats(x: Any) -> Any:
     """Return a list of numbers that are not all whole as an array; anything else as it is."""
     try:
         made = np.array(x) if isinstance(x, list) else None
@@ -434,44 +447,44 @@ def _code_reader(from_python: Callable[[str], Any] | None) -> Callable[[str, str
     return read
 
 
-def _once(name: str, found: dict[str, Any], where: Span) -> None:
+def _refuse_second_value(name: str, found: dict[str, Any], where: Span) -> None:
     if name in found:
         raise BadPoint(f"'{name}' is given twice", where=where, do="leave one out")
 
 
-def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
+def _blank_out(text: str, spans: list[tuple[int, int]]) -> str:
     """Return the string with pieces replaced by blanks, so that columns do not shift."""
     for start, end in spans:
         text = text[:start] + " " * (end - start) + text[end:]
     return text
 
 
-def _one(text: str, seed: int, point: int, sizes: Sizes, target: str) -> dict[str, Any]:
+def _parse_point(text: str, seed: int, point: int, sizes: Sizes, target: str) -> dict[str, Any]:
     stripped = text.strip()
     if stripped.startswith("@"):
-        return whole_point(stripped)
-    if is_python(stripped) and not gives_values(stripped):
-        return {WHOLE: _called(load(stripped).found, stripped)}
+        return read_point_file(stripped)
+    if is_python(stripped) and not has_assignment(stripped):
+        return {WHOLE: _call_for_point(load(stripped).found, stripped)}
     if is_python(target) and _NAME.fullmatch(stripped):
-        return {WHOLE: _called(_in_module(stripped, target), stripped)}
+        return {WHOLE: _call_for_point(_find_in_module(stripped, target), stripped)}
     if not stripped:
         raise BadPoint("the point is empty", do='write --at "x=0.5, y=1.2"')
-    return assignments(text, seed, point, sizes, _from_python if is_python(target) else None)
+    return parse_assignments(text, seed, point, sizes, _load_argument if is_python(target) else None)
 
 
-def _from_python(text: str) -> Any:
+def _load_argument(text: str) -> Any:
     """Return an object of the user's code as the value of one argument."""
     found = load(text, "value").found
     return Whole(found) if type(found) is int else found
 
 
-def _in_module(name: str, target: str) -> Any:
+def _find_in_module(name: str, target: str) -> Any:
     """Return what a name refers to in the target's module. Raises BadPoint."""
     module = module_of(target)
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
-            near = nearest(name, public_names(module))
+            near = closest_name(name, public_names(module))
             where = target.rpartition(":")[0].rstrip(":")
             do = f"did you mean {near}?" if near else f'name a point there, or write values: --at "{name}=0.5"'
             raise BadPoint(f"{where} has no '{name}'", do=do)
@@ -479,21 +492,21 @@ def _in_module(name: str, target: str) -> Any:
     return found
 
 
-def _called(found: Any, text: str) -> Any:
+def _call_for_point(found: Any, text: str) -> Any:
     """Return the point that a function or an object in the user's code supplies."""
     if not callable(found):
         return found
-    with running(f"{text}()", BadPoint):
+    with run_user_code(f"{text}()", BadPoint):
         return found()
 
 
-def shapes(texts: Iterable[str], sizes: Sizes = NO_SIZES) -> dict[str, tuple[int, ...]]:
+def parse_shape_options(texts: Iterable[str], sizes: Sizes = NO_SIZES) -> dict[str, tuple[int, ...]]:
     """Return the shapes in `W:3,4` or `W: 3 4; x: 4; lam:`.
 
     Raises  BadOption for a string that cannot be read, or a size that is neither an integer nor a name in `sizes`.
     """
     found: dict[str, tuple[int, ...]] = {}
-    for name, words in pairs(texts):
+    for name, words in split_shapes(texts):
         readable = all(len(word) < 15 and SIZE.fullmatch(word) for word in words)
         if not readable or {*size_names([words])} - {*sizes}:
             says = f"the sizes of {name} are not whole numbers: {' '.join(words)}"
@@ -504,7 +517,7 @@ def shapes(texts: Iterable[str], sizes: Sizes = NO_SIZES) -> dict[str, tuple[int
     return found
 
 
-def pairs(texts: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def split_shapes(texts: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each input and the words of its sizes in `W:3,4`, `W: 3x4` or `W: m n; x: n`. Raises BadOption."""
     for text in texts:
         for part in filter(None, (piece.strip() for piece in _BETWEEN.split(text))):
@@ -512,10 +525,10 @@ def pairs(texts: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
             if match is None:
                 raise BadOption(f"the shape '{part}' cannot be read", do='write --shapes "W: 3 4; x: 4"')
             sizes = _PLUS.sub(r"\1\2", _BY.sub(" ", match["sizes"].strip("()[] "))).replace(",", " ")
-            yield folded(match["name"]), tuple(map(_size, sizes.split()))
+            yield folded(match["name"]), tuple(map(_tidy_size, sizes.split()))
 
 
-def _size(word: str) -> str:
+def _tidy_size(word: str) -> str:
     """Return a size with plain names, and a space on either side of `+` and `-`."""
     return _PLUS.sub(
         r" \1\2 ", _NAME.sub(lambda found: folded(found[0]) if found[0].isidentifier() else found[0], word)
@@ -534,7 +547,7 @@ def as_input(name: str, x: Any) -> Any:
     return array[()] if array.ndim == 0 else array
 
 
-def drawn(name: str, shape: tuple[int, ...], seed: int, point: int, attempt: int) -> Any:
+def draw_value(name: str, shape: tuple[int, ...], seed: int, point: int, attempt: int) -> Any:
     """Return a random value; later attempts use other distributions, for functions that are not defined everywhere."""
     size = ", ".join(map(str, shape))
     kinds = (
@@ -542,10 +555,13 @@ def drawn(name: str, shape: tuple[int, ...], seed: int, point: int, attempt: int
         f"uniform(0.1, 0.9{', ' + size if size else ''})",
         f"uniform(1.1, 3{', ' + size if size else ''})",
     )
-    return as_input(name, value(kinds[(attempt + _spread(name, attempt)) % 3], name, seed, point + 1000 * attempt))
+    return as_input(
+        name,
+        parse_value(kinds[(attempt + _shift_of_distribution(name, attempt)) % 3], name, seed, point + 1000 * attempt),
+    )
 
 
-def _spread(name: str, attempt: int) -> int:
+def _shift_of_distribution(name: str, attempt: int) -> int:
     """Return a shift by which inputs get different distributions, after six attempts with the same one for all."""
     return 0 if attempt < 6 else sum(map(ord, name)) * (attempt // 3)
 
@@ -553,22 +569,28 @@ def _spread(name: str, attempt: int) -> int:
 # Named sizes, such as m and n in `W: m n`: read from the shapes of the given values, or set to small numbers.
 
 
-def numbers(texts: Sequence[str], at: Sequence[str], seed: int = 0, fixed: Sizes = NO_SIZES, target: str = "") -> Sizes:
+def numbers_of_sizes(
+    texts: Sequence[str], at: Sequence[str], seed: int = 0, fixed: Sizes = NO_SIZES, target: str = ""
+) -> Sizes:
     """Return a number for every size that `W: m n; x: n` names, together with the `fixed` ones.
 
     Raises  BadOption if two values disagree on a size, or a value has another number of axes; BadPoint for points that
             cannot be read.
     """
-    dims = dict(pairs(texts))
+    dims = dict(split_shapes(texts))
     every = size_names(dims.values())
     names = [n for n in every if n not in fixed]
     if not every:
         return fixed
     small = itertools.chain(SMALL, itertools.count(6))
     found: dict[str, int] = {**dict(zip(names, small, strict=False)), **fixed}
-    found |= {n: k for _, n, k in reversed(list(_lengths(dims, read(at, seed, found, target=target)))) if n in names}
+    found |= {
+        n: k
+        for _, n, k in reversed(list(_lengths_of_axes(dims, read_points(at, seed, found, target=target))))
+        if n in names
+    }
     owners: dict[str, str] = {}
-    for owner, name, length in _lengths(dims, read(at, seed, found, target=target)):
+    for owner, name, length in _lengths_of_axes(dims, read_points(at, seed, found, target=target)):
         known = length_of(name, found)
         if length != known:
             other = owners.get(name, "--shapes" if name in found else "its terms")
@@ -578,7 +600,9 @@ def numbers(texts: Sequence[str], at: Sequence[str], seed: int = 0, fixed: Sizes
     return found
 
 
-def _lengths(dims: Mapping[str, Sequence[str]], points: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, int]]:
+def _lengths_of_axes(
+    dims: Mapping[str, Sequence[str]], points: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[str, str, int]]:
     """Yield (input, name of the size, length) for each named axis of each input that has a value."""
     for point in points:
         whole = point.get(WHOLE)

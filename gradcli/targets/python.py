@@ -25,19 +25,26 @@ from gradcli.targets.nesting import (
     Leaf,
     Node,
     PandasEnded,
-    in_a_trace,
-    in_pandas,
-    labelled,
-    paths,
+    advise_values_of_pandas,
+    is_raised_in_pandas,
+    labels_by_path,
+    paths_of_leaves,
     put_together,
-    taken_apart,
+    take_apart,
 )
-from gradcli.targets.replacement_scope import replaced, solver_tolerances, stand_ins, tracing, untraced, users_modules
-from gradcli.targets.solver_tolerances import TIGHTER, solvers_watched
-from gradcli.tracing.primitive import Value, settled
-from gradcli.tracing.provenance import package_raised, raised_at
+from gradcli.targets.replacement_scope import (
+    is_tracing,
+    replacement_of,
+    solver_tolerances,
+    stand_ins,
+    users_modules,
+    without_tracing,
+)
+from gradcli.targets.solver_tolerances import TIGHTER, watch_solvers
+from gradcli.tracing.primitive import Value, without_ended_sweeps
+from gradcli.tracing.provenance import package_raised, place_of_error
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import FloatResult, Tracer, settle, traced_result
+from gradcli.tracing.tracer import FloatResult, Tracer, resolve_forms, traced_result
 from gradcli.words import Kind, Severity, TargetKind
 
 _SAME = 1e-14  # relative: values that differ by less do so by rounding
@@ -53,46 +60,46 @@ _POSITIONAL, _KEYWORD, _ALL_POSITIONAL, _ALL_KEYWORDS = "positional", "keyword",
 _NUMBER = "return a float, an array of floats, or a tuple or dict of these"
 
 
-def flattened(y: Any, text: str) -> tuple[Value, tuple[OutputPart, ...]]:
+def flatten_result(y: Any, text: str) -> tuple[Value, tuple[OutputPart, ...]]:
     """Return a result as one value, and its parts in order if it is a tuple or dict (none for a single value).
 
     Shapes  a single value keeps its shape; the parts of a tuple or dict become one vector.
     Raises  FunctionFailed for None, strings and other objects, empty tuples and dicts, and lists of parts that differ in
             shape. Complex numbers pass, for the complex step.
     """
-    y = traced_result(settle(y))
+    y = traced_result(resolve_forms(y))
     if isinstance(y, Tracer | np.ndarray | float | np.floating):
-        return _value(y, text), ()
+        return _result_as_value(y, text), ()
     if isinstance(y, list):
-        y = _joined(y, text)
-        return _value(y, text), ()
+        y = _join_list(y, text)
+        return _result_as_value(y, text), ()
     if not isinstance(y, tuple | dict):
-        return _value(y, text), ()
-    leaves = {path: _value(x, text) for path, x in taken_apart("", y)[1].items()}
+        return _result_as_value(y, text), ()
+    leaves = {path: _result_as_value(x, text) for path, x in take_apart("", y)[1].items()}
     if not leaves:
         raise FunctionFailed(f"{text} returns an empty {type(y).__name__}", do=_NUMBER)
     outputs = tuple(OutputPart(path.removeprefix("."), shape(x)) for path, x in leaves.items())
     return np.concatenate([np.reshape(x, (-1,)) for x in leaves.values()]), outputs
 
 
-def _joined(y: list[Any], text: str) -> Any:
+def _join_list(y: list[Any], text: str) -> Any:
     try:
-        return as_value(_without_floats(y)) if _holds_tracer(y) else np.asarray(y)
+        return as_value(_unwrap_float_results(y)) if _holds_tracer(y) else np.asarray(y)
     except ValueError:
         raise FunctionFailed(
             f"{text} returns a list of parts with different shapes", do="return a tuple of them"
         ) from None
 
 
-def _without_floats(y: Any) -> Any:
-    return list(map(_without_floats, y)) if isinstance(y, list | tuple) else traced_result(y)
+def _unwrap_float_results(y: Any) -> Any:
+    return list(map(_unwrap_float_results, y)) if isinstance(y, list | tuple) else traced_result(y)
 
 
 def _holds_tracer(y: Any) -> bool:
     return any(map(_holds_tracer, y)) if isinstance(y, list | tuple) else isinstance(y, Tracer | FloatResult)
 
 
-def _value(y: Any, text: str) -> Value:
+def _result_as_value(y: Any, text: str) -> Value:
     y = traced_result(y)
     if isinstance(y, Tracer):
         return y
@@ -104,11 +111,11 @@ def _value(y: Any, text: str) -> Value:
     if array.dtype.kind == "c":
         return array.copy()[()]  # from the complex step; `survey` has checked that the result is real on real inputs
     if array.dtype.kind not in "fiub":
-        raise FunctionFailed(f"{text} returns {_described(y)}, which has no gradient", do=_NUMBER)
+        raise FunctionFailed(f"{text} returns {_describe_result(y)}, which has no gradient", do=_NUMBER)
     return array.astype(np.float64)[()]  # a copy: the function may use its array again
 
 
-def _described(y: Any) -> str:
+def _describe_result(y: Any) -> str:
     if isinstance(y, str):
         return "a string"
     if isinstance(y, np.ndarray):
@@ -116,7 +123,7 @@ def _described(y: Any) -> str:
     return f"a value of type {type(y).__name__}"
 
 
-def named_outputs(outputs: tuple[OutputPart, ...]) -> list[str]:
+def output_entry_names(outputs: tuple[OutputPart, ...]) -> list[str]:
     """Return a name for every entry of the concatenated outputs: `loss`, `aux[3]`."""
     names = []
     for output in outputs:
@@ -132,10 +139,12 @@ _INDEX = re.compile(r"(?:\[|range\()([^\[\]]*)")  # what follows an opening brac
 _LABELS = 24  # the same of integers
 
 
-def what_to_add(function: Callable[..., Any], text: str, given: Mapping[str, Any], examples: Mapping[str, str]) -> str:
+def advise_missing_values(
+    function: Callable[..., Any], text: str, given: Mapping[str, Any], examples: Mapping[str, str]
+) -> str:
     """Return the `--at` option that completes a call, with an example for each argument that has no value."""
-    known = {name: _written(x) for name, x in given.items()}
-    dicts = {name: hint for name in examples if (hint := as_dict(function, text, name)) is not None}
+    known = {name: _write_value(x) for name, x in given.items()}
+    dicts = {name: hint for name in examples if (hint := advise_dict(function, text, name)) is not None}
     added = [f"{name}={example}" for name, example in examples.items() if name not in dicts]
     if dicts:
         values = [*(f"{name}={x}" for name, x in known.items() if x is not None), *added]
@@ -146,7 +155,7 @@ def what_to_add(function: Callable[..., Any], text: str, given: Mapping[str, Any
     return f'--at "{", ".join([*(f"{name}={x}" for name, x in known.items()), *added])}"'
 
 
-def as_dict(function: Callable[..., Any], text: str, name: str) -> str | None:
+def advise_dict(function: Callable[..., Any], text: str, name: str) -> str | None:
     """Return `params is a dict: --at file.py:START` for a parameter that the target reads by keys; None for any other."""
     target = inspect.unwrap(getattr(getattr(function, "prepared", None), "function", function))
     keys = _keys_read(target, name)
@@ -160,7 +169,7 @@ def as_dict(function: Callable[..., Any], text: str, name: str) -> str | None:
     return f"{name} is a dict: --at {file}:{fits[0]}"
 
 
-def as_integers(values: Mapping[str, Any], line: str) -> str:
+def suggest_integers(values: Mapping[str, Any], line: str) -> str:
     """Return the inputs that may be meant as integers in the syntax of `--at`: `n=int(3), target=int([0, 2, 1])`.
 
     Of those whose values are all whole numbers, those that the `line` of the error names, or all.
@@ -173,23 +182,23 @@ def as_integers(values: Mapping[str, Any], line: str) -> str:
         if named:
             whole = named
             break
-    return ", ".join(f"{name}=int({_whole(x)})" for name, x in whole.items())
+    return ", ".join(f"{name}=int({_write_integers(x)})" for name, x in whole.items())
 
 
-def index_names(values: Mapping[str, Any], line: str) -> tuple[str, ...]:
+def names_in_index(values: Mapping[str, Any], line: str) -> tuple[str, ...]:
     """Return the arrays of whole numbers, such as labels, that stand in an index on the `line` of the error."""
     inside = {word for index in _INDEX.findall(line) for word in re.findall(r"\w+", index)}
     arrays = {name: np.asarray(x) for name, x in values.items() if shape(x) and np.size(x)}
     return tuple(name for name, x in arrays.items() if name in inside and np.all(x == np.floor(x)))
 
 
-def _whole(x: Any) -> str:
+def _write_integers(x: Any) -> str:
     if np.size(x) > _LABELS:
         return "[...]"
     return str(np.asarray(x).astype(int).tolist())
 
 
-def open_ended(function: Callable[..., Any], given: Collection[str], key: str = "a") -> str | None:
+def advise_variadic(function: Callable[..., Any], given: Collection[str], key: str = "a") -> str | None:
     """Return the `--at` option for the `*args` or `**kwargs` of a function, if it has some without a value, else None."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -216,7 +225,7 @@ def _keys_read(target: Any, name: str) -> set[str]:
     return {key.value for key in slices if isinstance(key, ast.Constant) and isinstance(key.value, str)}
 
 
-def _written(x: Any) -> str | None:
+def _write_value(x: Any) -> str | None:
     """Return a value in the syntax of `--at`; None where the string would be long or would round the value."""
     if isinstance(x, bool | str):
         return repr(x)
@@ -224,13 +233,13 @@ def _written(x: Any) -> str | None:
     if array.dtype.kind not in "if" or array.ndim > 1 or array.size > _WRITTEN:
         return None
     entries = [f"{float(entry):.6g}" for entry in array.reshape(-1)]
-    if not _exact(entries, array.reshape(-1).tolist()):
+    if not _is_exact(entries, array.reshape(-1).tolist()):
         return None
     written = f"[{', '.join(entries)}]" if array.ndim else entries[0]
     return f"int({written})" if isinstance(x, Whole | np.ndarray) and array.dtype.kind == "i" else written
 
 
-def _exact(texts: Sequence[str], entries: Sequence[float]) -> bool:
+def _is_exact(texts: Sequence[str], entries: Sequence[float]) -> bool:
     return all(float(text) == entry for text, entry in zip(texts, entries, strict=True))
 
 
@@ -254,7 +263,7 @@ class PythonFunction:
     ) -> None:
         self.function = function
         self.text = text
-        self.arguments = {name: arguments[name] for name in in_order(arguments, signature_of(function))}
+        self.arguments = {name: arguments[name] for name in order_names(arguments, signature_of(function))}
         self.inputs = inputs
         self.pick = pick
         self.outputs: tuple[OutputPart, ...] = ()
@@ -265,15 +274,15 @@ class PythonFunction:
         self.indices: tuple[str, ...] = ()  # arrays of whole numbers by which the function indexes
         self.tolerance_factor = TIGHTER[0]  # of solvers, where the reference is taken
         self._watched = False  # whether its solvers are: those of a claim are not
-        self._passing = passing(function, tuple(self.arguments))
-        self._labelled = labelled(self.arguments.values())
+        self._passing = ways_to_pass(function, tuple(self.arguments))
+        self._labelled = labels_by_path(self.arguments.values())
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         """Return the value as one number or array.
 
         Raises  FunctionFailed with the user's own message and line, or for complex results; TraceEnded, NoRule.
         """
-        y = settled(flattened(self.raw(values), self.text)[0])
+        y = without_ended_sweeps(flatten_result(self.raw(values), self.text)[0])
         if isinstance(y, ComplexPair):
             raise FunctionFailed(
                 f"{self.text} returns complex numbers", do="return a real number: np.abs(z)**2, z.real"
@@ -293,28 +302,28 @@ class PythonFunction:
         tracers = [x for x in values.values() if isinstance(x, Tracer)]
         try:
             if tracers:
-                return self._traced(values, max(tracers, key=lambda x: x.level).hold)
+                return self._call_traced(values, max(tracers, key=lambda x: x.level).hold)
             given = {path: np.array(x) for path, x in values.items()} if self.copies else values
-            with untraced() if tracing() else contextlib.nullcontext():
+            with without_tracing() if is_tracing() else contextlib.nullcontext():
                 return self._called(given)
         except GradcliError as error:
-            error.where = error.where or raised_at(error.__traceback__)
+            error.where = error.where or place_of_error(error.__traceback__)
             self._advise_values(error, error)
             raise
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            if not tracers and not self.copies and _writes(error):
+            if not tracers and not self.copies and _is_write_refused(error):
                 self.copies = True
                 return self.returned(values)
-            raise self._failed(error, bool(tracers), values) from error
+            raise self._explain_failure(error, bool(tracers), values) from error
 
-    def _traced(self, values: Mapping[str, Value], hold: Callable[[Value], Value]) -> Any:
+    def _call_traced(self, values: Mapping[str, Value], hold: Callable[[Value], Value]) -> Any:
         """Call the function on tracers; raise TraceEnded even if the function caught that error and went on."""
         before = TraceEnded.raised
         with stand_ins(hold, users_modules()):
-            held = {path: x if path in self._labelled else _own(x, hold) for path, x in values.items()}
-            y = self._called(held, replaced(self.function))
+            held = {path: x if path in self._labelled else _writable_value(x, hold) for path, x in values.items()}
+            y = self._called(held, replacement_of(self.function))
         if TraceEnded.raised != before:
             raise TraceEnded("an except clause of the function caught the error that ended the trace")
         return y
@@ -336,13 +345,13 @@ class PythonFunction:
             else:
                 kwargs[name] = x
         # errstate undoes changes that the function makes to numpy's error handling
-        with np.errstate(), solvers_watched() if self._watched else contextlib.nullcontext():
+        with np.errstate(), watch_solvers() if self._watched else contextlib.nullcontext():
             return (function or self.function)(*args, **kwargs)
 
-    def _failed(self, error: BaseException, tracing: bool, values: Mapping[str, Value]) -> GradcliError:
+    def _explain_failure(self, error: BaseException, tracing: bool, values: Mapping[str, Value]) -> GradcliError:
         """Return our error for an exception of the user's code, with its message and line; TraceEnded while tracing."""
-        where = raised_at(error.__traceback__)
-        cause = _cause(error)
+        where = place_of_error(error.__traceback__)
+        cause = _find_own_error(error)
         if cause is not None:
             cause.where = cause.where or where
             self._advise_values(cause, error)
@@ -356,24 +365,26 @@ class PythonFunction:
             ended = TraceEnded(f"{what}: {said}", where=where)
             self._advise_values(ended, error)
             return ended
-        return FunctionFailed(f"{self.text} raised {said}", where=where, do=self._advice(error, values))
+        return FunctionFailed(f"{self.text} raised {said}", where=where, do=self._advice_on_error(error, values))
 
     def _advise_values(self, ended: GradcliError, error: BaseException) -> None:
         """Let the error that ended a trace inside pandas say to take the values."""
-        if isinstance(ended, NotSupported) and not isinstance(ended, PandasEnded) and in_pandas(error):
-            ended.do = in_a_trace(next(iter(self._labelled), "df"))
+        if isinstance(ended, NotSupported) and not isinstance(ended, PandasEnded) and is_raised_in_pandas(error):
+            ended.do = advise_values_of_pandas(next(iter(self._labelled), "df"))
 
-    def _advice(self, error: BaseException, values: Mapping[str, Value]) -> str | None:
+    def _advice_on_error(self, error: BaseException, values: Mapping[str, Value]) -> str | None:
         text = message_of(error)
         if isinstance(error, TypeError | IndexError):
             leaves = [name for name, node in self.arguments.items() if isinstance(node, Leaf)]
-            dicts = filter(None, (as_dict(self.function, self.text, name) for name in leaves))
+            dicts = filter(None, (advise_dict(self.function, self.text, name) for name in leaves))
             if (hint := next(dicts, None)) is not None:
                 return hint
             if any(word in text for word in _OF_SEQUENCES):
                 for name, node in self.arguments.items():
                     given = put_together(node, values)
-                    if isinstance(given, list | tuple) and all(np.ndim(values[path]) == 0 for path in paths(node)):
+                    if isinstance(given, list | tuple) and all(
+                        np.ndim(values[path]) == 0 for path in paths_of_leaves(node)
+                    ):
                         return f"{name} is a {type(given).__name__} of numbers; give an array: np.array({name})"
         if (
             isinstance(error, KeyError)
@@ -381,15 +392,17 @@ class PythonFunction:
             and isinstance(error.args[0], str)
             and error.args[0].isidentifier()
         ):
-            return open_ended(self.function, self.arguments, error.args[0]) if takes_keywords(self.function) else None
+            return (
+                advise_variadic(self.function, self.arguments, error.args[0]) if takes_keywords(self.function) else None
+            )
         words = _ABOUT_INTEGERS if isinstance(error, TypeError | IndexError) else _OF_TENSORS
         if not any(word in text for word in words):
             return None
-        where = raised_at(error.__traceback__)
+        where = place_of_error(error.__traceback__)
         arrays = words is _OF_TENSORS or "used as ind" in text or "ndarray" in text
         floats = {name: values[name] for name in self.inputs if arrays or np.shape(values[name]) == ()}
-        named = as_integers(floats, where.text if where else "")
-        self.indices = index_names(floats, where.text if where else "")
+        named = suggest_integers(floats, where.text if where else "")
+        self.indices = names_in_index(floats, where.text if where else "")
         return f'numbers are floats unless written int(3): --at "{named or "n=int(3)"}"'
 
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
@@ -402,14 +415,14 @@ class PythonFunction:
             y, self.outputs, notices = self._first(values)
         with solver_tolerances(1.0) as more:  # the first call may have imported scipy
             start = time.perf_counter()
-            again = flattened(self.raw(values), self.text)[0]
+            again = flatten_result(self.raw(values), self.text)[0]
             self.seconds = time.perf_counter() - start
         self.solvers = tuple(dict.fromkeys((*self.solvers, *calls, *more)))
         self._watched = bool(self.solvers)
         if self.solvers:
             self.tolerance_factor = min(self.tolerance_factor, self._factor_that_changes(values, y))
         if shape(again) != shape(y) or not np.array_equal(np.asarray(again), np.asarray(y), equal_nan=True):
-            notices.append(_changing(y, again))
+            notices.append(_changing_value_notice(y, again))
         if self.copies:
             notices.append(
                 Notice(Kind.MUTATES_INPUT, Severity.WARNING, f"{self.text} writes into its input; it was given copies")
@@ -420,14 +433,14 @@ class PythonFunction:
         """Return the factor of the tolerances of solvers that changes the value; a step of a solver may overshoot the first."""
         for factor in TIGHTER:
             with solver_tolerances(factor):
-                z = flattened(self.raw(values), self.text)[0]
+                z = flatten_result(self.raw(values), self.text)[0]
             if shape(z) == shape(y) and np.any(np.abs(z - y) > _SAME * np.abs(y)):
                 return factor
         return TIGHTER[0]
 
     def _first(self, values: Mapping[str, Value]) -> tuple[Value, tuple[OutputPart, ...], list[Notice]]:
         raw = self.raw(values)
-        y, outputs = flattened(raw, self.text)
+        y, outputs = flatten_result(raw, self.text)
         if np.iscomplexobj(y):
             raise FunctionFailed(
                 f"{self.text} returns complex numbers", do="return a real number: np.abs(z)**2, z.real"
@@ -435,12 +448,12 @@ class PythonFunction:
         if isinstance(raw, int | np.integer) and not isinstance(raw, bool):
             says = f"{self.text} returns an int ({int(raw)}), whose gradient is zero"
             return y, outputs, [Notice(Kind.INTEGER, Severity.WARNING, says, hint="return a float")]
-        return y, outputs, [] if self.pick is not None else _looks_like_both(raw, values, self.inputs)
+        return y, outputs, [] if self.pick is not None else _value_and_gradient_notice(raw, values, self.inputs)
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
     """Return a callable's signature, or None if it has none (some C functions)."""
-    return _known_of(function).signature
+    return _cached_facts(function).signature
 
 
 @dataclass(slots=True)
@@ -455,25 +468,25 @@ class _Known:
 _KNOWN: weakref.WeakKeyDictionary[Callable[..., Any], _Known] = weakref.WeakKeyDictionary()
 
 
-def _known_of(function: Callable[..., Any]) -> _Known:
+def _cached_facts(function: Callable[..., Any]) -> _Known:
     own = getattr(function, "__signature__", None)
     try:
         known = _KNOWN.get(function)
         if known is None or known.own is not own:
-            known = _KNOWN[function] = _Known(own, _told(function))
+            known = _KNOWN[function] = _Known(own, _read_signature(function))
     except TypeError:  # it is not hashable, or has no weak references
-        return _Known(own, _told(function))
+        return _Known(own, _read_signature(function))
     return known
 
 
-def _told(function: Callable[..., Any]) -> inspect.Signature | None:
+def _read_signature(function: Callable[..., Any]) -> inspect.Signature | None:
     try:
         return inspect.signature(function)
     except (ValueError, TypeError):
         return None
 
 
-def in_order(names: Iterable[str], signature: inspect.Signature | None) -> list[str]:
+def order_names(names: Iterable[str], signature: inspect.Signature | None) -> list[str]:
     """Return argument names in the order of the parameters; names that are no parameter come last."""
     names = list(names)
     if signature is None or list(signature.parameters) == names:
@@ -482,11 +495,11 @@ def in_order(names: Iterable[str], signature: inspect.Signature | None) -> list[
     return sorted(names, key=lambda name: order.get(name, len(order)))
 
 
-def passing(function: Callable[..., Any], given: tuple[str, ...]) -> dict[str, str]:
+def ways_to_pass(function: Callable[..., Any], given: tuple[str, ...]) -> dict[str, str]:
     """Return how each argument of a function is passed: by position, by name, as `*args` or as `**kwargs`."""
-    known = _known_of(function)
+    known = _cached_facts(function)
     if given not in known.passing:
-        known.passing[given] = _how(known.signature, given)
+        known.passing[given] = _choose_passing(known.signature, given)
     return known.passing[given]
 
 
@@ -496,7 +509,7 @@ def takes_keywords(function: Callable[..., Any]) -> bool:
     return signature is not None and any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
 
 
-def _how(signature: inspect.Signature | None, given: tuple[str, ...]) -> dict[str, str]:
+def _choose_passing(signature: inspect.Signature | None, given: tuple[str, ...]) -> dict[str, str]:
     """Return how each argument is passed: by position up to the first parameter that is left out, then by name."""
     found, unbroken = {}, True
     if signature and any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values()):
@@ -524,18 +537,18 @@ def message_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _own(x: Value, hold: Callable[[Value], Value]) -> Value:
+def _writable_value(x: Value, hold: Callable[[Value], Value]) -> Value:
     """Return a value that the function may write into: a twin of a tracer, or a float64 array held by the sweep."""
     if isinstance(x, Tracer):
         return x.twin()
     return hold(x) if type(x) is np.ndarray and x.dtype == np.float64 else x
 
 
-def _writes(error: BaseException) -> bool:
+def _is_write_refused(error: BaseException) -> bool:
     return isinstance(error, ValueError) and "read-only" in str(error)
 
 
-def _cause(error: BaseException | None) -> GradcliError | None:
+def _find_own_error(error: BaseException | None) -> GradcliError | None:
     """Return our error in an exception's chain, or None: numpy replaces ours by its own in `a[i] = t`."""
     seen = 0
     while error is not None and seen < 10:
@@ -545,7 +558,7 @@ def _cause(error: BaseException | None) -> GradcliError | None:
     return None
 
 
-def _looks_like_both(raw: Any, values: Mapping[str, Value], inputs: tuple[str, ...]) -> list[Notice]:
+def _value_and_gradient_notice(raw: Any, values: Mapping[str, Value], inputs: tuple[str, ...]) -> list[Notice]:
     """Return a notice if a function returns a scalar and an array shaped like its input, as for scipy's `jac=True`."""
     if not isinstance(raw, tuple) or hasattr(raw, "_fields") or not inputs:
         return []
@@ -564,7 +577,7 @@ def _looks_like_both(raw: Any, values: Mapping[str, Value], inputs: tuple[str, .
     return [Notice(Kind.VALUE_AND_GRADIENT, Severity.WARNING, says, hint=hint)]
 
 
-def _changing(y: Value, again: Value) -> Notice:
+def _changing_value_notice(y: Value, again: Value) -> Notice:
     a, b = np.asarray(y, dtype=float), np.asarray(again, dtype=float)
     size = f" by {float(np.max(np.abs(a - b), initial=0.0)):.1e}" if a.shape == b.shape else ""
     return Notice(

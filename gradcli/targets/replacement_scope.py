@@ -23,10 +23,10 @@ import numpy as np
 
 from gradcli.errors import TraceEnded
 from gradcli.rules import scipy as of_scipy
-from gradcli.targets.numpy_replacements import FLOAT, SWEEPS, Hold, JoinByIndex, replacements, traced
-from gradcli.targets.solver_tolerances import SOLVERS, SolverRow, call_watched, is_inside_solver, tolerances_times
+from gradcli.targets.numpy_replacements import FLOAT, SWEEPS, Hold, JoinByIndex, has_traced_value, iterate_replacements
+from gradcli.targets.solver_tolerances import SOLVERS, SolverRow, call_solver, is_inside_solver, scale_tolerances
 from gradcli.tracing.captured import Captured
-from gradcli.tracing.provenance import called_name, is_ours, is_users
+from gradcli.tracing.provenance import called_name, is_gradcli_file, is_users_file
 
 _LOCK = threading.Lock()
 _INSTALLED: list[
@@ -38,7 +38,7 @@ _SOLVERS_REPLACED: list[tuple[dict[str, Any], str, Any]] = []  # namespaces of m
 _USERS_OF_SOLVERS = [0]
 
 
-def _for_user(original: Any, stand_in: Callable[..., Any]) -> Any:
+def _choose_by_caller(original: Any, stand_in: Callable[..., Any]) -> Any:
     """Return a function that chooses between the original and the stand-in, by who calls it and with what.
 
     Compiled code has no Python frame: what it allocates while the user's code calls it must be real arrays.
@@ -50,28 +50,30 @@ def _for_user(original: Any, stand_in: Callable[..., Any]) -> Any:
             return original(*args, **kwargs)
         frame = sys._getframe(1)
         file = frame.f_code.co_filename
-        if is_users(file) and _calls(frame, chosen):
+        if is_users_file(file) and _is_call_of(frame, chosen):
             return stand_in(*args, **kwargs)
-        if is_ours(file) or not (traced(args) or traced(list(kwargs.values()))):
+        if is_gradcli_file(file) or not (has_traced_value(args) or has_traced_value(list(kwargs.values()))):
             return original(*args, **kwargs)
         return stand_in(*args, **kwargs)
 
     return chosen
 
 
-def _for_method(original: Any, stand_in: Callable[..., Any]) -> Any:
+def _choose_for_method(original: Any, stand_in: Callable[..., Any]) -> Any:
     """Return a method that calls the stand-in where an argument, or what the instance holds, is traced."""
 
     @functools.wraps(original, updated=())
     def chosen(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if SWEEPS.hold is None or not (traced(args) or traced(list(kwargs.values())) or of_scipy.holds_traced(self)):
+        if SWEEPS.hold is None or not (
+            has_traced_value(args) or has_traced_value(list(kwargs.values())) or of_scipy.has_traced_values(self)
+        ):
             return original(self, *args, **kwargs)
         return stand_in(self, *args, **kwargs)
 
     return chosen
 
 
-def _calls(frame: FrameType, function: Callable[..., Any]) -> bool:
+def _is_call_of(frame: FrameType, function: Callable[..., Any]) -> bool:
     """Whether the call that a frame executes names `function`, or a variable that holds it."""
     kind, name = called_name(frame.f_code, frame.f_lasti)
     if kind == "attribute":
@@ -80,19 +82,19 @@ def _calls(frame: FrameType, function: Callable[..., Any]) -> bool:
     return bool(found is function)
 
 
-def _for_solver(original: Any, stand_in: Callable[..., Any] | None, row: SolverRow | None) -> Any:
+def _replaceable_solver(original: Any, stand_in: Callable[..., Any] | None, row: SolverRow | None) -> Any:
     """Return a solver that notes its tolerances or makes them smaller, and that is traced if it holds traced values."""
 
     @functools.wraps(original, updated=())
     def chosen(*args: Any, **kwargs: Any) -> Any:
         file = sys._getframe(1).f_code.co_filename
-        if is_ours(file):
+        if is_gradcli_file(file):
             return original(*args, **kwargs)
         is_traced = stand_in is not None and SWEEPS.hold is not None and Captured((args, kwargs)).leaves
         function: Any = stand_in if is_traced else original
         if row is None or is_inside_solver(file):
             return function(*args, **kwargs)
-        return call_watched(original.__name__, row, original, function, args, kwargs)
+        return call_solver(original.__name__, row, original, function, args, kwargs)
 
     return chosen
 
@@ -111,7 +113,7 @@ _INHERITED = object()  # the original of a method that the class itself does not
 Originals = Callable[[], AbstractContextManager[None]]
 
 
-def _call(original: Callable[..., Any], _: Originals) -> Callable[..., Any]:
+def _njit_call(original: Callable[..., Any], _: Originals) -> Callable[..., Any]:
     """Return what calls a function of `@njit`."""
 
     @functools.wraps(original)
@@ -121,7 +123,7 @@ def _call(original: Callable[..., Any], _: Originals) -> Callable[..., Any]:
     return call
 
 
-def _call_each(original: Callable[..., Any], _: Originals) -> Callable[..., Any]:
+def _vectorize_call(original: Callable[..., Any], _: Originals) -> Callable[..., Any]:
     """Return what calls a function of `@vectorize`, which is defined for one entry."""
 
     @functools.wraps(original)
@@ -138,7 +140,7 @@ def _call_each(original: Callable[..., Any], _: Originals) -> Callable[..., Any]
     return call
 
 
-def _compile(original: Callable[..., Any], originals: Originals) -> Callable[..., Any]:
+def _compile_with_originals(original: Callable[..., Any], originals: Originals) -> Callable[..., Any]:
     """Return what compiles a function for types of arguments: numba knows numpy's functions by identity."""
 
     @functools.wraps(original)
@@ -150,23 +152,23 @@ def _compile(original: Callable[..., Any], originals: Originals) -> Callable[...
 
 
 def _are_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return SWEEPS.hold is not None and (traced(args) or traced(list(kwargs.values())))
+    return SWEEPS.hold is not None and (has_traced_value(args) or has_traced_value(list(kwargs.values())))
 
 
 _NUMBA_METHODS = (
-    ("numba.core.dispatcher", "Dispatcher", "__call__", _call),
-    ("numba.core.dispatcher", "Dispatcher", "compile", _compile),
-    ("numba.np.ufunc.dufunc", "DUFunc", "__call__", _call_each),
-    ("numba.np.ufunc.ufuncbuilder", "UFuncDispatcher", "compile", _compile),
+    ("numba.core.dispatcher", "Dispatcher", "__call__", _njit_call),
+    ("numba.core.dispatcher", "Dispatcher", "compile", _compile_with_originals),
+    ("numba.np.ufunc.dufunc", "DUFunc", "__call__", _vectorize_call),
+    ("numba.np.ufunc.ufuncbuilder", "UFuncDispatcher", "compile", _compile_with_originals),
 )
 
 
-def imported_of_numba() -> list[str]:
+def imported_numba_modules() -> list[str]:
     """Return the modules of numba that have stand-ins and are imported; none is imported for them."""
     return [name for name in dict.fromkeys(row[0] for row in _NUMBA_METHODS) if name in sys.modules]
 
 
-def methods(originals: Originals) -> Iterator[tuple[type, str, Callable[..., Any]]]:
+def numba_replacements(originals: Originals) -> Iterator[tuple[type, str, Callable[..., Any]]]:
     """Yield a class of numba, the name of a method, and its stand-in; within `originals()` no stand-in is in place."""
     for module, kind, name, stand_in in _NUMBA_METHODS:
         owner = getattr(sys.modules.get(module), kind, None)
@@ -183,39 +185,40 @@ def call_python_code() -> None:
 
 def _update_table() -> None:
     """Make the table of stand-ins once, and add those of a module of scipy after it is imported."""
-    imported = of_scipy.imported() + imported_of_numba()
+    imported = of_scipy.imported_modules() + imported_numba_modules()
     if _TABLE and imported == _SEEN:
         return
     _SEEN[:] = imported
     scipys = [name for name in _SEEN if name in of_scipy.MODULES]
-    for module, name, stand_in in list(replacements(scipys)):
+    for module, name, stand_in in list(iterate_replacements(scipys)):
         original = getattr(module, name)
-        chosen = stand_in if isinstance(stand_in, JoinByIndex) else _for_user(original, stand_in)
+        chosen = stand_in if isinstance(stand_in, JoinByIndex) else _choose_by_caller(original, stand_in)
         _TABLE.setdefault(id(original), (module, name, original, chosen))
         _DIRECT.setdefault(id(original), (original, stand_in))
-    _TABLE.update(_solvers())
+    _TABLE.update(_table_of_solvers())
     _METHODS[:] = [
-        (owner, name, vars(owner)[name], _for_method(vars(owner)[name], stand_in))
+        (owner, name, vars(owner)[name], _choose_for_method(vars(owner)[name], stand_in))
         for owner, name, stand_in in of_scipy.methods(scipys)
     ]
     _METHODS.extend(
-        (owner, name, vars(owner).get(name, _INHERITED), stand_in) for owner, name, stand_in in methods(_originals)
+        (owner, name, vars(owner).get(name, _INHERITED), stand_in)
+        for owner, name, stand_in in numba_replacements(_originals_in_place)
     )
 
 
 _WITH_SOLVERS: list[str] = []  # the modules of scipy whose solvers are in the table
 
 
-def _solvers() -> dict[int, _Row]:
+def _table_of_solvers() -> dict[int, _Row]:
     """Return the table of solvers, with those of a module of scipy that was imported since."""
-    imported = of_scipy.imported()
+    imported = of_scipy.imported_modules()
     for name in [name for name in imported if name not in _WITH_SOLVERS]:
         module, rows = sys.modules[f"scipy.{name}"], SOLVERS.get(name, {})
         traced_ones = of_scipy.SOLVERS[name]() if name in of_scipy.SOLVERS else {}
         for function in {**rows, **traced_ones}:
             original = getattr(module, function, None)
             if original is not None:
-                chosen = _for_solver(original, traced_ones.get(function), rows.get(function))
+                chosen = _replaceable_solver(original, traced_ones.get(function), rows.get(function))
                 _SOLVERS.setdefault(id(original), (module, function, original, chosen))
         _WITH_SOLVERS.append(name)
     return _SOLVERS
@@ -232,7 +235,7 @@ def solver_tolerances(factor: float) -> Iterator[dict[str, None]]:
         if _USERS_OF_SOLVERS[0] == 1:
             _replace_solvers()
     try:
-        with tolerances_times(factor) as calls:
+        with scale_tolerances(factor) as calls:
             yield calls
     finally:
         with _LOCK:
@@ -244,11 +247,11 @@ def solver_tolerances(factor: float) -> Iterator[dict[str, None]]:
 
 def _replace_solvers() -> None:
     """Replace the solvers of scipy; modules of installed packages are looked at once, the user's modules each time."""
-    table = _solvers()
+    table = _table_of_solvers()
     if not table:
         return
-    own = [place for module in users_modules() for place in _solvers_in(module, table)]
-    for names, key, original in (*_packages_places(len(sys.modules), len(table)), *own):
+    own = [place for module in users_modules() for place in _solvers_in_module(module, table)]
+    for names, key, original in (*_solvers_in_packages(len(sys.modules), len(table)), *own):
         if names.get(key) is original:
             names[key] = table[id(original)][3]
             _SOLVERS_REPLACED.append((names, key, original))
@@ -261,21 +264,21 @@ _LOOKED_AT: "WeakKeyDictionary[ModuleType, tuple[tuple[int, int], list[_SolverPl
 
 
 @functools.lru_cache(maxsize=1)
-def _packages_places(loaded: int, count: int) -> list[_SolverPlace]:
+def _solvers_in_packages(loaded: int, count: int) -> list[_SolverPlace]:
     """Return where installed packages hold solvers: the numbers of modules and of solvers key the cache."""
-    table, mine = _solvers(), set(users_modules())
+    table, mine = _table_of_solvers(), set(users_modules())
     own = {row[0].__name__ for row in table.values()}
     found: list[_SolverPlace] = []
     for module in [m for m in list(sys.modules.values()) if isinstance(m, ModuleType) and m not in mine]:
         if module.__name__ in own or not module.__name__.startswith(("scipy.", "gradcli.")):
             known, key = _LOOKED_AT.get(module), (count, len(vars(module)))
             if known is None or known[0] != key:
-                _LOOKED_AT[module] = known = key, _solvers_in(module, table)
+                _LOOKED_AT[module] = known = key, _solvers_in_module(module, table)
             found += known[1]
     return found
 
 
-def _solvers_in(module: ModuleType, table: Mapping[int, _Row]) -> list[_SolverPlace]:
+def _solvers_in_module(module: ModuleType, table: Mapping[int, _Row]) -> list[_SolverPlace]:
     """Return where a module holds solvers."""
     names = vars(module)
     if table.keys().isdisjoint(map(id, list(names.values()))):
@@ -283,7 +286,7 @@ def _solvers_in(module: ModuleType, table: Mapping[int, _Row]) -> list[_SolverPl
     return [(names, key, x) for key, x in list(names.items()) if id(x) in table and table[id(x)][2] is x]
 
 
-def _names_in(modules: Iterable[ModuleType]) -> tuple[int, ...]:
+def _count_names(modules: Iterable[ModuleType]) -> tuple[int, ...]:
     """Return how many names each module has, which tells that one of them has got a name."""
     return tuple(map(len, map(vars, modules)))
 
@@ -304,7 +307,7 @@ class stand_ins:
         with _LOCK:
             _USERS_OF_IT[0] += 1
             if _USERS_OF_IT[0] == 1:
-                _INSTALLED[:] = _installed(tuple(self.modules))
+                _INSTALLED[:] = _install_replacements(tuple(self.modules))
         SWEEPS.holds.append(self.hold)
 
     def __exit__(self, *raised: object) -> None:
@@ -312,10 +315,10 @@ class stand_ins:
         with _LOCK:
             _USERS_OF_IT[0] -= 1
             if _USERS_OF_IT[0] == 0:
-                _restore()
+                _restore_originals()
 
 
-def replaced(function: Any) -> Any:
+def replacement_of(function: Any) -> Any:
     """Return what stands in for a function, or a bound method, that is itself the target; anything else as it is."""
     original, stand_in = _DIRECT.get(id(function), (None, None))
     if original is function and function is not None:
@@ -327,7 +330,7 @@ def replaced(function: Any) -> Any:
 
 
 @contextmanager
-def untraced() -> Iterator[None]:
+def without_tracing() -> Iterator[None]:
     """Context in which the originals act, for a call on plain values while another function is traced."""
     SWEEPS.holds.append(None)
     try:
@@ -336,27 +339,27 @@ def untraced() -> Iterator[None]:
         SWEEPS.holds.pop()
 
 
-def tracing() -> bool:
+def is_tracing() -> bool:
     """Whether the stand-ins act in this thread."""
     return SWEEPS.hold is not None
 
 
 @contextmanager
-def _originals() -> Iterator[None]:
+def _originals_in_place() -> Iterator[None]:
     """Context in which no stand-in is in place, in any thread."""
     modules = users_modules()
     with _LOCK:
         if _USERS_OF_IT[0]:
-            _restore()
+            _restore_originals()
     try:
         yield
     finally:
         with _LOCK:
             if _USERS_OF_IT[0]:
-                _INSTALLED[:] = _installed(tuple(modules))
+                _INSTALLED[:] = _install_replacements(tuple(modules))
 
 
-def _restore() -> None:
+def _restore_originals() -> None:
     """Put the originals back in place of the stand-ins."""
     for names, originals in _INSTALLED:
         names.update(originals)
@@ -369,17 +372,17 @@ def _restore() -> None:
         names.pop("float", None)
 
 
-def _installed(modules: tuple[ModuleType, ...]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def _install_replacements(modules: tuple[ModuleType, ...]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Install the stand-ins and return, for each namespace, the originals to restore."""
     _update_table()
-    with_float, places = _places_in(modules, _names_in(modules), len(_TABLE))
+    with_float, places = _places_in_modules(modules, _count_names(modules), len(_TABLE))
     for names in with_float:
         names["float"] = FLOAT
     _WITH_FLOAT[:] = with_float
     for owner, name, _, stand_in in _METHODS:
         setattr(owner, name, stand_in)
     changed = []
-    for names, originals, chosen in (*_own_places(len(_TABLE)), *places):
+    for names, originals, chosen in (*_places_in_libraries(len(_TABLE)), *places):
         if not all(map(operator.is_, map(names.get, originals), originals.values())):
             kept = {name for name, original in originals.items() if names.get(name) is original}
             originals, chosen = ({name: part[name] for name in kept} for part in (originals, chosen))
@@ -394,7 +397,7 @@ _Place = tuple[
 
 
 @functools.lru_cache(maxsize=1)
-def _own_places(count: int) -> list[_Place]:
+def _places_in_libraries(count: int) -> list[_Place]:
     """Return the entries to replace in numpy, math and scipy; the number of stand-ins keys the cache."""
     found: dict[int, _Place] = {}
     for module, name, original, chosen in _TABLE.values():
@@ -404,7 +407,7 @@ def _own_places(count: int) -> list[_Place]:
 
 
 @functools.lru_cache(maxsize=1)
-def _places_in(
+def _places_in_modules(
     modules: tuple[ModuleType, ...], lengths: tuple[int, ...], count: int
 ) -> tuple[list[dict[str, Any]], list[_Place]]:
     """Return the user's modules in which `float` is replaced, and the entries to replace in them, under any alias.
@@ -434,12 +437,12 @@ def users_modules() -> list[ModuleType]:
 @functools.lru_cache(maxsize=1)
 def _users_modules(loaded: int, last: int) -> list[ModuleType]:
     """Return the user's modules; the arguments key the cache."""
-    found = [m for m in list(sys.modules.values()) if _is_module(m) and is_users(str(m.__file__))]
+    found = [m for m in list(sys.modules.values()) if _is_file_module(m) and is_users_file(str(m.__file__))]
     main = sys.modules.get("__main__")
     if main is not None and main not in found and getattr(main, "__file__", None) is None:
         found.append(main)
     return found
 
 
-def _is_module(m: Any) -> bool:
+def _is_file_module(m: Any) -> bool:
     return isinstance(m, ModuleType) and isinstance(getattr(m, "__file__", None), str)

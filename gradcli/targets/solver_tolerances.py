@@ -48,41 +48,44 @@ class SolverRow:
 
     def of(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the tolerances of a call that can be made smaller, by name: the arguments, and those in `options`."""
-        known, inside = self._known(given), given.get("options") or {}
-        own = {name: _value(given, name, default) for name, (default, _) in known[0].items()}
+        known, inside = self._known_tolerances(given), given.get("options") or {}
+        own = {name: _given_or_default(given, name, default) for name, (default, _) in known[0].items()}
         replaced = own.get("tol") is not None  # it replaces the defaults of all options
-        options = {name: _value(inside, name, None if replaced else default) for name, (default, _) in known[1].items()}
-        return _above(own, known[0]), _above(options, known[1])
+        options = {
+            name: _given_or_default(inside, name, None if replaced else default)
+            for name, (default, _) in known[1].items()
+        }
+        return _reducible_tolerances(own, known[0]), _reducible_tolerances(options, known[1])
 
     def smaller(self, given: Mapping[str, Any], factor: float) -> dict[str, Any]:
         """Return the arguments that make a call one with smaller tolerances; none if all are at their floors."""
-        known, (own, options) = self._known(given), self.of(given)
+        known, (own, options) = self._known_tolerances(given), self.of(given)
         factor = factor**2 if self.fast else factor
         if not own and not options:
             return {}
         found = {name: x for name, x in self.more(given).items() if given.get(name) is None}
-        found |= {name: _smaller(x, factor, known[0][name][1]) for name, x in own.items()}
+        found |= {name: _reduce_tolerance(x, factor, known[0][name][1]) for name, x in own.items()}
         if options:
-            made = {name: _smaller(x, factor, known[1][name][1]) for name, x in options.items()}
+            made = {name: _reduce_tolerance(x, factor, known[1][name][1]) for name, x in options.items()}
             found["options"] = {**(given.get("options") or {}), **made}
         return found
 
-    def _known(self, given: Mapping[str, Any]) -> tuple[_Tolerances, _Tolerances]:
+    def _known_tolerances(self, given: Mapping[str, Any]) -> tuple[_Tolerances, _Tolerances]:
         return self.arguments(given) if callable(self.arguments) else self.arguments, self.options(given)
 
 
-def _value(given: Mapping[str, Any], name: str, default: float | None) -> Any:
+def _given_or_default(given: Mapping[str, Any], name: str, default: float | None) -> Any:
     value = given.get(name)
     return default if value is None else value
 
 
-def _above(tolerances: Mapping[str, Any], known: _Tolerances) -> dict[str, Any]:
+def _reducible_tolerances(tolerances: Mapping[str, Any], known: _Tolerances) -> dict[str, Any]:
     """Return the tolerances that can be made smaller; one may be an array."""
     given = {name: np.asarray(np.nan if x is None else x) for name, x in tolerances.items()}
     return {name: tolerances[name] for name, x in given.items() if x.dtype.kind in "fiu" and np.any(x > known[name][1])}
 
 
-def _smaller(x: Any, factor: float, floor: float) -> Any:
+def _reduce_tolerance(x: Any, factor: float, floor: float) -> Any:
     x = np.asarray(x, dtype=float)
     found = np.where(x > floor, np.maximum(x * factor, floor), x)
     return found if found.ndim else float(found)
@@ -114,37 +117,37 @@ _OF_ROOTS = {
 }  # fmt: skip
 
 
-def _method(given: Mapping[str, Any], default: str = "") -> str:
+def _method_name(given: Mapping[str, Any], default: str = "") -> str:
     method = given.get("method")
     return method.lower() if isinstance(method, str) else default if method is None else "of the user's"
 
 
-def _minimizer(given: Mapping[str, Any]) -> str:
+def _minimizer_name(given: Mapping[str, Any]) -> str:
     limited = "l-bfgs-b" if given.get("bounds") is not None else "bfgs"
-    return _method(given, "slsqp" if given.get("constraints") else limited)
+    return _method_name(given, "slsqp" if given.get("constraints") else limited)
 
 
-def _of_minimizer(given: Mapping[str, Any]) -> _Tolerances:
-    return _METHODS.get(_minimizer(given), {})
+def _minimizer_tolerances(given: Mapping[str, Any]) -> _Tolerances:
+    return _METHODS.get(_minimizer_name(given), {})
 
 
-def _central_where_differences(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _better_differences(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a better difference for a gradient that scipy itself computes by differences."""
-    return {"jac": "3-point"} if _minimizer(given) in _WITH_DIFFERENCES and not given.get("jac") else {}
+    return {"jac": "3-point"} if _minimizer_name(given) in _WITH_DIFFERENCES and not given.get("jac") else {}
 
 
-def _of_minimum(given: Mapping[str, Any]) -> _Tolerances:
-    bounded = _method(given, "bounded" if given.get("bounds") is not None else "brent") == "bounded"
+def _scalar_minimum_tolerances(given: Mapping[str, Any]) -> _Tolerances:
+    bounded = _method_name(given, "bounded" if given.get("bounds") is not None else "brent") == "bounded"
     return {"xatol": (1e-5, _ROOT_OF_EPS)} if bounded else {"xtol": (None, _ROOT_OF_EPS)}
 
 
-def _of_root(given: Mapping[str, Any]) -> _Tolerances:
+def _root_tolerances(given: Mapping[str, Any]) -> _Tolerances:
     other = {"fatol": (6.06e-6, 1e-14), "ftol": (None, 1e-14), "xatol": (None, 1e-14)}
-    return _OF_ROOTS.get(_method(given, "hybr"), other)
+    return _OF_ROOTS.get(_method_name(given, "hybr"), other)
 
 
-def _of_scalar_root(given: Mapping[str, Any]) -> _Tolerances:
-    bracketed = _method(given, "brentq" if given.get("bracket") is not None else "newton") in _BRACKETING
+def _scalar_root_tolerances(given: Mapping[str, Any]) -> _Tolerances:
+    bracketed = _method_name(given, "brentq" if given.get("bracket") is not None else "newton") in _BRACKETING
     return {"xtol": (2e-12 if bracketed else 1.48e-8, 0.0), "rtol": (None, 4 * _EPS)}
 
 
@@ -167,10 +170,10 @@ SOLVERS: Mapping[str, Mapping[str, SolverRow]] = {  # by the name of scipy's mod
         "tanhsinh": SolverRow({"rtol": (None, 1e-13), "atol": (None, 0.0)}),
     },
     "optimize": {
-        "minimize": SolverRow({"tol": (None, 1e-14)}, _of_minimizer, _central_where_differences),
-        "minimize_scalar": SolverRow({"tol": (None, _ROOT_OF_EPS)}, _of_minimum),
-        "root": SolverRow({"tol": (None, 1e-15)}, _of_root, fast=True),
-        "root_scalar": SolverRow(_of_scalar_root, fast=True),
+        "minimize": SolverRow({"tol": (None, 1e-14)}, _minimizer_tolerances, _better_differences),
+        "minimize_scalar": SolverRow({"tol": (None, _ROOT_OF_EPS)}, _scalar_minimum_tolerances),
+        "root": SolverRow({"tol": (None, 1e-15)}, _root_tolerances, fast=True),
+        "root_scalar": SolverRow(_scalar_root_tolerances, fast=True),
         "brentq": _BRACKETED, "brenth": _BRACKETED, "bisect": _BRACKETED, "ridder": _BRACKETED, "toms748": _BRACKETED,
         "newton": SolverRow({"tol": (1.48e-8, 1e-15), "rtol": (None, 1e-15)}, fast=True),
         "fixed_point": SolverRow({"xtol": (1e-8, 1e-14)}, more=lambda given: {"maxiter": 5_000}, fast=True),
@@ -180,7 +183,7 @@ SOLVERS: Mapping[str, Mapping[str, SolverRow]] = {  # by the name of scipy's mod
         "leastsq": SolverRow(_FIT),
         "curve_fit": SolverRow(_FIT),
         "lsq_linear": SolverRow({"tol": (1e-10, 1e-15), "lsmr_tol": (None, 1e-15)}),
-        "linprog": SolverRow(options=lambda given: _HIGHS if _method(given, "highs").startswith("highs") else {}),
+        "linprog": SolverRow(options=lambda given: _HIGHS if _method_name(given, "highs").startswith("highs") else {}),
         "milp": SolverRow(options=lambda given: {"mip_rel_gap": (1e-4, 0.0)}),
         "fmin": SolverRow({"xtol": (1e-4, 1e-9), "ftol": (1e-4, 1e-15)}),
         "fmin_powell": SolverRow({"xtol": (1e-4, 1e-10), "ftol": (1e-4, 1e-15)}),
@@ -219,10 +222,10 @@ _WATCH = _Watch()
 
 
 @contextmanager
-def tolerances_times(factor: float) -> Iterator[dict[str, None]]:
+def scale_tolerances(factor: float) -> Iterator[dict[str, None]]:
     """Context in which the solvers that the user's functions call get `factor` times their tolerances; yields their names.
 
-    The functions run in `solvers_watched`, and the replacements of scipy's functions are installed.
+    The functions run in `watch_solvers`, and the replacements of scipy's functions are installed.
     """
     before = _WATCH.factor, _WATCH.seen
     _WATCH.factor, _WATCH.seen = factor, {}
@@ -233,7 +236,7 @@ def tolerances_times(factor: float) -> Iterator[dict[str, None]]:
 
 
 @contextmanager
-def solvers_watched() -> Iterator[None]:
+def watch_solvers() -> Iterator[None]:
     """Context for one call of a function whose solvers are watched."""
     _WATCH.watched += 1
     try:
@@ -252,7 +255,7 @@ def is_inside_solver(file: str) -> bool:
     return _WATCH.running > 0 and file.startswith(_folder_of_scipy())
 
 
-def call_watched(
+def call_solver(
     name: str, row: SolverRow, original: Callable[..., Any], function: Callable[..., Any], args: Any, kwargs: Any
 ) -> Any:
     """Call a solver, or what stands in for it, and note it; with smaller tolerances where the thread asks for them.
@@ -262,13 +265,13 @@ def call_watched(
     if not _WATCH.watched or (_WATCH.seen is None and _WATCH.factor == 1.0):
         return function(*args, **kwargs)
     try:
-        given = _by_name(original, args, kwargs)
+        given = _arguments_by_name(original, args, kwargs)
     except (TypeError, ValueError):
         return function(*args, **kwargs)  # scipy says what is wrong
     if _WATCH.seen is not None:
         own, options = row.of(given)
         if own or options:
-            _WATCH.seen[_described(name, {**own, **options})] = None
+            _WATCH.seen[_describe_solver(name, {**own, **options})] = None
     smaller = row.smaller(given, _WATCH.factor) if _WATCH.factor < 1.0 else {}
     _WATCH.running += 1
     try:
@@ -285,7 +288,7 @@ def _call_with_smaller(
     original: Callable[..., Any], function: Callable[..., Any], args: Any, kwargs: Any, smaller: dict[str, Any]
 ) -> Any:
     """Return the result of a call with some arguments replaced; None if it raises, as scipy may with small tolerances."""
-    names = _names(original)
+    names = _positional_names(original)
     changed = [smaller.pop(names[k], x) if k < len(names) else x for k, x in enumerate(args)]
     try:
         with warnings.catch_warnings():
@@ -312,30 +315,30 @@ def _warning_of_odeint() -> type[Warning]:
 
 
 @functools.lru_cache(maxsize=256)
-def _signature(original: Callable[..., Any]) -> inspect.Signature:
+def _cached_signature(original: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(original)
 
 
-def _names(original: Callable[..., Any]) -> tuple[str, ...]:
+def _positional_names(original: Callable[..., Any]) -> tuple[str, ...]:
     """Return the names of the arguments that may be passed by position."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return tuple(name for name, p in _signature(original).parameters.items() if p.kind in kinds)
+    return tuple(name for name, p in _cached_signature(original).parameters.items() if p.kind in kinds)
 
 
-def _by_name(original: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
+def _arguments_by_name(original: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
     """Return the arguments of a call by name; those of `**options` are among them."""
-    signature = _signature(original)
+    signature = _cached_signature(original)
     given = dict(signature.bind_partial(*args, **kwargs).arguments)
     rest = next((name for name, p in signature.parameters.items() if p.kind is p.VAR_KEYWORD), None)
     return {**given, **given.pop(rest, {})} if rest is not None else given
 
 
-def _described(name: str, tolerances: Mapping[str, Any]) -> str:
+def _describe_solver(name: str, tolerances: Mapping[str, Any]) -> str:
     """Return a solver with its tolerances, such as `solve_ivp at rtol=1e-8, atol=1e-10`."""
-    return f"{name} at " + ", ".join(f"{key}={_number(x)}" for key, x in tolerances.items())
+    return f"{name} at " + ", ".join(f"{key}={_format_tolerance(x)}" for key, x in tolerances.items())
 
 
-def _number(x: Any) -> str:
+def _format_tolerance(x: Any) -> str:
     return re.sub(
         r"e([-+])0+", lambda found: f"e{found[1]}".replace("+", ""), f"{float(np.max(np.asarray(x, dtype=float))):.3g}"
     )

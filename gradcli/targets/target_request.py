@@ -61,16 +61,16 @@ def checked_point_texts(request: TargetRequest) -> tuple[str, ...]:
                 raise NotSupported(says, do="allow it: --allow-python")
     if not all(name.isidentifier() or _ENTRY.fullmatch(name) for name in request.values):
         raise BadPoint("a key of `at` is not an identifier", do="use the inputs' names as keys")
-    written = [f"{name}={written_value(name, x)}" for name, x in request.values.items()]
+    written = [f"{name}={format_value(name, x)}" for name, x in request.values.items()]
     return (*request.at, ", ".join(written)) if written else request.at
 
 
-def written_value(name: str, x: Any, formulas: bool = False) -> str:
+def format_value(name: str, x: Any, formulas: bool = False) -> str:
     """Return a JSON value as a string for `--at` or `--grad`; with `formulas`, strings are formulas. Raises BadPoint."""
     if formulas and isinstance(x, str):
         return x
     if isinstance(x, bool) or not isinstance(x, int | float | list):
         raise BadPoint(f"{name} is not a number or a list of numbers", do=f'write {{"{name}": 0.5}}')
     if isinstance(x, list):
-        return "[" + ", ".join(written_value(name, part) for part in x) + "]"
+        return "[" + ", ".join(format_value(name, part) for part in x) + "]"
     return repr(x)

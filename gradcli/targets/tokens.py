@@ -40,7 +40,7 @@ WORDS = {
 FUNCTION_NAMES = {"σ": "sigmoid", "Φ": "ndtr", "Γ": "gamma", "Tr": "trace", "E": "mean", "Σ": "sum", "Π": "prod"}
 
 
-def written(text: str) -> str:
+def python_spelling(text: str) -> str:
     """Return the text of a token in Python's syntax."""
     if text == TRANSPOSE:
         return " .T"
@@ -117,7 +117,7 @@ class Statement:
         return Span(self.text, first, max(1, last - first + 1))
 
 
-def tokens(text: str) -> list[Token]:
+def tokenise(text: str) -> list[Token]:
     """Split the text into tokens.
 
     Raises  BadExpression for a character that no expression can contain; TooLarge for strings, numbers and names too long.
@@ -135,21 +135,21 @@ def tokens(text: str) -> list[Token]:
             raise BadExpression("a prime is not part of the language", where=Span(text, at), do=do)
         match = _TOKEN.match(text, at)
         if match is None:
-            raise _strange(text, at)
+            raise _character_error(text, at)
         kind = match.lastgroup or ""
         if kind in ("number", "name") and len(match.group()) > MAX_DIGITS:
             raise TooLarge(
                 f"a {kind} of {len(match.group()):,} characters; the limit is {MAX_DIGITS}", where=Span(text, at)
             )
         if kind == "name" and not match.group().isidentifier():
-            raise _strange(text, next(k for k in range(at, match.end()) if not text[at : k + 1].isidentifier()))
+            raise _character_error(text, next(k for k in range(at, match.end()) if not text[at : k + 1].isidentifier()))
         if kind != "space":
             found.append(Token(kind, match.group(), at))
         at = match.end()
-    return _norms(text, found)
+    return _rewrite_norms(text, found)
 
 
-def _norms(text: str, found: list[Token]) -> list[Token]:
+def _rewrite_norms(text: str, found: list[Token]) -> list[Token]:
     """Return the tokens with `‖x‖` written as a call."""
     opened: list[Token] = []
     made: list[Token] = []
@@ -169,7 +169,7 @@ def _norms(text: str, found: list[Token]) -> list[Token]:
     return made
 
 
-def _strange(text: str, at: int) -> BadExpression:
+def _character_error(text: str, at: int) -> BadExpression:
     character = text[at]
     where = Span(text, at)
     if character in CHARACTERS:
@@ -177,31 +177,31 @@ def _strange(text: str, at: int) -> BadExpression:
     return BadExpression(f"the character {character!a} is not part of the language", where=where, do="leave it out")
 
 
-def statements(text: str) -> list[Statement]:
+def split_statements(text: str) -> list[Statement]:
     """Return the statements of an expression, in order.
 
     Raises  BadExpression, TooLarge.
     """
-    made = [_statement(text, part) for part in _split(text, tokens(text), (";", "\n"))]
+    made = [_make_statement(text, part) for part in _split_at(text, tokenise(text), (";", "\n"))]
     if not made:
         raise BadExpression("the expression is empty", do='write one, for example "sin(x*y) + exp(-x**2)"')
     return made
 
 
-def parts(text: str, separators: tuple[str, ...] = (",", ";", "\n")) -> list[Statement]:
+def split_parts(text: str, separators: tuple[str, ...] = (",", ";", "\n")) -> list[Statement]:
     """Return the comma-separated values of a point: `x=0.5, y=1.2`."""
-    return [_statement(text, part, ",") for part in _split(text, tokens(text), separators)]
+    return [_make_statement(text, part, ",") for part in _split_at(text, tokenise(text), separators)]
 
 
 def shared_and_parts(text: str) -> tuple[list[Statement], list[Statement]]:
     """Return a claim's shared statements, and its comma-separated parts (`p = softmax(z); z=p-y, y=-log(p)`)."""
-    *shared, last = list(_split(text, tokens(text), (";", "\n"))) or [[]]
-    return [_statement(text, one) for one in shared], [
-        _statement(text, part, ",") for part in _split(text, last, (",",))
+    *shared, last = list(_split_at(text, tokenise(text), (";", "\n"))) or [[]]
+    return [_make_statement(text, one) for one in shared], [
+        _make_statement(text, part, ",") for part in _split_at(text, last, (",",))
     ]
 
 
-def _split(text: str, found: list[Token], separators: tuple[str, ...]) -> Iterator[list[Token]]:
+def _split_at(text: str, found: list[Token], separators: tuple[str, ...]) -> Iterator[list[Token]]:
     current: list[Token] = []
     open_brackets: list[Token] = []
     chains = [0]
@@ -216,7 +216,7 @@ def _split(text: str, found: list[Token], separators: tuple[str, ...]) -> Iterat
                     do="name the inner part: u = ...; ...",
                 )
         elif token.text in _PAIRS:
-            _close(text, token, open_brackets)
+            _close_bracket(text, token, open_brackets)
             chains.pop()
         elif not open_brackets and (token.text in separators):
             if current:
@@ -243,7 +243,7 @@ def _split(text: str, found: list[Token], separators: tuple[str, ...]) -> Iterat
         yield current
 
 
-def _close(text: str, token: Token, open_brackets: list[Token]) -> None:
+def _close_bracket(text: str, token: Token, open_brackets: list[Token]) -> None:
     where = Span(text, token.start)
     if not open_brackets:
         raise BadExpression(f"'{token.text}' closes nothing", where=where, do="remove it, or open a bracket before")
@@ -254,7 +254,7 @@ def _close(text: str, token: Token, open_brackets: list[Token]) -> None:
     open_brackets.pop()
 
 
-def _statement(text: str, found: list[Token], separator: str = ";") -> Statement:
+def _make_statement(text: str, found: list[Token], separator: str = ";") -> Statement:
     name, body = None, found
     if len(found) > 1 and found[0].kind == "name" and found[1].text == "=":
         name, body = found[0], found[2:]
@@ -263,13 +263,13 @@ def _statement(text: str, found: list[Token], separator: str = ";") -> Statement
                 f"'{name.text} =' has no value", where=Span(text, found[1].start), do=f"write {name.text} = ..."
             )
         if keyword.iskeyword(name.text):
-            raise _keyword(text, name)
-    _plausible(text, body, separator)
-    shallow, inner = _hoisted(text, body)
-    return _written(text, name, shallow, tuple(inner))
+            raise _keyword_error(text, name)
+    _refuse_implausible(text, body, separator)
+    shallow, inner = _hoist_deep_parts(text, body)
+    return _render_statement(text, name, shallow, tuple(inner))
 
 
-def _hoisted(text: str, body: list[Token]) -> tuple[list[Token], list[Statement]]:
+def _hoist_deep_parts(text: str, body: list[Token]) -> tuple[list[Token], list[Statement]]:
     """Replace the parts nested too deeply for Python's parser by names; return the tokens left, and the parts."""
     kept: list[Token] = []
     starts = [0]
@@ -288,7 +288,7 @@ def _hoisted(text: str, body: list[Token]) -> tuple[list[Token], list[Statement]
             and ":" not in {t.text for t in part}
         ):
             name = Token("part", f"__part{part[0].start}__", part[0].start, 1)
-            inner.append(_written(text, name, part, ()))
+            inner.append(_render_statement(text, name, part, ()))
             kept[start:] = [name]
 
     for token in body:
@@ -305,13 +305,13 @@ def _hoisted(text: str, body: list[Token]) -> tuple[list[Token], list[Statement]
     return kept, inner
 
 
-def _written(text: str, name: Token | None, body: list[Token], inner: tuple[Statement, ...]) -> Statement:
+def _render_statement(text: str, name: Token | None, body: list[Token], inner: tuple[Statement, ...]) -> Statement:
     """Return tokens as a statement for Python's parser, with the column that each character comes from."""
     source, columns = [], []
     end = body[0].start
     for token in body:
         gap = 1 if token.start > end else 0
-        shown = written(token.text) if token.kind in ("op", "postfix") else token.text
+        shown = python_spelling(token.text) if token.kind in ("op", "postfix") else token.text
         width = token.width or len(token.text)
         source.append(" " * gap + shown)
         columns += [token.start - 1] * gap
@@ -320,14 +320,14 @@ def _written(text: str, name: Token | None, body: list[Token], inner: tuple[Stat
     return Statement(text, name, "".join(source), tuple(columns), inner)
 
 
-def _plausible(text: str, body: list[Token], separator: str) -> None:
+def _refuse_implausible(text: str, body: list[Token], separator: str) -> None:
     """Refuse, with advice, what Python's parser would only call invalid syntax; `separator` separates statements."""
     depth = 0
     for k, token in enumerate(body):
         where = Span(text, token.start, len(token.text))
         depth += (token.text in "([") - (token.text in ")]") if token.kind == "op" else 0
         if token.kind == "name" and keyword.iskeyword(token.text) and token.text not in _WORDS:
-            raise _keyword(text, token)
+            raise _keyword_error(text, token)
         if token.text in WORDS:
             raise BadExpression(f"'{token.text}' is not part of the language", where=where, do=WORDS[token.text])
         if token.text in ("'", '"'):
@@ -349,7 +349,7 @@ def _plausible(text: str, body: list[Token], separator: str) -> None:
             raise BadExpression(says, where=where, do="write brackets, as in (x²)ᵀ")
         called = k and token.text == "(" and body[k - 1].kind == "postfix"
         if called or (k and _ends_value(body[k - 1]) and _begins_value(token)):
-            raise _missing(text, body, k, separator)
+            raise _missing_operator_error(text, body, k, separator)
     if not _ends_value(body[-1]) and body[-1].text not in (".", "..."):
         last = body[-1]
         raise BadExpression(
@@ -372,7 +372,7 @@ def _begins_value(token: Token) -> bool:
     return token.kind in ("number", "string") or (token.kind == "name" and token.text not in _AFTER_VALUE)
 
 
-def _missing(text: str, body: list[Token], k: int, separator: str) -> BadExpression:
+def _missing_operator_error(text: str, body: list[Token], k: int, separator: str) -> BadExpression:
     """Return the error for a value that follows another one."""
     where = Span(text, body[k].start, len(body[k].text))
     if [token.text for token in body[k + 1 : k + 2]] == ["="]:
@@ -384,7 +384,7 @@ def _missing(text: str, body: list[Token], k: int, separator: str) -> BadExpress
     return BadExpression("an operator is missing here", where=where, do=do)
 
 
-def _keyword(text: str, token: Token) -> BadExpression:
+def _keyword_error(text: str, token: Token) -> BadExpression:
     advice = {
         "lambda": "write lam",
         "for": "write sums over arrays: sum(x**2)",

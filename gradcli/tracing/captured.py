@@ -25,22 +25,22 @@ class Captured:
 
     def __init__(self, structure: Any) -> None:
         self.structure = structure
-        self._look()
+        self._collect_leaves()
         if self.leaves:
             self.structure = self.rebuilt(self.leaves)
-            self._look()
+            self._collect_leaves()
 
-    def _look(self) -> None:
+    def _collect_leaves(self) -> None:
         self.leaves: list[Tracer] = []
         self._places: dict[int, int] = {}
         self._holds: dict[int, bool] = {}
-        self._find(self.structure, 0)
+        self._find_traced(self.structure, 0)
 
     def rebuilt(self, values: Sequence[Any]) -> Any:
         """Return a copy of the structure in which `values` stand in the places of the leaves."""
-        return self._copied(self.structure, values, {})
+        return self._copy_with_values(self.structure, values, {})
 
-    def _find(self, x: Any, depth: int) -> bool:
+    def _find_traced(self, x: Any, depth: int) -> bool:
         """Return whether `x` contains a traced value, and note all that it contains."""
         if isinstance(x, Tracer):
             if id(x) not in self._places:
@@ -51,17 +51,17 @@ class Captured:
             return False
         if id(x) not in self._holds:
             self._holds[id(x)] = False  # while its parts are looked at, for structures that contain themselves
-            self._holds[id(x)] = any(tuple(self._find(part, depth + 1) for part in _parts(x)))
+            self._holds[id(x)] = any(tuple(self._find_traced(part, depth + 1) for part in _objects_inside(x)))
         return self._holds[id(x)]
 
-    def _copied(self, x: Any, values: Sequence[Any], known: dict[int, Any]) -> Any:
+    def _copy_with_values(self, x: Any, values: Sequence[Any], known: dict[int, Any]) -> Any:
         if isinstance(x, Tracer):
             return values[self._places[id(x)]]
         if not self._holds.get(id(x), False):
             return x
         if id(x) not in known:
-            known[id(x)] = made = _begun(x)
-            _finish(known, made, x, lambda part: self._copied(part, values, known))
+            known[id(x)] = made = _begin_copy(x)
+            _finish_copy(known, made, x, lambda part: self._copy_with_values(part, values, known))
         return known[id(x)]
 
 
@@ -70,7 +70,7 @@ class Captured:
 UNBOUND: Any = type("Unbound", (), {"__repr__": lambda self: "unbound"})()
 
 
-def content(cell: CellType) -> Any:
+def content_of_cell(cell: CellType) -> Any:
     """Return the value in a cell of a closure; UNBOUND if its name has no value yet."""
     try:
         return cell.cell_contents
@@ -78,34 +78,34 @@ def content(cell: CellType) -> Any:
         return UNBOUND
 
 
-def closure(function: FunctionType) -> dict[str, Any]:
+def closure_values(function: FunctionType) -> dict[str, Any]:
     """Return the names of a function's closure that have a value, with their values."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    return {name: x for name, cell in cells if (x := content(cell)) is not UNBOUND}
+    return {name: x for name, cell in cells if (x := content_of_cell(cell)) is not UNBOUND}
 
 
-def codes(code: CodeType) -> Iterator[CodeType]:
+def nested_codes(code: CodeType) -> Iterator[CodeType]:
     """Yield a code object and those of the functions inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from codes(constant)
+            yield from nested_codes(constant)
 
 
-def python_code(x: Any) -> Any:
+def unwrap_function(x: Any) -> Any:
     """Return the function of Python inside a bound method, or inside a function that numba compiles; anything else as it is."""
     inner = x.__func__ if isinstance(x, MethodType) else getattr(x, "__dict__", {}).get("py_func")
     return inner if isinstance(inner, FunctionType) else x
 
 
-def _parts(x: Any) -> list[Any]:
+def _objects_inside(x: Any) -> list[Any]:
     """Return the objects directly inside a container, a function or an object of a class of the user's."""
     if isinstance(x, list | tuple | set | frozenset):
         return list(x)
     if isinstance(x, dict):
         return list(x.values())
     if isinstance(x, types.FunctionType):
-        return [*map(content, x.__closure__ or ()), *(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
+        return [*map(content_of_cell, x.__closure__ or ()), *(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()]
     if isinstance(x, functools.partial):
         return [x.func, *x.args, *x.keywords.values()]
     if isinstance(x, types.MethodType):
@@ -115,7 +115,7 @@ def _parts(x: Any) -> list[Any]:
     return list(getattr(x, "__dict__", {}).values())
 
 
-def _begun(x: Any) -> Any:
+def _begin_copy(x: Any) -> Any:
     """Return a copy of a function or an object without its contents, which may refer to it; anything else as it is."""
     if isinstance(x, types.FunctionType):
         cells = tuple(types.CellType() for _ in x.__closure__ or ())
@@ -125,7 +125,7 @@ def _begun(x: Any) -> Any:
     return copy.copy(x)
 
 
-def _finish(known: dict[int, Any], made: Any, x: Any, part: Callable[[Any], Any]) -> None:
+def _finish_copy(known: dict[int, Any], made: Any, x: Any, part: Callable[[Any], Any]) -> None:
     """Fill the copy with the copies of what is inside the original, or make it now."""
     if isinstance(x, types.FunctionType):
         for own, cell in zip(made.__closure__ or (), x.__closure__ or (), strict=True):

@@ -37,17 +37,17 @@ class Domain:
         return rng.choice(inside, count, replace=False)
 
 
-def _both(x: Any) -> Any:
+def _with_negatives(x: Any) -> Any:
     return np.concatenate([-x[::-1], x])
 
 
-_EVERYWHERE = _both(np.concatenate([_SIZES, _HUGE]))
+_EVERYWHERE = _with_negatives(np.concatenate([_SIZES, _HUGE]))
 
 REAL = Domain("real", lambda x: np.isfinite(x), _EVERYWHERE, dense=True)
 POSITIVE = Domain("x > 0", lambda x: x > 0, np.concatenate([_SIZES, _HUGE]))
 AWAY_FROM_0 = Domain("x != 0", lambda x: x != 0, _EVERYWHERE, dense=True)
 ABOVE_MINUS_1 = Domain("x > -1", lambda x: x > -1, np.concatenate([-_NEAR_ONE, -_SIZES[:8], _SIZES, _HUGE]))
-INSIDE_1 = Domain("-1 < x < 1", lambda x: abs(x) < 1, _both(np.concatenate([_SIZES[:8], _NEAR_ONE])))
+INSIDE_1 = Domain("-1 < x < 1", lambda x: abs(x) < 1, _with_negatives(np.concatenate([_SIZES[:8], _NEAR_ONE])))
 ABOVE_1 = Domain("x > 1", lambda x: x > 1, np.concatenate([1 + (1 - _NEAR_ONE), _SIZES[8:], _HUGE]))
 BELOW_1 = Domain("x < 1", lambda x: x < 1, np.concatenate([-_HUGE[::-1], -_SIZES[::-1], _SIZES[:8], _NEAR_ONE]))
 UNIT = Domain("0 < x < 1", lambda x: (x > 0) & (x < 1), np.concatenate([_SIZES[:8], _NEAR_ONE]))
@@ -61,12 +61,16 @@ NOT_POLE = Domain(
 NOT_HALF_PI = Domain("cos(x) != 0", lambda x: np.isfinite(x), _EVERYWHERE, dense=True)
 
 # where float kernels and operations of frameworks are accurate; their error was measured on these sets only
-NEAR_0 = Domain("|x| < 0.15", lambda x: abs(x) < 0.15, _both(np.array([1e-300, 1e-20, 1e-8, 1e-3, 0.1, 0.149])))
-NEAR_1 = Domain("|x - 1| < 0.15", lambda x: abs(x - 1) < 0.15, 1 + _both(np.array([1e-15, 1e-8, 1e-3, 0.1, 0.149])))
+NEAR_0 = Domain(
+    "|x| < 0.15", lambda x: abs(x) < 0.15, _with_negatives(np.array([1e-300, 1e-20, 1e-8, 1e-3, 0.1, 0.149]))
+)
+NEAR_1 = Domain(
+    "|x - 1| < 0.15", lambda x: abs(x - 1) < 0.15, 1 + _with_negatives(np.array([1e-15, 1e-8, 1e-3, 0.1, 0.149]))
+)
 ABOVE_12 = Domain("x > 12", lambda x: x > 12, np.concatenate([np.array([12.1, 25.9, 300.0]), _HUGE]))
-BEYOND_12 = Domain("|x| > 12", lambda x: abs(x) > 12, _both(ABOVE_12.hard))
+BEYOND_12 = Domain("|x| > 12", lambda x: abs(x) > 12, _with_negatives(ABOVE_12.hard))
 ABOVE_30 = Domain("x > 30", lambda x: x > 30, np.concatenate([np.array([30.1, 40.0, 700.0]), _HUGE]))
-BEYOND_30 = Domain("|x| > 30", lambda x: abs(x) > 30, _both(ABOVE_30.hard))
+BEYOND_30 = Domain("|x| > 30", lambda x: abs(x) > 30, _with_negatives(ABOVE_30.hard))
 ABOVE_MINUS_10000 = Domain(
     "x > -10000", lambda x: x > -1e4, np.concatenate([-_SIZES[::-1], _SIZES, np.array([-9e3, 1e8])])
 )

@@ -43,13 +43,13 @@ _number = itertools.count(1)
 LIVE: set[float] = {0, 1, 2, 3, math.inf}  # levels of open sweeps, and integers, which no sweep gets
 
 
-def depth() -> int:
+def sweep_depth() -> int:
     """Return the number of open sweeps."""
     return _depth.get()
 
 
 @contextmanager
-def sweep() -> Iterator[float]:
+def open_sweep() -> Iterator[float]:
     """Open a sweep and yield its level; close the sweep on exit, also when user code raises.
 
     A level is the depth of the sweep, 1 for the outermost, plus a fraction that no other sweep has. A value that user code
@@ -125,7 +125,7 @@ class Primitive:
         for x in xs:
             if isinstance(x, Interpreted):
                 if x.level not in LIVE:
-                    return self(*map(settled, xs), **params)
+                    return self(*map(without_ended_sweeps, xs), **params)
                 if top is None or x.level > top.level:
                     top = x
         if top is None:
@@ -149,7 +149,7 @@ class Primitive:
         return f"<primitive {self.name}>"
 
     def __reduce__(self) -> tuple[Callable[[str], "Primitive"], tuple[str]]:
-        return named, (self.name,)
+        return primitive_by_name, (self.name,)
 
 
 class Interpreted:
@@ -170,13 +170,13 @@ class Interpreted:
         raise NotImplementedError
 
 
-def kept() -> TraceEnded:
+def kept_value_error() -> TraceEnded:
     """Return the error for a trace in which user code uses a value of an earlier trace."""
     says = "a value that the function kept from an earlier trace is used again"
     return TraceEnded(says, do="do not keep values between calls: they belong to one evaluation")
 
 
-def settled(x: Value) -> Value:
+def without_ended_sweeps(x: Value) -> Value:
     """Return `x` without tracers of sweeps that have ended, which user code may have kept.
 
     Raises  TraceEnded if `x` depends on the inputs of such a sweep.
@@ -189,7 +189,7 @@ def settled(x: Value) -> Value:
 PRIMITIVES: dict[str, Primitive] = {}
 
 
-def named(name: str) -> Primitive:
+def primitive_by_name(name: str) -> Primitive:
     """Return the primitive called `name`.
 
     Raises  KeyError if there is none.
@@ -197,7 +197,7 @@ def named(name: str) -> Primitive:
     return PRIMITIVES[name]
 
 
-def by_name(table: Mapping[Primitive, T]) -> dict[str, T]:
+def table_by_name(table: Mapping[Primitive, T]) -> dict[str, T]:
     """Return a table of primitives by their names, so that it also serves a primitive whose rules were replaced."""
     return {primitive.name: entry for primitive, entry in table.items()}
 
@@ -246,12 +246,12 @@ def handles_method(name: str) -> Callable[[Function], Function]:
     return declare
 
 
-def found_late(lookup: Callable[[Function], Function | None]) -> None:
+def add_late_lookup(lookup: Callable[[Function], Function | None]) -> None:
     """Add a look-up for functions without an entry in HANDLERS, such as those of scipy.special, which is imported late."""
     _LATE.append(lookup)
 
 
-def handler(function: Function) -> Function:
+def handler_of(function: Function) -> Function:
     """Return the handler that runs in place of `function` on traced arguments.
 
     Raises  NoRule if there is none; the error says why, and what to write instead.
@@ -277,4 +277,4 @@ def bind(function: Function, *args: Any, **kwargs: Any) -> Any:
 
     Raises  NoRule if there is none.
     """
-    return handler(function)(*args, **kwargs)
+    return handler_of(function)(*args, **kwargs)

@@ -54,7 +54,7 @@ class Work:
         return self.entries + 2 * self.products
 
 
-def entries_of(xs: Values, y: Any) -> int:
+def largest_entry_count(xs: Values, y: Any) -> int:
     """Return the number of entries of the largest value among the operands and the result."""
     return max(size(y), *(size(x) for x in xs))
 
@@ -68,51 +68,53 @@ class PrimitiveCost:
     """
 
     operations: Callable[[Values, Any, Params], Operations]
-    work: Callable[[Values, Any, Params], Work] = lambda xs, y, params: Work(entries_of(xs, y))
+    work: Callable[[Values, Any, Params], Work] = lambda xs, y, params: Work(largest_entry_count(xs, y))
     terms: Callable[[Values, Any], float] = lambda xs, y: 1.0
 
 
-def _summed(xs: Values, y: Any) -> float:
+def _terms_of_sum(xs: Values, y: Any) -> float:
     return max(1.0, max(size(x) for x in xs) / max(1, size(y)))
 
 
-def _contraction(terms: int, factors: int, results: int) -> Operations:
+def _contraction_operations(terms: int, factors: int, results: int) -> Operations:
     return Operations(max(0, terms - results), terms * factors)
 
 
-def _loop(subscripts: str, xs: Iterable[Any]) -> int:
+def _einsum_loop_count(subscripts: str, xs: Iterable[Any]) -> int:
     """Return how often the innermost statement of an einsum runs."""
     inputs = subscripts.partition("->")[0].split(",")
     sizes = {letter: n for part, x in zip(inputs, xs, strict=True) for letter, n in zip(part, shape(x), strict=True)}
     return math.prod(sizes.values())
 
 
-def _power(xs: Values, y: Any, params: Params) -> Operations:
+def _power_operations(xs: Values, y: Any, params: Params) -> Operations:
     n = abs(int(params.get("n", 1)))
     return Operations(multiplications=size(y) * max(0, n.bit_length() + n.bit_count() - 2))
 
 
-FUNCTION = PrimitiveCost(lambda xs, y, params: Operations(transcendental=entries_of(xs, y)))
-ADDITION = PrimitiveCost(lambda xs, y, params: Operations(additions=entries_of(xs, y)))
-MULTIPLICATION = PrimitiveCost(lambda xs, y, params: Operations(multiplications=entries_of(xs, y)))
+FUNCTION = PrimitiveCost(lambda xs, y, params: Operations(transcendental=largest_entry_count(xs, y)))
+ADDITION = PrimitiveCost(lambda xs, y, params: Operations(additions=largest_entry_count(xs, y)))
+MULTIPLICATION = PrimitiveCost(lambda xs, y, params: Operations(multiplications=largest_entry_count(xs, y)))
 MOVE = PrimitiveCost(lambda xs, y, params: Operations())
-POWER = PrimitiveCost(_power)
+POWER = PrimitiveCost(_power_operations)
 SCATTERED = PrimitiveCost(lambda xs, y, params: Operations(additions=size(xs[0])))
-REDUCTION = PrimitiveCost(lambda xs, y, params: Operations(additions=max(0, size(xs[0]) - size(y))), terms=_summed)
-FUNCTION_OF_ALL = PrimitiveCost(FUNCTION.operations, terms=_summed)
+REDUCTION = PrimitiveCost(
+    lambda xs, y, params: Operations(additions=max(0, size(xs[0]) - size(y))), terms=_terms_of_sum
+)
+FUNCTION_OF_ALL = PrimitiveCost(FUNCTION.operations, terms=_terms_of_sum)
 PRODUCT = PrimitiveCost(
-    lambda xs, y, params: _contraction(size(y) * shape(xs[0])[-1], 1, size(y)),
+    lambda xs, y, params: _contraction_operations(size(y) * shape(xs[0])[-1], 1, size(y)),
     lambda xs, y, params: Work(products=size(y) * shape(xs[0])[-1]),
     lambda xs, y: float(shape(xs[0])[-1]),
 )
 CONTRACTION = PrimitiveCost(
-    lambda xs, y, params: _contraction(_loop(params["subscripts"], xs), len(xs) - 1, size(y)),
+    lambda xs, y, params: _contraction_operations(_einsum_loop_count(params["subscripts"], xs), len(xs) - 1, size(y)),
     lambda xs, y, params: Work(products=size(y) * max(1, *(size(x) for x in xs))),
     lambda xs, y: max(1.0, float(math.prod(size(x) for x in xs)) ** 0.5 / max(1, size(y))),
 )
 
 
-def _products(work: Callable[[Values, Any, Params], Work]) -> Callable[[Values, Any, Params], Operations]:
+def _operations_of_products(work: Callable[[Values, Any, Params], Work]) -> Callable[[Values, Any, Params], Operations]:
     def operations(xs: Values, y: Any, params: Params) -> Operations:
         products = work(xs, y, params).products
         return Operations(products, products)
@@ -120,7 +122,7 @@ def _products(work: Callable[[Values, Any, Params], Work]) -> Callable[[Values, 
     return operations
 
 
-def factored(products: int, expanded: bool = False) -> PrimitiveCost:
+def factorisation_cost(products: int, expanded: bool = False) -> PrimitiveCost:
     """Return the cost of a matrix factorisation: `products` multiply-adds for each entry and row of the matrix.
 
     With `expanded`, a formula of the result writes out a determinant: n * n! terms for n rows.
@@ -133,11 +135,11 @@ def factored(products: int, expanded: bool = False) -> PrimitiveCost:
         n = shape(xs[0])[-1] if expanded and shape(xs[0]) else 0
         return math.prod(map(float, range(1, n + 1))) * n if n else 1.0
 
-    return PrimitiveCost(_products(work), work, terms)
+    return PrimitiveCost(_operations_of_products(work), work, terms)
 
 
-def _transform(xs: Values, y: Any, params: Params) -> Work:
+def _transform_work(xs: Values, y: Any, params: Params) -> Work:
     return Work(10 * size(y), size(y) * shape(y)[-1])
 
 
-TRANSFORM = PrimitiveCost(_products(_transform), _transform, lambda xs, y: float(shape(y)[-1]))
+TRANSFORM = PrimitiveCost(_operations_of_products(_transform_work), _transform_work, lambda xs, y: float(shape(y)[-1]))

@@ -39,13 +39,13 @@ HERE = Here()
 WRITTEN: list[Any] = []  # positions where traced values were converted to text since the last recording began
 
 
-def written() -> None:
+def note_text_conversion() -> None:
     """Record that a traced value is converted to text here; a number read back from the text is no longer traced."""
     if len(WRITTEN) < _MOST_WRITTEN:
-        WRITTEN.append(position())
+        WRITTEN.append(current_position())
 
 
-def own(folder: str) -> None:
+def treat_folder_as_users(folder: str) -> None:
     """Treat the code in a folder as the user's, even if it is installed, because the user named it as the target."""
     resolved = str(Path(folder).resolve()) + os.sep
     if resolved not in _OWN:
@@ -53,26 +53,26 @@ def own(folder: str) -> None:
         _USERS.clear()
 
 
-def no_folder_is_own() -> None:
-    """Forget all folders that were passed to `own`."""
+def forget_own_folders() -> None:
+    """Forget all folders that were passed to `treat_folder_as_users`."""
     _OWN.clear()
     _USERS.clear()
 
 
-def is_users(file: str) -> bool:
+def is_users_file(file: str) -> bool:
     """Return whether the code of a file is the user's: not part of gradcli, of Python or of an installed package."""
     known = _USERS.get(file)
     if known is None:
-        known = _USERS[file] = _is_users(file)
+        known = _USERS[file] = _decide_users_file(file)
     return known
 
 
-def is_ours(file: str) -> bool:
+def is_gradcli_file(file: str) -> bool:
     """Return whether a file is part of gradcli."""
     return file.startswith(_OURS)
 
 
-def _is_users(file: str) -> bool:
+def _decide_users_file(file: str) -> bool:
     if file.startswith("<"):
         return not file.startswith("<frozen")
     if file.startswith(_OURS):
@@ -80,88 +80,88 @@ def _is_users(file: str) -> bool:
     installed = file.startswith(_INSTALLED) or "site-packages" in file
     if installed and not _OWN:
         return False
-    resolved = _place_of_file(file, installed)
+    resolved = _resolve_file(file, installed)
     if resolved.startswith(_OURS):
         return False
     if not installed and not resolved.startswith(_INSTALLED) and "site-packages" not in resolved:
         return True
-    return any(resolved.startswith(folder) and not _environment_in(folder, resolved) for folder in _OWN)
+    return any(resolved.startswith(folder) and not _is_in_environment(folder, resolved) for folder in _OWN)
 
 
 @lru_cache(maxsize=8192)
-def _place_of_file(file: str, installed: bool) -> str:
+def _resolve_file(file: str, installed: bool) -> str:
     """Return where a file is without links: one look at the disk for a file, and one for all of an installed package's folder."""
     if installed and not os.path.islink(file):  # noqa: PTH114 (pathlib is slow, and there are a thousand files)
         parent, _, name = file.rpartition(os.sep)
-        return f"{_folder_of(parent)}{os.sep}{name}"
+        return f"{_resolve_folder(parent)}{os.sep}{name}"
     return str(Path(file).resolve())
 
 
 @lru_cache(maxsize=4096)
-def _folder_of(path: str) -> str:
+def _resolve_folder(path: str) -> str:
     return str(Path(path).resolve())
 
 
-def _environment_in(folder: str, file: str) -> bool:
+def _is_in_environment(folder: str, file: str) -> bool:
     """Return whether a file in a folder belongs to a virtual environment inside that folder."""
     inside = any(prefix.startswith(folder) and file.startswith(prefix) for prefix in _INSTALLED)
     return inside or "site-packages" in file.removeprefix(folder)
 
 
-def position() -> Any:
+def current_position() -> Any:
     """Return the current position in user code: an instruction of an expression, `(code, instruction)`, or None."""
     if HERE.position is not None:
         return HERE.position
     frame: Any = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if known_as_users(code.co_filename) or (code.co_filename not in _USERS and is_users(code.co_filename)):
+        if known_as_users(code.co_filename) or (code.co_filename not in _USERS and is_users_file(code.co_filename)):
             return code, frame.f_lasti
         frame = frame.f_back
     return None
 
 
-def place(position: Any) -> Span | Place | None:
+def place_of_position(position: Any) -> Span | Place | None:
     """Return a recorded position as a piece of the expression or a line of the user's file; None if it is unknown."""
     span = getattr(position, "span", None)
     if isinstance(span, Span | Place) or not isinstance(position, tuple):
         return span
     code, instruction = position
-    if not is_users(code.co_filename):
+    if not is_users_file(code.co_filename):
         return None
     line, end, column, stop = columns(code, instruction)
-    return _place(code, line, column, stop if end == line else None)
+    return _make_place(code, line, column, stop if end == line else None)
 
 
 def code_at(position: Any) -> str:
     """Return the user's code at a recorded position as text; an empty text if the position is unknown."""
-    at = place(position)
+    at = place_of_position(position)
     if isinstance(at, Place):
         whole = _source_of(*position) if isinstance(position, tuple) else b""
         return " ".join(whole.decode(errors="ignore").split()) or at.operation
     return at.source if isinstance(at, Span) else ""
 
 
-def raised_at(traceback: TracebackType | None) -> Place | None:
+def place_of_error(traceback: TracebackType | None) -> Place | None:
     """Return the innermost line of user code in a traceback, or None."""
     found = None
     while traceback is not None:
         code = traceback.tb_frame.f_code
         text = code.co_filename.startswith("<") and found is not None and not found.file.startswith("<")
-        if is_users(code.co_filename) and not text:  # for code run by exec or eval, report the line that runs it
+        if is_users_file(code.co_filename) and not text:  # for code run by exec or eval, report the line that runs it
             line, end, column, stop = columns(code, traceback.tb_lasti)
-            found = _place(code, traceback.tb_lineno, column, stop if end == line == traceback.tb_lineno else None)
+            found = _make_place(code, traceback.tb_lineno, column, stop if end == line == traceback.tb_lineno else None)
         traceback = traceback.tb_next
     return found
 
 
-def place_of(function: Any) -> Place | None:
+def place_of_definition(function: Any) -> Place | None:
     """Return the line where a function is defined, or None if it is not user code."""
     code = getattr(function, "__code__", None)
-    if code is None or not is_users(code.co_filename):
+    if code is None or not is_users_file(code.co_filename):
         return None
-    found = _place(code, code.co_firstlineno, None, None)
-    return _place(code, code.co_firstlineno + 1, None, None) if found.source.startswith("@") else found
+    found = _make_place(code, code.co_firstlineno, None, None)
+    return _make_place(code, code.co_firstlineno + 1, None, None) if found.source.startswith("@") else found
 
 
 @lru_cache(maxsize=_MOST_PLACES)
@@ -173,25 +173,25 @@ def columns(code: CodeType, instruction: int) -> tuple[int, int | None, int | No
     return code.co_firstlineno, None, None, None
 
 
-def _place(code: CodeType, line: int, column: int | None, stop: int | None) -> Place:
+def _make_place(code: CodeType, line: int, column: int | None, stop: int | None) -> Place:
     """Return a line of a file as a place; `column` and `stop` count bytes of UTF-8, as Python's positions do."""
     text = linecache.getline(code.co_filename, line).rstrip("\n")
     if column is None or stop is None:
-        return Place(shown(code.co_filename), line, text)
+        return Place(path_for_display(code.co_filename), line, text)
     written = text.encode()
     first, last = (len(written[:count].decode(errors="ignore")) for count in (column, stop))
-    return Place(shown(code.co_filename), line, text, first, last - first)
+    return Place(path_for_display(code.co_filename), line, text, first, last - first)
 
 
 def whole_extent(code: CodeType, instruction: int) -> tuple[int, int | None, int | None, int | None]:
     """Return the same as `columns`, of a call of a method from its object on: Python's own begins at a name on another line."""
     line, end, column, stop = found = columns(code, instruction)
     before = linecache.getline(code.co_filename, line).encode()[: column or 0]
-    return _calls(code.co_filename).get((end, stop), found) if before.rstrip().endswith(b".") else found
+    return _extents_of_calls(code.co_filename).get((end, stop), found) if before.rstrip().endswith(b".") else found
 
 
 @lru_cache(maxsize=_MOST_PLACES)
-def _calls(file: str) -> dict[tuple[int | None, int | None], tuple[int, int | None, int | None, int | None]]:
+def _extents_of_calls(file: str) -> dict[tuple[int | None, int | None], tuple[int, int | None, int | None, int | None]]:
     """Return the places of the calls in a file, by where they end."""
     try:
         calls = [node for node in ast.walk(ast.parse("".join(linecache.getlines(file)))) if isinstance(node, ast.Call)]
@@ -237,14 +237,14 @@ def package_called() -> tuple[str, str] | None:
     """
     frame: Any = sys._getframe(1)
     package = name = ""
-    while frame is not None and not is_users(frame.f_code.co_filename):
+    while frame is not None and not is_users_file(frame.f_code.co_filename):
         ours = frame.f_code.co_filename.startswith(_OURS)
         if ours and package:
             break
         if not ours and not frame.f_code.co_filename.startswith("<frozen"):
             package, name = str(frame.f_globals.get("__name__", "")), frame.f_code.co_qualname
         frame = frame.f_back
-    if frame is not None and is_users(frame.f_code.co_filename):
+    if frame is not None and is_users_file(frame.f_code.co_filename):
         name = called_name(frame.f_code, frame.f_lasti)[1]
     public = itertools.takewhile(lambda part: not part.startswith("_"), package.split("."))
     return (name, ".".join(public)) if name and package else None
@@ -259,27 +259,27 @@ def package_raised(traceback: TracebackType | None) -> tuple[str, str] | None:
     caller: TracebackType | None = None
     while traceback is not None:
         frame = traceback.tb_frame
-        if is_users(frame.f_code.co_filename):
+        if is_users_file(frame.f_code.co_filename):
             found, caller = None, traceback
         elif caller is not None and found is None and not frame.f_code.co_filename.startswith((_OURS, "<frozen")):
             name = called_name(caller.tb_frame.f_code, caller.tb_lasti)[1]
-            package = itertools.takewhile(lambda part: not part.startswith("_"), _module_of(frame).split("."))
+            package = itertools.takewhile(lambda part: not part.startswith("_"), _module_name(frame).split("."))
             found = (name, ".".join(package)) if name else None
         traceback = traceback.tb_next
     return found
 
 
-def _module_of(frame: FrameType) -> str:
+def _module_name(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", ""))
 
 
-def shown(file: str) -> str:
+def path_for_display(file: str) -> str:
     """Return a path for display: relative to the current folder if the file lies in it, `Cell In[3]` for a notebook's cell."""
-    return _cell(file) or _shown(file, Path.cwd())
+    return _name_of_cell(file) or _relative_path(file, Path.cwd())
 
 
 @lru_cache(maxsize=_MOST_PLACES)
-def _shown(file: str, folder: Path) -> str:
+def _relative_path(file: str, folder: Path) -> str:
     try:
         near = os.path.relpath(file, folder)
     except ValueError:  # another drive
@@ -287,7 +287,7 @@ def _shown(file: str, folder: Path) -> str:
     return file if near.startswith("..") or file.startswith("<") else near
 
 
-def _cell(file: str) -> str | None:
+def _name_of_cell(file: str) -> str | None:
     """Return how IPython names the cell that it keeps under the name of a file; None if the file is no cell of its own."""
     if "ipykernel_" not in file and not file.startswith("<ipython-"):
         return None

@@ -22,7 +22,7 @@ def size(x: Value) -> int:
     return math.prod(shape(x))
 
 
-def spread_like(x: Value, like: Value) -> Value:
+def broadcast_like(x: Value, like: Value) -> Value:
     """Return `x` broadcast to the shape of `like`."""
     wanted = shape(like)
     return x if shape(x) == wanted else np.broadcast_to(x, wanted)
@@ -46,7 +46,7 @@ def unbroadcast(ybar: Value, x: Value) -> Value:
     return ybar if shape(ybar) == want else np.broadcast_to(ybar, want)
 
 
-def axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
+def normalise_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
     """Return `axis` as a sorted tuple of axes counted from 0; `None` means all of them.
 
     Raises  np.exceptions.AxisError if an axis is out of range.
@@ -54,16 +54,16 @@ def axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(ndim))
     many = (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
-    return tuple(sorted(_axis(int(a), ndim) for a in many))
+    return tuple(sorted(_normalise_axis(int(a), ndim) for a in many))
 
 
-def _axis(axis: int, ndim: int) -> int:
+def _normalise_axis(axis: int, ndim: int) -> int:
     if not -ndim <= axis < ndim:
         raise np.exceptions.AxisError(axis, ndim)
     return axis % ndim
 
 
-def with_kept(x: Value, over: tuple[int, ...], like: Value) -> Value:
+def restore_reduced_axes(x: Value, over: tuple[int, ...], like: Value) -> Value:
     """Return a reduced value `x` with the reduced axes put back.
 
     Shapes  `like` has the shape before the reduction; the result has that shape, with length 1 along the axes `over`.
@@ -71,13 +71,13 @@ def with_kept(x: Value, over: tuple[int, ...], like: Value) -> Value:
     return np.reshape(x, tuple(1 if k in over else n for k, n in enumerate(shape(like))))
 
 
-def end_to_end(xs: Iterable[Value]) -> Value:
+def concatenate_entries(xs: Iterable[Value]) -> Value:
     """Return the entries of several values as one vector."""
     return np.concatenate([np.reshape(x, (-1,)) for x in xs])
 
 
 def split_like(row: Value, like: Sequence[Value]) -> list[Value]:
-    """Return the parts of a vector as values of the shapes of `like`; the inverse of `end_to_end`."""
+    """Return the parts of a vector as values of the shapes of `like`; the inverse of `concatenate_entries`."""
     ends = np.cumsum([size(x) for x in like])
     return [np.reshape(row[end - size(x) : end], shape(x))[()] for x, end in zip(like, ends, strict=True)]
 
@@ -120,20 +120,20 @@ _NUMBERS = _PLAIN | {int, np.int64}
 BLOCK = 2**14  # entries
 
 
-def blocks(count: int) -> Iterator[slice]:
+def iterate_blocks(count: int) -> Iterator[slice]:
     """Yield the parts of `count` entries, one block at a time; at least one part, which may be empty."""
     for first in range(0, max(count, 1), BLOCK):
         yield slice(first, first + BLOCK)
 
 
-def part_of(x: Any, part: slice) -> Any:
+def entries_of_part(x: Any, part: slice) -> Any:
     """Return a part of the entries of an array, in C order; a number as it is."""
     if not np.ndim(x):
         return x
     return np.reshape(x, -1)[part] if x.flags.c_contiguous else x.flat[part]
 
 
-def mapped(function: Callable[..., Any], dtype: Any, *arrays: Any) -> Any:
+def map_in_blocks(function: Callable[..., Any], dtype: Any, *arrays: Any) -> Any:
     """Return function(*arrays), which is computed entry by entry; large arrays are taken in blocks.
 
     Shapes  arrays have one shape, or are numbers; else, or if they are small, the function is called once.
@@ -143,8 +143,8 @@ def mapped(function: Callable[..., Any], dtype: Any, *arrays: Any) -> Any:
     if count <= BLOCK or any(np.ndim(x) and np.shape(x) != shape for x in arrays):
         return function(*arrays)
     made = np.empty(count, dtype)
-    for part in blocks(count):
-        made[part] = function(*(part_of(x, part) for x in arrays))
+    for part in iterate_blocks(count):
+        made[part] = function(*(entries_of_part(x, part) for x in arrays))
     return made.reshape(shape)
 
 
@@ -156,15 +156,15 @@ def all_finite(x: Any) -> bool:
     return bool(np.isfinite(x).all())
 
 
-def peak(x: Any) -> float:
+def largest_magnitude(x: Any) -> float:
     """Return the largest absolute value, or 0 if there are no entries; inf or nan if an entry is."""
     x = np.asarray(x, dtype=float)
     return max(float(x.max()), -float(x.min())) if x.size else 0.0
 
 
-def largest(x: Any) -> float:
+def largest_finite(x: Any) -> float:
     """Return the largest absolute value of the finite entries, or 0 if there are none."""
-    size = peak(x)
+    size = largest_magnitude(x)
     return size if math.isfinite(size) else float(np.max(np.abs(x), initial=0.0, where=np.isfinite(x)))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from gradcli.errors import BadShape, NoRule, TraceEnded
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import METHODS, VIEWS, Interpreted, Primitive, Value, bind
-from gradcli.tracing.provenance import called_name, package_called, written
+from gradcli.tracing.provenance import called_name, note_text_conversion, package_called
 from gradcli.tracing.shapes import size
 
 IS_ZERO = Primitive("is_zero", np.equal, (), kind="constant", on=())
@@ -89,10 +89,10 @@ class LinearForm:
     __rmul__, __radd__ = __mul__, __add__
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return getattr(ufunc, method)(*map(settle, inputs), **kwargs)
+        return getattr(ufunc, method)(*map(resolve_forms, inputs), **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return function(*settle(args), **settle(kwargs))
+        return function(*resolve_forms(args), **resolve_forms(kwargs))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # numpy looks for its protocols, which are not those of a traced value
@@ -100,9 +100,9 @@ class LinearForm:
         return getattr(self.traced(), name)
 
 
-def _delegating(name: str) -> Callable[..., Any]:
+def _delegate_method(name: str) -> Callable[..., Any]:
     def method(self: LinearForm, *args: Any) -> Any:
-        return getattr(self.traced(), name)(*map(settle, args))
+        return getattr(self.traced(), name)(*map(resolve_forms, args))
 
     return method
 
@@ -111,7 +111,7 @@ for _name in (
     "sub", "rsub", "truediv", "rtruediv", "pow", "rpow", "neg", "abs", "pos", "lt", "le", "gt", "ge", "eq", "ne", "bool", "float",
     "hash", "mod", "rmod", "floordiv", "rfloordiv", "matmul", "rmatmul", "format", "round",
 ):  # fmt: skip
-    setattr(LinearForm, f"__{_name}__", _delegating(f"__{_name}__"))
+    setattr(LinearForm, f"__{_name}__", _delegate_method(f"__{_name}__"))
 
 
 class ProductOperand:
@@ -154,10 +154,10 @@ class Dotted(np.ndarray[Any, Any]):
         return plain if self.operand is None else self.operand.product(plain.reshape(-1).tolist()).reshape(plain.shape)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return getattr(ufunc, method)(*map(settle, inputs), **kwargs)
+        return getattr(ufunc, method)(*map(resolve_forms, inputs), **kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return function(*settle(args), **settle(kwargs))
+        return function(*resolve_forms(args), **resolve_forms(kwargs))
 
     def __getitem__(self, index: Any) -> Any:
         return self.traced()[index]
@@ -182,21 +182,21 @@ for _name in (
     "std",
     "var",
 ):
-    setattr(Dotted, _name, _delegating(_name))
+    setattr(Dotted, _name, _delegate_method(_name))
 
 
-def settle(x: Any) -> Any:
+def resolve_forms(x: Any) -> Any:
     """Return a value, or a container of values, with linear forms as traced values."""
     if isinstance(x, LinearForm | Dotted):
         return x.traced()
     if isinstance(x, list | tuple) and any(isinstance(part, LinearForm | Dotted | list | tuple) for part in x):
-        return type(x)(map(settle, x))
+        return type(x)(map(resolve_forms, x))
     if isinstance(x, dict):
-        return {key: settle(value) for key, value in x.items()}
+        return {key: resolve_forms(value) for key, value in x.items()}
     return x
 
 
-def affordable(x: Any) -> bool:
+def is_affordable(x: Any) -> bool:
     """Whether the forms of a traced array are few enough; the matrix of a square product is taken for granted."""
     return float(np.prod(x.shape, dtype=float)) ** 2 <= _MOST_COEFFICIENTS
 
@@ -234,7 +234,7 @@ class Conversions:
             "attribute",
             "dot",
         )
-        if of_product and affordable(self):
+        if of_product and is_affordable(self):
             return ProductOperand(self, lambda a, x: bind(np.matmul, a, bind(np.reshape, x, (-1,)))).forms()
         called = package_called()
         if called is not None:
@@ -260,7 +260,7 @@ def traced_result(y: Any) -> Any:
     return y.traced if isinstance(y, FloatResult) else y
 
 
-def _ended(self: FloatResult, *args: Any, **kwargs: Any) -> NoReturn:
+def _refuse_float_use(self: FloatResult, *args: Any, **kwargs: Any) -> NoReturn:
     raise TraceEnded(
         "float() of a traced value loses its derivative",
         do="drop float() and use np.* instead of math.*; a function may return float(...) at its end",
@@ -273,7 +273,7 @@ for _conversions_name in (
     "array_ufunc", "array_function", "str", "format", "repr", "iter", "getitem", "len", "floor", "ceil", "trunc", "divmod",
     "rdivmod", "matmul", "rmatmul", "getattr",
 ):  # fmt: skip
-    setattr(FloatResult, f"__{_conversions_name}__", _ended)
+    setattr(FloatResult, f"__{_conversions_name}__", _refuse_float_use)
 
 
 # Memory shared between traced arrays: views, and writes that every view must see.
@@ -309,37 +309,37 @@ class Storage:
         self.views: list[weakref.ref[Any]] = []
 
 
-def storage(x: Shared) -> Storage:
+def storage_of(x: Shared) -> Storage:
     """Return the storage of `x`, which is created on the first call."""
     if x.storage is None:
         x.storage = Storage()
     return x.storage
 
 
-def view(base: Shared, index: Callable[[Any], Any]) -> Any:
+def make_view(base: Shared, index: Callable[[Any], Any]) -> Any:
     """Return `index(base)`, as a view where numpy would return one; `index` accepts tracers and plain arrays."""
     seen = index(base)
     if not seen.shape or seen is base or not base.shape:
         return seen
     seen.storage = Storage(base, index)
-    views = storage(base).views
+    views = storage_of(base).views
     if len(views) >= _MANY:
         views[:] = [ref for ref in views if ref() is not None]
     views.append(weakref.ref(seen))
     return seen
 
 
-def positions(x: Shared) -> tuple[Shared, Any]:
+def positions_in_memory(x: Shared) -> tuple[Shared, Any]:
     """Return the owner of the memory behind `x`, and the positions of the entries of `x` in it.
 
     If numpy made a copy of the base and no view, `x` becomes the owner of its memory.
 
     Shapes  the positions count the owner's entries in C order, and have the shape of `x`.
     """
-    memory = storage(x)
+    memory = storage_of(x)
     if memory.base is None or memory.index is None:
         return x, np.arange(size(x)).reshape(x.shape)
-    owner, of_base = positions(memory.base)
+    owner, of_base = positions_in_memory(memory.base)
     mine = memory.index(of_base)
     if np.may_share_memory(mine, of_base):
         return owner, mine
@@ -347,19 +347,19 @@ def positions(x: Shared) -> tuple[Shared, Any]:
     return x, np.arange(size(x)).reshape(x.shape)
 
 
-def shares(x: Shared, y: Shared) -> bool:
+def has_shared_memory(x: Shared, y: Shared) -> bool:
     """Return whether two traced arrays have an entry of memory in common."""
-    (owner, mine), (other, yours) = positions(x), positions(y)
+    (owner, mine), (other, yours) = positions_in_memory(x), positions_in_memory(y)
     return owner is other and np.intersect1d(mine, yours).size > 0
 
 
-def assign(x: Shared, new: Shared) -> None:
+def assign_value(x: Shared, new: Shared) -> None:
     """Replace the value of `x` by `new`, in every array that shares its memory.
 
     Shapes  `new` has the shape of `x`.
     Raises  ValueError if `x` is a view that numpy makes read-only.
     """
-    owner, at = positions(x)
+    owner, at = positions_in_memory(x)
     if not at.flags.writeable:
         raise ValueError("assignment destination is read-only")
     if owner is x:
@@ -367,10 +367,10 @@ def assign(x: Shared, new: Shared) -> None:
     else:
         flat = bind(operator.setitem, bind(np.reshape, owner, -1), at, new)
         owner.rebind(bind(np.reshape, flat, owner.shape))
-    _refresh(owner)
+    _refresh_views(owner)
 
 
-def write(x: Any, index: Any, value: Any) -> None:
+def write_at(x: Any, index: Any, value: Any) -> None:
     """Write `value` into `x` at `index`, as `x[index] = value` does.
 
     Raises  TraceEnded if `x` is a plain array; ValueError if it is a read-only view.
@@ -380,17 +380,17 @@ def write(x: Any, index: Any, value: Any) -> None:
             "a traced result is stored into a plain array, where its derivative is lost",
             do="write a = a + t instead of a += t, or make the array inside the function",
         )
-    assign(x, bind(operator.setitem, x, index, value))
+    assign_value(x, bind(operator.setitem, x, index, value))
 
 
-def _refresh(x: Shared) -> None:
-    memory = storage(x)
+def _refresh_views(x: Shared) -> None:
+    memory = storage_of(x)
     memory.version += 1
     for seen in [view for ref in memory.views if (view := ref()) is not None]:
-        positions(seen)  # if the call turns out to copy, this ends the sharing
+        positions_in_memory(seen)  # if the call turns out to copy, this ends the sharing
         if seen.storage.base is not None:
             seen.rebind(seen.storage.index(x))
-            _refresh(seen)
+            _refresh_views(seen)
     memory.views = [ref for ref in memory.views if (view := ref()) is not None and view.storage.base is not None]
 
 
@@ -422,7 +422,7 @@ class Tracer(Conversions, Interpreted):
                 "an array made outside this sweep is written to inside it",
                 do="make the array inside the function that is differentiated",
             )
-        self._take(other)
+        self._take_value(other)
 
     @property
     def moves(self) -> bool:
@@ -436,10 +436,10 @@ class Tracer(Conversions, Interpreted):
         """Return the same value in new memory, without recording an operation."""
         twin: Tracer = object.__new__(type(self))
         twin.storage = None
-        twin._take(self)
+        twin._take_value(self)
         return twin
 
-    def _take(self, other: "Tracer") -> None:
+    def _take_value(self, other: "Tracer") -> None:
         for kind in type(self).__mro__:
             for name in getattr(kind, "__slots__", ()):
                 if name not in ("storage", "__weakref__"):
@@ -450,7 +450,7 @@ class Tracer(Conversions, Interpreted):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         for x in inputs:
             if type(x) in _FORMS:
-                inputs = settle(inputs)
+                inputs = resolve_forms(inputs)
                 break
         if method not in ("at", "reduceat"):  # their inputs may be lists of positions
             inputs = tuple(bind(_AS_VALUE, x) if isinstance(x, list | tuple) else x for x in inputs)
@@ -462,8 +462,8 @@ class Tracer(Conversions, Interpreted):
         if len(types) > 1 and not self.leads and any(getattr(kind, "leads", False) for kind in types):
             return NotImplemented
         if any(kind in _FORMS for kind in types):
-            args, kwargs = settle(args), settle(kwargs)
-        return call(function, *args, **kwargs)
+            args, kwargs = resolve_forms(args), resolve_forms(kwargs)
+        return call_function(function, *args, **kwargs)
 
     # Called by Python.
 
@@ -512,31 +512,36 @@ class Tracer(Conversions, Interpreted):
     def __getitem__(self, index: Any) -> Any:
         if type(index) is int and self.ndim == 1:
             return bind(operator.getitem, self, index)
-        fixed = frozen(index)
-        return view(self, lambda x: bind(operator.getitem, x, fixed) if isinstance(x, Tracer) else x[fixed])
+        fixed = freeze_index(index)
+        return make_view(self, lambda x: bind(operator.getitem, x, fixed) if isinstance(x, Tracer) else x[fixed])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         value = value.traced() if type(value) in _FORMS else value
-        if isinstance(index, Tracer) and index.shape == self.shape and np.ndim(plain(value)) == 0 and _is_mask(index):
+        if (
+            isinstance(index, Tracer)
+            and index.shape == self.shape
+            and np.ndim(plain_value(value)) == 0
+            and _is_mask(index)
+        ):
             index, value = ..., bind(np.where, index, value, self)
-        write(self, frozen(index), value)
+        write_at(self, freeze_index(index), value)
 
     def __bool__(self) -> bool:
         return bool(bind(np.not_equal, self, 0))
 
     def __floor__(self) -> int:
-        return int(plain(bind(np.floor, self)))
+        return int(plain_value(bind(np.floor, self)))
 
     def __ceil__(self) -> int:
-        return int(plain(bind(np.ceil, self)))
+        return int(plain_value(bind(np.ceil, self)))
 
     def __trunc__(self) -> int:
-        return int(plain(bind(np.trunc, self)))
+        return int(plain_value(bind(np.trunc, self)))
 
     def __round__(self, ndigits: int | None = None) -> Any:
         if self.shape:
             raise TypeError("round() of an array: write np.round(x)")
-        return int(plain(bind(np.rint, self))) if ndigits is None else bind(np.round, self, ndigits)
+        return int(plain_value(bind(np.rint, self))) if ndigits is None else bind(np.round, self, ndigits)
 
     def __divmod__(self, other: Any) -> Any:
         return bind(np.divmod, self, other)
@@ -548,18 +553,18 @@ class Tracer(Conversions, Interpreted):
         """Return the hash of the number, as numpy does, so that sets and dicts find equal numbers."""
         if self.shape:
             raise TypeError("unhashable type: 'numpy.ndarray'")
-        return hash(plain(self))
+        return hash(plain_value(self))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.primal!r})"
 
     def __str__(self) -> str:
-        written()
-        return str(plain(self))
+        note_text_conversion()
+        return str(plain_value(self))
 
     def __format__(self, spec: str) -> str:
-        written()
-        return format(plain(self), spec)
+        note_text_conversion()
+        return format(plain_value(self), spec)
 
     def __copy__(self) -> Any:
         return bind(np.positive, self)
@@ -568,28 +573,28 @@ class Tracer(Conversions, Interpreted):
         return bind(np.positive, self)
 
 
-def call(function: Any, *args: Any, **kwargs: Any) -> Any:
+def call_function(function: Any, *args: Any, **kwargs: Any) -> Any:
     """Call the handler of a numpy function; views share memory, and the result is written into `out=`."""
     out = kwargs.pop("out", None)
     if function in VIEWS:
         first = args[0] if args else next((kwargs.pop(name) for name in _FIRST if name in kwargs), None)
         if isinstance(first, Tracer):
-            return view(first, calling(function, *args[1:], **kwargs))
+            return make_view(first, fix_arguments(function, *args[1:], **kwargs))
         args = args or (first,)
     y = bind(function, *args, **kwargs)
-    return y if out is None else store(out, y)
+    return y if out is None else store_result(out, y)
 
 
-def calling(function: Any, *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
+def fix_arguments(function: Any, *args: Any, **kwargs: Any) -> Callable[[Any], Any]:
     """Return a numpy function with all arguments fixed but the first, which may be traced or plain."""
     return lambda x: bind(function, x, *args, **kwargs) if isinstance(x, Tracer) else function(x, *args, **kwargs)
 
 
 def _is_mask(x: Tracer) -> bool:
-    return np.asarray(plain(x)).dtype == bool
+    return np.asarray(plain_value(x)).dtype == bool
 
 
-def frozen(index: Any) -> Any:
+def freeze_index(index: Any) -> Any:
     """Return a copy of an index, which does not change when the user's array does.
 
     Raises  NoRule if the index is, or contains, a traced value.
@@ -600,28 +605,32 @@ def frozen(index: Any) -> Any:
     if kind is np.ndarray:
         return index.copy()
     if kind is tuple:
-        return tuple(frozen(part) for part in index)
+        return tuple(freeze_index(part) for part in index)
     if kind is list:
-        return [frozen(part) for part in index]
+        return [freeze_index(part) for part in index]
     if kind is slice:
-        return slice(*(frozen(part) for part in (index.start, index.stop, index.step)))
+        return slice(*(freeze_index(part) for part in (index.start, index.stop, index.step)))
     if isinstance(index, Tracer):
         raise NoRule("an index is a traced value", do="index with plain integers, or write np.where(mask, a, b)")
     return index
 
 
-def store(target: Any, y: Value) -> Any:
+def store_result(target: Any, y: Value) -> Any:
     """Write a result into `out=` and return that array.
 
     Raises  TraceEnded if that array is plain; ValueError if it is a read-only view.
     """
     if isinstance(target, tuple):
-        return tuple(store(*pair) for pair in zip(target, y, strict=True)) if len(target) > 1 else store(target[0], y)
+        return (
+            tuple(store_result(*pair) for pair in zip(target, y, strict=True))
+            if len(target) > 1
+            else store_result(target[0], y)
+        )
     same = isinstance(target, Tracer) and type(y) is type(target) and y.level == target.level
     if same and y.shape == target.shape:
-        assign(target, y)
+        assign_value(target, y)
     else:
-        write(target, ..., y)
+        write_at(target, ..., y)
     return target
 
 
@@ -630,28 +639,28 @@ _FORMS = (LinearForm, Dotted)
 _OPERANDS = (Tracer, LinearForm, np.ndarray, np.generic, int, float, complex, list, tuple)
 
 
-def _operand(x: Any) -> Any:
+def _convert_operand(x: Any) -> Any:
     kind = type(x)
     if kind is list or kind is tuple:
         return bind(_AS_VALUE, x)
     return x.traced() if kind in _FORMS else x
 
 
-def _binary(function: Any) -> tuple[Any, Any]:
+def _binary_operators(function: Any) -> tuple[Any, Any]:
     def operate(self: Tracer, other: Any) -> Any:
         if not isinstance(other, _OPERANDS):
             return NotImplemented
-        return bind(function, self, _operand(other))
+        return bind(function, self, _convert_operand(other))
 
     def reflected(self: Tracer, other: Any) -> Any:
         if not isinstance(other, _OPERANDS):
             return NotImplemented
-        return bind(function, _operand(other), self)
+        return bind(function, _convert_operand(other), self)
 
     return operate, reflected
 
 
-def _inplace(function: Any) -> Any:
+def _inplace_operator(function: Any) -> Any:
     def operate(self: Tracer, other: Any) -> Any:
         y = getattr(self, f"__{function}__")(other)
         if not self.shape:
@@ -660,7 +669,7 @@ def _inplace(function: Any) -> Any:
             raise BadShape(
                 f"a result of shape {shapes.shape(y)} does not fit into an array of shape {self.shape} in place"
             )
-        return store(self, y)
+        return store_result(self, y)
 
     return operate
 
@@ -675,19 +684,19 @@ _COMPARISONS: dict[str, Any] = {
 _UNARY: dict[str, Any] = {"neg": np.negative, "pos": np.positive, "abs": np.absolute}
 
 
-def _install() -> None:
+def _install_operators() -> None:
     for name, function in _OPERATORS.items():
-        operate, reflected = _binary(function)
+        operate, reflected = _binary_operators(function)
         setattr(Tracer, f"__{name}__", operate)
         setattr(Tracer, f"__r{name}__", reflected)
-        setattr(Tracer, f"__i{name}__", _inplace(name))
+        setattr(Tracer, f"__i{name}__", _inplace_operator(name))
     for name, function in _COMPARISONS.items():
-        setattr(Tracer, f"__{name}__", _binary(function)[0])
+        setattr(Tracer, f"__{name}__", _binary_operators(function)[0])
     for name, function in _UNARY.items():
         setattr(Tracer, f"__{name}__", lambda self, function=function: bind(function, self))
 
 
-_install()
+_install_operators()
 
 
 class Arithmetic(Tracer):
@@ -712,19 +721,19 @@ class Arithmetic(Tracer):
         return cls.lift(value)
 
 
-def plain(x: Value) -> Value:
+def plain_value(x: Value) -> Value:
     """Return the float64 value under any number of sweeps."""
     while isinstance(x, Tracer):
         x = x.primal
     return x
 
 
-def depends(x: Any) -> bool:
+def is_differentiated(x: Any) -> bool:
     """Whether a value depends on what is differentiated; an array that user's code makes is traced, and does not."""
     return isinstance(x, Tracer) and x.moves
 
 
-def arithmetic(x: Value) -> type[Arithmetic] | None:
+def arithmetic_of(x: Value) -> type[Arithmetic] | None:
     """Return the number system underneath `x`, or None for float64."""
     while isinstance(x, Tracer):
         if isinstance(x, Arithmetic):
@@ -733,27 +742,27 @@ def arithmetic(x: Value) -> type[Arithmetic] | None:
     return None
 
 
-def defined(y: Value, ydot: Value) -> Value:
+def nan_where_undefined(y: Value, ydot: Value) -> Value:
     """Return a tangent or cotangent `ydot` of a value `y`, made nan where `y` is nan; zeros in an array stay zero.
 
     Where a function has no value it has no derivative, but the formula may give a number: 1 / x for log(x) at x < 0.
     """
-    x = plain(y)
+    x = plain_value(y)
     if type(x) is np.float64:
-        return ydot if x == x or arithmetic(y) is not None else ydot * np.nan
+        return ydot if x == x or arithmetic_of(y) is not None else ydot * np.nan
     if (
         type(x) is not np.ndarray
         or x.dtype.kind != "f"
         or not np.isnan(np.minimum.reduce(x, axis=None, initial=np.inf))
     ):
         return ydot
-    lost = np.isnan(x) & (plain(ydot) != 0)
-    return ydot if arithmetic(y) is not None else ydot * np.where(lost, np.nan, 1.0)
+    lost = np.isnan(x) & (plain_value(ydot) != 0)
+    return ydot if arithmetic_of(y) is not None else ydot * np.where(lost, np.nan, 1.0)
 
 
-def exact(number: int, like: Value) -> Value:
+def exact_integer(number: int, like: Value) -> Value:
     """Return an integer in the arithmetic underneath `like`, so that functions of it are as accurate as the rest."""
-    system = arithmetic(like)
+    system = arithmetic_of(like)
     return np.float64(number) if system is None else system.lift(number)
 
 
@@ -791,7 +800,7 @@ class SeldomCollected:
 # Values without their derivatives, for rules that depend on where a value is zero.
 
 
-def unmoving(x: Value) -> Value:
+def without_derivative(x: Value) -> Value:
     """Return `x` without its derivative: the plain value, or an abstract one while a program is written."""
     while isinstance(x, Tracer):
         if x.detached is not None:
@@ -805,7 +814,7 @@ def is_zero(x: Value) -> Any:
 
     This is not a branch of the user's code: both formulas compute the same function.
     """
-    answer = np.equal(unmoving(x), 0)
+    answer = np.equal(without_derivative(x), 0)
     while isinstance(x, Tracer) and x.detached is None:
         x.note(IS_ZERO, np.float64(0), answer)
         x = x.primal

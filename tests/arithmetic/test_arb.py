@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from flint import arb, arb_mat
 
-from gradcli.arithmetic.arb import integer_power, root
+from gradcli.arithmetic.arb import integer_power, matrix_root
 from gradcli.arithmetic.ball import precision
 from gradcli.errors import Undecided
 from tests.rows import for_rows
@@ -44,7 +44,7 @@ def test_the_root_of_a_block_triangular_matrix_is_proved_by_its_blocks(n: int) -
     zero = np.zeros((n, n))
     for corner, below in ((p, zero), (r, zero), (r, np.full((n, n), 1e-3))):
         a = ball_matrix(np.block([[p, rng.normal(size=(n, n))], [below, corner]]))
-        found = root(a)
+        found = matrix_root(a)
         square, radii = found * found, [float(x.rad()) for x in found.entries()]
         assert all(x.contains(y) for x, y in zip(square.entries(), a.entries(), strict=True))
         assert max(radii) < 1e-10
@@ -53,4 +53,4 @@ def test_the_root_of_a_block_triangular_matrix_is_proved_by_its_blocks(n: int) -
 
 def test_a_block_triangular_matrix_of_roots_that_cancel_is_undecided() -> None:
     with pytest.raises(Undecided):
-        root(ball_matrix(np.array([[0.0, 1.0], [0.0, 0.0]])))
+        matrix_root(ball_matrix(np.array([[0.0, 1.0], [0.0, 0.0]])))

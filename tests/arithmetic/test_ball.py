@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradcli.arithmetic.arb import ENTRIES, equal
-from gradcli.arithmetic.ball import Ball, error_of, nearest, precision, radius
+from gradcli.arithmetic.ball import Ball, bound_error, nearest_float64, precision, radius
 from gradcli.errors import NotSupported, Undecided
 from gradcli.tracing.primitive import PRIMITIVES
 from tests.rows import for_rows
@@ -145,7 +145,7 @@ def test_the_radius_shrinks_with_the_precision() -> None:
 def test_float64_inputs_are_exact() -> None:
     assert radius(Ball.lift(0.1)) == 0
     np.testing.assert_array_equal(radius(Ball.lift(V)), np.zeros(3))
-    np.testing.assert_array_equal(nearest(Ball.lift(V)), V)
+    np.testing.assert_array_equal(nearest_float64(Ball.lift(V)), V)
     assert Ball.lift(0.1).value == arb(0.1)
 
 
@@ -158,16 +158,16 @@ def test_shapes_are_those_of_the_value() -> None:
 def test_error_of_bounds_the_distance_from_both_sides() -> None:
     with precision(128):
         third = Ball.lift(1.0) / 3
-    error = error_of(third, np.float64(1 / 3))
+    error = bound_error(third, np.float64(1 / 3))
     assert 1.85e-17 < error < 1.851e-17  # 1/3 - float(1/3) = 2^-54 / 3
-    assert error_of(wide(1.0, 0.25), np.float64(2)) >= 1.25
+    assert bound_error(wide(1.0, 0.25), np.float64(2)) >= 1.25
 
 
 def test_nothing_known_is_an_infinite_radius() -> None:
     unknown = Ball.lift(1.0) / wide(0.0)
     assert radius(unknown) == np.inf
-    assert error_of(unknown, np.float64(1)) == np.inf
-    assert np.isnan(nearest(unknown))
+    assert bound_error(unknown, np.float64(1)) == np.inf
+    assert np.isnan(nearest_float64(unknown))
 
 
 def test_what_balls_cannot_do_is_said() -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.blockwise import blockwise
+from gradcli.arithmetic.blockwise import prepare_blockwise
 from gradcli.arithmetic.recorded_program import record
-from gradcli.tracing.shapes import BLOCK, part_of
+from gradcli.tracing.shapes import BLOCK, entries_of_part
 from tests.rows import for_rows
 
 N = BLOCK + 500
@@ -40,18 +40,18 @@ def inputs(count: int, shape: tuple[int, ...] = (N,)) -> list[Any]:
 @for_rows(("f", "count", "levels"), FUNCTIONS.values(), ids=FUNCTIONS)
 def test_blocks_give_the_value_of_the_function(f: Callable[..., Any], count: int, levels: int) -> None:
     xs = inputs(count)
-    prepared = blockwise(record(f, xs))
+    prepared = prepare_blockwise(record(f, xs))
     assert prepared is not None and max(prepared.levels) == levels and prepared.count == N
-    assert np.isclose(prepared.run(lambda part: [[part_of(x, part) for x in xs]])[0], f(*xs), rtol=1e-12)
+    assert np.isclose(prepared.run(lambda part: [[entries_of_part(x, part) for x in xs]])[0], f(*xs), rtol=1e-12)
 
 
 def test_matrices_that_meet_entry_by_entry_run_in_blocks_too() -> None:
     xs = inputs(2, (200, 150))
     xs[1] = xs[1].reshape(150, 200).T
     f = lambda x, y: np.sum(np.tanh(x) * y)
-    prepared = blockwise(record(f, xs))
+    prepared = prepare_blockwise(record(f, xs))
     assert prepared is not None
-    assert np.isclose(prepared.run(lambda part: [[part_of(x, part) for x in xs]])[0], f(*xs), rtol=1e-12)
+    assert np.isclose(prepared.run(lambda part: [[entries_of_part(x, part) for x in xs]])[0], f(*xs), rtol=1e-12)
 
 
 @for_rows(
@@ -68,22 +68,22 @@ def test_matrices_that_meet_entry_by_entry_run_in_blocks_too() -> None:
     ids=["cumsum", "neighbours", "array", "product", "reshaped", "constant", "maximum"],
 )
 def test_other_programs_are_not_run_in_blocks(f: Callable[..., Any]) -> None:
-    assert blockwise(record(f, inputs(1))) is None
+    assert prepare_blockwise(record(f, inputs(1))) is None
 
 
 def test_a_large_array_made_of_small_ones_is_not_run_in_blocks() -> None:
     y, z, x = np.ones(150), np.ones(140), np.ones((150, 140))
-    assert blockwise(record(lambda x, y, z: np.sum(x * np.outer(y, z)), [x, y, z])) is None
-    assert blockwise(record(lambda x, y, z: np.sum(x) + np.sum(np.outer(y, z)), [x, y, z])) is None
+    assert prepare_blockwise(record(lambda x, y, z: np.sum(x * np.outer(y, z)), [x, y, z])) is None
+    assert prepare_blockwise(record(lambda x, y, z: np.sum(x) + np.sum(np.outer(y, z)), [x, y, z])) is None
 
 
 def test_large_constants_of_small_lines_stay_whole() -> None:
     c, w, x = np.ones((300, 100)), np.linspace(0, 1, 100), inputs(1)[0]
     f = lambda x, w: np.sum(x * x) + np.sum((c @ w) ** 2)
-    prepared = blockwise(record(f, [x, w]))
+    prepared = prepare_blockwise(record(f, [x, w]))
     assert prepared is not None
-    assert np.isclose(prepared.run(lambda part: [[part_of(x, part), w]])[0], f(x, w), rtol=1e-12)
+    assert np.isclose(prepared.run(lambda part: [[entries_of_part(x, part), w]])[0], f(x, w), rtol=1e-12)
 
 
 def test_small_programs_are_not_run_in_blocks() -> None:
-    assert blockwise(record(np.sum, [np.ones(5)])) is None
+    assert prepare_blockwise(record(np.sum, [np.ones(5)])) is None

@@ -65,7 +65,7 @@ def test_levels_are_restored_after_an_exception() -> None:
 
     with pytest.raises(IndexError):
         jvp(fails, [TWO], [ONE])
-    assert primitive.depth() == 0
+    assert primitive.sweep_depth() == 0
 
 
 def test_a_dual_number_shows_its_value() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.arithmetic.recorded_program import record, value_and_pulled
-from gradcli.arithmetic.tape import Recorded, held_bytes, read_by_rules, without
+from gradcli.arithmetic.recorded_program import record, value_and_gradient
+from gradcli.arithmetic.tape import Recorded, drop_unread_values, held_bytes, values_read_by_rules
 from gradcli.rules.kinds import Partial
 from gradcli.tracing.primitive import PRIMITIVES, Primitive
 from gradcli.tracing.shapes import Forgotten
@@ -43,9 +43,9 @@ def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
 @for_rows("name", PROGRAMS)
 def test_the_fast_path_gives_what_the_long_way_gives(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     f, xs = PROGRAMS[name], [np.array(M), np.array(V)]
-    y, bars = value_and_pulled(lambda *xs: f(*xs), xs, np.ones_like)
+    y, bars = value_and_gradient(lambda *xs: f(*xs), xs, np.ones_like)
     slowly(monkeypatch)
-    slow_y, slow_bars = value_and_pulled(lambda *xs: f(*xs), xs, np.ones_like)
+    slow_y, slow_bars = value_and_gradient(lambda *xs: f(*xs), xs, np.ones_like)
     assert y == slow_y
     for bar, slow in zip(bars, slow_bars, strict=True):
         assert np.allclose(bar, slow, rtol=1e-15, atol=1e-15)
@@ -70,7 +70,7 @@ def test_what_is_forgotten_is_not_read(primitive: Primitive) -> None:
     with np.errstate(all="ignore"):
         y = primitive.fun(*xs)
         for i in range(len(xs)):
-            rule, read = primitive.rule(i), read_by_rules(primitive, tuple(k == i for k in range(len(xs))))
+            rule, read = primitive.rule(i), values_read_by_rules(primitive, tuple(k == i for k in range(len(xs))))
             if not isinstance(rule, Partial):
                 assert read == set()
                 continue
@@ -80,15 +80,15 @@ def test_what_is_forgotten_is_not_read(primitive: Primitive) -> None:
 
 
 def test_some_rule_reads_less_than_everything() -> None:
-    assert read_by_rules(PRIMITIVES["tanh"], (True,)) == {1}
-    assert read_by_rules(PRIMITIVES["multiply"], (True, False)) == {2}
-    assert read_by_rules(PRIMITIVES["add"], (True, True)) == set()
+    assert values_read_by_rules(PRIMITIVES["tanh"], (True,)) == {1}
+    assert values_read_by_rules(PRIMITIVES["multiply"], (True, False)) == {2}
+    assert values_read_by_rules(PRIMITIVES["add"], (True, True)) == set()
 
 
 def test_small_values_are_kept_and_large_ones_forgotten() -> None:
     small, large = np.ones(8), np.ones(1000)
-    assert without(PRIMITIVES["add"], (0, 1), (small, small), small) == ((small, small), small)
-    (a, b), y = without(PRIMITIVES["multiply"], (0, -1), (large, 2.0), large)
+    assert drop_unread_values(PRIMITIVES["add"], (0, 1), (small, small), small) == ((small, small), small)
+    (a, b), y = drop_unread_values(PRIMITIVES["multiply"], (0, -1), (large, 2.0), large)
     assert (type(a), b, type(y)) == (Forgotten, 2.0, Forgotten)
 
 
@@ -122,6 +122,6 @@ def test_the_collector_is_as_it_was() -> None:
 
 
 def test_another_shape_of_cotangent_is_summed() -> None:
-    _, (xbar, bbar) = value_and_pulled(lambda x, b: np.sum(x * 2.0 + b), [np.ones((3, 4)), np.ones(4)], np.ones_like)
+    _, (xbar, bbar) = value_and_gradient(lambda x, b: np.sum(x * 2.0 + b), [np.ones((3, 4)), np.ones(4)], np.ones_like)
     assert np.array_equal(bbar, np.full(4, 3.0))
     assert np.array_equal(xbar, np.full((3, 4), 2.0))

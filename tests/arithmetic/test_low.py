@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.floats import Low, format_of, low
+from gradcli.arithmetic.floats import Low, arithmetic_of_format, format_of
 from gradcli.arithmetic.recorded_program import vjp
 from tests.arithmetic.test_floats import NAMES, kind_of
 
@@ -47,12 +47,12 @@ LOST = [  # dtype, function, x                    underflow, subnormal, overflow
 
 
 def held(name: str, x: Any) -> Low:
-    return low(format_of(name)).lift(x)
+    return arithmetic_of_format(format_of(name)).lift(x)
 
 
 def counted(name: str, f: Callable[..., Any], *xs: Any) -> dict[str, int]:
     """Return what happens in f alone."""
-    kind, lifted = low(format_of(name)), [held(name, x) for x in xs]
+    kind, lifted = arithmetic_of_format(format_of(name)), [held(name, x) for x in xs]
     kind.events.clear()
     with np.errstate(all="ignore"):
         f(*lifted)
@@ -98,10 +98,10 @@ def test_events_are_counted_for_each_entry() -> None:
 
 
 def test_each_format_counts_for_itself() -> None:
-    low(format_of("float32")).events.clear()
+    arithmetic_of_format(format_of("float32")).events.clear()
     assert counted("float16", lambda x: x * x, 1e-4)["underflow"] == 1
-    assert not any(low(format_of("float32")).events.values())
-    assert low(format_of("float16")) is low(format_of("float16"))
+    assert not any(arithmetic_of_format(format_of("float32")).events.values())
+    assert arithmetic_of_format(format_of("float16")) is arithmetic_of_format(format_of("float16"))
 
 
 def test_sums_are_accumulated_wide_and_rounded_once() -> None:

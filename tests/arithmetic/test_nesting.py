@@ -77,7 +77,7 @@ def test_an_inner_sweep_that_fails_leaves_the_outer_one_working() -> None:
         try:
             vjp(lambda y: 1 / 0, [x])
         except ZeroDivisionError:
-            assert primitive.depth() == 1
+            assert primitive.sweep_depth() == 1
         return reverse(lambda y: x * y)(TWO) * x
 
     assert reverse(f)(np.float64(3)) == 6.0

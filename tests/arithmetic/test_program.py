@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.arithmetic.perturbed_run import SIZE, Shake, shaken
+from gradcli.arithmetic.perturbed_run import SIZE, Shake, perturb_program
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.rules.kinds import Partial
 from tests.rows import for_rows
@@ -109,7 +109,7 @@ def test_a_shake_is_decided_by_its_seed_and_keeps_shapes() -> None:
 @pytest.mark.parametrize("kernels", [True, False])
 def test_a_shaken_run_is_the_run_up_to_roundings(kernels: bool) -> None:
     run = record(program, [X, Z])
-    other = shaken(run, Shake(1), kernels)
+    other = perturb_program(run, Shake(1), kernels)
     assert [line[1] for line in other.lines] == [line[1] for line in run.lines]
     value, moved = run.lines[run.y.slot][3], other.lines[run.y.slot][3]
     assert 0 < abs(moved / value - 1) < 1e3 * EPS
@@ -120,7 +120,7 @@ def test_a_shaken_run_is_the_run_up_to_roundings(kernels: bool) -> None:
 
 def test_a_shaken_run_shows_what_cancels() -> None:
     run = record(lambda x: (x + 1e8) - 1e8, [np.float64(0.3)])
-    apart = [abs(shaken(run, Shake(k)).lines[run.y.slot][3] - 0.3) for k in range(8)]
+    apart = [abs(perturb_program(run, Shake(k)).lines[run.y.slot][3] - 0.3) for k in range(8)]
     assert 1e-9 < max(apart) < 1e-6  # of 1e8, 1.5e-8 is one rounding
 
 

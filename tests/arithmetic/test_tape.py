@@ -9,9 +9,9 @@ import pytest
 from gradcli.arithmetic.recorded_program import record, vjp
 from gradcli.arithmetic.tape import CONSTANT, Recorded, Tape, transpose
 from gradcli.errors import TraceEnded
-from gradcli.modes.jacobians import by_rows as jacobian
+from gradcli.modes.jacobians import cotangent_rows as jacobian
 from gradcli.tracing import primitive
-from gradcli.tracing.primitive import named
+from gradcli.tracing.primitive import primitive_by_name
 from gradcli.tracing.provenance import HERE
 from tests.rows import for_rows
 
@@ -45,7 +45,7 @@ def test_the_fast_operators_record_what_the_slow_ones_would() -> None:
     )  # fmt: skip
     for program, name in programs:
         fast = record(program, [THREE])[2].lines[-1]
-        slow = record(lambda x, fast=fast, name=name: named(name)(*_again(x, fast)), [THREE])[2].lines[-1]
+        slow = record(lambda x, fast=fast, name=name: primitive_by_name(name)(*_again(x, fast)), [THREE])[2].lines[-1]
         assert (fast[0], fast[1], tuple(fast[2]), fast[3]) == (slow[0], slow[1], tuple(slow[2]), slow[3])
 
 
@@ -104,14 +104,14 @@ def test_levels_are_restored_after_an_exception() -> None:
 
     with pytest.raises(ZeroDivisionError):
         vjp(fails, [TWO])
-    assert primitive.depth() == 0
+    assert primitive.sweep_depth() == 0
 
 
 def test_levels_count_the_sweeps_under_way() -> None:
     def outer(x: Any) -> Any:
-        return vjp(lambda y: y * primitive.depth(), [x])[0]
+        return vjp(lambda y: y * primitive.sweep_depth(), [x])[0]
 
-    assert primitive.depth() == 0
+    assert primitive.sweep_depth() == 0
     assert vjp(outer, [TWO])[0] == 4.0
 
 

@@ -15,7 +15,7 @@ from gradcli.arithmetic import recorded_program as recorded
 from gradcli.report.check import CheckReport
 from gradcli.report.point_report import Diagnosis
 from gradcli.tracing.primitive import Rule
-from gradcli.tracing.provenance import place
+from gradcli.tracing.provenance import place_of_position
 
 Point = dict[str, Any]
 MODES = "reverse,finite-difference"
@@ -120,7 +120,9 @@ def with_planted(
     lines = [
         k
         for k, line in enumerate(program.lines)
-        if line[0] is not None and line[0].name == name and getattr(place(line[5]), "source", None) == source
+        if line[0] is not None
+        and line[0].name == name
+        and getattr(place_of_position(line[5]), "source", None) == source
     ]
     assert len(lines) == 1, f"{name} is on {len(lines)} lines {source!r}"
     other = program.with_rules({k: {i: rule(program.lines[k])} for k in lines})

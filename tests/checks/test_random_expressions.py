@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gradcli.arithmetic.tape import Recorded
 from gradcli.checks.run_modes import attempt
 from gradcli.modes.mode import Question
-from gradcli.modes.plan import plan
+from gradcli.modes.plan import make_plan
 from gradcli.modes.registry import OWN
 from gradcli.modes.symbolic_worker import differentiate
 from gradcli.request.point import Estimate, Point
@@ -163,7 +163,7 @@ def symbolic(q: Question) -> Estimate | None:
     """The symbolic mode in this process: a child for each of a thousand expressions would only wait."""
     if not isinstance(q.recording.y, Recorded):
         return None
-    program = plan(q.recording)
+    program = make_plan(q.recording)
     if program.terms[program.result] * len(q.xs) > SMALL_FORMULA:
         return None
     answer = differentiate(program, q.xs, ())

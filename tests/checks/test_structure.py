@@ -12,8 +12,8 @@ from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.recorded_program import vjp
 from gradcli.errors import BadOption, BadPoint
 from gradcli.request.options import Options
-from gradcli.targets.derived import tangent
-from gradcli.targets.facts import FACTS, drawn, fact_broken, surface_of
+from gradcli.targets.derived import tangent_to_surfaces
+from gradcli.targets.facts import FACTS, draw_with_facts, first_broken_fact, surface_of
 from tests.derivation.test_problem import HOLDS
 from tests.rows import for_rows
 
@@ -26,7 +26,7 @@ ON_SURFACES = [word for word, fact in FACTS.items() if fact.surface is not None]
 
 def point(word: str) -> Any:
     shape = {4: 3, 5: 3}
-    return drawn(frozenset({word}), tuple(shape.get(n, n) for n in HOLDS[word][0]), np.random.default_rng(1))
+    return draw_with_facts(frozenset({word}), tuple(shape.get(n, n) for n in HOLDS[word][0]), np.random.default_rng(1))
 
 
 def off(word: str, x: Any) -> Any:
@@ -44,7 +44,7 @@ class TestSurface:
         assert surface is not None
         assert np.allclose(surface.bring(x), x, rtol=0, atol=1e-15)
         moved = surface.bring(x + 0.05 * np.random.default_rng(0).standard_normal(np.shape(x)))
-        assert fact_broken(frozenset({word}), moved) is None and not np.allclose(moved, x)
+        assert first_broken_fact(frozenset({word}), moved) is None and not np.allclose(moved, x)
 
     def test_what_it_pulls_is_the_adjoint_of_bringing(self, word: str) -> None:
         surface, x = FACTS[word].surface, point(word)
@@ -57,7 +57,9 @@ class TestSurface:
     def test_a_tangent_stays_on_the_set_to_first_order(self, word: str) -> None:
         surface, x = FACTS[word].surface, point(word)
         assert surface is not None
-        v = tangent({"x": surface}, {"x": x}, {"x": np.random.default_rng(5).standard_normal(np.shape(x))})["x"]
+        v = tangent_to_surfaces({"x": surface}, {"x": x}, {"x": np.random.default_rng(5).standard_normal(np.shape(x))})[
+            "x"
+        ]
         assert np.max(np.abs(surface.bring(x + 1e-6 * v) - (x + 1e-6 * v))) < 1e-10
 
     @pytest.mark.parametrize("traced", [True, False])

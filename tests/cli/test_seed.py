@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.targets.points import read
+from gradcli.targets.points import read_points
 from tests.rows import for_rows
 from tests.targets.test_loading import written
 
@@ -120,7 +120,7 @@ def test_a_report_that_another_process_ends_has_the_seed_of_the_first(process: G
     assert ran.exit_status == 3
     assert ran.json["command"][-1] == str(ran.json["seed"])
     seen = json.loads((tmp_path / "seen.json").read_text())
-    assert np.array_equal(seen, read(["x=randn(2)"], ran.json["seed"])[0]["x"])
+    assert np.array_equal(seen, read_points(["x=randn(2)"], ran.json["seed"])[0]["x"])
 
 
 def test_several_targets_have_one_seed(gradcli: Gradcli) -> None:

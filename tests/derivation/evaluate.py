@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, bracket, function, slot
+from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, apply_function, bracket, slot
 
 SIZES = {"n": 3, "m": 4}
 ONE = Fraction(1)
@@ -87,7 +87,7 @@ def tensor(free: Sequence[Index], *terms: tuple[Any, ...]) -> Tensor:
 def of(op: str, *args: Tensor, over: Sequence[Index] = ()) -> IndexedFactor:
     """Return a function of tensors as a factor."""
     free = tuple(dict.fromkeys(i for a in args for i in a.free))
-    return function(op, args, free, axes=over).terms[0].factors[0]
+    return apply_function(op, args, free, axes=over).terms[0].factors[0]
 
 
 def sum_of(x: Tensor, power: int | Fraction = 1) -> tuple[Any, IndexedFactor]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gradcli.derivation.code.writer import chained
-from gradcli.derivation.matrix_expression import COMPARE, E, matmul, name, text
+from gradcli.derivation.code.writer import multiply_from_right
+from gradcli.derivation.matrix_expression import COMPARE, E, expression_text, matmul, name
 from tests.rows import for_rows
 
 RANKS = {"A": 2, "B": 2, "C": 2, "x": 1, "y": 1}
@@ -21,12 +21,12 @@ RANKS = {"A": 2, "B": 2, "C": 2, "x": 1, "y": 1}
     ("A B x y", "A@(B@x)@y"), ("A x B", "A@x@B"),
 ])  # fmt: skip
 def test_matrices_before_a_vector_meet_it_first(chain: str, code: str) -> None:
-    assert text(chained(matmul(*map(name, chain.split())), RANKS), COMPARE) == code
+    assert expression_text(multiply_from_right(matmul(*map(name, chain.split())), RANKS), COMPARE) == code
 
 
 def test_inside_other_expressions_too() -> None:
     e = E("call", (E("add", (matmul(name("A"), name("B"), name("x")), name("y"))),), "exp")
-    assert text(chained(e, RANKS)) == "exp(A@(B@x) + y)"
+    assert expression_text(multiply_from_right(e, RANKS)) == "exp(A@(B@x) + y)"
 
 
 @pytest.mark.parametrize(("f", "wrt", "line"), [

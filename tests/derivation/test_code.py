@@ -14,10 +14,10 @@ from scipy import linalg, special
 
 from gradcli.derivation.code import languages
 from gradcli.derivation.code import languages as c
-from gradcli.derivation.code.languages import C, CodeRequest, c_code, in_arrays, of_numbers, spelled
+from gradcli.derivation.code.languages import C, CodeRequest, c_code, valid_c_names, write_array_code, write_c_code
 from gradcli.derivation.code.writer import ARRAYS, JAX, NUMPY, TORCH, Dialect, Writer
-from gradcli.derivation.matrix_expression import E, call, name, text
-from gradcli.derivation.sized_problem import dims_of
+from gradcli.derivation.matrix_expression import E, call, expression_text, name
+from gradcli.derivation.sized_problem import parse_shapes
 from gradcli.derivation.statements import PLAIN, Statements, rank
 from gradcli.errors import NotSupported
 from gradcli.targets.expression import Expression
@@ -55,7 +55,7 @@ def known() -> dict[str, Any]:
 
 def value(e: E) -> Any:
     """Return what gradcli's language says."""
-    f = Expression(text(e))
+    f = Expression(expression_text(e))
     return np.asarray(f({n: x for n, x in known().items() if n in f.inputs}), dtype=np.float64)
 
 
@@ -93,7 +93,7 @@ def test_c_says_what_the_language_says(tmp_path: Path) -> None:
     source = "\n".join(["#include <stdio.h>", *functions, "int main(void) {", *calls, "return 0;}"])
     found = np.array([float(line) for line in ran(source, tmp_path)]).reshape(-1, 2)
     for row, (word, e) in zip(found, known.items(), strict=True):
-        f = Expression(text(e))
+        f = Expression(expression_text(e))
         right = [f({"s": np.float64(s)} if f.inputs else {}) for s in (0.3, 0.7)]
         np.testing.assert_allclose(row, right, rtol=1e-13, atol=1e-16, err_msg=word)
 
@@ -142,7 +142,7 @@ def test_what_the_library_of_c_lacks_is_accurate_far_out(tmp_path: Path) -> None
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} by {case[3]}")
 def test_numpy_passes_its_self_test(case: tuple, capsys: pytest.CaptureFixture[str]) -> None:
     wanted, test = derived(*case)
-    exec(in_arrays(wanted, NUMPY, test), {"__name__": "__main__"})
+    exec(write_array_code(wanted, NUMPY, test), {"__name__": "__main__"})
     assert capsys.readouterr().out == "ok\n"
 
 
@@ -151,7 +151,7 @@ def test_numpy_passes_its_self_test(case: tuple, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(("f", "wrt", "order"), NUMBERS)
 def test_c_passes_its_self_test(f: str, wrt: str, order: int, tmp_path: Path) -> None:
     wanted, test = derived(f, {}, {}, wrt, order)
-    assert ran(of_numbers(wanted, test), tmp_path) == ["ok"]
+    assert ran(write_c_code(wanted, test), tmp_path) == ["ok"]
 
 
 @pytest.fixture(name="cases", scope="module")
@@ -163,9 +163,9 @@ def _cases() -> list[Any]:
 def test_a_wrong_word_of_numpy_fails_the_self_test(cases: list[Any]) -> None:
     unseen = set(PLANTED)
     for wanted, test in cases:
-        right = in_arrays(wanted, NUMPY, test)
+        right = write_array_code(wanted, NUMPY, test)
         for word, wrong in PLANTED.items():
-            code = in_arrays(wanted, replace(NUMPY, rows={**NUMPY.rows, word: wrong}), test)
+            code = write_array_code(wanted, replace(NUMPY, rows={**NUMPY.rows, word: wrong}), test)
             if code == right:
                 continue
             unseen.discard(word)
@@ -180,10 +180,10 @@ def test_a_wrong_word_of_c_fails_the_self_test(tmp_path: Path, monkeypatch: pyte
     unseen = set(SLIPS)
     for f, wrt, order in NUMBERS:
         wanted, test = derived(f, {}, {}, wrt, order)
-        right = of_numbers(wanted, test)
+        right = write_c_code(wanted, test)
         for word, wrong in SLIPS.items():
             monkeypatch.setattr(c, "C", replace(C, rows={**C.rows, word: wrong}))
-            code = of_numbers(wanted, test)
+            code = write_c_code(wanted, test)
             monkeypatch.undo()
             if code != right:
                 unseen.discard(word)
@@ -250,7 +250,7 @@ def test_what_a_dialect_cannot_say_is_refused(dialect: Dialect, e: E, why: str) 
 
 
 def wanted(e: E, shapes: str, wrt: str, *parts: tuple[str, E]) -> CodeRequest:
-    return CodeRequest(Statements(parts, e), "gradient", dims_of([shapes]), wrt)
+    return CodeRequest(Statements(parts, e), "gradient", parse_shapes([shapes]), wrt)
 
 
 @for_rows(("inputs", "parts", "lacks"), [
@@ -260,9 +260,9 @@ def wanted(e: E, shapes: str, wrt: str, *parts: tuple[str, E]) -> CodeRequest:
 def test_a_name_that_hides_a_module_leaves_the_dialect_out(
     inputs: str, parts: tuple[str, ...], lacks: set[str]
 ) -> None:
-    ((first, dims),) = dims_of([inputs]).items()
+    ((first, dims),) = parse_shapes([inputs]).items()
     e = ex_sum(*(name(p) for p in (first, *parts)), *(name(d) for d in dims))
-    found, refused = languages.every(wanted(e, inputs, first, *((p, name(first)) for p in parts)), None)
+    found, refused = languages.write_all_languages(wanted(e, inputs, first, *((p, name(first)) for p in parts)), None)
     assert set(refused) - {"c"} == lacks and set(found) - {"c"} == {"numpy", "torch", "jax"} - lacks
     assert all("hides a module in the code" in refused[d] for d in lacks)
 
@@ -273,10 +273,10 @@ def ex_sum(*parts: E) -> E:
 
 @for_rows(("inputs", "parts"), [("np: n", ()), ("special:", ()), ("x: np", ()), ("x: n", ("np",))])
 def test_a_name_that_hides_numpy_is_refused(inputs: str, parts: tuple[str, ...]) -> None:
-    ((first, dims),) = dims_of([inputs]).items()
+    ((first, dims),) = parse_shapes([inputs]).items()
     e = ex_sum(*(name(p) for p in (first, *parts)), *(name(d) for d in dims))
     with pytest.raises(NotSupported, match="hides a module in the code"):
-        languages.every(wanted(e, inputs, first, *((p, name(first)) for p in parts)), None)
+        languages.write_all_languages(wanted(e, inputs, first, *((p, name(first)) for p in parts)), None)
 
 
 @for_rows(("given", "found"), [
@@ -284,13 +284,13 @@ def test_a_name_that_hides_numpy_is_refused(inputs: str, parts: tuple[str, ...])
     (["exp", "exp_"], ["exp__", "exp_"]), (["NAN", "sigmoid", "gradient"], ["NAN_", "sigmoid_", "gradient_"]), (["sinf", "expl"], ["sinf_", "expl_"]),
 ])  # fmt: skip
 def test_names_that_c_has_taken_get_an_underscore(given: list[str], found: list[str]) -> None:
-    assert list(spelled(given).values()) == found
+    assert list(valid_c_names(given).values()) == found
 
 
 @pytest.mark.parametrize("word", ["λ", "_x", "é"])
 def test_names_that_c_cannot_have_leave_it_out(word: str) -> None:
     with pytest.raises(NotSupported, match=f"C has no name like {word}"):
-        spelled([word])
+        valid_c_names([word])
 
 
 @pytest.mark.slow
@@ -311,7 +311,7 @@ def test_an_input_that_is_not_used_is_one_of_the_function(tmp_path: Path) -> Non
     ("x: n", "x", "C is written for functions of numbers, and x is none"), ("x: 3; s:", "s", "C is written for functions of numbers, and x is none"),
 ])  # fmt: skip
 def test_c_is_for_numbers(shapes: str, wrt: str, why: str) -> None:
-    found, refused = languages.every(wanted(name(wrt), shapes, wrt), None)
+    found, refused = languages.write_all_languages(wanted(name(wrt), shapes, wrt), None)
     assert "c" not in found and refused["c"] == why
 
 
@@ -323,6 +323,6 @@ def functions(code: str) -> Iterator[str]:
 def test_every_function_of_torch_and_jax_is_qualified(case: tuple) -> None:
     made, test = derived(*case)
     for dialect in (TORCH, JAX):
-        body = in_arrays(made, dialect, test).partition("\n\nif __name__")[0]
+        body = write_array_code(made, dialect, test).partition("\n\nif __name__")[0]
         assert set(functions(body)) <= {"gradient", "jacobian", "hessian", "max", "min", "float"}
         assert "np." not in body.replace("jnp.", "") and "axis" not in (body if dialect is TORCH else "")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import digamma, gamma, gammaln
 
-from gradcli.derivation.sized_problem import dims_of
+from gradcli.derivation.sized_problem import parse_shapes
 from gradcli.derivation.study import DeriveOptions, derive
 from gradcli.report.derive import Result
 from gradcli.targets.expression import Expression
@@ -33,7 +33,7 @@ KNOWN = {
 
 
 def derived(problem: dict[str, Any]) -> Result:
-    dims = dims_of([problem["shapes"]] if "shapes" in problem else [])
+    dims = parse_shapes([problem["shapes"]] if "shapes" in problem else [])
     assume = (problem["assume"],) if "assume" in problem else ()
     f = Expression(problem["expression"])
     (result,) = derive(f, DeriveOptions(dims, assume, problem["wrt"], steps=False)).results
@@ -64,7 +64,7 @@ def test_the_corpus_is_right_and_of_textbook_size(subtests: pytest.Subtests) -> 
             result = derived(problem)
             scope: dict[str, Any] = {}
             exec(result.code["numpy"], scope)
-            inputs = dims_of([problem["shapes"]] if "shapes" in problem else [])
+            inputs = parse_shapes([problem["shapes"]] if "shapes" in problem else [])
             words = {word for own in inputs.values() for word in own}
             names = {
                 name: inputs.get(name, ()) for name in Expression(problem["expression"]).inputs if name not in words

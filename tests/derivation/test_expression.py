@@ -13,17 +13,17 @@ from gradcli.derivation.code.writer import NUMPY, Writer
 from gradcli.derivation.matrix_expression import (
     E,
     call,
+    expression_text,
     matmul,
     mul,
     name,
     neg,
     number,
+    number_as_code,
     power,
-    text,
     transpose,
-    written,
 )
-from gradcli.derivation.statements import program
+from gradcli.derivation.statements import name_repeated_parts
 from gradcli.derivation.study import DeriveOptions, derive
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows
@@ -89,14 +89,16 @@ def test_text_reads_back_to_the_same_value(seed: int) -> None:
         right = value(e)
     if not np.all(np.isfinite(right)):
         return
-    shown = Expression(text(e))
-    named = Expression(program(e, ["A", "B", "s", "r"]).text())
+    shown = Expression(expression_text(e))
+    named = Expression(name_repeated_parts(e, ["A", "B", "s", "r"]).text())
     for found in (
         shown({n: VALUES[n] for n in shown.inputs}),
         named({n: VALUES[n] for n in named.inputs}),
         eval(code(e), {"np": np, **VALUES}),
     ):
-        np.testing.assert_allclose(found, right, rtol=1e-9, atol=1e-12 * np.max(np.abs(right)), err_msg=text(e))
+        np.testing.assert_allclose(
+            found, right, rtol=1e-9, atol=1e-12 * np.max(np.abs(right)), err_msg=expression_text(e)
+        )
 
 
 A, B, X, x, y = (name(n) for n in "ABXxy")
@@ -112,7 +114,7 @@ A, B, X, x, y = (name(n) for n in "ABXxy")
     (mul([neg(x), neg(y)]), "x*y"), (neg(neg(x)), "x"), (transpose(transpose(A)), "A"), (transpose(call("outer", x, y)), "outer(y, x)"),
 ])  # fmt: skip
 def test_brackets_stand_where_they_are_needed(e: E, shown: str) -> None:
-    assert text(e) == shown
+    assert expression_text(e) == shown
 
 
 @for_rows(("number", "shown"), [
@@ -120,8 +122,8 @@ def test_brackets_stand_where_they_are_needed(e: E, shown: str) -> None:
     (float(np.pi), "pi"), (float(2 / np.sqrt(np.pi)), "2/sqrt(pi)"), (float(np.sqrt(2 * np.pi)), "sqrt(2*pi)"), (float(np.log(2)), "log(2)"),
 ])  # fmt: skip
 def test_numbers_are_written_in_full_or_by_name(number: Any, shown: str) -> None:
-    assert written(number) == shown
-    read = Expression(f"{written(number)} + 0*x")({"x": np.float64(0)})
+    assert number_as_code(number) == shown
+    read = Expression(f"{number_as_code(number)} + 0*x")({"x": np.float64(0)})
     assert read == pytest.approx(float(number), rel=4e-16)
 
 
@@ -133,10 +135,10 @@ def test_operations_are_counted() -> None:
 
 def test_names_are_new_and_in_order() -> None:
     softmax = call("softmax", matmul(A, x))
-    made = program(ex.add([mul([softmax, call("exp", softmax)]), mul([softmax, softmax])]), ["p", "A", "x"])
+    made = name_repeated_parts(ex.add([mul([softmax, call("exp", softmax)]), mul([softmax, softmax])]), ["p", "A", "x"])
     names = [n for n, _ in made.parts]
     assert names == ["p1"] and "p1 = softmax(A@x)" in made.text()
-    nested = program(
+    nested = name_repeated_parts(
         ex.add([call("exp", mul([softmax, softmax])), call("sin", mul([softmax, softmax])), softmax]), ["A", "x"]
     )
     seen: set[str] = set()

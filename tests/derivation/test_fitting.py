@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gradcli.derivation.notes import fitting
-from gradcli.derivation.sized_problem import dims_of, shapes_line
+from gradcli.derivation.notes import find_fitting_shapes
+from gradcli.derivation.sized_problem import parse_shapes, shapes_line
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
@@ -29,8 +29,8 @@ PROPOSED = [  # a function, the sizes that are given, those that fit
 
 @for_rows(("f", "given", "line"), PROPOSED)
 def test_the_sizes_are_those_a_person_would_write(f: str, given: str, line: str) -> None:
-    shapes = dims_of([given]) if given else {}
-    found = fitting(Expression(f), shapes, wrong=len(shapes) == len(Expression(f).inputs))
+    shapes = parse_shapes([given]) if given else {}
+    found = find_fitting_shapes(Expression(f), shapes, wrong=len(shapes) == len(Expression(f).inputs))
     assert found is not None and shapes_line(found) == line
 
 
@@ -47,13 +47,13 @@ def test_a_python_function_is_not_called_to_find_sizes() -> None:
         raise AssertionError("called")
 
     f: Any = type("Loaded", (), {"inputs": ("x",), "__call__": refused})()
-    assert fitting(f, {}) is None
+    assert find_fitting_shapes(f, {}) is None
 
 
 def test_more_sizes_than_are_tried_have_no_line() -> None:
     f = Expression("x@y")
-    assert fitting(f, {name: (f"n{k}",) for k, name in enumerate("abcdefghij")}) is None
+    assert find_fitting_shapes(f, {name: (f"n{k}",) for k, name in enumerate("abcdefghij")}) is None
 
 
 def test_what_fits_nowhere_has_no_line() -> None:
-    assert fitting(Expression("inv(x[9])@x"), {}) is None
+    assert find_fitting_shapes(Expression("inv(x[9])@x"), {}) is None

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import gradcli
-from gradcli.derivation.hand_derivation import answers_in
+from gradcli.derivation.hand_derivation import parse_answers
 from tests.rows import for_rows
 
 LEAST = ("0.5*sum((W@x - y)**2)", "W: m n; x: n; y: m")
@@ -111,7 +111,7 @@ def test_an_answer_is_compared_where_f_is_defined(gradcli: Callable[..., Any], a
     ],
 )
 def test_the_left_side_of_an_answer_says_its_input(text: str, found: dict[str | None, str]) -> None:
-    assert answers_in(text, ("W", "x", "b", "y")) == found
+    assert parse_answers(text, ("W", "x", "b", "y")) == found
 
 
 # fmt: off

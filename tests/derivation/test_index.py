@@ -13,19 +13,19 @@ from gradcli.derivation.index import (
     IndexedTerm,
     Tensor,
     add,
+    apply_function,
+    argument_of_factor,
     bracket,
-    fresh,
-    function,
-    of_atom,
-    outside,
-    scaled,
-    size_of,
-    unbound,
+    fresh_index,
+    refresh_bound_indices,
+    scale_tensor,
+    tensor_of_atom,
+    tensor_of_size,
 )
 from tests.derivation.evaluate import ONE, at_point, factor, known, of, sum_of, tensor
 from tests.rows import for_rows
 
-i, j, k, l, p, q = (fresh("n") for _ in range(6))
+i, j, k, l, p, q = (fresh_index("n") for _ in range(6))
 x, y, A, B = known("x", "n"), known("y", "n"), known("A", "n n"), known("B", "n n")
 S = known("S", "n n", "symmetric")
 rng = np.random.default_rng(0)
@@ -87,8 +87,10 @@ def shuffled(x: Tensor, seed: int) -> Tensor:
     rng = random.Random(seed)
     terms = []
     for term in x.terms:
-        other = unbound(term, x.free)
-        names = {i: fresh(i.dim) for i in rng.sample(sorted(other.indices), len(other.indices)) if i not in x.free}
+        other = refresh_bound_indices(term, x.free)
+        names = {
+            i: fresh_index(i.dim) for i in rng.sample(sorted(other.indices), len(other.indices)) if i not in x.free
+        }
         factors = [
             f._replace(at=f.at[::-1]) if f.atom.symmetric and rng.random() < 0.5 else f
             for f in other.renamed(names).factors
@@ -128,7 +130,7 @@ def test_equal_keys_are_of_equal_tensors(seed: int) -> None:
 def test_like_terms_are_added() -> None:
     a, b = PRODUCTS["x' A y"], shuffled(PRODUCTS["x' A y"], 1)
     assert [t.coef for t in add([a, b]).terms] == [2]
-    assert add([a, scaled(b, -1)]).terms == ()
+    assert add([a, scale_tensor(b, -1)]).terms == ()
 
 
 @for_rows("name", [n for n, x in PRODUCTS.items() if len(x.terms) == 1])
@@ -142,14 +144,14 @@ def test_a_bracket_shows_its_first_sign_and_shared_number() -> None:
     total = tensor((i,), (-2, factor(x, i)), (2, factor(A, i, j), factor(y, j)))
     made = bracket(total)
     np.testing.assert_allclose(at_point(Tensor((i,), (made,)), VALUES), at_point(total, VALUES))
-    assert {t.coef for t in outside(made.factors[0]).terms} == {1, -1}
-    assert bracket(scaled(total, Fraction(-1))).factors == made.factors
+    assert {t.coef for t in argument_of_factor(made.factors[0]).terms} == {1, -1}
+    assert bracket(scale_tensor(total, Fraction(-1))).factors == made.factors
 
 
 @pytest.mark.parametrize("write", [
-    lambda: function("exp", [one(factor(A, i, j), free=(i, j))], (i, j)),
-    lambda: function("exp", [one(factor(A, i, j), free=(j, i))], (j, i)),
-    lambda: function("exp", [one(factor(A, i, j), free=(i, j))], (j, i)),
+    lambda: apply_function("exp", [one(factor(A, i, j), free=(i, j))], (i, j)),
+    lambda: apply_function("exp", [one(factor(A, i, j), free=(j, i))], (j, i)),
+    lambda: apply_function("exp", [one(factor(A, i, j), free=(i, j))], (j, i)),
 ])  # fmt: skip
 def test_a_function_is_one_atom_whatever_the_order_of_its_axes(write: Callable[[], Tensor]) -> None:
     found = write()
@@ -159,7 +161,7 @@ def test_a_function_is_one_atom_whatever_the_order_of_its_axes(write: Callable[[
 
 @for_rows(("dim", "right"), [("n", 3), ("n - 1", 2), ("m - 2", 2), ("7", 7)])
 def test_sizes_are_numbers(dim: str, right: int) -> None:
-    assert at_point(size_of(dim), {}) == right
+    assert at_point(tensor_of_size(dim), {}) == right
 
 
 @for_rows(("atom", "symmetric"), [
@@ -173,5 +175,5 @@ def test_symmetry_is_known(atom: Any, symmetric: bool) -> None:
 
 
 def test_an_atom_at_one_index_twice_is_a_diagonal() -> None:
-    np.testing.assert_allclose(at_point(of_atom(A, (i, i)), VALUES), np.diag(VALUES["A"]))
+    np.testing.assert_allclose(at_point(tensor_of_atom(A, (i, i)), VALUES), np.diag(VALUES["A"]))
     assert ONE == 1

@@ -9,9 +9,9 @@ import pytest
 from scipy.special import softmax
 
 import gradcli as package
-from gradcli.derivation.index import fresh
-from gradcli.derivation.sized_recording import AxisPick, named, picks
-from gradcli.derivation.units import PositionRange, at, span_of
+from gradcli.derivation.index import fresh_index
+from gradcli.derivation.sized_recording import AxisPick, name_constant_array, parse_index
+from gradcli.derivation.units import PositionRange, parse_span, range_of_position
 from gradcli.errors import NotSupported
 from tests.derivation.evaluate import at_point
 from tests.rows import for_rows
@@ -63,19 +63,22 @@ def _indices(index: Callable[[int], Any]) -> tuple[list[Any], list[tuple[int, in
 
 @for_rows(("index", "right"), PICKS.values(), ids=PICKS)
 def test_what_an_index_does(index: Callable[[int], Any], right: list[AxisPick]) -> None:
-    assert picks(*_indices(index)) == right
+    assert parse_index(*_indices(index)) == right
 
 
 @for_rows("index", NO_PICKS.values(), ids=NO_PICKS)
 def test_what_differs_at_other_sizes_is_refused(index: Callable[[int], Any]) -> None:
     with pytest.raises(NotSupported):
-        picks(*_indices(index))
+        parse_index(*_indices(index))
 
 
 @for_rows(("span", "place", "inside", "outside"), SPANS)
 def test_spans(span: str, place: int, inside: bool, outside: bool) -> None:
-    known = span_of(span)
-    assert known is not None and (at(place).within(known), at(place).apart(known)) == (inside, outside)
+    known = parse_span(span)
+    assert known is not None and (range_of_position(place).within(known), range_of_position(place).apart(known)) == (
+        inside,
+        outside,
+    )
     for n in range(6, 11):
         kept = np.arange(n)[
             eval(
@@ -88,7 +91,7 @@ def test_spans(span: str, place: int, inside: bool, outside: bool) -> None:
 
 @for_rows("text", ["[0, 2]", "::2", "::-1", "1:0", "0:-0"])
 def test_what_is_no_span(text: str) -> None:
-    assert span_of(text) is None
+    assert parse_span(text) is None
 
 
 def test_spans_that_touch_are_apart() -> None:
@@ -99,7 +102,7 @@ def test_spans_that_touch_are_apart() -> None:
 
 
 def _span(text: str) -> PositionRange:
-    found = span_of(text)
+    found = parse_span(text)
     assert found is not None
     return found
 
@@ -152,8 +155,8 @@ NO_CONSTANTS: dict[str, Callable[[int], Any]] = {
 def test_constants_that_have_a_name(make: Callable[[int], Any]) -> None:
     arrays = [np.asarray(make(n), dtype=float) for n in LENGTHS]
     dims = ["n" if len({x.shape[k] for x in arrays}) > 1 and arrays[0].shape[k] == 3 else "2" if arrays[0].shape[k] == arrays[1].shape[k] else "n - 1" for k in range(arrays[0].ndim)]  # fmt: skip
-    at_ = tuple(fresh(d) for d in dims)
-    found = named(at_, arrays)
+    at_ = tuple(fresh_index(d) for d in dims)
+    found = name_constant_array(at_, arrays)
     assert found is not None
     np.testing.assert_array_equal(found[1][0] * at_point(found[0], {}, at_), arrays[0])  # of 3 rows, as there
 
@@ -161,7 +164,7 @@ def test_constants_that_have_a_name(make: Callable[[int], Any]) -> None:
 @for_rows("make", NO_CONSTANTS.values(), ids=NO_CONSTANTS)
 def test_constants_that_have_none(make: Callable[[int], Any]) -> None:
     arrays = [np.asarray(make(n), dtype=float) for n in LENGTHS]
-    assert named(tuple(fresh("n") for _ in range(arrays[0].ndim)), arrays) is None
+    assert name_constant_array(tuple(fresh_index("n") for _ in range(arrays[0].ndim)), arrays) is None
 
 
 SOURCE = """

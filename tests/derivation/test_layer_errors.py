@@ -5,7 +5,7 @@ import pytest
 
 import gradcli
 from gradcli.arithmetic.value_graph import GraphNode
-from gradcli.derivation.layer_errors import chain_of, numbered
+from gradcli.derivation.layer_errors import find_layer_chain, layer_numbers
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
@@ -107,5 +107,5 @@ def test_layers_are_a_chain(f: str, weights: list[str], numbers: tuple[str, ...]
     g = Expression(f)
     shape = {"x": (3,), "y": (3,)}
     y = g({n: GraphNode.variable(n, np.ones(shape.get(n, (3, 3)))) for n in g.inputs})
-    chain = chain_of(y)
-    assert [layer.weights for layer in chain] == weights and numbered(chain) == numbers
+    chain = find_layer_chain(y)
+    assert [layer.weights for layer in chain] == weights and layer_numbers(chain) == numbers

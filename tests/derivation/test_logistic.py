@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from gradcli.derivation.index import Tensor, fresh
-from gradcli.derivation.simplify import complemented, expanded
+from gradcli.derivation.index import Tensor, fresh_index
+from gradcli.derivation.simplify import open_bracket, write_sigmoid_complements
 from tests.derivation.evaluate import at_point, factor, known, of, sum_of, tensor
 from tests.rows import for_rows
 
-i, j, k = fresh("n"), fresh("n"), fresh("n")
+i, j, k = fresh_index("n"), fresh_index("n"), fresh_index("n")
 t, y, A = known("t", "n"), known("y", "n"), known("A", "n n")
 rng = np.random.default_rng(3)
 VALUES = {"t": rng.normal(size=3), "y": rng.normal(size=3), "A": rng.normal(size=(3, 3))}
@@ -33,7 +33,7 @@ SUMS = {  # and how many of their terms can be written otherwise
 
 @for_rows(("made", "count"), SUMS.values(), ids=SUMS)
 def test_the_value_stays(made: Tensor, count: int) -> None:
-    found = list(complemented(made, expanded))
+    found = list(write_sigmoid_complements(made, open_bracket))
     assert len(found) == count
     for other in found:
         np.testing.assert_allclose(at_point(other, VALUES, made.free), at_point(made, VALUES), rtol=1e-12)

@@ -9,14 +9,14 @@ import pytest
 import gradcli
 from gradcli.checks.run_modes import attempt
 from gradcli.derivation import derive
-from gradcli.derivation.index import Atom, Tensor, add, function, of_atom, scalar, scaled
-from gradcli.derivation.sized_problem import dims_of
+from gradcli.derivation.index import Atom, Tensor, add, apply_function, scalar, scale_tensor, tensor_of_atom
+from gradcli.derivation.sized_problem import parse_shapes
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.report.common import Absent
 from gradcli.request.point import Point
 from gradcli.targets.expression import Expression
-from gradcli.targets.facts import drawn
+from gradcli.targets.facts import draw_with_facts
 from tests.rows import for_rows
 
 # fmt: off
@@ -62,9 +62,9 @@ LENGTHS = {"m": 3, "n": 4}
 
 def point_of(sizes: str, assumed: str, seed: int) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
-    facts = {n: frozenset({" ".join(words)}) for n, words in dims_of([assumed]).items()}
-    shapes = {n: tuple(LENGTHS[d] for d in dims) for n, dims in dims_of([sizes]).items()}
-    return {n: drawn(facts.get(n, frozenset()), shape, rng) for n, shape in shapes.items()}
+    facts = {n: frozenset({" ".join(words)}) for n, words in parse_shapes([assumed]).items()}
+    shapes = {n: tuple(LENGTHS[d] for d in dims) for n, dims in parse_shapes([sizes]).items()}
+    return {n: draw_with_facts(facts.get(n, frozenset()), shape, rng) for n, shape in shapes.items()}
 
 
 def differences(f: Expression, at: dict[str, Any], wrt: str) -> Any:
@@ -78,8 +78,8 @@ def differences(f: Expression, at: dict[str, Any], wrt: str) -> Any:
 
 
 def code_of(f: str, sizes: str, wrt: str, assumed: str) -> Any:
-    shapes = {n: " ".join(dims) for n, dims in dims_of([sizes]).items()}
-    report = gradcli.derive(f, shapes, wrt=wrt, assume={n: " ".join(w) for n, w in dims_of([assumed]).items()})
+    shapes = {n: " ".join(dims) for n, dims in parse_shapes([sizes]).items()}
+    report = gradcli.derive(f, shapes, wrt=wrt, assume={n: " ".join(w) for n, w in parse_shapes([assumed]).items()})
     assert report.exit_status == 0, report.findings
     scope: dict[str, Any] = {}
     exec(report.results[0].code["numpy"], scope)
@@ -113,7 +113,7 @@ CELLS = [
 @pytest.mark.slow
 @for_rows(("f", "wrt", "sizes"), CELLS)
 def test_a_cell_of_vectors_multiplies_no_matrices(f: str, wrt: str, sizes: str) -> None:
-    report = gradcli.derive(f, {n: " ".join(dims) for n, dims in dims_of([sizes]).items()}, wrt=wrt)
+    report = gradcli.derive(f, {n: " ".join(dims) for n, dims in parse_shapes([sizes]).items()}, wrt=wrt)
     (result,) = report.results
     assert "sigmoid(-" not in result.formula.expression
     assert not isinstance(result.cost, Absent)
@@ -134,7 +134,7 @@ def test_the_complement_of_a_named_sigmoid_is_written_so(f: str, wrt: str, formu
 @for_rows(("f", "sizes", "wrt", "x"), FINITE)
 def test_the_code_is_finite_where_the_gradient_is(f: str, sizes: str, wrt: str, x: list[float]) -> None:
     at = {"x": np.array(x), "y": np.array([0.3, 0.2, 0.4, 0.1])}
-    at = {name: at[name] for name in dims_of([sizes])}
+    at = {name: at[name] for name in parse_shapes([sizes])}
     found = attempt(MODES["certified"], Question(Expression(f), Point(at), (wrt,)))
     assert found.estimate is not None
     with np.errstate(over="ignore", invalid="ignore"):  # np.where computes both branches
@@ -143,8 +143,12 @@ def test_the_code_is_finite_where_the_gradient_is(f: str, sizes: str, wrt: str, 
 
 def test_a_form_that_is_not_finite_gives_way_to_the_one_before_simplification(monkeypatch: pytest.MonkeyPatch) -> None:
     def unfolded(x: Tensor, cost: Any, steps: Any = None) -> Tensor:
-        z = of_atom(Atom("input", "z", dims=(x.free[0].dim,)), x.free)
-        nothing = [function("expm1", [z], x.free), scaled(function("exp", [z], x.free), -1), scalar(Fraction(1))]
+        z = tensor_of_atom(Atom("input", "z", dims=(x.free[0].dim,)), x.free)
+        nothing = [
+            apply_function("expm1", [z], x.free),
+            scale_tensor(apply_function("exp", [z], x.free), -1),
+            scalar(Fraction(1)),
+        ]
         return add([x, *nothing], x.free)
 
     monkeypatch.setattr(derive, "simplified", unfolded)

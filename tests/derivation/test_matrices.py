@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 
 from gradcli.derivation import convert  # noqa: F401  (what products are tidied by)
-from gradcli.derivation.algebra import identity, tidied
-from gradcli.derivation.index import Tensor, fresh
-from gradcli.derivation.matrix_expression import text
+from gradcli.derivation.algebra import apply_rules, identity
+from gradcli.derivation.index import Tensor, fresh_index
+from gradcli.derivation.matrix_expression import expression_text
 from gradcli.derivation.matrix_printing import Printer
 from gradcli.errors import NotSupported
 from gradcli.targets.expression import Expression
 from tests.derivation.evaluate import SIZES, at_point, factor, known, of, sum_of, tensor
 from tests.rows import for_rows
 
-i, j, k, l = (fresh("n") for _ in range(4))
-p = fresh("m")
+i, j, k, l = (fresh_index("n") for _ in range(4))
+p = fresh_index("m")
 x, y, u, A, B, X = (
     known("x", "n"),
     known("y", "n"),
@@ -76,7 +76,7 @@ WRITTEN = [
 
 @for_rows(("made", "axes", "shown"), WRITTEN)
 def test_forms(made: Tensor, axes: tuple, shown: str) -> None:
-    assert text(PRINTER.write(made, axes)) == shown
+    assert expression_text(PRINTER.write(made, axes)) == shown
     np.testing.assert_allclose(read(shown), at_point(made, VALUES, axes))
 
 
@@ -99,10 +99,10 @@ def test_random_products_are_written_or_refused(seed: int) -> None:
         ),
     ).terms[0]
     free = tuple(sorted(rng.sample(sorted(term.indices - {l}), min(2, len(term.indices - {l})))))
-    made = Tensor(free, (tidied(term, free),))
+    made = Tensor(free, (apply_rules(term, free),))
     axes = free if rng.random() < 0.5 else free[::-1]
     try:
-        shown = text(PRINTER.write(made, axes))
+        shown = expression_text(PRINTER.write(made, axes))
     except NotSupported:
         return
     right = at_point(made, VALUES, axes)
@@ -112,7 +112,7 @@ def test_random_products_are_written_or_refused(seed: int) -> None:
 
 
 def test_a_sum_along_different_axes_is_broadcast() -> None:
-    more = fresh("n")
+    more = fresh_index("n")
     axes = (i, j, k, more)
     made = tensor(axes, (1, factor(A, i, j)), (1, factor(B, k, more)))
-    np.testing.assert_allclose(read(text(PRINTER.write(made, axes))), at_point(made, VALUES, axes))
+    np.testing.assert_allclose(read(expression_text(PRINTER.write(made, axes))), at_point(made, VALUES, axes))

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.derivation.sized_problem import dims_of
+from gradcli.derivation.sized_problem import parse_shapes
 from gradcli.errors import BadOption
-from gradcli.targets.facts import FACTS, drawn, facts_of
+from gradcli.targets.facts import FACTS, draw_with_facts, parse_facts
 from tests.rows import for_rows
 
 HOLDS: dict[str, tuple[tuple[int, ...], Callable[[Any], bool]]] = {
@@ -40,18 +40,18 @@ def test_every_fact_is_tested() -> None:
 @for_rows("word", FACTS)
 def test_a_draw_has_what_is_assumed(word: str, seed: int) -> None:
     shape, holds = HOLDS[word]
-    x = drawn(frozenset({word}), shape, np.random.default_rng(seed))
+    x = draw_with_facts(frozenset({word}), shape, np.random.default_rng(seed))
     assert np.shape(x) == shape and holds(x)
 
 
 @for_rows("words", [("spd", "tied"), ("symmetric", "positive"), ("positive",), ("spd", "symmetric")])
 def test_several_hold_at_once(words: tuple[str, ...]) -> None:
-    x = drawn(frozenset(words), (4, 4), np.random.default_rng(0))
+    x = draw_with_facts(frozenset(words), (4, 4), np.random.default_rng(0))
     assert all(HOLDS[word][1](x) for word in words)
 
 
 def test_a_positive_number_is_a_number() -> None:
-    x = drawn(frozenset({"positive"}), (), np.random.default_rng(0))
+    x = draw_with_facts(frozenset({"positive"}), (), np.random.default_rng(0))
     assert np.shape(x) == () and x > 0
 
 
@@ -63,11 +63,11 @@ DIMS = {"S": ("n", "n"), "X": ("m", "n"), "x": ("n",), "s": ()}
     ("X: onehot rows", {"X": {"onehot rows"}}), (" X :Simplex Rows; ", {"X": {"simplex rows"}}), ("s: positive", {"s": {"positive"}}), ("", {}),
 ])  # fmt: skip
 def test_assumptions_are_read(text: str, found: dict[str, set[str]]) -> None:
-    assert {n: set(words) for n, words in facts_of([text], DIMS).items()} == found
+    assert {n: set(words) for n, words in parse_facts([text], DIMS).items()} == found
 
 
 def test_assumptions_of_several_options_are_joined() -> None:
-    assert facts_of(["S: spd", "S: tied"], DIMS) == {"S": frozenset({"spd", "tied"})}
+    assert parse_facts(["S: spd", "S: tied"], DIMS) == {"S": frozenset({"spd", "tied"})}
 
 
 @for_rows(("text", "what", "do"), [
@@ -78,10 +78,10 @@ def test_assumptions_of_several_options_are_joined() -> None:
 ])  # fmt: skip
 def test_what_cannot_be_assumed_is_refused(text: str, what: str, do: str) -> None:
     with pytest.raises(BadOption) as raised:
-        facts_of([text], DIMS)
+        parse_facts([text], DIMS)
     assert (raised.value.what, raised.value.do) == (what, do)
 
 
 def test_a_size_is_no_word_of_python() -> None:
     with pytest.raises(BadOption, match="not names, numbers"):
-        dims_of(["x: if"])
+        parse_shapes(["x: if"])

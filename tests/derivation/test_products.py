@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.derivation.algebra import multiply, power, sum_over, tidied
+from gradcli.derivation.algebra import apply_rules, multiply, power, sum_over
 from gradcli.derivation.index import Index, IndexedTerm, Tensor, add, scalar
 from tests.derivation.evaluate import at_point, factor, of
 from tests.derivation.test_rules import (
@@ -71,12 +71,12 @@ def test_random_products_keep_their_value(seed: int) -> None:
     if lost(term, free):
         free = tuple(sorted(term.indices))
     before = Tensor(free, (term,))
-    assert_equal(before, Tensor(free, (tidied(term, free),)))
+    assert_equal(before, Tensor(free, (apply_rules(term, free),)))
 
 
 def whole(term: IndexedTerm) -> Tensor:
     free = tuple(sorted(term.indices))
-    return Tensor(free, (tidied(term, free),))
+    return Tensor(free, (apply_rules(term, free),))
 
 
 @for_rows("seed", range(60))

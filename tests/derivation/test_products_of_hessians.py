@@ -10,7 +10,7 @@ import pytest
 
 from gradcli.checks.run_modes import attempt
 from gradcli.derivation import derive
-from gradcli.derivation.index import scaled
+from gradcli.derivation.index import scale_tensor
 from gradcli.derivation.simplify import simplified
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
@@ -168,7 +168,7 @@ def test_a_planted_mistake_is_refused(gradcli: Gradcli, monkeypatch: pytest.Monk
     holds = derive.Derivation.closed
 
     def planted(x: Any, cost: Any, steps: Any = None) -> Any:
-        return scaled(simplified(x, cost, steps), factor)
+        return scale_tensor(simplified(x, cost, steps), factor)
 
     def closed(self: Any, wrt: str) -> Any:
         with monkeypatch.context() as patched:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from gradcli.derivation.sized_problem import RECORDINGS, DerivationProblem, dims_of
-from gradcli.derivation.sized_recording import sizes_of
+from gradcli.derivation.sized_problem import RECORDINGS, DerivationProblem, parse_shapes
+from gradcli.derivation.sized_recording import choose_sizes
 from gradcli.targets.expression import Expression
-from gradcli.targets.facts import facts_of
+from gradcli.targets.facts import parse_facts
 from tests.rows import for_rows
 
 # fmt: off
@@ -26,8 +26,8 @@ FOUND = [
 
 @for_rows(("f", "shapes", "assume", "holds"), FOUND)
 def test_sizes_suit_the_function(f: str, shapes: str, assume: str, holds) -> None:  # type: ignore[no-untyped-def]
-    dims = dims_of([shapes])
-    sizes = sizes_of(DerivationProblem(Expression(f), dims, facts_of([assume] if assume else [], dims)))
+    dims = parse_shapes([shapes])
+    sizes = choose_sizes(DerivationProblem(Expression(f), dims, parse_facts([assume] if assume else [], dims)))
     assert {len(set(own)) for own in sizes.values()} == {RECORDINGS}
     for k in range(RECORDINGS):
         assert holds({n: own[k] for n, own in sizes.items()})
@@ -36,4 +36,4 @@ def test_sizes_suit_the_function(f: str, shapes: str, assume: str, holds) -> Non
 def test_where_no_size_suits_the_first_are_taken() -> None:
     f = Expression("log(det(outer(x, x)))")
     with np.errstate(all="ignore"):
-        assert sizes_of(DerivationProblem(f, {"x": ("n",)}, {})) == {"n": (3, 5, 7)}
+        assert choose_sizes(DerivationProblem(f, {"x": ("n",)}, {})) == {"n": (3, 5, 7)}

@@ -5,17 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.derivation.algebra import identity, tidied
+from gradcli.derivation.algebra import apply_rules, identity
 from gradcli.derivation.axes import Value
 from gradcli.derivation.convert import RULES
-from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, fresh, slot
-from gradcli.derivation.units import rows, triangle, unit
-from gradcli.derivation.whole import opaque
+from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, fresh_index, slot
+from gradcli.derivation.units import selection_matrix, triangle_of_ones, unit_vector
+from gradcli.derivation.whole import opaque_function
 from tests.derivation.evaluate import ONE, at_point, factor, known, of, sum_of, tensor
 from tests.rows import for_rows
 
-i, j, k, l, r = (fresh("n") for _ in range(5))
-p, r_m = fresh("m"), fresh("m")
+i, j, k, l, r = (fresh_index("n") for _ in range(5))
+p, r_m = fresh_index("m"), fresh_index("m")
 x, y, z, t = known("x", "n"), known("y", "n"), known("z", "n"), known("t", "n")
 A, B, Z = known("A", "n n"), known("B", "n n"), known("Z", "m n")
 S, Q, D = known("S", "n n", "spd"), known("Q", "n n", "orthogonal"), known("D", "n n", "diagonal")
@@ -57,9 +57,9 @@ def inv_ab(a: Index, b: Index) -> IndexedFactor:
     return of("inv", tensor((a, b), (1, factor(A, a, r), factor(B, r, b))))
 
 
-c = fresh("n - 1")
-E0, E1, LAST, TRI = unit("n", 0), unit("n", 1), unit("n", -1), triangle("nn", 0)
-ROWS_OF_I = rows("1:", c, i).terms[0].factors[0]
+c = fresh_index("n - 1")
+E0, E1, LAST, TRI = unit_vector("n", 0), unit_vector("n", 1), unit_vector("n", -1), triangle_of_ones("nn", 0)
+ROWS_OF_I = selection_matrix("1:", c, i).terms[0].factors[0]
 
 
 def raised(made: IndexedFactor, to: int | Fraction) -> IndexedFactor:
@@ -84,7 +84,7 @@ CENTRED = grouped((1, factor(x, i)), (-1, factor(x, k), factor(SIZE, power=-1)),
 
 def whole(op: str, atom: Atom, *at: Index) -> IndexedFactor:
     """Return a function of a whole matrix as a factor."""
-    made = opaque(
+    made = opaque_function(
         op,
         [Value((i, j) if atom is S else (p, i), linear(atom, *((i, j) if atom is S else (p, i))))],
         [a.dim for a in at],
@@ -101,8 +101,11 @@ ERF = of("erf", tensor((i,), (1, factor(t, i), ROOT_HALF)))
 MAX_X = Tensor((), (IndexedTerm(ONE, (IndexedFactor(Atom("max", args=(linear(x, slot(0, "n")),)), ()),)),))
 LARGEST = of("equal", linear(x, i), MAX_X)
 
-both, first, second = fresh("m + n"), fresh("m"), fresh("n")
-MADE_OF = (rows(":m", first, both).terms[0].factors[0], rows("m:", second, both).terms[0].factors[0])
+both, first, second = fresh_index("m + n"), fresh_index("m"), fresh_index("n")
+MADE_OF = (
+    selection_matrix(":m", first, both).terms[0].factors[0],
+    selection_matrix("m:", second, both).terms[0].factors[0],
+)
 BLOCKS = tensor((both,), (1, factor(V, first), MADE_OF[0]), (1, factor(x, second), MADE_OF[1]))
 
 INF = Atom("inf", "inf")
@@ -111,7 +114,7 @@ HIDDEN = grouped((1,), (-1, SHOWN), free=(i,))
 MASKED = of("softmax", tensor((i,), (1, factor(z, i), SHOWN), (-1, factor(INF), HIDDEN)), over=[i])
 HOT_X = grouped((1, factor(HOT, k), factor(x, k)), free=())
 HOTS_Z = grouped((1, factor(HOTS, p, k), factor(Z, p, k, power=2)), free=(p,), to=-1)
-ABOVE = triangle("nn", -1)
+ABOVE = triangle_of_ones("nn", -1)
 CAUSAL = of(
     "softmax", tensor((i, j), (1, factor(A, i, j), factor(TRI, i, j)), (-1, factor(INF), factor(ABOVE, j, i))), over=[j]
 )
@@ -332,10 +335,10 @@ def test_a_rule_keeps_the_value(rule: str, free: tuple[Index, ...], factors: lis
     after = BY_NAME[rule](before, free)
     assert after is not None and after != before
     assert_equal(Tensor(free, (before,)), Tensor(free, (after,)))
-    assert_equal(Tensor(free, (before,)), Tensor(free, (tidied(before, free),)))
+    assert_equal(Tensor(free, (before,)), Tensor(free, (apply_rules(before, free),)))
 
 
 @for_rows(("free", "factors"), STAYS.values(), ids=STAYS)
 def test_what_only_looks_like_it_keeps_its_value(free: tuple[Index, ...], factors: list[IndexedFactor]) -> None:
     before = IndexedTerm(ONE, tuple(factors))
-    assert_equal(Tensor(free, (before,)), Tensor(free, (tidied(before, free),)))
+    assert_equal(Tensor(free, (before,)), Tensor(free, (apply_rules(before, free),)))

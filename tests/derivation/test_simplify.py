@@ -8,13 +8,13 @@ import numpy as np
 
 from gradcli.derivation import convert  # noqa: F401  (what products are tidied by)
 from gradcli.derivation.algebra import multiply, sum_over
-from gradcli.derivation.ending import unseeded
-from gradcli.derivation.index import Tensor, add, fresh
-from gradcli.derivation.simplify import bulk, collected, simplified
+from gradcli.derivation.ending import coefficient_of_seed
+from gradcli.derivation.index import Tensor, add, fresh_index
+from gradcli.derivation.simplify import collect_factors, simplified, size_of_tensor
 from tests.derivation.evaluate import at_point, factor, known, sum_of, tensor
 from tests.rows import for_rows
 
-i, j, k, o = (fresh("n") for _ in range(4))
+i, j, k, o = (fresh_index("n") for _ in range(4))
 x, y, z, A, B, v = (
     known("x", "n"),
     known("y", "n"),
@@ -61,7 +61,7 @@ def test_sums_become_smaller(made: Tensor, terms: int) -> None:
     steps: list[tuple[str, Tensor]] = []
     found = simplified(made, leaves, steps)
     assert len(found.terms) == terms and leaves(found) <= leaves(made)
-    for after in (found, collected(made, leaves), *(after for _, after in steps)):
+    for after in (found, collect_factors(made, leaves), *(after for _, after in steps)):
         np.testing.assert_allclose(at_point(after, VALUES, made.free), at_point(made, VALUES), atol=1e-12)
     assert [leaves(after) for _, after in steps] == sorted((leaves(after) for _, after in steps), reverse=True)
 
@@ -82,7 +82,7 @@ def test_random_sums_keep_their_value(seed: int) -> None:
     made = grown(3, random.Random(seed))
     right = at_point(made, VALUES, (i,))
     steps: list[tuple[str, Tensor]] = []
-    simplified(made, bulk, steps)
+    simplified(made, size_of_tensor, steps)
     for _, after in steps:
         np.testing.assert_allclose(at_point(after, VALUES, (i,)), right, rtol=1e-9, atol=1e-11 * np.max(np.abs(right)))
 
@@ -90,10 +90,12 @@ def test_random_sums_keep_their_value(seed: int) -> None:
 def test_a_jacobian_is_read_off_a_sweep() -> None:
     """A' v + x v, the cotangent v taken away, is A' + diag(x), its rows the outputs."""
     swept = tensor((i,), (1, factor(A, j, i), factor(v, j)), (Fraction(1), factor(x, i), factor(v, i)))
-    np.testing.assert_allclose(at_point(unseeded(swept, "v", (o,)), VALUES, (o, i)), VALUES["A"] + np.diag(VALUES["x"]))
+    np.testing.assert_allclose(
+        at_point(coefficient_of_seed(swept, "v", (o,)), VALUES, (o, i)), VALUES["A"] + np.diag(VALUES["x"])
+    )
     bracketed = multiply(
         tensor((i,), (1, factor(x, i))),
         add([tensor((i,), (1, factor(v, i))), tensor((i,), (2, factor(A, j, i), factor(v, j)))]),
     )
     right = np.diag(VALUES["x"]) + 2 * VALUES["A"] * VALUES["x"]
-    np.testing.assert_allclose(at_point(unseeded(bracketed, "v", (o,)), VALUES, (o, i)), right)
+    np.testing.assert_allclose(at_point(coefficient_of_seed(bracketed, "v", (o,)), VALUES, (o, i)), right)

@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.derivation import derive, sized_recording
 from gradcli.derivation.code import languages
-from gradcli.derivation.index import Tensor, add, scalar, scaled
+from gradcli.derivation.index import Tensor, add, scalar, scale_tensor
 from gradcli.derivation.simplify import simplified
 from tests.rows import for_rows
 
@@ -20,8 +20,8 @@ def planted(change: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
 
 
 @for_rows("change", [
-    lambda x: scaled(x, Fraction(-1)), lambda x: scaled(x, Fraction(1_000_001, 1_000_000)), lambda x: Tensor(x.free, ()),
-    lambda x: add([x, scalar(Fraction(1, 1000))], x.free), lambda x: Tensor(x.free, x.terms[:1]) if len(x.terms) > 1 else scaled(x, Fraction(2)),
+    lambda x: scale_tensor(x, Fraction(-1)), lambda x: scale_tensor(x, Fraction(1_000_001, 1_000_000)), lambda x: Tensor(x.free, ()),
+    lambda x: add([x, scalar(Fraction(1, 1000))], x.free), lambda x: Tensor(x.free, x.terms[:1]) if len(x.terms) > 1 else scale_tensor(x, Fraction(2)),
 ])  # fmt: skip
 def test_a_planted_mistake_is_refused(
     gradcli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, change: Callable[[Tensor], Tensor]
@@ -42,8 +42,8 @@ def test_what_is_not_planted_is_shown(gradcli: Callable[..., Any], monkeypatch: 
 
 
 def test_wrong_code_is_refused(gradcli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    right = languages.in_arrays
-    monkeypatch.setattr(languages, "in_arrays", lambda *args: right(*args).replace("return ", "return -"))
+    right = languages.write_array_code
+    monkeypatch.setattr(languages, "write_array_code", lambda *args: right(*args).replace("return ", "return -"))
     ran = gradcli(*ARGV)
     assert ran.exit_status == 3 and "def gradient" not in ran.stdout
 

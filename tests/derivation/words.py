@@ -130,13 +130,13 @@ def derived(
 ) -> tuple[CodeRequest, SelfTest]:
     """Return what is to be written as code, and its test."""
     kept: list[tuple[CodeRequest, SelfTest | None]] = []
-    real = languages.every
+    real = languages.write_all_languages
 
     def every(wanted: CodeRequest, test: SelfTest | None) -> tuple[dict[str, str], dict[str, str]]:
         kept.append((wanted, test))
         return real(wanted, test)
 
-    with mock.patch.object(languages, "every", every):
+    with mock.patch.object(languages, "write_all_languages", every):
         report = gradcli.derive(f, dict(shapes), assume=dict(assume), wrt=wrt, order=order)
     assert len(kept) == 1, report.findings
     wanted, test = kept[0]

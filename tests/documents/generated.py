@@ -16,7 +16,7 @@ from gradcli.project.suite.config import schema as configuration_schema
 from gradcli.report.decode import schema_of
 from gradcli.report.explain import Explanation, explanations
 from gradcli.request.options import GROUPS
-from gradcli.rules.constants import partition
+from gradcli.rules.constants import group_functions
 from gradcli.words import ExplainedGroup, Kind
 from tests.documents.blocks import pages, read
 
@@ -136,7 +136,7 @@ def _marked(text: str) -> str:
 
 def numpys_functions() -> str:
     """Return the sentence that says how numpy's functions are taken."""
-    found = Counter(partition().values())
+    found = Counter(group_functions().values())
     said = (
         f"Of the {found.total()} public functions of numpy, numpy.linalg and numpy.fft, {found['primitive']} are primitives "
         f"with a rule of their own, {found['composite']} are composites of these, {found['constant']} are constants without "

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.derivation.code.languages import in_arrays
+from gradcli.derivation.code.languages import write_array_code
 from gradcli.derivation.code.writer import JAX, TORCH, Dialect, Writer
 from tests.derivation.test_code import FORM_OF, LACKING, value
 from tests.derivation.words import CASES, NUMBERS, RANKS, SIZES, VALUES, derived
@@ -76,7 +76,7 @@ def _cases() -> list[Any]:
 @BOTH
 def test_it_passes_its_self_test(name: str, cases: list[Any], tmp_path: Path) -> None:
     here = of(name)
-    codes = [in_arrays(wanted, here, test) for wanted, test in cases]
+    codes = [write_array_code(wanted, here, test) for wanted, test in cases]
     said = run(codes, tmp_path)
     assert [(code, line) for code, line in zip(codes, said, strict=True) if line != "ok"] == []
 
@@ -86,9 +86,9 @@ def test_a_wrong_word_fails_it(name: str, cases: list[Any], tmp_path: Path) -> N
     here = of(name)
     planted: list[tuple[str, str]] = []
     for wanted, test in cases:
-        right = in_arrays(wanted, here, test)
+        right = write_array_code(wanted, here, test)
         for word, wrong in PLANTED[name].items():
-            code = in_arrays(wanted, replace(here, rows={**here.rows, word: wrong}), test)
+            code = write_array_code(wanted, replace(here, rows={**here.rows, word: wrong}), test)
             planted += [(word, code)] if code != right else []
     assert {word for word, _ in planted} == set(PLANTED[name])
     said = run([code for _, code in planted], tmp_path)
@@ -133,7 +133,7 @@ def test_it_keeps_the_dtype_of_its_inputs(name: str, cases: list[Any]) -> None:
     arrays, _ = (_torch if name == "torch" else _jax)(np.float32)
     for wanted, test in cases:
         scope: dict[str, Any] = {}
-        exec(in_arrays(wanted, here), scope)
+        exec(write_array_code(wanted, here), scope)
         point, derivative = test.points[0]
         compiled = importlib.import_module("jax").jit if name == "jax" else lambda f: f  # once, not each operation
         found = compiled(scope[wanted.kind])(**arrays(point))
@@ -147,7 +147,7 @@ def test_torch_stays_on_the_device_of_its_inputs(cases: list[Any]) -> None:
     arrays, _ = _torch(np.float32)
     for wanted, test in cases:
         scope: dict[str, Any] = {}
-        exec(in_arrays(wanted, TORCH), scope)
+        exec(write_array_code(wanted, TORCH), scope)
         point, derivative = test.points[0]
         found = scope[wanted.kind](**{n: x.to("meta") for n, x in arrays(point).items()})
         assert found.device.type == "meta" and tuple(found.shape) == np.shape(derivative)
@@ -160,7 +160,7 @@ def test_jax_compiles_it_and_takes_numbers_of_python(cases: list[Any]) -> None:
         arrays, _ = _jax(np.float64)
         for wanted, test in cases:
             scope: dict[str, Any] = {}
-            exec(in_arrays(wanted, JAX), scope)
+            exec(write_array_code(wanted, JAX), scope)
             point, derivative = test.points[0]
             runs = [(jax.jit(scope[wanted.kind]), arrays(point))]
             if numbers := {n: float(x) for n, x in point.items() if np.ndim(x) == 0}:

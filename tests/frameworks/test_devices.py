@@ -15,7 +15,7 @@ import pytest
 import gradcli as api
 from gradcli.arithmetic.devices import DEVICES, quiet_imports
 from gradcli.errors import BadOption, NotSupported
-from gradcli.modes.framework_modes import lowered
+from gradcli.modes.framework_modes import lower_program
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import FRAMEWORKS, OWN
 from tests.frameworks.asking import asked, of_row
@@ -155,18 +155,18 @@ def test_the_first_framework_that_has_the_device_runs(
     monkeypatch.setattr(registry, "find_device", find)
     for name in registry.FOR_DEVICES:
         installed(name)
-    assert registry.on_device(("reverse",), "far") == ("reverse", "jax")
+    assert registry.add_mode_for_device(("reverse",), "far") == ("reverse", "jax")
 
 
 SECOND = """
 import jax, numpy as np
 from gradcli.modes.registry import FRAMEWORKS
 from tests.frameworks.asking import asked
-from gradcli.modes.framework_modes import lowered
+from gradcli.modes.framework_modes import lower_program
 lowering = FRAMEWORKS["jax"].lowering
 q = asked(lambda x: np.sum(np.tanh(x)[::-1] * x), [np.linspace(0.1, 1, 3)])
 with lowering.running("cpu:1"):
-    program = lowered(lowering, q.recording)
+    program = lower_program(lowering, q.recording)
     y, pull = jax.vjp(program, lowering.tensor(q.xs[0]))
     assert y.devices() == pull(y)[0].devices() == {jax.devices("cpu")[1]}
 assert FRAMEWORKS["jax"].gradient(q).ran_on.device == "cpu"
@@ -191,7 +191,7 @@ def stays_on_meta(q: Question) -> bool:
     lowering = here("torch")
     with np.errstate(all="ignore"), lowering.running("meta"):
         try:
-            program = lowered(lowering, q.recording)
+            program = lower_program(lowering, q.recording)
         except NotSupported:
             return True  # test_lowering says which these are
         xs = [lowering.tensor(x).requires_grad_() for x in q.xs]

@@ -122,7 +122,7 @@ def test_a_first_run_that_compiles_is_not_the_time_of_the_forward_pass(monkeypat
 
     runs = iter([Measured(30.0, 0.1, 8, None), Measured(0.2, 0.1, 8, None), Measured(0.3, 0.1, 8, None)])
     monkeypatch.setattr(adapter, "_once", lambda *_: next(runs))
-    assert adapter.measured(lambda leaves: leaves[0], [torch.ones(1)], torch.ones(1)).forward == 0.2
+    assert adapter.measure_cost(lambda leaves: leaves[0], [torch.ones(1)], torch.ones(1)).forward == 0.2
     assert next(runs).forward == 0.3  # a run that takes long is measured twice
 
 

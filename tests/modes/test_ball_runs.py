@@ -34,8 +34,8 @@ def question(text: str, x: Any, y: Any, **more: Any) -> Question:
 
 
 def quickly(q: Question) -> Any:
-    code = certified.coded(q)
-    return None if code is None else Certified()._by_code(q, code, exact_constants)
+    code = certified.compile_in_balls(q)
+    return None if code is None else Certified()._gradient_by_code(q, code, exact_constants)
 
 
 @for_rows("at", POINTS)
@@ -44,7 +44,7 @@ def test_both_ways_prove_the_same(text: str, at: tuple[float, float], monkeypatc
     q = question(text, *at)
     found = quickly(q)
     with monkeypatch.context() as patch:
-        patch.setattr(certified, "coded", lambda *asked: None)
+        patch.setattr(certified, "compile_in_balls", lambda *asked: None)
         expected = Certified().gradient(q)
     assert (found is None) == (text in GENERAL)
     if found is None:
@@ -61,10 +61,10 @@ def test_both_ways_prove_the_same(text: str, at: tuple[float, float], monkeypatc
 def test_the_code_is_written_once_and_serves_every_point() -> None:
     q = question("sin(x)*y", 0.3, 0.4)
     assert quickly(q) is not None
-    code = certified.coded(q)
+    code = certified.compile_in_balls(q)
     assert code is not None
     other = replace(q, point=Point({"x": np.float64(2.0), "y": np.float64(3.0)}))
-    again = certified.coded(other)
+    again = certified.compile_in_balls(other)
     assert again is not None
     assert again.code is code.code
     found = quickly(other)

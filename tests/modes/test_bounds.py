@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.arithmetic.perturbed_run import Shake, shaken
+from gradcli.arithmetic.perturbed_run import Shake, perturb_program
 from gradcli.arithmetic.recorded_program import record
-from gradcli.modes.bounds import has_kernels, input_rounding, rounding_of
+from gradcli.modes.bounds import gradient_rounding_error, has_kernels, input_rounding
 from gradcli.modes.finite_difference import FiniteDifference
 from gradcli.modes.mode import Question
 from gradcli.request.point import Point
@@ -49,7 +49,7 @@ def question(text: str, at: dict[str, Any], kind: type[Question] = Question) -> 
 @for_rows("kind", [Question, WithoutBalls], ids=["balls", "shaken"])
 @for_rows(("text", "at"), CASES)
 def test_the_bound_contains_what_rounding_did(text: str, at: dict[str, Any], kind: type[Question]) -> None:
-    found = rounding_of(question(text, at, kind), kernels=True)
+    found = gradient_rounding_error(question(text, at, kind), kernels=True)
     bound, by_balls = found.errors, found.proved
     assert by_balls == (kind is Question and "exp(1.0000001*x)" not in text)  # there even balls are wide
     points = gradcli.check(text, at, modes="certified,reverse").points[0].modes
@@ -61,7 +61,7 @@ def test_the_bound_contains_what_rounding_did(text: str, at: dict[str, Any], kin
 def test_shaken_bounds_are_not_far_from_those_of_balls() -> None:
     for text, at in CASES:
         balls, shaken_ = (
-            rounding_of(question(text, at, kind), kernels=True).errors for kind in (Question, WithoutBalls)
+            gradient_rounding_error(question(text, at, kind), kernels=True).errors for kind in (Question, WithoutBalls)
         )
         for name in at:
             large = balls[name] > 1e-3 * np.max(balls[name])
@@ -79,7 +79,7 @@ def test_where_balls_know_nothing_a_right_claim_passes_and_a_wrong_one_fails() -
 def test_a_shaken_run_moves_every_operation_by_a_rounding() -> None:
     program = record(lambda x: np.sum(np.sin(x) * x), [np.linspace(0.1, 2, 40_000)])
     _, inputs, tape = program
-    again = shaken(program, Shake(0))
+    again = perturb_program(program, Shake(0))
     assert len(again.lines) == len(tape.lines)
     assert again.lines[0] is not None
     for before, after in zip(tape.lines[len(inputs) :], again.lines[len(inputs) :], strict=True):
@@ -99,7 +99,7 @@ def test_where_a_matrix_is_factored_the_bound_is_that_of_lapack(n: int, nodes: t
 
 def test_an_entry_that_cancels_widens_no_other() -> None:
     q = question("det(V)", {"V": np.vander(np.linspace(-1.0, 1.0, 5))}, WithoutBalls)
-    found = rounding_of(q, kernels=True)
+    found = gradient_rounding_error(q, kernels=True)
     bound, by_balls = found.errors, found.proved
     assert not by_balls and np.max(bound["V"]) < 1e-12 * np.max(np.abs(q.slopes["V"]))
 
@@ -114,7 +114,7 @@ def test_an_entry_that_cancels_widens_no_other() -> None:
 def test_without_kernels_one_bound_is_that_of_the_textbook_too(text: str, kernels: bool) -> None:
     q = Question(Expression(text), Point({"x": np.float64(0.7), "y": np.float64(1.3)}), ("x", "y"))
     assert has_kernels(q.lines) is kernels
-    own, textbook = rounding_of(q, kernels=True).errors, rounding_of(q, kernels=False).errors
+    own, textbook = gradient_rounding_error(q, kernels=True).errors, gradient_rounding_error(q, kernels=False).errors
     assert kernels or own == textbook
 
 

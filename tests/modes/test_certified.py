@@ -5,9 +5,9 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from gradcli.arithmetic.ball import Ball, error_of, precision
+from gradcli.arithmetic.ball import Ball, bound_error, precision
 from gradcli.errors import TraceDiffers
-from gradcli.modes.certified import FIRST_BITS, Certified, scaled
+from gradcli.modes.certified import FIRST_BITS, Certified, scale_by_halvings
 from gradcli.modes.mode import Question
 from gradcli.modes.rounding import rounding_bounds
 from gradcli.request.point import Point
@@ -45,7 +45,7 @@ def test_entries_that_lose_all_their_digits_take_more() -> None:
 def test_steps_are_exact(v: float, halvings: int) -> None:
     with precision(4096):
         exact = Ball.lift(np.array([v])) / Ball.lift(2) ** halvings
-        assert float(error_of(scaled(np.array([v]), halvings) - exact, 0.0)[0]) == 0.0
+        assert float(bound_error(scale_by_halvings(np.array([v]), halvings) - exact, 0.0)[0]) == 0.0
 
 
 def test_what_rounding_found_serves_the_test_of_the_trace() -> None:

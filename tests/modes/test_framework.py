@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gradcli.errors import BadOption
-from gradcli.modes.registry import FRAMEWORKS, MODES, OWN, chosen
+from gradcli.modes.registry import FRAMEWORKS, MODES, OWN, parse_modes
 from gradcli.request.point import Witness
 from tests.rows import for_rows
 
@@ -80,9 +80,9 @@ def test_modes_lists_them_with_the_command_that_installs_them(gradcli: Callable[
 
 
 def test_all_and_nothing_mean_gradclis_own_modes() -> None:
-    assert chosen(None) == chosen("all") == tuple(OWN)
-    assert chosen("all,torch") == (*OWN, "torch")
-    assert chosen("mlx,jax,reverse") == ("reverse", "jax", "mlx")
+    assert parse_modes(None) == parse_modes("all") == tuple(OWN)
+    assert parse_modes("all,torch") == (*OWN, "torch")
+    assert parse_modes("mlx,jax,reverse") == ("reverse", "jax", "mlx")
 
 
 @for_rows(
@@ -91,12 +91,12 @@ def test_all_and_nothing_mean_gradclis_own_modes() -> None:
      ("com", "complex-step"), ("to", "torch"), ("te", "tensorflow"), ("j", "jax"), ("m", "mlx")],
 )  # fmt: skip
 def test_prefixes_are_as_unique_as_they_were(word: str, mode: str) -> None:
-    assert chosen(word) == (mode,)
+    assert parse_modes(word) == (mode,)
 
 
 def test_an_ambiguous_prefix_is_refused() -> None:
     with pytest.raises(BadOption, match="'t' could be torch or tensorflow"):
-        chosen("t")
+        parse_modes("t")
 
 
 def test_a_framework_shares_no_rule_with_gradcli() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from gradcli.arithmetic.recorded_program import record
 from gradcli.arithmetic.tape import Recorded
-from gradcli.modes.kinks import Mark, first_not_finite, kinks
+from gradcli.modes.kinks import Mark, find_kinks, first_not_finite
 from gradcli.tracing.primitive import PRIMITIVES
 from tests.rows import for_rows
 
@@ -26,7 +26,7 @@ def marks(f: Any, *xs: Any) -> list[Mark]:
             if isinstance(run.y, Recorded)
             else [None] * len(run.lines)
         )
-        return kinks(run, bars)
+        return find_kinks(run, bars)
 
 
 # fmt: off

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradcli.arithmetic.recorded_program import record
-from gradcli.modes.kinks import Nearby, nearest
+from gradcli.modes.kinks import Nearby, find_nearest_kink
 from gradcli.tracing.primitive import PRIMITIVES
 from tests.rows import for_rows
 
@@ -18,7 +18,7 @@ A = np.array([[2.0, -1.0], [0.5, 3.0]])
 def near(f: Any, *at: Any) -> Nearby | None:
     xs = [np.asarray(x, dtype=float)[()] for x in at]
     run = record(f, xs)
-    return nearest(run, run.tape.sweep(run.y.slot, ONE))
+    return find_nearest_kink(run, run.tape.sweep(run.y.slot, ONE))
 
 
 # fmt: off

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gradcli.modes.difference_steps import noise, spacing
+from gradcli.modes.difference_steps import estimate_noise, spacing_of_values
 from tests.rows import for_rows
 
 SIGMA = 1e-10
@@ -16,7 +16,7 @@ def rough(t: float) -> float:
 @for_rows("low", [-np.inf, 0.0])
 @for_rows("high", [np.inf, 0.0])
 def test_samples_beyond_the_domain_are_taken_on_the_other_side(low: float, high: float) -> None:
-    found = noise(lambda t: rough(t) if low <= t <= high else np.nan, 1.0)
+    found = estimate_noise(lambda t: rough(t) if low <= t <= high else np.nan, 1.0)
     if low == high:
         assert np.isnan(found)
     else:
@@ -24,7 +24,7 @@ def test_samples_beyond_the_domain_are_taken_on_the_other_side(low: float, high:
 
 
 def test_entries_of_a_vector_share_their_samples() -> None:
-    found = noise(lambda t: np.array([rough(t), t, 0.0 if t <= 0 else np.nan]), 1.0)
+    found = estimate_noise(lambda t: np.array([rough(t), t, 0.0 if t <= 0 else np.nan]), 1.0)
     assert SIGMA / 5 < found[0] < 5 * SIGMA and found[1] < 1e-20 and found[2] == 0
 
 
@@ -44,9 +44,9 @@ SPACINGS = [  # values, and their spacing
 
 @for_rows(("values", "wanted"), SPACINGS)
 def test_the_spacing_of_values_is_that_of_their_format(values: object, wanted: float) -> None:
-    assert spacing(values) == wanted
+    assert spacing_of_values(values) == wanted
 
 
 def test_each_output_has_its_own_spacing() -> None:
     values = np.stack([np.float64(np.float32([0.1, 0.11, 0.3])), [0.1, 0.11, 0.3]], axis=1)
-    assert [*spacing(values)] == [2.0**-27, 2.0**-54]
+    assert [*spacing_of_values(values)] == [2.0**-27, 2.0**-54]

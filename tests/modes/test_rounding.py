@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.arithmetic.ball import Ball, error_of, precision, radius
+from gradcli.arithmetic.ball import Ball, bound_error, precision, radius
 from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import Undecided
-from gradcli.modes.jacobians import by_rows as jacobian
-from gradcli.modes.jacobians import stacked
-from gradcli.modes.rounding import FUNCTION_ERROR, contribution, rounding_bounds
+from gradcli.modes.jacobians import cotangent_rows as jacobian
+from gradcli.modes.jacobians import jacobian_from_rows
+from gradcli.modes.rounding import FUNCTION_ERROR, contribution_of_line, rounding_bounds
 from tests.rows import for_rows
 
 A = np.array([[4.0, 1.0, 0.3], [0.2, 3.0, 1.0], [1.0, 0.5, 5.0]])
@@ -39,11 +39,11 @@ def test_the_float_gradient_is_inside_its_radius(name: str) -> None:
     with precision(256):
         in_balls = record(f, [Ball.lift(x) for x in xs])
         y_right, right = in_balls.y, jacobian(in_balls, Ball.lift(1))
-        assert np.all(error_of(y_right.primal, y.primal) <= value_bound + FUNCTION_ERROR * np.abs(y.primal))
+        assert np.all(bound_error(y_right.primal, y.primal) <= value_bound + FUNCTION_ERROR * np.abs(y.primal))
         for k, bound in enumerate(bounds):
-            found = stacked(rows, y, k, xs[k])
-            errors = stacked(
-                [[error_of(b, x) for b, x in zip(*pair, strict=True)] for pair in zip(right, rows, strict=True)],
+            found = jacobian_from_rows(rows, y, k, xs[k])
+            errors = jacobian_from_rows(
+                [[bound_error(b, x) for b, x in zip(*pair, strict=True)] for pair in zip(right, rows, strict=True)],
                 y,
                 k,
                 xs[k],
@@ -75,7 +75,7 @@ def test_a_constant_function_has_no_radius() -> None:
 
 def test_rows_of_the_jacobian_are_in_the_outputs_order() -> None:
     made = record(lambda x: np.stack([x * 2, x * x]), [V])
-    full = stacked(jacobian(made, ONE), made.y, 0, made.inputs[0].primal)
+    full = jacobian_from_rows(jacobian(made, ONE), made.y, 0, made.inputs[0].primal)
     assert full.shape == (2, 3, 3)
     np.testing.assert_array_equal(full[0], 2 * np.eye(3))
     np.testing.assert_array_equal(full[1], np.diag(2 * V))
@@ -85,4 +85,4 @@ def test_rows_of_the_jacobian_are_in_the_outputs_order() -> None:
 @for_rows("holes", [(), (np.nan, np.inf, -np.inf)])
 def test_a_contribution_is_the_sum_and_the_norm_of_what_is_finite(size: float, holes: tuple[float, ...]) -> None:
     bar, y = np.array([3.0, -4.0, *np.ones(len(holes))]), np.array([size, size, *holes])
-    assert np.allclose(contribution(bar, y), (7 * size, 5 * size), rtol=1e-15, atol=0)
+    assert np.allclose(contribution_of_line(bar, y), (7 * size, 5 * size), rtol=1e-15, atol=0)

@@ -11,7 +11,7 @@ from flint import acb, arb
 
 from gradcli.arithmetic.ball import precision
 from gradcli.errors import BadOption
-from gradcli.modes.schemes import ONE_SIDED, SCHEMES, STENCILS, USUAL, Scheme, schemes_of
+from gradcli.modes.schemes import ONE_SIDED, SCHEMES, STENCILS, USUAL, Scheme, parse_schemes
 from tests.rows import for_rows
 
 REAL = [pytest.param(scheme, id=scheme.name) for scheme in SCHEMES if not scheme.imaginary]
@@ -61,7 +61,7 @@ def test_the_worst_rounding_of_values_is_the_other_constant(scheme: Scheme) -> N
 
 
 def test_the_complex_step_has_a_constant_and_no_rounding() -> None:
-    (scheme,) = schemes_of("complex")
+    (scheme,) = parse_schemes("complex")
     with precision(400):
         h = arb(2) ** -60
         error = abs((acb(1, h).exp()).imag / h - arb(1).exp())
@@ -139,14 +139,14 @@ TEXTBOOK = [
 
 @pytest.mark.parametrize(("name", "e", "size", "h", "error"), TEXTBOOK)
 def test_the_textbooks_figures(name: str, e: float, size: float, h: float, error: float) -> None:
-    (scheme,) = schemes_of(name)
+    (scheme,) = parse_schemes(name)
     assert scheme.predicted(e, {scheme.derivative: size}) == pytest.approx((h, error), rel=0.01)
 
 
 @pytest.mark.parametrize("derivatives", [{}, {2: 0.0}, {3: 1.0}])
 def test_nothing_is_predicted_where_the_derivative_is_not_known(derivatives: dict[int, float]) -> None:
-    assert schemes_of("forward")[0].predicted(1e-16, derivatives) is None
-    assert schemes_of("forward")[0].predicted(0.0, {2: 1.0}) is None
+    assert parse_schemes("forward")[0].predicted(1e-16, derivatives) is None
+    assert parse_schemes("forward")[0].predicted(0.0, {2: 1.0}) is None
 
 
 # fmt: off
@@ -159,7 +159,7 @@ LAWS = [
 
 @for_rows(("name", "law"), LAWS)
 def test_the_formula_is_the_prediction(name: str, law: str) -> None:
-    (scheme,) = schemes_of(name)
+    (scheme,) = parse_schemes(name)
     assert scheme.law() == law
     inside = float(law.partition(" ")[0].strip("("))
     found = scheme.predicted(1e-16, {scheme.derivative: 2.0})
@@ -209,13 +209,13 @@ UNKNOWN = [("c", "there is no scheme 'c'"), ("forwards", "there is no scheme 'fo
 
 @for_rows(("text", "names"), LISTS)
 def test_lists_of_schemes(text: str | None, names: list[str]) -> None:
-    assert [scheme.name for scheme in schemes_of(text)] == names
+    assert [scheme.name for scheme in parse_schemes(text)] == names
 
 
 @for_rows(("text", "what"), UNKNOWN)
 def test_an_unknown_scheme_gets_the_list(text: str, what: str) -> None:
     with pytest.raises(BadOption) as error:
-        schemes_of(text)
+        parse_schemes(text)
     assert (error.value.what, error.value.do) == (what, f"schemes: {', '.join(NAMES)}")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.modes.schemes import log_slope, neighbours
+from gradcli.modes.schemes import log_slope, median_of_neighbours
 from tests.rows import for_rows
 
 H = 10.0 ** -np.arange(0, 10, 1 / 3)
@@ -65,12 +65,12 @@ CURVES = [
 
 @for_rows(("curve", "expected"), CURVES)
 def test_no_lucky_point_counts(curve: list[float], expected: list[float]) -> None:
-    np.testing.assert_array_equal(neighbours(np.array(curve)), expected)
+    np.testing.assert_array_equal(median_of_neighbours(np.array(curve)), expected)
 
 
 def test_curves_lie_along_the_last_axis() -> None:
     curves = np.random.default_rng(0).normal(size=(2, 3, 7))
-    found = neighbours(curves)
+    found = median_of_neighbours(curves)
     assert found.shape == curves.shape
     for k in np.ndindex(2, 3):
-        np.testing.assert_array_equal(found[k], neighbours(curves[k]))
+        np.testing.assert_array_equal(found[k], median_of_neighbours(curves[k]))

@@ -8,7 +8,7 @@ import numpy as np
 from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import NotSupported
 from gradcli.modes.kinks import Mark
-from gradcli.modes.stairs import at_jumps, staircases
+from gradcli.modes.stairs import find_staircases, find_steps_at_jumps
 from gradcli.tracing.primitive import PRIMITIVES
 from tests.rows import for_rows
 
@@ -24,13 +24,13 @@ def stairs(f: Callable[..., Any], *xs: Any) -> list[Mark]:
     program = record(f, xs)
     value = f(*xs)
     with np.errstate(all="ignore"):
-        return staircases(f, xs, program, program.pull(np.ones(np.shape(value))[()]))
+        return find_staircases(f, xs, program, program.pull(np.ones(np.shape(value))[()]))
 
 
 def jumps(f: Callable[..., Any], *xs: Any) -> list[Mark]:
     program = record(f, xs)
     bars = program.tape.sweep(program.y.slot, ONE)
-    return at_jumps(f, program, bars)
+    return find_steps_at_jumps(f, program, bars)
 
 
 @for_rows("name", STEPS)

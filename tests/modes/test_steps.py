@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from gradcli.modes.difference_steps import SAFETY, FunctionNoise, Line, derivative, noise
+from gradcli.modes.difference_steps import SAFETY, FunctionNoise, Line, derivative, estimate_noise
 from tests.rows import for_rows
 
 EPS = float(np.finfo(np.float64).eps)
@@ -136,15 +136,15 @@ def added(sigma: float, seed: int) -> Callable[[float], Any]:
 
 @pytest.mark.parametrize("sigma", [1e-12, 1e-6, 1e-3])
 def test_added_noise_is_measured(sigma: float) -> None:
-    found = np.array([noise(added(sigma, seed), 1.0) for seed in range(60)])
+    found = np.array([estimate_noise(added(sigma, seed), 1.0) for seed in range(60)])
     # the mean of 5, 4 or 3 correlated squares: one estimate is within a factor 8 nearly always, their median within 1.5
     assert np.all((found > sigma / 8) & (found < 4 * sigma))
     assert sigma / 1.5 < np.median(found) < 1.5 * sigma
 
 
 def test_noise_is_never_below_the_rounding_of_the_value() -> None:
-    assert noise(lambda t: 1e8, 1.0) == 1e8 * EPS
-    assert noise(lambda t: 0.0, 1.0) == 0.0
+    assert estimate_noise(lambda t: 1e8, 1.0) == 1e8 * EPS
+    assert estimate_noise(lambda t: 0.0, 1.0) == 0.0
 
 
 @pytest.mark.parametrize("sigma", [1e-10, 1e-5])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gradcli.process.threads import is_trusted
+from gradcli.process.threads import may_use_bytecode
 from tests.rows import for_rows
 
 RIGHT = "def f(x):\n    return x**2\n\ndef g(x):\n    return 2*x\n"
@@ -71,4 +71,4 @@ def test_a_program_that_is_watched_runs_its_source_too(tmp_path: Path) -> None:
     ],
 )
 def test_a_project_inside_an_environment_is_the_users(path: str, trusted: bool) -> None:
-    assert is_trusted(path) is trusted
+    assert may_use_bytecode(path) is trusted

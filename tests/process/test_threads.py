@@ -32,9 +32,9 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_variables_are_set() -> None:
-    assert threads.threads() is None
+    assert threads.thread_count() is None
     threads.set_threads(3)
-    assert threads.threads() == 3
+    assert threads.thread_count() == 3
     assert {os.environ[name] for name in threads._VARIABLES} == {"3"}
 
 

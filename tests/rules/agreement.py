@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.ball import Ball, error_of, precision, radius
+from gradcli.arithmetic.ball import Ball, bound_error, precision, radius
 from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.recorded_program import record, vjp
-from gradcli.modes.difference_steps import FunctionNoise, Line, derivative, noise
+from gradcli.modes.difference_steps import FunctionNoise, Line, derivative, estimate_noise
 
 EPS = float(np.finfo(np.float64).eps)
 Function = Callable[..., Any]
@@ -47,7 +47,7 @@ def differences_agree(f: Function, xs: Sequence[Any], xdots: Sequence[Any]) -> N
     ydot = jvp(f, xs, xdots)[1]
     phi = lambda t: f(*(x + t * xdot for x, xdot in zip(xs, xdots, strict=True)))
     found = derivative(
-        Line(phi), 1.0, FunctionNoise(seen=noise(phi, 1.0))
+        Line(phi), 1.0, FunctionNoise(seen=estimate_noise(phi, 1.0))
     )  # as the mode does; LAPACK rounds more than one operation
     assert np.all(found.bound <= 1e-5 * np.maximum(1.0, np.abs(ydot))), "differences say nothing"
     assert np.all(np.abs(found.value - ydot) <= found.bound)
@@ -77,12 +77,12 @@ def balls_enclose(f: Function, xs: Sequence[Any], tolerance: float) -> None:
     coarse, _ = in_balls(f, xs, ybar, 53)
     scale = max(1.0, float(np.max(np.abs(y), initial=0.0)))
     assert np.all(radius(found) <= 1e-50 * scale)
-    assert np.all(error_of(found, f(*xs)) <= tolerance * scale)
+    assert np.all(bound_error(found, f(*xs)) <= tolerance * scale)
     assert np.all(np.frompyfunc(lambda a, b: a.overlaps(b), 2, 1)(coarse.value, found.value))
     for xbar, ball in zip(pull(ybar), xbars, strict=True):
         largest = max(1.0, float(np.max(np.abs(xbar), initial=0.0)))
         assert np.all(radius(ball) <= 1e-50 * largest)
-        assert np.all(error_of(ball, xbar) <= tolerance * largest)
+        assert np.all(bound_error(ball, xbar) <= tolerance * largest)
 
 
 def check_function(f: Function, shapes: Shapes, tolerance: float) -> None:

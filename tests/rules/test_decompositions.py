@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from gradcli.arithmetic.ball import Ball, error_of, precision, radius
+from gradcli.arithmetic.ball import Ball, bound_error, precision, radius
 from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.recorded_program import record, vjp
 from gradcli.errors import GradcliError, NoRule, Undecided
-from gradcli.modes.kinks import kinks
+from gradcli.modes.kinks import find_kinks
 from gradcli.rules.kinds import Differential
-from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, named
+from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, primitive_by_name
 from tests.rows import for_rows
 from tests.rules.agreement import EPS, Function, Shapes, check_function, drawn, in_balls
 
@@ -112,10 +112,10 @@ TABLE: tuple[tuple[str, Function, Shapes], ...] = (
     ("lstsq residuals",     lambda a, b: L.lstsq(a, b)[1],                                      (TALL, (4, 3))),
     ("lstsq wide",          lambda a, b: L.lstsq(a, b)[0],                                      (WIDE, (2,))),
     ("lstsq values",        lambda a, b: L.lstsq(a, b)[3] * b[0],                               (TALL, (4,))),
-    ("expm",                lambda a: named("expm")(a),                                         (S3,)),
-    ("expm of one",         lambda a: named("expm")(a),                                         (S1,)),
-    ("logm",                lambda a: named("logm")(a @ a.T + 3 * np.eye(3) + a),               (S3,)),
-    ("sqrtm",               lambda a: named("sqrtm")(a @ a.T + 3 * np.eye(3) + a),              (S3,)),
+    ("expm",                lambda a: primitive_by_name("expm")(a),                                         (S3,)),
+    ("expm of one",         lambda a: primitive_by_name("expm")(a),                                         (S1,)),
+    ("logm",                lambda a: primitive_by_name("logm")(a @ a.T + 3 * np.eye(3) + a),               (S3,)),
+    ("sqrtm",               lambda a: primitive_by_name("sqrtm")(a @ a.T + 3 * np.eye(3) + a),              (S3,)),
     ("norm 2",              lambda a: L.norm(a, 2),                                             (S3,)),
     ("norm -2",             lambda a: L.norm(a, -2),                                            (S3,)),
     ("norm nuc",            lambda a: L.norm(a, "nuc"),                                         (TALL,)),
@@ -216,7 +216,7 @@ def test_balls_of_53_bits_allow_for_what_lapack_rounds(name: str, n: int) -> Non
                 continue
             decided += 1
             y = f(a)
-            assert np.all(error_of(ball, y) <= 3 * radius(ball) + 16 * EPS * np.abs(y))
+            assert np.all(bound_error(ball, y) <= 3 * radius(ball) + 16 * EPS * np.abs(y))
     assert decided >= 3
 
 
@@ -295,7 +295,7 @@ def test_slogdet_of_a_singular_matrix_has_no_finite_slope() -> None:
 def marks(f: Function, a: Any) -> list[str]:
     with np.errstate(all="ignore"):
         run = record(f, [a])
-        return [mark.says for mark in kinks(run, run.tape.sweep(run.y.slot, np.ones(np.shape(run.y))))]
+        return [mark.says for mark in find_kinks(run, run.tape.sweep(run.y.slot, np.ones(np.shape(run.y))))]
 
 
 EYE, ROTATION = np.eye(3), np.array([[0.6, -0.8], [0.8, 0.6]])

@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from gradcli.arithmetic.ball import Ball, error_of, nearest, precision, radius
+from gradcli.arithmetic.ball import Ball, bound_error, nearest_float64, precision, radius
 from gradcli.arithmetic.recorded_program import vjp
 from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.study.accuracy import worst_ulps
@@ -38,7 +38,7 @@ def test_a_kernel_is_its_partial_evaluated_in_balls(row: Primitive, i: int) -> N
             balls = [Ball.lift(x) for x in xs]
             right = rule.partial(row(*balls), *balls)
         slope = rule.kernel(row.fun(*xs), *xs)
-        assert error_of(right, slope) <= (1e-12 * abs(slope) if row.reason else CLAIMED * np.spacing(abs(slope)))
+        assert bound_error(right, slope) <= (1e-12 * abs(slope) if row.reason else CLAIMED * np.spacing(abs(slope)))
 
 
 @for_rows(("row", "i"), [case for case in KERNELS if case.values[0].rules[case.values[1]].holds is not REAL])
@@ -49,7 +49,7 @@ def test_a_kernel_is_its_partial_all_over_where_it_holds(row: Primitive, i: int)
         with np.errstate(all="ignore"):  # as in a sweep
             slope = rule.kernel(row.fun(x), x)
         right = exactly(row, i, x)
-        assert error_of(right, slope) <= max(1e-12 * abs(slope), 1e-320)  # as of rows with a reason
+        assert bound_error(right, slope) <= max(1e-12 * abs(slope), 1e-320)  # as of rows with a reason
         outside = x + 1 if rule.holds in (NEAR_0, NEAR_1) else x / 100
         if np.all(row.on[0].contains(outside)) and not np.all(rule.holds.contains(outside)):
             y = row.fun(outside)
@@ -63,7 +63,7 @@ def exactly(row: Primitive, i: int, x: np.float64) -> Any:
         with precision(bits):
             ball = Ball.lift(x)
             right = rule.partial(row(ball), ball)
-            if radius(right) <= max(1e-20 * abs(nearest(right)), 1e-322):  # below it float64 has nothing
+            if radius(right) <= max(1e-20 * abs(nearest_float64(right)), 1e-322):  # below it float64 has nothing
                 return right
     raise AssertionError(f"{row.name} is not known at {x}")
 
@@ -105,7 +105,7 @@ def test_the_reason_that_gamma_states_is_true_near_a_root_of_digamma() -> None:
         right: Any = row.rules[0].slope(row(ball), [ball], {})
     slope = vjp(row, [x])[1](np.float64(1))[0]
     assert row.reason is not None
-    assert error_of(right, slope) > CLAIMED * np.spacing(abs(slope))
+    assert bound_error(right, slope) > CLAIMED * np.spacing(abs(slope))
 
 
 def reference(name: str, x: float, *others: float) -> float:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.arithmetic.ball import Ball, error_of, precision, radius
+from gradcli.arithmetic.ball import Ball, bound_error, precision, radius
 from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.recorded_program import record, vjp
 from gradcli.tracing.primitive import HANDLERS
-from gradcli.tracing.tracer import plain
+from gradcli.tracing.tracer import plain_value
 from tests.rows import for_rows
 
 EPS = float(np.finfo(np.float64).eps)
@@ -93,12 +93,12 @@ def balls(f: Function, xs: Sequence[Any], expected: Any, xbars: Sequence[Any], y
         y, inputs, tape = record(f, [Ball.lift(x) for x in xs])
         size = max(1.0, float(np.max(np.abs(expected), initial=0.0)))
         value = Ball(Ball.objects(y.primal if inputs and hasattr(y, "slot") else y))
-        assert np.all(error_of(value, expected) <= ulps * EPS * size), "the ball is not numpy's value"
+        assert np.all(bound_error(value, expected) <= ulps * EPS * size), "the ball is not numpy's value"
         for fine, xbar in zip(tape.pull(y, Ball.lift(ybar), inputs), xbars, strict=True):
             ball = Ball(Ball.objects(fine))
             scale = max(1.0, float(np.max(np.abs(xbar), initial=0.0)))
             assert np.all(radius(ball) <= 1e-40 * scale)
-            assert np.all(error_of(ball, xbar) <= 8 * ulps * EPS * scale), "the ball is not the gradient"
+            assert np.all(bound_error(ball, xbar) <= 8 * ulps * EPS * scale), "the ball is not the gradient"
 
 
 # fmt: off
@@ -345,8 +345,8 @@ def test_every_witness_agrees(f: Function, shapes: Shapes) -> None:
 
 WRONG: dict[str, Function] = {
     "another value": lambda x, shift: HANDLERS[np.flip](x),
-    "a derivative lost": lambda x, shift: x * 0.0 + np.roll(plain(x), shift),
-    "a derivative doubled": lambda x, shift: 2 * x[[3, 0, 1, 2]] - np.roll(plain(x), shift),
+    "a derivative lost": lambda x, shift: x * 0.0 + np.roll(plain_value(x), shift),
+    "a derivative doubled": lambda x, shift: 2 * x[[3, 0, 1, 2]] - np.roll(plain_value(x), shift),
 }
 
 

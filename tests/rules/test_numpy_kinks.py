@@ -10,8 +10,8 @@ import scipy.special as sc
 from gradcli.arithmetic.ball import Ball, precision
 from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import Undecided
-from gradcli.modes.kinks import kinks
-from gradcli.modes.stairs import staircases
+from gradcli.modes.kinks import find_kinks
+from gradcli.modes.stairs import find_staircases
 from tests.rows import for_rows
 
 KNOTS = np.array([0.0, 1.0, 3.0])
@@ -60,7 +60,7 @@ def test_a_tie_is_found_and_nothing_else(f: Function, tie: list[float], smooth: 
 
 def found(f: Function, at: list[float]) -> list[Any]:
     run = record(lambda x: np.sum(f(x) * np.float64(1.5)), [np.array(at)])
-    return kinks(run, run.tape.sweep(run.y.slot, np.float64(1)))
+    return find_kinks(run, run.tape.sweep(run.y.slot, np.float64(1)))
 
 
 ORDERS: tuple[Function, ...] = (
@@ -90,4 +90,4 @@ def test_an_order_that_float64_cannot_see_is_undecided_and_never_wrong() -> None
 def test_a_staircase_is_found(f: Function) -> None:
     xs = [np.array([0.4, 1.3])]
     program = record(lambda x: np.sum(f(x)), xs)
-    assert staircases(lambda x: np.sum(f(x)), xs, program, program.pull(np.float64(1)))
+    assert find_staircases(lambda x: np.sum(f(x)), xs, program, program.pull(np.float64(1)))

@@ -9,8 +9,17 @@ import pytest
 
 from gradcli.arithmetic.recorded_program import vjp
 from gradcli.errors import NoRule
-from gradcli.rules.constants import CREATED, MODULES, NO_VALUES, REFUSED, STAND_INS, partition, public, refused
-from gradcli.tracing.primitive import HANDLERS, handler
+from gradcli.rules.constants import (
+    CREATED,
+    MODULES,
+    NO_VALUES,
+    REFUSED,
+    STAND_INS,
+    group_functions,
+    public_functions,
+    refused,
+)
+from gradcli.tracing.primitive import HANDLERS, handler_of
 from tests.rows import for_rows
 
 PLACES = {"primitive", "composite", "constant", "refused"}
@@ -19,9 +28,9 @@ X = np.array([0.5, 1.5, -2.0])
 
 
 def test_every_public_function_is_in_exactly_one_place() -> None:
-    strays = {name for name, _ in public()} - set(partition()) - set(NO_VALUES.split())
+    strays = {name for name, _ in public_functions()} - set(group_functions()) - set(NO_VALUES.split())
     assert strays == set()
-    assert set(partition().values()) == PLACES
+    assert set(group_functions().values()) == PLACES
 
 
 def test_no_function_is_listed_twice() -> None:
@@ -31,18 +40,18 @@ def test_no_function_is_listed_twice() -> None:
 
 
 def test_what_is_listed_is_not_handled_as_well() -> None:
-    handled = {name for name, function in public() if function in HANDLERS}
+    handled = {name for name, function in public_functions() if function in HANDLERS}
     assert handled & (set(refused()) | set(CREATED.split()) | set(NO_VALUES.split())) == RAISING
 
 
 def test_every_ufunc_has_its_place() -> None:
-    ufuncs = {name for name, function in public() if isinstance(function, np.ufunc)}
-    assert ufuncs <= set(partition())
+    ufuncs = {name for name, function in public_functions() if isinstance(function, np.ufunc)}
+    assert ufuncs <= set(group_functions())
     assert len(ufuncs) > 90
 
 
 def test_most_of_numpy_has_a_derivative() -> None:
-    counts = Counter(partition().values())
+    counts = Counter(group_functions().values())
     assert counts["primitive"] > 60 and counts["composite"] > 180
     assert counts["refused"] < 60
 
@@ -54,7 +63,7 @@ def test_a_refused_function_says_why_and_what_to_write(name: str) -> None:
     if function is None:
         pytest.skip("this numpy does not have it")
     with pytest.raises(NoRule) as caught:
-        handler(function)(X)
+        handler_of(function)(X)
     assert len(caught.value.what) > 20 and caught.value.do
 
 

@@ -9,7 +9,7 @@ import pytest
 import sympy as sp
 
 from gradcli.arithmetic import symbol
-from gradcli.arithmetic.ball import Ball, error_of, precision, radius
+from gradcli.arithmetic.ball import Ball, bound_error, precision, radius
 from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.recorded_program import record, vjp
 from gradcli.errors import NotSupported
@@ -105,7 +105,9 @@ def balls_agree(f: Any, xs: Sequence[Any], slopes: Sequence[Any], tolerance: flo
         with precision(128):
             ball = gradient_in_balls(f, xs)[i]
             assert radius(ball) <= 1e-25 * max(1.0, abs(slope)), f"the ball of argument {i} is wide"
-            assert error_of(ball, slope) <= tolerance * abs(slope), f"the float slope {i} is outside its claimed ulps"
+            assert bound_error(ball, slope) <= tolerance * abs(slope), (
+                f"the float slope {i} is outside its claimed ulps"
+            )
         with precision(600):
             h = Ball.lift(2.0**-150)
             balls = [Ball.lift(x) for x in xs]

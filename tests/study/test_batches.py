@@ -10,8 +10,8 @@ from gradcli.errors import BadOption
 from gradcli.modes.mode import Question
 from gradcli.report.compare import Accumulation
 from gradcli.request.point import Point
-from gradcli.study.mode_comparison import accumulated
-from gradcli.targets.arguments import bound
+from gradcli.study.mode_comparison import compare_accumulation
+from gradcli.targets.arguments import bind_arguments
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
@@ -28,7 +28,7 @@ def question(text: str, wrt: tuple[str, ...]) -> Question:
 
 
 def split(text: str, count: int, wrt: tuple[str, ...] = ("w",)) -> Accumulation:
-    return accumulated(question(text, wrt), count)
+    return compare_accumulation(question(text, wrt), count)
 
 
 # fmt: off
@@ -61,8 +61,8 @@ def test_the_spread_of_micro_batches_falls_as_one_over_the_root_of_their_rows() 
     q = Question(Expression("mean((X@w - y)**2)", frozenset(at)), Point(at), ("w",))
     each = 2 * (at["X"] @ w - at["y"])[:, None] * at["X"]  # the gradient of each row
     alone = np.sqrt(np.mean(np.sum((each - each.mean(0)) ** 2, 1))) / np.linalg.norm(each.mean(0))
-    assert accumulated(q, rows).spread == pytest.approx(alone)
-    assert accumulated(q, rows // 4).spread == pytest.approx(alone / 2, rel=0.1)
+    assert compare_accumulation(q, rows).spread == pytest.approx(alone)
+    assert compare_accumulation(q, rows // 4).spread == pytest.approx(alone / 2, rel=0.1)
     assert split("sum((X@w - y)**2)", 4).spread is None
 
 
@@ -94,7 +94,10 @@ def test_python_functions(tmp_path: Path) -> None:
         return np.mean(((u - u.mean()) / np.sqrt(u.var() + 1e-5) - y) ** 2)
 
     at = {name: AT[name] for name in ("w", "X", "y")}
-    assert accumulated(Question(bound(normalised, "normalised", at)[0], Point(at), ("w",)), 3).how is None
+    assert (
+        compare_accumulation(Question(bind_arguments(normalised, "normalised", at)[0], Point(at), ("w",)), 3).how
+        is None
+    )
 
 
 # fmt: off

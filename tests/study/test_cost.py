@@ -7,9 +7,16 @@ import pytest
 
 from gradcli.modes.mode import Question
 from gradcli.request.point import Point
-from gradcli.study.mode_cost import measured_bytes, of_forward, of_function, of_reverse, peak_bytes, recomputed
-from gradcli.targets.arguments import bound
-from gradcli.targets.derived import checkpoint, keeping
+from gradcli.study.mode_cost import (
+    measure_bytes,
+    operations_of_forward,
+    operations_of_function,
+    operations_of_reverse,
+    peak_bytes,
+    recomputed_operations,
+)
+from gradcli.targets.arguments import bind_arguments
+from gradcli.targets.derived import checkpoint, record_checkpoints
 from gradcli.targets.expression import Expression
 from gradcli.tracing.primitive_cost import Operations
 from tests.rows import for_rows
@@ -61,7 +68,11 @@ COUNTED = [  # additions, multiplications and divisions, transcendental function
 @for_rows(("text", "at", "f", "reverse", "forward"), COUNTED, ids=[row[0] for row in COUNTED])
 def test_operations_are_those_counted_by_hand(text: str, at: dict, f: tuple, reverse: tuple, forward: tuple) -> None:
     q = question(text, at)
-    assert (kinds(of_function(q)), kinds(of_reverse(q)), kinds(of_forward(q))) == (f, reverse, forward)
+    assert (kinds(operations_of_function(q)), kinds(operations_of_reverse(q)), kinds(operations_of_forward(q))) == (
+        f,
+        reverse,
+        forward,
+    )
 
 
 @for_rows("levels", [1, 2, 3, 10, 60])
@@ -69,28 +80,32 @@ def test_a_level_of_the_logistic_map_takes_eight_operations_at_most(levels: int)
     """r x (1 - x): 3 operations; backwards 5 more: r - r x and its product with the cotangent, by two factors."""
     text = "x = r*x*(1 - x); " * levels + "x"
     q = question(text, {"x": np.float64(0.3), "r": np.float64(3.7)}, ("x",))
-    assert of_function(q).total == 3 * levels
-    assert of_reverse(q).total <= 8 * levels
-    assert kinds(of_reverse(q)) == (2 * levels, 6 * levels, 0)
+    assert operations_of_function(q).total == 3 * levels
+    assert operations_of_reverse(q).total <= 8 * levels
+    assert kinds(operations_of_reverse(q)) == (2 * levels, 6 * levels, 0)
 
 
 @for_rows("n", [2, 3, 4, 10])
 def test_a_product_takes_three_multiplications_for_each(n: int) -> None:
     q = question("*".join(f"x{k}" for k in range(n)), {f"x{k}": np.float64(k + 1) for k in range(n)})
-    assert kinds(of_function(q)) == (0, n - 1, 0)
-    assert kinds(of_reverse(q)) == (0, 3 * (n - 1), 0)
-    assert kinds(of_forward(q)) == (n - 1, 3 * (n - 1), 0)
+    assert kinds(operations_of_function(q)) == (0, n - 1, 0)
+    assert kinds(operations_of_reverse(q)) == (0, 3 * (n - 1), 0)
+    assert kinds(operations_of_forward(q)) == (n - 1, 3 * (n - 1), 0)
 
 
 @for_rows("n", [2, 10, 50])
 @for_rows("wrt", [("x",), ("x", "W")])
 def test_a_gradient_takes_two_to_four_times_the_operations_of_f(n: int, wrt: tuple[str, ...]) -> None:
     q = question("sum(tanh(W@x)**2)", {"W": np.eye(n), "x": np.ones(n)}, wrt)
-    assert 2 <= of_reverse(q).total / of_function(q).total <= 4
+    assert 2 <= operations_of_reverse(q).total / operations_of_function(q).total <= 4
 
 
 def test_nothing_to_differentiate_costs_f() -> None:
-    assert of_reverse(question("2**3 + exp(2)", {})) == of_forward(question("2**3 + exp(2)", {})) == Operations()
+    assert (
+        operations_of_reverse(question("2**3 + exp(2)", {}))
+        == operations_of_forward(question("2**3 + exp(2)", {}))
+        == Operations()
+    )
 
 
 def test_operations_add_up() -> None:
@@ -123,20 +138,20 @@ HELD = [  # arrays at once: a value and the next one; beside them their tangents
 
 @for_rows(("mode", "least", "most"), HELD)
 def test_a_reverse_sweep_stores_what_others_let_go(mode: str, least: int, most: int) -> None:
-    q = Question(bound(chain, "chain", {"x": np.ones(N)})[0], Point({"x": np.linspace(-1, 1, N)}), ("x",))
-    assert least <= (measured_bytes(q, mode) or 0) / (8 * N) <= most
+    q = Question(bind_arguments(chain, "chain", {"x": np.ones(N)})[0], Point({"x": np.linspace(-1, 1, N)}), ("x",))
+    assert least <= (measure_bytes(q, mode) or 0) / (8 * N) <= most
 
 
 @pytest.mark.parametrize("mode", ["certified", "symbolic"])
 def test_memory_that_is_not_seen_is_not_told(mode: str) -> None:
-    assert measured_bytes(question("sum(tanh(x))", {"x": V}), mode) is None
+    assert measure_bytes(question("sum(tanh(x))", {"x": V}), mode) is None
 
 
 def test_much_work_is_not_run_again_to_measure_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     q = question("sum(tanh(x))", {"x": V})
-    assert measured_bytes(q, "reverse") is not None
+    assert measure_bytes(q, "reverse") is not None
     monkeypatch.setattr("gradcli.study.mode_cost._AGAIN", 10)
-    assert measured_bytes(q, "reverse") is None
+    assert measure_bytes(q, "reverse") is None
 
 
 def layer(x: Any) -> Any:
@@ -160,16 +175,16 @@ CHECKPOINTED = [  # f; of f, of a gradient that stores, recomputed, on 3 entries
 
 @for_rows(("f", "operations", "again"), CHECKPOINTED)
 def test_recomputation_is_counted(f: Any, operations: int, again: int) -> None:
-    q = Question(bound(f, "f", {"x": V})[0], Point({"x": V}), ("x",))
-    plain = Question(bound(without_checkpoints(f), "f", {"x": V})[0], Point({"x": V}), ("x",))
-    assert of_function(q).total == operations
-    assert recomputed(q).total == again
-    assert of_reverse(q).total == of_reverse(plain).total + again
+    q = Question(bind_arguments(f, "f", {"x": V})[0], Point({"x": V}), ("x",))
+    plain = Question(bind_arguments(without_checkpoints(f), "f", {"x": V})[0], Point({"x": V}), ("x",))
+    assert operations_of_function(q).total == operations
+    assert recomputed_operations(q).total == again
+    assert operations_of_reverse(q).total == operations_of_reverse(plain).total + again
 
 
 def without_checkpoints(f: Any) -> Any:
     def stored(x: Any) -> Any:
-        with keeping():
+        with record_checkpoints():
             return f(x)
 
     return stored

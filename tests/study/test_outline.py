@@ -13,18 +13,18 @@ from gradcli.study.outline import (
     Checkpoints,
     ProgramLine,
     Segment,
-    calls_of,
     chain_of_sizes,
+    count_entries,
     count_operations,
-    entries,
     kept_values,
+    lines_of_calls,
     memory_by_line,
-    operations,
+    operations_of_lines,
     outline,
     owners_of,
     products_in_order,
 )
-from gradcli.targets.arguments import bound
+from gradcli.targets.arguments import bind_arguments
 from tests.rows import for_rows
 
 X, W, B = np.linspace(-1, 1, 12).reshape(4, 3), np.linspace(0.2, 0.9, 15).reshape(3, 5), np.ones(5)
@@ -37,7 +37,7 @@ def steps_of(f: Callable[..., Any], **at: Any) -> tuple[ProgramLine, ...]:
 
 
 def question(f: Callable[..., Any], **at: Any) -> Question:
-    return Question(bound(f, "f", at)[0], Point(at), tuple(at))
+    return Question(bind_arguments(f, "f", at)[0], Point(at), tuple(at))
 
 
 # fmt: off
@@ -142,7 +142,7 @@ def simulated(steps: tuple[ProgramLine, ...], segments: list[Segment], width: in
         for slot in step.slots:
             if slot >= 0:
                 uses.setdefault(owners[slot], set()).add(k)
-    size = lambda k: entries(steps[k].result) * width if steps[k].is_new else 0
+    size = lambda k: count_entries(steps[k].result) * width if steps[k].is_new else 0
     held: list[dict[Any, int]] = []
     for start, stop, again in segments:
         inside = range(start, stop)
@@ -169,7 +169,7 @@ def simulated(steps: tuple[ProgramLine, ...], segments: list[Segment], width: in
                 if k in inside and k not in run:
                     run.add(k)
                     todo += [o for slot in steps[k].slots if slot >= 0 and (o := owners[slot]) not in held[i]]
-            repeated += operations([steps[k] for k in run])
+            repeated += operations_of_lines([steps[k] for k in run])
     return peak, repeated
 
 
@@ -211,13 +211,13 @@ def test_a_hundred_layers_in_ten_segments_hold_a_fifth_for_a_fifth_more() -> Non
 def test_calls_of_the_users_functions_are_run_again_each_by_itself() -> None:
     q = question(with_attention, x=X)
     checkpoints = Checkpoints(outline(q).function, 8)
-    spans, known = calls_of(q, ["attention"])
+    spans, known = lines_of_calls(q, ["attention"])
     assert len(spans) == 2 and {"attention", "squares", "with_attention"} <= known
     assert all(b > a for a, b in spans) and spans[0][1] <= spans[1][0]
     plan = checkpoints.calls(spans)
     assert sum(segment.again for segment in plan.segments) == 2
     assert plan.bytes < checkpoints.everything_kept().bytes and plan.operations > 0
-    assert calls_of(q, ["with_attention"])[0] == [(checkpoints.first, len(checkpoints.steps))]
+    assert lines_of_calls(q, ["with_attention"])[0] == [(checkpoints.first, len(checkpoints.steps))]
 
 
 def squares(x: Any) -> Any:

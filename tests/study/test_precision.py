@@ -13,7 +13,7 @@ from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.report.compare import Precision
 from gradcli.request.point import Point
-from gradcli.study.mode_comparison import in_format
+from gradcli.study.mode_comparison import measure_in_format
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
@@ -24,7 +24,7 @@ def precision(text: str, x: Any, dtype: str = "float16", scale: int | None = Non
     at = {"x": np.asarray(x, dtype=float)[()]}
     q = Question(Expression(text, frozenset(at)), Point(at), ("x",))
     with np.errstate(all="ignore"):
-        return in_format(q, MODES["certified"].gradient(q), format_of(dtype), scale)
+        return measure_in_format(q, MODES["certified"].gradient(q), format_of(dtype), scale)
 
 
 # fmt: off

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from flint import arb
 
-from gradcli.arithmetic.floats import nearest_of
+from gradcli.arithmetic.floats import round_to_bits
 from tests.rows import for_rows
 from tests.study.test_sweep import Gradcli, curves, swept
 from tests.targets.test_loading import written
@@ -106,11 +106,11 @@ def test_53_bits_round_as_float64_does(gradcli: Gradcli, f: str, at: str) -> Non
     [(5, 2, 4), (7, 2, 8), (6, 2, 6), (-5, 2, -4), (-7, 2, -8), (11, 3, 12), (13, 3, 12), (0, 3, 0), (1025, 8, 1024)],
 )
 def test_numbers_of_few_bits_are_the_nearest_ties_to_even(x: int, bits: int, rounded: int) -> None:
-    assert nearest_of(arb(x), bits) == rounded
+    assert round_to_bits(arb(x), bits) == rounded
 
 
 def test_the_nearest_of_what_is_not_finite_is_not() -> None:
-    assert not nearest_of(arb("nan"), 53).is_finite()
+    assert not round_to_bits(arb("nan"), 53).is_finite()
 
 
 def test_an_order_is_one_of_a_power_law(gradcli: Gradcli) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from gradcli.targets.arguments import annotated, takes_a_list
+from gradcli.targets.arguments import annotated_type, takes_a_list
 from tests.rows import for_rows
 from tests.targets.test_loading import written
 
@@ -34,17 +34,19 @@ OTHERS = [
 
 @for_rows("annotation", INTEGERS, ids=str)
 def test_an_annotation_says_integer(annotation: Any) -> None:
-    assert annotated(parameter(annotation)) is int
+    assert annotated_type(parameter(annotation)) is int
 
 
 @for_rows("annotation", OTHERS, ids=str)
 def test_another_annotation_says_nothing(annotation: Any) -> None:
-    assert annotated(parameter(annotation)) is None
+    assert annotated_type(parameter(annotation)) is None
 
 
 def test_defaults_and_lists() -> None:
-    assert annotated(parameter(inspect.Parameter.empty, 3)) is int and annotated(parameter("float", 3)) is None
-    assert annotated(parameter("bool")) is bool and annotated(None) is None
+    assert (
+        annotated_type(parameter(inspect.Parameter.empty, 3)) is int and annotated_type(parameter("float", 3)) is None
+    )
+    assert annotated_type(parameter("bool")) is bool and annotated_type(None) is None
     assert takes_a_list(parameter(list[int])) and not takes_a_list(parameter(npt.NDArray[np.int64]))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import gradcli as package
 from gradcli.errors import BadPoint, BadTarget, FunctionFailed
-from gradcli.targets.arguments import bound, missing
+from gradcli.targets.arguments import bind_arguments, missing_parameters
 from tests.targets.test_loading import written
 
 QUICK = ("--modes", "forward,reverse,fd")
@@ -426,16 +426,16 @@ def test_bound_takes_a_call_apart() -> None:
     def f(x: Any, params: Any, n: int = 3) -> Any:
         return x
 
-    function, values, notices = bound(f, "f", {"x": np.ones(2), "params": {"a": 1.0, "k": 2, "s": "t"}})
+    function, values, notices = bind_arguments(f, "f", {"x": np.ones(2), "params": {"a": 1.0, "k": 2, "s": "t"}})
     assert function.inputs == ("x", "params.a")
     assert set(values) == {"x", "params.a", "params.k", "params.s"}
-    assert notices == [] and missing(f, {}) == ("x", "params")
+    assert notices == [] and missing_parameters(f, {}) == ("x", "params")
     assert not values["x"].flags.writeable
 
 
 def test_the_callers_array_is_not_the_one_that_is_held() -> None:
     given = np.ones(2)
-    _, values, _ = bound(lambda x: x, "f", {"x": given})
+    _, values, _ = bind_arguments(lambda x: x, "f", {"x": given})
     assert values["x"] is not given and given.flags.writeable
 
 
@@ -445,7 +445,7 @@ def test_the_callers_array_is_not_the_one_that_is_held() -> None:
 )
 def test_bound_refuses(function: Any, given: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
-        bound(function, "f", given)
+        bind_arguments(function, "f", given)
 
 
 @pytest.mark.parametrize(

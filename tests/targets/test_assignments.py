@@ -10,8 +10,8 @@ import pytest
 
 from gradcli import check
 from gradcli.errors import GradcliError
-from gradcli.targets.missing import gives_values
-from gradcli.targets.points import assignments
+from gradcli.targets.missing import has_assignment
+from gradcli.targets.points import parse_assignments
 from tests.rows import for_rows
 from tests.targets.test_loading import written
 
@@ -39,34 +39,34 @@ CODE = """
 
 
 def test_a_name_may_be_a_path() -> None:
-    found = assignments("params.A=1, layers[0].W=[1, 2]; 0.weight=randn(2), x=3")
+    found = parse_assignments("params.A=1, layers[0].W=[1, 2]; 0.weight=randn(2), x=3")
     assert found["params.A"] == 1 and found["layers[0].W"].tolist() == [1.0, 2.0]
 
 
 def test_a_path_has_a_stream_of_its_own() -> None:
-    found = assignments("a.b=randn(3), a.c=randn(3), a_b=randn(3)")
+    found = parse_assignments("a.b=randn(3), a.c=randn(3), a_b=randn(3)")
     assert len({tuple(x) for x in found.values()}) == 3
-    assert found["a.b"].tolist() == assignments("x=1, a.b=randn(3)")["a.b"].tolist()
+    assert found["a.b"].tolist() == parse_assignments("x=1, a.b=randn(3)")["a.b"].tolist()
 
 
 @for_rows("text", ["a.b=1, a.b=2", "a[0]=1; a[0]=2", "x=m:A, x=m:B", "a.b="])
 def test_a_bad_path_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(GradcliError) as error:
-        assignments(text, from_python=lambda code: 1.0)
+        parse_assignments(text, from_python=lambda code: 1.0)
     assert error.value.where is not None
 
 
 def test_objects_of_python_code_are_read_by_the_caller_alone() -> None:
     named = []
-    assignments("x=1, data=some/folder/file.py:cfg.data, f=pkg.mod::f, g=m:make()", from_python=named.append)
+    parse_assignments("x=1, data=some/folder/file.py:cfg.data, f=pkg.mod::f, g=m:make()", from_python=named.append)
     assert named == ["some/folder/file.py:cfg.data", "pkg.mod::f", "m:make()"]
-    assert assignments('x=1, s="file.py:name"')["s"] == "file.py:name"
+    assert parse_assignments('x=1, s="file.py:name"')["s"] == "file.py:name"
     with pytest.raises(GradcliError, match="runs for Python functions only"):
-        assignments("x=1, data=file.py:DATA")
+        parse_assignments("x=1, data=file.py:DATA")
 
 
 def test_a_point_and_a_value_are_told_apart() -> None:
-    assert gives_values("data=file.py:DATA") and not gives_values("file.py:DATA")
+    assert has_assignment("data=file.py:DATA") and not has_assignment("file.py:DATA")
 
 
 # fmt: off

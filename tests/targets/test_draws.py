@@ -7,7 +7,7 @@ import pytest
 
 from gradcli.errors import BadOption, BadPoint, TooLarge
 from gradcli.targets.draws import RandomStream, Whole
-from gradcli.targets.points import read, shapes
+from gradcli.targets.points import parse_shape_options, read_points
 from tests.rows import for_rows
 
 N = {"n": 3, "m": 2}
@@ -53,35 +53,35 @@ def same(a: Any, b: Any) -> bool:
 
 @for_rows(("named", "written"), SIZED)
 def test_a_named_size_is_its_number(named: str, written: str) -> None:
-    (found,), (expected,) = read([named], 7, N), read([written], 7)
+    (found,), (expected,) = read_points([named], 7, N), read_points([written], 7)
     assert same(found, expected)
 
 
 @pytest.mark.parametrize(("text", "expected"), SHAPES)
 def test_shapes_take_names(text: str, expected: dict[str, tuple[int, ...]]) -> None:
-    assert shapes([text], N) == expected
+    assert parse_shape_options([text], N) == expected
 
 
 def test_every_point_takes_sizes() -> None:
-    assert [len(point["x"]) for point in read(["x=randn(n)", "x=randn(m)"], 0, N)] == [3, 2]
+    assert [len(point["x"]) for point in read_points(["x=randn(n)", "x=randn(m)"], 0, N)] == [3, 2]
 
 
 @for_rows("text", UNKNOWN)
 def test_other_names_are_unknown_values(text: str) -> None:
     with pytest.raises(BadPoint, match=r"unknown value '[kN]'"):
-        read([text], 0, N)
+        read_points([text], 0, N)
 
 
 @for_rows("text", BAD_SHAPES)
 def test_other_words_are_no_sizes(text: str) -> None:
     with pytest.raises(BadOption, match="the sizes of W are not whole numbers"):
-        shapes([text], N)
+        parse_shape_options([text], N)
 
 
 @pytest.mark.parametrize("text", BAD_SIZES)
 def test_a_size_is_a_whole_number(text: str) -> None:
     with pytest.raises(BadPoint):
-        read([text], 0, N)
+        read_points([text], 0, N)
 
 
 @for_rows(
@@ -93,11 +93,11 @@ def test_a_size_is_a_whole_number(text: str) -> None:
 )  # fmt: skip
 def test_a_named_size_is_checked_before_anything_is_drawn(text: str) -> None:
     with pytest.raises(TooLarge, match="the result would have 10,000,000,000 entries"):
-        read([text], 0, {"n": 10**5})
+        read_points([text], 0, {"n": 10**5})
 
 
 def test_a_longer_draw_begins_like_a_shorter_one() -> None:
-    short, long = (read(["x=randn(n)"], 0, {"n": n})[0]["x"] for n in (5, 50))
+    short, long = (read_points(["x=randn(n)"], 0, {"n": n})[0]["x"] for n in (5, 50))
     assert np.array_equal(long[:5], short)
 
 

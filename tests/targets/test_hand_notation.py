@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gradcli.errors import BadExpression
 from gradcli.targets.expression import Expression
-from gradcli.targets.hand_notation import joined_names, reading
-from gradcli.targets.points import pairs
+from gradcli.targets.hand_notation import explain_joined_names, read_notation
+from gradcli.targets.points import split_shapes
 from tests.derivation.problems import PROBLEMS
 from tests.rows import for_rows
 
@@ -143,7 +143,7 @@ LEFT = [
 
 
 def read(typed: str, shapes: Any) -> Any:
-    return reading(typed, shapes, lambda text: Expression(text, frozenset(shapes)).program)
+    return read_notation(typed, shapes, lambda text: Expression(text, frozenset(shapes)).program)
 
 
 @for_rows("typed, shapes, text", READ)
@@ -176,7 +176,7 @@ def test_a_constant_is_not_split() -> None:
 
 def test_the_language_is_left_alone() -> None:
     for problem in PROBLEMS.values():
-        assert read(problem.f, {name: None for name, _ in pairs([problem.shapes])}) is None, problem.f
+        assert read(problem.f, {name: None for name, _ in split_shapes([problem.shapes])}) is None, problem.f
 
 
 @given(st.text("xyA2 +-*/^()|'ᵀ²!.,=√sin[]{}", max_size=30), st.sampled_from([NOTHING, NUMBERS, SQUARE]))
@@ -223,7 +223,7 @@ def test_a_reading_has_the_value_that_is_meant() -> None:
     ],
 )
 def test_a_name_that_may_be_several_is_told(typed: str, sentence: str | None) -> None:
-    assert list(joined_names(typed, ())) == ([sentence] if sentence else [])
+    assert list(explain_joined_names(typed, ())) == ([sentence] if sentence else [])
 
 
 def test_python_shows_the_reading_and_does_not_take_it() -> None:

@@ -11,7 +11,7 @@ from gradcli.errors import BadExpression, BadShape, TooLarge
 from gradcli.targets import limits
 from gradcli.targets.expression import Expression
 from gradcli.targets.names import FUNCTIONS
-from gradcli.targets.points import read
+from gradcli.targets.points import read_points
 from gradcli.targets.tokens import MAX_CHAIN, MAX_CHARACTERS, MAX_DIGITS, MAX_NESTING
 from tests.rows import for_rows
 from tests.targets.calls import VALUES, arguments_of
@@ -184,7 +184,7 @@ def test_no_result_has_more_entries_than_were_counted(name):
         step, args, kwargs = last[-1]
         y = step.function(*args, **kwargs)
     parts = y if isinstance(y, tuple | list) else [y]
-    assert sum(np.size(part) for part in parts) <= limits.entries(step.function, args, kwargs)
+    assert sum(np.size(part) for part in parts) <= limits.bound_on_entries(step.function, args, kwargs)
 
 
 @pytest.mark.parametrize("table", [limits.ENTRIES, limits.STEPS, limits.PRODUCTS])
@@ -199,7 +199,7 @@ def test_every_count_takes_the_arguments_of_its_function(table):
                 f.watched(at, lambda step, args, kwargs, last=last: last.append((step, args, kwargs)))
             step, args, kwargs = last[-1]
             assert step.function is function
-            assert limits.counted(table, function, args, kwargs) > 0 or name in ("polygamma",), name
+            assert limits.look_up_count(table, function, args, kwargs) > 0 or name in ("polygamma",), name
 
 
 # fmt: off
@@ -303,10 +303,10 @@ def test_products_count_the_entries_they_make(text, monkeypatch):
 )  # fmt: skip
 def test_a_value_of_a_point_has_the_same_limit(text, count, monkeypatch):
     monkeypatch.setattr(limits, "MAX_ENTRIES", count)
-    assert math.prod(np.shape(read([f"x={text}"])[0]["x"])) == count
+    assert math.prod(np.shape(read_points([f"x={text}"])[0]["x"])) == count
     monkeypatch.setattr(limits, "MAX_ENTRIES", count - 1)
     with pytest.raises(TooLarge):
-        read([f"x={text}"])
+        read_points([f"x={text}"])
 
 
 @for_rows(
@@ -320,10 +320,10 @@ def test_a_value_of_a_point_has_the_same_limit(text, count, monkeypatch):
 )  # fmt: skip
 def test_a_huge_value_of_a_point_is_refused_before_it_is_allocated(text):
     with pytest.raises(TooLarge):
-        read([f"x={text}"])
+        read_points([f"x={text}"])
 
 
 @pytest.mark.parametrize("text", ["[" * 201 + "1" + "]" * 201, "1" + "+1" * 2501, "1" * 401])
 def test_the_text_of_a_value_has_the_limits_of_expressions(text):
     with pytest.raises(TooLarge):
-        read([f"x={text}"])
+        read_points([f"x={text}"])

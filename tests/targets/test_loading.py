@@ -14,7 +14,7 @@ import pytest
 
 from gradcli.errors import BadTarget
 from gradcli.request.target_text import is_python
-from gradcli.targets.loading import load, pairs
+from gradcli.targets.loading import likely_gradients, load
 from tests.rows import for_rows
 
 QUICK = ("--modes", "forward,reverse,fd")
@@ -278,7 +278,7 @@ def test_likely_pairs_are_told_where_no_claim_is_checked(
     (finding,) = ran.json["points"][0]["findings"]
     assert ran.exit_status == 0 and ran.json["claim"] is None
     assert other in finding["message"] and finding["hint"] == f"--grad {other}"
-    assert pairs(load(f"{file}:f").module, "f") == [other]
+    assert likely_gradients(load(f"{file}:f").module, "f") == [other]
 
 
 def test_a_checked_claim_is_not_offered(gradcli: Callable[..., Any], tmp_path: Path) -> None:

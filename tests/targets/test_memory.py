@@ -7,7 +7,7 @@ import pytest
 from gradcli.errors import TooLarge
 from gradcli.targets import limits
 from gradcli.targets.expression import Expression
-from gradcli.targets.points import read
+from gradcli.targets.points import read_points
 
 MEMINFO = "MemTotal:  16000000 kB\nMemFree:  1000000 kB\nMemAvailable:  8000000 kB\n"
 FREE = 8_000_000 * 1024
@@ -89,6 +89,6 @@ def test_for_small_values_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_points_and_expressions_are_refused_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "memory_bytes", lambda: 2**20)
     with pytest.raises(TooLarge, match="9,000,000 entries does not fit"):
-        read(["W=randn(n, n)"], 0, {"n": 3000})
+        read_points(["W=randn(n, n)"], 0, {"n": 3000})
     with pytest.raises(TooLarge, match="9,000,000 entries does not fit"):
         Expression("sum(zeros((3000, 3000))) + x").survey({"x": 1.0})

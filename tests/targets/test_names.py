@@ -10,7 +10,7 @@ from gradcli.rules import networks
 from gradcli.rules.special import COMPOSITES, SAME, WHY
 from gradcli.targets.expression import COMPUTED, NOT_TAKEN, STATIC, STATIC_OF, VALUES_OF, Expression, is_static
 from gradcli.targets.limits import ENTRIES, STEPS
-from gradcli.targets.names import ALIASES, FUNCTIONS, LEFT_OUT, OF_TORCH, REASONS, arity
+from gradcli.targets.names import ALIASES, FUNCTIONS, LEFT_OUT, OF_TORCH, REASONS, call_signature
 from gradcli.tracing.primitive import HANDLERS, PRIMITIVES
 from tests.rows import for_rows
 
@@ -90,11 +90,13 @@ def test_a_name_of_torch_that_scipy_has_too_is_the_one_of_its_prefix() -> None:
 
 
 def signatures() -> dict[str, list[str]]:
-    return {name: list(found.parameters) for name in FUNCTIONS if (found := arity(FUNCTIONS[name])) is not None}
+    return {
+        name: list(found.parameters) for name in FUNCTIONS if (found := call_signature(FUNCTIONS[name])) is not None
+    }
 
 
 def test_every_parameter_that_is_named_as_data_belongs_to_a_function() -> None:
-    of_torch = [arity(function) for names in OF_TORCH.values() for function in names.values()]
+    of_torch = [call_signature(function) for names in OF_TORCH.values() for function in names.values()]
     named = {parameter for parameters in signatures().values() for parameter in parameters}
     named |= {parameter for found in of_torch if found is not None for parameter in found.parameters}
     assert STATIC - named <= {"newshape", "to"}  # of other versions of numpy, and of rows of the table
@@ -102,7 +104,7 @@ def test_every_parameter_that_is_named_as_data_belongs_to_a_function() -> None:
     shown = {
         name: set(found.parameters)
         for name, f in OF_TORCH["F"].items() | OF_TORCH["torch"].items()
-        if (found := arity(f))
+        if (found := call_signature(f))
     }
     known = {name: {*parameters} | shown.get(name, set()) for name, parameters in signatures().items()}
     assert all(parameter in known[name] for name, parameter in STATIC_OF | VALUES_OF)

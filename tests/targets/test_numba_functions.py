@@ -11,8 +11,8 @@ import pytest
 import gradcli
 from gradcli.frameworks.adapt import recognise_framework
 from gradcli.targets import replacement_scope
-from gradcli.targets.replacement_scope import stand_ins, untraced
-from gradcli.tracing.captured import python_code
+from gradcli.targets.replacement_scope import stand_ins, without_tracing
+from gradcli.tracing.captured import unwrap_function
 
 OWN = (np.zeros,)  # names in a module of the user's are replaced in a trace, and what a tuple holds is not
 
@@ -99,7 +99,7 @@ def test_within_a_trace_a_call_on_plain_values_is_compiled_and_the_stand_ins_com
     f = Dispatcher(squares)
     with stand_ins(lambda x: x):
         replaced = np.zeros
-        with untraced():
+        with without_tracing():
             assert f(np.array([1.0, 2.0])) == 5.0
         assert np.zeros is replaced is not OWN[0]
     assert np.zeros is OWN[0]
@@ -118,6 +118,6 @@ def test_the_framework_is_that_of_the_python_code() -> None:
 
 
 def test_the_python_code_of_a_compiled_function_and_of_a_method() -> None:
-    assert python_code(Dispatcher(squares)) is squares
-    assert python_code(Dispatcher(squares).compile) is Compiled.compile
-    assert python_code(3.0) == 3.0
+    assert unwrap_function(Dispatcher(squares)) is squares
+    assert unwrap_function(Dispatcher(squares).compile) is Compiled.compile
+    assert unwrap_function(3.0) == 3.0

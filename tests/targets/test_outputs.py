@@ -10,7 +10,7 @@ import pytest
 
 from gradcli.errors import FunctionFailed
 from gradcli.targets.facts import OutputPart
-from gradcli.targets.python import flattened, named_outputs
+from gradcli.targets.python import flatten_result, output_entry_names
 from tests.rows import for_rows
 from tests.targets.test_loading import written, xfail
 
@@ -164,21 +164,21 @@ def test_results_of_other_shapes_at_other_points_stay_apart(gradcli: Callable[..
 
 
 def test_flattened_lays_parts_end_to_end() -> None:
-    y, outputs = flattened({"loss": 1.0, "aux": {"W": np.ones((2, 2))}}, "f")
+    y, outputs = flatten_result({"loss": 1.0, "aux": {"W": np.ones((2, 2))}}, "f")
     assert y.tolist() == [1.0] * 5
     assert outputs == (OutputPart("loss", ()), OutputPart("aux.W", (2, 2)))
-    assert named_outputs(outputs) == ["loss", "aux.W[0,0]", "aux.W[0,1]", "aux.W[1,0]", "aux.W[1,1]"]
+    assert output_entry_names(outputs) == ["loss", "aux.W[0,0]", "aux.W[0,1]", "aux.W[1,0]", "aux.W[1,1]"]
 
 
 @for_rows("y", [2.0, np.float64(2), np.float32(2), 2, np.array(2.0)])
 def test_one_number_is_one_number(y: Any) -> None:
-    value, outputs = flattened(y, "f")
+    value, outputs = flatten_result(y, "f")
     assert isinstance(value, np.float64) and value == 2.0 and outputs == ()
 
 
 def test_flattened_refuses_none() -> None:
     with pytest.raises(FunctionFailed, match="returns None") as caught:
-        flattened(None, "f")
+        flatten_result(None, "f")
     assert "return" in str(caught.value.do)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from gradcli.errors import BadPoint
 from gradcli.targets.draws import BY_SIZE, MOST_CLASSES
-from gradcli.targets.points import read
+from gradcli.targets.points import read_points
 from tests.rows import for_rows
 
 NAMES = ("student", "outliers", "trained", "zipf", "onehots", "ragged", "causal")
@@ -59,7 +59,7 @@ REFUSED = [
 
 
 def drawn(text: str, seed: int = 0) -> np.ndarray:
-    return read([f"x={text}"], seed)[0]["x"]
+    return read_points([f"x={text}"], seed)[0]["x"]
 
 
 def scales(x: np.ndarray) -> np.ndarray:
@@ -75,8 +75,8 @@ def test_a_draw_has_its_shape_and_its_kind(text: str, shape: tuple[int, ...], is
 
 @for_rows("text", ["student(3, 9)", "outliers(9)", "trained(9)", "zipf(99, 9)", "onehots(9, 9)", "ragged(9, 9)"])  # fmt: skip
 def test_a_draw_depends_on_the_seed_the_name_and_the_point_alone(text: str) -> None:
-    first, second = read([f"x={text}, y={text}", f"x={text}"], 5)
-    assert np.array_equal(first["x"], read([f"x={text}"], 5)[0]["x"])
+    first, second = read_points([f"x={text}, y={text}", f"x={text}"], 5)
+    assert np.array_equal(first["x"], read_points([f"x={text}"], 5)[0]["x"])
     assert not any(np.array_equal(first["x"], other) for other in (first["y"], second["x"], drawn(text, 6)))
 
 

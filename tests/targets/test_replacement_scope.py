@@ -16,7 +16,7 @@ from gradcli.errors import TraceEnded
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.request.point import Point
-from gradcli.targets.arguments import bound
+from gradcli.targets.arguments import bind_arguments
 from gradcli.targets.python import PythonFunction
 from gradcli.targets.replacement_scope import solver_tolerances, stand_ins
 from tests.rows import for_rows
@@ -118,7 +118,7 @@ def floats_asked_for(x: Any) -> Any:
 
 
 def at_x(f: Callable[..., Any]) -> PythonFunction:
-    return bound(f, f.__name__, {"x": X})[0]
+    return bind_arguments(f, f.__name__, {"x": X})[0]
 
 
 IDIOMS = [

@@ -9,7 +9,7 @@ import scipy.special
 from gradcli.errors import BadExpression, GradcliError
 from gradcli.targets.expression import Expression
 from gradcli.targets.names import CONSTANTS, FUNCTIONS
-from gradcli.targets.points import read
+from gradcli.targets.points import read_points
 from tests.rows import for_rows
 
 # fmt: off
@@ -98,4 +98,4 @@ def test_a_name_that_is_not_called_is_only_an_input(name):
 # fmt: on
 def test_a_hostile_value_of_a_point_is_refused(text):
     with pytest.raises(GradcliError):
-        read([f"x={text}"])
+        read_points([f"x={text}"])

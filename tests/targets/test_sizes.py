@@ -3,7 +3,7 @@
 import pytest
 
 from gradcli.errors import BadOption
-from gradcli.targets.points import numbers
+from gradcli.targets.points import numbers_of_sizes
 from tests.rows import for_rows
 
 # fmt: off
@@ -34,11 +34,11 @@ REFUSED = [
 
 @for_rows(("shapes", "at", "fixed", "right"), FOUND)
 def test_numbers(shapes: list[str], at: list[str], fixed: dict[str, int], right: dict[str, int]) -> None:
-    assert dict(numbers(shapes, at, 0, fixed)) == right
+    assert dict(numbers_of_sizes(shapes, at, 0, fixed)) == right
 
 
 @for_rows(("shapes", "at", "fixed", "says"), REFUSED)
 def test_lengths_that_disagree(shapes: list[str], at: list[str], fixed: dict[str, int], says: str) -> None:
     with pytest.raises(BadOption) as refused:
-        numbers(shapes, at, 0, fixed)
+        numbers_of_sizes(shapes, at, 0, fixed)
     assert refused.value.what == says and refused.value.do

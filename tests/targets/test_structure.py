@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradcli.errors import BadPoint
-from gradcli.targets.nesting import nested, paths, put_together, taken_apart
+from gradcli.targets.nesting import nest_by_path, paths_of_leaves, put_together, take_apart
 from tests.rows import for_rows
 from tests.targets.test_loading import written
 
@@ -83,33 +83,33 @@ STRUCTURES = [
 
 @for_rows(("x", "leaves"), STRUCTURES)
 def test_structures_are_taken_apart_and_put_together(x: Any, leaves: dict[str, Any]) -> None:
-    node, found = taken_apart("p", x)
-    assert found == leaves and list(found) == list(leaves) == paths(node)
+    node, found = take_apart("p", x)
+    assert found == leaves and list(found) == list(leaves) == paths_of_leaves(node)
     again = put_together(node, found)
     assert again == x and type(again) is type(x)
 
 
 def test_arrays_are_leaves_whole() -> None:
     x = np.ones((2, 3))
-    assert taken_apart("p", {"W": x})[1]["p.W"] is x
+    assert take_apart("p", {"W": x})[1]["p.W"] is x
 
 
 @pytest.mark.parametrize("x", [defaultdict(float, a=1.0), MappingProxyType({"a": 1.0})])
 def test_mappings_of_other_kinds_come_back_as_mappings(x: Mapping[str, float]) -> None:
-    again = put_together(*taken_apart("p", x))
+    again = put_together(*take_apart("p", x))
     assert isinstance(again, Mapping) and dict(again) == {"a": 1.0}
 
 
 def test_a_dataclass_is_made_again_without_its_constructor() -> None:
     x = object.__new__(Computed)
     x.W, x.total = 1.0, 2.0
-    node, leaves = taken_apart("p", x)
+    node, leaves = take_apart("p", x)
     again = put_together(node, {path: 2 * leaf for path, leaf in leaves.items()})
     assert (again.W, again.total, x.W) == (2.0, 4.0, 1.0)
 
 
 def test_what_a_dataclass_computes_of_its_members_moves_with_them() -> None:
-    node, leaves = taken_apart("p", Derived(1.0))
+    node, leaves = take_apart("p", Derived(1.0))
     assert put_together(node, leaves | {"p.W": 5.0}).total == 15.0
 
 
@@ -119,14 +119,14 @@ def test_structures_nested_too_deeply_are_refused(depth: int) -> None:
     for _ in range(depth):
         x = [x]
     with pytest.raises(BadPoint, match="nested more than"):
-        taken_apart("p", x)
+        take_apart("p", x)
 
 
 def test_a_structure_that_holds_itself_is_refused() -> None:
     x: dict[str, Any] = {}
     x["me"] = x
     with pytest.raises(BadPoint, match="nested more than"):
-        taken_apart("p", x)
+        take_apart("p", x)
 
 
 NAMES = st.text("abcW_1", min_size=1, max_size=4).filter(str.isidentifier)
@@ -142,9 +142,9 @@ TREES = st.recursive(
 @settings(deadline=None, max_examples=60)
 @given(TREES)
 def test_any_tree_comes_back(x: Any) -> None:
-    node, leaves = taken_apart("p", x)
+    node, leaves = take_apart("p", x)
     assert put_together(node, leaves) == x
-    assert len(leaves) == len(paths(node)) == len(set(leaves))
+    assert len(leaves) == len(paths_of_leaves(node)) == len(set(leaves))
 
 
 @settings(deadline=None, max_examples=60)
@@ -154,8 +154,8 @@ def test_any_tree_comes_back(x: Any) -> None:
     )
 )
 def test_flat_paths_of_a_report_are_nested_again(x: dict[str, Any]) -> None:
-    flat = {path: leaf for name, part in x.items() for path, leaf in taken_apart(name, part)[1].items()}
-    assert nested(flat) == x
+    flat = {path: leaf for name, part in x.items() for path, leaf in take_apart(name, part)[1].items()}
+    assert nest_by_path(flat) == x
 
 
 # fmt: off
@@ -171,13 +171,13 @@ FLAT = [
 
 @for_rows(("flat", "structure"), FLAT)
 def test_paths_are_read_back(flat: dict[str, int], structure: dict[str, Any]) -> None:
-    assert nested(flat) == structure
+    assert nest_by_path(flat) == structure
 
 
 @pytest.mark.parametrize("flat", [{"p": 1, "p.a": 2}, {"p.a": 1, "p.a[0]": 2}])
 def test_a_value_beside_its_own_container_is_refused(flat: dict[str, int]) -> None:
     with pytest.raises(BadPoint, match="is given twice"):
-        nested(flat)
+        nest_by_path(flat)
 
 
 NET = """

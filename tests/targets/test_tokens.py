@@ -6,7 +6,7 @@ import pytest
 
 from gradcli.errors import BadExpression
 from gradcli.request.target_text import folded
-from gradcli.targets.tokens import parts, shared_and_parts, statements, tokens
+from gradcli.targets.tokens import shared_and_parts, split_parts, split_statements, tokenise
 from tests.rows import for_rows
 
 SPLITS = [
@@ -42,19 +42,19 @@ def named(found):
 
 @for_rows(("text", "expected"), SPLITS)
 def test_statements_end_at_semicolons_and_newlines_outside_brackets(text, expected):
-    assert named(statements(text)) == expected
+    assert named(split_statements(text)) == expected
 
 
 @for_rows("text", [text for text, _ in SPLITS])
 def test_every_statement_is_python_and_has_a_column_for_each_character(text):
-    for one in statements(text):
+    for one in split_statements(text):
         assert ast.parse(one.source, mode="eval")
         assert len(one.columns) == len(one.source)
 
 
 @for_rows("text", [text for text, _ in SPLITS if "^" not in text])
 def test_columns_point_at_the_same_characters(text):
-    for one in statements(text):
+    for one in split_statements(text):
         written = [(c, text[at]) for c, at in zip(one.source, one.columns, strict=True) if c != " "]
         assert all(c == original for c, original in written)
 
@@ -64,20 +64,20 @@ def test_columns_point_at_the_same_characters(text):
     [("x^y", "x**y", ["x", "^", "^", "y"]), ("a + x ^ y", "a + x ** y", [*"a + x ", "^", "^", " ", "y"])],
 )
 def test_a_caret_becomes_two_stars_that_point_back_at_it(text, source, expected):
-    [one] = statements(text)
+    [one] = split_statements(text)
     assert one.source == source
     assert [text[at] for at in one.columns] == expected
 
 
 def test_a_span_of_a_later_statement_is_a_span_of_the_whole_text():
     text = "u = x^2\nv = u ^ y; v"
-    second = statements(text)[1]
+    second = split_statements(text)[1]
     span = second.span(second.source.index("y"), second.source.index("y") + 1)
     assert (span.text, span.source, span.line, span.column) == (text, "y", 2, 8)
 
 
 def test_tokens_say_their_kind_and_where_they_begin():
-    found = [(t.kind, t.text, t.start) for t in tokens("x1 <= 2.5e-3*'ij'\n")]
+    found = [(t.kind, t.text, t.start) for t in tokenise("x1 <= 2.5e-3*'ij'\n")]
     assert found == [
         ("name", "x1", 0), ("op", "<=", 3), ("number", "2.5e-3", 6), ("op", "*", 12), ("string", "'ij'", 13),
         ("newline", "\n", 17),
@@ -86,7 +86,7 @@ def test_tokens_say_their_kind_and_where_they_begin():
 
 @for_rows("number", ["1", "1.", ".5", "1.5", "1e3", "1E+3", "1.5e-10", "1_000", "1_000.000_1"])
 def test_a_number_is_one_token(number):
-    assert [(t.kind, t.text) for t in tokens(number)] == [("number", number)]
+    assert [(t.kind, t.text) for t in tokenise(number)] == [("number", number)]
 
 
 @for_rows(("name", "expected"), FOLDS)
@@ -96,7 +96,7 @@ def test_names_are_folded(name, expected):
 
 @for_rows(("text", "expected"), PARTS)
 def test_parts_end_at_commas_outside_brackets(text, expected):
-    assert [part.name.text for part in parts(text)] == expected
+    assert [part.name.text for part in split_parts(text)] == expected
 
 
 @pytest.mark.parametrize(("text", "shared", "expected"), CLAIMS)
@@ -109,4 +109,4 @@ def test_a_claim_has_shared_statements_and_parts(text, shared, expected):
 @for_rows("text", ["", "  ", "\n;\n", "# nothing"])
 def test_a_text_without_statements_is_refused(text):
     with pytest.raises(BadExpression, match="the expression is empty"):
-        statements(text)
+        split_statements(text)

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from gradcli.errors import BadPoint, GradcliError, TooLarge
 from gradcli.targets.draws import Whole
 from gradcli.targets.missing import MAX_FILE_BYTES
-from gradcli.targets.points import as_input, assignments, drawn, from_file, value, whole_point
+from gradcli.targets.points import (
+    as_input,
+    draw_value,
+    parse_assignments,
+    parse_value,
+    read_array_file,
+    read_point_file,
+)
 from tests.rows import for_rows
 
 SECRET = "hunter2"
@@ -47,25 +54,25 @@ DRAWS = [
 
 @for_rows(("text", "expected"), CONSTANTS + CONSTRUCTED)
 def test_value(text, expected):
-    found = as_input("x", value(text, "x"))
+    found = as_input("x", parse_value(text, "x"))
     assert found.dtype == np.float64 and np.shape(found) == np.shape(expected)
     np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(("text", "expected"), [("'sum'", "sum"), ('"a, b"', "a, b"), ("['a', 'b']", ["a", "b"])])
 def test_a_string_stays_a_string(text, expected):
-    assert assignments(f"mode={text}") == {"mode": expected}
+    assert parse_assignments(f"mode={text}") == {"mode": expected}
 
 
 def test_only_int_makes_an_integer():
-    found = assignments("n=int(3), x=3.0")
+    found = parse_assignments("n=int(3), x=3.0")
     assert (found, type(found["n"])) == ({"n": 3, "x": 3.0}, Whole)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_every_float_is_read_back(x):
-    assert assignments(f"x={x!r}")["x"] == x
+    assert parse_assignments(f"x={x!r}")["x"] == x
 
 
 # Draws.
@@ -73,12 +80,12 @@ def test_every_float_is_read_back(x):
 
 @for_rows(("text", "shape"), DRAWS)
 def test_a_draw_has_the_shape_asked_for(text, shape):
-    assert np.shape(value(text, "x")) == shape
+    assert np.shape(parse_value(text, "x")) == shape
 
 
 @for_rows("text", [text for text, _ in DRAWS])
 def test_the_same_seed_draws_the_same(text):
-    np.testing.assert_array_equal(value(text, "x", seed=7), value(text, "x", seed=7))
+    np.testing.assert_array_equal(parse_value(text, "x", seed=7), parse_value(text, "x", seed=7))
 
 
 @for_rows(
@@ -92,41 +99,41 @@ def test_the_same_seed_draws_the_same(text):
     ],
 )
 def test_another_name_seed_or_point_draws_something_else(one, other):
-    assert not np.any(value("randn(9)", *one) == value("randn(9)", *other))
+    assert not np.any(parse_value("randn(9)", *one) == parse_value("randn(9)", *other))
 
 
 def test_another_input_changes_no_draw():
-    alone = assignments("x=randn(4)", seed=3)
-    among = assignments("a=rand(2), x=randn(4), b=randn(4)", seed=3)
+    alone = parse_assignments("x=randn(4)", seed=3)
+    among = parse_assignments("a=rand(2), x=randn(4), b=randn(4)", seed=3)
     assert np.array_equal(alone["x"], among["x"])
     assert not np.any(among["x"] == among["b"])
 
 
 def test_two_draws_in_one_value_differ():
-    first, second = value("[randn(3), randn(3)]", "x")
+    first, second = parse_value("[randn(3), randn(3)]", "x")
     assert not np.any(first == second)
 
 
 def test_draws_come_from_their_distributions():
-    assert abs(np.mean(value("randn(10_000)", "x"))) < 0.05  # five standard errors of the mean
-    uniform = value("uniform(2, 3, 1000)", "x")
+    assert abs(np.mean(parse_value("randn(10_000)", "x"))) < 0.05  # five standard errors of the mean
+    uniform = parse_value("uniform(2, 3, 1000)", "x")
     assert 2 <= uniform.min() < 2.1 and 2.9 < uniform.max() < 3
-    assert 0 <= value("rand(1000)", "x").min() < 0.1
-    a = value("spd(6)", "x")
+    assert 0 <= parse_value("rand(1000)", "x").min() < 0.1
+    a = parse_value("spd(6)", "x")
     assert np.array_equal(a, a.T) and np.linalg.eigvalsh(a).min() > 0
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
 def test_what_gradcli_draws_itself_has_the_shape_and_is_repeatable(shape):
-    first = drawn("x", shape, 0, 0, 0)
+    first = draw_value("x", shape, 0, 0, 0)
     assert np.shape(first) == shape and first.dtype == np.float64
-    assert np.array_equal(first, drawn("x", shape, 0, 0, 0))
-    assert not np.any(first == drawn("y", shape, 0, 0, 0))
+    assert np.array_equal(first, draw_value("x", shape, 0, 0, 0))
+    assert not np.any(first == draw_value("y", shape, 0, 0, 0))
 
 
 @pytest.mark.parametrize(("attempt", "low", "high"), [(1, 0.1, 0.9), (2, 1.1, 3.0)])
 def test_later_attempts_draw_from_parts_of_the_line(attempt, low, high):
-    x = drawn("x", (50,), 0, 0, attempt)
+    x = draw_value("x", (50,), 0, 0, attempt)
     assert low <= x.min() and x.max() <= high
 
 
@@ -157,7 +164,7 @@ REFUSED = [
 @for_rows(("text", "what", "do", "under"), REFUSED)
 def test_a_bad_value_says_what_where_and_what_to_do(text, what, do, under):
     with pytest.raises(BadPoint) as caught:
-        assignments(text)
+        parse_assignments(text)
     assert (caught.value.what, caught.value.do, caught.value.where.source) == (what, do, under)
 
 
@@ -170,7 +177,7 @@ def test_a_bad_value_says_what_where_and_what_to_do(text, what, do, under):
 )  # fmt: skip
 def test_a_bad_constructor_is_refused_at_its_place(text, under):
     with pytest.raises(BadPoint) as caught:
-        assignments(f"x={text}")
+        parse_assignments(f"x={text}")
     assert caught.value.where.source == under
     assert "lambda" not in caught.value.what
 
@@ -181,7 +188,7 @@ LONG = "1" + "0" * 399
 @for_rows("text", [f"[{LONG}]", f"{LONG}**2", f"2**{LONG}", f"{LONG}*0.5", f"zeros({LONG})", f"-[{LONG}]"])
 def test_numbers_beyond_float64_are_refused(text):
     with pytest.raises(GradcliError):
-        assignments(f"x={text}")
+        parse_assignments(f"x={text}")
 
 
 @for_rows("x", ["abc", [1, "a"], 1j, [1j], None, 10**400, {}, [None]])
@@ -209,7 +216,7 @@ PIECES = [
 @given(st.text(max_size=30).map("x={}".format) | st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 def test_garbage_raises_only_our_errors(text):
     try:
-        assignments(text)
+        parse_assignments(text)
     except GradcliError as error:
         assert error.what
 
@@ -264,7 +271,7 @@ FILES = [
 @for_rows(("make", "text", "expected"), FILES)
 def test_a_file_is_read(make, text, expected):
     make()
-    found = as_input("x", assignments(text)["x"])
+    found = as_input("x", parse_assignments(text)["x"])
     assert np.shape(found) == np.shape(expected)
     np.testing.assert_array_equal(found, expected)
 
@@ -274,7 +281,7 @@ def test_a_file_is_read(make, text, expected):
 )
 def test_a_file_stands_beside_other_values(text):
     saved("f.npy", TABLE)
-    found = assignments(text)
+    found = parse_assignments(text)
     assert found["y"] == 2 and np.array_equal(found["x"], TABLE)
 
 
@@ -282,11 +289,11 @@ def test_a_file_stands_beside_other_values(text):
 def test_a_file_cannot_name_an_input_again(text):
     saved("f.npy", TABLE)
     with pytest.raises(BadPoint, match="'x' is given twice"):
-        assignments(text)
+        parse_assignments(text)
 
 
 def test_an_at_sign_in_a_string_names_no_file():
-    assert assignments("s='a, x=@f.npy'") == {"s": "a, x=@f.npy"}
+    assert parse_assignments("s='a, x=@f.npy'") == {"s": "a, x=@f.npy"}
 
 
 def pickled():
@@ -370,7 +377,7 @@ def test_a_file_that_cannot_be_used_is_refused_and_not_quoted(row):
     make, text, what = UNREADABLE[row]
     make()
     with pytest.raises(BadPoint) as caught:
-        assignments(text)
+        parse_assignments(text)
     assert what in (None, caught.value.what)
     assert caught.value.do
     assert SECRET not in sentences(caught.value)
@@ -382,14 +389,14 @@ def test_a_header_that_asks_for_too_much_is_refused_before_allocation(shape, end
     content = header(shape)
     write("f.npy", content) if ending == "npy" else zipped("f.npz", "x.npy", content)
     with pytest.raises(TooLarge, match=rf"f\.{ending} holds more than 134,217,728 entries"):
-        from_file(f"@f.{ending}", "x")
+        read_array_file(f"@f.{ending}", "x")
 
 
 def test_a_file_over_the_size_limit_is_refused():
     with Path("f.csv").open("wb") as stream:
         stream.truncate(MAX_FILE_BYTES + 1)  # sparse: takes no space
     with pytest.raises(TooLarge, match=r"f\.csv is larger than 1,073,741,824 bytes"):
-        from_file("@f.csv", "x")
+        read_array_file("@f.csv", "x")
 
 
 def test_pickles_are_never_loaded():
@@ -399,7 +406,11 @@ def test_pickles_are_never_loaded():
 
     saved("f.npy", np.array([Trap()], dtype=object))
     np.savez("f.npz", x=np.array([Trap()], dtype=object))
-    for read in (lambda: from_file("@f.npy", "x"), lambda: from_file("@f.npz", "x"), lambda: whole_point("@f.npz")):
+    for read in (
+        lambda: read_array_file("@f.npy", "x"),
+        lambda: read_array_file("@f.npz", "x"),
+        lambda: read_point_file("@f.npz"),
+    ):
         with pytest.raises(BadPoint):
             read()
     assert not Path("sprung").exists()
@@ -426,7 +437,7 @@ REPORT = {"schema": "gradcli.check/3", "points": [{"at": {"x": 0.5, "y": [1, "in
 # fmt: on
 def test_a_whole_point_is_read(make, name, expected):
     make()
-    found = whole_point(f"@{name}")
+    found = read_point_file(f"@{name}")
     assert found.keys() == expected.keys()
     for key, x in expected.items():
         np.testing.assert_array_equal(found[key], x)
@@ -444,11 +455,11 @@ def test_a_whole_point_is_read(make, name, expected):
 def test_a_file_without_a_point_is_refused_and_not_quoted(name, content):
     write(name, content)
     with pytest.raises(BadPoint) as caught:
-        whole_point(f"@{name}")
+        read_point_file(f"@{name}")
     assert caught.value.do
     assert SECRET not in sentences(caught.value)
 
 
 def test_a_missing_point_is_refused():
     with pytest.raises(BadPoint, match=r"there is no file p\.npz"):
-        whole_point("@p.npz")
+        read_point_file("@p.npz")

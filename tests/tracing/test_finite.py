@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.tracing.shapes import largest, peak
+from gradcli.tracing.shapes import largest_finite, largest_magnitude
 from tests.rows import for_rows
 
 
@@ -22,4 +22,4 @@ from tests.rows import for_rows
     ],
 )
 def test_sizes(x: Any, top: float, finite: float) -> None:
-    assert np.array_equal(peak(np.array(x)), top, equal_nan=True) and largest(np.array(x)) == finite
+    assert np.array_equal(largest_magnitude(np.array(x)), top, equal_nan=True) and largest_finite(np.array(x)) == finite

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import gradcli
-from gradcli.tracing.provenance import is_users, own
+from gradcli.tracing.provenance import is_users_file, treat_folder_as_users
 
 SOURCE = """import numpy as np
 
@@ -32,16 +32,16 @@ def test_a_module_that_is_linked_into_an_environment_is_the_users(tmp_path: Path
         folder.mkdir()
         (folder / "own.py").touch()
     (installed / "linked.py").symlink_to(mine / "own.py")
-    assert not is_users(str(installed / "linked.py"))  # nothing is named yet
-    own(str(mine))
-    assert is_users(str(mine / "own.py")) and is_users(str(installed / "linked.py"))
-    assert not is_users(str(installed / "own.py"))
+    assert not is_users_file(str(installed / "linked.py"))  # nothing is named yet
+    treat_folder_as_users(str(mine))
+    assert is_users_file(str(mine / "own.py")) and is_users_file(str(installed / "linked.py"))
+    assert not is_users_file(str(installed / "own.py"))
 
 
 def test_naming_the_same_folder_again_forgets_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own(str(tmp_path))
-    assert is_users(str(tmp_path / "own.py"))
+    treat_folder_as_users(str(tmp_path))
+    assert is_users_file(str(tmp_path / "own.py"))
     monkeypatch.setattr(Path, "resolve", lambda self: tmp_path)
-    own(str(tmp_path))
+    treat_folder_as_users(str(tmp_path))
     monkeypatch.setattr(Path, "resolve", lambda self: pytest.fail("the disk was asked again"))
-    assert is_users(str(tmp_path / "own.py"))
+    assert is_users_file(str(tmp_path / "own.py"))

@@ -11,7 +11,7 @@ from gradcli.arithmetic.dual import Dual, jvp
 from gradcli.arithmetic.recorded_program import vjp
 from gradcli.errors import BadShape, TraceEnded
 from gradcli.modes.difference_steps import Line, derivative
-from gradcli.tracing.tracer import storage
+from gradcli.tracing.tracer import storage_of
 
 Program = Callable[[Any], Any]
 X = np.array([[0.3, -1.2, 0.7], [1.1, 0.4, -0.6]])
@@ -304,14 +304,14 @@ def test_a_write_reaches_only_views_that_are_alive() -> None:
     kept = x[1]
     x[1, 0] = 4.0
     assert kept.primal[0] == 4.0
-    assert [ref() for ref in storage(x).views] == [kept]
+    assert [ref() for ref in storage_of(x).views] == [kept]
 
 
 def test_writes_are_counted() -> None:
     x = Dual(X, XDOT, 1)
     x[0, 0] = 1.0
     x[1][0] = 2.0
-    assert storage(x).version == 2
+    assert storage_of(x).version == 2
 
 
 def test_an_outer_array_cannot_be_written_in_an_inner_sweep() -> None:

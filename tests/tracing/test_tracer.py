@@ -16,7 +16,7 @@ from gradcli.arithmetic.dual import Dual, jvp
 from gradcli.arithmetic.recorded_program import record, vjp
 from gradcli.arithmetic.tape import Tape
 from gradcli.errors import NoRule, TraceEnded
-from gradcli.tracing.tracer import arithmetic, exact, plain
+from gradcli.tracing.tracer import arithmetic_of, exact_integer, plain_value
 from tests.rows import for_rows
 
 Function = Callable[[Any], Any]
@@ -273,7 +273,7 @@ def test_the_class_is_fixed() -> None:
 
 def test_constants_are_exact_in_the_arithmetic_underneath() -> None:
     x = Dual(Ball.lift(ONE), Ball.lift(ONE), 1)
-    assert arithmetic(x) is Ball
-    assert arithmetic(Dual(ONE, ONE, 1)) is None
-    assert type(exact(2, x)) is Ball
-    assert plain(Dual(Dual(ONE, ONE, 1), ONE, 2)) is ONE
+    assert arithmetic_of(x) is Ball
+    assert arithmetic_of(Dual(ONE, ONE, 1)) is None
+    assert type(exact_integer(2, x)) is Ball
+    assert plain_value(Dual(Dual(ONE, ONE, 1), ONE, 2)) is ONE

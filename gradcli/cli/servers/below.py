@@ -7,7 +7,7 @@ from pathlib import Path
 from gradcli.errors import BadOption
 from gradcli.project.discovery.project import modules_of_project, paths_of_module
 from gradcli.request.target_text import TARGET, is_folder
-from gradcli.targets.missing import file_values
+from gradcli.targets.missing import find_file_values
 
 _FILE = re.compile(r"[^\s,;=@\"'()]*\.py\b")
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
@@ -34,7 +34,7 @@ def refuse_outside(folder: Path, words: Iterable[str], options: Iterable[str] = 
 def _paths(text: str) -> Iterator[str]:
     """Yield the files and folders that a text may name: of Python code, of data (`x=@x.npy:key`), and the text itself."""
     yield from _FILE.findall(text)
-    values = ("@" + text[slice(*match.span("file"))] for match in file_values(text))
+    values = ("@" + text[slice(*match.span("file"))] for match in find_file_values(text))
     for part in (text.strip(), *values, *(part.strip() for part in re.split(r"[,;\n=]", text))):
         file = part.removeprefix("@").strip()
         if part.startswith("@"):

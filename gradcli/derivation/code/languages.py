@@ -6,10 +6,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 from gradcli.classes import dataclass
-from gradcli.derivation.code.writer import ARRAYS, NUMPY, Dialect, Writer, imported, named
-from gradcli.derivation.matrix_expression import E, Number, Op, name, written
+from gradcli.derivation.code.writer import ARRAYS, NUMPY, Dialect, Writer, needed_imports, rows_from_template
+from gradcli.derivation.matrix_expression import E, Number, Op, name, number_as_code
 from gradcli.derivation.statements import Statements, rank
-from gradcli.derivation.verified import SelfTest, in_c, in_python
+from gradcli.derivation.verified import SelfTest, write_c_test, write_python_test
 from gradcli.errors import NotSupported
 from gradcli.targets.facts import Dims
 
@@ -43,25 +43,25 @@ class CodeRequest:
         return found
 
 
-def every(wanted: CodeRequest, test: SelfTest | None) -> tuple[dict[str, str], dict[str, str]]:
+def write_all_languages(wanted: CodeRequest, test: SelfTest | None) -> tuple[dict[str, str], dict[str, str]]:
     """Return the code by language, and the reason for every language that cannot express it.
 
     Raises  NotSupported if numpy cannot, in which all closed forms are verified.
     """
-    found, refused = {NUMPY.name: in_arrays(wanted, NUMPY, test)}, {}
+    found, refused = {NUMPY.name: write_array_code(wanted, NUMPY, test)}, {}
     for dialect in ARRAYS[1:]:
         try:
-            found[dialect.name] = in_arrays(wanted, dialect, test)
+            found[dialect.name] = write_array_code(wanted, dialect, test)
         except NotSupported as error:
             refused[dialect.name] = error.what
     try:
-        found["c"] = of_numbers(wanted, test)
+        found["c"] = write_c_code(wanted, test)
     except NotSupported as error:
         refused["c"] = error.what
     return found, refused
 
 
-def in_arrays(wanted: CodeRequest, dialect: Dialect, test: SelfTest | None = None) -> str:
+def write_array_code(wanted: CodeRequest, dialect: Dialect, test: SelfTest | None = None) -> str:
     """Return a function, named by its kind, that takes the inputs by keyword and reads sizes from shapes. Raises NotSupported."""
     taken = {*wanted.dims, *wanted.owners(), *(n for n, _ in wanted.made.parts)}
     if clash := sorted(taken & dialect.owned):
@@ -75,8 +75,8 @@ def in_arrays(wanted: CodeRequest, dialect: Dialect, test: SelfTest | None = Non
     lines.append(f"return {Writer(dialect, known, like).result(wanted.made.result)}")
     head = f"def {wanted.kind}({', '.join(['*', *wanted.dims])}):"
     body = "\n".join([head, *(f"    {line}" for line in lines)]) + "\n"
-    imports = imported(dialect.imports, body)
-    tested = in_python(test, wanted.kind, dialect, imports) if test else ""
+    imports = needed_imports(dialect.imports, body)
+    tested = write_python_test(test, wanted.kind, dialect, imports) if test else ""
     return "\n".join([*imports, "", "", body]) + tested if imports else body + tested
 
 
@@ -103,8 +103,9 @@ C = Dialect(
     "c",
     {},
     frozenset(),
-    named("{}", "sin cos tan sinh cosh tanh exp log log1p expm1 exp2 log2 log10 sqrt cbrt floor ceil trunc rint hypot erf erfc")
-    | named("{}", "relu sign heaviside sigmoid softplus logaddexp logit xlogy")
+    rows_from_template("{}",
+        "sin cos tan sinh cosh tanh exp log log1p expm1 exp2 log2 log10 sqrt cbrt floor ceil trunc rint hypot erf erfc")
+    | rows_from_template("{}", "relu sign heaviside sigmoid softplus logaddexp logit xlogy")
     | {
         "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
         "abs": "fabs", "arctan2": "atan2", "gamma": "tgamma", "gammaln": "lgamma",
@@ -154,12 +155,12 @@ class _Writer(Writer):
 
     def _number(self, e: E) -> E:
         x: Number = e.number
-        if isinstance(x, Fraction) and x.denominator > 1 and Fraction(float(x)) != x and "/" in written(x):
+        if isinstance(x, Fraction) and x.denominator > 1 and Fraction(float(x)) != x and "/" in number_as_code(x):
             return E(Op.DIV, (name(repr(float(x.numerator))), name(repr(float(x.denominator)))))
         return name(repr(float(x)))
 
 
-def spelled(names: Sequence[str]) -> dict[str, str]:
+def valid_c_names(names: Sequence[str]) -> dict[str, str]:
     """Return names that are valid in C: those of its keywords, its library and this file get an underscore.
 
     Raises  NotSupported for letters that are not ASCII, and for a leading underscore.
@@ -177,7 +178,7 @@ def spelled(names: Sequence[str]) -> dict[str, str]:
 
 def c_code(parts: Sequence[tuple[str, E]], result: E, kind: str, inputs: Sequence[str], main: str) -> str:
     """Return a C file that defines a function of numbers. Raises NotSupported for arrays, and for what C99 does not have."""
-    names = spelled([*inputs, *(n for n, _ in parts)])
+    names = valid_c_names([*inputs, *(n for n, _ in parts)])
     writer = _Writer(C, dict.fromkeys(names, 0), "", names)
     lines = [f"    const double {names[n]} = {writer.code(e)};" for n, e in parts]
     lines.append(f"    return {writer.code(result)};")
@@ -185,16 +186,16 @@ def c_code(parts: Sequence[tuple[str, E]], result: E, kind: str, inputs: Sequenc
     unused = [f"    (void){names[n]};" for n in inputs if n not in used]
     head = f"double {kind}({', '.join(f'double {names[n]}' for n in inputs)}) {{"
     body = "\n".join([head, *unused, *lines, "}"])
-    return "\n".join(["#include <math.h>", "", *_helpers(body), body]) + "\n" + main
+    return "\n".join(["#include <math.h>", "", *_missing_c_functions(body), body]) + "\n" + main
 
 
-def _helpers(body: str) -> list[str]:
+def _missing_c_functions(body: str) -> list[str]:
     """Return the functions that a piece of code calls and C's library lacks, each before it is called."""
     used = [f"static {code}" for word, code in _HELPERS.items() if re.search(rf"\b{word}\(", body)]
     return [*used, *([""] if used else [])]
 
 
-def of_numbers(wanted: CodeRequest, test: SelfTest | None = None) -> str:
+def write_c_code(wanted: CodeRequest, test: SelfTest | None = None) -> str:
     """Return a C file for a function of numbers whose result is a number. Raises NotSupported for any other."""
     known = dict.fromkeys(wanted.dims, 0)
     arrays: Sequence[str] = [name for name, dims in wanted.dims.items() if dims]
@@ -203,5 +204,9 @@ def of_numbers(wanted: CodeRequest, test: SelfTest | None = None) -> str:
     if any(rank(e, known) > 0 for _, e in wanted.lines):
         raise NotSupported(f"C is written for functions of numbers, and the {wanted.kind} is none")
     return c_code(
-        wanted.made.parts, wanted.made.result, wanted.kind, tuple(wanted.dims), in_c(test, wanted.kind) if test else ""
+        wanted.made.parts,
+        wanted.made.result,
+        wanted.kind,
+        tuple(wanted.dims),
+        write_c_test(test, wanted.kind) if test else "",
     )

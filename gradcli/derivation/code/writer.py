@@ -6,18 +6,28 @@ from dataclasses import field, replace
 from fractions import Fraction
 
 from gradcli.classes import dataclass
-from gradcli.derivation.matrix_expression import COMPARE, E, Op, matmul, name, neg, number, text, written
+from gradcli.derivation.matrix_expression import (
+    COMPARE,
+    E,
+    Op,
+    expression_text,
+    matmul,
+    name,
+    neg,
+    number,
+    number_as_code,
+)
 from gradcli.derivation.statements import PLAIN, rank
 from gradcli.errors import NotSupported
 from gradcli.targets.facts import SIZE, terms_of_size
 
 
-def chained(e: E, known: Mapping[str, int]) -> E:
+def multiply_from_right(e: E, known: Mapping[str, int]) -> E:
     """Return an expression with chains of matrices applied to a vector from the right: A.T @ (A @ x).
 
     From the left, A.T @ A would be formed as a matrix. `known` has the ranks of names. Raises NotSupported.
     """
-    args = tuple(chained(a, known) for a in e.args)
+    args = tuple(multiply_from_right(a, known) for a in e.args)
     first = next((k for k, a in enumerate(args) if rank(a, known) == 1), 0) if e.op == Op.MATMUL else 0
     if not first:
         return replace(e, args=args)
@@ -76,7 +86,7 @@ class Dialect:
         return self.name.upper() if len(self.name) == 1 else self.name
 
 
-def named(form: str, words: str) -> dict[str, str]:
+def rows_from_template(form: str, words: str) -> dict[str, str]:
     """Return rows from a template, whose braces stand for each of the words."""
     return {word: form.format(word) for word in words.split()}
 
@@ -92,8 +102,8 @@ NUMPY = Dialect(
     "numpy",
     {"np.": "import numpy as np", "special.": "from scipy import special", "linalg.": "from scipy import linalg"},
     frozenset({"np", "special", "linalg"}),
-    named("np.{}", f"{_SAME} cbrt rint var")
-    | named("special.{}", f"{_SPECIAL} softmax logsumexp log_expit gamma beta j0 j1 y0 y1 i0 i1 k0 k1 jv yv iv kv")
+    rows_from_template("np.{}", f"{_SAME} cbrt rint var")
+    | rows_from_template("special.{}", f"{_SPECIAL} softmax logsumexp log_expit gamma beta j0 j1 y0 y1 i0 i1 k0 k1 jv yv iv kv")
     | {
         "inv": "np.linalg.inv", "solve": "np.linalg.solve", "det": "np.linalg.det", "norm": "np.linalg.norm",
         "sigmoid": "special.expit", "relu": "np.maximum({0}, 0)", "softplus": "np.logaddexp(0, {0})",
@@ -117,13 +127,14 @@ TORCH = Dialect(
     "torch",
     {"math.": "import math", "torch.": "import torch"},
     frozenset({"torch", "math", "abs", "max", "min", "float"}),
-    named("torch.{}", _SAME)
-    | named("torch.special.{}", _SPECIAL)
+    rows_from_template("torch.{}", _SAME)
+    | rows_from_template("torch.special.{}", _SPECIAL)
     | {
         "inv": "torch.linalg.inv", "solve": "torch.linalg.solve", "det": "torch.linalg.det", "norm": "torch.linalg.norm",
         "sigmoid": "torch.sigmoid", "relu": "torch.relu", "softplus": "torch.nn.functional.softplus({0}, threshold=40)",
         **{name: f"torch.special.bessel_{name}" for name in ("j0", "j1", "y0", "y1")},
-        **named("torch.special.{}", "i0 i1"), "k0": "torch.special.modified_bessel_k0", "k1": "torch.special.modified_bessel_k1",
+        **rows_from_template("torch.special.{}", "i0 i1"), "k0": "torch.special.modified_bessel_k0",
+        "k1": "torch.special.modified_bessel_k1",
         "log_expit": "torch.nn.functional.logsigmoid", "rint": "torch.round",
         "cbrt": "torch.copysign(torch.abs({0})**(1/3), {0})",
         "var": "torch.var({0}, correction=0{axis})", "compare": "({0}).to({dtype})", "where": "torch.where",
@@ -146,7 +157,7 @@ TORCH = Dialect(
         "mirrored": "(torch.tril({0}) + torch.tril({0}, -1).T)", "pinv": "torch.linalg.pinv", "expm": "torch.linalg.matrix_exp",
     },
     "{0}.shape[{1}]", "math.", "dim", "{like}.dtype", "{like}.dtype", "{like}.new_tensor({0})",
-    named("math.{}", _MATH)
+    rows_from_template("math.{}", _MATH)
     | {"arcsin": "math.asin", "arccos": "math.acos", "arctan": "math.atan", "arctan2": "math.atan2", "gammaln": "math.lgamma"}
     | {"abs": "abs", "maximum": "max", "minimum": "min", "relu": "max({0}, 0)", "compare": "float({0})"}
     | {"where": "({1} if {0} else {2})"},
@@ -157,8 +168,8 @@ JAX = Dialect(
     "jax",
     {"jax.": "import jax", "jnp.": "import jax.numpy as jnp"},
     frozenset({"jax", "jnp"}),
-    named("jnp.{}", f"{_SAME} cbrt rint var")
-    | named("jax.scipy.special.{}", f"{_SPECIAL} logsumexp gamma beta i0 i1")
+    rows_from_template("jnp.{}", f"{_SAME} cbrt rint var")
+    | rows_from_template("jax.scipy.special.{}", f"{_SPECIAL} logsumexp gamma beta i0 i1")
     | {
         "inv": "jnp.linalg.inv", "solve": "jnp.linalg.solve", "det": "jnp.linalg.det", "norm": "jnp.linalg.norm",
         "sigmoid": "jax.scipy.special.expit", "relu": "jax.nn.relu", "softplus": "jax.nn.softplus",
@@ -186,7 +197,7 @@ JAX = Dialect(
 ARRAYS = (NUMPY, TORCH, JAX)
 
 
-def imported(imports: Mapping[str, str], code: str) -> list[str]:
+def needed_imports(imports: Mapping[str, str], code: str) -> list[str]:
     """Return the lines that import what code needs."""
     return [line for word, line in imports.items() if re.search(rf"(?<![\w.]){re.escape(word)}", code)]
 
@@ -202,13 +213,13 @@ class Writer:
     def code(self, e: E) -> str:
         """Return an expression as code. Raises NotSupported if the dialect has no word for it."""
         rank(e, self.known)
-        return text(self._said(chained(solved(e), self.known)), COMPARE)
+        return expression_text(self._said(multiply_from_right(use_linear_solves(e), self.known)), COMPARE)
 
     def result(self, e: E) -> str:
         """Return the code of the function's result: an array, even if it is computed as a Python number."""
         whole = self.code(e)
         if self.dialect.array and rank(e, self.known) == PLAIN:
-            return self._filled(self.dialect.array, [whole])
+            return self._fill_template(self.dialect.array, [whole])
         return whole
 
     def _said(self, e: E) -> E:
@@ -228,7 +239,7 @@ class Writer:
         if e.op == "concat":
             return self._called("pad", args, ranks, e)
         if e.op == "index":
-            return replace(e, args=args, text=self._place(e.text))
+            return replace(e, args=args, text=self._write_index(e.text))
         return self._called(e.text, args, ranks, e) if e.op == "call" else replace(e, args=args)
 
     def _name(self, e: E) -> E:
@@ -238,16 +249,16 @@ class Writer:
             return E(Op.ADD, tuple(neg(x) if sign == "-" else x for sign, x in zip(signs, terms, strict=True)))
         return name(f"{self.dialect.constants}{e.text}") if e.text in ("pi", "inf") and e.text not in self.known else e
 
-    def _place(self, text: str) -> str:
+    def _write_index(self, text: str) -> str:
         """Return an index, with its brackets, as the dialect writes it."""
         if _BACKWARD.search(text) and not self.dialect.backward:
             raise NotSupported(f"{self.dialect.title} has no steps backward")
         return f"[{_PLACES.sub(lambda m: self.dialect.places.format(m[0]), text[1:-1])}]"
 
     def _number(self, e: E) -> E:
-        known = _CONSTANT.fullmatch(written(e.number))
+        known = _CONSTANT.fullmatch(number_as_code(e.number))
         if known:
-            constant = _raw(_FUNCTION.sub(rf"{self.dialect.constants}\1", known[3]))
+            constant = _verbatim_code(_FUNCTION.sub(rf"{self.dialect.constants}\1", known[3]))
             if not known[2]:
                 return constant
             return E(Op.MUL if known[2] == "*" else Op.DIV, (number(Fraction(known[1])), constant))
@@ -267,18 +278,18 @@ class Writer:
             of = " of a number" if PLAIN in ranks else " of more than two axes" if max(ranks, default=0) > 2 else ""
             raise NotSupported(f"{self.dialect.title} has no {word}{of}")
         if strict and not plain and word != "compare":
-            args = [self._array(a) if r == PLAIN else a for a, r in zip(args, ranks, strict=True)]
+            args = [self._make_array(a) if r == PLAIN else a for a, r in zip(args, ranks, strict=True)]
         given = {self.dialect.axis if k == "axis" else k: v for k, v in options.items()}
         if "{" not in row:
             return E("call", tuple(args), row, options=tuple(given.items()))
         axis = "".join(f", {k}={v}" for k, v in given.items())
-        return _raw(self._filled(row, [text(a) for a in args], axis, e.text))
+        return _verbatim_code(self._fill_template(row, [expression_text(a) for a in args], axis, e.text))
 
-    def _array(self, a: E) -> E:
+    def _make_array(self, a: E) -> E:
         """Return the code that makes an array of a number, for functions that take arrays only."""
-        return _raw(self._filled(self.dialect.array, [text(a)]))
+        return _verbatim_code(self._fill_template(self.dialect.array, [expression_text(a)]))
 
-    def _filled(self, row: str, args: Sequence[str], axis: str = "", zeros: str = "") -> str:
+    def _fill_template(self, row: str, args: Sequence[str], axis: str = "", zeros: str = "") -> str:
         scalar = self.known.get(self.like) == 0
         dtype = (self.dialect.dtype_of_number if scalar else self.dialect.dtype).format(like=self.like)
         before, _, after = zeros.partition("|")
@@ -289,24 +300,24 @@ class Writer:
         )  # fmt: skip
 
 
-def _raw(code: str) -> E:
+def _verbatim_code(code: str) -> E:
     return name(code)
 
 
-def solved(e: E) -> E:
+def use_linear_solves(e: E) -> E:
     """Return an expression with products by inverses as linear solves: inv(A) @ b is solve(A, b)."""
-    args = tuple(map(solved, e.args))
+    args = tuple(map(use_linear_solves, e.args))
     apart = e.op == Op.DOT and all(a.op == Op.MATMUL and not any(b.text == "inv" for b in a.walk()) for a in e.args)
     if e.op not in (Op.MATMUL, Op.DOT) or apart:
         return replace(e, args=args)
-    return _product([x for a in args for x in (a.args if a.op == Op.MATMUL else (a,))])
+    return _multiply_with_solves([x for a in args for x in (a.args if a.op == Op.MATMUL else (a,))])
 
 
-def _product(parts: Sequence[E]) -> E:
+def _multiply_with_solves(parts: Sequence[E]) -> E:
     for k, a in enumerate(parts[:-1]):
         turned = a.op == Op.TRANSPOSE and a.args[0].op == "call" and a.args[0].text == "inv"
         if turned or (a.op == "call" and a.text == "inv"):
             inner = E(Op.TRANSPOSE, a.args[0].args) if turned else a.args[0]
-            rest = E("call", (inner, _product(parts[k + 1 :])), "solve")
+            rest = E("call", (inner, _multiply_with_solves(parts[k + 1 :])), "solve")
             return matmul(*parts[:k], rest)
     return matmul(*parts)

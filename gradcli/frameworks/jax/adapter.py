@@ -24,13 +24,13 @@ from gradcli.frameworks.framework import (
     Prepared,
     RecordedSteps,
     Tensor,
-    told,
+    reraise_as_runtime_error,
 )
-from gradcli.frameworks.jax.record import Analytic, JaxRecorder, JaxTracer, host, recorded
+from gradcli.frameworks.jax.record import Analytic, JaxRecorder, JaxTracer, record_program, to_numpy
 from gradcli.request.point import Array
-from gradcli.targets.nesting import put_together, taken_apart
+from gradcli.targets.nesting import put_together, take_apart
 from gradcli.targets.python import message_of
-from gradcli.tracing.provenance import is_users, place_of, position
+from gradcli.tracing.provenance import current_position, is_users_file, place_of_definition
 
 _FORMATS = {
     "float64": jnp.float64, "float32": jnp.float32, "float16": jnp.float16, "bfloat16": jnp.bfloat16, "tf32": jnp.float32,
@@ -67,7 +67,7 @@ def custom_calls(f: Flat, xs: Sequence[Any]) -> list[CustomCall]:
     all the same, as under jax.checkpoint, are found in the jaxpr.
     """
     seen = _Seen()
-    with _watched(jax.custom_vjp, seen.function), _watched(jax.custom_jvp, seen.function), jax.disable_jit():
+    with _report_calls(jax.custom_vjp, seen.function), _report_calls(jax.custom_jvp, seen.function), jax.disable_jit():
         try:
             with set_current_trace(seen):
                 f([seen.input(x) for x in xs])
@@ -85,29 +85,33 @@ class _Seen(JaxRecorder):
 
     def function(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Collect a call that Python code makes."""
-        given, named = jax.tree_util.tree_map(_concrete, (args, kwargs))
+        given, named = jax.tree_util.tree_map(_concrete_value, (args, kwargs))
         leaves = jax.tree_util.tree_leaves((given, named))
         code = getattr(inspect.unwrap(function), "__code__", None)
-        if code is None or not is_users(code.co_filename) or any(isinstance(x, jax.core.Tracer) for x in leaves):
+        if code is None or not is_users_file(code.co_filename) or any(isinstance(x, jax.core.Tracer) for x in leaves):
             return
         rule = getattr(function, "bwd", None) or getattr(function, "jvp", None)
-        where = place_of(inspect.unwrap(rule)) if rule else None
-        constants = _constants(*_moving(function, args, kwargs)[1:])
-        alone, given, named = _moving(function, given, named)
-        self._note(rule, leaves, CustomCall(_name(function), alone, given, named, position(), where, constants))
+        where = place_of_definition(inspect.unwrap(rule)) if rule else None
+        constants = _constant_arguments(*_fix_constant_arguments(function, args, kwargs)[1:])
+        alone, given, named = _fix_constant_arguments(function, given, named)
+        self._keep_call(
+            rule,
+            leaves,
+            CustomCall(_function_name(function), alone, given, named, current_position(), where, constants),
+        )
 
     def process_primitive(self, primitive: Any, xs: Sequence[Any], params: dict[str, Any], /) -> Any:
         """Collect a call that an equation makes, too."""
         if primitive.name in _CUSTOM and any(isinstance(x, JaxTracer) for x in xs):
-            self._equation(primitive, xs, params)
+            self._collect_equation(primitive, xs, params)
         return super().process_primitive(primitive, xs, params)
 
-    def _equation(self, primitive: Any, traced: Sequence[Any], params: dict[str, Any]) -> None:
+    def _collect_equation(self, primitive: Any, traced: Sequence[Any], params: dict[str, Any]) -> None:
         xs = [self.value(x) for x in traced]
         own = params["call_jaxpr"].jaxpr.debug_info
         told = next((x.debug_info for key in ("fwd_jaxpr_thunk", "jvp_jaxpr_fun") if (x := params.get(key))), own)
         source = re.search(r" at (.+):\d+$", own.func_src_info or told.func_src_info or "")
-        if source is None or not is_users(source[1]):
+        if source is None or not is_users_file(source[1]):
             return
         rule = getattr(params.get("bwd"), "f", None)
         held = params["num_consts"]
@@ -123,12 +127,14 @@ class _Seen(JaxRecorder):
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         call.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])  # type: ignore[attr-defined]
         call.__name__ = own.func_name
-        where = place_of(inspect.unwrap(rule)) if rule else None
+        where = place_of_definition(inspect.unwrap(rule)) if rule else None
         constants = frozenset(k for k, x in enumerate(traced[held:]) if not isinstance(x, JaxTracer))
-        self._note(rule, xs[held:], CustomCall(call.__name__, call, tuple(xs[held:]), {}, self.here, where, constants))
+        self._keep_call(
+            rule, xs[held:], CustomCall(call.__name__, call, tuple(xs[held:]), {}, self.here, where, constants)
+        )
 
-    def _note(self, rule: Any, leaves: Sequence[Any], call: CustomCall) -> None:
-        key = (call.name, id(rule), tuple(_key(x) for x in leaves))
+    def _keep_call(self, rule: Any, leaves: Sequence[Any], call: CustomCall) -> None:
+        key = (call.name, id(rule), tuple(_argument_key(x) for x in leaves))
         if len(self.found) < _MOST:
             self.found.setdefault(key, call)
 
@@ -137,7 +143,7 @@ class _Seen(JaxRecorder):
 
 
 @contextmanager
-def _watched(kind: Any, seen: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]) -> Iterator[None]:
+def _report_calls(kind: Any, seen: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]) -> Iterator[None]:
     """Report each call of a function of type `kind` to `seen` in the block."""
     own = kind.__call__
 
@@ -152,13 +158,13 @@ def _watched(kind: Any, seen: Callable[[Any, tuple[Any, ...], dict[str, Any]], N
         kind.__call__ = own
 
 
-def _concrete(x: Any) -> Any:
+def _concrete_value(x: Any) -> Any:
     """Return the value behind a tracer, or the first value of a batch; a tracer without a value as it is."""
     while isinstance(x, jax.core.Tracer):
         if isinstance(x, JaxTracer):
             x = x.value
         elif hasattr(x, "batch_dim"):
-            x = x.val if x.batch_dim is None else jax.numpy.take(_concrete(x.val), 0, axis=x.batch_dim)
+            x = x.val if x.batch_dim is None else jax.numpy.take(_concrete_value(x.val), 0, axis=x.batch_dim)
         elif hasattr(x, "primal"):
             x = x.primal
         else:
@@ -166,7 +172,7 @@ def _concrete(x: Any) -> Any:
     return x
 
 
-def _constants(args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[int | str]:
+def _constant_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[int | str]:
     """Return the positions and names of arguments without a traced value; none if the call is not traced."""
     given = dict(enumerate(args)) | kwargs
 
@@ -178,7 +184,7 @@ def _constants(args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[int |
     return frozenset(key for key, x in given.items() if not is_traced(x))
 
 
-def _moving(
+def _fix_constant_arguments(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """Return a function with its nondiff_argnums fixed, and the arguments that are left."""
@@ -194,15 +200,15 @@ def _moving(
 
     free = [p for k, p in enumerate(signature.parameters.values()) if k not in held and k < len(args)]
     call.__signature__ = inspect.Signature(free)  # type: ignore[attr-defined]
-    call.__name__ = _name(function)
+    call.__name__ = _function_name(function)
     return call, tuple(x for k, x in enumerate(args) if k not in held), {}
 
 
-def _name(function: Any) -> str:
+def _function_name(function: Any) -> str:
     return str(getattr(function, "__name__", "function"))
 
 
-def _key(x: Any) -> Any:
+def _argument_key(x: Any) -> Any:
     return (x.shape, x.dtype) if hasattr(x, "dtype") else repr(x)[:80]
 
 
@@ -224,14 +230,14 @@ class Jax(FrameworkDefaults):
         device = DEVICES[self.name].native(placed.device)
         device = None if device == jnp.zeros(()).device else device  # so that a function may move it to several devices
         if x.dtype.kind == "f":
-            with _wide(wide):
+            with _enable_float64(wide):
                 return jax.device_put(x.astype(_FORMATS[placed.dtype]), device)
-        with _wide(wide), warnings.catch_warnings():
+        with _enable_float64(wide), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # JAX warns that it narrows integers and complex numbers
             return jax.device_put(jnp.asarray(x), device)
 
     def array(self, x: Tensor) -> Array:
-        return host(x)
+        return to_numpy(x)
 
     def is_float(self, x: Tensor) -> bool:
         return bool(jnp.issubdtype(x.dtype, jnp.floating))
@@ -249,91 +255,93 @@ class Jax(FrameworkDefaults):
         if placed.dtype not in _FORMATS:
             raise BadOption(f"jax has no format '{placed.dtype}'", do=f"formats: {', '.join(_FORMATS)}")
         if inspect.isclass(found):
-            with _wide(True):
+            with _enable_float64(True):
                 found = found()
         name = getattr(found, "__name__", type(found).__name__)
         leaves, tree = jax.tree_util.tree_flatten_with_path(found)
         if len(leaves) == 1 and leaves[0][1] is found:
             return Prepared(found, name, {})
-        return Prepared(*_of_module(found, leaves, tree))
+        return Prepared(*_prepare_module(found, leaves, tree))
 
     def called(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int, differentiates: bool
     ) -> Any:
-        with _as_wide_as((args, kwargs)):
-            if any(map(_is_complex_step, taken_apart("", (args, kwargs))[1].values())):
-                return _analytically(function, args, kwargs)
+        with _match_precision((args, kwargs)):
+            if any(map(_is_complex_step, take_apart("", (args, kwargs))[1].values())):
+                return _call_analytically(function, args, kwargs)
             return jax.block_until_ready(function(*args, **kwargs))
 
     def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
         return self.pulled(f, xs, w, seed)[1]
 
     def pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> tuple[Array, list[Array]]:
-        with _as_wide_as(xs), told():
+        with _match_precision(xs), reraise_as_runtime_error():
             y, pull = jax.vjp(lambda *ts: f(ts), *xs)
-            return host(y), [host(xbar) for xbar in pull(_like(w, y))]
+            return to_numpy(y), [to_numpy(xbar) for xbar in pull(_tensor_like(w, y))]
 
     def value(self, f: Flat, xs: Sequence[Tensor], seed: int) -> Array:
-        with _as_wide_as(xs), told():
-            return host(f(xs))
+        with _match_precision(xs), reraise_as_runtime_error():
+            return to_numpy(f(xs))
 
     def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
-        with _as_wide_as(xs), told():
-            xdots = tuple(_like(v, x) for v, x in zip(vs, xs, strict=True))
+        with _match_precision(xs), reraise_as_runtime_error():
+            xdots = tuple(_tensor_like(v, x) for v, x in zip(vs, xs, strict=True))
             try:
-                return host(jax.jvp(lambda *ts: f(ts), tuple(xs), xdots)[1])
+                return to_numpy(jax.jvp(lambda *ts: f(ts), tuple(xs), xdots)[1])
             except (TypeError, NotImplementedError, FunctionFailed) as error:
-                raise _unsupported(error, ("forward-mode", "jvp")) from error
+                raise _classify_error(error, ("forward-mode", "jvp")) from error
 
     def curvature(self, f: Flat, xs: Sequence[Tensor], w: Array, vs: Sequence[Array], seed: int) -> list[Array]:
         def along(*ts: Tensor) -> Tensor:
             y, pull = jax.vjp(lambda *us: f(us), *ts)
-            return sum(jnp.vdot(_like(v, xbar), xbar) for v, xbar in zip(vs, pull(_like(w, y)), strict=True))
+            return sum(
+                jnp.vdot(_tensor_like(v, xbar), xbar) for v, xbar in zip(vs, pull(_tensor_like(w, y)), strict=True)
+            )
 
-        with _as_wide_as(xs), told():
+        with _match_precision(xs), reraise_as_runtime_error():
             try:
-                return [host(part) for part in _at_once(jax.grad(along, argnums=tuple(range(len(xs)))), xs)]
+                return [to_numpy(part) for part in _run_compiled(jax.grad(along, argnums=tuple(range(len(xs)))), xs)]
             except (NotImplementedError, FunctionFailed) as error:
-                raise _unsupported(error, ("not implemented", "NotImplementedError")) from error
+                raise _classify_error(error, ("not implemented", "NotImplementedError")) from error
 
     def mapped(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
         def one(*ts: Tensor) -> Tensor:
             y = f(ts)
-            return jnp.vdot(_like(w, y), y)
+            return jnp.vdot(_tensor_like(w, y), y)
 
-        with _as_wide_as(xs), told():
+        with _match_precision(xs), reraise_as_runtime_error():
             pairs = [jnp.stack([a, b]) for a, b in zip(xs, others, strict=True)]
             try:
                 gradients = jax.vmap(jax.grad(one, argnums=tuple(range(len(xs)))))
-                return [host(g) for g in _at_once(gradients, pairs)]
+                return [to_numpy(g) for g in _run_compiled(gradients, pairs)]
             except (TypeError, NotImplementedError, FunctionFailed) as error:
-                raise _unsupported(error, ("ConcretizationTypeError", "Tracer", "Batching rule", "vmap")) from error
+                raise _classify_error(error, ("ConcretizationTypeError", "Tracer", "Batching rule", "vmap")) from error
 
     def variants(
         self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, own: frozenset[int]
     ) -> dict[str, list[Array | None] | str]:
         """Return the gradient one input at a time, and whether the value that a custom fwd rule returns is the function's."""
         found: dict[str, list[Array | None] | str] = {}
-        with _as_wide_as(xs), told():
+        with _match_precision(xs), reraise_as_runtime_error():
             y, plain = jax.vjp(lambda *ts: f(ts), *xs)[0], f(xs)
-            worst = float(np.max(np.abs(host(y - plain)), initial=0.0))
-            if worst > _ROUNDING * float(jnp.finfo(y.dtype).eps) * float(np.max(np.abs(host(plain)), initial=0.0)):
+            worst = float(np.max(np.abs(to_numpy(y - plain)), initial=0.0))
+            if worst > _ROUNDING * float(jnp.finfo(y.dtype).eps) * float(np.max(np.abs(to_numpy(plain)), initial=0.0)):
                 found["value of fwd"] = f"the rule returns a different value from the function, off by {worst:.1e}"
             if 1 < len(xs) <= _MOST_ALONE:
-                found["one input at a time"] = [self._alone(f, xs, w, k) for k in range(len(xs))]
+                found["one input at a time"] = [self._gradient_of_one_input(f, xs, w, k) for k in range(len(xs))]
         return found
 
-    def _alone(self, f: Flat, xs: Sequence[Tensor], w: Array, k: int) -> Array:
+    def _gradient_of_one_input(self, f: Flat, xs: Sequence[Tensor], w: Array, k: int) -> Array:
         """Return the gradient with respect to one input, with the others fixed."""
 
         def one(x: Tensor) -> Tensor:
             y = f([*xs[:k], x, *xs[k + 1 :]])
-            return jnp.vdot(_like(w, y), y)
+            return jnp.vdot(_tensor_like(w, y), y)
 
-        return host(jax.grad(one)(xs[k]))  # not compiled as a whole: its operations were for the whole gradient
+        return to_numpy(jax.grad(one)(xs[k]))  # not compiled as a whole: its operations were for the whole gradient
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return _compiled(function)
+        return _jit_array_arguments(function)
 
     def other_way(self, function: Callable[..., Any], way: str) -> Callable[..., Any]:
         if way == "checkpoint":
@@ -349,7 +357,7 @@ class Jax(FrameworkDefaults):
     def recorded(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
     ) -> tuple[RecordedSteps, Any]:
-        node, leaves = taken_apart("", (tuple(args), kwargs))
+        node, leaves = take_apart("", (tuple(args), kwargs))
         order = {id(x): k for k, x in enumerate(xs)}
 
         def call(inputs: list[Any]) -> Any:
@@ -359,11 +367,11 @@ class Jax(FrameworkDefaults):
             return function(*given, **named)
 
         def outputs(y: Any) -> list[Tensor]:
-            return [t for t in taken_apart("", y)[1].values() if self.holds(t) and self.is_float(t)]
+            return [t for t in take_apart("", y)[1].values() if self.holds(t) and self.is_float(t)]
 
-        with _as_wide_as(xs):
+        with _match_precision(xs):
             try:
-                return recorded(call, xs, outputs)
+                return record_program(call, xs, outputs)
             except GradcliError as error:
                 raise NotSupported(error.what, where=error.where, do=error.do) from error
             except (
@@ -375,16 +383,18 @@ class Jax(FrameworkDefaults):
                 raise NotSupported(f"JAX cannot trace it: {message_of(error)[:160]}") from error
 
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[CustomCall]:
-        with _as_wide_as(xs):
+        with _match_precision(xs):
             return custom_calls(f, xs)
 
 
-def _of_module(found: Any, leaves: Sequence[Any], tree: Any) -> tuple[Callable[..., Any], str, dict[str, Array]]:
+def _prepare_module(found: Any, leaves: Sequence[Any], tree: Any) -> tuple[Callable[..., Any], str, dict[str, Array]]:
     """Return a callable pytree (a module) as a function of its inputs and float arrays, its name, and these arrays."""
     named = {id(x): name for name, x in getattr(found, "__dict__", {}).items()}
     paths = [named.get(id(x)) or jax.tree_util.keystr(path, simple=True, separator=".") for path, x in leaves]
     own = {path: x for path, (_, x) in zip(paths, leaves, strict=True)}
-    moving = {path: host(x) for path, x in own.items() if hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)}
+    moving = {
+        path: to_numpy(x) for path, x in own.items() if hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.floating)
+    }
 
     def call(*args: Any, parameters: Any = None, **kwargs: Any) -> Any:
         given = {**own, **(parameters or {})}
@@ -398,12 +408,12 @@ def _of_module(found: Any, leaves: Sequence[Any], tree: Any) -> tuple[Callable[.
     return call, type(found).__name__, moving
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def _jit_array_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that is jitted in its array arguments; all other arguments are static."""
     known: dict[Any, Callable[..., Any]] = {}
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        node, leaves = taken_apart("", (args, kwargs))
+        node, leaves = take_apart("", (args, kwargs))
         arrays = {path: x for path, x in leaves.items() if isinstance(x, jax.Array)}
         others = {path: x for path, x in leaves.items() if path not in arrays}
 
@@ -422,7 +432,7 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _at_once(function: Callable[..., Any], xs: Sequence[Tensor]) -> Any:
+def _run_compiled(function: Callable[..., Any], xs: Sequence[Tensor]) -> Any:
     """Return a function's result, compiled as a whole, which is faster than compiling each operation separately.
 
     A function that cannot be compiled, because it branches on values, runs uncompiled and raises its own errors.
@@ -441,23 +451,23 @@ def _is_complex_step(x: Any) -> bool:
     return bool(0 < np.max(np.abs(z.imag), initial=0.0) < _STEP * np.max(np.abs(z.real), initial=1.0))
 
 
-def _analytically(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def _call_analytically(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Call a function; raise TypeError where it is not the analytic continuation of the real function."""
     recorder = Analytic()
-    node, leaves = taken_apart("", (tuple(args), kwargs))
+    node, leaves = take_apart("", (tuple(args), kwargs))
     with set_current_trace(recorder):
         given, named = put_together(
             node, {path: recorder.input(x) if _is_complex_step(x) else x for path, x in leaves.items()}
         )
-        shaped, results = taken_apart("", function(*given, **named))
+        shaped, results = take_apart("", function(*given, **named))
     return put_together(shaped, {path: recorder.value(y) for path, y in results.items()})
 
 
-def _like(v: Array, x: Tensor) -> Tensor:
+def _tensor_like(v: Array, x: Tensor) -> Tensor:
     return jnp.asarray(np.asarray(v), dtype=x.dtype).reshape(x.shape)
 
 
-def _unsupported(error: Exception, words: Sequence[str]) -> Exception:
+def _classify_error(error: Exception, words: Sequence[str]) -> Exception:
     """Return NotSupported if the message says that JAX cannot do this, else the error itself."""
     said = message_of(error)
     if "forward-mode autodiff (jvp) to a custom_vjp" in said:
@@ -467,17 +477,17 @@ def _unsupported(error: Exception, words: Sequence[str]) -> Exception:
     return error
 
 
-def _wide(on: bool) -> Any:
+def _enable_float64(on: bool) -> Any:
     """Return a context that switches JAX's float64 on or off."""
     return jax.enable_x64(on)
 
 
-def _as_wide_as(x: Any) -> Any:
+def _match_precision(x: Any) -> Any:
     """Return a context that switches float64 on, unless all given floats are narrower."""
     floats = [
-        t for t in taken_apart("", x)[1].values() if isinstance(t, jax.Array) and jnp.issubdtype(t.dtype, jnp.floating)
+        t for t in take_apart("", x)[1].values() if isinstance(t, jax.Array) and jnp.issubdtype(t.dtype, jnp.floating)
     ]
-    return _wide(not floats or any(t.dtype.itemsize == 8 for t in floats))
+    return _enable_float64(not floats or any(t.dtype.itemsize == 8 for t in floats))
 
 
 FRAMEWORK = Jax()

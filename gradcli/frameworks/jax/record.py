@@ -17,17 +17,24 @@ import numpy as np
 from jax.extend.core import Literal, set_current_trace
 
 from gradcli.errors import NotSupported, Place
-from gradcli.frameworks.framework import FrameworkStep, RecordedSteps, Slot, is_same, ran, rounds_to
+from gradcli.frameworks.framework import (
+    FrameworkStep,
+    RecordedSteps,
+    Slot,
+    is_equal_up_to_rounding,
+    rounds_to,
+    run_step,
+)
 from gradcli.frameworks.ops import TABLE
-from gradcli.tracing.primitive import Value, named
-from gradcli.tracing.provenance import is_users, position, shown
-from gradcli.tracing.shapes import end_to_end, shape, size, split_like
+from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.provenance import current_position, is_users_file, path_for_display
+from gradcli.tracing.shapes import concatenate_entries, shape, size, split_like
 from gradcli.tracing.tracer import Tracer
 
 _NOT_ANALYTIC = {"conj", "sign"}
 
 
-def host(x: Any) -> Any:
+def to_numpy(x: Any) -> Any:
     """Return an array in numpy: floats in float64, an array without axes as a number."""
     x = np.asarray(x)
     if x.dtype.kind in "iub":
@@ -47,9 +54,9 @@ class At:
     def span(self) -> Place | None:
         """The innermost line of the user's code."""
         for frame in self.traceback.frames if self.traceback is not None else ():
-            if is_users(frame.file_name):
+            if is_users_file(frame.file_name):
                 text = linecache.getline(frame.file_name, frame.line_num).rstrip("\n")
-                return Place(shown(frame.file_name), frame.line_num, text)
+                return Place(path_for_display(frame.file_name), frame.line_num, text)
         return None
 
 
@@ -82,7 +89,7 @@ SILENT = {"debug_callback", "debug_print", "inspect_sharding"}
 Values = Sequence[Value]
 
 
-def evaluated(closed_jaxpr: Any, values: Values) -> list[Value]:
+def evaluate_jaxpr(closed_jaxpr: Any, values: Values) -> list[Value]:
     """Return the outputs of a jaxpr at `values`, the flat list of its inputs.
 
     Untraced real numbers are float64 throughout. Call it with jax_enable_x64 on.
@@ -104,7 +111,7 @@ Axis = tuple[str, int]
 MOVES = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr"}
 
 
-def solved(params: Any, xs: Sequence[Value], run: Run) -> list[Value]:
+def solve_linear_equations(params: Any, xs: Sequence[Value], run: Run) -> list[Value]:
     """Solve the equations of custom_linear_solve; `xs` are the constants of its four functions, then the right-hand sides.
 
     Raises  NotSupported for a product of unknown form with more than 400 unknowns.
@@ -113,22 +120,22 @@ def solved(params: Any, xs: Sequence[Value], run: Run) -> list[Value]:
     count = lengths.matvec + lengths.vecmat + lengths.solve + lengths.transpose_solve
     constants, right = list(xs[: lengths.matvec]), list(xs[count:])
     product = params["jaxprs"].matvec
-    form = product_form(product, lengths.matvec) if len(right) == 1 else None
+    form = solver_of_contraction(product, lengths.matvec) if len(right) == 1 else None
     if form is not None:
         return [form(constants, right[0])]
-    return _by_columns(lambda *trial: run(product, [*constants, *trial]), right)
+    return _solve_by_columns(lambda *trial: run(product, [*constants, *trial]), right)
 
 
-def _by_columns(multiply: Callable[..., list[Value]], right: Sequence[Value]) -> list[Value]:
+def _solve_by_columns(multiply: Callable[..., list[Value]], right: Sequence[Value]) -> list[Value]:
     """Solve with the matrix whose columns are the products of unit vectors."""
     n = sum(size(x) for x in right)
     if n > MOST_UNKNOWNS:
         raise NotSupported(f"custom_linear_solve with {n} unknowns is not replayed", do=f"at most {MOST_UNKNOWNS}")
-    columns = [end_to_end(multiply(*split_like(unit, right))) for unit in np.eye(n)]
-    return split_like(np.linalg.solve(np.stack(columns, axis=-1), end_to_end(right)), right)
+    columns = [concatenate_entries(multiply(*split_like(unit, right))) for unit in np.eye(n)]
+    return split_like(np.linalg.solve(np.stack(columns, axis=-1), concatenate_entries(right)), right)
 
 
-def product_form(product: Any, count: int) -> Callable[[Sequence[Value], Value], Value] | None:
+def solver_of_contraction(product: Any, count: int) -> Callable[[Sequence[Value], Value], Value] | None:
     """Return a solver for a product that is one contraction of a constant with the vector; None for any other product.
 
     Axes are followed by name through the equations: the axis of the vector that is contracted, the axis of the constant
@@ -142,7 +149,7 @@ def product_form(product: Any, count: int) -> Callable[[Sequence[Value], Value],
         names[variable] = [("x" if k == count else f"constant {k}", axis) for axis in range(len(variable.aval.shape))]
     contracted: list[tuple[Axis, Axis]] = []
     batched: dict[Axis, Axis] = {}
-    if not _followed(jaxpr, names, contracted, batched) or len(contracted) != 1:
+    if not _name_axes(jaxpr, names, contracted, batched) or len(contracted) != 1:
         return None
     column, unknown = contracted[0] if contracted[0][1][0] == "x" else contracted[0][::-1]
     if unknown[0] != "x" or column[0] == "x":
@@ -154,10 +161,10 @@ def product_form(product: Any, count: int) -> Callable[[Sequence[Value], Value],
     if len(found) != ndim or len(rows) != 1 or rows[0][0] != column[0] or found.index(rows[0]) != unknown[1]:
         return None
     stacks = {x[1]: axis[1] for axis, x in batched.items()}  # from the vector's axes to the constant's
-    return lambda constants, b: _solve(constants[which], b, stacks, rows[0][1], column[1], unknown[1])
+    return lambda constants, b: _solve_stack(constants[which], b, stacks, rows[0][1], column[1], unknown[1])
 
 
-def _followed(
+def _name_axes(
     jaxpr: Any, names: dict[Any, list[Axis]], contracted: list[tuple[Axis, Axis]], batched: dict[Axis, Axis]
 ) -> bool:
     """Name the axes of every value of a jaxpr; return False if an equation does more than move or contract axes."""
@@ -184,7 +191,7 @@ def _followed(
         elif name in MOVES:
             inner = getattr(params[MOVES[name]], "jaxpr", params[MOVES[name]])
             inside: dict[Any, list[Axis]] = dict(zip(inner.invars, found, strict=True))
-            if inner.constvars or not _followed(inner, inside, contracted, batched):
+            if inner.constvars or not _name_axes(inner, inside, contracted, batched):
                 return False
             y = inside.get(inner.outvars[0], [])
         else:
@@ -193,7 +200,7 @@ def _followed(
     return True
 
 
-def _solve(a: Value, b: Value, stacks: dict[int, int], row: int, column: int, unknown: int) -> Value:
+def _solve_stack(a: Value, b: Value, stacks: dict[int, int], row: int, column: int, unknown: int) -> Value:
     """Solve for a stack of matrices; `stacks` pairs axes of `b` with those of `a`."""
     ours = list(stacks)
     free = [k for k in range(len(shape(b))) if k not in (*ours, unknown)]
@@ -215,19 +222,21 @@ JAXS_OWN = ("/jax/_src/", "\\jax\\_src\\")  # where these functions are, because
 
 KNOWN: dict[str, Callable[..., Sequence[Value]]] = {
     **{name: lambda *xs, function=function: (function(*xs),) for name, function in {
-        "relu": lambda x: named("relu")(x), "logit": lambda x: named("logit")(x), "log_ndtr": lambda x: named("log_ndtr")(x),
-        "expi": lambda x: named("expi")(x), "_i0": lambda x: named("i0")(x), "_erfcx": lambda x: named("erfcx")(x),
-        "_dawsn": lambda x: named("dawsn")(x), "xlogy": lambda x, y: named("xlogy")(x, y),
-        "xlog1py": lambda x, y: named("xlog1py")(x, y), "logaddexp": np.logaddexp, "logaddexp2": np.logaddexp2,
+        "relu": lambda x: primitive_by_name("relu")(x), "logit": lambda x: primitive_by_name("logit")(x),
+        "log_ndtr": lambda x: primitive_by_name("log_ndtr")(x),
+        "expi": lambda x: primitive_by_name("expi")(x), "_i0": lambda x: primitive_by_name("i0")(x),
+        "_erfcx": lambda x: primitive_by_name("erfcx")(x),
+        "_dawsn": lambda x: primitive_by_name("dawsn")(x), "xlogy": lambda x, y: primitive_by_name("xlogy")(x, y),
+        "xlog1py": lambda x, y: primitive_by_name("xlog1py")(x, y), "logaddexp": np.logaddexp, "logaddexp2": np.logaddexp2,
         "_det": np.linalg.det,
     }.items()},
     **dict.fromkeys(("_slogdet_lu", "_slogdet_qr", "_slogdet_small"), lambda a: tuple(np.linalg.slogdet(a))),
     "_frexp": lambda x: tuple(np.frexp(x)),
-    "sici": lambda x: (named("si")(x), named("ci")(x)),
+    "sici": lambda x: (primitive_by_name("si")(x), primitive_by_name("ci")(x)),
 }  # fmt: skip
 
 
-def known(program: Any) -> Callable[..., Sequence[Value]] | None:
+def find_replacement(program: Any) -> Callable[..., Sequence[Value]] | None:
     """Return gradcli's function for the body of a custom_jvp function that is one of JAX's own; None for any other."""
     info = getattr(getattr(program, "jaxpr", program), "debug_info", None)
     name, _, place = str(getattr(info, "func_src_info", "")).partition(" at ")
@@ -247,15 +256,15 @@ class _Run:
         known_values: dict[Any, Value] = {}
         for variables, given in ((jaxpr.constvars, constants), (jaxpr.invars, values)):
             for variable, value in zip(variables, given, strict=True):
-                known_values[variable] = settled(value, variable.aval)
+                known_values[variable] = to_gradcli_form(value, variable.aval)
 
         def read(atom: Any) -> Value:
-            return settled(atom.val, atom.aval) if hasattr(atom, "val") else known_values[atom]
+            return to_gradcli_form(atom.val, atom.aval) if hasattr(atom, "val") else known_values[atom]
 
         for equation in jaxpr.eqns:
             found = self.equation(equation, [read(atom) for atom in equation.invars])
             for variable, value in zip(equation.outvars, found, strict=True):
-                known_values[variable] = settled(value, variable.aval)
+                known_values[variable] = to_gradcli_form(value, variable.aval)
         return [read(atom) for atom in jaxpr.outvars]
 
     def equation(self, equation: Any, xs: list[Value]) -> Sequence[Value]:
@@ -266,7 +275,7 @@ class _Run:
             return y if isinstance(y, tuple) else (y,)
         if name in CALLS:
             program = params[CALLS[name]]
-            own = known(program) if name == "custom_jvp_call" else None
+            own = find_replacement(program) if name == "custom_jvp_call" else None
             return own(*xs) if own is not None else self.closed(program, xs)
         if name in LOOPS:
             return LOOPS[name](self, params, xs)
@@ -274,7 +283,7 @@ class _Run:
             return ()
         if any(isinstance(x, Tracer) for x in xs):
             raise NotSupported(f"JAX's {name} is not replayed", do="write it with functions that are: gradcli ops")
-        return _left_to_jax(equation, xs)
+        return _run_in_jax(equation, xs)
 
     def step(self) -> None:
         """Count one step of a loop. Raises NotSupported when none is left."""
@@ -296,7 +305,7 @@ class _Run:
         while np.any(going := self.closed(params["cond_jaxpr"], [*of_condition, *carry])[0]):
             self.step()
             new = self.closed(params["body_jaxpr"], [*of_body, *carry])
-            carry = new if np.all(going) else [_chosen(going, *pair) for pair in zip(new, carry, strict=True)]
+            carry = new if np.all(going) else [_select_by_mask(going, *pair) for pair in zip(new, carry, strict=True)]
         return carry
 
     def scan(self, params: Any, xs: list[Value]) -> list[Value]:
@@ -321,7 +330,7 @@ class _Run:
 
     def solve(self, params: Any, xs: list[Value]) -> list[Value]:
         """Solve the linear equations of custom_linear_solve."""
-        return solved(params, xs, self.closed)
+        return solve_linear_equations(params, xs, self.closed)
 
 
 LOOPS: dict[str, Callable[[_Run, Any, list[Value]], list[Value]]] = {
@@ -330,12 +339,12 @@ LOOPS: dict[str, Callable[[_Run, Any, list[Value]], list[Value]]] = {
 }  # fmt: skip
 
 
-def _chosen(which: Any, new: Value, old: Value) -> Value:
+def _select_by_mask(which: Any, new: Value, old: Value) -> Value:
     """Return `new` where `which`, an array over the first axes, is true, and `old` elsewhere."""
     return np.where(np.reshape(which, np.shape(which) + (1,) * (len(shape(new)) - np.ndim(which))), new, old)
 
 
-def settled(x: Any, aval: Any) -> Value:
+def to_gradcli_form(x: Any, aval: Any) -> Value:
     """Return a value in gradcli's form: reals in float64, arrays without axes as numpy scalars, integers as `aval` says.
 
     Values that only JAX understands (random keys) are returned unchanged.
@@ -350,7 +359,7 @@ def settled(x: Any, aval: Any) -> Value:
     return y if y.shape else y[()]
 
 
-def _left_to_jax(equation: Any, xs: list[Value]) -> Sequence[Value]:
+def _run_in_jax(equation: Any, xs: list[Value]) -> Sequence[Value]:
     """Run one equation on untraced values in JAX itself."""
     typed = [
         np.asarray(x, dtype=atom.aval.dtype) if isinstance(getattr(atom.aval, "dtype", None), np.dtype) else x
@@ -375,26 +384,29 @@ class JaxRecorder(jax.core.Trace):  # type: ignore[misc]
         """Return an input wrapped, so that operations on it are recorded."""
         new = self._new(x)
         self.program.inputs.append(new.number)
-        self.shadows[new.number] = host(x)
+        self.shadows[new.number] = to_numpy(x)
         return new
 
     def process_primitive(self, primitive: Any, xs: Sequence[Any], params: dict[str, Any], /) -> Any:
         """Run a primitive, and record it if one of its operands is recorded. Raises NotSupported for several devices."""
         if primitive.name == "shard_map":
             raise NotSupported("no trace follows what shard_map runs on several devices")
-        if not any(self._ours(x) for x in xs):
+        if not any(self._is_recorded(x) for x in xs):
             with jax.core.eval_context():
                 return primitive.bind(*xs, **params)
         inner = params.get(CALLS.get(primitive.name, ""))
         if inner is not None:
-            own = known(inner) if primitive.name == "custom_jvp_call" else None
-            ys = self._run(inner, xs) if own is None else self._opaque(inner, own, xs)
+            own = find_replacement(inner) if primitive.name == "custom_jvp_call" else None
+            ys = self._run_jaxpr(inner, xs) if own is None else self._record_library_call(inner, own, xs)
             return ys if primitive.multiple_results else ys[0]
-        values = [x.value if self._ours(x) else x for x in xs]
+        values = [x.value if self._is_recorded(x) else x for x in xs]
         with jax.core.eval_context():
             y = primitive.bind(*values, **params)
         news = self._step(
-            primitive.name, lambda: entry(primitive, params, values), xs, y if primitive.multiple_results else [y]
+            primitive.name,
+            lambda: numpy_function(primitive, params, values),
+            xs,
+            y if primitive.multiple_results else [y],
         )
         return news if primitive.multiple_results else news[0]
 
@@ -403,24 +415,24 @@ class JaxRecorder(jax.core.Trace):  # type: ignore[misc]
         news = [self._new(y) for y in ys]
         if not news:
             return news
-        where = self.here if self.here is not None else position()
-        args = tuple(Slot(x.number) if self._ours(x) else settled(x, jax.typeof(x)) for x in xs)
+        where = self.here if self.here is not None else current_position()
+        args = tuple(Slot(x.number) if self._is_recorded(x) else to_gradcli_form(x, jax.typeof(x)) for x in xs)
         step = FrameworkStep(
-            f"lax.{name}", _settling(made(), [t.aval for t in news]), args, {}, tuple(t.number for t in news), where,
+            f"lax.{name}", _convert_results(made(), [t.aval for t in news]), args, {}, tuple(t.number for t in news), where,
             rounds_to=None if name in LOOPS else rounds_to(t.dtype.name for t in news),
         )  # fmt: skip
-        ran(step, self.shadows)
+        run_step(step, self.shadows)
         if name == "stop_gradient":
             self.program.cuts.append(("stop", where))
         for t in news:
-            self._compared(step, t)
+            self._compare_with_jax(step, t)
             self.program.narrow(t.dtype.name)
         self.program.steps.append(step)
         return news
 
-    def _opaque(self, inner: Any, own: Callable[..., Any], xs: Sequence[Any]) -> list[JaxTracer]:
+    def _record_library_call(self, inner: Any, own: Callable[..., Any], xs: Sequence[Any]) -> list[JaxTracer]:
         """Record a function of JAX's library, which gradcli implements itself, as one operation."""
-        values = [x.value if self._ours(x) else x for x in xs]
+        values = [x.value if self._is_recorded(x) else x for x in xs]
         with jax.core.eval_context():
             ys = jax.core.eval_jaxpr(inner.jaxpr, inner.consts, *values)
         return self._step(inner.jaxpr.debug_info.func_name, lambda: own, xs, ys)
@@ -436,12 +448,12 @@ class JaxRecorder(jax.core.Trace):  # type: ignore[misc]
 
     def process_custom_jvp_call(self, primitive: Any, fun: Any, jvp: Any, xs: Sequence[Any], /, **params: Any) -> Any:
         """Run the function itself, without its rule."""
-        own = known(fun)
-        if own is None or not any(self._ours(x) for x in xs):
+        own = find_replacement(fun)
+        if own is None or not any(self._is_recorded(x) for x in xs):
             with set_current_trace(self):
                 return fun.call_wrapped(*xs)
         with jax.core.eval_context():
-            ys = fun.call_wrapped(*(x.value if self._ours(x) else x for x in xs))
+            ys = fun.call_wrapped(*(x.value if self._is_recorded(x) else x for x in xs))
         return self._step(fun.debug_info.func_name, lambda: own, xs, ys)
 
     def process_custom_vjp_call(
@@ -453,12 +465,12 @@ class JaxRecorder(jax.core.Trace):  # type: ignore[misc]
 
     def stage_value(self, x: Any) -> Any:
         """Return a recorded value unchanged, and a plain number as a JAX array."""
-        if self._ours(x):
+        if self._is_recorded(x):
             return x
         with jax.core.eval_context():
             return jax.numpy.asarray(x)
 
-    def _run(self, inner: Any, xs: Sequence[Any]) -> list[Any]:
+    def _run_jaxpr(self, inner: Any, xs: Sequence[Any]) -> list[Any]:
         """Run the equations of a jaxpr one by one."""
         jaxpr, constants = getattr(inner, "jaxpr", inner), getattr(inner, "consts", ())
         values: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*constants, *xs), strict=True))
@@ -472,17 +484,17 @@ class JaxRecorder(jax.core.Trace):  # type: ignore[misc]
         self.here = before
         return [v.val if isinstance(v, Literal) else values[v] for v in jaxpr.outvars]
 
-    def _compared(self, step: FrameworkStep, t: JaxTracer) -> None:
+    def _compare_with_jax(self, step: FrameworkStep, t: JaxTracer) -> None:
         """Raise NotSupported if numpy gives a primitive a different value from JAX."""
         if not jax.numpy.issubdtype(t.dtype, jax.numpy.floating):
             return
-        ours, theirs = self.shadows[t.number], host(t.value)
-        if not is_same(ours, theirs, t.dtype.name):
+        ours, theirs = self.shadows[t.number], to_numpy(t.value)
+        if not is_equal_up_to_rounding(ours, theirs, t.dtype.name):
             place = step.position.span if isinstance(step.position, At) else None
             raise NotSupported(f"gradcli reads {step.name} differently from JAX", where=place)
         self.shadows[t.number] = theirs  # so that rounding errors do not add up over steps
 
-    def _ours(self, x: Any) -> bool:
+    def _is_recorded(self, x: Any) -> bool:
         return isinstance(x, JaxTracer) and x._trace is self
 
     def _new(self, x: Any) -> JaxTracer:
@@ -491,14 +503,14 @@ class JaxRecorder(jax.core.Trace):  # type: ignore[misc]
 
     def value(self, x: Any) -> Any:
         """Return the plain value of a result."""
-        return x.value if self._ours(x) else x
+        return x.value if self._is_recorded(x) else x
 
     def result(self, x: Any) -> int:
         """Return the slot of one of the function's results."""
-        if self._ours(x):
+        if self._is_recorded(x):
             return int(x.number)
         self.count += 1
-        self.program.constants[self.count] = host(x)
+        self.program.constants[self.count] = to_numpy(x)
         return self.count
 
 
@@ -511,14 +523,14 @@ class Analytic(JaxRecorder):
 
     def _step(self, name: str, made: Callable[[], Any], xs: Sequence[Any], ys: Sequence[Any]) -> list[JaxTracer]:
         of_parts = any(
-            self._ours(x) and x.dtype.kind == "f" for x in xs
+            self._is_recorded(x) and x.dtype.kind == "f" for x in xs
         )  # real parts and absolute values are allowed in comparisons only
         if name in _NOT_ANALYTIC or (of_parts and any(jax.typeof(y).dtype.kind in "fc" for y in ys)):
             raise TypeError(f"lax.{name} is not analytic here")
         return [self._new(y) for y in ys]
 
 
-def entry(primitive: Any, params: dict[str, Any], values: Sequence[Any]) -> Callable[..., Any]:
+def numpy_function(primitive: Any, params: dict[str, Any], values: Sequence[Any]) -> Callable[..., Any]:
     """Return a function that computes a primitive in numpy, for operands of the same types as `values`."""
     known_entry = TABLE.get(primitive.name)
     if known_entry is not None:
@@ -527,25 +539,25 @@ def entry(primitive: Any, params: dict[str, Any], values: Sequence[Any]) -> Call
 
     def replayed(*xs: Any) -> list[Any]:
         with jax.enable_x64(True):
-            return evaluated(closed, xs)
+            return evaluate_jaxpr(closed, xs)
 
     return replayed
 
 
-def _settling(compute: Callable[..., Any], avals: Sequence[Any]) -> Callable[..., Any]:
+def _convert_results(compute: Callable[..., Any], avals: Sequence[Any]) -> Callable[..., Any]:
     """Return a function with its results converted to gradcli's formats."""
 
     def settling(*xs: Any) -> list[Any]:
         with np.errstate(all="ignore"):
             y = compute(*xs)
         ys = y if isinstance(y, tuple | list) else (y,)
-        return [settled(part, aval) for part, aval in zip(ys, avals, strict=True)]
+        return [to_gradcli_form(part, aval) for part, aval in zip(ys, avals, strict=True)]
 
     return settling
 
 
 @contextmanager
-def _plainly() -> Iterator[None]:
+def _allow_recorded_arguments() -> Iterator[None]:
     """Let custom_vjp functions take recorded values for their nondiff_argnums; their rules are not needed here."""
     own = jax.custom_vjp.__call__
 
@@ -561,12 +573,12 @@ def _plainly() -> Iterator[None]:
         jax.custom_vjp.__call__ = own
 
 
-def recorded(
+def record_program(
     call: Callable[[list[Any]], Any], inputs: Sequence[Any], outputs: Callable[[Any], list[Any]]
 ) -> tuple[RecordedSteps, Any]:
     """Record a call as a program of its inputs; return it with the call's result. Raises NotSupported."""
     recorder = JaxRecorder()
-    with set_current_trace(recorder), _plainly():
+    with set_current_trace(recorder), _allow_recorded_arguments():
         y = call([recorder.input(x) for x in inputs])
     recorder.program.results = [recorder.result(t) for t in outputs(y)]
     return recorder.program, y

@@ -26,12 +26,12 @@ from gradcli.frameworks.framework import (
     Placed,
     Prepared,
     Tensor,
-    told,
+    reraise_as_runtime_error,
 )
 from gradcli.request.point import Array
 from gradcli.targets.facts import Notice
-from gradcli.targets.nesting import put_together, taken_apart
-from gradcli.tracing.provenance import is_users, place_of, position
+from gradcli.targets.nesting import put_together, take_apart
+from gradcli.tracing.provenance import current_position, is_users_file, place_of_definition
 from gradcli.words import Kind, Severity
 
 _FORMATS = {"float64": mx.float64, "float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
@@ -57,23 +57,23 @@ _OF_A_VJP = 3  # primals, cotangents, outputs
 Own = Callable[..., Any]
 
 
-def parts(custom: Any) -> tuple[Own, Own | None]:
+def function_and_rule(custom: Any) -> tuple[Own, Own | None]:
     """Return the function and the vjp rule of a custom function; the rule is None if it has none."""
     inside = [x for x in gc.get_referents(custom) if callable(x) and not inspect.isclass(x)]
-    rules = [rule for rule in inside[1:] if _count(rule) == _OF_A_VJP]
+    rules = [rule for rule in inside[1:] if _count_parameters(rule) == _OF_A_VJP]
     return inside[0], rules[0] if rules else None
 
 
-def _count(rule: Own) -> int:
+def _count_parameters(rule: Own) -> int:
     try:
         return len(inspect.signature(rule).parameters)
     except (ValueError, TypeError):
         return 0
 
 
-def applied(custom: Any) -> Own:
+def as_plain_function(custom: Any) -> Own:
     """Return a plain function that calls a custom function, with the name and signature of the function inside it."""
-    function = parts(custom)[0]
+    function = function_and_rule(custom)[0]
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         return custom(*args, **kwargs)
@@ -89,15 +89,22 @@ def custom_calls(f: Flat, xs: Sequence[Any]) -> list[CustomCall]:
     found: dict[Any, CustomCall] = {}
 
     def seen(own: Own, custom: Any, args: Any, kwargs: Any) -> Any:
-        function, rule = parts(custom)
-        key = (id(custom), tuple(_key(x) for _, x in tree_flatten([list(args), kwargs])))
+        function, rule = function_and_rule(custom)
+        key = (id(custom), tuple(_argument_key(x) for _, x in tree_flatten([list(args), kwargs])))
         has_values = not any(_is_traced(x) for _, x in tree_flatten([list(args), kwargs]))
-        if _is_users(function) and key not in found and len(found) < _MOST and has_values:
+        if _is_user_function(function) and key not in found and len(found) < _MOST and has_values:
             name = getattr(function, "__name__", "function")
-            found[key] = CustomCall(name, applied(custom), tuple(args), dict(kwargs), position(), place_of(rule))
+            found[key] = CustomCall(
+                name,
+                as_plain_function(custom),
+                tuple(args),
+                dict(kwargs),
+                current_position(),
+                place_of_definition(rule),
+            )
         return own(custom, *args, **kwargs)
 
-    with _instead(seen):
+    with _replace_calls(seen):
         f(xs)
     return list(found.values())
 
@@ -105,24 +112,24 @@ def custom_calls(f: Flat, xs: Sequence[Any]) -> list[CustomCall]:
 @contextmanager
 def without_rules() -> Iterator[None]:
     """Ignore custom gradients in the block: a custom function runs as the plain function inside it."""
-    with _instead(lambda own, custom, args, kwargs: parts(custom)[0](*args, **kwargs)):
+    with _replace_calls(lambda own, custom, args, kwargs: function_and_rule(custom)[0](*args, **kwargs)):
         yield
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
+def validate_rules() -> Iterator[None]:
     """Validate what vjp rules return in the block, before MLX gets it."""
     before: dict[int, tuple[Any, Own]] = {}
 
     def seen(own: Own, custom: Any, args: Any, kwargs: Any) -> Any:
-        rule = parts(custom)[1]
+        rule = function_and_rule(custom)[1]
         if rule is not None and id(custom) not in before:
             before[id(custom)] = custom, rule
-            custom.vjp(_looked_at(rule))
+            custom.vjp(_validating_rule(rule))
         return own(custom, *args, **kwargs)
 
     try:
-        with _instead(seen):
+        with _replace_calls(seen):
             yield
     finally:
         for custom, rule in before.values():
@@ -130,7 +137,7 @@ def guarded() -> Iterator[None]:
 
 
 @contextmanager
-def _instead(call: Callable[[Own, Any, Any, Any], Any]) -> Iterator[None]:
+def _replace_calls(call: Callable[[Own, Any, Any, Any], Any]) -> Iterator[None]:
     own = mx.custom_function.__call__
     mx.custom_function.__call__ = lambda self, *args, **kwargs: call(own, self, args, kwargs)
     try:
@@ -139,7 +146,7 @@ def _instead(call: Callable[[Own, Any, Any, Any], Any]) -> Iterator[None]:
         mx.custom_function.__call__ = own
 
 
-def _looked_at(rule: Own) -> Own:
+def _validating_rule(rule: Own) -> Own:
     """Return a vjp rule that raises if `rule` returns invalid gradients; it replaces None by zeros."""
 
     def vjp(primals: Any, cotangents: Any, outputs: Any) -> Any:
@@ -152,12 +159,12 @@ def _looked_at(rule: Own) -> Own:
             raise ValueError(
                 f"incorrect number of gradients: the vjp rule returns {len(found)} for {len(arrays)} arrays"
             )
-        return [_of(bar, x, k) for k, (bar, x) in enumerate(zip(found, arrays, strict=True))]
+        return [_validate_gradient(bar, x, k) for k, (bar, x) in enumerate(zip(found, arrays, strict=True))]
 
     return vjp
 
 
-def _of(bar: Any, x: Any, k: int) -> Any:
+def _validate_gradient(bar: Any, x: Any, k: int) -> Any:
     if bar is None:
         return mx.zeros_like(x)
     if not isinstance(bar, mx.array):
@@ -169,9 +176,9 @@ def _of(bar: Any, x: Any, k: int) -> Any:
     return bar
 
 
-def _is_users(function: Any) -> bool:
+def _is_user_function(function: Any) -> bool:
     code = getattr(inspect.unwrap(function), "__code__", None)
-    return code is not None and is_users(code.co_filename)
+    return code is not None and is_users_file(code.co_filename)
 
 
 def _is_traced(x: Any) -> bool:
@@ -183,7 +190,7 @@ def _is_traced(x: Any) -> bool:
     return False
 
 
-def _key(x: Any) -> Any:
+def _argument_key(x: Any) -> Any:
     return (x.shape, str(x.dtype)) if isinstance(x, mx.array) else repr(x)[:80]
 
 
@@ -207,7 +214,7 @@ class Mlx(FrameworkDefaults):
         return mx.array(x if placed.dtype == "float64" else x.astype(np.float32), dtype=_FORMATS[placed.dtype])
 
     def array(self, x: Tensor) -> Array:
-        return host(x)
+        return to_numpy(x)
 
     def is_float(self, x: Tensor) -> bool:
         return bool(mx.issubdtype(x.dtype, mx.floating))
@@ -223,53 +230,57 @@ class Mlx(FrameworkDefaults):
             mx.random.seed(seed)
             found = found()
         if isinstance(found, nn.Module):
-            return _of_module(found, device)
+            return _prepare_module(found, device)
         if isinstance(found, mx.custom_function):
-            found = applied(found)
+            found = as_plain_function(found)
         name = getattr(found, "__name__", type(found).__name__)
-        return Prepared(_on(device, found, found, name), name, {})
+        return Prepared(_run_on_device(device, found, found, name), name, {})
 
     def called(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int, differentiates: bool
     ) -> Any:
-        with _seeded(seed), guarded() if differentiates else contextlib.nullcontext():
+        with _seeded(seed), validate_rules() if differentiates else contextlib.nullcontext():
             y = function(*args, **kwargs)
             mx.eval(y)
         return y
 
     def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
-        with _seeded(seed), guarded():
-            return [host(xbar) for xbar in _pulled(f, w)(*xs)]
+        with _seeded(seed), validate_rules():
+            return [to_numpy(xbar) for xbar in _gradient_function(f, w)(*xs)]
 
     def pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> tuple[Array, list[Array]]:
-        with _seeded(seed), guarded():
-            y = mx.vjp(_listed(f), list(xs), [_like(w, f(xs))])[0][0]
-            return host(y), [host(xbar) for xbar in _pulled(f, w)(*xs)]
+        with _seeded(seed), validate_rules():
+            y = mx.vjp(_as_list_function(f), list(xs), [_tensor_like(w, f(xs))])[0][0]
+            return to_numpy(y), [to_numpy(xbar) for xbar in _gradient_function(f, w)(*xs)]
 
     def value(self, f: Flat, xs: Sequence[Tensor], seed: int) -> Array:
-        with _seeded(seed), guarded():
-            return host(f(xs))
+        with _seeded(seed), validate_rules():
+            return to_numpy(f(xs))
 
     def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
-        with _seeded(seed), guarded():
+        with _seeded(seed), validate_rules():
             try:
-                return host(mx.jvp(_listed(f), list(xs), [_like(v, x) for v, x in zip(vs, xs, strict=True)])[1][0])
+                return to_numpy(
+                    mx.jvp(_as_list_function(f), list(xs), [_tensor_like(v, x) for v, x in zip(vs, xs, strict=True)])[
+                        1
+                    ][0]
+                )
             except (RuntimeError, ValueError) as error:
-                raise _unsupported(error) from error
+                raise _classify_error(error) from error
 
     def curvature(self, f: Flat, xs: Sequence[Tensor], w: Array, vs: Sequence[Array], seed: int) -> list[Array]:
-        with _seeded(seed), guarded():
+        with _seeded(seed), validate_rules():
             try:
-                along = [_like(v, x) for v, x in zip(vs, xs, strict=True)]
-                return [host(part) for part in mx.vjp(_pulled(f, w), list(xs), along)[1]]
+                along = [_tensor_like(v, x) for v, x in zip(vs, xs, strict=True)]
+                return [to_numpy(part) for part in mx.vjp(_gradient_function(f, w), list(xs), along)[1]]
             except (RuntimeError, ValueError) as error:
-                raise _unsupported(error) from error
+                raise _classify_error(error) from error
 
     def mapped(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
-        with _seeded(seed), guarded():
+        with _seeded(seed), validate_rules():
             try:
                 pairs = [mx.stack([a, b]) for a, b in zip(xs, others, strict=True)]
-                return [host(g) for g in mx.vmap(_pulled(f, w))(*pairs)]
+                return [to_numpy(g) for g in mx.vmap(_gradient_function(f, w))(*pairs)]
             except (RuntimeError, ValueError, FunctionFailed) as error:
                 raise NotSupported(f"mx.vmap: {' '.join(str(error).split())[:160]}") from error
 
@@ -285,7 +296,7 @@ class Mlx(FrameworkDefaults):
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         inner = mx.compile(function)
-        return _signed(
+        return _with_signature(
             lambda *args, **kwargs: inner(*args, **kwargs), function, getattr(function, "__name__", "function")
         )
 
@@ -293,13 +304,13 @@ class Mlx(FrameworkDefaults):
         if way != "checkpoint":
             raise NotSupported("MLX compiles only what mx.compile is given")
         name = getattr(function, "__name__", "function")
-        return _signed(mx.checkpoint(function), function, name)
+        return _with_signature(mx.checkpoint(function), function, name)
 
     def inside(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
     ) -> Inside:
         """Return what the graph that MLX exports shows; of a function that reads values, which it exports none of, nothing."""
-        node, leaves = taken_apart("", (tuple(args), kwargs))
+        node, leaves = take_apart("", (tuple(args), kwargs))
         order = {id(x): k for k, x in enumerate(xs)}
         formats, stops = ["float64"], list[Any]()
 
@@ -307,14 +318,14 @@ class Mlx(FrameworkDefaults):
             given, named = put_together(
                 node, {path: inputs[order[id(x)]] if id(x) in order else x for path, x in leaves.items()}
             )
-            return [y for y in taken_apart("", function(*given, **named))[1].values() if self.holds(y)]
+            return [y for y in take_apart("", function(*given, **named))[1].values() if self.holds(y)]
 
         def note_formats(part: dict[str, Any]) -> None:
             if part["type"] == "primitive":
                 formats.extend(name for *_, dtype in part["outputs"] if (name := str(dtype).rpartition(".")[2]) in EPS)
 
         def stop_gradient(*args: Any, **kwargs: Any) -> Any:
-            stops.append(position())
+            stops.append(current_position())
             return own(*args, **kwargs)
 
         own, mx.stop_gradient = mx.stop_gradient, stop_gradient
@@ -335,7 +346,7 @@ class Mlx(FrameworkDefaults):
             return custom_calls(f, xs)
 
 
-def host(x: Any) -> Array:
+def to_numpy(x: Any) -> Array:
     """Return an array in numpy: floats in float64, an array without axes as a number."""
     if x.dtype == mx.bfloat16:
         x = x.astype(mx.float32)
@@ -343,7 +354,7 @@ def host(x: Any) -> Array:
     return (y.astype(np.float64) if y.dtype.kind == "f" else y)[()]
 
 
-def _on(device: Any, function: Callable[..., Any], like: Any, name: str) -> Callable[..., Any]:
+def _run_on_device(device: Any, function: Callable[..., Any], like: Any, name: str) -> Callable[..., Any]:
     """Return a function that runs on a device, where its backward pass runs too."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -351,10 +362,10 @@ def _on(device: Any, function: Callable[..., Any], like: Any, name: str) -> Call
             return function(*args, **kwargs)
 
     call.__wrapped__ = function  # type: ignore[attr-defined]
-    return _signed(call, like, name)
+    return _with_signature(call, like, name)
 
 
-def _signed(
+def _with_signature(
     call: Callable[..., Any], like: Any, name: str, extra: tuple[inspect.Parameter, ...] = ()
 ) -> Callable[..., Any]:
     """Return `call` with a name and the signature of another function, extended by keyword parameters."""
@@ -366,11 +377,13 @@ def _signed(
     return call
 
 
-def _of_module(module: nn.Module, device: Any) -> Prepared:
+def _prepare_module(module: nn.Module, device: Any) -> Prepared:
     """Return a module as a function of its inputs and trainable parameters; what a call changes is restored."""
     name = type(module).__name__
     parameters = {
-        path: host(x) for path, x in tree_flatten(module.trainable_parameters()) if mx.issubdtype(x.dtype, mx.floating)
+        path: to_numpy(x)
+        for path, x in tree_flatten(module.trainable_parameters())
+        if mx.issubdtype(x.dtype, mx.floating)
     }
     changes = any(isinstance(m, nn.BatchNorm | nn.Dropout) for m in module.modules())
     mode = "training" if module.training else "evaluation"
@@ -385,20 +398,20 @@ def _of_module(module: nn.Module, device: Any) -> Prepared:
             module.update(before)
 
     keyword = inspect.Parameter("parameters", inspect.Parameter.KEYWORD_ONLY, default=None)
-    of = _signed(_on(device, call, module, name), module, name, (keyword,))
+    of = _with_signature(_run_on_device(device, call, module, name), module, name, (keyword,))
     return Prepared(of, name, parameters, notices)
 
 
-def _listed(f: Flat) -> Callable[..., list[Tensor]]:
+def _as_list_function(f: Flat) -> Callable[..., list[Tensor]]:
     return lambda *ts: [f(ts)]
 
 
-def _pulled(f: Flat, w: Array) -> Callable[..., list[Tensor]]:
+def _gradient_function(f: Flat, w: Array) -> Callable[..., list[Tensor]]:
     """Return a function that computes the gradient of <w, f> by all inputs."""
 
     def weighted(*ts: Tensor) -> Tensor:
         y = f(ts)
-        return mx.sum(y * _like(w, y))
+        return mx.sum(y * _tensor_like(w, y))
 
     def pull(*ts: Tensor) -> list[Tensor]:
         found = mx.grad(weighted, argnums=tuple(range(len(ts))))(*ts)
@@ -407,11 +420,11 @@ def _pulled(f: Flat, w: Array) -> Callable[..., list[Tensor]]:
     return pull
 
 
-def _like(v: Array, x: Tensor) -> Tensor:
+def _tensor_like(v: Array, x: Tensor) -> Tensor:
     return mx.reshape(mx.array(np.asarray(v, dtype=np.float32)).astype(x.dtype), x.shape)
 
 
-def _unsupported(error: Exception) -> Exception:
+def _classify_error(error: Exception) -> Exception:
     """Return NotSupported if the message says that MLX cannot do this, else the error itself."""
     said = " ".join(str(error).split())
     return NotSupported(said[:200]) if any(word in said for word in _NOT_THERE) else error
@@ -421,7 +434,7 @@ def _unsupported(error: Exception) -> Exception:
 def _seeded(seed: int) -> Iterator[None]:
     """Run the block with seeded random numbers, and unusual errors converted to RuntimeError."""
     mx.random.seed(seed)
-    with told():
+    with reraise_as_runtime_error():
         yield
 
 

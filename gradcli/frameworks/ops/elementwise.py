@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import NotSupported
-from gradcli.tracing.primitive import Value, named
-from gradcli.tracing.tracer import Tracer, plain
+from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.tracer import Tracer, plain_value
 
 AWAY_FROM_ZERO = 0  # lax.RoundingMethod
 Entry = Callable[..., Any]
@@ -23,19 +23,19 @@ def by_framework_name(same: str, renamed: str) -> dict[str, Entry]:
     return {name: FUNCTIONS[name] for name in same.split()} | {theirs: FUNCTIONS[ours] for theirs, ours in pairs}
 
 
-def ignoring_params(function: Entry) -> Entry:
+def ignore_params(function: Entry) -> Entry:
     """Return an entry that ignores the operation's parameters (accuracy, out_dtype, ...)."""
     return lambda *xs, **params: function(*xs)
 
 
 def plain_entries(functions: Mapping[str, Entry]) -> dict[str, Entry]:
     """Return table entries that ignore the operations' parameters."""
-    return {name: ignoring_params(function) for name, function in functions.items()}
+    return {name: ignore_params(function) for name, function in functions.items()}
 
 
-def special(name: str) -> Entry:
+def scipy_function(name: str) -> Entry:
     """Return a function of scipy.special, by its name among gradcli's primitives."""
-    return lambda *xs: named(name)(*xs)
+    return lambda *xs: primitive_by_name(name)(*xs)
 
 
 def holds_integers(x: Value) -> bool:
@@ -72,12 +72,12 @@ def round_(x: Value, *, rounding_method: Any, **params: Any) -> Value:
     return below + np.where(np.abs(x - below) >= 0.5, np.sign(x), 0.0)
 
 
-def converted(x: Value, dtype: Any) -> Value:
+def convert_type(x: Value, dtype: Any) -> Value:
     """Return a value as another type; real numbers stay float64, so that finite differences of them are accurate."""
     dtype = np.dtype(dtype)
     if isinstance(x, Tracer):
         if dtype.kind in "iu":
-            return plain(np.trunc(x)).astype(dtype)
+            return plain_value(np.trunc(x)).astype(dtype)
         if dtype.kind == "b":
             return np.not_equal(x, 0)
         return np.add(x, 0j) if dtype.kind == "c" else x
@@ -92,7 +92,7 @@ def bitcast_convert_type(x: Value, *, new_dtype: Any, **params: Any) -> Any:
     dtype = np.dtype(new_dtype)
     if isinstance(x, Tracer):
         np.less(x, 0)
-    bits = np.asarray(plain(x))
+    bits = np.asarray(plain_value(x))
     if bits.dtype.itemsize != dtype.itemsize:
         raise NotSupported(f"bitcast_convert_type from {bits.dtype} to {dtype} is not replayed", do="leave it out")
     y = bits.view(dtype)
@@ -101,11 +101,11 @@ def bitcast_convert_type(x: Value, *, new_dtype: Any, **params: Any) -> Any:
 
 def polygamma(m: Value, x: Value) -> Value:
     """Return the m-th derivative of digamma. Raises NotSupported unless m is one untraced integer, 0 or more."""
-    orders = np.unique(np.asarray(plain(m)))
+    orders = np.unique(np.asarray(plain_value(m)))
     if isinstance(m, Tracer) or orders.size != 1 or orders[0] != np.floor(orders[0]) or orders[0] < 0:
         raise NotSupported("polygamma of orders that are not one plain whole number is not replayed", do="one order")
     n = int(orders[0])
-    return named("digamma")(x) if n == 0 else named("polygamma")(x, n=n)
+    return primitive_by_name("digamma")(x) if n == 0 else primitive_by_name("polygamma")(x, n=n)
 
 
 # fmt: off
@@ -131,7 +131,7 @@ FUNCTIONS: dict[str, Entry] = {
     "identity": lambda x: x, "polygamma": polygamma,
     "matmul": np.matmul, "dot": np.matmul, "outer": np.outer,
 }
-FUNCTIONS |= {ours: special(name) for ours, name in {
+FUNCTIONS |= {ours: scipy_function(name) for ours, name in {
     "logistic": "expit", "erf": "erf", "erfc": "erfc", "erf_inv": "erfinv", "erfcx": "erfcx",
     "ndtr": "ndtr", "ndtri": "ndtri", "log_ndtr": "log_ndtr", "entr": "entr", "xlogy": "xlogy", "xlog1py": "xlog1py",
     "lgamma": "gammaln", "digamma": "digamma", "igamma": "gammainc", "igammac": "gammaincc",
@@ -147,10 +147,10 @@ _WITHOUT_PARAMS: dict[str, Entry] = by_framework_name(
     "reduce_precision=identity name=identity sharding_constraint=identity layout_constraint=identity reshard=identity",
 )
 TABLE: dict[str, Entry] = {
-    **plain_entries(_WITHOUT_PARAMS), "div": ignoring_params(divide), "device_put": lambda *xs, **params: xs,
+    **plain_entries(_WITHOUT_PARAMS), "div": ignore_params(divide), "device_put": lambda *xs, **params: xs,
     "optimization_barrier": lambda *xs, **params: xs, "pvary": lambda *xs, **params: xs,
     "select_n": select_n, "integer_pow": integer_pow, "round": round_, "bitcast_convert_type": bitcast_convert_type,
-    "convert_element_type": lambda x, *, new_dtype, **params: converted(x, new_dtype),
+    "convert_element_type": lambda x, *, new_dtype, **params: convert_type(x, new_dtype),
 }
 # fmt: on
 
@@ -158,12 +158,12 @@ TABLE: dict[str, Entry] = {
 # Reductions, running (cumulative) operations, argmax and argmin, and sorting.
 
 
-def reduced(function: Entry) -> Entry:
+def reduction_entry(function: Entry) -> Entry:
     """Return a table entry that reduces over `axes`."""
     return lambda x, *, axes, **params: function(x, axis=tuple(axes))
 
 
-def running(function: Entry) -> Entry:
+def running_entry(function: Entry) -> Entry:
     """Return an entry that accumulates along `axis`, from its end if `reverse`."""
 
     def run(x: Value, *, axis: int, reverse: bool = False, **params: Any) -> Value:
@@ -179,7 +179,7 @@ def reduce_xor(x: Any, *, axes: Any, **params: Any) -> Any:
     return np.bitwise_xor.reduce(x, axis=tuple(axes))
 
 
-def positioned(function: Entry) -> Entry:
+def position_entry(function: Entry) -> Entry:
     """Return an entry that finds a position along one axis, such as that of the maximum."""
     return lambda x, *, axes, index_dtype, **params: np.asarray(function(x, axis=axes[0])).astype(index_dtype)
 
@@ -201,11 +201,12 @@ def top_k(x: Value, *, k: int, axis: int = -1, **params: Any) -> tuple[Value, An
 
 
 REDUCTIONS: dict[str, Entry] = {
-    "reduce_sum": reduced(np.sum), "reduce_prod": reduced(np.prod), "reduce_max": reduced(np.max), "reduce_min": reduced(np.min),
-    "reduce_and": reduced(np.all), "reduce_or": reduced(np.any), "reduce_xor": reduce_xor,
-    "argmax": positioned(np.argmax), "argmin": positioned(np.argmin),
-    "cumsum": running(np.cumsum), "cumprod": running(np.cumprod),
-    "cummax": running(np.maximum.accumulate), "cummin": running(np.minimum.accumulate),
-    "cumlogsumexp": running(np.logaddexp.accumulate),
+    "reduce_sum": reduction_entry(np.sum), "reduce_prod": reduction_entry(np.prod), "reduce_max": reduction_entry(np.max),
+    "reduce_min": reduction_entry(np.min),
+    "reduce_and": reduction_entry(np.all), "reduce_or": reduction_entry(np.any), "reduce_xor": reduce_xor,
+    "argmax": position_entry(np.argmax), "argmin": position_entry(np.argmin),
+    "cumsum": running_entry(np.cumsum), "cumprod": running_entry(np.cumprod),
+    "cummax": running_entry(np.maximum.accumulate), "cummin": running_entry(np.minimum.accumulate),
+    "cumlogsumexp": running_entry(np.logaddexp.accumulate),
     "sort": sort, "top_k": top_k,
 }  # fmt: skip

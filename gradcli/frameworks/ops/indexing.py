@@ -39,7 +39,7 @@ def slice_(x: Value, *, start_indices: Sizes, limit_indices: Sizes, strides: Any
     return x[tuple(slice(*ends) for ends in zip(start_indices, limit_indices, steps, strict=True))]
 
 
-def corner(starts: Sequence[Any], whole: Sizes, part: Sizes) -> tuple[slice, ...]:
+def block_index(starts: Sequence[Any], whole: Sizes, part: Sizes) -> tuple[slice, ...]:
     """Return the index of a block that begins at `starts`, shifted to lie inside the array."""
     firsts = [min(max(int(at), 0), n - m) for at, n, m in zip(starts, whole, part, strict=True)]
     return tuple(slice(at, at + m) for at, m in zip(firsts, part, strict=True))
@@ -47,7 +47,7 @@ def corner(starts: Sequence[Any], whole: Sizes, part: Sizes) -> tuple[slice, ...
 
 def dynamic_slice(x: Value, *starts: Any, slice_sizes: Sizes, **params: Any) -> Value:
     """Return a block of `x` that begins at computed positions."""
-    return x[corner(starts, shape(x), slice_sizes)]
+    return x[block_index(starts, shape(x), slice_sizes)]
 
 
 # Arrays of flat positions (plain integers), by which values are gathered, scattered, padded and cut into windows.
@@ -57,7 +57,7 @@ def dynamic_slice(x: Value, *starts: Any, slice_sizes: Sizes, **params: Any) -> 
 Ends = Sequence[Sequence[int]]
 
 
-def gathered(x: Value, places: Any, filling: Value = 0.0) -> Value:
+def gather_flat(x: Value, places: Any, filling: Value = 0.0) -> Value:
     """Return the entries of `x` at flat positions; the position after the last one gives `filling`.
 
     Shapes  the result has the shape of `places`.
@@ -68,7 +68,7 @@ def gathered(x: Value, places: Any, filling: Value = 0.0) -> Value:
     return row[places]
 
 
-def padded(sizes: Sizes, config: Ends) -> Any:
+def padded_positions(sizes: Sizes, config: Ends) -> Any:
     """Return the positions of a padded array; `config` has the padding before, after and between entries of each axis.
 
     A negative width before or after removes entries.
@@ -87,7 +87,7 @@ def padded(sizes: Sizes, config: Ends) -> Any:
     return places
 
 
-def windowed(places: Any, windows: Sizes, strides: Sizes, dilations: Sizes) -> Any:
+def window_positions(places: Any, windows: Sizes, strides: Sizes, dilations: Sizes) -> Any:
     """Return the positions that each window covers.
 
     Shapes  first the number of windows along each axis of `places`, then the sizes of a window.
@@ -102,7 +102,7 @@ def windowed(places: Any, windows: Sizes, strides: Sizes, dilations: Sizes) -> A
     return split.transpose([*range(0, split.ndim, 2), *range(1, split.ndim, 2)])
 
 
-def blocks(corners: Sequence[Any], sizes: Sizes, lengths: Sizes) -> Any:
+def block_positions(corners: Sequence[Any], sizes: Sizes, lengths: Sizes) -> Any:
     """Return the positions, in an array of the given sizes, of blocks that begin at `corners`.
 
     Shapes  each corner has the shape of the batch; the result has the shape of the batch, then the lengths of a block.
@@ -122,7 +122,7 @@ def put(x: Value, places: Any, values: Value) -> Value:
     return np.reshape(PUT(np.reshape(x, (-1,)), values, index=places), shape(x))
 
 
-def added(x: Value, places: Any, values: Value) -> Value:
+def add_at(x: Value, places: Any, values: Value) -> Value:
     """Return `x` with values added at positions, repeated ones summed."""
     return x + np.reshape(SCATTER(values, index=places, into=(size(x),)), shape(x))
 
@@ -151,11 +151,11 @@ def put_with(
 
 def dynamic_update_slice(x: Value, block: Value, *starts: Any, **params: Any) -> Value:
     """Return `x` with a block written over it at computed positions."""
-    places = np.arange(size(x)).reshape(shape(x))[corner(starts, shape(x), shape(block))]
+    places = np.arange(size(x)).reshape(shape(x))[block_index(starts, shape(x), shape(block))]
     return put(x, places, block)
 
 
-def _corners(indices: Any, targets: Sizes, batching: Sizes, batched: Sizes, sizes: Sizes) -> list[Any]:
+def _block_corners(indices: Any, targets: Sizes, batching: Sizes, batched: Sizes, sizes: Sizes) -> list[Any]:
     """Return where each block begins along each axis: from the last axis of `indices`, or from its place in the batch."""
     batch = indices.shape[:-1]
     corners = [np.zeros(batch, dtype=int) for _ in sizes]
@@ -168,17 +168,17 @@ def _corners(indices: Any, targets: Sizes, batching: Sizes, batched: Sizes, size
     return corners
 
 
-def _placed(corners: list[Any], sizes: Sizes, lengths: Sizes, mode: Any) -> tuple[Any, Any]:
+def _positions_in_bounds(corners: list[Any], sizes: Sizes, lengths: Sizes, mode: Any) -> tuple[Any, Any]:
     """Return the positions of the blocks, shifted to lie inside the array, and which blocks were in bounds."""
     inside = [np.clip(at, 0, n - m) for at, n, m in zip(corners, sizes, lengths, strict=True)]
     valid = np.ones(np.shape(corners[0]) if corners else (), dtype=bool)
     if getattr(mode, "name", str(mode)) != "CLIP":
         for at, moved in zip(corners, inside, strict=True):
             valid = valid & (at == moved)
-    return blocks(inside, sizes, lengths), valid
+    return block_positions(inside, sizes, lengths), valid
 
 
-def _out_of_bounds(x: Value) -> Any:
+def _out_of_bounds_value(x: Value) -> Any:
     kind = getattr(x, "dtype", np.dtype(float))
     if kind.kind in "iu":
         return np.iinfo(kind).min if kind.kind == "i" else np.iinfo(kind).max
@@ -191,8 +191,8 @@ def gather(
     """Return blocks of `x` that begin at `indices`; blocks out of bounds are shifted inside, or filled, as `mode` says."""
     d = dimension_numbers
     batching = tuple(d.operand_batching_dims)
-    corners = _corners(np.asarray(indices), d.start_index_map, batching, d.start_indices_batching_dims, shape(x))
-    places, valid = _placed(corners, shape(x), slice_sizes, mode)
+    corners = _block_corners(np.asarray(indices), d.start_index_map, batching, d.start_indices_batching_dims, shape(x))
+    places, valid = _positions_in_bounds(corners, shape(x), slice_sizes, mode)
     if getattr(mode, "name", str(mode)) == "FILL_OR_DROP":
         places = np.where(np.reshape(valid, valid.shape + (1,) * len(shape(x))), places, size(x))
     dropped = {*d.collapsed_slice_dims, *batching}
@@ -201,10 +201,10 @@ def gather(
     rest = iter(range(valid.ndim))
     offsets = list(d.offset_dims)
     order = [valid.ndim + offsets.index(k) if k in offsets else next(rest) for k in range(places.ndim)]
-    return gathered(x, places.transpose(order), _out_of_bounds(x) if fill_value is None else fill_value)
+    return gather_flat(x, places.transpose(order), _out_of_bounds_value(x) if fill_value is None else fill_value)
 
 
-def scattered(combine: Entry) -> Entry:
+def scatter_entry(combine: Entry) -> Entry:
     """Return an entry that combines updates into `x` by `combine(x, positions, values)`."""
 
     def scatter(
@@ -219,8 +219,10 @@ def scattered(combine: Entry) -> Entry:
         rest = iter(shape(updates)[k] for k in windows)
         lengths = [1 if k in dropped else next(rest) for k in range(len(shape(x)))]
         at = np.asarray(indices)
-        corners = _corners(at, d.scatter_dims_to_operand_dims, batching, d.scatter_indices_batching_dims, shape(x))
-        places, valid = _placed(corners, shape(x), lengths, mode)
+        corners = _block_corners(
+            at, d.scatter_dims_to_operand_dims, batching, d.scatter_indices_batching_dims, shape(x)
+        )
+        places, valid = _positions_in_bounds(corners, shape(x), lengths, mode)
         order = [k for k in range(len(shape(updates))) if k not in windows] + windows
         values = np.transpose(updates, order)
         places = places.reshape(shape(values))
@@ -231,10 +233,10 @@ def scattered(combine: Entry) -> Entry:
 
 TABLE: dict[str, Entry] = {
     "dynamic_slice": dynamic_slice, "dynamic_update_slice": dynamic_update_slice, "gather": gather,
-    "scatter": scattered(put), "scatter-add": scattered(added),
-    "scatter-sub": scattered(lambda x, places, v: added(x, places, -v)),
-    "scatter-mul": scattered(put_with(np.multiply)), "scatter-min": scattered(put_with(np.minimum)),
-    "scatter-max": scattered(put_with(np.maximum)),
+    "scatter": scatter_entry(put), "scatter-add": scatter_entry(add_at),
+    "scatter-sub": scatter_entry(lambda x, places, v: add_at(x, places, -v)),
+    "scatter-mul": scatter_entry(put_with(np.multiply)), "scatter-min": scatter_entry(put_with(np.minimum)),
+    "scatter-max": scatter_entry(put_with(np.maximum)),
 }  # fmt: skip
 TABLE |= {name.replace("-", "_"): entry for name, entry in TABLE.items()}
 
@@ -244,7 +246,7 @@ TABLE |= {name.replace("-", "_"): entry for name, entry in TABLE.items()}
 
 def pad(x: Value, filling: Value, *, padding_config: Any, **params: Any) -> Value:
     """Return `x` padded with `filling` around and between its entries; a negative width removes entries."""
-    return gathered(x, padded(shape(x), padding_config), filling)
+    return gather_flat(x, padded_positions(shape(x), padding_config), filling)
 
 
 def split(x: Value, *, sizes: Sizes, axis: int, **params: Any) -> tuple[Value, ...]:

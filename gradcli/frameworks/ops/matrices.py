@@ -7,13 +7,13 @@ import numpy as np
 
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import plain
+from gradcli.tracing.tracer import plain_value
 
 Entry = Callable[..., Any]
 Axes = Sequence[int]
 
 
-def _arranged(x: Value, first: Axes, second: Axes, third: Axes) -> Value:
+def _as_matrix_stack(x: Value, first: Axes, second: Axes, third: Axes) -> Value:
     """Return `x` as a stack of matrices: the `first` axes in front, the `second` and the `third` merged into one axis each."""
     groups = [[shape(x)[k] for k in axes] for axes in (first, second, third)]
     order = (*first, *second, *third)
@@ -35,7 +35,7 @@ def dot_general(a: Value, b: Value, *, dimension_numbers: Any, **params: Any) ->
         a = np.reshape(np.transpose(a, (*first, *left)), sizes[: len(first) + len(left)] + [1] * len(right))
         b = np.transpose(b, (*second, *right))
         return a * np.reshape(b, sizes[: len(first)] + [1] * len(left) + sizes[len(first) + len(left) :])
-    y = np.matmul(_arranged(a, first, left, over), _arranged(b, second, under, right))
+    y = np.matmul(_as_matrix_stack(a, first, left, over), _as_matrix_stack(b, second, under, right))
     return y if shape(y) == tuple(sizes) else np.reshape(y, tuple(sizes))
 
 
@@ -50,7 +50,7 @@ def triangle(a: Value, lower: bool, unit_diagonal: bool) -> Value:
 
 def pivots(a: Any) -> Any:
     """Return, for each row in turn, the row it is exchanged with in elimination with partial pivoting."""
-    work = np.array(plain(a), dtype=float)
+    work = np.array(plain_value(a), dtype=float)
     rows, columns = work.shape[-2:]
     found = np.zeros((*work.shape[:-2], min(rows, columns)), dtype=np.int32)
     for k in range(min(rows, columns)):
@@ -76,7 +76,7 @@ def permutation(exchanges: Any, rows: int) -> Any:
     return order
 
 
-def eliminated(a: Value) -> Value:
+def eliminate_rows(a: Value) -> Value:
     """Return the LU factors of `a` without row exchanges in one matrix: L below the diagonal, U on and above it."""
     rows, columns = shape(a)[-2:]
     if min(rows, columns) == 0:
@@ -84,10 +84,10 @@ def eliminated(a: Value) -> Value:
     top, corner = a[..., :1, :], a[..., :1, :1]
     if rows == 1:
         return a
-    left = a[..., 1:, :1] / np.where(np.equal(plain(corner), 0), 1.0, corner)
+    left = a[..., 1:, :1] / np.where(np.equal(plain_value(corner), 0), 1.0, corner)
     if columns == 1:
         return np.concatenate([top, left], axis=-2)
-    rest = eliminated(a[..., 1:, 1:] - left * top[..., 1:])
+    rest = eliminate_rows(a[..., 1:, 1:] - left * top[..., 1:])
     return np.concatenate([top, np.concatenate([left, rest], axis=-1)], axis=-2)
 
 
@@ -102,7 +102,7 @@ def lu(a: Value, pivot: bool = True) -> tuple[Value, Any, Any]:
         exchanges = np.broadcast_to(np.arange(exchanges.shape[-1], dtype=np.int32), exchanges.shape)
     order = permutation(exchanges, shape(a)[-2])
     rows = np.take_along_axis(a, np.broadcast_to(order[..., None], shape(a)), -2)
-    return eliminated(rows), exchanges, order
+    return eliminate_rows(rows), exchanges, order
 
 
 def tridiagonal_solve(below: Value, middle: Value, above: Value, b: Value) -> Value:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.frameworks.ops.indexing import added, gathered, padded, windowed
+from gradcli.frameworks.ops.indexing import add_at, gather_flat, padded_positions, window_positions
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
 
@@ -13,11 +13,11 @@ Entry = Callable[..., Any]
 Sizes = Sequence[int]
 
 
-def _ends(padding: Any, dilation: Sizes) -> list[tuple[int, int, int]]:
+def _padding_ends(padding: Any, dilation: Sizes) -> list[tuple[int, int, int]]:
     return [(int(low), int(high), d - 1) for (low, high), d in zip(padding, dilation, strict=True)]
 
 
-def pooling(function: Entry, filling: float) -> Entry:
+def pooling_entry(function: Entry, filling: float) -> Entry:
     """Return a table entry that reduces each window with `function`; positions outside the array count as `filling`."""
 
     def pool(
@@ -25,9 +25,11 @@ def pooling(function: Entry, filling: float) -> Entry:
         window_dilation: Any = None, **params: Any,
     ) -> Value:  # fmt: skip
         rank = len(shape(x))
-        ends = _ends(padding, base_dilation or (1,) * rank)
-        seen = windowed(padded(shape(x), ends), window_dimensions, window_strides, window_dilation or (1,) * rank)
-        return function(gathered(x, seen, filling), axis=tuple(range(rank, 2 * rank)))
+        ends = _padding_ends(padding, base_dilation or (1,) * rank)
+        seen = window_positions(
+            padded_positions(shape(x), ends), window_dimensions, window_strides, window_dilation or (1,) * rank
+        )
+        return function(gather_flat(x, seen, filling), axis=tuple(range(rank, 2 * rank)))
 
     return pool
 
@@ -38,12 +40,14 @@ def select_and_scatter_add(
 ) -> Value:  # fmt: skip
     """Return zeros in the shape of `x`, with each entry of `source` added at the first extreme of its window in `x`."""
     ones = (1,) * len(shape(x))
-    places = windowed(padded(shape(x), _ends(padding, ones)), window_dimensions, window_strides, ones)
+    places = window_positions(
+        padded_positions(shape(x), _padding_ends(padding, ones)), window_dimensions, window_strides, ones
+    )
     rows = places.reshape((*places.shape[: len(ones)], -1))
     largest = str(select_prim) in ("ge", "gt")
-    seen = gathered(x, rows, -np.inf if largest else np.inf)
+    seen = gather_flat(x, rows, -np.inf if largest else np.inf)
     at = (np.argmax if largest else np.argmin)(seen, axis=-1)
-    return added(np.zeros(shape(x)), np.take_along_axis(rows, at[..., None], -1)[..., 0], source)
+    return add_at(np.zeros(shape(x)), np.take_along_axis(rows, at[..., None], -1)[..., 0], source)
 
 
 # Convolution and its transpose as one matrix product: the windows of the input are gathered into columns.
@@ -62,33 +66,33 @@ class Convolution:
     def __init__(self, x: Sizes, w: Sizes, strides: Sizes, ends: Ends, dilation: Sizes, groups: int = 1) -> None:
         self.x, self.w, self.groups = tuple(x), tuple(w), groups
         batch, channels, rank = x[0], x[1], len(x) - 2
-        places = padded(x, [(0, 0, 0), (0, 0, 0), *ends])
-        seen = windowed(places, (1, 1, *w[2:]), (1, 1, *strides), (1, 1, *dilation))
+        places = padded_positions(x, [(0, 0, 0), (0, 0, 0), *ends])
+        seen = window_positions(places, (1, 1, *w[2:]), (1, 1, *strides), (1, 1, *dilation))
         self.space, self.count = seen.shape[2 : 2 + rank], int(np.prod(w[1:], dtype=int))
         spread = seen.reshape(batch, groups, channels // groups, *self.space, -1)
         self.columns = spread.transpose(1, 2, 3 + rank, 0, *range(3, 3 + rank)).reshape(groups, self.count, -1)
 
     def __call__(self, x: Value, w: Value) -> Value:
         """Return the correlation."""
-        return self._out(self._product(self._kernels(w), gathered(x, self.columns)))
+        return self._to_output_layout(self._multiply_groups(self._kernels_as_matrices(w), gather_flat(x, self.columns)))
 
     def to_input(self, ybar: Value, w: Value) -> Value:
         """Apply the transpose of the map from `x` to the result; `ybar` has the shape of the result."""
-        pulled = self._product(np.swapaxes(self._kernels(w), -1, -2), self._in(ybar))
-        row = added(np.zeros(int(np.prod(self.x, dtype=int)) + 1), self.columns, pulled)
+        pulled = self._multiply_groups(np.swapaxes(self._kernels_as_matrices(w), -1, -2), self._to_matrix_layout(ybar))
+        row = add_at(np.zeros(int(np.prod(self.x, dtype=int)) + 1), self.columns, pulled)
         return np.reshape(row[:-1], self.x)
 
-    def _product(self, a: Value, b: Value) -> Value:
+    def _multiply_groups(self, a: Value, b: Value) -> Value:
         return np.matmul(a, b) if self.groups > 1 else np.matmul(a[0], b[0])[None]
 
-    def _kernels(self, w: Value) -> Value:
+    def _kernels_as_matrices(self, w: Value) -> Value:
         return np.reshape(w, (self.groups, self.w[0] // self.groups, self.count))
 
-    def _out(self, y: Value) -> Value:
+    def _to_output_layout(self, y: Value) -> Value:
         apart = np.reshape(y, (self.w[0], self.x[0], *self.space))
         return np.transpose(apart, (1, 0, *range(2, len(self.x))))
 
-    def _in(self, y: Value) -> Value:
+    def _to_matrix_layout(self, y: Value) -> Value:
         apart = np.transpose(y, (1, 0, *range(2, len(self.x))))
         return np.reshape(apart, (self.groups, self.w[0] // self.groups, -1))
 
@@ -105,12 +109,14 @@ def conv_general_dilated(
         batch, channels, *space = shape(x)
         apart = np.swapaxes(np.reshape(x, (groups, batch // groups, channels, *space)), 0, 1)
         x = np.reshape(apart, (batch // groups, groups * channels, *space))
-    convolve = Convolution(shape(x), shape(w), window_strides, _ends(padding, lhs_dilation), rhs_dilation, groups)
+    convolve = Convolution(
+        shape(x), shape(w), window_strides, _padding_ends(padding, lhs_dilation), rhs_dilation, groups
+    )
     return np.transpose(convolve(x, w), np.argsort(out).tolist())
 
 
 TABLE: dict[str, Entry] = {
-    "reduce_window_sum": pooling(np.sum, 0.0), "reduce_window_max": pooling(np.max, -np.inf),
-    "reduce_window_min": pooling(np.min, np.inf), "select_and_scatter_add": select_and_scatter_add,
+    "reduce_window_sum": pooling_entry(np.sum, 0.0), "reduce_window_max": pooling_entry(np.max, -np.inf),
+    "reduce_window_min": pooling_entry(np.min, np.inf), "select_and_scatter_add": select_and_scatter_add,
     "conv_general_dilated": conv_general_dilated,
 }  # fmt: skip

@@ -25,12 +25,12 @@ from gradcli.frameworks.framework import (
     Placed,
     Prepared,
     Tensor,
-    told,
+    reraise_as_runtime_error,
 )
 from gradcli.request.point import Array
 from gradcli.targets.facts import Notice
-from gradcli.targets.nesting import taken_apart
-from gradcli.tracing.provenance import is_users, place_of, position
+from gradcli.targets.nesting import take_apart
+from gradcli.tracing.provenance import current_position, is_users_file, place_of_definition
 from gradcli.words import Kind, Severity
 
 _FORMATS = {
@@ -58,24 +58,29 @@ def custom_calls(f: Flat, xs: Sequence[Any]) -> list[CustomCall]:
     def seen(function: Any, args: Any, kwargs: Any) -> Any:
         plain = inspect.unwrap(function)
         code = getattr(plain, "__code__", None)
-        leaves = taken_apart("", (args, kwargs))[1].values()
-        key = (code, tuple(_key(x) for x in leaves))
-        if code is not None and is_users(code.co_filename) and key not in found and len(found) < _MOST:
+        leaves = take_apart("", (args, kwargs))[1].values()
+        key = (code, tuple(_argument_key(x) for x in leaves))
+        if code is not None and is_users_file(code.co_filename) and key not in found and len(found) < _MOST:
             found[key] = CustomCall(
-                _name(plain), applied(function), tuple(args), dict(kwargs), position(), place_of(_rule(plain))
+                _function_name(plain),
+                as_plain_function(function),
+                tuple(args),
+                dict(kwargs),
+                current_position(),
+                place_of_definition(_find_gradient_rule(plain)),
             )
         return own(function, args, kwargs)
 
     setattr(custom_gradient, _EAGERLY, seen)
     try:
-        with eagerly():
+        with run_eagerly():
             f(xs)
     finally:
         setattr(custom_gradient, _EAGERLY, own)
     return list(found.values())
 
 
-def inside(run: Callable[[], Any], xs: Sequence[Any]) -> Inside:
+def inspect_run(run: Callable[[], Any], xs: Sequence[Any]) -> Inside:
     """Return the narrowest format among the values that a run computes from the tensors `xs`, and its stopped gradients."""
     moving = {id(x): x for x in xs}  # kept, so that no id is used again
     formats, stops = ["float64"], list[Any]()
@@ -88,18 +93,18 @@ def inside(run: Callable[[], Any], xs: Sequence[Any]) -> Inside:
         moving.update((id(y), y) for y in outputs)
         formats.extend(y.dtype.name for y in outputs if y.dtype.name in EPS)
         if kind == "StopGradient":
-            stops.append(position())
+            stops.append(current_position())
 
     op_callbacks.add_op_callback(note_formats)
     try:
-        with eagerly():
+        with run_eagerly():
             run()
     finally:
         op_callbacks.remove_op_callback(note_formats)
     return Inside(max(formats, key=lambda name: EPS[name]), tuple(stops))
 
 
-def applied(function: Any) -> Callable[..., Any]:
+def as_plain_function(function: Any) -> Callable[..., Any]:
     """Return a function with a custom gradient as a plain callable, with its signature."""
     call: Callable[..., Any] = tf.custom_gradient(function)
 
@@ -107,12 +112,12 @@ def applied(function: Any) -> Callable[..., Any]:
         return call(*args, **kwargs)
 
     apply.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    apply.__name__ = _name(function)
+    apply.__name__ = _function_name(function)
     return apply
 
 
 @contextmanager
-def eagerly() -> Iterator[None]:
+def run_eagerly() -> Iterator[None]:
     """Run each `tf.function` as plain Python in the block."""
     before = tf.config.functions_run_eagerly()
     tf.config.run_functions_eagerly(True)
@@ -122,7 +127,7 @@ def eagerly() -> Iterator[None]:
         tf.config.run_functions_eagerly(before)
 
 
-def _rule(function: Any) -> Any:
+def _find_gradient_rule(function: Any) -> Any:
     """Return the gradient that a function defines inside itself, in a form whose source can be found; else the function."""
     code = function.__code__
     inner = [c for c in code.co_consts if inspect.iscode(c)]
@@ -137,11 +142,11 @@ class _Coded:
         self.__code__ = code
 
 
-def _name(function: Any) -> str:
+def _function_name(function: Any) -> str:
     return str(getattr(function, "__name__", "function"))
 
 
-def _key(x: Any) -> Any:
+def _argument_key(x: Any) -> Any:
     return (tuple(x.shape), x.dtype) if isinstance(x, tf.Tensor | tf.Variable) else repr(x)[:80]
 
 
@@ -150,7 +155,7 @@ def _key(x: Any) -> Any:
 _CHANGES = ("BatchNormalization", "Dropout", "GaussianNoise")  # layers that behave differently in training
 
 
-def host(x: Any) -> Array:
+def to_numpy(x: Any) -> Array:
     """Return a tensor in numpy: floats in float64, an array without axes as a number."""
     x = tf.convert_to_tensor(x)
     if x.dtype.is_floating:
@@ -163,53 +168,56 @@ def is_made_by_keras(kind: type) -> bool:
     return any(c.__module__.startswith("keras.") and c.__name__ == "Layer" for c in inspect.getmro(kind))
 
 
-def of_module(module: tf.Module, dtype: Any) -> Prepared:
+def prepare_module(module: tf.Module, dtype: Any) -> Prepared:
     """Return a copy of a module, with floats converted to `dtype`, as a function of its inputs and trainable variables."""
     own = copy.deepcopy(module)
     predicate = lambda x: isinstance(x, tf.Variable)
     paths = [path for path, _ in own._flatten(predicate=predicate, with_path=True)]
     parameters, still, moving = {}, [], {}
     for path in paths:
-        variable = _at(own, path)
+        variable = _value_at_path(own, path)
         if variable.dtype.is_floating:
             variable = tf.Variable(
                 tf.cast(variable, dtype), trainable=variable.trainable, name=variable.name.split(":")[0]
             )
-            _put(own, path, variable)
+            _set_at_path(own, path, variable)
         if variable.trainable and variable.dtype.is_floating:
             name = ".".join(map(str, path))
-            moving[name], parameters[name] = path, host(variable)
+            moving[name], parameters[name] = path, to_numpy(variable)
         else:
             still.append((variable, tf.identity(variable)))
 
     def call(*args: Any, parameters: Any = None, **kwargs: Any) -> Any:
-        with _restored(still), _substituted(own, {moving[name]: x for name, x in (parameters or {}).items()}):
+        with (
+            _restore_variables(still),
+            _substitute_variables(own, {moving[name]: x for name, x in (parameters or {}).items()}),
+        ):
             return own(*args, **kwargs)
 
-    return Prepared(_signed(call, own, type(module)), type(module).__name__, parameters)
+    return Prepared(_with_signature(call, own, type(module)), type(module).__name__, parameters)
 
 
 @contextlib.contextmanager
-def _substituted(module: Any, values: dict[Any, Any]) -> Iterator[None]:
+def _substitute_variables(module: Any, values: dict[Any, Any]) -> Iterator[None]:
     """Replace variables of a module by tensors in the block."""
-    before = {path: _at(module, path) for path in values}
+    before = {path: _value_at_path(module, path) for path in values}
     try:
         for path, x in values.items():
-            _put(module, path, x)
+            _set_at_path(module, path, x)
         yield
     finally:
         for path, variable in before.items():
-            _put(module, path, variable)
+            _set_at_path(module, path, variable)
 
 
-def _at(x: Any, path: Sequence[Any]) -> Any:
+def _value_at_path(x: Any, path: Sequence[Any]) -> Any:
     for key in path:
         x = getattr(x, key) if isinstance(key, str) and hasattr(x, key) else x[key]
     return x
 
 
-def _put(x: Any, path: Sequence[Any], value: Any) -> None:
-    owner, last = _at(x, path[:-1]), path[-1]
+def _set_at_path(x: Any, path: Sequence[Any], value: Any) -> None:
+    owner, last = _value_at_path(x, path[:-1]), path[-1]
     if isinstance(last, str) and hasattr(owner, last):
         setattr(owner, last, value)
     else:
@@ -217,7 +225,7 @@ def _put(x: Any, path: Sequence[Any], value: Any) -> None:
 
 
 @contextlib.contextmanager
-def _restored(still: Sequence[tuple[Any, Any]]) -> Iterator[None]:
+def _restore_variables(still: Sequence[tuple[Any, Any]]) -> Iterator[None]:
     """Restore, after the block, the variables that a call may write to."""
     try:
         yield
@@ -236,7 +244,7 @@ class _Last:
     drawn = False
 
 
-def drawn() -> bool:
+def has_drawn_numbers() -> bool:
     """Whether random numbers were drawn since the seed was set last."""
     return _Last.drawn
 
@@ -265,7 +273,7 @@ def seeded(seed: int) -> Iterator[None]:
         random.setstate(before)
 
 
-def of_keras(found: Any, dtype: str, seed: int) -> Prepared:
+def prepare_keras_layer(found: Any, dtype: str, seed: int) -> Prepared:
     """Return a layer or a model as a function; a class is constructed without arguments, with seeded random numbers.
 
     A layer that has no variables before its first call creates them in a first call, which is seeded too.
@@ -285,62 +293,62 @@ def of_keras(found: Any, dtype: str, seed: int) -> Prepared:
         notices.append(Notice(Kind.MODULE, Severity.INFO, "checked as it is called without training=True"))
 
     def names() -> dict[str, Any]:
-        return dict(zip(_named(model), model.trainable_variables, strict=True))
+        return dict(zip(_variable_names(model), model.trainable_variables, strict=True))
 
     def values() -> dict[str, Any]:
-        return {name: host(v.value) for name, v in names().items()}
+        return {name: to_numpy(v.value) for name, v in names().items()}
 
     def build(point: dict[str, Any]) -> dict[str, Any]:
-        with _wide(model, dtype), seeded(seed), told():
+        with _compute_in_format(model, dtype), seeded(seed), reraise_as_runtime_error():
             model(**point)
         return values()
 
     def call(*args: Any, parameters: Any = None, **kwargs: Any) -> Any:
-        with _wide(model, dtype):
+        with _compute_in_format(model, dtype):
             given = parameters or {}
             own = [given.get(name, v.value) for name, v in names().items()]
             still = [v.value for v in model.non_trainable_variables]
             return model.stateless_call(own, still, *args, **kwargs)[0]
 
     late = build if not model.built or not model.variables else None
-    of = _signed(call, model.call, type(model))
+    of = _with_signature(call, model.call, type(model))
     return Prepared(of, type(model).__name__, values(), tuple(notices), late)
 
 
-def _named(model: Any) -> list[str]:
+def _variable_names(model: Any) -> list[str]:
     """Return the names of a model's trainable variables: the attributes that lead to each, or else Keras's own name."""
     names: dict[int, str] = {}
-    _walk(model, "", names, set())
+    _collect_variable_names(model, "", names, set())
     return [names.get(id(v), v.path.replace("/", ".")) for v in model.trainable_variables]
 
 
-def _walk(x: Any, path: str, names: dict[int, str], seen: set[int]) -> None:
+def _collect_variable_names(x: Any, path: str, names: dict[int, str], seen: set[int]) -> None:
     import keras
 
     if isinstance(x, keras.Variable):
         names.setdefault(id(x), path)
     elif isinstance(x, list | tuple | dict):
         for key, part in x.items() if isinstance(x, dict) else enumerate(x):
-            _walk(part, f"{path}.{key}", names, seen)
+            _collect_variable_names(part, f"{path}.{key}", names, seen)
     elif isinstance(x, keras.Layer) and id(x) not in seen:
         seen.add(id(x))
         before = f"{path}." if path else ""
         own = {name: part for name, part in vars(x).items() if not isinstance(part, keras.Function)}
         for name, part in own.items():
             if isinstance(part, keras.Variable | keras.Layer) or not name.startswith("_"):
-                _walk(part, before + name.removeprefix("_"), names, seen)
+                _collect_variable_names(part, before + name.removeprefix("_"), names, seen)
         for k, layer in enumerate(getattr(x, "layers", ())):
-            _walk(layer, f"{before}layers.{k}", names, seen)
+            _collect_variable_names(layer, f"{before}layers.{k}", names, seen)
 
 
 @contextlib.contextmanager
-def _wide(model: Any, dtype: str) -> Iterator[None]:
+def _compute_in_format(model: Any, dtype: str) -> Iterator[None]:
     """Make a model, its layers and its variables compute in the format `dtype` in the block."""
     import keras
 
     layers = list(model._flatten_layers())
     variables = [v for v in model.variables if keras.backend.is_float_dtype(v.dtype)]
-    inputs = [t for layer in layers for t in _inputs(layer)]
+    inputs = [t for layer in layers for t in _symbolic_inputs(layer)]
     before = [(layer, layer.dtype_policy) for layer in layers], [(v, v._dtype) for v in variables]
     formats = [t.dtype for t in inputs]
     kept = keras.config.dtype_policy(), keras.config.floatx()
@@ -365,7 +373,7 @@ def _wide(model: Any, dtype: str) -> Iterator[None]:
             t._dtype = own
 
 
-def _inputs(layer: Any) -> list[Any]:
+def _symbolic_inputs(layer: Any) -> list[Any]:
     """Return the symbolic float inputs of a functional or sequential model, which converts its arguments to their format."""
     import keras
 
@@ -373,7 +381,7 @@ def _inputs(layer: Any) -> list[Any]:
     return [t for x in made for t in x._inputs if keras.backend.is_float_dtype(t.dtype)]
 
 
-def _signed(call: Callable[..., Any], like: Any, kind: type) -> Callable[..., Any]:
+def _with_signature(call: Callable[..., Any], like: Any, kind: type) -> Callable[..., Any]:
     """Return a function with the signature of another and a keyword for parameters."""
     own = list(inspect.signature(like).parameters.values())
     keyword = inspect.Parameter("parameters", inspect.Parameter.KEYWORD_ONLY, default=None)
@@ -404,7 +412,7 @@ class TensorFlow(FrameworkDefaults):
             return tf.cast(y, _FORMATS[placed.dtype]) if x.dtype.kind == "f" else y
 
     def array(self, x: Tensor) -> Array:
-        return host(x)
+        return to_numpy(x)
 
     def is_float(self, x: Tensor) -> bool:
         return bool(x.dtype.is_floating)
@@ -424,22 +432,22 @@ class TensorFlow(FrameworkDefaults):
             raise BadOption(f"tensorflow has no format '{placed.dtype}'", do=f"formats: {', '.join(_FORMATS)}")
         kind = found if inspect.isclass(found) else type(found)
         if is_made_by_keras(kind):
-            return of_keras(found, placed.dtype, seed)
+            return prepare_keras_layer(found, placed.dtype, seed)
         if inspect.isclass(found):
             with seeded(seed):
                 found = found()
         if isinstance(found, tf.Module):
-            return of_module(found, _FORMATS[placed.dtype])
+            return prepare_module(found, _FORMATS[placed.dtype])
         device = DEVICES[self.name].native(placed.device)
-        return Prepared(_on(device, found), getattr(found, "__name__", type(found).__name__), {})
+        return Prepared(_run_on_device(device, found), getattr(found, "__name__", type(found).__name__), {})
 
     def called(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int, differentiates: bool
     ) -> Any:
-        with seeded(seed), told():
+        with seeded(seed), reraise_as_runtime_error():
             y = function(*args, **kwargs)
-        wide = {x.dtype for x in _floats((args, kwargs))} == {tf.float64}
-        if wide and any(x.dtype == tf.float32 for x in _floats(y)):
+        wide = {x.dtype for x in _float_tensors((args, kwargs))} == {tf.float64}
+        if wide and any(x.dtype == tf.float32 for x in _float_tensors(y)):
             raise TypeError("it computes in float32 although its inputs are float64")
         return y
 
@@ -447,42 +455,42 @@ class TensorFlow(FrameworkDefaults):
         return self.pulled(f, xs, w, seed)[1]
 
     def value(self, f: Flat, xs: Sequence[Tensor], seed: int) -> Array:
-        with _here(xs, seed):
-            return host(f(xs))
+        with _seeded_on_device(xs, seed):
+            return to_numpy(f(xs))
 
     def pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> tuple[Array, list[Array]]:
-        with _here(xs, seed):
+        with _seeded_on_device(xs, seed):
             with tf.GradientTape() as tape:
                 tape.watch(xs)
                 y = f(xs)
-            bars = tape.gradient(y, xs, _like(w, y), unconnected_gradients=_ZERO)
-            return host(y), [host(xbar) for xbar in bars]
+            bars = tape.gradient(y, xs, _tensor_like(w, y), unconnected_gradients=_ZERO)
+            return to_numpy(y), [to_numpy(xbar) for xbar in bars]
 
     def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
-        xdots = [_like(v, x) for v, x in zip(vs, xs, strict=True)]
-        with _here(xs, seed), tf.autodiff.ForwardAccumulator(list(xs), xdots) as accumulator:
+        xdots = [_tensor_like(v, x) for v, x in zip(vs, xs, strict=True)]
+        with _seeded_on_device(xs, seed), tf.autodiff.ForwardAccumulator(list(xs), xdots) as accumulator:
             try:
                 y = f(xs)
             except (LookupError, NotImplementedError, FunctionFailed) as error:
-                raise _unsupported(error, _NO_FORWARD) from error
-        return host(accumulator.jvp(y, unconnected_gradients=_ZERO))
+                raise _classify_error(error, _NO_FORWARD) from error
+        return to_numpy(accumulator.jvp(y, unconnected_gradients=_ZERO))
 
     def curvature(self, f: Flat, xs: Sequence[Tensor], w: Array, vs: Sequence[Array], seed: int) -> list[Array]:
-        with _here(xs, seed):
+        with _seeded_on_device(xs, seed):
             with tf.GradientTape() as outer:
                 outer.watch(xs)
                 with tf.GradientTape() as inner:
                     inner.watch(xs)
                     y = f(xs)
-                    weighted = tf.reduce_sum(y * _like(w, y))
+                    weighted = tf.reduce_sum(y * _tensor_like(w, y))
                 bars = inner.gradient(weighted, xs, unconnected_gradients=_ZERO)
                 along = tf.add_n(
-                    [tf.reduce_sum(bar * _like(v, bar)) for bar, v in zip(map(_dense, bars), vs, strict=True)]
+                    [tf.reduce_sum(bar * _tensor_like(v, bar)) for bar, v in zip(map(_to_dense, bars), vs, strict=True)]
                 )
             try:
-                return [host(part) for part in outer.gradient(along, xs, unconnected_gradients=_ZERO)]
+                return [to_numpy(part) for part in outer.gradient(along, xs, unconnected_gradients=_ZERO)]
             except LookupError as error:
-                raise _unsupported(error, _NO_FORWARD) from error
+                raise _classify_error(error, _NO_FORWARD) from error
 
     def mapped(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
         @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
@@ -490,13 +498,13 @@ class TensorFlow(FrameworkDefaults):
             with tf.GradientTape() as tape:
                 tape.watch(ts)
                 y = f(ts)
-                weighted = tf.reduce_sum(y * _like(w, y))
-            return [_dense(g) for g in tape.gradient(weighted, ts, unconnected_gradients=_ZERO)]
+                weighted = tf.reduce_sum(y * _tensor_like(w, y))
+            return [_to_dense(g) for g in tape.gradient(weighted, ts, unconnected_gradients=_ZERO)]
 
         pairs = [tf.stack([a, b]) for a, b in zip(xs, others, strict=True)]
-        with _here(xs, seed), _hushed():
+        with _seeded_on_device(xs, seed), _silence_log():
             try:
-                found = [host(g) for g in tf.vectorized_map(one, pairs, fallback_to_while_loop=False)]
+                found = [to_numpy(g) for g in tf.vectorized_map(one, pairs, fallback_to_while_loop=False)]
             except (
                 ValueError,
                 TypeError,
@@ -506,8 +514,8 @@ class TensorFlow(FrameworkDefaults):
                 FunctionFailed,
                 tf.errors.OpError,
             ) as error:
-                raise NotSupported(f"tf.vectorized_map: {_short(error)}") from error
-            if drawn():
+                raise NotSupported(f"tf.vectorized_map: {_short_message(error)}") from error
+            if has_drawn_numbers():
                 raise NotSupported("tf.vectorized_map draws other random numbers")
             return found
 
@@ -517,19 +525,19 @@ class TensorFlow(FrameworkDefaults):
         """Return the gradient inside a `tf.function`, where custom gradients take a different code path."""
         graph = tf.function(lambda *ts: f(ts), autograph=False)
         try:
-            with _hushed():
+            with _silence_log():
                 found = self.gradient(lambda ts: graph(*ts), xs, w, seed)
         except (ValueError, TypeError, RuntimeError, FunctionFailed):  # Python code that cannot become a graph
             return {}
-        return {} if drawn() else {"inside tf.function": list(found)}  # a graph draws other random numbers
+        return {} if has_drawn_numbers() else {"inside tf.function": list(found)}  # a graph draws other random numbers
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         inner = tf.function(function, jit_compile=False)
-        return _on(None, function, inner)
+        return _run_on_device(None, function, inner)
 
     def other_way(self, function: Callable[..., Any], way: str) -> Callable[..., Any]:
         if way == "checkpoint":
-            return _on(None, function, tf.recompute_grad(function))
+            return _run_on_device(None, function, tf.recompute_grad(function))
 
         def eager(*args: Any, **kwargs: Any) -> Any:
             before = tf.config.functions_run_eagerly()
@@ -539,20 +547,20 @@ class TensorFlow(FrameworkDefaults):
             finally:
                 tf.config.run_functions_eagerly(before)
 
-        return _on(None, function, eager)
+        return _run_on_device(None, function, eager)
 
     def inside(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
     ) -> Inside:
-        with _here(xs, seed), _hushed():
-            return inside(lambda: function(*args, **kwargs), xs)
+        with _seeded_on_device(xs, seed), _silence_log():
+            return inspect_run(lambda: function(*args, **kwargs), xs)
 
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[CustomCall]:
-        with _here(xs, seed):
+        with _seeded_on_device(xs, seed):
             return custom_calls(f, xs)
 
 
-def _on(
+def _run_on_device(
     device: str | None, function: Callable[..., Any], inner: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
     """Return a function that runs on a device, with its own name and signature."""
@@ -570,14 +578,14 @@ def _on(
 
 
 @contextlib.contextmanager
-def _here(xs: Sequence[Tensor], seed: int) -> Iterator[None]:
+def _seeded_on_device(xs: Sequence[Tensor], seed: int) -> Iterator[None]:
     """Run the block on the device of the inputs, with seeded random numbers."""
-    with seeded(seed), told(), tf.device(xs[0].device if xs else None):
+    with seeded(seed), reraise_as_runtime_error(), tf.device(xs[0].device if xs else None):
         yield
 
 
 @contextlib.contextmanager
-def _hushed() -> Iterator[None]:
+def _silence_log() -> Iterator[None]:
     """Silence TensorFlow's log in the block: it reports graphs that are rebuilt, or that cannot be made."""
     logger = tf.get_logger()
     before = logger.level
@@ -588,26 +596,26 @@ def _hushed() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _floats(x: Any) -> list[Tensor]:
-    return [t for t in taken_apart("", x)[1].values() if FRAMEWORK.holds(t) and t.dtype.is_floating]
+def _float_tensors(x: Any) -> list[Tensor]:
+    return [t for t in take_apart("", x)[1].values() if FRAMEWORK.holds(t) and t.dtype.is_floating]
 
 
-def _like(v: Array, x: Tensor) -> Tensor:
+def _tensor_like(v: Array, x: Tensor) -> Tensor:
     return tf.reshape(tf.cast(tf.constant(np.asarray(v)), x.dtype), tf.shape(x))
 
 
-def _dense(x: Any) -> Tensor:
+def _to_dense(x: Any) -> Tensor:
     return tf.convert_to_tensor(x)
 
 
-def _unsupported(error: Exception, words: Sequence[str]) -> Exception:
+def _classify_error(error: Exception, words: Sequence[str]) -> Exception:
     """Return NotSupported if the message says that TensorFlow cannot do this, else the error itself."""
     if isinstance(error, NotImplementedError) or any(word in str(error) for word in words):
-        return NotSupported(_short(error))
+        return NotSupported(_short_message(error))
     return error
 
 
-def _short(error: Exception) -> str:
+def _short_message(error: Exception) -> str:
     return re.sub(r"\s+", " ", str(error))[:200]
 
 

@@ -28,11 +28,11 @@ from gradcli.frameworks.framework import (
     Run,
     Tensor,
 )
-from gradcli.frameworks.torch.record import host, recorded
+from gradcli.frameworks.torch.record import record_program, to_numpy
 from gradcli.request.point import Array
 from gradcli.targets.facts import Notice
-from gradcli.targets.nesting import taken_apart
-from gradcli.tracing.provenance import is_users, place_of, position
+from gradcli.targets.nesting import take_apart
+from gradcli.tracing.provenance import current_position, is_users_file, place_of_definition
 from gradcli.words import Kind, Severity
 
 _DIFFERENTIATING = {"grad", "backward", "jacobian", "hessian", "enable_grad"}  # names in functions that differentiate
@@ -53,29 +53,29 @@ def custom_calls(run: Callable[[], Any], every: bool) -> list[CustomCall]:
     found: dict[Any, CustomCall] = {}
 
     def seen(function: type[torch.autograd.Function], args: tuple[Any, ...]) -> None:
-        key = (function, tuple(_key(a) for a in args))
+        key = (function, tuple(_argument_key(a) for a in args))
         if key in found or len(found) >= _MOST:
             return
         with contextlib.suppress(RuntimeError):  # a module that keeps results cannot be copied, so its call is left out
-            own, alone = _with_own_modules(function, args)
+            own, alone = _copy_call(function, args)
             constants = frozenset(k for k, a in enumerate(args) if not _requires_grad(a))
             found[key] = CustomCall(
-                function.__name__, alone, own, {}, position(), place_of(function.backward), constants
+                function.__name__, alone, own, {}, current_position(), place_of_definition(function.backward), constants
             )
 
-    users = users_of(torch.autograd.Function)
+    users = find_user_subclasses(torch.autograd.Function)
     if not users and not every:
         return []
     with ExitStack() as stack:
         for function in users:
-            stack.enter_context(watched(function, function.forward, seen))
+            stack.enter_context(report_forward_calls(function, function.forward, seen))
         if every:
-            stack.enter_context(_hooked(found))
+            stack.enter_context(_collect_module_calls(found))
         run()
     return list(found.values())
 
 
-def declined(f: Flat, leaves: Sequence[torch.Tensor]) -> frozenset[int]:
+def find_declined_inputs(f: Flat, leaves: Sequence[torch.Tensor]) -> frozenset[int]:
     """Return the positions of leaves that custom functions take as arguments, and whose backward returns None for them."""
     passed: set[int] = set()
 
@@ -83,8 +83,8 @@ def declined(f: Flat, leaves: Sequence[torch.Tensor]) -> frozenset[int]:
         passed.update(k for k, x in enumerate(leaves) if any(a is x or _is_clone(a, x) for a in args))
 
     with ExitStack() as stack:
-        for function in users_of(torch.autograd.Function):
-            stack.enter_context(watched(function, function.forward, seen))
+        for function in find_user_subclasses(torch.autograd.Function):
+            stack.enter_context(report_forward_calls(function, function.forward, seen))
         y = f(leaves)
         if not passed or not y.requires_grad:
             return frozenset()
@@ -98,7 +98,7 @@ def _is_clone(a: Any, leaf: torch.Tensor) -> bool:
     return len(behind) == 1 and getattr(behind[0][0], "variable", None) is leaf and a.grad_fn.name() == "CloneBackward0"
 
 
-def users_of(kind: type) -> list[Any]:
+def find_user_subclasses(kind: type) -> list[Any]:
     """Return the subclasses of a class that users' files define."""
     found: list[type] = []
     waiting: list[type] = list(kind.__subclasses__())
@@ -109,13 +109,13 @@ def users_of(kind: type) -> list[Any]:
             file = inspect.getfile(one)
         except (TypeError, OSError):
             continue
-        if is_users(file):
+        if is_users_file(file):
             found.append(one)
     return found
 
 
 @contextmanager
-def watched(function: Any, plain: Any, seen: Callable[[Any, tuple[Any, ...]], None]) -> Iterator[None]:
+def report_forward_calls(function: Any, plain: Any, seen: Callable[[Any, tuple[Any, ...]], None]) -> Iterator[None]:
     """Report each forward call of a custom function to `seen` in the block."""
     own = vars(function).get("forward")
     separate = function.setup_context is not torch.autograd.Function.setup_context
@@ -136,13 +136,15 @@ def watched(function: Any, plain: Any, seen: Callable[[Any, tuple[Any, ...]], No
 
 
 @contextmanager
-def _hooked(found: dict[Any, CustomCall]) -> Iterator[None]:
+def _collect_module_calls(found: dict[Any, CustomCall]) -> Iterator[None]:
     """Collect the forward calls of the innermost modules in `found` in the block."""
 
     def hook(module: torch.nn.Module, args: Any) -> None:
         if next(module.children(), None) is None and id(module) not in found and len(found) < _MOST:
             own = copy.deepcopy(module)
-            found[id(module)] = CustomCall(type(module).__name__, own, tuple(map(_copied, args)), {}, position())
+            found[id(module)] = CustomCall(
+                type(module).__name__, own, tuple(map(_detached_copy, args)), {}, current_position()
+            )
 
     handle = torch.nn.modules.module.register_module_forward_pre_hook(hook)
     try:
@@ -151,19 +153,19 @@ def _hooked(found: dict[Any, CustomCall]) -> Iterator[None]:
         handle.remove()
 
 
-def _with_own_modules(function: type[torch.autograd.Function], args: tuple[Any, ...]) -> tuple[Any, Callable[..., Any]]:
+def _copy_call(function: type[torch.autograd.Function], args: tuple[Any, ...]) -> tuple[Any, Callable[..., Any]]:
     """Return copies of the arguments, and a function that applies the custom function to them.
 
     If an argument is a module and another argument is one of its parameters (as in a checkpoint, whose backward pass calls the
     module again), the copied module uses what is passed for that parameter.
     """
     names = {
-        k: [(n, name) for n, a in enumerate(args) if isinstance(a, torch.nn.Module) for name in _names(a, x)]
+        k: [(n, name) for n, a in enumerate(args) if isinstance(a, torch.nn.Module) for name in _parameter_names(a, x)]
         for k, x in enumerate(args)
         if isinstance(x, torch.Tensor)
     }
-    plain = applied(function)
-    own = tuple(map(_copied, args))
+    plain = as_plain_function(function)
+    own = tuple(map(_detached_copy, args))
     if not any(names.values()):
         return own, plain
     modules = {n: copy.deepcopy(a) for n, a in enumerate(args) if isinstance(a, torch.nn.Module)}
@@ -181,7 +183,7 @@ def _with_own_modules(function: type[torch.autograd.Function], args: tuple[Any, 
     return own, apply
 
 
-def _names(module: torch.nn.Module, x: torch.Tensor) -> list[str]:
+def _parameter_names(module: torch.nn.Module, x: torch.Tensor) -> list[str]:
     """Return the names under which a module holds a tensor as a parameter."""
     return [name for name, p in module.named_parameters(remove_duplicate=False) if p is x]
 
@@ -193,20 +195,20 @@ def _requires_grad(a: Any) -> bool:
     return any(isinstance(x, torch.Tensor) and x.requires_grad for x in tree_leaves(a))
 
 
-def _not_a_leaf(x: Any) -> Any:
+def _clone_if_leaf(x: Any) -> Any:
     """Return a tensor that an operation may write into: torch refuses that for leaves that require a gradient."""
     return x.clone() if isinstance(x, torch.Tensor) and x.is_leaf and x.requires_grad else x
 
 
-def _key(a: Any) -> Any:
+def _argument_key(a: Any) -> Any:
     return (tuple(a.shape), a.dtype) if isinstance(a, torch.Tensor) else repr(a)[:80]
 
 
-def _copied(a: Any) -> Any:
+def _detached_copy(a: Any) -> Any:
     return a.detach().clone() if isinstance(a, torch.Tensor) else a
 
 
-def applied(function: type[torch.autograd.Function]) -> Callable[..., Any]:
+def as_plain_function(function: type[torch.autograd.Function]) -> Callable[..., Any]:
     """Return the application of a custom function as a plain function, with the signature of its forward without ctx."""
     parameters = list(inspect.signature(function.forward).parameters.values())
     own_context = "setup_context" in vars(function) or not (parameters and parameters[0].name == "ctx")
@@ -215,7 +217,7 @@ def applied(function: type[torch.autograd.Function]) -> Callable[..., Any]:
 
     def apply(*args: Any, **kwargs: Any) -> Any:
         order = [*args, *(kwargs[p.name] for p in kept[len(args) :] if p.name in kwargs)]
-        return function.apply(*map(_not_a_leaf, order))
+        return function.apply(*map(_clone_if_leaf, order))
 
     apply.__signature__ = inspect.Signature([p.replace(annotation=p.annotation) for p in kept])  # type: ignore[attr-defined]
     apply.__name__ = function.__name__
@@ -231,13 +233,13 @@ FORMATS = {
 _LAST: weakref.WeakKeyDictionary[Any, Placed] = weakref.WeakKeyDictionary()  # where what a function uses was put last
 
 
-def of_module(module: torch.nn.Module) -> Callable[..., Any]:
+def function_of_module(module: torch.nn.Module) -> Callable[..., Any]:
     """Return a module as a function of its inputs and parameters; every call gets fresh copies of its buffers.
 
     The module keeps the parameters of its last call, because a backward pass may call it again, as that of a checkpoint does.
     """
-    own = {name: (p, _places(module, p)) for name, p in module.named_parameters()}
-    buffers = {name: (b.clone(), _places(module, b)) for name, b in module.named_buffers()}
+    own = {name: (p, _places_of_tensor(module, p)) for name, p in module.named_parameters()}
+    buffers = {name: (b.clone(), _places_of_tensor(module, b)) for name, b in module.named_buffers()}
 
     def call(*args: Any, parameters: Any = None, **kwargs: Any) -> Any:
         for name, (p, places) in own.items():
@@ -257,7 +259,7 @@ def of_module(module: torch.nn.Module) -> Callable[..., Any]:
     return call
 
 
-def _places(module: torch.nn.Module, x: torch.Tensor) -> list[tuple[torch.nn.Module, str]]:
+def _places_of_tensor(module: torch.nn.Module, x: torch.Tensor) -> list[tuple[torch.nn.Module, str]]:
     """Return where a module holds a tensor: tied weights have several places."""
     return [
         (holder, leaf)
@@ -267,19 +269,19 @@ def _places(module: torch.nn.Module, x: torch.Tensor) -> list[tuple[torch.nn.Mod
     ]
 
 
-def in_format(function: Any, placed: Placed) -> Callable[..., Any]:
+def run_in_format(function: Any, placed: Placed) -> Callable[..., Any]:
     """Return a function whose modules and tensors, of its file and its closure, are in a format whenever it is called.
 
     Functions that use none are returned as they are.
     """
     inner = inspect.unwrap(getattr(function, "__func__", function))
-    if not any(_is_converted(x) for x in (*getattr(inner, "__globals__", {}).values(), *_closure(inner))):
+    if not any(_is_convertible(x) for x in (*getattr(inner, "__globals__", {}).values(), *_modules_in_closure(inner))):
         return function  # type: ignore[no-any-return]
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         if _LAST.get(inner) != placed:
-            _convert(inner, placed)
+            _convert_used_values(inner, placed)
             _LAST[inner] = placed
         return function(*args, **kwargs)
 
@@ -288,12 +290,12 @@ def in_format(function: Any, placed: Placed) -> Callable[..., Any]:
     return run
 
 
-def _is_converted(x: Any) -> bool:
+def _is_convertible(x: Any) -> bool:
     is_constant = isinstance(x, torch.Tensor) and x.is_floating_point() and not isinstance(x, torch.nn.Parameter)
     return is_constant or isinstance(x, torch.nn.Module)
 
 
-def _closure(function: Any) -> list[Any]:
+def _modules_in_closure(function: Any) -> list[Any]:
     found = []
     for cell in getattr(function, "__closure__", None) or ():
         with contextlib.suppress(ValueError):
@@ -301,13 +303,13 @@ def _closure(function: Any) -> list[Any]:
     return [x for x in found if isinstance(x, torch.nn.Module)]
 
 
-def _convert(function: Any, placed: Placed) -> None:
+def _convert_used_values(function: Any, placed: Placed) -> None:
     """Convert modules and tensors in a function's globals, and modules in its closure, to the inputs' format."""
     dtype, space = FORMATS[placed.dtype], getattr(function, "__globals__", {})
     for name, x in list(space.items()):
-        if _is_converted(x) and isinstance(x, torch.Tensor):
+        if _is_convertible(x) and isinstance(x, torch.Tensor):
             space[name] = x.detach().to(placed.device, dtype).requires_grad_(x.requires_grad)
-    for x in (*space.values(), *_closure(function)):
+    for x in (*space.values(), *_modules_in_closure(function)):
         if isinstance(x, torch.nn.Module):
             x.to(placed.device, dtype)
 
@@ -329,7 +331,7 @@ def in_mixed_precision(function: Callable[..., Any], device: str, dtype: torch.d
     return autocast
 
 
-def checkpointed(function: Callable[..., Any]) -> Callable[..., Any]:
+def with_checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function whose intermediate values are computed again in the backward pass."""
 
     @functools.wraps(function)
@@ -339,7 +341,7 @@ def checkpointed(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def eager(function: Callable[..., Any]) -> Callable[..., Any]:
+def without_compilation(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function in which torch.compile has no effect."""
 
     @functools.wraps(function)
@@ -351,7 +353,7 @@ def eager(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def deterministic() -> Iterator[None]:
+def deterministic_algorithms() -> Iterator[None]:
     """Allow only deterministic algorithms in the block, where torch raises if an operation has none; restore the setting."""
     before, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(True)
@@ -362,7 +364,7 @@ def deterministic() -> Iterator[None]:
 
 
 @contextmanager
-def filled_with_nan() -> Iterator[None]:
+def fill_memory_with_nan() -> Iterator[None]:
     """Have torch fill memory that it allocates with nan, where an operation is left to write it; restore the settings."""
     before, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     fills = torch.utils.deterministic.fill_uninitialized_memory
@@ -377,18 +379,18 @@ def filled_with_nan() -> Iterator[None]:
         torch.use_deterministic_algorithms(before, warn_only=warns)
 
 
-def pulled(f: Flat, leaves: Sequence[torch.Tensor], w: Array) -> tuple[Array, list[Array]]:
+def value_and_gradient(f: Flat, leaves: Sequence[torch.Tensor], w: Array) -> tuple[Array, list[Array]]:
     """Return the value of f at leaves that require a gradient, and the gradient of <w, f>."""
     y = f(leaves)
     zeros = [np.zeros(tuple(x.shape))[()] for x in leaves]
     if not y.requires_grad:
-        return host(y), zeros
+        return to_numpy(y), zeros
     ybar = torch.tensor(np.asarray(w), dtype=y.dtype, device=y.device).reshape(y.shape)
     bars = torch.autograd.grad(y, list(leaves), ybar, allow_unused=True)
-    return host(y), [zero if bar is None else host(bar) for zero, bar in zip(zeros, bars, strict=True)]
+    return to_numpy(y), [zero if bar is None else to_numpy(bar) for zero, bar in zip(zeros, bars, strict=True)]
 
 
-def in_turn(
+def repeated_runs(
     f: Flat,
     xs: Sequence[torch.Tensor],
     others: Sequence[torch.Tensor],
@@ -398,15 +400,15 @@ def in_turn(
     """Yield runs in which results that were kept, or memory that was not written, would show."""
 
     def run(name: str, leaves: Sequence[torch.Tensor]) -> Run:
-        inputs = [host(x) for x in leaves]
+        inputs = [to_numpy(x) for x in leaves]
         with torch.enable_grad(), seeded():
-            return Run(name, inputs, *pulled(f, leaves, w))
+            return Run(name, inputs, *value_and_gradient(f, leaves, w))
 
     def fresh(xs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return [x.detach().clone().requires_grad_() for x in xs]
 
     leaves = fresh(xs)
-    inputs = [host(x) for x in leaves]
+    inputs = [to_numpy(x) for x in leaves]
     with torch.enable_grad(), seeded():
         first = f(leaves)
         ybar = torch.tensor(np.asarray(w), dtype=first.dtype, device=first.device).reshape(first.shape)
@@ -415,16 +417,16 @@ def in_turn(
         for leaf, other in zip(leaves, others, strict=True):
             leaf.copy_(other)
     yield run("changed values, same memory", leaves)
-    kept = [np.zeros(np.shape(x)) if bar is None else host(bar) for x, bar in zip(inputs, bars, strict=True)]
-    yield Run("the first results, after a second call", inputs, host(first), kept)
+    kept = [np.zeros(np.shape(x)) if bar is None else to_numpy(bar) for x, bar in zip(inputs, bars, strict=True)]
+    yield Run("the first results, after a second call", inputs, to_numpy(first), kept)
     yield run("the first values again, fresh memory", fresh(xs))
     yield run("changed values, fresh memory", fresh(others))
-    yield run("non-contiguous inputs", [_with_strides(x).requires_grad_() for x in xs])
-    with filled_with_nan():
+    yield run("non-contiguous inputs", [_strided_copy(x).requires_grad_() for x in xs])
+    with fill_memory_with_nan():
         yield run("outputs prefilled with nan", fresh(xs))
 
 
-def _with_strides(x: torch.Tensor) -> torch.Tensor:
+def _strided_copy(x: torch.Tensor) -> torch.Tensor:
     """Return a tensor of the same values whose memory has gaps, and its axes in the opposite order."""
     if x.dim() == 0:
         return x.detach().clone()
@@ -433,7 +435,7 @@ def _with_strides(x: torch.Tensor) -> torch.Tensor:
     return view.copy_(x.detach())
 
 
-def measured(
+def measure_cost(
     forward: Callable[[Sequence[torch.Tensor]], torch.Tensor], leaves: Sequence[torch.Tensor], ybar: torch.Tensor
 ) -> Measured | None:
     """Return the time and the memory of the forward and the backward pass; None if nothing requires a gradient.
@@ -469,22 +471,22 @@ def _once(forward: Any, leaves: Sequence[torch.Tensor], ybar: torch.Tensor, on_g
             kept[storage._cdata] = storage.nbytes()
         return t.detach()  # the tensor itself, if it is a result, would keep its own graph alive
 
-    before = _start(on_gpu)
+    before = _reset_peak_memory(on_gpu)
     start = time.perf_counter()
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         y = forward(leaves)
-    _finish(on_gpu)
+    _wait_for_gpu(on_gpu)
     half = time.perf_counter()
     if not y.requires_grad:
         return None
     torch.autograd.grad(y, leaves, ybar, allow_unused=True)
-    _finish(on_gpu)
+    _wait_for_gpu(on_gpu)
     end = time.perf_counter()
     peak = torch.cuda.max_memory_allocated() - before if on_gpu else None
     return Measured(half - start, end - half, sum(kept.values()), peak)
 
 
-def _start(on_gpu: bool) -> int:
+def _reset_peak_memory(on_gpu: bool) -> int:
     """Return the bytes that are allocated on the GPU before a run, and reset the peak."""
     if not on_gpu:
         return 0
@@ -493,7 +495,7 @@ def _start(on_gpu: bool) -> int:
     return int(torch.cuda.memory_allocated())
 
 
-def _finish(on_gpu: bool) -> None:
+def _wait_for_gpu(on_gpu: bool) -> None:
     if on_gpu:
         torch.cuda.synchronize()
 
@@ -519,7 +521,7 @@ class Torch(FrameworkDefaults):
         return torch.tensor(x, dtype=dtype, device=placed.device)
 
     def array(self, x: Tensor) -> Array:
-        return host(x)
+        return to_numpy(x)
 
     def is_float(self, x: Tensor) -> bool:
         return bool(x.is_floating_point())
@@ -545,7 +547,7 @@ class Torch(FrameworkDefaults):
         ):
             found = of
         if inspect.isclass(found) and issubclass(found, torch.autograd.Function):
-            return Prepared(applied(found), found.__name__, {})
+            return Prepared(as_plain_function(found), found.__name__, {})
         if inspect.isclass(found) and issubclass(found, torch.nn.Module):
             with seeded(seed):
                 found = found()
@@ -559,10 +561,10 @@ class Torch(FrameworkDefaults):
                 mode = "training" if module.training else "evaluation"
                 notices.append(Notice(Kind.MODULE, Severity.INFO, f"checked in {mode} mode, as it was handed over"))
             parameters = {
-                name: host(p) for name, p in module.named_parameters() if p.requires_grad and p.is_floating_point()
+                name: to_numpy(p) for name, p in module.named_parameters() if p.requires_grad and p.is_floating_point()
             }
-            return Prepared(of_module(module), type(module).__name__, parameters, tuple(notices))
-        return Prepared(in_format(found, placed), getattr(found, "__name__", type(found).__name__), {})
+            return Prepared(function_of_module(module), type(module).__name__, parameters, tuple(notices))
+        return Prepared(run_in_format(found, placed), getattr(found, "__name__", type(found).__name__), {})
 
     def called(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], seed: int, differentiates: bool
@@ -570,36 +572,36 @@ class Torch(FrameworkDefaults):
         if differentiates:
             with seeded(seed), torch.enable_grad():
                 return function(*args, **kwargs)
-        return _run(function, lambda: function(*args, **kwargs), (args, kwargs), seed)
+        return _call_for_value(function, lambda: function(*args, **kwargs), (args, kwargs), seed)
 
     def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
-        return self._pulled(f, xs, w, seed, set(range(len(xs))))[0]
+        return self._pull_wanted_inputs(f, xs, w, seed, set(range(len(xs))))[0]
 
     def pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> tuple[Array, list[Array]]:
         with torch.enable_grad(), seeded(seed):
-            return pulled(f, [x.detach().requires_grad_() for x in xs], w)
+            return value_and_gradient(f, [x.detach().requires_grad_() for x in xs], w)
 
     def value(self, f: Flat, xs: Sequence[Tensor], seed: int) -> Array:
         with torch.no_grad(), seeded(seed):
-            return host(f(xs))
+            return to_numpy(f(xs))
 
     def declined(self, f: Flat, xs: Sequence[Tensor], seed: int) -> frozenset[int]:
         with torch.enable_grad(), seeded(seed):
-            return declined(f, [x.detach().clone().requires_grad_() for x in xs])
+            return find_declined_inputs(f, [x.detach().clone().requires_grad_() for x in xs])
 
     def in_turn(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> Iterator[Run]:
-        return in_turn(f, xs, others, w, lambda: seeded(seed))
+        return repeated_runs(f, xs, others, w, lambda: seeded(seed))
 
     def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
         try:
-            return _pushed(f, xs, vs, seed, inside=False)
+            return _forward_derivative(f, xs, vs, seed, inside=False)
         except (RuntimeError, FunctionFailed) as error:
             if _INSIDE not in str(error):
-                raise _unsupported(error, _NO_FORWARD) from error
+                raise _classify_error(error, _NO_FORWARD) from error
         try:
-            return _pushed(f, xs, vs, seed, inside=True)
+            return _forward_derivative(f, xs, vs, seed, inside=True)
         except (RuntimeError, FunctionFailed) as error:
-            raise _unsupported(error, (*_NO_FORWARD, _INSIDE)) from error
+            raise _classify_error(error, (*_NO_FORWARD, _INSIDE)) from error
 
     def curvature(self, f: Flat, xs: Sequence[Tensor], w: Array, vs: Sequence[Array], seed: int) -> list[Array]:
         with torch.enable_grad(), seeded(seed):
@@ -609,11 +611,11 @@ class Torch(FrameworkDefaults):
             if not y.requires_grad:
                 return still
             try:
-                bars = torch.autograd.grad(y, leaves, _like(w, y), allow_unused=True, create_graph=True)
+                bars = torch.autograd.grad(y, leaves, _tensor_like(w, y), allow_unused=True, create_graph=True)
             except RuntimeError as error:
-                raise _unsupported(error, ("use_reentrant",)) from error
+                raise _classify_error(error, ("use_reentrant",)) from error
             along = [
-                torch.sum(bar * _like(v, bar))
+                torch.sum(bar * _tensor_like(v, bar))
                 for bar, v in zip(bars, vs, strict=True)
                 if bar is not None and bar.requires_grad
             ]
@@ -622,15 +624,15 @@ class Torch(FrameworkDefaults):
             try:
                 again = torch.autograd.grad(torch.stack(along).sum(), leaves, allow_unused=True)
             except RuntimeError as error:
-                raise _unsupported(
+                raise _classify_error(
                     error, ("once_differentiable", "not implemented", "does not require grad")
                 ) from error
-        return [zero if bar is None else host(bar) for zero, bar in zip(still, again, strict=True)]
+        return [zero if bar is None else to_numpy(bar) for zero, bar in zip(still, again, strict=True)]
 
     def mapped(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
         def one(*leaves: Tensor) -> Tensor:
             y = f(list(leaves))
-            return torch.sum(y * _like(w, y))
+            return torch.sum(y * _tensor_like(w, y))
 
         pairs = [torch.stack([a.detach(), b.detach()]) for a, b in zip(xs, others, strict=True)]
         with seeded(seed), warnings.catch_warnings():
@@ -639,7 +641,7 @@ class Torch(FrameworkDefaults):
             )  # torch warns of slow operations without a batching rule, and only gradcli uses vmap
             try:
                 gradient = torch.func.grad(one, argnums=tuple(range(len(xs))))
-                return [host(g) for g in torch.func.vmap(gradient, randomness="same")(*pairs)]
+                return [to_numpy(g) for g in torch.func.vmap(gradient, randomness="same")(*pairs)]
             except (RuntimeError, FunctionFailed) as error:
                 cause = error.__cause__ or error
                 raise NotSupported(" ".join(str(cause).split())[:200]) from error
@@ -651,25 +653,29 @@ class Torch(FrameworkDefaults):
         found: dict[str, list[Array | None] | str | NotSupported] = {}
         if any(x.dim() > 0 for k, x in enumerate(xs) if k not in own):
             found["non-contiguous inputs"] = list(
-                self._pulled(
-                    f, [x if k in own else _with_strides(x) for k, x in enumerate(xs)], w, seed, set(range(len(xs)))
+                self._pull_wanted_inputs(
+                    f, [x if k in own else _strided_copy(x) for k, x in enumerate(xs)], w, seed, set(range(len(xs)))
                 )[0]
             )
         if 1 < len(xs) <= _MOST_ALONE:
             try:
-                found["one input at a time"] = [self._pulled(f, xs, w, seed, {k})[0][k] for k in range(len(xs))]
+                found["one input at a time"] = [
+                    self._pull_wanted_inputs(f, xs, w, seed, {k})[0][k] for k in range(len(xs))
+                ]
             except (RuntimeError, FunctionFailed) as error:  # the function itself needs the gradient of all inputs
                 if _INSIDE not in str(error):
                     raise
                 found["one input at a time"] = NotSupported(f"it takes no fewer: {str(error)[:100]}")
-        _, kept = self._pulled(f, xs, w, seed, set(range(len(xs))))
+        _, kept = self._pull_wanted_inputs(f, xs, w, seed, set(range(len(xs))))
         if not kept:
             found["cotangent"] = (
                 "the backward pass writes into the cotangent it is given: work on a copy of grad_output"
             )
         return found
 
-    def _pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, wanted: set[int]) -> tuple[list[Array], bool]:
+    def _pull_wanted_inputs(
+        self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, wanted: set[int]
+    ) -> tuple[list[Array], bool]:
         """Return the gradient with respect to the wanted inputs, and whether the cotangent is unchanged."""
         with torch.enable_grad(), seeded(seed):
             leaves = [x.detach().requires_grad_(k in wanted) for k, x in enumerate(xs)]
@@ -677,11 +683,11 @@ class Torch(FrameworkDefaults):
             still = [np.zeros(tuple(x.shape))[()] for x in xs]
             if not y.requires_grad:
                 return still, True
-            ybar = _like(w, y)
+            ybar = _tensor_like(w, y)
             before = ybar.clone()
             bars = torch.autograd.grad(y, [x for x in leaves if x.requires_grad], ybar, allow_unused=True)
         given = dict(zip(sorted(wanted), bars, strict=True))
-        found = [still[k] if given.get(k) is None else host(given[k]) for k in range(len(xs))]
+        found = [still[k] if given.get(k) is None else to_numpy(given[k]) for k in range(len(xs))]
         return found, bool(torch.equal(ybar, before))
 
     def mixed(self, function: Callable[..., Any], placed: Placed, dtype: str) -> Callable[..., Any]:
@@ -689,7 +695,7 @@ class Torch(FrameworkDefaults):
 
     def settled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
         try:
-            with deterministic():
+            with deterministic_algorithms():
                 return self.gradient(f, xs, w, seed)
         except (RuntimeError, FunctionFailed) as error:  # the function's own errors arrive as FunctionFailed
             if "deterministic" not in str(error):
@@ -699,34 +705,34 @@ class Torch(FrameworkDefaults):
     def measured(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> Measured | None:
         with torch.enable_grad(), seeded(seed):
             leaves = [x.detach().requires_grad_() for x in xs]
-            return measured(f, leaves, _like(w, f(leaves)))
+            return measure_cost(f, leaves, _tensor_like(w, f(leaves)))
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return torch.compile(function)  # type: ignore[no-any-return]
 
     def other_way(self, function: Callable[..., Any], way: str) -> Callable[..., Any]:
-        return checkpointed(function) if way == "checkpoint" else eager(function)
+        return with_checkpoint(function) if way == "checkpoint" else without_compilation(function)
 
     def recorded(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
     ) -> tuple[RecordedSteps, Any]:
         def outputs(y: Any) -> list[Tensor]:
-            leaves = taken_apart("", y)[1].values()
+            leaves = take_apart("", y)[1].values()
             return [t for t in leaves if isinstance(t, torch.Tensor) and t.is_floating_point()]
 
-        record = lambda: recorded(lambda: function(*args, **kwargs), list(xs), outputs)
-        return cast("tuple[RecordedSteps, Any]", _run(function, record, (args, kwargs), seed))
+        record = lambda: record_program(lambda: function(*args, **kwargs), list(xs), outputs)
+        return cast("tuple[RecordedSteps, Any]", _call_for_value(function, record, (args, kwargs), seed))
 
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[CustomCall]:
         with torch.enable_grad(), seeded(seed):
             return custom_calls(lambda: f([x.detach().clone().requires_grad_() for x in xs]), every)
 
 
-def _like(v: Array, x: Tensor) -> Tensor:
+def _tensor_like(v: Array, x: Tensor) -> Tensor:
     return torch.tensor(np.asarray(v), dtype=x.dtype, device=x.device).reshape(x.shape)
 
 
-def _unsupported(error: Exception, words: Sequence[str]) -> Exception:
+def _classify_error(error: Exception, words: Sequence[str]) -> Exception:
     """Return NotSupported if the message says that torch cannot do this, else the error itself."""
     error = error.__cause__ if isinstance(error.__cause__, Exception) else error
     said = str(error)
@@ -738,7 +744,7 @@ def _unsupported(error: Exception, words: Sequence[str]) -> Exception:
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Run the block with seeded random numbers and float64 as the default type; restore both afterwards."""
-    before, states = torch.get_default_dtype(), [(g, g.get_state()) for g in _generators()]
+    before, states = torch.get_default_dtype(), [(g, g.get_state()) for g in _random_generators()]
     for generator, _ in states:
         generator.manual_seed(seed)
     torch.set_default_dtype(torch.float64)
@@ -750,22 +756,22 @@ def seeded(seed: int) -> Iterator[None]:
             generator.set_state(state)
 
 
-def _generators() -> list[torch.Generator]:
+def _random_generators() -> list[torch.Generator]:
     """Return torch's random generators; torch.manual_seed is not used because it also records where it is called."""
     return [torch.default_generator, *(torch.cuda.default_generators if torch.cuda.is_initialized() else ())]
 
 
-def _pushed(f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int, inside: bool) -> Array:
+def _forward_derivative(f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int, inside: bool) -> Array:
     """Return the derivative along vs by the forward mode; `inside` lets f differentiate with respect to its inputs, too."""
     import torch.autograd.forward_ad as forward
 
     with torch.enable_grad(), seeded(seed), forward.dual_level():
         leaves = [x.detach().clone().requires_grad_(inside) for x in xs]
-        y = forward.unpack_dual(f([forward.make_dual(x, _like(v, x)) for x, v in zip(leaves, vs, strict=True)]))
-        return np.zeros(tuple(y.primal.shape)) if y.tangent is None else host(y.tangent)
+        y = forward.unpack_dual(f([forward.make_dual(x, _tensor_like(v, x)) for x, v in zip(leaves, vs, strict=True)]))
+        return np.zeros(tuple(y.primal.shape)) if y.tangent is None else to_numpy(y.tangent)
 
 
-def _run(function: Callable[..., Any], call: Callable[[], Any], given: Any, seed: int) -> Any:
+def _call_for_value(function: Callable[..., Any], call: Callable[[], Any], given: Any, seed: int) -> Any:
     """Call a function for its value, without autograd unless the function differentiates inside.
 
     A function that turns out to differentiate with respect to its inputs is called again, with inputs that require a gradient.
@@ -781,7 +787,7 @@ def _run(function: Callable[..., Any], call: Callable[[], Any], given: Any, seed
             if _INSIDE not in str(error):
                 raise
     with seeded(seed), torch.enable_grad():
-        for x in _floats(given):
+        for x in _float_leaves(given):
             x.requires_grad_()
         y = call()
     with contextlib.suppress(TypeError):  # without weak references, it is tried again at each call
@@ -789,9 +795,9 @@ def _run(function: Callable[..., Any], call: Callable[[], Any], given: Any, seed
     return y
 
 
-def _floats(given: Any) -> list[torch.Tensor]:
+def _float_leaves(given: Any) -> list[torch.Tensor]:
     """Return the float leaf tensors among the arguments, which can require a gradient."""
-    _, leaves = taken_apart("", given)
+    _, leaves = take_apart("", given)
     return [x for x in leaves.values() if isinstance(x, torch.Tensor) and x.is_floating_point() and x.is_leaf]
 
 

@@ -15,12 +15,19 @@ import torch.distributed as dist
 from gradcli.errors import BadOption, BadTarget, FunctionFailed
 from gradcli.frameworks.adapt import recognise_framework
 from gradcli.frameworks.framework import Described, Failure, Placed, RankCall, Tensor
-from gradcli.frameworks.torch.adapter import FORMATS, FRAMEWORK, applied, seeded, users_of, watched
+from gradcli.frameworks.torch.adapter import (
+    FORMATS,
+    FRAMEWORK,
+    as_plain_function,
+    find_user_subclasses,
+    report_forward_calls,
+    seeded,
+)
 from gradcli.request.point import Array
 from gradcli.targets.loading import load
-from gradcli.targets.nesting import put_together, taken_apart
+from gradcli.targets.nesting import put_together, take_apart
 from gradcli.targets.python import message_of, signature_of
-from gradcli.tracing.provenance import place_of, raised_at
+from gradcli.tracing.provenance import place_of_definition, place_of_error
 
 _LATER = 5  # seconds after the limit in which torch ends a collective by itself, if nothing else has
 
@@ -55,7 +62,7 @@ class TorchRank:
         except BaseException as error:  # user code raises any type, SystemExit too
             if isinstance(error, FunctionFailed | BadOption | BadTarget):
                 return Failure(error.what, raised=False)
-            return Failure(_GLOO.sub(r"\1", message_of(error)), raised_at(error.__traceback__))
+            return Failure(_GLOO.sub(r"\1", message_of(error)), place_of_error(error.__traceback__))
 
     def start(self) -> Described:
         """Join the other ranks, load the target, and return what is known of it."""
@@ -88,9 +95,9 @@ class TorchRank:
         else:
             self.function = FRAMEWORK.prepared(found, self.placed, self.seed).function
             signature = signature_of(self.function)
-        parameters = {name: (_local(p.detach()), _axis(p)) for name, p in self._parameters()}
+        parameters = {name: (_local_array(p.detach()), _shard_axis(p)) for name, p in self._trainable_parameters()}
         synced = isinstance(self.module, torch.nn.parallel.DistributedDataParallel)
-        return Described(_plain(signature), parameters, synced)
+        return Described(_plain_signature(signature), parameters, synced)
 
     def shard(self, place: str | Callable[..., Any], name: str, value: Array) -> Array | None:
         """Return this rank's part of a value by the user's function `place(name, value, rank, ranks)`; None if it has all."""
@@ -104,40 +111,44 @@ class TorchRank:
 
     def value(self, arguments: Mapping[str, Any], parameters: Mapping[str, Array]) -> Array:
         """Return what the target returns, as one vector."""
-        self._move(parameters)
-        given, _ = self._tensors(arguments, frozenset())
-        with self._running(), torch.no_grad():
-            return FRAMEWORK.array(self._joined(self.function(**given)))
+        self._write_parameters(parameters)
+        given, _ = self._to_tensors(arguments, frozenset())
+        with self._fresh_run(), torch.no_grad():
+            return FRAMEWORK.array(self._join_float_results(self.function(**given)))
 
     def gradient(
         self, arguments: Mapping[str, Any], parameters: Mapping[str, Array], wrt: frozenset[str], w: Array
     ) -> dict[str, Array | None]:
         """Return what backward leaves on this rank, by input and by parameter, beginning with the cotangent w of the result."""
-        self._move(parameters)
-        given, leaves = self._tensors(arguments, wrt)
-        with self._running(), torch.enable_grad():
-            self._pull(self._joined(self.function(**given)), w)
-        found = {path: x.grad for path, x in leaves.items()} | {name: p.grad for name, p in self._parameters()}
-        return {name: None if x is None else _local(x) for name, x in found.items() if name in wrt}
+        self._write_parameters(parameters)
+        given, leaves = self._to_tensors(arguments, wrt)
+        with self._fresh_run(), torch.enable_grad():
+            self._run_backward(self._join_float_results(self.function(**given)), w)
+        found = {path: x.grad for path, x in leaves.items()} | {
+            name: p.grad for name, p in self._trainable_parameters()
+        }
+        return {name: None if x is None else _local_array(x) for name, x in found.items() if name in wrt}
 
     def custom(
         self, arguments: Mapping[str, Any], parameters: Mapping[str, Array], wrt: frozenset[str], w: Array
     ) -> list[RankCall]:
         """Return the calls of the user's custom functions in one run, in order, with what their backward took and returned."""
-        self._move(parameters)
-        given, _ = self._tensors(arguments, wrt)
+        self._write_parameters(parameters)
+        given, _ = self._to_tensors(arguments, wrt)
         seen: list[tuple[Any, tuple[Any, ...]]] = []
-        with self._running(), torch.enable_grad(), contextlib.ExitStack() as stack:
-            for function in users_of(torch.autograd.Function):
+        with self._fresh_run(), torch.enable_grad(), contextlib.ExitStack() as stack:
+            for function in find_user_subclasses(torch.autograd.Function):
                 stack.enter_context(
-                    watched(function, function.forward, lambda f, args: seen.append((f, tuple(map(_detached, args)))))
+                    report_forward_calls(
+                        function, function.forward, lambda f, args: seen.append((f, tuple(map(_detached_copy, args))))
+                    )
                 )
-            y = self._joined(self.function(**given))
-            nodes = [node for node in _nodes(y.grad_fn) if hasattr(node, "_forward_cls")]
+            y = self._join_float_results(self.function(**given))
+            nodes = [node for node in _graph_nodes(y.grad_fn) if hasattr(node, "_forward_cls")]
             found: dict[Any, tuple[Any, Any]] = {}
             for node in nodes:
                 node.register_hook(lambda xbars, ybars, node=node: found.__setitem__(node, (ybars, xbars)))
-            self._pull(y, w)
+            self._run_backward(y, w)
         self.calls, made = [], []
         waiting = list(seen)
         for node in sorted(nodes, key=lambda node: node._sequence_nr()):
@@ -145,14 +156,14 @@ class TorchRank:
             if call is None or node not in found:
                 continue
             del waiting[: waiting.index(call) + 1]
-            ybars, xbars = ([None if x is None else _local(x) for x in bars] for bars in found[node])
+            ybars, xbars = ([None if x is None else _local_array(x) for x in bars] for bars in found[node])
             xs = [
                 FRAMEWORK.array(x) if isinstance(x, torch.Tensor) and x.is_floating_point() else None for x in call[1]
             ]
             xbars = [*xbars, *[None] * (len(xs) - len(xbars))]
-            names = tuple(inspect.signature(applied(call[0])).parameters)
+            names = tuple(inspect.signature(as_plain_function(call[0])).parameters)
             names += tuple(f"argument{k}" for k in range(len(names), len(xs)))
-            made.append(RankCall(call[0].__name__, names, place_of(call[0].backward), xs, ybars, xbars))
+            made.append(RankCall(call[0].__name__, names, place_of_definition(call[0].backward), xs, ybars, xbars))
             self.calls.append(call)
         return made
 
@@ -162,8 +173,8 @@ class TorchRank:
         moved = [
             a if x is None else torch.tensor(x, dtype=a.dtype, device=a.device) for a, x in zip(args, xs, strict=True)
         ]
-        with self._running(), torch.no_grad():
-            y = applied(function)(*moved)
+        with self._fresh_run(), torch.no_grad():
+            y = as_plain_function(function)(*moved)
         return [
             FRAMEWORK.array(part)
             for part in (y if isinstance(y, tuple | list) else [y])
@@ -171,19 +182,21 @@ class TorchRank:
         ]
 
     @contextlib.contextmanager
-    def _running(self) -> Iterator[None]:
+    def _fresh_run(self) -> Iterator[None]:
         """Run the block with seeded random numbers, in the format of the inputs, and no gradient of an earlier run."""
-        for _, p in self._parameters():
+        for _, p in self._trainable_parameters():
             p.grad = None
         with seeded(self.seed):
             torch.set_default_dtype(FORMATS[self.placed.dtype])
             yield
 
-    def _tensors(self, arguments: Mapping[str, Any], wrt: frozenset[str]) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    def _to_tensors(
+        self, arguments: Mapping[str, Any], wrt: frozenset[str]
+    ) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Return the arguments as tensors, and those that require a gradient by path."""
         given, leaves = dict[str, Any](), dict[str, Tensor]()
         for name, x in arguments.items():
-            node, parts = taken_apart(name, x)
+            node, parts = take_apart(name, x)
             made = {
                 path: FRAMEWORK.tensor(part, self.placed) if isinstance(part, np.ndarray | np.floating) else part
                 for path, part in parts.items()
@@ -192,32 +205,32 @@ class TorchRank:
             given[name] = put_together(node, made)
         return given, leaves
 
-    def _parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
+    def _trainable_parameters(self) -> list[tuple[str, torch.nn.Parameter]]:
         found = () if self.module is None else self.module.named_parameters()
         return [(name, p) for name, p in found if p.requires_grad and p.is_floating_point()]
 
-    def _move(self, parameters: Mapping[str, Array]) -> None:
+    def _write_parameters(self, parameters: Mapping[str, Array]) -> None:
         """Write values into this rank's part of the module's parameters."""
         with torch.no_grad():
-            for name, p in self._parameters():
-                to = _part(p)
+            for name, p in self._trainable_parameters():
+                to = _local_tensor(p)
                 to.copy_(torch.as_tensor(parameters[name], dtype=to.dtype, device=to.device).reshape(to.shape))
 
-    def _joined(self, y: Any) -> Tensor:
+    def _join_float_results(self, y: Any) -> Tensor:
         """Return the float results as one vector. Raises FunctionFailed if there are none."""
-        parts = [_whole(x) for x in taken_apart("", y)[1].values() if isinstance(x, torch.Tensor)]
+        parts = [_full_tensor(x) for x in take_apart("", y)[1].values() if isinstance(x, torch.Tensor)]
         parts = [x for x in parts if x.is_floating_point()]
         if not parts:
             raise FunctionFailed("the target returns no tensor of floats", do="return the loss")
         return FRAMEWORK.joined(parts)
 
-    def _pull(self, y: Tensor, w: Array) -> None:
+    def _run_backward(self, y: Tensor, w: Array) -> None:
         if not y.requires_grad:
             raise FunctionFailed("the result of the target depends on no input that is differentiated")
         torch.dot(y, torch.as_tensor(np.reshape(w, -1), dtype=y.dtype, device=y.device)).backward()
 
 
-def _plain(signature: inspect.Signature | None) -> inspect.Signature | None:
+def _plain_signature(signature: inspect.Signature | None) -> inspect.Signature | None:
     """Return a signature that can be sent to another process: other defaults and annotations than plain ones are left out."""
     if signature is None:
         return None
@@ -231,7 +244,7 @@ def _plain(signature: inspect.Signature | None) -> inspect.Signature | None:
     ])  # fmt: skip
 
 
-def _nodes(root: Any) -> list[Any]:
+def _graph_nodes(root: Any) -> list[Any]:
     """Return all nodes of an autograd graph."""
     seen, waiting = dict[Any, None](), [root]
     while waiting:
@@ -242,24 +255,24 @@ def _nodes(root: Any) -> list[Any]:
     return list(seen)
 
 
-def _detached(x: Any) -> Any:
+def _detached_copy(x: Any) -> Any:
     return x.detach().clone() if isinstance(x, torch.Tensor) else x
 
 
-def _whole(x: Tensor) -> Tensor:
+def _full_tensor(x: Tensor) -> Tensor:
     """Return the whole of a DTensor; any other tensor as it is."""
     return x.full_tensor() if hasattr(x, "full_tensor") else x
 
 
-def _part(x: Tensor) -> Tensor:
+def _local_tensor(x: Tensor) -> Tensor:
     """Return this rank's part of a DTensor; any other tensor as it is."""
     return x.to_local() if hasattr(x, "to_local") else x
 
 
-def _local(x: Tensor) -> Array:
-    return FRAMEWORK.array(_part(x))
+def _local_array(x: Tensor) -> Array:
+    return FRAMEWORK.array(_local_tensor(x))
 
 
-def _axis(p: Tensor) -> int | None:
+def _shard_axis(p: Tensor) -> int | None:
     """Return the axis along which the ranks share a DTensor; None for any other tensor."""
     return next((place.dim for place in getattr(p, "placements", ()) if place.is_shard()), None)

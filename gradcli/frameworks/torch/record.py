@@ -23,16 +23,16 @@ from gradcli.frameworks.framework import (
     FrameworkStep,
     RecordedSteps,
     Slot,
-    filled,
-    is_same,
-    largest,
-    ran,
+    fill_slots,
+    is_equal_up_to_rounding,
+    largest_entry,
     rounds_to,
+    run_step,
 )
 from gradcli.frameworks.torch.aten import TABLE
 from gradcli.frameworks.torch.aten.rows import UP_TO_SIGN
 from gradcli.tracing.primitive import Primitive
-from gradcli.tracing.provenance import place, position
+from gradcli.tracing.provenance import current_position, place_of_position
 
 _LEFT_OUT = {"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking", "implicit"}
 _CANCELS = 1e-3  # relative to the largest operand: a smaller result may be mostly cancellation error
@@ -43,7 +43,7 @@ _INSIDE = None  # stands for a custom function among the entered blocks
 _SCALARS = {"_local_scalar_dense", "equal", "allclose"}  # operations whose result is a number of Python's
 
 
-def host(x: torch.Tensor) -> Any:
+def to_numpy(x: torch.Tensor) -> Any:
     """Return a tensor in numpy: floats in float64, an array without axes as a number."""
     x = x.detach().resolve_conj().resolve_neg()
     if x.is_floating_point():
@@ -67,10 +67,10 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
             False
         ]  # for each block that the user's code entered, innermost last: whether it switches differentiation off
         for x in inputs:
-            number = self._new(x)
+            number = self._new_slot(x)
             self.program.inputs.append(number)
-            self.shadows[number] = host(x)
-            self.moving.add(_storage(x))
+            self.shadows[number] = to_numpy(x)
+            self.moving.add(_storage_id(x))
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -85,10 +85,10 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
         """Run an operation, and record it if it depends on the inputs."""
         name = func.overloadpacket.__name__
         of_shape = name.startswith("new_") or name.endswith("_like")  # their result contains no entry of their operand
-        moved = not of_shape and self._moves((args, kwargs))
+        moved = not of_shape and self._has_moving_values((args, kwargs))
         if name in _SCALARS:
             if moved:
-                self.program.cuts.append(("item", position()))
+                self.program.cuts.append(("item", current_position()))
             return func(*args, **kwargs)
         inplace = func._schema.is_mutable and name.endswith("_") and not name.endswith("__")
         writes = inplace and torch.Tag.inplace_view not in func.tags
@@ -99,79 +99,91 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
         ):  # without a row, a random result is a constant
             moved = False
         if compute is None and moved:
-            parts = decomposed(func) if self.depth < _DEEPEST else None
+            parts = find_decomposition(func) if self.depth < _DEEPEST else None
             if parts is not None:
-                return self._in_parts(func, parts, args, kwargs)
-            raise NotSupported(f"gradcli does not know {func.namespace}.{name}", where=_place())
+                return self._record_decomposition(func, parts, args, kwargs)
+            raise NotSupported(f"gradcli does not know {func.namespace}.{name}", where=_source_place())
         if name == "detach" and moved and not torch.is_grad_enabled():  # else autograd detaches what it saves
-            self.program.cuts.append(("detach", position()))
+            self.program.cuts.append(("detach", current_position()))
         operands = (
             [self._operand(a) for a in args],
             {k: self._operand(a) for k, a in kwargs.items() if k not in _LEFT_OUT},
         )
-        factory = compute is None or not any(isinstance(a, torch.Tensor) for a in _flat((args, kwargs)))
+        factory = compute is None or not any(isinstance(a, torch.Tensor) for a in _flatten((args, kwargs)))
         y = func(*args, **kwargs)
         if "empty" in name:
             y.zero_()
-        if factory or _whole(name, y):
-            for t in _tensors(y):
-                number = self._constant(t)
+        if factory or _is_integer_conversion(name, y):
+            for t in _tensors_in(y):
+                number = self._add_constant(t)
                 if drawn:
-                    self._draw(name, operands[0], self.program.constants.pop(number), number)
+                    self._record_draw(name, operands[0], self.program.constants.pop(number), number)
             return y
-        self._step(
-            name, compute, *operands, y, writes, moved, EXACT if func.is_view else rounds_to(map(_format, _tensors(y)))
+        self._record_step(
+            name,
+            compute,
+            *operands,
+            y,
+            writes,
+            moved,
+            EXACT if func.is_view else rounds_to(map(_format_name, _tensors_in(y))),
         )
         return y
 
     _record_uncompiled = torch._disable_dynamo(_record)
 
-    def _in_parts(self, func: Any, parts: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def _record_decomposition(self, func: Any, parts: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Record an operation as torch's decomposition of it. Raises NotSupported if that gives a different value."""
-        theirs = func(*_copied(args), **_copied(kwargs)) if self.depth == 0 else None
+        theirs = func(*_clone_tensors(args), **_clone_tensors(kwargs)) if self.depth == 0 else None
         self.depth += 1
         try:
             with self:
                 y = parts(*args, **kwargs)
         finally:
             self.depth -= 1
-        size = _CANCELS * max((largest(host(t)) for t in _tensors(args)), default=0.0)
-        for ours, right in zip(_tensors(y), _tensors(theirs), strict=False):
-            if right.is_floating_point() and not is_same(host(ours), host(right), _format(right), size):
-                raise NotSupported(f"torch's decomposition of {func} gives another value", where=_place())
+        size = _CANCELS * max((largest_entry(to_numpy(t)) for t in _tensors_in(args)), default=0.0)
+        for ours, right in zip(_tensors_in(y), _tensors_in(theirs), strict=False):
+            if right.is_floating_point() and not is_equal_up_to_rounding(
+                to_numpy(ours), to_numpy(right), _format_name(right), size
+            ):
+                raise NotSupported(f"torch's decomposition of {func} gives another value", where=_source_place())
         return y
 
-    def _step(
+    def _record_step(
         self, name: str, compute: Any, args: Any, kwargs: Any, y: Any, writes: bool, moved: bool, form: str
     ) -> None:
         results = [y] if isinstance(y, torch.Tensor) else list(y) if isinstance(y, tuple | list) else []
-        outs = tuple(self._new(t) if isinstance(t, torch.Tensor) else -1 for t in results)
+        outs = tuple(self._new_slot(t) if isinstance(t, torch.Tensor) else -1 for t in results)
         if writes and results and isinstance(args[0], Slot):  # torch returns the tensor it wrote to
             outs = (args[0].number,)
             self.slots[id(results[0])] = args[0].number
         stopped = moved and self.stopping[-1] is True
-        step = FrameworkStep(f"aten.{name}", compute, tuple(args), kwargs, outs, position(), writes, stopped, form)
-        ran(step, self.shadows)
+        step = FrameworkStep(
+            f"aten.{name}", compute, tuple(args), kwargs, outs, current_position(), writes, stopped, form
+        )
+        run_step(step, self.shadows)
         for number, t in zip(outs, results, strict=False):
             if isinstance(t, torch.Tensor):
-                self._compared(step, number, t)
+                self._compare_with_torch(step, number, t)
                 if moved:
-                    self.moving.add(_storage(t))
-                    self.program.narrow(_format(t))
+                    self.moving.add(_storage_id(t))
+                    self.program.narrow(_format_name(t))
         if moved and writes:
-            self.moving.add(_storage(results[0]))
+            self.moving.add(_storage_id(results[0]))
         self.program.steps.append(step)
         if writes and results and results[0].dim() == 0:
-            self._through(results[0], outs[0])
+            self._write_to_base(results[0], outs[0])
 
-    def _draw(self, name: str, operands: Sequence[Any], value: Any, number: int) -> None:
+    def _record_draw(self, name: str, operands: Sequence[Any], value: Any, number: int) -> None:
         """Record a random draw as a step with a constant value; its derivative with respect to its parameters is 0."""
         xs = tuple(a for a in operands if isinstance(a, Slot))
         self.program.steps.append(
-            FrameworkStep(f"aten.{name}", partial(_DRAW, y=value), xs, {}, (number,), position(), rounds_to=EXACT)
+            FrameworkStep(
+                f"aten.{name}", partial(_DRAW, y=value), xs, {}, (number,), current_position(), rounds_to=EXACT
+            )
         )
 
-    def _through(self, t: torch.Tensor, number: int) -> None:
+    def _write_to_base(self, t: torch.Tensor, number: int) -> None:
         """Write a number into the array that it is a view of."""
         base = t._base
         if base is None or id(base) not in self.slots:
@@ -182,33 +194,35 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
             offset -= at[-1] * stride
         step = FrameworkStep(
             "put",
-            _putting(tuple(at)),
+            _put_at(tuple(at)),
             (Slot(self.slots[id(base)]), Slot(number)),
             {},
             (self.slots[id(base)],),
-            position(),
+            current_position(),
             rounds_to=EXACT,
         )
-        ran(step, self.shadows)
+        run_step(step, self.shadows)
         self.program.steps.append(step)
-        if _storage(t) in self.moving:
-            self.moving.add(_storage(base))
+        if _storage_id(t) in self.moving:
+            self.moving.add(_storage_id(base))
 
-    def _compared(self, step: FrameworkStep, number: int, t: torch.Tensor) -> None:
+    def _compare_with_torch(self, step: FrameworkStep, number: int, t: torch.Tensor) -> None:
         """Raise NotSupported if numpy gives an operation a different value from torch."""
-        ours, theirs = self.shadows.get(number), host(t)
+        ours, theirs = self.shadows.get(number), to_numpy(t)
         if ours is None or not t.is_floating_point():
-            self._replace(number, ours, theirs)
+            self._store_torch_value(number, ours, theirs)
             return
         if step.name.removeprefix("aten.") in UP_TO_SIGN:
             ours, theirs = np.abs(ours), np.abs(theirs)
-        operands = [largest(filled(a, self.shadows)) for a in step.args if isinstance(a, Slot)]
-        if not is_same(ours, theirs, _format(t), _CANCELS * max(operands, default=0.0)):
-            raise NotSupported(f"gradcli reads {step.name} differently from torch", where=_place())
+        operands = [largest_entry(fill_slots(a, self.shadows)) for a in step.args if isinstance(a, Slot)]
+        if not is_equal_up_to_rounding(ours, theirs, _format_name(t), _CANCELS * max(operands, default=0.0)):
+            raise NotSupported(f"gradcli reads {step.name} differently from torch", where=_source_place())
         if not step.writes:  # so that rounding errors do not add up over steps
-            self._replace(number, None if step.name.removeprefix("aten.") in UP_TO_SIGN else ours, host(t))
+            self._store_torch_value(
+                number, None if step.name.removeprefix("aten.") in UP_TO_SIGN else ours, to_numpy(t)
+            )
 
-    def _replace(self, number: int, ours: Any, theirs: Any) -> None:
+    def _store_torch_value(self, number: int, ours: Any, theirs: Any) -> None:
         """Give a slot torch's value, in place where possible: ours may be a view of memory that is written to later."""
         if isinstance(ours, np.ndarray) and ours.flags.writeable and ours.dtype == np.asarray(theirs).dtype:
             ours[...] = theirs
@@ -217,45 +231,45 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
 
     def _operand(self, a: Any) -> Any:
         if isinstance(a, torch.Tensor):
-            return Slot(self._slot(a))
+            return Slot(self._find_slot(a))
         if isinstance(a, list | tuple):
             return type(a)(self._operand(part) for part in a)
         if isinstance(a, torch.dtype | torch.device | torch.layout | torch.memory_format):
             return None
         return a
 
-    def _slot(self, t: torch.Tensor) -> int:
+    def _find_slot(self, t: torch.Tensor) -> int:
         number = self.slots.get(id(t))
         if number is not None:
             return number
-        number = self.memory.get(_memory(t))
+        number = self.memory.get(_memory_key(t))
         if (
-            number is not None and _storage(t) in self.moving
+            number is not None and _storage_id(t) in self.moving
         ):  # the same memory, bypassing autograd: x.data, torch.from_numpy
-            self.program.cuts.append(("data", position()))
+            self.program.cuts.append(("data", current_position()))
             self.slots[id(t)] = number
             self.kept.append(t)
             return number
-        return self._constant(t)
+        return self._add_constant(t)
 
-    def _constant(self, t: torch.Tensor) -> int:
-        number = self._new(t)
-        self.program.constants[number], self.shadows[number] = host(t), host(t)
+    def _add_constant(self, t: torch.Tensor) -> int:
+        number = self._new_slot(t)
+        self.program.constants[number], self.shadows[number] = to_numpy(t), to_numpy(t)
         return number
 
-    def _new(self, t: torch.Tensor) -> int:
+    def _new_slot(self, t: torch.Tensor) -> int:
         number = len(self.kept)
         self.kept.append(t)
         self.slots[id(t)] = number
-        self.memory[_memory(t)] = number
+        self.memory[_memory_key(t)] = number
         return number
 
-    def _moves(self, a: Any) -> bool:
-        return any(isinstance(t, torch.Tensor) and _storage(t) in self.moving for t in _flat(a))
+    def _has_moving_values(self, a: Any) -> bool:
+        return any(isinstance(t, torch.Tensor) and _storage_id(t) in self.moving for t in _flatten(a))
 
     def result(self, t: torch.Tensor) -> int:
         """Return the slot of one of the function's results."""
-        return self._slot(t)
+        return self._find_slot(t)
 
 
 # Imports of torch internals that warn when they are imported; the warnings are hidden, because gradcli causes them.
@@ -266,7 +280,7 @@ with warnings.catch_warnings():
     from torch._decomp import decompositions_for_jvp as _for_jvp  # noqa: F401  else the forward mode imports it, and warns
 
 
-def decomposed(func: Any) -> Callable[..., Any] | None:
+def find_decomposition(func: Any) -> Callable[..., Any] | None:
     """Return torch's decomposition of an operation into others; None if it has none."""
     if func in decomposition_table:
         return decomposition_table[func]  # type: ignore[no-any-return]
@@ -275,7 +289,7 @@ def decomposed(func: Any) -> Callable[..., Any] | None:
     return func.decompose if func._can_decompose() else None
 
 
-def _putting(at: tuple[int, ...]) -> Callable[[Any, Any], Any]:
+def _put_at(at: tuple[int, ...]) -> Callable[[Any, Any], Any]:
     def put(base: Any, number: Any) -> Any:
         base[at] = number
         return base
@@ -283,49 +297,49 @@ def _putting(at: tuple[int, ...]) -> Callable[[Any, Any], Any]:
     return put
 
 
-def _whole(name: str, y: Any) -> bool:
+def _is_integer_conversion(name: str, y: Any) -> bool:
     """Whether an operation converts to integers or booleans, which are constants."""
     return name == "_to_copy" and not y.is_floating_point() and not y.is_complex()
 
 
-def _format(t: torch.Tensor) -> str:
+def _format_name(t: torch.Tensor) -> str:
     return str(t.dtype).removeprefix("torch.")
 
 
-def _copied(a: Any) -> Any:
+def _clone_tensors(a: Any) -> Any:
     """Return arguments with each tensor cloned, because the operation may write into it."""
     return tree_map_only(torch.Tensor, torch.clone, a)
 
 
-def _storage(t: torch.Tensor) -> int:
+def _storage_id(t: torch.Tensor) -> int:
     return int(t.untyped_storage()._cdata)
 
 
-def _memory(t: torch.Tensor) -> tuple[Any, ...]:
+def _memory_key(t: torch.Tensor) -> tuple[Any, ...]:
     return t.data_ptr(), tuple(t.shape), t.stride(), t.dtype
 
 
-def _flat(a: Any) -> Any:
+def _flatten(a: Any) -> Any:
     if isinstance(a, dict):
         a = tuple(a.values())
     if isinstance(a, list | tuple):
         for part in a:
-            yield from _flat(part)
+            yield from _flatten(part)
     else:
         yield a
 
 
-def _tensors(y: Any) -> list[torch.Tensor]:
-    return [t for t in _flat(y) if isinstance(t, torch.Tensor)]
+def _tensors_in(y: Any) -> list[torch.Tensor]:
+    return [t for t in _flatten(y) if isinstance(t, torch.Tensor)]
 
 
-def _place() -> Any:
-    found = place(position())
+def _source_place() -> Any:
+    found = place_of_position(current_position())
     return found if not isinstance(found, Span) else None
 
 
 @contextmanager
-def _stops_watched(stopping: list[bool | None]) -> Iterator[None]:
+def _track_no_grad(stopping: list[bool | None]) -> Iterator[None]:
     """Keep in `stopping` whether the user's code has switched differentiation off, by no_grad and the like.
 
     It does not count inside a custom function, which has its own gradient, whatever its forward switches off.
@@ -366,13 +380,13 @@ def _stops_watched(stopping: list[bool | None]) -> Iterator[None]:
             block.__enter__, block.__exit__ = enter, leave
 
 
-def recorded(
+def record_program(
     call: Callable[[], Any], inputs: list[torch.Tensor], outputs: Callable[[Any], list[torch.Tensor]]
 ) -> tuple[RecordedSteps, Any]:
     """Record a call as a program of its inputs; return it with the call's result. Raises NotSupported."""
     recorder = TorchRecorder(inputs)
     try:
-        with recorder, _stops_watched(recorder.stopping):
+        with recorder, _track_no_grad(recorder.stopping):
             y = call()
     except GradcliError as error:
         raise NotSupported(error.what, where=error.where, do=error.do) from error

@@ -6,7 +6,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from gradcli.frameworks.mlx.adapter import parts
+from gradcli.frameworks.mlx.adapter import function_and_rule
 from gradcli.project.capture.definitions import name_of
 from gradcli.project.capture.recorder import GradientPair, Recorder, caller
 
@@ -20,7 +20,7 @@ def _called(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]
     """Return the call of a function with a gradient of its own: the same call, which is recorded."""
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        function, rule = parts(self) if recorder.is_on else (None, None)
+        function, rule = function_and_rule(self) if recorder.is_on else (None, None)
         recorded = None if rule is None else recorder.recorded(rule, "vjp", name_of(function))
         if recorded is not None and rule is not None:
             pair = GradientPair("vjp", self, rule, "framework", options={"framework": "mlx"})

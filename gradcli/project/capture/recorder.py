@@ -17,7 +17,7 @@ from typing import Any, Literal
 from gradcli.classes import dataclass
 from gradcli.project.capture.definitions import Definition, ReportedDefinitions, definition_of
 from gradcli.project.capture.state import State, state_of
-from gradcli.tracing.captured import content
+from gradcli.tracing.captured import content_of_cell
 from gradcli.words import DerivativeKind
 
 Convention = Literal[
@@ -448,7 +448,7 @@ def _types_in(function: Any) -> Any:
     """Return the classes of what a function is bound to, or holds: one line can define the gradients of several models."""
     owner = getattr(function, "__self__", None)
     cells = getattr(getattr(function, "__func__", function), "__closure__", None) or ()
-    return type(owner).__qualname__, tuple(type(content(cell)).__qualname__ for cell in cells)
+    return type(owner).__qualname__, tuple(type(content_of_cell(cell)).__qualname__ for cell in cells)
 
 
 def _is_finite(value: Any) -> bool:

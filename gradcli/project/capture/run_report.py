@@ -26,7 +26,7 @@ from gradcli.checks.probe import Located, LocateOptions, function_at
 from gradcli.checks.request import Request
 from gradcli.classes import dataclass
 from gradcli.errors import BadPoint, FunctionFailed, GradcliError
-from gradcli.frameworks.adapt import PLAIN, framework, takes_less
+from gradcli.frameworks.adapt import PLAIN, import_framework, is_format_failure
 from gradcli.frameworks.framework import KNOWN, CustomCall, Framework, Placed
 from gradcli.project.capture.backward_passes import CACHE, LayerCall, arrays_of
 from gradcli.project.capture.recorder import Convention, GradientPair, Kept, RecordedCalls, copied
@@ -38,8 +38,8 @@ from gradcli.report.run import WORST, CheckedCall, Program, RunReport, UsedGradi
 from gradcli.report.suite import CheckRow, row_of
 from gradcli.request.options import Options
 from gradcli.request.target_text import output_of
-from gradcli.targets.layers import InnerCall, named_like, returned_names, together
-from gradcli.targets.nesting import put_together, taken_apart
+from gradcli.targets.layers import InnerCall, chain_layers, match_gradient_name, returned_names
+from gradcli.targets.nesting import put_together, take_apart
 from gradcli.targets.points import WHOLE
 from gradcli.targets.python import PythonFunction, message_of
 from gradcli.words import Exit, Kind, Severity, Verdict
@@ -377,7 +377,7 @@ class Judge:
     def _of_framework(self, recorded: RecordedCalls, kept: Kept) -> CheckReport:
         """Check a custom gradient of a framework, and what its backward pass returned when it ran."""
         name = kept.pair.options["framework"]
-        own = framework(name)
+        own = import_framework(name)
         request = self._request(own, recorded, kept, Placed(KNOWN[name].dtype))
         if name == "torch":
             request = dataclasses.replace(
@@ -405,7 +405,7 @@ class Judge:
             call = kept.args[0]
             calls.append(InnerCall(_forward_name(kept), call.held, call.arguments, kept.value))
         try:
-            both = together(*calls)
+            both = chain_layers(*calls)
             if both is None:
                 return None
             found = function_at(both.layer, both.path, [dict(both.arguments)], self._locate)
@@ -465,7 +465,7 @@ class Judge:
         """Return the check by another argument of the first one's shape, if it passes: names did not tell them apart."""
         values = found.points[0].values
         words = returned_names(inspect.unwrap(found.f.function)) if isinstance(found.f, PythonFunction) else []
-        if any(named_like(word, found.wrt) for word in words):
+        if any(match_gradient_name(word, found.wrt) for word in words):
             return report  # of dW it is W
         for name in found.wrt[1:]:
             if np.shape(values[name]) == np.shape(values[found.wrt[0]]):
@@ -485,7 +485,7 @@ class Judge:
         try:
             found = located_call(call, own, placed, seed)
         except FunctionFailed as error:
-            if placed.dtype == "float32" or not takes_less(error.what, PLAIN):
+            if placed.dtype == "float32" or not is_format_failure(error.what, PLAIN):
                 raise
             return self._request(own, recorded, kept, Placed("float32"))
         if not found.wrt:
@@ -601,7 +601,7 @@ def _same_parts(x: Any, y: Any) -> bool:
 
 def _as_tensors(values: Any, own: Framework, placed: Placed) -> Any:
     """Return values with tensors of a framework for arrays, which were kept as those of numpy."""
-    node, leaves = taken_apart("", values)
+    node, leaves = take_apart("", values)
     tensors = {path: own.tensor(x, placed) if isinstance(x, np.ndarray) else x for path, x in leaves.items()}
     return put_together(node, tensors)
 

@@ -24,8 +24,8 @@ from gradcli.errors import BadOption, GradcliError
 from gradcli.project.capture.definitions import Definition
 from gradcli.project.capture.recorder import GradientPair, Kept, RecordedCalls, Recorder, norm_of
 from gradcli.project.suite.config import suite_file
-from gradcli.targets.loading import importable
-from gradcli.targets.points import from_file
+from gradcli.targets.loading import make_importable
+from gradcli.targets.points import read_array_file
 
 _POINTS = "gradcli-points"
 _LITERALS = (bool, str, type(None))  # that a point may have beside its numbers
@@ -65,7 +65,7 @@ def read(path: Path, allow_python: bool) -> list[tuple[RecordedCalls, str]]:
     Raises  BadOption for a file that holds no recorded calls.
     """
     try:
-        document = json.loads(bytes(np.asarray(from_file(f"@{path}:{_DOCUMENT}", ""), dtype=np.uint8)).decode())
+        document = json.loads(bytes(np.asarray(read_array_file(f"@{path}:{_DOCUMENT}", ""), dtype=np.uint8)).decode())
         if document["schema"] != _FORMAT:
             raise BadOption(
                 f"{path} is of another version, {document['schema']}", do="record it again: gradcli run --save"
@@ -228,7 +228,7 @@ def _imported(name: Name, allow_python: bool) -> Any:
     here, file = Path.cwd().resolve(), Path(name.file).resolve()
     depth = name.module.count(".") + (file.name == "__init__.py")
     if here in file.parents and depth < len(file.parents):
-        importable(str(file.parents[depth]))
+        make_importable(str(file.parents[depth]))
     try:
         spec = importlib.util.find_spec(name.module)
     except (ImportError, ValueError):
@@ -288,7 +288,7 @@ def _decoded(x: Any, path: Path) -> Any:
     if not isinstance(x, dict):
         return x
     if "array" in x:
-        found = np.asarray(from_file(f"@{path}:a{int(x['array'])}", ""))
+        found = np.asarray(read_array_file(f"@{path}:a{int(x['array'])}", ""))
         return found.item() if x["scalar"] and found.ndim == 0 else found
     if "dict" in x:
         return {name: _decoded(part, path) for name, part in x["dict"].items()}

@@ -27,7 +27,7 @@ from gradcli.project.capture.backward_passes import Layers
 from gradcli.project.capture.definitions import Definition, ReportedDefinitions, name_of
 from gradcli.project.capture.recorder import GradientPair, Kept, Last, RecordedCalls, Recorder, watched
 from gradcli.project.capture.state import State
-from gradcli.tracing.captured import UNBOUND, content
+from gradcli.tracing.captured import UNBOUND, content_of_cell
 from gradcli.words import DerivativeKind
 
 G = TypeVar("G", bound=Callable[..., Any])
@@ -196,7 +196,7 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, x: Any) -> Any:
         if not isinstance(x, FunctionType) or _is_importable(x):
             return NotImplemented
-        cells = tuple(None if (held := content(cell)) is UNBOUND else (held,) for cell in x.__closure__ or ())
+        cells = tuple(None if (held := content_of_cell(cell)) is UNBOUND else (held,) for cell in x.__closure__ or ())
         made = marshal.dumps(x.__code__), x.__module__, x.__qualname__, x.__defaults__, x.__kwdefaults__, cells
         return rebuilt, made
 

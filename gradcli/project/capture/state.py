@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 
 from gradcli.classes import dataclass
 from gradcli.project.capture.definitions import Definition, ReportedDefinitions, definition_of
-from gradcli.tracing.captured import UNBOUND, codes, content
+from gradcli.tracing.captured import UNBOUND, content_of_cell, nested_codes
 
 _MOST_COPIED = 2**18  # bytes of an array that is copied; of a larger one there is a fingerprint
 _MOST_READ = 2**18  # bytes of an array that its fingerprint reads
@@ -61,7 +61,7 @@ class Binding:
     def now(self) -> Any:
         """Return what it is bound to now."""
         if isinstance(self.holder, CellType):
-            return content(self.holder)
+            return content_of_cell(self.holder)
         if isinstance(self.holder, dict):
             return self.holder.get(self.name, UNBOUND)
         return getattr(self.holder, self.name, UNBOUND)
@@ -201,7 +201,7 @@ class _Walk:
 
     def _of_function(self, function: FunctionType) -> Iterator[Any]:
         for cell in function.__closure__ or ():
-            value = content(cell)
+            value = content_of_cell(cell)
             self._bind(cell, None, value)
             yield value
         yield from function.__defaults__ or ()
@@ -223,7 +223,7 @@ class _Walk:
 
 def _names(code: CodeType) -> list[str]:
     """Return the names of globals that a function may read, also in functions inside of it."""
-    return [*dict.fromkeys(name for inner in codes(code) for name in inner.co_names)]
+    return [*dict.fromkeys(name for inner in nested_codes(code) for name in inner.co_names)]
 
 
 def _data_of(module: ModuleType) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from gradcli.classes import dataclass
-from gradcli.errors import BadOption, GradcliError, Place, nearest
+from gradcli.errors import BadOption, GradcliError, Place, closest_name
 from gradcli.project.discovery.project import python_files
 from gradcli.project.discovery.reader import CannotRead, parsed
 from gradcli.request.option_values import Option
@@ -313,7 +313,7 @@ class _Reader:
     def _chosen(self, profile: str, profiles: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
         if profile in profiles:
             return profiles[profile]
-        near = nearest(profile, tuple(profiles))
+        near = closest_name(profile, tuple(profiles))
         listed = f"profiles: {', '.join(profiles)}" if profiles else f"{self._path.name} has none"
         raise BadOption(f"there is no profile '{profile}'", do=f"did you mean '{near}'?" if near else listed)
 
@@ -510,7 +510,7 @@ def option_values(
         if key in others:
             continue
         if key not in known:
-            near = nearest(key, (*known, *others))
+            near = closest_name(key, (*known, *others))
             do = f"did you mean '{near}'?" if near else f"keys: {', '.join((*others, *known))}"
             raise BadOption(f"unknown key '{key}' in {source}", where=place(key), do=do)
         row = known[key]

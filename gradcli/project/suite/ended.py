@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gradcli.errors import OutOfTime, Place, ProcessEnded
-from gradcli.process.process import name_of
-from gradcli.tracing.provenance import is_users, shown
+from gradcli.process.process import describe_exit
+from gradcli.tracing.provenance import is_users_file, path_for_display
 from gradcli.words import Kind, Severity, Verdict
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def time_is_up(
 
 def process_ended(status: int, stack: str, target: str) -> ProcessEnded:
     """Return the error for a target that ended its process; `stack` is what faulthandler wrote."""
-    name = name_of(status)
+    name = describe_exit(status)
     by = f"was ended by {name}{_in_words(status)}" if status < 0 else f"ended with {name}"
     says = f"the process that ran {target[-_SHOWN:]} {by}"
     return ProcessEnded(says, where=_where(stack), do=_DO.get(name, _EXIT))
@@ -68,8 +68,8 @@ def _where(stack: str) -> Place | None:
     """Return the innermost line of the user's code in a stack; None if there is none."""
     for match in _FRAME.finditer(stack):
         file, line = match["file"], int(match["line"])
-        if not file.startswith("<") and is_users(file):
-            return Place(shown(file), line, linecache.getline(file, line).rstrip("\n"))
+        if not file.startswith("<") and is_users_file(file):
+            return Place(path_for_display(file), line, linecache.getline(file, line).rstrip("\n"))
     return None
 
 

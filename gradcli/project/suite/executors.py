@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from gradcli.errors import BadOption, GradcliError, ProcessEnded
-from gradcli.process.process import Process, name_of, wait_for
+from gradcli.process.process import Process, describe_exit, wait_for_message
 from gradcli.process.relay import relayed_errors, wait_for_relay
 from gradcli.project.suite.config import Suite, SuiteCheck
 from gradcli.project.suite.ended import process_ended, time_is_up, unfinished_check
@@ -73,7 +73,7 @@ class Pool:
                 return
             found = [(slot.number, answer) for slot in busy if (answer := slot.answer()) is not None]
             if not found:
-                wait_for([slot.process for slot in busy], min(slot.left() for slot in busy))
+                wait_for_message([slot.process for slot in busy], min(slot.left() for slot in busy))
             yield from found
 
     def end(self) -> None:
@@ -161,7 +161,7 @@ class _Slot:
             return JobResult(_error(job, process_ended(status, stack, job.ask.target)), 0.0)
         self._ended_at_start += 1
         if self._ended_at_start == _AT_START:
-            says = f"the process that does the work ended with {name_of(status)} before it could say anything"
+            says = f"the process that does the work ended with {describe_exit(status)} before it could say anything"
             hint = "run gradcli modes: where that fails too, Python or a library is broken, or memory is short"
             raise ProcessEnded(says, do=hint)
         self.begin(self.number, job)

@@ -7,15 +7,15 @@ import signal
 import sys
 from typing import NoReturn
 
-from gradcli.process.apart import status_of
+from gradcli.process.apart import exit_status_of
 from gradcli.process.process import (
     FORKS,
     LENGTH,
     adopt_orphans,
     die_with,
-    framed,
-    inherited,
-    leave_stacks_in,
+    dump_stack_at_exit,
+    frame_message,
+    open_pipe_ends,
     write_all,
 )
 from gradcli.process.threads import compile_from_source, set_threads
@@ -29,7 +29,7 @@ def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
     The first message is the number of threads of numerical libraries. `stack` is the file for the stack at the end of the
     process. What the user's code prints goes to standard error.
     """
-    up, down, stack = inherited((up, down, stack))
+    up, down, stack = open_pipe_ends((up, down, stack))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one decides
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # so that the processes that a check starts can be ended after this one
@@ -37,11 +37,11 @@ def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
     adopt_orphans()
     set_threads(int(_message(down) or 1))
     compile_from_source()
-    leave_stacks_in(stack)
+    dump_stack_at_exit(stack)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
-    _exit(status_of(lambda: _served(up, down)))
+    _exit(exit_status_of(lambda: _served(up, down)))
 
 
 def _served(up: int, down: int) -> int:
@@ -74,7 +74,7 @@ def _answer(up: int, down: int) -> int:
     def send(*message: object) -> None:
         if os.getpid() != own:
             _exit(0)  # a copy of this process, forked by the user's code, must send nothing
-        write_all(up, framed(message))
+        write_all(up, frame_message(message))
 
     send("ready")
     while (text := _message(down)) is not None:

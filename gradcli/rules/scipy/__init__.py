@@ -22,7 +22,7 @@ SOLVERS: dict[str, Callable[[], Mapping[str, Callable[..., Any]]]] = {}  # the s
 _HELD = ("_c", "_y", "_values")  # attributes of scipy's classes in which a stand-in keeps traced values
 
 
-def imported() -> list[str]:
+def imported_modules() -> list[str]:
     """Return the modules of scipy that have stand-ins and are imported; none is imported for them."""
     return [name for name in MODULES if f"scipy.{name}" in sys.modules]
 
@@ -30,7 +30,7 @@ def imported() -> list[str]:
 def functions(names: Iterable[str]) -> Iterator[tuple[ModuleType, str, Callable[..., Any]]]:
     """Yield scipy's module, the name of a function in it, and its stand-in."""
     for name in names:
-        module, ours = sys.modules[f"scipy.{name}"], _here(name)
+        module, ours = sys.modules[f"scipy.{name}"], _stand_in_module(name)
         stand_ins = importlib.import_module(ours) if ours else None
         for function, stand_in in getattr(stand_ins, "FUNCTIONS", {}).items():
             if hasattr(module, function):
@@ -40,17 +40,17 @@ def functions(names: Iterable[str]) -> Iterator[tuple[ModuleType, str, Callable[
 
 def methods(names: Iterable[str]) -> Iterator[tuple[type, str, Callable[..., Any]]]:
     """Yield a class of scipy, the name of a method that it defines in the installed version, and its stand-in."""
-    for ours in filter(None, map(_here, names)):
+    for ours in filter(None, map(_stand_in_module, names)):
         for owner, name, stand_in in getattr(importlib.import_module(ours), "methods", tuple)():
             if name in vars(owner):
                 yield owner, name, stand_in
 
 
-def _here(name: str) -> str | None:
+def _stand_in_module(name: str) -> str | None:
     ours = f"{__name__}.{name.replace('.', '_')}"
     return ours if importlib.util.find_spec(ours) else None
 
 
-def holds_traced(instance: Any) -> bool:
+def has_traced_values(instance: Any) -> bool:
     """Whether an instance of a class of scipy was made of traced values."""
     return any(isinstance(getattr(instance, name, None), Tracer) for name in _HELD)

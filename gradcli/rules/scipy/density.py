@@ -9,24 +9,24 @@ from gradcli.errors import NoRule
 from gradcli.rules import reductions
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.tracer import Tracer, depends, plain
+from gradcli.tracing.tracer import Tracer, is_differentiated, plain_value
 
 
-def made(self: Any, dataset: Value, bw_method: Any = None, weights: Any = None) -> None:
+def make_density(self: Any, dataset: Value, bw_method: Any = None, weights: Any = None) -> None:
     """Make a gaussian_kde with plain data, and keep the traced data and bandwidth beside them."""
-    if depends(weights) or (callable(bw_method) and not isinstance(bw_method, Tracer)):
+    if is_differentiated(weights) or (callable(bw_method) and not isinstance(bw_method, Tracer)):
         says = (
             "scipy.stats.gaussian_kde has no derivative rule by its weights, or by data where bw_method is a function"
         )
         raise NoRule(says, do="keep the weights fixed, and give bw_method as a number or a name")
     data = np.atleast_2d(as_value(dataset))
-    bandwidth = plain(bw_method) if isinstance(bw_method, Tracer) else bw_method
-    type(self).__init__(self, plain(data), bandwidth, None if weights is None else plain(as_value(weights)))
+    bandwidth = plain_value(bw_method) if isinstance(bw_method, Tracer) else bw_method
+    type(self).__init__(self, plain_value(data), bandwidth, None if weights is None else plain_value(as_value(weights)))
     self._values = data
     self._c = bw_method if isinstance(bw_method, Tracer) else self.factor
 
 
-def _covariance(self: Any) -> Value:
+def _kernel_covariance(self: Any) -> Value:
     """Return the covariance of the kernels; scipy's own where neither the data nor the bandwidth is traced."""
     data = getattr(self, "_values", self.dataset)
     if not isinstance(data, Tracer) and not isinstance(getattr(self, "_c", None), Tracer):
@@ -40,11 +40,11 @@ def _covariance(self: Any) -> Value:
 def logpdf(self: Any, x: Value) -> Value:
     """Return the logarithm of the estimated density at points, which are columns."""
     points, data = np.atleast_2d(as_value(x)), getattr(self, "_values", self.dataset)
-    if np.shape(plain(points)) == (1, self.d):
+    if np.shape(plain_value(points)) == (1, self.d):
         points = np.reshape(points, (self.d, 1))
-    if np.shape(plain(points))[0] != self.d:
-        raise ValueError(f"points have dimension {np.shape(plain(points))[0]}, dataset has dimension {self.d}")
-    covariance = _covariance(self)
+    if np.shape(plain_value(points))[0] != self.d:
+        raise ValueError(f"points have dimension {np.shape(plain_value(points))[0]}, dataset has dimension {self.d}")
+    covariance = _kernel_covariance(self)
     apart = points[:, :, None] - data[:, None, :]
     energy = np.einsum("imn,ij,jmn->mn", apart, np.linalg.inv(covariance), apart) / 2
     logs = np.log(self.weights) - energy
@@ -55,7 +55,7 @@ def evaluate(self: Any, points: Value) -> Value:
     return np.exp(logpdf(self, points))
 
 
-def _refused(name: str) -> Callable[..., Any]:
+def _refusing_method(name: str) -> Callable[..., Any]:
     def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
         raise NoRule(f"scipy.stats.gaussian_kde.{name} has no derivative rule", do="give your own gradient: --grad")
 
@@ -77,7 +77,7 @@ def density_methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
     from scipy.stats import gaussian_kde
 
     own: dict[str, Callable[..., Any]] = {
-        "__init__": made, "evaluate": evaluate, "__call__": evaluate, "pdf": evaluate, "logpdf": logpdf,
+        "__init__": make_density, "evaluate": evaluate, "__call__": evaluate, "pdf": evaluate, "logpdf": logpdf,
     }  # fmt: skip
-    for name, stand_in in (own | {name: _refused(name) for name in _REFUSED}).items():
+    for name, stand_in in (own | {name: _refusing_method(name) for name in _REFUSED}).items():
         yield gaussian_kde, name, stand_in

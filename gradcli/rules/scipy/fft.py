@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import NoRule
-from gradcli.rules.scipy.linear import all_linear
+from gradcli.rules.scipy.linear import linear_stand_ins
 
 _NUMPYS = (
     "fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn",
@@ -14,7 +14,7 @@ _NUMPYS = (
 )  # fmt: skip
 
 
-def _numpys(name: str) -> Callable[..., Any]:
+def _numpy_transform(name: str) -> Callable[..., Any]:
     def stand_in(
         x: Any, *args: Any, overwrite_x: bool = False, workers: Any = None, plan: Any = None, **kwargs: Any
     ) -> Any:
@@ -28,6 +28,6 @@ def _numpys(name: str) -> Callable[..., Any]:
     return stand_in
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {name: _numpys(name) for name in _NUMPYS} | all_linear(
+FUNCTIONS: dict[str, Callable[..., Any]] = {name: _numpy_transform(name) for name in _NUMPYS} | linear_stand_ins(
     "scipy.fft", "x", "dct", "idct", "dst", "idst", "dctn", "idctn", "dstn", "idstn"
 )

@@ -11,12 +11,12 @@ import numpy as np
 
 from gradcli.errors import NoRule, NotSupported
 from gradcli.rules import linalg
-from gradcli.rules.decompositions import EIGENVECTOR_SIGNS, SINGULAR_VECTOR_SIGNS, relative_signs, symmetric
+from gradcli.rules.decompositions import EIGENVECTOR_SIGNS, SINGULAR_VECTOR_SIGNS, relative_signs, symmetric_matrix
 from gradcli.rules.linalg import T
 from gradcli.rules.shaping import as_value
-from gradcli.tracing.primitive import Value, named
+from gradcli.tracing.primitive import Value, primitive_by_name
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import plain
+from gradcli.tracing.tracer import plain_value
 
 _SYMMETRIC = ("sym", "symmetric", "her", "hermitian", "pos", "positive definite")
 _TRIANGLES = {"lower triangular": True, "upper triangular": False}
@@ -24,7 +24,7 @@ _MOST_ROWS = 64  # of an elimination that is recorded row by row
 _TRANSPOSED = {0: False, "N": False, 1: True, "T": True, 2: True, "C": True}
 
 
-def _triangle(a: Value, lower: bool, unit_diagonal: bool = False) -> Value:
+def _take_triangle(a: Value, lower: bool, unit_diagonal: bool = False) -> Value:
     if unit_diagonal:
         strict = np.tril(a, -1) if lower else np.triu(a, 1)
         return strict + np.eye(shape(a)[-1])
@@ -50,7 +50,7 @@ def cho_factor(
 
 def cho_solve(c_and_lower: tuple[Value, bool], b: Value, overwrite_b: bool = False, check_finite: bool = True) -> Value:
     c, lower = c_and_lower
-    factor = _triangle(as_value(c), lower) if lower else T(_triangle(as_value(c), lower))
+    factor = _take_triangle(as_value(c), lower) if lower else T(_take_triangle(as_value(c), lower))
     return np.linalg.solve(T(factor), np.linalg.solve(factor, as_value(b)))
 
 
@@ -58,7 +58,7 @@ def solve_triangular(
     a: Value, b: Value, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False, overwrite_b: bool = False,
     check_finite: bool = True,
 ) -> Value:  # fmt: skip
-    factor = _triangle(as_value(a), lower, unit_diagonal)
+    factor = _take_triangle(as_value(a), lower, unit_diagonal)
     return np.linalg.solve(T(factor) if _TRANSPOSED[trans] else factor, as_value(b))
 
 
@@ -72,9 +72,9 @@ def solve(
     """
     a = as_value(a)
     if assume_a in _SYMMETRIC:
-        a = symmetric(a, "solve", _uplo(lower))
+        a = symmetric_matrix(a, "solve", _uplo(lower))
     elif assume_a in _TRIANGLES:
-        a = _triangle(a, _TRIANGLES[assume_a])
+        a = _take_triangle(a, _TRIANGLES[assume_a])
     elif assume_a not in (None, "gen", "general"):
         raise NoRule(f"scipy.linalg.solve with assume_a={assume_a!r} has no derivative rule", do="leave assume_a out")
     return np.linalg.solve(T(a) if transposed else a, as_value(b))
@@ -99,7 +99,7 @@ def solve_sylvester(a: Value, b: Value, q: Value) -> Value:
     x = np.linalg.solve(
         system, np.ravel(T(q))
     )  # scipy's, by a Schur form, loses small imaginary parts: no complex step
-    return T(np.reshape(named("real")(x), (columns, rows)))
+    return T(np.reshape(primitive_by_name("real")(x), (columns, rows)))
 
 
 def solve_continuous_lyapunov(a: Value, q: Value) -> Value:
@@ -110,7 +110,7 @@ def solve_discrete_lyapunov(a: Value, q: Value, method: str | None = None) -> Va
     """Solve A X A^T - X + Q = 0 as a linear system for the entries of X."""
     a, q = as_value(a), as_value(q)
     n = shape(a)[-1]
-    return np.reshape(named("real")(np.linalg.solve(np.eye(n * n) - np.kron(a, a), np.ravel(q))), (n, n))
+    return np.reshape(primitive_by_name("real")(np.linalg.solve(np.eye(n * n) - np.kron(a, a), np.ravel(q))), (n, n))
 
 
 def eigvalsh(a: Value, b: Value | None = None, *, lower: bool = True, **others: Any) -> Value:
@@ -127,11 +127,11 @@ def eigh(
     """Return eigenvalues and vectors of a symmetric matrix, or of A v = w B v, which the factor of B reduces to it."""
     if others.pop("type", 1) != 1:
         raise NoRule("scipy.linalg.eigh with type= has no derivative rule", do="multiply by the matrix first")
-    _refuse("eigh", others, ("overwrite_a", "overwrite_b", "check_finite", "driver"))
+    _refuse_options("eigh", others, ("overwrite_a", "overwrite_b", "check_finite", "driver"))
     kept = slice(None) if subset_by_index is None else slice(subset_by_index[0], subset_by_index[1] + 1)
-    s = symmetric(as_value(a), "eigh", _uplo(lower))
+    s = symmetric_matrix(as_value(a), "eigh", _uplo(lower))
     if b is not None:
-        factor = np.linalg.cholesky(symmetric(as_value(b), "eigh", _uplo(lower)))
+        factor = np.linalg.cholesky(symmetric_matrix(as_value(b), "eigh", _uplo(lower)))
         s = np.linalg.solve(factor, T(np.linalg.solve(factor, s)))
     values = np.linalg.eigvalsh(s)
     if eigvals_only:
@@ -141,8 +141,8 @@ def eigh(
         vectors = vectors * EIGENVECTOR_SIGNS(s, uplo="L")
     else:
         vectors = np.linalg.solve(T(factor), vectors)
-        scipys = scipy_linalg().eigh(plain(as_value(a)), plain(as_value(b)), lower=lower)[1]
-        vectors = vectors * relative_signs(scipys, plain(vectors))
+        scipys = scipy_linalg().eigh(plain_value(as_value(a)), plain_value(as_value(b)), lower=lower)[1]
+        vectors = vectors * relative_signs(scipys, plain_value(vectors))
     return values[..., kept], vectors[..., kept]
 
 
@@ -175,14 +175,14 @@ def lu(
 ) -> Any:
     """Return the factors by elimination, with the row exchanges that scipy chooses."""
     a = as_value(a)
-    rows = scipy_linalg().lu(plain(a), p_indices=True)[0]
-    lower, upper = _eliminated(a[np.argsort(rows)])
+    rows = scipy_linalg().lu(plain_value(a), p_indices=True)[0]
+    lower, upper = _lu_factors(a[np.argsort(rows)])
     if permute_l:
         return lower[rows], upper
     return (rows if p_indices else np.eye(len(rows))[rows]), lower, upper
 
 
-def _eliminated(a: Value) -> tuple[Value, Value]:
+def _lu_factors(a: Value) -> tuple[Value, Value]:
     """Return the unit lower and the upper triangular factor of a matrix that needs no row exchanges."""
     rows, columns = shape(a)
     count = min(rows, columns)
@@ -199,12 +199,12 @@ def _eliminated(a: Value) -> tuple[Value, Value]:
 
 def lu_factor(a: Value, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Value, Any]:
     a = as_value(a)
-    pivots = scipy_linalg().lu_factor(plain(a))[1]
-    lower, upper = _eliminated(a[_exchanged(pivots)])
+    pivots = scipy_linalg().lu_factor(plain_value(a))[1]
+    lower, upper = _lu_factors(a[_row_order(pivots)])
     return np.tril(lower, -1) + upper, pivots
 
 
-def _exchanged(pivots: Any) -> Any:
+def _row_order(pivots: Any) -> Any:
     """Return the order of the rows after the exchanges of row k with row pivots[k]."""
     order = np.arange(len(pivots))
     for k, other in enumerate(pivots):
@@ -214,8 +214,8 @@ def _exchanged(pivots: Any) -> Any:
 
 def lu_solve(lu_and_piv: Any, b: Value, trans: int = 0, overwrite_b: bool = False, check_finite: bool = True) -> Value:
     factors, pivots = lu_and_piv
-    factors, b, order = as_value(factors), as_value(b), _exchanged(pivots)
-    lower, upper = _triangle(factors, True, unit_diagonal=True), _triangle(factors, False)
+    factors, b, order = as_value(factors), as_value(b), _row_order(pivots)
+    lower, upper = _take_triangle(factors, True, unit_diagonal=True), _take_triangle(factors, False)
     if trans == 0:
         return np.linalg.solve(upper, np.linalg.solve(lower, b[order]))
     return np.linalg.solve(T(lower), np.linalg.solve(T(upper), b))[np.argsort(order)]
@@ -223,9 +223,9 @@ def lu_solve(lu_and_piv: Any, b: Value, trans: int = 0, overwrite_b: bool = Fals
 
 def lstsq(a: Value, b: Value, cond: Any = None, **others: Any) -> Any:
     """Return the solution, the squared residuals, the rank and the singular values."""
-    _refuse("lstsq", others, ("overwrite_a", "overwrite_b", "check_finite", "lapack_driver"))
+    _refuse_options("lstsq", others, ("overwrite_a", "overwrite_b", "check_finite", "lapack_driver"))
     y, residuals, rank, values = np.linalg.lstsq(as_value(a), as_value(b), cond)
-    one = np.ndim(plain(as_value(b))) == 1 and np.size(plain(residuals)) == 1
+    one = np.ndim(plain_value(as_value(b))) == 1 and np.size(plain_value(residuals)) == 1
     return y, residuals[0] if one else residuals, rank, values
 
 
@@ -233,7 +233,7 @@ def qr(
     a: Value, overwrite_a: bool = False, lwork: Any = None, mode: str = "full", pivoting: bool = False,
     check_finite: bool = True,
 ) -> Any:  # fmt: skip
-    _refuse("qr", {"pivoting": pivoting}, ())
+    _refuse_options("qr", {"pivoting": pivoting}, ())
     numpys: Any = {"economic": "reduced", "full": "complete"}.get(mode, mode)
     found: Any = np.linalg.qr(as_value(a), numpys)
     return (found,) if mode == "r" else tuple(found)
@@ -242,7 +242,7 @@ def qr(
 def pinv(
     a: Value, *, atol: Any = None, rtol: Any = None, return_rank: bool = False, check_finite: bool = True
 ) -> Value:
-    _refuse("pinv", {"atol": atol, "return_rank": return_rank}, ())
+    _refuse_options("pinv", {"atol": atol, "return_rank": return_rank}, ())
     return np.linalg.pinv(as_value(a), rtol=rtol) if rtol is not None else np.linalg.pinv(as_value(a))
 
 
@@ -255,7 +255,7 @@ def det(a: Value, overwrite_a: bool = False, check_finite: bool = True) -> Value
 
 
 def inv(a: Value, overwrite_a: bool = False, check_finite: bool = True, **others: Any) -> Value:
-    _refuse("inv", others, ())
+    _refuse_options("inv", others, ())
     return np.linalg.inv(as_value(a))
 
 
@@ -270,7 +270,9 @@ def block_diag(*arrays: Value) -> Value:
 def toeplitz(c: Value, r: Value | None = None) -> Value:
     """Return the matrix with first column `c` and first row `r`, which are constant along diagonals."""
     c = np.ravel(as_value(c))
-    r = named("real")(c) if r is None else np.ravel(as_value(r))  # scipy's row is the conjugate: no complex step
+    r = (
+        primitive_by_name("real")(c) if r is None else np.ravel(as_value(r))
+    )  # scipy's row is the conjugate: no complex step
     rows, columns = shape(c)[0], shape(r)[0]
     along = np.concatenate([c[::-1], r[1:]])
     return along[rows - 1 - np.arange(rows)[:, None] + np.arange(columns)]
@@ -309,8 +311,10 @@ def solve_toeplitz(c_or_cr: Any, b: Value, check_finite: bool = True) -> Value:
 
 
 def solve_circulant(c: Value, b: Value, **others: Any) -> Value:
-    _refuse("solve_circulant", others, ())
-    return named("real")(np.linalg.solve(circulant(c), as_value(b)))  # by a Fourier transform in scipy: no complex step
+    _refuse_options("solve_circulant", others, ())
+    return primitive_by_name("real")(
+        np.linalg.solve(circulant(c), as_value(b))
+    )  # by a Fourier transform in scipy: no complex step
 
 
 def solveh_banded(
@@ -331,7 +335,7 @@ def solveh_banded(
     return np.linalg.solve(matrix, as_value(b))
 
 
-def _without_options(function: Callable[[Value], Value]) -> Callable[..., Value]:
+def _matrix_function_stand_in(function: Callable[[Value], Value]) -> Callable[..., Value]:
     """Return the stand-in of a function of a square matrix."""
 
     def stand_in(A: Value, disp: Any = True, blocksize: Any = None) -> Value:
@@ -343,14 +347,14 @@ def _without_options(function: Callable[[Value], Value]) -> Callable[..., Value]
     return stand_in
 
 
-def _refuse(name: str, options: dict[str, Any], harmless: tuple[str, ...]) -> None:
+def _refuse_options(name: str, options: dict[str, Any], harmless: tuple[str, ...]) -> None:
     """Raise NoRule for an option that changes the result and that the rule does not know."""
     for option, value in options.items():
         if option not in harmless and value is not None and value is not False:
             raise NoRule(f"scipy.linalg.{name} with {option}= has no derivative rule", do=f"leave {option}= out")
 
 
-def _refused(name: str, do: str) -> Callable[..., NoReturn]:
+def _refusing_function(name: str, do: str) -> Callable[..., NoReturn]:
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         raise NoRule(f"scipy.linalg.{name} has no derivative rule", do=do)
 
@@ -363,9 +367,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "solve_lyapunov": solve_continuous_lyapunov, "solve_discrete_lyapunov": solve_discrete_lyapunov, "eigvalsh": eigvalsh,
     "eigh": eigh, "svdvals": svdvals, "svd": svd, "qr": qr, "pinv": pinv, "norm": norm, "det": det, "inv": inv,
     "block_diag": block_diag, "toeplitz": toeplitz, "circulant": circulant,
-    "eig": _refused("eig", "np.linalg.eigh of a symmetric matrix"),
-    "eigvals": _refused("eigvals", "np.linalg.eigvalsh of a symmetric matrix"),
-    **{f.__name__: _without_options(f) for f in (linalg.expm, linalg.logm, linalg.sqrtm)},
+    "eig": _refusing_function("eig", "np.linalg.eigh of a symmetric matrix"),
+    "eigvals": _refusing_function("eigvals", "np.linalg.eigvalsh of a symmetric matrix"),
+    **{f.__name__: _matrix_function_stand_in(f) for f in (linalg.expm, linalg.logm, linalg.sqrtm)},
     "lu": lu, "lu_factor": lu_factor, "lu_solve": lu_solve, "lstsq": lstsq, "hankel": hankel, "companion": companion,
     "khatri_rao": khatri_rao, "solve_toeplitz": solve_toeplitz, "solve_circulant": solve_circulant,
     "solveh_banded": solveh_banded,

@@ -13,8 +13,8 @@ import numpy as np
 
 from gradcli.errors import NoRule, NotSupported
 from gradcli.rules.shaping import as_value
-from gradcli.tracing.primitive import Value, named
-from gradcli.tracing.tracer import depends, plain
+from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.tracer import is_differentiated, plain_value
 
 _MOST_ENTRIES = 4_000_000  # of the matrix, 32 MB
 
@@ -26,7 +26,7 @@ def linear_map(f: Callable[[Any], Any], x: Value, name: str) -> Value:
     Raises  NotSupported if the matrix of f would be too large.
     """
     x = as_value(x)
-    shape, zeros = np.shape(plain(x)), np.zeros(np.shape(plain(x)))
+    shape, zeros = np.shape(plain_value(x)), np.zeros(np.shape(plain_value(x)))
     offset = np.asarray(f(zeros), dtype=float)
     if offset.size * zeros.size > _MOST_ENTRIES:
         says = f"{name} of {zeros.size:,} entries would be recorded as a matrix of {offset.size * zeros.size:,} entries"
@@ -36,12 +36,12 @@ def linear_map(f: Callable[[Any], Any], x: Value, name: str) -> Value:
         unit = np.zeros(zeros.size)
         unit[k] = 1.0
         matrix[:, k] = np.ravel(np.asarray(f(unit.reshape(shape)), dtype=float) - offset)
-    real = named("real")(np.reshape(x, (-1,)))  # scipy may not take complex numbers: no complex step
+    real = primitive_by_name("real")(np.reshape(x, (-1,)))  # scipy may not take complex numbers: no complex step
     y = np.reshape(np.matmul(matrix, real), offset.shape)
     return y + offset if np.any(offset) else y
 
 
-def linear_in(module: str, name: str, argument: str) -> Callable[..., Any]:
+def linear_stand_in(module: str, name: str, argument: str) -> Callable[..., Any]:
     """Return the stand-in of a function that is linear in one argument.
 
     Raises  NoRule if another argument is traced, or the function returns several arrays.
@@ -51,10 +51,10 @@ def linear_in(module: str, name: str, argument: str) -> Callable[..., Any]:
         function = getattr(sys.modules[module], name)
         given = inspect.signature(function).bind(*args, **kwargs)
         for other, x in given.arguments.items():
-            if other != argument and depends(x):
+            if other != argument and is_differentiated(x):
                 raise NoRule(f"{module}.{name} has a derivative rule by {argument}= only", do="keep the others fixed")
             if other != argument:
-                given.arguments[other] = plain(x)
+                given.arguments[other] = plain_value(x)
 
         def called(v: Any) -> Any:
             given.arguments[argument] = v
@@ -69,6 +69,6 @@ def linear_in(module: str, name: str, argument: str) -> Callable[..., Any]:
     return stand_in
 
 
-def all_linear(module: str, argument: str, *names: str) -> dict[str, Callable[..., Any]]:
+def linear_stand_ins(module: str, argument: str, *names: str) -> dict[str, Callable[..., Any]]:
     """Return the stand-ins of functions that are linear in an argument, by name."""
-    return {name: linear_in(module, name, argument) for name in names}
+    return {name: linear_stand_in(module, name, argument) for name in names}

@@ -1,8 +1,8 @@
 """scipy.ndimage: its linear filters and resampling, as functions of the image."""
 
-from gradcli.rules.scipy.linear import all_linear
+from gradcli.rules.scipy.linear import linear_stand_ins
 
-FUNCTIONS = all_linear(
+FUNCTIONS = linear_stand_ins(
     "scipy.ndimage",
     "input",
     *("gaussian_filter", "gaussian_filter1d", "gaussian_laplace", "uniform_filter", "uniform_filter1d", "convolve"),

@@ -9,16 +9,16 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import NoRule
-from gradcli.rules.scipy.linear import all_linear
+from gradcli.rules.scipy.linear import linear_stand_ins
 from gradcli.rules.shaping import as_value
-from gradcli.tracing.primitive import Value, named
-from gradcli.tracing.tracer import depends, plain
+from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.tracer import is_differentiated, plain_value
 
 
 def convolve(in1: Value, in2: Value, mode: str = "full", method: str = "auto") -> Value:
     """Return the convolution of two arrays of any number of axes; with mode 'same', of the shape of the first."""
     a, b = as_value(in1), as_value(in2)
-    shapes = np.shape(plain(a)), np.shape(plain(b))
+    shapes = np.shape(plain_value(a)), np.shape(plain_value(b))
     if len(shapes[0]) != len(shapes[1]):
         raise ValueError("in1 and in2 should have the same dimensionality")
     if not shapes[0]:
@@ -26,7 +26,9 @@ def convolve(in1: Value, in2: Value, mode: str = "full", method: str = "auto") -
     if mode == "valid" and any(n < m for n, m in zip(*shapes, strict=True)):
         a, b = b, a
         shapes = shapes[1], shapes[0]
-    full = named("real")(_full(a, b))  # scipy may use a Fourier transform, which mixes real and imaginary parts
+    full = primitive_by_name("real")(
+        _full_convolution(a, b)
+    )  # scipy may use a Fourier transform, which mixes real and imaginary parts
     if mode == "full":
         return full
     lengths = [n if mode == "same" else n - m + 1 for n, m in zip(*shapes, strict=True)]
@@ -34,13 +36,13 @@ def convolve(in1: Value, in2: Value, mode: str = "full", method: str = "auto") -
     return full[tuple(slice(start, start + length) for start, length in zip(starts, lengths, strict=True))]
 
 
-def _full(a: Value, b: Value) -> Value:
+def _full_convolution(a: Value, b: Value) -> Value:
     """Return the full convolution: along one axis numpy's, along several as a sum over the shifts of the smaller array."""
-    left, right = np.shape(plain(a)), np.shape(plain(b))
+    left, right = np.shape(plain_value(a)), np.shape(plain_value(b))
     if len(left) == 1:
         return np.convolve(a, b)
     if np.prod(left) < np.prod(right):
-        return _full(b, a)
+        return _full_convolution(b, a)
     total: Any = 0.0
     for at in np.ndindex(*right):
         room = [(k, m - 1 - k) for k, m in zip(at, right, strict=True)]
@@ -59,16 +61,16 @@ def correlate(in1: Value, in2: Value, mode: str = "full", method: str = "auto") 
 
 
 def convolve2d(in1: Value, in2: Value, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0) -> Value:
-    _zero_filled("convolve2d", boundary, fillvalue)
+    _require_zero_boundary("convolve2d", boundary, fillvalue)
     return convolve(in1, in2, mode)
 
 
 def correlate2d(in1: Value, in2: Value, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0) -> Value:
-    _zero_filled("correlate2d", boundary, fillvalue)
+    _require_zero_boundary("correlate2d", boundary, fillvalue)
     return correlate(in1, in2, mode)
 
 
-def _zero_filled(name: str, boundary: str, fillvalue: Any) -> None:
+def _require_zero_boundary(name: str, boundary: str, fillvalue: Any) -> None:
     if boundary not in ("fill", "pad") or fillvalue != 0:
         raise NoRule(
             f"scipy.signal.{name} with boundary={boundary!r} has no derivative rule",
@@ -79,9 +81,9 @@ def _zero_filled(name: str, boundary: str, fillvalue: Any) -> None:
 def lfilter(b: Value, a: Value, x: Value, axis: int = -1, zi: Value | None = None) -> Any:
     """Return the filtered signal, and with `zi` the final state: the recursion of direct form II, transposed."""
     b, a, x = np.atleast_1d(as_value(b)), np.atleast_1d(as_value(a)), np.moveaxis(as_value(x), axis, -1)
-    order = max(np.size(plain(b)), np.size(plain(a)))
-    b, a = (np.concatenate([c, np.zeros(order - np.size(plain(c)))]) / a[0] for c in (b, a))
-    count = np.shape(plain(x))[-1]
+    order = max(np.size(plain_value(b)), np.size(plain_value(a)))
+    b, a = (np.concatenate([c, np.zeros(order - np.size(plain_value(c)))]) / a[0] for c in (b, a))
+    count = np.shape(plain_value(x))[-1]
     if zi is None:
         state = [0.0 * x[..., 0] for _ in range(order - 1)]
     else:
@@ -126,11 +128,11 @@ class Segments:
         Shapes  x (..., samples); the result (..., segments, nfft // 2 + 1).
         """
         length = len(self.window)
-        starts = np.arange(0, np.shape(plain(x))[-1] - length + 1, length - self.overlap)
+        starts = np.arange(0, np.shape(plain_value(x))[-1] - length + 1, length - self.overlap)
         pieces = x[..., starts[:, None] + np.arange(length)]
-        return np.fft.rfft(self._level(pieces) * self.window, self.nfft)
+        return np.fft.rfft(self._remove_trend(pieces) * self.window, self.nfft)
 
-    def _level(self, pieces: Value) -> Value:
+    def _remove_trend(self, pieces: Value) -> Value:
         if self.detrend == "constant":
             return pieces - np.mean(pieces, axis=-1, keepdims=True)
         if self.detrend == "linear":
@@ -150,27 +152,27 @@ class Segments:
         return factors
 
 
-def _refuse(name: str, what: str) -> NoRule:
+def _no_rule_error(name: str, what: str) -> NoRule:
     return NoRule(
         f"scipy.signal.{name} with {what} is not traced", do="leave it out, or give your own gradient: --grad"
     )
 
 
-def _bound(name: str, args: Any, kwargs: Any) -> dict[str, Any]:
+def _bind_arguments(name: str, args: Any, kwargs: Any) -> dict[str, Any]:
     """Return the arguments of a call by name, with the defaults of the installed scipy."""
     given = inspect.signature(getattr(sys.modules["scipy.signal"], name)).bind(*args, **kwargs)
     given.apply_defaults()
     options = {"noverlap": None, "nperseg": None, "average": "mean", "mode": "psd", **given.arguments}
     if options["average"] != "mean" or options["mode"] != "psd":
-        raise _refuse(name, "average= or mode= other than the default")
+        raise _no_rule_error(name, "average= or mode= other than the default")
     if not options["return_onesided"] or any(np.iscomplexobj(options.get(key, 0.0)) for key in ("x", "y")):
-        raise _refuse(name, "return_onesided=False, or of complex data,")
-    if depends(options["fs"]) or callable(options["detrend"]):
-        raise _refuse(name, "a traced fs=, or a function as detrend=,")
+        raise _no_rule_error(name, "return_onesided=False, or of complex data,")
+    if is_differentiated(options["fs"]) or callable(options["detrend"]):
+        raise _no_rule_error(name, "a traced fs=, or a function as detrend=,")
     return options
 
 
-def _segments(count: int, options: dict[str, Any], share: int) -> Segments:
+def _cut_segments(count: int, options: dict[str, Any], share: int) -> Segments:
     """Return how `count` samples are cut, with scipy's defaults; the overlap is a `share`-th of a segment by default."""
     from scipy.signal import get_window
 
@@ -179,7 +181,7 @@ def _segments(count: int, options: dict[str, Any], share: int) -> Segments:
         length = min(256 if nperseg is None else int(nperseg), count)
         window = get_window(window, length)
     else:
-        window = np.asarray(plain(as_value(window)), dtype=float)
+        window = np.asarray(plain_value(as_value(window)), dtype=float)
         length = len(window)
         if nperseg not in (None, length) or length > count:
             raise ValueError("window is longer than input signal, or nperseg is not its length")
@@ -190,53 +192,59 @@ def _segments(count: int, options: dict[str, Any], share: int) -> Segments:
     return Segments(window, overlap, transform, options["detrend"])
 
 
-def _spectra(name: str, x: Value, y: Value | None, options: dict[str, Any], share: int) -> tuple[Any, Value, Segments]:
+def _scaled_spectra(
+    name: str, x: Value, y: Value | None, options: dict[str, Any], share: int
+) -> tuple[Any, Value, Segments]:
     """Return the frequencies, and the scaled products of the segments' transforms with the frequencies last."""
     axis, fs = options["axis"], float(options["fs"])
     first = np.moveaxis(as_value(x), axis, -1)
-    count = np.shape(plain(first))[-1]
-    segments = _segments(count, options, share)
+    count = np.shape(plain_value(first))[-1]
+    segments = _cut_segments(count, options, share)
     a = segments.transformed(first)
     if y is None:
         product = np.square(np.real(a)) + np.square(np.imag(a))
     else:
         second = np.moveaxis(as_value(y), axis, -1)
-        if np.shape(plain(second))[-1] != count:
-            raise _refuse(name, "data of two lengths")
+        if np.shape(plain_value(second))[-1] != count:
+            raise _no_rule_error(name, "data of two lengths")
         product = np.conj(a) * segments.transformed(second)
     return np.fft.rfftfreq(segments.nfft, 1 / fs), product * segments.scale(fs, options["scaling"]), segments
 
 
-def _mean(name: str, x: Value, y: Value | None, options: dict[str, Any]) -> tuple[Any, Value]:
-    frequencies, found, _ = _spectra(name, x, y, options, 2)
+def _mean_spectrum(name: str, x: Value, y: Value | None, options: dict[str, Any]) -> tuple[Any, Value]:
+    frequencies, found, _ = _scaled_spectra(name, x, y, options, 2)
     return frequencies, np.moveaxis(np.mean(found, axis=-2), -1, options["axis"])
 
 
 def welch(*args: Any, **kwargs: Any) -> tuple[Any, Value]:
-    options = _bound("welch", args, kwargs)
-    return _mean("welch", options["x"], None, options)
+    options = _bind_arguments("welch", args, kwargs)
+    return _mean_spectrum("welch", options["x"], None, options)
 
 
 def csd(*args: Any, **kwargs: Any) -> tuple[Any, Value]:
-    options = _bound("csd", args, kwargs)
-    return _mean("csd", options["x"], options["y"], options)
+    options = _bind_arguments("csd", args, kwargs)
+    return _mean_spectrum("csd", options["x"], options["y"], options)
 
 
 def periodogram(*args: Any, **kwargs: Any) -> tuple[Any, Value]:
-    options = _bound("periodogram", args, kwargs)
-    count = np.shape(plain(as_value(options["x"])))[options["axis"]]
+    options = _bind_arguments("periodogram", args, kwargs)
+    count = np.shape(plain_value(as_value(options["x"])))[options["axis"]]
     if options["nfft"] is not None and options["nfft"] < count:
-        raise _refuse("periodogram", "an nfft= that is less than the number of samples")
+        raise _no_rule_error("periodogram", "an nfft= that is less than the number of samples")
     window = "boxcar" if options["window"] is None else options["window"]
     length = count if isinstance(window, str | tuple) else None
-    return _mean("periodogram", options["x"], None, {**options, "window": window, "nperseg": length, "noverlap": 0})
+    return _mean_spectrum(
+        "periodogram", options["x"], None, {**options, "window": window, "nperseg": length, "noverlap": 0}
+    )
 
 
 def spectrogram(*args: Any, **kwargs: Any) -> tuple[Any, Any, Value]:
-    options = _bound("spectrogram", args, kwargs)
-    frequencies, found, segments = _spectra("spectrogram", options["x"], None, options, 8)
+    options = _bind_arguments("spectrogram", args, kwargs)
+    frequencies, found, segments = _scaled_spectra("spectrogram", options["x"], None, options, 8)
     length, axis = len(segments.window), options["axis"]
-    times = (length / 2 + (length - segments.overlap) * np.arange(np.shape(plain(found))[-2])) / float(options["fs"])
+    times = (length / 2 + (length - segments.overlap) * np.arange(np.shape(plain_value(found))[-2])) / float(
+        options["fs"]
+    )
     return frequencies, times, np.moveaxis(found, -1, axis - 1 if axis < 0 else axis)
 
 
@@ -245,4 +253,9 @@ SPECTRA: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-FUNCTIONS = _OWN | SPECTRA | all_linear("scipy.signal", "x", *_LINEAR) | all_linear("scipy.signal", "data", "detrend")
+FUNCTIONS = (
+    _OWN
+    | SPECTRA
+    | linear_stand_ins("scipy.signal", "x", *_LINEAR)
+    | linear_stand_ins("scipy.signal", "data", "detrend")
+)

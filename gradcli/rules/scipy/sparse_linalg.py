@@ -10,13 +10,13 @@ from gradcli.errors import NoRule, NotSupported
 from gradcli.rules.scipy.linear import linear_map
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.tracer import depends
+from gradcli.tracing.tracer import is_differentiated
 
 _MOST_ROWS = 2_000  # of a matrix that is recorded as a dense one
 
 
 def spsolve(A: Any, b: Value, permc_spec: Any = None, use_umfpack: bool = True) -> Value:
-    return np.linalg.solve(_dense(A, "spsolve"), as_value(b))
+    return np.linalg.solve(_dense_matrix(A, "spsolve"), as_value(b))
 
 
 def spsolve_triangular(
@@ -27,17 +27,17 @@ def spsolve_triangular(
     overwrite_b: bool = False,
     unit_diagonal: bool = False,
 ) -> Value:
-    a = _dense(A, "spsolve_triangular")
+    a = _dense_matrix(A, "spsolve_triangular")
     a = np.tril(a) if lower else np.triu(a)
     return np.linalg.solve(a - np.diag(np.diag(a)) + np.eye(len(a)) if unit_diagonal else a, as_value(b))
 
 
-def _dense(a: Any, name: str) -> Any:
+def _dense_matrix(a: Any, name: str) -> Any:
     """Return a sparse matrix as a dense one.
 
     Raises  NoRule if it is traced; NotSupported if it is too large.
     """
-    if depends(a):
+    if is_differentiated(a):
         raise NoRule(f"scipy.sparse.linalg.{name} of a traced matrix has no derivative rule", do="np.linalg.solve")
     if a.shape[0] > _MOST_ROWS:
         raise NotSupported(
@@ -47,7 +47,7 @@ def _dense(a: Any, name: str) -> Any:
     return a.toarray() if hasattr(a, "toarray") else np.asarray(a)
 
 
-def _iterative(name: str) -> Callable[..., Any]:
+def _refuse_iterative(name: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise NoRule(f"scipy.sparse.linalg.{name} stops at its own tolerance and is not traced", do="spsolve")
 
@@ -55,7 +55,7 @@ def _iterative(name: str) -> Callable[..., Any]:
 
 
 def expm_multiply(A: Any, B: Value, **others: Any) -> Value:
-    if depends(A):
+    if is_differentiated(A):
         says = "scipy.sparse.linalg.expm_multiply has no derivative rule by the matrix"
         raise NoRule(says, do="scipy.linalg.expm(A) @ B")
     multiply = sys.modules["scipy.sparse.linalg"].expm_multiply
@@ -64,5 +64,6 @@ def expm_multiply(A: Any, B: Value, **others: Any) -> Value:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "spsolve": spsolve, "spsolve_triangular": spsolve_triangular, "expm_multiply": expm_multiply,
-    **{name: _iterative(name) for name in ("cg", "cgs", "bicg", "bicgstab", "gmres", "lgmres", "minres", "qmr", "lsqr", "lsmr")},
+    **{name: _refuse_iterative(name) for name in ("cg", "cgs", "bicg", "bicgstab", "gmres", "lgmres", "minres", "qmr",
+        "lsqr", "lsmr")},
 }  # fmt: skip

@@ -8,15 +8,15 @@ import numpy as np
 from gradcli.errors import NoRule
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.tracer import plain
+from gradcli.tracing.tracer import plain_value
 
 
-def _summed(a: Value, w: Value | None) -> Value:
+def _weighted_sum(a: Value, w: Value | None) -> Value:
     return np.sum(a if w is None else a * w, axis=-1)
 
 
 def sqeuclidean(u: Value, v: Value, w: Value | None = None) -> Value:
-    return _summed(np.square(as_value(u) - as_value(v)), w)
+    return _weighted_sum(np.square(as_value(u) - as_value(v)), w)
 
 
 def euclidean(u: Value, v: Value, w: Value | None = None) -> Value:
@@ -24,7 +24,7 @@ def euclidean(u: Value, v: Value, w: Value | None = None) -> Value:
 
 
 def cityblock(u: Value, v: Value, w: Value | None = None) -> Value:
-    return _summed(np.abs(as_value(u) - as_value(v)), w)
+    return _weighted_sum(np.abs(as_value(u) - as_value(v)), w)
 
 
 def chebyshev(u: Value, v: Value, w: Value | None = None) -> Value:
@@ -34,12 +34,12 @@ def chebyshev(u: Value, v: Value, w: Value | None = None) -> Value:
 
 
 def minkowski(u: Value, v: Value, p: Any = 2, w: Value | None = None) -> Value:
-    return _summed(np.abs(as_value(u) - as_value(v)) ** p, w) ** (1 / p)
+    return _weighted_sum(np.abs(as_value(u) - as_value(v)) ** p, w) ** (1 / p)
 
 
 def cosine(u: Value, v: Value, w: Value | None = None) -> Value:
     u, v = as_value(u), as_value(v)
-    return 1 - _summed(u * v, w) / np.sqrt(_summed(u * u, w) * _summed(v * v, w))
+    return 1 - _weighted_sum(u * v, w) / np.sqrt(_weighted_sum(u * u, w) * _weighted_sum(v * v, w))
 
 
 def correlation(u: Value, v: Value, w: Value | None = None, centered: bool = True) -> Value:
@@ -51,12 +51,12 @@ def correlation(u: Value, v: Value, w: Value | None = None, centered: bool = Tru
 
 def braycurtis(u: Value, v: Value, w: Value | None = None) -> Value:
     u, v = as_value(u), as_value(v)
-    return _summed(np.abs(u - v), w) / _summed(np.abs(u + v), w)
+    return _weighted_sum(np.abs(u - v), w) / _weighted_sum(np.abs(u + v), w)
 
 
 def canberra(u: Value, v: Value, w: Value | None = None) -> Value:
     u, v = as_value(u), as_value(v)
-    return _summed(np.abs(u - v) / (np.abs(u) + np.abs(v)), w)
+    return _weighted_sum(np.abs(u - v) / (np.abs(u) + np.abs(v)), w)
 
 
 def mahalanobis(u: Value, v: Value, VI: Value) -> Value:
@@ -70,7 +70,7 @@ METRICS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def _metric(metric: Any) -> Callable[..., Value]:
+def _find_metric(metric: Any) -> Callable[..., Value]:
     found = METRICS.get(metric if isinstance(metric, str) else getattr(metric, "__name__", ""))
     if found is None:
         raise NoRule(
@@ -82,24 +82,24 @@ def _metric(metric: Any) -> Callable[..., Value]:
 def cdist(XA: Value, XB: Value, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Value:
     """Return the distances of the rows of one matrix from those of another."""
     a, b = as_value(XA), as_value(XB)
-    return _metric(metric)(a[:, None, :], b[None, :, :], **kwargs)
+    return _find_metric(metric)(a[:, None, :], b[None, :, :], **kwargs)
 
 
 def pdist(X: Value, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Value:
     """Return the distances of all pairs of rows, each pair once."""
     x = as_value(X)
-    left, right = np.triu_indices(np.shape(plain(x))[0], 1)
-    return _metric(metric)(x[left], x[right], **kwargs)
+    left, right = np.triu_indices(np.shape(plain_value(x))[0], 1)
+    return _find_metric(metric)(x[left], x[right], **kwargs)
 
 
 def squareform(X: Value, force: str = "no", checks: bool = True) -> Value:
     """Return the symmetric matrix of pairwise distances, or the distances of such a matrix."""
     x = as_value(X)
-    if np.ndim(plain(x)) == 2:
-        return x[np.triu_indices(np.shape(plain(x))[0], 1)]
-    n = round((1 + np.sqrt(1 + 8 * np.size(plain(x)))) / 2)
+    if np.ndim(plain_value(x)) == 2:
+        return x[np.triu_indices(np.shape(plain_value(x))[0], 1)]
+    n = round((1 + np.sqrt(1 + 8 * np.size(plain_value(x)))) / 2)
     place = np.zeros((n, n), dtype=int)
-    place[np.triu_indices(n, 1)] = np.arange(1, np.size(plain(x)) + 1)
+    place[np.triu_indices(n, 1)] = np.arange(1, np.size(plain_value(x)) + 1)
     return np.concatenate([np.zeros(1), x])[place + place.T]
 
 

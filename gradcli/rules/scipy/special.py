@@ -8,8 +8,8 @@ import numpy as np
 from gradcli.errors import NoRule
 from gradcli.rules import reductions
 from gradcli.rules.shaping import as_value
-from gradcli.tracing.primitive import Value, named
-from gradcli.tracing.tracer import depends, plain
+from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.tracer import is_differentiated, plain_value
 
 
 def logsumexp(
@@ -21,11 +21,11 @@ def logsumexp(
         y = reductions.logsumexp(x, axis, keepdims=keepdims)
         return (y, np.ones(np.shape(y))[()]) if return_sign else y
     weights = as_value(b)
-    if np.all(plain(weights) > 0):
+    if np.all(plain_value(weights) > 0):
         return logsumexp(x + np.log(weights), axis, None, keepdims, return_sign)
-    largest = np.max(plain(x) + np.zeros(np.shape(plain(weights))), axis=axis, keepdims=True)
+    largest = np.max(plain_value(x) + np.zeros(np.shape(plain_value(weights))), axis=axis, keepdims=True)
     total = np.sum(weights * np.exp(x - largest), axis=axis, keepdims=True)
-    sign = np.sign(plain(total))
+    sign = np.sign(plain_value(total))
     if not return_sign and np.any(sign < 0):
         raise NoRule("logsumexp of a negative sum is nan", do="return_sign=True")
     y = np.log(np.abs(total)) + largest
@@ -36,41 +36,41 @@ def logsumexp(
 
 def polygamma(n: Any, x: Value) -> Value:
     """Return the n-th derivative of digamma; `n` is a whole number."""
-    orders = np.unique(plain(n))
+    orders = np.unique(plain_value(n))
     if orders.size != 1 or orders[0] != np.floor(orders[0]) or orders[0] < 0:
         raise NoRule("polygamma has a derivative rule for one whole order", do="call it once for each order")
     x, order = as_value(x), int(orders[0])
-    return named("digamma")(x) if order == 0 else named("polygamma")(x, n=order)
+    return primitive_by_name("digamma")(x) if order == 0 else primitive_by_name("polygamma")(x, n=order)
 
 
 def multigammaln(a: Value, d: int) -> Value:
     """Return the logarithm of the multivariate gamma function: a sum of d log-gammas and a constant."""
     a = as_value(a)
-    terms = [named("gammaln")(a - j / 2) for j in range(int(d))]
+    terms = [primitive_by_name("gammaln")(a - j / 2) for j in range(int(d))]
     return sum(terms[1:], terms[0]) + d * (d - 1) / 4 * np.log(np.pi)
 
 
 def lambertw(z: Value, k: int = 0, tol: float = 1e-8) -> Value:
     """Return the principal branch at positive numbers, where it is real."""
     z = as_value(z)
-    if k != 0 or not np.all(plain(z) > 0):
+    if k != 0 or not np.all(plain_value(z) > 0):
         raise NoRule("lambertw has a derivative rule for positive numbers and k=0 only", do="move the point")
-    return named("wrightomega")(np.log(z)) + np.complex128(0)
+    return primitive_by_name("wrightomega")(np.log(z)) + np.complex128(0)
 
 
-def _spherical(bessel: str) -> Callable[..., Value]:
+def _spherical_bessel(bessel: str) -> Callable[..., Value]:
     """Return the spherical Bessel function of the first or second kind, for positive arguments, and its derivative."""
 
     def function(n: int, z: Value, derivative: bool = False) -> Value:
         z = as_value(z)
-        if depends(n) or not np.all(plain(z) > 0):
+        if is_differentiated(n) or not np.all(plain_value(z) > 0):
             raise NoRule(
                 "a spherical Bessel function has a rule for positive arguments and a plain order", do="move it"
             )
-        y = np.sqrt(np.pi / (2 * z)) * named(bessel)(np.float64(n) + 0.5, z)
+        y = np.sqrt(np.pi / (2 * z)) * primitive_by_name(bessel)(np.float64(n) + 0.5, z)
         if not derivative:
             return y
-        return n / z * y - np.sqrt(np.pi / (2 * z)) * named(bessel)(np.float64(n) + 1.5, z)
+        return n / z * y - np.sqrt(np.pi / (2 * z)) * primitive_by_name(bessel)(np.float64(n) + 1.5, z)
 
     return function
 
@@ -82,6 +82,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "polygamma": polygamma,
     "multigammaln": multigammaln,
     "lambertw": lambertw,
-    "spherical_jn": _spherical("jv"),
-    "spherical_yn": _spherical("yv"),
+    "spherical_jn": _spherical_bessel("jv"),
+    "spherical_yn": _spherical_bessel("yv"),
 }

@@ -16,25 +16,25 @@ from gradcli.errors import GradcliError, NoRule
 from gradcli.rules.scipy.density import density_methods
 from gradcli.rules.shaping import as_value
 from gradcli.rules.special import with_plain_orders
-from gradcli.tracing.primitive import Value, named
-from gradcli.tracing.tracer import Tracer, depends, plain
+from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.tracer import Tracer, is_differentiated, plain_value
 
 # Parts of scipy.stats that choose formulas entry by entry: scipy fills a plain array, the stand-ins take np.where.
 
 Formula = Callable[..., Value]
 
 
-def chosen(condition: Any, xs: Sequence[Value], formula: Formula, otherwise: Value | Formula) -> Value:
+def choose_formula(condition: Any, xs: Sequence[Value], formula: Formula, otherwise: Value | Formula) -> Value:
     """Return the formula where the condition holds, and what is otherwise elsewhere; each is evaluated there only."""
     xs = [as_value(x) for x in xs]
-    shape = np.broadcast_shapes(np.shape(plain(condition)), *(np.shape(plain(x)) for x in xs))
-    holds = np.broadcast_to(plain(condition), shape)
+    shape = np.broadcast_shapes(np.shape(plain_value(condition)), *(np.shape(plain_value(x)) for x in xs))
+    holds = np.broadcast_to(plain_value(condition), shape)
 
     def at(places: Any, f: Formula) -> Value:
         if np.all(places):
             return f(*xs)
         first = tuple(np.argwhere(places)[0])
-        inner = [np.broadcast_to(plain(x), shape)[first] for x in xs]
+        inner = [np.broadcast_to(plain_value(x), shape)[first] for x in xs]
         return f(*(np.where(places, x, own) for x, own in zip(xs, inner, strict=True)))
 
     second: Any = otherwise if not callable(otherwise) else at(~holds, otherwise) if not np.all(holds) else np.nan
@@ -45,11 +45,11 @@ def apply_where(
     cond: Any, args: Any, f1: Formula, f2: Formula | None = None, /, *, fill_value: Any = None, **others: Any
 ) -> Value:
     xs = args if isinstance(args, tuple | list) else (args,)
-    return chosen(cond, xs, f1, fill_value if f2 is None else f2)
+    return choose_formula(cond, xs, f1, fill_value if f2 is None else f2)
 
 
 def lazywhere(cond: Any, arrays: Any, f: Formula, fillvalue: Any = None, f2: Formula | None = None) -> Value:
-    return chosen(cond, arrays, f, fillvalue if f2 is None else f2)
+    return choose_formula(cond, arrays, f, fillvalue if f2 is None else f2)
 
 
 def lazyselect(
@@ -57,7 +57,7 @@ def lazyselect(
 ) -> Value:
     y: Any = default
     for condition, formula in zip(condlist, choicelist, strict=True):
-        y = chosen(condition, arrays, formula, y)
+        y = choose_formula(condition, arrays, formula, y)
     return y
 
 
@@ -68,13 +68,13 @@ def _log_difference(p: Value, q: Value) -> Value:
 
 def log_gauss_mass(a: Value, b: Value) -> Value:
     """Return the logarithm of the normal distribution's mass between a and b, by the tail in which they are."""
-    log_ndtr, ndtr = named("log_ndtr"), named("ndtr")
+    log_ndtr, ndtr = primitive_by_name("log_ndtr"), primitive_by_name("ndtr")
 
     def left(a: Value, b: Value) -> Value:
         return _log_difference(log_ndtr(b), log_ndtr(a))
 
     return lazyselect(
-        [plain(b) <= 0, plain(a) > 0, (plain(a) <= 0) & (plain(b) > 0)],
+        [plain_value(b) <= 0, plain_value(a) > 0, (plain_value(a) <= 0) & (plain_value(b) > 0)],
         [left, lambda a, b: left(-b, -a), lambda a, b: np.log1p(-ndtr(a) - ndtr(-b))],
         (a, b),
         np.nan,
@@ -99,26 +99,26 @@ def internals() -> Iterator[tuple[ModuleType, str, Callable[..., Any]]]:
         yield extra, "apply_where", apply_where
 
 
-def _refuse(name: str, method: str, do: str = "give your own gradient to check: --grad") -> NoRule:
+def _no_rule_error(name: str, method: str, do: str = "give your own gradient to check: --grad") -> NoRule:
     return NoRule(f"scipy.stats.{name}.{method} has no derivative rule", do=do)
 
 
-def _parameters(dist: Any, args: Any, kwargs: Any) -> tuple[list[Value], Value, Value]:
+def _parse_parameters(dist: Any, args: Any, kwargs: Any) -> tuple[list[Value], Value, Value]:
     """Return the shape parameters, the location and the scale, from arguments as scipy takes them."""
     shapes, loc, scale = dist._parse_args(*args, **kwargs)
     return [as_value(x) for x in shapes], as_value(loc), as_value(scale)
 
 
-def _is(x: Value, number: float) -> bool:
+def _is_exactly(x: Value, number: float) -> bool:
     return not isinstance(x, Tracer) and np.shape(x) == () and float(x) == number
 
 
-def _standard(x: Value, loc: Value, scale: Value) -> Value:
-    moved = x if _is(loc, 0.0) else x - loc
-    return moved if _is(scale, 1.0) else moved / scale
+def _standardise(x: Value, loc: Value, scale: Value) -> Value:
+    moved = x if _is_exactly(loc, 0.0) else x - loc
+    return moved if _is_exactly(scale, 1.0) else moved / scale
 
 
-def _checked(y: Value, valid: Any) -> Value:
+def _nan_unless_valid(y: Value, valid: Any) -> Value:
     """Return the value, made nan where a parameter is not allowed."""
     return y if np.all(valid) else np.where(valid, y, np.nan)
 
@@ -148,17 +148,17 @@ class Family:
     entropy: Formula | None = None
     support: tuple[float, float] = (-np.inf, np.inf)
     inner: float = 0.0
-    valid: Callable[..., Any] = lambda *shapes: np.all([plain(s) > 0 for s in shapes], axis=0) if shapes else True
+    valid: Callable[..., Any] = lambda *shapes: np.all([plain_value(s) > 0 for s in shapes], axis=0) if shapes else True
 
 
-def _special(name: str) -> Formula:
-    return lambda *xs: named(name)(*xs)
+def _named_function(name: str) -> Formula:
+    return lambda *xs: primitive_by_name(name)(*xs)
 
 
-ndtr, log_ndtr, ndtri = _special("ndtr"), _special("log_ndtr"), _special("ndtri")
-gammaln, betaln, digamma = _special("gammaln"), _special("betaln"), _special("digamma")
-expit, log_expit, logit = _special("expit"), _special("log_expit"), _special("logit")
-xlogy, xlog1py = _special("xlogy"), _special("xlog1py")
+ndtr, log_ndtr, ndtri = _named_function("ndtr"), _named_function("log_ndtr"), _named_function("ndtri")
+gammaln, betaln, digamma = _named_function("gammaln"), _named_function("betaln"), _named_function("digamma")
+expit, log_expit, logit = _named_function("expit"), _named_function("log_expit"), _named_function("logit")
+xlogy, xlog1py = _named_function("xlogy"), _named_function("xlog1py")
 
 
 def _gamma_log_density(z: Value, a: Value) -> Value:
@@ -199,11 +199,12 @@ CONTINUOUS: dict[str, Family] = {
     ),
     "t": Family(
         log_density=_t_log_density, cdf=_t_cdf, sf=lambda z, df: _t_cdf(-z, df),
-        mean=lambda df: np.where(plain(df) > 1, 0.0, np.inf), var=lambda df: df / (df - 2), entropy=_t_entropy,
+        mean=lambda df: np.where(plain_value(df) > 1, 0.0, np.inf), var=lambda df: df / (df - 2), entropy=_t_entropy,
     ),
     "chi2": Family(
         log_density=lambda z, df: xlogy(df / 2 - 1, z) - z / 2 - gammaln(df / 2) - df / 2 * np.log(2.0), **POSITIVE,
-        cdf=lambda z, df: named("gammainc")(df / 2, z / 2), sf=lambda z, df: named("gammaincc")(df / 2, z / 2),
+        cdf=lambda z, df: primitive_by_name("gammainc")(df / 2, z / 2), sf=lambda z,
+        df: primitive_by_name("gammaincc")(df / 2, z / 2),
         mean=lambda df: df, var=lambda df: 2 * df,
         entropy=lambda df: df / 2 + np.log(2.0) + gammaln(df / 2) + (1 - df / 2) * digamma(df / 2),
     ),
@@ -214,7 +215,7 @@ CONTINUOUS: dict[str, Family] = {
     ),
     "gamma": Family(
         log_density=_gamma_log_density, **POSITIVE,
-        cdf=lambda z, a: named("gammainc")(a, z), sf=lambda z, a: named("gammaincc")(a, z),
+        cdf=lambda z, a: primitive_by_name("gammainc")(a, z), sf=lambda z, a: primitive_by_name("gammaincc")(a, z),
         mean=lambda a: a, var=lambda a: a, entropy=lambda a: a + gammaln(a) + (1 - a) * digamma(a),
     ),
     "expon": Family(
@@ -261,8 +262,8 @@ class Counting:
     valid: Callable[..., Any] = lambda *shapes: True
 
 
-def _share(p: Any) -> Any:
-    return (plain(p) >= 0) & (plain(p) <= 1)
+def _is_probability(p: Any) -> Any:
+    return (plain_value(p) >= 0) & (plain_value(p) <= 1)
 
 
 def _binom_log_mass(k: Value, n: Value, p: Value) -> Value:
@@ -282,30 +283,34 @@ def _nbinom_log_mass(k: Value, n: Value, p: Value) -> Value:
 DISCRETE: dict[str, Counting] = {
     "poisson": Counting(
         log_mass=lambda k, mu: xlogy(k, mu) - gammaln(k + 1.0) - mu,
-        cdf=lambda k, mu: named("gammaincc")(k + 1.0, mu),
-        mean=lambda mu: mu, var=lambda mu: mu, valid=lambda mu: plain(mu) >= 0,
+        cdf=lambda k, mu: primitive_by_name("gammaincc")(k + 1.0, mu),
+        mean=lambda mu: mu, var=lambda mu: mu, valid=lambda mu: plain_value(mu) >= 0,
     ),
     "binom": Counting(
         log_mass=_binom_log_mass, cdf=_binom_cdf, mean=lambda n, p: n * p, var=lambda n, p: n * p * (1 - p),
-        last=lambda n, p: plain(n), valid=lambda n, p: (plain(n) >= 0) & (plain(n) == np.floor(plain(n))) & _share(p),
+        last=lambda n, p: plain_value(n), valid=lambda n,
+        p: (plain_value(n) >= 0) & (plain_value(n) == np.floor(plain_value(n))) & _is_probability(p),
     ),
     "nbinom": Counting(
         log_mass=_nbinom_log_mass, cdf=lambda k, n, p: with_plain_orders("betainc")(n, k + 1.0, p),
         mean=lambda n, p: n * (1 - p) / p, var=lambda n, p: n * (1 - p) / np.square(p),
-        valid=lambda n, p: (plain(n) > 0) & (plain(p) > 0) & (plain(p) <= 1),
+        valid=lambda n, p: (plain_value(n) > 0) & (plain_value(p) > 0) & (plain_value(p) <= 1),
     ),
     "bernoulli": Counting(
         log_mass=lambda k, p: xlogy(k, p) + xlog1py(1.0 - k, -p), cdf=lambda k, p: np.where(k >= 1, 1.0, 1 - p),
-        mean=lambda p: p, var=lambda p: p * (1 - p), last=lambda p: 1.0, valid=_share,
+        mean=lambda p: p, var=lambda p: p * (1 - p), last=lambda p: 1.0, valid=_is_probability,
     ),
     "geom": Counting(
         log_mass=lambda k, p: xlog1py(k - 1.0, -p) + np.log(p), cdf=lambda k, p: -np.expm1(np.log1p(-p) * k),
-        mean=lambda p: 1 / p, var=lambda p: (1 - p) / np.square(p), first=1.0, valid=lambda p: (plain(p) > 0) & (plain(p) <= 1),
+        mean=lambda p: 1 / p, var=lambda p: (1 - p) / np.square(p), first=1.0,
+        valid=lambda p: (plain_value(p) > 0) & (plain_value(p) <= 1),
     ),
 }  # fmt: skip
 
 
-def _within(z: Value, family: Family, formula: Callable[[Value], Value], below: float, above: float) -> Value:
+def _evaluate_in_support(
+    z: Value, family: Family, formula: Callable[[Value], Value], below: float, above: float
+) -> Value:
     """Return the formula inside the support, and constants outside it."""
     low, high = family.support
     outside = [z < low if np.any(low > -np.inf) else None, z > high if np.any(high < np.inf) else None]
@@ -326,79 +331,87 @@ class _Own:
     def __init__(self, dist: Any, shapes: list[Value]) -> None:
         self.dist = dist
         with np.errstate(all="ignore"):
-            ends = [np.asarray(end, dtype=float)[()] for end in dist._get_support(*map(plain, shapes))]
+            ends = [np.asarray(end, dtype=float)[()] for end in dist._get_support(*map(plain_value, shapes))]
             low, high = np.broadcast_arrays(*ends)
             inner = np.where(np.isfinite(low + high), (low + high) / 2, np.where(np.isfinite(low), low + 1, high - 1))
         self.support, self.inner = (low[()], high[()]), np.where(np.isfinite(inner), inner, 0.0)[()]
 
     def valid(self, *shapes: Value) -> Any:
-        return self.dist._argcheck(*map(plain, shapes))
+        return self.dist._argcheck(*map(plain_value, shapes))
 
     def log_density(self, z: Value, *shapes: Value) -> Value:
-        if self._defines("_logpdf"):
-            return self._called("logpdf", z, *shapes)
-        return np.log(self._called("pdf", z, *shapes))
+        if self._overrides_method("_logpdf"):
+            return self._call_formula("logpdf", z, *shapes)
+        return np.log(self._call_formula("pdf", z, *shapes))
 
-    def _defines(self, method: str) -> bool:
+    def _overrides_method(self, method: str) -> bool:
         from scipy.stats import rv_continuous
 
         return getattr(type(self.dist), method) is not getattr(rv_continuous, method)
 
-    def _called(self, method: str, *args: Value) -> Value:
+    def _call_formula(self, method: str, *args: Value) -> Value:
         try:
             return getattr(self.dist, f"_{method}")(*args)
         except GradcliError:
             raise
         except Exception as error:
-            raise _refuse(self.dist.name, method) from error
+            raise _no_rule_error(self.dist.name, method) from error
 
     def __getattr__(self, method: str) -> Any:
         """Return scipy's own formula of a method, or None if its class has none."""
         if method not in ("cdf", "sf", "logcdf", "logsf", "ppf", "entropy"):
             return None
-        return functools.partial(self._called, method) if self._defines(f"_{method}") else None
+        return functools.partial(self._call_formula, method) if self._overrides_method(f"_{method}") else None
 
 
-def _family(dist: Any, shapes: list[Value]) -> Any:
+def _find_family(dist: Any, shapes: list[Value]) -> Any:
     return CONTINUOUS.get(dist.name) or _Own(dist, shapes)
 
 
 def logpdf(dist: Any, x: Value, *args: Any, **kwargs: Any) -> Value:
-    shapes, loc, scale = _parameters(dist, args, kwargs)
-    family = _family(dist, shapes)
-    y = _within(_standard(as_value(x), loc, scale), family, lambda z: family.log_density(z, *shapes), -np.inf, -np.inf)
-    return _checked(y if _is(scale, 1.0) else y - np.log(scale), _valid(family, shapes, scale))
+    shapes, loc, scale = _parse_parameters(dist, args, kwargs)
+    family = _find_family(dist, shapes)
+    y = _evaluate_in_support(
+        _standardise(as_value(x), loc, scale), family, lambda z: family.log_density(z, *shapes), -np.inf, -np.inf
+    )
+    return _nan_unless_valid(
+        y if _is_exactly(scale, 1.0) else y - np.log(scale), _valid_parameters(family, shapes, scale)
+    )
 
 
-def _valid(family: Any, shapes: list[Value], scale: Value) -> Any:
-    return np.logical_and(family.valid(*shapes), plain(scale) > 0)
+def _valid_parameters(family: Any, shapes: list[Value], scale: Value) -> Any:
+    return np.logical_and(family.valid(*shapes), plain_value(scale) > 0)
 
 
 def pdf(dist: Any, x: Value, *args: Any, **kwargs: Any) -> Value:
     return np.exp(logpdf(dist, x, *args, **kwargs))
 
 
-def _probability(method: str, below: float, above: float, otherwise: Callable[[Any, Any], Any]) -> Callable[..., Value]:
+def _probability_function(
+    method: str, below: float, above: float, otherwise: Callable[[Any, Any], Any]
+) -> Callable[..., Value]:
     """Return the stand-in of cdf, sf, logcdf or logsf; `otherwise` makes its formula of a family that has none."""
 
     def probability(dist: Any, x: Value, *args: Any, **kwargs: Any) -> Value:
-        shapes, loc, scale = _parameters(dist, args, kwargs)
-        family = _family(dist, shapes)
+        shapes, loc, scale = _parse_parameters(dist, args, kwargs)
+        family = _find_family(dist, shapes)
         formula = getattr(family, method) or otherwise(family, dist)
         if formula is None:
-            raise _refuse(dist.name, method)
-        y = _within(_standard(as_value(x), loc, scale), family, lambda z: formula(z, *shapes), below, above)
-        return _checked(y, _valid(family, shapes, scale))
+            raise _no_rule_error(dist.name, method)
+        y = _evaluate_in_support(
+            _standardise(as_value(x), loc, scale), family, lambda z: formula(z, *shapes), below, above
+        )
+        return _nan_unless_valid(y, _valid_parameters(family, shapes, scale))
 
     probability.__name__ = method
     return probability
 
 
-def _complement(family: Any, dist: Any) -> Any:
+def _one_minus_cdf(family: Any, dist: Any) -> Any:
     return family.cdf and (lambda z, *shapes: 1 - family.cdf(z, *shapes))
 
 
-def _log_of(method: str, fallback: Any = None) -> Any:
+def _log_of_method(method: str, fallback: Any = None) -> Any:
     def formula(family: Any, dist: Any) -> Any:
         plain_one = getattr(family, method) or (fallback and fallback(family, dist))
         return plain_one and (lambda z, *shapes: np.log(plain_one(z, *shapes)))
@@ -407,34 +420,34 @@ def _log_of(method: str, fallback: Any = None) -> Any:
 
 
 def ppf(dist: Any, q: Value, *args: Any, **kwargs: Any) -> Value:
-    shapes, loc, scale = _parameters(dist, args, kwargs)
-    family = _family(dist, shapes)
+    shapes, loc, scale = _parse_parameters(dist, args, kwargs)
+    family = _find_family(dist, shapes)
     if family.ppf is None:
-        raise _refuse(dist.name, "ppf")
+        raise _no_rule_error(dist.name, "ppf")
     y = family.ppf(as_value(q), *shapes)
-    y = y if _is(scale, 1.0) else y * scale
-    return _checked(y if _is(loc, 0.0) else y + loc, _valid(family, shapes, scale))
+    y = y if _is_exactly(scale, 1.0) else y * scale
+    return _nan_unless_valid(y if _is_exactly(loc, 0.0) else y + loc, _valid_parameters(family, shapes, scale))
 
 
 def isf(dist: Any, q: Value, *args: Any, **kwargs: Any) -> Value:
     return ppf(dist, 1 - as_value(q), *args, **kwargs)
 
 
-def _moments(dist: Any, args: Any, kwargs: Any, what: str) -> tuple[Any, list[Value], Value, Value]:
-    shapes, loc, scale = _parameters(dist, args, kwargs)
+def _moment_formula(dist: Any, args: Any, kwargs: Any, what: str) -> tuple[Any, list[Value], Value, Value]:
+    shapes, loc, scale = _parse_parameters(dist, args, kwargs)
     formula = getattr(CONTINUOUS.get(dist.name) or DISCRETE.get(dist.name), what, None)
     if formula is None:
-        raise _refuse(dist.name, what, "write its formula out")
+        raise _no_rule_error(dist.name, what, "write its formula out")
     return formula, shapes, loc, scale
 
 
 def mean(dist: Any, *args: Any, **kwargs: Any) -> Value:
-    formula, shapes, loc, scale = _moments(dist, args, kwargs, "mean")
+    formula, shapes, loc, scale = _moment_formula(dist, args, kwargs, "mean")
     return formula(*shapes) * scale + loc
 
 
 def var(dist: Any, *args: Any, **kwargs: Any) -> Value:
-    formula, shapes, loc, scale = _moments(dist, args, kwargs, "var")
+    formula, shapes, loc, scale = _moment_formula(dist, args, kwargs, "var")
     return formula(*shapes) * np.square(scale) + 0.0 * loc
 
 
@@ -442,11 +455,11 @@ def std(dist: Any, *args: Any, **kwargs: Any) -> Value:
     return np.sqrt(var(dist, *args, **kwargs))
 
 
-def entropy_of(dist: Any, *args: Any, **kwargs: Any) -> Value:
-    shapes, loc, scale = _parameters(dist, args, kwargs)
-    family = _family(dist, shapes)
+def continuous_entropy(dist: Any, *args: Any, **kwargs: Any) -> Value:
+    shapes, loc, scale = _parse_parameters(dist, args, kwargs)
+    family = _find_family(dist, shapes)
     if family.entropy is None:
-        raise _refuse(dist.name, "entropy")
+        raise _no_rule_error(dist.name, "entropy")
     return family.entropy(*shapes) + np.log(scale) + 0.0 * loc
 
 
@@ -456,27 +469,27 @@ def nnlf(dist: Any, theta: Value, x: Value) -> Value:
 
 
 def logpmf(dist: Any, k: Value, *args: Any, **kwargs: Any) -> Value:
-    family, k, shapes = _counts(dist, k, args, kwargs, "logpmf")
+    family, k, shapes = _parse_counts(dist, k, args, kwargs, "logpmf")
     outside = (k < family.first) | (k > family.last(*shapes)) | (k != np.floor(k))
     y = family.log_mass(np.where(outside, family.first, k)[()] if np.any(outside) else k, *shapes)
-    return _checked(np.where(outside, -np.inf, y) if np.any(outside) else y, family.valid(*shapes))
+    return _nan_unless_valid(np.where(outside, -np.inf, y) if np.any(outside) else y, family.valid(*shapes))
 
 
-def _counts(dist: Any, k: Value, args: Any, kwargs: Any, method: str) -> tuple[Any, Any, list[Value]]:
+def _parse_counts(dist: Any, k: Value, args: Any, kwargs: Any, method: str) -> tuple[Any, Any, list[Value]]:
     """Return the distribution, the counts from location 0, and the shape parameters.
 
     Raises  NoRule for a distribution without formulas, and for counts or a location that are traced.
     """
-    shapes, loc, _ = _parameters(dist, args, kwargs)
+    shapes, loc, _ = _parse_parameters(dist, args, kwargs)
     family, k = DISCRETE.get(dist.name), as_value(k)
     if family is None:
-        raise _refuse(dist.name, method)
-    if depends(k) or depends(loc):
+        raise _no_rule_error(dist.name, method)
+    if is_differentiated(k) or is_differentiated(loc):
         raise NoRule(
             f"scipy.stats.{dist.name}.{method} is defined at whole numbers: it has no derivative by them",
             do="give the counts as a fixed argument",
         )
-    return family, np.asarray(plain(k), dtype=float)[()] - plain(loc), shapes
+    return family, np.asarray(plain_value(k), dtype=float)[()] - plain_value(loc), shapes
 
 
 def pmf(dist: Any, k: Value, *args: Any, **kwargs: Any) -> Value:
@@ -484,13 +497,13 @@ def pmf(dist: Any, k: Value, *args: Any, **kwargs: Any) -> Value:
 
 
 def discrete_cdf(dist: Any, k: Value, *args: Any, **kwargs: Any) -> Value:
-    family, k, shapes = _counts(dist, k, args, kwargs, "cdf")
+    family, k, shapes = _parse_counts(dist, k, args, kwargs, "cdf")
     k = np.floor(k)
     last = family.last(*shapes)
     inside = (k >= family.first) & (k < last)
     y = family.cdf(np.where(inside, k, family.first)[()], *shapes)
     y = y if np.all(inside) else np.where(inside, y, np.where(k >= last, 1.0, 0.0))
-    return _checked(y, family.valid(*shapes))
+    return _nan_unless_valid(y, family.valid(*shapes))
 
 
 def discrete_sf(dist: Any, k: Value, *args: Any, **kwargs: Any) -> Value:
@@ -499,10 +512,10 @@ def discrete_sf(dist: Any, k: Value, *args: Any, **kwargs: Any) -> Value:
 
 def binom_entropy(dist: Any, *args: Any, **kwargs: Any) -> Value:
     """Return the entropy of a binomial distribution with one plain number of trials, summed over all counts."""
-    shapes, _, _ = _parameters(dist, args, kwargs)
+    shapes, _, _ = _parse_parameters(dist, args, kwargs)
     trials = shapes[0] if dist.name == "binom" else 1
-    if dist.name not in ("binom", "bernoulli") or np.size(plain(trials)) != 1 or depends(trials):
-        raise _refuse(dist.name, "entropy")
+    if dist.name not in ("binom", "bernoulli") or np.size(plain_value(trials)) != 1 or is_differentiated(trials):
+        raise _no_rule_error(dist.name, "entropy")
     counts = np.arange(DISCRETE[dist.name].last(*shapes) + 1.0)
     logs = logpmf(dist, counts, *shapes)
     return -np.sum(np.exp(logs) * logs)
@@ -527,12 +540,18 @@ def _normal_parameters(mean: Any, cov: Any) -> tuple[Value, Value, int]:
     if not isinstance(cov, list | tuple | int | float) and not hasattr(cov, "__array_ufunc__"):
         raise NoRule(f"multivariate_normal with a {type(cov).__name__} is not traced", do="give the matrix")
     cov = as_value(cov)
-    n = np.size(plain(as_value(mean))) if mean is not None else np.shape(plain(cov))[0] if np.ndim(plain(cov)) else 1
-    if mean is not None and n == 1 and np.ndim(plain(cov)):
-        n = np.shape(plain(cov))[0]
-    if np.ndim(plain(cov)) == 0:
+    n = (
+        np.size(plain_value(as_value(mean)))
+        if mean is not None
+        else np.shape(plain_value(cov))[0]
+        if np.ndim(plain_value(cov))
+        else 1
+    )
+    if mean is not None and n == 1 and np.ndim(plain_value(cov)):
+        n = np.shape(plain_value(cov))[0]
+    if np.ndim(plain_value(cov)) == 0:
         cov = cov * np.eye(n)
-    elif np.ndim(plain(cov)) == 1:
+    elif np.ndim(plain_value(cov)) == 1:
         cov = np.diag(cov)
     return (np.zeros(n) if mean is None else np.ravel(as_value(mean))), cov, n
 
@@ -540,11 +559,11 @@ def _normal_parameters(mean: Any, cov: Any) -> tuple[Value, Value, int]:
 def _logpdf(x: Value, mean: Any, cov: Any) -> Value:
     mean, cov, n = _normal_parameters(mean, cov)
     x = as_value(x)
-    if np.ndim(plain(x)) == 0:
+    if np.ndim(plain_value(x)) == 0:
         x = np.reshape(x, (1, 1))
-    elif np.ndim(plain(x)) == 1:
+    elif np.ndim(plain_value(x)) == 1:
         x = np.reshape(x, (-1, 1) if n == 1 else (1, -1))
-    shape = np.shape(plain(x))[:-1]
+    shape = np.shape(plain_value(x))[:-1]
     factor = np.linalg.cholesky(cov)  # of the lower triangle, the one that scipy reads
     whitened = np.linalg.solve(factor, np.transpose(np.reshape(x - mean, (-1, n))))
     logs = n * np.log(2 * np.pi) / 2 + np.sum(np.log(np.diagonal(factor)))
@@ -566,18 +585,18 @@ def normal_entropy(self: Any, mean: Any = None, cov: Any = 1) -> Value:
     return n * (1 + np.log(2 * np.pi)) / 2 + np.sum(np.log(np.diagonal(factor)))
 
 
-def _log_normaliser(alpha: Value) -> Value:
+def _log_multivariate_beta(alpha: Value) -> Value:
     """Return the logarithm of the multivariate beta function."""
-    gammaln = named("gammaln")
+    gammaln = primitive_by_name("gammaln")
     return np.sum(gammaln(alpha)) - gammaln(np.sum(alpha))
 
 
 def dirichlet_logpdf(self: Any, x: Value, alpha: Value) -> Value:
     x, alpha = as_value(x), as_value(alpha)
-    if np.shape(plain(x))[0] == np.size(plain(alpha)) - 1:
+    if np.shape(plain_value(x))[0] == np.size(plain_value(alpha)) - 1:
         x = np.concatenate([x, 1 - np.sum(x, axis=0, keepdims=True)])
-    powers = np.reshape(alpha - 1, (-1,) + (1,) * (np.ndim(plain(x)) - 1))
-    return np.sum(xlogy(powers, x), axis=0) - _log_normaliser(alpha)
+    powers = np.reshape(alpha - 1, (-1,) + (1,) * (np.ndim(plain_value(x)) - 1))
+    return np.sum(xlogy(powers, x), axis=0) - _log_multivariate_beta(alpha)
 
 
 def dirichlet_pdf(self: Any, x: Value, alpha: Value) -> Value:
@@ -585,10 +604,10 @@ def dirichlet_pdf(self: Any, x: Value, alpha: Value) -> Value:
 
 
 def dirichlet_entropy(self: Any, alpha: Value) -> Value:
-    alpha, digamma = as_value(alpha), named("digamma")
+    alpha, digamma = as_value(alpha), primitive_by_name("digamma")
     total = np.sum(alpha)
     own = np.sum((alpha - 1) * digamma(alpha))
-    return _log_normaliser(alpha) + (total - np.size(plain(alpha))) * digamma(total) - own
+    return _log_multivariate_beta(alpha) + (total - np.size(plain_value(alpha))) * digamma(total) - own
 
 
 def multivariate_methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
@@ -625,9 +644,10 @@ _EITHER: dict[str, Callable[..., Any]] = {
     "__call__": freeze, "freeze": freeze, "mean": mean, "var": var, "std": std,
 }  # fmt: skip
 _CONTINUOUS_METHODS: dict[str, Callable[..., Any]] = {
-    "pdf": pdf, "logpdf": logpdf, "cdf": _probability("cdf", 0.0, 1.0, lambda family, dist: None),
-    "sf": _probability("sf", 1.0, 0.0, _complement), "logcdf": _probability("logcdf", -np.inf, 0.0, _log_of("cdf")),
-    "logsf": _probability("logsf", 0.0, -np.inf, _log_of("sf", _complement)),
+    "pdf": pdf, "logpdf": logpdf, "cdf": _probability_function("cdf", 0.0, 1.0, lambda family, dist: None),
+    "sf": _probability_function("sf", 1.0, 0.0, _one_minus_cdf),
+    "logcdf": _probability_function("logcdf", -np.inf, 0.0, _log_of_method("cdf")),
+    "logsf": _probability_function("logsf", 0.0, -np.inf, _log_of_method("sf", _one_minus_cdf)),
     "ppf": ppf, "isf": isf, "nnlf": nnlf, "_nnlf_and_penalty": nnlf,
 }  # fmt: skip
 _DISCRETE_METHODS: dict[str, Callable[..., Any]] = {
@@ -641,7 +661,9 @@ def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
     from scipy.stats import _distn_infrastructure as infrastructure
 
     def entropy_either(dist: Any, *args: Any, **kwargs: Any) -> Value:
-        return (entropy_of if isinstance(dist, infrastructure.rv_continuous) else binom_entropy)(dist, *args, **kwargs)
+        return (continuous_entropy if isinstance(dist, infrastructure.rv_continuous) else binom_entropy)(
+            dist, *args, **kwargs
+        )
 
     tables = (
         (infrastructure.rv_generic, _EITHER | {"entropy": entropy_either}),
@@ -680,21 +702,21 @@ def hmean(a: Value, axis: Any = 0, dtype: Any = None, *, weights: Value | None =
     return 1 / np.average(1 / as_value(a), axis=axis, weights=weights)
 
 
-def _central(a: Value, k: int, axis: Any) -> Value:
+def _central_moment(a: Value, k: int, axis: Any) -> Value:
     return np.mean((a - np.mean(a, axis=axis, keepdims=True)) ** k, axis=axis)
 
 
 def skew(a: Value, axis: Any = 0, bias: bool = True, **others: Any) -> Value:
     a = as_value(a)
-    y = _central(a, 3, axis) / _central(a, 2, axis) ** 1.5
-    n = np.size(plain(a)) if axis is None else np.shape(plain(a))[axis]
+    y = _central_moment(a, 3, axis) / _central_moment(a, 2, axis) ** 1.5
+    n = np.size(plain_value(a)) if axis is None else np.shape(plain_value(a))[axis]
     return y if bias else y * np.sqrt(n * (n - 1.0)) / (n - 2.0)
 
 
 def kurtosis(a: Value, axis: Any = 0, fisher: bool = True, bias: bool = True, **others: Any) -> Value:
     a = as_value(a)
-    y = _central(a, 4, axis) / np.square(_central(a, 2, axis))
-    n = np.size(plain(a)) if axis is None else np.shape(plain(a))[axis]
+    y = _central_moment(a, 4, axis) / np.square(_central_moment(a, 2, axis))
+    n = np.size(plain_value(a)) if axis is None else np.shape(plain_value(a))[axis]
     if not bias:
         y = ((n**2 - 1.0) * y - 3 * (n - 1.0) ** 2) / ((n - 2.0) * (n - 3.0)) + 3
     return y - 3 if fisher else y
@@ -708,7 +730,7 @@ def moment(a: Value, order: int = 1, axis: Any = 0, *, center: Value | None = No
 
 def sem(a: Value, axis: Any = 0, ddof: int = 1, **others: Any) -> Value:
     a = as_value(a)
-    n = np.size(plain(a)) if axis is None else np.shape(plain(a))[axis]
+    n = np.size(plain_value(a)) if axis is None else np.shape(plain_value(a))[axis]
     return np.std(a, axis=axis, ddof=ddof) / np.sqrt(float(n))
 
 

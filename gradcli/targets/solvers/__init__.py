@@ -13,23 +13,23 @@ from gradcli.targets import numpy_replacements
 from gradcli.tracing.primitive import Value
 
 
-def _integrate() -> Mapping[str, Callable[..., Any]]:
+def _integrate_functions() -> Mapping[str, Callable[..., Any]]:
     from gradcli.targets.solvers import integrate
 
     return integrate.FUNCTIONS
 
 
-def _optimize() -> Mapping[str, Callable[..., Any]]:
+def _optimize_functions() -> Mapping[str, Callable[..., Any]]:
     from gradcli.targets.solvers import optimize
 
     return optimize.FUNCTIONS
 
 
-def _roots(p: Value) -> Value:
+def _replace_roots(p: Value) -> Value:
     from gradcli.targets.solvers import optimize
 
     return optimize.roots(p)
 
 
-of_scipy.SOLVERS.update(integrate=_integrate, optimize=_optimize)
-numpy_replacements.SOLVED["roots"] = _roots
+of_scipy.SOLVERS.update(integrate=_integrate_functions, optimize=_optimize_functions)
+numpy_replacements.SOLVED["roots"] = _replace_roots

@@ -10,11 +10,11 @@ from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import GradcliError, NoRule, TraceEnded
 from gradcli.rules.decompositions import SOLUTION
 from gradcli.rules.shaping import as_value
-from gradcli.targets.replacement_scope import stand_ins, untraced, users_modules
-from gradcli.targets.solver_tolerances import solvers_watched
+from gradcli.targets.replacement_scope import stand_ins, users_modules, without_tracing
+from gradcli.targets.solver_tolerances import watch_solvers
 from gradcli.tracing.captured import Captured
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.tracer import Tracer, plain
+from gradcli.tracing.tracer import Tracer, plain_value
 
 LEAST_ERROR = 1e-12  # relative: of a solver whose residual is zero up to rounding
 _AMPLIFIED = 3.0  # the derivative may be off by so much more than the functions that it is made of
@@ -22,13 +22,13 @@ _SAME = 1e-14  # relative: parameters that differ by less have the same derivati
 _MOST_ERROR = 0.05  # relative: beyond it a solver has not converged
 
 
-def on_tracers(f: Callable[..., Value]) -> Callable[..., Value]:
+def accept_tracers(f: Callable[..., Value]) -> Callable[..., Value]:
     """Return a function of the user's that takes tracers: numpy's stand-ins act while it runs."""
 
     def called(*xs: Value) -> Value:
         tracers = [x for x in xs if isinstance(x, Tracer)]
         if not tracers:
-            with untraced():
+            with without_tracing():
                 return as_value(f(*xs))
         with stand_ins(max(tracers, key=lambda x: x.level).hold, users_modules()):
             return as_value(f(*xs))
@@ -62,21 +62,21 @@ class Parametrised:
         raise NotImplementedError
 
     def value(self, *parameters: Any) -> Any:
-        with untraced(), solvers_watched():
+        with without_tracing(), watch_solvers():
             return np.asarray(self.solve(self.parts(parameters)), dtype=float)[()]
 
     def jacobian(self, *parameters: Any) -> list[Any]:
-        return self._answers(parameters)[1]
+        return self._jacobians_and_error(parameters)[1]
 
     def error(self, *parameters: Any) -> float:
-        return self._answers(parameters)[2]
+        return self._jacobians_and_error(parameters)[2]
 
-    def _answers(self, parameters: Sequence[Any]) -> tuple[Any, list[Any], float]:
+    def _jacobians_and_error(self, parameters: Sequence[Any]) -> tuple[Any, list[Any], float]:
         """Return the parameters, the Jacobian by each, and the error: the known ones, if parameters differ by rounding alone."""
         x = np.concatenate([np.ravel(np.asarray(p, dtype=float)) for p in parameters])
         if self._known is None or not np.all(np.abs(self._known[0] - x) <= _SAME * np.abs(x)):
             try:
-                with solvers_watched():
+                with watch_solvers():
                     matrices, error = self.derivative(self.value(*parameters), parameters)
             except GradcliError:
                 raise
@@ -92,11 +92,11 @@ class Parametrised:
 
     def jacobians(self, f: Callable[..., Value], xs: Sequence[Any]) -> tuple[Any, list[Any]]:
         """Return f(*xs) for plain xs as a vector, and its Jacobian by each of them, `[output, input]`, by reverse sweeps."""
-        program = record(lambda *inputs: np.ravel(on_tracers(f)(*inputs)), xs)
+        program = record(lambda *inputs: np.ravel(accept_tracers(f)(*inputs)), xs)
         for primitive, _, operands, _, params, _ in program.lines:
             if primitive is not None and primitive.error is not None:
                 self._inner = max(self._inner, primitive.error(operands, params or {}))
-        y = np.asarray(plain(program.y), dtype=float)
+        y = np.asarray(plain_value(program.y), dtype=float)
         rows = []
         for k in range(y.size):
             seed = np.zeros(y.size)
@@ -116,7 +116,7 @@ class Parametrised:
 
     def plain_parts(self) -> Any:
         """Return what the user passed, with plain values of the parameters."""
-        return self.parts([plain(x) for x in self.captured.leaves])
+        return self.parts([plain_value(x) for x in self.captured.leaves])
 
 
 class _Elsewhere(Parametrised):
@@ -127,24 +127,24 @@ class _Elsewhere(Parametrised):
         self.name = name
 
 
-def refused(name: str, why: str, do: str) -> NoRule:
+def solver_refusal(name: str, why: str, do: str) -> NoRule:
     """Return the error for a use of a solver that has no rule."""
     return NoRule(f"{name} {why}", do=do)
 
 
-def relative(error: Any, size: Any) -> float:
+def relative_error(error: Any, size: Any) -> float:
     """Return the largest error in units of the largest entry."""
     largest = float(np.max(np.abs(size), initial=0.0))
     worst = float(np.max(np.abs(error), initial=0.0))
     return worst / largest if largest > 0 else worst
 
 
-def plainly(function: Callable[..., Any]) -> Callable[..., Any]:
+def refuse_tracers(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that must not see tracers; a result that is traced by a value we did not find ends the trace."""
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        with untraced():
+        with without_tracing():
             y = function(*args, **kwargs)
         if isinstance(y, Tracer) or (isinstance(y, list | tuple) and any(isinstance(part, Tracer) for part in y)):
             says = "a function that a solver calls uses a traced value of a global variable"

@@ -12,10 +12,10 @@ import numpy as np
 
 from gradcli.errors import NotSupported
 from gradcli.rules.shaping import as_value
-from gradcli.targets.solvers.equation import Parametrised, plainly, refused, relative
+from gradcli.targets.solvers.equation import Parametrised, refuse_tracers, relative_error, solver_refusal
 from gradcli.tracing.captured import Captured
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.tracer import plain
+from gradcli.tracing.tracer import plain_value
 
 _RTOL, _ATOL = 1e-9, 1e-11  # of the sensitivities
 _MOST_CALLS = 20_000  # of the right-hand side, or of an integrand, with its Jacobian
@@ -23,7 +23,7 @@ _STIFF = ("Radau", "BDF", "LSODA")
 _AMPLIFIED = 3.0  # the derivative of a solver's result may be off by so much more than the result
 
 
-def _scipy() -> Any:
+def _scipy_integrate() -> Any:
     return sys.modules["scipy.integrate"]
 
 
@@ -46,26 +46,26 @@ class Trajectory(Parametrised):
     def derivative(self, solution: Any, parameters: Sequence[Any]) -> tuple[list[Any], float]:
         sizes = [np.size(x) for x in parameters]
         n, m = len(solution), sum(sizes)
-        y0, moved = self._jacobian(1, parameters)
+        y0, moved = self._jacobian_of_part(1, parameters)
         start, times = (np.ravel(np.asarray(x, dtype=float)) for x in self.parts(parameters)[3:])
-        first, _ = self._slope(float(start[0]), y0, parameters)
-        moved = moved - np.outer(first, self._jacobian(3, parameters)[1][0])
-        found = self._integrated(np.concatenate([y0, np.ravel(moved)]), float(start[0]), times, parameters)
+        first, _ = self._slope_and_jacobians(float(start[0]), y0, parameters)
+        moved = moved - np.outer(first, self._jacobian_of_part(3, parameters)[1][0])
+        found = self._integrate_sensitivities(np.concatenate([y0, np.ravel(moved)]), float(start[0]), times, parameters)
         y, moved = found[:n], found[n:].reshape(n, m, -1)
         if Captured(self.captured.structure[4]).leaves:
-            _, by_time = self._jacobian(4, parameters)
-            slopes = [self._slope(float(t), y[:, j], parameters)[0] for j, t in enumerate(times)]
+            _, by_time = self._jacobian_of_part(4, parameters)
+            slopes = [self._slope_and_jacobians(float(t), y[:, j], parameters)[0] for j, t in enumerate(times)]
             moved = moved + np.stack([np.outer(*pair) for pair in zip(slopes, by_time, strict=True)], axis=-1)
         whole = np.moveaxis(moved, 1, 2).reshape(-1, m)
-        error = _AMPLIFIED * relative(y - solution.reshape(y.shape), y) + 10 * _RTOL
+        error = _AMPLIFIED * relative_error(y - solution.reshape(y.shape), y) + 10 * _RTOL
         return np.split(whole, np.cumsum(sizes)[:-1], axis=1), error
 
-    def _jacobian(self, part: int, parameters: Sequence[Any]) -> tuple[Any, Any]:
+    def _jacobian_of_part(self, part: int, parameters: Sequence[Any]) -> tuple[Any, Any]:
         """Return a part of the structure as a vector, and its Jacobian by all parameters together."""
         y, by_each = self.jacobians(lambda *xs: as_value(self.parts(xs)[part]), parameters)
         return y, np.concatenate(by_each, axis=1)
 
-    def _slope(self, t: float, y: Any, parameters: Sequence[Any]) -> tuple[Any, list[Any]]:
+    def _slope_and_jacobians(self, t: float, y: Any, parameters: Sequence[Any]) -> tuple[Any, list[Any]]:
         """Return fun(t, y), and its Jacobian by y and by each parameter."""
 
         def called(y: Value, *xs: Value) -> Value:
@@ -74,7 +74,7 @@ class Trajectory(Parametrised):
 
         return self.jacobians(called, [y, *parameters])
 
-    def _integrated(self, u0: Any, start: float, times: Any, parameters: Sequence[Any]) -> Any:
+    def _integrate_sensitivities(self, u0: Any, start: float, times: Any, parameters: Sequence[Any]) -> Any:
         """Return the solution and its sensitivities at the times, which go up or down from the start."""
         n, calls = np.size(self.parts(parameters)[1]), 0
 
@@ -84,16 +84,16 @@ class Trajectory(Parametrised):
             if calls > _MOST_CALLS:
                 says = f"the sensitivities of {self.name} take more than {_MOST_CALLS:,} evaluations"
                 raise NotSupported(says, do="check it over a shorter time")
-            found, (by_y, *by_each) = self._slope(t, u[:n], parameters)
+            found, (by_y, *by_each) = self._slope_and_jacobians(t, u[:n], parameters)
             return np.concatenate([found, np.ravel(by_y @ u[n:].reshape(n, -1) + np.concatenate(by_each, axis=1))])
 
         if not times.size or np.all(times == start):
             return np.repeat(u0[:, None], times.size, axis=1)
         method = "LSODA" if self.stiff else "DOP853"
         span = (start, float(times[-1]))
-        found = _scipy().solve_ivp(slope, span, u0, method=method, t_eval=times, rtol=_RTOL, atol=_ATOL)
+        found = _scipy_integrate().solve_ivp(slope, span, u0, method=method, t_eval=times, rtol=_RTOL, atol=_ATOL)
         if not found.success:
-            raise refused(self.name, f"has no sensitivities: {found.message}", "check it over a shorter time")
+            raise solver_refusal(self.name, f"has no sensitivities: {found.message}", "check it over a shorter time")
         return found.y
 
 
@@ -106,26 +106,30 @@ def solve_ivp(
     Raises  NoRule with events, or where the solver does not reach the end.
     """
     if events is not None:
-        raise refused("scipy.integrate.solve_ivp", "with events= has no derivative rule", "solve up to a fixed time")
+        raise solver_refusal(
+            "scipy.integrate.solve_ivp", "with events= has no derivative rule", "solve up to a fixed time"
+        )
     structure = (fun, y0, tuple(args or ()), t_span, t_eval, options)
     whole = Captured(structure)
 
     def called(parts: Any, dense: bool = False) -> Any:
         fun, y0, args, span, times, options = parts
-        span = tuple(float(plain(t)) for t in span)
+        span = tuple(float(plain_value(t)) for t in span)
         y0 = np.asarray(y0, dtype=float)
-        return _scipy().solve_ivp(
-            plainly(fun), span, y0, method, times, dense, None, vectorized, args or None, **options
+        return _scipy_integrate().solve_ivp(
+            refuse_tracers(fun), span, y0, method, times, dense, None, vectorized, args or None, **options
         )
 
-    found = called(whole.rebuilt([plain(x) for x in whole.leaves]), dense_output)
+    found = called(whole.rebuilt([plain_value(x) for x in whole.leaves]), dense_output)
     if not found.success:
-        raise refused("scipy.integrate.solve_ivp", f"failed: {found.message}", "change the method or the time span")
-    fixed = whole.rebuilt([plain(x) for x in whole.leaves])[5]
+        raise solver_refusal(
+            "scipy.integrate.solve_ivp", f"failed: {found.message}", "change the method or the time span"
+        )
+    fixed = whole.rebuilt([plain_value(x) for x in whole.leaves])[5]
 
     def at_times(fun: Any, y0: Any, args: Any, start: Any, times: Any) -> Any:
         times = np.ravel(np.asarray(times, dtype=float))
-        return called((fun, y0, args, (start, _end(times, t_span, start)), times, fixed)).y
+        return called((fun, y0, args, (start, _end_of_span(times, t_span, start)), times, fixed)).y
 
     def at_steps(fun: Any, y0: Any, args: Any, start: Any, times: Any) -> Any:
         times = np.ravel(np.asarray(times, dtype=float))
@@ -144,23 +148,23 @@ def solve_ivp(
     else:
         result["y"] = trajectory(np.concatenate([found.t[:-1], np.reshape(as_value(t_span[1]), (1,))]), at_steps)
     if dense_output:
-        result["sol"] = lambda t: _at(trajectory, t)
+        result["sol"] = lambda t: _evaluate_dense(trajectory, t)
     return result
 
 
-def _end(times: Any, t_span: Any, start: Any) -> float:
+def _end_of_span(times: Any, t_span: Any, start: Any) -> float:
     """Return the end of the time span, or the last time if that is later."""
-    end = float(plain(t_span[1]))
+    end = float(plain_value(t_span[1]))
     return max(end, float(times[-1])) if end >= float(start) else min(end, float(times[-1]))
 
 
-def _at(trajectory: Callable[[Any], Value], t: Any) -> Value:
+def _evaluate_dense(trajectory: Callable[[Any], Value], t: Any) -> Value:
     """Return a dense solution at one time or at several, which need not be in order."""
     t = as_value(t)
     row = np.reshape(t, (-1,))
-    order = np.argsort(plain(row), kind="stable")
+    order = np.argsort(plain_value(row), kind="stable")
     y = trajectory(row[order])[:, np.argsort(order)]
-    return y if np.ndim(plain(t)) else y[:, 0]
+    return y if np.ndim(plain_value(t)) else y[:, 0]
 
 
 def odeint(
@@ -171,13 +175,13 @@ def odeint(
 ) -> Any:  # fmt: skip
     """Return the solution at the times, one row each; the first time is that of the start."""
     if full_output or Dfun is not None:
-        raise refused("scipy.integrate.odeint", "with full_output= or Dfun= is not traced", "leave them out")
+        raise solver_refusal("scipy.integrate.odeint", "with full_output= or Dfun= is not traced", "leave them out")
     options = {"rtol": rtol, "atol": atol, "tcrit": tcrit, "h0": h0, "hmax": hmax, "hmin": hmin, "mxstep": mxstep}
     args = args if isinstance(args, tuple) else (args,)
 
     def solver(fun: Any, y0: Any, args: Any, start: Any, times: Any) -> Any:
         y0, times = np.ravel(np.asarray(y0, dtype=float)), np.asarray(times, dtype=float)
-        return _scipy().odeint(plainly(fun), y0, times, args, tfirst=tfirst, **options).T
+        return _scipy_integrate().odeint(refuse_tracers(fun), y0, times, args, tfirst=tfirst, **options).T
 
     times = as_value(t)
     structure = (func, y0, args, times[0], times)
@@ -207,21 +211,23 @@ class Integral(Parametrised):
             if calls > _MOST_CALLS:
                 says = f"the derivative of {self.name} takes more than {_MOST_CALLS:,} evaluations"
                 raise NotSupported(says, do="split the interval")
-            return np.concatenate(self._value(x, parameters)[1], axis=1)
+            return np.concatenate(self._integrand_and_jacobians(x, parameters)[1], axis=1)
 
-        found, error = _scipy().quad_vec(integrand, float(a), float(b), epsabs=1e-12, epsrel=1e-10, points=self.breaks)[
-            :2
-        ]
+        found, error = _scipy_integrate().quad_vec(
+            integrand, float(a), float(b), epsabs=1e-12, epsrel=1e-10, points=self.breaks
+        )[:2]
         for part, sign in ((1, -1.0), (2, 1.0)):
             if Captured(self.captured.structure[part]).leaves:
                 _, by_each = self.jacobians(lambda *xs, part=part: as_value(self.parts(xs)[part]), parameters)
                 end = float(self.parts(parameters)[part])
-                found = found + sign * np.outer(self._value(end, parameters)[0], np.concatenate(by_each, axis=1))
+                found = found + sign * np.outer(
+                    self._integrand_and_jacobians(end, parameters)[0], np.concatenate(by_each, axis=1)
+                )
         size = max(float(np.max(np.abs(found), initial=0.0)), 1e-300)
-        error = max(_AMPLIFIED * relative(estimated, solution), error / size)
+        error = max(_AMPLIFIED * relative_error(estimated, solution), error / size)
         return np.split(found, np.cumsum(sizes)[:-1], axis=1), error + 1e-10
 
-    def _value(self, x: float, parameters: Sequence[Any]) -> tuple[Any, list[Any]]:
+    def _integrand_and_jacobians(self, x: float, parameters: Sequence[Any]) -> tuple[Any, list[Any]]:
         def called(*xs: Value) -> Value:
             func, _, _, args = self.parts(xs)
             return as_value(func(x, *args))
@@ -237,10 +243,12 @@ def quad(
     """Return the integral and scipy's estimate of its error."""
     if weight is not None or full_output or complex_func:
         says = "with weight=, full_output= or complex_func= is not traced"
-        raise refused("scipy.integrate.quad", says, "multiply the function by the weight")
+        raise solver_refusal("scipy.integrate.quad", says, "multiply the function by the weight")
 
     def solver(func: Any, a: Any, b: Any, args: Any) -> Any:
-        found = _scipy().quad(plainly(func), float(a), float(b), args, 0, epsabs, epsrel, limit, points)
+        found = _scipy_integrate().quad(
+            refuse_tracers(func), float(a), float(b), args, 0, epsabs, epsrel, limit, points
+        )
         return found[:2]
 
     made = Integral("scipy.integrate.quad", (func, a, b, args if isinstance(args, tuple) else (args,)), solver, points)
@@ -255,7 +263,7 @@ def quad_vec(
     points = options.get("points")
 
     def solver(f: Any, a: Any, b: Any, args: Any) -> Any:
-        found = _scipy().quad_vec(plainly(f), float(a), float(b), epsabs, epsrel, args=args, **options)
+        found = _scipy_integrate().quad_vec(refuse_tracers(f), float(a), float(b), epsabs, epsrel, args=args, **options)
         return np.asarray(found[0], dtype=float), found[1]
 
     made = Integral("scipy.integrate.quad_vec", (f, a, b, args), solver, points)

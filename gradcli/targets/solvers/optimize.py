@@ -14,16 +14,22 @@ from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import NoRule
 from gradcli.rules.decompositions import Open
 from gradcli.rules.shaping import as_value
-from gradcli.targets.solvers.equation import Parametrised, on_tracers, plainly, refused, relative
+from gradcli.targets.solvers.equation import (
+    Parametrised,
+    accept_tracers,
+    refuse_tracers,
+    relative_error,
+    solver_refusal,
+)
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import plain
+from gradcli.tracing.tracer import plain_value
 
 _ROUNDED = 1e-9  # relative: an entry so near to its bound is at the bound
 _MOST_CONDITION = 1e13  # of the matrix that is inverted: beyond it, the solution is not isolated
 
 
-def _scipy() -> Any:
+def _scipy_optimize() -> Any:
     return sys.modules["scipy.optimize"]
 
 
@@ -50,11 +56,11 @@ class Root(Parametrised):
         square = by_x[np.ix_(free, free)] if by_x.shape[0] == x.size else None
         if square is None or not np.linalg.cond(square) < _MOST_CONDITION:
             says = "has a solution that is not isolated: its equation has a singular derivative there"
-            raise refused(self.name, says, "move the point, or give your own gradient to check: --grad")
+            raise solver_refusal(self.name, says, "move the point, or give your own gradient to check: --grad")
         for matrix, by in zip(matrices, by_each, strict=True):
             matrix[free] = -np.linalg.solve(square, by[free])
         missed = np.linalg.solve(square, rest[free])
-        return matrices, 10 * relative(missed, np.maximum(np.abs(np.ravel(x)), 1e-3))
+        return matrices, 10 * relative_error(missed, np.maximum(np.abs(np.ravel(x)), 1e-3))
 
 
 def root(
@@ -69,7 +75,7 @@ def root(
 
     def called(parts: Any) -> Any:
         fun, x0, args, jac = parts
-        return _scipy().root(plainly(fun), np.asarray(x0, dtype=float), args, method, jac, **options)
+        return _scipy_optimize().root(refuse_tracers(fun), np.asarray(x0, dtype=float), args, method, jac, **options)
 
     def residual(parts: Any, x: Value) -> Value:
         y = parts[0](x, *parts[2])
@@ -77,10 +83,10 @@ def root(
 
     made = Root("scipy.optimize.root", (fun, x0, args, jac), solver, residual)
     found = called(made.plain_parts())
-    return _result(found, made, "scipy.optimize.root")
+    return _traced_result(found, made, "scipy.optimize.root")
 
 
-def _result(found: Any, made: Root, name: str) -> Any:
+def _traced_result(found: Any, made: Root, name: str) -> Any:
     """Return scipy's result with a traced solution; what else depends on the parameters is not known.
 
     What the solver says of its success is not asked: the residual decides, because BFGS often stops at a minimum with a warning.
@@ -97,12 +103,12 @@ def fsolve(
     func: Callable[..., Any], x0: Any, args: Any = (), fprime: Any = None, full_output: int = 0, **options: Any
 ) -> Any:
     if full_output:
-        raise refused("scipy.optimize.fsolve", "with full_output= is not traced", "leave it out")
+        raise solver_refusal("scipy.optimize.fsolve", "with full_output= is not traced", "leave it out")
     args = args if isinstance(args, tuple) else (args,)
 
     def solver(parts: Any) -> Any:
         func, x0, args, fprime = parts
-        return _scipy().fsolve(plainly(func), np.asarray(x0, dtype=float), args, fprime, 0, **options)
+        return _scipy_optimize().fsolve(refuse_tracers(func), np.asarray(x0, dtype=float), args, fprime, 0, **options)
 
     def residual(parts: Any, x: Value) -> Value:
         return as_value(parts[0](x, *parts[2]))
@@ -110,19 +116,19 @@ def fsolve(
     return Root("scipy.optimize.fsolve", (func, x0, args, fprime), solver, residual).traced()
 
 
-def _of_number(name: str) -> Callable[..., Value]:
+def _scalar_root_replacement(name: str) -> Callable[..., Value]:
     """Return the stand-in of a solver for a root of one number: brentq, newton and their kin."""
 
     def stand_in(
         f: Callable[..., Any], *given: Any, args: Any = (), full_output: bool = False, **options: Any
     ) -> Value:
         if full_output:
-            raise refused(f"scipy.optimize.{name}", "with full_output= is not traced", "leave it out")
+            raise solver_refusal(f"scipy.optimize.{name}", "with full_output= is not traced", "leave it out")
         args = args if isinstance(args, tuple) else (args,)
 
         def solver(parts: Any) -> Any:
             f, given, args, options = parts
-            return getattr(_scipy(), name)(plainly(f), *given, args=args, **options)
+            return getattr(_scipy_optimize(), name)(refuse_tracers(f), *given, args=args, **options)
 
         def residual(parts: Any, x: Value) -> Value:
             y = as_value(parts[0](x, *parts[2]))
@@ -140,7 +146,7 @@ def root_scalar(f: Callable[..., Any], args: Any = (), **options: Any) -> Any:
 
     def called(parts: Any) -> Any:
         f, args, options = parts
-        return _scipy().root_scalar(plainly(f), args, **options)
+        return _scipy_optimize().root_scalar(refuse_tracers(f), args, **options)
 
     def residual(parts: Any, x: Value) -> Value:
         y = parts[0](x, *parts[1])
@@ -149,14 +155,14 @@ def root_scalar(f: Callable[..., Any], args: Any = (), **options: Any) -> Any:
     made = Root("scipy.optimize.root_scalar", (f, args, options), lambda parts: called(parts).root, residual)
     result = copy.copy(called(made.plain_parts()))
     if not result.converged:
-        raise refused("scipy.optimize.root_scalar", f"failed: {result.flag}", "give it another bracket or start")
+        raise solver_refusal("scipy.optimize.root_scalar", f"failed: {result.flag}", "give it another bracket or start")
     result["root"] = made.traced()
     return result
 
 
-def _gradient(f: Callable[[Value], Value], x: Value) -> Value:
+def _traced_gradient(f: Callable[[Value], Value], x: Value) -> Value:
     """Return the gradient of a scalar function, itself traced where x is."""
-    program = record(lambda x: np.reshape(on_tracers(f)(x), ()), [x])
+    program = record(lambda x: np.reshape(accept_tracers(f)(x), ()), [x])
     return program.pull(np.float64(1.0))[0]
 
 
@@ -169,35 +175,39 @@ def minimize(
     Raises  NoRule with constraints.
     """
     if constraints:
-        raise refused(
+        raise solver_refusal(
             "scipy.optimize.minimize", "with constraints= has no derivative rule", "substitute the constraint"
         )
     args = args if isinstance(args, tuple) else (args,)
-    limits = None if bounds is None else _limits(bounds)
+    limits = None if bounds is None else _read_bounds(bounds)
 
     def called(parts: Any) -> Any:
         fun, x0, args, jac, hess, hessp = parts
         x0 = np.asarray(x0, dtype=float)
-        return _scipy().minimize(plainly(fun), x0, args, method, jac, hess, hessp, bounds, **options)
+        return _scipy_optimize().minimize(refuse_tracers(fun), x0, args, method, jac, hess, hessp, bounds, **options)
 
     def value(parts: Any, x: Value) -> Value:
         y = parts[0](x, *parts[2])
         return as_value(y[0] if jac is True else y)
 
     def free(x: Any) -> Any:
-        return np.ones(x.size, dtype=bool) if limits is None else _inside(np.ravel(x), *limits)
+        return np.ones(x.size, dtype=bool) if limits is None else _is_inside_bounds(np.ravel(x), *limits)
 
     name = "scipy.optimize.minimize"
     structure = (fun, x0, args, jac, hess, hessp)
     made = Root(
-        name, structure, lambda parts: called(parts).x, lambda parts, x: _gradient(lambda x: value(parts, x), x), free
+        name,
+        structure,
+        lambda parts: called(parts).x,
+        lambda parts, x: _traced_gradient(lambda x: value(parts, x), x),
+        free,
     )
-    result = _result(called(made.plain_parts()), made, name)
+    result = _traced_result(called(made.plain_parts()), made, name)
     result["fun"] = value(structure, result["x"])
     return result
 
 
-def _limits(bounds: Any) -> tuple[Any, Any]:
+def _read_bounds(bounds: Any) -> tuple[Any, Any]:
     if hasattr(bounds, "lb"):
         return np.asarray(bounds.lb, dtype=float), np.asarray(bounds.ub, dtype=float)
     pairs = [(-np.inf if low is None else low, np.inf if high is None else high) for low, high in bounds]
@@ -205,7 +215,7 @@ def _limits(bounds: Any) -> tuple[Any, Any]:
     return low, high
 
 
-def _inside(x: Any, low: Any, high: Any) -> Any:
+def _is_inside_bounds(x: Any, low: Any, high: Any) -> Any:
     near = _ROUNDED * np.maximum(1.0, np.abs(x))
     return (x > low + near) & (x < high - near)
 
@@ -218,19 +228,23 @@ def minimize_scalar(
 
     def called(parts: Any) -> Any:
         fun, args = parts
-        return _scipy().minimize_scalar(plainly(fun), bracket, bounds, args, **options)
+        return _scipy_optimize().minimize_scalar(refuse_tracers(fun), bracket, bounds, args, **options)
 
     def value(parts: Any, x: Value) -> Value:
         return as_value(parts[0](x, *parts[1]))
 
     def free(x: Any) -> Any:
-        return np.ones(1, dtype=bool) if bounds is None else _inside(np.ravel(x), *map(float, bounds))
+        return np.ones(1, dtype=bool) if bounds is None else _is_inside_bounds(np.ravel(x), *map(float, bounds))
 
     name, structure = "scipy.optimize.minimize_scalar", (fun, args)
     made = Root(
-        name, structure, lambda parts: called(parts).x, lambda parts, x: _gradient(lambda x: value(parts, x), x), free
+        name,
+        structure,
+        lambda parts: called(parts).x,
+        lambda parts, x: _traced_gradient(lambda x: value(parts, x), x),
+        free,
     )
-    result = _result(called(made.plain_parts()), made, name)
+    result = _traced_result(called(made.plain_parts()), made, name)
     result["fun"] = value(structure, result["x"])
     return result
 
@@ -241,13 +255,15 @@ def least_squares(
 ) -> Any:  # fmt: skip
     """Return scipy's result with a traced `x`; an entry at its bound does not move."""
     if options.get("loss", "linear") != "linear":
-        raise refused("scipy.optimize.least_squares", "with loss= has no derivative rule", "loss='linear'")
-    limits = tuple(np.asarray(x, dtype=float) for x in bounds) if isinstance(bounds, tuple) else _limits(bounds)
+        raise solver_refusal("scipy.optimize.least_squares", "with loss= has no derivative rule", "loss='linear'")
+    limits = tuple(np.asarray(x, dtype=float) for x in bounds) if isinstance(bounds, tuple) else _read_bounds(bounds)
 
     def called(parts: Any) -> Any:
         fun, x0, jac, args, kwargs = parts
         x0 = np.asarray(x0, dtype=float)
-        return _scipy().least_squares(plainly(fun), x0, jac, bounds, args=args, kwargs=kwargs, **options)
+        return _scipy_optimize().least_squares(
+            refuse_tracers(fun), x0, jac, bounds, args=args, kwargs=kwargs, **options
+        )
 
     def half_squares(parts: Any, x: Value) -> Value:
         fun, _, _, args, kwargs = parts
@@ -256,20 +272,20 @@ def least_squares(
     name = "scipy.optimize.least_squares"
     made = Root(
         name, (fun, x0, jac, tuple(args), dict(kwargs or {})), lambda parts: called(parts).x,
-        lambda parts, x: _gradient(lambda x: half_squares(parts, x), x), lambda x: _inside(np.ravel(x), *limits),
+        lambda parts, x: _traced_gradient(lambda x: half_squares(parts, x), x), lambda x: _is_inside_bounds(np.ravel(x), *limits),
     )  # fmt: skip
-    return _result(called(made.plain_parts()), made, name)
+    return _traced_result(called(made.plain_parts()), made, name)
 
 
 def curve_fit(f: Callable[..., Any], xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None, **options: Any) -> Any:
     """Return the parameters that fit best; their covariance is not traced."""
     name = "scipy.optimize.curve_fit"
-    if options.get("full_output") or np.ndim(plain(as_value(0.0 if sigma is None else sigma))) > 1:
-        raise refused(name, "with full_output= or a matrix sigma= is not traced", "leave them out")
+    if options.get("full_output") or np.ndim(plain_value(as_value(0.0 if sigma is None else sigma))) > 1:
+        raise solver_refusal(name, "with full_output= or a matrix sigma= is not traced", "leave them out")
 
     def solver(parts: Any) -> Any:
         f, xdata, ydata, p0, sigma = parts
-        return _scipy().curve_fit(plainly(f), xdata, ydata, p0, sigma, **options)[0]
+        return _scipy_optimize().curve_fit(refuse_tracers(f), xdata, ydata, p0, sigma, **options)[0]
 
     def half_squares(parts: Any, p: Value) -> Value:
         f, xdata, ydata, _, sigma = parts
@@ -277,7 +293,10 @@ def curve_fit(f: Callable[..., Any], xdata: Any, ydata: Any, p0: Any = None, sig
         return np.sum(np.square(rest if sigma is None else rest / sigma)) / 2
 
     made = Root(
-        name, (f, xdata, ydata, p0, sigma), solver, lambda parts, p: _gradient(lambda p: half_squares(parts, p), p)
+        name,
+        (f, xdata, ydata, p0, sigma),
+        solver,
+        lambda parts, p: _traced_gradient(lambda p: half_squares(parts, p), p),
     )
     return made.traced(), Open(
         "the covariance that scipy.optimize.curve_fit returns is not traced", "use the parameters"
@@ -287,7 +306,8 @@ def curve_fit(f: Callable[..., Any], xdata: Any, ydata: Any, p0: Any = None, sig
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "root": root, "fsolve": fsolve, "root_scalar": root_scalar, "minimize": minimize, "minimize_scalar": minimize_scalar,
     "least_squares": least_squares, "curve_fit": curve_fit,
-    **{name: _of_number(name) for name in ("brentq", "brenth", "bisect", "ridder", "toms748", "newton", "fixed_point")},
+    **{name: _scalar_root_replacement(name) for name in ("brentq", "brenth", "bisect", "ridder", "toms748", "newton",
+        "fixed_point")},
 }  # fmt: skip
 
 
@@ -300,7 +320,7 @@ def roots(p: Value) -> Value:
     Raises  NoRule where the first or the last coefficient is 0: the number of the other roots depends on it.
     """
     coefficients = as_value(p)
-    first = plain(coefficients)
+    first = plain_value(coefficients)
     if len(shape(coefficients)) != 1 or len(first) < 2 or first[0] == 0 or first[-1] == 0:
         raise NoRule("np.roots has a rule where neither the first nor the last coefficient is 0", do="leave them out")
     count = len(first) - 1

@@ -82,8 +82,8 @@ SHOWN = [
     (call("softmax", X, axis="1"),                  "softmax_rows(X)",     r"\operatorname{softmax}_{\mathrm{rows}}\left(X\right)"),
     (call("softmax", x),                            "softmax(x)",          r"\operatorname{softmax}\left(x\right)"),
     (mul([matmul(A, B), S]),                        "(A B) ∘ S",           r"\left(A \, B\right) \circ S"),
-    (ex.indexed(call("eye", name("n")), ["0"]),     "e₀",                  "e_{0}"),
-    (mul([ex.indexed(w, ["0"]), w]),                "w[0] w",              r"w_{0} \, w"),
+    (ex.index_array(call("eye", name("n")), ["0"]),     "e₀",                  "e_{0}"),
+    (mul([ex.index_array(w, ["0"]), w]),                "w[0] w",              r"w_{0} \, w"),
     (number(1e-5),                                  "10⁻⁵",                "10^{-5}"),
     (number(2.5e-7),                                "2.5·10⁻⁷",            r"2.5 \cdot 10^{-7}"),
     (E("compare", (x, y), ">="),                    "𝟏[x >= y]",           r"\mathbf{1}\left[x \geq y\right]"),
@@ -112,7 +112,7 @@ def test_the_identity_has_another_sign_where_an_input_has_its_name() -> None:
 OTHERS = [
     call("log_expit", x), power(ex.add([x, y]), Fraction(3, 2)), power(x, 0.3), number(1e-300),
     E("pow", (x, ex.add([y, neg(ONE)]))), call("ones", name("m"), name("n")), number(0.7978845608028654), mul([X], [E("column", (s,))]),
-    E("concat", (x,), "[0]|"), ex.indexed(X, ["1:"]),
+    E("concat", (x,), "[0]|"), ex.index_array(X, ["1:"]),
 ]  # fmt: skip
 EVERY = [*(e for e, _, _ in SHOWN), *OTHERS, *(array(3, random.Random(k)) for k in range(60))]
 

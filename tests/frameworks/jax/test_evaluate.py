@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.arithmetic.ball import Ball, nearest, precision, radius
+from gradcli.arithmetic.ball import Ball, nearest_float64, precision, radius
 from gradcli.arithmetic.dual import jvp
-from gradcli.arithmetic.recorded_program import record, value_and_pulled
+from gradcli.arithmetic.recorded_program import record, value_and_gradient
 from gradcli.errors import NotSupported
-from gradcli.tracing.tracer import plain
+from gradcli.tracing.tracer import plain_value
 
 jax = pytest.importorskip("jax", reason="JAX is not installed")
 CASES = pytest.importorskip("tests.frameworks.jax.cases", reason="JAX is not installed").CASES
@@ -86,7 +86,7 @@ def agrees(f: Callable[..., Any], xs: Any, right: tuple[list[Any], list[Any]] | 
         return sum((np.sum(part * weights(part)) for part in parts), start=np.float64(0))
 
     if xbars:
-        _, pulled = value_and_pulled(total, frozen(xs), lambda value: np.float64(1))
+        _, pulled = value_and_gradient(total, frozen(xs), lambda value: np.float64(1))
         for xbar, wanted in zip(pulled, xbars, strict=True):
             close(xbar, wanted, GRADIENT)
 
@@ -113,7 +113,7 @@ def test_balls_and_tangents_know_the_gradient(name: str) -> None:
         parts = reals(evaluate.evaluated(closed, xs))
         return sum((np.sum(part * weights(part)) for part in parts), start=np.float64(0))
 
-    _, pulled = value_and_pulled(total, frozen(xs), lambda value: np.float64(1))
+    _, pulled = value_and_gradient(total, frozen(xs), lambda value: np.float64(1))
     xdots = [weights(x) for x in xs]
     _, ydot = jvp(total, frozen(xs), xdots)
     terms = [np.sum(xbar * xdot) for xbar, xdot in zip(pulled, xdots, strict=True)]
@@ -123,13 +123,13 @@ def test_balls_and_tangents_know_the_gradient(name: str) -> None:
         for xbar, expected in zip(tape.pull(y, Ball.lift(np.float64(1)), inputs), pulled, strict=True):
             ball = Ball(Ball.objects(xbar))
             assert np.all(radius(ball) <= 1e-30)
-            close(nearest(ball), expected, GRADIENT)
+            close(nearest_float64(ball), expected, GRADIENT)
 
 
 WRONG: dict[str, tuple[str, Callable[..., Any]]] = {  # what is replaced, the case that must see it, and by what
     "sin": ("elementwise: sin", lambda x, **params: np.sin(x) * (1 + 1e-11)),
-    "tanh": ("elementwise: tanh", lambda x, **params: np.tanh(plain(x))),
-    "mul": ("elementwise: multiply", lambda x, y, **params: plain(x) * y),
+    "tanh": ("elementwise: tanh", lambda x, **params: np.tanh(plain_value(x))),
+    "mul": ("elementwise: multiply", lambda x, y, **params: plain_value(x) * y),
     "dot_general": ("matrix: matmul", lambda a, b, **params: np.matmul(a[::-1], b)),
     "gather": ("shaping: fancy", lambda x, indices, **params: x[: np.shape(indices)[0]]),
     "scatter-add": ("shaping: at add", lambda x, indices, updates, **params: x),
@@ -173,7 +173,7 @@ UNMET = {
 
 def test_the_function_is_differentiated_also_where_jax_stops() -> None:
     closed = jax.make_jaxpr(lambda x: jax.lax.stop_gradient(x) * x)(3.0)
-    y, (xbar,) = value_and_pulled(
+    y, (xbar,) = value_and_gradient(
         lambda x: evaluate.evaluated(closed, [x])[0], [np.float64(3)], lambda value: np.float64(1)
     )
     assert (y, xbar) == (9.0, 6.0)
@@ -190,7 +190,7 @@ def test_a_function_of_the_users_is_not_taken_for_jaxs_own() -> None:
     relu.defjvp(lambda xs, xdots: (relu(*xs), 0.0 * xdots[0]))
     relu.fun.__name__ = "relu"
     closed = jax.make_jaxpr(lambda x: relu(x))(2.0)
-    y, (xbar,) = value_and_pulled(
+    y, (xbar,) = value_and_gradient(
         lambda x: evaluate.evaluated(closed, [x])[0], [np.float64(2)], lambda value: np.float64(1)
     )
     assert (y, xbar) == (6.0, 3.0)

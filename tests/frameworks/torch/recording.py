@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from gradcli.arithmetic.recorded_program import value_and_pulled
+from gradcli.arithmetic.recorded_program import value_and_gradient
 from gradcli.frameworks.framework import RecordedSteps
-from gradcli.frameworks.torch.record import host, recorded
-from gradcli.targets.nesting import taken_apart
+from gradcli.frameworks.torch.record import record_program, to_numpy
+from gradcli.targets.nesting import take_apart
 
 VALUES, SLOPES = 1e-12, 1e-9  # of the largest entry
 ROUNDED = 1e-13  # what may be left of numbers of size 1 that cancel
@@ -21,12 +21,12 @@ class Differs(Exception):
 
 def floats(y: Any) -> list[torch.Tensor]:
     """Return the float tensors in nested lists, tuples and dicts."""
-    return [t for t in taken_apart("", y)[1].values() if isinstance(t, torch.Tensor) and t.is_floating_point()]
+    return [t for t in take_apart("", y)[1].values() if isinstance(t, torch.Tensor) and t.is_floating_point()]
 
 
 def record(f: Callable[[], Any], xs: Sequence[torch.Tensor]) -> tuple[RecordedSteps, list[torch.Tensor]]:
     """Return what f, which uses xs, did as a program of xs, and the float tensors it returned. Raises NotSupported."""
-    program, y = recorded(f, list(xs), floats)
+    program, y = record_program(f, list(xs), floats)
     return program, floats(y)
 
 
@@ -46,10 +46,10 @@ def checked(f: Callable[[], Any], xs: Sequence[torch.Tensor]) -> RecordedSteps:
     """
     program, ys = record(f, xs)
     with np.errstate(all="ignore"):
-        found = program([host(x) for x in xs])
+        found = program([to_numpy(x) for x in xs])
         for mine, t in zip(found, ys, strict=True):
-            if not near(mine, host(t), VALUES):
-                raise Differs(f"value: {np.ravel(mine)[:4]} for {np.ravel(host(t))[:4]}")
+            if not near(mine, to_numpy(t), VALUES):
+                raise Differs(f"value: {np.ravel(mine)[:4]} for {np.ravel(to_numpy(t))[:4]}")
         _same_slopes(program, xs, ys)
     return program
 
@@ -67,8 +67,8 @@ def _same_slopes(program: RecordedSteps, xs: Sequence[torch.Tensor], ys: Sequenc
         found = program(values)
         return sum((np.sum(found[k] * w) for k, w in weights.items()), start=np.float64(0))
 
-    _, ours = value_and_pulled(weighted, [host(x) for x in xs], lambda y: np.float64(1))
+    _, ours = value_and_gradient(weighted, [to_numpy(x) for x in xs], lambda y: np.float64(1))
     for x, mine, bar in zip(xs, ours, theirs, strict=True):
-        expected = np.zeros(tuple(x.shape)) if bar is None else host(bar)
+        expected = np.zeros(tuple(x.shape)) if bar is None else to_numpy(bar)
         if not near(mine, expected, SLOPES):
             raise Differs(f"gradient: {np.ravel(mine)[:4]} for {np.ravel(expected)[:4]}")

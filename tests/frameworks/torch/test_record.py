@@ -9,10 +9,10 @@ import gradcli
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from gradcli.arithmetic.ball import Ball, nearest  # noqa: E402
+from gradcli.arithmetic.ball import Ball, nearest_float64  # noqa: E402
 from gradcli.errors import NotSupported  # noqa: E402
 from gradcli.frameworks.torch.aten import TABLE  # noqa: E402
-from gradcli.frameworks.torch.record import host  # noqa: E402
+from gradcli.frameworks.torch.record import to_numpy  # noqa: E402
 from gradcli.words import Kind  # noqa: E402
 from tests.frameworks.torch.recording import Differs, checked, near, record  # noqa: E402
 
@@ -154,9 +154,9 @@ def test_rows_run_in_ball_arithmetic(case: str) -> None:
     xs = inputs(names)
     program, ys = record(lambda: eval(case, names), xs)
     with np.errstate(all="ignore"):
-        found = program([Ball.lift(host(x)) for x in xs])
+        found = program([Ball.lift(to_numpy(x)) for x in xs])
     for y, t in zip(found, ys, strict=True):
-        assert not isinstance(y, Ball) or near(nearest(y), host(t), 1e-9)
+        assert not isinstance(y, Ball) or near(nearest_float64(y), to_numpy(t), 1e-9)
 
 
 def in_place(x: Any, y: Any, s: Any) -> Any:

@@ -4,7 +4,7 @@ import pytest
 
 from gradcli.project.discovery.likely_points import outline, points
 from gradcli.project.discovery.project import Parameter
-from gradcli.targets.points import read
+from gradcli.targets.points import read_points
 from tests.rows import for_rows
 
 P = Parameter
@@ -62,7 +62,7 @@ def test_a_time_beside_a_state_is_one_number() -> None:
 @pytest.mark.parametrize("parameters", [parameters for parameters, _ in (*FIRST, *AMONG)])
 def test_every_point_can_be_read(parameters: tuple[Parameter, ...]) -> None:
     for text in {*points(parameters, 3)}:
-        assert len(read([text], target="a.py:f")) == 1, text
+        assert len(read_points([text], target="a.py:f")) == 1, text
 
 
 def test_what_is_not_known_is_left_open() -> None:

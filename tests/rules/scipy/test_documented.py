@@ -23,6 +23,6 @@ def test_every_method_that_is_replaced_exists_and_is_put_back() -> None:
     importlib.import_module("scipy.stats")
     for module in ("sparse", "interpolate"):
         importlib.import_module(f"scipy.{module}")
-    found = list(of_scipy.methods(of_scipy.imported()))
+    found = list(of_scipy.methods(of_scipy.imported_modules()))
     assert len(found) > 40
     assert all(name in vars(owner) for owner, name, _ in found)

@@ -13,7 +13,7 @@ from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.request.point import Point
 from gradcli.rules.scipy.linalg import FUNCTIONS
-from gradcli.targets.arguments import bound
+from gradcli.targets.arguments import bind_arguments
 from tests.rows import for_rows
 
 A = np.array([[4.0, 0.3, -0.2], [0.5, 3.0, 0.1], [-0.4, 0.7, 5.0]])
@@ -68,7 +68,7 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
 
 
 def asked(f: Callable[[Any], Any]) -> Question:
-    return Question(bound(f, "f", {"a": A})[0], Point({"a": A.copy()}), ("a",))
+    return Question(bind_arguments(f, "f", {"a": A})[0], Point({"a": A.copy()}), ("a",))
 
 
 @for_rows("f", CALLS.values(), ids=CALLS, parts=4)

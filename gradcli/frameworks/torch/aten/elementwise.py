@@ -5,16 +5,25 @@ from typing import Any
 import numpy as np
 
 from gradcli.frameworks.ops.elementwise import by_framework_name
-from gradcli.frameworks.torch.aten.rows import along, aten, axes, axis, reduced, refuse, register, scaled
+from gradcli.frameworks.torch.aten.rows import (
+    allow_scalars,
+    aten,
+    axes,
+    axis,
+    missing_rule,
+    reduce_loss,
+    register,
+    scale_by,
+)
 from gradcli.rules import composites
 from gradcli.rules.composites import relu, sigmoid, silu, softplus
 from gradcli.rules.elementwise import pi
 from gradcli.rules.reductions import log_softmax, softmax
 from gradcli.rules.reductions import logsumexp as _logsumexp
 from gradcli.rules.shaping import GETITEM
-from gradcli.tracing.primitive import Value, named
+from gradcli.tracing.primitive import Value, primitive_by_name
 from gradcli.tracing.shapes import shape, size
-from gradcli.tracing.tracer import plain
+from gradcli.tracing.tracer import plain_value
 
 # fmt: off
 register(by_framework_name(
@@ -36,34 +45,36 @@ register(by_framework_name(
 register({
     "round": lambda x, *, decimals=0: np.round(x, decimals), "frac": lambda x: x - np.trunc(x),
     "lerp": lambda start, end, weight: start + weight * (end - start),
-    "add": lambda x, y, alpha=1: np.add(x, scaled(y, alpha)), "sub": lambda x, y, alpha=1: np.subtract(x, scaled(y, alpha)),
-    "frexp": lambda x: _frexp(x), "nextafter": lambda x, y: _neighbour(x, y), "ldexp": lambda x, n: x * np.exp2(n),
+    "add": lambda x, y, alpha=1: np.add(x, scale_by(y, alpha)), "sub": lambda x, y, alpha=1: np.subtract(x, scale_by(y, alpha)),
+    "frexp": lambda x: _frexp(x), "nextafter": lambda x, y: _next_float(x, y), "ldexp": lambda x, n: x * np.exp2(n),
     "_is_all_true": np.all, "_is_any_true": np.any, "isclose": np.isclose,
     "lgamma": lambda x: _log_gamma(x), "polygamma": lambda n, x: _polygamma(n, x),
     "special_spherical_bessel_j0": lambda x: np.sinc(x / pi(x)),
-    "special_hermite_polynomial_h": lambda x, n: _polynomial("hermite", x, n),
-    "special_hermite_polynomial_he": lambda x, n: _polynomial("hermitenorm", x, n),
-    "special_laguerre_polynomial_l": lambda x, n: _polynomial("laguerre", x, n),
-    "special_legendre_polynomial_p": lambda x, n: _polynomial("legendre", x, n),
+    "special_hermite_polynomial_h": lambda x, n: _evaluate_polynomial("hermite", x, n),
+    "special_hermite_polynomial_he": lambda x, n: _evaluate_polynomial("hermitenorm", x, n),
+    "special_laguerre_polynomial_l": lambda x, n: _evaluate_polynomial("laguerre", x, n),
+    "special_legendre_polynomial_p": lambda x, n: _evaluate_polynomial("legendre", x, n),
 })
 for chebyshev, x_of in (("chebyshev_polynomial", lambda x: x), ("shifted_chebyshev_polynomial", lambda x: 2 * x - 1)):
     register({
-        f"special_{chebyshev}_t": lambda x, n, at=x_of: _polynomial("chebyt", at(x), n),
-        f"special_{chebyshev}_u": lambda x, n, at=x_of: _polynomial("chebyu", at(x), n),
-        f"special_{chebyshev}_v": lambda x, n, at=x_of: _polynomial("chebyu", at(x), n) - _one_degree_lower("chebyu", at(x), n),
-        f"special_{chebyshev}_w": lambda x, n, at=x_of: _polynomial("chebyu", at(x), n) + _one_degree_lower("chebyu", at(x), n),
+        f"special_{chebyshev}_t": lambda x, n, at=x_of: _evaluate_polynomial("chebyt", at(x), n),
+        f"special_{chebyshev}_u": lambda x, n, at=x_of: _evaluate_polynomial("chebyu", at(x), n),
+        f"special_{chebyshev}_v": lambda x, n, at=x_of: _evaluate_polynomial("chebyu", at(x),
+            n) - _one_degree_lower("chebyu", at(x), n),
+        f"special_{chebyshev}_w": lambda x, n, at=x_of: _evaluate_polynomial("chebyu", at(x),
+            n) + _one_degree_lower("chebyu", at(x), n),
     })
 # fmt: on
 
 
-def _polynomial(name: str, x: Value, n: Any) -> Value:
+def _evaluate_polynomial(name: str, x: Value, n: Any) -> Value:
     """Return the polynomial of a family (`name`) of integer degree n; 0 for a negative degree."""
-    degree = np.trunc(plain(n)).astype(int)
-    return np.where(degree < 0, 0.0, named(f"eval_{name}")(np.maximum(degree, 0), x))
+    degree = np.trunc(plain_value(n)).astype(int)
+    return np.where(degree < 0, 0.0, primitive_by_name(f"eval_{name}")(np.maximum(degree, 0), x))
 
 
 def _one_degree_lower(name: str, x: Value, n: Any) -> Value:
-    return _polynomial(name, x, np.subtract(n, 1))
+    return _evaluate_polynomial(name, x, np.subtract(n, 1))
 
 
 def _frexp(x: Value) -> Any:
@@ -73,22 +84,22 @@ def _frexp(x: Value) -> Any:
 
 def _log_gamma(x: Value) -> Value:
     """Return log(abs(gamma(x))), by reflection left of 1/2, because the primitive is not declared left of 0."""
-    left = np.less(plain(x), 0.5)
+    left = np.less(plain_value(x), 0.5)
     if not np.any(left):
-        return named("gammaln")(x)
+        return primitive_by_name("gammaln")(x)
     reflected = np.where(left, 1 - x, x)
-    fraction = np.where(left, x - np.floor(plain(x)), 0.5)
-    by_reflection = np.log(pi(x) / np.abs(np.sin(pi(x) * fraction))) - named("gammaln")(reflected)
-    return np.where(left, by_reflection, named("gammaln")(reflected))
+    fraction = np.where(left, x - np.floor(plain_value(x)), 0.5)
+    by_reflection = np.log(pi(x) / np.abs(np.sin(pi(x) * fraction))) - primitive_by_name("gammaln")(reflected)
+    return np.where(left, by_reflection, primitive_by_name("gammaln")(reflected))
 
 
 def _polygamma(n: int, x: Value) -> Value:
-    return named("polygamma")(x, n=n) if n else named("digamma")(x)
+    return primitive_by_name("polygamma")(x, n=n) if n else primitive_by_name("digamma")(x)
 
 
-def _neighbour(x: Value, y: Value) -> Value:
+def _next_float(x: Value, y: Value) -> Value:
     """Return the next float64 after x towards y, as x plus a constant, so that its derivative with respect to x is 1."""
-    return x + (np.nextafter(plain(x), plain(y)) - plain(x))
+    return x + (np.nextafter(plain_value(x), plain_value(y)) - plain_value(x))
 
 
 @aten()
@@ -125,7 +136,7 @@ def copy(x: Value, src: Value) -> Value:
 SELU = (1.6732632423543772848170429916717, 1.0507009873554804934193349852946)  # Klambauer et al. (2017), equation 14
 
 
-def _exponential(x: Value, alpha: float, scale: float = 1, input_scale: float = 1) -> Value:
+def _exponential_linear(x: Value, alpha: float, scale: float = 1, input_scale: float = 1) -> Value:
     """Return scale * x right of 0, and scale * alpha * expm1(input_scale * x) left of it."""
     left = np.expm1(input_scale * np.where(np.greater(x, 0), 0.0, x))
     return np.where(np.greater(x, 0), scale * x, scale * alpha * left)
@@ -137,8 +148,8 @@ register({
     "gelu": lambda x, *, approximate="none": composites.gelu(x, approximate),
     "hardtanh": lambda x, low=-1, high=1: np.clip(x, low, high), 
     "hardsigmoid": lambda x: np.clip(x + 3, 0, 6) / 6, 
-    "log_sigmoid_forward": lambda x: (named("log_expit")(x), None), "log_sigmoid": named("log_expit"),
-    "elu": lambda x, alpha=1, scale=1, input_scale=1: _exponential(x, alpha, scale, input_scale),
+    "log_sigmoid_forward": lambda x: (primitive_by_name("log_expit")(x), None), "log_sigmoid": primitive_by_name("log_expit"),
+    "elu": lambda x, alpha=1, scale=1, input_scale=1: _exponential_linear(x, alpha, scale, input_scale),
     "leaky_relu": lambda x, slope=0.01: np.where(np.greater(x, 0), x, slope * x),
     "softshrink": lambda x, lambd=0.5: relu(x - lambd) - relu(-x - lambd),
     "hardshrink": lambda x, lambd=0.5: np.where(np.greater(np.abs(x), lambd), x, 0.0),
@@ -159,7 +170,7 @@ def rrelu_with_noise(
 ) -> Value:
     """Return x right of 0, and x times the mean slope left of it. Raises NoRule in training, where slopes are drawn."""
     if training:
-        raise refuse("rrelu in training", do="model.eval()")
+        raise missing_rule("rrelu in training", do="model.eval()")
     return np.where(np.greater(x, 0), x, (lower + upper) / 2 * x)
 
 
@@ -195,7 +206,7 @@ def multi_margin_loss(
     over = np.power(relu(margin - right[:, None] + rows), p)
     over = over if weight is None else over * weight[labels][:, None]
     losses = np.sum(np.where(np.arange(classes) == labels[:, None], 0.0, over), axis=-1) / classes
-    return reduced(np.reshape(losses, np.shape(target)) if len(shape(x)) > 1 else losses[0], reduction)
+    return reduce_loss(np.reshape(losses, np.shape(target)) if len(shape(x)) > 1 else losses[0], reduction)
 
 
 @aten()
@@ -210,7 +221,9 @@ def multilabel_margin_loss_forward(x: Value, target: Any, reduction: int = MEAN)
     right = GETITEM(rows, index=(np.arange(len(labels))[:, None], np.where(valid, labels, 0)))
     over = relu(1 - right[:, :, None] + rows[:, None, :])
     losses = np.sum(np.where(valid[:, :, None] & ~is_right[:, None, :], over, 0.0), axis=(1, 2)) / shape(x)[-1]
-    return reduced(losses if len(shape(x)) > 1 else losses[0], reduction), np.reshape(is_right * 1.0, np.shape(target))
+    return reduce_loss(losses if len(shape(x)) > 1 else losses[0], reduction), np.reshape(
+        is_right * 1.0, np.shape(target)
+    )
 
 
 @aten("_ctc_loss")
@@ -227,12 +240,12 @@ def ctc_loss(
     losses = []
     for b, (time, length) in enumerate(zip(np.ravel(input_lengths), lengths, strict=True)):
         labels = targets[b, :length] if np.ndim(targets) == 2 else targets[starts[b] : starts[b] + length]
-        loss = _sequence(x[: int(time), b], np.asarray(labels), blank)
-        losses.append(np.where(np.isinf(plain(loss)), 0.0, loss) if zero_infinity else loss)
+        loss = _sequence_loss(x[: int(time), b], np.asarray(labels), blank)
+        losses.append(np.where(np.isinf(plain_value(loss)), 0.0, loss) if zero_infinity else loss)
     return np.stack(losses), None
 
 
-def _sequence(x: Value, labels: Any, blank: int) -> Any:
+def _sequence_loss(x: Value, labels: Any, blank: int) -> Any:
     """Return the negative log-likelihood of one sequence, by the forward algorithm over prefixes of the labels."""
     spread = np.full(2 * len(labels) + 1, blank)
     spread[1::2] = labels
@@ -300,8 +313,8 @@ def amin(x: Value, dim: Any = (), keepdim: bool = False) -> Value:
     return np.min(x, axis=axes(dim, x), keepdims=keepdim)
 
 
-def _where(find: Any, x: Value, dim: int, keepdim: bool) -> Any:
-    return find(plain(x), axis=axis(dim, len(shape(x))), keepdims=keepdim) if shape(x) else np.int64(0)
+def _position_of_extreme(find: Any, x: Value, dim: int, keepdim: bool) -> Any:
+    return find(plain_value(x), axis=axis(dim, len(shape(x))), keepdims=keepdim) if shape(x) else np.int64(0)
 
 
 @aten("max")
@@ -311,7 +324,7 @@ def max_(x: Value, dim: Any = None, keepdim: bool = False) -> Any:
         return np.max(x)
     if not isinstance(dim, int):
         return np.maximum(x, dim)
-    return amax(x, dim, keepdim), _where(np.argmax, x, dim, keepdim)
+    return amax(x, dim, keepdim), _position_of_extreme(np.argmax, x, dim, keepdim)
 
 
 @aten("min")
@@ -321,7 +334,7 @@ def min_(x: Value, dim: Any = None, keepdim: bool = False) -> Any:
         return np.min(x)
     if not isinstance(dim, int):
         return np.minimum(x, dim)
-    return amin(x, dim, keepdim), _where(np.argmin, x, dim, keepdim)
+    return amin(x, dim, keepdim), _position_of_extreme(np.argmin, x, dim, keepdim)
 
 
 @aten()
@@ -340,7 +353,7 @@ def argmin(x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
 def logsumexp(x: Value, dim: Any, keepdim: bool = False) -> Value:
     """Return log(sum(exp(x))) over axes."""
     over = axes(dim, x)
-    top = plain(x)
+    top = plain_value(x)
     if np.all(np.isfinite(top)):
         return _logsumexp(x, over, keepdim)
     top = np.max(top, axis=over, keepdims=True)
@@ -378,29 +391,29 @@ def nonzero(x: Value) -> Any:
 
 
 @aten()
-@along
+@allow_scalars
 def cumsum(x: Value, dim: int) -> Value:
     """Return running sums."""
     return np.cumsum(x, axis=dim)
 
 
 @aten()
-@along
+@allow_scalars
 def cumprod(x: Value, dim: int) -> Value:
     """Return running products."""
     return np.cumprod(x, axis=dim)
 
 
 @aten()
-@along
+@allow_scalars
 def logcumsumexp(x: Value, dim: int) -> Value:
     """Return the logarithms of running sums of exponentials."""
     return np.logaddexp.accumulate(x, axis=dim)
 
 
-def _record(x: Value, k: int, better: Any) -> tuple[Value, Any]:
+def _running_best(x: Value, k: int, better: Any) -> tuple[Value, Any]:
     """Return the best entry so far along an axis, and its last position."""
-    rows = np.moveaxis(plain(x), k, 0)
+    rows = np.moveaxis(plain_value(x), k, 0)
     at = np.zeros(rows.shape, dtype=np.int64)
     for n in range(1, len(rows)):
         held = np.take_along_axis(rows, at[n - 1 : n], 0)[0]
@@ -410,16 +423,16 @@ def _record(x: Value, k: int, better: Any) -> tuple[Value, Any]:
 
 
 @aten()
-@along
+@allow_scalars
 def cummax(x: Value, dim: int) -> tuple[Value, Any]:
     """Return the largest entry so far, and its position."""
-    _, at = _record(x, dim, np.greater_equal)
+    _, at = _running_best(x, dim, np.greater_equal)
     return np.maximum.accumulate(x, axis=dim), at
 
 
 @aten()
-@along
+@allow_scalars
 def cummin(x: Value, dim: int) -> tuple[Value, Any]:
     """Return the smallest entry so far, and its position."""
-    _, at = _record(x, dim, np.less_equal)
+    _, at = _running_best(x, dim, np.less_equal)
     return np.minimum.accumulate(x, axis=dim), at

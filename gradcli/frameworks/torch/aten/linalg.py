@@ -6,25 +6,25 @@ from typing import Any
 import numpy as np
 
 from gradcli.frameworks.ops.matrices import lu, permutation, triangle
-from gradcli.frameworks.torch.aten.rows import aten, refuse, register, scaled
-from gradcli.rules.decompositions import symmetric
+from gradcli.frameworks.torch.aten.rows import aten, missing_rule, register, scale_by
+from gradcli.rules.decompositions import symmetric_matrix
 from gradcli.rules.linalg import T
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import plain
+from gradcli.tracing.tracer import plain_value
 
 
-def _plus(c: Value, product: Value, beta: float, alpha: float) -> Value:
+def _scaled_sum(c: Value, product: Value, beta: float, alpha: float) -> Value:
     """Return beta * c + alpha * product; if beta is 0, only the shape of c matters."""
-    y = scaled(product, alpha)
-    return y + np.zeros(np.broadcast_shapes(shape(c), shape(y))) if beta == 0 else scaled(c, beta) + y
+    y = scale_by(product, alpha)
+    return y + np.zeros(np.broadcast_shapes(shape(c), shape(y))) if beta == 0 else scale_by(c, beta) + y
 
 
 # fmt: off
 register({
-    "addmm": lambda c, a, b, *, beta=1, alpha=1: _plus(c, np.matmul(a, b), beta, alpha),
-    "addbmm": lambda c, a, b, *, beta=1, alpha=1: _plus(c, np.sum(np.matmul(a, b), axis=0), beta, alpha),
-    "linalg_inv_ex": lambda a, *, check_errors=False: (np.linalg.inv(a), _no_trouble(a)), 
+    "addmm": lambda c, a, b, *, beta=1, alpha=1: _scaled_sum(c, np.matmul(a, b), beta, alpha),
+    "addbmm": lambda c, a, b, *, beta=1, alpha=1: _scaled_sum(c, np.sum(np.matmul(a, b), axis=0), beta, alpha),
+    "linalg_inv_ex": lambda a, *, check_errors=False: (np.linalg.inv(a), _zero_error_codes(a)), 
     "_linalg_det": lambda a: (np.linalg.det(a), None, None), 
     "linalg_qr": lambda a, mode="reduced": _qr(a, mode), "linalg_pinv": lambda a, *args, **kwargs: _pinv(a, *args, **kwargs),
     "_linalg_check_errors": lambda info, api_name, *, is_matrix: (), 
@@ -33,7 +33,7 @@ register({
 # fmt: on
 
 
-def _no_trouble(a: Value) -> Any:
+def _zero_error_codes(a: Value) -> Any:
     return np.zeros(shape(a)[:-2], dtype=np.int32)
 
 
@@ -41,13 +41,13 @@ def _no_trouble(a: Value) -> Any:
 def slogdet(a: Value) -> Any:
     """Return the sign of a determinant, and the logarithm of its absolute value."""
     sign, size = np.linalg.slogdet(a)
-    return plain(sign), size, None, None
+    return plain_value(sign), size, None, None
 
 
 @aten()
 def linalg_cholesky_ex(a: Value, *, upper: bool = False, check_errors: bool = False) -> Any:
     """Return the Cholesky factor of a positive definite matrix, and zeros as error codes."""
-    return cholesky(a, upper), _no_trouble(a)
+    return cholesky(a, upper), _zero_error_codes(a)
 
 
 @aten()
@@ -63,7 +63,7 @@ def solve_ex(a: Value, b: Value, *, left: bool = True, check_errors: bool = Fals
     vector = len(shape(b)) == 1 or (len(shape(b)) == len(shape(a)) - 1 and shape(b) == shape(a)[:-1])
     right = b[..., None] if vector else b
     y = np.linalg.solve(a, right) if left else T(np.linalg.solve(T(a), T(right)))
-    return (np.reshape(y, shape(y)[:-1]) if vector else y), None, None, _no_trouble(a)
+    return (np.reshape(y, shape(y)[:-1]) if vector else y), None, None, _zero_error_codes(a)
 
 
 @aten()
@@ -84,7 +84,7 @@ def triangular_solve(
     return np.linalg.solve(T(t) if transpose else t, b), a
 
 
-def _gram(factor: Value, upper: bool) -> Value:
+def _gram_matrix(factor: Value, upper: bool) -> Value:
     return np.matmul(T(factor), factor) if upper else np.matmul(factor, T(factor))
 
 
@@ -99,7 +99,7 @@ def cholesky_solve(b: Value, factor: Value, upper: bool = False) -> Value:
 @aten()
 def cholesky_inverse(factor: Value, upper: bool = False) -> Value:
     """Return the inverse of a matrix, given its Cholesky factor."""
-    return np.linalg.inv(_gram(triangle(factor, not upper, False), upper))
+    return np.linalg.inv(_gram_matrix(triangle(factor, not upper, False), upper))
 
 
 @aten("_linalg_eigh")
@@ -127,12 +127,13 @@ def _pinv(
 ) -> Value:
     """Return the pseudo-inverse; singular values below a cutoff, given or numpy's default, count as 0."""
     if hermitian:
-        a = symmetric(a, "pinv")
+        a = symmetric_matrix(a, "pinv")
     given = [x for x in (*args, rcond, rtol) if isinstance(x, float | np.ndarray)]
-    least = np.max(np.abs(plain(given[0]))) if given else max(shape(a)[-2:]) * float(np.finfo(np.float64).eps)
+    least = np.max(np.abs(plain_value(given[0]))) if given else max(shape(a)[-2:]) * float(np.finfo(np.float64).eps)
     if atol is not None:
         least = max(
-            float(least) if given else 0.0, float(np.max(plain(atol) / np.max(np.linalg.svdvals(plain(a)), axis=-1)))
+            float(least) if given else 0.0,
+            float(np.max(plain_value(atol) / np.max(np.linalg.svdvals(plain_value(a)), axis=-1))),
         )
     return np.linalg.pinv(a, rcond=float(least))
 
@@ -166,7 +167,7 @@ def trilinear(
     """Return the product of three arrays, each with new axes, summed over axes."""
     for x, new in ((a, expand1), (b, expand2), (c, expand3)):
         if len(shape(x)) + len(new) != len(shape(a)) + len(expand1):
-            raise refuse("a trilinear product of these shapes")
+            raise missing_rule("a trilinear product of these shapes")
     a, b, c = (np.expand_dims(x, tuple(new)) if new else x for x, new in ((a, expand1), (b, expand2), (c, expand3)))
     return np.sum(a * b * c, axis=tuple(sumdim)) if sumdim else a * b * c
 
@@ -179,7 +180,7 @@ def _matrix_exp(a: Value) -> Value:
 
     Source  Moler and Van Loan (2003), Nineteen dubious ways to compute the exponential of a matrix, method 3.
     """
-    length = float(np.max(np.sum(np.abs(plain(a)), axis=-1), initial=0.0))
+    length = float(np.max(np.sum(np.abs(plain_value(a)), axis=-1), initial=0.0))
     halvings = max(0, int(np.ceil(np.log2(length))) + 1) if length > 0 else 0
     small = a / 2.0**halvings
     eye = np.eye(shape(a)[-1])
@@ -217,19 +218,19 @@ def linalg_lstsq(a: Value, b: Value, rcond: Any = None, *, driver: Any = None) -
 # LU factors, and linear solves with them.
 
 
-def _orders(pivots: Any, rows: int) -> Any:
+def _row_orders(pivots: Any, rows: int) -> Any:
     """Return the order of the rows of each matrix after all exchanges, which torch counts from 1."""
     return permutation(np.asarray(pivots) - 1, rows)
 
 
-def _triangles(lu: Value) -> tuple[Value, Value]:
+def _lower_and_upper(lu: Value) -> tuple[Value, Value]:
     """Return L with ones on its diagonal, and U."""
     rows, columns = shape(lu)[-2:]
     n = min(rows, columns)
     return np.tril(lu[..., :n], -1) + np.eye(rows, n), np.triu(lu[..., :n, :])
 
 
-def _permutation(orders: Any) -> Any:
+def _permutation_matrices(orders: Any) -> Any:
     """Return the matrices P with P @ (reordered rows) = (original rows)."""
     return T(np.eye(orders.shape[-1])[orders])
 
@@ -245,24 +246,24 @@ def linalg_lu_factor_ex(a: Value, *, pivot: bool = True, check_errors: bool = Fa
 def linalg_lu(a: Value, *, pivot: bool = True) -> Any:
     """Return the permutation, L and U."""
     lu, pivots, _ = linalg_lu_factor_ex(a, pivot=pivot)
-    p = _permutation(_orders(pivots, shape(a)[-2])) if pivot else np.zeros(0)
-    return p, *_triangles(lu)
+    p = _permutation_matrices(_row_orders(pivots, shape(a)[-2])) if pivot else np.zeros(0)
+    return p, *_lower_and_upper(lu)
 
 
 @aten()
 def lu_unpack(lu: Value, pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
     """Return the permutation, L and U from the LU factors in one matrix."""
-    p = _permutation(_orders(pivots, shape(lu)[-2])) if unpack_pivots else np.zeros(0)
-    return p, *(_triangles(lu) if unpack_data else (np.zeros(0), np.zeros(0)))
+    p = _permutation_matrices(_row_orders(pivots, shape(lu)[-2])) if unpack_pivots else np.zeros(0)
+    return p, *(_lower_and_upper(lu) if unpack_data else (np.zeros(0), np.zeros(0)))
 
 
 @aten()
 def linalg_lu_solve(lu: Value, pivots: Any, b: Value, *, left: bool = True, adjoint: bool = False) -> Value:
     """Return the solution of a @ y = b or y @ a = b, or of the same with a transposed, given the LU factors of a."""
-    lower, upper = _triangles(lu)
+    lower, upper = _lower_and_upper(lu)
     if not left:
         return T(linalg_lu_solve(lu, pivots, T(b), adjoint=not adjoint))
-    p = _permutation(_orders(pivots, shape(lu)[-2]))
+    p = _permutation_matrices(_row_orders(pivots, shape(lu)[-2]))
     if adjoint:
         return np.matmul(p, np.linalg.solve(T(lower), np.linalg.solve(T(upper), b)))
     return np.linalg.solve(upper, np.linalg.solve(lower, np.matmul(T(p), b)))

@@ -8,27 +8,27 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.recorded_program import vjp
-from gradcli.frameworks.ops.indexing import gathered, padded, windowed
+from gradcli.frameworks.ops.indexing import gather_flat, padded_positions, window_positions
 from gradcli.frameworks.ops.windows import Convolution
-from gradcli.frameworks.torch.aten.rows import TABLE, Row, at_axis, aten, axis, refuse, register
+from gradcli.frameworks.torch.aten.rows import TABLE, Row, at_axis, aten, axis, missing_rule, register
 from gradcli.rules.linalg import T
 from gradcli.rules.reductions import softmax
 from gradcli.rules.shaping import GETITEM
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape, size
-from gradcli.tracing.tracer import exact, plain
+from gradcli.tracing.tracer import exact_integer, plain_value
 
 
-def pulled(f: Callable[..., Value], xs: Sequence[Value], ybar: Value) -> list[Value]:
+def pull_back(f: Callable[..., Value], xs: Sequence[Value], ybar: Value) -> list[Value]:
     """Return the cotangents of the arguments of f."""
     return vjp(f, xs)[1](ybar)
 
 
-def _of(name: str, keep: int | None = None) -> Row:
+def _backward_row(name: str, keep: int | None = None) -> Row:
     """Return the backward row of an operation that is differentiated with respect to its first argument, with `keep` settings."""
 
     def backward(ybar: Value, x: Value, *settings: Any, **options: Any) -> Value:
-        return pulled(lambda x: TABLE[name](x, *settings[:keep], **options), [x], ybar)[0]
+        return pull_back(lambda x: TABLE[name](x, *settings[:keep], **options), [x], ybar)[0]
 
     return backward
 
@@ -39,13 +39,15 @@ SAME = (
 )  # operations whose backward takes the cotangent, then the operation's own arguments
 
 
-def _moved(name: str) -> Row:
+def _backward_of_moves(name: str) -> Row:
     """Return the backward row of an operation that moves entries, given the sizes of its argument."""
-    return lambda ybar, sizes, *settings: pulled(lambda x: TABLE[name](x, *settings), [np.zeros(tuple(sizes))], ybar)[0]
+    return lambda ybar, sizes, *settings: pull_back(
+        lambda x: TABLE[name](x, *settings), [np.zeros(tuple(sizes))], ybar
+    )[0]
 
 
-def _resized(name: str) -> Row:
-    return lambda ybar, to, sizes, *settings: _moved(name)(ybar, sizes, to, *settings)
+def _backward_of_resizing(name: str) -> Row:
+    return lambda ybar, to, sizes, *settings: _backward_of_moves(name)(ybar, sizes, to, *settings)
 
 
 @aten()
@@ -97,7 +99,7 @@ def embedding_bag(
 def native_dropout(x: Value, p: float, train: bool | None) -> Any:
     """Return x and a mask of ones. Raises NoRule in training, where the mask is drawn."""
     if train is not False and p:
-        raise refuse("dropout in training", do="model.eval(), or check without the dropout")
+        raise missing_rule("dropout in training", do="model.eval(), or check without the dropout")
     return x, np.ones(shape(x), dtype=bool)
 
 
@@ -107,7 +109,7 @@ def safe_softmax(x: Value, dim: int = -1, dtype: Any = None) -> Value:
     if not shape(x) or not size(x):
         return softmax(x) if size(x) else x
     over = axis(dim, len(shape(x)))
-    masked = np.all(np.isneginf(plain(x)), axis=over, keepdims=True)
+    masked = np.all(np.isneginf(plain_value(x)), axis=over, keepdims=True)
     return np.where(masked, 0.0, softmax(np.where(masked, 0.0, x), over))
 
 
@@ -117,11 +119,11 @@ def _attention(
 ) -> tuple[Value, Value, Value]:  # fmt: skip
     """Return softmax(q k^T / sqrt(d) + mask) v, the softmax weights, and the scores before the softmax."""
     if dropout_p:
-        raise refuse("attention with dropout", do="model.eval()")
+        raise missing_rule("attention with dropout", do="model.eval()")
     if enable_gqa:
         k, v = (np.repeat(x, shape(q)[-3] // shape(x)[-3], axis=-3) for x in (k, v))
     scores = np.matmul(q, T(k))
-    scores = scores / np.sqrt(exact(shape(q)[-1], q)) if scale is None else scores * scale
+    scores = scores / np.sqrt(exact_integer(shape(q)[-1], q)) if scale is None else scores * scale
     if is_causal:
         mask = np.tri(shape(q)[-2], shape(k)[-2], dtype=bool)
     if mask is not None:
@@ -146,7 +148,7 @@ def _scaled_dot_product_flash_attention_for_cpu(
 ) -> Any:  # fmt: skip
     """Return attention, and the logsumexp of its scores."""
     y, _, scores = _attention(q, k, v, attn_mask, dropout_p, is_causal, scale)
-    return y, plain(_log_total(scores))
+    return y, plain_value(_log_sum_exp(scores))
 
 
 @aten()
@@ -167,8 +169,8 @@ def _scaled_dot_product_flash_attention(
     return _attention(q, k, v, None, dropout_p, is_causal, scale)[0], *(None,) * 8
 
 
-def _log_total(scores: Value) -> Value:
-    x = plain(scores)
+def _log_sum_exp(scores: Value) -> Value:
+    x = plain_value(scores)
     top = np.max(x, axis=-1, keepdims=True)
     top = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore"):
@@ -180,7 +182,7 @@ def weight_norm(v: Value, g: Value, dim: int = 0) -> Any:
     """Return v rescaled to have the norm g over all axes but `dim`, and the norms of v."""
     over = tuple(k for k in range(len(shape(v))) if k != dim % len(shape(v)))
     size = np.sqrt(np.sum(np.square(v), axis=over, keepdims=True))
-    return v * (g / size), plain(size)
+    return v * (g / size), plain_value(size)
 
 
 # Convolutions, pooling, and the resizing of images.
@@ -188,7 +190,7 @@ def weight_norm(v: Value, g: Value, dim: int = 0) -> Any:
 Sizes = tuple[int, ...]
 
 
-def each(sizes: Any, n: int) -> Sizes:
+def size_per_axis(sizes: Any, n: int) -> Sizes:
     """Return one size for each of n axes, from one for all or one for each."""
     many = (sizes,) if isinstance(sizes, int) else tuple(int(k) for k in sizes)
     return many * n if len(many) == 1 else many
@@ -214,7 +216,9 @@ def convolution(
     """
     batch, _, *sizes = shape(x)
     n, kernel = len(sizes), shape(weight)[2:]
-    stride, padding, dilation, extra = (each(given, n) for given in (stride, padding, dilation, output_padding))
+    stride, padding, dilation, extra = (
+        size_per_axis(given, n) for given in (stride, padding, dilation, output_padding)
+    )
     if transposed:
         to = [
             (m - 1) * s - 2 * p + d * (k - 1) + 1 + e
@@ -232,14 +236,14 @@ def convolution(
 # Pooling.
 
 
-def _pooled(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil: bool) -> int:
+def _count_windows(size: int, kernel: int, stride: int, padding: int, dilation: int, ceil: bool) -> int:
     """Return the number of windows along an axis; in ceil mode, a last one that begins in the padding is dropped."""
     free = size + 2 * padding - dilation * (kernel - 1) - 1
     count = (free + (stride - 1 if ceil else 0)) // stride + 1
     return count - 1 if ceil and (count - 1) * stride >= size + padding else count
 
 
-def _seen(x: Value, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil: bool) -> Any:
+def _pool_positions(x: Value, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil: bool) -> Any:
     """Return the positions in x that each window of a pool covers; the position after the last is outside the image.
 
     Shapes  (..., *counts, entries of a window)
@@ -247,10 +251,10 @@ def _seen(x: Value, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Size
     n, lead = len(kernel), len(shape(x)) - len(kernel)
     ends = [(0, 0, 0)] * lead
     for extent, k, s, p, d in zip(shape(x)[lead:], kernel, stride, padding, dilation, strict=True):
-        count = _pooled(extent, k, s, p, d, ceil)
+        count = _count_windows(extent, k, s, p, d, ceil)
         ends.append((p, (count - 1) * s + d * (k - 1) + 1 - extent - p, 0))
     ones = (1,) * lead
-    seen = windowed(padded(shape(x), ends), (*ones, *kernel), (*ones, *stride), (*ones, *dilation))
+    seen = window_positions(padded_positions(shape(x), ends), (*ones, *kernel), (*ones, *stride), (*ones, *dilation))
     return seen.reshape((*seen.shape[: lead + n], math.prod(kernel)))
 
 
@@ -261,10 +265,10 @@ def max_pool(
 
     Shapes  x (..., *sizes) with n sizes; both results (..., *counts), the numbers of windows.
     """
-    kernel, padding, dilation = each(kernel, n), each(padding, n), each(dilation, n)
-    places = _seen(x, kernel, each(stride, n) if stride else kernel, padding, dilation, ceil_mode)
-    seen = gathered(x, places, -np.inf)
-    at = np.take_along_axis(places, np.argmax(plain(seen), axis=-1)[..., None], -1)[..., 0]
+    kernel, padding, dilation = size_per_axis(kernel, n), size_per_axis(padding, n), size_per_axis(dilation, n)
+    places = _pool_positions(x, kernel, size_per_axis(stride, n) if stride else kernel, padding, dilation, ceil_mode)
+    seen = gather_flat(x, places, -np.inf)
+    at = np.take_along_axis(places, np.argmax(plain_value(seen), axis=-1)[..., None], -1)[..., 0]
     return np.max(seen, axis=-1), at % math.prod(shape(x)[-n:])
 
 
@@ -279,10 +283,10 @@ def _average_pool(
     divisor_override: int | None = None,
 ) -> Value:
     """Return the mean of each window."""
-    kernel, padding = each(kernel, n), each(padding, n)
-    stride = each(stride, n) if stride else kernel
-    seen = _seen(x, kernel, stride, padding, (1,) * n, ceil_mode)
-    total, counts = np.sum(gathered(x, seen), axis=-1), seen.shape[-n - 1 : -1]
+    kernel, padding = size_per_axis(kernel, n), size_per_axis(padding, n)
+    stride = size_per_axis(stride, n) if stride else kernel
+    seen = _pool_positions(x, kernel, stride, padding, (1,) * n, ceil_mode)
+    total, counts = np.sum(gather_flat(x, seen), axis=-1), seen.shape[-n - 1 : -1]
     if divisor_override is not None:
         return total / divisor_override
     divisor: Any = 1.0
@@ -295,7 +299,7 @@ def _average_pool(
     return total / divisor
 
 
-def _regions(size: int, count: int) -> list[slice]:
+def _pooling_regions(size: int, count: int) -> list[slice]:
     """Return the slices of an axis that adaptive pooling reduces; they may overlap."""
     return [slice(k * size // count, -(-(k + 1) * size // count)) for k in range(count)]
 
@@ -306,10 +310,10 @@ def adaptive_average(n: int, x: Value, output_size: Any) -> Value:
     Shapes  x (..., *sizes) with n sizes; the result (..., *output_size).
     """
     y = x
-    for k, count in enumerate(each(output_size, n)):
+    for k, count in enumerate(size_per_axis(output_size, n)):
         axis = len(shape(x)) - n + k
         chosen = np.zeros((shape(x)[axis], count))
-        for j, region in enumerate(_regions(shape(x)[axis], count)):
+        for j, region in enumerate(_pooling_regions(shape(x)[axis], count)):
             chosen[region, j] = 1.0
         y = np.moveaxis(np.matmul(np.moveaxis(y, axis, -1), chosen) / np.sum(chosen, axis=0), -1, axis)
     return y
@@ -317,14 +321,14 @@ def adaptive_average(n: int, x: Value, output_size: Any) -> Value:
 
 def _adaptive_max(n: int, x: Value, output_size: Any) -> tuple[Value, Any]:
     """Return the largest entries in `output_size` regions of each axis, and their flat positions in the image."""
-    sizes, counts = shape(x)[-n:], each(output_size, n)
+    sizes, counts = shape(x)[-n:], size_per_axis(output_size, n)
     numbers: Value = np.arange(math.prod(sizes)).reshape(sizes)
     values, places = [], []
-    for regions in product(*(_regions(extent, count) for extent, count in zip(sizes, counts, strict=True))):
+    for regions in product(*(_pooling_regions(extent, count) for extent, count in zip(sizes, counts, strict=True))):
         part = GETITEM(x, index=(..., *regions))
         row = np.reshape(part, (*shape(part)[:-n], -1))
         values.append(np.max(row, axis=-1))
-        places.append(numbers[tuple(regions)].ravel()[np.argmax(plain(row), axis=-1)])
+        places.append(numbers[tuple(regions)].ravel()[np.argmax(plain_value(row), axis=-1)])
     to = (*shape(x)[:-n], *counts)
     return np.reshape(np.stack(values, axis=-1), to), np.reshape(np.stack(places, axis=-1), to)
 
@@ -346,7 +350,7 @@ for n in (2, 3):
 # Resizing.
 
 
-def _nearest(n: int, x: Value, output_size: Any, scales: Sequence[Any], shift: float) -> Value:
+def _resize_nearest(n: int, x: Value, output_size: Any, scales: Sequence[Any], shift: float) -> Value:
     """Resize images; each new pixel is a copy of the nearest old one."""
     for k, count in enumerate(output_size):
         axis = len(shape(x)) - n + k
@@ -357,19 +361,19 @@ def _nearest(n: int, x: Value, output_size: Any, scales: Sequence[Any], shift: f
     return x
 
 
-def _places(size: int, count: int, align_corners: bool, scale: float | None) -> Any:
+def _pixel_positions(size: int, count: int, align_corners: bool, scale: float | None) -> Any:
     """Return where the pixels of the new axis lie on the old one."""
     if align_corners:
         return np.arange(count) * ((size - 1) / (count - 1) if count > 1 else 0.0)
     return (np.arange(count) + 0.5) * (1 / scale if scale else size / count) - 0.5
 
 
-def _linear(n: int, x: Value, output_size: Any, align_corners: bool, *scales: Any) -> Value:
+def _resize_linear(n: int, x: Value, output_size: Any, align_corners: bool, *scales: Any) -> Value:
     """Resize images by linear interpolation between neighbours, axis by axis."""
     for k, count in enumerate(output_size):
         axis = len(shape(x)) - n + k
         size = shape(x)[axis]
-        place = np.maximum(_places(size, count, align_corners, scales[k] if k < len(scales) else None), 0.0)
+        place = np.maximum(_pixel_positions(size, count, align_corners, scales[k] if k < len(scales) else None), 0.0)
         low = np.minimum(place.astype(int), size - 1)
         t = (place - low).reshape((-1,) + (1,) * (n - 1 - k))
         high = np.minimum(low + 1, size - 1)
@@ -399,7 +403,7 @@ def upsample_bicubic2d(x: Value, output_size: Any, align_corners: bool, *scales:
     for k, count in enumerate(output_size):
         axis = len(shape(x)) - 2 + k
         size = shape(x)[axis]
-        place = _places(size, count, align_corners, scales[k] if k < len(scales) else None)
+        place = _pixel_positions(size, count, align_corners, scales[k] if k < len(scales) else None)
         low = np.floor(place).astype(int)
         weights = _cubic_weights((place - low).reshape((-1,) + (1,) * (1 - k)))
         taps = [GETITEM(x, index=at_axis(axis, np.clip(low + j - 1, 0, size - 1))) for j in range(4)]
@@ -409,31 +413,35 @@ def upsample_bicubic2d(x: Value, output_size: Any, align_corners: bool, *scales:
 
 for n, name in ((1, "linear1d"), (2, "bilinear2d"), (3, "trilinear3d")):
     register({
-        f"upsample_nearest{n}d": lambda x, to, *scales, n=n: _nearest(n, x, to, scales, 0.0),
-        f"_upsample_nearest_exact{n}d": lambda x, to, *scales, n=n: _nearest(n, x, to, scales, 0.5),
-        f"upsample_{name}": lambda x, to, align_corners, *scales, n=n: _linear(n, x, to, align_corners, *scales),
+        f"upsample_nearest{n}d": lambda x, to, *scales, n=n: _resize_nearest(n, x, to, scales, 0.0),
+        f"_upsample_nearest_exact{n}d": lambda x, to, *scales, n=n: _resize_nearest(n, x, to, scales, 0.5),
+        f"upsample_{name}": lambda x, to, align_corners, *scales, n=n: _resize_linear(n, x, to, align_corners, *scales),
     })  # fmt: skip
 
 
-def _adaptive(n: int) -> Row:
-    return lambda ybar, x: pulled(lambda x: adaptive_average(n, x, shape(ybar)[-n:]), [x], ybar)[0]
+def _adaptive_pool_backward(n: int) -> Row:
+    return lambda ybar, x: pull_back(lambda x: adaptive_average(n, x, shape(ybar)[-n:]), [x], ybar)[0]
 
 
-def _largest(n: int) -> Row:
+def _max_pool_backward(n: int) -> Row:
     """Return the backward row of max pooling, which finds the largest entries again."""
-    return lambda ybar, x, *settings: pulled(lambda x: max_pool(n, x, *settings[:-1])[0], [x], ybar)[0]
+    return lambda ybar, x, *settings: pull_back(lambda x: max_pool(n, x, *settings[:-1])[0], [x], ybar)[0]
 
 
 # fmt: off
-register({f"{name}_backward": _of(name) for name in SAME.split()} | {"log_sigmoid_backward": _of("log_sigmoid", 0)})
+register(
+    {f"{name}_backward": _backward_row(name) for name in SAME.split()}
+    | {"log_sigmoid_backward": _backward_row("log_sigmoid", 0)}
+)
 for axes in (2, 3):
-    register({f"_adaptive_avg_pool{axes}d_backward": _adaptive(axes), f"max_pool{axes}d_with_indices_backward": _largest(axes)})
+    register({f"_adaptive_avg_pool{axes}d_backward": _adaptive_pool_backward(axes),
+        f"max_pool{axes}d_with_indices_backward": _max_pool_backward(axes)})
 for way in ("nearest1d", "nearest2d", "nearest3d", "linear1d", "bilinear2d", "trilinear3d", "bicubic2d"):
-    register({f"upsample_{way}_backward": _resized(f"upsample_{way}")})
+    register({f"upsample_{way}_backward": _backward_of_resizing(f"upsample_{way}")})
 # fmt: on
 
 
-def _masked(bars: Sequence[Value], mask: Sequence[bool]) -> tuple[Value, ...]:
+def _apply_output_mask(bars: Sequence[Value], mask: Sequence[bool]) -> tuple[Value, ...]:
     return tuple(bar if wanted else None for bar, wanted in zip(bars, mask, strict=True))
 
 
@@ -444,24 +452,24 @@ def convolution_backward(
 ) -> Any:  # fmt: skip
     """Return the cotangents of the images, the kernels and the bias."""
     settings = (stride, padding, dilation, transposed, output_padding, groups)
-    xbar, wbar = pulled(lambda x, w: TABLE["convolution"](x, w, None, *settings), [x, weight], ybar)
+    xbar, wbar = pull_back(lambda x, w: TABLE["convolution"](x, w, None, *settings), [x, weight], ybar)
     bbar = np.sum(ybar, axis=tuple(k for k in range(len(shape(ybar))) if k != 1))
-    return _masked((xbar, wbar, bbar), output_mask)
+    return _apply_output_mask((xbar, wbar, bbar), output_mask)
 
 
 @aten("_cdist_backward")
 def cdist_backward(ybar: Value, a: Value, b: Value, p: float, distances: Value) -> Value:
     """Return the cotangent of `a`."""
-    return pulled(lambda a: TABLE["_cdist_forward"](a, b, p), [a], ybar)[0]
+    return pull_back(lambda a: TABLE["_cdist_forward"](a, b, p), [a], ybar)[0]
 
 
 @aten("_pdist_backward")
 def pdist_backward(ybar: Value, a: Value, p: float, distances: Value) -> Value:
     """Return the cotangent of `a`."""
-    return pulled(lambda a: TABLE["_pdist_forward"](a, p), [a], ybar)[0]
+    return pull_back(lambda a: TABLE["_pdist_forward"](a, p), [a], ybar)[0]
 
 
 @aten("_weight_norm_interface_backward")
 def weight_norm_backward(ybar: Value, v: Value, g: Value, norms: Value, dim: int) -> tuple[Value, ...]:
     """Return the cotangents of the directions and the lengths."""
-    return tuple(pulled(lambda v, g: TABLE["_weight_norm_interface"](v, g, dim)[0], [v, g], ybar))
+    return tuple(pull_back(lambda v, g: TABLE["_weight_norm_interface"](v, g, dim)[0], [v, g], ybar))

@@ -25,7 +25,7 @@ def register(rows: dict[str, Row]) -> None:
     for name, row in rows.items():
         if name in TABLE:
             raise ValueError(f"{name} is declared twice")
-        TABLE[name] = _unboxed(row)
+        TABLE[name] = _with_plain_numbers(row)
 
 
 def aten(*names: str) -> Callable[[Row], Row]:
@@ -38,25 +38,25 @@ def aten(*names: str) -> Callable[[Row], Row]:
     return declare
 
 
-def _unboxed(row: Row) -> Row:
+def _with_plain_numbers(row: Row) -> Row:
     """Return a row that returns numbers in place of arrays without axes."""
 
     @wraps(row)
     def run(*args: Any, **kwargs: Any) -> Any:
         y = row(*args, **kwargs)
-        return tuple(map(number, y)) if isinstance(y, tuple | list) else number(y)
+        return tuple(map(as_number, y)) if isinstance(y, tuple | list) else as_number(y)
 
     return run
 
 
-def number(y: Any) -> Any:
+def as_number(y: Any) -> Any:
     """Return an array without axes as the number it holds, anything else as it is."""
     return y[()] if type(y) is np.ndarray and not y.ndim else y
 
 
 def axis(dim: int, ndim: int) -> int:
     """Return an axis counted from 0; a scalar is treated as a vector."""
-    return shapes.axes(int(dim), max(ndim, 1))[0]
+    return shapes.normalise_axes(int(dim), max(ndim, 1))[0]
 
 
 def axes(dim: Any, x: Value) -> Axes:
@@ -64,10 +64,10 @@ def axes(dim: Any, x: Value) -> Axes:
     ndim = len(shape(x))
     if dim is None or not ndim or (not isinstance(dim, int) and not len(dim)):
         return tuple(range(ndim))
-    return shapes.axes(dim, ndim)
+    return shapes.normalise_axes(dim, ndim)
 
 
-def along(row: Row) -> Row:
+def allow_scalars(row: Row) -> Row:
     """Return a row `f(x, axis, ...)` that treats a scalar as a vector of one entry, and returns scalars for it."""
 
     @wraps(row)
@@ -85,17 +85,17 @@ def at_axis(k: int, *index: Any) -> tuple[Any, ...]:
     return (slice(None),) * k + index
 
 
-def scaled(x: Value, factor: Any) -> Value:
+def scale_by(x: Value, factor: Any) -> Value:
     """Return factor * x, without a multiplication if the factor is 1."""
     return x if isinstance(factor, int | float) and factor == 1 else factor * x
 
 
-def reduced(x: Value, reduction: int) -> Value:
+def reduce_loss(x: Value, reduction: int) -> Value:
     """Return losses as they are (0), their mean (1) or their sum (2)."""
     return x if reduction == 0 else np.mean(x) if reduction == 1 else np.sum(x)
 
 
-def refuse(what: str, do: str = "write it with operations that have one") -> NoRule:
+def missing_rule(what: str, do: str = "write it with operations that have one") -> NoRule:
     """Return the error for an operation, or an option of one, that is not replayed."""
     return NoRule(f"{what} has no derivative rule", do=do)
 

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from gradcli.frameworks.ops.indexing import put_with
-from gradcli.frameworks.torch.aten.rows import Row, along, at_axis, aten, axis, refuse, register
+from gradcli.frameworks.torch.aten.rows import Row, allow_scalars, at_axis, aten, axis, missing_rule, register
 from gradcli.rules.shaping import GETITEM, PUT, SCATTER
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape, size
-from gradcli.tracing.tracer import plain
+from gradcli.tracing.tracer import plain_value
 
 
-def _same(x: Value) -> Value:
+def _identity(x: Value) -> Value:
     return x
 
 
@@ -41,7 +41,7 @@ def transpose(x: Value, dim0: int, dim1: int) -> Value:
 def view(x: Value, to: Any, stride: Any = None) -> Value:
     """Return the entries in another shape. Raises NoRule for a view as another dtype."""
     if to is None or isinstance(to, str):
-        raise refuse("a view of the same bits as another dtype", "x.to(dtype)")
+        raise missing_rule("a view of the same bits as another dtype", "x.to(dtype)")
     return np.reshape(x, tuple(to))
 
 
@@ -54,7 +54,7 @@ def expand(x: Value, to: Sequence[int]) -> Value:
 
 def squeeze(x: Value, dim: Any = None) -> Value:
     """Return the array without its axes of length 1, or without those of them that are named."""
-    named = range(_ndim(x)) if dim is None else shapes.axes(dim, _ndim(x)) if shape(x) else ()
+    named = range(_ndim(x)) if dim is None else shapes.normalise_axes(dim, _ndim(x)) if shape(x) else ()
     return np.reshape(x, tuple(n for k, n in enumerate(shape(x)) if n != 1 or k not in named))
 
 
@@ -110,7 +110,7 @@ def diagonal(x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     return np.reshape(x, (*lead, -1))[..., first : first + count * (columns + 1) : columns + 1][..., :count]
 
 
-def _cut(row: Value, to: Sequence[int], stride: Sequence[int], start: int) -> Value:
+def _strided_view(row: Value, to: Sequence[int], stride: Sequence[int], start: int) -> Value:
     """Return entries of a vector at fixed strides as a view; None if reshapes and slices cannot express it."""
     last = start + sum((n - 1) * step for n, step in zip(to, stride, strict=True))
     if len(to) == 1 and to[0] and stride[0] > 0 and last < size(row):
@@ -134,7 +134,7 @@ def _cut(row: Value, to: Sequence[int], stride: Sequence[int], start: int) -> Va
 def as_strided(x: Value, to: Sequence[int], stride: Sequence[int], offset: int | None = None) -> Value:
     """Return entries of the contiguous memory of x at fixed strides: a view if possible. Raises NoRule beyond its end."""
     start, row = offset or 0, np.reshape(x, -1)
-    seen = _cut(row, to, stride, start)
+    seen = _strided_view(row, to, stride, start)
     if seen is not None:
         return seen
     at = np.array(start)
@@ -144,13 +144,13 @@ def as_strided(x: Value, to: Sequence[int], stride: Sequence[int], offset: int |
     if at.size and np.array_equal(at.ravel(), np.arange(start, start + count)):
         return np.reshape(row[start : start + count], tuple(to))
     if at.size and at.max() >= size(x):
-        raise refuse("as_strided beyond the entries of a view", "index the tensor it is a view of")
+        raise missing_rule("as_strided beyond the entries of a view", "index the tensor it is a view of")
     return np.reshape(row[np.ravel(at)], tuple(to))
 
 
 # fmt: off
 VIEWS: dict[str, Row] = {
-    "alias": _same, "detach": _same, "view": view, "permute": permute, "transpose": transpose, "expand": expand,
+    "alias": _identity, "detach": _identity, "view": view, "permute": permute, "transpose": transpose, "expand": expand,
     "t": lambda x: np.transpose(x), "squeeze": squeeze, "unsqueeze": unsqueeze, "select": select, "slice": slice_,
     "split": split, "split_with_sizes": split, "unbind": unbind, "diagonal": diagonal, "as_strided": as_strided,
     "unfold": lambda x, dim, size, step: _unfold(x, dim, size, step), 
@@ -213,7 +213,7 @@ def fill_diagonal(x: Value, value: float, wrap: bool = False) -> Value:
     return np.where(on, value, x)
 
 
-def _replaced(x: Value, src: Value, at: Any) -> Value:
+def _replace_at(x: Value, src: Value, at: Any) -> Value:
     """Return x with the entries at flat positions replaced by those of src."""
     return np.reshape(PUT(np.reshape(x, -1), np.reshape(src, -1), index=np.ravel(at)), shape(x))
 
@@ -221,25 +221,25 @@ def _replaced(x: Value, src: Value, at: Any) -> Value:
 @aten()
 def diagonal_scatter(x: Value, src: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
     """Return x with the diagonal of two axes replaced."""
-    return _replaced(x, src, np.diagonal(np.arange(size(x)).reshape(shape(x)), offset, dim1, dim2))
+    return _replace_at(x, src, np.diagonal(np.arange(size(x)).reshape(shape(x)), offset, dim1, dim2))
 
 
 @aten()
 def as_strided_scatter(x: Value, src: Value, to: Any, stride: Any, offset: int | None = None) -> Value:
     """Return x with the entries that a strided view would show replaced."""
-    return _replaced(x, src, as_strided(np.arange(size(x)), to, stride, offset))
+    return _replace_at(x, src, as_strided(np.arange(size(x)), to, stride, offset))
 
 
 # Padding.
 
 
-def _around(pad: Sequence[int], ndim: int) -> list[tuple[int, int]]:
+def _pad_widths(pad: Sequence[int], ndim: int) -> list[tuple[int, int]]:
     """Return torch's padding widths, which have the last axis first, as (before, after) for each axis."""
     pairs = [(pad[k], pad[k + 1]) for k in range(0, len(pad), 2)][::-1]
     return [(0, 0)] * (ndim - len(pairs)) + pairs
 
 
-def padded(x: Value, around: list[tuple[int, int]], value: Any = 0.0, mode: str = "constant") -> Value:
+def pad_or_crop(x: Value, around: list[tuple[int, int]], value: Any = 0.0, mode: str = "constant") -> Value:
     """Return x with entries added around it, or removed where a width is negative."""
     cut = tuple(slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(shape(x), around, strict=True))
     widths = [(max(0, a), max(0, b)) for a, b in around]
@@ -252,20 +252,20 @@ def padded(x: Value, around: list[tuple[int, int]], value: Any = 0.0, mode: str 
 @aten()
 def constant_pad_nd(x: Value, pad: Sequence[int], value: Any = 0) -> Value:
     """Return x padded with one number."""
-    y = padded(x, _around(pad, _ndim(x)), value)
+    y = pad_or_crop(x, _pad_widths(pad, _ndim(x)), value)
     return _copy(y) if y is x else y
 
 
 @aten("replication_pad1d", "replication_pad2d", "replication_pad3d")
 def replication_pad(x: Value, pad: Sequence[int]) -> Value:
     """Return x padded with copies of its outermost entries."""
-    return padded(x, _around(pad, _ndim(x)), mode="edge")
+    return pad_or_crop(x, _pad_widths(pad, _ndim(x)), mode="edge")
 
 
 # Indexing, gathers and scatters by index tensors; sorting, the k largest entries, medians and modes.
 
 
-def _places(indices: Sequence[Any]) -> tuple[Any, ...]:
+def _numpy_index(indices: Sequence[Any]) -> tuple[Any, ...]:
     """Return torch's list of index tensors as numpy's index; None selects a whole axis."""
     return tuple(slice(None) if i is None else np.asarray(i) if _is_mask(i) else i for i in indices)
 
@@ -274,34 +274,34 @@ def _is_mask(i: Any) -> bool:
     return getattr(i, "dtype", None) == np.bool_
 
 
-def _spread(v: Value, to: tuple[int, ...]) -> Value:
+def _broadcast(v: Value, to: tuple[int, ...]) -> Value:
     return v if shape(v) == to else np.broadcast_to(v, to)
 
 
 @aten("index")
 def index(x: Value, indices: Sequence[Any]) -> Value:
     """Return the entries that index tensors select."""
-    return x[_places(indices)]
+    return x[_numpy_index(indices)]
 
 
 @aten("index_put", "_index_put_impl")
 def index_put(x: Value, indices: Sequence[Any], values: Value, accumulate: bool = False, unsafe: bool = False) -> Value:
     """Return x with values written, or added, where index tensors select."""
-    at = _places(indices)
+    at = _numpy_index(indices)
     if not accumulate:
         return PUT(x, values, index=at)
     to = np.empty(shape(x), dtype=np.int8)[at].shape
-    return x + SCATTER(_spread(values, to), index=at, into=shape(x))
+    return x + SCATTER(_broadcast(values, to), index=at, into=shape(x))
 
 
 @aten()
-@along
+@allow_scalars
 def index_select(x: Value, dim: int, index: Any) -> Value:
     """Return the slices at these positions along an axis."""
     return np.take(x, np.reshape(index, -1), axis=dim)
 
 
-def _grid(index: Any, k: int) -> tuple[Any, ...]:
+def _gather_index(index: Any, k: int) -> tuple[Any, ...]:
     """Return numpy's index for torch's gather: `index` along axis k, and an entry's own position along the others."""
     ndim = np.ndim(index)
     return tuple(
@@ -310,7 +310,7 @@ def _grid(index: Any, k: int) -> tuple[Any, ...]:
     )
 
 
-def _scalars(row: Callable[..., Value]) -> Callable[..., Value]:
+def _treat_scalars_as_vectors(row: Callable[..., Value]) -> Callable[..., Value]:
     """Return a row of x, axis, index and entries of src that treats scalars as vectors of one entry."""
 
     def run(x: Value, dim: int, index: Any, src: Value = None, *args: Any, **kwargs: Any) -> Value:
@@ -318,7 +318,7 @@ def _scalars(row: Callable[..., Value]) -> Callable[..., Value]:
         k = axis(dim, len(shape(x)))
         rows = np.reshape(x, (1,)) if not shape(x) else x
         if src is not None:
-            src = _spread(src, at.shape) if not shape(src) else src[tuple(slice(n) for n in at.shape)]
+            src = _broadcast(src, at.shape) if not shape(src) else src[tuple(slice(n) for n in at.shape)]
             args = (src, *args)
         y = row(rows, k, at, *args, **kwargs)
         return np.reshape(y, np.shape(index) if src is None else shape(x))
@@ -331,7 +331,7 @@ def gather(x: Value, dim: int, index: Any, *, sparse_grad: bool = False) -> Valu
     """Return the entries at these positions along an axis; the other coordinates of an entry stay."""
     if not np.size(index):
         return np.zeros(np.shape(index))
-    return _scalars(lambda x, k, at: GETITEM(x, index=_grid(at, k)))(x, dim, index)
+    return _treat_scalars_as_vectors(lambda x, k, at: GETITEM(x, index=_gather_index(at, k)))(x, dim, index)
 
 
 @aten()
@@ -343,7 +343,9 @@ def scatter(
         return scatter_reduce(
             x, dim, index, value if src is None else src, {"add": "sum", "multiply": "prod"}.get(reduce, reduce)
         )
-    return _scalars(lambda x, k, at, src: PUT(x, src, index=_grid(at, k)))(x, dim, index, value if src is None else src)
+    return _treat_scalars_as_vectors(lambda x, k, at, src: PUT(x, src, index=_gather_index(at, k)))(
+        x, dim, index, value if src is None else src
+    )
 
 
 @aten()
@@ -355,11 +357,13 @@ def scatter_add(x: Value, dim: int, index: Any, src: Value) -> Value:
 @aten()
 def scatter_reduce(x: Value, dim: int, index: Any, src: Value, reduce: str, *, include_self: bool = True) -> Value:
     """Return x with entries of src combined with those at these positions along an axis."""
-    run = _scalars(lambda x, k, at, src: joined(x, _grid(at, k), src, reduce, include_self))
+    run = _treat_scalars_as_vectors(
+        lambda x, k, at, src: combine_at(x, _gather_index(at, k), src, reduce, include_self)
+    )
     return run(x, dim, index, src)
 
 
-def joined(x: Value, at: Any, src: Value, reduce: str, include_self: bool = True) -> Value:
+def combine_at(x: Value, at: Any, src: Value, reduce: str, include_self: bool = True) -> Value:
     """Return x combined with src at positions that may repeat, by sum, mean, product, maximum or minimum."""
     touched = np.zeros(shape(x))
     np.add.at(touched, at, np.ones(shape(src)))
@@ -371,19 +375,19 @@ def joined(x: Value, at: Any, src: Value, reduce: str, include_self: bool = True
     return join(x, places, src)
 
 
-def _lengthened(x: Value, src: Value) -> tuple[Value, Value]:
+def _scalars_to_vectors(x: Value, src: Value) -> tuple[Value, Value]:
     return (x, src) if shape(x) else (np.reshape(x, (1,)), np.reshape(src, (1,)))
 
 
 @aten()
 def index_reduce(x: Value, dim: int, index: Any, source: Value, reduce: str, *, include_self: bool = True) -> Value:
     """Return x with slices of source combined with those at these positions along an axis."""
-    rows, parts = _lengthened(x, source)
+    rows, parts = _scalars_to_vectors(x, source)
     k = axis(dim, len(shape(x)))
     at = np.broadcast_to(
         np.atleast_1d(index).reshape([-1 if j == k else 1 for j in range(len(shape(parts)))]), shape(parts)
     )
-    return np.reshape(joined(rows, _grid(at, k), parts, reduce, include_self), shape(x))
+    return np.reshape(combine_at(rows, _gather_index(at, k), parts, reduce, include_self), shape(x))
 
 
 @aten()
@@ -399,7 +403,7 @@ def put(x: Value, index: Any, source: Value, accumulate: bool = False) -> Value:
 def masked_select(x: Value, mask: Any) -> Value:
     """Return the entries where the mask holds, as a vector."""
     to = np.broadcast_shapes(shape(x), np.shape(mask))
-    return np.reshape(_spread(x, to), -1)[np.flatnonzero(np.broadcast_to(mask, to))]
+    return np.reshape(_broadcast(x, to), -1)[np.flatnonzero(np.broadcast_to(mask, to))]
 
 
 @aten()
@@ -407,13 +411,13 @@ def masked_scatter(x: Value, mask: Any, source: Value) -> Value:
     """Return x with successive entries of source written where the mask holds."""
     to = np.broadcast_shapes(shape(x), np.shape(mask))
     at = np.flatnonzero(np.broadcast_to(mask, to))
-    return np.reshape(PUT(np.reshape(_spread(x, to), -1), np.reshape(source, -1)[: at.size], index=at), to)
+    return np.reshape(PUT(np.reshape(_broadcast(x, to), -1), np.reshape(source, -1)[: at.size], index=at), to)
 
 
 # Sorting and order statistics.
 
 
-def _ordered(x: Value, dim: int, descending: bool) -> tuple[Value, Any]:
+def _sort_along(x: Value, dim: int, descending: bool) -> tuple[Value, Any]:
     at = np.argsort(-x if descending else x, axis=dim, kind="stable")
     return np.take_along_axis(x, at, dim), at
 
@@ -421,10 +425,10 @@ def _ordered(x: Value, dim: int, descending: bool) -> tuple[Value, Any]:
 @aten()
 def sort(x: Value, dim: int = -1, descending: bool = False, *, stable: Any = None) -> Any:
     """Return the sorted entries along an axis, and their old positions."""
-    return along(_ordered)(x, dim, descending)
+    return allow_scalars(_sort_along)(x, dim, descending)
 
 
-def _largest(x: Value, dim: int, k: int, largest: bool) -> tuple[Value, Any]:
+def _largest_along(x: Value, dim: int, k: int, largest: bool) -> tuple[Value, Any]:
     key = -x if largest else x
     if k < shape(x)[dim]:
         first = np.argpartition(key, max(k - 1, 0), axis=dim)[at_axis(dim, slice(k))]
@@ -438,10 +442,10 @@ def _largest(x: Value, dim: int, k: int, largest: bool) -> tuple[Value, Any]:
 @aten()
 def topk(x: Value, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return the k largest entries along an axis, the largest first, and their positions; or the k smallest."""
-    return along(_largest)(x, dim, k, largest)
+    return allow_scalars(_largest_along)(x, dim, k, largest)
 
 
-def _middle(x: Value, dim: int, k: int, keepdim: bool) -> tuple[Value, Any]:
+def _kth_smallest(x: Value, dim: int, k: int, keepdim: bool) -> tuple[Value, Any]:
     at = np.argpartition(x, k, axis=dim)[at_axis(dim, slice(k, k + 1))]
     y = np.take_along_axis(x, at, dim)
     return (y, at) if keepdim else (np.squeeze(y, dim), np.squeeze(at, dim))
@@ -451,7 +455,9 @@ def _middle(x: Value, dim: int, k: int, keepdim: bool) -> tuple[Value, Any]:
 def kthvalue(x: Value, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """Return the k-th smallest entry along an axis, counted from 1, and its position."""
     return (
-        along(lambda x, dim: _middle(x, dim, k - 1, keepdim or not shape(x)))(x, dim) if shape(x) else (x, np.int64(0))
+        allow_scalars(lambda x, dim: _kth_smallest(x, dim, k - 1, keepdim or not shape(x)))(x, dim)
+        if shape(x)
+        else (x, np.int64(0))
     )
 
 
@@ -461,10 +467,10 @@ def median(x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
 
     Raises  NoRule for entries that are nan.
     """
-    if np.any(np.isnan(plain(x))):
-        raise refuse("the median of what is not a number", "nanmedian")
+    if np.any(np.isnan(plain_value(x))):
+        raise missing_rule("the median of what is not a number", "nanmedian")
     if dim is None:
-        return _middle(np.reshape(x, -1), 0, (size(x) - 1) // 2, False)[0]
+        return _kth_smallest(np.reshape(x, -1), 0, (size(x) - 1) // 2, False)[0]
     return kthvalue(x, (shape(x)[dim] - 1) // 2 + 1 if shape(x) else 1, dim, keepdim)
 
 
@@ -474,8 +480,8 @@ def nanmedian(x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
     if not shape(x):
         return x if dim is None else (x, np.int64(0))
     rows = np.reshape(x, -1) if dim is None else np.moveaxis(x, dim, -1)
-    count = np.sum(~np.isnan(plain(rows)), axis=-1, keepdims=True)
-    order = np.argsort(plain(rows), axis=-1, kind="stable")
+    count = np.sum(~np.isnan(plain_value(rows)), axis=-1, keepdims=True)
+    order = np.argsort(plain_value(rows), axis=-1, kind="stable")
     at = np.take_along_axis(order, np.maximum(count - 1, 0) // 2, -1)
     y = np.take_along_axis(rows, at, -1)
     if dim is None:
@@ -490,7 +496,7 @@ def mode(x: Value, dim: int = -1, keepdim: bool = False) -> Any:
     if not shape(x):
         return x, np.int64(0)
     k = axis(dim, len(shape(x)))
-    rows = np.moveaxis(plain(x), k, -1)
+    rows = np.moveaxis(plain_value(x), k, -1)
     counts = np.sum(rows[..., :, None] == rows[..., None, :], axis=-1)
     lowest = np.min(np.where(counts == counts.max(-1, keepdims=True), rows, np.inf), axis=-1, keepdims=True)
     last = rows.shape[-1] - 1 - np.argmax((rows == lowest)[..., ::-1], axis=-1, keepdims=True)
@@ -505,10 +511,14 @@ def searchsorted(
 ) -> Any:
     """Return the index at which each entry would be inserted into the sorted edges, row by row."""
     after: Any = "right" if right or side == "right" else "left"
-    rows = plain(edges) if sorter is None else np.take_along_axis(plain(edges), sorter, -1)
+    rows = plain_value(edges) if sorter is None else np.take_along_axis(plain_value(edges), sorter, -1)
     if np.ndim(rows) == 1:
-        return np.searchsorted(rows, plain(x), side=after)
-    below = rows[..., None, :] <= plain(x)[..., None] if after == "right" else rows[..., None, :] < plain(x)[..., None]
+        return np.searchsorted(rows, plain_value(x), side=after)
+    below = (
+        rows[..., None, :] <= plain_value(x)[..., None]
+        if after == "right"
+        else rows[..., None, :] < plain_value(x)[..., None]
+    )
     return np.sum(below, axis=-1)
 
 
