@@ -238,8 +238,8 @@ ENTRIES: dict[Any, Count] = {
     networks.one_hot: _one_hot_entries, networks.scaled_dot_product_attention: _attention_entries,
     networks.linear: _dense_entries,
     networks.embedding: lambda indices, w: np.size(indices) * _slice_entries(w, 0), networks.batch_norm: _channel_norm_entries,
-    networks.instance_norm: _channel_norm_entries, networks.group_norm: lambda x, num_groups, w=1.0, b=0.0,
-    eps=0.0: _channel_norm_entries(x, w, b),
+    networks.instance_norm: _channel_norm_entries,
+    networks.group_norm: lambda x, num_groups, w=1.0, b=0.0, eps=0.0: _channel_norm_entries(x, w, b),
     networks.nll_loss: _nll_loss_entries,
 }  # fmt: skip
 for _name, _one in (

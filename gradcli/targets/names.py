@@ -736,8 +736,8 @@ _FUNCTIONAL: dict[str, Call] = {
     "log_softmax": _with_implicit_axis(reductions.log_softmax),
     "softmin": _with_implicit_axis(networks.softmin), "scaled_dot_product_attention": _attention,
     "cross_entropy": _cross_entropy, "nll_loss": _nll_loss, "poisson_nll_loss": _poisson_nll_loss,
-    **{name: _loss_of_target(getattr(networks, name)) for name in ("mse_loss", "l1_loss", "binary_cross_entropy",
-        "soft_margin_loss")},
+    **{name: _loss_of_target(getattr(networks, name))
+       for name in ("mse_loss", "l1_loss", "binary_cross_entropy", "soft_margin_loss")},
     "smooth_l1_loss": lambda input, target, *, reduction="mean", beta=1.0: networks.smooth_l1_loss(
         input, target, reduction, beta
     ),

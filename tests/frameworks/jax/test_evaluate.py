@@ -75,14 +75,14 @@ def agrees(f: Callable[..., Any], xs: Any, right: tuple[list[Any], list[Any]] | 
     """Assert that values and cotangents are JAX's."""
     closed = jax.make_jaxpr(f)(*xs)
     expected, xbars = right or jax.jit(lambda xs: jaxs(f, xs, True))([jax.numpy.asarray(x) for x in xs])
-    found = evaluate.evaluated(closed, frozen(xs))
+    found = evaluate.evaluate_jaxpr(closed, frozen(xs))
     assert len(found) == len(expected)
     for y, wanted in zip(found, expected, strict=True):
         assert isinstance(y, np.ndarray if np.shape(wanted) else np.generic)
         close(y, wanted, VALUE)
 
     def total(*xs: Any) -> Any:
-        parts = reals(evaluate.evaluated(closed, xs))
+        parts = reals(evaluate.evaluate_jaxpr(closed, xs))
         return sum((np.sum(part * weights(part)) for part in parts), start=np.float64(0))
 
     if xbars:
@@ -110,7 +110,7 @@ def test_balls_and_tangents_know_the_gradient(name: str) -> None:
     closed = jax.make_jaxpr(f)(*xs)
 
     def total(*xs: Any) -> Any:
-        parts = reals(evaluate.evaluated(closed, xs))
+        parts = reals(evaluate.evaluate_jaxpr(closed, xs))
         return sum((np.sum(part * weights(part)) for part in parts), start=np.float64(0))
 
     _, pulled = value_and_gradient(total, frozen(xs), lambda value: np.float64(1))
@@ -159,7 +159,7 @@ def test_every_entry_is_met() -> None:
     try:
         TABLE.update({name: watched(name, entry) for name, entry in kept.items()})
         for f, xs in CASES.values():
-            evaluate.evaluated(jax.make_jaxpr(f)(*xs), frozen(xs))
+            evaluate.evaluate_jaxpr(jax.make_jaxpr(f)(*xs), frozen(xs))
     finally:
         TABLE.update(kept)
     assert set(kept) - met == UNMET
@@ -174,14 +174,14 @@ UNMET = {
 def test_the_function_is_differentiated_also_where_jax_stops() -> None:
     closed = jax.make_jaxpr(lambda x: jax.lax.stop_gradient(x) * x)(3.0)
     y, (xbar,) = value_and_gradient(
-        lambda x: evaluate.evaluated(closed, [x])[0], [np.float64(3)], lambda value: np.float64(1)
+        lambda x: evaluate.evaluate_jaxpr(closed, [x])[0], [np.float64(3)], lambda value: np.float64(1)
     )
     assert (y, xbar) == (9.0, 6.0)
 
 
 def test_softplus_has_no_kink_at_0() -> None:
     closed = jax.make_jaxpr(jax.nn.softplus)(0.0)
-    _, _, tape = record(lambda x: evaluate.evaluated(closed, [x])[0], [np.float64(0)])
+    _, _, tape = record(lambda x: evaluate.evaluate_jaxpr(closed, [x])[0], [np.float64(0)])
     assert [line[0].name for line in tape.lines[1:]] == ["logaddexp"]
 
 
@@ -191,7 +191,7 @@ def test_a_function_of_the_users_is_not_taken_for_jaxs_own() -> None:
     relu.fun.__name__ = "relu"
     closed = jax.make_jaxpr(lambda x: relu(x))(2.0)
     y, (xbar,) = value_and_gradient(
-        lambda x: evaluate.evaluated(closed, [x])[0], [np.float64(2)], lambda value: np.float64(1)
+        lambda x: evaluate.evaluate_jaxpr(closed, [x])[0], [np.float64(2)], lambda value: np.float64(1)
     )
     assert (y, xbar) == (6.0, 3.0)
 
@@ -199,29 +199,29 @@ def test_a_function_of_the_users_is_not_taken_for_jaxs_own() -> None:
 def test_an_unknown_primitive_is_named() -> None:
     closed = jax.make_jaxpr(lambda x: jax.pure_callback(np.sin, jax.ShapeDtypeStruct((), float), x))(1.0)
     with pytest.raises(NotSupported, match="pure_callback"):
-        record(lambda x: evaluate.evaluated(closed, [x])[0], [np.float64(1)])
-    assert evaluate.evaluated(closed, [np.float64(1)])[0] == np.sin(1.0)
+        record(lambda x: evaluate.evaluate_jaxpr(closed, [x])[0], [np.float64(1)])
+    assert evaluate.evaluate_jaxpr(closed, [np.float64(1)])[0] == np.sin(1.0)
 
 
 def test_bits_of_another_size_are_refused() -> None:
     closed = jax.make_jaxpr(lambda x: jax.lax.bitcast_convert_type(x, np.uint32))(1.0)
     with pytest.raises(NotSupported, match="bitcast"):
-        record(lambda x: evaluate.evaluated(closed, [x])[0], [np.float64(1)])
+        record(lambda x: evaluate.evaluate_jaxpr(closed, [x])[0], [np.float64(1)])
 
 
 def test_apply_at_positions_is_refused() -> None:
     closed = jax.make_jaxpr(lambda x: x.at[0].apply(jax.numpy.sin))(np.ones(3))
     with pytest.raises(NotSupported, match="apply"):
-        evaluate.evaluated(closed, [np.ones(3)])
+        evaluate.evaluate_jaxpr(closed, [np.ones(3)])
 
 
 def test_long_loops_are_refused() -> None:
     steps = jax.make_jaxpr(lambda x: jax.lax.fori_loop(0, 10_001, lambda k, y: y + x, 0.0))(1.0)
     with pytest.raises(NotSupported, match="10000 steps"):
-        evaluate.evaluated(steps, [np.float64(1)])
+        evaluate.evaluate_jaxpr(steps, [np.float64(1)])
     endless = jax.make_jaxpr(lambda x: jax.lax.while_loop(lambda y: y > 0, lambda y: y + x, x))(1.0)
     with pytest.raises(NotSupported, match="10000 steps"):
-        evaluate.evaluated(endless, [np.float64(1)])
+        evaluate.evaluate_jaxpr(endless, [np.float64(1)])
 
 
 def test_a_product_of_no_known_form_has_few_unknowns() -> None:
@@ -231,12 +231,12 @@ def test_a_product_of_no_known_form_has_few_unknowns() -> None:
     agrees(solved, (np.arange(5.0),))
     closed = jax.make_jaxpr(solved)(np.ones(401))
     with pytest.raises(NotSupported, match="401 unknowns"):
-        evaluate.evaluated(closed, [np.ones(401)])
+        evaluate.evaluate_jaxpr(closed, [np.ones(401)])
 
 
 def test_narrow_weights_are_taken_as_float64() -> None:
     w = np.linspace(0, 1, 3, dtype=np.float32)
     closed = jax.make_jaxpr(lambda x: x * w + jax.numpy.asarray(w, dtype=jax.numpy.bfloat16))(np.ones(3))
-    (y,) = evaluate.evaluated(closed, [np.ones(3)])
+    (y,) = evaluate.evaluate_jaxpr(closed, [np.ones(3)])
     assert y.dtype == np.float64
     close(y, w.astype(float) + np.asarray(jax.numpy.asarray(w, dtype=jax.numpy.bfloat16)).astype(float), 1e-15)
