@@ -433,7 +433,7 @@ class Framework(Protocol):
     ) -> Mapping[str, list[Array | None] | str | NotSupported]:
         """Return the gradient recomputed in other ways (strided inputs, one input at a time), keyed by what was varied.
 
-        None stands for an input whose gradient was not requested; a string describes a mistake. `own_copy` are the positions of a
+        None stands for an input whose gradient was not requested; a string describes a mistake. `own` are the positions of a
         module's own parameters, whose memory layout is not varied.
         """
 

@@ -100,7 +100,7 @@ class Budget:
         return replace(self, effort=max(self.effort, effort, key=lambda e: e.value))
 
     def admit(self, work: float, what: str, *, essential: bool = False) -> None:
-        """Check that a mode may make `work_of_line` scalar operations, which `what` describes in the message.
+        """Check that a mode may make `work` scalar operations, which `what` describes in the message.
 
         `essential` work gets at least the limit of `--modes all`.
 

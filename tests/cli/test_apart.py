@@ -426,15 +426,19 @@ def test_at_a_terminal_code_that_swallows_ctrl_c_is_ended_by_the_second(tmp_path
         [sys.executable, "-m", "gradcli", "check", target(tmp_path, SWALLOWS.format(ready=str(ready))), X],
         stdin=its, stdout=its, stderr=its, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(its, termios.TIOCSCTTY, 0),
     )  # fmt: skip
-    there(Path(f"{ready}0"))
-    os.write(ours, b"\x03")
-    there(Path(f"{ready}1"))  # as a debugger takes it, which is left to go on
-    with pytest.raises(subprocess.TimeoutExpired):
-        running.wait(5.5)
-    os.write(ours, b"\x03")
-    assert running.wait(HANG) == 130
-    os.close(its)
-    os.close(ours)
+    try:
+        there(Path(f"{ready}0"))
+        os.write(ours, b"\x03")
+        there(Path(f"{ready}1"))  # as a debugger takes it, which is left to go on
+        with pytest.raises(subprocess.TimeoutExpired):
+            running.wait(5.5)
+        os.write(ours, b"\x03")
+        assert running.wait(HANG) == 130
+    finally:
+        running.kill()
+        running.wait()
+        os.close(its)
+        os.close(ours)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])

@@ -134,15 +134,16 @@ def test_an_interrupt_while_the_answer_is_awaited_ends_the_process(monkeypatch: 
 
 
 @pytest.mark.skipif(not FORKS, reason="processes are not forked here")
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # of the pipes, which end with the process
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of pipes, which nobody closes
 def test_an_interrupt_while_a_process_is_forked_is_not_dropped() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may run where it is ignored
     once = [signal.SIGINT]
     os.register_at_fork(after_in_parent=lambda: once and signal.raise_signal(once.pop()))
-    with pytest.raises(KeyboardInterrupt):
-        Worker("gradcli.modes.symbolic_worker", copied=True)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may run where it is ignored
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            Worker("gradcli.modes.symbolic_worker", copied=True)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_the_time_of_a_constant_is_counted_too() -> None:

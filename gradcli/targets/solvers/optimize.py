@@ -193,8 +193,11 @@ def minimize(
     def free(x: Any) -> Any:
         return np.ones(x.size, dtype=bool) if limits is None else _is_inside_bounds(np.ravel(x), *limits)
 
-    name = "scipy.optimize.minimize"
-    structure = (fun, x0, args, jac, hess, hessp)
+    return _traced_minimum("scipy.optimize.minimize", (fun, x0, args, jac, hess, hessp), called, value, free)
+
+
+def _traced_minimum(name: str, structure: Any, called: Any, value: Any, free: Any) -> Any:
+    """Return what `called` finds, with a traced `x`, where the slopes of `value` by the entries that are free are 0."""
     made = Root(
         name,
         structure,
@@ -236,17 +239,7 @@ def minimize_scalar(
     def free(x: Any) -> Any:
         return np.ones(1, dtype=bool) if bounds is None else _is_inside_bounds(np.ravel(x), *map(float, bounds))
 
-    name, structure = "scipy.optimize.minimize_scalar", (fun, args)
-    made = Root(
-        name,
-        structure,
-        lambda parts: called(parts).x,
-        lambda parts, x: _traced_gradient(lambda x: value(parts, x), x),
-        free,
-    )
-    result = _traced_result(called(made.plain_parts()), made, name)
-    result["fun"] = value(structure, result["x"])
-    return result
+    return _traced_minimum("scipy.optimize.minimize_scalar", (fun, args), called, value, free)
 
 
 def least_squares(

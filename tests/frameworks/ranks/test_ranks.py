@@ -93,9 +93,7 @@ def test_ranks_end_with_the_check(name: str, at: dict[str, Any], options: dict[s
 def test_ranks_end_with_the_program(number: signal.Signals) -> None:
     target = f"{FAULTS}:waits"
     with started("check", target, "--at", "x=[1.0, 2.0]", "--ranks", "2", "--rank-timeout", "300s") as running:
-        while (
-            len(children := below(running.pid)) < 4 and running.poll() is None
-        ):  # its child, workers, and the first rank
+        while len(children := below(running.pid)) < 4 and running.poll() is None:  # its child, workers, a rank
             time.sleep(0.05)
         running.send_signal(number)
         status = running.wait()
