@@ -25,8 +25,8 @@ from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.targets.points import WHOLE, read_points
 from gradcli.checks.evidence import USEFUL
-from gradcli.checks.run_modes import attempt
-from gradcli.checks.probe import Located, expression_at, function_at
+from gradcli.checks.run_modes import run_mode
+from gradcli.checks.probe import Located, locate_expression, locate_function
 
 TINY = 1e-6  # of the largest entry: what is smaller is held against that, and is not well-behaved
 COLUMNS = {
@@ -170,7 +170,7 @@ def question(found: Located) -> Question:
 
 
 def written(text: str, point: dict[str, Any]) -> Question:
-    return question(expression_at(text, [point]))
+    return question(locate_expression(text, [point]))
 
 
 def listed(table: str) -> list[str]:
@@ -206,11 +206,11 @@ def cases(seeds: int, wanted: str) -> Iterator[Case]:
         for k, (f, text, at) in enumerate(MEANT):
             name = f"{text} computed otherwise, {k}"
             if wanted in name:
-                asked = question(function_at(f, "f", [point_of(at, u)]))
+                asked = question(locate_function(f, "f", [point_of(at, u)]))
                 yield Case("computed otherwise", name, asked, written(text, point_of(at, u)))
         for f, at in ALL.items():
             if wanted in named(f):
-                q = jittered(question(function_at(f, f.__name__, [{WHOLE: at}])), seed)
+                q = jittered(question(locate_function(f, f.__name__, [{WHOLE: at}])), seed)
                 yield Case("corpus", named(f), q, q)
 
 
@@ -218,9 +218,9 @@ def measured(case: Case) -> Measured | None:
     """Return the entries whose truth is known; None where `certified` has no answer."""
     asked, exact = case.asked, case.exact
     try:
-        truth = attempt(MODES["certified"], exact).estimate
+        truth = run_mode(MODES["certified"], exact).estimate
         asked.prepare()
-        found = attempt(MODES["finite-difference"], asked).estimate
+        found = run_mode(MODES["finite-difference"], asked).estimate
     except GradcliError as error:
         print(f"{case.name}: {error}", file=sys.stderr)
         return None

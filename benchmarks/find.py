@@ -12,7 +12,7 @@ import os
 import time
 from pathlib import Path
 
-from gradcli.project.discovery.reader import find
+from gradcli.project.discovery.reader import find_gradients
 
 LISTS = Path(__file__).resolve().parent / "find"
 
@@ -24,7 +24,7 @@ def by_hand(package: str) -> set[str]:
 
 def measured(package: str, quiet: bool) -> None:
     started = time.perf_counter()
-    findings = find([package])
+    findings = find_gradients([package])
     seconds = time.perf_counter() - started
     found = {f"{gradient.file}:{gradient.name}" for gradient in findings.gradients if "/test" not in gradient.file}
     wanted = by_hand(package)

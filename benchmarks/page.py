@@ -20,9 +20,9 @@ from common import Figure
 import numpy as np
 
 import gradcli
-from gradcli.report.drawing.graph import layered
-from gradcli.report.forms import rendered
-from gradcli.report.forms.html import asset
+from gradcli.report.drawing.graph import lay_out_boxes
+from gradcli.report.forms import render_as_text
+from gradcli.report.forms.html import read_asset
 
 CODE, NODE, LAYOUT, OPENED = 60_000, 1_000, 1.0, 2.0  # bytes, bytes, seconds, seconds
 
@@ -114,10 +114,10 @@ def opened(pages: dict[str, Path], rounds: int) -> dict[str, float]:
 
 
 def figures(rounds: int) -> Iterator[Figure]:
-    size = len(asset("page.js").encode()) + len(asset("page.css").encode())
+    size = len(read_asset("page.js").encode()) + len(read_asset("page.css").encode())
     yield Figure("page", "code and style of a page", size, "bytes", CODE)
     runs = {
-        name: (lambda g=graph: layered([(90, 94)] * g[0], g[1], between=60, apart=14))
+        name: (lambda g=graph: lay_out_boxes([(90, 94)] * g[0], g[1], between=60, apart=14))
         for name, graph in graphs().items()
     }
     for name, seconds in common.medians(common.times(runs, max(3, rounds // 3))).items():
@@ -126,7 +126,7 @@ def figures(rounds: int) -> Iterator[Figure]:
         pages = {}
         for name, trace in spellings().items():
             start = time.perf_counter()
-            page = rendered("html", trace)
+            page = render_as_text("html", trace)
             took = time.perf_counter() - start
             pages[name] = Path(folder) / f"{len(pages)}.html"
             pages[name].write_text(page, encoding="utf-8")

@@ -20,7 +20,7 @@ from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.request.point import Point
 from gradcli.targets.expression import Expression
-from gradcli.checks.run_modes import attempt
+from gradcli.checks.run_modes import run_mode
 
 DIGITS, STEP = 120, "1e-30"
 MODE_NAMES = ("certified", "forward", "reverse", "complex-step", "finite-difference")
@@ -108,7 +108,7 @@ def measure(count: int, seed: int) -> dict[str, Any]:
         right = truth(exact, name, at)
         q = Question(Expression(text, frozenset(at)), Point(dict(at)), (name,))
         for mode in MODE_NAMES:
-            estimate = attempt(MODES[mode], q).estimate
+            estimate = run_mode(MODES[mode], q).estimate
             if estimate is None:
                 continue
             value, bound = np.asarray(estimate.value[name]), np.broadcast_to(estimate.bound[name], right.shape)

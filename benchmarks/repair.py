@@ -39,7 +39,7 @@ from gradcli.repair.full_check import full_check
 from gradcli.request.options import Options
 from gradcli.modes.redraw import redraw_inputs, resize_inputs
 from gradcli.targets.target_request import TargetRequest
-from gradcli.checks.build import CheckOptions, request
+from gradcli.checks.build import CheckOptions, build_request
 from gradcli.checks.build import settings_of
 
 NEAR = 1e-9  # relative to the largest entry
@@ -75,7 +75,7 @@ def _attempt(case: Case, slip: Slip) -> Result:
         ask = TargetRequest(names[0], (f"@{folder}/point.npz",), ("grad", names[1]), ",".join(case.at))
         options = CheckOptions(settings_of(Options()), 3)
         start = time.perf_counter()
-        report = full_check(request(ask, options), ask, options, right_answer)
+        report = full_check(build_request(ask, options), ask, options, right_answer)
         seconds = time.perf_counter() - start
         if report.verdict != "fail":
             return Result(case.name, slip.kind, "passed", 0.0, str(report.verdict))

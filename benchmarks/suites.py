@@ -23,7 +23,7 @@ from pathlib import Path
 from common import Figure
 
 from gradcli.project.suite.config import read_suite
-from gradcli.project.suite.job import job_of
+from gradcli.project.suite.job import job_of_check
 from gradcli.project.suite.executors import Pool
 
 TOPIC = "suites"
@@ -122,7 +122,8 @@ def ready(path: Path, workers: int) -> float:
         pool.wait_until_ready()
         start = time.perf_counter()
         passed = sum(
-            answer.document.get("verdict") == "pass" for _, answer in pool.run(job_of(suite, c) for c in suite.checks)
+            answer.document.get("verdict") == "pass"
+            for _, answer in pool.run(job_of_check(suite, c) for c in suite.checks)
         )
         seconds = time.perf_counter() - start
     assert passed >= MOSTLY * len(suite.checks), passed

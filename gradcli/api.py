@@ -11,23 +11,37 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic import dual, recorded_program
-from gradcli.checks.build import CheckOptions, Settings, beside, ranks_end, request_for, settings_of
-from gradcli.checks.causes import with_causes, within_time
+from gradcli.checks.build import (
+    CheckOptions,
+    Settings,
+    end_ranks_on_exit,
+    request_for,
+    settings_of,
+    target_of_reference,
+)
+from gradcli.checks.causes import drop_late_causes, with_causes
 from gradcli.checks.check import verify
 from gradcli.checks.claims import Claiming
 from gradcli.checks.implementation import implementation_of
-from gradcli.checks.probe import Located, LocateOptions, against_reference, expression_at, function_at, locate
+from gradcli.checks.probe import (
+    Located,
+    LocateOptions,
+    locate,
+    locate_expression,
+    locate_function,
+    replace_by_reference,
+)
 from gradcli.checks.request import Request
 from gradcli.compiling.compiling import Compiled, compiled_function
 from gradcli.derivation.right_answer import right_answer
 from gradcli.errors import BadShape, GradcliError
 from gradcli.modes.first_call import FirstCall
 from gradcli.modes.jacobians import cotangent_rows
-from gradcli.repair.full_check import at_hard_points, budget_for, with_cause_and_repair
-from gradcli.report.check import CheckReport, with_hints
+from gradcli.repair.full_check import budget_for, check_hard_points, with_cause_and_repair
+from gradcli.report.check import CheckReport, rewrite_hints
 from gradcli.report.derive import DeriveReport
-from gradcli.report.forms import reports_show_themselves
-from gradcli.request.options import Options, claim_of, from_keywords, in_python, keywords
+from gradcli.report.forms import enable_report_display
+from gradcli.request.options import Options, find_claim, hint_in_python, keyword_options, options_from_keywords
 from gradcli.request.target_text import is_python
 from gradcli.rules.kinds import Partial
 from gradcli.study.later_walk import with_later_walk
@@ -43,7 +57,7 @@ from gradcli.tracing.primitive import Primitive, Value
 from gradcli.tracing.shapes import shape, size
 from gradcli.tracing.tracer import Tracer, exact_integer
 
-reports_show_themselves()
+enable_report_display()
 
 _MOST_AS_TEXT = 1000  # entries of a point that is handed to another process as text
 
@@ -70,17 +84,17 @@ def check(f: Function | str, at: Any = None, *more: Any, **options: Any) -> Chec
     if callable(at) or more:
         raise TypeError("check(f, {'x': x0}, grad=my_grad): the point is the second argument, the claim is grad=")
     try:
-        settings = settings_of(from_keywords(options))
-        with ranks_end(settings.options):
-            return with_hints(_check(f, at, settings), in_python)
+        settings = settings_of(options_from_keywords(options))
+        with end_ranks_on_exit(settings.options):
+            return rewrite_hints(_check(f, at, settings), hint_in_python)
     except GradcliError as error:
-        error.what, error.do = in_python(error.what, values=False), error.do and in_python(error.do)
+        error.what, error.do = hint_in_python(error.what, values=False), error.do and hint_in_python(error.do)
         error.args = (error.what,)
         raise
 
 
 def _check(f: Function | str, at: Any, settings: Settings) -> CheckReport:
-    claim = claim_of(settings.options)
+    claim = find_claim(settings.options)
     reference = settings.options.reference
     on_ranks = settings.options.on_ranks is not None
     found = locate_target(f if reference is None or on_ranks else reference, at, settings, settings.options.wrt)
@@ -89,16 +103,18 @@ def _check(f: Function | str, at: Any, settings: Settings) -> CheckReport:
         one_process = replace(
             settings, options=replace(settings.options, ranks=None, shard=None, loss=None, rank_timeout=None)
         )
-        beside_it = beside(reference, f) if isinstance(f, str) and isinstance(reference, str) else reference
-        found = against_reference(found, locate_target(beside_it, at, one_process, None))
+        beside_it = (
+            target_of_reference(reference, f) if isinstance(f, str) and isinstance(reference, str) else reference
+        )
+        found = replace_by_reference(found, locate_target(beside_it, at, one_process, None))
     elif reference is not None:
         by, found = implementation_of(f, found, locate_options(settings, settings.options.wrt))
     request = request_for(found, None if claim is None else Claiming(*claim), settings, by=by)
-    verified = at_hard_points(verify(request), request, settings.options)
+    verified = check_hard_points(verify(request), request, settings.options)
     ask = _request_as_text(f, at, claim, request, settings.options)
     if ask is None:
         budget = budget_for(verified, settings.options)
-        report = within_time(with_causes(verified, budget), budget)
+        report = drop_late_causes(with_causes(verified, budget), budget)
     else:
         report = with_cause_and_repair(verified, request, ask, CheckOptions(settings), right_answer)
     return with_later_walk(request, report)
@@ -143,7 +159,10 @@ def _target_name(f: Any) -> str | None:
 check.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
     [
         *list(inspect.signature(check).parameters.values())[:3],
-        *(inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=row.default) for row in keywords()),
+        *(
+            inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=row.default)
+            for row in keyword_options()
+        ),
     ],
     return_annotation=CheckReport,
 )
@@ -156,7 +175,7 @@ def locate_options(settings: Settings, wrt: str | None) -> LocateOptions:
         framework_options=settings.framework_options,
         assume=settings.options.assume if settings.options.checks_on_sets else (), backward=settings.options.backward,
         engine=settings.options.engine, engine_arrays=settings.options.engine_arrays,
-        finds_partner=claim_of(settings.options) is None and settings.options.picked is None,
+        finds_partner=find_claim(settings.options) is None and settings.options.picked is None,
         gradient_places=settings.options.gradient_places, on_ranks=settings.options.on_ranks,
     )  # fmt: skip
 
@@ -167,21 +186,21 @@ def locate_target(f: Function | str, at: Any, settings: Settings, wrt: str | Non
     if not isinstance(f, str):
         text = getattr(f, "__qualname__", type(f).__name__).replace("<locals>.", "")
         point = {} if at is None else {WHOLE: at}
-        return function_at(f, text, [point], wanted)
+        return locate_function(f, text, [point], wanted)
     texts = [] if at is None else [at] if isinstance(at, str) else at
     if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
         return locate(f, texts, replace(wanted, count=3))
     if wanted.on_ranks is not None:
-        return function_at(f, f, [{WHOLE: at}], wanted)
+        return locate_function(f, f, [{WHOLE: at}], wanted)
     if is_python(f):
         loaded = load(f)
-        return function_at(loaded.found, loaded.text, [{WHOLE: at}], wanted, module=loaded.module)
+        return locate_function(loaded.found, loaded.text, [{WHOLE: at}], wanted, module=loaded.module)
     point = (
         at
         if isinstance(at, dict)
         else dict(zip(Expression(f).inputs, at if isinstance(at, tuple) else (at,), strict=False))
     )
-    return expression_at(f, [point], wanted)
+    return locate_expression(f, [point], wanted)
 
 
 def derive(

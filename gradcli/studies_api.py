@@ -12,7 +12,7 @@ from gradcli.report.compare import CompareReport
 from gradcli.report.cost import CostReport
 from gradcli.report.sweep import SweepReport
 from gradcli.report.trace import TraceReport
-from gradcli.request.options import Options, from_keywords
+from gradcli.request.options import Options, options_from_keywords
 from gradcli.study import mode_comparison as comparing
 from gradcli.study import sweep as sweeping
 from gradcli.study.accounting import Training, account
@@ -39,7 +39,7 @@ def sweep(
     2.0
     """
     formats = (dtype,) if isinstance(dtype, str) else tuple(dtype)
-    request = _make_request(f, at, from_keywords({"grad": grad, "wrt": wrt, "seed": seed}))
+    request = _make_request(f, at, options_from_keywords({"grad": grad, "wrt": wrt, "seed": seed}))
     return sweeping.sweep(request, sweeping.SweepOptions(schemes, formats, (), each, samples))
 
 
@@ -60,7 +60,7 @@ def compare_modes(
     """
     formats = (dtype,) if isinstance(dtype, str) else tuple(dtype)
     options = {"grad": grad, "wrt": wrt, "modes": modes, "order": order, "seed": seed, "device": device}
-    request = _make_request(f, at, from_keywords(options))
+    request = _make_request(f, at, options_from_keywords(options))
     return comparing.compare_modes(request, comparing.Studies(dtypes=formats))
 
 
@@ -81,7 +81,7 @@ def cost(
     >>> [(row.name, row.operations) for row in report.passes[:2]]
     [('f', 5), ('reverse mode', 15)]
     """
-    request = _make_request(f, at, from_keywords({"wrt": wrt, "seed": seed}))
+    request = _make_request(f, at, options_from_keywords({"wrt": wrt, "seed": seed}))
     how = Training(dtype, autocast, optimizer, master, tuple(checkpoint), memory)
     return account(lambda _: request, {}, how)
 
@@ -96,7 +96,7 @@ def trace(
     >>> [node.name for node in trace("v = x*y; v + x", {"x": 3.0, "y": 4.0}).nodes]
     ['x', 'y', 'v', 'result']
     """
-    settings = settings_of(from_keywords({"wrt": wrt, "seed": seed}))
+    settings = settings_of(options_from_keywords({"wrt": wrt, "seed": seed}))
     found = locate_target(f, at, settings, settings.options.wrt)
     q = Question(found.f, found.points[0], found.wrt, settings.options.seed)
     q.refuse_untraced()

@@ -7,7 +7,7 @@ from typing import Any
 from gradcli.api import check
 from gradcli.errors import GradcliError, NotConfirmed
 from gradcli.report.check import CheckReport
-from gradcli.request.options import claim_of, from_keywords, replayed, with_claim
+from gradcli.request.options import find_claim, options_from_keywords, replace_claim, words_to_repeat
 from gradcli.targets.call import Function
 from gradcli.words import Exit
 
@@ -47,9 +47,9 @@ def assert_gradient(f: Function | str, at: Any = None, **options: Any) -> CheckR
 def _command_words(f: Function | str, at: Any, given: dict[str, Any]) -> tuple[str, ...]:
     """Return the words of the command that repeats a check; none where something of it is not text."""
     points = () if at is None else tuple(at) if isinstance(at, list) else (at,)
-    options = dataclasses.replace(from_keywords(given), at=points)
-    claim = claim_of(options)
+    options = dataclasses.replace(options_from_keywords(given), at=points)
+    claim = find_claim(options)
     texts = [f, *points, *([] if claim is None else [claim[1]])]
     if not all(isinstance(text, str) for text in texts):
         return ()
-    return ("gradcli", "check", str(f), *replayed(with_claim(options, claim)))
+    return ("gradcli", "check", str(f), *words_to_repeat(replace_claim(options, claim)))

@@ -73,9 +73,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure() -> None:
     """End the process that ran the checks of the suite, if there was one."""
     if "gradcli.project.suite.executors" in sys.modules:
-        from gradcli.project.suite.executors import close
+        from gradcli.project.suite.executors import end_thread_worker
 
-        close()
+        end_thread_worker()
 
 
 def _holds_suite(path: Path, suite: Any) -> bool:
@@ -124,12 +124,12 @@ def _row_of(suite: Any, check: Any) -> tuple[Any, bool]:
     What the suite's baseline lists is known. Raises  GradcliError if the baseline cannot be read.
     """
     from gradcli.project.suite import selection
-    from gradcli.project.suite.executors import checked
+    from gradcli.project.suite.executors import run_check
 
-    row, listed = checked(suite, check), suite.options.baseline
+    row, listed = run_check(suite, check), suite.options.baseline
     if listed is None:
         return row, False
-    baseline = selection.read(suite.folder / listed)
+    baseline = selection.read_baseline(suite.folder / listed)
     stale = baseline.stale([row], [known.id for known in baseline.checks])  # of this check alone
     return replace(row, known=baseline.covers(row)), bool(stale)
 
@@ -165,10 +165,10 @@ def _replay(item: pytest.Item, report: CheckReport) -> str:
 
 def _summary_of(report: CheckReport) -> str:
     """Return what pytest's last lines say of a check: the likely mistake, and the line to be changed."""
-    from gradcli.report.check import cause_of, line_of
+    from gradcli.report.check import likely_cause, line_to_change
 
-    line = line_of(report)
-    return f"{report.verdict.upper()}  {cause_of(report)}" + (f"  {line}" if line else "")
+    line = line_to_change(report)
+    return f"{report.verdict.upper()}  {likely_cause(report)}" + (f"  {line}" if line else "")
 
 
 def _section(item: pytest.Item, report: CheckReport) -> str:
@@ -369,20 +369,20 @@ class Watch:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Check what was used; a worker sends its report, the process that reports puts all together."""
-        from gradcli.project.capture.run_report import merged, report_of
-        from gradcli.report.decode import decoded
+        from gradcli.project.capture.run_report import check_recorded_calls, merge_run_reports
+        from gradcli.report.decode import decode_document
         from gradcli.report.encode import encode
         from gradcli.report.run import RunReport
         from gradcli.request.options import DEFAULTS
 
         recorder = self._session.end()
         command = ("pytest", *session.config.invocation_params.args)
-        own = report_of([(each, "") for each in recorder.all()], command, None, DEFAULTS, self._folder)
+        own = check_recorded_calls([(each, "") for each in recorder.all()], command, None, DEFAULTS, self._folder)
         if hasattr(session.config, "workeroutput"):
             session.config.workeroutput["gradcli_watch"] = json.dumps(encode(own))
             return
-        others = [decoded(RunReport, json.loads(text)) for text in self._of_workers if text is not None]
-        self.report = merged([own, *others], command, None, DEFAULTS) if others else own
+        others = [decode_document(RunReport, json.loads(text)) for text in self._of_workers if text is not None]
+        self.report = merge_run_reports([own, *others], command, None, DEFAULTS) if others else own
         if any(gradient.verdict == "fail" for gradient in self.report.gradients) and not session.exitstatus:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

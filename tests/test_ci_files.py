@@ -15,7 +15,7 @@ import yaml
 
 from gradcli.cli.command_line import flags_of
 from gradcli.cli.program import COMMANDS
-from gradcli.request.options import rows_of
+from gradcli.request.options import options_of_command
 from tests.rows import for_rows
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -83,7 +83,7 @@ def test_what_is_used_is_pinned(step: dict[str, Any]) -> None:
 def test_a_command_is_one_that_the_program_has(words: list[str]) -> None:
     name, *rest = words
     known = set(LATER.get(name, ()))
-    known |= set(flags_of(rows_of(name))) if name in COMMANDS else set()
+    known |= set(flags_of(options_of_command(name))) if name in COMMANDS else set()
     assert known, f"there is no command {name}"
     assert {word.partition("=")[0] for word in rest if word.startswith("--")} <= known
 

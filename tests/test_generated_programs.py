@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradcli.checks.build import CheckOptions, request, settings_of
+from gradcli.checks.build import CheckOptions, build_request, settings_of
 from gradcli.checks.causes import with_causes
 from gradcli.checks.check import verify
 from gradcli.checks.wrong import MOST, CauseBudget
@@ -49,7 +49,7 @@ def test_the_cause_of_a_failure_is_looked_for_within_its_budget(first: int, tmp_
     failed = 0
     for seed in range(first, first + 6):
         start = time.process_time()
-        asked = request(asked_for(seed, tmp_path), OPTIONS)
+        asked = build_request(asked_for(seed, tmp_path), OPTIONS)
         verified = verify(asked)
         budget = CauseBudget(verified.calls)
         report = with_causes(verified, budget)
@@ -64,7 +64,7 @@ def test_the_cause_of_a_failure_is_looked_for_within_its_budget(first: int, tmp_
 
 @pytest.mark.parametrize("seed", [2, 3])
 def test_the_right_gradient_of_a_random_program_passes(seed: int, tmp_path: Path) -> None:
-    assert verify(request(asked_for(seed, tmp_path, "right"), OPTIONS)).report.verdict == Verdict.PASS
+    assert verify(build_request(asked_for(seed, tmp_path, "right"), OPTIONS)).report.verdict == Verdict.PASS
 
 
 @pytest.mark.slow
@@ -72,6 +72,6 @@ def test_the_right_gradient_of_a_random_program_passes(seed: int, tmp_path: Path
 @pytest.mark.parametrize("seed", [0, 5])
 def test_a_random_program_is_repaired_or_left_within_the_budget(seed: int, tmp_path: Path) -> None:
     ask = asked_for(seed, tmp_path)
-    point = full_check(request(ask, OPTIONS), ask, OPTIONS, right_answer).points[0]
+    point = full_check(build_request(ask, OPTIONS), ask, OPTIONS, right_answer).points[0]
     assert point.verdict == Verdict.PASS or point.diagnosis is not None
     assert all(np.isfinite(entry.reference) for entry in point.mismatches)

@@ -12,7 +12,7 @@ import numpy as np
 
 from gradcli.arithmetic.tape import CONSTANT, EndedSweep, Line, Recorded, Tape
 from gradcli.errors import BadShape, Place, Span
-from gradcli.report.tidy import turns
+from gradcli.report.tidy import split_by_repetition
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import Rule, Value, open_sweep, without_ended_sweeps
 from gradcli.tracing.provenance import is_users_file, place_of_position, whole_extent
@@ -185,7 +185,7 @@ def names_of_lines(lines: Sequence[Line]) -> list[str | None]:
     for position, run in groupby(places, lambda place: place[2]):
         name = None if position is None else _name_at_position(position)
         here = [(k, primitive) for k, primitive, _ in run] if name else []
-        for turn in turns(here, [primitive for _, primitive in here]):
+        for turn in split_by_repetition(here, [primitive for _, primitive in here]):
             found[turn[-1][0]] = name
     return found
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.evidence import CANNOT_TELL, DISAGREE, SetLeft, allowed
+from gradcli.checks.evidence import CANNOT_TELL, DISAGREE, SetLeft, allowed_difference
 from gradcli.checks.probe import Located
 from gradcli.checks.run_modes import PointCheck
 from gradcli.classes import dataclass
@@ -45,7 +45,7 @@ class Assumed:
     surfaces: Surfaces
 
 
-def assume(found: Located, options: Options) -> Assumed:
+def apply_assumptions(found: Located, options: Options) -> Assumed:
     """Return a target with its points brought back to the sets that `--assume` names, where that holds for the check.
 
     Raises  BadPoint for a point that is off its set; BadOption for an assumption that cannot be read or kept to.
@@ -68,11 +68,11 @@ def assume(found: Located, options: Options) -> Assumed:
         raise BadOption("--assume leaves no input to differentiate", do="assume less")
     made = {name: surface_of(words) for name, words in facts.items() if name in kept}
     surfaces = {name: surface for name, surface in made.items() if surface is not None}
-    points = tuple(_brought(point, surfaces) for point in found.points)
+    points = tuple(_bring_point_to_sets(point, surfaces) for point in found.points)
     return Assumed(replace(found, wrt=kept, points=points), surfaces)
 
 
-def _brought(point: Point, surfaces: Surfaces) -> Point:
+def _bring_point_to_sets(point: Point, surfaces: Surfaces) -> Point:
     """Return a point whose inputs lie on their sets to the last digits."""
     back = {name: surface.bring(np.asarray(point.values[name])) for name, surface in surfaces.items()}
     if all(np.array_equal(x, point.values[name]) for name, x in back.items()):
@@ -82,7 +82,7 @@ def _brought(point: Point, surfaces: Surfaces) -> Point:
     return replace(point, values={**point.values, **back}, value=None, seconds=None)
 
 
-def on_surfaces(located: Located, claim: Claimed | None, surfaces: Surfaces) -> tuple[Located, Claimed | None]:
+def restrict_to_surfaces(located: Located, claim: Claimed | None, surfaces: Surfaces) -> tuple[Located, Claimed | None]:
     """Return the function, and the claim of its derivative, on the sets that its inputs lie on."""
     if not surfaces:
         return located, claim
@@ -116,13 +116,13 @@ class ClaimOnSurfaces:
             values = {**values, **back}  # an input that was drawn anew: f gets it on the set, too
         found = self.claim(values)
         self.hidden = {}
-        return {name: self._along(name, x, values[name]) for name, x in found.items()}
+        return {name: self._part_along_surface(name, x, values[name]) for name, x in found.items()}
 
-    def _along(self, name: str, x: Any, at: Any) -> Any:
+    def _part_along_surface(self, name: str, x: Any, at: Any) -> Any:
         """Return a claimed gradient or Jacobian along the set; one of another shape is wrong, whatever its numbers."""
         if name not in self.surfaces:
             return x
-        pulled = along(self.surfaces[name], x, at)
+        pulled = gradient_along_surface(self.surfaces[name], x, at)
         left_out = float(np.max(np.abs(pulled - x), initial=0.0))
         if left_out > _HIDDEN * float(np.max(np.abs(x), initial=0.0)):
             self.hidden[name] = left_out
@@ -132,12 +132,12 @@ class ClaimOnSurfaces:
         """Return a finding for each input whose claim has a part that is not compared."""
         return [
             finding(Kind.STRUCTURE, Severity.INFO, f"on {surface.name} a part of the claimed gradient of {name} is not "
-                    f"compared: {surface.hides}, up to {numbers.short(self.hidden[name])}")
+                    f"compared: {surface.hides}, up to {numbers.few_digits(self.hidden[name])}")
             for name, surface in self.surfaces.items() if name in self.hidden
         ]  # fmt: skip
 
 
-def along(surface: Surface, x: Any, at: Any) -> Any:
+def gradient_along_surface(surface: Surface, x: Any, at: Any) -> Any:
     """Return a gradient or Jacobian along a set, row by row; as it is if its shape has no rows of the input's shape."""
     own = shape(at)
     flat = len(shape(x)) == 2 and shape(x)[1] == size(at)
@@ -147,7 +147,7 @@ def along(surface: Surface, x: Any, at: Any) -> Any:
     return np.reshape(np.stack([surface.pull(at, row) for row in rows]), shape(x)) if len(rows) else x
 
 
-def sets_left(case: PointCheck) -> tuple[SetLeft, ...]:
+def find_sets_left(case: PointCheck) -> tuple[SetLeft, ...]:
     """Return the sets that a derivative by single entries leaves and f does not allow, or does not see: a set for an input.
 
     f raises off the set, as where it demands a distribution, or reads one triangle of a symmetric matrix, as a Cholesky
@@ -162,7 +162,7 @@ def sets_left(case: PointCheck) -> tuple[SetLeft, ...]:
         wrong = bool(np.any(word == DISAGREE))
         if not wrong and not (np.any(word == CANNOT_TELL) and not np.all(np.isfinite(bound))):
             continue
-        room = np.broadcast_to(np.asarray(allowed(claim, right, name, case.fixed)), g.shape)
+        room = np.broadcast_to(np.asarray(allowed_difference(claim, right, name, case.fixed)), g.shape)
         for fact in _MEANT:
             surface = FACTS[fact].surface
             if (
@@ -171,11 +171,11 @@ def sets_left(case: PointCheck) -> tuple[SetLeft, ...]:
                 or first_broken_fact(frozenset({fact}), x)
             ):
                 continue
-            if wrong and not _small_along(surface, np.asarray(claim.value[name]) - g, room, x):
+            if wrong and not _is_zero_along_surface(surface, np.asarray(claim.value[name]) - g, room, x):
                 continue
             if wrong and fact == "symmetric" and _reads_one_triangle(g, bound):
                 found.append(SetLeft(name, fact, surface.name, f"f reads one triangle of {name}", wrong))
-            elif _raises_off(case, name, surface, x):
+            elif _raises_off_surface(case, name, surface, x):
                 found.append(SetLeft(name, fact, surface.name, f"f raises off {surface.name}", wrong))
             else:
                 continue
@@ -183,9 +183,9 @@ def sets_left(case: PointCheck) -> tuple[SetLeft, ...]:
     return tuple(found)
 
 
-def _small_along(surface: Surface, apart: Any, room: Any, x: Any) -> bool:
+def _is_zero_along_surface(surface: Surface, apart: Any, room: Any, x: Any) -> bool:
     """Whether the difference of two gradients is none along a set, within the room that their entries have."""
-    pulled = np.abs(along(surface, apart, x))
+    pulled = np.abs(gradient_along_surface(surface, apart, x))
     if surface is SYMMETRIC:
         return bool(np.all(pulled <= (room + np.swapaxes(room, -1, -2)) / 2))
     return bool(np.all(pulled <= 2 * np.sum(room)))
@@ -198,7 +198,7 @@ def _reads_one_triangle(g: Any, bound: Any) -> bool:
     return upper != lower
 
 
-def _raises_off(case: PointCheck, name: str, surface: Surface, x: Any) -> bool:
+def _raises_off_surface(case: PointCheck, name: str, surface: Surface, x: Any) -> bool:
     """Whether f has no value at points near this one off a set, on either side, and has values at those on it."""
     v = random_direction(case.q.seed, name, x)
     across = v - tangent_to_surfaces({name: surface}, {name: x}, {name: v})[name]

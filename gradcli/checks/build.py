@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.assumed_sets import Surfaces, assume, on_surfaces
-from gradcli.checks.claims import Claiming, claimed, second_order, value_and_gradient
+from gradcli.checks.assumed_sets import Surfaces, apply_assumptions, restrict_to_surfaces
+from gradcli.checks.claims import Claiming, claim_returned_gradient, replace_by_gradient, resolve_claim
 from gradcli.checks.evidence import Tolerance
-from gradcli.checks.framework_claim import FrameworkClaim, own_gradient, traced_gradient
+from gradcli.checks.framework_claim import FrameworkClaim, claim_traced_gradient, own_gradient
 from gradcli.checks.implementation import Implementation, implementation_of
-from gradcli.checks.narrow_formats import in_float64
-from gradcli.checks.probe import Located, LocateOptions, against_reference, locate
+from gradcli.checks.narrow_formats import request_in_float64
+from gradcli.checks.probe import Located, LocateOptions, locate, replace_by_reference
 from gradcli.checks.request import Request, without_wider
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, closest_name
@@ -25,7 +25,7 @@ from gradcli.modes.claim import Claimed, ClaimedFunction
 from gradcli.modes.finite_difference import GradientByValues
 from gradcli.modes.problem import DEFAULT_STEPPING, Budget, Stepping
 from gradcli.modes.registry import add_mode_for_device, effort_of, parse_modes
-from gradcli.request.options import DEFAULTS, SECOND_ORDER, Options, replayed, with_claim
+from gradcli.request.options import DEFAULTS, SECOND_ORDER, Options, replace_claim, words_to_repeat
 from gradcli.request.point import Point
 from gradcli.request.target_text import is_python
 from gradcli.targets.derived import SumOfEntries, inner_gradient
@@ -97,10 +97,10 @@ def request_for(
             used; BadTarget for a claim that names no function.
     """
     own, options = None, settings.options
-    assumed = assume(found, options)
+    assumed = apply_assumptions(found, options)
     found = assumed.found
     if assumed.surfaces:
-        _first_order_alone(claiming, options, by)
+        _refuse_on_sets(claiming, options, by)
     if found.made_claim is not None:
         _refuse_on_ranks(claiming, options)
     if claiming is None and found.own_claim is not None and options.picked is None and options.order == 1:
@@ -120,11 +120,11 @@ def request_for(
         modes = tuple(mode for mode in modes if mode not in without)
     if options.device is not None and native_of(found.f) is None:
         modes = add_mode_for_device(modes, options.device)
-    _known_inputs(found, settings.stepping)
-    looked_at, claim = own[:2] if own is not None else _claimed(found, claiming, options, assumed.surfaces)
+    _check_bounds_and_scales(found, settings.stepping)
+    looked_at, claim = own[:2] if own is not None else _choose_claim(found, claiming, options, assumed.surfaces)
     if claim is None and by is not None:
-        looked_at, claim = traced_gradient(found, by, options.seed)
-    notices = (*looked_at.notices, *_unchecked(found, claiming, options))
+        looked_at, claim = claim_traced_gradient(found, by, options.seed)
+    notices = (*looked_at.notices, *_find_unchecked_gradients(found, claiming, options))
     gradient = inner_gradient(looked_at.f)
     if isinstance(gradient, GradientByValues):
         gradient.stepping = settings.stepping
@@ -132,25 +132,25 @@ def request_for(
         says = f"--assume needs float64, and the function computes in {own[2].native.narrowest}"
         raise BadOption(says, do="leave it out, or give the function float64")
     if claiming is None or claiming.kind != "jvp":
-        looked_at, claim = on_surfaces(looked_at, claim, assumed.surfaces)
-    not_claimed = _left_out(found, claiming, looked_at, claim, settings) if own is None else ()
+        looked_at, claim = restrict_to_surfaces(looked_at, claim, assumed.surfaces)
+    not_claimed = _find_unclaimed_inputs(found, claiming, looked_at, claim, settings) if own is None else ()
     given = options.rtol is not None or options.atol is not None
     fixed = Tolerance(options.rtol or 0.0, options.atol or 0.0) if given else None
     return Request(
         looked_at.f, looked_at.points, looked_at.wrt, modes, claim, options.seed, fixed,
         Budget(effort_of(options.modes), options.mode_timeout), notices,
-        options.allow, options.allow_inconclusive, command, _derivative(claiming, options, looked_at), settings.stepping,
+        options.allow, options.allow_inconclusive, command, _name_derivative(claiming, options, looked_at), settings.stepping,
         options.mutate, None if own is None else own[2], settings.framework_options, by, not_claimed,
-        without_wider if own is None or options.order == 2 else _in_float64(own[2]), assumed.surfaces,
+        without_wider if own is None or options.order == 2 else _make_wider_request(own[2]), assumed.surfaces,
         found.layer,
     )  # fmt: skip
 
 
-def _in_float64(own: FrameworkClaim) -> Callable[[Request], Request | None]:
-    return lambda request: in_float64(request, own)
+def _make_wider_request(own: FrameworkClaim) -> Callable[[Request], Request | None]:
+    return lambda request: request_in_float64(request, own)
 
 
-def _left_out(
+def _find_unclaimed_inputs(
     found: Located, claiming: Claiming | None, located: Located, claim: Claimed | None, settings: Settings
 ) -> tuple[str, ...]:
     """Return the inputs that are differentiated by default but that the claim does not cover.
@@ -170,7 +170,7 @@ def _left_out(
     return left
 
 
-def _known_inputs(found: Located, stepping: Stepping) -> None:
+def _check_bounds_and_scales(found: Located, stepping: Stepping) -> None:
     """Raise BadOption for bounds or scales of an unknown input, and for points outside the bounds."""
     for option, names in (("--bounds", stepping.edges), ("--scale", stepping.scales)):
         for name in names:
@@ -187,7 +187,7 @@ def _known_inputs(found: Located, stepping: Stepping) -> None:
                 )
 
 
-def _derivative(claiming: Claiming | None, options: Options, looked_at: Located) -> Derivative:
+def _name_derivative(claiming: Claiming | None, options: Options, looked_at: Located) -> Derivative:
     if isinstance(looked_at.f, SumOfEntries):
         return "elementwise derivative" if inner_gradient(looked_at.f) is None else "diagonal of the Hessian"
     kind = claiming.kind if claiming is not None else "hess" if options.order == 2 else "grad"
@@ -197,7 +197,7 @@ def _derivative(claiming: Claiming | None, options: Options, looked_at: Located)
     return names.get(kind, "gradient")
 
 
-def _claimed(
+def _choose_claim(
     found: Located, claiming: Claiming | None, options: Options, surfaces: Surfaces
 ) -> tuple[Located, Claimed | None]:
     if found.made_claim is not None:
@@ -206,21 +206,21 @@ def _claimed(
         if claiming is not None:
             flag = "--pick" if options.pick is not None else "--value-and-grad"
             raise BadOption(f"{flag} is itself a claim, and --{claiming.kind} is another", do="drop one of them")
-        return value_and_gradient(found, options.picked)
+        return claim_returned_gradient(found, options.picked)
     if claiming is None:
         if options.require_claim:
             raise BadOption("--require-claim is given, but there is no claim", do='add --grad "x=..."')
-        return (second_order(found) if options.order == 2 else found), None
+        return (replace_by_gradient(found) if options.order == 2 else found), None
     if options.order == 2 and claiming.kind not in SECOND_ORDER:
         raise BadOption(f"--{claiming.kind} claims a first derivative", do="for second derivatives: --hess or --hvp")
     if claiming.kind in SECOND_ORDER:
         claiming = replace(claiming, gradient=options.grad)
     if claiming.kind == "jvp":
-        found = on_surfaces(found, None, surfaces)[0]
-    return claimed(found, claiming, options.seed)
+        found = restrict_to_surfaces(found, None, surfaces)[0]
+    return resolve_claim(found, claiming, options.seed)
 
 
-def _first_order_alone(claiming: Claiming | None, options: Options, by: Implementation | None) -> None:
+def _refuse_on_sets(claiming: Claiming | None, options: Options, by: Implementation | None) -> None:
     """Raise BadOption for what no check on a set compares."""
     kind = None if claiming is None else claiming.kind
     second = f"--{kind}" if kind in SECOND_ORDER else "--order 2" if options.order == 2 else None
@@ -244,7 +244,7 @@ def _refuse_on_ranks(claiming: Claiming | None, options: Options) -> None:
 
 
 @contextmanager
-def ranks_end(options: Options) -> Iterator[None]:
+def end_ranks_on_exit(options: Options) -> Iterator[None]:
     """End the ranks that a check in the block has started."""
     try:
         yield
@@ -255,7 +255,7 @@ def ranks_end(options: Options) -> Iterator[None]:
             end_ranks()
 
 
-def _unchecked(found: Located, claiming: Claiming | None, options: Options) -> list[Notice]:
+def _find_unchecked_gradients(found: Located, claiming: Claiming | None, options: Options) -> list[Notice]:
     """Return a notice for each function in the same file that looks like the gradient and was not checked."""
     if claiming is not None or options.picked is not None or found.module is None:
         return []
@@ -279,7 +279,7 @@ class CheckOptions:
     command: tuple[str, ...] = ()
 
 
-def request(ask: TargetRequest, wanted: CheckOptions, values: Mapping[str, Any] | None = None) -> Request:
+def build_request(ask: TargetRequest, wanted: CheckOptions, values: Mapping[str, Any] | None = None) -> Request:
     """Return the request to check one target, with the command that repeats it; `values` stand for those of the point.
 
     Raises  GradcliError if the target, its point or its claim cannot be used.
@@ -297,26 +297,28 @@ def request(ask: TargetRequest, wanted: CheckOptions, values: Mapping[str, Any] 
     )  # fmt: skip
     reference = settings.options.reference
     alone = reference is None or looked_at.on_ranks is not None
-    found = locate(ask.target if alone else beside(reference, ask.target), at, looked_at)
+    found = locate(ask.target if alone else target_of_reference(reference, ask.target), at, looked_at)
     if values is not None:
-        found = at_values(found, values)
+        found = replace_point_values(found, values)
     claiming = None if ask.claim is None else Claiming(*ask.claim)
     by = None
     if reference is not None and looked_at.on_ranks is not None:
-        found = against_reference(found, locate(beside(reference, ask.target), at, replace(looked_at, on_ranks=None)))
+        found = replace_by_reference(
+            found, locate(target_of_reference(reference, ask.target), at, replace(looked_at, on_ranks=None))
+        )
     elif reference is not None:
         by, found = implementation_of(ask.target, found, looked_at)
-    return request_for(found, claiming, settings, replay_of(ask, wanted, at), by)
+    return request_for(found, claiming, settings, replay_command(ask, wanted, at), by)
 
 
-def at_values(found: Located, values: Mapping[str, Any]) -> Located:
+def replace_point_values(found: Located, values: Mapping[str, Any]) -> Located:
     """Return what was located at other values, which may have other sizes; sizes that have names follow them."""
-    lengths = lengths_at(found.points[0].values, values)
+    lengths = map_axis_lengths(found.points[0].values, values)
     sizes = {name: lengths.get(n, n) for name, n in found.sizes.items()}
     return dataclasses.replace(found, points=(Point(dict(values)),), sizes=sizes)
 
 
-def lengths_at(given: Mapping[str, Any], values: Mapping[str, Any]) -> dict[int, int]:
+def map_axis_lengths(given: Mapping[str, Any], values: Mapping[str, Any]) -> dict[int, int]:
     """Return what each length of an axis of some values has become at others."""
     found: dict[int, int] = {}
     for name, x in given.items():
@@ -325,14 +327,14 @@ def lengths_at(given: Mapping[str, Any], values: Mapping[str, Any]) -> dict[int,
     return found
 
 
-def beside(reference: str, target: str) -> str:
+def target_of_reference(reference: str, target: str) -> str:
     """Return the reference as a target of its own; a name alone is one in the target's file."""
     alone = is_python(target) and all(part.isidentifier() for part in reference.removesuffix("()").split("."))
     return f"{target.strip().rpartition(':')[0]}:{reference}" if alone else reference
 
 
-def replay_of(ask: TargetRequest, wanted: CheckOptions, at: tuple[str, ...]) -> tuple[str, ...]:
+def replay_command(ask: TargetRequest, wanted: CheckOptions, at: tuple[str, ...]) -> tuple[str, ...]:
     """Return the command that repeats this check exactly."""
     points = None if wanted.points == 3 else wanted.points
     options = dataclasses.replace(wanted.settings.options, at=at, wrt=ask.wrt, points=points)
-    return wanted.command or ("gradcli", "check", ask.target, *replayed(with_claim(options, ask.claim)))
+    return wanted.command or ("gradcli", "check", ask.target, *words_to_repeat(replace_claim(options, ask.claim)))

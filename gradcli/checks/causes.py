@@ -9,10 +9,10 @@ import numpy as np
 
 from gradcli.checks.decide import entries_to_explain
 from gradcli.checks.diagnose import diagnose
-from gradcli.checks.evidence import Evidence, Projections, allowed
-from gradcli.checks.findings_at_point import directional, kink_at
+from gradcli.checks.evidence import Evidence, Projections, allowed_difference
+from gradcli.checks.findings_at_point import compare_along_direction, kink_at
 from gradcli.checks.run_modes import PointCheck
-from gradcli.checks.wrong import CauseBudget, Wrong, calls_for
+from gradcli.checks.wrong import CauseBudget, Wrong, allowed_search_calls
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError
 from gradcli.frameworks.native import native_of
@@ -84,7 +84,7 @@ def confirmed_gradient(q: Question) -> Estimate | None:
     for name in ("reverse", "finite-difference"):
         try:
             estimate = MODES[name].gradient(q)
-            if name != "reverse" or directional(q, estimate).agrees:
+            if name != "reverse" or compare_along_direction(q, estimate).agrees:
                 return estimate
         except GradcliError:
             continue
@@ -108,7 +108,7 @@ def wrong_at_other_inputs(q: Question, claim: Claimed, budget: CauseBudget) -> I
         for _ in range(_DRAWS):
             values = {**q.point.values, **redraw_inputs(drawn, q.wrt, rng)}
             budget.spend(_CALLS + size(q.value))
-            wrong = _wrong_at(replace(q.point, values=values, value=None), q, claim, budget)
+            wrong = _compare_claim_at(replace(q.point, values=values, value=None), q, claim, budget)
             if wrong is not None:
                 break
         if wrong is None:
@@ -119,7 +119,7 @@ def wrong_at_other_inputs(q: Question, claim: Claimed, budget: CauseBudget) -> I
             yield wrong
 
 
-def _wrong_at(point: Point, q: Question, claim: Claimed, budget: CauseBudget) -> Wrong | None:
+def _compare_claim_at(point: Point, q: Question, claim: Claimed, budget: CauseBudget) -> Wrong | None:
     """Return the claim and the right gradient at a point; None where there is none of them."""
     other = Question(q.f, point, q.wrt, q.seed, q.budget, q.stepping, q.device)
     try:
@@ -133,12 +133,12 @@ def _wrong_at(point: Point, q: Question, claim: Claimed, budget: CauseBudget) ->
         return None
     right = {n: np.asarray(estimate.value[n]) for n in made}
     rounding = GRANT * EPS * claim.precision.coarseness()
-    room: dict[str, Any] = {n: estimate.bound[n] + rounding * (np.abs(x) + _largest(x)) for n, x in right.items()}
+    room: dict[str, Any] = {n: estimate.bound[n] + rounding * (np.abs(x) + _largest_entry(x)) for n, x in right.items()}
     masks = {n: ~(np.abs(made[n] - x) <= room[n] + _SAME * np.abs(x)) for n, x in right.items()}
     return Wrong(other, made, right, masks, room, budget=budget)
 
 
-def _largest(x: Any) -> float:
+def _largest_entry(x: Any) -> float:
     return float(np.max(np.abs(x), initial=0.0))
 
 
@@ -149,7 +149,7 @@ _MOST_CALLS = 20_000
 _GRANT = 1e-12  # relative rounding of a claim, whose algorithm is unknown, in float64
 
 
-def applies(case: PointCheck) -> bool:
+def needs_projections(case: PointCheck) -> bool:
     """Whether only function values are available, and there are too many entries to move each one alone."""
     differences = case.outcomes.get("finite-difference")
     return (
@@ -163,33 +163,33 @@ def applies(case: PointCheck) -> bool:
     )
 
 
-def projections(case: PointCheck) -> Projections:
+def run_projections(case: PointCheck) -> Projections:
     """Return what random projections show of a claim, and how much of it they cover.
 
     Cost  at most as many evaluations of f as the budget allows, or 20,000 if there is none.
     """
     q, claim = case.q, case.estimate("claim").value
-    names = _names(case)
+    names = _claimed_inputs(case)
     flat = concatenate_entries([claim[name] for name in names])
     coarseness = case.claim.precision.coarseness() if case.claim is not None else 1.0
-    found = _screen(q, names, flat, _GRANT if coarseness == 1.0 else GRANT_NARROW * coarseness * EPS)
-    odd = [(suspect, name, at, kink_at(q, name, at)) for suspect, name, at in _placed(q, names, found)]
-    wrong = [_mismatch(name, at, flat[s.index], s) for s, name, at, kink in odd if kink is None]
+    found = _screen_claim(q, names, flat, _GRANT if coarseness == 1.0 else GRANT_NARROW * coarseness * EPS)
+    odd = [(suspect, name, at, kink_at(q, name, at)) for suspect, name, at in _locate_wrong_entries(q, names, found)]
+    wrong = [_make_mismatch(name, at, flat[s.index], s) for s, name, at, kink in odd if kink is None]
     kinks = [finding(Kind.KINK, Severity.INCONCLUSIVE, kink) for *_, kink in odd if kink is not None]
-    undecided_because = (*kinks, *_along(q, names, found))
+    undecided_because = (*kinks, *_report_doubtful_slopes(q, names, found))
     unplaced = found.agrees is False and not wrong and not undecided_because  # an entry is wrong, but it was not found
     return Projections(
-        agrees=found.agrees, coverage=_coverage(found, flat), undecided_because=undecided_because, wrong=tuple(wrong),
+        agrees=found.agrees, coverage=_report_coverage(found, flat), undecided_because=undecided_because, wrong=tuple(wrong),
         entries=Entries(len(flat), len(wrong) + unplaced, sum(len(group) for group in found.suspected)),
         complete=found.complete, calls=found.calls,
-        detects=_detects(q, names, found, flat) if found.agrees else NO_SIZE,
+        detects=_detection_limit(q, names, found, flat) if found.agrees else NO_SIZE,
     )  # fmt: skip
 
 
 def mistake_in_projections(case: PointCheck, found: Projections | None, budget: CauseBudget) -> Diagnosis | None:
     """Return the likely mistake, from the entries that were measured alone; if `found` is None, from those not finite."""
     q = case.q
-    claim = {name: np.asarray(case.estimate("claim").value[name]) for name in _names(case)}
+    claim = {name: np.asarray(case.estimate("claim").value[name]) for name in _claimed_inputs(case)}
     if found is None:
         masks = {name: ~np.isfinite(x) for name, x in claim.items()}
         return diagnose(Wrong(q, claim, {name: np.zeros(shape(x)) for name, x in claim.items()}, masks, budget=budget))
@@ -203,13 +203,13 @@ def mistake_in_projections(case: PointCheck, found: Projections | None, budget: 
     return None if said.kind in (DiagnosisKind.UNKNOWN, DiagnosisKind.APPROXIMATION) else said
 
 
-def _names(case: PointCheck) -> tuple[str, ...]:
+def _claimed_inputs(case: PointCheck) -> tuple[str, ...]:
     """Return the inputs that the claim covers."""
     claim = case.estimate("claim").value
     return tuple(name for name in case.q.wrt if name in claim)
 
 
-def _screen(q: Question, names: tuple[str, ...], claim: Array, grant: float) -> ScreeningResult:
+def _screen_claim(q: Question, names: tuple[str, ...], claim: Array, grant: float) -> ScreeningResult:
     """Return what projections show of a claim, which may be off by `grant` of each entry by rounding."""
     native = native_of(original_function(q.f))
     xs = dict(zip(q.wrt, q.xs, strict=True))
@@ -241,13 +241,13 @@ def _screen(q: Question, names: tuple[str, ...], claim: Array, grant: float) -> 
     )  # fmt: skip
 
 
-def _along(q: Question, names: tuple[str, ...], found: ScreeningResult) -> list[Finding]:
+def _report_doubtful_slopes(q: Question, names: tuple[str, ...], found: ScreeningResult) -> list[Finding]:
     """Return findings that leave the claim undecided: kinks, or a slope along a direction that fits only wider steps."""
     said = []
     for kink in found.kinks:
         where = "along a random direction"
         if kink.index is not None:
-            name, at = _place(q, names, kink.index)
+            name, at = _locate_entry(q, names, kink.index)
             where = f"at {name}" + (f"[{','.join(map(str, at))}]" if at else "")
         says = f"its slope is {kink.left:.5g} from the left and {kink.right:.5g} from the right"
         hint = "move the point, or accept it: --allow kink"
@@ -262,11 +262,11 @@ def _along(q: Question, names: tuple[str, ...], found: ScreeningResult) -> list[
     return said
 
 
-def _placed(q: Question, names: tuple[str, ...], found: ScreeningResult) -> list[_Odd]:
-    return [(suspect, *_place(q, names, suspect.index)) for suspect in found.wrong]
+def _locate_wrong_entries(q: Question, names: tuple[str, ...], found: ScreeningResult) -> list[_Odd]:
+    return [(suspect, *_locate_entry(q, names, suspect.index)) for suspect in found.wrong]
 
 
-def _place(q: Question, names: tuple[str, ...], index: int) -> tuple[str, tuple[int, ...]]:
+def _locate_entry(q: Question, names: tuple[str, ...], index: int) -> tuple[str, tuple[int, ...]]:
     """Return the input, and the index in it, of an entry of the concatenated inputs."""
     for name in names:
         x = q.point.values[name]
@@ -276,7 +276,7 @@ def _place(q: Question, names: tuple[str, ...], index: int) -> tuple[str, tuple[
     raise IndexError(index)
 
 
-def _coverage(found: ScreeningResult, claim: Array) -> Finding:
+def _report_coverage(found: ScreeningResult, claim: Array) -> Finding:
     with np.errstate(all="ignore"):
         relative = found.detectable[claim != 0] / np.abs(claim[claim != 0])
     half = float(np.median(relative)) if relative.size else np.inf
@@ -296,12 +296,12 @@ def _coverage(found: ScreeningResult, claim: Array) -> Finding:
     return finding(Kind.COVERAGE, Severity.INFO if seen > 0.99 and found.complete else Severity.WARNING, says + more)
 
 
-def _mismatch(name: str, at: tuple[int, ...], claimed: float, suspect: WrongEntry) -> Mismatch:
+def _make_mismatch(name: str, at: tuple[int, ...], claimed: float, suspect: WrongEntry) -> Mismatch:
     ratio = claimed / suspect.measured if suspect.measured else float("inf")
     return Mismatch(name, at, float(claimed), suspect.measured, float(claimed) - suspect.measured, suspect.bound, ratio)
 
 
-def _detects(q: Question, names: tuple[str, ...], found: ScreeningResult, claim: Array) -> Detects:
+def _detection_limit(q: Question, names: tuple[str, ...], found: ScreeningResult, claim: Array) -> Detects:
     if not np.any(claim) and np.all(np.isfinite(found.detectable)):
         return Detects(None, None, float(np.max(found.detectable, initial=0.0)))
     with np.errstate(all="ignore"):
@@ -309,11 +309,11 @@ def _detects(q: Question, names: tuple[str, ...], found: ScreeningResult, claim:
     worst = int(np.argmax(relative))
     if not 0 <= relative[worst] < 1:
         return NO_SIZE
-    name, at = _place(q, names, worst)
+    name, at = _locate_entry(q, names, worst)
     return Detects(float(relative[worst]), name + (f"[{','.join(map(str, at))}]" if at else ""))
 
 
-def cause_at(case: PointCheck, seen: Evidence, in_wider_format: Cause | None) -> Cause:
+def make_cause_search(case: PointCheck, seen: Evidence, in_wider_format: Cause | None) -> Cause:
     """Return how the cause of a wrong claim at one point is looked for.
 
     `in_wider_format` looks at the same gradient in a wider format, where that alone shows the mistake.
@@ -330,7 +330,7 @@ def cause_at(case: PointCheck, seen: Evidence, in_wider_format: Cause | None) ->
         if not any(np.any(mask) for mask in masks.values()):
             return None if in_wider_format is None else in_wider_format(budget)
         claim, right = seen.estimate("claim"), seen.estimate(str(seen.reference))
-        room = {name: np.asarray(allowed(claim, right, name, seen.tolerance)) for name in masks}
+        room = {name: np.asarray(allowed_difference(claim, right, name, seen.tolerance)) for name in masks}
         claimed, known = ({n: estimate.value[n] for n in masks} for estimate in (claim, right))
         confirms = case.claim is not None and budget.left > 0  # a name has to hold at other inputs, too
         elsewhere = wrong_at_other_inputs(case.q, case.claim, budget) if confirms and case.claim is not None else ()
@@ -339,11 +339,11 @@ def cause_at(case: PointCheck, seen: Evidence, in_wider_format: Cause | None) ->
     return look
 
 
-def calls_of(case: PointCheck) -> int:
+def search_calls_at_point(case: PointCheck) -> int:
     """Return how many calls the search for a cause may take, from the calls that the modes took at a point."""
     estimates = [outcome.estimate for outcome in case.outcomes.values() if outcome.estimate is not None]
     evaluations = sum(estimate.cost.evaluations for estimate in estimates)
-    return calls_for(evaluations, case.q.operations if case.q.untraced is None else None)
+    return allowed_search_calls(evaluations, case.q.operations if case.q.untraced is None else None)
 
 
 def with_causes(verified: Verified, budget: CauseBudget) -> CheckReport:
@@ -355,7 +355,7 @@ def with_causes(verified: Verified, budget: CauseBudget) -> CheckReport:
         layer, parts = verified.report.first_wrong_layer(), list(verified.report.parts())
         layers_first = {} if layer is None else verified.inner_causes
         inner = {number: cause(budget) for number, cause in layers_first.items()}
-        said = None if layer is None else _in_layer(layer, inner.get(parts.index(layer)))
+        said = None if layer is None else _attribute_to_layer(layer, inner.get(parts.index(layer)))
         found = {number: said or cause(budget) for number, cause in verified.causes.items()}
         inner |= {n: cause(budget) for n, cause in verified.inner_causes.items() if n not in inner}
     report = verified.report
@@ -371,14 +371,14 @@ def with_causes(verified: Verified, budget: CauseBudget) -> CheckReport:
     return replace(report, layers=tuple(parts) or ABSENT)
 
 
-def _in_layer(layer: Part, diagnosis: Diagnosis | None) -> Diagnosis | None:
+def _attribute_to_layer(layer: Part, diagnosis: Diagnosis | None) -> Diagnosis | None:
     """Return the mistake of a layer as that of the network that holds it; None where no mistake is known."""
     if diagnosis is None or diagnosis.kind is DiagnosisKind.UNKNOWN:
         return None
     return replace(diagnosis, message=f"in {layer.name}, {diagnosis.message}", corrected=None, layer=layer.name)
 
 
-def within_time(report: CheckReport, budget: CauseBudget) -> CheckReport:
+def drop_late_causes(report: CheckReport, budget: CauseBudget) -> CheckReport:
     """Return the report; without a cause, and with a finding that says so, if the time limit of the search was reached."""
     if not budget.late:
         return report

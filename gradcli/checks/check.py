@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.tape import held_bytes
-from gradcli.checks.causes import Cause, PointResult, Verified, calls_of, cause_at, with_causes, within_time
+from gradcli.checks.causes import (
+    Cause,
+    PointResult,
+    Verified,
+    drop_late_causes,
+    make_cause_search,
+    search_calls_at_point,
+    with_causes,
+)
 from gradcli.checks.decide import Decision, decide
 from gradcli.checks.evidence import (
     CANNOT_TELL,
@@ -17,18 +25,18 @@ from gradcli.checks.evidence import (
     EvidenceKind,
     Outcome,
     Projections,
-    allowed,
-    word_of,
+    allowed_difference,
+    worst_verdict,
 )
-from gradcli.checks.examine import examined
-from gradcli.checks.findings_at_point import add_claim, compare_all, place_findings
-from gradcli.checks.implementation import environment
-from gradcli.checks.kernel_scenarios import compared
+from gradcli.checks.examine import examine_derivatives
+from gradcli.checks.findings_at_point import add_claim, add_point_findings, compare_all_modes
+from gradcli.checks.implementation import describe_environment
+from gradcli.checks.kernel_scenarios import compare_with_reference
 from gradcli.checks.more_evidence import ALONE, evidence_of, with_evidence
 from gradcli.checks.narrow_formats import format_evidence
 from gradcli.checks.own_layers import with_layers
 from gradcli.checks.request import Request
-from gradcli.checks.run_modes import PointCheck, is_without_balls, missing, reference_of, run
+from gradcli.checks.run_modes import PointCheck, choose_reference, is_without_balls, report_missing_modes, run_modes
 from gradcli.checks.wrong import FEWEST, CauseBudget
 from gradcli.classes import dataclass
 from gradcli.errors import FunctionFailed, GradcliError, TooLarge, TraceEnded
@@ -53,7 +61,7 @@ from gradcli.report.point_report import (
     PointReport,
     TraceTestReport,
     UnresolvedEntries,
-    worst_first,
+    order_worst_first,
 )
 from gradcli.request.point import Array, Estimate, Point, Witness
 from gradcli.targets.derived import (
@@ -93,7 +101,7 @@ def check(request: Request, progress: Progress | None = None, answers: Answers |
     """
     verified = verify(request, progress, answers)
     budget = CauseBudget(verified.calls)
-    return within_time(with_causes(verified, budget), budget)
+    return drop_late_causes(with_causes(verified, budget), budget)
 
 
 # A claim that reads what the function kept of its last call: it is called right after the function, at the same point.
@@ -101,7 +109,7 @@ def check(request: Request, progress: Progress | None = None, answers: Answers |
 _AWAY = 2.0**-6  # the other point at which the function is called, relative to each entry and in addition to it
 
 
-def in_turn(request: Request) -> Request | None:
+def call_claim_after_function(request: Request) -> Request | None:
     """Return the request with a claim that follows the function at each point; None if the claim does not read what that keeps.
 
     Cost  three evaluations of f, and three of the claim.
@@ -118,7 +126,7 @@ def in_turn(request: Request) -> Request | None:
         f(other)
         stale = claim(dict(at))
         again = after(at)
-        if not _same(first, again) or _same(first, stale):
+        if not _is_same_gradient(first, again) or _is_same_gradient(first, stale):
             return None
     except (GradcliError, ArithmeticError, TypeError, ValueError):
         return None
@@ -130,7 +138,7 @@ def in_turn(request: Request) -> Request | None:
     return replace(request, claim=after, notices=(*request.notices, notice))
 
 
-def _same(a: dict[str, object], b: dict[str, object]) -> bool:
+def _is_same_gradient(a: dict[str, object], b: dict[str, object]) -> bool:
     """Whether two gradients are equal. Raises TypeError for what is no array, such as a sparse matrix."""
     return a.keys() == b.keys() and all(
         np.array_equal(np.asarray(a[name], dtype=float), np.asarray(b[name], dtype=float), equal_nan=True) for name in a
@@ -147,31 +155,31 @@ def verify(request: Request, progress: Progress | None = None, answers: Answers 
     Raises  GradcliError if the function cannot be evaluated at a point, or the claim cannot be called.
     """
     if progress is not None:
-        progress(OUTLINE, _outline(request))
+        progress(OUTLINE, _make_outline(request))
     if solvers_of(request.f):
         answers = None  # they were given with the user's own tolerances
     with smaller_tolerances(request.f), np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # numpy warns of places that differences try outside the domain
         request = with_values_at_smaller_tolerances(request)
-        results = _results(request, progress, answers)
+        results = _check_points(request, progress, answers)
         open_ = any(result.report.verdict != Verdict.PASS for result in results)
-        turned = in_turn(request) if open_ else None
+        turned = call_claim_after_function(request) if open_ else None
         if turned is not None:
-            request, results = turned, _results(turned, progress, None)
+            request, results = turned, _check_points(turned, progress, None)
     points = tuple(result.report for result in results)
     report = replace(
-        _outline(request),
-        detects=_detects(points),
+        _make_outline(request),
+        detects=_largest_detection_limit(points),
         points=points,
-        environment=environment(_frameworks(points)),
-        derivative=_named(request, points),
+        environment=describe_environment(_frameworks_used(points)),
+        derivative=_name_derivative(request, points),
         native=ABSENT,
         on={name: surface.name for name, surface in request.surfaces.items()} or ABSENT,
     )
     report = _with_verdict(request, report)
     inner: dict[int, Cause] = {}
     if request.own is not None:
-        report, inner = examined(request, report, request.own, verify)
+        report, inner = examine_derivatives(request, report, request.own, verify)
         report = _with_verdict(request, report)
     if request.layer is not None:
         report, inner = with_layers(request, report, verify)
@@ -180,12 +188,12 @@ def verify(request: Request, progress: Progress | None = None, answers: Answers 
 
         report, inner = with_ranks(request, report, verify)
     if request.implementation is not None:
-        report = compared(request, report)
+        report = compare_with_reference(request, report)
     causes = {number: result.cause for number, result in enumerate(results) if result.cause is not None}
     return Verified(report, causes, inner, max((result.calls for result in results), default=0))
 
 
-def _outline(request: Request) -> CheckReport:
+def _make_outline(request: Request) -> CheckReport:
     """Return a report that says what is checked, before anything is found."""
     native = None if request.own is None else request.own.native
     return CheckReport(
@@ -194,7 +202,7 @@ def _outline(request: Request) -> CheckReport:
         ),
         claim=request.claim.text if request.claim else None,
         seed=request.seed, command=request.command, exit_status=int(Exit.INCONCLUSIVE), verdict=Verdict.INCONCLUSIVE,
-        detects=NO_SIZE, points=(), environment={}, derivative=request.derivative, claimed_at=_claimed_at(request.claim),
+        detects=NO_SIZE, points=(), environment={}, derivative=request.derivative, claimed_at=_place_of_claim(request.claim),
         native=ABSENT if native is None else NativeReport(native.framework.name, "", native.placed.device, native.placed.dtype),
     )  # fmt: skip
 
@@ -204,13 +212,15 @@ def _with_verdict(request: Request, report: CheckReport) -> CheckReport:
     points = report.points
     status = worst_status(_STATUS[point.verdict] for point in points)
     verdict = next(word for word, exit_ in _STATUS.items() if exit_ == status)
-    exit_status = int(worst_status([Exit(_excused(request, status, points)), *_unmet(points)]))
+    exit_status = int(
+        worst_status([Exit(_status_after_allow(request, status, points)), *_status_of_missing_modes(points)])
+    )
     return replace(report, verdict=verdict, exit_status=exit_status)
 
 
-def _results(request: Request, progress: Progress | None, answers: Answers | None) -> list[PointResult]:
+def _check_points(request: Request, progress: Progress | None, answers: Answers | None) -> list[PointResult]:
     return [
-        _report_progress(_steady_point(request, point, k, progress, None if k else answers), k, progress)
+        _report_progress(_check_steady_point(request, point, k, progress, None if k else answers), k, progress)
         for k, point in enumerate(request.points)
     ]
 
@@ -228,32 +238,32 @@ def with_values_at_smaller_tolerances(request: Request) -> Request:
     return replace(request, points=tuple(points))
 
 
-def _claimed_at(claim: Claimed | None) -> SourceLine | Absent:
+def _place_of_claim(claim: Claimed | None) -> SourceLine | Absent:
     place = None if claim is None else claim.place
     return ABSENT if place is None else SourceLine(place.file, place.line, place.source)
 
 
-def _detects(points: Sequence[PointReport]) -> Detects:
+def _largest_detection_limit(points: Sequence[PointReport]) -> Detects:
     """Return the detection limit of the point where it is largest, with the entries of all points that were not resolved."""
     every = [point.detects for point in points]
     unresolved = [detects.unresolved for detects in every if isinstance(detects.unresolved, UnresolvedEntries)]
     most = max(unresolved, key=lambda entries: (entries.count, entries.below), default=ABSENT)
-    return replace(max(every, key=_least_seen), unresolved=most)
+    return replace(max(every, key=_detection_sort_key), unresolved=most)
 
 
-def _least_seen(detects: Detects) -> tuple[float, float]:
+def _detection_sort_key(detects: Detects) -> tuple[float, float]:
     """Return the key that orders detection limits: the relative limit, then the absolute one; None sorts first."""
     relative, absolute = (x if isinstance(x, float) else -1.0 for x in (detects.relative, detects.absolute))
     return relative, absolute
 
 
-def _unmet(points: Sequence[PointReport]) -> list[Exit]:
+def _status_of_missing_modes(points: Sequence[PointReport]) -> list[Exit]:
     """Return the exit status of modes that were requested by name but are not installed."""
     states = {result.status for point in points for result in point.modes.values()}
     return [Exit.UNUSABLE] if "unavailable" in states else []
 
 
-def _frameworks(points: Sequence[PointReport]) -> tuple[str, ...]:
+def _frameworks_used(points: Sequence[PointReport]) -> tuple[str, ...]:
     return tuple(name for name in FRAMEWORKS if any(name in p.modes and p.modes[name].status == "ok" for p in points))
 
 
@@ -263,7 +273,7 @@ def _report_progress(result: PointResult, number: int, progress: Progress | None
     return result
 
 
-def _named(request: Request, points: Sequence[PointReport]) -> Derivative:
+def _name_derivative(request: Request, points: Sequence[PointReport]) -> Derivative:
     """Return the name of the derivative that is checked; the gradient of a function with array values is a Jacobian."""
     vector = request.derivative == "gradient" and any(
         not isinstance(point.value, Absent) and np.ndim(point.value) > 0 for point in points
@@ -271,7 +281,7 @@ def _named(request: Request, points: Sequence[PointReport]) -> Derivative:
     return "Jacobian" if vector else request.derivative
 
 
-def _excused(request: Request, status: Exit, points: Sequence[PointReport]) -> int:
+def _status_after_allow(request: Request, status: Exit, points: Sequence[PointReport]) -> int:
     """Return the exit status after `--allow`: findings that it names count as success; a timeout must be named."""
     if status is not Exit.INCONCLUSIVE:
         return int(status)
@@ -280,19 +290,19 @@ def _excused(request: Request, status: Exit, points: Sequence[PointReport]) -> i
     return int(Exit.CONFIRMED if kinds and excused else status)
 
 
-def _steady_point(
+def _check_steady_point(
     request: Request, point: Point, number: int, progress: Progress | None, answers: Answers | None
 ) -> PointResult:
     """Check one point; inconclusive if f had a value there first and raises in a later call, since it then keeps state."""
     try:
-        return _point(request, point, number, progress, answers)
+        return _check_point(request, point, number, progress, answers)
     except (FunctionFailed, TraceEnded) as error:
         if point.value is None:
             raise
-        case = _noticed(PointCheck(replace(request.question(point), blind=error), {}, None, request.fixed), request)
+        case = _add_notices(PointCheck(replace(request.question(point), blind=error), {}, None, request.fixed), request)
         says = f"the function had a value at this point, but a later call fails: {error.what}"
         case.inconclusive(Kind.EARLIER_CALLS, says, at=error.where, hint=ALONE)
-        return _decided(case, request)
+        return _gather_and_decide(case, request)
 
 
 # Whether a check fits into the memory that is free, said before its arrays are made.
@@ -306,16 +316,16 @@ _ROUNDED = 1e-12  # of the largest entry: a bound of the reverse sweep that leav
 def admit_inputs(q: Question) -> None:
     """Refuse a check whose gradients and bounds would not fit into memory. Raises TooLarge."""
     if q.entries > _SMALL:
-        _admit(8 * _ARRAYS * q.entries, q)
+        _require_memory(8 * _ARRAYS * q.entries, q)
 
 
 def admit_recording(q: Question) -> None:
     """Refuse a check whose reverse sweeps would not fit into memory, beside the recorded run. Raises TooLarge."""
     if q.entries > _SMALL and q.untraced is None:
-        _admit(8 * _ARRAYS * q.entries + _SWEEPS * held_bytes(q.recording.tape), q)
+        _require_memory(8 * _ARRAYS * q.entries + _SWEEPS * held_bytes(q.recording.tape), q)
 
 
-def _admit(needed: int, q: Question) -> None:
+def _require_memory(needed: int, q: Question) -> None:
     free = memory_bytes()
     if needed <= free:
         return
@@ -325,7 +335,7 @@ def _admit(needed: int, q: Question) -> None:
     )
 
 
-def _point(
+def _check_point(
     request: Request, point: Point, number: int, progress: Progress | None, answers: Answers | None = None
 ) -> PointResult:
     """Check one point by all modes, or by function values alone if the trace turns out to differ from the function.
@@ -335,7 +345,7 @@ def _point(
     """
     q = answers.q if answers else request.question(point)
     if any(notice.kind == Kind.NOT_DETERMINISTIC for notice in point.notices):
-        return _decided(_noticed(PointCheck(q, {}, None, request.fixed), request), request)
+        return _gather_and_decide(_add_notices(PointCheck(q, {}, None, request.fixed), request), request)
     full = q.budget
     if request.claim is not None and answers is None and full.effort is Effort.DEFAULT and not q.crowded:
         q = replace(q, budget=replace(full, effort=Effort.QUICK))
@@ -346,13 +356,13 @@ def _point(
         known, q = q, q.by_values_at_infinite_slopes()
         answers = answers if q is known else None
     try:
-        result = _by_modes(request, q, heard, answers)
+        result = _check_by_modes(request, q, heard, answers)
         passes = result.report.verdict == Verdict.PASS
         if not is_without_balls(q) or (passes and _needs_no_balls(q, result.report)):
             return result
-        return _by_modes(request, q.within(full), heard)
+        return _check_by_modes(request, q.within(full), heard)
     except _NotTheFunction as error:
-        return _by_modes(request, replace(q, budget=full).without_trace(error.why, error.test), heard)
+        return _check_by_modes(request, replace(q, budget=full).without_trace(error.why, error.test), heard)
 
 
 def _needs_no_balls(q: Question, report: PointReport) -> bool:
@@ -374,12 +384,14 @@ class _NotTheFunction(Exception):
 # Make the report of one point from the evidence and the decision.
 
 
-def unfinished(q: Question, outcomes: Mapping[str, Outcome]) -> PointReport:
+def make_partial_report(q: Question, outcomes: Mapping[str, Outcome]) -> PointReport:
     """Return the report of the modes that have finished, without further evaluations of f."""
-    return report_of(q, Evidence(q.wrt, dict(outcomes)), Decision(Verdict.INCONCLUSIVE, ()))
+    return make_point_report(q, Evidence(q.wrt, dict(outcomes)), Decision(Verdict.INCONCLUSIVE, ()))
 
 
-def report_of(q: Question, seen: Evidence, decision: Decision, not_claimed: tuple[str, ...] = ()) -> PointReport:
+def make_point_report(
+    q: Question, seen: Evidence, decision: Decision, not_claimed: tuple[str, ...] = ()
+) -> PointReport:
     """Return the report of a point, with the smallest error that would have been detected."""
     seen = seen if decision.agreement is None else replace(seen, agreement=decision.agreement)
     values = ABSENT if seen.reference is None else seen.estimate(seen.reference).value
@@ -392,37 +404,37 @@ def report_of(q: Question, seen: Evidence, decision: Decision, not_claimed: tupl
         not_claimed=not_claimed or ABSENT,
         value=q.own_value, verdict=decision.verdict, reference=seen.reference,
         gradient=ABSENT if vector else values, jacobian=values if vector else ABSENT,
-        entries=_counted(compared),
-        mismatches=_mismatches(seen, len(shape(q.value))) if decision.verdict == Verdict.FAIL else (),
-        modes={name: _of_mode(o, seen, vector, decision.findings) for name, o in seen.outcomes.items()},
+        entries=_count_entries(compared),
+        mismatches=_list_mismatches(seen, len(shape(q.value))) if decision.verdict == Verdict.FAIL else (),
+        modes={name: _report_mode(o, seen, vector, decision.findings) for name, o in seen.outcomes.items()},
         findings=decision.findings, diagnosis=decision.diagnosis, detects=decision.detects,
         outputs=tuple(output_entry_names(q.f.outputs)) if q.f.outputs and np.size(q.value) <= MAX_ENTRIES else ABSENT,
         trace_test=_trace_report(seen), mutants=ABSENT if seen.mutants is None else seen.mutants.mutants,
     )  # fmt: skip
-    return report if seen.projections is None else _projected(report, seen.projections)
+    return report if seen.projections is None else _add_projections(report, seen.projections)
 
 
-def _counted(agreement: Mapping[str, Any]) -> Entries:
+def _count_entries(agreement: Mapping[str, Any]) -> Entries:
     """Return how many entries of all inputs were compared, and how many of them are wrong or undecided."""
     whole = [np.asarray(word) for word in agreement.values()]
     wrong, open_ = (sum(int(np.sum(word == what)) for word in whole) for what in (DISAGREE, CANNOT_TELL))
     return Entries(sum(word.size for word in whole), wrong, open_)
 
 
-def _projected(report: PointReport, found: Projections) -> PointReport:
+def _add_projections(report: PointReport, found: Projections) -> PointReport:
     """Return the report with the results of projections, where random projections of function values decide the verdict."""
     report = replace(report, entries=found.entries)
     if report.verdict == Verdict.INCONCLUSIVE:
         return report
-    word = word_of([] if found.agrees else [DISAGREE])
+    word = worst_verdict([] if found.agrees else [DISAGREE])
     modes = report.modes | {"claim": replace(report.modes["claim"], verdict=word)}
-    return replace(report, modes=modes, mismatches=() if found.agrees else sorted_mismatches(found.wrong))
+    return replace(report, modes=modes, mismatches=() if found.agrees else sort_mismatches(found.wrong))
 
 
-def sorted_mismatches(found: Sequence[Mismatch]) -> tuple[Mismatch, ...]:
+def sort_mismatches(found: Sequence[Mismatch]) -> tuple[Mismatch, ...]:
     """Return wrong entries of all inputs, the worst first."""
     claimed, right = (np.array([getattr(m, word) for m in found]) for word in ("claimed", "reference"))
-    return tuple(found[k] for k in worst_first(claimed, right))
+    return tuple(found[k] for k in order_worst_first(claimed, right))
 
 
 def _trace_report(seen: Evidence) -> TraceTestReport | Absent:
@@ -433,7 +445,7 @@ def _trace_report(seen: Evidence) -> TraceTestReport | Absent:
     return TraceTestReport(test.agrees, test.limit, test.evaluations, test.untested_reason or ABSENT)
 
 
-def _of_mode(outcome: Outcome, seen: Evidence, vector: bool, findings: tuple[Finding, ...]) -> ModeResult:
+def _report_mode(outcome: Outcome, seen: Evidence, vector: bool, findings: tuple[Finding, ...]) -> ModeResult:
     """Return the outcome of one mode; where f has no gradient its bound is one of a convention, and proves nothing."""
     result = mode_result(outcome, seen.agreement.get(outcome.mode.name), vector)
     open_ = any(np.any(mask) for mask in seen.undecided.values())
@@ -453,30 +465,30 @@ def mode_result(outcome: Outcome, agreement: Mapping[str, Any] | None, vector: b
     estimate = outcome.estimate
     result = ModeResult(
         "ok", bound=estimate.bound, decimals=estimate.decimals or ABSENT, proved=estimate.proved,
-        verdict=word_of(agreement.values()) if agreement is not None else ABSENT,
+        verdict=worst_verdict(agreement.values()) if agreement is not None else ABSENT,
         evaluations=estimate.cost.evaluations, seconds=estimate.cost.seconds, rests_on=rests,
         ran_on=estimate.ran_on or ABSENT,
     )  # fmt: skip
     return replace(result, jacobian=estimate.value) if vector else replace(result, gradient=estimate.value)
 
 
-def _mismatches(seen: Evidence, outputs: int) -> tuple[Mismatch, ...]:
+def _list_mismatches(seen: Evidence, outputs: int) -> tuple[Mismatch, ...]:
     """Return the wrong entries, the worst first, at most 1000 of each input; `outputs` is the number of output axes."""
     if "claim" not in seen.agreement or seen.reference is None:
         return ()
     claim, right = seen.estimate("claim"), seen.estimate(seen.reference)
     found = []
     for name, word in seen.agreement["claim"].items():
-        room = np.broadcast_to(allowed(claim, right, name, seen.tolerance), word.shape)
+        room = np.broadcast_to(allowed_difference(claim, right, name, seen.tolerance), word.shape)
         wrong = np.asarray(word == DISAGREE)
-        order = worst_first(*(np.broadcast_to(of.value[name], wrong.shape)[wrong] for of in (claim, right)))
+        order = order_worst_first(*(np.broadcast_to(of.value[name], wrong.shape)[wrong] for of in (claim, right)))
         for where in np.argwhere(wrong)[order[:1000]]:
             k = tuple(int(n) for n in where)
             a, b = float(np.asarray(claim.value[name])[k]), float(np.asarray(right.value[name])[k])
             ratio = a / b if b else float("inf")
             output = k[:outputs] if outputs else ABSENT
             found.append(Mismatch(name, k[outputs:], a, b, a - b, float(room[k]), ratio, output))
-    return sorted_mismatches(found)
+    return sort_mismatches(found)
 
 
 # Check a Jacobian that is too large to hold, by its product with one random vector of outputs.
@@ -503,9 +515,9 @@ class ProjectedClaim:
         return self.claim.mutates
 
     def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
-        return {name: self._projected(name, x, values[name]) for name, x in self.claim(values).items()}
+        return {name: self._product_for_input(name, x, values[name]) for name, x in self.claim(values).items()}
 
-    def _projected(self, name: str, x: Any, at: Any) -> Any:
+    def _product_for_input(self, name: str, x: Any, at: Any) -> Any:
         if not isinstance(x, np.ndarray):
             expected = (size(self.w), size(at))
             if x.shape != expected:
@@ -517,7 +529,7 @@ class ProjectedClaim:
         return np.tensordot(self.w, reshape_claim(name, x, shape(self.w), shape(at)), np.ndim(self.w))
 
 
-def projected(q: Question, claim: Claimed | None) -> tuple[Question, Claimed | None, Finding]:
+def project_outputs(q: Question, claim: Claimed | None) -> tuple[Question, Claimed | None, Finding]:
     """Return the question for w . f with random weights w, the claim of its gradient, and a finding that says so."""
     rng = np.random.default_rng([q.seed, 0x9905])
     w = rng.uniform(0.5, 1.5, shape(q.value)) * rng.choice([-1.0, 1.0], shape(q.value))
@@ -531,39 +543,39 @@ def projected(q: Question, claim: Claimed | None) -> tuple[Question, Claimed | N
     return weighted, ProjectedClaim(claim, w) if claim else None, finding(Kind.PROJECTION, Severity.INFO, says)
 
 
-def _by_modes(
+def _check_by_modes(
     request: Request, q: Question, heard: Callable[[PointReport], None] | None, answers: Answers | None = None
 ) -> PointResult:
     """Run the modes at one point, and decide. Raises _NotTheFunction if the trace differs from the function."""
     claim, said = request.claim, []
     blind = q.blind is not None
     if not q.affords_slopes:
-        q, claim, projection = projected(q, claim)
+        q, claim, projection = project_outputs(q, claim)
         said, answers = [projection], None
     q.prepare()
     if not blind and q.by_convention:
         raise _NotTheFunction("f is smooth where an operation has a tie, and the rules give another slope there")
-    so_far = None if heard is None else lambda outcomes: heard(unfinished(q, outcomes))
+    so_far = None if heard is None else lambda outcomes: heard(make_partial_report(q, outcomes))
     if so_far is not None:
         so_far({})
     modes = [MODES[name] for name in request.modes]
-    outcomes = run(q, modes, so_far, answers.outcomes if answers else {}, claimed=claim is not None)
+    outcomes = run_modes(q, modes, so_far, answers.outcomes if answers else {}, claimed=claim is not None)
     if q.trace_test.agrees is False and not blind:
         raise _NotTheFunction(f"the trace differs from the function: {q.trace_test.why}", q.trace_test)
     case = PointCheck(
-        q, outcomes, reference_of(outcomes), request.fixed, findings=[*said, *missing(outcomes)],
+        q, outcomes, choose_reference(outcomes), request.fixed, findings=[*said, *report_missing_modes(outcomes)],
         not_claimed=request.not_claimed, claim=claim,
     )  # fmt: skip
-    place_findings(_noticed(case, request))
-    case.findings += _first_order(request, q)
+    add_point_findings(_add_notices(case, request))
+    case.findings += _findings_on_gradient(request, q)
     if claim is not None:
         add_claim(case, claim)
-    compare_all(case)
-    case.findings += _about_hessians(case)
-    return _decided(case, request)
+    compare_all_modes(case)
+    case.findings += _findings_on_hessian(case)
+    return _gather_and_decide(case, request)
 
 
-def _decided(case: PointCheck, request: Request) -> PointResult:
+def _gather_and_decide(case: PointCheck, request: Request) -> PointResult:
     """Return the report of a point, after gathering all evidence that its verdict depends on."""
     seen = evidence_of(case, request)
     wide: list[Verified] = []
@@ -579,10 +591,12 @@ def _decided(case: PointCheck, request: Request) -> PointResult:
             seen = replace(seen, format=format_evidence(case, seen, request, verify_wide))
         else:
             seen = with_evidence(case, seen, decision)
-    report = report_of(case.q, seen, decision, case.not_claimed)
+    report = make_point_report(case.q, seen, decision, case.not_claimed)
     if not decision.unexplained:
-        return PointResult(report, calls=calls_of(case) if decision.verdict == Verdict.FAIL else 0)
-    return PointResult(report, cause_at(case, seen, wide[-1].first_cause if wide else None), calls_of(case))
+        return PointResult(report, calls=search_calls_at_point(case) if decision.verdict == Verdict.FAIL else 0)
+    return PointResult(
+        report, make_cause_search(case, seen, wide[-1].first_cause if wide else None), search_calls_at_point(case)
+    )
 
 
 # Further checks of second derivatives: that the gradient is right, second differences of f, and symmetry.
@@ -590,7 +604,7 @@ def _decided(case: PointCheck, request: Request) -> PointResult:
 _SYMMETRIC = 1e-6  # relative to the largest entry: a Hessian that differs more from its transpose gets a finding
 
 
-def first_order(q: Question, judged: Callable[[Question, Any], PointReport]) -> Finding | None:
+def check_inner_gradient(q: Question, judged: Callable[[Question, Any], PointReport]) -> Finding | None:
     """Return a finding that says whether the gradient that is differentiated is itself right; None if there is none.
 
     `judged` checks the gradient as a first derivative. A Hessian by second differences of f needs no gradient.
@@ -613,7 +627,7 @@ def first_order(q: Question, judged: Callable[[Question, Any], PointReport]) -> 
     return finding(Kind.FIRST_ORDER, Severity.INCONCLUSIVE, f"{whose} is not confirmed: {said}")
 
 
-def by_values(q: Question, right: Estimate) -> Finding | None:
+def check_hessian_by_values(q: Question, right: Estimate) -> Finding | None:
     """Compare v H v with a second difference of the untouched function along v, and the Hessian with its transpose.
 
     Return None if f is no gradient, or if the bounds are too wide to decide.
@@ -626,7 +640,7 @@ def by_values(q: Question, right: Estimate) -> Finding | None:
     g = restrict_to_inputs(f.f, q.point.values, f.wrt)
     found = second_derivative(lambda t: g(*[x + t * v[name] for x, name in zip(xs, f.wrt, strict=True)]))
     if f is q.f:
-        h, bound = matrix(right.value, f.wrt), matrix(right.bound, f.wrt)
+        h, bound = join_hessian_blocks(right.value, f.wrt), join_hessian_blocks(right.bound, f.wrt)
     else:
         h, bound = (
             np.diag(concatenate_entries([np.asarray(of[name]) for name in f.wrt])) for of in (right.value, right.bound)
@@ -646,14 +660,14 @@ def by_values(q: Question, right: Estimate) -> Finding | None:
     return finding(Kind.SECOND_ORDER, Severity.INFO, f"{says}; the Hessian is symmetric to {apart:.0e}")
 
 
-def asymmetry(q: Question, claim: dict[str, Array]) -> Finding | None:
+def find_asymmetry(q: Question, claim: dict[str, Array]) -> Finding | None:
     """Return a finding if a claimed Hessian is not symmetric, else None."""
     f = q.f
     if not isinstance(f, Gradient) or set(claim) != set(f.wrt):
         return None
     if any(shape(claim[name]) != shape(q.value) + shape(q.point.values[name]) for name in f.wrt):
         return None
-    h = matrix(claim, f.wrt)
+    h = join_hessian_blocks(claim, f.wrt)
     apart = np.abs(h - h.T)
     if not np.any(apart > _SYMMETRIC * np.max(np.abs(h), initial=0.0)):
         return None
@@ -665,7 +679,7 @@ def asymmetry(q: Question, claim: dict[str, Array]) -> Finding | None:
     )
 
 
-def matrix(blocks: dict[str, Any], wrt: tuple[str, ...]) -> Any:
+def join_hessian_blocks(blocks: dict[str, Any], wrt: tuple[str, ...]) -> Any:
     """Return the blocks of a Hessian, one for each pair of inputs, joined into one square matrix.
 
     Shapes  `blocks[x]` is (n, shape of x), with n entries of all inputs; the result is (n, n).
@@ -676,28 +690,28 @@ def matrix(blocks: dict[str, Any], wrt: tuple[str, ...]) -> Any:
     )
 
 
-def _first_order(request: Request, q: Question) -> list[Finding]:
+def _findings_on_gradient(request: Request, q: Question) -> list[Finding]:
     """Return a finding that says whether the gradient that is differentiated is itself right, if one is."""
 
     def checked(inner: Question, claim: Claimed | None) -> PointReport:
         alone = replace(request, f=inner.f, wrt=inner.wrt, claim=claim, notices=(), not_claimed=())
-        found = _point(alone, inner.point, 0, None)
+        found = _check_point(alone, inner.point, 0, None)
         why = None if found.cause is None else found.cause(CauseBudget(FEWEST))
         return found.report if why is None else replace(found.report, diagnosis=why)
 
-    confirmed = first_order(q, checked)
+    confirmed = check_inner_gradient(q, checked)
     return [confirmed] if confirmed else []
 
 
-def _noticed(case: PointCheck, request: Request) -> PointCheck:
+def _add_notices(case: PointCheck, request: Request) -> PointCheck:
     """Add the notices from the first calls of the function to the findings, and return the same evidence."""
     for notice in (*request.notices, *case.q.point.notices):
         case.findings.append(finding(notice.kind, notice.severity, notice.message, at=notice.at, hint=notice.hint))
     return case
 
 
-def _about_hessians(case: PointCheck) -> list[Finding]:
+def _findings_on_hessian(case: PointCheck) -> list[Finding]:
     claim = case.outcomes["claim"].estimate if "claim" in case.outcomes else None
-    found = [asymmetry(case.q, claim.value) if claim else None]
-    found += [by_values(case.q, case.estimate(case.reference))] if case.reference is not None else []
+    found = [find_asymmetry(case.q, claim.value) if claim else None]
+    found += [check_hessian_by_values(case.q, case.estimate(case.reference))] if case.reference is not None else []
     return [f for f in found if f is not None]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.diagonal import with_elementwise, with_hessian_diagonal
+from gradcli.checks.diagonal import replace_elementwise, with_hessian_diagonal
 from gradcli.checks.framework_claim import precision_of
 from gradcli.checks.probe import Located
 from gradcli.classes import dataclass
@@ -72,7 +72,7 @@ class Claiming:
         return str(getattr(self.claim, "__name__", "the claim"))
 
 
-def claimed(found: Located, claiming: Claiming, seed: int) -> tuple[Located, Claimed]:
+def resolve_claim(found: Located, claiming: Claiming, seed: int) -> tuple[Located, Claimed]:
     """Return the function whose Jacobian is claimed, at its points, and the claim of this Jacobian.
 
     For a claim of a Hessian the function is the gradient; for claims of products it is f along a line, or weighted.
@@ -80,16 +80,16 @@ def claimed(found: Located, claiming: Claiming, seed: int) -> tuple[Located, Cla
     Raises  BadClaim for a claim that cannot be used; BadTarget for a string that names no function; BadShape for a Hessian
             of a function with array values.
     """
-    source = _source(found, claiming)
+    source = _find_claimed_function(found, claiming)
     if isinstance(source, str):
-        return _by_expression(found, claiming, source, seed)
+        return _claim_by_expression(found, claiming, source, seed)
     refuse_coroutine(source, claiming.text)
     looked_at, claim = _KINDS[claiming.kind](found, claiming, source, seed)
     claim.place = place_of_definition(inspect.unwrap(getattr(source, "func", source)))
     return looked_at, claim
 
 
-def value_and_gradient(found: Located, pick: Pick) -> tuple[Located, Claimed]:
+def claim_returned_gradient(found: Located, pick: Pick) -> tuple[Located, Claimed]:
     """Return the target with the gradient that it returns beside its value, as the claim.
 
     Raises  BadOption if the target is no Python function; the claim raises BadClaim if f does not return these parts.
@@ -103,7 +103,7 @@ def value_and_gradient(found: Located, pick: Pick) -> tuple[Located, Claimed]:
             y = f.returned(values)
         parts = pick.gradient_of(y, f.text)
         if isinstance(parts, dict):
-            return _by_input([*parts], [*parts.values()], found.wrt) or parts
+            return _gradients_by_name([*parts], [*parts.values()], found.wrt) or parts
         if not pick.pair:
             return parts
         words = returned_names(inspect.unwrap(f.function))
@@ -127,10 +127,10 @@ def value_and_gradient(found: Located, pick: Pick) -> tuple[Located, Claimed]:
         f"{f.text} ({pick.named})", gradient, make_claim_matcher(found.arguments, found.wrt, chosen=found.chosen), at
     )
     claim.place = place_of_definition(inspect.unwrap(f.function))
-    return with_elementwise(_first_only(found, claim), claim), claim
+    return replace_elementwise(_restrict_to_claimed(found, claim), claim), claim
 
 
-def _by_input(words: Sequence[Any], parts: Sequence[Any], inputs: Sequence[str]) -> dict[str, Any] | None:
+def _gradients_by_name(words: Sequence[Any], parts: Sequence[Any], inputs: Sequence[str]) -> dict[str, Any] | None:
     """Return gradients by the inputs that words such as `dW` name; None where one of them names none, or is an input itself."""
     names = [None if word in inputs else match_gradient_name(word, inputs) for word in words]
     if None in names or len(set(names)) != len(parts):
@@ -138,12 +138,12 @@ def _by_input(words: Sequence[Any], parts: Sequence[Any], inputs: Sequence[str])
     return {str(name): part for name, part in zip(names, parts, strict=True)}
 
 
-def second_order(found: Located, claiming: Claiming | None = None, seed: int = 0) -> Located:
+def replace_by_gradient(found: Located, claiming: Claiming | None = None, seed: int = 0) -> Located:
     """Return the gradient of the function at the same points; its Jacobian is the Hessian."""
-    return _other(found, _gradient(found, claiming, seed))
+    return _replace_function(found, _gradient_for_hessian(found, claiming, seed))
 
 
-def _gradient(found: Located, claiming: Claiming | None, seed: int) -> Gradient:
+def _gradient_for_hessian(found: Located, claiming: Claiming | None, seed: int) -> Gradient:
     """Return the gradient that is differentiated to give the Hessian.
 
     It is computed by the reverse mode. If the function cannot be traced, it is the claimed gradient, or differences of
@@ -152,8 +152,8 @@ def _gradient(found: Located, claiming: Claiming | None, seed: int) -> Gradient:
     at = found.points[0].values
     first = None
     if claiming is not None and claiming.gradient is not None:
-        _, whole = claimed(found, Claiming("grad", claiming.gradient), seed)
-        _refuse_partial(whole, found)
+        _, whole = resolve_claim(found, Claiming("grad", claiming.gradient), seed)
+        _refuse_partial_gradient(whole, found)
         first = ClaimedPart(whole, found.wrt)
     gradient = Gradient(found.f, found.wrt, at, first)
     try:
@@ -169,7 +169,7 @@ def _gradient(found: Located, claiming: Claiming | None, seed: int) -> Gradient:
     return gradient
 
 
-def _refuse_partial(first: Claimed, found: Located) -> None:
+def _refuse_partial_gradient(first: Claimed, found: Located) -> None:
     """Raise BadClaim if the claimed gradient leaves out an input of the Hessian, or has the wrong shape."""
     at = found.points[0].values
     parts = first(at)
@@ -199,7 +199,7 @@ class ClaimedPart:
         return {name: parts[name] for name in self.names}
 
 
-def _source(found: Located, claiming: Claiming) -> str | Callable[..., Any]:
+def _find_claimed_function(found: Located, claiming: Claiming) -> str | Callable[..., Any]:
     """Return the function that a claim names, or the string if the claim is an expression."""
     claim = claiming.claim
     native = native_of(original_function(found.f))
@@ -225,11 +225,11 @@ def _source(found: Located, claiming: Claiming) -> str | Callable[..., Any]:
     )
 
 
-def _by_expression(found: Located, claiming: Claiming, text: str, seed: int) -> tuple[Located, Claimed]:
+def _claim_by_expression(found: Located, claiming: Claiming, text: str, seed: int) -> tuple[Located, Claimed]:
     given = frozenset(found.f.inputs)
     if claiming.kind in ("grad", "jac"):
         claim = ClaimedExpressions(text, found.wrt, given, found.sizes)
-        return with_elementwise(found, claim), claim
+        return replace_elementwise(found, claim), claim
     if claiming.kind != "hess":
         raise BadClaim(
             f"--{claiming.kind} takes a function of the inputs and a vector", do=f"--{claiming.kind} file.py:name"
@@ -243,33 +243,37 @@ def _by_expression(found: Located, claiming: Claiming, text: str, seed: int) -> 
     return _second_order_claim(found, claiming, text, compute, compute(at), seed)
 
 
-def _first_only(found: Located, claim: ClaimedFunction) -> Located:
+def _restrict_to_claimed(found: Located, claim: ClaimedFunction) -> Located:
     """Restrict the inputs to those that the claim covers, unless the user chose them: one array is for the first input."""
     if found.chosen or set(claim.names) >= set(found.wrt):
         return found
-    claimed = _parameters(found, list(claim.names))
-    kept = [path for path in found.wrt if _parameters(found, [path]) <= claimed]
+    claimed = _parameters_of_inputs(found, list(claim.names))
+    kept = [path for path in found.wrt if _parameters_of_inputs(found, [path]) <= claimed]
     return replace(found, wrt=tuple(kept))
 
 
-def _parameters(found: Located, inputs: list[str]) -> set[str]:
+def _parameters_of_inputs(found: Located, inputs: list[str]) -> set[str]:
     return {name for name, node in found.arguments.items() if set(paths_of_leaves(node)) & set(inputs)}
 
 
-def _jacobian(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
+def _jacobian_claim(
+    found: Located, claiming: Claiming, function: Callable[..., Any], seed: int
+) -> tuple[Located, Claimed]:
     compute = prepare_claim(function, claiming.text, found.arguments)
     match = make_claim_matcher(found.arguments, found.wrt, chosen=found.chosen)
     claim = ClaimedFunction(claiming.text, compute, match, found.points[0].values)
-    looked_at = with_elementwise(_first_only(found, claim), claim)
+    looked_at = replace_elementwise(_restrict_to_claimed(found, claim), claim)
     summed: Callable[[Function], Function] = SumOfEntries if isinstance(looked_at.f, SumOfEntries) else lambda f: f
     claim.precision = precision_of(found.f, found.wrt, summed)
     return looked_at, claim
 
 
-def _hessian(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
+def _hessian_claim(
+    found: Located, claiming: Claiming, function: Callable[..., Any], seed: int
+) -> tuple[Located, Claimed]:
     at = found.points[0].values
     compute = prepare_claim(function, claiming.text, found.arguments)
-    one = _returned(compute, at)
+    one = _call_claim(compute, at)
     if not found.chosen and len(found.wrt) > 1 and not isinstance(one, dict | tuple | list):
         first = shape(at[found.wrt[0]])
         if shape(one) == first * 2 or (first and shape(one) == first):
@@ -277,7 +281,7 @@ def _hessian(found: Located, claiming: Claiming, function: Callable[..., Any], s
     return _second_order_claim(found, claiming, claiming.text, compute, one, seed)
 
 
-def _returned(compute: Called, at: Mapping[str, Value]) -> Any:
+def _call_claim(compute: Called, at: Mapping[str, Value]) -> Any:
     """Return what a claim returns at a point. Raises BadClaim if it raises an error."""
     try:
         with np.errstate(all="ignore"):
@@ -293,7 +297,7 @@ def _second_order_claim(
 
     `one` is what the claim returns at the first point.
     """
-    at, gradient = found.points[0].values, second_order(found, claiming, seed)
+    at, gradient = found.points[0].values, replace_by_gradient(found, claiming, seed)
     summed = None if hessian_diagonal(one, found.wrt, at) is None else with_hessian_diagonal(found, gradient)
     if summed is not None:
 
@@ -307,35 +311,35 @@ def _second_order_claim(
     return gradient, ClaimedFunction(text, compute, lambda h: hessian_blocks(h, found.wrt, at), at)
 
 
-def _jvp(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
+def _jvp_claim(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
     at = found.points[0].values
     v = {name: random_direction(seed, name, at[name]) for name in found.wrt}
     v = tangent_to_surfaces(found.f.surfaces, at, v) if isinstance(found.f, OnSurfaces) else v
-    compute = prepare_claim(function, claiming.text, found.arguments, _structured(found, v))
+    compute = prepare_claim(function, claiming.text, found.arguments, _direction_as_arguments(found, v))
 
     def match(result: Any) -> dict[str, Any]:
         whole = flatten_result(result, claiming.text)[0] if isinstance(result, tuple | dict) else result
         return {STEP: to_dense_array(claiming.text, whole)}
 
-    along = _along(found, Along(found.f, v))
+    along = _locate_along_line(found, Along(found.f, v))
     return along, ClaimedFunction(claiming.text, compute, match, along.points[0].values)
 
 
-def _hvp(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
+def _hvp_claim(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
     at = found.points[0].values
     v = {name: random_direction(seed, name, at[name]) for name in found.wrt}
-    compute = prepare_claim(function, claiming.text, found.arguments, _structured(found, v))
+    compute = prepare_claim(function, claiming.text, found.arguments, _direction_as_arguments(found, v))
     by_input = make_claim_matcher(found.arguments, found.wrt, chosen=found.chosen)
 
     def match(result: Any) -> dict[str, Any]:
         parts = by_input(result)
         return {STEP: np.concatenate([np.reshape(parts[name], (-1,)) for name in found.wrt if name in parts])}
 
-    along = _along(found, Along(_gradient(found, claiming, seed), v))
+    along = _locate_along_line(found, Along(_gradient_for_hessian(found, claiming, seed), v))
     return along, ClaimedFunction(claiming.text, compute, match, along.points[0].values)
 
 
-def _vjp(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
+def _vjp_claim(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
     at = found.points[0].values
     y = found.f(at)
     rng = np.random.default_rng([seed, 0xCAFE])
@@ -346,26 +350,28 @@ def _vjp(found: Located, claiming: Claiming, function: Callable[..., Any], seed:
     weighted = Weighted(found.f, w, f"w . {found.f.text}")
     match = make_claim_matcher(found.arguments, found.wrt, chosen=found.chosen)
     claim = ClaimedFunction(claiming.text, compute, match, at)
-    return _other(_first_only(found, claim), weighted), claim
+    return _replace_function(_restrict_to_claimed(found, claim), weighted), claim
 
 
-def _other(found: Located, f: Function) -> Located:
+def _replace_function(found: Located, f: Function) -> Located:
     """Return the same points for another function; the values of the old function are removed."""
     return replace(found, f=f, points=tuple(replace(point, value=None, seconds=None) for point in found.points))
 
 
-def _structured(found: Located, v: Mapping[str, Any]) -> Any:
+def _direction_as_arguments(found: Located, v: Mapping[str, Any]) -> Any:
     """Return a direction in the structure of the differentiated parameters; several parameters form a tuple."""
     values = {path: np.zeros(shape(x))[()] for path, x in found.points[0].values.items()} | dict(v)
     parts = [put_together(found.arguments.get(name, Leaf(name)), values) for name in found.arguments]
-    moved = [part for name, part in zip(found.arguments, parts, strict=True) if name in _parameters(found, list(v))]
+    moved = [
+        part for name, part in zip(found.arguments, parts, strict=True) if name in _parameters_of_inputs(found, list(v))
+    ]
     return moved[0] if len(moved) == 1 else tuple(moved)
 
 
-def _along(found: Located, f: Along) -> Located:
+def _locate_along_line(found: Located, f: Along) -> Located:
     points = tuple(replace(point, values={STEP: np.float64(0), **point.values}) for point in found.points)
     return replace(
-        _other(found, f),
+        _replace_function(found, f),
         points=tuple(replace(point, value=None, seconds=None) for point in points),
         wrt=(STEP,),
         arguments={STEP: Leaf(STEP), **found.arguments},
@@ -373,5 +379,6 @@ def _along(found: Located, f: Along) -> Located:
 
 
 _KINDS: dict[str, Callable[..., tuple[Located, Claimed]]] = {
-    "grad": _jacobian, "jac": _jacobian, "hess": _hessian, "jvp": _jvp, "vjp": _vjp, "hvp": _hvp,
+    "grad": _jacobian_claim, "jac": _jacobian_claim, "hess": _hessian_claim, "jvp": _jvp_claim, "vjp": _vjp_claim,
+    "hvp": _hvp_claim,
 }  # fmt: skip

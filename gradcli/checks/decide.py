@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.detects import detects_of, open_entries, resolution_of, undecided_entry
+from gradcli.checks.detects import describe_open_entries, find_detection_limit, find_undecided_entry, resolution_of
 from gradcli.checks.evidence import (
     AGREE,
     CANNOT_TELL,
@@ -25,10 +25,10 @@ from gradcli.checks.evidence import (
     PerEntry,
     Projections,
     SetLeft,
+    error_ratios,
     has_no_right_digit,
-    off_by,
-    ratios,
-    require,
+    largest_relative_error,
+    require_evidence,
 )
 from gradcli.classes import dataclass
 from gradcli.errors import TraceDiffers
@@ -69,42 +69,42 @@ class Decision:
 def decide(seen: Evidence) -> Decision | EvidenceKind:
     """Return the verdict, or the `EvidenceKind` that names the evidence needed before there can be a verdict."""
     try:
-        decision = _by_modes(seen)
+        decision = _decide_by_modes(seen)
         if (
             decision.verdict == Verdict.INCONCLUSIVE
             and seen.may_retry_without_trace
-            and _lost_its_trace(seen, decision.findings)
+            and _has_wrong_trace(seen, decision.findings)
         ):
             return EvidenceKind.VALUES_ALONE
         if seen.may_keep_state and seen.outcomes:
-            changed = require(seen.function_again, EvidenceKind.FUNCTION_AGAIN).changed
+            changed = require_evidence(seen.function_again, EvidenceKind.FUNCTION_AGAIN).changed
             if changed is not None:
                 return Decision(Verdict.INCONCLUSIVE, (*decision.findings, changed))
         if seen.wants_mutants and seen.outcomes:
-            decision = _with_mutants(seen, decision)
+            decision = _add_mutants(seen, decision)
         if decision.verdict == Verdict.INCONCLUSIVE and seen.needs_projections:
-            return _by_projections(seen, decision)
+            return _decide_by_projections(seen, decision)
     except MissingEvidence as missing:
         return missing.kind
-    detects = detects_of(seen, decision.verdict, decision.hull)
+    detects = find_detection_limit(seen, decision.verdict, decision.hull)
     if decision.verdict == Verdict.PASS and seen.left_out is not None:
         detects = replace(detects, relative=max(detects.relative or 0.0, seen.left_out.off))
     return replace(decision, detects=detects)
 
 
-def _by_modes(seen: Evidence) -> Decision:
+def _decide_by_modes(seen: Evidence) -> Decision:
     """Return the verdict that follows from the outcomes of the modes."""
-    if not seen.outcomes and _blocked(seen.findings):
+    if not seen.outcomes and _has_inconclusive_finding(seen.findings):
         return Decision(Verdict.INCONCLUSIVE, seen.findings)
-    if seen.wrong_shape is None and {Kind.NON_FINITE, Kind.NOTHING_TO_CHECK} & _kinds(seen.findings):
+    if seen.wrong_shape is None and {Kind.NON_FINITE, Kind.NOTHING_TO_CHECK} & _kinds_of_findings(seen.findings):
         return Decision(Verdict.INCONCLUSIVE, seen.findings)
     errors = [outcome.error for outcome in seen.outcomes.values()]
     for error in errors:
         if isinstance(error, TraceDiffers):
-            return _open(seen.findings, _inconclusive(Kind.TRACE, str(error), hint=_REPORT_IT))
+            return _leave_undecided(seen.findings, _inconclusive_finding(Kind.TRACE, str(error), hint=_REPORT_IT))
     for error in errors:
         if isinstance(error, Contradiction):
-            return _contradiction(seen, error)
+            return _decide_contradiction(seen, error)
     if seen.wrong_shape is not None:
         return Decision(Verdict.FAIL, seen.findings, seen.wrong_shape)
     late = [
@@ -122,34 +122,40 @@ def _by_modes(seen: Evidence) -> Decision:
             if spent
             else (Kind.NO_SECOND_WITNESS, "no mode answered", "--modes all")
         )
-        return _open(findings, _inconclusive(*why))
+        return _leave_undecided(findings, _inconclusive_finding(*why))
     confirmed, said = confirmed_entries(seen, findings)
     findings = (*findings, *said)
-    return _claim(seen, findings, confirmed) if seen.claimed is not None else _own(seen, findings, confirmed)
+    return (
+        _decide_claim(seen, findings, confirmed)
+        if seen.claimed is not None
+        else _decide_without_claim(seen, findings, confirmed)
+    )
 
 
-def _inconclusive(kind: Kind, message: str, hint: str | None = None, at: Any = None) -> Finding:
+def _inconclusive_finding(kind: Kind, message: str, hint: str | None = None, at: Any = None) -> Finding:
     return finding(kind, Severity.INCONCLUSIVE, message, hint=hint, at=at)
 
 
-def _open(findings: Findings, *why: Finding) -> Decision:
+def _leave_undecided(findings: Findings, *why: Finding) -> Decision:
     return Decision(Verdict.INCONCLUSIVE, (*findings, *why))
 
 
-def _blocked(findings: Findings) -> bool:
+def _has_inconclusive_finding(findings: Findings) -> bool:
     return any(f.severity == Severity.INCONCLUSIVE for f in findings)
 
 
-def _kinds(findings: Findings) -> set[str]:
+def _kinds_of_findings(findings: Findings) -> set[str]:
     return {f.kind for f in findings}
 
 
-def _contradiction(seen: Evidence, error: Contradiction) -> Decision:
+def _decide_contradiction(seen: Evidence, error: Contradiction) -> Decision:
     """Return the decision where two witnesses inside one mode contradict each other: a rule or the trace is wrong."""
-    blame = require(seen.blame, EvidenceKind.BLAME)
+    blame = require_evidence(seen.blame, EvidenceKind.BLAME)
     values = seen.estimate_or_none("finite-difference") is not None and seen.contradicts("finite-difference")
     if blame.rule is None and (values or blame.operation_at_kink):
-        return _open(seen.findings, _blamed(seen, seen.findings, "function values contradict the traced gradient"))
+        return _leave_undecided(
+            seen.findings, _explain_contradiction(seen, seen.findings, "function values contradict the traced gradient")
+        )
     own = seen.claimed is None
     severity = Severity.ERROR if own else Severity.INCONCLUSIVE
     whose = "" if blame.rule is None else f": the rule of {blame.rule}"
@@ -157,27 +163,27 @@ def _contradiction(seen: Evidence, error: Contradiction) -> Decision:
     return Decision(Verdict.FAIL if own else Verdict.INCONCLUSIVE, (*seen.findings, said))
 
 
-def _blamed(seen: Evidence, findings: Findings, says: str) -> Finding:
+def _explain_contradiction(seen: Evidence, findings: Findings, says: str) -> Finding:
     """Return a finding with the cause if function values contradict a traced gradient: a rule, a kink nearby, or the trace."""
-    blame = require(seen.blame, EvidenceKind.BLAME)
+    blame = require_evidence(seen.blame, EvidenceKind.BLAME)
     if blame.rule is not None:
         whose = f"the rules disagree with function values: the rule of {blame.rule} is wrong"
-        return _inconclusive(Kind.CONTRADICTION, whose, _REPORT_IT, blame.at)
-    if {Kind.KINK_NEARBY, Kind.BRANCH} & _kinds(findings) or seen.untraced or blame.operation_at_kink:
-        return _inconclusive(
+        return _inconclusive_finding(Kind.CONTRADICTION, whose, _REPORT_IT, blame.at)
+    if {Kind.KINK_NEARBY, Kind.BRANCH} & _kinds_of_findings(findings) or seen.untraced or blame.operation_at_kink:
+        return _inconclusive_finding(
             Kind.CONTRADICTION, f"{says}: a kink or a branch may lie closer than the steps of the differences"
         )
     if seen.solvers:
         says = f"{says}, beyond what smaller tolerances change: {' and '.join(seen.solvers)}"
-        return _inconclusive(Kind.CONTRADICTION, says, "give the solver smaller tolerances")
-    return _inconclusive(
+        return _inconclusive_finding(Kind.CONTRADICTION, says, "give the solver smaller tolerances")
+    return _inconclusive_finding(
         Kind.TRACE,
         f"the trace differs from the function: {says}, although every rule it uses is right",
         "a value that depends on the inputs was treated as a constant while tracing",
     )
 
 
-def _needs_a_guard(seen: Evidence) -> bool:
+def _needs_second_witness(seen: Evidence) -> bool:
     """Whether the reference was traced, and differences for each entry, or without these balls, cost too much to be run."""
     second = next((seen.outcomes[name] for name in ("finite-difference", "certified") if name in seen.outcomes), None)
     too_dear = second is not None and second.status == "not run"
@@ -192,19 +198,19 @@ def confirmed_entries(seen: Evidence, findings: Findings = ()) -> tuple[dict[str
     """
     confirmed = seen.confirmed
     settled = all(np.all(mask | seen.undecided.get(name, False)) for name, mask in confirmed.items())
-    if seen.reference is None or settled or not _needs_a_guard(seen):
+    if seen.reference is None or settled or not _needs_second_witness(seen):
         return confirmed, ()
     agreed = {name: confirmed[name] | (word == AGREE) for name, word in seen.agreement[seen.reference].items()}
     if seen.reference == "certified" and seen.trace.agrees:  # values of the program confirm its rules
         return agreed, ()
-    direction = require(seen.direction, EvidenceKind.DIRECTION)
+    direction = require_evidence(seen.direction, EvidenceKind.DIRECTION)
     if direction.agrees:
         what = "f in balls of 128 bits" if direction.in_balls else "the untouched function"
         says = f"{what} confirms one random direction to {direction.relative_bound:.0e}"
         return agreed, (finding(Kind.DIRECTION, Severity.INFO, says),)
     if direction.agrees is False and not _has_two_slopes(seen):
         says = "a difference of the untouched function contradicts the traced gradient"
-        return confirmed, (_blamed(seen, findings, says),)
+        return confirmed, (_explain_contradiction(seen, findings, says),)
     return confirmed, ()
 
 
@@ -248,7 +254,7 @@ def mistake_in_format(seen: Evidence, wrong: dict[str, Any], found: FormatEviden
     any_wrong = any(bool(np.any(mask)) for mask in wrong.values())
     claim, right = seen.estimate("claim"), seen.estimate(str(seen.reference)).value
     if found.wide == Verdict.FAIL:
-        size = "" if found.wide_error is None else f" by {numbers.power(found.wide_error)} of the largest entry"
+        size = "" if found.wide_error is None else f" by {numbers.write_bound(found.wide_error)} of the largest entry"
         if any_wrong:
             says = f"wrong, not just inexact in {found.dtype}: in a wider format it is off{size} too"
             return Mistake((finding(Kind.PRECISION, Severity.INFO, says),), explained_by_entries=True)
@@ -272,146 +278,148 @@ def mistake_in_format(seen: Evidence, wrong: dict[str, Any], found: FormatEviden
     return None
 
 
-def without_rounding(seen: Evidence, found: FormatEvidence) -> dict[str, Any]:
+def accept_rounding_errors(seen: Evidence, found: FormatEvidence) -> dict[str, Any]:
     """Return the agreement of a claim that has no mistake, by input: an entry that differs by rounding agrees.
 
     An entry whose bound is wider than the slopes agrees if the same code is right in a wider format, or if there are few such
     entries, which a finding counts. What a kink leaves undecided stays so.
     """
-    accepts = found.wide == Verdict.PASS or 0 < _open_entries(seen) <= _FEW * _entries(seen)
+    accepts = found.wide == Verdict.PASS or 0 < _count_open_entries(seen) <= _FEW * _count_entries(seen)
     agreement = {}
     for name, word in seen.agreement["claim"].items():
-        accepted = (word == DISAGREE) | (_too_wide(seen, name) if accepts else False)
+        accepted = (word == DISAGREE) | (_entries_with_wide_bounds(seen, name) if accepts else False)
         agreement[name] = np.where(accepted, AGREE, word)
     return agreement
 
 
-def _too_wide(seen: Evidence, name: str) -> Any:
+def _entries_with_wide_bounds(seen: Evidence, name: str) -> Any:
     """Return a mask of the entries whose bound is wider than the slopes; those at a kink are open for another reason."""
     return (seen.agreement["claim"][name] == CANNOT_TELL) & ~np.asarray(seen.undecided.get(name, False))
 
 
-def _open_entries(seen: Evidence) -> int:
-    return sum(int(np.sum(_too_wide(seen, name))) for name in seen.agreement["claim"])
+def _count_open_entries(seen: Evidence) -> int:
+    return sum(int(np.sum(_entries_with_wide_bounds(seen, name))) for name in seen.agreement["claim"])
 
 
-def _entries(seen: Evidence) -> int:
+def _count_entries(seen: Evidence) -> int:
     return sum(int(np.size(word)) for word in seen.agreement["claim"].values())
 
 
-def too_few_digits(seen: Evidence, found: FormatEvidence) -> tuple[Finding, ...]:
+def warn_of_few_digits(seen: Evidence, found: FormatEvidence) -> tuple[Finding, ...]:
     """Return a finding if the format has too few digits to see errors in a few entries, and no wider one was looked at."""
-    count = _open_entries(seen)
-    if found.wide == Verdict.PASS or not 0 < count <= _FEW * _entries(seen):
+    count = _count_open_entries(seen)
+    if found.wide == Verdict.PASS or not 0 < count <= _FEW * _count_entries(seen):
         return ()
-    says = f"{found.dtype} has too few digits to see errors in {count} of {_entries(seen):,} entries"
+    says = f"{found.dtype} has too few digits to see errors in {count} of {_count_entries(seen):,} entries"
     return (finding(Kind.PRECISION, Severity.WARNING, says, hint=found.wider),)
 
 
-def less_exact(seen: Evidence, found: FormatEvidence) -> tuple[Finding, ...]:
+def warn_of_inexactness(seen: Evidence, found: FormatEvidence) -> tuple[Finding, ...]:
     """Return a finding if the claim is clearly less exact than the same formula in its format."""
     claim = seen.estimate("claim")
     if claim.typical is None:
         return ()
     right = seen.estimate(str(seen.reference)).value
-    ratio, largest = ratios(claim.value, right, claim.typical, found.coarseness)
+    ratio, largest = error_ratios(claim.value, right, claim.typical, found.coarseness)
     if ratio <= LESS_EXACT and largest <= LESS_EXACT_ENTRY:
         return ()
-    both = f"{numbers.two(ratio)} times its error, {numbers.two(largest)} times in the worst entry"
+    both = f"{numbers.two_digits(ratio)} times its error, {numbers.two_digits(largest)} times in the worst entry"
     says = f"{SAID_LESS_EXACT} in {found.dtype}: {both}"
     hint = "sum in float32, and round the result once"
     return (finding(Kind.INACCURATE, Severity.WARNING, says, hint=hint),)
 
 
-def _claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
+def _decide_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
     if seen.estimate("claim").narrow:
-        found = require(seen.format, EvidenceKind.FORMAT)
+        found = require_evidence(seen.format, EvidenceKind.FORMAT)
         mistake = mistake_in_format(seen, wrong_entries(seen, confirmed), found)
         if mistake is not None:
             findings = (*findings, *mistake.findings)
             if mistake.explained_by_entries:
-                return _exact_claim(seen, findings, confirmed)
+                return _decide_exact_claim(seen, findings, confirmed)
             agreement = None if mistake.agreement is None else {**seen.agreement, "claim": mistake.agreement}
             unexplained = mistake.diagnosis is None
             return Decision(Verdict.FAIL, findings, mistake.diagnosis, unexplained, agreement=agreement)
-        findings = (*findings, *less_exact(seen, found), *too_few_digits(seen, found))
-        seen = replace(seen, agreement={**seen.agreement, "claim": without_rounding(seen, found)})
-        return replace(_exact_claim(seen, findings, confirmed), agreement=seen.agreement)
-    return _exact_claim(seen, findings, confirmed)
+        findings = (*findings, *warn_of_inexactness(seen, found), *warn_of_few_digits(seen, found))
+        seen = replace(seen, agreement={**seen.agreement, "claim": accept_rounding_errors(seen, found)})
+        return replace(_decide_exact_claim(seen, findings, confirmed), agreement=seen.agreement)
+    return _decide_exact_claim(seen, findings, confirmed)
 
 
-def _exact_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
+def _decide_exact_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
     resolution = resolution_of(seen)
     agreement = {name: resolution.agreement(word, name) for name, word in seen.agreement["claim"].items()}
     wrong = [name for name, mask in wrong_entries(seen, confirmed).items() if np.any(mask)]
     left = {each.input: each for each in seen.sets_left if each.differs}
     if wrong and set(wrong) <= set(left):
-        return _open(findings, *(_right_on_set(left[name]) for name in wrong))
+        return _leave_undecided(findings, *(_report_right_on_set(left[name]) for name in wrong))
     if wrong:
-        changed = require(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
+        changed = require_evidence(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
         if changed is not None:
             return Decision(Verdict.FAIL, (*findings, changed))
-        is_near = seen.untraced is None and off_by(seen) <= SMALL_CONSTANT
-        without = require(seen.left_out, EvidenceKind.LEFT_OUT) if is_near else OmittedConstant()
+        is_near = seen.untraced is None and largest_relative_error(seen) <= SMALL_CONSTANT
+        without = require_evidence(seen.left_out, EvidenceKind.LEFT_OUT) if is_near else OmittedConstant()
         if without.constant is None:
             return Decision(Verdict.FAIL, findings, unexplained=True)
         says = f"leaves out {without.constant} in {without.operation}: {without.off:.0e} off"
         findings = (*findings, finding(Kind.APPROXIMATION, Severity.INFO, says))
         agreement = {name: np.where(word == DISAGREE, AGREE, word) for name, word in agreement.items()}
         seen = replace(seen, agreement={**seen.agreement, "claim": agreement})
-    findings, hull = _at_kinks(seen, findings)
+    findings, hull = _judge_claim_at_kinks(seen, findings)
     at_kink = seen.undecided if hull is not None else {}
-    findings = (*findings, *_contradicted(seen, findings))
-    open_ = open_entries(seen, resolution)
+    findings = (*findings, *_report_disagreements(seen, findings))
+    open_ = describe_open_entries(seen, resolution)
     if open_ is not None:
-        findings = (*findings, _inconclusive(Kind.NOT_RESOLVED, open_, _HOW_TO_RESOLVE))
+        findings = (*findings, _inconclusive_finding(Kind.NOT_RESOLVED, open_, _HOW_TO_RESOLVE))
     seen = replace(seen, agreement={**seen.agreement, "claim": agreement})
     right = all(
         np.all(((word == AGREE) & confirmed[name]) | at_kink.get(name, False)) for name, word in agreement.items()
     )
-    if not right or _blocked(findings):
-        found = _open(findings, *_why_not(seen, findings, confirmed))
+    if not right or _has_inconclusive_finding(findings):
+        found = _leave_undecided(findings, *_explain_inconclusive(seen, findings, confirmed))
         return replace(found, hull=hull, agreement=seen.agreement)
-    if (relative := _open_by_solvers(seen, every=True)) > _MOST_OPEN:
+    if (relative := _error_left_by_solvers(seen, every=True)) > _MOST_OPEN:
         return replace(
-            _open(findings, _known_to(seen, "the worst entry", relative)), hull=hull, agreement=seen.agreement
+            _leave_undecided(findings, _report_inexact_solvers(seen, "the worst entry", relative)),
+            hull=hull,
+            agreement=seen.agreement,
         )
-    changed = require(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
+    changed = require_evidence(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
     if changed is not None:
         return Decision(Verdict.FAIL, (*findings, changed), hull=hull, agreement=seen.agreement)
-    return Decision(Verdict.PASS, (*findings, *_weak_evidence(seen)), hull=hull, agreement=seen.agreement)
+    return Decision(Verdict.PASS, (*findings, *_warn_of_zero_gradient(seen)), hull=hull, agreement=seen.agreement)
 
 
-def _right_on_set(left: SetLeft) -> Finding:
+def _report_right_on_set(left: SetLeft) -> Finding:
     along = f"the claim is right on {left.name}, and not by single entries"
     says = f"{left.why}: {along if left.differs else 'it has no derivative by single entries'}"
     hint = f'check it on {left.name}: --assume "{left.input}: {left.fact}"'
-    return _inconclusive(Kind.STRUCTURE, says, hint)
+    return _inconclusive_finding(Kind.STRUCTURE, says, hint)
 
 
-def _own(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
-    findings = (*findings, *_contradicted(seen, findings))
-    if all(np.all(mask) for mask in confirmed.values()) and not _blocked(findings):
-        return Decision(Verdict.PASS, (*findings, *_weak_evidence(seen)))
-    return _open(findings, *_why_not(seen, findings, confirmed))
+def _decide_without_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
+    findings = (*findings, *_report_disagreements(seen, findings))
+    if all(np.all(mask) for mask in confirmed.values()) and not _has_inconclusive_finding(findings):
+        return Decision(Verdict.PASS, (*findings, *_warn_of_zero_gradient(seen)))
+    return _leave_undecided(findings, *_explain_inconclusive(seen, findings, confirmed))
 
 
-def _at_kinks(seen: Evidence, findings: Findings) -> tuple[Findings, HullDistance | None]:
+def _judge_claim_at_kinks(seen: Evidence, findings: Findings) -> tuple[Findings, HullDistance | None]:
     """Return the findings with one on the claim at kinks, and the hull if the claim is a subgradient there."""
     kinks = [f for f in findings if f.kind == Kind.KINK and f.severity == Severity.INCONCLUSIVE]
     if not kinks or any(f.severity == Severity.INCONCLUSIVE and f.kind != Kind.KINK for f in findings):
         return findings, None
-    hull = require(seen.pieces, EvidenceKind.PIECES).hull
+    hull = require_evidence(seen.pieces, EvidenceKind.PIECES).hull
     if hull is None:
         return findings, None
     if not hull.holds:
         why = (
             "function values contradict the pieces that meet there"
             if hull.contradicted_by_values
-            else f"an entry is {hull.distance:.1e} of its largest slope away from {_pieces(hull)}"
+            else f"an entry is {hull.distance:.1e} of its largest slope away from {_describe_pieces(hull)}"
         )
         says = f"the claim at the kink is not a subgradient: {why}"
-        return (*findings, _inconclusive(Kind.NOT_A_SUBGRADIENT, says)), None
+        return (*findings, _inconclusive_finding(Kind.NOT_A_SUBGRADIENT, says)), None
     accepted = tuple(replace(f, severity=Severity.WARNING, hint=None) if f in kinks else f for f in findings)
     of = f"a mean of the gradients of the {hull.piece_count} smooth pieces that meet there"
     if hull.piece_count == 1:
@@ -420,40 +428,40 @@ def _at_kinks(seen: Evidence, findings: Findings) -> tuple[Findings, HullDistanc
     return (*accepted, finding(Kind.SUBGRADIENT, Severity.WARNING, says)), hull
 
 
-def _pieces(hull: HullDistance) -> str:
+def _describe_pieces(hull: HullDistance) -> str:
     if hull.piece_count == 1:
         return "the gradient of the one piece whose gradient is known"
     return f"every mean of the gradients of the {hull.piece_count} pieces"
 
 
-def _contradicted(seen: Evidence, findings: Findings) -> Findings:
+def _report_disagreements(seen: Evidence, findings: Findings) -> Findings:
     """Return a finding for each mode that disagrees with the reference; if function values do, one with the cause."""
     if seen.reference in _TRACED and any(seen.contradicts(mode) for mode in _BY_VALUES):
-        return (_blamed(seen, findings, f"function values contradict {seen.reference}"),)
+        return (_explain_contradiction(seen, findings, f"function values contradict {seen.reference}"),)
     return tuple(
-        _inconclusive(Kind.DISAGREEMENT, f"{mode} disagrees with {seen.reference}", "compare-modes shows both")
+        _inconclusive_finding(Kind.DISAGREEMENT, f"{mode} disagrees with {seen.reference}", "compare-modes shows both")
         for mode in seen.modes_without_claim
         if seen.contradicts(mode)
     )
 
 
-def _why_not(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Findings:
+def _explain_inconclusive(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Findings:
     """Return findings that say why there is no verdict, if no finding says so yet."""
-    if _blocked(findings):
+    if _has_inconclusive_finding(findings):
         return ()
     if seen.sets_left:
-        return tuple(map(_right_on_set, seen.sets_left))
+        return tuple(map(_report_right_on_set, seen.sets_left))
     if seen.scale_findings:
         return seen.scale_findings
     if seen.untraced is not None and seen.claimed is None:
         says = f"only function values are available, and nothing independent confirms them: {seen.untraced.what}"
         hint = "give a gradient of your own to check: --grad"
-        return (_inconclusive(Kind.NO_SECOND_WITNESS, says, hint, seen.untraced.where),)
+        return (_inconclusive_finding(Kind.NO_SECOND_WITNESS, says, hint, seen.untraced.where),)
     if seen.format is not None and all(np.all(mask) for mask in confirmed.values()):
         count = sum(int(np.sum(word != AGREE)) for word in seen.agreement["claim"].values())
         says = f"{seen.format.dtype} has too few digits to decide {count} entr{'y' if count == 1 else 'ies'}"
         hint = seen.format.wider or "compare it with another implementation: --reference"
-        return (_inconclusive(Kind.NOISE, says, hint),)
+        return (_inconclusive_finding(Kind.NOISE, says, hint),)
     answered = [name for name, o in seen.outcomes.items() if o.estimate is not None and name != "claim"]
     dependencies = [seen.dependencies(name) for name in answered]
     alone = all(a & b for a in dependencies for b in dependencies)
@@ -462,28 +470,28 @@ def _why_not(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> F
         missing = "forward or certified" if values else "finite-difference"
         why = "nothing independent confirms it" if len(answered) == 1 else "they are not independent"
         says = f"{' and '.join(answered)} alone cannot confirm a gradient: {why}"
-        return (_inconclusive(Kind.NO_SECOND_WITNESS, says, f"add {missing} to --modes"),)
+        return (_inconclusive_finding(Kind.NO_SECOND_WITNESS, says, f"add {missing} to --modes"),)
     agreement = seen.agreement["claim"] if seen.claimed is not None else {}
     unconfirmed = sum(int(np.sum(~mask)) for mask in confirmed.values())
     doubtful = sum(int(np.sum(word != AGREE)) for word in agreement.values())
     count = max(unconfirmed, doubtful)
     entries = f"{count} entr{'y' if count == 1 else 'ies'}"
-    open_by_solvers = _open_by_solvers(seen)
+    open_by_solvers = _error_left_by_solvers(seen)
     if open_by_solvers >= USEFUL_SOLVER:
-        return (_known_to(seen, entries, open_by_solvers),)
+        return (_report_inexact_solvers(seen, entries, open_by_solvers),)
     says = f"the bounds of the modes are too wide to decide {entries}"
     hint = "compare-modes shows the bounds"
-    undecided = undecided_entry(seen)
+    undecided = find_undecided_entry(seen)
     if undecided is not None:
         if undecided.outside and seen.reference == "finite-difference":
             says = f"differences of f are known to {undecided.outside:.0e} of the slope alone, too little to call an entry wrong"
             hint = "a wider step may decide it: gradcli sweep shows which, and --h takes it"
         says += f": {undecided.in_words}"
         hint = undecided.option if seen.tolerance is not None else hint
-    return (_inconclusive(Kind.NOISE, says, hint),)
+    return (_inconclusive_finding(Kind.NOISE, says, hint),)
 
 
-def _open_by_solvers(seen: Evidence, every: bool = False) -> float:
+def _error_left_by_solvers(seen: Evidence, every: bool = False) -> float:
     """Return what the tolerances of solvers leave open, relative to the entry where that is most; 0 without a solver.
 
     Only undecided entries count, or `every` one; entries that are 0 beside the largest are left out.
@@ -498,15 +506,15 @@ def _open_by_solvers(seen: Evidence, every: bool = False) -> float:
     return worst
 
 
-def _known_to(seen: Evidence, entries: str, relative: float) -> Finding:
+def _report_inexact_solvers(seen: Evidence, entries: str, relative: float) -> Finding:
     """Return the finding that solvers in f are too inexact."""
     are = "are" if entries.endswith("entries") else "is"
     says = f"{entries} {are} known only to {relative:.0e}, {as_exact_as(seen.solvers)}"
     more = "" if relative > _MOST_OPEN else f", or accept the difference: --rtol {relative:.0e}"
-    return _inconclusive(Kind.NOISE, says, f"give the solver smaller tolerances{more}")
+    return _inconclusive_finding(Kind.NOISE, says, f"give the solver smaller tolerances{more}")
 
 
-def _weak_evidence(seen: Evidence) -> Findings:
+def _warn_of_zero_gradient(seen: Evidence) -> Findings:
     """Return a warning if every entry of the gradient is zero: many wrong gradients are zero there too."""
     value = seen.estimate(str(seen.reference)).value
     if not seen.inputs or any(np.any(np.asarray(v) != 0) for v in value.values()):
@@ -515,16 +523,16 @@ def _weak_evidence(seen: Evidence) -> Findings:
     return (finding(Kind.WEAK, Severity.WARNING, says, hint="check at another point too"),)
 
 
-def _lost_its_trace(seen: Evidence, findings: Findings) -> bool:
+def _has_wrong_trace(seen: Evidence, findings: Findings) -> bool:
     """Whether the trace differs from the function: in its value, or in slopes after a traced value was written as text."""
-    kinds = _kinds(findings)
+    kinds = _kinds_of_findings(findings)
     contrary = bool(kinds & {Kind.CONTRADICTION, Kind.DISAGREEMENT})
     return seen.untraced is None and (Kind.TRACE in kinds or (seen.written_as_text and contrary))
 
 
-def _with_mutants(seen: Evidence, decision: Decision) -> Decision:
+def _add_mutants(seen: Evidence, decision: Decision) -> Decision:
     """Return the decision with the result of planted mistakes: there is no pass if one of them was not caught."""
-    problem = require(seen.mutants, EvidenceKind.MUTANTS).problem
+    problem = require_evidence(seen.mutants, EvidenceKind.MUTANTS).problem
     if problem is None:
         return decision
     fails = decision.verdict == Verdict.PASS and problem.severity == Severity.INCONCLUSIVE
@@ -532,22 +540,22 @@ def _with_mutants(seen: Evidence, decision: Decision) -> Decision:
     return replace(decision, verdict=verdict, findings=(*decision.findings, problem))
 
 
-def _by_projections(seen: Evidence, so_far: Decision) -> Decision:
+def _decide_by_projections(seen: Evidence, so_far: Decision) -> Decision:
     """Return the verdict that random projections give on a claim, with a finding that says how much they cover."""
     claim = seen.estimate("claim").value
     if not all(np.all(np.isfinite(g)) for g in claim.values()):
         return replace(so_far, verdict=Verdict.FAIL, unexplained=True)
-    found = require(seen.projections, EvidenceKind.PROJECTIONS)
+    found = require_evidence(seen.projections, EvidenceKind.PROJECTIONS)
     findings = tuple(
         f
         for f in (*so_far.findings, found.coverage, *found.undecided_because)
         if f.kind not in (Kind.NO_SECOND_WITNESS, Kind.BUDGET, Kind.NOISE)
     )
     if found.agrees is None or (found.undecided_because and not found.wrong):
-        return _open(findings, *(() if found.undecided_because else (_too_noisy(found),)))
-    if found.agrees and _blocked(findings):
-        return _open(findings)
-    changed = require(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
+        return _leave_undecided(findings, *(() if found.undecided_because else (_report_noisy_projections(found),)))
+    if found.agrees and _has_inconclusive_finding(findings):
+        return _leave_undecided(findings)
+    changed = require_evidence(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
     if changed is not None:
         return Decision(Verdict.FAIL, (*findings, changed))
     if found.agrees:
@@ -555,8 +563,8 @@ def _by_projections(seen: Evidence, so_far: Decision) -> Decision:
     return Decision(Verdict.FAIL, findings, unexplained=bool(found.wrong))
 
 
-def _too_noisy(found: Projections) -> Finding:
+def _report_noisy_projections(found: Projections) -> Finding:
     if found.complete:
-        return _inconclusive(Kind.NOISE, "projections of function values are too noisy to decide the claim")
+        return _inconclusive_finding(Kind.NOISE, "projections of function values are too noisy to decide the claim")
     says = f"{found.calls:,} evaluations of f are too few to decide the claim"
-    return _inconclusive(Kind.BUDGET, says, f"--budget {10 * found.calls}")
+    return _inconclusive_finding(Kind.BUDGET, says, f"--budget {10 * found.calls}")

@@ -16,8 +16,8 @@ from gradcli.checks.evidence import (
     Evidence,
     HullDistance,
     Tolerance,
-    allowed,
-    asked,
+    allowed_difference,
+    tolerated_difference,
 )
 from gradcli.classes import dataclass
 from gradcli.report import numbers
@@ -92,9 +92,11 @@ def resolution_of(seen: Evidence) -> Resolution:
     with np.errstate(all="ignore"):
         for name, words in seen.agreement["claim"].items():
             x, y = np.asarray(claim.value[name]), np.asarray(right.value[name])
-            room, distance = np.asarray(allowed(claim, right, name, None)), np.abs(x - y)
-            closed = (distance <= room) & np.isfinite(room) & (words != DISAGREE) & ~_left_open(seen, name)
-            closed &= ~(distance + right.bound[name] <= asked(seen.tolerance, y))
+            room, distance = np.asarray(allowed_difference(claim, right, name, None)), np.abs(x - y)
+            closed = (
+                (distance <= room) & np.isfinite(room) & (words != DISAGREE) & ~_entries_with_several_slopes(seen, name)
+            )
+            closed &= ~(distance + right.bound[name] <= tolerated_difference(seen.tolerance, y))
             resolved, zero = room <= USEFUL * np.abs(y), (x == 0) & (y == 0)
             hidden[name] = closed & ~resolved & ~zero
             found.zeros[name], found.error[name] = closed & zero, distance + room
@@ -103,24 +105,24 @@ def resolution_of(seen: Evidence) -> Resolution:
             y = np.abs(right.value[name])
             top = float(np.max(np.where(mask | ~np.isfinite(y), 0.0, y), initial=0.0))
             found.accepted[name] = mask & (found.error[name] <= min(DOUBT * limit, MOST) * top)
-            found.open[name] = mask & ~found.accepted[name] & _is_zero_like(seen, name)
+            found.open[name] = mask & ~found.accepted[name] & _entries_near_zero(seen, name)
     return found
 
 
-def _left_open(seen: Evidence, name: str) -> Any:
+def _entries_with_several_slopes(seen: Evidence, name: str) -> Any:
     """Return a mask of the entries at a kink, and of those with a second slope."""
     slopes = seen.estimate(str(seen.reference)).slopes.get(name)
     several = False if slopes is None else np.isfinite(slopes.left) | np.isfinite(slopes.other)
     return np.asarray(seen.undecided.get(name, False)) | several
 
 
-def _is_zero_like(seen: Evidence, name: str) -> Any:
+def _entries_near_zero(seen: Evidence, name: str) -> Any:
     """Return a mask of the entries whose difference cannot be told from 0."""
     right = seen.estimate(str(seen.reference))
     return np.abs(right.value[name]) <= right.bound[name]
 
 
-def accepted_entries(seen: Evidence, found: Resolution) -> UnresolvedEntries | None:
+def report_accepted_entries(seen: Evidence, found: Resolution) -> UnresolvedEntries | None:
     """Return what a pass says of the entries that were accepted without being resolved; None if there are none."""
     place = found.worst(found.accepted)
     if place is None:
@@ -131,18 +133,18 @@ def accepted_entries(seen: Evidence, found: Resolution) -> UnresolvedEntries | N
         compared=sum(int(np.size(mask)) for mask in found.accepted.values()),
         below=float(found.error[name][at]),
         at=entry_name(name, at),
-        told_from_zero=any(bool(np.any(mask & ~_is_zero_like(seen, n))) for n, mask in found.accepted.items()),
+        told_from_zero=any(bool(np.any(mask & ~_entries_near_zero(seen, n))) for n, mask in found.accepted.items()),
     )
 
 
-def open_entries(seen: Evidence, found: Resolution) -> str | None:
+def describe_open_entries(seen: Evidence, found: Resolution) -> str | None:
     """Return in words which entries are left open, and the one with the widest bound; None if there are none."""
     place = found.worst(found.open)
     if place is None:
         return None
     count = sum(int(np.sum(mask)) for mask in found.open.values())
     total = sum(int(np.size(mask)) for mask in found.open.values())
-    return f"{count:,} of {total:,} entr{'y' if total == 1 else 'ies'} not resolved: {_in_words(seen, *place)}"
+    return f"{count:,} of {total:,} entr{'y' if total == 1 else 'ies'} not resolved: {_describe_entry(seen, *place)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ class UndecidedEntry:
     outside: float
 
 
-def undecided_entry(seen: Evidence) -> UndecidedEntry | None:
+def find_undecided_entry(seen: Evidence) -> UndecidedEntry | None:
     """Return the undecided entry of the claim that needs the largest tolerance; None if none has a finite bound."""
     if seen.claimed is None or seen.reference is None:
         return None
@@ -179,7 +181,7 @@ def undecided_entry(seen: Evidence) -> UndecidedEntry | None:
         return None
     at = tuple(int(k) for k in np.unravel_index(int(np.argmax(relative[name])), np.shape(relative[name])))
     most = max(float(np.max(x, initial=-np.inf)) for x in absolute.values())
-    option = f"--rtol {_up(largest[name])}" if np.isfinite(largest[name]) else f"--atol {_up(most)}"
+    option = f"--rtol {_round_up(largest[name])}" if np.isfinite(largest[name]) else f"--atol {_round_up(most)}"
     bound = float(np.asarray(right.bound[name])[at])
     own, off = (
         float(np.asarray(claim.bound[name])[at]),
@@ -187,19 +189,19 @@ def undecided_entry(seen: Evidence) -> UndecidedEntry | None:
     )
     size = abs(float(np.asarray(right.value[name])[at]))
     outside = bound / size if size and off > DOUBT * (bound + own) else 0.0
-    return UndecidedEntry(_in_words(seen, name, at), f"{option} decides it", outside)
+    return UndecidedEntry(_describe_entry(seen, name, at), f"{option} decides it", outside)
 
 
-def _up(x: float) -> str:
+def _round_up(x: float) -> str:
     """Return a positive number with two digits, rounded up."""
     return f"{float(Context(prec=2, rounding=ROUND_UP).create_decimal(Decimal(f'{x:.12g}'))):.1e}"
 
 
-def _in_words(seen: Evidence, name: str, at: tuple[int, ...]) -> str:
+def _describe_entry(seen: Evidence, name: str, at: tuple[int, ...]) -> str:
     """Return an entry of the reference with its bound, and the claim: `x[1] is 0 +- 2e-03, claimed 0.0001`."""
     right, claim = seen.estimate(str(seen.reference)), seen.estimate("claim")
     value, bound, own = (float(np.asarray(part[name])[at]) for part in (right.value, right.bound, claim.value))
-    return f"{entry_name(name, at)} is {value:.3g} +- {numbers.power(bound)}, claimed {numbers.short(own)}"
+    return f"{entry_name(name, at)} is {value:.3g} +- {numbers.write_bound(bound)}, claimed {numbers.few_digits(own)}"
 
 
 def entry_name(name: str, at: tuple[int, ...]) -> str:
@@ -207,7 +209,7 @@ def entry_name(name: str, at: tuple[int, ...]) -> str:
     return f"{name}[{','.join(map(str, at))}]" if at else name
 
 
-def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> Detects:
+def find_detection_limit(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> Detects:
     """Return the largest relative error that could have gone undetected, over the nonzero entries that were resolved.
 
     If all entries are zero, return the largest absolute error instead; beside it, if some are and function values alone
@@ -225,9 +227,9 @@ def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> D
     names = seen.claimed or seen.inputs
     claim = seen.estimate_or_none("claim") if seen.claimed is not None else None
     resolution = resolution_of(seen) if hull is None else Resolution()
-    unresolved = accepted_entries(seen, resolution) or ABSENT
+    unresolved = report_accepted_entries(seen, resolution) or ABSENT
     if hull is None and not any(np.any(np.asarray(right.value[name]) != 0) for name in names):
-        absolute = _absolute(seen, right, names)
+        absolute = _largest_absolute_error(seen, right, names)
     for name in names:
         value = np.asarray(right.value[name])
         top = (
@@ -239,7 +241,7 @@ def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> D
         elif name in resolution.accepted:
             left_out = np.broadcast_to(resolution.accepted[name], value.shape)
         for part in iterate_blocks(value.size):
-            room = _room(seen, right, name, part)
+            room = _largest_undetected_error(seen, right, name, part)
             g = (
                 np.abs(entries_of_part(value, part))
                 if top is None
@@ -252,7 +254,9 @@ def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> D
             k = int(np.argmax(relative))
             if float(np.reshape(relative, -1)[k]) > smallest:
                 smallest = float(np.reshape(relative, -1)[k])
-                by_solvers = _solver_room(claim, right, name, part, k) > _MOSTLY * float(np.reshape(room, -1)[k])
+                by_solvers = _difference_by_solvers(claim, right, name, part, k) > _MOSTLY * float(
+                    np.reshape(room, -1)[k]
+                )
                 place = np.unravel_index(part.start + k, value.shape) if value.ndim else ()
                 at = f"{name}[{','.join(map(str, place))}]" if place else name
     if hull is not None and hull.limit > smallest:
@@ -264,31 +268,34 @@ def detects_of(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> D
     return Detects(None, None, ABSENT if absolute is None else absolute, unresolved)
 
 
-def _solver_room(claim: Estimate | None, right: Estimate, name: str, part: slice, k: int) -> float:
+def _difference_by_solvers(claim: Estimate | None, right: Estimate, name: str, part: slice, k: int) -> float:
     """Return the part of the allowed difference of one entry that the tolerances of solvers in f make."""
     estimates = [right] if claim is None else [claim, right]
     parts = [np.ravel(entries_of_part(e.solvers[name], part)) for e in estimates if name in e.solvers]
     return sum(float(x[k] if x.size > 1 else x[0]) for x in parts)
 
 
-def _absolute(seen: Evidence, right: Estimate, names: Iterable[str]) -> float | None:
+def _largest_absolute_error(seen: Evidence, right: Estimate, names: Iterable[str]) -> float | None:
     """Return the largest undetected absolute error if all entries are zero; None if it is unknown."""
     every = slice(None)
-    rooms = [(_claimed_room(seen, right, name, every), _by_function_values(seen, name, every)) for name in names]
+    rooms = [
+        (_allowed_difference_to_claim(seen, right, name, every), _largest_confirmed_error(seen, name, every))
+        for name in names
+    ]
     known = [room for pair in rooms for room in pair if room is not None]
     largest = max((float(np.max(room, initial=0.0)) for room in known), default=np.inf)
     return largest if np.isfinite(largest) else None
 
 
-def _room(seen: Evidence, right: Estimate, name: str, part: slice) -> Array | None:
+def _largest_undetected_error(seen: Evidence, right: Estimate, name: str, part: slice) -> Array | None:
     """Return the largest undetected absolute error of some entries of one input; None if it is unknown."""
     claim = seen.estimate_or_none("claim") if seen.claimed is not None else None
-    own = _claimed_room(seen, right, name, part)
+    own = _allowed_difference_to_claim(seen, right, name, part)
     if own is None:
         return None
     if claim is not None and seen.trace.limit is None and not seen.trace.untested_reason:
         return own  # nothing is traced, or the recorder compares every operation
-    lost = _by_function_values(seen, name, part)
+    lost = _largest_confirmed_error(seen, name, part)
     if seen.trace.limit is not None:
         by_test = seen.trace.limit * np.abs(np.asarray(entries_of_part(right.value[name], part)))
         lost = by_test if lost is None else np.minimum(lost, by_test)
@@ -297,17 +304,17 @@ def _room(seen: Evidence, right: Estimate, name: str, part: slice) -> Array | No
     return np.maximum(own, lost)
 
 
-def _claimed_room(seen: Evidence, right: Estimate, name: str, part: slice) -> Array | None:
+def _allowed_difference_to_claim(seen: Evidence, right: Estimate, name: str, part: slice) -> Array | None:
     """Return the allowed difference of some entries of claim and reference; without a claim, the bound of the reference."""
     if seen.claimed is None:
         return np.asarray(entries_of_part(right.bound[name], part))
     claim = seen.estimate_or_none("claim")
     if claim is None or name not in claim.value:
         return None
-    return np.asarray(allowed(claim, right, name, seen.tolerance, part))
+    return np.asarray(allowed_difference(claim, right, name, seen.tolerance, part))
 
 
-def _by_function_values(seen: Evidence, name: str, part: slice) -> Array | None:
+def _largest_confirmed_error(seen: Evidence, name: str, part: slice) -> Array | None:
     """Return the largest error in an entry that the best independent pair of modes, or one direction, would still confirm."""
     if seen.untraced is not None:
         return None
@@ -316,7 +323,7 @@ def _by_function_values(seen: Evidence, name: str, part: slice) -> Array | None:
         both = (entries_of_part(seen.agreement[a][name], part) == AGREE) & (
             entries_of_part(seen.agreement[b][name], part) == AGREE
         )
-        rooms.append(np.where(both, allowed(seen.estimate(a), seen.estimate(b), name, None, part), np.inf))
+        rooms.append(np.where(both, allowed_difference(seen.estimate(a), seen.estimate(b), name, None, part), np.inf))
     if not rooms and seen.direction is not None and seen.direction.agrees:
         return seen.direction.bound_of(name, part)
     return np.min(np.stack(rooms), axis=0) if rooms else None

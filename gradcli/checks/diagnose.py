@@ -10,17 +10,17 @@ import numpy as np
 
 from gradcli.arithmetic.recorded_program import record, value_and_gradient
 from gradcli.checks.gradient_slips import (
-    as_a_whole,
-    between_ranks,
-    by_a_constant,
-    by_unnamed_factor,
-    clipped,
-    exchanged,
-    in_entries,
-    in_one_entry,
-    slightly_off,
+    find_added_constant,
+    find_clipping,
+    find_exchanged_inputs,
+    find_factor_in_entries,
+    find_mistake_in_whole,
+    find_rank_mistake,
+    find_slight_error,
+    find_unnamed_factor,
+    find_wrong_entry,
 )
-from gradcli.checks.on_tape import by_share, on_tape
+from gradcli.checks.on_tape import find_slip_on_tape, find_unnamed_share
 from gradcli.checks.wrong import BudgetSpent, Gradient, Wrong
 from gradcli.errors import FunctionFailed, GradcliError, TraceEnded
 from gradcli.modes.jacobians import cotangent_rows, jacobian_from_rows
@@ -47,7 +47,7 @@ _SCALES: tuple[tuple[Callable[[Any], Any], str], ...] = (
 )
 
 
-def by_parameter(wrong: Wrong) -> Diagnosis | None:
+def find_other_parameter(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if the claim is the derivative by another parameter of the same quantity, such as its logarithm."""
     values = wrong.q.point.values
     if wrong.count < _FEWEST or shape(wrong.q.value) != ():
@@ -61,7 +61,7 @@ def by_parameter(wrong: Wrong) -> Diagnosis | None:
     return None
 
 
-def without_incoming(wrong: Wrong) -> Diagnosis | None:
+def find_ignored_cotangent(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if a product w J was claimed as if every weight w were 1: the incoming gradient is ignored."""
     f = wrong.q.f
     if not isinstance(f, Weighted) or np.all(np.asarray(f.w) == 1):
@@ -80,7 +80,7 @@ def without_incoming(wrong: Wrong) -> Diagnosis | None:
     return wrong.says(DiagnosisKind.LEFT_OUT, "the incoming gradient is ignored: the claim is right where that is 1")
 
 
-def squared_first(wrong: Wrong) -> Diagnosis | None:
+def find_squared_gradient(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if the square of the first derivative was claimed for the second."""
     gradient = inner_gradient(wrong.q.f)
     if gradient is None or len(wrong.names) != 1 or STEP in wrong.names:
@@ -111,7 +111,7 @@ _GAIN = 0.05  # the largest part of the claim's error that a difference quotient
 _LAWS = {"forward": "h", "backward": "h", "central": "h**2"}
 
 
-def lower_precision(wrong: Wrong) -> Diagnosis | None:
+def find_lower_precision(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if every entry of the claim is a number of a lower precision, near the right value."""
     a, b = concatenate_entries(wrong.claimed.values()), concatenate_entries(wrong.right.values())
     scale = float(np.max(np.abs(b), initial=0.0))
@@ -121,20 +121,19 @@ def lower_precision(wrong: Wrong) -> Diagnosis | None:
         if np.array_equal(a, a.astype(dtype).astype(float)) and np.all(np.abs(a - b) <= room * scale):
             name = np.dtype(dtype).name
             right = min(digits, int(-math.log10(max(float(np.max(np.abs(a - b))) / scale, 1e-16))))
-            says = (
-                f"every entry is a {name} number, right to about {right} digits: computed in {name}; {_accepts(wrong)}"
-            )
+            accept = _tolerances_to_accept(wrong)
+            says = f"every entry is a {name} number, right to about {right} digits: computed in {name}; {accept}"
             return wrong.says(DiagnosisKind.APPROXIMATION, says)
     return None
 
 
-def by_differences(wrong: Wrong) -> Diagnosis | None:
+def find_difference_quotient(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis with the step, if the claim is a difference quotient of the function with a fixed step.
 
     Cost  a few hundred evaluations of f, within the budget. Raises BudgetSpent.
     """
     q = wrong.q
-    sampled, others = list(_sampled(wrong)), list(_right_ones(wrong))
+    sampled, others = list(_largest_wrong_entries(wrong)), list(_largest_right_entries(wrong))
     if len(sampled) + len(others) < 2 or shape(q.value) != ():
         return None
     value = float(q.value)
@@ -142,10 +141,15 @@ def by_differences(wrong: Wrong) -> Diagnosis | None:
         for relative in (False, True):
             for h in _STEPS:
                 for scheme in _LAWS:
-                    if all(_matches(wrong, name, at, h, scheme, relative, value) for name, at in (*sampled, *others)):
+                    if all(
+                        _is_difference_quotient(wrong, name, at, h, scheme, relative, value)
+                        for name, at in (*sampled, *others)
+                    ):
                         whose = " times |x|" if relative else ""
                         right = (
-                            "rounding" if _rounded(wrong, value, h) else f"proportional to {_LAWS[scheme]}: truncation"
+                            "rounding"
+                            if _is_rounding_error(wrong, value, h)
+                            else f"proportional to {_LAWS[scheme]}: truncation"
                         )
                         says = (
                             f"the claim is a {scheme} difference with the step h = {h:.3g}{whose}; its error is {right}"
@@ -154,32 +158,38 @@ def by_differences(wrong: Wrong) -> Diagnosis | None:
     return None
 
 
-def _sampled(wrong: Wrong) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _largest_wrong_entries(wrong: Wrong) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield the wrong entries with the largest errors, largest first."""
     found = []
     for name in wrong.names:
         error = np.where(wrong.masks[name], np.abs(wrong.claimed[name] - wrong.right[name]), -1.0)
-        found += [(float(error[at]), name, at) for at in _first(-error) if error[at] > 0 and np.isfinite(error[at])]
+        found += [
+            (float(error[at]), name, at)
+            for at in _indices_of_smallest(-error)
+            if error[at] > 0 and np.isfinite(error[at])
+        ]
     for _, name, at in sorted(found, reverse=True)[:_SAMPLES]:
         yield name, at
 
 
-def _right_ones(wrong: Wrong) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _largest_right_entries(wrong: Wrong) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield the largest right entries: in a difference quotient, these are the ones without truncation error."""
     found = []
     for name, claim in wrong.claimed.items():
         size = np.where(wrong.masks[name], -1.0, np.abs(claim))
-        found += [(float(size[at]), name, at) for at in _first(-size) if size[at] > 0]
+        found += [(float(size[at]), name, at) for at in _indices_of_smallest(-size) if size[at] > 0]
     for _, name, at in sorted(found, reverse=True)[: _SAMPLES // 2]:
         yield name, at
 
 
-def _first(x: Any) -> Iterator[tuple[int, ...]]:
+def _indices_of_smallest(x: Any) -> Iterator[tuple[int, ...]]:
     for k in np.argsort(np.ravel(x))[:_SAMPLES]:
         yield tuple(int(i) for i in np.unravel_index(k, shape(x))) if shape(x) else ()
 
 
-def _matches(wrong: Wrong, name: str, at: tuple[int, ...], h: float, scheme: str, relative: bool, value: float) -> bool:
+def _is_difference_quotient(
+    wrong: Wrong, name: str, at: tuple[int, ...], h: float, scheme: str, relative: bool, value: float
+) -> bool:
     q = wrong.q
     k = q.wrt.index(name)
     x = float(np.asarray(q.xs[k])[at])
@@ -206,13 +216,13 @@ def _matches(wrong: Wrong, name: str, at: tuple[int, ...], h: float, scheme: str
     return again or abs(claimed - made) <= room <= _GAIN * abs(claimed - right)
 
 
-def _rounded(wrong: Wrong, value: float, h: float) -> bool:
+def _is_rounding_error(wrong: Wrong, value: float, h: float) -> bool:
     """Whether the error is as small as the rounding error of f divided by h."""
     errors = np.abs(concatenate_entries(wrong.claimed.values()) - concatenate_entries(wrong.right.values()))
     return bool(np.median(errors[errors > 0]) < _ROUNDINGS * EPS * abs(value) / h)
 
 
-def nearly(wrong: Wrong) -> Diagnosis | None:
+def find_small_errors(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if every entry is nearly right, with small errors that differ between entries."""
     errors = [
         np.ravel(np.abs(wrong.claimed[name] - wrong.right[name]))
@@ -226,12 +236,12 @@ def nearly(wrong: Wrong) -> Diagnosis | None:
     says = (
         f"the claim agrees to {-np.log10(worst):.0f} digits in every entry: the function or the claim is an approximation (a "
         f"solver's tolerance, differences), or a small constant such as eps is missing; "
-        f"{_accepts(wrong)}"
+        f"{_tolerances_to_accept(wrong)}"
     )
     return wrong.says(DiagnosisKind.APPROXIMATION, says)
 
 
-def _accepts(wrong: Wrong) -> str:
+def _tolerances_to_accept(wrong: Wrong) -> str:
     """Return in words the fixed tolerances that would accept the claim."""
     claimed, right = concatenate_entries(wrong.claimed.values()), concatenate_entries(wrong.right.values())
     used = right != 0
@@ -251,7 +261,7 @@ _PROBE = 1e-6  # relative to the point: the step for the derivative of the gradi
 _EVEN = 1e-3  # relative: the distance is shown with three digits if this changes it by less
 
 
-def of_another_point(wrong: Wrong) -> Diagnosis | None:
+def find_other_point(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis that names the other point where the claim would be right; None if there is none. Raises BudgetSpent."""
     q = wrong.q
     if q.untraced is not None or size(q.value) > _MOST_OUTPUTS:
@@ -266,17 +276,17 @@ def of_another_point(wrong: Wrong) -> Diagnosis | None:
                 )
         if wrong.count < 2:
             return None  # some point on any line explains a single number
-        for says, direction in _directions(wrong):
-            distance = _followed(wrong, direction)
+        for says, direction in _lines_through_point(wrong):
+            distance = _find_distance_along(wrong, direction)
             if distance is not None:
                 return wrong.says(
                     DiagnosisKind.STALE,
-                    f"the claim is the right gradient {says.format(_shown(distance))} (a stale value)",
+                    f"the claim is the right gradient {says.format(_format_distance(distance))} (a stale value)",
                 )
     return None
 
 
-def _shown(distance: float) -> str:
+def _format_distance(distance: float) -> str:
     return f"{distance:.3g}" if abs(float(f"{distance:.3g}") / distance - 1) < _EVEN else f"{distance:.6g}"
 
 
@@ -307,10 +317,10 @@ def _other_points(q: Question) -> Iterator[tuple[str, list[Array]]]:
                 xs = list(q.xs)
                 xs[a], xs[b] = xs[b], xs[a]
                 yield f"with {q.wrt[a]} and {q.wrt[b]} exchanged", xs
-    yield "at the point in float32", [_in_float32(x) for x in q.xs]
+    yield "at the point in float32", [_round_to_float32(x) for x in q.xs]
     for digits in range(4):
-        yield f"at the point rounded to {digits} decimals", [_round_to(x, digits) for x in q.xs]
-        yield f"at the point rounded to {digits + 1} digits", [_to_digits(x, digits + 1) for x in q.xs]
+        yield f"at the point rounded to {digits} decimals", [_round_to_decimals(x, digits) for x in q.xs]
+        yield f"at the point rounded to {digits + 1} digits", [_round_to_digits(x, digits + 1) for x in q.xs]
     yield "at zero", [np.zeros(shape(x))[()] for x in q.xs]
     yield "at ones", [np.ones(shape(x))[()] for x in q.xs]
     yield "at the negative point", [-x for x in q.xs]
@@ -319,21 +329,21 @@ def _other_points(q: Question) -> Iterator[tuple[str, list[Array]]]:
     yield "at the absolute values of the point", [np.abs(x) for x in q.xs]
 
 
-def _to_digits(x: Array, digits: int) -> Array:
+def _round_to_digits(x: Array, digits: int) -> Array:
     size = 10.0 ** (np.floor(np.log10(np.where(x == 0, 1.0, np.abs(x)))) + 1 - digits)
     return np.asarray(np.round(x / size) * size)[()]
 
 
-def _round_to(x: Array, digits: int) -> Array:
+def _round_to_decimals(x: Array, digits: int) -> Array:
     return np.asarray(np.round(x, digits))[()]
 
 
-def _in_float32(x: Array) -> Array:
+def _round_to_float32(x: Array) -> Array:
     rounded: Any = np.array(x, dtype="float32")
     return rounded.astype(np.float64)[()]
 
 
-def _directions(wrong: Wrong) -> Iterator[tuple[str, list[Array]]]:
+def _lines_through_point(wrong: Wrong) -> Iterator[tuple[str, list[Array]]]:
     """Yield lines through the point along which programs move it, such as the gradient."""
     q = wrong.q
     if all(name in wrong.right and shape(wrong.right[name]) == shape(x) for name, x in zip(q.wrt, q.xs, strict=True)):
@@ -350,7 +360,7 @@ def _directions(wrong: Wrong) -> Iterator[tuple[str, list[Array]]]:
                 )
 
 
-def _followed(wrong: Wrong, direction: list[Array]) -> float | None:
+def _find_distance_along(wrong: Wrong, direction: list[Array]) -> float | None:
     """Return the distance along a line at which the claim is the right gradient, by Newton's method; None if there is none."""
     xs = wrong.q.xs
     scale = max((float(np.max(np.abs(x), initial=0.0)) for x in xs), default=0.0) or 1.0
@@ -393,7 +403,7 @@ _LAWS_OF_ERRORS: tuple[tuple[str, Callable[..., Any]], ...] = (
 _PENALTIES = {"{}": "a quadratic", "the sign of {}": "an absolute"}
 
 
-def by_law(wrong: Wrong) -> Diagnosis | None:
+def find_law_of_error(wrong: Wrong) -> Diagnosis | None:
     """Return the law that the error follows: one number times a function of the inputs or their gradients; or None."""
     names, values = wrong.names, wrong.q.point.values
     error = concatenate_entries(wrong.claimed[name] - wrong.right[name] for name in names)
@@ -413,23 +423,23 @@ def by_law(wrong: Wrong) -> Diagnosis | None:
                 return wrong.says(
                     DiagnosisKind.TERM, f"a term {lost}: {term}, the gradient of {_PENALTIES[says]} penalty"
                 )
-            return _unknown(wrong, f" is {factor:.6g} times {says.format(' and '.join(names))}")
+            return _report_unknown_mistake(wrong, f" is {factor:.6g} times {says.format(' and '.join(names))}")
     return None
 
 
-def pattern(wrong: Wrong) -> Diagnosis:
+def describe_error_pattern(wrong: Wrong) -> Diagnosis:
     """Return a diagnosis that describes an unexplained error: the entries it is in, its sign and its size."""
-    return _unknown(wrong, _shape(wrong))
+    return _report_unknown_mistake(wrong, _describe_error(wrong))
 
 
-def _unknown(wrong: Wrong, says: str) -> Diagnosis:
+def _report_unknown_mistake(wrong: Wrong, says: str) -> Diagnosis:
     notes = "".join(f" ({note})" for note in wrong.notes)
     return wrong.says(
         DiagnosisKind.UNKNOWN, f"no mistake that gradcli knows explains the claim{notes}; its error{says}"
     )
 
 
-def _shape(wrong: Wrong) -> str:
+def _describe_error(wrong: Wrong) -> str:
     parts = []
     for name in wrong.names:
         error = np.asarray(wrong.claimed[name] - wrong.right[name])
@@ -438,12 +448,14 @@ def _shape(wrong: Wrong) -> str:
         word = "positive" if np.all(signs > 0) else "negative" if np.all(signs < 0) else "of both signs"
         size = float(np.max(np.abs(error[mask]))) / max(float(np.max(np.abs(wrong.right[name]), initial=0.0)), 1e-300)
         where = wrong.alone(name).where() or f" in every entry of {name}"
-        rank = ", of rank one" if _rank_one(error) else ""
-        parts.append(f"{where.removeprefix(' in ')} ({word}{rank}, up to {numbers.power(size)} of the largest entry)")
+        rank = ", of rank one" if _has_rank_one(error) else ""
+        parts.append(
+            f"{where.removeprefix(' in ')} ({word}{rank}, up to {numbers.write_bound(size)} of the largest entry)"
+        )
     return " is in " + " and ".join(parts)
 
 
-def _rank_one(error: Any) -> bool:
+def _has_rank_one(error: Any) -> bool:
     if np.ndim(error) != 2 or min(error.shape) < 2 or not np.all(np.isfinite(error)):
         return False
     values = np.linalg.svd(error, compute_uv=False)
@@ -451,9 +463,10 @@ def _rank_one(error: Any) -> bool:
 
 
 _SEARCH = (  # the simplest first: the first that explains every wrong entry is the diagnosis
-    between_ranks, as_a_whole, clipped, exchanged, in_entries, without_incoming, squared_first, lower_precision,
-    by_differences, slightly_off, on_tape, by_parameter, by_unnamed_factor,
-    by_a_constant, by_law, by_share, of_another_point, in_one_entry, nearly,
+    find_rank_mistake, find_mistake_in_whole, find_clipping, find_exchanged_inputs, find_factor_in_entries,
+    find_ignored_cotangent, find_squared_gradient, find_lower_precision,
+    find_difference_quotient, find_slight_error, find_slip_on_tape, find_other_parameter, find_unnamed_factor,
+    find_added_constant, find_law_of_error, find_unnamed_share, find_other_point, find_wrong_entry, find_small_errors,
 )  # fmt: skip
 _MANY = 2  # entries, which one number, the distance to the other point, does not explain by accident
 _NUMBER = re.compile(r"\d[\w.+-]*")
@@ -461,7 +474,7 @@ _BY_NUMBER = frozenset({DiagnosisKind.UNKNOWN, DiagnosisKind.SCALED, DiagnosisKi
 
 
 # Of the calls that are left: what a step may take, so that some are left for later ones, and for trying a name elsewhere.
-_SHARES = {by_differences: 0.25, on_tape: 0.6}
+_SHARES = {find_difference_quotient: 0.25, find_slip_on_tape: 0.6}
 
 
 def diagnose(wrong: Wrong, elsewhere: Iterable[Wrong] = ()) -> Diagnosis:
@@ -470,7 +483,7 @@ def diagnose(wrong: Wrong, elsewhere: Iterable[Wrong] = ()) -> Diagnosis:
     A mistake that explains the claim at the point and not `elsewhere`, where the claim is wrong, too, is none. What takes
     calls is tried while the budget of `wrong` has some.
     """
-    unknown = _not_finite(wrong)
+    unknown = _find_not_finite(wrong)
     if unknown is not None:
         return unknown
     others = _Kept(iter(elsewhere))
@@ -478,13 +491,15 @@ def diagnose(wrong: Wrong, elsewhere: Iterable[Wrong] = ()) -> Diagnosis:
         try:
             with wrong.budget.keeping(int((1 - _SHARES.get(find, 1.0)) * wrong.budget.left)):
                 found = find(wrong)
-            if found is not None and all(_is_same(found, _found_in(other, find, found), wrong) for other in others):
+            if found is not None and all(
+                _is_same_mistake(found, _find_again_at(other, find, found), wrong) for other in others
+            ):
                 return found
         except BudgetSpent:
             wrong.note_limit()
         except (FunctionFailed, TraceEnded):  # f cannot be called once more, as where it keeps what it was given
             continue
-    return pattern(wrong)
+    return describe_error_pattern(wrong)
 
 
 class _Kept:
@@ -501,20 +516,22 @@ class _Kept:
             yield x
 
 
-def _found_in(wrong: Wrong, find: Callable[[Wrong], Diagnosis | None], first: Diagnosis) -> Diagnosis | None:
+def _find_again_at(wrong: Wrong, find: Callable[[Wrong], Diagnosis | None], first: Diagnosis) -> Diagnosis | None:
     """Return the mistake that explains the claim at another point, on the line of the first one if it does there."""
-    if find not in (on_tape, by_share):
+    if find not in (find_slip_on_tape, find_unnamed_share):
         return find(wrong)
     for only in ((first.file, first.line), None) if first.line is not None else (None,):
         at = replace(wrong, only_line=only, unnamed=[], slipped=[])
-        found = on_tape(at)
-        found = by_share(at) if find is by_share else found  # it takes what the search on the tape has left
+        found = find_slip_on_tape(at)
+        found = (
+            find_unnamed_share(at) if find is find_unnamed_share else found
+        )  # it takes what the search on the tape has left
         if found is not None:
             return found
     return None
 
 
-def _is_same(found: Diagnosis, other: Diagnosis | None, wrong: Wrong) -> bool:
+def _is_same_mistake(found: Diagnosis, other: Diagnosis | None, wrong: Wrong) -> bool:
     """Whether two points have the same mistake, on the same line; a factor without a known cause has to be the same number.
 
     A stale value that explains many entries needs no other point: the iteration that finds it may not converge there.
@@ -531,7 +548,7 @@ def _is_same(found: Diagnosis, other: Diagnosis | None, wrong: Wrong) -> bool:
     return one == two
 
 
-def _not_finite(wrong: Wrong) -> Diagnosis | None:
+def _find_not_finite(wrong: Wrong) -> Diagnosis | None:
     masks = {name: ~np.isfinite(wrong.claimed[name]) & wrong.masks[name] for name in wrong.names}
     if not any(np.any(mask) for mask in masks.values()):
         return None

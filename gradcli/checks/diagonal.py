@@ -35,7 +35,7 @@ _EQUAL = 1e-9  # of the largest entry: a claim this near the diagonal is that di
 _ROUNDINGS = 1e3  # of f: a smaller mixed difference of it is rounding
 
 
-def with_elementwise(found: Located, claim: ClaimedExpressions | ClaimedFunction) -> Located:
+def replace_elementwise(found: Located, claim: ClaimedExpressions | ClaimedFunction) -> Located:
     """Return the sum of f's entries in place of f, if the claim has the shape of each input and the Jacobian is diagonal.
 
     If the claim also has a whole Jacobian, by a parameter, f stays, and the claim fills in the zeros beside its diagonals.
@@ -52,17 +52,17 @@ def with_elementwise(found: Located, claim: ClaimedExpressions | ClaimedFunction
         name for name, x in parts.items() if name in found.wrt and shape(x) == shape(first.values[name]) == shape(y)
     ]
     labels = {name: np.arange(size(y)).reshape(shape(y)) for name in names}
-    how = _diagonal_at(found, found.f, labels) if names else None
+    how = _prove_diagonal(found, found.f, labels) if names else None
     if how is None:
         return found
     several, its = " and ".join(names), "the diagonal of the Jacobian"
     says = f"f is elementwise: each entry of its value depends on the same entry of {several} alone, {how}"
     if len(names) == len(parts):
-        return _summed(found, f"{says}; the claim is {its}")
+        return _sum_entries(found, f"{says}; the claim is {its}")
     if size(y) ** 2 > MOST_JACOBIAN:
         return found
     claim.diagonal = frozenset(names)
-    return _noted(found, f"{says}; the claim for {several} is {its}")
+    return _add_notice(found, f"{says}; the claim for {several} is {its}")
 
 
 def with_hessian_diagonal(found: Located, gradient: Located) -> Located | None:
@@ -74,14 +74,14 @@ def with_hessian_diagonal(found: Located, gradient: Located) -> Located | None:
     for name in found.wrt:
         labels[name] = start + np.arange(size(at[name])).reshape(shape(at[name]))
         start += size(at[name])
-    how = _diagonal_at(gradient, gradient.f, labels)
+    how = _prove_diagonal(gradient, gradient.f, labels)
     if how is None:
         return None
     says = f"the Hessian is diagonal: each entry of the gradient depends on one entry of the inputs alone, {how}"
-    return _summed(gradient, f"{says}; the claim is its diagonal")
+    return _sum_entries(gradient, f"{says}; the claim is its diagonal")
 
 
-def diagonal_only(q: Question, claim: Mapping[str, Any], right: Estimate) -> str | None:
+def explain_claimed_diagonal(q: Question, claim: Mapping[str, Any], right: Estimate) -> str | None:
     """Return what is wrong with a claim that has the shape of a diagonal, where the matrix has other entries too.
 
     None if it is not known to have any.
@@ -101,11 +101,11 @@ def diagonal_only(q: Question, claim: Mapping[str, Any], right: Estimate) -> str
 
         def entry(k: Any, j: Any, name: str = name, x: Any = x) -> str:
             at = (*np.unravel_index(k, shape(q.value)), *np.unravel_index(j, shape(x)))
-            return point_report.named((name, tuple(map(int, at))), np.ndim(q.value), of)
+            return point_report.derivative_name((name, tuple(map(int, at))), np.ndim(q.value), of)
 
         k, j = np.unravel_index(int(np.argmax(others)), others.shape)
         what = "Hessian" if is_hessian else "Jacobian"
-        has = f"the {what} has other entries, such as {entry(k, j)} = {numbers.short(matrix[k, j])}"
+        has = f"the {what} has other entries, such as {entry(k, j)} = {numbers.few_digits(matrix[k, j])}"
         own, diagonal = np.ravel(claim[name]), matrix[first + columns, columns]
         off = np.abs(own - diagonal)
         if np.all(off <= bound[first + columns, columns] + _EQUAL * np.max(np.abs(diagonal))):
@@ -113,22 +113,22 @@ def diagonal_only(q: Question, claim: Mapping[str, Any], right: Estimate) -> str
         if np.all(np.abs(own - np.sum(matrix, axis=0)) <= _EQUAL * np.max(np.abs(matrix))):
             return f"the claim for {name} is the gradient of the sum of all entries, not the {what}; {has}"
         worst = int(np.argmax(np.nan_to_num(off, nan=np.inf)))
-        claimed, known = numbers.apart(float(own[worst]), float(diagonal[worst]))
+        claimed, known = numbers.write_differing_pair(float(own[worst]), float(diagonal[worst]))
         wrong = f"and is not even right there: {entry(first + worst, worst)} = {known}, not {claimed}"
         return f"the claim for {name} has the shape of the diagonal, {wrong}; {has}"
     return None
 
 
-def _summed(found: Located, says: str) -> Located:
+def _sum_entries(found: Located, says: str) -> Located:
     points = tuple(replace(point, value=None, seconds=None) for point in found.points)
-    return _noted(replace(found, f=SumOfEntries(found.f), points=points), says)
+    return _add_notice(replace(found, f=SumOfEntries(found.f), points=points), says)
 
 
-def _noted(found: Located, says: str) -> Located:
+def _add_notice(found: Located, says: str) -> Located:
     return replace(found, notices=(*found.notices, Notice(Kind.DIAGONAL, Severity.INFO, says)))
 
 
-def _diagonal_at(found: Located, f: Function, labels: Mapping[str, Any]) -> str | None:
+def _prove_diagonal(found: Located, f: Function, labels: Mapping[str, Any]) -> str | None:
     """Return how it is known that every entry of f depends, at each point, on the inputs' entries of its number alone.
 
     `labels[x]` has the number of an entry of f for each entry of input x. None if f depends on others.
@@ -137,17 +137,17 @@ def _diagonal_at(found: Located, f: Function, labels: Mapping[str, Any]) -> str 
     for point in found.points:
         if any(shape(point.values[name]) != shape(x) for name, x in labels.items()):
             return None
-        if _by_trace(f, point.values, labels):
+        if _is_diagonal_by_trace(f, point.values, labels):
             known = known or "by the recorded program"
             continue
-        calls = _by_values(f, point.values, labels)
+        calls = _test_diagonal_by_values(f, point.values, labels)
         if calls is None:
             return None
         known = f"as values of f beside the point show ({calls} evaluations)"
     return known
 
 
-def _groups(labels: Mapping[str, Any], count: int) -> list[Any]:
+def _separating_groups(labels: Mapping[str, Any], count: int) -> list[Any]:
     """Return sets of numbers, as masks, so that of any two numbers some set has the first and not the second."""
     found = []
     for bit in range(max(count - 1, 1).bit_length()):
@@ -156,7 +156,7 @@ def _groups(labels: Mapping[str, Any], count: int) -> list[Any]:
     return found
 
 
-def _by_trace(f: Function, values: Mapping[str, Value], labels: Mapping[str, Any]) -> bool:
+def _is_diagonal_by_trace(f: Function, values: Mapping[str, Value], labels: Mapping[str, Any]) -> bool:
     """Whether the structure of the recorded program shows it; False too if f cannot be recorded."""
     names = list(labels)
     try:
@@ -164,18 +164,18 @@ def _by_trace(f: Function, values: Mapping[str, Value], labels: Mapping[str, Any
             program = record(restrict_to_inputs(f, values, names), [values[name] for name in names])
     except GradcliError:
         return False
-    if not program.moves or _entry_by_entry(program):
+    if not program.moves or _is_elementwise_program(program):
         return True
     y = shape(program.tape.value(program.y.slot))
     with np.errstate(all="ignore"):
-        for group in _groups(labels, int(np.prod(y))):
+        for group in _separating_groups(labels, int(np.prod(y))):
             reached = reach_of_result(program, group.reshape(y))
             if any(np.any(mask & ~group[labels[name]]) for name, mask in zip(names, reached, strict=True)):
                 return False
     return True
 
 
-def _entry_by_entry(program: RecordedProgram) -> bool:
+def _is_elementwise_program(program: RecordedProgram) -> bool:
     """Whether all lines are elementwise, and all values that depend on the inputs have the shape of the result."""
     y = shape(program.tape.value(program.y.slot))
     return all(
@@ -188,25 +188,25 @@ def _entry_by_entry(program: RecordedProgram) -> bool:
     ) and all(shape(value) == y for value in program.tape.values)
 
 
-def _by_values(f: Function, values: Mapping[str, Value], labels: Mapping[str, Any]) -> int | None:
+def _test_diagonal_by_values(f: Function, values: Mapping[str, Value], labels: Mapping[str, Any]) -> int | None:
     """Return how many evaluations of f show it, or None if f depends on other entries or raises.
 
     Half of the entries are moved at once, in turns, so that each two entries are in different halves once: the values that
     belong to the other half do not change then.
     """
     if isinstance(f, GradientByValues):
-        return _separable(f, values, labels)
+        return _test_separability(f, values, labels)
     rng = np.random.default_rng(0xD1A6)
     y = np.asarray(f(values), dtype=float)
     calls = 1
-    for group in _groups(labels, y.size):
-        step = {name: _step(rng, values[name], group[x]) for name, x in labels.items()}
+    for group in _separating_groups(labels, y.size):
+        step = {name: _random_step(rng, values[name], group[x]) for name, x in labels.items()}
         others = ~group.reshape(y.shape)
 
         def phi(t: float, step: Mapping[str, Any] = step) -> Any:
             return np.asarray(f({**values, **{name: values[name] + t * v for name, v in step.items()}}), dtype=float)
 
-        moved, tried = _first_value(phi)
+        moved, tried = _first_finite_value(phi)
         calls += tried
         if moved is None or moved.shape != y.shape:
             return None
@@ -224,12 +224,12 @@ def _by_values(f: Function, values: Mapping[str, Value], labels: Mapping[str, An
     return calls
 
 
-def _step(rng: np.random.Generator, x: Any, mask: Any) -> Any:
+def _random_step(rng: np.random.Generator, x: Any, mask: Any) -> Any:
     sizes = np.where(np.asarray(x) == 0, 1.0, np.abs(x))
     return _STEP * random_signs(rng, shape(x)) * sizes * mask
 
 
-def _first_value(phi: Callable[[float], Any]) -> tuple[Any | None, int]:
+def _first_finite_value(phi: Callable[[float], Any]) -> tuple[Any | None, int]:
     """Return the value after the longest step where there is a finite one, and how many were tried."""
     t = 1.0
     for tried in range(1, _TRIES + 1):
@@ -243,13 +243,13 @@ def _first_value(phi: Callable[[float], Any]) -> tuple[Any | None, int]:
     return None, _TRIES
 
 
-def _separable(gradient: Gradient, values: Mapping[str, Value], labels: Mapping[str, Any]) -> int | None:
+def _test_separability(gradient: Gradient, values: Mapping[str, Value], labels: Mapping[str, Any]) -> int | None:
     """Return how many evaluations show that a function which can only be called is a sum of functions of single entries."""
     f, rng, calls = gradient.f, np.random.default_rng(0xD1A6), 1
     count = sum(size(x) for x in labels.values())
     here = float(f(values))
-    for group in _groups(labels, count)[::2]:
-        one, other = ({n: _step(rng, values[n], mask[x]) for n, x in labels.items()} for mask in (group, ~group))
+    for group in _separating_groups(labels, count)[::2]:
+        one, other = ({n: _random_step(rng, values[n], mask[x]) for n, x in labels.items()} for mask in (group, ~group))
 
         def phi(t: float, one: Mapping[str, Any] = one, other: Mapping[str, Any] = other) -> Any:
             both = {name: one[name] + other[name] for name in labels}
@@ -257,7 +257,7 @@ def _separable(gradient: Gradient, values: Mapping[str, Value], labels: Mapping[
                 [float(f({**values, **{n: values[n] + t * v[n] for n in labels}})) for v in (one, other, both)]
             )
 
-        moved, tried = _first_value(phi)
+        moved, tried = _first_finite_value(phi)
         calls += 3 * tried
         if moved is None:
             return None

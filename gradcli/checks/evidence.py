@@ -239,7 +239,9 @@ class Tolerance:
     atol: float = 0.0
 
 
-def allowed(a: Estimate, b: Estimate, name: str, fixed: Tolerance | None, part: slice | None = None) -> Array:
+def allowed_difference(
+    a: Estimate, b: Estimate, name: str, fixed: Tolerance | None, part: slice | None = None
+) -> Array:
     """Return the allowed difference of two correct estimates of one input: the sum of their bounds, or the user's tolerance.
 
     Shapes  the shape of the estimates' values: of the output, then of the input; flat for a `part` of the entries.
@@ -249,22 +251,22 @@ def allowed(a: Estimate, b: Estimate, name: str, fixed: Tolerance | None, part: 
     if part is not None:
         own, bound, value = (entries_of_part(x, part) for x in (own, bound, value))
     room = np.asarray(own) + np.asarray(bound)
-    return room if fixed is None else np.maximum(room, asked(fixed, value))
+    return room if fixed is None else np.maximum(room, tolerated_difference(fixed, value))
 
 
-def asked(fixed: Tolerance | None, value: Array) -> Array:
+def tolerated_difference(fixed: Tolerance | None, value: Array) -> Array:
     """Return the difference from the values of the reference that the user tolerates."""
     return np.zeros(np.shape(value)) if fixed is None else fixed.atol + fixed.rtol * np.abs(value)
 
 
-def scale_of(right: Estimate, xs: Iterable[Array], value: Array) -> float:
+def zero_scale(right: Estimate, xs: Iterable[Array], value: Array) -> float:
     """Return the absolute value below which entries of a gradient count as zero, at inputs `xs` with the value of f."""
     entries = max((largest_finite(v) for v in right.value.values()), default=0.0)
     x = max(map(largest_finite, xs), default=0.0)
     return NEAR_ZERO * max(entries, largest_finite(value) / max(x, 1.0))
 
 
-def entrywise(
+def judge_entries(
     a: Estimate,
     b: Estimate,
     name: str,
@@ -285,7 +287,7 @@ def entrywise(
     """
     x, y = np.asarray(a.value[name]), np.asarray(b.value[name])
     if a is b:
-        return map_in_blocks(_known, np.int8, y, b.bound[name])
+        return map_in_blocks(_judge_against_itself, np.int8, y, b.bound[name])
     top = max(largest_finite(y), scale) if a.narrow else 0.0
 
     def words(x: Array, y: Array, bound: Array, own: Array, solvers: Array) -> Any:
@@ -309,7 +311,7 @@ def entrywise(
             doubtful = room + (doubt - 1.0) * np.maximum(room - solvers, 0.0)
             verdict[...] = np.where(~close & (distance <= doubtful), CANNOT_TELL, verdict)
         if fixed is not None:
-            tolerated = asked(fixed, y)
+            tolerated = tolerated_difference(fixed, y)
             verdict[...] = np.where((verdict == DISAGREE) & (distance - own <= tolerated), CANNOT_TELL, verdict)
             verdict[...] = np.where(distance + own <= tolerated, AGREE, verdict)
         if all_finite(distance) and all_finite(room):
@@ -321,7 +323,7 @@ def entrywise(
         return map_in_blocks(words, np.int8, x, y, a.bound[name], b.bound[name], solvers)
 
 
-def off_by(seen: "Evidence") -> float:
+def largest_relative_error(seen: "Evidence") -> float:
     """Return how far the claim is from the reference: the largest difference, relative to the largest entry of each input."""
     claim, right = seen.estimate("claim").value, seen.estimate(str(seen.reference)).value
     with np.errstate(all="ignore"):
@@ -332,12 +334,12 @@ def off_by(seen: "Evidence") -> float:
     return float(np.max(apart, initial=0.0))
 
 
-def _known(value: Array, bound: Array) -> Any:
+def _judge_against_itself(value: Array, bound: Array) -> Any:
     """Return the verdicts on an estimate beside itself: it agrees where it and its bound are finite."""
     return np.where(np.isfinite(value) & np.isfinite(bound), AGREE, CANNOT_TELL)
 
 
-def word_of(verdicts: Iterable[Any]) -> Agreement:
+def worst_verdict(verdicts: Iterable[Any]) -> Agreement:
     """Return the worst of many verdicts in words."""
     return WORDS[max((int(np.max(v, initial=AGREE)) for v in verdicts), default=0)]
 
@@ -448,7 +450,7 @@ class Evidence:
 _BY_MODES = ("modes_without_claim", "confirmed", "independent_pairs")  # what is computed from the modes alone
 
 
-def require(value: T | None, kind: EvidenceKind) -> T:
+def require_evidence(value: T | None, kind: EvidenceKind) -> T:
     """Return gathered evidence. Raises MissingEvidence if it has not been gathered yet."""
     if value is None:
         raise MissingEvidence(kind)
@@ -462,7 +464,7 @@ LESS_EXACT_ENTRY = 6.0  # the same of one entry
 _ONE_ROUNDING = 12**-0.5  # ulps: the root mean square error of one rounding
 
 
-def ratios(
+def error_ratios(
     claim: Mapping[str, Array], right: Mapping[str, Array], typical: Mapping[str, Array], coarseness: float
 ) -> tuple[float, float]:
     """Return the error of a claim over the typical error of the same formula in its format: of the worst input, and entry.
@@ -486,11 +488,11 @@ def ratios(
 
 def has_no_right_digit(claim: Mapping[str, Array], right: Mapping[str, Array]) -> bool:
     """Whether the error of a claim is at least half as large as the largest entry of the gradient."""
-    x, y = (flat([part[name] for name in claim]) for part in (claim, right))
+    x, y = (flatten_entries([part[name] for name in claim]) for part in (claim, right))
     largest = float(np.max(np.abs(y), initial=0.0))
     return largest > 0 and not float(np.max(np.abs(x - y), initial=0.0)) < 0.5 * largest
 
 
-def flat(parts: list[Any]) -> Any:
+def flatten_entries(parts: list[Any]) -> Any:
     """Return the entries of all inputs, one after the other."""
     return concatenate_entries([np.asarray(part, dtype=float) for part in parts])

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.assumed_sets import along
+from gradcli.checks.assumed_sets import gradient_along_surface
 from gradcli.checks.causes import Cause, Verified
-from gradcli.checks.evidence import ratios
+from gradcli.checks.evidence import error_ratios
 from gradcli.checks.framework_claim import FrameworkClaim, with_function
-from gradcli.checks.inner_gradients import checked_parts
-from gradcli.checks.kernel_scenarios import Reference, Side, computed_by
-from gradcli.checks.narrow_formats import exactness, limit_of_wide, rooms, scaled
+from gradcli.checks.inner_gradients import check_custom_gradients
+from gradcli.checks.kernel_scenarios import Reference, Side, compute_by_framework
+from gradcli.checks.narrow_formats import allowed_errors, compare_scaled_gradient, limit_of_wide, measure_exactness
 from gradcli.checks.request import Request
 from gradcli.errors import BadOption, FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS, WAYS
@@ -44,7 +44,7 @@ _UNREACHED = "in directions that the inputs of f do not reach"
 _OTHERS = "second run, one input at a time, vmap, double backward"
 
 
-def examined(
+def examine_derivatives(
     request: Request, report: CheckReport, own: FrameworkClaim, verify: Callable[[Request], Verified]
 ) -> tuple[CheckReport, dict[int, Cause]]:
     """Return the report with the framework's other derivatives and custom gradients.
@@ -54,15 +54,15 @@ def examined(
     """
     native = own.native
     point = report.points[0]
-    case = _case(request, point, own)
-    aspects = () if case is None else tuple(_aspects(case, point))
-    parts, causes = checked_parts(request, own, point, verify)
+    case = _make_case(request, point, own)
+    aspects = () if case is None else tuple(_compare_aspects(case, point))
+    parts, causes = check_custom_gradients(request, own, point, verify)
     where = native.ran_on
     found = NativeReport(where.framework, where.version, where.device, where.dtype, aspects, parts)
     found = replace(found, declined=own.declined or ABSENT)
     if case is not None:
-        found = replace(found, exactness=_exactness(case, point), cost=_cost(case))
-    report = _with_cuts(replace(report, native=found), native)
+        found = replace(found, exactness=_exactness_of_claim(case, point), cost=_measure_cost(case))
+    report = _add_cut_findings(replace(report, native=found), native)
     said: tuple[Finding, ...] = ()
     if report.verdict == Verdict.PASS:  # otherwise there is no correct gradient to compare with
         said = tuple(
@@ -72,10 +72,10 @@ def examined(
         )
     if report.verdict == Verdict.FAIL:
         return report, causes
-    said += tuple(_inner_gradient(part) for part in parts if part.verdict == Verdict.FAIL)
+    said += tuple(_report_inner_gradient(part) for part in parts if part.verdict == Verdict.FAIL)
     if not said:
         return report, causes
-    parts = tuple(map(_beside_the_whole, parts))
+    parts = tuple(map(_soften_part_verdict, parts))
     report = replace(report, native=replace(found, parts=parts))
     open_ = all(f.severity != Severity.ERROR for f in said)
     verdict = point.verdict if all(f.severity == Severity.INFO for f in said) else Verdict.INCONCLUSIVE
@@ -84,7 +84,7 @@ def examined(
     return report, {number: cause for number, cause in causes.items() if parts[number].verdict == Verdict.FAIL}
 
 
-def _inner_gradient(part: Part) -> Finding:
+def _report_inner_gradient(part: Part) -> Finding:
     """Return the finding on a custom gradient that is not the derivative, where the whole gradient is not wrong.
 
     One that is the same for every cotangent is wrong: it is right for the cotangent that it got here alone.
@@ -99,7 +99,7 @@ def _inner_gradient(part: Part) -> Finding:
     return finding(Kind.INNER_GRADIENT, Severity.INCONCLUSIVE, says, hint=hint)
 
 
-def _beside_the_whole(part: Part) -> Part:
+def _soften_part_verdict(part: Part) -> Part:
     """Return a custom gradient that is not the derivative as it is reported beside a whole gradient that is not wrong."""
     if part.verdict != Verdict.FAIL or part.ignores is True:
         return part
@@ -108,7 +108,7 @@ def _beside_the_whole(part: Part) -> Part:
     return replace(part, verdict=Verdict.INCONCLUSIVE, message=says)
 
 
-def _with_cuts(report: CheckReport, native: Native) -> CheckReport:
+def _add_cut_findings(report: CheckReport, native: Native) -> CheckReport:
     """Add findings that name the lines where a value left the framework's graph or a nan arose, unless the verdict is pass."""
     if report.verdict == Verdict.PASS:
         return report
@@ -123,7 +123,7 @@ def _with_cuts(report: CheckReport, native: Native) -> CheckReport:
     return replace(report, points=tuple(replace(p, findings=(*p.findings, *said)) for p in report.points))
 
 
-def _case(request: Request, point: PointReport, own: FrameworkClaim) -> "_Case | None":
+def _make_case(request: Request, point: PointReport, own: FrameworkClaim) -> "_Case | None":
     """Return what the aspects are compared with, or None if there is no claim or no reference."""
     reference = point.gradient if isinstance(point.gradient, dict) else {}
     result = point.modes.get("claim")
@@ -131,20 +131,20 @@ def _case(request: Request, point: PointReport, own: FrameworkClaim) -> "_Case |
     return _Case(request, own, claim, reference, point) if claim and not set(reference) < set(request.wrt) else None
 
 
-def _exactness(case: "_Case", point: PointReport) -> Exactness | Absent:
+def _exactness_of_claim(case: "_Case", point: PointReport) -> Exactness | Absent:
     dtype = case.native.narrowest
     if dtype == "float64" or point.reference == "finite-difference":  # which is less exact than the gradient
         return ABSENT
-    found = exactness(dtype, case.claim, case.reference, rooms(point))
+    found = measure_exactness(dtype, case.claim, case.reference, allowed_errors(point))
     precision = FLOAT64 if case.request.claim is None else case.request.claim.precision
     typical = precision.typical(case.request.points[0].values)
     if typical is None:
         return found
-    ratio, largest = ratios(case.claim, case.reference, typical, case.native.coarseness)
+    ratio, largest = error_ratios(case.claim, case.reference, typical, case.native.coarseness)
     return replace(found, ratio=ratio, largest_ratio=largest)
 
 
-def _cost(case: "_Case") -> GradientCost | Absent:
+def _measure_cost(case: "_Case") -> GradientCost | Absent:
     """Return the cost of a forward and a backward pass; many entries on a CPU are only measured on request."""
     if case.crowded and case.native.placed.device == "cpu":
         return ABSENT
@@ -154,26 +154,26 @@ def _cost(case: "_Case") -> GradientCost | Absent:
     return GradientCost(found.forward, found.backward, found.saved, ABSENT if found.peak is None else found.peak)
 
 
-def _aspects(case: "_Case", point: PointReport) -> list[Aspect]:
+def _compare_aspects(case: "_Case", point: PointReport) -> list[Aspect]:
     """Return the comparisons of the framework's other derivatives with its gradient and the reference."""
-    looks: list[Callable[[_Case], list[Aspect]]] = [_forward, _adjoint]
+    looks: list[Callable[[_Case], list[Aspect]]] = [_compare_forward_mode, _compare_adjoint]
     if case.native.narrowest == "float16":
-        looks.append(lambda case: [_scaled(case, point)])
+        looks.append(lambda case: [_compare_loss_scaling(case, point)])
     if not case.crowded:
-        looks += [_again, _variants]
+        looks += [_compare_second_run, _compare_variants]
     if not case.crowded and point.verdict != Verdict.FAIL:  # these are compared with the gradient itself
-        looks += [_second] if _asks_for_vmap(case) else [_mapped, _second]
-    looks.append(_other_ways)
+        looks += [_compare_double_backward] if _asks_for_vmap(case) else [_compare_vmap, _compare_double_backward]
+    looks.append(_compare_requested_ways)
     found = [aspect for look in looks for aspect in look(case)]
     return [*found, Aspect(_OTHERS, "not run", message="--modes all runs them")] if case.crowded else found
 
 
-def _scaled(case: "_Case", point: PointReport) -> Aspect:
+def _compare_loss_scaling(case: "_Case", point: PointReport) -> Aspect:
     """Compare the gradient under loss scaling, which may be as inexact as the gradient itself is where that is right."""
-    room = rooms(point)
-    plain = exactness(case.native.narrowest, case.claim, case.reference, room).share
+    room = allowed_errors(point)
+    plain = measure_exactness(case.native.narrowest, case.claim, case.reference, room).share
     most = max(1.0, _AS_INEXACT * plain) if point.verdict == Verdict.PASS else 1.0
-    return scaled(case.own, case.values, case.reference, room, most)
+    return compare_scaled_gradient(case.own, case.values, case.reference, room, most)
 
 
 class _Case:
@@ -191,13 +191,16 @@ class _Case:
         self.vs = [self.v[name] for name in request.wrt]
         bounds: Any = point.modes["claim"].bound
         right: Any = point.modes[point.reference].bound if point.reference else {}
-        self.room = {name: _known_room(2 * np.asarray(bounds[name]), reference.get(name)) for name in claim}
+        self.room = {name: _fill_unknown_room(2 * np.asarray(bounds[name]), reference.get(name)) for name in claim}
         self.open = {name: self.room[name] + np.asarray(right.get(name, 0.0)) for name in claim}
 
     def on_surfaces(self, gradient: Mapping[str, Any]) -> dict[str, Any]:
         """Return a gradient along the sets that inputs are assumed to lie on, as the claim is compared."""
         surfaces = self.request.surfaces
-        return {n: along(surfaces[n], x, self.values[n]) if n in surfaces else x for n, x in gradient.items()}
+        return {
+            n: gradient_along_surface(surfaces[n], x, self.values[n]) if n in surfaces else x
+            for n, x in gradient.items()
+        }
 
     def along(self, gradient: Mapping[str, Any], room: Mapping[str, Any]) -> tuple[float, float]:
         """Return a gradient's slope along v and a bound on its error."""
@@ -228,7 +231,7 @@ class _Case:
         return program is None or evaluations * len(program.steps) <= _MOST_STEPS
 
 
-def _known_room(room: Any, right: Any) -> Any:
+def _fill_unknown_room(room: Any, right: Any) -> Any:
     """Return the room of each entry; where the claim is not finite, and so its bound, the largest relative room of the others."""
     known = np.isfinite(room)
     if known.all() or right is None:
@@ -238,17 +241,17 @@ def _known_room(room: Any, right: Any) -> Any:
     return np.where(known, room, np.max(relative, initial=0.0) * size)
 
 
-def _forward(case: _Case) -> list[Aspect]:
+def _compare_forward_mode(case: _Case) -> list[Aspect]:
     """Compare the framework's forward mode with the reference."""
     name = "forward (jvp)"
     try:
         ydot = case.framework.tangent(case.flat, case.xs, case.vs, case.native.seed)
     except NotSupported as error:
-        return [Aspect(name, "unavailable", message=_short(error.what))]
+        return [Aspect(name, "unavailable", message=_shorten_text(error.what))]
     except (RuntimeError, TypeError, ValueError, FunctionFailed) as error:
         return [Aspect(name, "wrong", message=message_of(error))]
     case.tangent = float(np.sum(np.ravel(case.own.w) * np.ravel(ydot)))
-    aspect = _compared(name, case.tangent, *case.along(case.reference, case.open))
+    aspect = _judge_difference(name, case.tangent, *case.along(case.reference, case.open))
     if aspect.status == "wrong" and Kind.STOP_GRADIENT in case.request.framework_options.expect:
         case.tangent = None
         return [
@@ -257,16 +260,18 @@ def _forward(case: _Case) -> list[Aspect]:
     return [aspect]
 
 
-def _adjoint(case: _Case) -> list[Aspect]:
+def _compare_adjoint(case: _Case) -> list[Aspect]:
     """Compare <u, J v> by the forward mode with <J^T u, v> by the reverse mode."""
     if case.tangent is None:
         return []
-    aspect = _compared("adjoint identity <u, J v> = <J^T u, v>", case.tangent, *case.along(case.claim, case.room))
+    aspect = _judge_difference(
+        "adjoint identity <u, J v> = <J^T u, v>", case.tangent, *case.along(case.claim, case.room)
+    )
     if aspect.status != "wrong" or case.native.program is not None or case.native.coarseness == 1.0:
         return [aspect]
     off = _mismatch_in_float64(case)  # a sum of many terms may lose more digits than the room has
     if off is not None and off <= limit_of_wide(case.native.narrowest):
-        says = f"as {case.native.narrowest} rounds: in float64 by {numbers.power(off)}"
+        says = f"as {case.native.narrowest} rounds: in float64 by {numbers.write_bound(off)}"
         return [replace(aspect, status="differs", message=says)]
     return [aspect]
 
@@ -287,46 +292,48 @@ def _mismatch_in_float64(case: _Case) -> float | None:
     return abs(float(np.sum(np.ravel(own.w) * np.ravel(ydot))) - float(np.sum(terms))) / size if size else None
 
 
-def _again(case: _Case) -> list[Aspect]:
+def _compare_second_run(case: _Case) -> list[Aspect]:
     """Compare a second run of the same gradient with the first."""
     again = case.on_surfaces(case.own(dict(case.values)))
-    worst, most = _apart(again, case.claim, case.room, case.ulps)
+    worst, most = _largest_difference(again, case.claim, case.room, case.ulps)
     if worst == 0:
         found = [Aspect("second run", "agrees", message="bit by bit")]
     else:
         found = [Aspect("second run", "differs" if worst <= most else "wrong", worst, most, "not deterministic")]
-    return found if worst == 0 and case.native.placed.device == "cpu" else [*found, *_settled(case)]
+    return found if worst == 0 and case.native.placed.device == "cpu" else [*found, *_compare_deterministic_runs(case)]
 
 
-def _settled(case: _Case) -> list[Aspect]:
+def _compare_deterministic_runs(case: _Case) -> list[Aspect]:
     """Compare two runs of the gradient by deterministic algorithms: does the difference between runs disappear?"""
     name = "deterministic algorithms"
     try:
         runs = [case.framework.settled(case.flat, case.xs, case.own.w, case.native.seed) for _ in range(2)]
     except NotSupported as error:
-        return [Aspect(name, "unavailable", message=_short(error.what))]
+        return [Aspect(name, "unavailable", message=_shorten_text(error.what))]
     first, second = (case.on_surfaces(dict(zip(case.request.wrt, run, strict=True))) for run in runs)
-    worst, most = _apart(second, first, case.room, case.ulps)
+    worst, most = _largest_difference(second, first, case.room, case.ulps)
     if worst:
         return [Aspect(name, "differs", worst, most, "still not deterministic")]
-    apart, most = _apart(first, case.claim, case.room, case.ulps)
-    says = "two runs agree bit by bit" + (f"; {numbers.power(apart)} from the gradient without them" if apart else "")
+    apart, most = _largest_difference(first, case.claim, case.room, case.ulps)
+    says = "two runs agree bit by bit" + (
+        f"; {numbers.write_bound(apart)} from the gradient without them" if apart else ""
+    )
     return [Aspect(name, "agrees" if apart <= most else "wrong", message=says)]
 
 
-def _variants(case: _Case) -> list[Aspect]:
+def _compare_variants(case: _Case) -> list[Aspect]:
     """Compare the gradients for other memory layouts and other ways to request them with the first gradient."""
     found = []
     own = frozenset(k for k, name in enumerate(case.request.wrt) if name in case.native.parameters)
     for name, answer in case.framework.variants(case.flat, case.xs, case.own.w, case.native.seed, own).items():
         if isinstance(answer, NotSupported):
-            found.append(Aspect(name, "unavailable", message=_short(answer.what)))
+            found.append(Aspect(name, "unavailable", message=_shorten_text(answer.what)))
         elif isinstance(answer, str):
             found.append(Aspect(name, "wrong", message=answer))
         else:
             given = dict(zip(case.request.wrt, answer, strict=True))
             given = case.on_surfaces({n: g for n, g in given.items() if g is not None})
-            worst, most = _apart(given, case.claim, case.room, case.ulps)
+            worst, most = _largest_difference(given, case.claim, case.room, case.ulps)
             found.append(Aspect(name, "agrees" if worst <= most else "wrong", worst, most))
     return found
 
@@ -346,19 +353,19 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def in_other_ways(request: Request, own: FrameworkClaim) -> list[Aspect]:
+def compare_other_ways(request: Request, own: FrameworkClaim) -> list[Aspect]:
     """Return a row for each way that --same-as names, except vmap, which computes gradients at several points."""
     named = request.framework_options.same_as
-    return [_row(request, own, way) for way in WAYS if way in named and way in _OPTIONS]
+    return [_compare_one_way(request, own, way) for way in WAYS if way in named and way in _OPTIONS]
 
 
-def _row(request: Request, own: FrameworkClaim, way: str) -> Aspect:
+def _compare_one_way(request: Request, own: FrameworkClaim, way: str) -> Aspect:
     name = f"autocast ({_MIXED})" if way == "autocast" else way
     try:
         native = own.native.run_with(same_as=frozenset(), **_OPTIONS[way])
         if native is None:
             return Aspect(name, "unavailable", message="the target cannot be made again")
-        return _compared_with_other_ways(request, own, native, name)
+        return _compare_with_right_values(request, own, native, name)
     except (NotSupported, BadOption) as error:
         return Aspect(name, "unavailable", message=error.what[:90])
     except GradcliError as error:
@@ -367,7 +374,7 @@ def _row(request: Request, own: FrameworkClaim, way: str) -> Aspect:
         return Aspect(name, "unavailable", message=message_of(error)[:90])
 
 
-def _compared_with_other_ways(request: Request, own: FrameworkClaim, native: Native, name: str) -> Aspect:
+def _compare_with_right_values(request: Request, own: FrameworkClaim, native: Native, name: str) -> Aspect:
     """Compare value and gradient with the right ones, within the rounding errors of the formats that this way uses."""
     values = dict(request.points[0].values)
     f, rounds_like = original_function(request.f), None
@@ -378,19 +385,19 @@ def _compared_with_other_ways(request: Request, own: FrameworkClaim, native: Nat
     eps = max(EPS[native.narrowest], EPS[own.native.narrowest])
     reference = Reference(f, values, request.wrt, request.seed, eps, rounds_like)
     other = FrameworkClaim(with_function(own.f, native), native, own.wrt, own.w)
-    side = Side(reference, computed_by(other, reference), other, eps)
+    side = Side(reference, compute_by_framework(other, reference), other, eps)
     with np.errstate(all="ignore"):
         return side.row(name, side.compute(values), values)
 
 
-def _other_ways(case: _Case) -> list[Aspect]:
+def _compare_requested_ways(case: _Case) -> list[Aspect]:
     """Compare the same gradient obtained in the ways that --same-as names."""
     names = case.request.framework_options.same_as
-    found = [] if not names - {"vmap"} else in_other_ways(case.request, case.own)
-    return found + (_mapped(case) if "vmap" in names else [])
+    found = [] if not names - {"vmap"} else compare_other_ways(case.request, case.own)
+    return found + (_compare_vmap(case) if "vmap" in names else [])
 
 
-def _mapped(case: _Case) -> list[Aspect]:
+def _compare_vmap(case: _Case) -> list[Aspect]:
     """Compare the gradients at two points computed at once (vmap) with those computed one by one."""
     name = "vmap of the gradient"
     if not case.affords(_MAPPED) and not _asks_for_vmap(case):
@@ -400,12 +407,12 @@ def _mapped(case: _Case) -> list[Aspect]:
     try:
         both = case.framework.mapped(case.flat, case.xs, others, case.own.w, case.native.seed)
     except NotSupported as error:
-        return [Aspect(name, "unavailable", message=_short(error.what))]
+        return [Aspect(name, "unavailable", message=_shorten_text(error.what))]
     except (RuntimeError, TypeError, ValueError, FunctionFailed) as error:
-        return [Aspect(name, "unavailable", message=_short(message_of(error)))]
+        return [Aspect(name, "unavailable", message=_shorten_text(message_of(error)))]
     alone = case.on_surfaces(case.own({**case.values, **other}))
     pairs = [
-        _apart(
+        _largest_difference(
             case.on_surfaces({n: g[k] for n, g in zip(case.request.wrt, both, strict=True)}),
             right,
             case.room,
@@ -418,7 +425,7 @@ def _mapped(case: _Case) -> list[Aspect]:
     return [Aspect(name, "agrees" if agrees else "wrong", worst, most)]
 
 
-def _second(case: _Case) -> list[Aspect]:
+def _compare_double_backward(case: _Case) -> list[Aspect]:
     """Compare the framework's second derivative along v with differences of its gradient.
 
     A difference does not fail the check: a correct backward pass need not be differentiable itself.
@@ -435,9 +442,9 @@ def _second(case: _Case) -> list[Aspect]:
     try:
         found = case.framework.curvature(case.flat, case.xs, case.own.w, case.vs, case.native.seed)
     except NotSupported as error:
-        return [Aspect(name, "unavailable", message=_short(error.what))]
+        return [Aspect(name, "unavailable", message=_shorten_text(error.what))]
     except (RuntimeError, TypeError, ValueError, FunctionFailed) as error:
-        return [Aspect(name, "unavailable", message=_short(message_of(error)))]
+        return [Aspect(name, "unavailable", message=_shorten_text(message_of(error)))]
     theirs = sum(float(np.sum(np.asarray(h) * v)) for h, v in zip(found, case.vs, strict=True))
     size = sum(float(np.sum(np.abs(np.asarray(h) * v))) for h, v in zip(found, case.vs, strict=True))
 
@@ -450,7 +457,7 @@ def _second(case: _Case) -> list[Aspect]:
     near = abs(theirs - right.value) <= 3 * right.bound + case.same * size
     if not (near and 3 * right.bound <= _DECISIVE * abs(theirs)):
         right = derivative(Line(slope, at=at))
-    aspect = _compared(name, theirs, float(right.value), 3 * float(right.bound) + case.same * size)
+    aspect = _judge_difference(name, theirs, float(right.value), 3 * float(right.bound) + case.same * size)
     if aspect.status == "wrong":
         says = "second derivatives through this backward are wrong"
         if case.framework.name == "torch":
@@ -459,13 +466,13 @@ def _second(case: _Case) -> list[Aspect]:
     return [aspect]
 
 
-def _compared(name: str, theirs: float, right: float, room: float) -> Aspect:
+def _judge_difference(name: str, theirs: float, right: float, room: float) -> Aspect:
     scale = max(abs(right), abs(theirs), 1e-300)
     apart = abs(theirs - right)
     return Aspect(name, "agrees" if apart <= room else "wrong", apart / scale, room / scale)
 
 
-def _apart(
+def _largest_difference(
     found: Mapping[str, Any], claim: Mapping[str, Any], room: Mapping[str, Any], ulps: float
 ) -> tuple[float, float]:
     """Return the largest difference of two gradients, and the largest that is allowed, relative to the largest entry.
@@ -484,5 +491,5 @@ def _apart(
     return worst, most
 
 
-def _short(text: str) -> str:
+def _shorten_text(text: str) -> str:
     return text if len(text) < 90 else text[:87] + "..."

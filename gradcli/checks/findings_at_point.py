@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.checks.assumed_sets import ClaimOnSurfaces
-from gradcli.checks.diagonal import diagonal_only
+from gradcli.checks.diagonal import explain_claimed_diagonal
 from gradcli.checks.evidence import (
     AGREE,
     CANNOT_TELL,
@@ -18,10 +18,10 @@ from gradcli.checks.evidence import (
     USEFUL_SOLVER,
     DirectionalCheck,
     Outcome,
-    entrywise,
-    scale_of,
+    judge_entries,
+    zero_scale,
 )
-from gradcli.checks.gradient_slips import not_reduced
+from gradcli.checks.gradient_slips import explain_wrong_shape
 from gradcli.checks.run_modes import PointCheck
 from gradcli.errors import GradcliError, Place, SlopeNotFinite, Span
 from gradcli.frameworks.framework import EPS as FORMATS
@@ -65,17 +65,17 @@ _APART = 1e-3  # relative: two one-sided slopes that differ by less are not show
 _NEAR = 1e-4  # relative to the entry, or to 1: the width of the steps of differences
 
 
-def place_findings(case: PointCheck) -> None:
+def add_point_findings(case: PointCheck) -> None:
     """Add the findings of the recorded run about the point: values that are not finite, kinks, jumps, staircases."""
     q = case.q
-    _trace_findings(case)
+    _add_trace_findings(case)
     certified = case.outcomes["certified"].estimate if "certified" in case.outcomes else None
     for note in certified.notes if certified is not None else ():
         if note.startswith(FLOAT_CONSTANTS):
             case.findings.append(finding(Kind.REFERENCE, Severity.INFO, note))
     bad = q.not_finite
     if q.blind is not None and q.stepping.budget is None:
-        _kinks_by_values(case)
+        _add_kinks_by_values(case)
     if bad is None and not np.all(np.isfinite(q.value)):
         says = f"the value of f is {np.ravel(q.value)[~np.isfinite(np.ravel(q.value))][0]}"
         case.inconclusive(Kind.NON_FINITE, says, hint=TO_FINITE)
@@ -88,25 +88,32 @@ def place_findings(case: PointCheck) -> None:
         )
         return
     if bad is not None:
-        case.inconclusive(Kind.NON_FINITE, bad.says, at=_span(bad), operation=_operation(bad), hint=bad.hint)
+        case.inconclusive(
+            Kind.NON_FINITE, bad.says, at=_place_of_mark(bad), operation=_operation_of_mark(bad), hint=bad.hint
+        )
         return
     for mark in q.kinks:
-        names = _reached(q, mark)
+        names = _describe_reached_entries(q, mark)
         where = f" at {names}" if names else ""
-        broken = _jumps_or_rises(q, mark)
+        broken = _find_jump_or_rise(q, mark)
         if broken is not None:
             kind, says = broken
-            case.inconclusive(kind, says.format(where), at=_span(mark))
+            case.inconclusive(kind, says.format(where), at=_place_of_mark(mark))
             continue
         case.inconclusive(
-            Kind.KINK, f"f has a kink{where}: {mark.says}{_slopes(q, mark)}", at=_span(mark), operation=_operation(mark),
+            Kind.KINK, f"f has a kink{where}: {mark.says}{_describe_slopes_at(q, mark)}", at=_place_of_mark(mark),
+            operation=_operation_of_mark(mark),
             hint="the value shown is a convention; move the point, or accept it: --allow kink",
         )  # fmt: skip
-    near = _nearby(q)
+    near = _report_nearby_kink(q)
     case.findings += [near] if near is not None else []
     for mark in q.staircases:
         case.inconclusive(
-            Kind.STAIRCASE, mark.says, at=_span(mark), operation=_operation(mark), hint="accept it: --allow staircase"
+            Kind.STAIRCASE,
+            mark.says,
+            at=_place_of_mark(mark),
+            operation=_operation_of_mark(mark),
+            hint="accept it: --allow staircase",
         )
 
 
@@ -120,7 +127,7 @@ _SUMMED = 1e-14  # of the sum of all contributions: the rounding of the sum <g, 
 _SHARP_FOR_RULES = 1e-3  # relative to all contributions: the same if the trace was tested, and only rules can be wrong
 
 
-def directional(q: Question, gradient: Estimate, balls: bool = False) -> DirectionalCheck:
+def compare_along_direction(q: Question, gradient: Estimate, balls: bool = False) -> DirectionalCheck:
     """Compare a gradient with function values along one random direction, in proportion to the entries.
 
     With `balls`, it is also compared with a difference of the recorded program in balls, where that can be run in blocks.
@@ -139,7 +146,7 @@ def directional(q: Question, gradient: Estimate, balls: bool = False) -> Directi
         return float(np.sum(weights * q.near(*[x + t * v for x, v in zip(q.xs, vs, strict=True)])))
 
     with np.errstate(all="ignore"):
-        along, scale, rounding = _along(q, gradient, weights, vs)
+        along, scale, rounding = _slope_with_errors(q, gradient, weights, vs)
         found = quick_derivative(phi, q.noise_floor)
         confirmed = q.trace_test.agrees and abs(float(found.value) - along) <= float(found.bound) + rounding
         if not found.bound <= (_SHARP_FOR_RULES * scale if confirmed else _SHARP * abs(found.value)):
@@ -161,7 +168,9 @@ def directional(q: Question, gradient: Estimate, balls: bool = False) -> Directi
     return replace(seen, agrees=agrees, relative_bound=finer / scale, in_balls=True)
 
 
-def _along(q: Question, gradient: Estimate, weights: Array, vs: Sequence[Array]) -> tuple[float, float, float]:
+def _slope_with_errors(
+    q: Question, gradient: Estimate, weights: Array, vs: Sequence[Array]
+) -> tuple[float, float, float]:
     """Return <g, v>, the sum of the sizes of its terms, and how far rounding may move it, in g and in f."""
     along, scale, rounding = 0.0, 0.0, 0.0
     knows_f = q.untraced is None and q.affords_slopes
@@ -180,7 +189,7 @@ def _along(q: Question, gradient: Estimate, weights: Array, vs: Sequence[Array])
 
 def kink_at(q: Question, name: str, at: tuple[int, ...]) -> str | None:
     """Return in words the kink that function values show at one entry; None if the one-sided slopes meet as steps shrink."""
-    wide, fine = (one_sided(q, name, at, step) for step in (1e-4, 1e-6))
+    wide, fine = (one_sided_slopes(q, name, at, step) for step in (1e-4, 1e-6))
     jump, before = abs(fine[1] - fine[0]), abs(wide[1] - wide[0])
     size = max(abs(fine[0]), abs(fine[1]))
     if not jump > _JUMP * size or not 0.5 * before < jump < 2 * before or not np.isfinite(jump):
@@ -191,7 +200,7 @@ def kink_at(q: Question, name: str, at: tuple[int, ...]) -> str | None:
 
 def slopes_in_words(q: Question, name: str, at: tuple[int, ...]) -> str:
     """Return the slopes on both sides of one entry; one that grows without bound as the steps shrink is infinite."""
-    slopes = [one_sided(q, name, at, step) for step in _SHRINKING]
+    slopes = [one_sided_slopes(q, name, at, step) for step in _SHRINKING]
     noise = 10 * EPS * abs(float(q.value)) / _SHRINKING[-1]
     found = []
     for side, word in ((0, "left"), (1, "right")):
@@ -227,7 +236,7 @@ def kink_along(q: Question, gradient: Estimate) -> str | None:
     return None
 
 
-def one_sided(q: Question, name: str, at: tuple[int, ...], step: float = 1e-6) -> tuple[float, float]:
+def one_sided_slopes(q: Question, name: str, at: tuple[int, ...], step: float = 1e-6) -> tuple[float, float]:
     """Return the slopes of a scalar f to the left and to the right of one entry, by differences without an error bound."""
     k = q.wrt.index(name)
     h = step * max(1.0, abs(float(np.asarray(q.xs[k])[at])))
@@ -239,31 +248,31 @@ def one_sided(q: Question, name: str, at: tuple[int, ...], step: float = 1e-6) -
     return (values[1] - values[0]) / h, (values[2] - values[1]) / h
 
 
-def _kinks_by_values(case: PointCheck) -> None:
+def _add_kinks_by_values(case: PointCheck) -> None:
     """Add the findings that function values give if the trace is rejected: kinks, or no finite slope where rules have none."""
     q, found = case.q, case.outcomes.get("finite-difference")
     bad, estimate = q.untraced, None if found is None else found.estimate
-    if isinstance(bad, SlopeNotFinite) and (estimate is None or not _sharp(estimate)):
+    if isinstance(bad, SlopeNotFinite) and (estimate is None or not _has_known_slopes(estimate)):
         case.inconclusive(Kind.NON_FINITE, bad.what, at=bad.where, hint=bad.do)
     if shape(q.value) != ():
         return
     entries = ((name, at) for name, x in zip(q.wrt, q.xs, strict=True) for at in np.ndindex(shape(x)))
     kinks = (kink_at(q, name, at) for name, at in islice(entries, _MOST_ENTRIES))
     kink = next((kink for kink in kinks if kink is not None), None)
-    if kink is None and estimate is not None and _sharp(estimate):
+    if kink is None and estimate is not None and _has_known_slopes(estimate):
         kink = kink_along(q, estimate)
     if kink is not None:
         case.inconclusive(Kind.KINK, kink, hint="move the point, or accept it: --allow kink")
 
 
-def _sharp(estimate: Estimate) -> bool:
+def _has_known_slopes(estimate: Estimate) -> bool:
     """Whether differences show finite slopes, known to some digits relative to the largest one."""
     sizes = [float(np.max(np.abs(g), initial=0.0)) for g in estimate.value.values()]
     room = _DIGITS * max([1.0, *sizes])
     return bool(np.all(np.isfinite(sizes))) and all(np.all(np.asarray(b) <= room) for b in estimate.bound.values())
 
 
-def _trace_findings(case: PointCheck) -> None:
+def _add_trace_findings(case: PointCheck) -> None:
     """Add the findings of the recording: the error that ended it, whether it is the function, the branches it took."""
     q = case.q
     if q.untraced is not None:
@@ -276,9 +285,8 @@ def _trace_findings(case: PointCheck) -> None:
     apart = np.abs(np.asarray(plain_value(q.recording.y)) - np.asarray(q.value))
     room = _SAME * (np.abs(q.value) + q.largest_adjoint * _SAME) + 1e3 * q.noise_floor
     if np.any(apart > room):
-        case.inconclusive(
-            Kind.TRACE, f"the trace differs from the function: {_first(q.recording.y)} traced, {_first(q.value)} called"
-        )
+        traced, called = _show_first_entry(q.recording.y), _show_first_entry(q.value)
+        case.inconclusive(Kind.TRACE, f"the trace differs from the function: {traced} traced, {called} called")
     if q.trace_test.why:
         severity = Severity.INCONCLUSIVE if q.trace_test.failed else Severity.INFO
         says = f"near the point the trace was not compared with the function: {q.trace_test.why}"
@@ -290,11 +298,11 @@ def _trace_findings(case: PointCheck) -> None:
         case.findings.append(finding(Kind.BRANCH, Severity.INFO, branch.says, at=place_of_position(branch.position)))
 
 
-def _first(y: Any) -> str:
+def _show_first_entry(y: Any) -> str:
     return f"{float(np.ravel(plain_value(y))[0]):.17g}" if np.size(plain_value(y)) else "nothing"
 
 
-def _jumps_or_rises(q: Question, mark: Mark) -> tuple[Kind, str] | None:
+def _find_jump_or_rise(q: Question, mark: Mark) -> tuple[Kind, str] | None:
     """Return the kind of a finding, and what it says of a place, where f jumps at a tie or has an infinite slope there."""
     apart: list[float] = []
     for step in _NARROWING:
@@ -311,7 +319,7 @@ def _jumps_or_rises(q: Question, mark: Mark) -> tuple[Kind, str] | None:
     return Kind.INFINITE_SLOPE, "f is continuous{}, but its slope grows without bound as the point is approached"
 
 
-def _nearby(q: Question) -> Finding | None:
+def _report_nearby_kink(q: Question) -> Finding | None:
     """Return a finding with the distance of the nearest kink, if steps of differences would cross it."""
     if q.untraced is not None or inner_gradient(q.f) is not None or q.kinks:
         return None
@@ -328,25 +336,25 @@ def _nearby(q: Question) -> Finding | None:
     )
 
 
-def _slopes(q: Question, mark: Mark) -> str:
+def _describe_slopes_at(q: Question, mark: Mark) -> str:
     """Return in words the slopes on both sides of a kink, for the first of some entries where they differ."""
     for name, mask in zip(q.wrt, mark.reach, strict=True):
         for at in map(tuple, np.argwhere(mask)[:_SLOPES]) if shape(q.value) == () else ():
-            left, right = one_sided(q, name, at)
+            left, right = one_sided_slopes(q, name, at)
             if np.isfinite(left) and np.isfinite(right) and abs(right - left) > _APART * max(abs(left), abs(right)):
                 return f"; the slope is {slopes_in_words(q, name, at)}"
     return ""
 
 
-def _span(mark: Mark) -> Span | Place | None:
+def _place_of_mark(mark: Mark) -> Span | Place | None:
     return place_of_position(mark.position)
 
 
-def _operation(mark: Mark) -> str:
+def _operation_of_mark(mark: Mark) -> str:
     return mark.primitive.name
 
 
-def _reached(q: Question, mark: Mark) -> str:
+def _describe_reached_entries(q: Question, mark: Mark) -> str:
     """Return in words the entries that reach a kink, such as `x[1] = 0`; three at most."""
     found = []
     for name, x, mask in zip(q.wrt, q.xs, mark.reach, strict=True):
@@ -361,9 +369,9 @@ def add_claim(case: PointCheck, claimed: Claimed) -> None:
     claim = Claim(claimed)
     case.claimed = claimed.names
     try:
-        estimate = _with_solvers(case, claim.gradient(case.q))
+        estimate = _grant_solver_errors(case, claim.gradient(case.q))
     except WrongShape as error:
-        case.wrong_shape = _of_shape(case, error)
+        case.wrong_shape = _diagnose_shape(case, error)
         case.outcomes = {"claim": Outcome(claim, "failed", error=error)} | case.outcomes
         return
     case.outcomes = {"claim": Outcome(claim, "ok", estimate)} | case.outcomes
@@ -377,7 +385,7 @@ def add_claim(case: PointCheck, claimed: Claimed) -> None:
         )
 
 
-def _with_solvers(case: PointCheck, claim: Estimate) -> Estimate:
+def _grant_solver_errors(case: PointCheck, claim: Estimate) -> Estimate:
     """Return the claim with what it is granted because solvers in f stop at a tolerance: ten times what that changes."""
     changes = case.q.solver_changes
     if changes is None:
@@ -395,7 +403,7 @@ def _with_solvers(case: PointCheck, claim: Estimate) -> Estimate:
     return replace(claim, bound={n: b + granted.get(n, 0.0) for n, b in claim.bound.items()}, solvers=granted)
 
 
-def claim_again(case: PointCheck) -> Finding | None:
+def call_claim_again(case: PointCheck) -> Finding | None:
     """Return a finding if a second call of the claim gives a different gradient, beyond its bound; else None."""
     mode, first = case.outcomes["claim"].mode, case.outcomes["claim"].estimate
     if first is None or not isinstance(mode, Claim) or isinstance(mode.claimed, ClaimedExpressions):
@@ -404,8 +412,8 @@ def claim_again(case: PointCheck) -> Finding | None:
         again = reshape_claims(
             mode.claimed(dict(case.q.point.values)), case.q
         )  # a new dict, so that a cache by identity is not hit
-        apart = max(_beyond(again[name], x, first.bound[name]) for name, x in first.value.items())
-        if apart and _grows(again, first.value):
+        apart = max(_largest_excess(again[name], x, first.bound[name]) for name, x in first.value.items())
+        if apart and _has_accumulated(again, first.value):
             says = "each call adds its gradient to that of earlier calls: .grad is not set to zero"
             return finding(
                 Kind.ACCUMULATES, Severity.ERROR, says, hint="zero it first: optimizer.zero_grad(), x.grad = None"
@@ -418,7 +426,7 @@ def claim_again(case: PointCheck) -> Finding | None:
     return finding(Kind.NOT_DETERMINISTIC, Severity.ERROR, says, hint=hint) if apart else None
 
 
-def _grows(again: Any, first: Any) -> bool:
+def _has_accumulated(again: Any, first: Any) -> bool:
     """Whether a second gradient is n + 1 times one gradient where the first was n times it, as when .grad accumulates."""
     pairs = [(np.ravel(again[name]), np.ravel(x)) for name, x in first.items()]
     after, before = (np.concatenate(part) for part in zip(*pairs, strict=True))
@@ -430,7 +438,7 @@ def _grows(again: Any, first: Any) -> bool:
     return bool(np.allclose(round(calls) * (after - before), before, rtol=_WHOLE))
 
 
-def _beyond(again: Any, x: Any, bound: Any) -> float:
+def _largest_excess(again: Any, x: Any, bound: Any) -> float:
     """Return the largest difference of two arrays that exceeds its bound, or 0 if none does."""
     if np.array_equal(again, x):
         return 0.0
@@ -438,15 +446,15 @@ def _beyond(again: Any, x: Any, bound: Any) -> float:
     return float(np.max(np.where(apart <= bound, 0.0, np.nan_to_num(apart, nan=np.inf)), initial=0.0))
 
 
-def _of_shape(case: PointCheck, error: WrongShape) -> Diagnosis:
+def _diagnose_shape(case: PointCheck, error: WrongShape) -> Diagnosis:
     """Return the diagnosis of a claim of the wrong shape, with the reduction that would make it right, if there is one."""
     if error.diagonal is not None and case.reference is not None:
-        says = diagonal_only(case.q, error.diagonal, case.estimate(case.reference))
+        says = explain_claimed_diagonal(case.q, error.diagonal, case.estimate(case.reference))
         if says is not None:
             return Diagnosis(DiagnosisKind.DIAGONAL_ONLY, says)
     says = None
     if error.claimed is not None and case.reference is not None:
-        says = not_reduced(error.claimed, case.estimate(case.reference).value[error.name], error.name)
+        says = explain_wrong_shape(error.claimed, case.estimate(case.reference).value[error.name], error.name)
     return Diagnosis(DiagnosisKind.SHAPE, error.what + (f"; {says}" if says else ""))
 
 
@@ -470,7 +478,7 @@ _SMALLER_SLOPES = 0.1  # times the slopes over wide steps: if f is smooth and ev
 _SEEN = 8.0  # roundings of f: a smaller change of f shows nothing
 
 
-def settled_zeros(case: PointCheck, name: str, word: Any) -> Any:
+def judge_zero_slopes(case: PointCheck, name: str, word: Any) -> Any:
     """Return the verdicts of a claim for one input; undecided where the evidence for or against a zero is too weak.
 
     Shapes  `word` and the result have the shape of the input.
@@ -481,20 +489,20 @@ def settled_zeros(case: PointCheck, name: str, word: Any) -> Any:
         return word
     word = np.array(word)
     for at in map(tuple, np.argwhere(np.asarray(claim) == 0)[:_MOST_ZERO_SLOPES]):
-        slopes = _one_sided(case, name, at)
+        slopes = _one_sided_quotients(case, name, at)
         entry = f"{name}[{','.join(map(str, at))}]" if at else name
         if word[at] == AGREE and not np.any(slopes) and _moves_in_steps(case, name, at):
             word[at] = CANNOT_TELL
             says = f"f changes with {entry} in steps alone: its slope is 0 although its value changes"
             case.inconclusive(Kind.STAIRCASE, says, hint="accept it: --allow staircase")
-        if word[at] == DISAGREE and _is_level(case, slopes, float(np.asarray(right)[at]), name, at):
+        if word[at] == DISAGREE and _is_locally_constant(case, slopes, float(np.asarray(right)[at]), name, at):
             word[at] = CANNOT_TELL
             says = f"f is a step function at {entry}: it is constant over small steps and changes over wider ones"
             case.inconclusive(Kind.STAIRCASE, says, hint="accept it: --allow staircase")
     return word[()]
 
 
-def at_rest(case: PointCheck, name: str, claimed: Any) -> Any:
+def find_vanishing_slopes(case: PointCheck, name: str, claimed: Any) -> Any:
     """Return a mask of the entries where f changes, but over small steps much less than claimed: the slope there is 0.
 
     Shapes  the mask has the shape of `claimed`.
@@ -504,22 +512,22 @@ def at_rest(case: PointCheck, name: str, claimed: Any) -> Any:
     if shape(case.q.value) != ():
         return found
     for at in map(tuple, np.argwhere(np.asarray(claimed) != 0)[:_MOST_ZERO_SLOPES]):
-        slopes = _one_sided(case, name, at)
+        slopes = _one_sided_quotients(case, name, at)
         largest = np.max(np.abs(slopes), axis=1)
         wide, most = float(np.max(largest[:_WIDE])), _SMALLER_SLOPES * abs(float(np.asarray(claimed)[at]))
-        fine = largest[_visible(case, wide, _size(case, name, at))][_WIDE:]
+        fine = largest[_steps_with_visible_slope(case, wide, _size_of_entry(case, name, at))][_WIDE:]
         shrinks = bool(fine.size) and float(np.max(fine)) <= _SMALLER_SLOPES * wide
         moves = np.all(np.isfinite(slopes)) and np.all(slopes[:_WIDE] != 0)
         found[at] = bool(moves) and shrinks and not float(np.min(fine[fine > 0], initial=wide)) > most
     return found
 
 
-def _one_sided(case: PointCheck, name: str, at: tuple[int, ...]) -> Any:
+def _one_sided_quotients(case: PointCheck, name: str, at: tuple[int, ...]) -> Any:
     """Return the difference quotients of f to the right and to the left, one row for each step."""
     q = case.q
     k = q.wrt.index(name)
     found = []
-    for h in _size(case, name, at) * _STEPS:
+    for h in _size_of_entry(case, name, at) * _STEPS:
         sides = []
         for sign in (1.0, -1.0):
             moved = np.array(q.xs[k])
@@ -533,7 +541,7 @@ def _moves_in_steps(case: PointCheck, name: str, at: tuple[int, ...]) -> bool:
     """Whether f has other values further away, but is locally constant there too."""
     q = case.q
     k, levels = q.wrt.index(name), []
-    for step in _size(case, name, at) * np.outer(WIDTHS, (1.0, -1.0)).ravel():
+    for step in _size_of_entry(case, name, at) * np.outer(WIDTHS, (1.0, -1.0)).ravel():
         there = []
         for t in (step, step * (1 + _BESIDE)):
             moved = np.array(q.xs[k])
@@ -544,25 +552,25 @@ def _moves_in_steps(case: PointCheck, name: str, at: tuple[int, ...]) -> bool:
     return bool(levels) and all(levels)
 
 
-def _visible(case: PointCheck, slope: float, size: float) -> Any:
+def _steps_with_visible_slope(case: PointCheck, slope: float, size: float) -> Any:
     """Return a mask of the steps over which a slope would show above the rounding of f and of its inputs."""
     native = native_of(original_function(case.q.f))
     eps = EPS * (1.0 if native is None else native.coarseness)
     return slope * size * _STEPS > _SEEN * eps * max(abs(float(case.q.value)), slope * size, np.finfo(float).tiny)
 
 
-def _size(case: PointCheck, name: str, at: Sequence[int]) -> float:
+def _size_of_entry(case: PointCheck, name: str, at: Sequence[int]) -> float:
     x = case.q.xs[case.q.wrt.index(name)]
     return float(np.asarray(case.q.stepping.sizes(name, x))[tuple(at)])
 
 
-def _is_level(case: PointCheck, slopes: Any, slope: float, name: str, at: Sequence[int]) -> bool:
+def _is_locally_constant(case: PointCheck, slopes: Any, slope: float, name: str, at: Sequence[int]) -> bool:
     """Whether f does not change at all over some step over which the slope would show."""
     level = np.all(slopes == 0, axis=1)
-    return bool(np.any(level & _visible(case, abs(slope), _size(case, name, at))))
+    return bool(np.any(level & _steps_with_visible_slope(case, abs(slope), _size_of_entry(case, name, at))))
 
 
-def by_scales(case: PointCheck, mode: str, name: str, word: Any) -> Any:
+def judge_by_scales(case: PointCheck, mode: str, name: str, word: Any) -> Any:
     """Return the verdicts of one input's entries if differences are one of the two compared modes.
 
     A mode is not wrong, but undecided, if it differs from the slope over the smaller steps and fits the slope over the
@@ -577,27 +585,27 @@ def by_scales(case: PointCheck, mode: str, name: str, word: Any) -> Any:
         return word
     x, bound, slopes = np.asarray(against.value[name]), np.asarray(against.bound[name]), found.slopes.get(name)
     # what the tolerances of solvers make of a bound is granted, and is no doubt of the differences
-    blunt = _wide(found.value[name], found.bound[name] - np.asarray(found.solvers.get(name, 0.0)))
+    blunt = _mask_wide_bounds(found.value[name], found.bound[name] - np.asarray(found.solvers.get(name, 0.0)))
     if slopes is not None:
         apart, room = np.abs(x - slopes.other), slopes.other_bound + bound
         fits = apart <= DOUBT * room
         clear = np.abs(x - found.value[name]) > _CLEAR * (found.bound[name] + bound)
-        blunt = blunt & ~(clear & ~_wide(slopes.other, slopes.other_bound))
+        blunt = blunt & ~(clear & ~_mask_wide_bounds(slopes.other, slopes.other_bound))
         teeth = slopes.jumps & (np.abs(slopes.other) > DOUBT * slopes.other_bound)  # f may be constant between them
-        open_ = (word == DISAGREE) & fits | (word == AGREE) & teeth & ~(apart <= room) | kinked(slopes)
+        open_ = (word == DISAGREE) & fits | (word == AGREE) & teeth & ~(apart <= room) | mask_kinks(slopes)
         word = np.where(open_, CANNOT_TELL, word)
     if mode == "claim" and not np.any(found.value[name]) and np.any((word == DISAGREE) & blunt):
-        blunt = blunt & ~at_rest(case, name, np.where(word == DISAGREE, x, 0.0))
+        blunt = blunt & ~find_vanishing_slopes(case, name, np.where(word == DISAGREE, x, 0.0))
     return np.where((word == DISAGREE) & blunt, CANNOT_TELL, word)
 
 
-def _wide(value: Any, bound: Any) -> Any:
+def _mask_wide_bounds(value: Any, bound: Any) -> Any:
     """Return a mask of the slopes whose bounds are too wide, relative to the largest slope, to contradict anything."""
     size = float(np.max(np.abs(value), initial=0.0, where=np.isfinite(value)))
     return np.asarray(~(np.asarray(bound) <= USEFUL * size))
 
 
-def kinked(slopes: Slopes) -> Any:
+def mask_kinks(slopes: Slopes) -> Any:
     """Return a mask of the entries at which the one-sided slopes differ."""
     return np.isfinite(slopes.left) & np.isfinite(slopes.right)
 
@@ -613,9 +621,11 @@ def scale_findings(case: PointCheck) -> list[Finding]:
         for mode, words in case.agreement.items():
             if name in words and (mode == "claim" or (case.claimed is None and mode == "finite-difference")):
                 open_ |= words[name] == CANNOT_TELL
-        both = kinked(slopes)
-        found += [_kink(case, name, k, slopes) for k in _first_entries(open_ & both)]
-        found += [_two(case, name, k, slopes) for k in _first_entries(open_ & ~both & np.isfinite(slopes.other))]
+        both = mask_kinks(slopes)
+        found += [_report_kink(case, name, k, slopes) for k in _first_entries(open_ & both)]
+        found += [
+            _report_two_slopes(case, name, k, slopes) for k in _first_entries(open_ & ~both & np.isfinite(slopes.other))
+        ]
     return found
 
 
@@ -623,28 +633,26 @@ def _first_entries(mask: Any) -> Iterator[tuple[int, ...]]:
     return (tuple(int(i) for i in k) for k in np.argwhere(mask)[:_MOST])
 
 
-def _entry(case: PointCheck, name: str, k: tuple[int, ...]) -> str:
+def _name_entry(case: PointCheck, name: str, k: tuple[int, ...]) -> str:
     """Return an entry in words: `x[1]` if f is a scalar, else `output [0] by x[1]`."""
     outputs = len(shape(case.q.value))
     entry = name + (f"[{','.join(map(str, k[outputs:]))}]" if k[outputs:] else "")
     return f"output [{','.join(map(str, k[:outputs]))}] by {entry}" if outputs else entry
 
 
-def _kink(case: PointCheck, name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
+def _report_kink(case: PointCheck, name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
     left, right = float(slopes.left[k]), float(slopes.right[k])
-    says = (
-        f"f has a kink at {_entry(case, name, k)}: its slope is {left:.5g} from the left and {right:.5g} from the right"
-    )
+    says = f"f has a kink at {_name_entry(case, name, k)}: its slope is {left:.5g} from the left and {right:.5g} from the right"
     return finding(Kind.KINK, Severity.INCONCLUSIVE, says, hint="move the point, or accept it: --allow kink")
 
 
-def _two(case: PointCheck, name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
+def _report_two_slopes(case: PointCheck, name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
     """Return a finding that an entry has two slopes: a staircase if f jumps between their scales, else fine structure."""
     found = case.estimate("finite-difference")
     value, bound = (float(np.asarray(part[name])[k]) for part in (found.value, found.bound))
     here, there = f"{value:.5g}", f"{float(np.asarray(slopes.other)[k]):.5g}"
     h, other_h = (f"{float(np.asarray(x)[k]):.0e}" for x in (slopes.h, slopes.other_h))
-    at, slope = _entry(case, name, k), f"its slope is {here} over steps of {h}"
+    at, slope = _name_entry(case, name, k), f"its slope is {here} over steps of {h}"
     if np.asarray(slopes.jumps)[k]:
         says = f"f is a staircase at {at}: {slope} and {there} between its jumps"
         return finding(Kind.STAIRCASE, Severity.INCONCLUSIVE, says, hint="accept it: --allow staircase")
@@ -655,7 +663,7 @@ def _two(case: PointCheck, name: str, k: tuple[int, ...], slopes: Slopes) -> Fin
     return finding(Kind.FINE_STRUCTURE, Severity.INCONCLUSIVE, says, hint=hint)
 
 
-def compare_all(case: PointCheck) -> None:
+def compare_all_modes(case: PointCheck) -> None:
     """Compare every mode with the reference, entry by entry; entries at a kink stay undecided."""
     if case.reference is None:
         return
@@ -664,7 +672,7 @@ def compare_all(case: PointCheck) -> None:
     if claim is not None and claim.estimate is not None:
         claim = replace(claim, estimate=grant_input_rounding(claim.estimate, right, case.q))
         case.outcomes = {**case.outcomes, "claim": claim}
-    scale = scale_of(right, case.q.xs, case.q.value)
+    scale = zero_scale(right, case.q.xs, case.q.value)
     useful = USEFUL if case.q.solver_changes is None else USEFUL_SOLVER
     # of bounds that one shaken run gives, a few are too small: the more entries, the further
     shaken = DOUBT * max(1.0, case.q.entries / MANY)
@@ -677,16 +685,16 @@ def compare_all(case: PointCheck) -> None:
             if name in outcome.estimate.value:
                 own_bound = mode == "claim" or "finite-difference" in (mode, case.reference)
                 doubt = DOUBT if own_bound else shaken
-                word = entrywise(outcome.estimate, right, name, scale, fixed, useful, doubt)
+                word = judge_entries(outcome.estimate, right, name, scale, fixed, useful, doubt)
                 if mode == "claim":
                     known = np.isfinite(outcome.estimate.value[name])
                     word = word if np.all(known) else np.where(~known & np.isfinite(right.value[name]), DISAGREE, word)
-                if mode == "claim" and case.q.untraced is not None and _too_coarse(case, outcome):
+                if mode == "claim" and case.q.untraced is not None and _is_too_coarse(case, outcome):
                     word = np.where(word == DISAGREE, CANNOT_TELL, word)
                 if "finite-difference" in (mode, case.reference) and mode != case.reference:
-                    word = by_scales(case, mode, name, word)
+                    word = judge_by_scales(case, mode, name, word)
                 if mode == "claim":
-                    word = settled_zeros(case, name, word)
+                    word = judge_zero_slopes(case, name, word)
                 open_ = case.q.undecided[k]
                 agreement[name] = (
                     np.where(np.broadcast_to(open_, word.shape), CANNOT_TELL, word) if np.any(open_) else word
@@ -694,7 +702,7 @@ def compare_all(case: PointCheck) -> None:
         case.agreement[mode] = agreement
 
 
-def _too_coarse(case: PointCheck, claim: Outcome) -> bool:
+def _is_too_coarse(case: PointCheck, claim: Outcome) -> bool:
     """Whether function values are in a format so narrow that they form a staircase, whose differences contradict nothing."""
     native = native_of(original_function(case.q.f))
     if native is not None:  # its values may be taken in a wider format than the claim

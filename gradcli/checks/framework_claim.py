@@ -94,7 +94,7 @@ def precision_of(
         scalar = restrict_to_inputs(derived(g), values, wrt)
         return value_and_gradient(scalar, [values[name] for name in wrt], np.ones_like)[1]
 
-    @of_last_values
+    @keep_last_result
     def typical(values: Mapping[str, Value]) -> dict[str, Any] | None:
         try:
             right = gradient(f, values)
@@ -110,7 +110,7 @@ def precision_of(
     return ClaimFormat(lambda: native.coarseness, typical)
 
 
-def of_last_values(function: Callable[[Mapping[str, Value]], T]) -> Callable[[Mapping[str, Value]], T]:
+def keep_last_result(function: Callable[[Mapping[str, Value]], T]) -> Callable[[Mapping[str, Value]], T]:
     """Return the function, which keeps its last result for another call with the same mapping."""
     kept: list[tuple[Mapping[str, Value], T]] = []
 
@@ -158,9 +158,9 @@ def own_gradient(
     if not plain and len(shapes) > 1:
         says = f"the points give results of different shapes, {' and '.join(map(str, shapes))}"
         raise BadPoint(f"{says}: a framework's gradient is checked at one", do="check each point alone")
-    w = np.float64(1.0) if plain else weights(seed, y)
+    w = np.float64(1.0) if plain else draw_output_weights(seed, y)
     own = FrameworkClaim(f, native, found.wrt, w)
-    declined = _declined(own, at)
+    declined = _find_declined_inputs(own, at)
     if declined:
         kept = tuple(name for name in found.wrt if name not in declined)
         if not kept:
@@ -169,19 +169,19 @@ def own_gradient(
         found, own = replace(found, wrt=kept), FrameworkClaim(f, native, kept, w)
         own.declined = declined
     if expect:
-        found = _as_meant(found, own, at, expect)
+        found = _locate_surrogate(found, own, at, expect)
     derived: Callable[[Function], Function] = lambda f: f if plain else Weighted(f, w, f"w . {f.text}")
     precision = precision_of(found.f, found.wrt, derived)
     if by is not None:
         both = precision.coarseness
         precision = replace(precision, coarseness=lambda: max(both(), native.coarseness))
-    claim = ClaimedFunction(f"{native.framework.name}'s gradient", own, _checked, at, precision)
+    claim = ClaimedFunction(f"{native.framework.name}'s gradient", own, _return_unchanged, at, precision)
     if order == 2:
-        return (*_second_derivative(found, own, claim, derived, seed), own)
-    return (found if plain else _derived(found, derived)), claim, own
+        return (*_claim_second_derivative(found, own, claim, derived, seed), own)
+    return (found if plain else _derive_function(found, derived)), claim, own
 
 
-def _declined(own: FrameworkClaim, values: Mapping[str, Value]) -> tuple[str, ...]:
+def _find_declined_inputs(own: FrameworkClaim, values: Mapping[str, Value]) -> tuple[str, ...]:
     """Return the inputs that were given as numbers and that a custom backward returns None for, as it does for eps.
 
     None for a tensor is a gradient that is missing.
@@ -201,13 +201,13 @@ def _is_tensor(native: Native, name: str) -> bool:
     return name in native.given_as_tensors or name in native.parameters
 
 
-def _derived(found: Located, derived: Callable[[Function], Function]) -> Located:
+def _derive_function(found: Located, derived: Callable[[Function], Function]) -> Located:
     """Return the same points for a function that is made of the one found; its values there are not known."""
     points = tuple(replace(point, value=None, seconds=None) for point in found.points)
     return replace(found, f=derived(found.f), points=points)
 
 
-def _second_derivative(
+def _claim_second_derivative(
     found: Located, own: FrameworkClaim, first: Claimed, derived: Callable[[Function], Function], seed: int
 ) -> tuple[Located, Claimed]:
     """Return the framework's product of the Hessian and a vector as a claim, and the gradient along that vector.
@@ -218,23 +218,23 @@ def _second_derivative(
     v = {name: random_direction(seed, name, at[name]) for name in found.wrt}
     kind = Gradient if native.is_recorded else GivenGradient
     given = None if native.is_recorded else first
-    along = _derived(found, lambda f: Along(kind(derived(f), found.wrt, at, given), v))
+    along = _derive_function(found, lambda f: Along(kind(derived(f), found.wrt, at, given), v))
     points = tuple(replace(p, values={STEP: np.float64(0), **p.values}) for p in along.points)
     along = replace(along, points=points, wrt=(STEP,), arguments={STEP: Leaf(STEP), **found.arguments})
     compute = lambda values: {STEP: own.along({n: x for n, x in values.items() if n != STEP}, v)}
     precision = ClaimFormat(lambda: native.coarseness)
     text = f"{native.framework.name}'s second derivative"
-    return along, ClaimedFunction(text, compute, _checked, points[0].values, precision)
+    return along, ClaimedFunction(text, compute, _return_unchanged, points[0].values, precision)
 
 
-def traced_gradient(found: Located, by: Implementation, seed: int) -> tuple[Located, Claimed]:
+def claim_traced_gradient(found: Located, by: Implementation, seed: int) -> tuple[Located, Claimed]:
     """Return the gradient of an implementation in numpy by the reverse mode as a claim, and what it should be the gradient of.
 
     Raises  BadClaim if the implementation cannot be traced.
     """
     at = found.points[0].values
     y = found.f(at)
-    w = np.float64(1.0) if shape(y) == () else weights(seed, y)
+    w = np.float64(1.0) if shape(y) == () else draw_output_weights(seed, y)
     derived: Callable[[Function], Function] = lambda f: f if shape(y) == () else Weighted(f, w, f"w . {f.text}")
 
     def compute(values: Mapping[str, Value]) -> dict[str, Any]:
@@ -248,11 +248,11 @@ def traced_gradient(found: Located, by: Implementation, seed: int) -> tuple[Loca
             ) from error
         return dict(zip(found.wrt, bars, strict=True))
 
-    claim = ClaimedFunction(f"gradcli's gradient of {by.text}", compute, _checked, at)
-    return _derived(found, derived), claim
+    claim = ClaimedFunction(f"gradcli's gradient of {by.text}", compute, _return_unchanged, at)
+    return _derive_function(found, derived), claim
 
 
-def _as_meant(found: Located, own: FrameworkClaim, at: Mapping[str, Any], expect: frozenset[str]) -> Located:
+def _locate_surrogate(found: Located, own: FrameworkClaim, at: Mapping[str, Any], expect: frozenset[str]) -> Located:
     """Return the surrogate function that an expected deviation of the gradient stands for; f itself if there is none.
 
     Values behind a stopped gradient are held constant. Staircases are replaced by the surrogate whose gradient is the
@@ -276,7 +276,11 @@ def _as_meant(found: Located, own: FrameworkClaim, at: Mapping[str, Any], expect
     says, smooth = "", None
     if steps:
         claimed = own(at)
-        fits = (s for s, smooth in SURROGATES.items() if _is_of(_standing_in(f, native, smooth), own, at, claimed))
+        fits = (
+            s
+            for s, smooth in SURROGATES.items()
+            if _is_gradient_of(_surrogate_function(f, native, smooth), own, at, claimed)
+        )
         says = next(fits, next(iter(SURROGATES)))
         smooth = SURROGATES[says]
     kind = Kind.STOP_GRADIENT if Kind.STOP_GRADIENT in expect else Kind.STRAIGHT_THROUGH
@@ -295,14 +299,16 @@ def _as_meant(found: Located, own: FrameworkClaim, at: Mapping[str, Any], expect
         if kind == Kind.STOP_GRADIENT or not steps
     ]
     points = tuple(replace(p, value=None, seconds=None) for p in found.points)
-    return replace(found, f=_standing_in(f, native, smooth), points=points, notices=(*found.notices, *notices))
+    return replace(found, f=_surrogate_function(f, native, smooth), points=points, notices=(*found.notices, *notices))
 
 
-def _standing_in(f: PythonFunction, native: Native, smooth: Any) -> PythonFunction:
+def _surrogate_function(f: PythonFunction, native: Native, smooth: Any) -> PythonFunction:
     return with_function(f, native.with_surrogate(smooth))
 
 
-def _is_of(other: PythonFunction, own: FrameworkClaim, at: Mapping[str, Any], claimed: Mapping[str, Any]) -> bool:
+def _is_gradient_of(
+    other: PythonFunction, own: FrameworkClaim, at: Mapping[str, Any], claimed: Mapping[str, Any]
+) -> bool:
     """Whether a claimed gradient is nearly the gradient of a function."""
     scalar = restrict_to_inputs(Weighted(other, own.w, ""), at, own.wrt)
     _, bars = value_and_gradient(scalar, [at[name] for name in own.wrt], np.ones_like)
@@ -310,11 +316,11 @@ def _is_of(other: PythonFunction, own: FrameworkClaim, at: Mapping[str, Any], cl
     return all(np.allclose(bar, claimed[name], rtol=like, atol=like) for bar, name in zip(bars, own.wrt, strict=True))
 
 
-def _checked(found: dict[str, Any]) -> dict[str, Any]:
+def _return_unchanged(found: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def weights(seed: int, y: Any) -> Any:
+def draw_output_weights(seed: int, y: Any) -> Any:
     """Return random weights for the outputs, with absolute values from 0.5 to 1.5 that are exact in every format.
 
     Shapes  the shape of y.

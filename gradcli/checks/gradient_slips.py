@@ -28,11 +28,11 @@ class Slip:
     says: str
 
 
-def _square(g: Array) -> bool:
+def _is_square_matrix(g: Array) -> bool:
     return bool(np.ndim(g) >= 2 and g.shape[-1] == g.shape[-2])
 
 
-def _along(axis: int, how: Callable[..., Array]) -> Callable[[Array], Array | None]:
+def _broadcast_along_axis(axis: int, how: Callable[..., Array]) -> Callable[[Array], Array | None]:
     """Return a function that replaces all entries along an axis by one number, computed from them by `how`."""
 
     def made(g: Array) -> Array | None:
@@ -43,31 +43,31 @@ def _along(axis: int, how: Callable[..., Array]) -> Callable[[Array], Array | No
     return made
 
 
-def _all(how: Callable[[Array], Array]) -> Callable[[Array], Array | None]:
+def _broadcast_to_all(how: Callable[[Array], Array]) -> Callable[[Array], Array | None]:
     return lambda g: np.broadcast_to(how(g), np.shape(g)) if np.size(g) > 1 else None
 
 
-def _first(g: Array, axis: int, keepdims: bool) -> Array:
+def _take_first(g: Array, axis: int, keepdims: bool) -> Array:
     return np.take(g, [0], axis=axis)
 
 
 _TRIANGLE = "the claim is the symmetric part of the right gradient: the function reads one triangle of the matrix"
 # fmt: off
-TRANSPOSED = Slip(DiagnosisKind.TRANSPOSED, lambda g: np.swapaxes(g, -1, -2) if _square(g) else None, "the gradient is transposed")
+TRANSPOSED = Slip(DiagnosisKind.TRANSPOSED, lambda g: np.swapaxes(g, -1, -2) if _is_square_matrix(g) else None, "the gradient is transposed")
 REORDERED  = Slip(DiagnosisKind.TRANSPOSED, lambda g: g.T.reshape(g.shape) if np.ndim(g) == 2 else None, "the gradient is flattened by columns but reshaped by rows (or the reverse)")
 REORDERED2 = Slip(DiagnosisKind.TRANSPOSED, lambda g: g.reshape(g.shape[::-1]).T if np.ndim(g) == 2 else None, "the gradient is flattened by rows but reshaped by columns (or the reverse)")
-SYMMETRIC  = Slip(DiagnosisKind.ONE_TRIANGLE, lambda g: (g + g.T) / 2 if np.ndim(g) == 2 and _square(g) else None, _TRIANGLE)
-BOTH       = Slip(DiagnosisKind.FACTOR, lambda g: g + g.T if np.ndim(g) == 2 and _square(g) else None, "the gradient is added to its transpose: mirrored entries are counted twice")
+SYMMETRIC  = Slip(DiagnosisKind.ONE_TRIANGLE, lambda g: (g + g.T) / 2 if np.ndim(g) == 2 and _is_square_matrix(g) else None, _TRIANGLE)
+BOTH       = Slip(DiagnosisKind.FACTOR, lambda g: g + g.T if np.ndim(g) == 2 and _is_square_matrix(g) else None, "the gradient is added to its transpose: mirrored entries are counted twice")
 REVERSED   = Slip(DiagnosisKind.PERMUTED, lambda g: g[::-1] if np.ndim(g) == 1 else None, "the entries are in reversed order")
 LEFT       = Slip(DiagnosisKind.SHIFTED, lambda g: np.roll(g, -1) if np.ndim(g) == 1 else None, "the entries are shifted by one")
 RIGHT      = Slip(DiagnosisKind.SHIFTED, lambda g: np.roll(g, 1) if np.ndim(g) == 1 else None, "the entries are shifted by one")
 LEFT_0     = Slip(DiagnosisKind.SHIFTED, lambda g: np.append(g[1:], 0.0) if np.ndim(g) == 1 and g.size > 1 else None, "the entries are shifted by one")
 RIGHT_0    = Slip(DiagnosisKind.SHIFTED, lambda g: np.insert(g[:-1], 0, 0.0) if np.ndim(g) == 1 and g.size > 1 else None, "the entries are shifted by one")
-SUMMED     = Slip(DiagnosisKind.BROADCAST, _all(np.sum), "every entry is the sum of the right ones: summed, then broadcast")
-AVERAGED   = Slip(DiagnosisKind.BROADCAST, _all(np.mean), "every entry is the mean of the right ones: averaged, then broadcast")
+SUMMED     = Slip(DiagnosisKind.BROADCAST, _broadcast_to_all(np.sum), "every entry is the sum of the right ones: summed, then broadcast")
+AVERAGED   = Slip(DiagnosisKind.BROADCAST, _broadcast_to_all(np.mean), "every entry is the mean of the right ones: averaged, then broadcast")
 BY_AXIS    = tuple(
-    Slip(DiagnosisKind.BROADCAST, _along(axis, how), f"along axis {axis} every entry is the {word} of the right ones: {past}, then broadcast")
-    for axis in range(3) for how, word, past in ((np.sum, "sum", "summed over that axis"), (np.mean, "mean", "averaged over that axis"), (_first, "first", "picked"))
+    Slip(DiagnosisKind.BROADCAST, _broadcast_along_axis(axis, how), f"along axis {axis} every entry is the {word} of the right ones: {past}, then broadcast")
+    for axis in range(3) for how, word, past in ((np.sum, "sum", "summed over that axis"), (np.mean, "mean", "averaged over that axis"), (_take_first, "first", "picked"))
 )
 ABSOLUTE   = Slip(DiagnosisKind.SIGN, np.abs, "the sign is lost: every entry is the absolute value of the right one")
 SQUARED    = Slip(DiagnosisKind.SQUARED, np.square, "every entry is the square of the right one")
@@ -79,9 +79,9 @@ SLIPS = (
 _SIGNED = (DiagnosisKind.TRANSPOSED, DiagnosisKind.PERMUTED, DiagnosisKind.SHIFTED)
 
 
-def as_a_whole(wrong: Wrong) -> Diagnosis | None:
+def find_mistake_in_whole(wrong: Wrong) -> Diagnosis | None:
     """Return the mistake that changed the whole gradient of each wrong input; None if there is none."""
-    return _by_factor(wrong) or _by_slip(wrong) or _permuted(wrong)
+    return _find_factor(wrong) or _find_slip(wrong) or _find_permutation(wrong)
 
 
 # Factors by which gradients are commonly wrong, and the mistake behind each.
@@ -110,7 +110,7 @@ _BY_NUMBER = tuple(
 FACTORS = (*_BY_NAME, *_BY_NUMBER)
 
 
-def factor_of(claimed: Gradient, right: Gradient, names: tuple[str, ...]) -> float | None:
+def fit_factor(claimed: Gradient, right: Gradient, names: tuple[str, ...]) -> float | None:
     """Return the factor from the right gradient to the claim by least squares; None if a gradient is zero or not finite.
 
     Shapes  `claimed[x]` and `right[x]` have the same shape for each input x in `names`.
@@ -122,20 +122,26 @@ def factor_of(claimed: Gradient, right: Gradient, names: tuple[str, ...]) -> flo
     return float((a / scale) @ (b / scale) / ((b / scale) @ (b / scale)))
 
 
-def named_factor(factor: float, wrong: Wrong) -> tuple[DiagnosisKind, str] | None:
+def name_factor(factor: float, wrong: Wrong) -> tuple[DiagnosisKind, str] | None:
     """Return the kind of mistake that causes a factor, and a sentence; None if no known mistake causes it."""
     if abs(factor) < 1e-9:
         return DiagnosisKind.DETACHED, "the gradient is zero: the input is detached somewhere or treated as a constant"
     if abs(factor + 1) < _SAME:
         return DiagnosisKind.SIGN, "the sign is flipped"
-    for value, says in (*_BY_NAME, *_counted(wrong), *_constants(wrong.q), *_BY_NUMBER, *_recorded(wrong.q)):
+    for value, says in (
+        *_BY_NAME,
+        *_factors_of_counts(wrong),
+        *_factors_of_arguments(wrong.q),
+        *_BY_NUMBER,
+        *_factors_of_constants(wrong.q),
+    ):
         for sign, also in ((1.0, ""), (-1.0, ", and the sign is flipped")):
             if abs(factor / (sign * value) - 1) < _SAME:
                 return DiagnosisKind.FACTOR, says + also
     return None
 
 
-def _recorded(q: Question) -> Iterator[tuple[float, str]]:
+def _factors_of_constants(q: Question) -> Iterator[tuple[float, str]]:
     """Yield the factors that a number inside the function causes, such as a temperature, if it is missing or repeated."""
     seen: set[float] = set()
     for _, slots, xs, _, _, position in q.lines:
@@ -148,7 +154,7 @@ def _recorded(q: Question) -> Iterator[tuple[float, str]]:
                     yield 1 / c, f"a factor 1/{c:.6g}: the number in {code} is missing"
 
 
-def _counted(wrong: Wrong) -> Iterator[tuple[float, str]]:
+def _factors_of_counts(wrong: Wrong) -> Iterator[tuple[float, str]]:
     """Yield the factors that come from counts n of entries or axes: n, n - 1, and their quotients."""
     sizes: dict[int, str] = {}
     for name, x in wrong.q.point.values.items():
@@ -170,7 +176,7 @@ def _counted(wrong: Wrong) -> Iterator[tuple[float, str]]:
             yield (n - 1) / n, f"a factor {n - 1}/{n}: n and n - 1 are mixed up (n counts {what})"
 
 
-def _constants(q: Question) -> Iterator[tuple[float, str]]:
+def _factors_of_arguments(q: Question) -> Iterator[tuple[float, str]]:
     """Yield the factors that a scalar argument causes if it is missing or repeated, such as a step size dt."""
     for name, x in q.point.values.items():
         if isinstance(x, float | np.float64 | int) and np.isfinite(x) and abs(x) not in (0.0, 1.0):
@@ -183,19 +189,19 @@ def _constants(q: Question) -> Iterator[tuple[float, str]]:
                 yield float(x) ** power, f"a factor {float(x) ** power:.6g}: " + says.format(name)
 
 
-def _by_factor(wrong: Wrong) -> Diagnosis | None:
-    factor = factor_of(wrong.claimed, wrong.right, wrong.names)
+def _find_factor(wrong: Wrong) -> Diagnosis | None:
+    factor = fit_factor(wrong.claimed, wrong.right, wrong.names)
     if factor is None or not wrong.explained({name: factor * wrong.right[name] for name in wrong.names}):
         return None
-    named = named_factor(factor, wrong)
-    return None if named is None else wrong.says(named[0], named[1] + _of_inputs(wrong))
+    named = name_factor(factor, wrong)
+    return None if named is None else wrong.says(named[0], named[1] + _name_wrong_inputs(wrong))
 
 
-def _of_inputs(wrong: Wrong) -> str:
+def _name_wrong_inputs(wrong: Wrong) -> str:
     return "" if len(wrong.names) == len(wrong.claimed) else f" ({', '.join(wrong.names)})"
 
 
-def _by_slip(wrong: Wrong) -> Diagnosis | None:
+def _find_slip(wrong: Wrong) -> Diagnosis | None:
     for slip in SLIPS:
         for sign in (1.0, -1.0) if slip.kind in _SIGNED else (1.0,):
             made = {name: slip.makes(np.asarray(wrong.right[name])) for name in wrong.names}
@@ -203,12 +209,12 @@ def _by_slip(wrong: Wrong) -> Diagnosis | None:
                 {n: sign * g for n, g in made.items() if g is not None}
             ):
                 return wrong.says(
-                    slip.kind, slip.says + ("" if sign > 0 else ", and the sign is flipped") + _of_inputs(wrong)
+                    slip.kind, slip.says + ("" if sign > 0 else ", and the sign is flipped") + _name_wrong_inputs(wrong)
                 )
     return None
 
 
-def _permuted(wrong: Wrong) -> Diagnosis | None:
+def _find_permutation(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if the entries are right but in another order."""
     for name in wrong.names:
         mask = np.asarray(wrong.masks[name])
@@ -225,32 +231,33 @@ def _permuted(wrong: Wrong) -> Diagnosis | None:
     if len(wrong.names) == 1 and np.sum(wrong.masks[wrong.names[0]]) == 2:
         return wrong.says(DiagnosisKind.PERMUTED, f"two entries are exchanged{wrong.where()}")
     return wrong.says(
-        DiagnosisKind.PERMUTED, f"the entries are right but in another order{wrong.where() or _of_inputs(wrong)}"
+        DiagnosisKind.PERMUTED,
+        f"the entries are right but in another order{wrong.where() or _name_wrong_inputs(wrong)}",
     )
 
 
-def in_entries(wrong: Wrong) -> Diagnosis | None:
+def find_factor_in_entries(wrong: Wrong) -> Diagnosis | None:
     """Return one mistake that changed only the wrong entries: a sign or a known factor."""
-    factor = factor_of(*wrong.masked, wrong.names)
-    if factor is not None and wrong.explained(_where_wrong(wrong, lambda g: factor * g)):
-        named = named_factor(factor, wrong)
+    factor = fit_factor(*wrong.masked, wrong.names)
+    if factor is not None and wrong.explained(_change_wrong_entries(wrong, lambda g: factor * g)):
+        named = name_factor(factor, wrong)
         if named is not None:
             return wrong.says(named[0], named[1] + wrong.where())
     return None
 
 
-def by_a_constant(wrong: Wrong) -> Diagnosis | None:
+def find_added_constant(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if one constant was added to all wrong entries, and there are several."""
     apart = np.subtract(*map(concatenate_entries, (of.values() for of in wrong.masked)))
     constant = float(np.median(apart))
-    if apart.size < 2 or not wrong.explained(_where_wrong(wrong, lambda g: g + constant)):
+    if apart.size < 2 or not wrong.explained(_change_wrong_entries(wrong, lambda g: g + constant)):
         return None
     return wrong.says(DiagnosisKind.CONSTANT, f"a constant {constant:.6g} is added{wrong.where()}")
 
 
-def slightly_off(wrong: Wrong) -> Diagnosis | None:
+def find_slight_error(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if one factor near 1 explains the wrong entries, or a single entry is slightly wrong."""
-    found = in_one_entry(wrong) or by_unnamed_factor(wrong)
+    found = find_wrong_entry(wrong) or find_unnamed_factor(wrong)
     if found is None or found.kind == "factor":
         return None
     name, at = wrong.worst()
@@ -258,24 +265,24 @@ def slightly_off(wrong: Wrong) -> Diagnosis | None:
     return found if abs(claimed - right) < _SLIGHT * abs(right) else None
 
 
-def by_unnamed_factor(wrong: Wrong) -> Diagnosis | None:
+def find_unnamed_factor(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if several entries are wrong, all by one factor, whether its cause is known or not."""
-    return _scaled(wrong) if wrong.count > 1 else None
+    return _find_common_factor(wrong) if wrong.count > 1 else None
 
 
-def in_one_entry(wrong: Wrong) -> Diagnosis | None:
+def find_wrong_entry(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if one entry alone is wrong; with its factor, if the gradient has no other entry."""
     if wrong.count > 1:
         return None
     if not wrong.where():
-        return _scaled(wrong)
-    says = f"one entry alone is wrong,{wrong.where().removeprefix(' in')}, {_off(*wrong.masked, wrong)}"
+        return _find_common_factor(wrong)
+    says = f"one entry alone is wrong,{wrong.where().removeprefix(' in')}, {_describe_relative_error(*wrong.masked, wrong)}"
     return wrong.says(DiagnosisKind.ENTRY, says)
 
 
-def _scaled(wrong: Wrong) -> Diagnosis | None:
-    factor = factor_of(*wrong.masked, wrong.names)
-    if factor is None or not wrong.explained(_where_wrong(wrong, lambda g: factor * g)):
+def _find_common_factor(wrong: Wrong) -> Diagnosis | None:
+    factor = fit_factor(*wrong.masked, wrong.names)
+    if factor is None or not wrong.explained(_change_wrong_entries(wrong, lambda g: factor * g)):
         return None
     kind = DiagnosisKind.SCALED if abs(factor - 1) < _SLIGHT else DiagnosisKind.UNKNOWN
     shown = f"{factor:.10g}" if abs(factor - 1) > 1e-8 else f"1 {'+-'[factor < 1]} {abs(factor - 1):.1e}"
@@ -288,7 +295,7 @@ def _scaled(wrong: Wrong) -> Diagnosis | None:
 _ROUND = 1e-5  # relative: torch divides by the norm plus 1e-6
 
 
-def clipped(wrong: Wrong) -> Diagnosis | None:
+def find_clipping(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if the claim is the right gradient clipped: by its norm, or entry by entry."""
     claims = [np.ravel(wrong.claimed[name]) for name in wrong.claimed]
     rights = [np.ravel(wrong.right[name]) for name in wrong.claimed]
@@ -296,7 +303,7 @@ def clipped(wrong: Wrong) -> Diagnosis | None:
     if claimed.size < 2 or not (np.all(np.isfinite(claimed)) and np.all(np.isfinite(right))):
         return None
     norm, whole = float(np.linalg.norm(claimed)), float(np.linalg.norm(right))
-    if norm and whole and _is_round(norm):
+    if norm and whole and _is_round_number(norm):
         share = norm / whole
         if wrong.explained({name: share * wrong.right[name] for name in wrong.claimed}):
             says = (
@@ -306,18 +313,18 @@ def clipped(wrong: Wrong) -> Diagnosis | None:
             return wrong.says(DiagnosisKind.CLIPPED, says)
     most = float(np.max(np.abs(claimed)))
     limited = {name: np.clip(wrong.right[name], -most, most) for name in wrong.claimed}
-    if most > 0 and (wrong.count > 1 or _is_round(most)) and wrong.explained(limited):
+    if most > 0 and (wrong.count > 1 or _is_round_number(most)) and wrong.explained(limited):
         says = f"the claim is clipped by value, to {most:.6g}: the direction is another one than that of the gradient"
         return wrong.says(DiagnosisKind.CLIPPED, says)
     return None
 
 
-def _is_round(x: float) -> bool:
+def _is_round_number(x: float) -> bool:
     """Whether a number is one that people write: of at most two digits."""
     return abs(float(f"{x:.2g}") / x - 1) < _ROUND
 
 
-def _off(claimed: Gradient, right: Gradient, wrong: Wrong) -> str:
+def _describe_relative_error(claimed: Gradient, right: Gradient, wrong: Wrong) -> str:
     name = wrong.names[0]
     a, b = float(claimed[name][0]), float(right[name][0])
     return (
@@ -327,11 +334,11 @@ def _off(claimed: Gradient, right: Gradient, wrong: Wrong) -> str:
     )
 
 
-def _where_wrong(wrong: Wrong, makes: Callable[[Array], Array]) -> dict[str, Any]:
+def _change_wrong_entries(wrong: Wrong, makes: Callable[[Array], Array]) -> dict[str, Any]:
     return {name: np.where(wrong.masks[name], makes(wrong.right[name]), wrong.right[name]) for name in wrong.names}
 
 
-def exchanged(wrong: Wrong) -> Diagnosis | None:
+def find_exchanged_inputs(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if the claim for an input is the gradient of another input."""
     taken: dict[str, str] = {}
     for name in wrong.names:
@@ -351,19 +358,19 @@ def exchanged(wrong: Wrong) -> Diagnosis | None:
     )
 
 
-def not_reduced(claimed: Array, right: Array, name: str) -> str | None:
+def explain_wrong_shape(claimed: Array, right: Array, name: str) -> str | None:
     """Return in words why a claim has the wrong shape: not summed, transposed, flattened; None if none of these fits.
 
     Shapes  `right` has the shape that the claim should have; `claimed` has any shape.
     """
-    for says, made in _reshaped(np.asarray(claimed), shape(right)):
+    for says, made in _possible_reshapings(np.asarray(claimed), shape(right)):
         room = 1e-6 * max(float(np.max(np.abs(right), initial=0.0)), 1e-300)
         if shape(made) == shape(right) and np.all(np.abs(made - right) <= room):
             return says.format(name)
     return None
 
 
-def _reshaped(g: Any, wanted: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
+def _possible_reshapings(g: Any, wanted: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
     if g.size == int(np.prod(wanted)):
         if g.ndim > 1 and g.T.shape == wanted:
             yield "transposed it is right", g.T
@@ -376,11 +383,11 @@ def _reshaped(g: Any, wanted: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
     if g.ndim > 1:
         yield missing.format("all entries", "axes"), np.sum(g)
     if g.ndim < len(wanted):
-        spread = np.broadcast_to(g, wanted) if _fits(g, wanted) else g
+        spread = np.broadcast_to(g, wanted) if _can_broadcast(g, wanted) else g
         yield "every entry is the same: it was summed although {} was not broadcast", spread
 
 
-def _fits(g: Any, wanted: tuple[int, ...]) -> bool:
+def _can_broadcast(g: Any, wanted: tuple[int, ...]) -> bool:
     try:
         np.broadcast_shapes(g.shape, wanted)
     except ValueError:
@@ -430,7 +437,7 @@ class RankArrays:
         return all(self.near(c, self.claimed[0]) for c in self.claimed)
 
 
-def _total(of: list[Array]) -> Array:
+def _sum_of_arrays(of: list[Array]) -> Array:
     return np.sum(np.stack([np.asarray(x) for x in of]), axis=0)
 
 
@@ -442,13 +449,13 @@ RANK_SLIPS = (
              "is {count} times too large ({twice})"),
     RankSlip(DiagnosisKind.REDUCED_TWICE, None, lambda a: a.all_near(lambda g: g * len(a.right) ** 2),
              "is {count}**2 times too large (reduced three times)"),
-    RankSlip(DiagnosisKind.NOT_REDUCED, True, lambda a: a.near(_total(a.claimed), a.right[0]),
+    RankSlip(DiagnosisKind.NOT_REDUCED, True, lambda a: a.near(_sum_of_arrays(a.claimed), a.right[0]),
              "on every rank lacks the sum over ranks (an all-reduce in backward)"),
-    RankSlip(DiagnosisKind.NOT_REDUCED, True, lambda a: a.near(_total(a.claimed) / len(a.right), a.right[0]),
+    RankSlip(DiagnosisKind.NOT_REDUCED, True, lambda a: a.near(_sum_of_arrays(a.claimed) / len(a.right), a.right[0]),
              "on every rank {mean} (an all-reduce in backward)"),
-    RankSlip(DiagnosisKind.REDUCED_TWICE, False, lambda a: a.alike and a.each_near(_total(a.right)),
+    RankSlip(DiagnosisKind.REDUCED_TWICE, False, lambda a: a.alike and a.each_near(_sum_of_arrays(a.right)),
              "is summed over the ranks, though each has a shard of its own (an all-reduce too many)"),
-    RankSlip(DiagnosisKind.AVERAGED, False, lambda a: a.alike and a.each_near(_total(a.right) / len(a.right)),
+    RankSlip(DiagnosisKind.AVERAGED, False, lambda a: a.alike and a.each_near(_sum_of_arrays(a.right) / len(a.right)),
              "is averaged over the ranks, though each has a shard of its own (an all-reduce too many)"),
 )
 # fmt: on
@@ -458,7 +465,7 @@ _MEAN = {None: _PARTS_TOO_LARGE, "sum": _PARTS_TOO_LARGE, "mean": "lacks the mea
 _NO_MEAN = {None: "the loss is one value", "sum": "the loss is a sum", "mean": "it is a mean already"}
 
 
-def between_ranks(wrong: Wrong) -> Diagnosis | None:
+def find_rank_mistake(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis of what ranks tell each other, if one explains the claims of all of them; None elsewhere."""
     f = original_function(wrong.q.f)
     places = getattr(f, "by_rank", {})
@@ -468,7 +475,7 @@ def between_ranks(wrong: Wrong) -> Diagnosis | None:
             continue
         if any(part not in wrong.claimed for part in place.names):
             return None
-        said = _of_one_input(wrong, name, place.names, place.replicated)
+        said = _mistake_in_one_input(wrong, name, place.names, place.replicated)
         if said is None:
             return None
         found.setdefault(said, []).append(name)
@@ -485,11 +492,13 @@ def between_ranks(wrong: Wrong) -> Diagnosis | None:
     return wrong.says(next(iter(found))[0], "; ".join(sentences))
 
 
-def _of_one_input(wrong: Wrong, name: str, parts: tuple[str, ...], shared: bool) -> tuple[DiagnosisKind, str] | None:
+def _mistake_in_one_input(
+    wrong: Wrong, name: str, parts: tuple[str, ...], shared: bool
+) -> tuple[DiagnosisKind, str] | None:
     """Return the mistake in the gradients of one input on all ranks, and its sentence; None if none explains them."""
     claimed, right = ([np.asarray(of[part]) for part in parts] for of in (wrong.claimed, wrong.right))
     room = sum(np.max(wrong.room.get(part, 0.0), initial=0.0) for part in parts)
-    scale = max(_largest_of(right), _largest_of(claimed))
+    scale = max(_largest_entry(right), _largest_entry(claimed))
 
     def near(a: Array, b: Array) -> bool:
         return bool(np.all(np.abs(a - b) <= CLOSE * np.maximum(np.abs(b), SMALL * scale) + room))
@@ -502,12 +511,10 @@ def _of_one_input(wrong: Wrong, name: str, parts: tuple[str, ...], shared: bool)
         good = [k for k, c in enumerate(claimed) if near(c, right[k])]
         if good and not arrays.agree:
             bad = [k for k in range(len(parts)) if k not in good]
-            says = (
-                f"ranks disagree about {name}'s gradient: that of {_ranks(good)} is right, that of {_ranks(bad)} is not"
-            )
+            says = f"ranks disagree about {name}'s gradient: that of {_name_ranks(good)} is right, that of {_name_ranks(bad)} is not"
             return DiagnosisKind.RANKS_DISAGREE, says
         return None
-    own = _slopes_of_own(wrong, name)
+    own = _slopes_of_own_losses(wrong, name)
     if own and all(near(c, g) for c, g in zip(claimed, own, strict=True)):
         return DiagnosisKind.NOT_REDUCED, "lacks what the losses of the other ranks add (a reduce-scatter in backward)"
     from_others = [next((j for j, g in enumerate(right) if shape(g) == shape(c) and near(c, g)), None) for c in claimed]
@@ -518,7 +525,7 @@ def _of_one_input(wrong: Wrong, name: str, parts: tuple[str, ...], shared: bool)
     return None
 
 
-def _slopes_of_own(wrong: Wrong, name: str) -> list[Array]:
+def _slopes_of_own_losses(wrong: Wrong, name: str) -> list[Array]:
     """Return the derivative of each rank's own loss by its own shard; none where that would take too many calls."""
     f: Any = original_function(wrong.q.f)
     f = getattr(f, "ranked", f)
@@ -530,9 +537,9 @@ def _slopes_of_own(wrong: Wrong, name: str) -> list[Array]:
     return slopes
 
 
-def _largest_of(arrays: list[Array]) -> float:
+def _largest_entry(arrays: list[Array]) -> float:
     return max(float(np.max(np.abs(x), initial=0.0)) for x in arrays)
 
 
-def _ranks(numbers: list[int]) -> str:
+def _name_ranks(numbers: list[int]) -> str:
     return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"

@@ -40,21 +40,21 @@ def implementation_of(
 
     Raises  BadTarget if it is no Python function; BadClaim if its result has another size than the reference's.
     """
-    text, function, module = _named(target)
+    text, function, module = _load_target(target)
     native = adapt_target(function, text, module, options.framework_options, options.seed)
     taken = prepare_claim(function if native is None else native, text, reference.arguments).function
     found = Implementation(text, taken, native, module)
     if native is not None:
         points = tuple(
-            replace(point, values={name: _rounded(native, x) for name, x in point.values.items()}, value=None)
+            replace(point, values={name: _round_to_format(native, x) for name, x in point.values.items()}, value=None)
             for point in reference.points
         )
         reference = replace(reference, points=points)
-    _of_one_size(found, reference)
+    _check_result_sizes(found, reference)
     return found, replace(reference, module=module)
 
 
-def _named(target: str | Callable[..., Any]) -> tuple[str, Any, ModuleType | None]:
+def _load_target(target: str | Callable[..., Any]) -> tuple[str, Any, ModuleType | None]:
     if not isinstance(target, str):
         return getattr(target, "__qualname__", type(target).__name__), target, None
     if not is_python(target):
@@ -63,12 +63,12 @@ def _named(target: str | Callable[..., Any]) -> tuple[str, Any, ModuleType | Non
     return loaded.text, loaded.found, loaded.module
 
 
-def _rounded(native: Native, x: Any) -> Any:
+def _round_to_format(native: Native, x: Any) -> Any:
     """Return the value in the format of a framework's inputs, in float64."""
     return native.numbers(x) if isinstance(x, float | np.ndarray) and np.asarray(x).dtype.kind == "f" else x
 
 
-def _of_one_size(found: Implementation, reference: Located) -> None:
+def _check_result_sizes(found: Implementation, reference: Located) -> None:
     values = reference.points[0].values
     ours, theirs = np.asarray(found.f(values)), np.asarray(reference.f(values))
     if ours.size != theirs.size:
@@ -79,7 +79,7 @@ def _of_one_size(found: Implementation, reference: Located) -> None:
 # The versions and settings that a report records about the machine.
 
 
-def installed(package: str) -> str | None:
+def installed_version(package: str) -> str | None:
     """Return the version of an installed package without importing it, or None if it is not installed."""
     try:
         return version(package)
@@ -87,15 +87,15 @@ def installed(package: str) -> str | None:
         return None
 
 
-def environment(frameworks: tuple[str, ...] = ()) -> dict[str, str | int]:
+def describe_environment(frameworks: tuple[str, ...] = ()) -> dict[str, str | int]:
     """Return the versions that a result depends on, with those of the frameworks used, and the thread limit if one is set."""
     limit = thread_count()
-    return _versions(frameworks) if limit is None else {**_versions(frameworks), "threads": limit}
+    return _collect_versions(frameworks) if limit is None else {**_collect_versions(frameworks), "threads": limit}
 
 
 @cache
-def _versions(frameworks: tuple[str, ...]) -> dict[str, str | int]:
+def _collect_versions(frameworks: tuple[str, ...]) -> dict[str, str | int]:
     own: dict[str, str | int] = {
-        "gradcli": installed("gradcli") or "unknown", "python": platform.python_version(), "numpy": np.__version__,
+        "gradcli": installed_version("gradcli") or "unknown", "python": platform.python_version(), "numpy": np.__version__,
     }  # fmt: skip
-    return own | {name: installed(name) or "unknown" for name in frameworks}
+    return own | {name: installed_version(name) or "unknown" for name in frameworks}

@@ -9,8 +9,8 @@ import numpy as np
 
 from gradcli.checks.causes import Cause, Verified
 from gradcli.checks.framework_claim import FrameworkClaim, own_gradient
-from gradcli.checks.narrow_formats import in_float64
-from gradcli.checks.probe import Located, LocateOptions, function_at
+from gradcli.checks.narrow_formats import request_in_float64
+from gradcli.checks.probe import Located, LocateOptions, locate_function
 from gradcli.checks.request import Request
 from gradcli.errors import BadClaim, GradcliError
 from gradcli.frameworks.framework import KNOWN, CustomCall, Framework, Placed, Prepared
@@ -28,20 +28,20 @@ _DIRECTIONS = 2  # random ones, in which the inputs are moved
 _VANISHED = 1e-5  # relative to the sum of |terms|: a slope that is 0 but for the errors of differences
 
 
-def checked_parts(
+def check_custom_gradients(
     request: Request, own: FrameworkClaim, whole: PointReport, verify: Callable[[Request], Verified]
 ) -> tuple[tuple[Part, ...], dict[int, Cause]]:
     """Return what a check of each custom gradient in a run of the function found, given the function's own report.
 
     Also return how the cause of each wrong one is looked for, by its number.
     """
-    calls = _calls(request, own, request.points[0].values)
-    found = [_part(calls, number, request, own, whole, verify) for number in range(len(calls))]
+    calls = _find_custom_calls(request, own, request.points[0].values)
+    found = [_check_custom_gradient(calls, number, request, own, whole, verify) for number in range(len(calls))]
     causes = {k: cause for k, (_, cause) in enumerate(found) if cause is not None}
     return tuple(part for part, _ in found), causes
 
 
-def _calls(request: Request, own: FrameworkClaim, values: Mapping[str, Any]) -> list[CustomCall]:
+def _find_custom_calls(request: Request, own: FrameworkClaim, values: Mapping[str, Any]) -> list[CustomCall]:
     """Return the calls of custom gradients in one run (the target's own only if its result is a scalar); none if it raises."""
     try:
         found = own.native.framework.calls(
@@ -52,7 +52,7 @@ def _calls(request: Request, own: FrameworkClaim, values: Mapping[str, Any]) -> 
     return [call for call in found if call.name != own.native.inner or np.ndim(own.w) == 0]
 
 
-def _part(
+def _check_custom_gradient(
     calls: Sequence[CustomCall], number: int, request: Request, own: FrameworkClaim, whole: PointReport,
     verify: Callable[[Request], Verified],
 ) -> tuple[Part, Cause | None]:  # fmt: skip
@@ -62,11 +62,11 @@ def _part(
     if call.rule is not None:
         part = replace(part, file=call.rule.file, line=call.rule.line, source=call.rule.source)
     try:
-        alone = _alone(call, request, own.native)
+        alone = _request_for_call(call, request, own.native)
         if alone is None:
             return replace(part, message="it gets no floats"), None
-        if _is_the_function(alone, request, own, whole):
-            return _right(part, whole.detects), None
+        if _is_whole_function(alone, request, own, whole):
+            return _pass_part(part, whole.detects), None
         verified = verify(replace(alone, own=None))
     except GradcliError as error:
         verdict = Verdict.FAIL if isinstance(error, BadClaim) else Verdict.INCONCLUSIVE
@@ -74,11 +74,11 @@ def _part(
     report = verified.report
     part = replace(part, verdict=report.verdict)
     if report.verdict == Verdict.PASS:
-        return _right(part, report.detects), None
+        return _pass_part(part, report.detects), None
     part = replace(part, message=report.sentence())
     if report.verdict == Verdict.FAIL and whole.verdict != Verdict.FAIL:
         ignores = _ignores_cotangent(alone)
-        reached = ABSENT if ignores else _reached(report.points[0], number, len(calls), request, own)
+        reached = ABSENT if ignores else _is_difference_reached(report.points[0], number, len(calls), request, own)
         part = replace(part, ignores=ignores, reached=reached)
     return part, verified.first_cause
 
@@ -96,7 +96,9 @@ def _ignores_cotangent(alone: Request) -> bool:
     return all(np.array_equal(x, second[name]) for name, x in first.items()) and any(map(np.any, first.values()))
 
 
-def _reached(alone: PointReport, number: int, count: int, request: Request, own: FrameworkClaim) -> bool | Absent:
+def _is_difference_reached(
+    alone: PointReport, number: int, count: int, request: Request, own: FrameworkClaim
+) -> bool | Absent:
     """Return whether the inputs move a call's arguments in directions in which its gradient is not the derivative.
 
     Measured: the product of the difference with the Jacobian of what comes before the call, along random directions.
@@ -110,8 +112,8 @@ def _reached(alone: PointReport, number: int, count: int, request: Request, own:
 
     def terms(t: float, v: Mapping[str, Any]) -> Any:
         """Return the differences times the arguments of the call, at the inputs moved by t along v."""
-        calls = _calls(request, own, {**values, **{name: values[name] + t * v[name] for name in v}})
-        moved = _arguments(calls[number], own.native.framework) if len(calls) == count else {}
+        calls = _find_custom_calls(request, own, {**values, **{name: values[name] + t * v[name] for name in v}})
+        moved = _arrays_in_arguments(calls[number], own.native.framework) if len(calls) == count else {}
         if not all(name in moved and np.shape(moved[name]) == np.shape(d) for name, d in apart.items()):
             return np.full(sum(d.size for d in apart.values()), np.nan)
         return np.concatenate([np.ravel(d * moved[name]) for name, d in apart.items()])
@@ -129,20 +131,20 @@ def _reached(alone: PointReport, number: int, count: int, request: Request, own:
     return False
 
 
-def _arguments(call: CustomCall, framework: Framework) -> dict[str, Any]:
+def _arrays_in_arguments(call: CustomCall, framework: Framework) -> dict[str, Any]:
     """Return the arrays among the arguments of a call, by path."""
-    named = _by_name(call.args, call.function) | call.kwargs
+    named = _arguments_by_name(call.args, call.function) | call.kwargs
     leaves = {path: x for name, arg in named.items() for path, x in take_apart(name, arg)[1].items()}
     return {path: framework.array(x) for path, x in leaves.items() if framework.holds(x)}
 
 
-def _right(part: Part, detects: Detects) -> Part:
+def _pass_part(part: Part, detects: Detects) -> Part:
     """Return the result of a gradient that is right, with the smallest relative error that would have been seen."""
     seen = part.detects if detects.relative is None else detects.relative
     return replace(part, verdict=Verdict.PASS, detects=seen)
 
 
-def _is_the_function(alone: Request, request: Request, own: FrameworkClaim, whole: PointReport) -> bool:
+def _is_whole_function(alone: Request, request: Request, own: FrameworkClaim, whole: PointReport) -> bool:
     """Whether a custom gradient is that of the whole function, which is right: at the same inputs, for the same cotangent.
 
     The gradient of a scalar function is compared for another cotangent than one, in proportion. In narrow formats, whose
@@ -167,9 +169,9 @@ def _is_the_function(alone: Request, request: Request, own: FrameworkClaim, whol
     )
 
 
-def _alone(call: CustomCall, request: Request, native: Native) -> Request | None:
+def _request_for_call(call: CustomCall, request: Request, native: Native) -> Request | None:
     """Return the request to check the custom gradient of a call; None if it takes no floats."""
-    found = located_call(call, native.framework, native.placed, request.seed)
+    found = locate_call(call, native.framework, native.placed, request.seed)
     alone = with_cotangent(request, found) if found.wrt else None
     if alone is None:
         return None
@@ -185,13 +187,13 @@ def with_cotangent(request: Request, found: Located) -> Request | None:
     if made is None:
         return None
     located, claim, own = made
-    wider = lambda alone: in_float64(alone, own)
+    wider = lambda alone: request_in_float64(alone, own)
     return replace(
         request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=own, wider=wider, surfaces={}
     )
 
 
-def located_call(call: CustomCall, framework: Framework, placed: Placed, seed: int) -> Located:
+def locate_call(call: CustomCall, framework: Framework, placed: Placed, seed: int) -> Located:
     """Return a custom gradient at the values it was called with, differentiated by those that carry a derivative."""
 
     def native(placed: Placed) -> Native:
@@ -204,15 +206,15 @@ def located_call(call: CustomCall, framework: Framework, placed: Placed, seed: i
     alone.run_with = lambda *, dtype, autocast: native(replace(placed, dtype=dtype))
     alone.run_at = native
     held = [framework.array(a) if framework.holds(a) else a for a in call.args]
-    point = _by_name(held, alone.function) | {
+    point = _arguments_by_name(held, alone.function) | {
         n: framework.array(a) if framework.holds(a) else a for n, a in call.kwargs.items()
     }
-    found = function_at(alone, call.name, [point], LocateOptions(seed))
-    constants = _constants(call, framework, _by_name(range(len(call.args)), alone.function))
-    return replace(found, wrt=tuple(path for path in found.wrt if _parameter(path) not in constants))
+    found = locate_function(alone, call.name, [point], LocateOptions(seed))
+    constants = _constant_parameters(call, framework, _arguments_by_name(range(len(call.args)), alone.function))
+    return replace(found, wrt=tuple(path for path in found.wrt if _parameter_of_path(path) not in constants))
 
 
-def _constants(call: CustomCall, framework: Framework, places: Mapping[str, Any]) -> set[str]:
+def _constant_parameters(call: CustomCall, framework: Framework, places: Mapping[str, Any]) -> set[str]:
     """Return the parameters of a call that carry no derivative: constants of its trace, and numbers of Python.
 
     `places` has the position of each argument that is passed by position, and the positions of `*args`.
@@ -227,12 +229,12 @@ def _constants(call: CustomCall, framework: Framework, places: Mapping[str, Any]
     return by_position | {key for key in fixed if isinstance(key, str)}
 
 
-def _parameter(path: str) -> str:
+def _parameter_of_path(path: str) -> str:
     """Return the parameter that holds a leaf: its path up to the first member."""
     return path.partition(".")[0].partition("[")[0]
 
 
-def _by_name(args: Sequence[Any], function: Callable[..., Any]) -> dict[str, Any]:
+def _arguments_by_name(args: Sequence[Any], function: Callable[..., Any]) -> dict[str, Any]:
     """Return the positional arguments of a call by parameter name; extra ones under the name of `*args`."""
     signature = signature_of(function)
     parameters = list(signature.parameters.values()) if signature else []

@@ -9,8 +9,8 @@ import numpy as np
 
 from gradcli.arithmetic.perturbed_run import Shake, perturb_program
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
-from gradcli.checks.evidence import LESS_EXACT, ratios
-from gradcli.checks.framework_claim import FrameworkClaim, weights, with_function
+from gradcli.checks.evidence import LESS_EXACT, error_ratios
+from gradcli.checks.framework_claim import FrameworkClaim, draw_output_weights, with_function
 from gradcli.checks.narrow_formats import limit_of_wide
 from gradcli.checks.request import Request
 from gradcli.errors import GradcliError, NotSupported
@@ -70,19 +70,19 @@ class Reference:
     def weights(self, values: Values) -> Any:
         """Return the weights w of the outputs; 1 for a scalar."""
         y = self.f(values)
-        return np.float64(1.0) if shape(y) == () else weights(self.seed, y)
+        return np.float64(1.0) if shape(y) == () else draw_output_weights(self.seed, y)
 
     def right(self, values: Values) -> Quantities:
         """Return the value and the gradient. Raises GradcliError if f does not take these values, or cannot be traced."""
-        return self._recorded(values)[2]
+        return self._record_at(values)[2]
 
-    def _recorded(self, values: Values) -> tuple[Values, RecordedProgram, Quantities]:
+    def _record_at(self, values: Values) -> tuple[Values, RecordedProgram, Quantities]:
         if id(values) not in self._kept:
             program = record(restrict_to_inputs(self.f, values, self.wrt), [values[name] for name in self.wrt])
-            self._kept[id(values)] = values, program, self._of(program, values)
+            self._kept[id(values)] = values, program, self._quantities_of_program(program, values)
         return self._kept[id(values)]
 
-    def _of(self, program: RecordedProgram, values: Values) -> Quantities:
+    def _quantities_of_program(self, program: RecordedProgram, values: Values) -> Quantities:
         bars = program.pull(self.weights(values))
         found = {VALUE: np.ravel(np.asarray(plain_value(program.y), dtype=float))}
         return found | {name: np.asarray(bar) for name, bar in zip(self.wrt, bars, strict=True)}
@@ -90,7 +90,7 @@ class Reference:
     def typical(self, values: Values) -> Quantities:
         """Return the root mean square of the errors that random roundings make."""
         if id(values) not in self._typical:
-            exact, runs = self._rounded(values)
+            exact, runs = self._runs_with_rounding(values)
             roots = {
                 key: np.sqrt(np.mean([np.square(np.nan_to_num(run[key] - x)) for run in runs], axis=0))
                 for key, x in exact.items()
@@ -98,22 +98,26 @@ class Reference:
             self._typical[id(values)] = {key: apply_least_error(x, exact[key], self.eps) for key, x in roots.items()}
         return self._typical[id(values)]
 
-    def _rounded(self, values: Values) -> tuple[Quantities, list[Quantities]]:
+    def _runs_with_rounding(self, values: Values) -> tuple[Quantities, list[Quantities]]:
         """Return the quantities without rounding errors, and some runs with random ones."""
         f, native = self.rounds_like, native_of(self.rounds_like)
         if native is not None and isinstance(f, PythonFunction):
             rounding = [with_function(f, native.with_rounding(run)) for run in range(_RUNS)]
             try:
-                return self._run(f, values), [self._run(g, values) for g in rounding]
+                return self._record_and_pull(f, values), [self._record_and_pull(g, values) for g in rounding]
             except NotSupported:  # it is not known how one of its operations rounds
                 pass
-        _, program, exact = self._recorded(values)
+        _, program, exact = self._record_at(values)
         shakes = [Shake(self.seed + run, 0.5 * self.eps / EPS) for run in range(_RUNS)]
         with undecided_if_raised():
-            return exact, [self._of(perturb_program(program, shake, kernels=False), values) for shake in shakes]
+            return exact, [
+                self._quantities_of_program(perturb_program(program, shake, kernels=False), values) for shake in shakes
+            ]
 
-    def _run(self, f: Function, values: Values) -> Quantities:
-        return self._of(record(restrict_to_inputs(f, values, self.wrt), [values[name] for name in self.wrt]), values)
+    def _record_and_pull(self, f: Function, values: Values) -> Quantities:
+        return self._quantities_of_program(
+            record(restrict_to_inputs(f, values, self.wrt), [values[name] for name in self.wrt]), values
+        )
 
 
 class Side:
@@ -139,28 +143,32 @@ class Side:
         for key, x in found.items():
             y = right[key]
             if np.shape(x) != np.shape(y):
-                return Aspect(name, "wrong", message=f"{_named(key)} has shape {np.shape(x)}, not {np.shape(y)}")
+                return Aspect(
+                    name, "wrong", message=f"{_name_quantity(key)} has shape {np.shape(x)}, not {np.shape(y)}"
+                )
             if np.any(~np.isfinite(x) & np.isfinite(y)):
-                return Aspect(name, "wrong", message=f"{_named(key)} is not finite where the reference's is")
+                return Aspect(name, "wrong", message=f"{_name_quantity(key)} is not finite where the reference's is")
             least = self.eps * np.maximum(np.abs(y), self.sums * np.max(np.abs(y), initial=0.0))
             mask = np.abs(x - y) > max(self.granted, _MORE * self.off) * typical[key] + least
             if np.any(mask):
                 over[key] = mask
         if not over:
-            return Aspect(name, "agrees", message=self._in_words(found, values) if self.eps > EPS else ABSENT)
-        error, key = max((relative(found[key], right[key]), key) for key in over)
+            return Aspect(
+                name, "agrees", message=self._describe_error_ratio(found, values) if self.eps > EPS else ABSENT
+            )
+        error, key = max((relative_error(found[key], right[key]), key) for key in over)
         if self._is_rounding(found, values, over, error):
-            return Aspect(name, "differs", error, message=self._in_words(found, values))
-        return off_by(name, key, error)
+            return Aspect(name, "differs", error, message=self._describe_error_ratio(found, values))
+        return report_wrong_quantity(name, key, error)
 
     def largest_ratio(self, found: Quantities, values: Values) -> float:
         """Return the largest error of an entry in typical errors of the reference's formula."""
-        return ratios(found, self.reference.right(values), self.reference.typical(values), self.eps / EPS)[1]
+        return error_ratios(found, self.reference.right(values), self.reference.typical(values), self.eps / EPS)[1]
 
-    def _in_words(self, found: Quantities, values: Values) -> str:
-        ratio, _ = ratios(found, self.reference.right(values), self.reference.typical(values), self.eps / EPS)
+    def _describe_error_ratio(self, found: Quantities, values: Values) -> str:
+        ratio, _ = error_ratios(found, self.reference.right(values), self.reference.typical(values), self.eps / EPS)
         more = "right, but " if ratio > LESS_EXACT else ""
-        return f"{more}{numbers.two(ratio)} times the reference's error"
+        return f"{more}{numbers.two_digits(ratio)} times the reference's error"
 
     def _is_rounding(self, found: Quantities, values: Values, over: Quantities, error: float) -> bool:
         """Whether the errors are those of rounding: much smaller in a wider format, or changing between nearby points."""
@@ -179,10 +187,10 @@ class Side:
             except RAISED:
                 return False
             right = self.reference.right(values)
-            least = max(relative(wide[key], right[key]) for key in over)
+            least = max(relative_error(wide[key], right[key]) for key in over)
             if loses_as_many_digits(error, least, self.eps, self.wider.eps):
                 return True
-        return changes(self, over, values, self.eps)
+        return has_changing_errors(self, over, values, self.eps)
 
 
 class WideSide(Side):
@@ -206,19 +214,20 @@ class WideSide(Side):
         """Return whether the quantities found in the wider format are right, to the digits of float32."""
         right = self.reference.right(values)
         errors = {
-            key: relative(x, right[key]) if np.shape(x) == np.shape(right[key]) else np.inf for key, x in found.items()
+            key: relative_error(x, right[key]) if np.shape(x) == np.shape(right[key]) else np.inf
+            for key, x in found.items()
         }
         error, key = max((error, key) for key, error in errors.items())
         if error <= self.limit:
             return Aspect(name, "agrees")
         over = {key: np.abs(x - right[key]) > self.limit * np.max(np.abs(right[key])) for key, x in found.items()}
-        if np.isfinite(error) and changes(self, over, values, self.narrow):
+        if np.isfinite(error) and has_changing_errors(self, over, values, self.narrow):
             return Aspect(name, "agrees")
-        wrong = off_by(name, key, error)
+        wrong = report_wrong_quantity(name, key, error)
         return Aspect(name, "wrong", error, message=f"{wrong.message}, in a wider format")
 
 
-def changes(side: Side, over: Quantities, values: Values, eps: float) -> bool:
+def has_changing_errors(side: Side, over: Quantities, values: Values, eps: float) -> bool:
     """Whether the errors in the entries `over` change between nearby points, as rounding errors do."""
 
     def off(moved: Values) -> Any | None:
@@ -233,57 +242,64 @@ def changes(side: Side, over: Quantities, values: Values, eps: float) -> bool:
     return bool(errors_change(off, values, side.reference.wrt, side.reference.seed, eps))
 
 
-def computed_by(own: FrameworkClaim, reference: Reference) -> Callable[[Values], Quantities]:
+def compute_by_framework(own: FrameworkClaim, reference: Reference) -> Callable[[Values], Quantities]:
     """Return a function of the inputs that computes the quantities by a framework."""
 
     def compute(values: Values) -> Quantities:
         framework, w = own.native.framework, reference.weights(values)
         value, bars = framework.pulled(own.flat(values), own.tensors(values), w, own.native.seed)
-        return quantities(own.wrt, Run("", [], value, bars))
+        return quantities_of_run(own.wrt, Run("", [], value, bars))
 
     return compute
 
 
-def quantities(wrt: tuple[str, ...], run: Run) -> Quantities:
+def quantities_of_run(wrt: tuple[str, ...], run: Run) -> Quantities:
     """Return the value and the gradients of a run of the framework."""
     return {VALUE: np.ravel(run.value), **dict(zip(wrt, run.gradient, strict=True))}
 
 
-def off_by(name: str, key: str, error: float) -> Aspect:
+def report_wrong_quantity(name: str, key: str, error: float) -> Aspect:
     """Return the row of a quantity that is wrong."""
-    return Aspect(name, "wrong", error, message=f"{_named(key)} is off by {numbers.power(error)} of its largest entry")
+    return Aspect(
+        name,
+        "wrong",
+        error,
+        message=f"{_name_quantity(key)} is off by {numbers.write_bound(error)} of its largest entry",
+    )
 
 
-def _named(key: str) -> str:
+def _name_quantity(key: str) -> str:
     return "the value" if key == VALUE else f"the gradient by {key}"
 
 
-def relative(x: Any, y: Any) -> float:
+def relative_error(x: Any, y: Any) -> float:
     """Return the largest difference, relative to the largest entry of `y`."""
     largest = float(np.max(np.abs(y), initial=0.0))
     return float(np.max(np.abs(x - y), initial=0.0)) / (largest or 1.0)
 
 
-def compared(request: Request, report: CheckReport) -> CheckReport:
+def compare_with_reference(request: Request, report: CheckReport) -> CheckReport:
     """Return the report with a row for each circumstance; if the implementation is wrong in one, the verdict is fail."""
     f = original_function(request.f)
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of empty inputs, and of what overflows
-            rows = _compared(request)
+            rows = _compare_circumstances(request)
     except RAISED as error:  # the reference cannot be traced, or the implementation raises
-        rows = (Aspect("value and gradient", "unavailable", message=_said(error)),)
+        rows = (Aspect("value and gradient", "unavailable", message=_shorten_error(error)),)
     report = replace(report, comparison=Comparison(getattr(f, "text", ""), rows))
     wrong = [f"{row.name}: {row.message}" for row in rows if row.status == "wrong"]
     if wrong:
-        return _with(report, wrong, Severity.ERROR, Verdict.FAIL, Exit.WRONG)
+        return _add_findings(report, wrong, Severity.ERROR, Verdict.FAIL, Exit.WRONG)
     if report.verdict == Verdict.PASS and all(row.status == "unavailable" for row in rows):
         says = [f"the reference could not be compared: {rows[0].message}"]
-        return _with(report, says, Severity.INCONCLUSIVE, Verdict.INCONCLUSIVE, Exit.INCONCLUSIVE)
+        return _add_findings(report, says, Severity.INCONCLUSIVE, Verdict.INCONCLUSIVE, Exit.INCONCLUSIVE)
     return report
 
 
-def _with(report: CheckReport, says: Sequence[str], severity: Severity, verdict: Verdict, status: Exit) -> CheckReport:
+def _add_findings(
+    report: CheckReport, says: Sequence[str], severity: Severity, verdict: Verdict, status: Exit
+) -> CheckReport:
     """Return the report with findings on the comparison, and the verdict that follows from them."""
     said = tuple(finding(Kind.UNLIKE_REFERENCE, severity, message) for message in says)
     point = report.points[0]
@@ -291,31 +307,31 @@ def _with(report: CheckReport, says: Sequence[str], severity: Severity, verdict:
     return replace(report, points=points, verdict=verdict, exit_status=int(status))
 
 
-def _compared(request: Request) -> tuple[Aspect, ...]:
+def _compare_circumstances(request: Request) -> tuple[Aspect, ...]:
     """Return the rows, each in the format that was asked for and in a wider one, if there is one."""
     values = dict(request.points[0].values)
     coarseness = request.claim.precision.coarseness() if request.claim is not None else 1.0
     reference = Reference(original_function(request.f), values, request.wrt, request.seed, EPS * coarseness)
     sizes = list(_other_sizes(values, request.wrt))
-    changed = _changed(values, request)
+    changed = _change_values(values, request)
     if request.own is None:
-        side = Side(reference, _in_numpy(request, reference), None, EPS)
-        return tuple(_rows(side, values, changed, sizes))
-    side = Side(reference, computed_by(request.own, reference), request.own, EPS * coarseness)
-    wide = _wider(request.own)
+        side = Side(reference, _compute_in_numpy(request, reference), None, EPS)
+        return tuple(_compare_rows(side, values, changed, sizes))
+    side = Side(reference, compute_by_framework(request.own, reference), request.own, EPS * coarseness)
+    wide = _implementation_in_float64(request.own)
     if wide is not None:
         limit = limit_of_wide(request.own.native.narrowest)
-        side.wider = WideSide(reference, computed_by(wide, reference), wide, EPS * coarseness, limit)
-    rows = [*_reference_itself(reference), *_rows(side, values, changed, sizes)]
+        side.wider = WideSide(reference, compute_by_framework(wide, reference), wide, EPS * coarseness, limit)
+    rows = [*_compare_reference_itself(reference), *_compare_rows(side, values, changed, sizes)]
     try:
-        also = [] if side.wider is None else list(_rows(side.wider, values, changed, sizes))
+        also = [] if side.wider is None else list(_compare_rows(side.wider, values, changed, sizes))
     except RAISED:  # it takes no float64
         also = []
     wrong = {row.name: row for row in also if row.status == "wrong"}
     return tuple(row if row.status == "wrong" else wrong.get(row.name, row) for row in rows)
 
 
-def _wider(own: FrameworkClaim) -> FrameworkClaim | None:
+def _implementation_in_float64(own: FrameworkClaim) -> FrameworkClaim | None:
     """Return the implementation in float64; None if it takes none, or is in float64 already."""
     if FORMATS[own.native.placed.dtype] <= EPS:
         return None
@@ -326,7 +342,7 @@ def _wider(own: FrameworkClaim) -> FrameworkClaim | None:
     return None if wide is None else FrameworkClaim(with_function(own.f, wide), wide, own.wrt, own.w)
 
 
-def _in_numpy(request: Request, reference: Reference) -> Any:
+def _compute_in_numpy(request: Request, reference: Reference) -> Any:
     def compute(values: Values) -> Quantities:
         f = request.implementation.f if request.implementation is not None else reference.f
         scalar = np.ndim(reference.weights(values)) == 0 and request.claim is not None
@@ -336,7 +352,7 @@ def _in_numpy(request: Request, reference: Reference) -> Any:
     return compute
 
 
-def _rows(side: Side, values: Values, changed: Values, sizes: Sequence[tuple[str, Values]]) -> Iterator[Aspect]:
+def _compare_rows(side: Side, values: Values, changed: Values, sizes: Sequence[tuple[str, Values]]) -> Iterator[Aspect]:
     own = side.own
     if own is not None:
         alone = own.native.framework.value(own.flat(values), own.tensors(values), own.native.seed)
@@ -346,21 +362,21 @@ def _rows(side: Side, values: Values, changed: Values, sizes: Sequence[tuple[str
     yield at_point
     side.off = side.largest_ratio(found, values) if at_point.status == "differs" else 0.0
     if own is not None:
-        yield _inputs(own, values)
-        yield from _in_turn(side, own, values, changed)
+        yield _check_inputs_unchanged(own, values)
+        yield from _compare_calls_in_turn(side, own, values, changed)
     else:
         yield side.row("changed values", side.compute(changed), changed)
     for name, other in sizes:
-        yield _at(side, name, other)
+        yield _compare_at_size(side, name, other)
 
 
-def _reference_itself(reference: Reference) -> Iterator[Aspect]:
+def _compare_reference_itself(reference: Reference) -> Iterator[Aspect]:
     """Compare the reference's own backward pass with the derivative of its values, and say where it is wrong."""
     native, values = native_of(reference.f), reference.point
     if native is None or not isinstance(reference.f, PythonFunction):
         return
     theirs = FrameworkClaim(reference.f, native, reference.wrt, reference.weights(values))
-    side = Side(reference, computed_by(theirs, reference), theirs, reference.eps)
+    side = Side(reference, compute_by_framework(theirs, reference), theirs, reference.eps)
     try:
         found = side.compute(values)
     except RAISED:  # it has none
@@ -370,7 +386,7 @@ def _reference_itself(reference: Reference) -> Iterator[Aspect]:
         yield replace(row, status="differs", message=f"{row.message}; compared is the derivative of its values")
 
 
-def _inputs(own: FrameworkClaim, values: Values) -> Aspect:
+def _check_inputs_unchanged(own: FrameworkClaim, values: Values) -> Aspect:
     """Return whether the inputs are as they were after a forward and a backward pass."""
     framework, xs = own.native.framework, own.tensors(values)
     before = [framework.array(x) for x in xs]
@@ -385,7 +401,7 @@ def _inputs(own: FrameworkClaim, values: Values) -> Aspect:
     return Aspect("inputs", "wrong", message=f"it writes into {', '.join(written)}: work on a copy")
 
 
-def _in_turn(side: Side, own: FrameworkClaim, values: Values, changed: Values) -> Iterator[Aspect]:
+def _compare_calls_in_turn(side: Side, own: FrameworkClaim, values: Values, changed: Values) -> Iterator[Aspect]:
     """Compare runs one after the other, at these values and at changed ones."""
     native, made = own.native, list[Run]()
     try:  # all runs come before any comparison, which runs the implementation too
@@ -393,13 +409,13 @@ def _in_turn(side: Side, own: FrameworkClaim, values: Values, changed: Values) -
             native.framework.in_turn(own.flat(values), own.tensors(values), own.tensors(changed), own.w, native.seed)
         )
     except RAISED as error:
-        yield Aspect("calls in turn", "wrong", message=_said(error))
+        yield Aspect("calls in turn", "wrong", message=_shorten_error(error))
     for run in made:
         at_changed = all(np.array_equal(x, changed[n]) for n, x in zip(own.wrt, run.inputs, strict=True))
-        yield side.row(run.name, quantities(own.wrt, run), changed if at_changed else values)
+        yield side.row(run.name, quantities_of_run(own.wrt, run), changed if at_changed else values)
 
 
-def _changed(values: Values, request: Request) -> dict[str, Any]:
+def _change_values(values: Values, request: Request) -> dict[str, Any]:
     """Return other values of the differentiated inputs, in the format of the implementation."""
     rng = np.random.default_rng([request.seed, 0xC4A])
     native = None if request.own is None else request.own.native
@@ -410,19 +426,19 @@ def _changed(values: Values, request: Request) -> dict[str, Any]:
     return changed
 
 
-def _at(side: Side, name: str, values: Values) -> Aspect:
+def _compare_at_size(side: Side, name: str, values: Values) -> Aspect:
     """Compare at inputs of another size, unless the reference does not take them."""
     try:
         side.reference.right(values)
     except RAISED as error:
-        return Aspect(name, "not run", message=f"the reference does not take it: {_said(error)}")
+        return Aspect(name, "not run", message=f"the reference does not take it: {_shorten_error(error)}")
     try:
         return side.row(name, side.compute(values), values)
     except RAISED as error:  # a size that it refuses is not wrong
-        return Aspect(name, "unavailable", message=_said(error))
+        return Aspect(name, "unavailable", message=_shorten_error(error))
 
 
-def _said(error: Exception) -> str:
+def _shorten_error(error: Exception) -> str:
     """Return what an error says, in a line."""
     text = error.what if isinstance(error, GradcliError) else f"it raises {message_of(error)}"
     return text if len(text) <= _MOST_TEXT else text[: _MOST_TEXT - 3] + "..."
@@ -436,15 +452,15 @@ def _other_sizes(values: Values, wrt: tuple[str, ...]) -> Iterator[tuple[str, di
     batch = first[0]
     for size, name in ((0, "no rows"), (1, "a batch of 1"), (2, "a batch of 2")):
         if size < batch:
-            yield name, {key: _cut(x, batch, size, only_first=True) for key, x in values.items()}
+            yield name, {key: _cut_axes(x, batch, size, only_first=True) for key, x in values.items()}
     for length in dict.fromkeys(first[1:] or first):
         odd = length - 1 if length % 2 == 0 else length - 2
         if odd > 0 and (length != batch or len(first) == 1):
-            other = {key: _cut(x, length, odd, only_first=False) for key, x in values.items()}
+            other = {key: _cut_axes(x, length, odd, only_first=False) for key, x in values.items()}
             yield f"an odd length, {odd} for {length}", other
 
 
-def _cut(x: Any, length: int, to: int, only_first: bool) -> Any:
+def _cut_axes(x: Any, length: int, to: int, only_first: bool) -> Any:
     """Return an array whose axes of a length are cut, or only its first axis; indices along such an axis stay inside it."""
     if not isinstance(x, np.ndarray):
         return x

@@ -8,8 +8,8 @@ import numpy as np
 
 from gradcli.arithmetic.ball import Ball, nearest_float64, precision, radius
 from gradcli.arithmetic.tape import CONSTANT, Line
-from gradcli.checks.assumed_sets import sets_left
-from gradcli.checks.causes import applies, projections
+from gradcli.checks.assumed_sets import find_sets_left
+from gradcli.checks.causes import needs_projections, run_projections
 from gradcli.checks.decide import confirmed_entries
 from gradcli.checks.detects import resolution_of
 from gradcli.checks.evidence import (
@@ -24,11 +24,11 @@ from gradcli.checks.evidence import (
     PiecesAtKink,
     RepeatedCall,
     TraceComparison,
-    entrywise,
-    off_by,
-    scale_of,
+    judge_entries,
+    largest_relative_error,
+    zero_scale,
 )
-from gradcli.checks.findings_at_point import claim_again, directional, scale_findings
+from gradcli.checks.findings_at_point import call_claim_again, compare_along_direction, scale_findings
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import PointCheck
 from gradcli.classes import dataclass
@@ -59,15 +59,15 @@ def evidence_of(case: PointCheck, request: Request) -> Evidence:
         findings=tuple(case.findings), wrong_shape=case.wrong_shape, tolerance=case.fixed,
         undecided=dict(zip(q.wrt, q.undecided, strict=True)) if case.reference is not None else {},
         scale_findings=tuple(scale_findings(case)), trace=_trace_comparison(q) if ran else TraceComparison(),
-        untraced=q.untraced, solvers=_solvers_that_count(case),
+        untraced=q.untraced, solvers=_solvers_with_effect(case),
         written_as_text=bool(WRITTEN),
         may_retry_without_trace=q.blind is None and "finite-difference" in request.modes and ran,
-        sets_left=sets_left(case), may_keep_state=q.f.kind == "python", wants_mutants=request.mutate,
-        needs_projections=ran and applies(case),
+        sets_left=find_sets_left(case), may_keep_state=q.f.kind == "python", wants_mutants=request.mutate,
+        needs_projections=ran and needs_projections(case),
     )  # fmt: skip
 
 
-def _solvers_that_count(case: PointCheck) -> tuple[str, ...]:
+def _solvers_with_effect(case: PointCheck) -> tuple[str, ...]:
     """Return the solvers in f with their tolerances, if smaller ones change a derivative."""
     estimates = [outcome.estimate for outcome in case.outcomes.values() if outcome.estimate is not None]
     changed = any(np.any(np.asarray(x) > 0) for estimate in estimates for x in estimate.solvers.values())
@@ -101,7 +101,7 @@ _RULE_TOLERANCE = 1e-11  # relative to the sum of |rule|, allowed in addition to
 _FLOAT64_RULE_TOLERANCE = 1e-6  # the same for a rule evaluated in float64, where terms may cancel
 
 
-def wrong_rule(q: Question) -> tuple[Primitive, Any] | None:
+def find_wrong_rule(q: Question) -> tuple[Primitive, Any] | None:
     """Return the first operation whose rule contradicts its values, and its position in the source; None if none is found.
 
     Each operation is compared at its recorded operands in 384-bit balls, so that truncation and rounding errors are far
@@ -123,12 +123,12 @@ def wrong_rule(q: Question) -> tuple[Primitive, Any] | None:
             for i, slot in enumerate(slots):
                 if slot != CONSTANT and (primitive.name, i) not in tried:
                     tried.add((primitive.name, i))
-                    if _contradicts(primitive, line, i, rng):
+                    if _rule_contradicts_values(primitive, line, i, rng):
                         return primitive, position
     return None
 
 
-def _contradicts(primitive: Primitive, line: Line, i: int, rng: np.random.Generator) -> bool:
+def _rule_contradicts_values(primitive: Primitive, line: Line, i: int, rng: np.random.Generator) -> bool:
     _, _, xs, y, params, _ = line
     x = np.asarray(xs[i])
     xdot = (rng.choice([-1.0, 1.0], shape(x)) * rng.uniform(0.5, 1.0, shape(x)) * np.where(x == 0, 1.0, np.abs(x)))[()]
@@ -136,12 +136,12 @@ def _contradicts(primitive: Primitive, line: Line, i: int, rng: np.random.Genera
     by_rule = weights * primitive.rule(i).push(primitive, i, y, xs, xdot, params or {})
     size = float(np.sum(np.abs(by_rule)))
     if work_of_line(line).operations > _MOST_OPERATIONS:
-        return _by_differences(primitive, line, i, xdot, weights, float(np.sum(by_rule)), size)
+        return _differences_contradict(primitive, line, i, xdot, weights, float(np.sum(by_rule)), size)
     try:
         with precision(_BITS):
-            slope, rule_slope_in_balls, bound = _in_balls(primitive, i, xs, xdot, weights, params or {})
+            slope, rule_slope_in_balls, bound = _slopes_in_balls(primitive, i, xs, xdot, weights, params or {})
     except (GradcliError, ArithmeticError, TypeError, ValueError):  # balls do not support the operation
-        return _by_differences(primitive, line, i, xdot, weights, float(np.sum(by_rule)), size)
+        return _differences_contradict(primitive, line, i, xdot, weights, float(np.sum(by_rule)), size)
     if not np.isfinite(bound):
         return False
     apart, apart_in_floats = abs(rule_slope_in_balls - slope), abs(float(np.sum(by_rule)) - slope)
@@ -151,7 +151,7 @@ def _contradicts(primitive: Primitive, line: Line, i: int, rng: np.random.Genera
     )
 
 
-def _in_balls(
+def _slopes_in_balls(
     primitive: Primitive, i: int, xs: Sequence[Value], xdot: Value, weights: Any, params: Params
 ) -> tuple[float, float, float]:
     """Return a weighted sum of the slopes by values, the same sum by the rule, and a bound on the error of both."""
@@ -171,7 +171,7 @@ def _in_balls(
     return float(nearest_float64(fine)), float(nearest_float64(rule)), bound
 
 
-def _by_differences(
+def _differences_contradict(
     primitive: Primitive, line: Line, i: int, xdot: Value, weights: Any, by_rule: float, size: float
 ) -> bool:
     """Whether differences of an operation contradict its rule; False if the differences show a kink or a second slope."""
@@ -205,14 +205,14 @@ def _entries_at_a_kink(line: Line) -> Any:
     return np.zeros(shape(y), dtype=bool) if kink is None else np.asarray(kink(y, *xs, **(params or {})))
 
 
-def _blame(case: PointCheck, seen: Evidence) -> Cause:
-    wrong = wrong_rule(case.q)
+def _find_cause(case: PointCheck, seen: Evidence) -> Cause:
+    wrong = find_wrong_rule(case.q)
     if wrong is None:
         return Cause(operation_at_kink=hits_a_kink(case.q))
     return Cause(wrong[0].name, place_of_position(wrong[1]))
 
 
-def _function_again(case: PointCheck, seen: Evidence) -> RepeatedCall:
+def _call_function_again(case: PointCheck, seen: Evidence) -> RepeatedCall:
     """Return a finding if a Python function returns a different value when called again, or a value stored in an earlier call."""
     q = case.q
     try:
@@ -232,7 +232,7 @@ def _function_again(case: PointCheck, seen: Evidence) -> RepeatedCall:
 # its gradients is the set of all subgradients (Clarke 1983, Optimization and Nonsmooth Analysis, theorem 2.5.1).
 
 
-def hull(q: Question, claim: Estimate) -> HullDistance | None:
+def distance_from_hull(q: Question, claim: Estimate) -> HullDistance | None:
     """Return the distance of a claim from the convex hull of the pieces' gradients at a kink; None if it is unknown.
 
     It is unknown if f has no trace or is no scalar, if the claim leaves out inputs, or if no piece is found. Only the
@@ -269,7 +269,7 @@ _GUARDED = {"log": "log", "sqrt": "sqrt", "divide": "a division", "reciprocal": 
 _ROUNDED = 1e-13  # relative to the largest entry: what the gradient without the constant may be off by rounding
 
 
-def left_out(case: PointCheck, seen: Evidence) -> OmittedConstant:
+def find_omitted_constant(case: PointCheck, seen: Evidence) -> OmittedConstant:
     """Return the small constant without which f has the claimed gradient; none unless f is a traced number.
 
     Cost  for each small constant that is added before a logarithm, a root or a division, one run and one sweep of the program.
@@ -289,7 +289,7 @@ def left_out(case: PointCheck, seen: Evidence) -> OmittedConstant:
         made = dict(zip(q.wrt, q.recording.without_constants(frozenset(lines)).pull(np.float64(1)), strict=True))
         room = {name: seen.estimate("claim").bound[name] + _ROUNDED * largest_finite(x) for name, x in claim.items()}
         if all(bool(np.all(np.abs(claim[name] - made[name]) <= room[name])) for name in claim):
-            return OmittedConstant(f"{c:g}", _GUARDED[guards[lines[0]]], off_by(seen))
+            return OmittedConstant(f"{c:g}", _GUARDED[guards[lines[0]]], largest_relative_error(seen))
     return OmittedConstant()
 
 
@@ -311,20 +311,20 @@ def plant_mistakes(case: PointCheck, seen: Evidence) -> MutationResult:
 
     The gradient under test is the claim, or gradcli's own gradient if there is no claim. No mode is run again.
     """
-    tested, right = _tested(seen)
+    tested, right = _gradient_under_test(seen)
     if tested is None or right is None:
-        return MutationResult((), _unplanted("no other mode checks the gradient entry by entry"))
+        return MutationResult((), _report_nothing_planted("no other mode checks the gradient entry by entry"))
     if seen.wrong_shape is not None or seen.contradicts("claim"):
-        return MutationResult((), _unplanted("the claim already disagrees without a planted mistake"))
+        return MutationResult((), _report_nothing_planted("the claim already disagrees without a planted mistake"))
     trial = _Trial(case.q, seen, tested, right, confirmed_entries(seen)[0])
     found = [
-        _by_size(trial, "one entry off by a relative error", lambda g, s: g * (1 + s)),
-        _by_size(trial, "one entry off by a part of the largest", lambda g, s: g + s * _largest(g)),
-        *(_once(trial, says, makes) for says, makes in _GROSS_MISTAKES.items()),
+        _plant_by_size(trial, "one entry off by a relative error", lambda g, s: g * (1 + s)),
+        _plant_by_size(trial, "one entry off by a part of the largest", lambda g, s: g + s * _largest_entry(g)),
+        *(_plant_once(trial, says, makes) for says, makes in _GROSS_MISTAKES.items()),
     ]
     survived = [m for m in found if m.sizeless and m.caught < m.planted]
     if not survived:
-        return MutationResult(tuple(found), _at_kinks(seen))
+        return MutationResult(tuple(found), _report_skipped_kinks(seen))
     first = survived[0]
     says = f"{first.planted - first.caught} of {first.planted} planted mistakes would not be found: {first.mistake}"
     if all(
@@ -337,7 +337,7 @@ def plant_mistakes(case: PointCheck, seen: Evidence) -> MutationResult:
     return MutationResult(tuple(found), finding(Kind.MUTANT, Severity.INCONCLUSIVE, says, hint=hint))
 
 
-def _at_kinks(seen: Evidence) -> Finding | None:
+def _report_skipped_kinks(seen: Evidence) -> Finding | None:
     """Return a finding that says how many entries no mistake was planted in, since other values are right there, too."""
     count = sum(int(np.sum(mask)) for mask in seen.undecided.values())
     if not count:
@@ -347,11 +347,11 @@ def _at_kinks(seen: Evidence) -> Finding | None:
     return finding(Kind.MUTANT, Severity.INFO, says)
 
 
-def _unplanted(why: str) -> Finding:
+def _report_nothing_planted(why: str) -> Finding:
     return finding(Kind.MUTANT, Severity.INFO, f"no mistake was planted: {why}")
 
 
-def _tested(seen: Evidence) -> tuple[Estimate | None, Estimate | None]:
+def _gradient_under_test(seen: Evidence) -> tuple[Estimate | None, Estimate | None]:
     """Return the gradient under test and its reference; for gradcli's own, a mode that depends on function values alone."""
     if seen.reference is None:
         return None, None
@@ -365,7 +365,7 @@ def _tested(seen: Evidence) -> tuple[Estimate | None, Estimate | None]:
     return None, None
 
 
-def _largest(g: Array) -> float:
+def _largest_entry(g: Array) -> float:
     return float(np.max(np.abs(g), initial=0.0))
 
 
@@ -385,13 +385,13 @@ class _Trial:
         Entries at a kink are left out; an entry counts as changed if its relative change is more than `least`.
         """
         seen, tested, right = self.seen, self.tested, self.right
-        scale = scale_of(right, self.q.xs, self.q.value)
+        scale = zero_scale(right, self.q.xs, self.q.value)
         found = {}
         for name, g in tested.value.items():
             made = np.asarray(makes(np.asarray(g)))
             changed = (np.abs(made - g) > least * np.abs(g)) & ~seen.undecided[name]
             moved = replace(tested, value={**tested.value, name: made})
-            words = np.broadcast_to(np.asarray(entrywise(moved, right, name, scale, seen.tolerance)), shape(g))
+            words = np.broadcast_to(np.asarray(judge_entries(moved, right, name, scale, seen.tolerance)), shape(g))
             shown = (words == DISAGREE) & (self.confirmed[name] if seen.claimed is not None else True)
             found[name] = changed, changed & ~shown
         return found
@@ -403,19 +403,19 @@ class _Trial:
         return sum(int(np.sum(missed[name][1] & mask)) for name, mask in accepted.items() if name in missed)
 
 
-def _caught(trial: _Trial, makes: Makes, least: float = 0.0) -> tuple[int, int]:
+def _count_caught(trial: _Trial, makes: Makes, least: float = 0.0) -> tuple[int, int]:
     """Return how many entries, each wrong alone, would be caught, and how many the mistake changes."""
     masks = trial.missed(makes, least).values()
     planted = sum(int(np.sum(changed)) for changed, _ in masks)
     return planted - sum(int(np.sum(missed)) for _, missed in masks), planted
 
 
-def _by_size(trial: _Trial, says: str, makes: Callable[[Array, float], Array]) -> Mutant:
+def _plant_by_size(trial: _Trial, says: str, makes: Callable[[Array, float], Array]) -> Mutant:
     """Return the mutant with the smallest size caught in every entry, and the smallest caught in at least one."""
     every = some = None
     planted = caught = 0
     for size in _SIZES:
-        caught, planted = _caught(trial, lambda g, s=size: makes(g, s))  # type: ignore[misc]
+        caught, planted = _count_caught(trial, lambda g, s=size: makes(g, s))  # type: ignore[misc]
         if planted and caught == planted:
             every = size
         if caught:
@@ -425,20 +425,20 @@ def _by_size(trial: _Trial, says: str, makes: Callable[[Array, float], Array]) -
     return Mutant(says, planted, planted if every else 0, every, some)
 
 
-def _once(trial: _Trial, says: str, makes: Any) -> Mutant:
-    caught, planted = _caught(trial, makes, _GROSS)
+def _plant_once(trial: _Trial, says: str, makes: Any) -> Mutant:
+    caught, planted = _count_caught(trial, makes, _GROSS)
     return Mutant(says, planted, caught, None, None)
 
 
 _GATHER: dict[EvidenceKind, Callable[[PointCheck, Evidence], Any]] = {
-    EvidenceKind.DIRECTION: lambda case, seen: directional(
+    EvidenceKind.DIRECTION: lambda case, seen: compare_along_direction(
         case.q, seen.estimate(str(seen.reference)), _wants_balls(case)
     ),
-    EvidenceKind.BLAME: _blame,
-    EvidenceKind.LEFT_OUT: left_out,
-    EvidenceKind.CLAIM_AGAIN: lambda case, seen: RepeatedCall(claim_again(case)),
-    EvidenceKind.PIECES: lambda case, seen: PiecesAtKink(hull(case.q, seen.estimate("claim"))),
-    EvidenceKind.FUNCTION_AGAIN: _function_again,
+    EvidenceKind.BLAME: _find_cause,
+    EvidenceKind.LEFT_OUT: find_omitted_constant,
+    EvidenceKind.CLAIM_AGAIN: lambda case, seen: RepeatedCall(call_claim_again(case)),
+    EvidenceKind.PIECES: lambda case, seen: PiecesAtKink(distance_from_hull(case.q, seen.estimate("claim"))),
+    EvidenceKind.FUNCTION_AGAIN: _call_function_again,
     EvidenceKind.MUTANTS: plant_mistakes,
-    EvidenceKind.PROJECTIONS: lambda case, seen: projections(case),
+    EvidenceKind.PROJECTIONS: lambda case, seen: run_projections(case),
 }

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.recorded_program import value_and_gradient
-from gradcli.checks.evidence import DISAGREE, Evidence, FormatEvidence, flat
+from gradcli.checks.evidence import DISAGREE, Evidence, FormatEvidence, flatten_entries
 from gradcli.checks.framework_claim import FrameworkClaim, own_gradient, with_function
 from gradcli.checks.probe import Located
 from gradcli.checks.request import Request, Verify, without_wider
@@ -38,7 +38,7 @@ _INSIDE = 2.0**-18  # relative to the largest entry: the error of code that comp
 Values = Mapping[str, Any]
 
 
-def exactness(
+def measure_exactness(
     dtype: str, claim: Mapping[str, Array], right: Mapping[str, Array], room: Mapping[str, Array]
 ) -> Exactness:
     """Return how far a gradient in a format is from the right one, in ulps and as a share of the allowed difference.
@@ -46,7 +46,7 @@ def exactness(
     Shapes  `claim[x]`, `right[x]` and `room[x]` have the shape of input x, or of the output followed by it.
     Units   `room` is the allowed difference of each entry, in units of the gradient.
     """
-    x, y, most = (flat([part[name] for name in claim]) for part in (claim, right, room))
+    x, y, most = (flatten_entries([part[name] for name in claim]) for part in (claim, right, room))
     with np.errstate(all="ignore"):
         apart = np.abs(x - y)
         ulp = EPS[dtype] * 2.0 ** np.floor(np.log2(np.abs(y)))
@@ -59,7 +59,7 @@ def exactness(
     )
 
 
-def scaled(
+def compare_scaled_gradient(
     own: FrameworkClaim, values: Mapping[str, Any], right: Mapping[str, Array], room: Mapping[str, Array], most: float
 ) -> Aspect:
     """Compare the gradient under loss scaling, as by torch's GradScaler; the scale is halved while the gradient overflows.
@@ -79,12 +79,12 @@ def scaled(
         if all(np.all(np.isfinite(g)) for g in claim.values()):
             break
         scale /= 2
-    found = exactness(own.native.narrowest, claim, right, room)
-    says = f"scaled by {scale:,.0f}, {_entries(found.vanished)} to 0"
+    found = measure_exactness(own.native.narrowest, claim, right, room)
+    says = f"scaled by {scale:,.0f}, {_describe_underflows(found.vanished)} to 0"
     return Aspect("GradScaler", "agrees" if found.share <= most else "wrong", message=says)
 
 
-def _entries(count: int) -> str:
+def _describe_underflows(count: int) -> str:
     return "no entry underflows" if not count else f"{count} entr{'y underflows' if count == 1 else 'ies underflow'}"
 
 
@@ -99,22 +99,24 @@ def format_evidence(case: PointCheck, seen: Evidence, request: Request, verify: 
     coarseness = claimed.precision.coarseness() if claimed is not None else 1.0
     natives = [native_of(original_function(case.q.f)), None if request.own is None else request.own.native]
     dtype = max([_WIDE, *(native.narrowest for native in natives if native is not None)], key=lambda name: EPS[name])
-    found = FormatEvidence(dtype, coarseness, wider=_wider(request, dtype), underflows=_underflows(case, seen, dtype))
-    found = _with_wide_verdict(found, request, verify)
+    found = FormatEvidence(
+        dtype, coarseness, wider=_option_for_wider_format(request, dtype), underflows=_underflows(case, seen, dtype)
+    )
+    found = _add_wide_verdict(found, request, verify)
     wrong = {name: np.asarray(word == DISAGREE) for name, word in seen.agreement["claim"].items()}
     if found.wide == Verdict.FAIL or claimed is None or not any(map(np.any, wrong.values())):
         return found
     claim, right = seen.estimate("claim").value, seen.estimate(str(seen.reference)).value
-    if _is_of_constants(claim, right, wrong, EPS[dtype]):
+    if _is_rounding_of_constants(claim, right, wrong, EPS[dtype]):
         return replace(found, changes=True)
-    error = _relative(claim, right)
+    error = _relative_error(claim, right)
     known = found.wide == Verdict.PASS and found.wide_error is not None and error is not None
     if known and loses_as_many_digits(float(error or 0), float(found.wide_error or 0), EPS[dtype], EPS[_WIDE]):
         return replace(found, changes=True)
     return replace(found, changes=_errors_change(case.q, claimed, wrong, EPS[dtype], right))
 
 
-def _is_of_constants(claim: Values, right: Values, wrong: Values, eps: float) -> bool:
+def _is_rounding_of_constants(claim: Values, right: Values, wrong: Values, eps: float) -> bool:
     """Whether no entry is off by more than the rounding of a constant makes, which is the same at every point."""
     return all(
         np.max(np.abs(np.asarray(claim[name]) - right[name]), initial=0.0, where=mask)
@@ -123,7 +125,7 @@ def _is_of_constants(claim: Values, right: Values, wrong: Values, eps: float) ->
     )
 
 
-def _wider(request: Request, dtype: str) -> str | None:
+def _option_for_wider_format(request: Request, dtype: str) -> str | None:
     """Return the option that has the function computed in a wider format, unless the function narrows its values itself."""
     given = request.framework_options.dtype or _WIDE
     if EPS[given] < EPS[dtype]:
@@ -143,7 +145,7 @@ def _underflows(case: PointCheck, seen: Evidence, dtype: str) -> bool:
     return 0.0 < most < TINY[dtype]
 
 
-def _with_wide_verdict(found: FormatEvidence, request: Request, verify: Verify) -> FormatEvidence:
+def _add_wide_verdict(found: FormatEvidence, request: Request, verify: Verify) -> FormatEvidence:
     """Add the verdict on the same gradient in a wider format, if it can be computed there.
 
     A code that computes in float32 inside, whatever its inputs, is not wrong for that.
@@ -156,7 +158,7 @@ def _with_wide_verdict(found: FormatEvidence, request: Request, verify: Verify) 
     except GradcliError:  # the function or its backward pass takes no other format
         return found
     point = report.points[0]
-    error = _error(point)
+    error = _error_at_point(point)
     if error is not None and error <= limit_of_wide(found.dtype):  # entries that are much smaller may be open there
         return replace(found, wide=Verdict.PASS, wide_error=error)
     if report.verdict == Verdict.FAIL and _is_rounding(wide, point, EPS[found.dtype]):
@@ -210,21 +212,21 @@ def _errors_change(
     return errors_change(off, q.point.values, q.wrt, q.seed, eps)
 
 
-def _error(point: PointReport) -> float | None:
+def _error_at_point(point: PointReport) -> float | None:
     """Return the largest error of a claim relative to the largest entry; None if there is nothing to compare."""
     claim = point.modes["claim"].gradient if "claim" in point.modes else None
     both = isinstance(claim, dict) and isinstance(point.gradient, dict)
-    return _relative(claim, point.gradient) if both else None  # type: ignore[arg-type]
+    return _relative_error(claim, point.gradient) if both else None  # type: ignore[arg-type]
 
 
-def _relative(claim: Mapping[str, Any], right: Mapping[str, Any]) -> float | None:
-    x, y = (flat([part[name] for name in claim]) for part in (claim, right))
+def _relative_error(claim: Mapping[str, Any], right: Mapping[str, Any]) -> float | None:
+    x, y = (flatten_entries([part[name] for name in claim]) for part in (claim, right))
     largest = float(np.max(np.abs(y), initial=0.0))
     error = float(np.max(np.abs(x - y), initial=0.0)) / largest if largest else np.nan
     return error if np.isfinite(error) else None
 
 
-def in_float64(request: Request, own: FrameworkClaim) -> Request | None:
+def request_in_float64(request: Request, own: FrameworkClaim) -> Request | None:
     """Return the request for the same function in float64; None if it takes none, or narrows most of its digits itself.
 
     Raises  GradcliError if the function or its backward pass takes no float64.
@@ -254,7 +256,7 @@ def in_float64(request: Request, own: FrameworkClaim) -> Request | None:
     )  # fmt: skip
 
 
-def rooms(point: PointReport) -> dict[str, Any]:
+def allowed_errors(point: PointReport) -> dict[str, Any]:
     """Return the allowed error of each entry of a claim, by input: the bounds of the claim and the reference added."""
     bounds: Any = point.modes["claim"].bound
     right: Any = point.modes[point.reference].bound if point.reference else {}

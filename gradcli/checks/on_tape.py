@@ -8,8 +8,15 @@ import numpy as np
 
 from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Line, Tape
-from gradcli.checks.gradient_slips import named_factor
-from gradcli.checks.partial_slips import Replaced, evaluated_at, negated, omitted, replacements, scaled
+from gradcli.checks.gradient_slips import name_factor
+from gradcli.checks.partial_slips import (
+    Replaced,
+    evaluate_rule_at,
+    negated,
+    omit_contribution,
+    scale_contribution,
+    slips_of_argument,
+)
 from gradcli.checks.wrong import BudgetSpent, Gradient, Wrong
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, Place, Span
@@ -92,7 +99,7 @@ def edges_of(program: RecordedProgram) -> Iterable[Edge]:
     for k, (primitive, slots, _, _, _, position) in enumerate(program.lines):
         for i, slot in enumerate(slots):
             if slot != CONSTANT and primitive is not None:
-                grouped.setdefault((key_of(position, k), primitive.name, i), []).append(k)
+                grouped.setdefault((source_key(position, k), primitive.name, i), []).append(k)
     found = []
     for (_, _, i), lines in grouped.items():
         primitive, slots, _, _, _, position = program.lines[lines[-1]]
@@ -101,20 +108,20 @@ def edges_of(program: RecordedProgram) -> Iterable[Edge]:
     return sorted(found, key=lambda edge: -edge.lines[-1])
 
 
-def key_of(position: Any, k: int) -> Any:
+def source_key(position: Any, k: int) -> Any:
     """Return a key shared by lines from one place in the user's source; a line without a place has its own key."""
     if position is None or place_of_position(position) is None:
         return k
     return position if isinstance(position, tuple) else id(position)
 
 
-def changed(program: RecordedProgram, edge: Edge, rule: Any) -> RecordedProgram:
+def change_rule_on_edge(program: RecordedProgram, edge: Edge, rule: Any) -> RecordedProgram:
     """Return the program with another rule on an edge; `rule` is a rule, or a function from the right rule to one."""
     own = edge.primitive.rule(edge.i)
     return program.with_rules({k: {edge.i: rule(own) if callable(rule) else rule} for k in edge.lines})
 
 
-def said(search: SlipSearch, kind: DiagnosisKind, says: str, position: Any) -> Diagnosis:
+def diagnose_line(search: SlipSearch, kind: DiagnosisKind, says: str, position: Any) -> Diagnosis:
     """Return a diagnosis that quotes the source line, and the operation if the line holds more."""
     at = place_of_position(position)
     if isinstance(at, Place):
@@ -126,7 +133,7 @@ def said(search: SlipSearch, kind: DiagnosisKind, says: str, position: Any) -> D
     return search.wrong.says(kind, says)
 
 
-def through(search: SlipSearch, kind: DiagnosisKind, says: str, position: Any) -> Diagnosis:
+def diagnose_operation(search: SlipSearch, kind: DiagnosisKind, says: str, position: Any) -> Diagnosis:
     """Return a diagnosis in which `{}` becomes the operation as the user wrote it, such as `1 - p`."""
     at = place_of_position(position)
     if isinstance(at, Place):
@@ -137,7 +144,7 @@ def through(search: SlipSearch, kind: DiagnosisKind, says: str, position: Any) -
     return search.wrong.says(kind, says.replace("{}", "one operation"))
 
 
-def other_iterations(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
+def find_other_iteration(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     """Find a line of a loop whose partial uses the values of the previous or the next iteration."""
     program = search.wrong.q.recording
     tape = program.tape
@@ -150,42 +157,42 @@ def other_iterations(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
             for n, k in enumerate(edge.lines):
                 other = edge.lines[n + step] if 0 <= n + step < len(edge.lines) else k
                 _, _, xs, y, _, _ = tape.lines[other]
-                rules[k] = {edge.i: evaluated_at(rule, y, xs)}
+                rules[k] = {edge.i: evaluate_rule_at(rule, y, xs)}
             whose = search.tried(program.with_rules(rules))
             if whose is not None:
                 says = f"the derivative on this line uses the values of the iteration {when}{whose}"
-                return said(search, DiagnosisKind.STALE, says, edge.position)
+                return diagnose_line(search, DiagnosisKind.STALE, says, edge.position)
     return None
 
 
-def other_values(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
+def find_other_value(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     """Find a product whose partial is not the other factor, but a different value of the program."""
     program = search.wrong.q.recording
     tape = program.tape
-    families = _families(tape)
+    families = _group_lines_by_place(tape)
     for edge in edges:
         if edge.primitive.name != "multiply":
             continue
         for lines in families:
-            rules = _with_factor(tape, edge, lines)
+            rules = _rules_with_factor(tape, edge, lines)
             if rules is None:
                 continue
             whose = search.tried(program.with_rules(rules))
             if whose is not None:
                 says = f"the derivative of a product is the other factor, but another value is used{whose}"
-                return said(search, DiagnosisKind.SWAPPED, says, edge.position)
+                return diagnose_line(search, DiagnosisKind.SWAPPED, says, edge.position)
     return None
 
 
-def _families(tape: Tape) -> list[tuple[int, ...]]:
+def _group_lines_by_place(tape: Tape) -> list[tuple[int, ...]]:
     """Return the lines of the program, inputs included, grouped by their place in the source."""
     found: dict[Any, list[int]] = {}
     for k, (primitive, _, _, _, _, position) in enumerate(tape.lines):
-        found.setdefault((key_of(position, k), primitive and primitive.name), []).append(k)
+        found.setdefault((source_key(position, k), primitive and primitive.name), []).append(k)
     return [tuple(lines) for lines in found.values()]
 
 
-def _with_factor(tape: Tape, edge: Edge, lines: tuple[int, ...]) -> Changed | None:
+def _rules_with_factor(tape: Tape, edge: Edge, lines: tuple[int, ...]) -> Changed | None:
     """Return rules that use the values of `lines` as the partial of a product, iteration by iteration; None if none fit."""
     if len(lines) not in (1, len(edge.lines)):
         return None
@@ -193,17 +200,17 @@ def _with_factor(tape: Tape, edge: Edge, lines: tuple[int, ...]) -> Changed | No
     for n, k in enumerate(edge.lines):
         value = tape.value(lines[0] if len(lines) == 1 else lines[n])
         _, _, xs, y, _, _ = tape.lines[k]
-        if value is xs[1 - edge.i] or not _fits(value, y):
+        if value is xs[1 - edge.i] or not _has_fitting_shape(value, y):
             return None
-        rules[k] = {edge.i: Replaced(edge.primitive.rule(edge.i), _times(value))}
+        rules[k] = {edge.i: Replaced(edge.primitive.rule(edge.i), _pull_times(value))}
     return rules
 
 
-def _fits(value: Any, y: Any) -> bool:
+def _has_fitting_shape(value: Any, y: Any) -> bool:
     return shape(value) in (shape(y), ())
 
 
-def _times(value: Any) -> Any:
+def _pull_times(value: Any) -> Any:
     return lambda pulled, ybar, i, y, xs, params: unbroadcast(ybar * value, xs[i])
 
 
@@ -215,39 +222,41 @@ _PAIRS = 12  # other uses of a value that are tried as missing together with one
 Use = tuple[int, int]  # a line and its argument
 
 
-def overwritten(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
+def find_overwriting(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     """Return a diagnosis if the claim lacks the contributions that an assignment instead of a sum would overwrite."""
     program = search.wrong.q.recording
     tape = program.tape
-    for says, rules, position in _lost(tape, edges):
+    for says, rules, position in _ways_to_overwrite(tape, edges):
         whose = search.tried(program.with_rules(rules))
         if whose is not None:
-            return through(search, DiagnosisKind.OVERWRITTEN, f"{says}: overwritten instead of added{whose}", position)
+            return diagnose_operation(
+                search, DiagnosisKind.OVERWRITTEN, f"{says}: overwritten instead of added{whose}", position
+            )
     return None
 
 
-def _lost(tape: Tape, edges: list[Edge]) -> Iterator[tuple[str, Changed, Any]]:
+def _ways_to_overwrite(tape: Tape, edges: list[Edge]) -> Iterator[tuple[str, Changed, Any]]:
     """Yield `(says, rules, position)` for each way to lose contributions by assigning instead of adding."""
-    uses = _uses(tape)
+    uses = _uses_by_slot(tape)
     groups = {use: n for n, edge in enumerate(edges) for use in ((k, edge.i) for k in edge.lines)}
     for n, edge in enumerate(edges):
         rivals = [use for k in edge.lines for use in uses[tape.operands(k)[edge.i]] if groups.get(use) != n]
         if rivals and len(set(rivals)) > 1:
-            yield "only the gradient through {} is counted", _omit(tape, rivals), edge.position
+            yield "only the gradient through {} is counted", _omit_uses(tape, rivals), edge.position
         if edge.primitive.name == "getitem":
-            yield from _gathered(tape, edge)
+            yield from _overwrite_gather(tape, edge)
     for n, edge in enumerate(edges):
         used = (use for k in edge.lines for use in uses[tape.operands(k)[edge.i]])
         others = sorted({groups[use] for use in used if use in groups} - {n})  # the search may be on one line alone
         for other in [m for m in others if m > n][:_PAIRS] if len(others) > 1 else ():
             both = [(k, e.i) for e in (edge, edges[other]) for k in e.lines]
-            yield "the gradients through {} and one other operation are missing", _omit(tape, both), edge.position
+            yield "the gradients through {} and one other operation are missing", _omit_uses(tape, both), edge.position
     for slot, found in sorted(uses.items()):
         if 1 < len(found) <= _MOST_USES:
-            yield from _in_turns(tape, slot, found)
+            yield from _omit_in_turns(tape, slot, found)
 
 
-def _uses(tape: Tape) -> dict[int, list[Use]]:
+def _uses_by_slot(tape: Tape) -> dict[int, list[Use]]:
     """Return the uses of each slot, in order: the lines and arguments that read it."""
     uses: dict[int, list[Use]] = {}
     for k, (_, slots, _, _, _, _) in enumerate(tape.lines):
@@ -257,28 +266,28 @@ def _uses(tape: Tape) -> dict[int, list[Use]]:
     return uses
 
 
-def _omit(tape: Tape, uses: Iterable[Use]) -> Changed:
+def _omit_uses(tape: Tape, uses: Iterable[Use]) -> Changed:
     rules: Changed = {}
     for k, i in uses:
         primitive = tape.primitive(k)
         if primitive is not None:
-            rules.setdefault(k, {})[i] = omitted(primitive.rule(i))
+            rules.setdefault(k, {})[i] = omit_contribution(primitive.rule(i))
     return rules
 
 
-def _in_turns(tape: Tape, slot: int, found: list[Use]) -> Iterator[tuple[str, Changed, Any]]:
+def _omit_in_turns(tape: Tape, slot: int, found: list[Use]) -> Iterator[tuple[str, Changed, Any]]:
     """Yield the cases where only one use of a value is counted, or where overlapping slices overwrite each other."""
     for kept, which in ((found[-1], "last"), (found[0], "first")) if len(found) > 2 else ():
         says = f"of {len(found)} uses of a value only the {which}, {{}}, is counted"
-        yield says, _omit(tape, [use for use in found if use != kept]), tape.position(kept[0])
-    sliced = [use for use in found if _name(tape, use) == "getitem"]
+        yield says, _omit_uses(tape, [use for use in found if use != kept]), tape.position(kept[0])
+    sliced = [use for use in found if _name_of_use(tape, use) == "getitem"]
     if not sliced:
         return
-    regions = {use: _region(tape, use) for use in sliced}
+    regions = {use: _region_of_slice(tape, use) for use in sliced}
     for order, when in ((sliced, "later"), (sliced[::-1], "earlier")):
         rules: Changed = {}
         for n, use in enumerate(order):
-            _mask(tape, rules, use, [regions[after] for after in order[n + 1 :]])
+            _mask_contribution(tape, rules, use, [regions[after] for after in order[n + 1 :]])
         yield (
             f"where slices of a value overlap, only the {when} one is counted, as in {{}}",
             rules,
@@ -289,16 +298,16 @@ def _in_turns(tape: Tape, slot: int, found: list[Use]) -> Iterator[tuple[str, Ch
             rules = {}
             for rival in rivals:
                 if rival != use:
-                    _mask(tape, rules, rival, [regions[use]])
+                    _mask_contribution(tape, rules, rival, [regions[use]])
             yield "the gradient through {} replaces what was there", rules, tape.position(use[0])
 
 
-def _name(tape: Tape, use: Use) -> str:
+def _name_of_use(tape: Tape, use: Use) -> str:
     primitive = tape.primitive(use[0])
     return "" if primitive is None else primitive.name
 
 
-def _region(tape: Tape, use: Use) -> Any:
+def _region_of_slice(tape: Tape, use: Use) -> Any:
     """Return a mask of the entries of the value that a slice reads."""
     _, _, xs, _, params, _ = tape.lines[use[0]]
     covered = np.zeros(shape(xs[use[1]]), dtype=bool)
@@ -306,7 +315,7 @@ def _region(tape: Tape, use: Use) -> Any:
     return covered
 
 
-def _mask(tape: Tape, rules: Changed, use: Use, regions: list[Any]) -> None:
+def _mask_contribution(tape: Tape, rules: Changed, use: Use, regions: list[Any]) -> None:
     """Change the rules so that a contribution is zero where it is overwritten."""
     primitive = tape.primitive(use[0])
     if primitive is None or not regions:
@@ -318,7 +327,7 @@ def _mask(tape: Tape, rules: Changed, use: Use, regions: list[Any]) -> None:
     )
 
 
-def _gathered(tape: Tape, edge: Edge) -> Iterator[tuple[str, Changed, Any]]:
+def _overwrite_gather(tape: Tape, edge: Edge) -> Iterator[tuple[str, Changed, Any]]:
     """Yield the case where repeated positions of a gather are assigned instead of added, as `dx[index] += d` does."""
     rules: Changed = {}
     for k in edge.lines:
@@ -326,7 +335,7 @@ def _gathered(tape: Tape, edge: Edge) -> Iterator[tuple[str, Changed, Any]]:
         index = (params or {})["index"]
         parts = index if isinstance(index, tuple) else (index,)
         if any(isinstance(part, list | np.ndarray) for part in parts):
-            rules[k] = {0: Replaced(edge.primitive.rule(0), _assigned)}
+            rules[k] = {0: Replaced(edge.primitive.rule(0), _assign_cotangent)}
     if rules:
         yield (
             "of repeated positions in the index of {} only the last is counted (np.add.at adds them all)",
@@ -335,13 +344,13 @@ def _gathered(tape: Tape, edge: Edge) -> Iterator[tuple[str, Changed, Any]]:
         )
 
 
-def _assigned(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
+def _assign_cotangent(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
     made = np.zeros(shape(xs[i]))
     made[params["index"]] = ybar
     return made
 
 
-def on_tape(wrong: Wrong) -> Diagnosis | None:
+def find_slip_on_tape(wrong: Wrong) -> Diagnosis | None:
     """Return the one line of the program whose slip turns the right gradient into the claim; None if none is found.
 
     Cost  a sweep a trial, within the budget.
@@ -350,17 +359,17 @@ def on_tape(wrong: Wrong) -> Diagnosis | None:
     if q.untraced is not None or size(q.value) > _MOST_OUTPUTS:
         return None
     search = SlipSearch(wrong)
-    edges = [edge for edge in edges_of(q.recording) if wrong.only_line in (None, _line_of(edge))]
+    edges = [edge for edge in edges_of(q.recording) if wrong.only_line in (None, _line_of_edge(edge))]
     with np.errstate(all="ignore"):
         for search.partly in (False, True) if len(wrong.names) < len(wrong.claimed) else (False,):
             for find in (
-                _missing,
-                _known_slips,
-                _contributions,
-                other_iterations,
-                overwritten,
-                _in_blocks,
-                other_values,
+                _find_missing_edge,
+                _find_known_slip,
+                _find_wrong_share,
+                find_other_iteration,
+                find_overwriting,
+                _find_block_slip,
+                find_other_value,
             ):
                 try:
                     found = find(search, edges)
@@ -372,67 +381,67 @@ def on_tape(wrong: Wrong) -> Diagnosis | None:
     return None
 
 
-def _line_of(edge: Edge) -> tuple[str | None, int | None]:
+def _line_of_edge(edge: Edge) -> tuple[str | None, int | None]:
     at = place_of_position(edge.position)
     return (at.file, at.line) if isinstance(at, Place) else (None, at.line) if isinstance(at, Span) else (None, None)
 
 
-def by_share(wrong: Wrong) -> Diagnosis | None:
-    """Return the line whose contribution the claim multiplies by a factor with no known cause, as `on_tape` found it."""
+def find_unnamed_share(wrong: Wrong) -> Diagnosis | None:
+    """Return the line whose contribution the claim multiplies by a factor with no known cause, from `find_slip_on_tape`."""
     return next(iter(wrong.unnamed), None)
 
 
-def _known_slips(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
+def _find_known_slip(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     """Try each slip in the tables: a wrong partial, a forgotten transpose, a wrong axis."""
     program = search.wrong.q.recording
     recorded: dict[Any, set[str]] = {}
     for edge in edges:
-        recorded.setdefault(key_of(edge.position, edge.lines[-1]), set()).add(edge.primitive.name)
+        recorded.setdefault(source_key(edge.position, edge.lines[-1]), set()).add(edge.primitive.name)
     for edge in edges:
         _, _, xs, y, _, _ = program.lines[edge.lines[-1]]
-        code, alone = code_at(edge.position), len(recorded[key_of(edge.position, edge.lines[-1])]) == 1
-        for kind, says, rule in replacements(edge.primitive, edge.i, y, xs, code, alone):
-            whose = search.tried(changed(program, edge, rule))
+        code, alone = code_at(edge.position), len(recorded[source_key(edge.position, edge.lines[-1])]) == 1
+        for kind, says, rule in slips_of_argument(edge.primitive, edge.i, y, xs, code, alone):
+            whose = search.tried(change_rule_on_edge(program, edge, rule))
             if whose is not None:
-                return said(search, kind, says + whose, edge.position)
+                return diagnose_line(search, kind, says + whose, edge.position)
     return None
 
 
-def _missing(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
+def _find_missing_edge(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     """Find the edge whose contribution is missing in the claim."""
     program = search.wrong.q.recording
     for n, edge in enumerate(edges):
         operands = program.tape.operands(edge.lines[-1])
         if operands.count(operands[edge.i]) > 1:
             continue  # half of x*x is missing: reported as a factor 2
-        whose = search.explains(_without(search, n, edge))
+        whose = search.explains(_gradient_without_edge(search, n, edge))
         if whose is not None:
-            search.wrong.slipped.append(changed(program, edge, omitted))
-            return _by_share(search, 0.0, edge, whose)
+            search.wrong.slipped.append(change_rule_on_edge(program, edge, omit_contribution))
+            return _diagnose_share(search, 0.0, edge, whose)
     return None
 
 
-def _without(search: SlipSearch, n: int, edge: Edge) -> Gradient | None:
+def _gradient_without_edge(search: SlipSearch, n: int, edge: Edge) -> Gradient | None:
     """Return the gradient without the contribution through an edge; it is computed once and cached."""
     if n not in search.lacking:
-        search.lacking[n] = search.made(changed(search.wrong.q.recording, edge, omitted))
+        search.lacking[n] = search.made(change_rule_on_edge(search.wrong.q.recording, edge, omit_contribution))
     return search.lacking[n]
 
 
-def _contributions(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
+def _find_wrong_share(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     """Find the edge whose contribution the claim holds with a wrong factor, such as -1 or 2 instead of 1."""
     program, wrong = search.wrong.q.recording, search.wrong
     for n, edge in enumerate(edges):
-        without = _without(search, n, edge)
+        without = _gradient_without_edge(search, n, edge)
         if without is None:
             continue
-        factor = _share(wrong, without)
+        factor = _fit_share(wrong, without)
         if factor is None:
             continue
         if len(edge.lines) > 1 and abs(factor) > 1e-6:  # in a loop the gradient is not linear in the factor
-            whose = search.tried(changed(program, edge, negated))
+            whose = search.tried(change_rule_on_edge(program, edge, negated))
             if whose is not None:
-                return said(
+                return diagnose_line(
                     search,
                     DiagnosisKind.NEGATED,
                     f"the derivative on this line has the wrong sign{whose}",
@@ -443,18 +452,18 @@ def _contributions(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
         whose = search.explains(mixed)
         if whose is None:
             continue
-        wrong.slipped.append(changed(program, edge, scaled(factor)))
-        found = _by_share(search, factor, edge, whose)
+        wrong.slipped.append(change_rule_on_edge(program, edge, scale_contribution(factor)))
+        found = _diagnose_share(search, factor, edge, whose)
         if found is not None:
             return found
         moved = sum(int(np.sum(np.abs(wrong.right[n] - without[n]) > 0)) for n in wrong.names)
         if not wrong.unnamed and moved >= _FEWEST:
             says = f"the contribution through this line is {factor:.6g} times the right one{whose}"
-            wrong.unnamed.append(said(search, DiagnosisKind.FACTOR, says, edge.position))
+            wrong.unnamed.append(diagnose_line(search, DiagnosisKind.FACTOR, says, edge.position))
     return None
 
 
-def _share(wrong: Wrong, without: Gradient) -> float | None:
+def _fit_share(wrong: Wrong, without: Gradient) -> float | None:
     """Return the factor with which the claim holds the contribution that `without` lacks, by least squares."""
     part, held = (concatenate_entries(of[n] - without[n] for n in wrong.names) for of in (wrong.right, wrong.claimed))
     scale = float(np.max(np.abs(part), initial=0.0))
@@ -464,25 +473,29 @@ def _share(wrong: Wrong, without: Gradient) -> float | None:
     return 0.0 if abs(factor) < 1e-6 else factor
 
 
-def _by_share(search: SlipSearch, factor: float, edge: Edge, whose: str) -> Diagnosis | None:
+def _diagnose_share(search: SlipSearch, factor: float, edge: Edge, whose: str) -> Diagnosis | None:
     if factor == 0:
         if _is_term(search.wrong.q.recording, edge):
             tape, k = search.wrong.q.recording.tape, edge.lines[-1]
             term = tape.position(tape.operands(k)[edge.i])
-            return said(search, DiagnosisKind.TERM, f"the gradient of one term of the function is missing{whose}", term)
-        uses, position = _fork(search.wrong.q.recording.tape, edge)
+            return diagnose_line(
+                search, DiagnosisKind.TERM, f"the gradient of one term of the function is missing{whose}", term
+            )
+        uses, position = _find_fork(search.wrong.q.recording.tape, edge)
         if uses > 1:
             says = f"the gradient through {{}} is missing{whose}: it is dropped, or overwritten instead of added"
-            return through(search, DiagnosisKind.OVERWRITTEN, says, position)
+            return diagnose_operation(search, DiagnosisKind.OVERWRITTEN, says, position)
         says = f"the gradient through {{}} is missing{whose}: treated as a constant"
-        return through(search, DiagnosisKind.LEFT_OUT, says, position)
+        return diagnose_operation(search, DiagnosisKind.LEFT_OUT, says, position)
     if abs(factor + 1) < 1e-6:
-        return said(
+        return diagnose_line(
             search, DiagnosisKind.NEGATED, f"the derivative on this line has the wrong sign{whose}", edge.position
         )
-    named = named_factor(factor, search.wrong)
+    named = name_factor(factor, search.wrong)
     return (
-        None if named is None else said(search, DiagnosisKind.SLIP, f"on this line, {named[1]}{whose}", edge.position)
+        None
+        if named is None
+        else diagnose_line(search, DiagnosisKind.SLIP, f"on this line, {named[1]}{whose}", edge.position)
     )
 
 
@@ -496,7 +509,7 @@ def _is_term(program: RecordedProgram, edge: Edge) -> bool:
         if primitive is not None and primitive.name in ("add", "subtract"):
             if edge.lines == (top,):
                 return True
-            towards = [slot for slot in moving if _depends(tape, slot, edge.lines[-1])]
+            towards = [slot for slot in moving if _depends_on(tape, slot, edge.lines[-1])]
             if not towards:
                 return False
             top = towards[0]
@@ -506,7 +519,7 @@ def _is_term(program: RecordedProgram, edge: Edge) -> bool:
             return False
 
 
-def _depends(tape: Tape, slot: int, k: int) -> bool:
+def _depends_on(tape: Tape, slot: int, k: int) -> bool:
     """Whether the value of a slot depends on that of line k."""
     reached = {slot}
     for line in range(slot, k, -1):
@@ -515,7 +528,7 @@ def _depends(tape: Tape, slot: int, k: int) -> bool:
     return k in reached
 
 
-def _fork(tape: Tape, edge: Edge) -> tuple[int, Any]:
+def _find_fork(tape: Tape, edge: Edge) -> tuple[int, Any]:
     """Return how often the value is used at which a missing contribution branches off, and the position of the branch.
 
     Of an operation on several computed values, it is that of the value through which the contribution is missing.
@@ -573,27 +586,27 @@ def block_slips(program: RecordedProgram) -> Iterator[tuple[DiagnosisKind, str, 
     block several times, all runs are replaced at once.
     """
     tape = program.tape
-    for blocks in _blocks(tape, len(program.inputs)):
-        slopes = [_slope(tape, u, v) for u, v in blocks]
+    for blocks in _find_blocks(tape, len(program.inputs)):
+        slopes = [_slope_of_block(tape, u, v) for u, v in blocks]
         if any(slope is None for slope in slopes):
             continue
         found = [slope for slope in slopes if slope is not None]
         diagonal = not all(whole for _, whole in found)
         for makes, says in _DIAGONAL if diagonal else _WRITTEN_OUT:
             lines = {
-                v: _block(tape, u, v, makes(tape.value(v), tape.value(u), slope))
+                v: _make_block_line(tape, u, v, makes(tape.value(v), tape.value(u), slope))
                 for (u, v), (slope, _) in zip(blocks, found, strict=True)
             }
             yield DiagnosisKind.SLIP, says, program.with_lines(lines), tape.position(blocks[0][1])
 
 
-def _blocks(tape: Tape, inputs: int) -> list[list[tuple[int, int]]]:
+def _find_blocks(tape: Tape, inputs: int) -> list[list[tuple[int, int]]]:
     """Return the blocks as pairs of slots, grouped by their place in the source, the last in the program first."""
     found: dict[Any, list[tuple[int, int]]] = {}
     for v in range(len(tape.lines) - 1, inputs - 1, -1):
         for far, u in enumerate(_only_sources(tape, v, inputs)):
             if shape(tape.value(u)) == shape(tape.value(v)):
-                found.setdefault((key_of(tape.position(v), v), far), []).append((u, v))
+                found.setdefault((source_key(tape.position(v), v), far), []).append((u, v))
     return list(found.values())
 
 
@@ -612,13 +625,13 @@ def _only_sources(tape: Tape, v: int, inputs: int) -> Iterator[int]:
         frontier |= {slot for slot in tape.operands(last) if slot != CONSTANT}
 
 
-def _slope(tape: Tape, u: int, v: int) -> tuple[Any, bool] | None:
+def _slope_of_block(tape: Tape, u: int, v: int) -> tuple[Any, bool] | None:
     """Return the diagonal of the Jacobian of `v` with respect to `u`, and whether the rest is zero; None if it is too large."""
     x = tape.value(u)
     cut = Tape(tape.level)
     cut.lines = [*tape.lines[:u], (None, (), (), x, None, None), *tape.lines[u + 1 : v + 1]]
     n = size(x)
-    if all(_elementwise(line) for line in tape.lines[u + 1 : v + 1] if _reaches(line, u)):
+    if all(_is_elementwise(line) for line in tape.lines[u + 1 : v + 1] if _reaches(line, u)):
         bar = cut.sweep(v, np.ones(shape(x))[()])[u]
         return (bar, True) if bar is not None and shape(bar) == shape(x) else None
     if n > _MOST_ENTRIES:
@@ -635,21 +648,21 @@ def _reaches(line: Line, u: int) -> bool:
     return any(slot >= u for slot in slots)
 
 
-def _elementwise(line: Line) -> bool:
+def _is_elementwise(line: Line) -> bool:
     primitive, _, xs, y, _, _ = line
     return primitive is not None and primitive.kind == "elementwise" and all(shape(x) in ((), shape(y)) for x in xs)
 
 
-def _block(tape: Tape, u: int, v: int, slope: Any) -> Line:
+def _make_block_line(tape: Tape, u: int, v: int, slope: Any) -> Line:
     """Return a line that computes `v` from `u` in one step, with the given derivative."""
     whole = Primitive("block", np.positive, (Partial(lambda y, x: slope),))
     return whole, (u,), (tape.value(u),), tape.value(v), None, tape.position(v)
 
 
-def _in_blocks(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
+def _find_block_slip(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     """Find a value, computed over several lines from another, whose derivative was replaced by a slip."""
     for kind, says, program, position in block_slips(search.wrong.q.recording):
         whose = search.tried(program)
         if whose is not None:
-            return said(search, kind, says + whose, position)
+            return diagnose_line(search, kind, says + whose, position)
     return None

@@ -6,7 +6,7 @@ from typing import Any
 
 from gradcli.checks.build import request_for, settings_of
 from gradcli.checks.causes import Cause, Verified
-from gradcli.checks.probe import LocateOptions, function_at
+from gradcli.checks.probe import LocateOptions, locate_function
 from gradcli.checks.request import Request
 from gradcli.errors import GradcliError
 from gradcli.report.check import CheckReport
@@ -39,12 +39,12 @@ def with_layers(
         calls = request.layer.inner_calls(arguments)[-_MOST:][::-1]
     except GradcliError as error:
         return replace(report, layers=(Part("its layers", Verdict.INCONCLUSIVE, message=error.what),)), {}
-    found = [_alone(call, request, verify) for call in calls]
+    found = [_check_layer_alone(call, request, verify) for call in calls]
     # Softmax may leave its slope to the loss after it: neither is right alone, and both together are.
     for k in range(len(calls) - 1):
         if all(part.verdict == Verdict.FAIL for part, _ in found[k : k + 2]):
             both = chain_layers(calls[k + 1], calls[k])
-            if both is not None and _alone(both, request, verify)[0].verdict == Verdict.PASS:
+            if both is not None and _check_layer_alone(both, request, verify)[0].verdict == Verdict.PASS:
                 says = "not the derivative of its forward pass alone; right together with "
                 pairs = zip(found[k : k + 2], (calls[k + 1], calls[k]), strict=True)
                 found[k : k + 2] = [
@@ -62,23 +62,25 @@ def request_of_layer(request: Request, name: str, values: Mapping[str, Any] | No
         return None
     arguments = {key: put_together(node, request.points[0].values) for key, node in f.arguments.items()}
     call = next((call for call in request.layer.inner_calls(arguments) if call.name == name), None)
-    return None if call is None else _request_of(call, request, values)
+    return None if call is None else _request_for_call(call, request, values)
 
 
-def _request_of(call: InnerCall, request: Request, values: Mapping[str, Any] | None = None) -> Request:
+def _request_for_call(call: InnerCall, request: Request, values: Mapping[str, Any] | None = None) -> Request:
     given = dict(call.arguments) if values is None else dict(values)
-    located = function_at(call.layer, call.name, [given], LocateOptions(request.seed))
+    located = locate_function(call.layer, call.name, [given], LocateOptions(request.seed))
     return replace(request_for(located, None, settings_of(Options(seed=request.seed))), layer=None)
 
 
-def _alone(call: InnerCall, request: Request, verify: Callable[[Request], Verified]) -> tuple[Part, Cause | None]:
+def _check_layer_alone(
+    call: InnerCall, request: Request, verify: Callable[[Request], Verified]
+) -> tuple[Part, Cause | None]:
     """Return the verdict on one layer, with the line of its backward pass, and how the cause is looked for if it is wrong."""
     at = place_of_definition(call.backward)
     part = Part(call.name, Verdict.INCONCLUSIVE)
     if at is not None:
         part = replace(part, file=at.file, line=at.line, source=at.source)
     try:
-        verified = verify(_request_of(call, request))
+        verified = verify(_request_for_call(call, request))
     except GradcliError as error:
         return replace(part, message=error.what), None
     report = verified.report

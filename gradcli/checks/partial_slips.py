@@ -127,34 +127,34 @@ class Replaced:
         return np.broadcast_to(found, shape(xs[i]))[()] if shape(found) != shape(xs[i]) else found
 
 
-def omitted(rule: Rule) -> Rule:
+def omit_contribution(rule: Rule) -> Rule:
     """Return a rule whose pulled back cotangent is zero."""
     return Replaced(rule, lambda pulled, ybar, i, y, xs, params: np.zeros(shape(xs[i]))[()])
 
 
-def scaled(factor: float) -> Callable[[Rule], Rule]:
+def scale_contribution(factor: float) -> Callable[[Rule], Rule]:
     """Return a function from a rule to one that pulls back this many times as much."""
     return lambda rule: Replaced(rule, lambda pulled, ybar, i, y, xs, params: factor * pulled(ybar))
 
 
-negated = scaled(-1.0)
+negated = scale_contribution(-1.0)
 
 
-def passed(rule: Rule) -> Rule:
+def pass_cotangent(rule: Rule) -> Rule:
     """Return a rule that passes the cotangent on, as if the partial were 1."""
     return Replaced(rule, lambda pulled, ybar, i, y, xs, params: unbroadcast(ybar, xs[i]))
 
 
-def evaluated_at(rule: Rule, y: Value, xs: Sequence[Value]) -> Rule:
+def evaluate_rule_at(rule: Rule, y: Value, xs: Sequence[Value]) -> Rule:
     """Return the rule with its partial evaluated at other values, such as those of another iteration of a loop."""
 
     def instead(pulled: Any, ybar: Any, i: int, _: Any, own: Any, params: Any) -> Any:
-        return rule.pull(ybar, i, y, xs, params, _no_transpose)
+        return rule.pull(ybar, i, y, xs, params, _refuse_transpose)
 
     return Replaced(rule, instead)
 
 
-def _no_transpose(*_: Any) -> Value:
+def _refuse_transpose(*_: Any) -> Value:
     raise NotImplementedError("only partials and transposes are evaluated elsewhere")
 
 
@@ -177,17 +177,17 @@ _RULES = {
 }
 
 
-def passed_on(primitive: Primitive, i: int, xs: Sequence[Value], code: str, alone: bool = True) -> str:
+def describe_missing_partial(primitive: Primitive, i: int, xs: Sequence[Value], code: str, alone: bool = True) -> str:
     """Say that the derivative with respect to argument `i` is missing; `alone` says whether the code is this one operation."""
-    constant = _constant(xs, 1 - i) if len(xs) == 2 else None
-    called = _called(code)
+    constant = _scalar_constant(xs, 1 - i) if len(xs) == 2 else None
+    called = _name_of_called(code)
     if primitive.name in ("multiply", "divide") and (primitive.name, i) != ("divide", 1):
         inverse = "1/" if primitive.name == "divide" else ""
-        operand = _operand(code, i, primitive.name)
+        operand = _other_operand(code, i, primitive.name)
         if operand:
-            return f"the factor {inverse}{_quoted(operand, inverse)} is missing{_value(operand, constant)}"
+            return f"the factor {inverse}{_quote_operand(operand, inverse)} is missing{_show_count(operand, constant)}"
         if called and constant:
-            return f"the factor {_factor(called, 1 / constant if inverse else constant)}"
+            return f"the factor {_describe_missing_factor(called, 1 / constant if inverse else constant)}"
     if (primitive.name, i) in _RULES:
         return _RULES[primitive.name, i]
     if re.search(rf"\b{primitive.name}\b", code) or not code:
@@ -197,12 +197,12 @@ def passed_on(primitive: Primitive, i: int, xs: Sequence[Value], code: str, alon
     return f"the derivative of this operation {_AS_IF}"
 
 
-def _constant(xs: Sequence[Value], i: int) -> float | None:
+def _scalar_constant(xs: Sequence[Value], i: int) -> float | None:
     x = xs[i]
     return float(x) if isinstance(x, float | int | np.floating | np.integer) and shape(x) == () else None
 
 
-def _factor(called: str, factor: float) -> str:
+def _describe_missing_factor(called: str, factor: float) -> str:
     """Return a missing factor of a call in words, such as `1/n of mean(...) is missing (n = 6)`."""
     n = round(1 / factor)
     if abs(n) < 2 or abs(factor * n - 1) > _SAME:
@@ -212,7 +212,7 @@ def _factor(called: str, factor: float) -> str:
     return f"1/{n} of {called}(...) is missing"
 
 
-def _parsed(code: str) -> ast.AST | None:
+def _parse_code(code: str) -> ast.AST | None:
     try:
         body = ast.parse(code.strip()).body
     except (SyntaxError, ValueError):
@@ -222,19 +222,19 @@ def _parsed(code: str) -> ast.AST | None:
 
 def is_operation(code: str) -> bool:
     """Whether the user wrote an operator between two operands, and no call."""
-    return isinstance(_parsed(code), ast.BinOp)
+    return isinstance(_parse_code(code), ast.BinOp)
 
 
-def _called(code: str) -> str:
+def _name_of_called(code: str) -> str:
     """Return the name of the called function, `mean` for `np.mean(x)` and `x.mean()`; empty if the code is no call."""
-    node = _parsed(code)
+    node = _parse_code(code)
     of = node.func if isinstance(node, ast.Call) else None
     return of.attr if isinstance(of, ast.Attribute) else of.id if isinstance(of, ast.Name) else ""
 
 
-def _operand(code: str, i: int, name: str) -> str:
+def _other_operand(code: str, i: int, name: str) -> str:
     """Return the source of the other operand of a product or quotient; empty if it is long or not found."""
-    node, wanted = _parsed(code), ast.Mult if name == "multiply" else ast.Div
+    node, wanted = _parse_code(code), ast.Mult if name == "multiply" else ast.Div
     if isinstance(node, ast.AugAssign) and isinstance(node.op, wanted) and i == 0:
         text = ast.unparse(node.value)
     elif isinstance(node, ast.BinOp) and isinstance(node.op, wanted):
@@ -244,18 +244,18 @@ def _operand(code: str, i: int, name: str) -> str:
     return text if len(text) <= _LONGEST else ""
 
 
-def _quoted(operand: str, inverse: str) -> str:
+def _quote_operand(operand: str, inverse: str) -> str:
     return operand if re.fullmatch(r"[\w.]+", operand) or not inverse else f"({operand})"
 
 
-def _value(operand: str, constant: float | None) -> str:
+def _show_count(operand: str, constant: float | None) -> str:
     """Return ` (n = 6)` if the operand is a variable that holds a count; empty for literals and other values."""
     if constant is None or constant < 2 or not constant.is_integer() or re.fullmatch(r"[-+\d.e_()]+", operand):
         return ""
     return f" ({operand} = {constant:.0f})"
 
 
-def replacements(
+def slips_of_argument(
     primitive: Primitive, i: int, y: Value, xs: Sequence[Value], code: str = "", alone: bool = True
 ) -> Iterator[tuple[DiagnosisKind, str, Rule]]:
     """Yield `(kind, says, rule)` for each known slip in argument `i` of a primitive, with result `y` and operands `xs`.
@@ -267,13 +267,13 @@ def replacements(
         if slip.i == i:
             yield DiagnosisKind.SLIP, slip.says, Partial(slip.partial)
     if primitive.kind == "elementwise" and isinstance(rule, Partial):
-        yield DiagnosisKind.SLIP, passed_on(primitive, i, xs, code, alone), passed(rule)
-    yield from _reshaping(rule, y, xs[i])
+        yield DiagnosisKind.SLIP, describe_missing_partial(primitive, i, xs, code, alone), pass_cotangent(rule)
+    yield from _broadcast_slips(rule, y, xs[i])
     for kind, says, instead in _LINEAR.get(primitive.name, ()):
         yield kind, says, Replaced(rule, instead)
 
 
-def _reshaping(rule: Rule, y: Value, x: Value) -> Iterator[tuple[DiagnosisKind, str, Rule]]:
+def _broadcast_slips(rule: Rule, y: Value, x: Value) -> Iterator[tuple[DiagnosisKind, str, Rule]]:
     """Yield slips for a broadcast operand, whose cotangent is a sum over the axes that were broadcast."""
     have, want = shape(y), shape(x)
     if have == want or size(y) <= size(x) or not isinstance(rule, Partial | ConstantSlope):
@@ -281,10 +281,10 @@ def _reshaping(rule: Rule, y: Value, x: Value) -> Iterator[tuple[DiagnosisKind, 
     padded = (1,) * (len(have) - len(want)) + want
     grew = tuple(k for k, (n, m) in enumerate(zip(have, padded, strict=True)) if n != m)
     for says, kind, makes in _SUMS:
-        yield kind, says, Replaced(rule, _summed(grew, makes))
+        yield kind, says, Replaced(rule, _reduce_copies_by(grew, makes))
 
 
-def _summed(grew: tuple[int, ...], makes: Callable[[Value, tuple[int, ...]], Value]) -> Callable[..., Value]:
+def _reduce_copies_by(grew: tuple[int, ...], makes: Callable[[Value, tuple[int, ...]], Value]) -> Callable[..., Value]:
     """Return a wrong pull: it reduces the cotangents of the broadcast copies by `makes` instead of the sum."""
 
     def instead(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
@@ -294,19 +294,19 @@ def _summed(grew: tuple[int, ...], makes: Callable[[Value, tuple[int, ...]], Val
     return instead
 
 
-def _over_others(copies: Value, grew: tuple[int, ...]) -> Value:
+def _sum_other_axes(copies: Value, grew: tuple[int, ...]) -> Value:
     return np.sum(copies, axis=tuple(k for k in range(np.ndim(copies)) if k not in grew))
 
 
 _SUMS: tuple[tuple[str, DiagnosisKind, Callable[[Value, tuple[int, ...]], Value]], ...] = (
-    ("summed over the wrong axis: the sum is over the axes along which this operand was broadcast", DiagnosisKind.AXIS, _over_others),
+    ("summed over the wrong axis: the sum is over the axes along which this operand was broadcast", DiagnosisKind.AXIS, _sum_other_axes),
     ("averaged over the axes along which this operand was broadcast, instead of summed", DiagnosisKind.BROADCAST, lambda c, grew: np.mean(c, axis=grew)),
-    ("the first of the broadcast copies is used, instead of their sum", DiagnosisKind.BROADCAST, lambda c, grew: _end(c, grew, 0)),
-    ("the last of the broadcast copies is used, instead of their sum", DiagnosisKind.BROADCAST, lambda c, grew: _end(c, grew, -1)),
+    ("the first of the broadcast copies is used, instead of their sum", DiagnosisKind.BROADCAST, lambda c, grew: _take_end(c, grew, 0)),
+    ("the last of the broadcast copies is used, instead of their sum", DiagnosisKind.BROADCAST, lambda c, grew: _take_end(c, grew, -1)),
 )  # fmt: skip
 
 
-def _end(copies: Value, grew: tuple[int, ...], which: int) -> Value:
+def _take_end(copies: Value, grew: tuple[int, ...], which: int) -> Value:
     return copies[tuple(which if k in grew else slice(None) for k in range(np.ndim(copies)))]
 
 
@@ -346,11 +346,11 @@ def _by_diagonal_inverse(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params
     return ybar * np.linalg.inv(xs[i]) if np.ndim(ybar) == 0 else pulled(ybar)
 
 
-def _cumulated(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
+def _cumulate_from_start(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
     return np.cumsum(ybar, axis=params.get("axis")) if np.ndim(ybar) == 1 else pulled(ybar)
 
 
-def _solved_untransposed(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
+def _solve_untransposed(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
     bar = np.linalg.solve(xs[0], ybar)
     return bar if i == 1 else -np.outer(bar, y) if np.ndim(y) == 1 else -bar @ np.swapaxes(y, -1, -2)
 
@@ -366,8 +366,8 @@ _LINEAR: dict[str, tuple[tuple[DiagnosisKind, str, Callable[..., Value]], ...]] 
     ),
     MAX: ((DiagnosisKind.BROADCAST, "the gradient of a maximum goes to every entry, not to the largest alone", _to_every_entry),),
     LOGDET: ((DiagnosisKind.SLIP, "the derivative of log det X is the transposed inverse: the transpose is missing", _by_diagonal_inverse),),
-    CUMSUM: ((DiagnosisKind.AXIS, "the gradient of a cumulative sum is a cumulative sum from the end, not from the start", _cumulated),),
-    SOLVE: ((DiagnosisKind.SLIP, "the system is solved with A, not with its transpose", _solved_untransposed),),
+    CUMSUM: ((DiagnosisKind.AXIS, "the gradient of a cumulative sum is a cumulative sum from the end, not from the start", _cumulate_from_start),),
+    SOLVE: ((DiagnosisKind.SLIP, "the system is solved with A, not with its transpose", _solve_untransposed),),
     INV: ((DiagnosisKind.SLIP, "the gradient of an inverse is transposed", _transposed_result),),
     LOGSUMEXP: ((DiagnosisKind.BROADCAST, "the gradient of logsumexp goes to every entry equally, not weighted by the softmax", _to_every_entry),),
 })  # fmt: skip

@@ -32,7 +32,7 @@ from gradcli.modes.problem import DEFAULT_STEPPING, Stepping
 from gradcli.request.options import RankOptions
 from gradcli.request.pick import Pick
 from gradcli.request.point import Point
-from gradcli.request.target_text import folded, is_python
+from gradcli.request.target_text import is_python, normalise_name
 from gradcli.targets.arguments import bind_arguments, default_of, merge_entries, refuse_coroutine
 from gradcli.targets.components import component_of
 from gradcli.targets.draws import NO_SIZES, Sizes, Whole
@@ -116,73 +116,73 @@ def locate(text: str, at: Sequence[str], options: LocateOptions = AS_GIVEN) -> L
     give_devices(options.framework_options)
     if options.on_ranks is not None:
         points = read_points(at, options.seed, options.sizes, options.separate_points)
-        return _on_ranks(text, text.strip(), points or [{}], options, options.on_ranks, typed=True)
+        return _locate_on_ranks(text, text.strip(), points or [{}], options, options.on_ranks, typed=True)
     if is_python(text):
         loaded = load(text)
-        named = _parameters(loaded.found)
+        named = _parameter_names(loaded.found)
         points = read_points(at, options.seed, options.sizes, options.separate_points, text)
-        given = [_sized(point, options.sizes, named) for point in points or [{}]]
-        found = function_at(loaded.found, loaded.text, given, options, typed=True, module=loaded.module)
+        given = [_fill_in_sizes(point, options.sizes, named) for point in points or [{}]]
+        found = locate_function(loaded.found, loaded.text, given, options, typed=True, module=loaded.module)
         return replace(found, sizes=options.sizes)
-    _meant_as_python(text)
+    _suggest_python_target(text)
     refuse_options(options.framework_options)
     if options.pick is not None or options.gradient_places:
         flag = "--value-and-grad" if options.pick is not None and options.pick.pair else "--pick"
         raise BadOption(f"{flag} is for Python functions", do=f"an expression has one value: drop {flag}")
     points = read_points(at, options.seed, options.sizes, options.separate_points, options.points_of)
-    return expression_at(text, points, options)
+    return locate_expression(text, points, options)
 
 
-def _parameters(function: Any) -> Sequence[str]:
+def _parameter_names(function: Any) -> Sequence[str]:
     signature = signature_of(function) if callable(function) else None
     return tuple(signature.parameters) if signature else ()
 
 
-def _sized(point: dict[str, Any], sizes: Sizes, names: Sequence[str]) -> dict[str, Any]:
+def _fill_in_sizes(point: dict[str, Any], sizes: Sizes, names: Sequence[str]) -> dict[str, Any]:
     """Return the point; inputs with the name of a size that have no value get the number of that size."""
     return {name: Whole(n) for name, n in sizes.items() if name in names} | point
 
 
-def _meant_as_python(text: str) -> None:
+def _suggest_python_target(text: str) -> None:
     """Raise BadTarget for `losses.focal` if there is a file losses.py, because `losses.py:focal` was meant."""
     first, _, rest = text.strip().replace(".py.", ".", 1).partition(".")
     if rest and all(part.isidentifier() for part in text.strip().split(".")) and Path(f"{first}.py").is_file():
         raise BadTarget(f"'{text.strip()}' is not an expression", do=f"did you mean {first}.py:{rest}?")
 
 
-def expression_at(text: str, given: list[dict[str, Any]], options: LocateOptions = AS_GIVEN) -> Located:
+def locate_expression(text: str, given: list[dict[str, Any]], options: LocateOptions = AS_GIVEN) -> Located:
     """Return an expression at the given points, or at `options.count` drawn points if none is given.
 
     Raises  BadExpression, BadPoint, BadShape, TooLarge.
     """
-    given = [_spelled_out(point) for point in given]
+    given = [_point_by_input(point) for point in given]
     f = Expression(text, frozenset(name for point in given for name in point))
-    _known(f, [*given, dict.fromkeys(options.shapes)])
+    _refuse_unknown_inputs(f, [*given, dict.fromkeys(options.shapes)])
     chosen = options.wrt is not None
     fixed = set(options.sizes) - {name for point in given for name in point}
     moving = [name for name in f.inputs if name not in {*fixed, *f.places} or chosen]
-    names = chosen_inputs(moving, options.wrt)
+    names = choose_inputs(moving, options.wrt)
     if places := [name for name in names if name in f.places and chosen]:
         others = [name for name in f.inputs if name not in f.places]
         do = f"--wrt {others[0]}" if others else "f has no other input"
         raise BadOption(f"{places[0]} is a position, and no derivative by it exists", do=do)
     drawn_points: list[dict[str, Any]] = [{} for _ in range(options.count if f.inputs else 1)]
-    begun = [_sized(point, options.sizes, f.inputs) for point in given or drawn_points]
-    points = tuple(_complete(f, point, number, options) for number, point in enumerate(begun))
+    begun = [_fill_in_sizes(point, options.sizes, f.inputs) for point in given or drawn_points]
+    points = tuple(_complete_point(f, point, number, options) for number, point in enumerate(begun))
     return Located(f, points, names, chosen, {name: Leaf(name) for name in f.inputs}, sizes=options.sizes)
 
 
-def _spelled_out(point: dict[str, Any]) -> dict[str, Any]:
+def _point_by_input(point: dict[str, Any]) -> dict[str, Any]:
     """Return a point by input name, where Python code supplied the point as one dict."""
     found = point.get(WHOLE)
     if found is None:
         return point
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise BadPoint("a point for an expression is a dict of named values", do='return {"x": 0.5, "y": 1.2}')
-    return {folded(name): x for name, x in found.items()} | {k: x for k, x in point.items() if k != WHOLE}
+    return {normalise_name(name): x for name, x in found.items()} | {k: x for k, x in point.items() if k != WHOLE}
 
 
-def function_at(
+def locate_function(
     function: Any,
     text: str,
     given: Sequence[dict[str, Any]],
@@ -200,17 +200,17 @@ def function_at(
     """
     give_devices(options.framework_options)
     if options.on_ranks is not None:
-        return _on_ranks(function, text, given, options, options.on_ranks, typed=typed)
+        return _locate_on_ranks(function, text, given, options, options.on_ranks, typed=typed)
     refuse_coroutine(function, text)
     treat_package_as_users(function)
     native = adapt_target(function, text, module, options.framework_options, options.seed, given)
     if native is None:
         layer: Layer | None
-        engine = _named_in(options.engine, module, "--engine")
+        engine = _find_named_callable(options.engine, module, "--engine")
         if engine is not None:
             layer = engine_of(function, engine, text, arrays=options.engine_arrays)
         else:
-            backward = _named_in(options.backward, module, "--backward")
+            backward = _find_named_callable(options.backward, module, "--backward")
             layer = layer_of(function, text, backward, finds_partner=options.finds_partner)
         if layer is not None:
             named = [named_arguments(layer.function, point) for point in given]
@@ -219,10 +219,10 @@ def function_at(
             if layer.passes is not None:
                 layer.passes.look_at(layer, _first_arguments(layer.function, text, named, options, typed))
             given = [layer.completed(point) for point in named]
-            found = _at_points(layer.function, text, given, options, typed, module)
+            found = _locate_at_points(layer.function, text, given, options, typed, module)
             others = layer.elsewhere(named[0], options.seed) if len(named) == 1 else {}
             if others:
-                found = _also_at(found, layer.completed({**named[0], **others}), layer, text, options, typed)
+                found = _add_second_point(found, layer.completed({**named[0], **others}), layer, text, options, typed)
             own = None if layer.kind is None or layer.claim is None else (layer.kind, layer.claim)
             return replace(found, own_claim=own, layer=layer, notices=(*found.notices, *layer.notices))
         if options.gradient_places:
@@ -232,18 +232,18 @@ def function_at(
             )
         made = component_of(function, text)
         if made is None:
-            return _at_points(function, text, given, options, typed, module)
+            return _locate_at_points(function, text, given, options, typed, module)
         given = [made.completed(point, WHOLE, options.seed, number) for number, point in enumerate(given)]
-        found = _at_points(made.function, text, given, options, typed, module)
+        found = _locate_at_points(made.function, text, given, options, typed, module)
         return replace(found, own_claim=(made.kind, made.claim))
-    native.given_as_tensors = _tensors_in(native, given)
+    native.given_as_tensors = _paths_of_tensors(native, given)
     given = [native.numbers(join_complex_pairs(point)) for point in given]
     for point in given[:1]:
         native.build({name: x for name, x in point.items() if "." not in name})  # without entries of its parameters
     if native.parameters:
         given = [{"parameters": NamedValues(native.parameters), **point} for point in given]
     try:
-        return _at_points(native, text, given, options, typed, module)
+        return _locate_at_points(native, text, given, options, typed, module)
     except FunctionFailed as error:
         if not is_format_failure(error.what, options.framework_options):
             raise
@@ -251,12 +251,12 @@ def function_at(
     if narrow is not None:
         narrow.given_as_tensors = native.given_as_tensors
         given = [narrow.numbers(point) for point in given]
-    found = _at_points(narrow, text, given, options, typed, module)
+    found = _locate_at_points(narrow, text, given, options, typed, module)
     says = "f takes float32 only: its gradient is checked within the bounds of float32"
     return replace(found, notices=(*found.notices, Notice(Kind.PRECISION, Severity.INFO, says)))
 
 
-def _on_ranks(
+def _locate_on_ranks(
     target: Any, text: str, given: Sequence[dict[str, Any]], options: LocateOptions, ranks: RankOptions, *, typed: bool
 ) -> Located:
     """Return the loss of a program that several ranks run, as a function of the inputs of all of them, with their gradients.
@@ -281,7 +281,7 @@ def _on_ranks(
 
     if described[0].signature is not None:
         stand_in.__signature__ = described[0].signature  # type: ignore[attr-defined]
-    named = _point_named(stand_in, join_complex_pairs(given[0]), 0, options, typed)
+    named = _point_by_parameter(stand_in, join_complex_pairs(given[0]), 0, options, typed)
     bound_to, values, notices = bind_arguments(stand_in, text, named, typed=typed)
     placed = place_inputs(ranks, values, described, group)
     f = RankedFunction(group, bound_to.arguments, values, placed)
@@ -289,7 +289,7 @@ def _on_ranks(
         raise BadPoint(f"{text} has no float input to differentiate", do=_FLOATS)
     value, surveyed = f.survey(f.point)
     shared = [name for name, place in f.by_rank.items() if place.replicated or place.of_module or ranks.loss != "mean"]
-    names = chosen_inputs(f.inputs, ",".join(shared) if options.wrt is None and shared else options.wrt)
+    names = choose_inputs(f.inputs, ",".join(shared) if options.wrt is None and shared else options.wrt)
     cut = [name for name, place in f.by_rank.items() if 0 < len({*place.names} & {*names}) < ranks.count]
     if cut:
         raise BadOption(f"--wrt names {cut[0]} on some ranks alone", do=f"write --wrt {cut[0]}")
@@ -304,7 +304,7 @@ def _on_ranks(
     return Located(f, (at,), names, options.wrt is not None, arguments, made_claim=claim)
 
 
-def against_reference(found: Located, reference: Located) -> Located:
+def replace_by_reference(found: Located, reference: Located) -> Located:
     """Return what ranks compute with a reference on one process in place of its values. Raises BadClaim where they differ."""
     from gradcli.frameworks.ranks import RankedFunction, RankedReference
 
@@ -327,12 +327,12 @@ def against_reference(found: Located, reference: Located) -> Located:
     return replace(found, f=f, points=points, module=reference.module)
 
 
-def _also_at(
+def _add_second_point(
     found: Located, point: dict[str, Any], layer: Layer, text: str, options: LocateOptions, typed: bool
 ) -> Located:
     """Return what was located at a second point too, where constant parameters have other values; a notice if f fails there."""
     try:
-        second = _at_points(layer.function, text, [point], options, typed, found.module)
+        second = _locate_at_points(layer.function, text, [point], options, typed, found.module)
         if not np.all(np.isfinite(np.asarray(second.points[0].value, dtype=float))):
             raise FunctionFailed("with other values f is not finite")
     except FunctionFailed as error:
@@ -344,7 +344,9 @@ def _also_at(
     )
 
 
-def _named_in(name: str | Callable[..., Any] | None, module: ModuleType | None, flag: str) -> Callable[..., Any] | None:
+def _find_named_callable(
+    name: str | Callable[..., Any] | None, module: ModuleType | None, flag: str
+) -> Callable[..., Any] | None:
     """Return what an option names in the target's file, or in another one. Raises BadTarget."""
     if not isinstance(name, str):
         return name
@@ -357,7 +359,7 @@ def _named_in(name: str | Callable[..., Any] | None, module: ModuleType | None, 
     return made
 
 
-def _tensors_in(native: Native, given: Sequence[dict[str, Any]]) -> frozenset[str]:
+def _paths_of_tensors(native: Native, given: Sequence[dict[str, Any]]) -> frozenset[str]:
     """Return the paths of the values that are tensors at any of the points."""
     leaves = (take_apart(name, x)[1] for point in given for name, x in named_arguments(native.function, point).items())
     return frozenset(path for found in leaves for path, leaf in found.items() if native.framework.holds(leaf))
@@ -369,11 +371,13 @@ def _first_arguments(
     """Return the arguments of a layer's forward pass at the first point, without the parameters of its object."""
     known = signature_of(function)
     point = {name: x for name, x in (given or [{}])[0].items() if known is None or name in known.parameters}
-    f, values, *_ = _surveyed(function, text, _point_named(function, point, 0, options, typed), options, typed)
+    f, values, *_ = _survey_function(
+        function, text, _point_by_parameter(function, point, 0, options, typed), options, typed
+    )
     return {name: put_together(node, values) for name, node in f.arguments.items()}
 
 
-def _point_named(
+def _point_by_parameter(
     function: Any, point: dict[str, Any], number: int, options: LocateOptions, typed: bool
 ) -> dict[str, Any]:
     """Return a point by parameter; inputs that have a shape and no value are drawn, and defaults taken that --wrt names."""
@@ -383,11 +387,11 @@ def _point_named(
         for name, size in options.shapes.items()
         if name not in named
     }
-    named |= _as_assumed(made, made, options)
-    return named | _defaults_wanted(function, named, options.wrt)
+    named |= _impose_assumptions(made, made, options)
+    return named | _defaults_of_wrt(function, named, options.wrt)
 
 
-def _surveyed(
+def _survey_function(
     function: Any,
     text: str,
     named: dict[str, Any],
@@ -415,7 +419,7 @@ def _surveyed(
         return f, values, *f.survey(values), [*notices, Notice(Kind.NOTICE, Severity.INFO, says)]
 
 
-def _at_points(
+def _locate_at_points(
     function: Any,
     text: str,
     given: Sequence[dict[str, Any]],
@@ -427,8 +431,8 @@ def _at_points(
     points: list[Point] = []
     said: dict[str, Notice] = {notice.message: notice for notice in getattr(function, "notices", ())}
     for number, point in enumerate(given):
-        named = _point_named(function, point, number, options, typed)
-        f, values, value, surveyed, notices = _surveyed(function, text, named, options, typed, f)
+        named = _point_by_parameter(function, point, number, options, typed)
+        f, values, value, surveyed, notices = _survey_function(function, text, named, options, typed, f)
         if points and list(values) != list(points[0].values):
             raise BadPoint("the points have different structures", do="give each point the same names")
         said |= {notice.message: notice for notice in notices}
@@ -439,11 +443,11 @@ def _at_points(
         raise BadPoint(
             f"{text} has no float input to differentiate", do=advise_variadic(function, f.arguments) or _FLOATS
         )
-    names = chosen_inputs(f.inputs, options.wrt)
+    names = choose_inputs(f.inputs, options.wrt)
     return Located(f, tuple(points), names, options.wrt is not None, f.arguments, module, tuple(said.values()))
 
 
-def _as_assumed(made: dict[str, Any], known: Mapping[str, Any], options: LocateOptions) -> dict[str, Any]:
+def _impose_assumptions(made: dict[str, Any], known: Mapping[str, Any], options: LocateOptions) -> dict[str, Any]:
     """Return drawn values moved to where what is assumed of them holds; what is assumed of others is looked at later."""
     if not options.assume or not made:
         return made
@@ -480,14 +484,14 @@ def named_arguments(function: Any, point: dict[str, Any]) -> dict[str, Any]:
     return {names[0] if names else "x": found} | rest
 
 
-def _defaults_wanted(function: Any, named: dict[str, Any], wrt: str | None) -> dict[str, Any]:
+def _defaults_of_wrt(function: Any, named: dict[str, Any], wrt: str | None) -> dict[str, Any]:
     """Return the default values of parameters that `--wrt` names, since these become inputs."""
     wanted = [part.strip() for part in (wrt or "").split(",")]
     found = {name: default_of(function, name) for name in wanted if name and name not in named and callable(function)}
     return {name: x for name, x in found.items() if x is not None}
 
 
-def _known(f: Expression, points: Sequence[dict[str, Any]]) -> None:
+def _refuse_unknown_inputs(f: Expression, points: Sequence[dict[str, Any]]) -> None:
     for name in (name for point in points for name in point):
         if name not in f.inputs:
             close = closest_name(name, f.inputs)
@@ -498,7 +502,7 @@ def _known(f: Expression, points: Sequence[dict[str, Any]]) -> None:
             )
 
 
-def chosen_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
+def choose_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
     """Return the inputs that `--wrt` names, or all; a name may be a glob, or a container that stands for all its entries.
 
     Raises  BadPoint for a name that matches no input.
@@ -511,7 +515,7 @@ def chosen_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
         inside = name.startswith((pattern + ".", pattern + "["))
         return name == pattern or inside or fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))
 
-    patterns = [folded(part.strip()) for part in wrt.split(",") if part.strip()]
+    patterns = [normalise_name(part.strip()) for part in wrt.split(",") if part.strip()]
     for pattern in patterns:
         if not any(meant(name, pattern) for name in inputs):
             close = closest_name(pattern, inputs)
@@ -522,32 +526,32 @@ def chosen_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
     return tuple(name for name in inputs if any(meant(name, pattern) for pattern in patterns))
 
 
-def _complete(f: Expression, given: dict[str, Any], number: int, options: LocateOptions) -> Point:
+def _complete_point(f: Expression, given: dict[str, Any], number: int, options: LocateOptions) -> Point:
     """Return a point with every input; missing ones are drawn within their bounds until f is smooth at the point."""
     values = {name: as_input(name, x) for name, x in given.items()}
     seed, shapes, stepping = options.seed, options.shapes, options.stepping
     missing = tuple(name for name in f.inputs if name not in values)
     if not missing:
-        notices = _survey(f, values, (), shapes)
+        notices = _survey_expression(f, values, (), shapes)
         return Point({name: values[name] for name in f.inputs}, (), number, notices)
     last = None
     for attempt in range(ATTEMPTS):
         made = {name: draw_value(name, shapes.get(name, ()), seed, number, attempt) for name in missing}
         # 0 and 1 are positions that any axis of two has
         made |= {name: np.float64(number % 2) for name in f.places if name in made}
-        made = _as_assumed(made, values | made, options)
+        made = _impose_assumptions(made, values | made, options)
         candidate = values | {name: stepping.moved_inside(name, x) for name, x in made.items()}
-        notices = _survey(f, candidate, missing, shapes)
+        notices = _survey_expression(f, candidate, missing, shapes)
         point = Point({name: candidate[name] for name in f.inputs}, missing, number, notices)
         last = last or point
-        if smooth(Question(f, point, f.inputs, seed)):
+        if is_smooth(Question(f, point, f.inputs, seed)):
             return point
     if last is None:
         raise BadPoint("no point was drawn", do="give one with --at")
     return last
 
 
-def _survey(
+def _survey_expression(
     f: Expression, values: dict[str, Any], missing: Sequence[str], shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[Notice, ...]:
     """Evaluate f once, checking sizes before anything is allocated, and return its notices."""
@@ -568,17 +572,17 @@ def _survey(
     return tuple(notices)
 
 
-def smooth(q: Question) -> bool:
+def is_smooth(q: Question) -> bool:
     """Whether f and its gradient are finite, with no kink, and every operation is inside its smooth domain."""
     try:
         _, _, tape = q.recording
         finite = np.all(np.isfinite(q.value)) and q.not_finite is None
-        return bool(finite and not q.kinks and all(_inside(line) for line in tape.lines))
+        return bool(finite and not q.kinks and all(_is_inside_domain(line) for line in tape.lines))
     except GradcliError:
         return False
 
 
-def _inside(line: Any) -> bool:
+def _is_inside_domain(line: Any) -> bool:
     primitive, slots, xs, _, _, _ = line
     if primitive is None or primitive.kind != "elementwise":
         return True

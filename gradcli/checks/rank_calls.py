@@ -37,7 +37,7 @@ def with_ranks(
     if not isinstance(ranked, RankedFunction):
         return report, {}
     wholes = {name: np.asarray(x)[()] for name, x in ranked.joined(ranked.point).items() if name in ranked.by_rank}
-    report = replace(report, points=(replace(report.points[0], at=wholes, ranks=_by_rank(ranked, report)),))
+    report = replace(report, points=(replace(report.points[0], at=wholes, ranks=_report_ranks(ranked, report)),))
     try:
         shared = ranked.shared_in_calls(request.wrt)
         # The point comes last: the ranks keep the calls that they saw, for what is asked of them.
@@ -51,17 +51,17 @@ def with_ranks(
             entries = sum(size(x) for x in call.point.values())
             if entries > left:
                 says = f"it was not checked alone, for all calls together have more than {_ENTRIES} entries"
-                found.append((replace(_part(call), message=says), None))
+                found.append((replace(_make_part(call), message=says), None))
                 continue
             left -= entries
-            found.append(_alone(call, request, verify))
+            found.append(_check_call_alone(call, request, verify))
     except GradcliError as error:
         return replace(report, layers=(Part("its custom functions", Verdict.INCONCLUSIVE, message=error.what),)), {}
     causes = {number: cause for number, (_, cause) in enumerate(found) if cause is not None}
     return replace(report, layers=tuple(part for part, _ in found) or ABSENT), causes
 
 
-def _by_rank(ranked: RankedFunction, report: CheckReport) -> tuple[RankReport, ...]:
+def _report_ranks(ranked: RankedFunction, report: CheckReport) -> tuple[RankReport, ...]:
     """Return the loss of each rank and what backward left there, by the user's names."""
     mode = report.points[0].modes.get("claim")
     left: Any = getattr(mode, "gradient", None) or {}
@@ -73,15 +73,17 @@ def _by_rank(ranked: RankedFunction, report: CheckReport) -> tuple[RankReport, .
     )
 
 
-def _part(call: RankedCall) -> Part:
+def _make_part(call: RankedCall) -> Part:
     """Return a call with the line of its backward, before it is checked."""
     at, part = call.calls[0].rule, Part(call.text, Verdict.INCONCLUSIVE)
     return part if at is None else replace(part, file=at.file, line=at.line, source=at.source)
 
 
-def _alone(call: RankedCall, request: Request, verify: Callable[[Request], Verified]) -> tuple[Part, Cause | None]:
+def _check_call_alone(
+    call: RankedCall, request: Request, verify: Callable[[Request], Verified]
+) -> tuple[Part, Cause | None]:
     """Return the verdict on one call on all ranks, and how the cause is looked for."""
-    part = _part(call)
+    part = _make_part(call)
     claim = ClaimedFunction("backward", lambda values: call.claimed(), lambda found: found, call.point)
     value, notices = call.survey(call.point)
     point = Point(call.point, (), 0, tuple(notices), value)
@@ -94,11 +96,11 @@ def _alone(call: RankedCall, request: Request, verify: Callable[[Request], Verif
         seen = verified.report.detects.relative
         return replace(part, detects=ABSENT if seen is None else seen), None
     found = verified.first_cause
-    cause = None if found is None else lambda budget: _on_line(found, part, budget)
+    cause = None if found is None else lambda budget: _place_on_line(found, part, budget)
     return replace(part, message=verified.report.sentence()), cause
 
 
-def _on_line(cause: Cause, part: Part, budget: CauseBudget) -> Diagnosis | None:
+def _place_on_line(cause: Cause, part: Part, budget: CauseBudget) -> Diagnosis | None:
     """Return the mistake with the line of the backward function that makes it."""
     found = cause(budget)
     if found is None or not isinstance(part.file, str) or not isinstance(part.line, int):

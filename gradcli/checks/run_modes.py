@@ -29,7 +29,7 @@ _STATUS: dict[type[GradcliError], ModeStatus] = {
 _ENDINGS = tuple(_STATUS)
 
 
-def run(
+def run_modes(
     q: Question,
     modes: Sequence[Mode],
     heard: Callable[[dict[str, Outcome]], None] | None = None,
@@ -49,7 +49,7 @@ def run(
         for mode in dict.fromkeys([*first, *modes]):
             if mode.name in found:
                 continue
-            why = _why_left_out(mode, found, q) if may_leave_out else None
+            why = _reason_to_skip(mode, found, q) if may_leave_out else None
             if why is not None:
                 found[mode.name] = Outcome(mode, "not run", error=NotRun(why, do="--modes all"))
             elif isinstance(mode, Symbolic) and not q.crowded:
@@ -57,12 +57,12 @@ def run(
                     asked[mode.name] = mode.begin(q)
                     continue
                 except _ENDINGS as error:
-                    found[mode.name] = _ended(mode, error)
+                    found[mode.name] = _outcome_of_error(mode, error)
             else:
-                found[mode.name] = attempt(mode, q)
+                found[mode.name] = run_mode(mode, q)
             if heard is not None:
                 heard(found)
-        found |= {mode.name: _outcome_of(mode, asked[mode.name]) for mode in modes if mode.name in asked}
+        found |= {mode.name: _await_outcome(mode, asked[mode.name]) for mode in modes if mode.name in asked}
     except BaseException:
         for waiting in asked.values():
             waiting.cancel()
@@ -70,7 +70,7 @@ def run(
     return {mode.name: found[mode.name] for mode in modes}
 
 
-def _why_left_out(mode: Mode, found: Mapping[str, Outcome], q: Question) -> str | None:
+def _reason_to_skip(mode: Mode, found: Mapping[str, Outcome], q: Question) -> str | None:
     """Return why a claim needs no outcome of a mode, which takes long; None if it may."""
     if is_without_balls(q) and mode.name in ("certified", *_COSTLY):
         return "reverse and function values decide"
@@ -85,7 +85,7 @@ def is_without_balls(q: Question) -> bool:
     return q.budget.effort is Effort.QUICK and q.untraced is None and q.ball_work > Effort.QUICK.value
 
 
-def attempt(mode: Mode, q: Question) -> Outcome:
+def run_mode(mode: Mode, q: Question) -> Outcome:
     """Run one mode; if it gives no estimate, the status of the outcome says why."""
     available = mode.available()
     if not available.yes:
@@ -93,28 +93,28 @@ def attempt(mode: Mode, q: Question) -> Outcome:
     try:
         return Outcome(mode, "ok", compute_with_deadline(lambda: mode.gradient(q), q.budget.mode_timeout))
     except _ENDINGS as error:
-        return _ended(mode, error)
+        return _outcome_of_error(mode, error)
 
 
-def _outcome_of(mode: Mode, asked: Asked) -> Outcome:
+def _await_outcome(mode: Mode, asked: Asked) -> Outcome:
     """Wait for the answer of a mode that was asked, and return its outcome."""
     try:
         return Outcome(mode, "ok", compute_with_deadline(asked.result, None))
     except _ENDINGS as error:
-        return _ended(mode, error)
+        return _outcome_of_error(mode, error)
 
 
-def _ended(mode: Mode, error: GradcliError) -> Outcome:
+def _outcome_of_error(mode: Mode, error: GradcliError) -> Outcome:
     """Return the outcome of a mode that gives no estimate."""
     return Outcome(mode, next(word for kind, word in _STATUS.items() if isinstance(error, kind)), error=error)
 
 
-def answered(outcomes: Mapping[str, Outcome]) -> tuple[str, ...]:
+def answered_frameworks(outcomes: Mapping[str, Outcome]) -> tuple[str, ...]:
     """Return the names of the framework modes that gave an estimate."""
     return tuple(name for name in FRAMEWORKS if name in outcomes and outcomes[name].status == "ok")
 
 
-def missing(outcomes: Mapping[str, Outcome]) -> tuple[Finding, ...]:
+def report_missing_modes(outcomes: Mapping[str, Outcome]) -> tuple[Finding, ...]:
     """Return a finding for each mode that was requested but is not installed."""
     errors = [outcome.error for outcome in outcomes.values() if outcome.status == "unavailable"]
     return tuple(
@@ -122,7 +122,7 @@ def missing(outcomes: Mapping[str, Outcome]) -> tuple[Finding, ...]:
     )
 
 
-def reference_of(outcomes: dict[str, Outcome]) -> str | None:
+def choose_reference(outcomes: dict[str, Outcome]) -> str | None:
     """Return the mode that the others are compared with: certified if it answered, else rules, else differences; or None."""
     for name in ("certified", "reverse", "forward", "symbolic", "complex-step", "finite-difference"):
         if name in outcomes and outcomes[name].status == "ok":

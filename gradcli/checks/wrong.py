@@ -13,7 +13,7 @@ from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.classes import dataclass
 from gradcli.modes.mode import Question
 from gradcli.report import numbers
-from gradcli.report.point_report import Diagnosis, worst_first
+from gradcli.report.point_report import Diagnosis, order_worst_first
 from gradcli.request.point import Array
 from gradcli.tracing.shapes import shape, size
 from gradcli.words import DiagnosisKind
@@ -38,7 +38,7 @@ class BudgetSpent(Exception):
     """The search for a cause has no calls left, or its time is up."""
 
 
-def calls_for(verdict_calls: float, operations: int | None) -> int:
+def allowed_search_calls(verdict_calls: float, operations: int | None) -> int:
     """Return how many calls the search for a cause may take, from the calls that the verdict took.
 
     `operations` counts the scalar operations of one call, where f was recorded; None if it was not.
@@ -156,13 +156,13 @@ class Wrong:
         left = total = 0.0
         for name, claim in self.claimed.items():
             candidate = np.asarray(made.get(name, self.right[name]))
-            if shape(candidate) != shape(claim) or not self._near(name, candidate):
+            if shape(candidate) != shape(claim) or not self._is_near_claim(name, candidate):
                 return False
             left += float(np.sum(np.abs(claim - candidate)[self.masks[name]]))
             total += float(np.sum(np.abs(claim - self.right[name])[self.masks[name]]))
         return bool(left <= _LEFT * total) and bool(np.isfinite(total))
 
-    def _near(self, name: str, candidate: Array) -> bool:
+    def _is_near_claim(self, name: str, candidate: Array) -> bool:
         scale = max(float(np.max(np.abs(candidate), initial=0.0)), 1e-300)
         room = CLOSE * np.maximum(np.abs(candidate), SMALL * scale) + self.room.get(name, 0.0)
         with np.errstate(invalid="ignore"):
@@ -172,17 +172,17 @@ class Wrong:
         """Return in words which entries are wrong, such as ` in x[4]`; empty if all are wrong."""
         if self.count == sum(size(mask) for mask in self.masks.values()):
             return ""
-        parts = [self._of_one(name) for name in self.names]
+        parts = [self._describe_entries_of(name) for name in self.names]
         return " in " + " and ".join(parts) if len(parts) <= _NAMED else f" in {self.count:,} entries"
 
-    def _of_one(self, name: str) -> str:
+    def _describe_entries_of(self, name: str) -> str:
         mask = np.asarray(self.masks[name])
         if np.all(mask):
             return f"all of {name}" if size(mask) > 1 else name
         places = np.argwhere(mask)
         if len(places) <= _NAMED:
             return ", ".join(self.entry(name, tuple(int(k) for k in at)) for at in places)
-        return described(mask, name, self.outputs)
+        return describe_entries(mask, name, self.outputs)
 
     def entry(self, name: str, at: tuple[int, ...]) -> str:
         """Return the name of one entry, such as `x[4]`."""
@@ -193,17 +193,17 @@ class Wrong:
         claimed, right = self.masked
         places = [(name, at) for name in self.names for at in map(tuple, np.argwhere(self.masks[name]))]
         values = (np.concatenate([np.ravel(of[name]) for name in self.names]) for of in (claimed, right))
-        name, at = places[int(worst_first(*values)[0])]
+        name, at = places[int(order_worst_first(*values)[0])]
         return name, tuple(int(k) for k in at)
 
     def says(self, kind: DiagnosisKind, message: str, **more: Any) -> Diagnosis:
         """Return a diagnosis with this message, and with the right value of the worst entry."""
         name, at = self.worst()
-        claimed, right = numbers.apart(float(self.claimed[name][at]), float(self.right[name][at]))
+        claimed, right = numbers.write_differing_pair(float(self.claimed[name][at]), float(self.right[name][at]))
         return Diagnosis(kind, message, corrected=f"{self.entry(name, at)} = {right}, not {claimed}", **more)
 
 
-def described(mask: Any, name: str, outputs: int) -> str:
+def describe_entries(mask: Any, name: str, outputs: int) -> str:
     """Return a set of entries in words: rows, columns, the diagonal or a range if possible, else their number."""
     if mask.ndim == 2:
         words = ("output", "input") if outputs else ("row", "column")

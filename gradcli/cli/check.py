@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gradcli.cli.output import ReportOutput, emit, output, page, print_error, written
-from gradcli.cli.saved_point import keep_point, keepable, write_patches
-from gradcli.cli.target_requests import only, target_requests
+from gradcli.cli.output import ReportOutput, page_of_stream, print_error, requested_output, write_blocks, write_report
+from gradcli.cli.saved_point import writable_point_path, write_patches, write_point
+from gradcli.cli.target_requests import require_one_target, target_requests
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError
 from gradcli.process.process import FORKS
 from gradcli.request.option_values import seed_words
 from gradcli.request.options import Options
-from gradcli.request.target_text import is_folder, is_python, several
+from gradcli.request.target_text import has_several_targets, is_folder, is_python
 from gradcli.targets.target_request import TargetRequest
 from gradcli.words import Exit, Kind, Verdict, worst_status
 
@@ -65,18 +65,18 @@ def check_recorded(file: str, words: Sequence[str], to: ReportOutput, options: O
 
     Raises  BadOption for targets beside the file, for a form that a run does not have, and for a file without such calls.
     """
-    from gradcli.project.capture.run_report import report_of
-    from gradcli.project.capture.saved import read
+    from gradcli.project.capture.run_report import check_recorded_calls
+    from gradcli.project.capture.saved import read_saved_calls
 
     if words:
         raise BadOption("--recorded names all that is checked", do="leave out the targets")
     if to.form not in _FORMS or any(form not in _FORMS for form, _ in to.files):
         raise BadOption("recorded calls have no report of this form", do=f"forms: {', '.join(_FORMS)}")
     with world.users_code(file, options.timeout), world.working(f"checking {file[:40]}", to.quiet):
-        found = read(Path(file), options.allow_python)
+        found = read_saved_calls(Path(file), options.allow_python)
         command = ("gradcli", "check", "--recorded", file, *seed_words(options.seed))
-        report = report_of(found, command, None, options, Path.cwd())
-    emit(report, to, world)
+        report = check_recorded_calls(found, command, None, options, Path.cwd())
+    write_report(report, to, world)
     return report.exit_status
 
 
@@ -89,7 +89,7 @@ def check(world: World, targets: list[str] | None, options: Options) -> int:
     Formats: text, brief, json, ndjson, markdown, html, csv, junit, github, sarif.
     """
     words = targets or []
-    to = output(FORMATS, options, world)
+    to = requested_output(FORMATS, options, world)
     if options.cache is not None:
         flag = "--cache" if options.cache else "--no-cache"
         world.tell(f"note: {flag} does nothing: a check always runs, and is never answered from an earlier run")
@@ -98,27 +98,27 @@ def check(world: World, targets: list[str] | None, options: Options) -> int:
     if (
         options.watch
         or not words
-        or several(words)
+        or has_several_targets(words)
         or is_folder(words[0])
-        or (len(words) == 1 and _names_module(words[0]))
+        or (len(words) == 1 and _is_module_name(words[0]))
     ):
         from gradcli.cli.check_suite import check_suite
 
         return check_suite(words, to, options, world)
-    _refuse_id(words[0])
-    return _check_one(only(target_requests(words, options, world)), to, options, world)
+    _refuse_check_id(words[0])
+    return _check_one_target(require_one_target(target_requests(words, options, world)), to, options, world)
 
 
-def _names_module(word: str) -> bool:
+def _is_module_name(word: str) -> bool:
     """Whether a word names a module; as an expression it would be a single input, or an attribute of one, and would pass."""
     if not all(part.isidentifier() for part in word.split(".")):
         return False
-    from gradcli.cli.check_suite import paths_of
+    from gradcli.cli.check_suite import paths_of_word
 
-    return bool(paths_of(word))
+    return bool(paths_of_word(word))
 
 
-def _refuse_id(word: str) -> None:
+def _refuse_check_id(word: str) -> None:
     """Raise BadOption for the id of a check of the project; as an expression it would be a single input, and would pass."""
     if not _NAME.fullmatch(word):
         return
@@ -132,53 +132,53 @@ def _refuse_id(word: str) -> None:
         raise BadOption(f"'{word}' is a check of the project, and no target", do=f"gradcli check -k {word}")
 
 
-def _check_one(ask: TargetRequest, to: ReportOutput, options: Options, world: World) -> Exit:
+def _check_one_target(ask: TargetRequest, to: ReportOutput, options: Options, world: World) -> Exit:
     """Check one target, and return its status. Raises GradcliError if it cannot be checked."""
-    from gradcli.checks.build import CheckOptions, ranks_end, request, settings_of
+    from gradcli.checks.build import CheckOptions, build_request, end_ranks_on_exit, settings_of
     from gradcli.derivation.right_answer import right_answer
     from gradcli.project.suite.ended import SuiteTimeUp
-    from gradcli.repair.full_check import verified, with_cause_and_repair
+    from gradcli.repair.full_check import verify_with_options, with_cause_and_repair
     from gradcli.repair.repair import REPAIR_WORKERS
     from gradcli.study.later_walk import with_walk
 
-    keep = None if options.save_point is None else keepable(options.save_point)
+    keep = None if options.save_point is None else writable_point_path(options.save_point)
     wanted = CheckOptions(settings_of(options), options.points or 3)
     opened = 0
     if FORKS and is_python(ask.target):
         REPAIR_WORKERS.start(copied=True)
     try:
-        with world.users_code(ask.target, options.timeout), ranks_end(options):
+        with world.users_code(ask.target, options.timeout), end_ranks_on_exit(options):
             with world.working(f"checking {ask.target[:40]}", to.quiet):
                 progress = None if options.timeout is None else world.link.point
-                asked = request(ask, wanted)
-                _announce(asked, to, world)
-                found = verified(asked, ask, wanted, progress)
+                asked = build_request(ask, wanted)
+                _announce_memory(asked, to, world)
+                found = verify_with_options(asked, ask, wanted, progress)
             if found.report.verdict == Verdict.FAIL and to.form == "text" and not to.quiet:
                 opening = found.report.opening()
-                written(opening, page(world, world.stdout, to.color), world)
+                write_blocks(opening, page_of_stream(world, world.stdout, to.color), world)
                 opened = len(opening)
             with world.working("looking for the cause", to.quiet) as tell:
                 report = with_cause_and_repair(found, asked, ask, wanted, right_answer, tell)
                 report = with_walk(asked, report) if to.pages else report
     except SuiteTimeUp as over:
-        report = _unfinished(over, ask, wanted)
+        report = _report_time_up(over, ask, wanted)
         if to.form == "text" and over.report is not None and over.report.points and report.verdict == Verdict.FAIL:
             opened = len(report.opening())  # printed by the process whose time was up
-    emit(dataclasses.replace(report, full=options.verbose), to, world, opened=opened)
+    write_report(dataclasses.replace(report, full=options.verbose), to, world, opened=opened)
     status = Exit(report.exit_status)
     if options.patch is not None:
         write_patches([report], options.patch, world)
     if keep is None:
         return status
     try:
-        keep_point(report, keep)
+        write_point(report, keep)
     except GradcliError as error:
         print_error(error, None, world)  # the report was written, so that no second JSON document may follow
         status = worst_status((status, Exit.UNUSABLE))
     return status
 
 
-def _announce(asked: "Request", to: ReportOutput, world: World) -> None:
+def _announce_memory(asked: "Request", to: ReportOutput, world: World) -> None:
     """Announce before the work how much memory it takes, if arrays are large."""
     from gradcli.report import numbers
     from gradcli.tracing.shapes import size as size_of
@@ -186,19 +186,19 @@ def _announce(asked: "Request", to: ReportOutput, world: World) -> None:
     values = asked.points[0].values
     entries = sum(int(size_of(values[name])) for name in asked.wrt if name in values)
     if entries >= _LARGE and not to.quiet:
-        size = numbers.octets(8 * entries)
+        size = numbers.write_bytes(8 * entries)
         world.tell(
             f"{entries:,} entries: each mode needs several arrays of {size}; --modes names fewer, --timeout 60s sets a limit"
         )
 
 
-def _unfinished(over: "SuiteTimeUp", ask: TargetRequest, wanted: "CheckOptions") -> "CheckReport":
-    from gradcli.checks.build import replay_of
-    from gradcli.project.suite.ended import unfinished_check
+def _report_time_up(over: "SuiteTimeUp", ask: TargetRequest, wanted: "CheckOptions") -> "CheckReport":
+    from gradcli.checks.build import replay_command
+    from gradcli.project.suite.ended import report_unfinished_check
     from gradcli.report.common import Target
 
     target = Target("python" if is_python(ask.target) else "expression", ask.target)
     claim = None if ask.claim is None else ask.claim[1]
     options = wanted.settings.options
-    command = replay_of(ask, wanted, ask.at)
-    return unfinished_check(over, target, claim, command, options.seed, Kind.TIMEOUT in options.allow)
+    command = replay_command(ask, wanted, ask.at)
+    return report_unfinished_check(over, target, claim, command, options.seed, Kind.TIMEOUT in options.allow)

@@ -13,34 +13,43 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gradcli.cli.find import declared_checks
-from gradcli.cli.output import DATA, ReportOutput, emit, page, print_error, refuse_pictures, show_error, written
-from gradcli.cli.saved_point import keep_point, keepable, write_patches
-from gradcli.cli.servers import with_extra
-from gradcli.cli.target_requests import own_values, target_requests
+from gradcli.cli.output import (
+    DATA,
+    ReportOutput,
+    page_of_stream,
+    print_error,
+    print_error_text,
+    refuse_pictures,
+    write_blocks,
+    write_report,
+)
+from gradcli.cli.saved_point import writable_point_path, write_patches, write_point
+from gradcli.cli.servers import import_with_extra
+from gradcli.cli.target_requests import assign_own_values, target_requests
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError, ProcessEnded
 from gradcli.project.discovery import proposal
 from gradcli.project.discovery.project import modules_of_project, paths_of_module
-from gradcli.project.discovery.reader import find
+from gradcli.project.discovery.reader import find_gradients
 from gradcli.project.suite import selection
 from gradcli.project.suite.config import (
     KEYS,
     CheckNames,
     Suite,
     SuiteCheck,
-    check_with,
-    digest_of,
+    build_check,
+    digest_of_checks,
     find_suite,
     option_values,
-    refuse_options_of_one,
+    refuse_target_options,
 )
-from gradcli.project.suite.executors import elsewhere, local
-from gradcli.project.suite.job import Executors, Job, in_order, job_of, run_jobs
+from gradcli.project.suite.executors import local_executor, remote_executor
+from gradcli.project.suite.job import Executors, Job, job_of_check, rows_in_order, run_jobs
 from gradcli.project.suite.selection import changed_checks, read_last_run, write_last_run
 from gradcli.report.common import ABSENT, ErrorDetail
-from gradcli.report.suite import CheckRow, Shard, SuiteReport, counts_of, status_of
+from gradcli.report.suite import CheckRow, Shard, SuiteReport, count_verdicts, exit_status_of_checks
 from gradcli.request.option_values import seed_words
-from gradcli.request.options import Options, replayed, rows_of
+from gradcli.request.options import Options, options_of_command, words_to_repeat
 from gradcli.request.target_text import TARGET, is_folder
 from gradcli.words import Exit, worst_status
 
@@ -63,7 +72,7 @@ _OF_A_LIST = (
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
-def paths_of(word: str) -> tuple[str, ...]:
+def paths_of_word(word: str) -> tuple[str, ...]:
     """Return the folder or the file that a word names: a folder, or a module of the project or of an installed package."""
     if is_folder(word):
         return (word,)
@@ -71,9 +80,9 @@ def paths_of(word: str) -> tuple[str, ...]:
     return paths_of_module(word) if is_module else ()
 
 
-def name_paths(words: Sequence[str]) -> bool:
+def has_only_paths(words: Sequence[str]) -> bool:
     """Whether the words of the command line name folders, or modules. Raises BadOption if only some of them do."""
-    named = [word for word in words if paths_of(word)]
+    named = [word for word in words if paths_of_word(word)]
     if named and len(named) < len(words):
         what = "a folder" if is_folder(named[0]) else "a module"
         raise BadOption(f"{named[0]} is {what}, and other words are not", do="check it alone: gradcli check src/")
@@ -89,30 +98,30 @@ def suite_of_paths(words: Sequence[str], options: Options) -> Suite:
 
     Raises  BadOption.
     """
-    refuse_options_of_one(options)
+    refuse_target_options(options)
     suite = find_suite(Path.cwd(), options.profile, options) or Suite(None, Path.cwd(), options=options)
-    paths = [path for word in words for path in paths_of(word)]
-    gradients = find(paths, declared_checks(suite)).gradients
+    paths = [path for word in words for path in paths_of_word(word)]
+    gradients = find_gradients(paths, declared_checks(suite)).gradients
     only = {name for gradient in gradients for name in gradient.checked_by}
-    only |= {check.id for check in suite.checks if _lies_in(check.ask.target, suite.folder, paths)}
+    only |= {check.id for check in suite.checks if _is_target_in_paths(check.ask.target, suite.folder, paths)}
     checks = [*suite.checks]
     names = CheckNames(check.id for check in checks)
     open_ = [gradient for gradient in gradients if not gradient.checked_by]
-    for gradient in filter(proposal.is_live, open_):
+    for gradient in filter(proposal.is_complete_check, open_):
         inside = Path(os.path.relpath(gradient.file, suite.folder)).as_posix()
-        values = proposal.values(dataclasses.replace(gradient, file=inside))
+        values = proposal.keys_of_check(dataclasses.replace(gradient, file=inside))
         given = option_values(values, KEYS, ("target",), gradient.file, lambda key: None)
         checks.append(
-            check_with(names.of(gradient.name), str(values["target"]), dataclasses.replace(suite.options, **given))
+            build_check(names.of(gradient.name), str(values["target"]), dataclasses.replace(suite.options, **given))
         )
         only.add(checks[-1].id)
-    without = tuple(f"{g.file}:{g.line}  {g.name}" for g in open_ if not proposal.is_live(g))
+    without = tuple(f"{g.file}:{g.line}  {g.name}" for g in open_ if not proposal.is_complete_check(g))
     return dataclasses.replace(
         suite, checks=tuple(checks), without_point=without, only=frozenset(only), words=tuple(words)
     )
 
 
-def _lies_in(target: str, folder: Path, paths: Sequence[str]) -> bool:
+def _is_target_in_paths(target: str, folder: Path, paths: Sequence[str]) -> bool:
     """Whether the file of a target, which is named from the suite's folder, is one of the paths, or in one."""
     match = TARGET.fullmatch(target.strip())
     if match is None:
@@ -124,12 +133,12 @@ def _lies_in(target: str, folder: Path, paths: Sequence[str]) -> bool:
 
 def check_suite(words: Sequence[str], to: ReportOutput, options: Options, world: World) -> int:
     """Run several checks, show them as they end, and return the worst status."""
-    _refuse(words, options)
+    _refuse_useless_options(words, options)
     if options.watch:
-        return _watch(words, to, options, world)
+        return _watch_checks(words, to, options, world)
     if list(words[:1]) == ["-"]:
-        return _Run(_targets((), options, world), to, options, world).of_lines(words)
-    suite = _suite(words, options, world)
+        return _Run(_suite_of_targets((), options, world), to, options, world).of_lines(words)
+    suite = _choose_suite(words, options, world)
     for note in suite.notes:
         world.tell(f"note: {note}")
     if not words and not suite.checks and not options.list_only:
@@ -137,37 +146,37 @@ def check_suite(words: Sequence[str], to: ReportOutput, options: Options, world:
             f"{suite.path and suite.path.name} declares no check",
             do="write one, or fill in those that are comments and remove their leading #",
         )
-    given = replayed(options, only=options.given - {"seed"})  # the seed is written by each check
+    given = words_to_repeat(options, only=options.given - {"seed"})  # the seed is written by each check
     suite = dataclasses.replace(suite, words=(*suite.words, *given))
     return _Run(suite, to, options, world).of_suite()
 
 
-def _suite(words: Sequence[str], options: Options, world: World) -> Suite:
+def _choose_suite(words: Sequence[str], options: Options, world: World) -> Suite:
     """Return what the words name as a suite, that of the project where there are none. Raises BadOption."""
     if not words:
-        return _declared(options)
-    return suite_of_paths(words, options) if name_paths(words) else _targets(words, options, world)
+        return _declared_suite(options)
+    return suite_of_paths(words, options) if has_only_paths(words) else _suite_of_targets(words, options, world)
 
 
-def _watch(words: Sequence[str], to: ReportOutput, options: Options, world: World) -> int:
+def _watch_checks(words: Sequence[str], to: ReportOutput, options: Options, world: World) -> int:
     """Run checks whenever a file that they depend on is saved. Raises BadOption."""
     if list(words[:1]) == ["-"] or to.form != "text" or to.files:
         what = "standard input" if list(words[:1]) == ["-"] else "other forms and files"
         raise BadOption(f"--watch prints lines of text, and takes no {what}", do="leave it out")
 
     def selected() -> tuple[Suite, tuple[SuiteCheck, ...]]:
-        suite = _suite(words, options, world)
+        suite = _choose_suite(words, options, world)
         checks = tuple(check for check in suite.checks if suite.only is None or check.id in suite.only)
-        return suite, checks if options.select is None else selection.by_name(checks, options.select)
+        return suite, checks if options.select is None else selection.select_by_name(checks, options.select)
 
-    return int(with_extra("gradcli.cli.servers.watch", "watch").watch(selected, to, world))
+    return int(import_with_extra("gradcli.cli.servers.watch", "watch").watch(selected, to, world))
 
 
-def _refuse(words: Sequence[str], options: Options) -> None:
+def _refuse_useless_options(words: Sequence[str], options: Options) -> None:
     """Raise BadOption for an option that has no meaning for these words, or not with another one."""
     of_list = _OF_A_LIST if list(words[:1]) == ["-"] else ()
-    of_project = _OF_A_PROJECT if words and not name_paths(words) else ()
-    for row in rows_of("check"):
+    of_project = _OF_A_PROJECT if words and not has_only_paths(words) else ()
+    for row in options_of_command("check"):
         if row.name in options.given and row.name in (*of_project, *of_list):
             flag = row.flag.partition("/")[0]
             raise BadOption(f"{flag} is for the checks of a project", do="leave out the targets: gradcli check")
@@ -175,9 +184,9 @@ def _refuse(words: Sequence[str], options: Options) -> None:
         raise BadOption("--list prints text", do="leave --format out; --json without --list has every id too")
 
 
-def _declared(options: Options) -> Suite:
+def _declared_suite(options: Options) -> Suite:
     """Return the suite of the current folder. Raises BadOption if there is none."""
-    refuse_options_of_one(options)
+    refuse_target_options(options)
     suite = find_suite(Path.cwd(), options.profile, options)
     if suite is None:
         raise BadOption(
@@ -187,11 +196,11 @@ def _declared(options: Options) -> Suite:
     return suite
 
 
-def _targets(words: Sequence[str], options: Options, world: World) -> Suite:
+def _suite_of_targets(words: Sequence[str], options: Options, world: World) -> Suite:
     """Return the targets of the command line as a suite without a file."""
     names = CheckNames()
     asked = [*target_requests(words, options, world)] if words else []
-    checks = tuple(SuiteCheck(names.of(ask.target), ask, options) for ask in own_values(asked, options.at))
+    checks = tuple(SuiteCheck(names.of(ask.target), ask, options) for ask in assign_own_values(asked, options.at))
     return Suite(None, Path.cwd(), checks=checks, options=options, declared=False)
 
 
@@ -221,7 +230,7 @@ class SuitePage:
             self._shown.add(detail)
             if row.error.line is None and row.id not in detail.message:
                 detail = replace(detail, message=f"{row.id}: {detail.message}")
-            show_error(detail, self._world, row.error.line, self._to.color)
+            print_error_text(detail, self._world, row.error.line, self._to.color)
         return self._add_line(row)
 
     def _add_line(self, row: "CheckRow") -> None:
@@ -231,19 +240,19 @@ class SuitePage:
             self._world.stdout.write(json.dumps(row.document, allow_nan=False) + "\n")
             self._world.stdout.flush()
         elif self._to.form == "text":
-            shown = page(self._world, self._world.stdout, self._to.color)
-            written((row.line(shown.width, self._longest),), shown, self._world)
+            shown = page_of_stream(self._world, self._world.stdout, self._to.color)
+            write_blocks((row.line(shown.width, self._longest),), shown, self._world)
 
     def end(self, report: "SuiteReport") -> None:
         """Write the end of the page: the checks that did not pass, in full, and counts; other forms and files get all of it."""
         to, world = self._to, self._world
         if to.form == "text":
-            shown = page(world, world.stdout, to.color)
+            shown = page_of_stream(world, world.stdout, to.color)
             reports = () if to.quiet else report.reports()
             lines = tuple(row.last_line(shown.width) for row in report.not_passed()) if reports else ()
             for blocks in (reports, (*lines, *report.last())):
-                written(blocks, shown, world, apart=len(blocks) > 1 and not to.quiet)
-        emit(report, to, world, shown=to.form not in ("text", "ndjson"))
+                write_blocks(blocks, shown, world, apart=len(blocks) > 1 and not to.quiet)
+        write_report(report, to, world, shown=to.form not in ("text", "ndjson"))
 
 
 class _Run:
@@ -254,7 +263,7 @@ class _Run:
         self._suite, self._options, self._world, self._to = suite, suite.options, world, to
         options = suite.options
         self._page = SuitePage(to, world, max((len(check.id) for check in suite.checks), default=40))
-        self._keep = None if options.save_point is None else keepable(options.save_point)
+        self._keep = None if options.save_point is None else writable_point_path(options.save_point)
         self._started = time.perf_counter()
         self._token = secrets.token_hex(8)  # a worker elsewhere that stays is not used by another run
         self._rows: list[CheckRow] = []
@@ -262,9 +271,9 @@ class _Run:
         self._baseline_words = ("--baseline", str(options.baseline)) if "baseline" in over.given else ()
         here = Path.cwd() if self._baseline_words else suite.folder
         self._baseline_path = None if options.baseline is None else (here / options.baseline).absolute()
-        self._refuse_files()
+        self._refuse_unusable_files()
 
-    def _refuse_files(self) -> None:
+    def _refuse_unusable_files(self) -> None:
         """Raise BadOption if the baseline cannot be written, or a report would replace it or the suite."""
         baseline_path = self._baseline_path
         if self._options.update_baseline and baseline_path is None:
@@ -282,37 +291,39 @@ class _Run:
         def jobs() -> Iterator[Job]:
             names = CheckNames()
             for ask in target_requests(words, options, world):
-                yield job_of(self._suite, SuiteCheck(names.of(ask.target), ask, options))
+                yield job_of_check(self._suite, SuiteCheck(names.of(ask.target), ask, options))
 
-        with self._executor(options.workers, apart=options.allow_python or options.timeout is not None) as executor:
-            return self._followed(in_order(jobs(), executor), ())
+        with self._choose_executor(
+            options.workers, apart=options.allow_python or options.timeout is not None
+        ) as executor:
+            return self._show_rows(rows_in_order(jobs(), executor), ())
 
     def of_suite(self) -> int:
         """Run the selected checks of the suite."""
         known = read_last_run(self._suite.folder, self._world.tell) if self._suite.declared else {}
-        chosen = self._selected(known)
+        chosen = self._select_checks(known)
         if self._options.list_only:
-            return self._list(chosen)
-        known_failures = self._baseline()
-        jobs = [job_of(self._suite, check, run=self._token) for check in chosen]
+            return self._list_checks(chosen)
+        known_failures = self._read_baseline()
+        jobs = [job_of_check(self._suite, check, run=self._token) for check in chosen]
         apart = any(check.ask.runs_python or check.options.timeout is not None for check in chosen)
         count = min(self._options.workers, max(1, len(chosen)))
         seconds = {name: entry["seconds"] for name, entry in known.items() if isinstance(entry.get("seconds"), float)}
         longest_first = None if count == 1 or self._options.exit_first else seconds
-        self._say_where()
+        self._print_suite_file()
         if not chosen:
-            return self._followed(iter(()), chosen, known_failures)
-        with self._executor(count, apart) as executor:
-            return self._followed(run_jobs(jobs, executor, longest_first), chosen, known_failures)
+            return self._show_rows(iter(()), chosen, known_failures)
+        with self._choose_executor(count, apart) as executor:
+            return self._show_rows(run_jobs(jobs, executor, longest_first), chosen, known_failures)
 
-    def _selected(self, known: dict[str, dict[str, object]]) -> tuple[SuiteCheck, ...]:
+    def _select_checks(self, known: dict[str, dict[str, object]]) -> tuple[SuiteCheck, ...]:
         """Return the selected checks. Raises BadOption if there are none before sharding."""
         options, only = self._options, self._suite.only
         checks = tuple(check for check in self._suite.checks if only is None or check.id in only)
         if options.select is not None:
-            checks = selection.by_name(checks, options.select)
+            checks = selection.select_by_name(checks, options.select)
         if options.last_failed:
-            checks = selection.not_passed(checks, known)
+            checks = selection.select_not_passed(checks, known)
         if options.changed or options.changed_since is not None:
             checks = changed_checks(self._suite, checks, options.changed_since)
             if not checks:
@@ -320,11 +331,11 @@ class _Run:
         if len(checks) < len(self._suite.checks):
             self._selected_ids = tuple(check.id for check in checks)
         if options.part is not None:
-            ids = selection.of_shard((check.id for check in checks), options.part)
+            ids = selection.ids_of_shard((check.id for check in checks), options.part)
             checks = tuple(check for check in checks if check.id in ids)
         return checks
 
-    def _list(self, chosen: Sequence[SuiteCheck]) -> int:
+    def _list_checks(self, chosen: Sequence[SuiteCheck]) -> int:
         wide = max((len(check.id) for check in chosen), default=0)
         for check in chosen:
             target = "" if check.ask.target == check.id else check.ask.target
@@ -335,30 +346,32 @@ class _Run:
             )
         return Exit.CONFIRMED
 
-    def _executor(self, count: int, apart: bool) -> Executors:
+    def _choose_executor(self, count: int, apart: bool) -> Executors:
         url = self._options.executor
         if url is not None:
-            return elsewhere(url)
-        return local(count, self._options.threads, apart, self._world.on_github)
+            return remote_executor(url)
+        return local_executor(count, self._options.threads, apart, self._world.on_github)
 
-    def _say_where(self) -> None:
+    def _print_suite_file(self) -> None:
         """Name the file of the suite, if it is not in the current folder."""
         path = self._suite.path
         if path is not None and path.parent != Path.cwd():
             self._page.head(f"suite: {os.path.relpath(path)}")
 
-    def _baseline(self) -> "Baseline | None":
+    def _read_baseline(self) -> "Baseline | None":
         if self._baseline_path is None:
             return None
         if self._options.update_baseline and not self._baseline_path.exists():
             return selection.Baseline()
-        return selection.read(self._baseline_path)
+        return selection.read_baseline(self._baseline_path)
 
-    def _followed(self, rows: Iterator[CheckRow], chosen: Sequence[SuiteCheck], known: "Baseline | None" = None) -> int:
+    def _show_rows(
+        self, rows: Iterator[CheckRow], chosen: Sequence[SuiteCheck], known: "Baseline | None" = None
+    ) -> int:
         """Show rows as they come, write the end of the page, and return the status; Ctrl-C ends with what is there."""
         stopped = Exit.CONFIRMED
         try:
-            while (row := self._next(rows, len(chosen))) is not None:
+            while (row := self._wait_for_row(rows, len(chosen))) is not None:
                 if known is not None and not self._options.update_baseline:
                     row = dataclasses.replace(row, known=known.covers(row))
                 self._rows.append(row)
@@ -371,18 +384,18 @@ class _Run:
         except ProcessEnded as error:  # no worker can be started
             stopped = Exit.UNUSABLE
             print_error(error, None, self._world)
-        report = self._report(chosen, known, stopped)
+        report = self._build_report(chosen, known, stopped)
         self._page.end(report)
         if self._suite.declared:
-            write_last_run(self._suite.folder, self._rows, self._not_reached(chosen), self._world.tell)
-        saved = self._saved()
+            write_last_run(self._suite.folder, self._rows, self._ids_not_reached(chosen), self._world.tell)
+        saved = self._save_point()
         if self._options.patch is not None:
             write_patches(
                 (row.report for row in self._rows if row.report is not None), self._options.patch, self._world
             )
         return worst_status((Exit(report.exit_status), saved))
 
-    def _next(self, rows: Iterator[CheckRow], wanted: int) -> CheckRow | None:
+    def _wait_for_row(self, rows: Iterator[CheckRow], wanted: int) -> CheckRow | None:
         """Return the next row; `wanted` is how many there will be, 0 where that is unknown."""
         done = len(self._rows)
         says = f"{done} of {wanted} checked" if wanted else f"{done} checked"
@@ -390,20 +403,20 @@ class _Run:
             from gradcli.report import numbers
 
             left = (time.perf_counter() - self._started) / done * (wanted - done)
-            says += f", about {numbers.seconds(left)} left"
+            says += f", about {numbers.write_seconds(left)} left"
         with self._world.working(says, self._to.quiet):
             return next(rows, None)
 
-    def _report(self, chosen: Sequence[SuiteCheck], known: "Baseline | None", stopped: Exit) -> SuiteReport:
-        from gradcli.checks.implementation import environment
+    def _build_report(self, chosen: Sequence[SuiteCheck], known: "Baseline | None", stopped: Exit) -> SuiteReport:
+        from gradcli.checks.implementation import describe_environment
 
         suite, options = self._suite, self._options
         rows = tuple(self._rows)
         declared = tuple(check.id for check in suite.checks) or tuple(row.id for row in rows)
         stale: tuple[str, ...] = ()
-        status = status_of(rows)
+        status = exit_status_of_checks(rows)
         if known is not None and options.update_baseline:
-            selection.write(self._baseline_path or Path(), known.updated(rows, declared))
+            selection.write_baseline(self._baseline_path or Path(), known.updated(rows, declared))
             status = worst_status([Exit.CONFIRMED, *(row.status for row in rows if row.verdict == "error")])
         elif known is not None:
             stale = known.stale(rows, declared)
@@ -411,20 +424,21 @@ class _Run:
         status = worst_status((status, stopped))
         shard = None if options.part is None else Shard(*options.part)
         config = None if suite.path is None else suite.path.name
-        again = ("gradcli", "check", *self._again())
+        again = ("gradcli", "check", *self._words_to_repeat())
         return SuiteReport(
             again, options.seed, config, suite.profile, shard, declared,
-            digest_of(suite.checks), counts_of(rows), int(status), time.perf_counter() - self._started, rows, environment(),
-            self._selected_ids or ABSENT, self._not_reached(chosen) or ABSENT, stale or ABSENT,
+            digest_of_checks(suite.checks), count_verdicts(rows), int(status), time.perf_counter() - self._started, rows,
+            describe_environment(),
+            self._selected_ids or ABSENT, self._ids_not_reached(chosen) or ABSENT, stale or ABSENT,
             suite.without_point or ABSENT, full=options.verbose,
             renewal=(*again, *self._baseline_words, "--update-baseline") if stale else ABSENT,
         )  # fmt: skip
 
-    def _not_reached(self, chosen: Sequence[SuiteCheck]) -> tuple[str, ...]:
+    def _ids_not_reached(self, chosen: Sequence[SuiteCheck]) -> tuple[str, ...]:
         reached = {row.id for row in self._rows}
         return tuple(check.id for check in chosen if check.id not in reached)
 
-    def _again(self) -> tuple[str, ...]:
+    def _words_to_repeat(self) -> tuple[str, ...]:
         """Return the words that run this suite again."""
         suite, seed = self._suite, self._options.seed
         same = all(
@@ -435,7 +449,7 @@ class _Run:
             return (*(check.ask.target for check in suite.checks), *words)
         return (*suite.words, *(() if suite.profile is None else ("--profile", suite.profile)), *words)
 
-    def _saved(self) -> Exit:
+    def _save_point(self) -> Exit:
         """Save the first point that does not pass, or the first; return the status of that."""
         rows = [row for row in self._rows if row.error is None]
         if self._keep is None or not rows:
@@ -446,7 +460,7 @@ class _Run:
                 raise BadOption(
                     "the arrays of this point are too large for a document", do=f"save it alone: {row.replay()}"
                 )
-            keep_point(row.report, self._keep)
+            write_point(row.report, self._keep)
         except GradcliError as error:
             print_error(error, None, self._world)
             return Exit.UNUSABLE

@@ -20,7 +20,7 @@ from gradcli.cli.help import HELP_ALL
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError
 from gradcli.request.option_values import Option, RandomSeed
-from gradcli.request.options import Options, rows_of
+from gradcli.request.options import Options, options_of_command
 
 TARGETS = Annotated[
     list[str] | None,
@@ -75,7 +75,11 @@ class CommandLine:
     @cached_property
     def options(self) -> Options:
         """The values of all options. Raises BadOption."""
-        values = {row.name: row.value(self.given[row.name]) for row in rows_of(self.command) if row.name in self.given}
+        values = {
+            row.name: row.value(self.given[row.name])
+            for row in options_of_command(self.command)
+            if row.name in self.given
+        }
         if self.drawn is not None:
             values["seed"] = RandomSeed(self.drawn)
         return Options(**values, given=frozenset(self.given))
@@ -93,9 +97,9 @@ class CommandLine:
             return False
         if any(self.given.get(name) is not None for name in _NEED_A_PROCESS):
             return True
-        return any(".py" in text or _names_a_member(text) for text in self._texts())
+        return any(".py" in text or _names_a_member(text) for text in self._texts_of_command())
 
-    def _texts(self) -> Iterator[str]:
+    def _texts_of_command(self) -> Iterator[str]:
         for x in (self.words, *self.given.values()):
             yield from (x,) if isinstance(x, str) else x if isinstance(x, list) else ()
 
@@ -128,7 +132,7 @@ def error_form_of(argv: Sequence[str]) -> ErrorForm:
     return ErrorForm(data, color, "--traceback" in argv)
 
 
-def read(parser: Any, called: str, words: Sequence[str], world: World) -> CommandLine | int:
+def parse_command(parser: Any, called: str, words: Sequence[str], world: World) -> CommandLine | int:
     """Return the command that a parser of typer's reads in words; the exit status where it has printed help.
 
     `called` is how messages call the program. Raises BadOption.
@@ -151,7 +155,7 @@ def read(parser: Any, called: str, words: Sequence[str], world: World) -> Comman
         raise BadOption(error.format_message().rstrip("."), do=f"{path} --help") from None
 
 
-def command(
+def make_command(
     name: str, about: str | None, argument: Any = None, default: Any = inspect.Parameter.empty,
     rows: Sequence[Option] | None = None,
 ) -> Any:  # fmt: skip
@@ -159,7 +163,7 @@ def command(
 
     It has the options of `rows`, or all that the table has for the command.
     """
-    rows = rows_of(name) if rows is None else rows
+    rows = options_of_command(name) if rows is None else rows
 
     def run(context: typer.Context, **read: Any) -> CommandLine:
         words = read.pop("words", None)
@@ -172,15 +176,15 @@ def command(
     parameters = [inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
     if argument is not None:
         parameters.append(inspect.Parameter("words", _KEYWORD, annotation=argument, default=default))
-    parameters += map(_parameter, rows)
+    parameters += map(_parameter_of_option, rows)
     run.__doc__ = about
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
-def _parameter(option: Option) -> inspect.Parameter:
-    shown, kind = _on_the_line(option)
+def _parameter_of_option(option: Option) -> inspect.Parameter:
+    shown, kind = _default_and_type(option)
     about = typer.Option(
         *option.flags, metavar=option.metavar or None, help=option.help, rich_help_panel=option.group,
         min=option.low, max=option.high, show_default=shown is not None and option.kind is not bool,
@@ -189,7 +193,7 @@ def _parameter(option: Option) -> inspect.Parameter:
     return inspect.Parameter(option.name, _KEYWORD, default=shown, annotation=Annotated[kind, about])
 
 
-def _on_the_line(option: Option) -> tuple[Any, Any]:
+def _default_and_type(option: Option) -> tuple[Any, Any]:
     """Return the default of an option on the command line, and the type of its value there."""
     if option.repeated:
         return None, list[str] | None
@@ -211,7 +215,7 @@ _TO_FILES = {
 _STEP = "write --h for a fixed step; without it gradcli chooses steps itself"
 
 
-def arranged(argv: list[str], commands: Collection[str]) -> list[str]:
+def arrange_words(argv: list[str], commands: Collection[str]) -> list[str]:
     """Return the arguments in order: one of the commands, its options, `--`, and all other words in their original order.
 
     A word that begins with one `-` and is no option is an argument, such as `-x**2`. Short options cannot be
@@ -227,26 +231,27 @@ def arranged(argv: list[str], commands: Collection[str]) -> list[str]:
     if name in ("--install-completion", "--show-completion"):
         return argv
     if name == "help":
-        return arranged([*rest[:1], "--help"], commands)
+        return arrange_words([*rest[:1], "--help"], commands)
     if name not in commands:
         raise BadOption(
-            f"there is no command '{name}'", do=_near(name, list(commands), 0.5) or f"commands: {', '.join(commands)}"
+            f"there is no command '{name}'",
+            do=_hint_nearest_word(name, list(commands), 0.5) or f"commands: {', '.join(commands)}",
         )
-    return [name, *arranged_for(name, rest, rows_of(name), f"gradcli {name}")]
+    return [name, *arrange_command_words(name, rest, options_of_command(name), f"gradcli {name}")]
 
 
-def arranged_for(name: str, words: list[str], rows: Sequence[Option], called: str) -> list[str]:
+def arrange_command_words(name: str, words: list[str], rows: Sequence[Option], called: str) -> list[str]:
     """Return the arguments of one command in order: its options, `--`, and all other words.
 
-    `called` is how messages call the command. Raises  BadOption as `arranged` does.
+    `called` is how messages call the command. Raises  BadOption as `arrange_words` does.
     """
-    options, arguments = _sorted(name, words, rows, called)
+    options, arguments = _sort_words(name, words, rows, called)
     if name == "check":
-        _refuse_joined(words, options, arguments)
+        _refuse_joined_options(words, options, arguments)
     return [*options, "--", *arguments]
 
 
-def _refuse_joined(words: list[str], options: list[str], arguments: list[str]) -> None:
+def _refuse_joined_options(words: list[str], options: list[str], arguments: list[str]) -> None:
     """Refuse `-n2` and `-kfoo`, and `-x` that may be meant as the expression. Raises BadOption."""
     for word in words[: words.index("--") if "--" in words else None]:
         match = _JOINED.fullmatch(word)
@@ -259,7 +264,7 @@ def _refuse_joined(words: list[str], options: list[str], arguments: list[str]) -
         )
 
 
-def _sorted(name: str, words: list[str], rows: Sequence[Option], called: str) -> tuple[list[str], list[str]]:
+def _sort_words(name: str, words: list[str], rows: Sequence[Option], called: str) -> tuple[list[str], list[str]]:
     takes_value = flags_of(rows)
     options: list[str] = []
     arguments: list[str] = []
@@ -279,7 +284,11 @@ def _sorted(name: str, words: list[str], rows: Sequence[Option], called: str) ->
                 options.append(words[k])
                 k += 1
         elif word.startswith("--"):
-            do = _STEP if option in _STEPS and "--h" in takes_value else _near(option, list(takes_value), 0.7)
+            do = (
+                _STEP
+                if option in _STEPS and "--h" in takes_value
+                else _hint_nearest_word(option, list(takes_value), 0.7)
+            )
             do = _TO_FILES.get(option, do) if name in _OF_PROGRAMS else do
             shown = called.removeprefix("gradcli ")
             raise BadOption(f"there is no option '{option}' for {shown}", do=do or f"{called} --help")
@@ -297,7 +306,7 @@ def flags_of(rows: Sequence[Option]) -> dict[str, bool]:
     return found | {flag: row.kind is not bool for row in rows for word in row.flags for flag in word.split("/")}
 
 
-def _near(word: str, known: list[str], alike: float) -> str | None:
+def _hint_nearest_word(word: str, known: list[str], alike: float) -> str | None:
     """Return a hint with the known word most similar to this one; `alike` is the least similarity by difflib, 0 to 1."""
     near = difflib.get_close_matches(word, known, 1, alike) or [k for k in known if k.startswith(word)][:1]
     if near:

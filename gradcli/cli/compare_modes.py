@@ -1,12 +1,12 @@
 """`gradcli compare-modes`."""
 
-from gradcli.cli.output import emit, output
-from gradcli.cli.target_requests import only, target_requests
+from gradcli.cli.output import requested_output, write_report
+from gradcli.cli.target_requests import require_one_target, target_requests
 from gradcli.cli.world import World
 from gradcli.errors import BadOption
-from gradcli.request.option_values import words_of
+from gradcli.request.option_values import split_words
 from gradcli.request.options import Options
-from gradcli.request.target_text import folded
+from gradcli.request.target_text import normalise_name
 
 FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv")
 EXAMPLES = """Examples:
@@ -27,35 +27,35 @@ def compare_modes(world: World, target: list[str], options: Options) -> int:
     --steps shows error against step size, in short (all of it: gradcli sweep); --dtype what low precision does. What a
     gradient costs at any size: gradcli cost. Formats: text, json, ndjson, markdown, html, csv; files also .pdf, .svg, .png.
     """
-    from gradcli.checks.build import CheckOptions, request, settings_of
+    from gradcli.checks.build import CheckOptions, build_request, settings_of
     from gradcli.study.mode_comparison import Studies
     from gradcli.study.mode_comparison import compare_modes as study
 
-    to = output(FORMATS, options, world, pictures=True)
-    sizes = {folded(name): values[0] for name, values in (options.first_sizes or {}).items()}
+    to = requested_output(FORMATS, options, world, pictures=True)
+    sizes = {normalise_name(name): values[0] for name, values in (options.first_sizes or {}).items()}
     if sizes:
         world.tell(
             "note: --sizes gives compare-modes its first sizes alone: gradcli cost --sizes counts how costs grow"
         )
-    ask = only(target_requests(target, options, world))
+    ask = require_one_target(target_requests(target, options, world))
     if options.loss_scale is not None and not options.formats:
         raise BadOption("--loss-scale is for low precision", do="name one: --dtype float16")
     studies = Studies(
-        options.cost, columns_of(options.columns), options.jacobian, options.formats, options.loss_scale, options.accumulate,
+        options.cost, parse_columns(options.columns), options.jacobian, options.formats, options.loss_scale, options.accumulate,
         options.steps,
     )  # fmt: skip
 
     with world.users_code(ask.target, seconds=options.timeout), world.working("comparing modes", options.quiet):
-        report = study(request(ask, CheckOptions(settings_of(options), sizes=sizes)), studies)
-    emit(report, to, world)
+        report = study(build_request(ask, CheckOptions(settings_of(options), sizes=sizes)), studies)
+    write_report(report, to, world)
     return report.exit_status
 
 
-def columns_of(text: str | None) -> tuple[str, ...]:
+def parse_columns(text: str | None) -> tuple[str, ...]:
     """Return the columns that `--columns` names. Raises BadOption."""
     from gradcli.report.compare import COLUMNS
 
-    found = words_of(text)
+    found = split_words(text)
     if text is not None and not found:
         raise BadOption("--columns names no column", do=f"columns: {', '.join(COLUMNS)}")
     for word in found:

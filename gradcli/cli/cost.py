@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gradcli.cli.output import emit, output
-from gradcli.cli.target_requests import only, target_requests
+from gradcli.cli.output import requested_output, write_report
+from gradcli.cli.target_requests import require_one_target, target_requests
 from gradcli.cli.world import World
 from gradcli.errors import BadOption
 from gradcli.request.options import Options
-from gradcli.request.target_text import folded
+from gradcli.request.target_text import normalise_name
 from gradcli.targets.target_request import TargetRequest
 
 if TYPE_CHECKING:
@@ -41,33 +41,33 @@ def cost(world: World, target: list[str] | None, options: Options) -> int:
     """
     from gradcli.study.accounting import account, account_model
 
-    to = output(FORMATS, options, world, pictures=True)
-    how = _training(options)
+    to = requested_output(FORMATS, options, world, pictures=True)
+    how = _training_options(options)
     if options.model is not None:
         if target:
             raise BadOption("--model is a target of its own", do="leave the other one out")
         for name in ("at", "shapes", "sizes", "wrt", "checkpoint", "memory", "time", "norms"):
             if name in options.given:
                 raise BadOption(f"--{name} is for a function, and --model counts by formulas", do="leave it out")
-        emit(account_model(options.model, options.batch, options.seq, how), to, world)
+        write_report(account_model(options.model, options.batch, options.seq, how), to, world)
         return 0
     if not target:
         raise BadOption("there is no target", do="name a function or an expression, or a model: --model llama-2-70b")
     if options.seq is not None or options.batch != 1:
         raise BadOption("--batch and --seq are sizes of a model", do="write sizes of a function: --sizes b=32")
 
-    from gradcli.checks.build import CheckOptions, request, settings_of
+    from gradcli.checks.build import CheckOptions, build_request, settings_of
 
-    ask = only(target_requests(target, options, world))
+    ask = require_one_target(target_requests(target, options, world))
     settings = settings_of(replace(options, dtype=None, autocast=None))
-    sizes = _sizes(options, ask)
+    sizes = _values_of_sizes(options, ask)
     with world.users_code(ask.target, seconds=options.timeout), world.working("counting", options.quiet):
-        report = account(lambda at: request(ask, CheckOptions(settings, sizes=at)), sizes, how)
-    emit(report, to, world)
+        report = account(lambda at: build_request(ask, CheckOptions(settings, sizes=at)), sizes, how)
+    write_report(report, to, world)
     return report.exit_status
 
 
-def _training(options: Options) -> "Training":
+def _training_options(options: Options) -> "Training":
     """Return how a training step computes. Raises BadOption."""
     from gradcli.study.accounting import Training
 
@@ -79,13 +79,13 @@ def _training(options: Options) -> "Training":
     )  # fmt: skip
 
 
-def _sizes(options: Options, ask: TargetRequest) -> Mapping[str, tuple[int, ...]]:
+def _values_of_sizes(options: Options, ask: TargetRequest) -> Mapping[str, tuple[int, ...]]:
     """Return the values of every size that has a name. Raises BadOption for one that nothing uses."""
     from gradcli.targets.points import numbers_of_sizes
 
-    given = {folded(name): values for name, values in (options.sizes or {}).items()}
+    given = {normalise_name(name): values for name, values in (options.sizes or {}).items()}
     fixed = {name: values[-1] for name, values in given.items()}
-    words = {folded(word) for text in (*ask.at, *options.shapes) for word in re.findall(r"\w+", text)}
+    words = {normalise_name(word) for text in (*ask.at, *options.shapes) for word in re.findall(r"\w+", text)}
     for name, values in given.items():
         if min(values) < 1:
             raise BadOption(f"{name}={min(values)}: a size is at least 1", do=f"--sizes {name}=1")

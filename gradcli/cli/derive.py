@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gradcli.cli.output import emit, output
-from gradcli.cli.target_requests import only, read_as_formula, target_requests
+from gradcli.cli.output import requested_output, write_report
+from gradcli.cli.target_requests import read_as_formula, require_one_target, target_requests
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, NotSupported
 from gradcli.request.options import Options
@@ -49,8 +49,8 @@ def derive(world: World, target: list[str], options: Options) -> int:
     from gradcli.derivation.study import LAYOUTS, STYLES, DeriveOptions
     from gradcli.derivation.study import derive as study
 
-    to = output(FORMATS, options, world)
-    ask = only(target_requests(target, options, world))
+    to = requested_output(FORMATS, options, world)
+    ask = require_one_target(target_requests(target, options, world))
     answer = (
         options.answer
         if options.answer is None
@@ -60,31 +60,33 @@ def derive(world: World, target: list[str], options: Options) -> int:
         parse_shapes(options.shapes), options.assume, options.wrt, options.order, not options.no_steps, answer,
         options.show, options.layout, options.style, options.seed,
     )  # fmt: skip
-    _known("--layout", options.layout, LAYOUTS)
-    _known("--style", options.style, STYLES)
-    shown = _languages(options.code)
+    _refuse_unknown_word("--layout", options.layout, LAYOUTS)
+    _refuse_unknown_word("--style", options.style, STYLES)
+    shown = _parse_languages(options.code)
     documents = tuple((form, path) for form, path in to.files if form in DOCUMENTS)
     with world.users_code(ask.target, seconds=options.timeout), world.working("deriving", options.quiet):
-        given = _given(ask, options.shapes, wanted) if ask.at else None
-        report = study(given.f if given else _function(ask.target, wanted), replace(wanted, given=given))
+        given = _locate_at_point(ask, options.shapes, wanted) if ask.at else None
+        report = study(given.f if given else _load_function(ask.target, wanted), replace(wanted, given=given))
         report = replace(report, shown=shown)
-        lecture = _lecture(report, ask, options, world, to.pages) if ask.at and documents and report.results else None
+        lecture = (
+            _make_lecture(report, ask, options, world, to.pages) if ask.at and documents and report.results else None
+        )
     if lecture is None:
-        emit(report, to, world)
+        write_report(report, to, world)
         return report.exit_status
-    emit(report, replace(to, files=tuple(file for file in to.files if file not in documents)), world)
-    emit(lecture, replace(to, files=documents), world, shown=False)
+    write_report(report, replace(to, files=tuple(file for file in to.files if file not in documents)), world)
+    write_report(lecture, replace(to, files=documents), world, shown=False)
     return report.exit_status
 
 
-def _lecture(
+def _make_lecture(
     report: "DeriveReport", ask: TargetRequest, options: Options, world: World, prove: bool
 ) -> "Lecture | None":
     """Return the derivation with the walkthrough and the check at its point; None where the function cannot be traced.
 
     With `prove`, the values of the walkthrough have the digits that ball arithmetic proves.
     """
-    from gradcli.checks.build import CheckOptions, request, settings_of
+    from gradcli.checks.build import CheckOptions, build_request, settings_of
     from gradcli.derivation.right_answer import right_answer
     from gradcli.modes.mode import Question
     from gradcli.repair.full_check import full_check
@@ -92,7 +94,7 @@ def _lecture(
     from gradcli.study.walkthrough import walkthrough
 
     wanted = CheckOptions(settings_of(replace(options, assume=())), 1)  # the check is at one point, whatever is assumed
-    asked = request(ask, wanted)
+    asked = build_request(ask, wanted)
     q = Question(asked.f, asked.points[0], asked.wrt, options.seed)
     try:
         q.refuse_untraced()
@@ -102,14 +104,14 @@ def _lecture(
     return Lecture(report, walkthrough(q, prove=prove), full_check(asked, ask, wanted, right_answer))
 
 
-def _function(target: str, wanted: "DeriveOptions") -> "Function":
+def _load_function(target: str, wanted: "DeriveOptions") -> "Function":
     from gradcli.derivation.study import load_python_function
     from gradcli.targets.expression import Expression
 
     return load_python_function(target, wanted.shapes) if is_python(target) else Expression(target)
 
 
-def _given(ask: TargetRequest, shapes: tuple[str, ...], wanted: "DeriveOptions") -> "FunctionAtPoint":
+def _locate_at_point(ask: TargetRequest, shapes: tuple[str, ...], wanted: "DeriveOptions") -> "FunctionAtPoint":
     """Return the target at the point given by --at or NAME=VALUE."""
     from gradcli.checks.probe import LocateOptions, locate
     from gradcli.derivation.study import function_at_point
@@ -122,12 +124,12 @@ def _given(ask: TargetRequest, shapes: tuple[str, ...], wanted: "DeriveOptions")
     return function_at_point(found, wanted.shapes)
 
 
-def _known(option: str, word: str, words: Iterable[str]) -> None:
+def _refuse_unknown_word(option: str, word: str, words: Iterable[str]) -> None:
     if word not in words:
         raise BadOption(f"{option} does not know '{word}'", do=f"known: {', '.join(words)}")
 
 
-def _languages(text: str) -> tuple[str, ...]:
+def _parse_languages(text: str) -> tuple[str, ...]:
     """Return the languages that --code names, in their own order. Raises BadOption."""
     from gradcli.derivation.code.languages import LANGUAGES
     from gradcli.errors import closest_name

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gradcli.cli.output import emit, output
+from gradcli.cli.output import requested_output, write_report
 from gradcli.cli.world import World
 from gradcli.errors import BadOption
 from gradcli.request.options import Options
@@ -32,18 +32,18 @@ def explain(world: World, words: list[str] | None, options: Options) -> int:
 
     Formats: text, brief, json, ndjson, markdown, csv.
     """
-    from gradcli.report.explain import ExplainReport, explanations
+    from gradcli.report.explain import ExplainReport, read_explanations
 
     kind = slug(" ".join(words or ()).lower())
-    known = explanations()
+    known = read_explanations()
     found = tuple(row for row in known if kind in ("", row.kind))
     if not found:
-        raise BadOption(f"there is no kind '{kind}'", do=_near(kind, [row.kind for row in known]))
-    emit(ExplainReport(found), output(FORMATS, options, world), world)
+        raise BadOption(f"there is no kind '{kind}'", do=_hint_nearest_kind(kind, [row.kind for row in known]))
+    write_report(ExplainReport(found), requested_output(FORMATS, options, world), world)
     return 0
 
 
-def _near(kind: str, known: list[str]) -> str:
+def _hint_nearest_kind(kind: str, known: list[str]) -> str:
     import difflib
 
     close = difflib.get_close_matches(kind, known, 1, 0.5) or [k for k in known if kind in k]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradcli.cli.output import emit, output
+from gradcli.cli.output import requested_output, write_report
 from gradcli.cli.world import World
 from gradcli.request.options import CLAIM_KINDS, Options
 from gradcli.words import Exit
@@ -50,10 +50,10 @@ def find(world: World, paths: list[str] | None, options: Options) -> int:
     """
     from gradcli.project.suite.config import find_suite
 
-    to = output(FORMATS, options, world)
+    to = requested_output(FORMATS, options, world)
     suite = find_suite(Path.cwd())
-    report = found(paths or suite_paths(suite), suite, options.fail_under)
-    emit(report, to, world)
+    report = build_find_report(paths or suite_paths(suite), suite, options.fail_under)
+    write_report(report, to, world)
     if report.next is not None and to.form == "text" and not to.quiet:
         world.tell(f"next: {report.next}")
     if report.exit_status:
@@ -61,10 +61,10 @@ def find(world: World, paths: list[str] | None, options: Options) -> int:
     return report.exit_status
 
 
-def found(paths: Sequence[str], suite: "Suite | None", least: float | None = None) -> "FindReport":
+def build_find_report(paths: Sequence[str], suite: "Suite | None", least: float | None = None) -> "FindReport":
     """Return the report on these paths; its status is 2 where less than `least` percent is checked. Raises BadOption."""
-    from gradcli.checks.implementation import environment
-    from gradcli.project.discovery.reader import find as read
+    from gradcli.checks.implementation import describe_environment
+    from gradcli.project.discovery.reader import find_gradients as read
     from gradcli.report.find import FindCounts, FindReport, FoundGradient, UnreadableFile, counts_by_folder
 
     findings = read(paths, declared_checks(suite))
@@ -75,25 +75,25 @@ def found(paths: Sequence[str], suite: "Suite | None", least: float | None = Non
     )
     unreadable = tuple(UnreadableFile(u.file, u.reason) for u in findings.unreadable)
     return FindReport(
-        findings.paths, gradients, counts_by_folder(gradients), unreadable, counts, _next(findings.gradients, suite),
-        environment(), status,
+        findings.paths, gradients, counts_by_folder(gradients), unreadable, counts, _next_step(findings.gradients, suite),
+        describe_environment(), status,
     )  # fmt: skip
 
 
-def _next(gradients: "Sequence[HandGradient]", suite: "Suite | None") -> str | None:
+def _next_step(gradients: "Sequence[HandGradient]", suite: "Suite | None") -> str | None:
     """Return what to do next: check, fill in what stands as a comment, or let init write the checks that lack, if it can."""
     from gradcli.project.discovery.project import is_read_from
-    from gradcli.project.discovery.proposal import commented_ids, ids
+    from gradcli.project.discovery.proposal import check_ids, commented_ids
     from gradcli.project.suite.config import read_text
 
     if all(gradient.checked_by for gradient in gradients):
         return "gradcli check" if gradients else None
     open_ = commented_ids(read_text(suite.path)) if suite is not None and suite.path is not None else frozenset()
-    named = zip(gradients, ids(gradients), strict=True)
+    named = zip(gradients, check_ids(gradients), strict=True)
     lacking = {gradient.file for gradient, id in named if not gradient.checked_by and id not in open_}
     if not lacking and suite is not None and suite.path is not None:
         return f"fill in the checks that {suite.path.name} has as comments, then gradcli check"
-    if not any(is_read_from(folder, file) for folder in paths_of_init(suite) for file in lacking):
+    if not any(is_read_from(folder, file) for folder in paths_for_init(suite) for file in lacking):
         return "gradcli check --help shows how to check one of them"
     if suite is None or suite.path is None:
         return "gradcli init writes a suite with them"
@@ -101,7 +101,7 @@ def _next(gradients: "Sequence[HandGradient]", suite: "Suite | None") -> str | N
     return f"{'' if there == '.' else f'cd {shlex.quote(there)} && '}gradcli init --add adds the others to {suite.path.name}"
 
 
-def paths_of_init(suite: "Suite | None") -> tuple[str, ...]:
+def paths_for_init(suite: "Suite | None") -> tuple[str, ...]:
     """Return the paths in which `gradcli init` looks: those of the suite, else the folder src/ or this one."""
     if suite is not None and suite.path is not None:
         return suite_paths(suite)

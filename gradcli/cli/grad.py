@@ -1,7 +1,7 @@
 """`gradcli grad`."""
 
-from gradcli.cli.output import DATA, emit, output
-from gradcli.cli.target_requests import answered
+from gradcli.cli.output import DATA, requested_output, write_report
+from gradcli.cli.target_requests import study_target
 from gradcli.cli.world import World
 from gradcli.request.options import Options
 
@@ -24,9 +24,9 @@ def grad(world: World, target: list[str], options: Options) -> int:
     """
     from gradcli.study.gradient import gradient
 
-    to = output(FORMATS, options, world)
-    report = answered(lambda q, _: gradient(q), target, options, world, "differentiating")
-    emit(report, to, world)
+    to = requested_output(FORMATS, options, world)
+    report = study_target(lambda q, _: gradient(q), target, options, world, "differentiating")
+    write_report(report, to, world)
     for note in () if to.quiet or to.form in DATA else report.notes:
         world.tell(f"note: {note}")
     return report.exit_status

@@ -4,7 +4,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from gradcli.request.options import GROUPS, rows_of
+from gradcli.request.options import GROUPS, options_of_command
 
 HELP_ALL = "--help-all"
 _OTHERS = "Other"
@@ -45,7 +45,7 @@ class Command(_Words, TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         found: dict[str, list[tuple[str, str]]] = {}
-        of_few = [row.name for row in rows_of(str(self.name)) if row.rare]
+        of_few = [row.name for row in options_of_command(str(self.name)) if row.rare]
         rare = () if ctx.obj else of_few  # obj: whether all are asked for
         for parameter in self.get_params(ctx):
             if parameter.name in rare or HELP_ALL in parameter.opts:

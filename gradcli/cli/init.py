@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gradcli.cli.find import declared_checks, paths_of_init
+from gradcli.cli.find import declared_checks, paths_for_init
 from gradcli.cli.world import World
 from gradcli.errors import BadOption
-from gradcli.report.blocks import visible
-from gradcli.report.forms import encodable
+from gradcli.report.blocks import make_visible
+from gradcli.report.forms import make_encodable
 from gradcli.request.options import Options
 from gradcli.words import Verdict
 
@@ -43,60 +43,62 @@ def init(world: World, options: Options) -> int:
     project's code in a process of its own; where none runs, or with --no-try, a check is written as a comment that says what
     to fill in.
     """
-    from gradcli.project.discovery.proposal import commented_ids, ids, left_out
-    from gradcli.project.discovery.reader import find
+    from gradcli.project.discovery.proposal import check_ids, commented_ids, describe_left_out
+    from gradcli.project.discovery.reader import find_gradients
     from gradcli.project.suite.config import find_suite, read_text
 
     folder = Path()
     if options.github:
         _refuse_workflow(folder)
-    place, is_there = suite_file(folder)
+    place, is_there = choose_suite_file(folder)
     if is_there and not options.add:
         if not options.github:
             raise BadOption(f"{place} has a suite already", do="gradcli init --add adds the checks that it lacks")
         said = write_workflow(folder)
         for line in () if options.quiet else said:
-            world.stdout.write(encodable(f"{visible(line)}\n", world.encoding(world.stdout)))
+            world.stdout.write(make_encodable(f"{make_visible(line)}\n", world.encoding(world.stdout)))
         return 0
     suite = find_suite(folder.absolute())
     if suite is not None and suite.path is not None and not is_there:  # of a folder above
         suite = None
-    findings = find(paths_of_init(suite), declared_checks(suite))
-    names = dict(zip(findings.gradients, ids(findings.gradients), strict=True))
+    findings = find_gradients(paths_for_init(suite), declared_checks(suite))
+    names = dict(zip(findings.gradients, check_ids(findings.gradients), strict=True))
     known = commented_ids(read_text(place)) if is_there else frozenset()
     open_ = [gradient for gradient in findings.gradients if not gradient.checked_by and names[gradient] not in known]
     trials: dict[int, Trial] = {}
     if not options.no_try:
-        from gradcli.project.discovery.trial import tried
+        from gradcli.project.discovery.trial import try_checks
 
         with world.working("trying points", options.quiet, ends="--no-try leaves it out") as tell:
-            trials = tried(open_, folder, tell)
+            trials = try_checks(open_, folder, tell)
     if is_there:
         said = add_checks(place, suite, open_, trials, [names[gradient] for gradient in open_])
     else:
         said = write_suite(place, open_, trials)
-    said += _said_of(open_, trials, world.width(world.stdout))
-    said += [f"{open_[k].name} {left}" for k, trial in trials.items() if trial.keys and (left := left_out(open_[k]))]
+    said += _describe_trials(open_, trials, world.width(world.stdout))
+    said += [
+        f"{open_[k].name} {left}" for k, trial in trials.items() if trial.keys and (left := describe_left_out(open_[k]))
+    ]
     if options.github:
         said += write_workflow(folder)
     waiting = any(not gradient.checked_by and names[gradient] in known for gradient in findings.gradients)
-    said += _next(open_, trials, place, len(findings.gradients), waiting)
+    said += _next_steps(open_, trials, place, len(findings.gradients), waiting)
     for line in () if options.quiet else said:
-        world.stdout.write(encodable(f"{visible(line)}\n", world.encoding(world.stdout)))
+        world.stdout.write(make_encodable(f"{make_visible(line)}\n", world.encoding(world.stdout)))
     return 0
 
 
-def suite_file(folder: Path) -> tuple[Path, bool]:
+def choose_suite_file(folder: Path) -> tuple[Path, bool]:
     """Return the file that the suite of a folder is in, or is written to, and whether it is there.
 
     Raises  BadOption if pyproject.toml is not TOML.
     """
-    from gradcli.project.suite.config import read_text, tables
+    from gradcli.project.suite.config import parse_toml, read_text
 
     own, project = folder / "gradcli.toml", folder / "pyproject.toml"
     if own.exists() or not project.exists():
         return own, own.exists()
-    tool = tables(read_text(project), project.name).get("tool", {})
+    tool = parse_toml(read_text(project), project.name).get("tool", {})
     if not isinstance(tool, dict):
         raise BadOption("'tool' of pyproject.toml must be a table", do="correct it first")
     return project, "gradcli" in tool
@@ -104,15 +106,17 @@ def suite_file(folder: Path) -> tuple[Path, bool]:
 
 def write_suite(place: Path, gradients: Sequence["HandGradient"], trials: Mapping[int, "Trial"]) -> list[str]:
     """Write a suite, and return the lines that say so: added to pyproject.toml, or to a new gradcli.toml."""
-    from gradcli.project.discovery.proposal import suite
+    from gradcli.project.discovery.proposal import suite_text
 
     paths = ["src"] if gradients and all(g.file.startswith("src/") for g in gradients) else ["."]
-    run, reasons = _parts(trials)
-    count = _count(gradients, run)
+    run, reasons = _split_trials(trials)
+    count = _count_checks(gradients, run)
     if place.name == "gradcli.toml":
-        _write(place, suite(gradients, paths, "", run, reasons).encode(), "xb")
+        _write_file(place, suite_text(gradients, paths, "", run, reasons).encode(), "xb")
         return [f"gradcli.toml: written, {count}"]
-    _write(place, _gap(place) + suite(gradients, paths, run=run, reasons=reasons).encode(), "ab")
+    _write_file(
+        place, _separating_newlines(place) + suite_text(gradients, paths, run=run, reasons=reasons).encode(), "ab"
+    )
     return [f"pyproject.toml: [tool.gradcli] added, {count}"]
 
 
@@ -127,15 +131,15 @@ def add_checks(
 
     Where its checks are written in a form that cannot be added to, the lines are the checks.
     """
-    from gradcli.project.discovery.proposal import checks
+    from gradcli.project.discovery.proposal import check_texts
 
     if not gradients:
         return [f"{place.name}: left as it is, each hand-written gradient has a check there, or a comment"]
     taken = {check.id for check in suite.checks} if suite is not None else set()
-    free = [next(each for each in _numbered(name) if each not in taken) for name in names]
-    run, reasons = _parts(trials)
-    parts = checks(gradients, "tool.gradcli" if place.name == "pyproject.toml" else "", run, reasons, free)
-    text = _gap(place) + ("\n\n".join(parts) + "\n").encode()
+    free = [next(each for each in _numbered_names(name) if each not in taken) for name in names]
+    run, reasons = _split_trials(trials)
+    parts = check_texts(gradients, "tool.gradcli" if place.name == "pyproject.toml" else "", run, reasons, free)
+    text = _separating_newlines(place) + ("\n\n".join(parts) + "\n").encode()
     try:
         tomllib.loads((place.read_bytes() + text).decode("utf-8-sig"))
     except ValueError:
@@ -145,35 +149,35 @@ def add_checks(
             *parts,
             "",
         ]
-    _write(place, text, "ab")
-    return [f"{place.name}: added at its end, {_count(gradients, run)}"]
+    _write_file(place, text, "ab")
+    return [f"{place.name}: added at its end, {_count_checks(gradients, run)}"]
 
 
-def _numbered(name: str) -> Iterator[str]:
+def _numbered_names(name: str) -> Iterator[str]:
     yield name
     yield from (f"{name}#{k}" for k in itertools.count(2))
 
 
-def _parts(trials: Mapping[int, "Trial"]) -> "tuple[dict[int, Keys], dict[int, str]]":
+def _split_trials(trials: Mapping[int, "Trial"]) -> "tuple[dict[int, Keys], dict[int, str]]":
     """Return the keys of the checks that run, and the reasons of the others, by the numbers of the gradients."""
     run = {k: trial.keys for k, trial in trials.items() if trial.keys is not None}
     return dict(run), {k: trial.reason for k, trial in trials.items() if trial.keys is None and trial.reason}
 
 
-def _count(gradients: Sequence["HandGradient"], run: Collection[int]) -> str:
-    from gradcli.project.discovery.proposal import is_live
+def _count_checks(gradients: Sequence["HandGradient"], run: Collection[int]) -> str:
+    from gradcli.project.discovery.proposal import is_complete_check
 
-    live = sum(is_live(gradient) or k in run for k, gradient in enumerate(gradients))
+    live = sum(is_complete_check(gradient) or k in run for k, gradient in enumerate(gradients))
     return (
         f"{len(gradients)} {'check' if len(gradients) == 1 else 'checks'}, {len(gradients) - live} of them as comments"
     )
 
 
-def _said_of(gradients: Sequence["HandGradient"], trials: Mapping[int, "Trial"], width: int) -> list[str]:
+def _describe_trials(gradients: Sequence["HandGradient"], trials: Mapping[int, "Trial"], width: int) -> list[str]:
     """Return what trying showed: how many ran, which failed, and each that did not run, with why."""
-    run, reasons = _parts(trials)
+    run, reasons = _split_trials(trials)
     verdicts = [trial.verdict for trial in trials.values() if trial.verdict is not None]
-    said = [f"{len(run)} ran at a point that was tried: {_counted(verdicts)}"] if run else []
+    said = [f"{len(run)} ran at a point that was tried: {_count_verdicts(verdicts)}"] if run else []
     wrong = [gradients[k].name for k, trial in trials.items() if trial.verdict is Verdict.FAIL]
     said += [f"failed: {', '.join(wrong)}"] if wrong else []
     if reasons:
@@ -185,56 +189,56 @@ def _said_of(gradients: Sequence["HandGradient"], trials: Mapping[int, "Trial"],
     return said
 
 
-def _counted(verdicts: Sequence[Verdict]) -> str:
+def _count_verdicts(verdicts: Sequence[Verdict]) -> str:
     words = {Verdict.PASS: "passed", Verdict.FAIL: "failed", Verdict.INCONCLUSIVE: "inconclusive"}
     return ", ".join(f"{verdicts.count(verdict)} {word}" for verdict, word in words.items() if verdict in verdicts)
 
 
-def _repository(folder: Path) -> Path:
+def _repository_folder(folder: Path) -> Path:
     """Return the folder that holds .git, this one or one above it; this one where there is none."""
     here = folder.absolute()
     return next((each for each in (here, *here.parents) if (each / ".git").exists()), here)
 
 
-def _shown(path: Path) -> str:
+def _path_from_here(path: Path) -> str:
     return Path(os.path.relpath(path)).as_posix()
 
 
 def _refuse_workflow(folder: Path) -> None:
     """Raise BadOption if there is a workflow already."""
-    path = _repository(folder) / WORKFLOW
+    path = _repository_folder(folder) / WORKFLOW
     if path.exists():
-        raise BadOption(f"{_shown(path)} is there already", do="remove it, or leave --github out")
+        raise BadOption(f"{_path_from_here(path)} is there already", do="remove it, or leave --github out")
 
 
 def write_workflow(folder: Path) -> list[str]:
     """Write the workflow at the top of the repository, and return the line that says so."""
-    from gradcli.project.discovery.proposal import workflow
+    from gradcli.project.discovery.proposal import workflow_text
 
-    top = _repository(folder)
+    top = _repository_folder(folder)
     inside = folder.absolute().relative_to(top).as_posix()
-    _write(top / WORKFLOW, workflow(_installed(folder), "" if inside == "." else inside).encode(), "xb")
-    return [f"{_shown(top / WORKFLOW)}: written"]
+    _write_file(top / WORKFLOW, workflow_text(_pip_arguments(folder), "" if inside == "." else inside).encode(), "xb")
+    return [f"{_path_from_here(top / WORKFLOW)}: written"]
 
 
-def _installed(folder: Path) -> str:
+def _pip_arguments(folder: Path) -> str:
     """Return what pip installs of a project: itself, or what it requires; empty where neither is said."""
-    from gradcli.project.suite.config import read_text, tables
+    from gradcli.project.suite.config import parse_toml, read_text
 
     project = folder / "pyproject.toml"
-    said = tables(read_text(project), project.name) if project.exists() else {}
+    said = parse_toml(read_text(project), project.name) if project.exists() else {}
     if {"project", "build-system"} & said.keys() or (folder / "setup.py").exists():
         return "."
     return "-r requirements.txt" if (folder / "requirements.txt").exists() else ""
 
 
-def _gap(place: Path) -> bytes:
+def _separating_newlines(place: Path) -> bytes:
     """Return what comes between the end of a file and what is added: an empty line."""
     before = place.read_bytes()
     return b"" if not before else b"\n" if before.endswith(b"\n") else b"\n\n"
 
 
-def _write(path: Path, content: bytes, mode: str) -> None:
+def _write_file(path: Path, content: bytes, mode: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open(mode) as stream:
@@ -243,16 +247,16 @@ def _write(path: Path, content: bytes, mode: str) -> None:
         raise BadOption(f"{path.as_posix()} cannot be written: {error.strerror}", do="check the folder") from None
 
 
-def _next(
+def _next_steps(
     gradients: Sequence["HandGradient"], trials: Mapping[int, "Trial"], place: Path, found: int, waiting: bool
 ) -> list[str]:
     """Return what to do next; checks from before may be `waiting` to be filled in."""
-    from gradcli.project.discovery.proposal import is_live
+    from gradcli.project.discovery.proposal import is_complete_check
 
     if not found:
         return ["no hand-written gradient was found; gradcli check --help shows how to check one"]
     runs = {k for k, trial in trials.items() if trial.keys is not None}
-    left = [gradient for k, gradient in enumerate(gradients) if not (is_live(gradient) or k in runs)]
+    left = [gradient for k, gradient in enumerate(gradients) if not (is_complete_check(gradient) or k in runs)]
     if waiting or any(not gradient.only_run for gradient in left):
         return [f"next: fill in what {place.name} marks with ?, then gradcli check"]
     return ["next: gradcli run PROGRAM.py" if left and len(left) == len(gradients) == found else "next: gradcli check"]

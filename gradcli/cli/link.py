@@ -22,7 +22,7 @@ class SupervisorLink:
     def __init__(self, up: int, down: int) -> None:
         self._up, self._down, self._pid = up, down, os.getpid()
         self._lock = threading.Lock()
-        self.line, *earlier = _message(down)
+        self.line, *earlier = _read_message(down)
         self.earlier = Earlier(*earlier)
 
     def begin(self, target: str, seconds: float | None) -> None:
@@ -32,40 +32,40 @@ class SupervisorLink:
         """
         earlier = self.earlier
         if earlier.stopped:
-            from gradcli.project.suite.ended import process_ended, time_is_up
+            from gradcli.project.suite.ended import process_ended_error, time_up_error
 
             if earlier.status is not None:
-                raise process_ended(earlier.status, earlier.stack, target)
+                raise process_ended_error(earlier.status, earlier.stack, target)
             found = {number: pickle.loads(found) for number, found in earlier.points}
             report = found.pop(OUTLINE, None)
-            raise time_is_up(seconds or 0.0, tuple(point for _, point in sorted(found.items())), report)
-        self._ask("begin", seconds)
+            raise time_up_error(seconds or 0.0, tuple(point for _, point in sorted(found.items())), report)
+        self._send_and_wait("begin", seconds)
 
     def point(self, number: int, found: Any) -> None:
         """Send a finished point of a report, in case there is no time for the rest."""
         from gradcli.report.encode import Opaque
 
-        self._send("point", number, pickle_part(found, Opaque))
+        self._send_message("point", number, pickle_part(found, Opaque))
 
     def end(self) -> None:
         """Tell the supervisor that the work on the target is over, so that no time limit holds for writing the report."""
-        self._send("end")
+        self._send_message("end")
 
     def write(self, data: bytes) -> None:
         """Let the supervisor write a document to standard output. Raises OSError if that fails."""
-        self._ask("write", data)
+        self._send_and_wait("write", data)
 
     def done(self, status: int) -> None:
         """Tell the supervisor that all work is done, and the exit status."""
-        self._send("done", int(status))
+        self._send_message("done", int(status))
 
-    def _ask(self, *message: Any) -> None:
-        self._send(*message)
-        number = int.from_bytes(_exactly(self._down, 4), "big")
+    def _send_and_wait(self, *message: Any) -> None:
+        self._send_message(*message)
+        number = int.from_bytes(_read_bytes(self._down, 4), "big")
         if number:
             raise OSError(number, os.strerror(number))
 
-    def _send(self, *message: Any) -> None:
+    def _send_message(self, *message: Any) -> None:
         if os.getpid() != self._pid:
             _exit(0)  # a copy of this process, forked by the user's code, must send nothing
         with self._lock:
@@ -122,13 +122,13 @@ class InputLines:
                     yield line.decode(known.encoding, known.errors or "strict")
 
 
-def _message(down: int) -> Any:
+def _read_message(down: int) -> Any:
     import marshal
 
-    return marshal.loads(_exactly(down, int.from_bytes(_exactly(down, LENGTH), "big")))
+    return marshal.loads(_read_bytes(down, int.from_bytes(_read_bytes(down, LENGTH), "big")))
 
 
-def _exactly(down: int, count: int) -> bytes:
+def _read_bytes(down: int, count: int) -> bytes:
     found = b""
     while len(found) < count:
         data = os.read(down, count - len(found))

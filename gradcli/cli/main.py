@@ -6,13 +6,13 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 
-from gradcli.cli.command_line import CommandLine, ErrorForm, arranged, error_form_of, read
+from gradcli.cli.command_line import CommandLine, ErrorForm, arrange_words, error_form_of, parse_command
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, FunctionFailed, GradcliError, OutOfTime, ProcessEnded, TooLarge
 from gradcli.process.apart import VERSION, asks_for_version
 from gradcli.request.option_values import seed_words
-from gradcli.request.options import CLAIM_KINDS, rows_of
-from gradcli.request.target_text import several
+from gradcli.request.options import CLAIM_KINDS, options_of_command
+from gradcli.request.target_text import has_several_targets
 from gradcli.targets.missing import refuse_missing
 from gradcli.words import Exit
 
@@ -60,19 +60,19 @@ def stop_workers() -> None:
 
 
 def _read(argv: Sequence[str], world: World) -> CommandLine | int:
-    from gradcli.cli.program import COMMANDS, parser
+    from gradcli.cli.program import COMMANDS, make_parser
 
     if _COMPLETE in world.environ:  # the shell requests completions
-        parser().main(prog_name="gradcli")
-    words = arranged(list(argv), COMMANDS)
-    return read(parser(words[0]), "gradcli", words, world)
+        make_parser().main(prog_name="gradcli")
+    words = arrange_words(list(argv), COMMANDS)
+    return parse_command(make_parser(words[0]), "gradcli", words, world)
 
 
 def _refuse_missing(line: CommandLine) -> None:
     """Raise an error for what the command names and is not there. Raises BadTarget, BadPoint, TooLarge."""
     words, options = line.words, line.options
-    has_point = any(row.name == "at" for row in rows_of(line.command))
-    if has_point and isinstance(words, list) and words and not several(words):
+    has_point = any(row.name == "at" for row in options_of_command(line.command))
+    if has_point and isinstance(words, list) and words and not has_several_targets(words):
         claims = (getattr(options, kind) for kind in (*CLAIM_KINDS, "reference"))
         refuse_missing(words[0], (*options.at, *words[1:]), [text for text in claims if text is not None])
 
@@ -119,7 +119,7 @@ def _report_failures(work: Callable[[], int], form: Callable[[], ErrorForm], wor
         world.stderr.write("interrupted\n")
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        return _closed(world)
+        return _discard_output(world)
     except MemoryError:
         full = TooLarge("there is not enough memory for this", do="use smaller arrays or fewer modes")
         return _report_error(full, form(), world)
@@ -127,12 +127,12 @@ def _report_failures(work: Callable[[], int], form: Callable[[], ErrorForm], wor
         what = f"a stream or file cannot be used: {problem.strerror or problem}"
         return _report_error(BadOption(what, do="check where output goes"), form(), world)
     except Exception as error:
-        return _internal(error, form(), world)
+        return _report_internal_error(error, form(), world)
     finally:
         stop_workers()
 
 
-def _closed(world: World) -> int:
+def _discard_output(world: World) -> int:
     """Return the status after the reader of our output has closed it, and discard what is still buffered."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -155,7 +155,7 @@ def _report_error(error: GradcliError, form: ErrorForm, world: World) -> int:
     return Exit.INCONCLUSIVE if isinstance(error, OutOfTime) else Exit.UNUSABLE
 
 
-def _internal(error: Exception, form: ErrorForm, world: World) -> int:
+def _report_internal_error(error: Exception, form: ErrorForm, world: World) -> int:
     """Report an internal error and return its status."""
     what = f"internal error: {type(error).__name__}: {str(error)[:300]}"
     report = GradcliError(what, do="please report it, with the command: https://github.com/gradcli/gradcli/issues")

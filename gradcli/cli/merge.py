@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gradcli.cli.output import emit, output
+from gradcli.cli.output import requested_output, write_report
 from gradcli.cli.world import World
 from gradcli.errors import BadOption
 from gradcli.request.options import Options
@@ -23,14 +23,14 @@ def merge(world: World, files: list[str], options: Options) -> int:
 
     Formats: text, brief, json, ndjson, markdown, csv, junit, github, sarif.
     """
-    from gradcli.project.suite.shards import merged, read
+    from gradcli.project.suite.shards import merge_shards, read_shard_report
 
-    to = output(FORMATS, options, world)
+    to = requested_output(FORMATS, options, world)
     if not files:
         raise BadOption("there is no document", do="gradcli merge first.json second.json")
     for _, path in to.files:
         if path.resolve() in [Path(name).resolve() for name in files]:
             raise BadOption(f"--out {path.name} would replace a document that is merged", do="name another file")
-    report = merged([(Path(name), read(Path(name))) for name in files])
-    emit(report, to, world)
+    report = merge_shards([(Path(name), read_shard_report(Path(name))) for name in files])
+    write_report(report, to, world)
     return report.exit_status

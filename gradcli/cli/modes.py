@@ -1,6 +1,6 @@
 """`gradcli modes`."""
 
-from gradcli.cli.output import emit, output
+from gradcli.cli.output import requested_output, write_report
 from gradcli.cli.world import World
 from gradcli.request.options import Options
 
@@ -14,5 +14,5 @@ def modes(world: World, options: Options) -> int:
     """
     from gradcli.study.accuracy import available_modes
 
-    emit(available_modes(), output(FORMATS, options, world), world)
+    write_report(available_modes(), requested_output(FORMATS, options, world), world)
     return 0

@@ -11,34 +11,34 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from gradcli.checks.build import CheckOptions, replay_of, request, settings_of
-from gradcli.checks.implementation import environment
-from gradcli.cli.command_line import TARGETS, arranged_for, command, read
+from gradcli.checks.build import CheckOptions, build_request, replay_command, settings_of
+from gradcli.checks.implementation import describe_environment
+from gradcli.cli.command_line import TARGETS, arrange_command_words, make_command, parse_command
 from gradcli.cli.help import Command
-from gradcli.cli.target_requests import only, target_requests
+from gradcli.cli.target_requests import require_one_target, target_requests
 from gradcli.cli.world import World
 from gradcli.derivation.right_answer import right_answer
 from gradcli.errors import BadOption, BadTarget, GradcliError, closest_name
 from gradcli.project.discovery import proposal
-from gradcli.project.discovery.gather import gathered
+from gradcli.project.discovery.gather import gather_gradients
 from gradcli.project.discovery.project import HandGradient, Project
-from gradcli.project.discovery.source import collected
+from gradcli.project.discovery.source import collect_scopes
 from gradcli.project.suite.config import CheckNames
 from gradcli.repair.full_check import full_check
 from gradcli.report.check import CheckReport
-from gradcli.report.common import Printed, detail_of, error_report
+from gradcli.report.common import Printed, error_detail, error_report
 from gradcli.report.encode import encode
-from gradcli.report.forms import Page, reports_show_themselves
+from gradcli.report.forms import Page, enable_report_display
 from gradcli.report.forms.error_text import error_as_text
-from gradcli.report.suite import CheckRow, SuiteReport, counts_of, row_of, status_of
+from gradcli.report.suite import CheckRow, SuiteReport, count_verdicts, exit_status_of_checks, row_of_document
 from gradcli.request.option_values import Option
-from gradcli.request.options import CLAIM_KINDS, Options, claim_of, rows_of, with_claim
-from gradcli.request.target_text import ASSIGNMENT, several
+from gradcli.request.options import CLAIM_KINDS, Options, find_claim, options_of_command, replace_claim
+from gradcli.request.target_text import ASSIGNMENT, has_several_targets
 from gradcli.targets.loading import NOTEBOOK
 from gradcli.targets.missing import PATH_OF_AN_ENTRY, blank_quoted_parts
 from gradcli.targets.target_request import TargetRequest
 
-reports_show_themselves()
+enable_report_display()
 
 _NEED_A_PROCESS = ("timeout", "threads")  # options that a running process cannot have
 _OF_THE_TEXT = ("verbose",)
@@ -73,22 +73,22 @@ def gradcheck(shell: Any, line: str, cell: str | None = None) -> Printed | None:
 
     __tracebackhide__ = True
     try:
-        asked = _asked(line)
+        asked = _parse_line(line)
         if asked is None:
             return None
         words, options = asked
-        source = None if cell is None else _run(shell, cell)
+        source = None if cell is None else _run_cell(shell, cell)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # numpy's; what is empty or not finite becomes a finding
             if source is None or (words and not ASSIGNMENT.fullmatch(words[0])):
-                return _checked(_target(words, options), options, shell.user_ns)
-            return _all_checked(_found(*source), words, options, shell.user_ns, line)
+                return _check_target(_single_target(words, options), options, shell.user_ns)
+            return _check_gradients(_gradients_of_cell(*source), words, options, shell.user_ns, line)
     except GradcliError as error:
-        text = error_as_text(detail_of(error), Page()).removeprefix("error: ").rstrip()
+        text = error_as_text(error_detail(error), Page()).removeprefix("error: ").rstrip()
     raise UsageError(text)
 
 
-def _asked(line: str) -> tuple[list[str], Options] | None:
+def _parse_line(line: str) -> tuple[list[str], Options] | None:
     """Return the words and the options in a line; None where it asks for help, which is printed. Raises BadOption."""
     try:
         words = shlex.split(line)
@@ -96,46 +96,48 @@ def _asked(line: str) -> tuple[list[str], Options] | None:
         raise BadOption(
             f"the line cannot be read: {error}", do='quote as in a shell: %gradcheck "sin(x*y)" x=0.5 y=1.2'
         ) from None
-    arguments = arranged_for("check", words, _rows(), "%gradcheck")
-    found = read(_parser(), "%gradcheck", arguments, World(io.StringIO()))
+    arguments = arrange_command_words("check", words, _notebook_options(), "%gradcheck")
+    found = parse_command(_notebook_parser(), "%gradcheck", arguments, World(io.StringIO()))
     return None if isinstance(found, int) else (list(found.words or ()), found.options)
 
 
-def _rows() -> list[Option]:
+def _notebook_options() -> list[Option]:
     """Return the options of `check` that a notebook can have: those that say what is checked, and how."""
-    return [row for row in rows_of("check") if _is_known(row)]
+    return [row for row in options_of_command("check") if _is_notebook_option(row)]
 
 
 @cache
-def _parser() -> Any:
+def _notebook_parser() -> Any:
     """Return `gradcli check` with the options that a notebook can have."""
     from typer import Typer
     from typer.main import get_command
 
     app = Typer(add_completion=False, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
-    app.command("check", epilog=EXAMPLES, cls=Command)(command("check", _ABOUT, TARGETS, None, _rows()))
+    app.command("check", epilog=EXAMPLES, cls=Command)(
+        make_command("check", _ABOUT, TARGETS, None, _notebook_options())
+    )
     return get_command(app)
 
 
-def _is_known(row: Option) -> bool:
+def _is_notebook_option(row: Option) -> bool:
     return row.name in _OF_THE_TEXT or (row.write is not None and row.name not in _NEED_A_PROCESS)
 
 
-def _target(words: Sequence[str], options: Options) -> TargetRequest:
+def _single_target(words: Sequence[str], options: Options) -> TargetRequest:
     if not words:
         raise BadOption("there is no target", do='write one: %gradcheck "sin(x*y)" x=0.5 y=1.2')
-    return only(target_requests(words, options, World(io.StringIO())))
+    return require_one_target(target_requests(words, options, World(io.StringIO())))
 
 
-def _checked(ask: TargetRequest, options: Options, names: Mapping[str, Any]) -> CheckReport:
+def _check_target(ask: TargetRequest, options: Options, names: Mapping[str, Any]) -> CheckReport:
     """Return the report on one target."""
     wanted = CheckOptions(settings_of(options), options.points or 3)
-    wanted = replace(wanted, command=("%gradcheck", *replay_of(ask, wanted, ask.at)[2:]))
-    known = _with_names(ask, names)
-    return replace(full_check(request(known, wanted), known, wanted, right_answer), full=options.verbose)
+    wanted = replace(wanted, command=("%gradcheck", *replay_command(ask, wanted, ask.at)[2:]))
+    known = _resolve_notebook_names(ask, names)
+    return replace(full_check(build_request(known, wanted), known, wanted, right_answer), full=options.verbose)
 
 
-def _with_names(ask: TargetRequest, names: Mapping[str, Any]) -> TargetRequest:
+def _resolve_notebook_names(ask: TargetRequest, names: Mapping[str, Any]) -> TargetRequest:
     """Return a request in which what the notebook names is named as an object of its module. Raises BadTarget."""
     target, claim = ask.target.strip(), ask.claim
     called = _CALLED.fullmatch(target)
@@ -147,10 +149,16 @@ def _with_names(ask: TargetRequest, names: Mapping[str, Any]) -> TargetRequest:
         target = f"{NOTEBOOK}:{target}"
     elif claim is not None and callable(names.get(claim[1].strip())):  # an expression, claimed by a function
         claim = claim[0], f"{NOTEBOOK}:{claim[1].strip()}"
-    return replace(ask, target=target, at=tuple(_point(text, names) for text in ask.at), claim=claim, module=NOTEBOOK)
+    return replace(
+        ask,
+        target=target,
+        at=tuple(_resolve_point_values(text, names) for text in ask.at),
+        claim=claim,
+        module=NOTEBOOK,
+    )
 
 
-def _point(text: str, names: Mapping[str, Any]) -> str:
+def _resolve_point_values(text: str, names: Mapping[str, Any]) -> str:
     """Return a text of a point in which values that the notebook names are named as objects of its module."""
     for match in reversed([*_VALUE.finditer(blank_quoted_parts(text))]):
         if match["value"].partition(".")[0] in names:
@@ -159,7 +167,7 @@ def _point(text: str, names: Mapping[str, Any]) -> str:
     return text
 
 
-def _run(shell: Any, cell: str) -> tuple[str, str]:
+def _run_cell(shell: Any, cell: str) -> tuple[str, str]:
     """Run a cell in the notebook's namespace, and return its code and the name of it as a file; its lines are those shown."""
     __tracebackhide__ = True  # an error of the cell is shown without what runs the cell
     empty = next((k for k, line in enumerate(cell.splitlines()) if line.strip()), 0)  # lines that IPython leaves out
@@ -170,38 +178,42 @@ def _run(shell: Any, cell: str) -> tuple[str, str]:
     return code, name
 
 
-def _found(code: str, name: str) -> list[HandGradient]:
+def _gradients_of_cell(code: str, name: str) -> list[HandGradient]:
     """Return the gradients that a cell defines, with their functions. Raises BadTarget where there is none."""
     project = Project()
-    project.add(collected(ast.parse(code), name))
-    found = [g for g in gathered(project, [name], ()) if g.reachable or g.found_by in proposal.CUSTOM]
+    project.add(collect_scopes(ast.parse(code), name))
+    found = [g for g in gather_gradients(project, [name], ()) if g.reachable or g.found_by in proposal.CUSTOM]
     if not found:
         says = "the cell defines no function together with its gradient"
         raise BadTarget(says, do="name them as f and f_grad, or name both: %gradcheck f --grad g --at w")
     return [replace(gradient, file=NOTEBOOK) for gradient in found]
 
 
-def _all_checked(
+def _check_gradients(
     found: Sequence[HandGradient], words: Sequence[str], options: Options, names: Mapping[str, Any], line: str
 ) -> CheckReport | SuiteReport:
     """Return the report on the one gradient of a cell, or on all of them."""
-    if several(["", *words]):
+    if has_several_targets(["", *words]):
         raise BadOption("values are written NAME=VALUE", do='write %%gradcheck --at "x=randn(3)"')
-    asked = [_ask(gradient, words, options) for gradient in found]
+    asked = [_request_of_gradient(gradient, words, options) for gradient in found]
     if len(asked) == 1:
-        return _checked(*asked[0], names)
+        return _check_target(*asked[0], names)
     started, taken = time.perf_counter(), CheckNames()
-    rows = tuple(_row(taken.of(gradient.name), *each, names) for gradient, each in zip(found, asked, strict=True))
+    rows = tuple(_check_row(taken.of(gradient.name), *each, names) for gradient, each in zip(found, asked, strict=True))
     return SuiteReport(
         ("%%gradcheck", *shlex.split(line)), options.seed, None, None, None, tuple(row.id for row in rows), "",
-        counts_of(rows), int(status_of(rows)), time.perf_counter() - started, rows, environment(), full=options.verbose,
+        count_verdicts(rows), int(exit_status_of_checks(rows)), time.perf_counter() - started, rows,
+        describe_environment(), full=options.verbose,
     )  # fmt: skip
 
 
-def _ask(gradient: HandGradient, words: Sequence[str], options: Options) -> tuple[TargetRequest, Options]:
+def _request_of_gradient(
+    gradient: HandGradient, words: Sequence[str], options: Options
+) -> tuple[TargetRequest, Options]:
     """Return the request to check a gradient of the cell, and its options: `words` are values of what it has for inputs."""
     values = {
-        key: x.removeprefix(f"{NOTEBOOK}:") if isinstance(x, str) else x for key, x in proposal.values(gradient).items()
+        key: x.removeprefix(f"{NOTEBOOK}:") if isinstance(x, str) else x
+        for key, x in proposal.keys_of_check(gradient).items()
     }
     claim = next(((kind, str(values[kind])) for kind in CLAIM_KINDS if kind in values), None)
     inputs = {parameter.name for parameter in gradient.parameters}
@@ -209,17 +221,17 @@ def _ask(gradient: HandGradient, words: Sequence[str], options: Options) -> tupl
     at = (*options.at, *own)
     if not at and "at" in values:
         at = (str(values["at"]),)
-    options = with_claim(options, claim)
+    options = replace_claim(options, claim)
     if "value-and-grad" in values:
         options = replace(options, value_and_grad=True)
-    return TargetRequest(str(values["target"]), at, claim_of(options), options.wrt), options
+    return TargetRequest(str(values["target"]), at, find_claim(options), options.wrt), options
 
 
-def _row(name: str, ask: TargetRequest, options: Options, names: Mapping[str, Any]) -> CheckRow:
+def _check_row(name: str, ask: TargetRequest, options: Options, names: Mapping[str, Any]) -> CheckRow:
     """Return one of several checks; an error is an answer too."""
     started = time.perf_counter()
     try:
-        document = encode(_checked(ask, options, names))
+        document = encode(_check_target(ask, options, names))
     except GradcliError as error:
         document = encode(error_report(error))
-    return row_of(name, ask.target, document, time.perf_counter() - started)
+    return row_of_document(name, ask.target, document, time.perf_counter() - started)

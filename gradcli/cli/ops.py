@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gradcli.cli.output import emit, output
+from gradcli.cli.output import requested_output, write_report
 from gradcli.cli.world import World
 from gradcli.request.options import Options
 
@@ -32,11 +32,11 @@ def ops(world: World, name: str | None, options: Options) -> int:
     """
     from gradcli.study.accuracy import known_operations
 
-    to = output(FORMATS, options, world)
+    to = requested_output(FORMATS, options, world)
     if options.check:
         world.tell("note: --check does nothing: every check verifies the rules that its function uses")
     seconds = options.timeout
     with world.users_code(name or "the primitives", seconds=seconds), world.working("measuring", options.quiet):
         report = known_operations(name)
-    emit(report, to, world)
+    write_report(report, to, world)
     return report.exit_status

@@ -10,8 +10,8 @@ from gradcli.classes import dataclass
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError
 from gradcli.process.relay import without_commands
-from gradcli.report.common import ErrorDetail, detail_of, error_report
-from gradcli.report.forms import ENDINGS, PICTURES, Page, as_file, encodable, rendered
+from gradcli.report.common import ErrorDetail, error_detail, error_report
+from gradcli.report.forms import ENDINGS, PICTURES, Page, make_encodable, render_as_file, render_as_text
 
 if TYPE_CHECKING:
     from gradcli.request.options import Options
@@ -37,7 +37,7 @@ class ReportOutput:
         return "html" in (self.form, *(form for form, _ in self.files))
 
 
-def output(forms: Sequence[str], options: "Options", world: World, *, pictures: bool = False) -> ReportOutput:
+def requested_output(forms: Sequence[str], options: "Options", world: World, *, pictures: bool = False) -> ReportOutput:
     """Return the output that the options request, checked before any work is done.
 
     `pictures` says that the command can draw its report into files, including those of --plot.
@@ -54,13 +54,13 @@ def output(forms: Sequence[str], options: "Options", world: World, *, pictures: 
     # absolute: the user's code may change the folder
     wide = (*forms, *PICTURES) if pictures else forms
     asked = [*((name, wide) for name in options.out), *((name, PICTURES) for name in options.plot)]
-    files = tuple((_form_of(Path(name), kinds), Path(name).absolute()) for name, kinds in asked)
+    files = tuple((_form_of_file(Path(name), kinds), Path(name).absolute()) for name, kinds in asked)
     drawn = {form for form, _ in files if form in PICTURES and form not in forms}  # by matplotlib
     if drawn:
         if options.size is not None and "png" in drawn:
-            from gradcli.report.forms.figure import refuse_large
+            from gradcli.report.forms.figure import refuse_large_png
 
-            refuse_large(options.size, options.dpi)
+            refuse_large_png(options.size, options.dpi)
     elif options.size is not None or options.dpi is not None:
         flag = "--dpi" if options.size is None else "--size"
         raise BadOption(f"{flag} is for pictures, and none is asked for", do=f"name one: {flag} ... --plot FILE.pdf")
@@ -81,7 +81,7 @@ def refuse_pictures(to: ReportOutput) -> None:
         raise BadOption("a picture shows one target", do="run gradcli once for each target")
 
 
-def _form_of(path: Path, forms: Sequence[str]) -> str:
+def _form_of_file(path: Path, forms: Sequence[str]) -> str:
     form = ENDINGS.get(path.suffix.lower())
     if form is None or form not in forms:
         endings = ", ".join(ending for ending, kind in ENDINGS.items() if kind in forms)
@@ -97,21 +97,21 @@ def _form_of(path: Path, forms: Sequence[str]) -> str:
     return form
 
 
-def page(world: World, stream: TextIO, color: bool | None) -> Page:
+def page_of_stream(world: World, stream: TextIO, color: bool | None) -> Page:
     """Return the width, colour and encoding of a stream."""
     return Page(world.width(stream), world.color(stream, color), world.encoding(stream))
 
 
-def written(blocks: Sequence[Any], shown: Page, world: World, apart: bool = False) -> None:
+def write_blocks(blocks: Sequence[Any], shown: Page, world: World, apart: bool = False) -> None:
     """Write blocks to standard output as text; an empty line comes first if they are `apart`."""
     from gradcli.report.forms.text import blocks_as_text
 
     text = blocks_as_text(tuple(blocks), shown)
-    world.stdout.write(_safe("\n" * apart + text, world, world.stdout))
+    world.stdout.write(_make_safe_text("\n" * apart + text, world, world.stdout))
     world.stdout.flush()
 
 
-def emit(report: Any, to: ReportOutput, world: World, shown: bool = True, opened: int = 0) -> None:
+def write_report(report: Any, to: ReportOutput, world: World, shown: bool = True, opened: int = 0) -> None:
     """Write a report to standard output and to the requested files.
 
     If not `shown`, the report goes only to files, because standard output has it already. `opened` is the number of its
@@ -124,73 +124,77 @@ def emit(report: Any, to: ReportOutput, world: World, shown: bool = True, opened
 
         blocks = report.blocks()
         apart = are_separate(blocks[opened - 1], blocks[opened])
-        written(blocks[opened:], page(world, world.stdout, to.color), world, apart)
+        write_blocks(blocks[opened:], page_of_stream(world, world.stdout, to.color), world, apart)
     elif shown and not to.quiet:
-        own = page(world, world.stdout, to.color)
-        text = rendered(to.form, report, replace(own, folder=to.page.folder, workspace=to.page.workspace))
+        own = page_of_stream(world, world.stdout, to.color)
+        text = render_as_text(to.form, report, replace(own, folder=to.page.folder, workspace=to.page.workspace))
         commands = to.form == "github"  # workflow commands that are meant
-        world.stdout.write(encodable(text, own.encoding) if commands else _safe(text, world, world.stdout))
+        world.stdout.write(
+            make_encodable(text, own.encoding) if commands else _make_safe_text(text, world, world.stdout)
+        )
     if to.annotations:
-        world.stdout.write(encodable(rendered("github", report, to.page), world.encoding(world.stdout)))
+        world.stdout.write(make_encodable(render_as_text("github", report, to.page), world.encoding(world.stdout)))
     if to.annotations or to.form == "github":
-        _summarise(report, world)
+        _add_step_summary(report, world)
     world.stdout.flush()
     for form, path in to.files:
-        content = _content(form, report, to)
+        content = _content_of_file(form, report, to)
         try:
             path.write_bytes(content)
         except (OSError, ValueError) as error:
             raise BadOption(f"{str(path)[:80]} cannot be written: {error}", do="name another file") from None
     if any(form in PICTURES for form, _ in to.files) and not to.quiet and hasattr(report, "pictures"):
-        from gradcli.report.forms.figure import left_out
+        from gradcli.report.forms.figure import describe_left_out
 
-        for sentence in left_out(report.pictures()):
+        for sentence in describe_left_out(report.pictures()):
             world.tell(sentence)
 
 
-def _content(form: str, report: Any, to: ReportOutput) -> bytes:
+def _content_of_file(form: str, report: Any, to: ReportOutput) -> bytes:
     """Return the content of a file. Raises BadOption for a picture of a size that cannot be drawn."""
     try:
-        return as_file(form, report, to.page)
+        return render_as_file(form, report, to.page)
     except ValueError as error:
         if form not in PICTURES:
             raise
         raise BadOption(f"the picture cannot be drawn: {error}", do="choose another --size or --dpi") from None
 
 
-def _safe(text: str, world: World, stream: TextIO) -> str:
+def _make_safe_text(text: str, world: World, stream: TextIO) -> str:
     """Return text that the stream can write and in which a GitHub runner recognises no workflow command."""
-    written = encodable(text, world.encoding(stream))
+    written = make_encodable(text, world.encoding(stream))
     return without_commands(written) if world.on_github else written
 
 
-def _summarise(report: Any, world: World) -> None:
+def _add_step_summary(report: Any, world: World) -> None:
     """Add the report to the step summary of a GitHub Actions job."""
     summary = world.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
         with Path(summary).open("a", encoding="utf-8") as stream:
-            stream.write(rendered("markdown", report))
+            stream.write(render_as_text("markdown", report))
 
 
 def print_error(error: GradcliError, data: str | None, world: World, color: bool | None = None) -> None:
     """Print an error: on standard output in the format `data` for programs, without one as text on standard error."""
     if data is not None:
-        world.stdout.write(rendered(data, error_report(error)))
+        world.stdout.write(render_as_text(data, error_report(error)))
         world.stdout.flush()
         return
-    detail = detail_of(error)
+    detail = error_detail(error)
     if world.on_github:
         from gradcli.report.forms.github import error_annotation
 
         place = Page(workspace=world.environ.get("GITHUB_WORKSPACE", ""))
-        world.stdout.write(encodable(error_annotation(detail, place), world.encoding(world.stdout)))
+        world.stdout.write(make_encodable(error_annotation(detail, place), world.encoding(world.stdout)))
         world.stdout.flush()
-    show_error(detail, world, None, color)
+    print_error_text(detail, world, None, color)
 
 
-def show_error(error: ErrorDetail, world: World, line: int | None = None, color: bool | None = None) -> None:
+def print_error_text(error: ErrorDetail, world: World, line: int | None = None, color: bool | None = None) -> None:
     """Write an error as text on standard error, with the line of standard input that asked for it."""
     from gradcli.report.forms.error_text import error_as_text
 
     prefix = f"line {line}: " if line is not None else ""
-    world.stderr.write(prefix + _safe(error_as_text(error, page(world, world.stderr, color)), world, world.stderr))
+    world.stderr.write(
+        prefix + _make_safe_text(error_as_text(error, page_of_stream(world, world.stderr, color)), world, world.stderr)
+    )

@@ -25,7 +25,7 @@ from gradcli.cli import (
     sweep,
     trace,
 )
-from gradcli.cli.command_line import FILES, TARGET, TARGETS, command
+from gradcli.cli.command_line import FILES, TARGET, TARGETS, make_command
 from gradcli.cli.help import HELP_ALL, AllCommands, Command
 
 ABOUT = """The referee for gradients: computes a gradient in several independent ways, says whether they agree and how far
@@ -79,7 +79,7 @@ _OPTIONAL = ("check", "cost", "explain", "find", "ops")  # whose argument can be
 
 
 @cache
-def parser(name: str = "") -> Any:
+def make_parser(name: str = "") -> Any:
     """Return the parser of the command line, with one command alone if `name` is one, else with all."""
     app = typer.Typer(
         name="gradcli", cls=AllCommands, help=ABOUT, add_completion=True, rich_markup_mode=None, no_args_is_help=True,
@@ -88,15 +88,15 @@ def parser(name: str = "") -> Any:
     for each in [name] if name in COMMANDS else COMMANDS:
         body, argument, examples, summary = COMMANDS[each]
         default = {"default": None} if each in _OPTIONAL else {}
-        made = command(each, body.__doc__, argument, **default)
+        made = make_command(each, body.__doc__, argument, **default)
         asks = {"help_option_names": ["-h", "--help", HELP_ALL]}
         app.command(each, epilog=examples, short_help=summary, cls=Command, context_settings=asks)(made)
-    app.callback()(_version)
+    app.callback()(_accept_version_option)
     return get_command(app)
 
 
-def _version(version: bool = typer.Option(False, "--version", "-V", help="Print the version.")) -> None:
+def _accept_version_option(version: bool = typer.Option(False, "--version", "-V", help="Print the version.")) -> None:
     """Run before every command; `--version` itself is answered before the commands are loaded."""
 
 
-_version.__doc__ = ABOUT
+_accept_version_option.__doc__ = ABOUT

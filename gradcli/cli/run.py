@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradcli.cli.output import ReportOutput, emit, output, print_error
+from gradcli.cli.output import ReportOutput, print_error, requested_output, write_report
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError
 from gradcli.request.options import Options
@@ -52,19 +52,19 @@ def run(world: World, words: list[str], options: Options) -> int:
     Exit status: the program's if it is not 0, else that of the worst check.
     Formats of --out: text, json, markdown, csv, junit, sarif.
     """
-    to = output(FORMATS, options, world)
-    _refuse_files(options)
+    to = requested_output(FORMATS, options, world)
+    _refuse_unwritable_files(options)
     world.afterwards = lambda: _Run(words, to, options, world).status()
     return Exit.CONFIRMED
 
 
-def _not_watched(report: "RunReport", folder: Path) -> tuple[str, ...]:
+def _find_unwatched_gradients(report: "RunReport", folder: Path) -> tuple[str, ...]:
     """Return the hand-written gradients, with their places, that the report has no row of.
 
     They are those in the files below the folder that the program loaded.
     """
     from gradcli.project.capture.run_report import shown_path
-    from gradcli.project.discovery.reader import find
+    from gradcli.project.discovery.reader import find_gradients
     from gradcli.targets.replacement_scope import users_modules
 
     files = {str(module.__file__) for module in users_modules() if str(module.__file__).endswith(".py")}
@@ -78,14 +78,14 @@ def _not_watched(report: "RunReport", folder: Path) -> tuple[str, ...]:
         used |= {(file, each.line), (file, each.name), (file, each.name.rpartition(".")[0] or each.name)}
     left = [
         each
-        for each in (find(sorted(files)).gradients if files else ())
+        for each in (find_gradients(sorted(files)).gradients if files else ())
         if not used
         & {(os.path.realpath(each.file), key) for key in (each.line, each.name, each.name.rpartition(".")[0])}
     ]
     return tuple(f"{each.name}, {shown_path(each.file, folder)}:{each.line}" for each in left)
 
 
-def _refuse_files(options: Options) -> None:
+def _refuse_unwritable_files(options: Options) -> None:
     """Raise BadOption for a file that cannot be written, before the program runs."""
     for flag, text, ending in (("--save", options.save, ".npz"), ("--write-suite", options.write_suite, ".toml")):
         if text is None:
@@ -100,9 +100,9 @@ def _refuse_files(options: Options) -> None:
         if flag == "--write-suite" and path.exists():
             raise BadOption(f"{text[:80]} is there already", do="name a new file, or remove it")
         if flag == "--write-suite" and path.name == "gradcli.toml":
-            from gradcli.project.suite.config import suite_file
+            from gradcli.project.suite.config import find_suite_file
 
-            known = suite_file(path.parent.absolute())
+            known = find_suite_file(path.parent.absolute())
             if known is not None and known.parent == path.parent.absolute():
                 raise BadOption(
                     f"{text[:80]} would hide the suite in {known.name}", do="name another file: checks.toml"
@@ -119,32 +119,32 @@ class _Run:
 
     def status(self) -> int:
         """Run the program and check its gradients; return the exit status."""
-        from gradcli.project.capture.program_run import run as run_program
+        from gradcli.project.capture.program_run import execute_program as run_program
         from gradcli.project.capture.session import DEFAULT_BYTES, RecordingRequest, Session
         from gradcli.project.suite.config import import_folders
 
         options = self._options
         room = options.keep_bytes or DEFAULT_BYTES
         self._session = Session(RecordingRequest(options.keep, room, options.source, options.seed))
-        self._session.begin(at_exit=self._left)
+        self._session.begin(at_exit=self._finish_at_exit)
         sys.path += [folder for folder in import_folders(self._folder) if folder not in sys.path]
         ended = run_program(self._words, self._session.layers.look_at_script)
         if self._session.is_child:  # it was forked, and came to the program's end
             self._session.end_child()
             return ended.status
-        status = self._finish(ended)
+        status = self._finish_program(ended)
         if ended.interrupted and status == ended.status and os.name == "posix":
             signal.signal(signal.SIGINT, signal.SIG_DFL)
             os.kill(os.getpid(), signal.SIGINT)
         return status
 
-    def _left(self, status: int) -> int:
+    def _finish_at_exit(self, status: int) -> int:
         """Make the report before `os._exit` ends the process, and return the exit status."""
         from gradcli.project.capture.program_run import ProgramEnd
 
-        return self._finish(ProgramEnd(status))
+        return self._finish_program(ProgramEnd(status))
 
-    def _finish(self, ended: "ProgramEnd") -> int:
+    def _finish_program(self, ended: "ProgramEnd") -> int:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, OSError, ValueError):  # the program may have closed or replaced it
                 stream.flush()
@@ -154,14 +154,14 @@ class _Run:
             self._session.end()
             return ended.status
         recorder = self._session.end()
-        from gradcli.project.capture.state import undisturbed
+        from gradcli.project.capture.state import protected_process_state
 
-        with undisturbed():
-            return self._reported(recorder, ended)
+        with protected_process_state():
+            return self._report_gradients(recorder, ended)
 
-    def _reported(self, recorder: "Recorder", ended: "ProgramEnd") -> int:
+    def _report_gradients(self, recorder: "Recorder", ended: "ProgramEnd") -> int:
         """Check what was recorded, write the report, and return the exit status."""
-        from gradcli.project.capture.run_report import report_of
+        from gradcli.project.capture.run_report import check_recorded_calls
         from gradcli.report.run import Program
         from gradcli.request.option_values import seed_words
 
@@ -170,14 +170,14 @@ class _Run:
                 program = Program(ended.status, ended.interrupted)
                 used = [(each, "") for each in recorder.all()]
                 command = ("gradcli", "run", *seed_words(self._options.seed), *self._words)
-                report = report_of(used, command, program, self._options, self._folder)
-                left = _not_watched(report, self._folder)
+                report = check_recorded_calls(used, command, program, self._options, self._folder)
+                left = _find_unwatched_gradients(report, self._folder)
                 if left:
                     report = dataclasses.replace(report, unwatched=len(left), not_watched=left)
-            emit(report, self._to, dataclasses.replace(self._world, stdout=self._world.stderr))
+            write_report(report, self._to, dataclasses.replace(self._world, stdout=self._world.stderr))
             if self._to.quiet and report.exit_status:
                 self._world.tell(report.counted())
-            self._write(recorder, report)
+            self._write_requested_files(recorder, report)
         except GradcliError as error:
             print_error(error, None, self._world)
             return ended.status or Exit.UNUSABLE
@@ -185,16 +185,16 @@ class _Run:
             return ended.status or Exit.UNUSABLE
         return report.exit_status
 
-    def _write(self, recorder: "Recorder", report: "RunReport") -> None:
+    def _write_requested_files(self, recorder: "Recorder", report: "RunReport") -> None:
         """Write the recorded calls, and a suite of checks of them, where that is asked for."""
         options = self._options
         if options.save is not None:
-            from gradcli.project.capture.saved import save
+            from gradcli.project.capture.saved import save_calls
 
-            save(recorder, self._words, self._folder / options.save)
+            save_calls(recorder, self._words, self._folder / options.save)
         if options.write_suite is not None:
             from gradcli.project.capture.run_report import shown_path
-            from gradcli.project.capture.saved import write_suite
+            from gradcli.project.capture.saved import write_suite_of_calls
 
             calls = {
                 (row.file, row.line): point.call
@@ -205,4 +205,4 @@ class _Run:
             definitions = [each.definition for each in recorder.all()]
             places = {each: (shown_path(each.file, self._folder), each.line) for each in definitions}
             failed = {each: calls[place] for each, place in places.items() if place in calls}
-            self._world.tell(write_suite(recorder, self._folder / options.write_suite, failed))
+            self._world.tell(write_suite_of_calls(recorder, self._folder / options.write_suite, failed))

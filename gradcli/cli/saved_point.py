@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _ENDINGS = (".npz", ".json")
 
 
-def keepable(text: str) -> Path:
+def writable_point_path(text: str) -> Path:
     """Return the path of `--save-point`. Raises BadOption if its ending is unknown or it cannot be written."""
     path = Path(text)
     if path.suffix.lower() not in _ENDINGS:
@@ -29,7 +29,7 @@ def keepable(text: str) -> Path:
     return path
 
 
-def keep_point(report: "CheckReport", path: Path) -> None:
+def write_point(report: "CheckReport", path: Path) -> None:
     """Write the first point that did not pass, or else the first point.
 
     Raises  BadOption for a point with values that are not numeric, or a file that cannot be written.
@@ -37,33 +37,33 @@ def keep_point(report: "CheckReport", path: Path) -> None:
     point = next((p for p in report.points if p.verdict != Verdict.PASS), report.points[0])
     if not point.at:
         return  # time was up before a point was known
-    others = [name for name, x in point.at.items() if isinstance(x, str | bytes) or not _numeric(x)]
+    others = [name for name, x in point.at.items() if isinstance(x, str | bytes) or not _is_numeric(x)]
     if others:
         says = f"the point was not saved: {', '.join(others[:3])} {'is' if len(others) == 1 else 'are'} not numeric"
         raise BadOption(says, do="write a Python function that returns it: --at file.py:point")
     try:
         if path.suffix.lower() == ".json":
-            path.write_text(_as_json(point.at), encoding="utf-8")
+            path.write_text(_point_as_json(point.at), encoding="utf-8")
         else:
-            _archive(point.at, path)
+            _write_npz(point.at, path)
     except (OSError, ValueError, TypeError) as error:
         raise BadOption(f"the point cannot be saved in {path}: {error}", do="name another file") from None
 
 
-def _numeric(x: Any) -> bool:
+def _is_numeric(x: Any) -> bool:
     import numpy as np
 
     return np.asarray(x).dtype.kind in "fiub"
 
 
-def _as_json(at: Mapping[str, Any]) -> str:
+def _point_as_json(at: Mapping[str, Any]) -> str:
     """Return a point as strict JSON, with infinities and nan as words, and integers as `int(3)`."""
-    kept: dict[str, Any] = {name: _plain(x) for name, x in at.items()}
+    kept: dict[str, Any] = {name: _value_as_json(x) for name, x in at.items()}
     inside = {"at": kept} if {"at", "points"} & set(kept) else kept  # else these keys would be read as a report's
     return json.dumps(inside, allow_nan=False) + "\n"
 
 
-def _plain(x: Any) -> Any:
+def _value_as_json(x: Any) -> Any:
     import numpy as np
 
     from gradcli.report.encode import encode
@@ -72,7 +72,7 @@ def _plain(x: Any) -> Any:
     return f"int({plain})" if np.asarray(x).dtype.kind in "iu" else encode(plain)
 
 
-def _archive(at: Mapping[str, Any], path: Path) -> None:
+def _write_npz(at: Mapping[str, Any], path: Path) -> None:
     """Write a point in the format of numpy.savez, which itself cannot take some names, such as `file`."""
     import numpy as np
 

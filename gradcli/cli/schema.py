@@ -39,10 +39,10 @@ def schema(world: World, name: str, options: Options) -> int:
     """Print the JSON Schema of a document, generated from the report's type."""
     import importlib
 
-    from gradcli.report.decode import schema_of
+    from gradcli.report.decode import make_schema
 
     if name == "config":
-        from gradcli.project.suite.config import schema as of_config
+        from gradcli.project.suite.config import schema_of_suite_file as of_config
 
         world.stdout.write(json_module.dumps(of_config(), indent=2) + "\n")
         return 0
@@ -54,6 +54,6 @@ def schema(world: World, name: str, options: Options) -> int:
     title: str = report.__dataclass_fields__["schema"].default
     if number not in ("", title.partition("/")[2]):
         raise BadOption(f"this version of gradcli writes {title}", do=f"gradcli schema {short}")
-    found = schema_of(report, title)
+    found = make_schema(report, title)
     world.stdout.write(json_module.dumps(found, indent=2) + "\n")
     return 0

@@ -1,6 +1,6 @@
 """`gradcli mcp` and `gradcli lsp`: servers on standard input and output, for agents and for editors."""
 
-from gradcli.cli.servers import with_extra
+from gradcli.cli.servers import import_with_extra
 from gradcli.cli.world import World
 from gradcli.request.options import Options
 
@@ -31,8 +31,8 @@ def mcp(world: World, options: Options) -> int:
     it, and what to do next. Files are those below the current folder; what is yours runs in a process of its own, which
     ends when its time is over or the call is cancelled. It ends with its input.
     """
-    server = with_extra("gradcli.cli.servers.mcp", "mcp")
-    _say_what_waits(world, "a client of the Model Context Protocol")
+    server = import_with_extra("gradcli.cli.servers.mcp", "mcp")
+    _announce_waiting(world, "a client of the Model Context Protocol")
     server.serve(options.timeout or SECONDS)
     return 0
 
@@ -44,12 +44,12 @@ def lsp(world: World, options: Options) -> int:
     their own; a later save begins anew. What is wrong is shown at its line, with the edit, which the editor can make, and
     above each gradient that gradcli find lists there is a command that checks it.
     """
-    server = with_extra("gradcli.cli.servers.lsp", "lsp")
-    _say_what_waits(world, "an editor")
+    server = import_with_extra("gradcli.cli.servers.lsp", "lsp")
+    _announce_waiting(world, "an editor")
     server.serve(options.timeout or SECONDS)
     return 0
 
 
-def _say_what_waits(world: World, whom: str) -> None:
+def _announce_waiting(world: World, whom: str) -> None:
     if world.stdin.isatty():
         world.tell(f"this waits for the messages of {whom}, which starts it itself; Ctrl-C ends it")

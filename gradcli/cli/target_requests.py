@@ -7,12 +7,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from gradcli.cli.output import page, written
+from gradcli.cli.output import page_of_stream, write_blocks
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, BadPoint, GradcliError
 from gradcli.report.blocks import Paragraph
-from gradcli.request.options import Options, claim_of
-from gradcli.request.target_text import ASSIGNMENT, folded, is_python, names_python
+from gradcli.request.options import Options, find_claim
+from gradcli.request.target_text import ASSIGNMENT, is_python, names_python, normalise_name
 from gradcli.targets.target_request import TargetRequest, checked_point_texts, format_value
 
 if TYPE_CHECKING:
@@ -41,26 +41,26 @@ def target_requests(words: Sequence[str], options: Options, world: World) -> Ite
     assigned = tuple(word for k, word in enumerate(words) if k > 0 and ASSIGNMENT.fullmatch(word))
     if not targets:
         raise BadOption("there is no target", do='write one: gradcli check "sin(x*y)"')
-    common, claim = (*options.at, *assigned), claim_of(options)
+    common, claim = (*options.at, *assigned), find_claim(options)
     for target in targets:
         if target == "-":
-            for request in _lines(world, common, claim, options.wrt):
+            for request in _requests_of_lines(world, common, claim, options.wrt):
                 yield replace(request, python_allowed=options.allow_python)
         else:
             own, claimed = (
-                (target, claim) if names_python(target) else _read_as_typed(target, claim, common, options, world)
+                (target, claim) if names_python(target) else _read_typed_target(target, claim, common, options, world)
             )
             yield TargetRequest(own, common, claimed, options.wrt)
 
 
-def _read_as_typed(
+def _read_typed_target(
     target: str, claim: tuple[str, str] | None, at: Sequence[str], options: Options, world: World
 ) -> tuple[str, tuple[str, str] | None]:
     """Return an expression and its claim in the language, where they are typed as by hand, and say how they are read.
 
     Raises  BadExpression for what can be read in two ways.
     """
-    target = _as_typed(target, _given(at, options), at, options, world)
+    target = _translate_typed_line(target, _given_names(at, options), at, options, world)
     if claim is None or names_python(claim[1]):
         return target, claim
     return target, (claim[0], read_as_formula(claim[1], target, at, options, world))
@@ -73,16 +73,16 @@ def read_as_formula(text: str, target: str, at: Sequence[str], options: Options,
     """
     from gradcli.targets.expression import check_claim
 
-    given = _given(at, options) | set((None if is_python(target) else _inputs(target)) or ())
-    return _as_typed(text, given, at, options, world, check_claim)
+    given = _given_names(at, options) | set((None if is_python(target) else _inputs_of_expression(target)) or ())
+    return _translate_typed_line(text, given, at, options, world, check_claim)
 
 
-def _given(at: Sequence[str], options: Options) -> set[str]:
+def _given_names(at: Sequence[str], options: Options) -> set[str]:
     """Return the names that --at, --shapes and --wrt give."""
     from gradcli.targets.points import split_shapes
 
-    values = [folded(match["name"]) for text in at for match in _GIVEN.finditer(text)]
-    wrt = [folded(name.strip()) for name in (options.wrt or "").split(",")]
+    values = [normalise_name(match["name"]) for text in at for match in _GIVEN.finditer(text)]
+    wrt = [normalise_name(name.strip()) for name in (options.wrt or "").split(",")]
     return {
         *values,
         *(name for name in wrt if name.isidentifier()),
@@ -90,7 +90,7 @@ def _given(at: Sequence[str], options: Options) -> set[str]:
     }
 
 
-def _as_typed(
+def _translate_typed_line(
     typed: str, given: set[str], at: Sequence[str], options: Options, world: World,
     check: Callable[[str, frozenset[str]], object] | None = None,
 ) -> str:  # fmt: skip
@@ -111,7 +111,7 @@ def _as_typed(
         for sentence in () if options.quiet else explain_joined_names(typed, given):
             world.tell(f"note: {sentence}")
         return typed
-    found = read_notation(typed, {**dict.fromkeys(given), **_shapes(at, options)}, programs, allowed)
+    found = read_notation(typed, {**dict.fromkeys(given), **_known_shapes(at, options)}, programs, allowed)
     if found is None:
         return typed
     if found.question is not None:
@@ -122,7 +122,7 @@ def _as_typed(
     if options.json or options.format not in (None, "text"):
         world.tell(says)
     else:
-        written((Paragraph(says),), page(world, world.stdout, options.color), world)
+        write_blocks((Paragraph(says),), page_of_stream(world, world.stdout, options.color), world)
     return found.texts[0]
 
 
@@ -140,7 +140,9 @@ def _refuse_unquoted(words: Sequence[str], options: Options) -> None:
         if len(targets) > 1 and (
             word == "-" or _STARTS_LIKE_AN_OPERATOR.match(word) or (k and _ENDS_WITH_AN_OPERATOR.search(targets[k - 1]))
         ):
-            raise BadOption("the shell has split this expression into words", do=f"quote it: {_quoted(words)}")
+            raise BadOption(
+                "the shell has split this expression into words", do=f"quote it: {_quote_expression(words)}"
+            )
         if k and _NUMBER.fullmatch(word):
             raise BadOption(f"'{word}' is a number, not a target", do=f"write NAME={word} for a value")
         if k and word.isidentifier() and any(word in _NAME.findall(other) for other in targets[:k]):
@@ -148,25 +150,25 @@ def _refuse_unquoted(words: Sequence[str], options: Options) -> None:
             raise BadOption(f"'{word}' is an input of another target, not a target", do=do)
 
 
-def _quoted(words: Sequence[str]) -> str:
+def _quote_expression(words: Sequence[str]) -> str:
     values = [word for word in words[1:] if ASSIGNMENT.fullmatch(word)]
     return " ".join((f'"{" ".join(word for word in words if word not in values)}"', *values))
 
 
-def _lines(
+def _requests_of_lines(
     world: World, at: tuple[str, ...], claim: tuple[str, str] | None, wrt: str | None
 ) -> Iterator[TargetRequest]:
     for number, line in world.lines():
         text = line.strip()
         if text and not text.startswith("#"):
             yield (
-                _object(text, number, at, claim, wrt)
+                _request_of_object(text, number, at, claim, wrt)
                 if text.startswith("{")
                 else TargetRequest(text, at, claim, wrt, number)
             )
 
 
-def _shapes(at: Sequence[str], options: Options) -> "dict[str, tuple[int, ...]]":
+def _known_shapes(at: Sequence[str], options: Options) -> "dict[str, tuple[int, ...]]":
     """Return the shapes of the inputs that have values or sizes; those of a size without a number get one of their own."""
     from gradcli.targets.points import numbers_of_sizes, read_points
     from gradcli.targets.points import parse_shape_options as read_shapes
@@ -186,7 +188,7 @@ def _shapes(at: Sequence[str], options: Options) -> "dict[str, tuple[int, ...]]"
 # Run a study of one target at one point, for `grad` and `trace`.
 
 
-def own_values(found: Sequence[TargetRequest], common: Sequence[str]) -> list[TargetRequest]:
+def assign_own_values(found: Sequence[TargetRequest], common: Sequence[str]) -> list[TargetRequest]:
     """Return several targets, each expression with those NAME=VALUE arguments alone whose name it has.
 
     `common` are the points of `--at`, which all targets get, as Python code gets everything.
@@ -195,19 +197,19 @@ def own_values(found: Sequence[TargetRequest], common: Sequence[str]) -> list[Ta
     """
     if len(found) < 2:
         return [*found]
-    inputs = [None if is_python(ask.target) else _inputs(ask.target) for ask in found]
+    inputs = [None if is_python(ask.target) else _inputs_of_expression(ask.target) for ask in found]
     given = found[0].at[len(common) :]
     for text in given:
-        name = folded(text.partition("=")[0].strip())
+        name = normalise_name(text.partition("=")[0].strip())
         if None not in inputs and not any(name in known for known in inputs if known is not None):
             raise BadOption(f"'{name}' is an input of no target", do="leave it out, or correct its name")
     return [
-        replace(ask, at=tuple(text for k, text in enumerate(ask.at) if k < len(common) or _has(text, known)))
+        replace(ask, at=tuple(text for k, text in enumerate(ask.at) if k < len(common) or _has_input(text, known)))
         for ask, known in zip(found, inputs, strict=True)
     ]
 
 
-def _inputs(target: str) -> tuple[str, ...] | None:
+def _inputs_of_expression(target: str) -> tuple[str, ...] | None:
     """Return the inputs of an expression; None if it cannot be read, which its check will say."""
     from gradcli.targets.expression import Expression
 
@@ -217,11 +219,11 @@ def _inputs(target: str) -> tuple[str, ...] | None:
         return None
 
 
-def _has(text: str, inputs: Sequence[str] | None) -> bool:
-    return inputs is None or folded(text.partition("=")[0].strip()) in inputs
+def _has_input(text: str, inputs: Sequence[str] | None) -> bool:
+    return inputs is None or normalise_name(text.partition("=")[0].strip()) in inputs
 
 
-def only(found: Iterator[TargetRequest]) -> TargetRequest:
+def require_one_target(found: Iterator[TargetRequest]) -> TargetRequest:
     """Return the one target of a command that takes one. Raises BadOption."""
     targets = list(found)
     if len(targets) != 1:
@@ -229,7 +231,7 @@ def only(found: Iterator[TargetRequest]) -> TargetRequest:
     return targets[0]
 
 
-def _object(
+def _request_of_object(
     text: str, number: int, at: tuple[str, ...], claim: tuple[str, str] | None, wrt: str | None
 ) -> TargetRequest:
     try:
@@ -263,7 +265,7 @@ def _object(
     )
 
 
-def answered(
+def study_target(
     study: Callable[["Question", "Layer | None"], Report],
     words: Sequence[str],
     options: Options,
@@ -282,7 +284,7 @@ def answered(
     from gradcli.targets.points import parse_shape_options as read_shapes
 
     seed, shapes = options.seed, options.shapes
-    ask = only(target_requests(words, options, world))
+    ask = require_one_target(target_requests(words, options, world))
     with world.users_code(ask.target, seconds=options.timeout), world.working(doing, options.quiet):
         at = checked_point_texts(ask)
         sizes = numbers_of_sizes(shapes, at, seed, target=ask.target)

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from gradcli.cli.output import emit, output
-from gradcli.cli.target_requests import answered
+from gradcli.cli.output import requested_output, write_report
+from gradcli.cli.target_requests import study_target
 from gradcli.cli.world import World
 from gradcli.request.options import Options
 
@@ -30,7 +30,7 @@ def trace(world: World, target: list[str], options: Options) -> int:
     A page (--out steps.html) draws it as a graph, with forward and backward steps.
     Formats: text, json, ndjson, markdown, html, csv, mermaid, svg.
     """
-    to = output(FORMATS, options, world)
+    to = requested_output(FORMATS, options, world)
 
     def study(q: "Question", layer: "Layer | None") -> "TraceReport":
         if layer is not None and layer.engine is not None:
@@ -41,6 +41,6 @@ def trace(world: World, target: list[str], options: Options) -> int:
 
         return walkthrough(q, prove=to.pages)
 
-    report = answered(study, target, options, world, "tracing")
-    emit(report, to, world)
+    report = study_target(study, target, options, world, "tracing")
+    write_report(report, to, world)
     return report.exit_status

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption
-from gradcli.report.blocks import visible
+from gradcli.report.blocks import make_visible
 
 if TYPE_CHECKING:
     from threading import Event
@@ -158,7 +158,7 @@ class World:
         import threading  # loaded late, because --version does not need it
 
         done = threading.Event()
-        thread = threading.Thread(target=self._wait, args=(doing, done, ends), daemon=True)
+        thread = threading.Thread(target=self._show_progress, args=(doing, done, ends), daemon=True)
         thread.start()
         try:
             yield doing.append
@@ -168,10 +168,10 @@ class World:
 
     def tell(self, what: str) -> None:
         """Write a line to standard error."""
-        self.stderr.write(f"{visible(what)}\n")
+        self.stderr.write(f"{make_visible(what)}\n")
         self.stderr.flush()
 
-    def _wait(self, doing: list[str], done: "Event", ends: str) -> None:
+    def _show_progress(self, doing: list[str], done: "Event", ends: str) -> None:
         if done.wait(_SOON_SECONDS if self.stderr.isatty() else _QUIET_SECONDS):
             return
         limit = (
@@ -181,7 +181,7 @@ class World:
             from rich.console import Console
 
             def says() -> str:
-                return f"{visible(doing[-1])} ...  ({limit})"
+                return f"{make_visible(doing[-1])} ...  ({limit})"
 
             with Console(file=self.stderr, highlight=False, markup=False).status(says()) as status:
                 while not done.wait(_REFRESH_SECONDS):
@@ -189,7 +189,7 @@ class World:
             return
         spent = _QUIET_SECONDS
         while True:
-            self.stderr.write(f"{visible(doing[-1])}: {spent:.0f} s so far; {limit}\n")
+            self.stderr.write(f"{make_visible(doing[-1])}: {spent:.0f} s so far; {limit}\n")
             self.stderr.flush()
             if done.wait(_QUIET_SECONDS):
                 return

@@ -48,7 +48,7 @@ from gradcli.derivation.statements import count_axes as axes_of
 from gradcli.derivation.units import cut_span, selection_matrix
 from gradcli.derivation.whole import open_cross_product
 from gradcli.errors import NotSupported
-from gradcli.report.derive import ERROR_OF_LAYER, Step, printed
+from gradcli.report.derive import ERROR_OF_LAYER, Step, greek_name
 from gradcli.targets.expression import Expression
 
 
@@ -198,8 +198,8 @@ def _factor_out_number(e: E) -> E:
 
 def distinct_name(stems: Sequence[str], stem: str, taken: Collection[str]) -> str:
     """Return a name that no other has, and that no other looks like in a formula."""
-    shown = {printed(name) for name in taken}
-    alike = [name for name in (*stems, *(f"{stem}{k}" for k in range(1, 100))) if printed(name) in shown]
+    shown = {greek_name(name) for name in taken}
+    alike = [name for name in (*stems, *(f"{stem}{k}" for k in range(1, 100))) if greek_name(name) in shown]
     return first_free_name(stems, stem, [*taken, *alike])
 
 

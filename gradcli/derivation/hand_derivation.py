@@ -17,8 +17,8 @@ import numpy as np
 from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT
 from gradcli.checks.gradient_slips import FACTORS, SLIPS
-from gradcli.checks.on_tape import Edge, block_slips, changed, edges_of
-from gradcli.checks.partial_slips import is_operation, negated, omitted, passed, replacements
+from gradcli.checks.on_tape import Edge, block_slips, change_rule_on_edge, edges_of
+from gradcli.checks.partial_slips import is_operation, negated, omit_contribution, pass_cotangent, slips_of_argument
 from gradcli.checks.wrong import MOST, CauseBudget
 from gradcli.derivation.axes import match_indices
 from gradcli.derivation.derive import Derivation
@@ -36,7 +36,7 @@ from gradcli.modes.mode import Question
 from gradcli.modes.problem import Budget, Effort
 from gradcli.report.derive import Answer, Result
 from gradcli.request.point import Array, Point
-from gradcli.request.target_text import folded
+from gradcli.request.target_text import normalise_name
 from gradcli.targets.derived import original_function
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import FACTS
@@ -65,7 +65,7 @@ def parse_answers(text: str, inputs: Collection[str]) -> dict[str | None, str]:
     found: dict[str | None, str] = {}
     pieces = split_parts(_QUOTIENT.sub(r" \1 =", text))
     for k, piece in enumerate(pieces):
-        name, own = None if piece.name is None else folded(piece.name.text), _text_without_name(piece)
+        name, own = None if piece.name is None else normalise_name(piece.name.text), _text_without_name(piece)
         if name is not None and name not in inputs and not any(_is_name_used(later, name) for later in pieces[k + 1 :]):
             rest = (name.removeprefix(start) for start in _LEFT_SIDES if name.startswith(start))
             name = next((word for word in rest if word in inputs), name)
@@ -84,7 +84,7 @@ def parse_answers(text: str, inputs: Collection[str]) -> dict[str | None, str]:
 
 
 def _is_name_used(statement: Statement, name: str) -> bool:
-    return re.search(rf"\b{re.escape(name)}\b", folded(_text_without_name(statement))) is not None
+    return re.search(rf"\b{re.escape(name)}\b", normalise_name(_text_without_name(statement))) is not None
 
 
 def _text_without_name(statement: Statement) -> str:
@@ -497,7 +497,7 @@ class _Hand:
 
     def by_edit(self) -> Iterator[str]:
         """Yield the edit of the answer that makes it right: a transpose, an axis, a sum, a name."""
-        from gradcli.repair.repair import slip_of
+        from gradcli.repair.repair import describe_repair
         from gradcli.repair.search import RepairSearch
 
         claim = self._editable_claim
@@ -506,12 +506,12 @@ class _Hand:
         for sign, also in ((1.0, ""), (-1.0, ", up to the sign, which is flipped")):
             points = [replace(p, gradient={name: sign * g for name, g in p.gradient.items()}) for p in claim.points]
             for repair in RepairSearch(points, budget=CauseBudget(MOST)).repairs(claim):
-                yield f"{slip_of(repair)}, and it is right then{also}"
+                yield f"{describe_repair(repair)}, and it is right then{also}"
 
     def by_transpose(self) -> Iterator[str]:
         """Yield a transpose with which the shapes fit, although the answer is wrong then."""
-        from gradcli.repair.repair import slip_of
-        from gradcli.repair.scope import changed as edited
+        from gradcli.repair.repair import describe_repair
+        from gradcli.repair.scope import apply_changes as edited
         from gradcli.repair.search import Repair
 
         claim = self._editable_claim
@@ -520,7 +520,7 @@ class _Hand:
         for edit in claim.edits():
             if edit.kind == "transpose" and claim.gradient(edit.changes, 0) is not None:
                 repair = Repair(edited(claim.text, edit.changes), (edit,), (claim.text,))
-                yield f"{slip_of(repair)} for the shapes to fit, but the answer is wrong then, too"
+                yield f"{describe_repair(repair)} for the shapes to fit, but the answer is wrong then, too"
 
     @cached_property
     def _editable_claim(self) -> "FormulaClaim | None":
@@ -566,13 +566,13 @@ def _planted_slips(program: RecordedProgram, wrt: str) -> Iterator[tuple[str, Ca
     edges = list(edges_of(program))
     for edge in edges:
         for says, rule in _slips_in_rule(program, edge, wrt):
-            yield says, partial(_derivative_of_program, changed(program, edge, rule))
+            yield says, partial(_derivative_of_program, change_rule_on_edge(program, edge, rule))
     yield from _slips_in_products(program)
     for edge in edges:
         _, _, xs, y, _, _ = program.lines[edge.lines[-1]]
         code = code_at(edge.position)
-        for _, says, other in replacements(edge.primitive, edge.i, y, xs, code):
-            yield f"{says}, in `{code}`", partial(_derivative_of_program, changed(program, edge, other))
+        for _, says, other in slips_of_argument(edge.primitive, edge.i, y, xs, code):
+            yield f"{says}, in `{code}`", partial(_derivative_of_program, change_rule_on_edge(program, edge, other))
     for _, says, made, position in block_slips(program):
         yield f"{says}, in `{code_at(position)}`", partial(_derivative_of_program, made)
 
@@ -596,13 +596,13 @@ def _slips_in_rule(program: RecordedProgram, edge: Edge, wrt: str) -> Iterator[t
         which = f"the one with the derivative of `{operand}`: in `{code}`, {_RULES[rule]}" if rule else ""
         term = f"a term of the {rule} rule" if rule else f"a part of the derivative of `{code}`"
         where = f", {which}" if rule else f", that through `{operand}`" if operand != code else ""
-        yield f"{term} is missing{where}", omitted
+        yield f"{term} is missing{where}", omit_contribution
         yield f"{term} has the wrong sign{where}", negated
     else:
-        yield f"`{code}` is taken as a constant", omitted
+        yield f"`{code}` is taken as a constant", omit_contribution
         yield f"the derivative of `{code}` has the wrong sign", negated
         if edge.primitive.kind == "elementwise" and k != program.y.slot:
-            yield f"a factor of the chain rule is missing: the derivative of `{code}`", passed
+            yield f"a factor of the chain rule is missing: the derivative of `{code}`", pass_cotangent
 
 
 def _name_of_rule(primitive: Primitive, code: str) -> str:
@@ -627,7 +627,7 @@ def _product_of_derivatives(program: RecordedProgram, k: int) -> Any:
     primitive, slots, xs, _, params, _ = program.lines[k]
     if primitive is None or size(tape.value(y.slot)) != 1:
         return None
-    rest = _derivative_of_program(program.with_rules({k: {i: omitted(primitive.rule(i)) for i in (0, 1)}}))
+    rest = _derivative_of_program(program.with_rules({k: {i: omit_contribution(primitive.rule(i)) for i in (0, 1)}}))
     ybar = tape.sweep(y.slot, np.ones(shape(tape.value(y.slot)))[()])[k]
     columns = []
     for slot, operand in zip(slots, xs, strict=True):

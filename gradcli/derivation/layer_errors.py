@@ -16,7 +16,7 @@ from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, sweep_back
 from gradcli.arithmetic.value_graph import GraphNode
 from gradcli.classes import dataclass
 from gradcli.derivation.sized_recording import Sweep, rule_of
-from gradcli.report.derive import parts_of
+from gradcli.report.derive import split_subscript
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer
 
 _PRODUCTS = {"matmul", "einsum", "dot"}
@@ -62,7 +62,7 @@ def find_layer_chain(y: GraphNode) -> tuple[NetworkLayer, ...]:
 
 def layer_numbers(chain: Sequence[NetworkLayer]) -> tuple[str, ...]:
     """Return the number of each layer: that of its weights, where all have one and they rise by one, else its place."""
-    own = [parts_of(layer.weights)[1] for layer in chain]
+    own = [split_subscript(layer.weights)[1] for layer in chain]
     counted = own and own[0] and own == [str(int(own[0]) + k) for k in range(len(own))]
     return tuple(own) if counted else tuple(str(k) for k in range(1, len(chain) + 1))
 

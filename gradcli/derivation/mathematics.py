@@ -64,7 +64,7 @@ from gradcli.derivation.statements import Statements, count_axes, replace_part, 
 from gradcli.derivation.units import Position, parse_position
 from gradcli.derivation.whole import EXTREMES, OPAQUE
 from gradcli.errors import NotSupported
-from gradcli.report.derive import Step, index_letters, printed
+from gradcli.report.derive import Step, greek_name, index_letters
 
 _Written = tuple[str, str, str]  # Unicode, LaTeX and MathML
 
@@ -531,8 +531,8 @@ def _atom_formula(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
     if atom.op == "arange":
         return M(Sign.NAME, text=own[0])
     if atom.op in ("delta", "unit"):
-        known = {printed(n) for n in scope.writing.shapes.known}
-        sign = next((word for word in ("delta", "I", "Id") if printed(word) not in known), "Eye")
+        known = {greek_name(n) for n in scope.writing.shapes.known}
+        sign = next((word for word in ("delta", "I", "Id") if greek_name(word) not in known), "Eye")
         return _with_letters(M(Sign.NAME, text=sign), own if atom.op == "delta" else (own[0], _place_of_unit(atom)))
     if atom.op in _PARTS:
         whole = scope.writing.formula(Printer({}).atom(atom, tuple(range(len(atom.dims)))))

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 from gradcli.classes import dataclass
 from gradcli.derivation.matrix_expression import Number, formula_number, is_fraction, match_known_constant
-from gradcli.report.derive import GREEK, latex_name, mathml_name, parts_of, printed
+from gradcli.report.derive import GREEK, greek_name, latex_name, mathml_name, split_subscript
 from gradcli.report.equations import mathml_lines
 
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
@@ -223,7 +223,7 @@ class Notation(ABC):
     @property
     def has_sigma(self) -> bool:
         """Whether an input has the letter of the sigmoid, also with a number as in sigma1."""
-        return any(parts_of(name)[0] in ("sigma", "σ") for name in self.names)
+        return any(split_subscript(name)[0] in ("sigma", "σ") for name in self.names)
 
     @property
     def identity(self) -> str:
@@ -601,7 +601,7 @@ class Unicode(Notation):
         return f"({shown})"
 
     def name(self, text: str) -> str:
-        return "∞" if text == "inf" else printed(text)
+        return "∞" if text == "inf" else greek_name(text)
 
     def number(self, text: str) -> str:
         mantissa, e, exponent = text.partition("e")

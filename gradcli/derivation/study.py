@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.value_graph import NotStraight
-from gradcli.checks.implementation import environment
-from gradcli.checks.probe import Located, chosen_inputs, function_at
+from gradcli.checks.implementation import describe_environment
+from gradcli.checks.probe import Located, choose_inputs, locate_function
 from gradcli.classes import dataclass
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.hand_derivation import judge_answer, parse_answers
@@ -31,7 +31,7 @@ from gradcli.derivation.verified import ALLOWED, UNSEEN, Unverified, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import Budget, Effort
-from gradcli.report.common import ABSENT, ErrorDetail, Finding, Target, detail_of, finding
+from gradcli.report.common import ABSENT, ErrorDetail, Finding, Target, error_detail, finding
 from gradcli.report.derive import Answer, DeriveReport, Result
 from gradcli.request.point import Point
 from gradcli.targets.derived import Completed, Gradient, Weighted, original_function
@@ -215,7 +215,7 @@ def wrap_callable(
     lengths = dict.fromkeys(size_names(shapes.values()), _LENGTH)
     sizes = {n: tuple(length_of(d, lengths) for d in dims) for n, dims in shapes.items()}
     point = {n: np.full(size, 0.5) if size else np.float64(0.5) for n, size in sizes.items()}
-    return function_at(function, text, [point], typed=True, module=module).f
+    return locate_function(function, text, [point], typed=True, module=module).f
 
 
 STYLES = ("differential", "graph", "index")
@@ -283,7 +283,7 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
         try:
             own, result, continuous = _derive_by_input(made, name)
         except (NotSupported, Unverified) as error:
-            refused[name] = detail_of(error)
+            refused[name] = error_detail(error)
             findings.append(_refusal_finding(name, error))
             continue
         findings += [_notice_of_single_points(name)] if continuous else []
@@ -307,7 +307,7 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     report = DeriveReport(
         Target(f.kind, f.text), dict(made.problem.dims), {n: tuple(w for w in FACTS if w in facts[n]) for n in facts},
         wanted.seed, _describe_layout(wanted.layout), tuple(results), tuple(findings),
-        int(_exit_status(results, findings)), environment(),
+        int(_exit_status(results, findings)), describe_environment(),
         refused=refused or ABSENT, function=function, function_mathml=function_mathml, solution=not answers or wanted.show,
     )  # fmt: skip
     if given is None:
@@ -350,7 +350,7 @@ def _report_refusal(problem: DerivationProblem, names: Sequence[str], error: Not
         Target(problem.f.kind, problem.f.text), dict(problem.dims),
         {n: tuple(w for w in FACTS if w in problem.facts[n]) for n in problem.facts},
         problem.seed, _describe_layout(problem.layout), (), tuple(_refusal_finding(name, error) for name in names),
-        int(Exit.INCONCLUSIVE), environment(), refused={name: detail_of(error) for name in names},
+        int(Exit.INCONCLUSIVE), describe_environment(), refused={name: error_detail(error) for name in names},
     )  # fmt: skip
 
 
@@ -433,7 +433,7 @@ def _make_at_fitting_sizes(
 def _choose_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
     """Return the inputs to differentiate by, in the order in which --wrt names them."""
     parts = [None] if wrt is None else [part for part in wrt.split(",") if part.strip()]
-    return tuple(dict.fromkeys(name for part in parts for name in chosen_inputs(inputs, part)))
+    return tuple(dict.fromkeys(name for part in parts for name in choose_inputs(inputs, part)))
 
 
 def _describe_layout(layout: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.arithmetic.ball import Ball, nearest_float64, precision, radius
 from gradcli.arithmetic.value_graph import GraphNode
-from gradcli.checks.run_modes import attempt
+from gradcli.checks.run_modes import run_mode
 from gradcli.classes import dataclass
 from gradcli.derivation.code.writer import NUMPY, Dialect, needed_imports
 from gradcli.derivation.sized_problem import MOVED, RECORDINGS, DerivationProblem, draw_point, two_other_numbers
@@ -345,7 +345,7 @@ class Verifier:
         q = Question(f, Point(given), (self.wrt,), budget=Budget(Effort.ALL))
         with np.errstate(all="ignore"):
             for name in ("certified", "reverse"):
-                found = attempt(MODES[name], q)
+                found = run_mode(MODES[name], q)
                 if found.estimate is not None:
                     value = np.asarray(found.estimate.value[self.wrt], dtype=np.float64)
                     if self.kind == "hessian" and not self.problem.direction:

@@ -17,7 +17,7 @@ from gradcli.modes.mode import Available, Question
 from gradcli.modes.recording import MOST_JACOBIAN
 from gradcli.modes.rounding import EPS
 from gradcli.request.point import Array, Estimate, EstimateCost, Witness
-from gradcli.request.target_text import folded
+from gradcli.request.target_text import normalise_name
 from gradcli.targets.draws import NO_SIZES, Sizes
 from gradcli.targets.expression import Compiler
 from gradcli.targets.instructions import Instructions
@@ -173,7 +173,7 @@ class ClaimedExpressions:
 def _refuse_shared_input_names(shared: list[Statement], wrt: tuple[str, ...], claimed: dict[str, Instructions]) -> None:
     """Refuse `x=2*x; y=1`: a semicolon makes `x` a shared value, and the gradient of x would go unchecked."""
     for statement in shared:
-        if statement.name is not None and folded(statement.name.text) in set(wrt) - set(claimed):
+        if statement.name is not None and normalise_name(statement.name.text) in set(wrt) - set(claimed):
             name = statement.name.text
             raise BadClaim(
                 f"'{name} = ...;' names a shared value, and the gradient of {name} is not claimed",
@@ -184,7 +184,7 @@ def _refuse_shared_input_names(shared: list[Statement], wrt: tuple[str, ...], cl
 
 def _claimed_input_name(piece: Statement, wrt: tuple[str, ...], count: int) -> str:
     if piece.name is not None:
-        return folded(piece.name.text)
+        return normalise_name(piece.name.text)
     if len(wrt) == 1 and count == 1:
         return wrt[0]
     raise BadClaim(

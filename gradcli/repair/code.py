@@ -16,7 +16,7 @@ import numpy as np
 from gradcli.classes import dataclass
 from gradcli.errors import BadClaim
 from gradcli.modes.claim import WrongShape
-from gradcli.repair.edits import edits_of, lacking
+from gradcli.repair.edits import edits_of, missing_part_edits
 from gradcli.repair.scope import (
     UNKNOWN,
     Change,
@@ -26,14 +26,14 @@ from gradcli.repair.scope import (
     Right,
     Scope,
     Text,
-    changed,
-    expressions,
+    apply_changes,
     is_index,
     is_number,
     lines_of,
     shape_of,
     spans_of,
-    texts_of,
+    texts_of_expressions,
+    walk_expressions,
 )
 from gradcli.tracing.captured import closure_values, nested_codes
 from gradcli.tracing.provenance import is_users_file
@@ -71,7 +71,9 @@ def statement_edits(statement: ast.stmt, text: Text, scope: Scope | None, alone:
     has_value = isinstance(target, ast.Name | ast.Attribute) and scope is not None
     there = has_value and scope is not None and is_number(scope.value(text.piece(target)))
     known = isinstance(statement, ast.AugAssign) or isinstance(target, ast.Subscript)
-    reads_itself = own == "=" and text.piece(target) in {text.piece(node) for node, _ in expressions(statement.value)}
+    reads_itself = own == "=" and text.piece(target) in {
+        text.piece(node) for node, _ in walk_expressions(statement.value)
+    }
     for sign in _TWINS[own] if (known or there) and not reads_itself else ():  # nobody writes h += h - a
         kind = "sign" if {own, sign} == {"+=", "-="} else "assignment"
         yield Edit(kind, 1.0, statement.lineno, (Change(start, start + len(own), sign),))
@@ -86,7 +88,7 @@ def statement_edits(statement: ast.stmt, text: Text, scope: Scope | None, alone:
         yield Edit("assignment", 1.3, statement.lineno, (Change(*text.span(statement), new),))
 
 
-def left_out(statement: ast.stmt, text: Text, scope: Scope) -> Iterator[Edit]:
+def update_edits(statement: ast.stmt, text: Text, scope: Scope) -> Iterator[Edit]:
     """Yield edits that add an update after an assignment: of a name by a value of its shape, or by a product of two."""
     target = getattr(statement, "target", None) or getattr(statement, "targets", [None])[0]
     if not isinstance(statement, ast.Assign | ast.AugAssign) or not isinstance(target, ast.Name):
@@ -99,7 +101,7 @@ def left_out(statement: ast.stmt, text: Text, scope: Scope) -> Iterator[Edit]:
     indent = text.text[start : text.span(statement)[0]]
     if indent.strip():
         return
-    for cost, update in _updates(scope, shape_of(own), target.id):
+    for cost, update in _possible_updates(scope, shape_of(own), target.id):
         for sign in ("+=", "-="):
             new = f"\n{indent}{target.id} {sign} {update}"
             yield Edit("statement", cost, statement.lineno, (Change(end, end, new),))
@@ -108,7 +110,7 @@ def left_out(statement: ast.stmt, text: Text, scope: Scope) -> Iterator[Edit]:
 def rename_edits(statement: ast.stmt, text: Text, scope: Scope) -> Iterator[Edit]:
     """Yield edits that take another value of the same shape for a name, wherever the statement reads it more than once."""
     read: dict[str, list[ast.Name]] = {}
-    for node, parent in expressions(statement):
+    for node, parent in walk_expressions(statement):
         is_function = isinstance(parent, ast.Call) and parent.func is node
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and not is_function:
             read.setdefault(node.id, []).append(node)
@@ -122,7 +124,7 @@ def rename_edits(statement: ast.stmt, text: Text, scope: Scope) -> Iterator[Edit
                 yield Edit("name", 1.3 if term.unread else 1.9, statement.lineno, changes)
 
 
-def _updates(scope: Scope, shape: tuple[int, ...], own: str) -> Iterator[tuple[float, str]]:
+def _possible_updates(scope: Scope, shape: tuple[int, ...], own: str) -> Iterator[tuple[float, str]]:
     """Yield values of a shape: names, products of two names, sums of products, other expressions of the code."""
     names = [term for term in scope.names if not is_index(term.value) and term.text != own]
     for term in (*names, *scope.terms):
@@ -131,14 +133,16 @@ def _updates(scope: Scope, shape: tuple[int, ...], own: str) -> Iterator[tuple[f
     for k, a in enumerate(names):
         for b in names[k:]:
             both = shape_of(a.value), shape_of(b.value)
-            yield from _products(a.text, b.text, both, shape, scope.prefix)
+            yield from _possible_products(a.text, b.text, both, shape, scope.prefix)
     for a in names:
         for b in scope.terms:
             both = shape_of(a.value), shape_of(b.value)
-            yield from ((cost + 0.4, new) for cost, new in _products(a.text, f"({b.text})", both, shape, scope.prefix))
+            yield from (
+                (cost + 0.4, new) for cost, new in _possible_products(a.text, f"({b.text})", both, shape, scope.prefix)
+            )
 
 
-def _products(
+def _possible_products(
     a: str, b: str, both: tuple[tuple[int, ...], tuple[int, ...]], shape: tuple[int, ...], prefix: str
 ) -> Iterator[tuple[float, str]]:
     first, second = both
@@ -321,16 +325,16 @@ class CodeClaim:
 
     def watch(self) -> None:
         """Call the claim once, to know the values of its names at each line, and how many lines it runs."""
-        watch = _Watch(self.file.path, self._statements)
+        watch = _Watch(self.file.path, self._lines_of_statements)
         with _tracing(watch.started), contextlib.suppress(WrongShape):
             self.call(0)
-        self._protect()
+        self._protect_arrays()
         self.scopes = watch.seen
         self.most_lines = MOST_LINES * max(watch.lines, 10)
 
-    def _protect(self) -> None:
+    def _protect_arrays(self) -> None:
         """Let no edited text write into arrays that outlive a call, unless the claim itself does."""
-        held = [x for functions in self._live.values() for f in functions for x in _held(f)]
+        held = [x for functions in self._live.values() for f in functions for x in _arrays_held_by(f)]
         kept = [x for x in held if x.flags.writeable]
         for x in kept:
             x.flags.writeable = False
@@ -344,7 +348,7 @@ class CodeClaim:
     def gradient(self, changes: Sequence[Change], number: int) -> Gradient | None:
         replaced: list[tuple[FunctionType, CodeType]] = []
         try:
-            for function, code in self._codes(changes):
+            for function, code in self._changed_codes(changes):
                 replaced.append((function, function.__code__))
                 function.__code__ = code
             with np.errstate(all="ignore"), _tracing(_Counter(self.file.path, self.most_lines).started):
@@ -360,51 +364,53 @@ class CodeClaim:
             for statement, alone in reversed(
                 [*_statements_of(definition)]
             ):  # a factor is missing where it is used last
-                scope = self._scope(definition, statement)
+                scope = self._scope_at(definition, statement)
                 if isinstance(statement, ast.stmt):
-                    yield from statement_edits(statement, self._text, scope, alone)
+                    yield from statement_edits(statement, self._source_text, scope, alone)
                     if scope is not None:
-                        yield from left_out(statement, self._text, scope)
-                        yield from rename_edits(statement, self._text, scope)
-                for node, parent in expressions(statement):
+                        yield from update_edits(statement, self._source_text, scope)
+                        yield from rename_edits(statement, self._source_text, scope)
+                for node, parent in walk_expressions(statement):
                     if scope is not None or isinstance(node, ast.Constant | ast.BinOp | ast.UnaryOp):
                         yield from edits_of(
-                            EditPlace(node, parent, self._text, scope or Scope({}, lambda text: UNKNOWN))
+                            EditPlace(node, parent, self._source_text, scope or Scope({}, lambda text: UNKNOWN))
                         )
 
     def composed(self, right: Right) -> Iterator[Edit]:
         claimed = self.gradient((), 0) or {}
         for definition in self.definitions:
             for statement, _ in _statements_of(definition):
-                scope = self._scope(definition, statement)
-                outputs = self._outputs(definition, statement)
-                for node, parent in expressions(statement) if scope is not None and outputs else ():
+                scope = self._scope_at(definition, statement)
+                outputs = self._outputs_returned(definition, statement)
+                for node, parent in walk_expressions(statement) if scope is not None and outputs else ():
                     for name in outputs.get(node, ()):
                         if name in right.gradient and scope is not None:
-                            yield from lacking(EditPlace(node, parent, self._text, scope), name, claimed, right)
+                            yield from missing_part_edits(
+                                EditPlace(node, parent, self._source_text, scope), name, claimed, right
+                            )
 
     def scaled(self) -> Mapping[int, tuple[Change, ...]]:
         found: dict[int, tuple[Change, ...]] = {}
         for definition in self.definitions:
             for statement, _ in _statements_of(definition):
                 value = getattr(statement, "value", None)
-                scope = self._scope(definition, statement)
+                scope = self._scope_at(definition, statement)
                 if not isinstance(statement, ast.Assign | ast.AugAssign) or value is None or scope is None:
                     continue
-                x = scope.value(self._text.piece(value))
+                x = scope.value(self._source_text.piece(value))
                 if is_number(x) and np.asarray(x).dtype.kind == "f":
-                    start, end = self._text.span(value)
-                    change = Change(start, end, f"{_SCALE} * ({self._text.piece(value)}) + {_SHIFT}")
+                    start, end = self._source_text.span(value)
+                    change = Change(start, end, f"{_SCALE} * ({self._source_text.piece(value)}) + {_SHIFT}")
                     for line in range(statement.lineno, (statement.end_lineno or statement.lineno) + 1):
                         found[line] = (change,)
         return found
 
     def after(self, edit: Edit) -> "CodeClaim | None":
-        text = changed(self.text, edit.changes)
+        text = apply_changes(self.text, edit.changes)
         try:
             file = SourceFile(self.file.path, text)
-            definitions = tuple(self._same(file, d) for d in self.definitions)
-            codes = list(self._codes(edit.changes))
+            definitions = tuple(self._find_again_in(file, d) for d in self.definitions)
+            codes = list(self._changed_codes(edit.changes))
         except (SyntaxError, KeyError, StopIteration):
             return None
         for function, code in codes:  # the process is there for this search alone
@@ -417,18 +423,18 @@ class CodeClaim:
         return other
 
     @staticmethod
-    def _same(file: SourceFile, definition: Definition) -> Definition:
+    def _find_again_in(file: SourceFile, definition: Definition) -> Definition:
         """Return a function in an edited file, whose lines may have moved up by one."""
         name = getattr(definition, "name", "<lambda>")
         first = first_line(definition)
         return next(file.definitions[k] for k in ((first, name), (first - 1, name)) if k in file.definitions)
 
     @cached_property
-    def _text(self) -> Text:
+    def _source_text(self) -> Text:
         return Text(self.text, spans_of(self.text))
 
     @cached_property
-    def _lines(self) -> list[str]:
+    def _source_lines(self) -> list[str]:
         return lines_of(self.text)
 
     @cached_property
@@ -436,21 +442,21 @@ class CodeClaim:
         return live_functions(self.file.path)
 
     @cached_property
-    def _units(self) -> dict[Definition, Unit]:
+    def _units_by_definition(self) -> dict[Definition, Unit]:
         return {d: unit_of(self.file.tree, d) for d in self.definitions}
 
-    def _codes(self, changes: Sequence[Change]) -> Iterator[tuple[FunctionType, CodeType]]:
+    def _changed_codes(self, changes: Sequence[Change]) -> Iterator[tuple[FunctionType, CodeType]]:
         """Yield the functions whose code changes, with their new code. Raises SyntaxError."""
         if not changes:
             return
         line = self.text.count("\n", 0, changes[0].start)
-        unit = next(u for u in self._units.values() if u.first <= line < u.last)
-        start = sum(map(len, self._lines[: unit.first]))
-        piece = "".join(self._lines[unit.first : unit.last])
+        unit = next(u for u in self._units_by_definition.values() if u.first <= line < u.last)
+        start = sum(map(len, self._source_lines[: unit.first]))
+        piece = "".join(self._source_lines[unit.first : unit.last])
         moved = [Change(c.start - start, c.end - start, c.new) for c in changes]
         flags = next((f.__code__.co_flags & _FUTURE for fs in self._live.values() for f in fs), 0)
         seen: dict[str, int] = {}
-        for code in unit.compiled(changed(piece, moved), self.file.path, flags):
+        for code in unit.compiled(apply_changes(piece, moved), self.file.path, flags):
             number = seen[code.co_qualname] = seen.get(code.co_qualname, -1) + 1
             functions = self._live.get(code.co_qualname, [])
             lines = sorted({f.__code__.co_firstlineno for f in functions})
@@ -459,7 +465,7 @@ class CodeClaim:
                     yield function, code
 
     @cached_property
-    def _statements(self) -> dict[tuple[str, int], int]:
+    def _lines_of_statements(self) -> dict[tuple[str, int], int]:
         """The line of the statement that each line of an edited function belongs to, by the function's name and the line."""
         found: dict[tuple[str, int], int] = {}
         for definition in self.definitions:
@@ -470,7 +476,7 @@ class CodeClaim:
                     found[name, line] = statement.lineno
         return found
 
-    def _scope(self, definition: Definition, statement: ast.AST) -> Scope | None:
+    def _scope_at(self, definition: Definition, statement: ast.AST) -> Scope | None:
         seen = self.scopes.get(getattr(statement, "lineno", 0))
         if seen is None:
             return None
@@ -481,21 +487,30 @@ class CodeClaim:
                 return UNKNOWN
             return eval(compile(text, self.file.path, "eval"), outer, dict(values))
 
-        loaded = _loaded(definition)
+        loaded = _names_read(definition)
         shared = {n: x for n, x in outer.items() if n in loaded and is_number(x)}
         functions = {
-            n: x for n, x in outer.items() if _is_users(x, outer) and self.file.definition(x.__code__) in self.callable
+            n: x
+            for n, x in outer.items()
+            if _is_function_of_module(x, outer) and self.file.definition(x.__code__) in self.callable
         }
-        around, of_f = self._around
-        return Scope({**functions, **shared, **values}, evaluate, _unread(definition), _prefix(outer), around, of_f)
+        around, of_f = self._texts_around
+        return Scope(
+            {**functions, **shared, **values},
+            evaluate,
+            _names_never_read(definition),
+            _prefix_of_library(outer),
+            around,
+            of_f,
+        )
 
     @cached_property
-    def _around(self) -> tuple[tuple[str, ...], frozenset[str]]:
+    def _texts_around(self) -> tuple[tuple[str, ...], frozenset[str]]:
         """The texts of the expressions of the code, and those of them that only other functions have."""
-        around = texts_of(self._text, [*self.definitions, *self.around])
-        return around, frozenset(around) - frozenset(texts_of(self._text, self.definitions))
+        around = texts_of_expressions(self._source_text, [*self.definitions, *self.around])
+        return around, frozenset(around) - frozenset(texts_of_expressions(self._source_text, self.definitions))
 
-    def _outputs(self, definition: Definition, statement: ast.AST) -> Mapping[ast.AST, tuple[str, ...]]:
+    def _outputs_returned(self, definition: Definition, statement: ast.AST) -> Mapping[ast.AST, tuple[str, ...]]:
         """Return which inputs' gradients an expression of a return statement is, in the function that is called first."""
         value = statement.body if isinstance(statement, ast.Lambda) else getattr(statement, "value", None)
         if definition is not self.definitions[0] or not isinstance(statement, ast.Return | ast.Lambda) or value is None:
@@ -529,28 +544,30 @@ def _statements_of(definition: Definition) -> Iterator[tuple[Any, bool]]:
                     blocks.append(inner)
 
 
-def _held(function: FunctionType) -> Iterator[Any]:
+def _arrays_held_by(function: FunctionType) -> Iterator[Any]:
     """Yield the arrays that a function's module and closure hold."""
     for x in (*function.__globals__.values(), *closure_values(function).values()):
         if isinstance(x, np.ndarray):
             yield x
 
 
-def _loaded(definition: Definition) -> set[str]:
+def _names_read(definition: Definition) -> set[str]:
     return {n.id for n in ast.walk(definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
 
 
-def _unread(definition: Definition) -> frozenset[str]:
+def _names_never_read(definition: Definition) -> frozenset[str]:
     """Return the names that a function is given or assigns, and nowhere reads."""
     stored = {n.id for n in ast.walk(definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return frozenset((stored | {a.arg for a in ast.walk(definition) if isinstance(a, ast.arg)}) - _loaded(definition))
+    return frozenset(
+        (stored | {a.arg for a in ast.walk(definition) if isinstance(a, ast.arg)}) - _names_read(definition)
+    )
 
 
-def _is_users(x: Any, names: Mapping[str, Any]) -> bool:
+def _is_function_of_module(x: Any, names: Mapping[str, Any]) -> bool:
     return isinstance(x, FunctionType) and x.__globals__ is names
 
 
-def _prefix(names: Mapping[str, Any]) -> str:
+def _prefix_of_library(names: Mapping[str, Any]) -> str:
     """Return how the code spells its array library: `np.`."""
     for library in ("numpy", "torch", "jax.numpy", "tensorflow", "mlx.core"):
         for name, x in names.items():
@@ -569,18 +586,18 @@ class _Watch:
         self.lines = 0
 
     def started(self, frame: FrameType, event: str, _: Any) -> Any:
-        return self._line if frame.f_code.co_filename == self.path else None
+        return self._note_line if frame.f_code.co_filename == self.path else None
 
-    def _line(self, frame: FrameType, event: str, _: Any) -> Any:
+    def _note_line(self, frame: FrameType, event: str, _: Any) -> Any:
         self.lines += 1
         statement = self.statements.get((frame.f_code.co_name, frame.f_lineno))
         if statement is not None and self.visits.get(statement, 0) < _VISITS:
             self.visits[statement] = self.visits.get(statement, 0) + 1
-            self.seen[statement] = frame.f_globals, {n: _copied(x) for n, x in frame.f_locals.items()}
-        return self._line
+            self.seen[statement] = frame.f_globals, {n: _copy_value(x) for n, x in frame.f_locals.items()}
+        return self._note_line
 
 
-def _copied(x: Any) -> Any:
+def _copy_value(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         return x.copy()
     if type(x).__module__ == "torch" and hasattr(x, "detach"):
@@ -595,13 +612,13 @@ class _Counter:
         self.path, self.left = path, most
 
     def started(self, frame: FrameType, event: str, _: Any) -> Any:
-        return self._line if frame.f_code.co_filename == self.path else None
+        return self._count_line if frame.f_code.co_filename == self.path else None
 
-    def _line(self, frame: FrameType, event: str, _: Any) -> Any:
+    def _count_line(self, frame: FrameType, event: str, _: Any) -> Any:
         self.left -= 1
         if self.left < 0:
             raise TooManyLines
-        return self._line
+        return self._count_line
 
 
 class _tracing:

@@ -17,16 +17,16 @@ from gradcli.repair.scope import (
     Gradient,
     New,
     Right,
-    binding,
-    bound_by,
-    fits,
-    grouped,
+    binding_strength,
+    bracket_operand,
+    can_broadcast_into,
     is_factor,
     is_index,
     is_mask,
     is_number,
     is_term,
     shape_of,
+    strength_of_operator,
 )
 
 # Edits of arithmetic: a number, an operator, brackets, a sign, a power, a factor, a term.
@@ -41,15 +41,15 @@ def constant_edits(place: EditPlace) -> Iterator[New]:
     kind = "axis" if isinstance(place.parent, ast.keyword) else "exponent" if _is_exponent(place) else "constant"
     kind = "index" if place.in_index else kind
     for cost, new in ((1.0, x + 1), (1.0, x - 1), (1.3, x * 2), (1.3, x / 2), (1.6, x * x), (1.8, x * 4), (1.8, x / 4)):
-        if _is_idle(place, new):
+        if _is_neutral_number(place, new):
             continue
         whole = isinstance(x, int) and float(new).is_integer()
         yield kind, cost, repr(int(new) if whole else new), ATOM if new >= 0 else SIGN
     if x and not place.in_index:
-        yield kind, 1.7, f"1 / {place.piece}", bound_by(ast.Div)
+        yield kind, 1.7, f"1 / {place.piece}", strength_of_operator(ast.Div)
 
 
-def _is_idle(place: EditPlace, x: float) -> bool:
+def _is_neutral_number(place: EditPlace, x: float) -> bool:
     """Whether an operation with this number is better left out: + 0, * 1, / 1, ** 1."""
     parent = place.parent
     if not isinstance(parent, ast.BinOp):
@@ -79,20 +79,20 @@ def operator_edits(place: EditPlace) -> Iterator[New]:
     own, left, right = type(node.op), node.left, node.right
     for other, cost in _TWIN_OPERATORS.get(own, ()):
         new = f"{text.operand(left, other)} {SIGNS[other]} {text.operand(right, other, right=True)}"
-        yield "sign" if {own, other} == {ast.Add, ast.Sub} else "operator", cost, new, bound_by(other)
+        yield "sign" if {own, other} == {ast.Add, ast.Sub} else "operator", cost, new, strength_of_operator(other)
     if own in (ast.Sub, ast.Div, ast.MatMult, ast.Pow):
         new = f"{text.operand(right, own)} {SIGNS[own]} {text.operand(left, own, right=True)}"
-        yield "order", 1.2, new, bound_by(own)
+        yield "order", 1.2, new, strength_of_operator(own)
     if own is ast.Sub:
         new = f"{text.operand(right, own)} - {text.operand(left, own, right=True)}"
-        yield "sign", 1.2, new, bound_by(own)
+        yield "sign", 1.2, new, strength_of_operator(own)
     kind = "term" if own in (ast.Add, ast.Sub) else "factor"
-    yield kind, 1.3 if place.in_index else 1.5, text.piece(left), binding(left)
+    yield kind, 1.3 if place.in_index else 1.5, text.piece(left), binding_strength(left)
     if own is ast.Sub:
-        yield kind, 1.8, f"-{grouped(text.piece(right), binding(right), ast.Mult)}", SIGN
+        yield kind, 1.8, f"-{bracket_operand(text.piece(right), binding_strength(right), ast.Mult)}", SIGN
     elif own is ast.Div:
-        yield kind, 1.8, f"1 / {text.operand(right, own, right=True)}", bound_by(own)
-    yield kind, 1.5, text.piece(right), binding(right)
+        yield kind, 1.8, f"1 / {text.operand(right, own, right=True)}", strength_of_operator(own)
+    yield kind, 1.5, text.piece(right), binding_strength(right)
 
 
 def grouping_edits(place: EditPlace) -> Iterator[New]:
@@ -106,44 +106,54 @@ def grouping_edits(place: EditPlace) -> Iterator[New]:
         if isinstance(right, ast.BinOp) and type(right.op) in (ast.Mult, ast.Div, ast.MatMult):
             op = type(right.op)
             inner = f"({text.operand(left, own)} {sign} {text.operand(right.left, own, right=True)})"
-            yield "grouping", 1.4, f"{inner} {SIGNS[op]} {text.operand(right.right, op, right=True)}", bound_by(op)
+            yield (
+                "grouping",
+                1.4,
+                f"{inner} {SIGNS[op]} {text.operand(right.right, op, right=True)}",
+                strength_of_operator(op),
+            )
         if isinstance(left, ast.BinOp) and type(left.op) in (ast.Mult, ast.MatMult):
             op = type(left.op)
             inner = f"({text.operand(left.right, own)} {sign} {text.operand(right, own, right=True)})"
-            yield "grouping", 1.4, f"{text.operand(left.left, op)} {SIGNS[op]} {inner}", bound_by(op)
+            yield "grouping", 1.4, f"{text.operand(left.left, op)} {SIGNS[op]} {inner}", strength_of_operator(op)
     if own in (ast.Mult, ast.Div, ast.MatMult):
         sign = SIGNS[own]
         if isinstance(left, ast.BinOp) and type(left.op) in (ast.Add, ast.Sub):
             op = type(left.op)
             inner = f"{text.operand(left.right, own)} {sign} {text.operand(right, own, right=True)}"
-            yield "grouping", 1.4, f"{text.operand(left.left, op)} {SIGNS[op]} {inner}", bound_by(op)
+            yield "grouping", 1.4, f"{text.operand(left.left, op)} {SIGNS[op]} {inner}", strength_of_operator(op)
         if isinstance(right, ast.BinOp) and type(right.op) in (ast.Add, ast.Sub) and own is not ast.Div:
             op = type(right.op)
             inner = f"{text.operand(left, own)} {sign} {text.operand(right.left, own, right=True)}"
-            yield "grouping", 1.4, f"{inner} {SIGNS[op]} {text.operand(right.right, op, right=True)}", bound_by(op)
+            yield (
+                "grouping",
+                1.4,
+                f"{inner} {SIGNS[op]} {text.operand(right.right, op, right=True)}",
+                strength_of_operator(op),
+            )
         if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Div) and own is ast.Mult:
             inner = f"({text.piece(left.right)} * {text.operand(right, own, right=True)})"
-            yield "grouping", 1.4, f"{text.operand(left.left, ast.Div)} / {inner}", bound_by(ast.Div)
+            yield "grouping", 1.4, f"{text.operand(left.left, ast.Div)} / {inner}", strength_of_operator(ast.Div)
 
 
 def sign_edits(place: EditPlace) -> Iterator[New]:
     """Change the sign of a factor or term, or leave it out."""
     node = place.node
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        yield "sign", 1.0, place.text.piece(node.operand), binding(node.operand)
+        yield "sign", 1.0, place.text.piece(node.operand), binding_strength(node.operand)
     elif place.carries_numbers and not is_factor(place):
-        yield "sign", 1.2, f"-{grouped(place.piece, binding(node), ast.Mult)}", SIGN
+        yield "sign", 1.2, f"-{bracket_operand(place.piece, binding_strength(node), ast.Mult)}", SIGN
 
 
 def power_edits(place: EditPlace) -> Iterator[New]:
     """Square an expression, or leave out its power."""
     node = place.node
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-        yield "exponent", 1.2, place.text.piece(node.left), binding(node.left)
+        yield "exponent", 1.2, place.text.piece(node.left), binding_strength(node.left)
     elif place.carries_numbers and not isinstance(node, ast.Constant):
         base = place.as_operand(ast.Pow)
         for cost, power in ((1.6, "2"), (2.5, "3"), (2.8, "-1")):
-            yield "exponent", cost, f"{base}**{power}", bound_by(ast.Pow)
+            yield "exponent", cost, f"{base}**{power}", strength_of_operator(ast.Pow)
 
 
 _NUMBERS = (("2", 1.4), ("0.5", 1.4), ("3", 1.9), ("4", 1.9))
@@ -156,23 +166,25 @@ def factor_edits(place: EditPlace) -> Iterator[New]:
         return
     product, quotient = place.as_operand(ast.Mult), place.as_operand(ast.Div)
     for number, cost in _NUMBERS:
-        yield "factor", cost, f"{number} * {product}", bound_by(ast.Mult)
+        yield "factor", cost, f"{number} * {product}", strength_of_operator(ast.Mult)
     plain = [(term, 1.3 if term.unread else 1.9) for term in place.scope.names]
     plain += [(term, 1.3) for term in place.scope.object_arrays]
     plain += [(term, 2.1) for term in place.scope.sizes]
     plain += [(term, 1.2 if term.unread and not shape_of(term.value) else 2.4) for term in place.scope.terms]
     for term, cost in plain:
-        wider = term.unread and fits(place.value, term.value)  # an array that nothing reads, such as the cotangent
-        if (wider or fits(term.value, place.value)) and not is_trivial(term.value):
-            by = grouped(term.text, term.bound, ast.Mult, right=True)
+        wider = term.unread and can_broadcast_into(
+            place.value, term.value
+        )  # an array that nothing reads, such as the cotangent
+        if (wider or can_broadcast_into(term.value, place.value)) and not is_zero_or_one(term.value):
+            by = bracket_operand(term.text, term.bound, ast.Mult, right=True)
             first = not shape_of(term.value) and term.bound == ATOM
-            yield "factor", cost, f"{by} * {product}" if first else f"{product} * {by}", bound_by(ast.Mult)
-            yield "factor", cost + 0.1, f"{quotient} / {by}", bound_by(ast.Div)
+            yield "factor", cost, f"{by} * {product}" if first else f"{product} * {by}", strength_of_operator(ast.Mult)
+            yield "factor", cost + 0.1, f"{quotient} / {by}", strength_of_operator(ast.Div)
     of_f = [term for term in place.scope.terms if term.unread and shape_of(term.value)]
     terms = [(term, 0.0) for term in place.scope.names] + [(term, 0.3) for term in (*place.scope.object_arrays, *of_f)]
     for term, dearer in terms:
-        if fits(term.value, place.value) and not is_index(term.value) and not is_mask(term.value):
-            t = grouped(term.text, term.bound, ast.Mult, right=True)
+        if can_broadcast_into(term.value, place.value) and not is_index(term.value) and not is_mask(term.value):
+            t = bracket_operand(term.text, term.bound, ast.Mult, right=True)
             usual = (
                 (1.9, f"(1 - {t})"),
                 (1.9, f"(1 - {t}**2)"),
@@ -182,10 +194,15 @@ def factor_edits(place: EditPlace) -> Iterator[New]:
                 (2.4, f"2 * {t}"),
             )
             for cost, by in usual:
-                yield "factor", cost + dearer, f"{product} * {by}", bound_by(ast.Mult)
-            yield "factor", 2.4 + dearer, f"{quotient} / {t}**2", bound_by(ast.Div)
+                yield "factor", cost + dearer, f"{product} * {by}", strength_of_operator(ast.Mult)
+            yield "factor", 2.4 + dearer, f"{quotient} / {t}**2", strength_of_operator(ast.Div)
             for name in ("exp", "cos", "sin", "sign", "sqrt"):
-                yield "factor", 2.6 + dearer, f"{product} * {place.scope.prefix}{name}({t})", bound_by(ast.Mult)
+                yield (
+                    "factor",
+                    2.6 + dearer,
+                    f"{product} * {place.scope.prefix}{name}({t})",
+                    strength_of_operator(ast.Mult),
+                )
 
 
 def _is_reduced(place: EditPlace) -> bool:
@@ -194,7 +211,7 @@ def _is_reduced(place: EditPlace) -> bool:
     return reduces and is_number(place.value) and shape_of(place.value) != ()
 
 
-def is_trivial(x: Any) -> bool:
+def is_zero_or_one(x: Any) -> bool:
     """Whether a factor is 1 or 0 everywhere."""
     return isinstance(x, int | float | np.number) and float(x) in (0.0, 1.0)
 
@@ -205,9 +222,9 @@ def term_edits(place: EditPlace) -> Iterator[New]:
         return
     left, right = place.as_operand(ast.Add), place.as_operand(ast.Sub, right=True)
     if not place.in_index:
-        yield "term", 1.8, f"1 + {left}", bound_by(ast.Add)
-        yield "term", 1.8, f"1 - {right}", bound_by(ast.Sub)
-        yield "term", 1.9, f"{left} - 1", bound_by(ast.Sub)
+        yield "term", 1.8, f"1 + {left}", strength_of_operator(ast.Add)
+        yield "term", 1.8, f"1 - {right}", strength_of_operator(ast.Sub)
+        yield "term", 1.9, f"{left} - 1", strength_of_operator(ast.Sub)
     found: list[tuple[CandidateTerm, float]] = [(term, 1.4 if term.unread else 2.2) for term in place.scope.names]
     found += [(term, 2.1 if term.unread else 2.5) for term in place.scope.terms]
     dearer = (
@@ -217,9 +234,19 @@ def term_edits(place: EditPlace) -> Iterator[New]:
     )
     for term, cost in found:
         cost += dearer
-        if fits(term.value, place.value) and not (is_index(place.value) and not is_index(term.value)):
-            yield "term", cost, f"{left} + {grouped(term.text, term.bound, ast.Add)}", bound_by(ast.Add)
-            yield "term", cost, f"{left} - {grouped(term.text, term.bound, ast.Sub, right=True)}", bound_by(ast.Sub)
+        if can_broadcast_into(term.value, place.value) and not (is_index(place.value) and not is_index(term.value)):
+            yield (
+                "term",
+                cost,
+                f"{left} + {bracket_operand(term.text, term.bound, ast.Add)}",
+                strength_of_operator(ast.Add),
+            )
+            yield (
+                "term",
+                cost,
+                f"{left} - {bracket_operand(term.text, term.bound, ast.Sub, right=True)}",
+                strength_of_operator(ast.Sub),
+            )
 
 
 # Edits of names and calls: another name or function, an axis, a sum, a transpose, an index, an order.
@@ -237,10 +264,10 @@ def name_edits(place: EditPlace) -> Iterator[New]:
             if isinstance(place.parent, ast.Call) and len(place.parent.args) > 1:
                 yield "index", 1.4, "0", ATOM  # range(n) for range(k, n)
             for cost, new in ((1.4, f"{node.id} + 1"), (1.4, f"{node.id} - 1")):
-                yield "index", cost, new, bound_by(ast.Add)
+                yield "index", cost, new, strength_of_operator(ast.Add)
             for term in place.scope.names:
                 if is_index(term.value) and term.text != node.id:
-                    yield "index", 1.8, f"{node.id} + {term.text}", bound_by(ast.Add)
+                    yield "index", 1.8, f"{node.id} + {term.text}", strength_of_operator(ast.Add)
     if isinstance(node, ast.Attribute) and not place.stored and not place.is_function and is_number(own):
         holder = place.scope.value(place.text.piece(node.value))
         for name, x in getattr(holder, "__dict__", {}).items():
@@ -273,7 +300,7 @@ def function_edits(place: EditPlace) -> Iterator[New]:
     elif isinstance(node, ast.Call) and node.args and not place.in_index:
         first = node.args[0]
         if place.value is UNKNOWN or shape_of(place.scope.value(text.piece(first))) == shape_of(place.value):
-            yield "function", 1.7, text.piece(first), binding(first)
+            yield "function", 1.7, text.piece(first), binding_strength(first)
     if place.carries_numbers and not isinstance(node, ast.Constant):
         for name in _WRAPPERS:
             yield "function", 2.6, f"{place.scope.prefix}{name}({place.piece})", ATOM
@@ -338,12 +365,12 @@ def transpose_edits(place: EditPlace) -> Iterator[New]:
             operands = f"{place.text.piece(left)}, {place.text.piece(right)}"
             yield "outer", 1.0, f"{place.scope.prefix}outer({operands})", ATOM
     if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
-        yield "transpose", 1.0, place.text.piece(node.value), binding(node.value)
+        yield "transpose", 1.0, place.text.piece(node.value), binding_strength(node.value)
     elif place.carries_numbers and len(shape_of(place.value)) == 2 and not isinstance(node, ast.Constant):
         yield (
             "transpose",
-            1.1 if binding(node) == ATOM else 1.2,
-            f"{grouped(place.piece, binding(node), ast.Pow)}.T",
+            1.1 if binding_strength(node) == ATOM else 1.2,
+            f"{bracket_operand(place.piece, binding_strength(node), ast.Pow)}.T",
             ATOM,
         )
 
@@ -398,10 +425,10 @@ def reversal_edits(place: EditPlace) -> Iterator[New]:
     name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
     if isinstance(node, ast.Call) and name in ("cumsum", "cumprod") and node.args:
         first, last = (k - text.span(node)[0] for k in text.span(node.args[0]))
-        inner = grouped(text.piece(node.args[0]), binding(node.args[0]), ast.Pow)
+        inner = bracket_operand(text.piece(node.args[0]), binding_strength(node.args[0]), ast.Pow)
         yield "order", 1.5, f"{place.piece[:first]}{inner}[::-1]{place.piece[last:]}[::-1]", ATOM
     elif place.carries_numbers and len(shape_of(place.value)) == 1 and not isinstance(node, ast.Constant):
-        whole = grouped(place.piece, binding(node), ast.Pow)
+        whole = bracket_operand(place.piece, binding_strength(node), ast.Pow)
         yield "order", 2.3, f"{whole}[::-1]", ATOM
         yield "sum", 2.3, f"{place.scope.prefix}cumsum({whole}[::-1])[::-1]", ATOM
         yield "sum", 2.3, f"{place.scope.prefix}cumsum({place.piece})", ATOM
@@ -417,17 +444,22 @@ def matrix_edits(place: EditPlace) -> Iterator[New]:
             yield "inverse", 1.2, f"{module}inv({place.text.piece(matrix)}).T", ATOM
     if not place.carries_numbers or len(shape) != 2 or isinstance(place.node, ast.Constant):
         return
-    whole = grouped(place.piece, binding(place.node), ast.Pow)
+    whole = bracket_operand(place.piece, binding_strength(place.node), ast.Pow)
     if shape[0] == shape[1]:
         yield "transpose", 1.7, f"({place.piece} + {whole}.T)", ATOM
     for term in place.scope.names:
         other = shape_of(term.value)
         if other == (shape[0], shape[0]):
             for spelled in (term.text, f"{term.text}.T"):
-                yield "factor", 2.2, f"{spelled} @ {place.as_operand(ast.MatMult, right=True)}", bound_by(ast.MatMult)
+                yield (
+                    "factor",
+                    2.2,
+                    f"{spelled} @ {place.as_operand(ast.MatMult, right=True)}",
+                    strength_of_operator(ast.MatMult),
+                )
         if other == (shape[1], shape[1]):
             for spelled in (term.text, f"{term.text}.T"):
-                yield "factor", 2.2, f"{place.as_operand(ast.MatMult)} @ {spelled}", bound_by(ast.MatMult)
+                yield "factor", 2.2, f"{place.as_operand(ast.MatMult)} @ {spelled}", strength_of_operator(ast.MatMult)
 
 
 def whole_edits(place: EditPlace) -> Iterator[New]:
@@ -477,7 +509,7 @@ _COMBINED = (
 )
 
 
-def lacking(place: EditPlace, name: str, claimed: Gradient, right: Right) -> Iterator[Edit]:
+def missing_part_edits(place: EditPlace, name: str, claimed: Gradient, right: Right) -> Iterator[Edit]:
     """Yield edits that add to an output of the claim what it lacks, or multiply it by that.
 
     Source  the difference and the ratio of the right gradient and the claim, compared with what two or three of the values
@@ -489,31 +521,38 @@ def lacking(place: EditPlace, name: str, claimed: Gradient, right: Right) -> Ite
     line = getattr(place.node, "lineno", 1)
     with np.errstate(all="ignore"):
         ratio = wanted / own
-        for term, factor in _equal(place, wanted - own):
+        for term, factor in _find_combinations(place, wanted - own):
             if term.text == place.piece:  # a factor is wrong: nobody writes g - 1.5 * g
                 continue
-            new = f"{place.as_operand(ast.Add)} {'-' if factor < 0 else '+'} {_times(factor, term)}"
-            yield Edit("term", 2.5, line, (place.text.in_place(place.node, place.parent, new, bound_by(ast.Add)),))
+            new = f"{place.as_operand(ast.Add)} {'-' if factor < 0 else '+'} {_text_of_multiple(factor, term)}"
+            yield Edit(
+                "term", 2.5, line, (place.text.in_place(place.node, place.parent, new, strength_of_operator(ast.Add)),)
+            )
         if np.all(np.isfinite(ratio)):
-            for term, factor in _equal(place, ratio):
-                by = grouped(_times(factor, term), bound_by(ast.Mult), ast.Mult, right=True)
+            for term, factor in _find_combinations(place, ratio):
+                by = bracket_operand(
+                    _text_of_multiple(factor, term), strength_of_operator(ast.Mult), ast.Mult, right=True
+                )
                 new = f"{'-' if factor < 0 else ''}{place.as_operand(ast.Mult)} * {by}"
                 yield Edit(
-                    "factor", 2.5, line, (place.text.in_place(place.node, place.parent, new, bound_by(ast.Mult)),)
+                    "factor",
+                    2.5,
+                    line,
+                    (place.text.in_place(place.node, place.parent, new, strength_of_operator(ast.Mult)),),
                 )
 
 
-def _times(factor: float, term: CandidateTerm) -> str:
+def _text_of_multiple(factor: float, term: CandidateTerm) -> str:
     """Return the text of a term times a number of `_SIMPLE_NUMBERS`, as an operand of a sum."""
     number = dict(_SIMPLE_NUMBERS)[abs(factor)]
     return (
-        f"{number} * {grouped(term.text, term.bound, ast.Mult)}"
+        f"{number} * {bracket_operand(term.text, term.bound, ast.Mult)}"
         if number
-        else grouped(term.text, term.bound, ast.Sub, right=True)
+        else bracket_operand(term.text, term.bound, ast.Sub, right=True)
     )
 
 
-def _equal(place: EditPlace, wanted: Any) -> Iterator[tuple[CandidateTerm, float]]:
+def _find_combinations(place: EditPlace, wanted: Any) -> Iterator[tuple[CandidateTerm, float]]:
     """Yield combinations whose value, times a number of `_SIMPLE_NUMBERS`, is the wanted one at the entries looked at."""
     if not np.all(np.isfinite(wanted)) or not np.any(wanted):
         return
@@ -521,16 +560,16 @@ def _equal(place: EditPlace, wanted: Any) -> Iterator[tuple[CandidateTerm, float
     sample = wanted.reshape(-1)[entries]
     if not np.all(sample) or (wanted.size > 1 and len(sample) < 2):
         sample, entries = sample[sample != 0], entries[sample != 0]
-    terms = list(_terms(place, wanted.shape, entries))
+    terms = list(_terms_of_shape(place, wanted.shape, entries))
     names = [term for term in terms if term.text.isidentifier()]
-    pairs = list(_pairs(terms, terms, _COMBINED))
-    yield from _fitting(terms, sample)
-    yield from _fitting(pairs, sample)
-    of_names = list(_pairs(names, names, _COMBINED))
-    yield from _fitting(list(_pairs(of_names, names, _COMBINED[:2])), sample)
+    pairs = list(_combine_pairs(terms, terms, _COMBINED))
+    yield from _find_simple_multiples(terms, sample)
+    yield from _find_simple_multiples(pairs, sample)
+    of_names = list(_combine_pairs(names, names, _COMBINED))
+    yield from _find_simple_multiples(list(_combine_pairs(of_names, names, _COMBINED[:2])), sample)
 
 
-def _terms(place: EditPlace, shape: tuple[int, ...], entries: Any) -> Iterator[CandidateTerm]:
+def _terms_of_shape(place: EditPlace, shape: tuple[int, ...], entries: Any) -> Iterator[CandidateTerm]:
     """Yield the values of this place that broadcast to a shape, at some entries."""
     found = 0
     for term in (*place.scope.names, *place.scope.sizes, *place.scope.terms):
@@ -545,7 +584,7 @@ def _terms(place: EditPlace, shape: tuple[int, ...], entries: Any) -> Iterator[C
             return
 
 
-def _pairs(first: list[CandidateTerm], second: list[CandidateTerm], operations: Any) -> Iterator[CandidateTerm]:
+def _combine_pairs(first: list[CandidateTerm], second: list[CandidateTerm], operations: Any) -> Iterator[CandidateTerm]:
     for a in first:
         for b in second:
             if a is b:
@@ -553,11 +592,13 @@ def _pairs(first: list[CandidateTerm], second: list[CandidateTerm], operations: 
             for op, function, sign in operations:
                 if op in (ast.Mult, ast.Add) and a.text > b.text and a.bound == b.bound == ATOM:
                     continue
-                text = f"{grouped(a.text, a.bound, op)} {sign} {grouped(b.text, b.bound, op, right=True)}"
-                yield CandidateTerm(text, function(a.value, b.value), bound_by(op))
+                text = (
+                    f"{bracket_operand(a.text, a.bound, op)} {sign} {bracket_operand(b.text, b.bound, op, right=True)}"
+                )
+                yield CandidateTerm(text, function(a.value, b.value), strength_of_operator(op))
 
 
-def _fitting(terms: list[CandidateTerm], sample: Any) -> Iterator[tuple[CandidateTerm, float]]:
+def _find_simple_multiples(terms: list[CandidateTerm], sample: Any) -> Iterator[tuple[CandidateTerm, float]]:
     """Yield the terms whose values are a simple multiple of a sample."""
     if not terms:
         return

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from gradcli.checks.build import CheckOptions
-from gradcli.checks.causes import Verified, with_causes, within_time
+from gradcli.checks.causes import Verified, drop_late_causes, with_causes
 from gradcli.checks.check import Progress, verify
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import SECONDS, CauseBudget
@@ -35,10 +35,14 @@ def full_check(
 
     Raises  GradcliError as `verify` does; BadOption where there is no claim to look for hard points of.
     """
-    return with_cause_and_repair(verified(request, ask, wanted, progress), request, ask, wanted, right_answer)
+    return with_cause_and_repair(
+        verify_with_options(request, ask, wanted, progress), request, ask, wanted, right_answer
+    )
 
 
-def verified(request: Request, ask: TargetRequest, wanted: CheckOptions, progress: Progress | None = None) -> Verified:
+def verify_with_options(
+    request: Request, ask: TargetRequest, wanted: CheckOptions, progress: Progress | None = None
+) -> Verified:
     """Return the verdict of a check, at hard points too where that was asked for; causes are yet to be looked for.
 
     Raises  as `full_check`.
@@ -47,7 +51,7 @@ def verified(request: Request, ask: TargetRequest, wanted: CheckOptions, progres
     sizes: Mapping[str, int] = {}
     if options.sizes_check:
         sizes = numbers_of_sizes(options.shapes, checked_point_texts(ask), options.seed, wanted.sizes, ask.points_of)
-    found = at_hard_points(verify(request, progress), request, options, sizes)
+    found = check_hard_points(verify(request, progress), request, options, sizes)
     if progress is not None:
         progress(OUTLINE, found.report)
     return found
@@ -82,7 +86,7 @@ def with_cause_and_repair(
         return _with_reason(report, "it was not looked for (--no-diagnose)")
     if not budget.late and not hasattr(original_function(request.f), "by_rank"):  # no edit is tried on several ranks
         report = with_repair(report, request, ask, wanted, right_answer, budget, tell)
-    return within_time(report, budget)
+    return drop_late_causes(report, budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,7 @@ def with_repair(
     budget: CauseBudget, tell: Callable[[str], None],
 ) -> CheckReport:  # fmt: skip
     """Return the report of a wrong claim with the edit that repairs it or, where there is none, the right gradient."""
-    from gradcli.repair.repair import point_to_repair, repaired
+    from gradcli.repair.repair import point_to_repair, repair_claim
 
     number = point_to_repair(report)
     if number is None:
@@ -112,13 +116,13 @@ def with_repair(
     names = tuple(dict.fromkeys(m.input for m in point.mismatches)) or point.differentiated
     native = native_of(request.f)
     language = "expression" if request.f.kind == "expression" else native.framework.name if native else "numpy"
-    tell(f"looking for the cause, 2 of 2: edits of {_edited(report)}, else the closed form")
-    return repaired(
+    tell(f"looking for the cause, 2 of 2: edits of {_name_edited_file(report)}, else the closed form")
+    return repair_claim(
         report, request, ask, wanted, budget, ClosedForm(right_answer, Point(dict(point.at)), names, language)
     )
 
 
-def _edited(report: CheckReport) -> str:
+def _name_edited_file(report: CheckReport) -> str:
     """Return the name of what is edited in search of a repair."""
     return (
         report.claimed_at.file if isinstance(report.claimed_at, SourceLine) and report.claimed_at.file else "the claim"
@@ -133,7 +137,7 @@ def _with_reason(report: CheckReport, why: str) -> CheckReport:
     return replace(report, points=points)
 
 
-def at_hard_points(
+def check_hard_points(
     found: Verified, request: Request, options: Options, sizes: Mapping[str, int] | None = None
 ) -> Verified:
     """Return the verdict on a claim that passed, after hard points were looked at and its digits counted, if that was asked for.
@@ -143,16 +147,16 @@ def at_hard_points(
     Raises  BadOption where there is no claim, or it is no gradient; BadClaim if the claim raises where f is smooth.
     """
     if options.looks_at_hard_points:
-        from gradcli.repair.stress import StressOptions, stressed
+        from gradcli.repair.stress import StressOptions, search_hard_points
 
         chosen = StressOptions(sizes=options.sizes_check, named=sizes, digits=options.digits, assume=options.assume)
         if options.stress_points is not None:
             chosen = replace(chosen, points=options.stress_points)
-        return stressed(found, request, chosen)
+        return search_hard_points(found, request, chosen)
     if options.digits is not None:
-        from gradcli.repair.stress import with_digits
+        from gradcli.repair.stress import require_digits
 
-        return replace(found, report=with_digits(found.report, request, options.digits))
+        return replace(found, report=require_digits(found.report, request, options.digits))
     return found
 
 

@@ -39,21 +39,21 @@ def hard_points(around: Around, more: Iterable[Values] = ()) -> Iterator[Values]
         iter(more),
         *(make(around, np.random.default_rng([around.seed, k])) for k, make in enumerate(_KINDS)),
     ]
-    seen = {_key(around.values)}
+    seen = {_bytes_of_values(around.values)}
     while kinds:
         for kind in tuple(kinds):
             values = next(kind, None)
             if values is None:
                 kinds.remove(kind)
                 continue
-            values = _assumed(around, {name: _plain(x) for name, x in values.items()})
-            key = _key(values)
-            if key not in seen and _inside(around, values):
+            values = _impose_assumptions(around, {name: _unwrap_scalar(x) for name, x in values.items()})
+            key = _bytes_of_values(values)
+            if key not in seen and _is_inside_bounds(around, values):
                 seen.add(key)
                 yield values
 
 
-def _assumed(around: Around, values: Values) -> Values:
+def _impose_assumptions(around: Around, values: Values) -> Values:
     """Return the values with every input moved to where the assumptions about it hold."""
     rng = np.random.default_rng(around.seed)
     made = {}
@@ -64,54 +64,57 @@ def _assumed(around: Around, values: Values) -> Values:
     return {**values, **made}
 
 
-def _plain(x: Any) -> Any:
+def _unwrap_scalar(x: Any) -> Any:
     return np.float64(x) if isinstance(x, float) else x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x
 
 
-def _key(values: Mapping[str, Any]) -> bytes:
+def _bytes_of_values(values: Mapping[str, Any]) -> bytes:
     parts = [np.asarray(x) for x in values.values()]
     return b"|".join(x.tobytes() if x.dtype.kind in "fiub" else repr(x.shape).encode() for x in parts)
 
 
-def _inside(around: Around, values: Values) -> bool:
+def _is_inside_bounds(around: Around, values: Values) -> bool:
     return around.stepping.inside(around.wrt, tuple(np.asarray(values[name], dtype=float) for name in around.wrt))
 
 
-def _changed(around: Around, name: str, x: Any) -> Values:
+def _change_input(around: Around, name: str, x: Any) -> Values:
     return {**around.values, name: np.asarray(x, dtype=float)[()]}
 
 
-def _drawn(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+def _draw_normal(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """Normal numbers of several sizes, for all inputs at once and for each alone, moved inside the bounds."""
     for _ in range(4):
         for scale in _SCALES:
-            made = {n: _moved(around, n, scale * rng.standard_normal(np.shape(around.values[n]))) for n in around.wrt}
+            made = {
+                n: _move_inside_bounds(around, n, scale * rng.standard_normal(np.shape(around.values[n])))
+                for n in around.wrt
+            }
             yield {**around.values, **made}
             for name in around.wrt if len(around.wrt) > 1 else ():
                 yield {**around.values, name: made[name]}
 
 
-def _moved(around: Around, name: str, x: Any) -> Any:
+def _move_inside_bounds(around: Around, name: str, x: Any) -> Any:
     return around.stepping.moved_inside(name, np.asarray(x, dtype=float))
 
 
-def _signs(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+def _change_signs(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """The given numbers with other signs: all, one input, one entry, at random."""
     yield {**around.values, **{n: -np.asarray(around.values[n]) for n in around.wrt}}
     for name in around.wrt:
         x = np.asarray(around.values[name], dtype=float)
-        yield _changed(around, name, -x)
-        for k in _some(x):
-            yield _changed(around, name, _with(x, k, -x.flat[k]))
+        yield _change_input(around, name, -x)
+        for k in _spread_indices(x):
+            yield _change_input(around, name, _set_entry(x, k, -x.flat[k]))
         for _ in range(4):
-            yield _changed(around, name, x * rng.choice([-1.0, 1.0], x.shape))
+            yield _change_input(around, name, x * rng.choice([-1.0, 1.0], x.shape))
 
 
-def _some(x: Any) -> list[int]:
+def _spread_indices(x: Any) -> list[int]:
     return [int(k) for k in np.unique(np.linspace(0, x.size - 1, min(_FEW, x.size)).astype(int))] if x.size else []
 
 
-def _with(x: Any, k: int, value: float) -> Any:
+def _set_entry(x: Any, k: int, value: float) -> Any:
     made = np.array(x, dtype=float)
     made.flat[k] = value
     return made
@@ -122,12 +125,12 @@ def _near_branches(around: Around, rng: np.random.Generator) -> Iterator[Values]
     for number, (value, name) in enumerate(itertools.product(around.critical, around.wrt)):
         x = np.asarray(around.values[name], dtype=float)
         if x.size:
-            yield _changed(around, name, _with(x, number % x.size, value))
+            yield _change_input(around, name, _set_entry(x, number % x.size, value))
             if x.size > 1:
-                yield _changed(around, name, value * (1 + 1e-3 * rng.uniform(0, 1, x.shape)))
+                yield _change_input(around, name, value * (1 + 1e-3 * rng.uniform(0, 1, x.shape)))
 
 
-def _magnitudes(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+def _scale_by_powers(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """The given numbers times powers of ten: all, one input, one entry, both signs."""
     for power in sorted(_POWERS, key=lambda p: (abs(p) > 30, abs(p) % 7, p)):
         factor = 10.0**power
@@ -136,60 +139,60 @@ def _magnitudes(around: Around, rng: np.random.Generator) -> Iterator[Values]:
             for name in around.wrt:
                 x = np.asarray(around.values[name], dtype=float)
                 if len(around.wrt) > 1:
-                    yield _changed(around, name, x * factor)
-                for k in _some(x)[:2] if x.size > 1 else ():
-                    yield _changed(around, name, _with(x, k, x.flat[k] * factor))
-                yield _changed(around, name, -x * factor)
+                    yield _change_input(around, name, x * factor)
+                for k in _spread_indices(x)[:2] if x.size > 1 else ():
+                    yield _change_input(around, name, _set_entry(x, k, x.flat[k] * factor))
+                yield _change_input(around, name, -x * factor)
 
 
-def _saturated(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+def _saturating_numbers(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """Numbers where exponentials saturate or overflow, in one entry or in all, and numbers far from zero and near each other."""
     for value in (12.0, 20.0, 31.0, 37.0, 45.0, 100.0, 500.0, 720.0, 800.0):
         for name, sign in itertools.product(around.wrt, (1.0, -1.0)):
             x = np.asarray(around.values[name], dtype=float)
             if x.size > 1:
-                yield _changed(around, name, _with(x, int(rng.integers(x.size)), sign * value))
-            yield _changed(around, name, sign * value + x)
-            yield _changed(around, name, sign * value * np.ones_like(x) * (1 + 0.01 * rng.uniform(-1, 1, x.shape)))
+                yield _change_input(around, name, _set_entry(x, int(rng.integers(x.size)), sign * value))
+            yield _change_input(around, name, sign * value + x)
+            yield _change_input(around, name, sign * value * np.ones_like(x) * (1 + 0.01 * rng.uniform(-1, 1, x.shape)))
     for power in (3, 5, 7, 9):
         for name in around.wrt:
             x = np.asarray(around.values[name], dtype=float)
-            yield _changed(around, name, 10.0**power + x)
+            yield _change_input(around, name, 10.0**power + x)
 
 
-def _ties(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+def _zeros_and_ties(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """Zeros, equal entries, entries in order, nearly equal ones, one entry alone."""
     for name in around.wrt:
         x = np.asarray(around.values[name], dtype=float)
-        yield _changed(around, name, np.zeros_like(x))
-        yield _changed(around, name, -0.0 * np.ones_like(x))
-        for k in _some(x) if x.size > 1 else ():
-            yield _changed(around, name, _with(x, k, 0.0))
-            yield _changed(around, name, _with(x, k, x.flat[(k + 1) % x.size]))
-            yield _changed(around, name, _with(np.zeros_like(x), k, 1.0))
+        yield _change_input(around, name, np.zeros_like(x))
+        yield _change_input(around, name, -0.0 * np.ones_like(x))
+        for k in _spread_indices(x) if x.size > 1 else ():
+            yield _change_input(around, name, _set_entry(x, k, 0.0))
+            yield _change_input(around, name, _set_entry(x, k, x.flat[(k + 1) % x.size]))
+            yield _change_input(around, name, _set_entry(np.zeros_like(x), k, 1.0))
         if x.size > 1:
-            yield _changed(around, name, np.sort(x, axis=None).reshape(x.shape))
-            yield _changed(around, name, -np.sort(-x, axis=None).reshape(x.shape))
-            yield _changed(around, name, x.reshape(-1)[::-1].reshape(x.shape))
-            yield _changed(around, name, np.mean(x) * (1 + 1e-9 * rng.uniform(-1, 1, x.shape)))
-        yield _changed(around, name, np.full_like(x, 1.0))
+            yield _change_input(around, name, np.sort(x, axis=None).reshape(x.shape))
+            yield _change_input(around, name, -np.sort(-x, axis=None).reshape(x.shape))
+            yield _change_input(around, name, x.reshape(-1)[::-1].reshape(x.shape))
+            yield _change_input(around, name, np.mean(x) * (1 + 1e-9 * rng.uniform(-1, 1, x.shape)))
+        yield _change_input(around, name, np.full_like(x, 1.0))
 
 
-def _tails(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+def _heavy_tails(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """Heavy-tailed numbers, and numbers evenly spread over their exponents."""
     for _ in range(8):
         yield {
             **around.values,
-            **{n: _moved(around, n, rng.standard_cauchy(np.shape(around.values[n]))) for n in around.wrt},
+            **{n: _move_inside_bounds(around, n, rng.standard_cauchy(np.shape(around.values[n]))) for n in around.wrt},
         }
         made = {}
         for n in around.wrt:
             shape = np.shape(around.values[n])
             made[n] = rng.choice([-1.0, 1.0], shape) * 10.0 ** rng.uniform(-9, 5, shape)
-        yield {**around.values, **{n: _moved(around, n, x) for n, x in made.items()}}
+        yield {**around.values, **{n: _move_inside_bounds(around, n, x) for n, x in made.items()}}
 
 
-def _bounded(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+def _spread_over_bounds(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """Numbers spread over the bounds, evenly and by their distance from each end."""
     bounded = [n for n in around.wrt if n in around.stepping.edges]
     for _ in range(6) if bounded else ():
@@ -203,18 +206,18 @@ def _bounded(around: Around, rng: np.random.Generator) -> Iterator[Values]:
             low, high = (float(np.clip(edge, -1e300, 1e300)) for edge in around.stepping.of(name))
             x = np.asarray(around.values[name], dtype=float)
             edge = low + (high - low) * 10.0**power if end == 0 else high - (high - low) * 10.0**power
-            yield _changed(around, name, _with(x, int(rng.integers(x.size)), edge) if x.size else x)
-            yield _changed(around, name, np.full_like(x, edge) * (1 + 1e-3 * rng.uniform(-1, 0, x.shape)))
+            yield _change_input(around, name, _set_entry(x, int(rng.integers(x.size)), edge) if x.size else x)
+            yield _change_input(around, name, np.full_like(x, edge) * (1 + 1e-3 * rng.uniform(-1, 0, x.shape)))
         for name in bounded:
             low, high = around.stepping.of(name)
             x = np.asarray(around.values[name], dtype=float)
             if low > 0 and np.isfinite(high):
                 spread = np.log10(low) + (np.log10(high) - np.log10(low)) * rng.uniform(0, 1, x.shape)
-                yield _changed(around, name, 10.0**spread)
-            yield _changed(around, name, np.clip(x * 10.0**power, low, high))
+                yield _change_input(around, name, 10.0**spread)
+            yield _change_input(around, name, np.clip(x * 10.0**power, low, high))
 
 
-def _integers(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+def _change_integers(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """Other indices, masks and counts: repeated, all false, all true, another order; numbers beside the given one."""
     for name, x in around.values.items():
         if name in around.wrt or isinstance(x, str | bytes):
@@ -239,21 +242,21 @@ def _integers(around: Around, rng: np.random.Generator) -> Iterator[Values]:
             yield {**around.values, name: other}
 
 
-def _sized(around: Around, rng: np.random.Generator) -> Iterator[Values]:
+def _change_sizes(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """Other lengths of arrays; axes of one length are taken to be one size."""
     lengths = {n for x in around.values.values() if isinstance(x, np.ndarray) for n in x.shape if n > 0}
-    wanted = _wanted_sizes(around, sorted(lengths, reverse=True))
+    wanted = _sizes_to_try(around, sorted(lengths, reverse=True))
     for size, old in wanted:
         made: Values = {}
         for name, x in around.values.items():
-            made[name] = _resized(x, old, size, rng, name in around.wrt) if isinstance(x, np.ndarray) else x
+            made[name] = _resize_axis(x, old, size, rng, name in around.wrt) if isinstance(x, np.ndarray) else x
             if isinstance(x, int) and not isinstance(x, bool) and x == old:
                 made[name] = size
         if all(np.size(x) <= _LARGEST for x in made.values() if isinstance(x, np.ndarray)):
             yield made
 
 
-def _wanted_sizes(around: Around, lengths: Sequence[int]) -> list[tuple[int, int]]:
+def _sizes_to_try(around: Around, lengths: Sequence[int]) -> list[tuple[int, int]]:
     """Return pairs of a size that is tried and the length that it replaces."""
     if around.sizes is None:
         return [(size, old) for size in _SIZES for old in lengths if size != old]
@@ -265,7 +268,7 @@ def _wanted_sizes(around: Around, lengths: Sequence[int]) -> list[tuple[int, int
     return pairs
 
 
-def _resized(x: Any, old: int, size: int, rng: np.random.Generator, moves: bool) -> Any:
+def _resize_axis(x: Any, old: int, size: int, rng: np.random.Generator, moves: bool) -> Any:
     for axis, length in enumerate(x.shape):
         if length == old:
             taken = np.arange(size) % old
@@ -276,5 +279,6 @@ def _resized(x: Any, old: int, size: int, rng: np.random.Generator, moves: bool)
 
 
 _KINDS: tuple[Callable[[Around, np.random.Generator], Iterator[Values]], ...] = (
-    _signs, _drawn, _near_branches, _integers, _sized, _magnitudes, _bounded, _ties, _saturated, _tails,
+    _change_signs, _draw_normal, _near_branches, _change_integers, _change_sizes, _scale_by_powers, _spread_over_bounds,
+    _zeros_and_ties, _saturating_numbers, _heavy_tails,
 )  # fmt: skip

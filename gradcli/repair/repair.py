@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.build import CheckOptions, lengths_at
+from gradcli.checks.build import CheckOptions, map_axis_lengths
 from gradcli.checks.own_layers import request_of_layer
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import CauseBudget
@@ -25,7 +25,7 @@ from gradcli.errors import GradcliError
 from gradcli.modes.claim import ClaimedExpressions, ClaimedFunction, reshape_claim
 from gradcli.process.process import FORKS
 from gradcli.process.workers import Workers, WorkerTimeout
-from gradcli.repair.edits import edits_of, lacking
+from gradcli.repair.edits import edits_of, missing_part_edits
 from gradcli.repair.repair_process import WITHIN, Otherwise, RepairRequest, RepairResult
 from gradcli.repair.scope import (
     Change,
@@ -35,12 +35,12 @@ from gradcli.repair.scope import (
     Right,
     Scope,
     Text,
-    changed,
-    expressions,
+    apply_changes,
     lines_of,
-    texts_of,
+    texts_of_expressions,
+    walk_expressions,
 )
-from gradcli.repair.search import Repair, RepairSearch, further_points_of, points_of
+from gradcli.repair.search import Repair, RepairSearch, draw_further_points, draw_near_points
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT
 from gradcli.report.point_report import Diagnosis, SourceEdit
@@ -63,7 +63,7 @@ def point_to_repair(report: CheckReport) -> int | None:
     return next((k for k, p in enumerate(report.points) if p.diagnosis is not None), None)
 
 
-def repaired(
+def repair_claim(
     report: CheckReport, request: Request, ask: TargetRequest, options: CheckOptions, budget: CauseBudget,
     otherwise: Otherwise,
 ) -> CheckReport:  # fmt: skip
@@ -85,7 +85,7 @@ def repaired(
     in_a_notebook = ask.target.startswith(f"{NOTEBOOK}:")
     has_code = is_python(ask.target) or isinstance(claim, ClaimedFunction)
     if isinstance(claim, ClaimedExpressions) or in_a_notebook or not has_code:
-        found = formula_repair(request, at, names, budget) if isinstance(claim, ClaimedExpressions) else RepairResult()
+        found = repair_formula(request, at, names, budget) if isinstance(claim, ClaimedExpressions) else RepairResult()
         if not found.repairs:
             form, shapes = otherwise(request)
             found = replace(found, closed_form=form, shapes=shapes)
@@ -94,24 +94,26 @@ def repaired(
     else:
         wanted = RepairRequest(ask, options, (), "", budget.left, budget.seconds, otherwise)
         found = (
-            _of_layer(diagnosis.layer, request, wanted, budget) if isinstance(diagnosis.layer, str) else RepairResult()
+            _repair_layer(diagnosis.layer, request, wanted, budget)
+            if isinstance(diagnosis.layer, str)
+            else RepairResult()
         )
         if not found.repairs:
-            points = points_of(request, at, names) if editable else []
+            points = draw_near_points(request, at, names) if editable else []
             points = points if len(points) > 1 else []
-            found = _in_a_process(replace(wanted, points=tuple(points), calls=budget.left), budget)
+            found = _repair_in_process(replace(wanted, points=tuple(points), calls=budget.left), budget)
             found = replace(found, why=found.why or ("" if points or not editable else _NO_POINTS))
             diagnosis = replace(diagnosis, layer=ABSENT) if found.repairs else diagnosis
     points_ = list(report.points)
     if editable:
-        diagnosis = _with(diagnosis, found, isinstance(claim, ClaimedExpressions))
+        diagnosis = _add_repairs(diagnosis, found, isinstance(claim, ClaimedExpressions))
     if found.closed_form and not found.repairs:
         diagnosis = replace(diagnosis, closed_form=dict(found.closed_form), closed_form_shapes=found.shapes)
     points_[number] = replace(point, diagnosis=diagnosis)
     return replace(report, points=tuple(points_))
 
 
-def _of_layer(name: str, request: Request, wanted: RepairRequest, budget: CauseBudget) -> RepairResult:
+def _repair_layer(name: str, request: Request, wanted: RepairRequest, budget: CauseBudget) -> RepairResult:
     """Return the edits that make one layer of a network right alone: the claim may have mistakes in others, too."""
     try:
         alone = request_of_layer(request, name)
@@ -120,10 +122,10 @@ def _of_layer(name: str, request: Request, wanted: RepairRequest, budget: CauseB
     if alone is None or alone.claim is None:
         return RepairResult()
     names = tuple(each for each in (alone.claim.names or alone.wrt) if each in alone.wrt)
-    points = points_of(alone, alone.points[0], names)
+    points = draw_near_points(alone, alone.points[0], names)
     if len(points) < 2:
         return RepairResult()
-    return _in_a_process(replace(wanted, points=tuple(points), layer=name), budget)
+    return _repair_in_process(replace(wanted, points=tuple(points), layer=name), budget)
 
 
 # A claim that is an expression, as text that can be edited: an expression is data, so that it is evaluated here.
@@ -142,16 +144,16 @@ class FormulaClaim:
         point = self.points[number]
         try:
             sizes = {**self.sizes, **point.sizes}
-            claim = ClaimedExpressions(changed(self.text, changes), self.wrt, frozenset(point.at), sizes)
+            claim = ClaimedExpressions(apply_changes(self.text, changes), self.wrt, frozenset(point.at), sizes)
             found = claim(point.at)
             return {n: reshape_claim(n, x, point.outputs, shape(point.at[n])) for n, x in found.items()}
         except (GradcliError, ValueError, TypeError, IndexError, ArithmeticError, np.linalg.LinAlgError):
             return None
 
     def edits(self) -> Iterator[Edit]:
-        for _, place in self._places:
+        for _, place in self._places_to_edit:
             yield from edits_of(place)
-        spans = [(texts.span(root.body)) for texts, root in self._parts]
+        spans = [(texts.span(root.body)) for texts, root in self._texts_of_parts]
         for k, first in enumerate(spans):
             for second in spans[k + 1 :]:
                 exchanged = Change(*first, self.text[slice(*second)]), Change(*second, self.text[slice(*first)])
@@ -159,52 +161,62 @@ class FormulaClaim:
 
     def composed(self, right: Right) -> Iterator[Edit]:
         claimed = self.gradient((), 0) or {}
-        for statement, place in self._places:
-            name = self._input(statement)
-            if name in right.gradient and place.parent is self._roots[id(statement)]:
-                yield from lacking(place, name, claimed, right)
+        for statement, place in self._places_to_edit:
+            name = self._input_of_statement(statement)
+            if name in right.gradient and place.parent is self._trees_of_statements[id(statement)]:
+                yield from missing_part_edits(place, name, claimed, right)
 
     def scaled(self) -> Mapping[int, tuple[Change, ...]]:
         return {}  # all of it is on one line
 
     def after(self, edit: Edit) -> "FormulaClaim":
-        return FormulaClaim(changed(self.text, edit.changes), self.wrt, self.sizes, self.points)
+        return FormulaClaim(apply_changes(self.text, edit.changes), self.wrt, self.sizes, self.points)
 
-    def _input(self, statement: Statement) -> str:
+    def _input_of_statement(self, statement: Statement) -> str:
         return self.wrt[0] if statement.name is None else statement.name.text
 
     @cached_property
-    def _statements(self) -> tuple[list[Statement], list[Statement]]:
+    def _parsed_statements(self) -> tuple[list[Statement], list[Statement]]:
         return shared_and_parts(self.text)
 
     @cached_property
-    def _roots(self) -> dict[int, ast.Expression]:
+    def _trees_of_statements(self) -> dict[int, ast.Expression]:
         return {
-            id(s): ast.Expression(parse_statement(s)) for part in self._statements for s in part if s.source != "None"
+            id(s): ast.Expression(parse_statement(s))
+            for part in self._parsed_statements
+            for s in part
+            if s.source != "None"
         }
 
     @property
-    def _parts(self) -> list[tuple[Text, ast.Expression]]:
+    def _texts_of_parts(self) -> list[tuple[Text, ast.Expression]]:
         """The claims of single inputs, with their trees."""
-        return [(Text(self.text, _spans(s)), self._roots[id(s)]) for s in self._statements[1] if id(s) in self._roots]
+        return [
+            (Text(self.text, _spans_in_text(s)), self._trees_of_statements[id(s)])
+            for s in self._parsed_statements[1]
+            if id(s) in self._trees_of_statements
+        ]
 
     @cached_property
-    def _places(self) -> list[tuple[Statement, EditPlace]]:
-        shared, parts = self._statements
-        texts = {id(s): Text(self.text, _spans(s)) for s in (*shared, *parts)}
+    def _places_to_edit(self) -> list[tuple[Statement, EditPlace]]:
+        shared, parts = self._parsed_statements
+        texts = {id(s): Text(self.text, _spans_in_text(s)) for s in (*shared, *parts)}
         around = [
-            t for s in (*shared, *parts) if id(s) in self._roots for t in texts_of(texts[id(s)], [self._roots[id(s)]])
+            t
+            for s in (*shared, *parts)
+            if id(s) in self._trees_of_statements
+            for t in texts_of_expressions(texts[id(s)], [self._trees_of_statements[id(s)]])
         ]
         found = []
         for number, statement in enumerate((*shared, *parts)):
-            if id(statement) not in self._roots or statement.inner:
+            if id(statement) not in self._trees_of_statements or statement.inner:
                 continue
-            scope = self._scope(shared[:number], around)
-            for node, parent in expressions(self._roots[id(statement)]):
+            scope = self._scope_after(shared[:number], around)
+            for node, parent in walk_expressions(self._trees_of_statements[id(statement)]):
                 found.append((statement, EditPlace(node, parent, texts[id(statement)], scope)))
         return found
 
-    def _scope(self, before: Sequence[Statement], around: Iterable[str]) -> Scope:
+    def _scope_after(self, before: Sequence[Statement], around: Iterable[str]) -> Scope:
         at = {**self.sizes, **self.points[0].at}
         given = frozenset(at)
         named = [f"{s.name.text} = {s.source}" for s in before if s.name is not None]
@@ -216,7 +228,7 @@ class FormulaClaim:
         return Scope(values, evaluate, prefix="", around=tuple(around))
 
 
-def _spans(statement: Statement) -> Any:
+def _spans_in_text(statement: Statement) -> Any:
     """Return the function that gives the span in the user's text of a node of a statement."""
     source = statement.source
 
@@ -227,17 +239,17 @@ def _spans(statement: Statement) -> Any:
     return span
 
 
-def formula_repair(request: Request, point: Point, names: tuple[str, ...], budget: CauseBudget) -> RepairResult:
+def repair_formula(request: Request, point: Point, names: tuple[str, ...], budget: CauseBudget) -> RepairResult:
     """Return the edits of a claim that is an expression: an expression is data, and is evaluated here."""
     claim = request.claim
-    points = points_of(request, point, names)
+    points = draw_near_points(request, point, names)
     if len(points) < 2 or not isinstance(claim, ClaimedExpressions):
         return RepairResult(why=_NO_POINTS)
     evaluated = list(points)
 
     @cache
     def further() -> list[Right]:
-        evaluated.extend(further_points_of(request, points, partial(_formula_at, request)))
+        evaluated.extend(draw_further_points(request, points, partial(_request_at_values, request)))
         return evaluated[len(points) :]
 
     search = RepairSearch(points, further, budget)
@@ -246,12 +258,12 @@ def formula_repair(request: Request, point: Point, names: tuple[str, ...], budge
     return RepairResult("", claim.text, repairs, tuple(search.right_here), why, search.evaluations)
 
 
-def _formula_at(request: Request, values: Mapping[str, Any]) -> Request:
+def _request_at_values(request: Request, values: Mapping[str, Any]) -> Request:
     """Return the request at other values, with the named sizes of the claim as they are there."""
     claim = request.claim
     if not isinstance(claim, ClaimedExpressions):
         return request
-    lengths = lengths_at(request.points[0].values, values)
+    lengths = map_axis_lengths(request.points[0].values, values)
     sizes = {name: lengths.get(int(n), int(n)) for name, n in claim.sizes.items()}
     moved = {**values, **{name: np.float64(n) for name, n in sizes.items() if name in values}}
     again = ClaimedExpressions(claim.text, request.wrt, frozenset(request.f.inputs), sizes)
@@ -262,15 +274,15 @@ def _formula_at(request: Request, values: Mapping[str, Any]) -> Request:
 REPAIR_WORKERS = Workers("gradcli.repair.repair_process")
 
 
-def _in_a_process(wanted: RepairRequest, budget: CauseBudget) -> RepairResult:
+def _repair_in_process(wanted: RepairRequest, budget: CauseBudget) -> RepairResult:
     try:
         with tempfile.TemporaryDirectory(prefix="gradcli-repair-", ignore_cleanup_errors=True) as empty:
-            return _asked(replace(wanted, empty=empty), budget)
+            return _ask_worker(replace(wanted, empty=empty), budget)
     except OSError as error:  # the disk is full, or no process can be started
         return RepairResult(why=f"no process can be started to try edits in: {error.strerror or error}")
 
 
-def _asked(wanted: RepairRequest, budget: CauseBudget) -> RepairResult:
+def _ask_worker(wanted: RepairRequest, budget: CauseBudget) -> RepairResult:
     """Return what a process of its own answers; its calls are taken from the budget."""
     try:
         path, pickled = [str(folder) for folder in sys.path], pickle.dumps(wanted)
@@ -311,19 +323,19 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _PROJECT = (".git", ".hg", "pyproject.toml")
 
 
-def patch_of(path: str, before: str, after: str) -> str | None:
+def make_patch(path: str, before: str, after: str) -> str | None:
     """Return the difference of two texts of a file, with its path relative to the project.
 
     None if the file is outside the project, or its name cannot be written in a patch. Line ends stay as they are.
     """
-    name = relative(path)
+    name = path_in_project(path)
     if name is None:
         return None
     lines = difflib.unified_diff(lines_of(before), lines_of(after), f"a/{name}", f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
-def relative(path: str) -> str | None:
+def path_in_project(path: str) -> str | None:
     """Return the path of a file as a patch names it; None if it lies outside the project, or has an odd name."""
     file, here = Path(path).resolve(), Path.cwd().resolve()
     root = next(
@@ -335,7 +347,7 @@ def relative(path: str) -> str | None:
     return None if any(ord(c) < 32 or c in '"\\' for c in name) else name
 
 
-def edits_in(repair: Repair) -> tuple[SourceEdit, ...]:
+def source_edits(repair: Repair) -> tuple[SourceEdit, ...]:
     """Return the edits of a repair with the lines before and after each."""
     found = []
     for edit, before in zip(repair.edits, repair.before, strict=True):
@@ -343,20 +355,20 @@ def edits_in(repair: Repair) -> tuple[SourceEdit, ...]:
         first = before.rfind("\n", 0, start) + 1
         last = before.find("\n", end - 1 if before[start:end].endswith("\n") else end)
         last = len(before) if last < 0 else last
-        after = changed(before, edit.changes)
+        after = apply_changes(before, edit.changes)
         new = after[first : len(after) - (len(before) - last)]
         line = before.count("\n", 0, start) + 1
         found.append(SourceEdit(edit.kind, line, before[first:last].strip(), new.strip()))
     return tuple(found)
 
 
-def slip_of(repair: Repair) -> str:
+def describe_repair(repair: Repair) -> str:
     """Say what is there and what it should be, such as "a name is wrong: `X` should be `Xs`"."""
-    edits = zip(repair.edits, repair.before, edits_in(repair), strict=True)
-    return "; ".join(_slip(edit, before, line) for edit, before, line in edits)
+    edits = zip(repair.edits, repair.before, source_edits(repair), strict=True)
+    return "; ".join(_describe_edit(edit, before, line) for edit, before, line in edits)
 
 
-def _slip(edit: Edit, before: str, line: SourceEdit) -> str:
+def _describe_edit(edit: Edit, before: str, line: SourceEdit) -> str:
     word = WORDS.get(edit.kind, "the code")
     pairs = {(" ".join(before[c.start : c.end].split()), " ".join(c.new.split())) for c in edit.changes}
     old, new = next(iter(pairs)) if len(pairs) == 1 else (line.before, line.after)
@@ -370,7 +382,7 @@ def _slip(edit: Edit, before: str, line: SourceEdit) -> str:
         start = edit.changes[0].start
         left = before[before.rfind("\n", 0, start) + 1 : start]
         as_word = rf"(?<!\w){re.escape(old)}(?!\w)"
-        which = _which(len(re.findall(as_word, left)), len(re.findall(as_word, line.before)))
+        which = _which_occurrence(len(re.findall(as_word, left)), len(re.findall(as_word, line.before)))
         old, new, which = _differing_words(line.before, line.after) or (old, new, which)
     return f"{word} is {turned}: {which}`{old}` should be `{new}`"
 
@@ -383,29 +395,29 @@ def _differing_words(before: str, after: str) -> tuple[str, str, str] | None:
         return None
     k = differing[0]
     keyword = a[k - 1] if k and re.fullmatch(r"\w+=", a[k - 1]) else ""
-    return keyword + a[k], keyword + b[k], _which(a[:k].count(a[k]), a.count(a[k]))
+    return keyword + a[k], keyword + b[k], _which_occurrence(a[:k].count(a[k]), a.count(a[k]))
 
 
-def _which(number: int, count: int) -> str:
+def _which_occurrence(number: int, count: int) -> str:
     """Say which of several equal words is meant, counted from 0; nothing where there is one."""
     if count < 2:
         return ""
     return f"the {_ORDINALS[number]} " if number < len(_ORDINALS) else f"number {number + 1} of the texts "
 
 
-def _with(diagnosis: Diagnosis, found: RepairResult, formula: bool) -> Diagnosis:
+def _add_repairs(diagnosis: Diagnosis, found: RepairResult, formula: bool) -> Diagnosis:
     """Return the diagnosis with the repairs that were found: the first as the patch, the others as alternatives."""
-    texts = [_shown(found, repair, formula) for repair in found.repairs]
+    texts = [_text_of_repair(found, repair, formula) for repair in found.repairs]
     shown = [text for text in texts if text]
     if not shown:
         why = found.why or "the claim's file is outside the project"
         here = min(found.right_here, key=lambda repair: repair.cost, default=None)
-        return replace(diagnosis, no_patch=why, right_here_only=ABSENT if here is None else edits_in(here))
+        return replace(diagnosis, no_patch=why, right_here_only=ABSENT if here is None else source_edits(here))
     more = dict.fromkeys(shown[1:])
     first = found.repairs[texts.index(shown[0])]
-    edits = edits_in(first)
+    edits = source_edits(first)
     if diagnosis.kind is DiagnosisKind.UNKNOWN:
-        diagnosis = replace(diagnosis, kind=DiagnosisKind.SLIP, message=slip_of(first))
+        diagnosis = replace(diagnosis, kind=DiagnosisKind.SLIP, message=describe_repair(first))
     if not formula:  # the mistake is in the claim, also where it is named after an operation of f
         file, line, source = shown_path(found.path), edits[0].line, edits[0].before
         diagnosis = replace(diagnosis, file=file, line=line, source=source)
@@ -418,5 +430,5 @@ def _with(diagnosis: Diagnosis, found: RepairResult, formula: bool) -> Diagnosis
     )
 
 
-def _shown(found: RepairResult, repair: Repair, formula: bool) -> str | None:
-    return repair.text if formula else patch_of(found.path, found.text, repair.text)
+def _text_of_repair(found: RepairResult, repair: Repair, formula: bool) -> str | None:
+    return repair.text if formula else make_patch(found.path, found.text, repair.text)

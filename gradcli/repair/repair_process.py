@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gradcli.checks.build import CheckOptions, request
-from gradcli.checks.check import in_turn
+from gradcli.checks.build import CheckOptions, build_request
+from gradcli.checks.check import call_claim_after_function
 from gradcli.checks.own_layers import request_of_layer
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import CauseBudget
@@ -29,7 +29,7 @@ from gradcli.process.process import FORKS, die_with, write_all
 from gradcli.process.workers import LENGTH
 from gradcli.repair.code import CodeClaim, SourceFile, codes_run, live_functions
 from gradcli.repair.scope import Gradient, Right
-from gradcli.repair.search import Repair, RepairSearch, further_points_of, in_shapes_of
+from gradcli.repair.search import Repair, RepairSearch, draw_further_points, reshape_like_right
 from gradcli.report.common import ABSENT, Absent
 from gradcli.targets.derived import original_function
 from gradcli.targets.python import PythonFunction
@@ -65,8 +65,8 @@ class RepairRequest:
     def request(self, values: Mapping[str, Any] | None = None) -> Request:
         """Return what is checked, made anew, at the given point or at other values. Raises BadTarget without such a layer."""
         if not self.layer:
-            return request(self.ask, self.options, values)
-        found = request_of_layer(request(self.ask, self.options), self.layer, values)
+            return build_request(self.ask, self.options, values)
+        found = request_of_layer(build_request(self.ask, self.options), self.layer, values)
         if found is None:
             raise BadTarget(f"{self.ask.target} holds no {self.layer} now")
         return found
@@ -102,12 +102,12 @@ def main() -> None:
         if not copy:
             if FORKS:
                 die_with(template)
-            _answer(request)
+            _answer_request(request)
         if os.waitpid(copy, 0)[1]:
             os._exit(1)  # so that who waits for the answer sees that there is none
 
 
-def _answer(request: bytes) -> NoReturn:
+def _answer_request(request: bytes) -> NoReturn:
     """Answer one request on standard output, in the folder and with the environment of the process that asks, and end."""
     folder, path, environ, pickled = marshal.loads(request)
     answers, nothing = os.dup(1), os.open(os.devnull, os.O_RDWR)
@@ -117,27 +117,27 @@ def _answer(request: bytes) -> NoReturn:
     sys.path[:] = path
     os.environ.clear()
     os.environ.update({**environ, WITHIN: "1"})
-    output = pickle.dumps(_found(pickle.loads(pickled)))
+    output = pickle.dumps(_search_for_repairs(pickle.loads(pickled)))
     with contextlib.suppress(OSError):
         write_all(answers, len(output).to_bytes(LENGTH, "big") + output)
     os._exit(0)
 
 
-def _found(wanted: RepairRequest) -> RepairResult:
+def _search_for_repairs(wanted: RepairRequest) -> RepairResult:
     for name in ("empty", "empty_like"):
-        setattr(np, name, _filled(getattr(np, name)))
+        setattr(np, name, _fill_with_nan(getattr(np, name)))
     calls = _Calls(list(wanted.points))
     try:
         asked = wanted.request()
     except Exception as error:  # what the user's module raises when it is loaded again
         return RepairResult(why=f"the claim cannot be loaded again: {type(error).__name__}: {error}")
     call_python_code()
-    asked = in_turn(asked) or asked
+    asked = call_claim_after_function(asked) or asked
     here = Path.cwd()
-    found = _edited(asked, calls, wanted, here) if wanted.points else RepairResult()
+    found = _try_edits(asked, calls, wanted, here) if wanted.points else RepairResult()
     if found.repairs or wanted.layer:
         return found
-    _limit(wanted.empty, wanted.seconds)
+    _limit_process(wanted.empty, wanted.seconds)
     try:
         form, shapes = wanted.otherwise(asked)
     except MemoryError:
@@ -145,15 +145,15 @@ def _found(wanted: RepairRequest) -> RepairResult:
     return replace(found, closed_form=form, shapes=shapes)
 
 
-def _edited(asked: Request, calls: "_Calls", wanted: RepairRequest, here: Path) -> RepairResult:
+def _try_edits(asked: Request, calls: "_Calls", wanted: RepairRequest, here: Path) -> RepairResult:
     """Return the edits that make the claim right, or why there is none; `here` is the folder of the names of files."""
     try:
-        claim = _claim(asked, calls)
+        claim = _editable_claim(asked, calls)
     except _NotTried as reason:
         return RepairResult(why=str(reason))
     except Exception as error:  # what the user's code raises when it is called again
         return RepairResult(why=f"the claim cannot be called again: {type(error).__name__}: {error}")
-    _limit(wanted.empty, wanted.seconds)
+    _limit_process(wanted.empty, wanted.seconds)
     try:
         claim.watch()
     except Exception as error:
@@ -162,7 +162,7 @@ def _edited(asked: Request, calls: "_Calls", wanted: RepairRequest, here: Path) 
     @functools.cache
     def further() -> list[Right]:
         with contextlib.chdir(here):
-            found = further_points_of(asked, wanted.points, wanted.request)
+            found = draw_further_points(asked, wanted.points, wanted.request)
             calls.add(found, wanted.request)
         claim.__dict__.pop("_live", None)  # a claim of another size may have functions of its own
         return found
@@ -173,7 +173,7 @@ def _edited(asked: Request, calls: "_Calls", wanted: RepairRequest, here: Path) 
     return RepairResult(claim.file.path, claim.file.text, repairs, tuple(search.right_here), why, search.evaluations)
 
 
-def _filled(make: Callable[..., Any]) -> Callable[..., Any]:
+def _fill_with_nan(make: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that makes new arrays full of nan: an edit that reads what nothing has written is not right then."""
 
     @functools.wraps(make)
@@ -203,14 +203,14 @@ class _Calls:
         f = original_function(asked.f)
         self.returns_both = isinstance(f, PythonFunction) and f.pick is not None
         self.requests = [asked] * len(self.points)
-        self.values = [self._value(number) for number in range(len(self.points))]
+        self.values = [self._value_at(number) for number in range(len(self.points))]
 
     def __call__(self, number: int) -> Gradient:
         """Return the claimed gradient at a point. Raises BadClaim if the value of f is another one there."""
         point, claim = self.points[number], self.requests[number].claim
         assert isinstance(claim, ClaimedFunction)
-        found = in_shapes_of(point, claim(_copy(point)))
-        if self.returns_both and not np.array_equal(self._value(number), self.values[number], equal_nan=True):
+        found = reshape_like_right(point, claim(_copy_values(point)))
+        if self.returns_both and not np.array_equal(self._value_at(number), self.values[number], equal_nan=True):
             raise BadClaim("the edit changes the value of the function")
         return found
 
@@ -218,13 +218,15 @@ class _Calls:
         """Add points; the claim at one of another size is made anew."""
         for point in points:
             asked = request_at(point.at) if point.resized else self.requests[0]
-            self.requests.append((in_turn(asked) or asked) if point.resized else asked)
+            self.requests.append((call_claim_after_function(asked) or asked) if point.resized else asked)
         first = len(self.points)
         self.points += points
-        self.values += [self._value(number) for number in range(first, len(self.points))]
+        self.values += [self._value_at(number) for number in range(first, len(self.points))]
 
-    def _value(self, number: int) -> Any:
-        return original_function(self.requests[number].f)(_copy(self.points[number])) if self.returns_both else None
+    def _value_at(self, number: int) -> Any:
+        return (
+            original_function(self.requests[number].f)(_copy_values(self.points[number])) if self.returns_both else None
+        )
 
 
 # Which code is run again and again in search of a repair: arithmetic alone, nothing that touches files or processes.
@@ -263,14 +265,14 @@ _STATEMENTS = (ast.Global, ast.Nonlocal, ast.Delete, ast.AsyncFunctionDef, ast.C
 _EXPRESSIONS = (ast.Await, ast.Yield, ast.YieldFrom)
 
 
-def refused(definition: ast.AST, names: Mapping[str, Any], *, writes_around: bool = False) -> str | None:
+def reason_to_refuse(definition: ast.AST, names: Mapping[str, Any], *, writes_around: bool = False) -> str | None:
     """Return why a function is not run in search of a repair, as a phrase; None if it may be.
 
     `names` are the globals of the function. With `writes_around` it may assign to what the functions around it hold, as the
     steps of an engine do. Calls of numpy, scipy, math, the frameworks, of builtin functions that compute,
     of methods of values, and of functions of the same module are allowed.
     """
-    own = _assigned(definition)
+    own = _names_assigned(definition)
     for node in ast.walk(definition):
         if isinstance(node, _STATEMENTS) and node is not definition:
             return f"it has a {type(node).__name__.lower()} statement, line {node.lineno}"
@@ -283,7 +285,7 @@ def refused(definition: ast.AST, names: Mapping[str, Any], *, writes_around: boo
         if isinstance(node, ast.Attribute):
             if node.attr.startswith("__") or node.attr in _REFUSED:
                 return f"it uses {node.attr}, line {node.lineno}"
-            root = _root_of(node)
+            root = _root_name(node)
             if isinstance(node.ctx, ast.Store) and root not in own:  # a layer's own copy
                 if writes_around and root not in names:
                     continue
@@ -295,14 +297,14 @@ def refused(definition: ast.AST, names: Mapping[str, Any], *, writes_around: boo
     return None
 
 
-def _root_of(node: ast.expr) -> str | None:
+def _root_name(node: ast.expr) -> str | None:
     """Return the name at which an attribute of an attribute begins: self of `self.w.grad`."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else None
 
 
-def _assigned(definition: ast.AST) -> set[str]:
+def _names_assigned(definition: ast.AST) -> set[str]:
     """Return the names that a function assigns, its parameters, and its inner functions."""
     found = set()
     for node in ast.walk(definition):
@@ -331,7 +333,7 @@ def _may_be_used(name: str, names: Mapping[str, Any]) -> bool:
     return True
 
 
-def _claim(asked: Request, call: _Calls) -> CodeClaim:
+def _editable_claim(asked: Request, call: _Calls) -> CodeClaim:
     """Return the claim of a request with the functions that may be edited. Raises _NotTried."""
     if not isinstance(asked.claim, ClaimedFunction):
         raise _NotTried("the claim is no Python function")
@@ -339,7 +341,7 @@ def _claim(asked: Request, call: _Calls) -> CodeClaim:
     of_f: set[CodeType] = set()
     if not call.returns_both:  # else f is the claim too, and may be edited where its value stays
         of_f = {c for point in call.points for c in codes_run(lambda at=point.at: asked.f(dict(at)))}  # type: ignore[misc]
-    run = _run(call)
+    run = _codes_of_claim(call)
     path = next((c.co_filename for c in run if c not in of_f and is_users_file(c.co_filename)), None)
     if path is None:
         raise _NotTried("the claim is computed by what the function itself runs, which is never edited")
@@ -357,25 +359,25 @@ def _claim(asked: Request, call: _Calls) -> CodeClaim:
         edited = tuple(d for d in edited if d in returned)
     if not edited:
         raise _NotTried("the claim is computed by the function itself, which is never edited")
-    names = _globals(file)
+    names = _globals_of_module(file)
     for definition in own:
-        why = refused(definition, names, writes_around=is_engine)
+        why = reason_to_refuse(definition, names, writes_around=is_engine)
         if why is not None:
             raise _NotTried(f"{getattr(definition, 'name', 'the claim')} is not run in search of a repair: {why}")
     harmless = tuple(
         d
         for d in file.definitions.values()
-        if all(refused(r, names, writes_around=is_engine) is None for r in file.reached([d]))
+        if all(reason_to_refuse(r, names, writes_around=is_engine) is None for r in file.reached([d]))
     )
     around = tuple(d for d in (*own, *used) if d not in edited and d in harmless)
-    return CodeClaim(file, edited, call, _in_order(asked), around, harmless)
+    return CodeClaim(file, edited, call, _inputs_in_order(asked), around, harmless)
 
 
-def _in_order(asked: Request) -> tuple[str, ...]:
+def _inputs_in_order(asked: Request) -> tuple[str, ...]:
     return asked.claim.names if asked.claim is not None and asked.claim.names else asked.wrt
 
 
-def _run(call: Callable[[int], Gradient]) -> list[CodeType]:
+def _codes_of_claim(call: Callable[[int], Gradient]) -> list[CodeType]:
     def first() -> None:
         with contextlib.suppress(GradcliError):
             call(0)
@@ -383,16 +385,16 @@ def _run(call: Callable[[int], Gradient]) -> list[CodeType]:
     return codes_run(first)
 
 
-def _globals(file: SourceFile) -> Mapping[str, Any]:
+def _globals_of_module(file: SourceFile) -> Mapping[str, Any]:
     """Return the names of the module in a file."""
     return next((f.__globals__ for functions in live_functions(file.path).values() for f in functions), {})
 
 
-def _copy(point: Right) -> dict[str, Any]:
+def _copy_values(point: Right) -> dict[str, Any]:
     return {name: np.array(x) if isinstance(x, np.ndarray) else x for name, x in point.at.items()}
 
 
-def _limit(empty: str, seconds: float) -> None:
+def _limit_process(empty: str, seconds: float) -> None:
     """Let the process write no file, and take little memory and time."""
     os.chdir(empty)
     try:

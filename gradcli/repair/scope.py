@@ -39,7 +39,7 @@ class Change:
     new: str
 
 
-def changed(text: str, changes: Sequence[Change]) -> str:
+def apply_changes(text: str, changes: Sequence[Change]) -> str:
     """Return the text after some replacements, which do not overlap."""
     for change in sorted(changes, key=lambda c: -c.start):
         text = text[: change.start] + change.new + text[change.end :]
@@ -60,13 +60,13 @@ class Text:
 
     def operand(self, node: ast.expr, operator: type[ast.AST], right: bool = False) -> str:
         """Return the text of a node as an operand of an operator, in brackets where these are needed."""
-        return grouped(self.piece(node), binding(node), operator, right)
+        return bracket_operand(self.piece(node), binding_strength(node), operator, right)
 
     def in_place(self, node: ast.AST, parent: ast.AST, new: str, bound: int) -> Change:
         """Return the change that replaces a node by a text that binds as strongly as `bound`."""
         start, end = self.span(node)
         before, after = self.text[:start].rstrip()[-1:], self.text[end:].lstrip()[:1]
-        if bound < _needed(node, parent) and not (before == "(" and after == ")"):
+        if bound < _needed_strength(node, parent) and not (before == "(" and after == ")"):
             new = f"({new})"
         return Change(start, end, new)
 
@@ -95,7 +95,7 @@ def spans_of(text: str) -> Callable[[ast.AST], Span]:
     return span
 
 
-def binding(node: ast.AST) -> int:
+def binding_strength(node: ast.AST) -> int:
     """Return how strongly an expression binds; the operands of a stronger one need brackets."""
     if isinstance(node, ast.BinOp):
         return _BINDING.get(type(node.op), _LOOSEST)
@@ -109,18 +109,18 @@ def binding(node: ast.AST) -> int:
     return _LOOSEST
 
 
-def bound_by(operator: type[ast.AST]) -> int:
+def strength_of_operator(operator: type[ast.AST]) -> int:
     """Return how strongly an operation with this operator binds."""
     return _BINDING[operator]
 
 
-def grouped(text: str, bound: int, operator: type[ast.AST], right: bool = False) -> str:
+def bracket_operand(text: str, bound: int, operator: type[ast.AST], right: bool = False) -> str:
     """Return a text as an operand of an operator, in brackets if it binds less."""
     need = _BINDING[operator]
     return f"({text})" if bound < need or (bound == need and right) or (operator is ast.Pow and bound <= need) else text
 
 
-def _needed(node: ast.AST, parent: ast.AST) -> int:
+def _needed_strength(node: ast.AST, parent: ast.AST) -> int:
     """Return how strongly what replaces a node must bind to need no brackets."""
     if isinstance(parent, ast.BinOp):
         need = _BINDING.get(type(parent.op), ATOM)
@@ -129,23 +129,25 @@ def _needed(node: ast.AST, parent: ast.AST) -> int:
         return need + 1 if after or before_power else need
     if isinstance(parent, ast.UnaryOp):
         return SIGN if isinstance(parent.op, ast.USub | ast.UAdd) else _LOOSEST
-    if isinstance(parent, ast.Attribute) or (isinstance(parent, ast.Subscript | ast.Call) and _leads(node, parent)):
+    if isinstance(parent, ast.Attribute) or (
+        isinstance(parent, ast.Subscript | ast.Call) and _is_called_or_indexed(node, parent)
+    ):
         return ATOM
     return _SUM if isinstance(parent, ast.Compare | ast.BoolOp | ast.IfExp | ast.comprehension) else _LOOSEST
 
 
-def _leads(node: ast.AST, parent: ast.Subscript | ast.Call) -> bool:
+def _is_called_or_indexed(node: ast.AST, parent: ast.Subscript | ast.Call) -> bool:
     return node is (parent.value if isinstance(parent, ast.Subscript) else parent.func)
 
 
-def expressions(root: ast.AST) -> Iterator[tuple[ast.expr, ast.AST]]:
+def walk_expressions(root: ast.AST) -> Iterator[tuple[ast.expr, ast.AST]]:
     """Yield every expression below a statement, with its parent; nested functions are statements of their own."""
     for _, value in ast.iter_fields(root):
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.expr):
                 yield child, root
             if isinstance(child, ast.AST) and not isinstance(child, ast.stmt | ast.JoinedStr | ast.Lambda):
-                yield from expressions(child)
+                yield from walk_expressions(child)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,15 +241,15 @@ class Scope:
         for text in dict.fromkeys(self.around):
             x = self.value(text)
             if is_number(x) and text not in self.values:
-                found[text] = CandidateTerm(text, x, _bound(text), text in self.of_f)
+                found[text] = CandidateTerm(text, x, _binding_of_text(text), text in self.of_f)
             if len(found) >= _MOST_TERMS:
                 break
         return tuple(found.values())
 
 
-def _bound(text: str) -> int:
+def _binding_of_text(text: str) -> int:
     try:
-        return binding(ast.parse(text, mode="eval").body)
+        return binding_strength(ast.parse(text, mode="eval").body)
     except SyntaxError:
         return 0
 
@@ -278,7 +280,7 @@ def shape_of(x: Any) -> tuple[int, ...]:
     return () if callable(shape) else tuple(int(n) for n in shape)
 
 
-def fits(part: Any, whole: Any) -> bool:
+def can_broadcast_into(part: Any, whole: Any) -> bool:
     """Whether `part`, broadcast with `whole`, keeps the shape of `whole`; a number fits everything."""
     if part is UNKNOWN:
         return False
@@ -290,18 +292,18 @@ def fits(part: Any, whole: Any) -> bool:
         return False
 
 
-def _is_unusual(x: Any) -> bool:
+def _is_unusual_number(x: Any) -> bool:
     """Whether a constant is a number other than those that are tried everywhere."""
     return is_number(x) and x not in (0, 0.5, 1, 2, 3, 4)
 
 
-def texts_of(text: Text, roots: Iterable[ast.AST]) -> tuple[str, ...]:
+def texts_of_expressions(text: Text, roots: Iterable[ast.AST]) -> tuple[str, ...]:
     """Return the texts of the expressions below some nodes that can stand elsewhere: operations, calls, items, numbers."""
     kinds = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript, ast.Attribute, ast.Constant)
     found = []
     for root in roots:
         for node in ast.walk(root):
-            if isinstance(node, kinds) and not (isinstance(node, ast.Constant) and not _is_unusual(node.value)):
+            if isinstance(node, kinds) and not (isinstance(node, ast.Constant) and not _is_unusual_number(node.value)):
                 piece = text.piece(node)
                 if len(piece) <= 80 and "\n" not in piece:
                     found.append(piece)
@@ -395,9 +397,9 @@ class Right:
         names = self.gradient if names is None else names
         if made is None or not set(names) <= set(made):
             return None
-        return {name: self._wrong(name, np.asarray(made[name])) for name in names}
+        return {name: self._mask_wrong_entries(name, np.asarray(made[name])) for name in names}
 
-    def _wrong(self, name: str, made: Any) -> Any:
+    def _mask_wrong_entries(self, name: str, made: Any) -> Any:
         right = np.asarray(self.gradient[name])
         if made.shape != right.shape:
             return np.ones(right.shape, dtype=bool)

@@ -18,7 +18,7 @@ from gradcli.modes.redraw import redraw_inputs, resize_inputs
 from gradcli.modes.registry import MODES
 from gradcli.modes.rounding import EPS
 from gradcli.modes.solver_changes import smaller_tolerances
-from gradcli.repair.scope import Change, Edit, Gradient, Right, changed
+from gradcli.repair.scope import Change, Edit, Gradient, Right, apply_changes
 from gradcli.request.point import Array, Estimate, Point
 from gradcli.targets.derived import STEP
 from gradcli.tracing.shapes import shape, size
@@ -83,7 +83,9 @@ class RepairSearch:
 
     def repairs(self, subject: Subject) -> list[Repair]:
         """Return the repairs that hold at every point and every further one, the smallest first."""
-        found = [Repair(changed(subject.text, e.changes), (e,), (subject.text,)) for e in self._single(subject)]
+        found = [
+            Repair(apply_changes(subject.text, e.changes), (e,), (subject.text,)) for e in self._single_edits(subject)
+        ]
         if not found:
             alone = list(self.right_here)
             for _, first in sorted(self._partly, key=lambda pair: (-pair[0], pair[1].cost))[:_BASES]:
@@ -92,8 +94,8 @@ class RepairSearch:
                     continue
                 self._partly = []
                 both = [
-                    Repair(changed(base.text, e.changes), (first, e), (subject.text, base.text))
-                    for e in self._single(base)
+                    Repair(apply_changes(base.text, e.changes), (first, e), (subject.text, base.text))
+                    for e in self._single_edits(base)
                 ]
                 self.right_here = alone
                 if both:
@@ -101,20 +103,20 @@ class RepairSearch:
                     break
         return sorted(found, key=lambda repair: repair.cost)[: 1 + _MOST_ALTERNATIVES]
 
-    def _single(self, subject: Subject) -> list[Edit]:
+    def _single_edits(self, subject: Subject) -> list[Edit]:
         """Return the edits that hold at every point and every further one."""
         first = self.points[0]
         try:
-            wrong = first.wrong(self._made(subject, (), 0))
+            wrong = first.wrong(self._gradient_after(subject, (), 0))
             dearer, idle = self._lines_by_effect(subject, wrong)
         except BudgetSpent:
             return []
         promising = (edit for edit in subject.edits() if edit.line not in idle)
         edits = sorted(promising, key=lambda e: e.cost + dearer.get(e.line, 0.0))
-        found = self._holding(subject, edits, wrong, dearer)
-        return found or self._holding(subject, subject.composed(first), wrong, {})
+        found = self._edits_that_hold(subject, edits, wrong, dearer)
+        return found or self._edits_that_hold(subject, subject.composed(first), wrong, {})
 
-    def _holding(
+    def _edits_that_hold(
         self, subject: Subject, edits: Iterable[Edit], wrong: dict[str, Any] | None, dearer: dict[int, float]
     ) -> list[Edit]:
         """Try edits, the cheapest first; return those that hold everywhere, and keep those that mend a part."""
@@ -129,21 +131,25 @@ class RepairSearch:
                 continue
             tried.add(edit.changes)
             try:
-                made = self.points[0].wrong(self._made(subject, edit.changes, 0))
+                made = self.points[0].wrong(self._gradient_after(subject, edit.changes, 0))
                 if made is None:
                     continue
                 if not any(np.any(mask) for mask in made.values()):
-                    if not all(p.holds(self._made(subject, edit.changes, k)) for k, p in enumerate(self.points) if k):
+                    if not all(
+                        p.holds(self._gradient_after(subject, edit.changes, k)) for k, p in enumerate(self.points) if k
+                    ):
                         continue
                     if all(
-                        p.holds(self._made(subject, edit.changes, k))
+                        p.holds(self._gradient_after(subject, edit.changes, k))
                         for k, p in enumerate(self._further_points, len(self.points))
                     ):
                         found.append(edit)
                         end, most = min(end, cost + _DEARER), min(most, self.evaluations + _RIVALS)
                     else:
-                        self.right_here.append(Repair(changed(subject.text, edit.changes), (edit,), (subject.text,)))
-                elif (mended := 1 if wrong is None else _mended(wrong, made)) > 0:
+                        self.right_here.append(
+                            Repair(apply_changes(subject.text, edit.changes), (edit,), (subject.text,))
+                        )
+                elif (mended := 1 if wrong is None else _count_mended(wrong, made)) > 0:
                     self._partly.append((mended, edit))
             except BudgetSpent:
                 break
@@ -155,7 +161,7 @@ class RepairSearch:
         self.budget.spend(min(self.budget.left, CALLS_A_POINT * len(points)))
         return points
 
-    def _made(self, subject: Subject, changes: Sequence[Change], number: int) -> Gradient | None:
+    def _gradient_after(self, subject: Subject, changes: Sequence[Change], number: int) -> Gradient | None:
         self.budget.spend()
         self.evaluations += 1
         return subject.gradient(changes, number)
@@ -164,14 +170,14 @@ class RepairSearch:
         """Return what edits of a line cost more because right entries depend on it, and the lines on which no wrong one does."""
         found: dict[int, float] = {}
         idle: set[int] = set()
-        own = None if wrong is None else self._made(subject, (), 0)
+        own = None if wrong is None else self._gradient_after(subject, (), 0)
         if wrong is None or own is None:
             return found, idle
         for line, changes in subject.scaled().items():
-            made = self._made(subject, changes, 0)
+            made = self._gradient_after(subject, changes, 0)
             if made is None:
                 continue
-            moved = {name: _differs(own[name], made.get(name)) for name in wrong}
+            moved = {name: _mask_differences(own[name], made.get(name)) for name in wrong}
             wholly_right = [name for name, mask in wrong.items() if not np.any(mask)]
             if any(np.any(moved[name]) for name in wholly_right):
                 found[line] = _CHANGES_RIGHT
@@ -180,14 +186,14 @@ class RepairSearch:
         return found, idle
 
 
-def _mended(before: dict[str, Any], after: dict[str, Any]) -> int:
+def _count_mended(before: dict[str, Any], after: dict[str, Any]) -> int:
     """Return how many entries an edit mended; 0 if it broke a right one."""
     if any(np.any(after[name] & ~before[name]) for name in before):
         return 0
     return sum(int(np.sum(before[name]) - np.sum(after[name])) for name in before)
 
 
-def _differs(a: Any, b: Any) -> Any:
+def _mask_differences(a: Any, b: Any) -> Any:
     a, b = np.asarray(a), np.asarray(b)
     if a.shape != b.shape:
         return np.ones(a.shape, dtype=bool)
@@ -211,45 +217,45 @@ _COARSEST = 1e-4  # relative to the largest entry: what two edits differ by must
 AtOtherSizes = Callable[[Mapping[str, Any]], Request]  # the request at values of other sizes, which raises GradcliError
 
 
-def points_of(request: Request, point: Point, names: tuple[str, ...]) -> list[Right]:
+def draw_near_points(request: Request, point: Point, names: tuple[str, ...]) -> list[Right]:
     """Return the right gradients of some inputs at the given point and at three drawn ones.
 
     Only the inputs that are differentiated are moved. Where the claim is wrong at a hard point, the point that the user gave
     and three near it are among the drawn ones.
     """
-    first = _right(request, point, names)
+    first = _right_gradient_at(request, point, names)
     if first is None:
         return []
-    moved = _moved_inputs(request, point.values)
-    drawn = list(_near(request, point, names, moved, DRAWN, 0))
+    moved = _inputs_to_move(request, point.values)
+    drawn = list(_draw_nearby_points(request, point, names, moved, DRAWN, 0))
     if all(point is not other for other in request.points):
         given = request.points[0]
-        right = _right(request, given, names)
-        drawn += [*([right] if right is not None else []), *_near(request, given, names, moved, DRAWN, 2)]
+        right = _right_gradient_at(request, given, names)
+        drawn += [*([right] if right is not None else []), *_draw_nearby_points(request, given, names, moved, DRAWN, 2)]
     return [first, *drawn]
 
 
-def further_points_of(request: Request, points: Sequence[Right], resized: AtOtherSizes) -> list[Right]:
+def draw_further_points(request: Request, points: Sequence[Right], resized: AtOtherSizes) -> list[Right]:
     """Return the right gradients where all inputs are drawn anew, and at other sizes that f and the claim accept.
 
     An edit that holds at `points` alone, the first of which is the given one, is right by accident. `resized` makes the
     request at values of other sizes.
     """
     first = points[0]
-    names, moved = tuple(first.gradient), _moved_inputs(request, first.at)
-    held = tuple(name for name in names if all(_accepts(request, right, (name,)) for right in points))
-    asked = held if _accepts(request, first, ()) else None
+    names, moved = tuple(first.gradient), _inputs_to_move(request, first.at)
+    held = tuple(name for name in names if all(_is_claim_right(request, right, (name,)) for right in points))
+    asked = held if _is_claim_right(request, first, ()) else None
     return [
-        *_redrawn(request, first, names, asked, moved),
-        *_of_other_sizes(request, first, names, asked, moved, resized),
+        *_redraw_all_inputs(request, first, names, asked, moved),
+        *_points_of_other_sizes(request, first, names, asked, moved, resized),
     ]
 
 
-def _moved_inputs(request: Request, values: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(name for name in request.wrt if name != STEP) or tuple(_floats(values))
+def _inputs_to_move(request: Request, values: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(name for name in request.wrt if name != STEP) or tuple(_names_of_floats(values))
 
 
-def _redrawn(
+def _redraw_all_inputs(
     request: Request, first: Right, names: tuple[str, ...], held: tuple[str, ...] | None, moved: tuple[str, ...]
 ) -> Iterator[Right]:
     """Yield the right gradients at points with all inputs drawn anew, the last with other signs.
@@ -266,8 +272,8 @@ def _redrawn(
         values = {
             n: request.stepping.moved_inside(n, x) if n in request.stepping.edges else x for n, x in values.items()
         }
-        right = _right(request, Point(values), names, quick=True)
-        return right if right is not None and _accepts(request, right, held) else None
+        right = _right_gradient_at(request, Point(values), names, quick=True)
+        return right if right is not None and _is_claim_right(request, right, held) else None
 
     for _ in range(REDRAWN):
         right = next(filter(None, (draw(kept) for _ in range(_REDRAWS))), None)
@@ -285,7 +291,7 @@ def _redrawn(
         yield replace(right, other_signs=True)
 
 
-def _of_other_sizes(
+def _points_of_other_sizes(
     request: Request,
     first: Right,
     names: tuple[str, ...],
@@ -317,13 +323,13 @@ def _at_another_size(
         return None
     if not {*names} <= {*other.wrt}:
         return None
-    right = _right(other, other.points[0], names, quick=True)
-    if right is None or not _accepts(other, right, held):
+    right = _right_gradient_at(other, other.points[0], names, quick=True)
+    if right is None or not _is_claim_right(other, right, held):
         return None
     return replace(right, resized=True, sizes=getattr(other.claim, "sizes", {}))
 
 
-def _accepts(request: Request, right: Right, held: tuple[str, ...] | None) -> bool:
+def _is_claim_right(request: Request, right: Right, held: tuple[str, ...] | None) -> bool:
     """Whether the claim gives a gradient at a point, and a right one for the inputs in `held`.
 
     None stands for a claim that has the wrong shape at the given point: it may have it here, too.
@@ -332,7 +338,7 @@ def _accepts(request: Request, right: Right, held: tuple[str, ...] | None) -> bo
     if claim is None:
         return not held
     try:
-        made = in_shapes_of(
+        made = reshape_like_right(
             right, claim({n: np.array(x) if isinstance(x, np.ndarray) else x for n, x in right.at.items()})
         )
     except WrongShape:
@@ -342,33 +348,33 @@ def _accepts(request: Request, right: Right, held: tuple[str, ...] | None) -> bo
     return right.holds(made, held or ())
 
 
-def in_shapes_of(right: Right, made: Gradient) -> dict[str, Array]:
+def reshape_like_right(right: Right, made: Gradient) -> dict[str, Array]:
     """Return a claimed gradient in the shapes of the right one. Raises WrongShape."""
     return {n: reshape_claim(n, x, right.outputs, shape(right.at[n])) for n, x in made.items() if n in right.gradient}
 
 
-def _floats(values: Mapping[str, Any]) -> Iterator[str]:
+def _names_of_floats(values: Mapping[str, Any]) -> Iterator[str]:
     for name, x in values.items():
         if name != STEP and isinstance(x, np.ndarray | np.floating | float) and np.asarray(x).dtype.kind == "f":
             yield name
 
 
-def _near(
+def _draw_nearby_points(
     request: Request, point: Point, names: tuple[str, ...], moved: tuple[str, ...], count: int, stream: int
 ) -> Iterator[Right]:
     rng = np.random.default_rng([request.seed, 0x9E9A1, stream])
     for _ in range(count):
         spread = _SPREAD
         for _ in range(_ATTEMPTS):
-            values = {n: _moved(request, n, x, rng, spread) if n in moved else x for n, x in point.values.items()}
-            found = _right(request, Point(values, number=point.number), names)
+            values = {n: _move_values(request, n, x, rng, spread) if n in moved else x for n, x in point.values.items()}
+            found = _right_gradient_at(request, Point(values, number=point.number), names)
             if found is not None:
                 yield found
                 break
             spread /= 2
 
 
-def _moved(request: Request, name: str, x: Any, rng: np.random.Generator, spread: float) -> Any:
+def _move_values(request: Request, name: str, x: Any, rng: np.random.Generator, spread: float) -> Any:
     """Return the values moved at random: what is symmetric stays so, and what is 0 moves by the size of the others."""
     x = np.asarray(x, dtype=float)
     scale = np.abs(x) + 0.3 * float(np.median(np.abs(x))) if x.size else x
@@ -378,7 +384,7 @@ def _moved(request: Request, name: str, x: Any, rng: np.random.Generator, spread
     return request.stepping.moved_inside(name, x + step)[()]
 
 
-def _right(request: Request, point: Point, names: tuple[str, ...], quick: bool = False) -> Right | None:
+def _right_gradient_at(request: Request, point: Point, names: tuple[str, ...], quick: bool = False) -> Right | None:
     """Return the right gradient at a point; None if f is not smooth there, or nothing can say what it is.
 
     A `quick` one is that of the reverse mode, confirmed by a difference along a random direction.
@@ -391,7 +397,7 @@ def _right(request: Request, point: Point, names: tuple[str, ...], quick: bool =
             q = q.by_values_where_the_trace_differs()
             if q.untraced is None and (q.ties or q.not_finite is not None):
                 return None
-            estimate, changes = _answer(q, quick), q.solver_changes
+            estimate, changes = _best_estimate(q, quick), q.solver_changes
     except (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, np.linalg.LinAlgError):
         return None
     if estimate is None:
@@ -400,13 +406,13 @@ def _right(request: Request, point: Point, names: tuple[str, ...], quick: bool =
     if not all(np.all(np.isfinite(g)) for g in gradient.values()):
         return None
     coarseness = request.claim.precision.coarseness() if request.claim is not None else 1.0
-    room = {name: _room(q, estimate, name, gradient[name], coarseness) for name in names}
+    room = {name: _allowed_error(q, estimate, name, gradient[name], coarseness) for name in names}
     if changes is not None:
         room = {name: x + GRANT_SOLVER * changes.of(name, gradient[name]) for name, x in room.items()}
     return Right(dict(point.values), gradient, room, shape(q.value))
 
 
-def _answer(q: Question, quick: bool) -> Estimate | None:
+def _best_estimate(q: Question, quick: bool) -> Estimate | None:
     if quick:
         return confirmed_gradient(q)
     for name in _ANSWERS:
@@ -417,7 +423,7 @@ def _answer(q: Question, quick: bool) -> Estimate | None:
     return None
 
 
-def _room(q: Question, estimate: Estimate, name: str, gradient: Array, coarseness: float) -> Array:
+def _allowed_error(q: Question, estimate: Estimate, name: str, gradient: Array, coarseness: float) -> Array:
     """Return how far a right claim may be from the right gradient; one of its roundings is `coarseness` times float64's."""
     rounding = EPS * np.abs(gradient) if q.untraced is not None else q.rounding_of_textbook.errors[name]
     relative = min(max(_ROOM, _ROUNDINGS * EPS * coarseness), _COARSEST)

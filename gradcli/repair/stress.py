@@ -87,7 +87,7 @@ _KNOWN = (  # a pattern of the line, what it does, what to write
 _PATTERNS = tuple((re.compile(pattern), says, do) for pattern, says, do in _KNOWN)
 
 
-def advice(line: str, operation: str) -> tuple[str, str | None]:
+def advise_on_line(line: str, operation: str) -> tuple[str, str | None]:
     """Return what a line loses its digits by, and what to write instead, None where nothing better is known."""
     for pattern, says, do in _PATTERNS:
         if pattern.search(line):
@@ -120,25 +120,27 @@ class Loss:
         return place_of_position(self.position)
 
 
-def explains(request: Request, values: Mapping[str, Any], claimed: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
+def is_explained_by_rounding(
+    request: Request, values: Mapping[str, Any], claimed: Mapping[str, Any], right: Mapping[str, Any]
+) -> bool:
     """Whether a claim without rounding is the right gradient in every entry where the computed claim is not."""
-    function = function_of(request.claim)
-    exact = None if function is None else both_ways(function, request.wrt, values)
+    function = traceable_claim(request.claim)
+    exact = None if function is None else evaluate_both_ways(function, request.wrt, values)
     if exact is None:
-        return _in_longdouble(request, values, claimed, right)
+        return _shrinks_in_longdouble(request, values, claimed, right)
     plain, sharp = exact
     for name, x in claimed.items():
         a, b = np.ravel(np.asarray(x, dtype=float)), np.ravel(np.asarray(right[name], dtype=float))
         for got, wanted in zip(a, b, strict=True):
             if abs(got - wanted) <= _SAME * abs(wanted):
                 continue
-            at = _nearest(plain, got)
+            at = _nearest_entries(plain, got)
             if not any(abs(sharp[k] - wanted) <= _SAME * abs(wanted) for k in at):
                 return False
     return True
 
 
-def _nearest(plain: Any, got: float) -> Any:
+def _nearest_entries(plain: Any, got: float) -> Any:
     """Return the entries of the traced claim that one entry of the claim can be: a traced run may round otherwise."""
     if np.isnan(got):
         return np.flatnonzero(np.isnan(plain))
@@ -147,7 +149,7 @@ def _nearest(plain: Any, got: float) -> Any:
     return np.flatnonzero(apart == np.nanmin(apart)) if np.any(~np.isnan(apart)) else np.zeros(0, dtype=int)
 
 
-def function_of(claim: Claimed | None) -> Named | None:
+def traceable_claim(claim: Claimed | None) -> Named | None:
     """Return the claim as a function of named values that can be traced; its outputs are one vector."""
     if isinstance(claim, ClaimedExpressions):
         programs = claim.programs
@@ -161,13 +163,13 @@ def function_of(claim: Claimed | None) -> Named | None:
         called = claim.compute
         return lambda values: called.function({**values, **called.fixed})
     if isinstance(claim, ClaimOnSurfaces):
-        return _on_surface(claim)
+        return _traceable_on_surface(claim)
     return None
 
 
-def _on_surface(claim: ClaimOnSurfaces) -> Named | None:
+def _traceable_on_surface(claim: ClaimOnSurfaces) -> Named | None:
     """Return a claim of one gradient along the set that its input lies on, to be traced; None for a claim of several."""
-    whole = function_of(claim.claim)
+    whole = traceable_claim(claim.claim)
     if whole is None or len(claim.names) != 1:
         return None
     name = claim.names[0]
@@ -180,7 +182,7 @@ def _on_surface(claim: ClaimOnSurfaces) -> Named | None:
     return along
 
 
-def _programs(
+def _record_both_ways(
     function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]
 ) -> tuple[RecordedProgram, RecordedProgram] | None:
     """Return a function's program on numbers, and the same in balls; None if it cannot be traced."""
@@ -200,23 +202,23 @@ def _programs(
     return plain, sharp
 
 
-def both_ways(function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]) -> tuple[Any, Any] | None:
+def evaluate_both_ways(function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]) -> tuple[Any, Any] | None:
     """Return what a function computes in float64, and without rounding, both flat; None if it cannot be traced."""
-    programs = _programs(function, wrt, values)
+    programs = _record_both_ways(function, wrt, values)
     if programs is None:
         return None
-    return np.ravel(np.asarray(_number(programs[0].y), dtype=float)), np.ravel(_number(programs[1].y))
+    return np.ravel(np.asarray(_nearest_numbers(programs[0].y), dtype=float)), np.ravel(_nearest_numbers(programs[1].y))
 
 
-def _number(x: Any) -> Any:
+def _nearest_numbers(x: Any) -> Any:
     """Return a recorded value, or a ball, as the nearest numbers."""
     x = getattr(x, "primal", x)
     return np.asarray(nearest_float64(x) if isinstance(x, Ball) else x, dtype=float)
 
 
-def loss(function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]) -> Loss | None:
+def find_digit_loss(function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]) -> Loss | None:
     """Return the operation after which the fewest digits are right, where its inputs had many more."""
-    programs = _programs(function, wrt, values)
+    programs = _record_both_ways(function, wrt, values)
     if programs is None:
         return None
     plain, sharp = programs
@@ -227,7 +229,7 @@ def loss(function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]) -> Lo
     for k, (a, b) in enumerate(zip(plain.lines, sharp.lines, strict=True)):
         if a[0] is None or b[0] is None:
             continue
-        own = _right_digits(_number(a[3]), _number(b[3]))
+        own = _digits_beside_exact(_nearest_numbers(a[3]), _nearest_numbers(b[3]))
         before = min((digits.get(slot, 16.0) for slot in a[1] if slot >= 0), default=16.0)
         digits[k] = own
         if before - own > 1.0 and (found is None or before - own > found.digits):
@@ -235,7 +237,7 @@ def loss(function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]) -> Lo
     return found
 
 
-def _right_digits(x: Any, exact: Any) -> float:
+def _digits_beside_exact(x: Any, exact: Any) -> float:
     if x.shape != exact.shape or not x.size:
         return 16.0
     with np.errstate(all="ignore"):
@@ -245,7 +247,7 @@ def _right_digits(x: Any, exact: Any) -> float:
     return 16.0 if worst <= EPS else float(np.clip(-np.log10(worst), 0.0, 16.0))
 
 
-def _in_longdouble(
+def _shrinks_in_longdouble(
     request: Request, values: Mapping[str, Any], claimed: Mapping[str, Any], right: Mapping[str, Any]
 ) -> bool:
     """Whether the error of a claim that cannot be traced shrinks as its rounding does."""
@@ -267,7 +269,7 @@ def _in_longdouble(
     return bool(np.all(after <= np.maximum(_SHRUNK * before, _SAME * np.abs(wanted))))
 
 
-def inaccurate(
+def report_inaccuracy(
     what: str,
     digits: float,
     values: Mapping[str, Any],
@@ -279,12 +281,12 @@ def inaccurate(
 
     `function` computes it; its line that loses the digits is named where it can be traced.
     """
-    says = f"{what} keeps {math.floor(digits * 10) / 10:.1f} right digits at {numbers.at_values(values)}"
-    lost = None if function is None else loss(function, wrt, values)
+    says = f"{what} keeps {math.floor(digits * 10) / 10:.1f} right digits at {numbers.write_point(values)}"
+    lost = None if function is None else find_digit_loss(function, wrt, values)
     hint, where = None, None
     if lost is not None:
         where = lost.where
-        reason, better = advice(where.source if where is not None else "", lost.name)
+        reason, better = advise_on_line(where.source if where is not None else "", lost.name)
         says += f"; {reason}"
         hint = None if better is None else f"write {better}"
         if isinstance(where, Place) and where.operation != where.source:
@@ -295,7 +297,7 @@ def inaccurate(
     return finding(Kind.INACCURATE, Severity.ERROR if few else Severity.WARNING, says, at=where, hint=hint)
 
 
-def stressed(given: Verified, request: Request, options: StressOptions) -> Verified:
+def search_hard_points(given: Verified, request: Request, options: StressOptions) -> Verified:
     """Return the verdict with what was seen at hard points.
 
     Of a claim that passed: the point where it is wrong, or where it keeps the fewest digits. Without a claim: where f and
@@ -309,8 +311,8 @@ def stressed(given: Verified, request: Request, options: StressOptions) -> Verif
     if report.verdict == Verdict.FAIL:
         return given
     if request.claim is None:
-        return replace(given, report=_without_claim(report, request, options))
-    found = _searched(request, options)
+        return replace(given, report=_search_without_claim(report, request, options))
+    found = _search_points(request, options)
     report = replace(report, stress=found.report)
     if found.wrong is not None:
         failed = replace(found.wrong.report.points[0], name="hard point")
@@ -318,11 +320,11 @@ def stressed(given: Verified, request: Request, options: StressOptions) -> Verif
         points = (*report.points, failed)
         report = replace(report, points=points, verdict=Verdict.FAIL, exit_status=int(Exit.WRONG))
         return Verified(report, causes, calls=found.wrong.calls)
-    report = _with_fewest(report, request, found.fewest, options.digits)
+    report = _add_fewest_digits(report, request, found.fewest, options.digits)
     if found.in_float32 is not None:
         seen = found.in_float32
         what = f"on float32 inputs the claim of {seen.name}"
-        report = _with_findings(report, [inaccurate(what, seen.digits, seen.values, None, request.wrt, None)])
+        report = _add_findings(report, [report_inaccuracy(what, seen.digits, seen.values, None, request.wrt, None)])
     return replace(given, report=report)
 
 
@@ -362,7 +364,7 @@ class Look:
         return max(0.0, min(self.given, FULL) - self.digits)
 
 
-def look(request: Request, values: Mapping[str, Any], *, conditioned: bool = True) -> Look:
+def look_at_point(request: Request, values: Mapping[str, Any], *, conditioned: bool = True) -> Look:
     """Look at the claim of a request at one point.
 
     Raises  BadClaim if the claim raises where f is smooth.
@@ -377,27 +379,27 @@ def look(request: Request, values: Mapping[str, Any], *, conditioned: bool = Tru
     except WrongShape:
         return Look(Word.WRONG, values, 0.0)
     except BadClaim as error:
-        raise replaced(error, values) from error
+        raise add_point_to_error(error, values) from error
     except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
         return skipped
-    digits, name = digits_of(claimed, right)
+    digits, name = digits_of_gradient(claimed, right)
     if not all(np.all(np.isfinite(np.asarray(x))) for x in claimed.value.values()):
         return Look(Word.WRONG, values, 0.0, name=name)
-    if _apart(claimed, right):
+    if _differs_beyond_bounds(claimed, right):
         claimed = grant_input_rounding(claimed, right, q)
-    if not _apart(claimed, right):
+    if not _differs_beyond_bounds(claimed, right):
         given = given_digits(q, right) if conditioned and digits < FULL - 4 else FULL
         return Look(Word.RIGHT, values, digits, given, name)
-    if explains(request, values, claimed.value, right.value):
+    if is_explained_by_rounding(request, values, claimed.value, right.value):
         return Look(Word.RIGHT, values, digits, given_digits(q, right) if conditioned else FULL, name)
     if q.untraced is None and any(map(np.any, q.undecided)):  # a staircase, which takes longer to see
         return skipped
     return Look(Word.WRONG, values, digits, name=name)
 
 
-def replaced(error: BadClaim, values: Mapping[str, Any]) -> BadClaim:
+def add_point_to_error(error: BadClaim, values: Mapping[str, Any]) -> BadClaim:
     """Return the error of a claim, with the point where it was raised."""
-    return BadClaim(f"{error.what}, at the hard point {numbers.at_values(values)}", where=error.where, do=error.do)
+    return BadClaim(f"{error.what}, at the hard point {numbers.write_point(values)}", where=error.where, do=error.do)
 
 
 def right_gradient(q: Question) -> Estimate | None:
@@ -421,7 +423,7 @@ def right_gradient(q: Question) -> Estimate | None:
     return found if finite else None
 
 
-def _apart(claimed: Estimate, right: Estimate) -> bool:
+def _differs_beyond_bounds(claimed: Estimate, right: Estimate) -> bool:
     """Whether the claim differs from the right gradient by more than a right one can."""
     for name, x in claimed.value.items():
         with np.errstate(all="ignore"):
@@ -431,7 +433,7 @@ def _apart(claimed: Estimate, right: Estimate) -> bool:
     return False
 
 
-def digits_of(found: Estimate, right: Estimate) -> tuple[float, str]:
+def digits_of_gradient(found: Estimate, right: Estimate) -> tuple[float, str]:
     """Return the right digits in the worst entry of a gradient, as far as the right one is known, and this entry's input."""
     worst, at = FULL, ""
     for name, x in found.value.items():
@@ -456,14 +458,14 @@ def right_digits(x: Any, right: Any, bound: Any = 0.0) -> float:
 
 def given_digits(q: Question, right: Estimate) -> float:
     """Return the digits of the right gradient that inputs leave which are known to a rounding."""
-    other = right_gradient(replace(q, point=Point(moved(q))))
+    other = right_gradient(replace(q, point=Point(move_by_rounding(q))))
     if other is None:
         return 0.0
-    return min((left_digits(x, other.value[name]) for name, x in right.value.items()), default=FULL)
+    return min((digits_left_by_inputs(x, other.value[name]) for name, x in right.value.items()), default=FULL)
 
 
-def moved(q: Question) -> dict[str, Any]:
-    """Return the values of a point with every input moved by some roundings, which `left_digits` takes into account."""
+def move_by_rounding(q: Question) -> dict[str, Any]:
+    """Return the values of a point with every input moved by some roundings, which `digits_left_by_inputs` takes into account."""
     rng = np.random.default_rng(q.seed)
     made = dict(q.point.values)
     for name in q.wrt:
@@ -472,21 +474,21 @@ def moved(q: Question) -> dict[str, Any]:
     return made
 
 
-def left_digits(x: Any, other: Any) -> float:
-    """Return the digits that one rounding of the inputs leaves of an array that becomes `other` where they are `moved`."""
+def digits_left_by_inputs(x: Any, other: Any) -> float:
+    """Return the digits of an array that one rounding of the inputs leaves: it is `other` where `move_by_rounding` moved them."""
     with np.errstate(all="ignore"):
         change = np.abs(np.asarray(other) - np.asarray(x)) / np.abs(np.asarray(x))
     worst = float(np.max(np.where(np.isfinite(change), change, 0.0), initial=0.0))
     return FULL if worst == 0.0 else FULL - float(np.clip(FULL + np.log10(worst / _GROWN), 0.0, FULL))
 
 
-def with_digits(report: CheckReport, request: Request, digits: float) -> CheckReport:
+def require_digits(report: CheckReport, request: Request, digits: float) -> CheckReport:
     """Return the report, wrong if the claim keeps fewer digits at a given point than are asked for."""
     if request.claim is None or not is_target(request.f):
         raise BadOption("--digits counts the right digits of a claimed gradient", do="give one: --grad g")
-    looks = [look(request, point.values, conditioned=False) for point in request.points]
+    looks = [look_at_point(request, point.values, conditioned=False) for point in request.points]
     fewest = min(looks, key=lambda seen: seen.digits)
-    return _with_fewest(report, request, fewest if fewest.word is Word.RIGHT else None, digits)
+    return _add_fewest_digits(report, request, fewest if fewest.word is Word.RIGHT else None, digits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -505,19 +507,19 @@ _MOST_MARGINS = 40  # comparisons
 _COMPARED = frozenset({"less", "less_equal", "greater", "greater_equal"})
 
 
-def beyond_branches(request: Request, point: Point) -> Iterator[dict[str, Any]]:
+def points_beyond_branches(request: Request, point: Point) -> Iterator[dict[str, Any]]:
     """Yield points where one comparison of f or of the claim goes the other way than at the given point."""
-    claim = function_of(request.claim)
+    claim = traceable_claim(request.claim)
     functions = [restrict_to_inputs(request.f, point.values, request.wrt)]
     if claim is not None:
         functions.append(lambda *xs: claim({**point.values, **dict(zip(request.wrt, xs, strict=True))}))
     for function in functions:
-        program = _recorded(function, [point.values[name] for name in request.wrt])
+        program = _record_or_none(function, [point.values[name] for name in request.wrt])
         if program is not None:
-            yield from _crossings(request, point.values, function, program)
+            yield from _cross_comparisons(request, point.values, function, program)
 
 
-def _recorded(function: Any, xs: list[Value]) -> RecordedProgram | None:
+def _record_or_none(function: Any, xs: list[Value]) -> RecordedProgram | None:
     try:
         with np.errstate(all="ignore"):
             return record(function, xs)
@@ -525,7 +527,7 @@ def _recorded(function: Any, xs: list[Value]) -> RecordedProgram | None:
         return None
 
 
-def _crossings(
+def _cross_comparisons(
     request: Request, values: Mapping[str, Any], function: Any, program: RecordedProgram
 ) -> Iterator[dict[str, Any]]:
     number = 0
@@ -538,18 +540,18 @@ def _crossings(
             if number > _MOST_MARGINS:
                 return
             for beyond in _BEYOND:
-                made = _followed(request, values, function, k, int(entry), beyond)
+                made = _follow_margin(request, values, function, k, int(entry), beyond)
                 if made is not None:
                     yield made
 
 
-def _followed(
+def _follow_margin(
     request: Request, values: Mapping[str, Any], function: Any, k: int, entry: int, beyond: float
 ) -> dict[str, Any] | None:
     """Return a point a little beyond that where the k-th comparison changes, found by Newton's method on its margin."""
     xs = [np.asarray(values[name], dtype=float) for name in request.wrt]
     for _ in range(_STEPS):
-        program = _recorded(function, [x[()] for x in xs])
+        program = _record_or_none(function, [x[()] for x in xs])
         if program is None or k >= len(program.tape.decisions):
             break
         _, slots, operands, _, _, _ = program.tape.decisions[k]
@@ -587,7 +589,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:[eE][-+]?\d+)?")
 
 def critical_numbers(f: Function, claim: Claimed | None) -> list[float]:
     """Return numbers between and beyond the constants that a function and its claim hold, both signs, the smallest first."""
-    found = {x for function in _functions(f, claim) for x in _constants(function, _DEEP, set())}
+    found = {x for function in _functions_to_read(f, claim) for x in _constants_in_code(function, _DEEP, set())}
     if original_function(f).kind == "expression":
         texts = (getattr(original_function(f), "text", ""), getattr(claim, "text", ""))
         found |= {float(number) for text in texts for number in _NUMBER.findall(text)}
@@ -601,7 +603,7 @@ def critical_numbers(f: Function, claim: Claimed | None) -> list[float]:
     return sorted(both | {-x for x in both}, key=abs)
 
 
-def _functions(f: Function, claim: Claimed | None) -> list[FunctionType]:
+def _functions_to_read(f: Function, claim: Claimed | None) -> list[FunctionType]:
     root = original_function(f)
     found: list[Any] = [root.function] if isinstance(root, PythonFunction) else []
     if isinstance(claim, ClaimedFunction) and isinstance(claim.compute, Called):
@@ -609,7 +611,7 @@ def _functions(f: Function, claim: Claimed | None) -> list[FunctionType]:
     return [x for x in map(unwrap_function, found) if isinstance(x, FunctionType)]
 
 
-def _constants(function: FunctionType, deep: int, seen: set[int]) -> Iterator[float]:
+def _constants_in_code(function: FunctionType, deep: int, seen: set[int]) -> Iterator[float]:
     if id(function) in seen or not deep:
         return
     seen.add(id(function))
@@ -620,28 +622,28 @@ def _constants(function: FunctionType, deep: int, seen: set[int]) -> Iterator[fl
     for x in map(unwrap_function, (*closure_values(function).values(), *own, *(function.__defaults__ or ()))):
         if isinstance(x, FunctionType):
             if x.__module__ == function.__module__:
-                yield from _constants(x, deep - 1, seen)
+                yield from _constants_in_code(x, deep - 1, seen)
         elif isinstance(x, int | float) and not isinstance(x, bool):
             yield float(x)
         elif isinstance(x, np.ndarray) and x.dtype.kind in "fiu" and x.size <= _MOST_ENTRIES:
             yield from map(float, x.reshape(-1))
 
 
-def _points(request: Request, options: StressOptions) -> Iterator[dict[str, Any]]:
+def _draw_hard_points(request: Request, options: StressOptions) -> Iterator[dict[str, Any]]:
     """Yield hard points, as many as are wanted, until f was called too often."""
     given = request.points[0]
     around = Around(
         given.values, request.wrt, request.stepping, critical_numbers(request.f, request.claim), request.seed, options.sizes,
         options.named, parse_facts(list(options.assume), dims_of_values(given.values)),
     )  # fmt: skip
-    last = _calls(request) + _MOST_CALLS
-    found = hard_points(around, beyond_branches(request, given))
+    last = _count_calls(request) + _MOST_CALLS
+    found = hard_points(around, points_beyond_branches(request, given))
     if isinstance(request.f, Weighted):  # the weights of a product w J have the shapes of the point
         found = (
             v for v in found if all(np.shape(v[name]) == np.shape(x) for name, x in given.values.items() if name in v)
         )
     for number, values in enumerate(found):
-        if number >= options.points or _calls(request) > last:
+        if number >= options.points or _count_calls(request) > last:
             return
         yield values
 
@@ -655,7 +657,7 @@ _LOST_IN_FLOAT32 = 3.0  # digits that are lost beside those that float64 loses; 
 _SMALLEST, _LARGEST = 1e-30, 1e30  # numbers whose squares and products float32 may not have are left out, unless zero
 
 
-def takes_float32(request: Request) -> bool:
+def can_take_float32(request: Request) -> bool:
     """Whether a claim can be called with float32 inputs: a Python function can."""
     return isinstance(request.claim, ClaimedFunction) and isinstance(request.claim.compute, Called)
 
@@ -668,11 +670,11 @@ def look_in_float32(request: Request, seen: Look) -> Look | None:
     values = seen.values
     narrow = {**values, **{name: np.asarray(values[name], dtype=np.float32)[()] for name in request.wrt}}
     wide = {**values, **{name: np.asarray(narrow[name], dtype=float)[()] for name in request.wrt}}
-    if not all(_has_room(wide[name]) for name in request.wrt) or request.claim is None:
+    if not all(_is_in_float32_range(wide[name]) for name in request.wrt) or request.claim is None:
         return None
     q = request.question(Point(wide))
     right = right_gradient(q)
-    if right is None or not all(map(_has_room, right.value.values())):
+    if right is None or not all(map(_is_in_float32_range, right.value.values())):
         return None
     given = DIGITS - (FULL - given_digits(q, right))
     if given < _FEWEST_GIVEN:
@@ -691,37 +693,37 @@ def look_in_float32(request: Request, seen: Look) -> Look | None:
     return narrowed if narrowed.lost > seen.lost + _LOST_IN_FLOAT32 else None
 
 
-def _has_room(x: Any) -> bool:
+def _is_in_float32_range(x: Any) -> bool:
     x = np.abs(np.asarray(x))
     return bool(np.all((x == 0) | ((x > _SMALLEST) & (x < _LARGEST))))
 
 
-def _searched(request: Request, options: StressOptions) -> _Found:
+def _search_points(request: Request, options: StressOptions) -> _Found:
     counts = dict.fromkeys(Word, 0)
     fewest: Look | None = None
     in_float32: Look | None = None
     wrong: Verified | None = None
     confirmed = 0
-    narrow = MOST if takes_float32(request) else 0
-    for values in _points(request, options):
-        seen = look(request, values)
+    narrow = MOST if can_take_float32(request) else 0
+    for values in _draw_hard_points(request, options):
+        seen = look_at_point(request, values)
         counts[seen.word] += 1
         if seen.word is Word.WRONG and confirmed < _CONFIRMED:
             confirmed += 1
-            wrong = _confirmed(request, seen.values, request.points[0])
+            wrong = _confirm_wrong_point(request, seen.values, request.points[0])
             if wrong is not None:
                 break
-        if seen.word is Word.RIGHT and _fewer(seen, fewest):
+        if seen.word is Word.RIGHT and _has_fewer_digits(seen, fewest):
             fewest = seen
         if seen.word is Word.RIGHT and narrow > 0:
             narrow -= 1
             other = look_in_float32(request, seen)
-            in_float32 = other if other is not None and _fewer(other, in_float32) else in_float32
+            in_float32 = other if other is not None and _has_fewer_digits(other, in_float32) else in_float32
     report = StressReport(sum(counts.values()), counts[Word.RIGHT], counts[Word.SKIPPED], counts[Word.WRONG])
     return _Found(report, wrong, fewest, in_float32)
 
 
-def _fewer(seen: Look, fewest: Look | None) -> bool:
+def _has_fewer_digits(seen: Look, fewest: Look | None) -> bool:
     return seen.lost > _LOST and (fewest is None or seen.digits < fewest.digits)
 
 
@@ -732,7 +734,7 @@ BY_RULES = ("forward", "reverse")  # modes that lose digits by rounding alone
 MEASURED = (*BY_RULES, "finite-difference")
 
 
-def measured(request: Request, q: Question) -> dict[str, Look]:
+def measure_digits(request: Request, q: Question) -> dict[str, Look]:
     """Return the right digits of the value of f and of its gradient by each mode; nothing where they cannot be known.
 
     Shapes  digits are those of the worst entry.
@@ -742,12 +744,12 @@ def measured(request: Request, q: Question) -> dict[str, Look]:
     right = right_gradient(q)
     if right is None:
         return {}
-    found = dict(_gradients(request, q, right))
-    value = _value(request, q)
+    found = dict(_digits_of_gradients(request, q, right))
+    value = _digits_of_value(request, q)
     return found if value is None else {VALUE: value, **found}
 
 
-def _gradients(request: Request, q: Question, right: Estimate) -> Iterator[tuple[str, Look]]:
+def _digits_of_gradients(request: Request, q: Question, right: Estimate) -> Iterator[tuple[str, Look]]:
     given: float | None = None
     for mode in (name for name in MEASURED if name in request.modes):
         try:
@@ -755,26 +757,26 @@ def _gradients(request: Request, q: Question, right: Estimate) -> Iterator[tuple
                 found = MODES[mode].gradient(q)
         except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
             continue
-        digits, name = digits_of(found, right)
+        digits, name = digits_of_gradient(found, right)
         if given is None and digits < FULL - 4:
             given = given_digits(q, right)
         yield mode, Look(Word.RIGHT, q.point.values, digits, FULL if given is None else given, name)
 
 
-def _value(request: Request, q: Question) -> Look | None:
+def _digits_of_value(request: Request, q: Question) -> Look | None:
     values: Mapping[str, Any] = q.point.values
-    exact = both_ways(request.f, q.wrt, values)
+    exact = evaluate_both_ways(request.f, q.wrt, values)
     if exact is None or shape(exact[1]) != shape(np.ravel(q.value)):
         return None
     digits = right_digits(np.ravel(q.value), exact[1])
     given = FULL
     if digits < FULL - 4:
-        other = both_ways(request.f, q.wrt, moved(q))
-        given = 0.0 if other is None else left_digits(exact[1], other[1])
+        other = evaluate_both_ways(request.f, q.wrt, move_by_rounding(q))
+        given = 0.0 if other is None else digits_left_by_inputs(exact[1], other[1])
     return Look(Word.RIGHT, values, digits, given)
 
 
-def _without_claim(report: CheckReport, request: Request, options: StressOptions) -> CheckReport:
+def _search_without_claim(report: CheckReport, request: Request, options: StressOptions) -> CheckReport:
     """Return the report with the points where f, and its gradient by each mode, keep the fewest digits."""
     if request.question(request.points[0]).untraced is not None:
         raise BadOption(
@@ -783,12 +785,12 @@ def _without_claim(report: CheckReport, request: Request, options: StressOptions
         )
     tried = known = 0
     fewest: dict[str, Look] = {}
-    for values in _points(request, options):
+    for values in _draw_hard_points(request, options):
         tried += 1
-        seen = measured(request, request.question(Point(values)))
+        seen = measure_digits(request, request.question(Point(values)))
         known += bool(seen)
         for what, each in seen.items():
-            if _fewer(each, fewest.get(what)):
+            if _has_fewer_digits(each, fewest.get(what)):
                 fewest[what] = each
     listed = tuple(FewestDigits(what, x.digits, dict(x.values)) for what, x in fewest.items())
     report = replace(report, stress=StressReport(tried, known, tried - known, 0, listed))
@@ -796,11 +798,11 @@ def _without_claim(report: CheckReport, request: Request, options: StressOptions
     for what, x in fewest.items():
         if what in (VALUE, *BY_RULES) and x.digits < max(FEW_DIGITS, options.digits or 0.0):
             name = "f" if what == VALUE else f"the gradient by {what}"
-            found.append(inaccurate(name, x.digits, x.values, request.f, request.wrt, options.digits))
-    return _with_findings(report, found)
+            found.append(report_inaccuracy(name, x.digits, x.values, request.f, request.wrt, options.digits))
+    return _add_findings(report, found)
 
 
-def _calls(request: Request) -> int:
+def _count_calls(request: Request) -> int:
     """Return how often the function was called; 0 for an expression, whose calls cost little."""
     root = original_function(request.f)
     return root.calls if isinstance(root, PythonFunction) else 0
@@ -813,7 +815,7 @@ _ROUNDED = (1, 2, 3)  # significant digits
 _FEW = 12  # entries that are made simpler one by one
 
 
-def shrunk(
+def shrink_point(
     values: Mapping[str, Any], given: Mapping[str, Any], wrt: tuple[str, ...], fails: Callable[[Any], bool]
 ) -> dict[str, Any]:
     """Return a point that still `fails`, with as many given values, and numbers as short, as were found.
@@ -824,7 +826,7 @@ def shrunk(
     progress = True
     while progress and left > 0:
         progress = False
-        for other in _simpler(best, given, wrt):
+        for other in _simpler_points(best, given, wrt):
             if left <= 0:
                 break
             left -= 1
@@ -834,15 +836,17 @@ def shrunk(
     return best
 
 
-def _simpler(values: Mapping[str, Any], given: Mapping[str, Any], wrt: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def _simpler_points(
+    values: Mapping[str, Any], given: Mapping[str, Any], wrt: tuple[str, ...]
+) -> Iterator[dict[str, Any]]:
     """Yield simpler points: an input as it was given, all entries rounded, one entry as given or rounded."""
     for name in values:
-        if not _same(values[name], given[name]) and np.shape(values[name]) == np.shape(given[name]):
+        if not _is_same_array(values[name], given[name]) and np.shape(values[name]) == np.shape(given[name]):
             yield {**values, name: given[name]}
     for name in wrt:
         x = np.asarray(values[name], dtype=float)
         for digits in _ROUNDED:
-            rounded = _rounded(x, digits)
+            rounded = _round_to_digits(x, digits)
             if not np.array_equal(rounded, x):
                 yield {**values, name: rounded[()]}
                 break
@@ -851,31 +855,31 @@ def _simpler(values: Mapping[str, Any], given: Mapping[str, Any], wrt: tuple[str
             for k in range(x.size):
                 for simple in (
                     was.flat[k] if was.shape == x.shape else 1.0,
-                    *(_rounded(x.flat[k], d) for d in _ROUNDED),
+                    *(_round_to_digits(x.flat[k], d) for d in _ROUNDED),
                 ):
-                    if _cost(simple) < _cost(x.flat[k]):
+                    if _printed_length(simple) < _printed_length(x.flat[k]):
                         made = x.copy()
                         made.flat[k] = simple
                         yield {**values, name: made}
                         break
 
 
-def _rounded(x: Any, digits: int) -> Any:
+def _round_to_digits(x: Any, digits: int) -> Any:
     return np.vectorize(lambda number: float(f"{number:.{digits}g}"), otypes=[float])(x) if np.size(x) else x
 
 
-def _cost(x: Any) -> int:
+def _printed_length(x: Any) -> int:
     return len(repr(float(x)))
 
 
-def _same(a: Any, b: Any) -> bool:
+def _is_same_array(a: Any, b: Any) -> bool:
     return np.shape(a) == np.shape(b) and bool(np.array_equal(np.asarray(a), np.asarray(b)))
 
 
-def _confirmed(request: Request, values: Mapping[str, Any], given: Point) -> Verified | None:
+def _confirm_wrong_point(request: Request, values: Mapping[str, Any], given: Point) -> Verified | None:
     """Return the verdict at the simplest point near these values where the whole check says fail; None if it says otherwise."""
-    fails: Callable[[Any], bool] = lambda at: look(request, at, conditioned=False).word is Word.WRONG
-    for at in (shrunk(values, given.values, request.wrt, fails), values):
+    fails: Callable[[Any], bool] = lambda at: look_at_point(request, at, conditioned=False).word is Word.WRONG
+    for at in (shrink_point(values, given.values, request.wrt, fails), values):
         alone = replace(
             request, points=(Point(dict(at), number=len(request.points)),), mutate=False, own=None, layer=None,
             modes=tuple(mode for mode in request.modes if mode not in _WITHOUT),
@@ -886,16 +890,17 @@ def _confirmed(request: Request, values: Mapping[str, Any], given: Point) -> Ver
     return None
 
 
-def _with_fewest(report: CheckReport, request: Request, fewest: Look | None, wanted: float | None) -> CheckReport:
+def _add_fewest_digits(report: CheckReport, request: Request, fewest: Look | None, wanted: float | None) -> CheckReport:
     if fewest is None or fewest.digits >= max(FEW_DIGITS, wanted or 0.0):
         return report
     what = f"the claim of {fewest.name}"
-    return _with_findings(
-        report, [inaccurate(what, fewest.digits, fewest.values, function_of(request.claim), request.wrt, wanted)]
+    return _add_findings(
+        report,
+        [report_inaccuracy(what, fewest.digits, fewest.values, traceable_claim(request.claim), request.wrt, wanted)],
     )
 
 
-def _with_findings(report: CheckReport, found: list[Finding]) -> CheckReport:
+def _add_findings(report: CheckReport, found: list[Finding]) -> CheckReport:
     """Return the report with some findings at its first point, which fails if one of them is an error."""
     first = replace(report.points[0], findings=(*report.points[0].findings, *found))
     if not any(each.severity == Severity.ERROR for each in found):

@@ -181,7 +181,7 @@ class Walk:
     begins: Begins = "start"
 
 
-def drawable(number: float) -> bool:
+def is_drawable(number: float) -> bool:
     """Whether a number has a place on an axis in powers of ten."""
     return math.isfinite(number) and number > 0
 
@@ -202,14 +202,14 @@ class Folded:
 Figure = Walk | Folded | Picture  # what only pages and picture files show
 
 
-def text_of(cell: Cell) -> str:
+def plain_text(cell: Cell) -> str:
     """Return a cell without its tones."""
     if isinstance(cell, str):
         return cell
     return cell.text if isinstance(cell, Piece) else "".join(piece.text for piece in cell)
 
 
-def pieces_of(cell: Cell) -> Sequence[Piece]:
+def split_into_pieces(cell: Cell) -> Sequence[Piece]:
     """Return a cell as pieces."""
     if isinstance(cell, str):
         return (Piece(cell),)
@@ -223,17 +223,17 @@ _BIDI = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\
 _NOT_XML = (0xFFFE, 0xFFFF)  # characters that XML does not allow
 
 
-def visible(text: str) -> str:
+def make_visible(text: str) -> str:
     """Return the text with characters that could drive a terminal or reorder a line replaced, one for one."""
-    return "".join(_shown(c) for c in text)
+    return "".join(_visible_character(c) for c in text)
 
 
-def in_markup(text: str) -> str:
+def escape_markup(text: str) -> str:
     """Return text as it is written in HTML, SVG and XML, also inside quotes, with signs for what cannot be seen."""
-    return escape(visible(text))
+    return escape(make_visible(text))
 
 
-def _shown(c: str) -> str:
+def _visible_character(c: str) -> str:
     code = ord(c)
     if c in "\n\t":
         return c
@@ -246,15 +246,15 @@ def _shown(c: str) -> str:
     return c
 
 
-def workflow_data(text: str) -> str:
+def escape_workflow_data(text: str) -> str:
     """Return text as the message of a GitHub workflow command."""
-    return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return make_visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 _PART_OF_A_WORD = 12  # letters that are left out of a line, so that it ends with a word
 
 
-def beginning(text: str, width: int) -> str:
+def cut_between_words(text: str, width: int) -> str:
     """Return the beginning of a string on one line of at most `width` columns, cut between words where one ends near."""
     flat = " ".join(text.split())
     if len(flat) <= width:
@@ -264,7 +264,7 @@ def beginning(text: str, width: int) -> str:
     return f"{words if words and len(short) - len(words) <= _PART_OF_A_WORD else short}…"
 
 
-def cut(text: str, width: int = 40) -> str:
+def shorten_text(text: str, width: int = 40) -> str:
     """Return the beginning of a string, or the end of a file's name with as many of its folders as fit."""
     flat = " ".join(text.split())
     if len(flat) <= width:

@@ -5,8 +5,8 @@ from typing import Literal
 
 from gradcli.classes import dataclass
 from gradcli.report import numbers
-from gradcli.report.blocks import cut, visible
-from gradcli.report.check import CheckReport, cause_of, edit_lines, file_and_line, replay, worst_point
+from gradcli.report.blocks import make_visible, shorten_text
+from gradcli.report.check import CheckReport, edit_lines, file_and_line, likely_cause, quote_command, worst_point
 from gradcli.report.common import Absent, ErrorReport
 from gradcli.words import Exit, Severity, Verdict
 
@@ -78,22 +78,24 @@ class Brief:
         """Return the place, what was checked, the inputs with wrong entries, why, and the edit, on one line."""
         place = f"{self.file}:{self.line} " if self.file and self.line else ""
         inputs = dict.fromkeys(f"d{w.entry.rpartition('/')[2].partition('[')[0]}" for w in self.wrong)
-        name = " ".join(filter(None, (cut(self.name), ", ".join(inputs))))
+        name = " ".join(filter(None, (shorten_text(self.name), ", ".join(inputs))))
         edit = "; ".join(line[2:] for line in self.changed if line.startswith("+ ")) or (
             "leave out" * bool(self.changed)
         )
-        return _one_line(f"{place}{name}: {self.cause or self.says}") + (f" | edit: {_one_line(edit)}" if edit else "")
+        return _cut_to_one_line(f"{place}{name}: {self.cause or self.says}") + (
+            f" | edit: {_cut_to_one_line(edit)}" if edit else ""
+        )
 
     def lines(self) -> tuple[str, ...]:
         """Return the text: a line that says all, also of an error what to do; then wrong entries, and what to do next."""
-        again = f" | again: {_one_line(self.again)}" if self.again else ""
-        advice = f"next: {_one_line(self.next)}"
+        again = f" | again: {_cut_to_one_line(self.again)}" if self.again else ""
+        advice = f"next: {_cut_to_one_line(self.next)}"
         if self.verdict == "error":
             return (f"{self.word} {self.gist()} | {advice}{again}",)
         lines = [f"{self.word} {self.gist()}{again}"]
         shown = self.wrong[:_ENTRIES]
         for w in shown:
-            claimed, right = numbers.apart(w.claimed, w.right)
+            claimed, right = numbers.write_differing_pair(w.claimed, w.right)
             lines.append(f"  {w.entry}: {claimed} claimed, {right} right")
         left = self.more + len(self.wrong) - len(shown)
         lines += [f"  {left:,} more wrong entr{'y' if left == 1 else 'ies'}"] * bool(left)
@@ -101,8 +103,8 @@ class Brief:
         return tuple(lines)
 
 
-def _one_line(text: str) -> str:
-    flat = " ".join(visible(text).split())
+def _cut_to_one_line(text: str) -> str:
+    flat = " ".join(make_visible(text).split())
     return flat if len(flat) <= _WIDEST else f"{flat[: _WIDEST - 1]}…"
 
 
@@ -124,12 +126,12 @@ def brief_of(report: CheckReport) -> Brief:
     kind = report.decisive()
     return Brief(
         report.id or report.target.text, verdict, report.sentence(), wrong, max(0, point.entries.wrong - len(wrong)), kind,
-        cause_of(report) if failed else None, file, line, edit, changed, right, replay(report.command) or None,
-        _next(report, kind, bool(edit), right),
+        likely_cause(report) if failed else None, file, line, edit, changed, right, quote_command(report.command) or None,
+        _next_step(report, kind, bool(edit), right),
     )  # fmt: skip
 
 
-def _next(report: CheckReport, kind: str | None, has_edit: bool, right: Mapping[str, str]) -> str:
+def _next_step(report: CheckReport, kind: str | None, has_edit: bool, right: Mapping[str, str]) -> str:
     if kind is None:
         return "nothing" if report.claim is not None else "name a gradient of yours, which was not checked: --grad"
     if has_edit:
@@ -149,7 +151,7 @@ def brief_of_error(report: ErrorReport, name: str, again: str | None) -> Brief:
     return Brief(name, "error", e.message, (), 0, None, None, file, line, None, (), {}, again, next)
 
 
-def at_most(lines: Sequence[str], most: int = LINES) -> tuple[str, ...]:
+def first_lines(lines: Sequence[str], most: int = LINES) -> tuple[str, ...]:
     """Return the first lines, the last of which counts those that are left out where there are too many."""
     left = len(lines) - most + 1
     return tuple(lines) if left <= 1 else (*lines[: most - 1], f"and {left:,} more lines: another --format has all")

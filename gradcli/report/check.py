@@ -27,8 +27,8 @@ from gradcli.report.blocks import (
     Tone,
     Verbatim,
     Walk,
-    cut,
-    pieces_of,
+    shorten_text,
+    split_into_pieces,
 )
 from gradcli.report.common import ABSENT, Absent, Finding, Printed, SourceLine, Target, seed_line
 from gradcli.report.encode import TEXT_ONLY, Given, Status, Values
@@ -44,9 +44,9 @@ from gradcli.report.point_report import (
     StressReport,
     UnresolvedEntries,
     as_exact_as,
-    worst_first,
+    order_worst_first,
 )
-from gradcli.report.tidy import entries, is_small, norm, shaped
+from gradcli.report.tidy import entries_with_index, is_small, norm, write_shape
 from gradcli.report.trace import TraceReport
 from gradcli.words import OF_SHAPE, Derivative, DiagnosisKind, Exit, Kind, RanOn, Severity, Verdict, slug
 
@@ -80,7 +80,7 @@ class Comparison:
     def blocks(self) -> list[Block]:
         """Return what people read of it."""
         rows = tuple((row.name, aspect_cell(row)) for row in self.rows)
-        return [Paragraph(f"Beside {cut(self.reference)}:"), Table(("", ""), rows)]
+        return [Paragraph(f"Beside {shorten_text(self.reference)}:"), Table(("", ""), rows)]
 
 
 # Small gradients in full, beside each other.
@@ -95,7 +95,9 @@ def side_by_side(*matrices: tuple[str, Values, Collection[tuple[int, ...]]]) -> 
         rows = ""
         for r, row in enumerate(np.atleast_2d(np.asarray(x, dtype=float))):
             looks = [_WRONG if (r, c)[2 - np.ndim(x) :] in wrong else "" for c in range(len(row))]
-            cells = (f"<mtd><mn{look}>{numbers.short(v, 4)}</mn></mtd>" for look, v in zip(looks, row, strict=True))
+            cells = (
+                f"<mtd><mn{look}>{numbers.few_digits(v, 4)}</mn></mtd>" for look, v in zip(looks, row, strict=True)
+            )
             rows += f"<mtr>{''.join(cells)}</mtr>"
         shown.append(f"<mtext>{name}&#160;</mtext><mrow><mo>[</mo><mtable>{rows}</mtable><mo>]</mo></mrow>")
     text = "; ".join(f"{name} {np.asarray(x).tolist()}" for name, x, _ in matrices)
@@ -103,10 +105,10 @@ def side_by_side(*matrices: tuple[str, Values, Collection[tuple[int, ...]]]) -> 
     return Mathematics(text, mathml=f'<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">{inside}</math>')
 
 
-def _on_bold_digits(block: Block) -> list[Paragraph]:
+def _explain_bold_digits(block: Block) -> list[Paragraph]:
     """Return what a page says below a table with bold digits."""
     cells = [cell for row in block.rows for cell in row] if isinstance(block, Table) else []
-    bold = any(piece.tone == "strong" for cell in cells for piece in pieces_of(cell))
+    bold = any(piece.tone == "strong" for cell in cells for piece in split_into_pieces(cell))
     return [Paragraph(Piece("Bold: the digits that agree with those of the best value.", "dim"))] * bold
 
 
@@ -146,7 +148,7 @@ def error_maps(
             error = np.abs(own - g) / np.where(g == 0, 1.0, np.abs(g))
         error = np.where(own == g, 0.0, np.where(np.isnan(error), np.inf, error))
         if worst is None:
-            ringed = [at for at in worst_first(np.ravel(own), np.ravel(g))[:_MARKED] if np.ravel(error)[at] > 0]
+            ringed = [at for at in order_worst_first(np.ravel(own), np.ravel(g))[:_MARKED] if np.ravel(error)[at] > 0]
         else:
             ringed = [np.ravel_multi_index(at, np.shape(right)) for at in worst.get(name, ())[:_MARKED]]
         marked = tuple(tuple(int(k) for k in np.unravel_index(at, g.shape)) for at in ringed)
@@ -192,10 +194,10 @@ class Checked(Protocol):
     def points(self) -> tuple[PointReport, ...]: ...
 
 
-def wrong_entries(report: Checked, point: PointReport, number: int) -> list[Block]:
+def wrong_entry_blocks(report: Checked, point: PointReport, number: int) -> list[Block]:
     """Return a table of the worst entries of a wrong claim, and how many others are wrong or right."""
     return (
-        _mismatch_blocks(point, f"at {_called(point, number)}" if len(report.points) > 1 else "")
+        _mismatch_blocks(point, f"at {_name_point(point, number)}" if len(report.points) > 1 else "")
         if point.mismatches
         else []
     )
@@ -204,48 +206,48 @@ def wrong_entries(report: Checked, point: PointReport, number: int) -> list[Bloc
 def point_blocks(report: Checked, point: PointReport, number: int, opened: bool = False) -> list[Block]:
     """Return what is known of one point; its wrong entries and their cause are left out where the report `opened` with them."""
     blocks: list[Block] = []
-    place = ", ".join(f"{name} = {_at(point, name, report.seed)}" for name in point.at)
+    place = ", ".join(f"{name} = {_value_with_seed(point, name, report.seed)}" for name in point.at)
     looked_at = _LOOKED_AT.get(report.derivative, "{}").format(report.target.text)
-    head = f"f = {looked_at}" + ("" if isinstance(point.value, Absent) else f" = {numbers.value(point.value)}")
+    head = f"f = {looked_at}" + ("" if isinstance(point.value, Absent) else f" = {numbers.write_value(point.value)}")
     at = f"at {place}" if place else ""
     if len(report.points) > 1:
         word, tone = WORDS[point.verdict]
-        blocks.append(Paragraph((Piece(f"{_called(point, number)}  ", "strong"), Piece(word.lower(), tone)), 0))
+        blocks.append(Paragraph((Piece(f"{_name_point(point, number)}  ", "strong"), Piece(word.lower(), tone)), 0))
     blocks += [Paragraph(Verbatim(head)), *([Paragraph(Verbatim(at))] if at else [])]
-    blocks += [] if opened else wrong_entries(report, point, number)
+    blocks += [] if opened else wrong_entry_blocks(report, point, number)
     blocks += [*_gradient_table(report, point), _modes_table(point)]
     blocks += [Paragraph(result.ran_on.says()) for result in point.modes.values() if isinstance(result.ran_on, RanOn)]
     blocks += [block for f in point.findings for block in _finding_blocks(f)]
     if point.diagnosis is not None and point.diagnosis.kind not in OF_SHAPE and not opened:
         blocks += diagnosis_blocks(point.diagnosis)
     if point.verdict == Verdict.PASS:
-        blocks.append(Paragraph(confirmed_by(point)))
+        blocks.append(Paragraph(explain_confirmation(point)))
     return blocks + (_mutant_blocks(point.mutants) if point.mutants else [])
 
 
-def other_points(report: Checked, numbers_of: Sequence[int]) -> list[Block]:
+def other_point_blocks(report: Checked, numbers_of: Sequence[int]) -> list[Block]:
     """Return one line for each of these points: its verdict, how many entries are wrong, and where it is."""
     rows: list[tuple[Cell, ...]] = []
     for number in numbers_of:
         point = report.points[number]
         word, tone = WORDS[point.verdict]
         wrong = f", {point.entries.wrong} of {point.entries.compared} wrong" if point.entries.wrong else ""
-        place = ", ".join(f"{name} = {_briefly(x)}" for name, x in point.at.items())
-        rows.append((_called(point, number), Piece(word.lower() + wrong, tone), f"at {place}"))
+        place = ", ".join(f"{name} = {_short_value(x)}" for name, x in point.at.items())
+        rows.append((_name_point(point, number), Piece(word.lower() + wrong, tone), f"at {place}"))
     return [Table(("", "", ""), tuple(rows))] if rows else []
 
 
-def _called(point: PointReport, number: int) -> str:
+def _name_point(point: PointReport, number: int) -> str:
     name = point.name or str(number + 1)
     return name if name.endswith("point") else f"point {name}"
 
 
-def _briefly(x: Given) -> str:
-    return numbers.short(x) if isinstance(x, int | float) and np.ndim(x) == 0 else numbers.value(x)
+def _short_value(x: Given) -> str:
+    return numbers.few_digits(x) if isinstance(x, int | float) and np.ndim(x) == 0 else numbers.write_value(x)
 
 
-def _at(point: PointReport, name: str, seed: int) -> str:
-    shown = numbers.value(point.at[name])
+def _value_with_seed(point: PointReport, name: str, seed: int) -> str:
+    shown = numbers.write_value(point.at[name])
     return f"{shown} (drawn, seed {seed})" if name in point.drawn else shown
 
 
@@ -315,7 +317,7 @@ def edit_lines(edits: Sequence[SourceEdit]) -> list[str]:
 def stress_blocks(stress: StressReport, verdict: Verdict) -> list[Block]:
     """Say how many hard points were looked at, and at how many the claim is right; without a claim, where digits are lost."""
     if isinstance(stress.fewest, tuple):
-        return _fewest_blocks(stress, stress.fewest)
+        return _fewest_digits_blocks(stress, stress.fewest)
     says = f"{stress.points:,} hard points: the claim is right at {stress.right:,}"
     says += f"; {stress.skipped:,} were left out, where f has no gradient or no value" if stress.skipped else ""
     open_ = stress.wrong if verdict != Verdict.FAIL else 0
@@ -323,7 +325,7 @@ def stress_blocks(stress: StressReport, verdict: Verdict) -> list[Block]:
     return [Paragraph((Piece("Stress: ", "strong"), Piece(says)))]
 
 
-def _fewest_blocks(stress: StressReport, fewest: Sequence[FewestDigits]) -> list[Block]:
+def _fewest_digits_blocks(stress: StressReport, fewest: Sequence[FewestDigits]) -> list[Block]:
     says = f"{stress.points:,} hard points: the right value and gradient are known at {stress.right:,}"
     says += "" if fewest else "; no digits are lost there but those that the inputs leave open"
     blocks: list[Block] = [Paragraph((Piece("Stress: ", "strong"), Piece(says)))]
@@ -331,7 +333,7 @@ def _fewest_blocks(stress: StressReport, fewest: Sequence[FewestDigits]) -> list
         rows: list[tuple[Cell, ...]] = []
         for x in fewest:
             what = "value of f" if x.of == "value" else f"gradient by {x.of}"
-            rows.append((what, f"{x.digits:.1f}", numbers.at_values(x.at)))
+            rows.append((what, f"{x.digits:.1f}", numbers.write_point(x.at)))
         blocks.append(Table(("", "right digits", "at"), tuple(rows)))
     return blocks
 
@@ -356,8 +358,8 @@ def _mismatch_blocks(point: PointReport, title: str) -> list[Block]:
     for m in point.mismatches[:_ROWS]:
         output = m.output if isinstance(m.output, tuple) else ()
         entry = numbers.entry_name(m.input, m.index, output, point.outputs or ())
-        claimed, right = numbers.apart(m.claimed, m.reference)
-        rows.append((Verbatim(entry), Piece(claimed, "bad"), right, numbers.ratio(m.ratio)))
+        claimed, right = numbers.write_differing_pair(m.claimed, m.reference)
+        rows.append((Verbatim(entry), Piece(claimed, "bad"), right, numbers.write_ratio(m.ratio)))
     order = f"the worst first, {point_report.WORST_FIRST}" if len(rows) > 1 else ""
     columns = ("entry", "claimed", point.reference or "reference", "ratio")
     caption = ": ".join(filter(None, (title, order)))
@@ -376,7 +378,7 @@ def _modes_table(point: PointReport) -> Block:
     names = point.differentiated
     answered = (result.values for result in point.modes.values() if result.status == "ok")
     reference = point.modes[point.reference].values if point.reference else next(answered, {})
-    scalar = _in_full(point, reference)
+    scalar = _has_entry_columns(point, reference)
     columns = (
         ("mode", *(f"df/d{name}" for name in names), "right digits")
         if scalar
@@ -387,34 +389,36 @@ def _modes_table(point: PointReport) -> Block:
         for mode, result in point.modes.items()
         if result.status == "ok"
     ]
-    return Table(columns, (*rows, *_silent_rows(point)))
+    return Table(columns, (*rows, *_rows_without_answer(point)))
 
 
 def _gradient_table(report: Checked, point: PointReport) -> list[Block]:
     """Show the reference's gradient, and the claim's, where the table of modes does not show values."""
     reference = point.modes[point.reference].values if point.reference else {}
-    if _in_full(point, reference) or not reference:
+    if _has_entry_columns(point, reference) or not reference:
         return []
     others = [result.values for result in point.modes.values() if result.status == "ok"]
-    entries = point_report.shown(reference, others)
+    entries = point_report.entries_to_show(reference, others)
     axes = 0 if isinstance(point.value, Absent) else np.ndim(point.value)
     rows: list[tuple[Cell, ...]] = []
     for mode in dict.fromkeys(("claim", str(point.reference))):
         values = point.modes[mode].values if mode in point.modes else {}
-        cells = [numbers.short(np.asarray(values[n])[at], 8) if n in values else "not claimed" for n, at in entries]
+        cells = [
+            numbers.few_digits(np.asarray(values[n])[at], 8) if n in values else "not claimed" for n, at in entries
+        ]
         rows += [(mode, *cells)] if values else []
     of = (point.outputs or ()) if report.derivative == "Hessian" else ()
-    columns = ("", *(point_report.named(entry, axes, of) for entry in entries))
-    return [Table(columns, tuple(rows), title=point_report.title(reference, entries))]
+    columns = ("", *(point_report.derivative_name(entry, axes, of) for entry in entries))
+    return [Table(columns, tuple(rows), title=point_report.title_of_entries(reference, entries))]
 
 
-def _in_full(point: PointReport, reference: dict[str, Values]) -> bool:
+def _has_entry_columns(point: PointReport, reference: dict[str, Values]) -> bool:
     """Whether the table of modes has a column for each entry."""
     single = isinstance(point.value, Absent) or np.ndim(point.value) == 0
     return single and all(np.ndim(x) == 0 for x in reference.values()) and len(point.differentiated) <= 2
 
 
-def _silent_rows(point: PointReport) -> list[tuple[Cell, ...]]:
+def _rows_without_answer(point: PointReport) -> list[tuple[Cell, ...]]:
     """Return the modes that did not answer, those with the same reason on one line."""
     reasons: dict[str, list[str]] = {}
     for mode, result in point.modes.items():
@@ -428,57 +432,59 @@ def _silent_rows(point: PointReport) -> list[tuple[Cell, ...]]:
 def _mode_row(
     point: PointReport, mode: str, result: ModeResult, reference: dict[str, Values], scalar: bool
 ) -> tuple[Cell, ...]:
-    digits = _digits(mode, point, result, reference)
+    digits = _right_digits_cell(mode, point, result, reference)
     if not scalar:
         largest = max((float(np.max(b, initial=0.0)) for b in (result.bound or {}).values()), default=0.0)
-        return (mode, digits, f"{numbers.power(largest)}{' (proved)' if result.proved else ''}")
+        return (mode, digits, f"{numbers.write_bound(largest)}{' (proved)' if result.proved else ''}")
     cells: list[Cell] = []
     for name in point.differentiated:
         if name not in result.values:
             cells.append(Piece("not claimed", "dim"))
         elif mode == "finite-difference" and isinstance(result.bound, dict):
-            cells.append(numbers.within(float(result.values[name]), float(result.bound[name])))
+            cells.append(numbers.write_with_bound(float(result.values[name]), float(result.bound[name])))
         else:
-            cells.append(numbers.compared(float(result.values[name]), float(reference.get(name, np.nan))))
+            cells.append(numbers.mark_agreeing_digits(float(result.values[name]), float(reference.get(name, np.nan))))
     return (mode, *cells, digits)
 
 
-def _digits(mode: str, point: PointReport, result: ModeResult, reference: dict[str, Values]) -> Cell:
+def _right_digits_cell(mode: str, point: PointReport, result: ModeResult, reference: dict[str, Values]) -> Cell:
     verdict = result.verdict if isinstance(result.verdict, str) else "agree"
     tone = _TONES.get(verdict, "unsure")
     if verdict == "cannot tell" and any(f.kind in _NO_GRADIENT for f in point.findings):
-        return Piece(_at_a_kink(mode, point), tone)
+        return Piece(_word_at_kink(mode, point), tone)
     if mode == point.reference and result.proved:
-        return Piece(f"{proved_digits(result):.0f} (proved)", tone)
+        return Piece(f"{count_proved_digits(result):.0f} (proved)", tone)
     if mode == point.reference:
         return Piece("reference", tone)
     if point.reference is None:
         return Piece(_SHORT[verdict].strip() or verdict, tone)
-    sizes = _sizes(point.modes[point.reference])
+    sizes = _digit_scales(point.modes[point.reference])
     found = [
-        numbers.right_digits(x, reference[name], sizes[name]) for name, x in result.values.items() if name in reference
+        numbers.count_right_digits(x, reference[name], sizes[name])
+        for name, x in result.values.items()
+        if name in reference
     ]
     worst = min((float(np.min(d, initial=16.0)) for d in found), default=0.0)
     return Piece(f"{worst:.1f}{_SHORT[verdict]}", tone)
 
 
-def _at_a_kink(mode: str, point: PointReport) -> str:
+def _word_at_kink(mode: str, point: PointReport) -> str:
     """Return what the value of a mode is where f has no gradient."""
     if mode != "claim":
         return "convention"
     return "a subgradient" if any(f.kind == Kind.SUBGRADIENT for f in point.findings) else "cannot tell"
 
 
-def _sizes(result: ModeResult) -> dict[str, Any]:
+def _digit_scales(result: ModeResult) -> dict[str, Any]:
     """Return from where digits of an entry count that may be zero, as far as is known: from the largest one; 0 for others."""
     largest = max((float(np.max(np.abs(x), initial=0.0)) for x in result.values.values()), default=0.0)
     bounds = result.bound or {}
     return {name: np.where(np.abs(x) <= bounds.get(name, 0.0), largest, 0.0) for name, x in result.values.items()}
 
 
-def proved_digits(result: ModeResult) -> float:
+def count_proved_digits(result: ModeResult) -> float:
     """Return how many digits of the worst entry the bound proves."""
-    worst, sizes = np.inf, _sizes(result)
+    worst, sizes = np.inf, _digit_scales(result)
     for name, x in result.values.items():
         bound = np.asarray((result.bound or {})[name])
         size = np.where(sizes[name] == 0, np.where(np.asarray(x) == 0, 1.0, np.abs(x)), sizes[name])
@@ -488,7 +494,7 @@ def proved_digits(result: ModeResult) -> float:
     return worst
 
 
-def confirmed_by(point: PointReport) -> str:
+def explain_confirmation(point: PointReport) -> str:
     """Return which modes confirmed the gradient and what they rest on."""
     agreeing = {name: result for name, result in point.modes.items() if result.verdict == "agree"}
     values = [n for n, r in agreeing.items() if r.rests_on == ("function values",)]
@@ -562,7 +568,7 @@ class CheckReport(Printed):
     )
 
     def __post_init__(self) -> None:
-        word = self._word()
+        word = self._verdict_word()
         object.__setattr__(self, "headline", word if "(" in word else ABSENT)
 
     @property
@@ -588,7 +594,7 @@ class CheckReport(Printed):
         failed = self.verdict == Verdict.FAIL
         blocks: list[Block] = [*self.opening()]
         if failed:
-            blocks += self._cause() + layer_blocks(self.layers or (), self.verdict, self._part)
+            blocks += self._cause_blocks() + layer_blocks(self.layers or (), self.verdict, self._part_name)
         if isinstance(self.claimed_at, SourceLine) and failed:
             at = self.claimed_at
             blocks += [
@@ -597,37 +603,39 @@ class CheckReport(Printed):
             ]
         for number in range(len(self.points)) if self.full else (worst,):
             blocks += point_blocks(self, self.points[number], number, opened=failed and number == worst)
-        blocks += [] if self.full else other_points(self, [k for k in range(len(self.points)) if k != worst])
+        blocks += [] if self.full else other_point_blocks(self, [k for k in range(len(self.points)) if k != worst])
         blocks += self.native.blocks() if isinstance(self.native, NativeReport) else []
-        blocks += [] if failed else layer_blocks(self.layers or (), self.verdict, self._part)
+        blocks += [] if failed else layer_blocks(self.layers or (), self.verdict, self._part_name)
         blocks += self.comparison.blocks() if isinstance(self.comparison, Comparison) else []
         blocks += stress_blocks(self.stress, self.verdict) if isinstance(self.stress, StressReport) else []
         kind = self.decisive()
         blocks += [Paragraph((Piece("More: "), Verbatim(f"gradcli explain {kind}")))] if kind else []
-        blocks += [Paragraph("Again:"), Code(replay(self.command))] if self.command else seed_line(self.seed)
-        return (*blocks, *self._ending())
+        blocks += [Paragraph("Again:"), Code(quote_command(self.command))] if self.command else seed_line(self.seed)
+        return (*blocks, *self._closing_line())
 
     def headed_blocks(self) -> tuple[Block, ...]:
         """Return what people read, below a heading with the verdict."""
-        return (Heading((Verbatim(cut(self.target.text)), Piece(f": {self._word()}"))), *self.blocks())
+        return (Heading((Verbatim(shorten_text(self.target.text)), Piece(f": {self._verdict_word()}"))), *self.blocks())
 
     def opening(self) -> tuple[Block, ...]:
         """Return what is printed as soon as the verdict is decided: the verdict, and the worst entries of a wrong claim."""
         tone: Tone = "bad" if self.exit_status == Exit.UNUSABLE else WORDS[self.verdict][1]
-        headline = Headline(self._word(), tone, (Verbatim(cut(self.target.text)), Piece(f": {self.sentence()}")))
+        headline = Headline(
+            self._verdict_word(), tone, (Verbatim(shorten_text(self.target.text)), Piece(f": {self.sentence()}"))
+        )
         if self.verdict != Verdict.FAIL:
             return (headline,)
         worst = worst_point(self)
-        return (headline, *wrong_entries(self, self.points[worst], worst))
+        return (headline, *wrong_entry_blocks(self, self.points[worst], worst))
 
-    def _cause(self) -> list[Block]:
+    def _cause_blocks(self) -> list[Block]:
         """Return the likely mistake at the worst point, and the repair; a wrong shape is said in the headline."""
         diagnosis = self.points[worst_point(self)].diagnosis
         if diagnosis is None:
             return []
         return repair_blocks(diagnosis) if diagnosis.kind in OF_SHAPE else diagnosis_blocks(diagnosis)
 
-    def _ending(self) -> list[Block]:
+    def _closing_line(self) -> list[Block]:
         """Return a last line that repeats the verdict on a wrong claim, with the cause."""
         if self.verdict != Verdict.FAIL:
             return []
@@ -635,7 +643,7 @@ class CheckReport(Printed):
         known = diagnosis is not None and diagnosis.kind != DiagnosisKind.UNKNOWN
         word, tone = WORDS[self.verdict]
         says = diagnosis.message if known and diagnosis is not None else self.sentence()
-        return [Paragraph((Piece(f"{word}  ", tone), Verbatim(cut(self.target.text)), Piece(f": {says}")))]
+        return [Paragraph((Piece(f"{word}  ", tone), Verbatim(shorten_text(self.target.text)), Piece(f": {says}")))]
 
     def parts(self) -> tuple[Part, ...]:
         """Return what was checked alone: custom gradients inside a framework's function, or the layers of an object."""
@@ -654,7 +662,7 @@ class CheckReport(Printed):
         """
         rest = self.blocks()
         first, *entries = self.opening()
-        mistake, ending = self._cause(), self._ending()
+        mistake, ending = self._cause_blocks(), self._closing_line()
         walk = None if self.walk is None else self.walk()
         drawn: list[Block | Figure] = []
         if walk is not None:
@@ -663,21 +671,21 @@ class CheckReport(Printed):
         left: list[Block] = []
         for block in rest:
             if block not in (first, *entries, *mistake, *ending):
-                left += [block, *_on_bold_digits(block)]
+                left += [block, *_explain_bold_digits(block)]
         return (
             first,
             *mistake,
             *entries,
             *self._small_matrices(),
             *drawn,
-            *self._maps(),
+            *self._gradient_maps(),
             Folded("The whole report", tuple(left), opened=self.verdict == Verdict.INCONCLUSIVE),
         )
 
     def wrong_gradients(self) -> Iterator[Block | HeatMap]:
         """Yield what the claim has and what is right, beside each other: in full where it is small, else as maps."""
         yield from self._small_matrices()
-        yield from self._maps()
+        yield from self._gradient_maps()
 
     def _small_matrices(self) -> list[Block]:
         """Return a wrong gradient by a small array in full, and the right one beside it; wrong entries are red."""
@@ -692,7 +700,7 @@ class CheckReport(Printed):
                 )
         return found
 
-    def _maps(self) -> Iterator[Block | HeatMap]:
+    def _gradient_maps(self) -> Iterator[Block | HeatMap]:
         """Yield for each wrong gradient at the worst point that is not small: what is claimed, what is right, and the errors."""
         point = self.points[worst_point(self)]
         if "claim" not in point.modes or point.reference is None:
@@ -706,22 +714,22 @@ class CheckReport(Printed):
             of_name = {name: right[name]}
             for errors in error_maps("claim", claimed, of_name, outputs, vectors=True, worst={name: worst}):
                 own, g = (np.atleast_2d(_as_matrix(x[name], outputs)) for x in (claimed, right))
-                sizes = (numbers.short(norm(x)) for x in (own, g))
+                sizes = (numbers.few_digits(norm(x)) for x in (own, g))
                 says = "df/d{} has the shape {}; its norm is {} as claimed, and {} where it is right."
-                yield Paragraph(says.format(name, shaped(np.shape(right[name])), *sizes), 0)
+                yield Paragraph(says.format(name, write_shape(np.shape(right[name])), *sizes), 0)
                 yield HeatMap(f"df/d{name}, claimed", "", own, errors.marked, beside=g)
                 yield HeatMap(f"df/d{name}, right", "", g, beside=own)
                 yield errors
 
     def gist(self) -> str:
         """Return the verdict, the target and the sentence that says why."""
-        return f"{self._word()}: {cut(self.target.text)}: {self.sentence()}"
+        return f"{self._verdict_word()}: {shorten_text(self.target.text)}: {self.sentence()}"
 
-    def _word(self) -> str:
+    def _verdict_word(self) -> str:
         """Return the verdict as it is printed; that of a pass with what it holds for: subgradients, what was left out."""
         if self.exit_status == Exit.UNUSABLE:
             return "ERROR"
-        word, left, entries = WORDS[self.verdict][0], self._unclaimed(), self.detects.unresolved
+        word, left, entries = WORDS[self.verdict][0], self._unclaimed_inputs(), self.detects.unresolved
         declined = self.native.declined or () if isinstance(self.native, NativeReport) else ()
         single = entries.alone() if isinstance(entries, UnresolvedEntries) else None
         limits = [f"{', '.join(left)} not checked"] * bool(left)
@@ -732,7 +740,7 @@ class CheckReport(Printed):
         limits += ["a subgradient at a kink"] * any(f.kind == Kind.SUBGRADIENT for p in self.points for f in p.findings)
         return f"{word} ({'; '.join(limits)})" if limits and self.passed else word
 
-    def _unclaimed(self) -> tuple[str, ...]:
+    def _unclaimed_inputs(self) -> tuple[str, ...]:
         """Return the inputs that the claim leaves out."""
         return (self.points[0].not_claimed or ()) if self.points else ()
 
@@ -743,7 +751,9 @@ class CheckReport(Printed):
             for mode, result in point.modes.items():
                 for name, x in result.values.items():
                     bounds = (result.bound or {})[name]
-                    both = zip(entries(x), entries(np.broadcast_to(bounds, np.shape(x))), strict=True)
+                    both = zip(
+                        entries_with_index(x), entries_with_index(np.broadcast_to(bounds, np.shape(x))), strict=True
+                    )
                     rows += [
                         (number, mode, name, index, g, b, result.verdict or "", point.verdict)
                         for (index, g), (_, b) in both
@@ -752,7 +762,7 @@ class CheckReport(Printed):
 
     def sentence(self) -> str:
         """Return the verdict in words, or which of the modes that were named is not installed."""
-        if self.exit_status == Exit.UNUSABLE and (missing := self._missing()):
+        if self.exit_status == Exit.UNUSABLE and (missing := self._missing_modes()):
             return "; ".join(missing)
         wrong = sum(point.entries.wrong for point in self.points)
         compared = sum(point.entries.compared for point in self.points)
@@ -763,28 +773,31 @@ class CheckReport(Printed):
             )
             if shape:
                 return shape
-            whose = self._whose()
-            also = self._findings(Severity.ERROR)
+            whose = self._name_gradient()
+            also = self._findings_of_severity(Severity.ERROR)
             if also and (not wrong or also[0].kind == Kind.FIRST_ORDER):
                 return also[0].message
             if not wrong:
                 return f"{whose} is contradicted"
             entries = f"{least}{wrong} of {compared} entr{'y' if compared == 1 else 'ies'}"
             layer = self.first_wrong_layer()
-            first = "" if layer is None else f"; from the loss backwards, {layer.name} is the first wrong {self._part}"
-            return f"{whose} is wrong in {entries}{self._set()}{first}"
+            first = (
+                "" if layer is None else f"; from the loss backwards, {layer.name} is the first wrong {self._part_name}"
+            )
+            return f"{whose} is wrong in {entries}{self._sets_suffix()}{first}"
         if self.verdict == Verdict.INCONCLUSIVE:
-            found = self._findings(Severity.INCONCLUSIVE)
+            found = self._findings_of_severity(Severity.INCONCLUSIVE)
             said = found[0].message if found else "the modes cannot tell"
             return f"{said}; accepted (--allow)" if self.exit_status == 0 else said
         better = f" {self.limit()}" if self.limit() else ""
         if self.claim is not None and (exactness := self.exactness()):
-            return f"{self._whose()} is right, {exactness}"
+            return f"{self._name_gradient()} is right, {exactness}"
         if isinstance(self.comparison, Comparison) and self.comparison.agrees:
-            return f"value and gradient are those of {cut(self.comparison.reference)}{better}{self._format()}"
+            return f"value and gradient are those of {shorten_text(self.comparison.reference)}{better}{self._format_suffix()}"
         if self.claim is not None:
-            return f"{self._whose()} is right{better}{self._format()}{self._set()}"
-        return f"gradcli's own {self.derivative} is right{better}{self._set()}; none of yours was checked (--{self._option()})"
+            return f"{self._name_gradient()} is right{better}{self._format_suffix()}{self._sets_suffix()}"
+        unchecked = f"none of yours was checked (--{self._claim_option()})"
+        return f"gradcli's own {self.derivative} is right{better}{self._sets_suffix()}; {unchecked}"
 
     def decisive(self) -> DiagnosisKind | Kind | None:
         """Return the kind of the diagnosis or finding that the verdict is about; None if the check succeeded."""
@@ -795,10 +808,10 @@ class CheckReport(Printed):
         for point in self.points:
             if point.diagnosis is not None and point.verdict == self.verdict:
                 return point.diagnosis.kind
-        findings = self._findings(Severity.ERROR if self.verdict == Verdict.FAIL else Severity.INCONCLUSIVE)
+        findings = self._findings_of_severity(Severity.ERROR if self.verdict == Verdict.FAIL else Severity.INCONCLUSIVE)
         return findings[0].kind if findings else None
 
-    def _findings(self, severity: Severity) -> list[Finding]:
+    def _findings_of_severity(self, severity: Severity) -> list[Finding]:
         """Return the findings of a severity at all points, the most important first."""
         found = [f for point in self.points for f in point.findings if f.severity == severity]
         return sorted(found, key=lambda f: f.kind != _FIRST.get(severity))
@@ -814,15 +827,15 @@ class CheckReport(Printed):
             return ""
         found = self.native.exactness
         if not isinstance(found, Exactness):
-            worst = f"worst entry {numbers.two(100 * off)} % from a difference"
+            worst = f"worst entry {numbers.two_digits(100 * off)} % from a difference"
             return f"as far as function values show in {self.native.dtype} ({worst})"
         ratio, largest = found.ratio or 1.0, found.largest_ratio or 1.0
-        plain = f"the plain formula in {self.native.dtype} (worst entry {numbers.two(100 * off)} % off)"
+        plain = f"the plain formula in {self.native.dtype} (worst entry {numbers.two_digits(100 * off)} % off)"
         if not less:
             return f"about as exact as {plain}"
-        return f"{numbers.two(ratio if ratio > 2.0 else largest)} times less exact than {plain}"
+        return f"{numbers.two_digits(ratio if ratio > 2.0 else largest)} times less exact than {plain}"
 
-    def _missing(self) -> list[str]:
+    def _missing_modes(self) -> list[str]:
         """Return what is not installed of the modes that were named, with how it is installed."""
         found = (f for point in self.points for f in point.findings if f.kind == Kind.UNAVAILABLE)
         return list(dict.fromkeys(f"{f.message} ({f.hint})" if f.hint else f.message for f in found))
@@ -831,8 +844,8 @@ class CheckReport(Printed):
         """Return how far a gradient that is right could be off."""
         entries = self.detects.unresolved
         if isinstance(entries, UnresolvedEntries) and entries.alone() is not None:
-            return limit_of(replace(self.detects, unresolved=ABSENT))  # the verdict names the entry
-        return limit_of(self.detects)
+            return limit_in_words(replace(self.detects, unresolved=ABSENT))  # the verdict names the entry
+        return limit_in_words(self.detects)
 
     def short(self) -> str:
         """Return why it did not pass, without the name of what was checked."""
@@ -842,31 +855,31 @@ class CheckReport(Printed):
         return self.sentence()
 
     @property
-    def _on_ranks(self) -> bool:
+    def _runs_on_ranks(self) -> bool:
         return any(point.ranks for point in self.points)
 
     @property
-    def _part(self) -> str:
+    def _part_name(self) -> str:
         """What is checked alone, in a word."""
-        return "custom function" if self._on_ranks else "layer"
+        return "custom function" if self._runs_on_ranks else "layer"
 
-    def _whose(self) -> str:
-        if isinstance(self.native, NativeReport) or self._on_ranks:
+    def _name_gradient(self) -> str:
+        if isinstance(self.native, NativeReport) or self._runs_on_ranks:
             return str(self.claim)
         return f"the claimed {self.derivative}" if self.claim is not None else f"gradcli's own {self.derivative}"
 
-    def _format(self) -> str:
+    def _format_suffix(self) -> str:
         """Say in which format a gradient is right, where that is not float64."""
         narrow = isinstance(self.native, NativeReport) and self.native.dtype != "float64"
         return f" in {self.native.dtype}" if narrow and isinstance(self.native, NativeReport) else ""
 
-    def _set(self) -> str:
+    def _sets_suffix(self) -> str:
         """Say on which sets a gradient is right or wrong, where inputs are assumed to lie on some."""
         sets = self.on or {}
         words = [f"{name} ({of})" if len(sets) > 1 else name for of, name in sets.items()]
         return f" on {' and '.join(words)}" if words else ""
 
-    def _option(self) -> str:
+    def _claim_option(self) -> str:
         return {"Jacobian": "jac", "Hessian": "hess"}.get(self.derivative, "grad")
 
 
@@ -888,17 +901,17 @@ def worst_point(report: CheckReport) -> int:
     return min(range(len(report.points)), key=lambda k: _WORST.index(report.points[k].verdict))
 
 
-def limit_of(detects: Detects) -> str:
+def limit_in_words(detects: Detects) -> str:
     """Return how far a gradient that is right could be off: relative to the entries, absolute where they are 0."""
     said = ""
     if detects.relative is not None:
-        said = f"to better than {numbers.power(detects.relative)}"
+        said = f"to better than {numbers.write_bound(detects.relative)}"
         if detects.solvers:
             said += f", {as_exact_as(detects.solvers)}"
         if isinstance(detects.absolute, float):
-            said += f"; entries of 0 to within {numbers.power(detects.absolute)} (absolute)"
+            said += f"; entries of 0 to within {numbers.write_bound(detects.absolute)} (absolute)"
     elif isinstance(detects.absolute, float):
-        said = f"to within {numbers.power(detects.absolute)} (absolute: every entry is 0)"
+        said = f"to within {numbers.write_bound(detects.absolute)} (absolute: every entry is 0)"
     if said and isinstance(detects.unresolved, UnresolvedEntries):
         said += f"; {detects.unresolved.in_words()}"
     return said
@@ -923,7 +936,7 @@ def file_and_line(report: CheckReport) -> list[tuple[str, int | None]]:
     return [*named][:1]
 
 
-def with_hints(report: CheckReport, written: Callable[[str], str]) -> CheckReport:
+def rewrite_hints(report: CheckReport, written: Callable[[str], str]) -> CheckReport:
     """Return the report with each hint of its findings as `written` returns it."""
 
     def of_point(point: PointReport) -> PointReport:
@@ -934,7 +947,7 @@ def with_hints(report: CheckReport, written: Callable[[str], str]) -> CheckRepor
     return replace(report, points=tuple(map(of_point, report.points)))
 
 
-def cause_of(report: CheckReport) -> str:
+def likely_cause(report: CheckReport) -> str:
     """Return why a check did not pass, in one line: the likely mistake, else how many entries are wrong."""
     known = [
         p.diagnosis for p in report.points if p.diagnosis is not None and p.diagnosis.kind != DiagnosisKind.UNKNOWN
@@ -942,19 +955,19 @@ def cause_of(report: CheckReport) -> str:
     return known[0].message if known else report.short()
 
 
-def line_of(report: CheckReport) -> str:
+def line_to_change(report: CheckReport) -> str:
     """Return the file and the line to be changed, `losses.py:12`; an empty text where they are not known."""
     return next((f"{file}:{line}" for file, line in file_and_line(report) if line is not None), "")
 
 
-def why_of(report: CheckReport) -> str:
+def explain_verdict(report: CheckReport) -> str:
     """Return the verdict in words, the mistakes that explain a wrong claim, and the edits that make it right, line by line."""
     diagnoses = [p.diagnosis for p in report.points if p.diagnosis is not None]
     said = "; ".join(dict.fromkeys([report.sentence(), *(d.message for d in diagnoses)]))
     return "\n".join([said, *(line for d in diagnoses for line in edit_lines(d.edits or ()))])
 
 
-def replay(command: tuple[str, ...]) -> str:
+def quote_command(command: tuple[str, ...]) -> str:
     """Return a command as one would type it."""
     import shlex
 

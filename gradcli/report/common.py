@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from gradcli.classes import dataclass
 from gradcli.errors import ErrorKind, GradcliError, Installed, Place, Where
-from gradcli.report.blocks import Block, Paragraph, visible
+from gradcli.report.blocks import Block, Paragraph, make_visible
 from gradcli.request.option_values import RandomSeed, seed_words
 from gradcli.words import Kind, Severity, TargetKind
 
@@ -56,7 +56,7 @@ class Printed:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        said = " ".join(visible(self.gist()).split())
+        said = " ".join(make_visible(self.gist()).split())
         return f"<{type(self).__name__} {said if len(said) <= _GIST else said[: _GIST - 1] + '…'}>"
 
     def __str__(self) -> str:
@@ -198,10 +198,10 @@ class ErrorReport:
 
 def error_report(error: GradcliError) -> ErrorReport:
     """Return the document for an error."""
-    return ErrorReport(detail_of(error))
+    return ErrorReport(error_detail(error))
 
 
-def detail_of(error: GradcliError) -> ErrorDetail:
+def error_detail(error: GradcliError) -> ErrorDetail:
     """Return an error as documents have it."""
     where = None if error.where is None else "\n".join(filter(None, error.where.caret()))
     file, line = (error.where.file, error.where.line) if isinstance(error.where, Place) else (ABSENT, ABSENT)

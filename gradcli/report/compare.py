@@ -23,13 +23,13 @@ from gradcli.report.blocks import (
     Table,
     Tone,
     Verbatim,
-    cut,
-    text_of,
+    plain_text,
+    shorten_text,
 )
 from gradcli.report.check import error_maps
 from gradcli.report.common import ABSENT, Absent, Finding, Printed, Target, seed_line
 from gradcli.report.encode import Given, Status, Values
-from gradcli.report.tidy import entries
+from gradcli.report.tidy import entries_with_index
 from gradcli.words import Derivative, Exit, Kind, ModeStatus, RanOn, Verdict
 
 # The pictures of `compare-modes`: bars of digits and cost, and the errors of matrices.
@@ -262,7 +262,7 @@ class Compared(Protocol):
     def precision(self) -> tuple[Precision, ...] | Absent: ...
 
 
-def pictures(report: Compared) -> tuple[Picture, ...]:
+def comparison_pictures(report: Compared) -> tuple[Picture, ...]:
     """Return bars of digits and cost, and the errors of matrices as heat maps."""
     ok = {mode: row for mode, row in report.modes.items() if row.status == "ok"}
     digits = tuple(
@@ -340,19 +340,19 @@ class CompareReport(Printed):
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the verdict on a claim, the value, the gradients, the costs, and what they say."""
-        return _blocks(self)
+        return _report_blocks(self)
 
     def gist(self) -> str:
         """Return the verdict on a claim, the target, and the least and the most digits of the modes that answered."""
-        verdict = f"{_word(self)[0]}: " if isinstance(self.verdict, Verdict) else ""
+        verdict = f"{_verdict_word(self)[0]}: " if isinstance(self.verdict, Verdict) else ""
         answered = [row for row in self.modes.values() if row.status == "ok"]
         digits = [row.right_digits.worst for row in answered if isinstance(row.right_digits, RightDigits)]
-        said = f", {_count(min(digits))} to {_count(max(digits))} right digits" if digits else ""
-        return f"{verdict}{cut(self.target.text)}: {len(answered)} modes{said}"
+        said = f", {_write_digits(min(digits))} to {_write_digits(max(digits))} right digits" if digits else ""
+        return f"{verdict}{shorten_text(self.target.text)}: {len(answered)} modes{said}"
 
     def pictures(self) -> tuple[Picture, ...]:
         """Return bars of digits and cost, and the errors of matrices as heat maps."""
-        return pictures(self)
+        return comparison_pictures(self)
 
     def page_blocks(self) -> tuple[Block | Figure, ...]:
         """Return the text, and the pictures below it."""
@@ -365,105 +365,113 @@ class CompareReport(Printed):
             for name, x in row.values.items():
                 rows += [
                     (mode, name, index, g, b)
-                    for (index, g), (_, b) in zip(entries(x), entries((row.bound or {})[name]), strict=True)
+                    for (index, g), (_, b) in zip(
+                        entries_with_index(x), entries_with_index((row.bound or {})[name]), strict=True
+                    )
                 ]
         return ("mode", "input", "index", "value", "bound"), rows
 
 
-def _word(report: CompareReport) -> tuple[str, Tone]:
+def _verdict_word(report: CompareReport) -> tuple[str, Tone]:
     """Return the verdict on a claim as it is printed; ERROR where a mode that was named is not installed."""
     assert isinstance(report.verdict, Verdict)
     return ("ERROR", "bad") if report.exit_status == Exit.UNUSABLE else WORDS[report.verdict]
 
 
-def _blocks(report: CompareReport) -> tuple[Block, ...]:
+def _report_blocks(report: CompareReport) -> tuple[Block, ...]:
     """Return the verdict on a claim, the value, the gradients, the costs, and what they say."""
     found: list[Block] = []
     if isinstance(report.verdict, str) and isinstance(report.message, str):
-        found.append(Headline(*_word(report), (Verbatim(cut(report.target.text)), Piece(f": {report.message}"))))
+        found.append(
+            Headline(*_verdict_word(report), (Verbatim(shorten_text(report.target.text)), Piece(f": {report.message}")))
+        )
     else:
-        found += _answer(report)
-    place = numbers.at_values(report.at, report.drawn)
-    found.append(Paragraph(f"{report.function or f'f = {report.target.text}'} = {numbers.value(report.value)}", 0))
+        found += _digits_summary(report)
+    place = numbers.write_point(report.at, report.drawn)
+    found.append(
+        Paragraph(f"{report.function or f'f = {report.target.text}'} = {numbers.write_value(report.value)}", 0)
+    )
     found += [Paragraph(f"at {place}", 0)] if place else []
-    found += [_gradients(report), _costs(report), Paragraph((Piece(_units(report), "dim"),))]
-    found += [Paragraph(where.says()) for where in _ran_on(report)]
-    found += [Paragraph(said) for said in _sentences(report)]
+    found += [_gradient_table(report), _cost_table(report), Paragraph((Piece(_explain_columns(report), "dim"),))]
+    found += [Paragraph(where.says()) for where in _runs_on_frameworks(report)]
+    found += [Paragraph(said) for said in _cost_sentences(report)]
     for f in report.findings:
         install = f": {f.hint}" if f.kind == Kind.UNAVAILABLE else ""
         found.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message + install))))
-    found += _products(report)
-    found += _precision(report.precision or ())
+    found += _product_blocks(report)
+    found += _precision_blocks(report.precision or ())
     if report.accumulation:
         found.append(Paragraph(f"{report.accumulation.says()}."))
     if report.sweep:
-        found += [_steps(report.sweep), Paragraph(_steps_in_words(report.sweep))]
+        found += [_step_table(report.sweep), Paragraph(_best_step_sentence(report.sweep))]
     elif isinstance(report.no_sweep, str):
         found.append(Paragraph(f"Error against step size is not shown: {report.no_sweep} (gradcli sweep shows it)."))
     return (*found, *seed_line(report.seed))
 
 
-def _answer(report: CompareReport) -> list[Block]:
+def _digits_summary(report: CompareReport) -> list[Block]:
     """Return how many modes gave an answer, and the digits of the least and the most exact one; nothing where none is known."""
     rows = [(mode, row) for mode, row in report.modes.items() if row.status == "ok"]
     digits = {mode: row.right_digits.worst for mode, row in rows if isinstance(row.right_digits, RightDigits)}
     if len(digits) < 2:
         return []
     ends = (min(digits, key=lambda mode: digits[mode]), max(digits, key=lambda mode: digits[mode]))
-    least, most = (f"{text_of(_worst(report.modes[mode]))} ({mode})" for mode in ends)
+    least, most = (f"{plain_text(_worst_digits(report.modes[mode]))} ({mode})" for mode in ends)
     says = f"{len(rows)} modes answer; right digits of the worst entry: {least} to {most}."
     return [Paragraph((Piece(says, "strong"),), 0)]
 
 
-def _gradients(report: CompareReport) -> Table:
+def _gradient_table(report: CompareReport) -> Table:
     reference = report.modes[report.reference].values if report.reference else {}
-    entries = point_report.shown(reference, [row.values for row in report.modes.values() if row.status == "ok"])
-    columns = ["mode", *(_derivative(report, name, at) for name, at in entries)]
+    entries = point_report.entries_to_show(
+        reference, [row.values for row in report.modes.values() if row.status == "ok"]
+    )
+    columns = ["mode", *(_name_derivative(report, name, at) for name, at in entries)]
     rows: list[tuple[Cell, ...]] = []
     for mode, row in report.modes.items():
         if row.status == "ok":
-            cells = [_entry(row.values, reference, name, at) for name, at in entries]
+            cells = [_entry_cell(row.values, reference, name, at) for name, at in entries]
             rows.append((mode, *cells))
-    return Table(tuple(columns), tuple(rows), title=point_report.title(reference, entries))
+    return Table(tuple(columns), tuple(rows), title=point_report.title_of_entries(reference, entries))
 
 
-def _derivative(report: CompareReport, name: str, at: tuple[int, ...]) -> str:
+def _name_derivative(report: CompareReport, name: str, at: tuple[int, ...]) -> str:
     """Return how an entry is written: df/dx[0], df[1]/dx[0] for a vector result, d2f/dx[0]dy for a second derivative."""
     of = (report.outputs or ()) if report.derivative == "Hessian" else ()
-    return point_report.named((name, at), np.ndim(report.value), of)
+    return point_report.derivative_name((name, at), np.ndim(report.value), of)
 
 
-def _entry(values: dict[str, Values], reference: dict[str, Values], name: str, at: tuple[int, ...]) -> Cell:
+def _entry_cell(values: dict[str, Values], reference: dict[str, Values], name: str, at: tuple[int, ...]) -> Cell:
     if name not in values:
         return Piece("not claimed", "dim")
-    return numbers.compared(float(np.asarray(values[name])[at]), float(np.asarray(reference[name])[at]))
+    return numbers.mark_agreeing_digits(float(np.asarray(values[name])[at]), float(np.asarray(reference[name])[at]))
 
 
-def _known(x: Any, write: Callable[[Any], str]) -> str:
+def _write_if_known(x: Any, write: Callable[[Any], str]) -> str:
     return "" if x is None or isinstance(x, Absent) else write(x)
 
 
-def _worst(row: ModeRow) -> Cell:
+def _worst_digits(row: ModeRow) -> Cell:
     found = row.right_digits
-    return _count(found.worst, found.at_least) if isinstance(found, RightDigits) else "-"
+    return _write_digits(found.worst, found.at_least) if isinstance(found, RightDigits) else "-"
 
 
-def _median(row: ModeRow) -> Cell:
+def _median_digits(row: ModeRow) -> Cell:
     found = row.right_digits
-    return _count(found.median, found.at_least) if isinstance(found, RightDigits) else "-"
+    return _write_digits(found.median, found.at_least) if isinstance(found, RightDigits) else "-"
 
 
-def _count(digits: float, at_least: bool | Absent = ABSENT) -> str:
+def _write_digits(digits: float, at_least: bool | Absent = ABSENT) -> str:
     if digits >= EXACT:
         return "exact"
     return f"{'>=' if at_least is True else ''}{digits:.1f}"
 
 
-def _bound(row: ModeRow) -> Cell:
-    return numbers.power(max((float(np.max(b, initial=0.0)) for b in (row.bound or {}).values()), default=0.0))
+def _largest_bound(row: ModeRow) -> Cell:
+    return numbers.write_bound(max((float(np.max(b, initial=0.0)) for b in (row.bound or {}).values()), default=0.0))
 
 
-def _held(row: ModeRow) -> Cell:
+def _bound_held_cell(row: ModeRow) -> Cell:
     if row.proved and not isinstance(row.bound_held, Absent):
         return Piece("proved", "good")
     if isinstance(row.bound_held, Absent):
@@ -473,20 +481,20 @@ def _held(row: ModeRow) -> Cell:
 
 
 COLUMNS: dict[str, tuple[Callable[[ModeRow], Cell], str]] = {
-    "digits": (_worst, "right in the worst entry"),
-    "median": (_median, "right in the median entry"),
-    "bound": (_bound, "the mode's own error bound"),
-    "held": (_held, "whether the error lies within it"),
-    "calls": (lambda row: numbers.two(row.evaluations or 0), "evaluations of f"),
-    "time/f": (lambda row: numbers.two(row.relative_time or 0.0), "time in evaluations of f"),
-    "seconds": (lambda row: _known(row.seconds, numbers.seconds), "time"),
-    "ops": (lambda row: _known(row.operations, numbers.two), "scalar operations"),
-    "adds": (lambda row: _known(row.additions, numbers.two), "additions"),
-    "mults": (lambda row: _known(row.multiplications, numbers.two), "multiplications"),
-    "fn": (lambda row: _known(row.transcendental, numbers.two), "transcendental functions"),
-    "memory": (lambda row: _known(row.peak_bytes, numbers.octets), "held at the peak of one run"),
+    "digits": (_worst_digits, "right in the worst entry"),
+    "median": (_median_digits, "right in the median entry"),
+    "bound": (_largest_bound, "the mode's own error bound"),
+    "held": (_bound_held_cell, "whether the error lies within it"),
+    "calls": (lambda row: numbers.two_digits(row.evaluations or 0), "evaluations of f"),
+    "time/f": (lambda row: numbers.two_digits(row.relative_time or 0.0), "time in evaluations of f"),
+    "seconds": (lambda row: _write_if_known(row.seconds, numbers.write_seconds), "time"),
+    "ops": (lambda row: _write_if_known(row.operations, numbers.two_digits), "scalar operations"),
+    "adds": (lambda row: _write_if_known(row.additions, numbers.two_digits), "additions"),
+    "mults": (lambda row: _write_if_known(row.multiplications, numbers.two_digits), "multiplications"),
+    "fn": (lambda row: _write_if_known(row.transcendental, numbers.two_digits), "transcendental functions"),
+    "memory": (lambda row: _write_if_known(row.peak_bytes, numbers.write_bytes), "held at the peak of one run"),
     "sweeps": (
-        lambda row: _known(row.sweeps, numbers.two),
+        lambda row: _write_if_known(row.sweeps, numbers.two_digits),
         "sweeps back for each output, or forward for each input entry",
     ),
     "device": (lambda row: row.ran_on.device if isinstance(row.ran_on, RanOn) else "cpu", "what it ran on"),
@@ -498,18 +506,18 @@ OF_JACOBIANS = ("digits", "median", "bound", "held", "calls", "sweeps", "time/f"
 COST = ("digits", "calls", "time/f", "adds", "mults", "fn", "memory")
 
 
-def _shown(report: CompareReport) -> tuple[str, ...]:
+def _columns_to_show(report: CompareReport) -> tuple[str, ...]:
     """Return the columns that were asked for, or the usual ones, with the device if a framework ran on one."""
     usual = OF_JACOBIANS if np.ndim(report.value) else USUAL
-    return report.columns or (*usual, *(["device"] if _ran_on(report) else []))
+    return report.columns or (*usual, *(["device"] if _runs_on_frameworks(report) else []))
 
 
-def _ran_on(report: CompareReport) -> list[RanOn]:
+def _runs_on_frameworks(report: CompareReport) -> list[RanOn]:
     return [row.ran_on for row in report.modes.values() if isinstance(row.ran_on, RanOn)]
 
 
-def _costs(report: CompareReport) -> Table:
-    columns = _shown(report)
+def _cost_table(report: CompareReport) -> Table:
+    columns = _columns_to_show(report)
     rows: list[tuple[Cell, ...]] = []
     for mode, row in report.modes.items():
         if row.status != "ok":
@@ -520,12 +528,12 @@ def _costs(report: CompareReport) -> Table:
     return Table(("mode", *columns), tuple(rows), right)
 
 
-def _units(report: CompareReport) -> str:
-    said = "; ".join(f"{name}: {COLUMNS[name][1]}" for name in _shown(report))
+def _explain_columns(report: CompareReport) -> str:
+    said = "; ".join(f"{name}: {COLUMNS[name][1]}" for name in _columns_to_show(report))
     return said.replace(" of f", " of the gradient") if report.derivative == "Hessian" else said
 
 
-def _sentences(report: CompareReport) -> list[str]:
+def _cost_sentences(report: CompareReport) -> list[str]:
     """Return what one sweep buys, what the shape of a Jacobian decides, and how large the formula is."""
     lines = []
     ok = {name: row for name, row in report.modes.items() if row.status == "ok"}
@@ -536,21 +544,22 @@ def _sentences(report: CompareReport) -> list[str]:
     if np.ndim(report.value) and (reverse or forward):
         n = entries // max(1, outputs)
         ways = [
-            (reverse, f"by rows it takes {_many(outputs, 'reverse sweep')}"),
-            (forward, f"by columns {_many(n, 'forward one')}"),
+            (reverse, f"by rows it takes {_count_with_noun(outputs, 'reverse sweep')}"),
+            (forward, f"by columns {_count_with_noun(n, 'forward one')}"),
         ]
-        said = ", ".join(f"{way} ({_times(row)} {unit})" for row, way in ways if row)
-        lines.append(f"The {report.derivative} is {outputs:,} by {n:,}: {said}{_fewer(reverse, forward)}.")
+        said = ", ".join(f"{way} ({_relative_time(row)} {unit})" for row, way in ways if row)
+        lines.append(f"The {report.derivative} is {outputs:,} by {n:,}: {said}{_cheaper_way(reverse, forward)}.")
     elif reverse and entries > 1:
         others = [
-            f"{name} {numbers.two(row.evaluations or 0)}"
+            f"{name} {numbers.two_digits(row.evaluations or 0)}"
             for name, row in (("differences", differences), ("forward", forward))
             if row
         ]
         needs = f"; evaluations needed: {', '.join(others)}" if others else ""
         again = "" if isinstance(reverse.recomputed, Absent) else ", what it recomputes included,"
         lines.append(
-            f"One reverse sweep costs {_times(reverse)} evaluations of f{again} for {numbers.two(entries)} derivatives{needs}."
+            f"One reverse sweep costs {_relative_time(reverse)} evaluations of f{again} "
+            f"for {numbers.two_digits(entries)} derivatives{needs}."
         )
     inexact = _DECIMAL.findall(report.target.text) if report.target.kind == "expression" else []
     named = next((word for word in inexact if Decimal(word) != Decimal(float(word))), None)
@@ -561,38 +570,38 @@ def _sentences(report: CompareReport) -> list[str]:
         lines.append(f"Certified digits are those of the float64 that a number names: {named} is {digits}")
     symbolic = ok.get("symbolic")
     if symbolic and isinstance(symbolic.formula, int):
-        program = f", {numbers.two(reverse.operations)} as a program" if reverse and reverse.operations else ""
+        program = f", {numbers.two_digits(reverse.operations)} as a program" if reverse and reverse.operations else ""
         lines.append(
-            f"The derivative as a formula has {_many(symbolic.formula, 'operation')}, "
-            f"{_known(symbolic.formula_shared, '{:,}'.format)} with common subexpressions named{program}."
+            f"The derivative as a formula has {_count_with_noun(symbolic.formula, 'operation')}, "
+            f"{_write_if_known(symbolic.formula_shared, '{:,}'.format)} with common subexpressions named{program}."
         )
     return lines
 
 
-def _fewer(reverse: ModeRow | None, forward: ModeRow | None) -> str:
+def _cheaper_way(reverse: ModeRow | None, forward: ModeRow | None) -> str:
     """Return which of two ways to a Jacobian takes fewer operations, where both were counted."""
     if not reverse or not forward or not reverse.operations or not forward.operations:
         return ""
     return f": {'rows' if reverse.operations <= forward.operations else 'columns'} take fewer operations here"
 
 
-def _many(count: int, what: str) -> str:
+def _count_with_noun(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def _times(row: ModeRow) -> str:
-    return numbers.two(row.relative_time or 0.0)
+def _relative_time(row: ModeRow) -> str:
+    return numbers.two_digits(row.relative_time or 0.0)
 
 
-def _products(report: CompareReport) -> list[Block]:
+def _product_blocks(report: CompareReport) -> list[Block]:
     if not report.products:
         return []
     rows = tuple(
         (
             p.name,
-            "" if p.digits is None else _count(p.digits, p.at_least),
+            "" if p.digits is None else _write_digits(p.digits, p.at_least),
             str(p.evaluations),
-            numbers.two(p.relative_time),
+            numbers.two_digits(p.relative_time),
         )
         for p in report.products
     )
@@ -600,14 +609,14 @@ def _products(report: CompareReport) -> list[Block]:
     return [Table(columns, rows, frozenset({1, 2, 3}))]
 
 
-def _precision(found: tuple[Precision, ...]) -> list[Block]:
+def _precision_blocks(found: tuple[Precision, ...]) -> list[Block]:
     if not found:
         return []
     columns = ("gradient in", "ulps worst", "median", "lost as 0", "underflow", "overflow", "not finite")
     rows: list[tuple[Cell, ...]] = []
     for p in found:
         rows.append((
-            p.dtype, numbers.two(p.ulps_worst), numbers.two(p.ulps_median), f"{p.zeros:,}",
+            p.dtype, numbers.two_digits(p.ulps_worst), numbers.two_digits(p.ulps_median), f"{p.zeros:,}",
             f"{p.underflows:,}", f"{p.overflows:,}", f"{p.not_finite:,}",
         ))  # fmt: skip
     says = [said for p in found for said in _precision_in_words(p)]
@@ -619,32 +628,32 @@ def _precision_in_words(p: Precision) -> Iterator[str]:
     if p.loss_scale is not None:
         restored, infinite = p.restored or 0, p.scaled_not_finite or 0
         yield (
-            f"{p.dtype} with the loss scaled by 2^{p.loss_scale}: {restored:,} of {p.zeros:,} lost entries {_be(restored)} "
-            f"restored, the worst is {numbers.two(p.scaled_ulps_worst)} ulps off (median "
-            f"{numbers.two(p.scaled_ulps_median)}), {_many(p.scaled_overflows or 0, 'overflow')}"
-            f"{f', {_entries(infinite)} {_be(infinite)} not finite' if infinite else ''}."
+            f"{p.dtype} with the loss scaled by 2^{p.loss_scale}: {restored:,} of {p.zeros:,} lost entries "
+            f"{_is_or_are(restored)} restored, the worst is {numbers.two_digits(p.scaled_ulps_worst)} ulps off (median "
+            f"{numbers.two_digits(p.scaled_ulps_median)}), {_count_with_noun(p.scaled_overflows or 0, 'overflow')}"
+            f"{f', {_count_entries(infinite)} {_is_or_are(infinite)} not finite' if infinite else ''}."
         )
     if p.zeros and not p.underflows:
         cause = (
-            f"0 after {_many(p.overflows, 'overflow')} (1 / inf is 0)"
+            f"0 after {_count_with_noun(p.overflows, 'overflow')} (1 / inf is 0)"
             if p.overflows
             else "lost to saturation or cancellation (1 - y where y rounds to 1)"
         )
         yield (
-            f"{p.dtype}: {_entries(p.zeros)} {_be(p.zeros)} 0 although nothing underflowed: a slope is {cause}, which no "
-            "loss scale restores."
+            f"{p.dtype}: {_count_entries(p.zeros)} {_is_or_are(p.zeros)} 0 although nothing underflowed: a slope is {cause}, "
+            "which no loss scale restores."
         )
 
 
-def _entries(count: int) -> str:
+def _count_entries(count: int) -> str:
     return f"{count:,} {'entry' if count == 1 else 'entries'}"
 
 
-def _be(count: int) -> str:
+def _is_or_are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _steps(sweep: tuple[SchemeSummary, ...]) -> Table:
+def _step_table(sweep: tuple[SchemeSummary, ...]) -> Table:
     columns = ("scheme", "order", "best h", "error", "digits", "predicted h", "error")
     rows = tuple(_step_row(s) for s in sweep)
     return Table(columns, rows, frozenset(range(1, 7)), title="error against step size (gradcli sweep shows all of it)")
@@ -652,14 +661,14 @@ def _steps(sweep: tuple[SchemeSummary, ...]) -> Table:
 
 def _step_row(s: SchemeSummary) -> tuple[Cell, ...]:
     order = "-" if s.order is None else f"{s.order:.2f}"
-    observed = (numbers.short(s.best_h, 2), numbers.short(s.relative_error, 2), f"{s.digits:.1f}")
-    predicted = ("-" if x is None else numbers.short(x, 2) for x in (s.predicted_h, s.predicted_error))
+    observed = (numbers.few_digits(s.best_h, 2), numbers.few_digits(s.relative_error, 2), f"{s.digits:.1f}")
+    predicted = ("-" if x is None else numbers.few_digits(x, 2) for x in (s.predicted_h, s.predicted_error))
     return s.scheme, order, *observed, *predicted
 
 
-def _steps_in_words(sweep: tuple[SchemeSummary, ...]) -> str:
+def _best_step_sentence(sweep: tuple[SchemeSummary, ...]) -> str:
     best = max(sweep, key=lambda s: s.digits)
     if best.digits < 1:
         return "No step gives a right digit: gradcli sweep says why."
-    reached = f"{best.digits:.1f} digits at h = {numbers.short(best.best_h, 2)}"
+    reached = f"{best.digits:.1f} digits at h = {numbers.few_digits(best.best_h, 2)}"
     return f"{best.scheme.capitalize()} is best: {reached} of the inputs' size."

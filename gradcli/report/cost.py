@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gradcli.classes import dataclass
 from gradcli.report import numbers
-from gradcli.report.blocks import Bars, Block, Cell, Chart, Heading, Paragraph, Piece, Series, Table, cut
+from gradcli.report.blocks import Bars, Block, Cell, Chart, Heading, Paragraph, Piece, Series, Table, shorten_text
 from gradcli.report.common import ABSENT, Absent, Printed, Target
 from gradcli.report.encode import Status
 
@@ -253,94 +253,111 @@ class CostReport(Printed):
     def gist(self) -> str:
         """Return the target, its parameters and what its reverse sweep keeps."""
         kept = sum(row.bytes for row in self.kept)
-        return f"{cut(self._name)}: {self.parameters:,} entries, {numbers.decimal_octets(kept)} kept"
+        return (
+            f"{shorten_text(self._target_name)}: {self.parameters:,} entries, {numbers.write_decimal_bytes(kept)} kept"
+        )
 
     def brief(self) -> tuple[str, ...]:
         """Return the target, the passes with their operations, the memory of a step, and what is assumed."""
-        counted = [f"{p.name}: {_count(p.operations)} operations" for p in self.passes if p.operations is not None]
-        held = [f"{row.name}: {numbers.decimal_octets(row.bytes)}" for row in self.memory]
-        return (self._head(), *counted, *held, *self.notes)
+        counted = [
+            f"{p.name}: {_write_count(p.operations)} operations" for p in self.passes if p.operations is not None
+        ]
+        held = [f"{row.name}: {numbers.write_decimal_bytes(row.bytes)}" for row in self.memory]
+        return (self._headline(), *counted, *held, *self.notes)
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the tables of passes, memory, kept values and checkpoints, with what they say."""
-        found: list[Block] = [Paragraph(self._head(), 0), self._passes()]
+        found: list[Block] = [Paragraph(self._headline(), 0), self._pass_table()]
         if self.measured is not None:
             f, gradient = self.measured
             found.append(
-                Paragraph(f"measured here: f {numbers.seconds(f)}, f with its gradient {numbers.seconds(gradient)}")
+                Paragraph(
+                    f"measured here: f {numbers.write_seconds(f)}, f with its gradient {numbers.write_seconds(gradient)}"
+                )
             )
         if self.chain is not None:
-            found.append(Paragraph(_in_words(self.chain)))
-        found += [self._memory(), self._kept()] if self.kept else [self._memory()]
-        found += [self._checkpoints()] if self.kept else []
+            found.append(Paragraph(_chain_in_words(self.chain)))
+        found += [self._memory_table(), self._kept_table()] if self.kept else [self._memory_table()]
+        found += [self._checkpoint_table()] if self.kept else []
         if self.ranks is not None:
-            found.append(Paragraph(_of_ranks(self.ranks)))
+            found.append(Paragraph(_ranks_in_words(self.ranks)))
         if self.offload is not None:
-            found.append(Paragraph(f"Over the link, what is kept takes {numbers.seconds(self.offload)} out and back."))
-        found += [self._norms()] if self.norms else []
-        found += [self._at_sizes()] if self.at else []
+            found.append(
+                Paragraph(f"Over the link, what is kept takes {numbers.write_seconds(self.offload)} out and back.")
+            )
+        found += [self._norm_table()] if self.norms else []
+        found += [self._sizes_table()] if self.at else []
         if self.formulas:
             found.append(Heading("Formulas"))
             found += [Paragraph(f"{row.name} = {row.formula}") for row in self.formulas]
         return (*found, *(Paragraph((Piece(note, "dim"),)) for note in self.notes))
 
     @property
-    def _name(self) -> str:
+    def _target_name(self) -> str:
         return self.target.text if isinstance(self.target, Target) else str(self.model)
 
-    def _head(self) -> str:
+    def _headline(self) -> str:
         sizes = ", ".join(f"{name}={n:,}" for name, n in self.sizes.items())
         what = "parameters" if self.lines is None else "entry to differentiate by"
         what = what.replace("entry", "entries") if self.parameters != 1 else what
-        return f"{cut(self._name, 60)}{f' at {sizes}' if sizes else ''}: {self.parameters:,} {what}"
+        return f"{shorten_text(self._target_name, 60)}{f' at {sizes}' if sizes else ''}: {self.parameters:,} {what}"
 
-    def _passes(self) -> Table:
+    def _pass_table(self) -> Table:
         timed = any(row.seconds is not ABSENT for row in self.passes)
         columns = ("passes", "forward", "backward", "operations", "of f", *(["time"] if timed else []))
         rows: list[tuple[Cell, ...]] = []
         for row in self.passes:
-            counts = ("" if x is None else _count(x) for x in (row.forward, row.backward, row.operations))
-            ratio = "" if row.ratio is None else f"{row.ratio:,.3g}" if row.ratio < 1000 else _count(round(row.ratio))
-            time = [numbers.seconds(row.seconds)] if isinstance(row.seconds, float) else []
+            counts = ("" if x is None else _write_count(x) for x in (row.forward, row.backward, row.operations))
+            ratio = (
+                "" if row.ratio is None else f"{row.ratio:,.3g}" if row.ratio < 1000 else _write_count(round(row.ratio))
+            )
+            time = [numbers.write_seconds(row.seconds)] if isinstance(row.seconds, float) else []
             rows.append((row.name, *counts, ratio, *time))
         return Table(columns, tuple(rows), frozenset(range(1, len(columns))))
 
-    def _memory(self) -> Table:
+    def _memory_table(self) -> Table:
         rows = [
-            (row.name, "" if row.numbers is None else _count(row.numbers), numbers.decimal_octets(row.bytes), row.says)
+            (
+                row.name,
+                "" if row.numbers is None else _write_count(row.numbers),
+                numbers.write_decimal_bytes(row.bytes),
+                row.says,
+            )
             for row in self.memory
         ]
         return Table(("memory of a step", "numbers", "bytes", ""), tuple(rows), frozenset({1, 2}))
 
-    def _kept(self) -> Table:
+    def _kept_table(self) -> Table:
         if self.lines is None:
-            rows = [(row.name, row.formula or "", numbers.decimal_octets(row.bytes)) for row in self.kept]
+            rows = [(row.name, row.formula or "", numbers.write_decimal_bytes(row.bytes)) for row in self.kept]
             return Table(("kept", "numbers", "bytes"), tuple(rows), frozenset({2}))
         shown = []
         for row in self.kept[:_SHOWN]:
             times = f"{row.count} of " if row.count > 1 else ""
             what = f"{row.name}, mask" if row.mask else row.name
             by = ", ".join(row.read_by)
-            shown.append((what, row.place, f"{times}{_shape(row.shape)}", numbers.decimal_octets(row.bytes), by))
+            shown.append(
+                (what, row.place, f"{times}{_shape_in_words(row.shape)}", numbers.write_decimal_bytes(row.bytes), by)
+            )
         rest = self.kept[_SHOWN:]
         if rest:
-            shown.append((f"{len(rest)} more", "", "", numbers.decimal_octets(sum(row.bytes for row in rest)), ""))
+            shown.append((f"{len(rest)} more", "", "", numbers.write_decimal_bytes(sum(row.bytes for row in rest)), ""))
         columns = ("kept", "at", "shape", "bytes", "for the rule of")
         return Table(columns, tuple(shown), frozenset({3}))
 
-    def _checkpoints(self) -> Table:
+    def _checkpoint_table(self) -> Table:
         rows = [
             (
                 row.name,
-                numbers.decimal_octets(row.bytes),
-                _count(row.operations),
+                numbers.write_decimal_bytes(row.bytes),
+                _write_count(row.operations),
                 "" if row.percent is None else f"{row.percent:.3g} %",
             )
             for row in self.checkpoints
         ]
         return Table(("checkpoints", "bytes", "run again", "of a gradient"), tuple(rows), frozenset({1, 2, 3}))
 
-    def _norms(self) -> Table:
+    def _norm_table(self) -> Table:
         rows = [
             (row.name, row.place, f"{row.turns:,}", f"{row.first:.3g}", f"{row.last:.3g}",
              "" if row.by_turn is None else f"{row.by_turn:.3g}")
@@ -350,11 +367,11 @@ class CostReport(Printed):
             ("adjoints", "at", "turns", "norm, first", "last", "a turn back"), tuple(rows), frozenset(range(2, 6))
         )
 
-    def _at_sizes(self) -> Table:
+    def _sizes_table(self) -> Table:
         names = list(self.sizes)
         rows = [
-            (*(f"{row.sizes[name]:,}" for name in names), _count(row.operations), _count(row.gradient),
-             _count(row.parameters), numbers.decimal_octets(row.activations))
+            (*(f"{row.sizes[name]:,}" for name in names), _write_count(row.operations), _write_count(row.gradient),
+             _write_count(row.parameters), numbers.write_decimal_bytes(row.activations))
             for row in self.at
         ]  # fmt: skip
         columns = (*names, "operations of f", "with gradient", "parameters", "kept")
@@ -396,36 +413,34 @@ class CostReport(Printed):
 _SHOWN = 12  # rows of kept values in the text; --json has all
 
 
-def _count(x: int) -> str:
+def _write_count(x: int) -> str:
     return f"{x:,}" if x < 10**9 else f"{x:.3g}".replace("e+0", "e").replace("e+", "e")
 
 
-def _percent(x: float | None) -> str:
-    return "" if x is None else f"{x:.3g} %"
-
-
-def _shape(shape: Sequence[int]) -> str:
+def _shape_in_words(shape: Sequence[int]) -> str:
     return f"({','.join(map(str, shape))})" if shape else "a number"
 
 
-def _in_words(chain: JacobianChain) -> str:
+def _chain_in_words(chain: JacobianChain) -> str:
     sizes = " -> ".join(f"{n:,}" for n in chain.sizes) if len(chain.sizes) <= 8 else f"{len(chain.sizes) - 1} Jacobians"
     rows = chain.sizes[-1]
     back = (
-        "" if rows == 1 else f", from the result back {_count(chain.reverse)}, in the best order {_count(chain.best)}"
+        ""
+        if rows == 1
+        else f", from the result back {_write_count(chain.reverse)}, in the best order {_write_count(chain.best)}"
     )
     row = "one row" if rows == 1 else f"each of {rows:,} rows"
     return (
         f"A chain of Jacobians leads from {chain.input} to the result ({sizes}). To multiply them out from {chain.input} on "
-        f"takes {_count(chain.forward)} multiplications{back}; to multiply {row} by them, one Jacobian after the other, takes "
-        f"{_count(chain.products)}. The largest has {_count(chain.entries)} entries."
+        f"takes {_write_count(chain.forward)} multiplications{back}; to multiply {row} by them, one Jacobian after the other, "
+        f"takes {_write_count(chain.products)}. The largest has {_write_count(chain.entries)} entries."
     )
 
 
-def _of_ranks(rank: Rank) -> str:
+def _ranks_in_words(rank: Rank) -> str:
     divided = ("the optimiser's numbers", "gradients", "parameters")[: rank.stage]
     return (
         f"On {rank.ranks:,} ranks (ZeRO {rank.stage} divides {', '.join(divided)}) each holds "
-        f"{numbers.decimal_octets(rank.bytes)} of parameters, gradients and the optimiser's numbers, and sends "
-        f"{numbers.decimal_octets(rank.moved)} a step."
+        f"{numbers.write_decimal_bytes(rank.bytes)} of parameters, gradients and the optimiser's numbers, and sends "
+        f"{numbers.write_decimal_bytes(rank.moved)} a step."
     )

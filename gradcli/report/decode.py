@@ -28,42 +28,44 @@ class Summarised(ValueError):
     """The document has the summary of a large array in place of its entries, from which the array cannot be made again."""
 
 
-def decoded(kind: type[T], data: Any) -> T:
+def decode_document(kind: type[T], data: Any) -> T:
     """Return the value of a type whose JSON data this is, such as a `CheckReport` from its document.
 
     Fields that the type does not have are ignored, as a later version may have added them.
 
     Raises  NotADocument; Summarised for an array of more than 10,000 entries, whose document has a summary.
     """
-    return cast(T, _reader(cast(Any, kind))(data))
+    return cast(T, _reader_of_type(cast(Any, kind))(data))
 
 
 @cache
-def _reader(hint: Any) -> Callable[[Any], Any]:
+def _reader_of_type(hint: Any) -> Callable[[Any], Any]:
     """Return the function that reads the JSON data of a type."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return {"array": _array, "argument": _argument}.get(parts[1], _reader(parts[0]))
+        return {"array": _read_array, "argument": _read_argument}.get(parts[1], _reader_of_type(parts[0]))
     if origin is Literal:
-        return lambda data: _one_of(parts, data)
+        return lambda data: _check_literal(parts, data)
     if origin in (Union, types.UnionType):
-        return _first_of([_reader(part) for part in parts if part not in (Absent, type(None))], type(None) in parts)
+        return _union_reader(
+            [_reader_of_type(part) for part in parts if part not in (Absent, type(None))], type(None) in parts
+        )
     if origin in (dict, Mapping):
-        return _values_by_name(_reader(parts[1]))
+        return _dict_reader(_reader_of_type(parts[1]))
     if origin is tuple and parts[-1] is not Ellipsis:
-        return _row([_reader(part) for part in parts])
+        return _tuple_reader([_reader_of_type(part) for part in parts])
     if origin in (tuple, frozenset, list):
-        return _several(cast(Callable[[Any], Any], origin), _reader(parts[0]))
+        return _list_reader(cast(Callable[[Any], Any], origin), _reader_of_type(parts[0]))
     if dataclasses.is_dataclass(hint):
-        return _object(cast(type, hint))
+        return _object_reader(cast(type, hint))
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return lambda data: _member(hint, data)
+        return lambda data: _enum_member(hint, data)
     return _PLAIN.get(hint, lambda data: data)
 
 
-def _object(kind: type) -> Callable[[Any], Any]:
+def _object_reader(kind: type) -> Callable[[Any], Any]:
     hints = get_type_hints(kind, include_extras=True)
-    fields = {field.name: _reader(hints[field.name]) for field in document_fields(kind)}
+    fields = {field.name: _reader_of_type(hints[field.name]) for field in document_fields(kind)}
     absent = {name: ABSENT for name in fields if Absent in get_args(hints[name])}
 
     def read(data: Any) -> Any:
@@ -78,7 +80,7 @@ def _object(kind: type) -> Callable[[Any], Any]:
     return read
 
 
-def _first_of(readers: list[Callable[[Any], Any]], may_be_null: bool) -> Callable[[Any], Any]:
+def _union_reader(readers: list[Callable[[Any], Any]], may_be_null: bool) -> Callable[[Any], Any]:
     """Read data of one of several types: the first that it is of."""
 
     def read(data: Any) -> Any:
@@ -94,43 +96,43 @@ def _first_of(readers: list[Callable[[Any], Any]], may_be_null: bool) -> Callabl
     return read
 
 
-def _values_by_name(reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda data: {str(key): reader(value) for key, value in _of(dict, data).items()}
+def _dict_reader(reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda data: {str(key): reader(value) for key, value in _check_type(dict, data).items()}
 
 
-def _several(make: Callable[[Any], Any], reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda data: make([reader(part) for part in _of(list, data)])
+def _list_reader(make: Callable[[Any], Any], reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda data: make([reader(part) for part in _check_type(list, data)])
 
 
-def _row(readers: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+def _tuple_reader(readers: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
     def read(data: Any) -> Any:
-        if len(_of(list, data)) != len(readers):
+        if len(_check_type(list, data)) != len(readers):
             raise NotADocument("a list has another length")
         return tuple(reader(part) for reader, part in zip(readers, data, strict=True))
 
     return read
 
 
-def _one_of(words: tuple[Any, ...], data: Any) -> Any:
+def _check_literal(words: tuple[Any, ...], data: Any) -> Any:
     if data not in words:
         raise NotADocument(f"{data!r:.40} is not one of {words}")
     return data
 
 
-def _member(kind: type[Enum], data: Any) -> Any:
+def _enum_member(kind: type[Enum], data: Any) -> Any:
     try:
         return kind(data)
     except ValueError as error:
         raise NotADocument(f"{data!r:.40} is no {kind.__name__}") from error
 
 
-def _of(kind: type, data: Any) -> Any:
+def _check_type(kind: type, data: Any) -> Any:
     if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
         raise NotADocument(f"{data!r:.40} is no {kind.__name__}")
     return data
 
 
-def _float(data: Any) -> float:
+def _read_float(data: Any) -> float:
     if isinstance(data, str) and data in _NUMBERS:
         return _NUMBERS[data]
     if isinstance(data, bool) or not isinstance(data, int | float):
@@ -139,18 +141,18 @@ def _float(data: Any) -> float:
 
 
 _PLAIN: dict[Any, Callable[[Any], Any]] = {
-    float: _float,
-    int: lambda data: _of(int, data),
-    str: lambda data: _of(str, data),
-    bool: lambda data: _of(bool, data),
+    float: _read_float,
+    int: lambda data: _check_type(int, data),
+    str: lambda data: _check_type(str, data),
+    bool: lambda data: _check_type(bool, data),
 }
 
 
-def _array(data: Any) -> Any:
+def _read_array(data: Any) -> Any:
     """Return a number, a decimal string, or an array."""
     if isinstance(data, dict) and "worst" in data:
         raise Summarised
-    entries = _entries(data)
+    entries = _read_entries(data)
     if not isinstance(entries, list):
         return entries
     try:
@@ -160,15 +162,15 @@ def _array(data: Any) -> Any:
     return found.astype(object) if found.dtype.kind == "U" else found  # decimal strings
 
 
-def _entries(data: Any) -> Any:
+def _read_entries(data: Any) -> Any:
     if isinstance(data, list):
-        return [_entries(part) for part in data]
+        return [_read_entries(part) for part in data]
     if isinstance(data, dict):
-        return complex(_float(data.get("re")), _float(data.get("im")))
+        return complex(_read_float(data.get("re")), _read_float(data.get("im")))
     return _NUMBERS.get(data, data) if isinstance(data, str) else data
 
 
-def _argument(data: Any) -> Any:
+def _read_argument(data: Any) -> Any:
     """Return what an argument was: numbers and arrays of numbers; other lists and texts as they are.
 
     Of any other object the document has the type's name in angle brackets.
@@ -178,7 +180,7 @@ def _argument(data: Any) -> Any:
     if isinstance(data, dict) and "worst" not in data and set(data) != {"re", "im"}:
         return data
     try:
-        found = _array(data)
+        found = _read_array(data)
     except NotADocument:
         return data
     numeric = isinstance(found, np.ndarray) and found.dtype.kind in "fiubc"
@@ -246,7 +248,7 @@ _DEFINITIONS: Json = {
 _FIELD = re.compile(r"([a-z]\w*) {2,}(\S.*)")
 
 
-def schema_of(report_type: type, title: str) -> Json:
+def make_schema(report_type: type, title: str) -> Json:
     """Return the JSON Schema (2020-12) of the documents made from a report type.
 
     A schema may gain fields and enumeration values without a new version number, so unknown fields are allowed.
@@ -297,7 +299,12 @@ def _object_schema(report_type: type) -> Json:
     for field in fields:
         field_schema = {"const": field.default} if field.name == "schema" else _schema_of_hint(hints[field.name])
         properties[field.name.rstrip("_")] = {**field_schema, "description": descriptions[field.name]}
-    return {"type": "object", "description": _summary(report_type), "required": required, "properties": properties}
+    return {
+        "type": "object",
+        "description": _first_paragraph(report_type),
+        "required": required,
+        "properties": properties,
+    }
 
 
 def field_descriptions(report_type: type) -> dict[str, str]:
@@ -316,6 +323,6 @@ def field_descriptions(report_type: type) -> dict[str, str]:
     return found
 
 
-def _summary(report_type: type) -> str:
+def _first_paragraph(report_type: type) -> str:
     """Return the first paragraph of a docstring, on one line."""
     return " ".join(inspect.cleandoc(report_type.__doc__ or "").split("\n\n")[0].split())

@@ -22,13 +22,13 @@ from gradcli.report.blocks import (
     Paragraph,
     Piece,
     Table,
-    cut,
-    visible,
+    make_visible,
+    shorten_text,
 )
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT, Absent, ErrorDetail, Finding, Printed, Target, seed_line
 from gradcli.report.encode import TEXT_ONLY, Given, Status, Values
-from gradcli.report.equations import BREAK, aligned, mathml_lines, mathml_rows
+from gradcli.report.equations import BREAK, align_equations, mathml_lines, mathml_rows
 from gradcli.report.trace import TraceReport
 from gradcli.words import Verdict
 
@@ -52,7 +52,7 @@ class Formula:
 
     def whole(self) -> Mathematics:
         """Return all its statements under each other."""
-        return Mathematics(self.unicode, "strong", aligned(self.latex.split(BREAK)), self.mathml)
+        return Mathematics(self.unicode, "strong", align_equations(self.latex.split(BREAK)), self.mathml)
 
     def lines(self) -> tuple[Mathematics, ...]:
         """Return its statements, those of named parts first."""
@@ -179,8 +179,8 @@ class Cost:
     def said(self) -> str:
         """Return it as a line: 2 m n + 3 m operations, m + n numbers of memory; of many terms those that lead."""
         long = len(self.operations.split(" ")) > 2 * _TERMS - 1
-        shown = f"about {_spaced(self.leading)}" if long else _spaced(self.operations)
-        held = "" if self.memory == "0" else f", {_spaced(self.memory)} numbers of memory"
+        shown = f"about {_write_polynomial(self.leading)}" if long else _write_polynomial(self.operations)
+        held = "" if self.memory == "0" else f", {_write_polynomial(self.memory)} numbers of memory"
         return f"{shown} operations{held}"
 
 
@@ -188,7 +188,7 @@ _TERMS = 3  # of a polynomial, that are all shown
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def _spaced(text: str) -> str:
+def _write_polynomial(text: str) -> str:
     raised = re.sub(r"\*\*(\d+)", lambda found: found[1].translate(_RAISED), text)
     return raised.replace("*", " ")
 
@@ -314,8 +314,8 @@ class DeriveReport(Printed):
 
     def blocks(self) -> tuple[Block, ...]:
         """Return what is said of answers, the variables, then for each input the steps, the result, the check and the code."""
-        solution = self._derived(narrated=False) if self.solution else _HIDDEN
-        return (*self._judged(), *self._head(), *solution, *seed_line(self.seed))
+        solution = self._solution_blocks(narrated=False) if self.solution else _HIDDEN
+        return (*self._answer_blocks(), *self._heading_blocks(), *solution, *seed_line(self.seed))
 
     def page_blocks(self) -> tuple[Block | Figure, ...]:
         """Return the same for a page: the function as a formula, the results, and a sentence before the formulas of each step.
@@ -325,18 +325,25 @@ class DeriveReport(Printed):
         text = self.target.text.strip()
         title = Mathematics(text, "plain", self.function, self.function_mathml) if self.function_mathml else text
         found = [Paragraph(r.formula.whole()) for r in self.results] if self.solution else []
-        derived = tuple(self._derived(narrated=True))
+        derived = tuple(self._solution_blocks(narrated=True))
         solution = derived if self.solution else (Folded("The derivation, the result and its code", derived),)
-        return (Heading(title, 1), *found, *self._judged(), *self._head(), *solution, *seed_line(self.seed))
+        return (
+            Heading(title, 1),
+            *found,
+            *self._answer_blocks(),
+            *self._heading_blocks(),
+            *solution,
+            *seed_line(self.seed),
+        )
 
-    def _judged(self) -> list[Block]:
+    def _answer_blocks(self) -> list[Block]:
         return [block for r in self.results if isinstance(r.answer, Answer) for block in r.answer.blocks()]
 
-    def _head(self) -> Iterator[Block]:
+    def _heading_blocks(self) -> Iterator[Block]:
         rows: list[tuple[Cell, ...]] = [("f", self.target.text)]
-        rows.append(("variables", self._variables()))
+        rows.append(("variables", self._variable_pieces()))
         if not isinstance(self.at, Absent):
-            rows.append(("at", numbers.at_values(self.at, self.drawn or ())))
+            rows.append(("at", numbers.write_point(self.at, self.drawn or ())))
         if not isinstance(self.sizes, Absent):
             named = ", ".join(f"{n} = {k}" for n, k in self.sizes.items())
             rows.append(("sizes", f"from --at: {named}; give --shapes if equal lengths are not the same size"))
@@ -347,19 +354,19 @@ class DeriveReport(Printed):
             said = f"{f.message}{place}" + (f"; {f.hint}" if f.hint else "")
             yield Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(said)))
 
-    def _derived(self, *, narrated: bool) -> Iterator[Block]:
+    def _solution_blocks(self, *, narrated: bool) -> Iterator[Block]:
         several = len(self.results) > 1
         if shared := self.shared:
-            yield from narration(shared) if narrated else [_steps(shared, "used below")]
+            yield from narrate_steps(shared) if narrated else [_step_table(shared, "used below")]
         for result in self.results:
             title = f"{result.kind_name} by {result.wrt}:" if several else ""
             own = self.own_steps(result)
             if narrated:
-                yield Heading((Piece(f"{result.kind_name.capitalize()} by "), _name_of(result.wrt)))
-                steps: list[Block] = list(narration(own))
+                yield Heading((Piece(f"{result.kind_name.capitalize()} by "), _input_name(result.wrt)))
+                steps: list[Block] = list(narrate_steps(own))
             else:
-                steps = [_steps(own, title=title)] if own else []
-            yield from _blocks(result, steps, self.shown, self.said_of_direction(result), narrated=narrated)
+                steps = [_step_table(own, title=title)] if own else []
+            yield from _result_blocks(result, steps, self.shown, self.said_of_direction(result), narrated=narrated)
 
     def brief(self) -> tuple[str, ...]:
         """Return what is said of answers, a line for each derivative, and for each that was refused."""
@@ -368,14 +375,14 @@ class DeriveReport(Printed):
         slips = [f"  slip: {a.slip}" for a in answers if a.slip]
         derived = [f"{r.kind_name} by {r.wrt}: {r.formula.expression}" for r in self.results]
         refused = [f"none by {wrt}: {error.message}" for wrt, error in (self.refused or {}).items()]
-        return tuple(" ".join(visible(line).split()) for line in (*judged, *slips, *derived, *refused))
+        return tuple(" ".join(make_visible(line).split()) for line in (*judged, *slips, *derived, *refused))
 
     def gist(self) -> str:
         """Return the target, what was derived, and what was refused."""
         kinds = dict.fromkeys(result.kind for result in self.results)
         said = [f"{kind} by {', '.join(r.wrt for r in self.results if r.kind == kind)}" for kind in kinds]
         said += [f"none by {', '.join(self.refused)}"] if self.refused else []
-        return f"{cut(self.target.text)}: {'; '.join(said) or 'no closed form'}"
+        return f"{shorten_text(self.target.text)}: {'; '.join(said) or 'no closed form'}"
 
     @property
     def shared(self) -> tuple[Step, ...]:
@@ -383,19 +390,19 @@ class DeriveReport(Printed):
         found: dict[str, Step] = {}
         several: set[str] = set()
         for step in (step for result in self.results for step in result.steps if step.names):
-            word = _name(step)
+            word = _name_introduced(step)
             several |= {word} if word in found else set()
             found.setdefault(word, step)
         shared: dict[str, Step] = {}
         for word, step in found.items():
             used = set(_WORD.findall(step.after.partition(" = ")[2])) & found.keys()
-            if word in several and self._is_alike(word) and used <= shared.keys():
+            if word in several and self._has_one_meaning(word) and used <= shared.keys():
                 shared[word] = step
         return tuple(shared.values())
 
-    def _is_alike(self, word: str) -> bool:
+    def _has_one_meaning(self, word: str) -> bool:
         """Whether a name stands for the same in all results that have it."""
-        said = {s.unicode for result in self.results for s in result.steps if s.names and _name(s) == word}
+        said = {s.unicode for result in self.results for s in result.steps if s.names and _name_introduced(s) == word}
         return len(said) == 1
 
     def own_steps(self, result: Result) -> tuple[Step, ...]:
@@ -408,7 +415,7 @@ class DeriveReport(Printed):
         tied = " and is symmetric" if "tied" in self.assume.get(result.wrt, ()) else ""
         return f"{result.direction} has the shape of {result.wrt}{tied}" if result.direction else ""
 
-    def _variables(self) -> tuple[Piece, ...]:
+    def _variable_pieces(self) -> tuple[Piece, ...]:
         """Return each variable with its sizes, and what is assumed of it."""
         found: list[Piece] = []
         for name, dims in self.shapes.items():
@@ -423,7 +430,7 @@ class DeriveReport(Printed):
 _HIDDEN = (Paragraph("--show shows the derivation, the result and its code"),)
 
 
-def _name(step: Step) -> str:
+def _name_introduced(step: Step) -> str:
     """Return the name that a step gives."""
     return step.after.partition(" = ")[0].partition("[")[0]
 
@@ -431,7 +438,7 @@ def _name(step: Step) -> str:
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
-def _steps(steps: tuple[Step, ...], head: str = "step", title: str = "") -> Table:
+def _step_table(steps: tuple[Step, ...], head: str = "step", title: str = "") -> Table:
     """Return steps, those of a program with its lines; its file is not said where it is the only one."""
     places = [(s.where or "").rpartition(":") for s in steps]
     files = {file for file, _, _ in places if file}
@@ -447,7 +454,7 @@ def _steps(steps: tuple[Step, ...], head: str = "step", title: str = "") -> Tabl
     return Table(tuple(kept), tuple(zip(*kept.values(), strict=True)), frozenset({0}), title)
 
 
-def narration(steps: Sequence[Step]) -> Iterator[Block]:
+def narrate_steps(steps: Sequence[Step]) -> Iterator[Block]:
     """Yield steps as sentences with their formulas, those with one reason under each other."""
     for reason, own in groupby(steps, key=lambda step: step.reason):
         formulas = list(own)
@@ -455,19 +462,19 @@ def narration(steps: Sequence[Step]) -> Iterator[Block]:
         rows = [row for step in formulas if step.mathml for row in mathml_rows(step.mathml)]
         if rows:
             text = "; ".join(step.unicode for step in formulas if step.mathml)
-            latex = aligned([line for step in formulas if step.latex for line in step.latex.split(BREAK)])
+            latex = align_equations([line for step in formulas if step.latex for line in step.latex.split(BREAK)])
             yield Paragraph(Mathematics(text, "plain", latex, mathml_lines(rows)), 4)
         for step in formulas:
             if not step.mathml:
                 yield Paragraph(step.unicode, 4)
 
 
-def _name_of(wrt: str) -> Mathematics:
+def _input_name(wrt: str) -> Mathematics:
     math = f'<math xmlns="http://www.w3.org/1998/Math/MathML">{mathml_name(wrt)}</math>'
     return Mathematics(wrt, "plain", latex_name(wrt), math)
 
 
-def _blocks(
+def _result_blocks(
     result: Result, steps: Sequence[Block], shown: tuple[str, ...], direction: str, *, narrated: bool
 ) -> list[Block]:
     found: list[Block] = [*steps]
@@ -477,18 +484,18 @@ def _blocks(
     if direction:
         rows.append(("", direction))
     if not isinstance(result.value, Absent):
-        rows.append(("at the point", numbers.listed(result.value) + _compared(result)))
+        rows.append(("at the point", numbers.list_entries(result.value) + _error_at_point(result)))
     rows.append(("with indices", Mathematics(result.index, "plain", result.index_latex, result.index_mathml)))
     sizes = ", ".join(sorted({str(n) for s in result.check.sizes for n in s.values()}, key=int))
     checked = f"{result.check.points} points, sizes {sizes}" if sizes else f"{result.check.points} points"
-    error = numbers.power(result.check.max_relative_error)
+    error = numbers.write_bound(result.check.max_relative_error)
     rows.append(("checked", f"{checked}: largest relative error {error} against certified values"))
     rows.append(("operations", ", ".join(f"{k} {v:,}" for k, v in result.operations.items())))
     if isinstance(result.cost, Cost):
         rows.append(("cost", result.cost.said()))
-    rows.append(("code", _assured(result)))
+    rows.append(("code", _describe_code_checks(result)))
     found.append(Table(("", ""), tuple(rows)))
-    return found + _code(result, shown)
+    return found + _code_blocks(result, shown)
 
 
 def _sizes_in_words(dims: Sequence[str]) -> str:
@@ -496,19 +503,23 @@ def _sizes_in_words(dims: Sequence[str]) -> str:
     return " x ".join(f"({d})" if " " in d and len(dims) > 1 else d for d in dims)
 
 
-def _compared(result: Result) -> str:
+def _error_at_point(result: Result) -> str:
     if isinstance(result.value_error, Absent):
         return "; not compared with a derivative"
-    return f"; relative error {numbers.power(result.value_error)} against the derivative there"
+    return f"; relative error {numbers.write_bound(result.value_error)} against the derivative there"
 
 
 _SPELLED = {"c": "C"}
 _TESTS = ("\n\nif __name__", "\n\n#include <stdio.h>")
 
 
-def _assured(result: Result) -> str:
+def _describe_code_checks(result: Result) -> str:
     """Return what is known of the code in each language."""
-    tested = [_SPELLED.get(name, name) for name, code in result.code.items() if name != "numpy" and bare(code) != code]
+    tested = [
+        _SPELLED.get(name, name)
+        for name, code in result.code.items()
+        if name != "numpy" and strip_self_test(code) != code
+    ]
     said = "the numpy code was run against certified values"
     if tested:
         names = " and ".join(filter(None, [", ".join(tested[:-1]), tested[-1]]))
@@ -516,7 +527,7 @@ def _assured(result: Result) -> str:
     return said if result.check.finite else f"{said}; it is not finite at some extreme values where the derivative is"
 
 
-def _code(result: Result, shown: tuple[str, ...]) -> list[Block]:
+def _code_blocks(result: Result, shown: tuple[str, ...]) -> list[Block]:
     """Return the code that is shown, its self-test left out: documents have that too; and why there is none."""
     found: list[Block] = []
     for name, why in result.uncoded.items():
@@ -526,11 +537,11 @@ def _code(result: Result, shown: tuple[str, ...]) -> list[Block]:
         if name in result.code:
             if len(shown) > 1:
                 found.append(Paragraph(f"in {_SPELLED.get(name, name)}:"))
-            found.append(Code(bare(result.code[name]).rstrip(), "c" if name == "c" else "python"))
+            found.append(Code(strip_self_test(result.code[name]).rstrip(), "c" if name == "c" else "python"))
     return found
 
 
-def bare(code: str) -> str:
+def strip_self_test(code: str) -> str:
     for test in _TESTS:
         code = code.partition(test)[0]
     return code
@@ -598,7 +609,7 @@ GREEK = dict(zip(_WORDS.split(), _LETTERS, strict=True)) | _CAPITALS | {"lam": "
 _ENDING = re.compile(r"(?P<stem>.*?[^\d_])_?(?P<digits>\d+)$")
 
 
-def parts_of(name: str) -> tuple[str, str]:
+def split_subscript(name: str) -> tuple[str, str]:
     """Return a name without the digits at its end, which are a subscript, and these digits."""
     found = _ENDING.match(name)
     return (found["stem"], found["digits"]) if found else (name, "")
@@ -610,7 +621,7 @@ _TEX_GREEK |= {sign: _TEX_GREEK[word] for word, sign in GREEK.items() if word no
 
 def latex_name(name: str) -> str:
     """Return a name as LaTeX writes it in a formula, escaped."""
-    stem, digits = parts_of(name)
+    stem, digits = split_subscript(name)
     if stem in _TEX_GREEK:
         shown = "\\" + _TEX_GREEK[stem]
     else:
@@ -621,12 +632,12 @@ def latex_name(name: str) -> str:
 
 def mathml_name(name: str) -> str:
     """Return a name in MathML."""
-    stem, digits = parts_of(name)
+    stem, digits = split_subscript(name)
     shown = f"<mi>{escape(GREEK.get(stem, stem))}</mi>"
     return f"<msub>{shown}<mn>{digits}</mn></msub>" if digits else shown
 
 
-def _sum_of_sizes(
+def _write_size(
     size: str, number: Callable[[str], str], name: Callable[[str], str], sign: Callable[[str], str] = str
 ) -> str:
     """Return a size, such as m + 1, in a notation."""
@@ -636,20 +647,20 @@ def _sum_of_sizes(
 
 def space_in_latex(name: str, dims: Sequence[str]) -> str:
     """Return the space that a variable is in: W ∈ ℝ^(m × n)."""
-    sizes = r" \times ".join(_sum_of_sizes(d, lambda n: n, latex_name) for d in dims)
+    sizes = r" \times ".join(_write_size(d, lambda n: n, latex_name) for d in dims)
     return rf"{latex_name(name)} \in \mathbb{{R}}" + (f"^{{{sizes}}}" if sizes else "")
 
 
 def _space_in_mathml(name: str, dims: Sequence[str]) -> str:
-    written = (_sum_of_sizes(d, "<mn>{}</mn>".format, mathml_name, "<mo>{}</mo>".format) for d in dims)
+    written = (_write_size(d, "<mn>{}</mn>".format, mathml_name, "<mo>{}</mo>".format) for d in dims)
     sizes = "<mo>&#215;</mo>".join(written)
     space = f"<msup><mi>ℝ</mi><mrow>{sizes}</mrow></msup>" if sizes else "<mi>ℝ</mi>"
     return f'<math xmlns="http://www.w3.org/1998/Math/MathML">{mathml_name(name)}<mo>&#8712;</mo>{space}</math>'
 
 
-def printed(name: str) -> str:
+def greek_name(name: str) -> str:
     """Return a name with a letter for a Greek word, as formulas print it."""
-    stem, digits = parts_of(name)
+    stem, digits = split_subscript(name)
     return f"{GREEK[stem]}{digits}" if stem in GREEK else GREEK.get(name, name)
 
 

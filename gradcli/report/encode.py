@@ -36,7 +36,7 @@ def document_fields(report: type) -> tuple[dataclasses.Field[Any], ...]:
 
 
 @functools.cache
-def _names(kind: type) -> tuple[tuple[str, str], ...] | None:
+def _field_names(kind: type) -> tuple[tuple[str, str], ...] | None:
     """Return the names of the fields of a report, as attributes and in documents, the schema first; None for other types."""
     if not dataclasses.is_dataclass(kind):
         return None
@@ -50,23 +50,23 @@ def encode(x: Any) -> Any:
     if kind in _PLAIN:
         return x
     if kind is float:
-        return x if math.isfinite(x) else _number(x)
+        return x if math.isfinite(x) else _encode_float(x)
     if isinstance(x, list | tuple):
         return [encode(part) for part in x]
     if isinstance(x, dict):
         return {str(key): encode(value) for key, value in x.items()}
     if kind is Opaque:
         return f"<{x.type}>"
-    names = _names(kind)  # type: ignore[arg-type]
+    names = _field_names(kind)  # type: ignore[arg-type]
     if names is not None:
         found = ((name, getattr(x, attribute)) for attribute, name in names)
         return {name: encode(value) for name, value in found if type(value) is not Absent}
     if isinstance(x, Enum):
         return x.value
     if isinstance(x, float):
-        return _number(float(x))
+        return _encode_float(float(x))
     if isinstance(x, complex):
-        return {"re": _number(float(x.real)), "im": _number(float(x.imag))}
+        return {"re": _encode_float(float(x.real)), "im": _encode_float(float(x.imag))}
     if isinstance(x, frozenset):
         return sorted(encode(part) for part in x)
     return x if isinstance(x, str | int) else _encode_numpy(x)
@@ -80,17 +80,17 @@ def _encode_numpy(x: Any) -> Any:
     import numpy as np
 
     if isinstance(x, np.ndarray):
-        return _array(x)
+        return _encode_array(x)
     kinds = ((np.bool_, bool), (np.integer, int), (np.floating, float), (np.complexfloating, complex))
     plain = next((plain for kind, plain in kinds if isinstance(x, kind)), None)
     return f"<{type(x).__name__}>" if plain is None else encode(plain(x))
 
 
-def _number(x: float) -> float | str:
+def _encode_float(x: float) -> float | str:
     return x if math.isfinite(x) else {math.inf: "inf", -math.inf: "-inf"}.get(x, "nan")
 
 
-def _array(x: Any) -> Any:
+def _encode_array(x: Any) -> Any:
     if x.dtype.kind not in "fiubcO":
         return [str(part) for part in x.reshape(-1)[:MAX_ENTRIES]]
     if x.size <= MAX_ENTRIES:
@@ -102,7 +102,7 @@ def _array(x: Any) -> Any:
     flat = np.abs(x.reshape(-1))
     order = np.argsort(-np.where(np.isfinite(flat), flat, np.inf))[:WORST]
     worst = [
-        {"index": [int(k) for k in np.unravel_index(at, x.shape)], "value": _number(float(x.reshape(-1)[at]))}
+        {"index": [int(k) for k in np.unravel_index(at, x.shape)], "value": _encode_float(float(x.reshape(-1)[at]))}
         for at in order
     ]
-    return {"shape": list(x.shape), "norm": _number(norm(x)), "worst": worst}
+    return {"shape": list(x.shape), "norm": _encode_float(norm(x)), "worst": worst}

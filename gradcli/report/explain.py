@@ -73,7 +73,7 @@ class ExplainReport:
     def blocks(self) -> tuple[Block, ...]:
         """Return a table for each group, or the whole explanation where there is one kind."""
         if len({row.kind for row in self.kinds}) == 1:
-            return tuple(block for row in self.kinds for block in _in_full(row))
+            return tuple(block for row in self.kinds for block in _explanation_blocks(row))
         tables = (
             Table(
                 ("kind", "what it is"), tuple((r.kind, r.summary) for r in self.kinds if r.group == group), title=title
@@ -94,7 +94,7 @@ class ExplainReport:
         return ("kind", "group", "summary"), [(row.kind, row.group, row.summary) for row in self.kinds]
 
 
-def _in_full(row: Explanation) -> list[Block]:
+def _explanation_blocks(row: Explanation) -> list[Block]:
     blocks: list[Block] = [
         Headline(row.kind, "strong", row.summary),
         Paragraph(f"{WHAT[row.group]} {row.meaning}"),
@@ -128,7 +128,7 @@ PART = re.compile(
 )
 
 
-def explanations() -> tuple[Explanation, ...]:
+def read_explanations() -> tuple[Explanation, ...]:
     """Return the explanations of all kinds, group by group, each in the order of its Enum."""
     order = {group: number for number, group in enumerate(GROUPS)}
     kinds = dict.fromkeys((*Kind, *DiagnosisKind))

@@ -134,10 +134,10 @@ class FindReport:
         if len(self.folders) > 1:
             found += [Paragraph("by folder", 0), Code("\n".join(_folder_lines(self.folders)), "text")]
         for file, group in itertools.groupby(self.gradients, key=lambda gradient: gradient.file):
-            rows = Code("\n".join(_lines(tuple(group))), "text")
-            found += [Paragraph(Piece(_shown(file), "strong"), 0, wraps=False), rows]
+            rows = Code("\n".join(_gradient_lines(tuple(group))), "text")
+            found += [Paragraph(Piece(_short_path(file), "strong"), 0, wraps=False), rows]
         if self.unreadable:
-            lines = "\n".join(f"  {_shown(each.file)}: {each.reason}" for each in self.unreadable)
+            lines = "\n".join(f"  {_short_path(each.file)}: {each.reason}" for each in self.unreadable)
             found += [Paragraph("cannot be read", 0), Code(lines, "text")]
         return (*found, Paragraph(Piece(str(self.counts), "strong"), 0))
 
@@ -147,7 +147,7 @@ class FindReport:
         return (
             str(self.counts),
             *(f"{g.file}:{g.line} {g.name}: {g.what}, {g.checks}" for g in open_),
-            *_next(self.next),
+            *_next_step_lines(self.next),
         )
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
@@ -157,18 +157,18 @@ class FindReport:
         ]
 
 
-def _next(says: str | None) -> tuple[str, ...]:
+def _next_step_lines(says: str | None) -> tuple[str, ...]:
     return () if says is None else (f"next: {says}",)
 
 
-def _shown(path: str) -> str:
+def _short_path(path: str) -> str:
     """Return a path as it is shown: that of an installed package begins at the package."""
     return re.sub(r".*/(site|dist)-packages/(?=.)", "", path)
 
 
 def _folder_lines(folders: tuple[FolderCounts, ...]) -> list[str]:
     """Return a line for each of the largest folders, and one for the number of the others."""
-    largest = [(_shown(each.folder), each) for each in folders[:_MOST_FOLDERS]]
+    largest = [(_short_path(each.folder), each) for each in folders[:_MOST_FOLDERS]]
     widest = max(len(name) for name, _ in largest)
     digits = len(str(largest[0][1].found))
     more = len(folders) - len(largest)
@@ -182,7 +182,7 @@ def _folder_lines(folders: tuple[FolderCounts, ...]) -> list[str]:
     ]
 
 
-def _lines(gradients: tuple[FoundGradient, ...]) -> list[str]:
+def _gradient_lines(gradients: tuple[FoundGradient, ...]) -> list[str]:
     """Return a line for each gradient, its parts under those of the others."""
     line = max(len(str(g.line)) for g in gradients)
     name = min(_WIDEST, max(len(g.name) for g in gradients))

@@ -123,35 +123,37 @@ class NativeReport:
         """Return what people read of it."""
         blocks: list[Block] = [Paragraph(RanOn(self.framework, self.version, self.device, self.dtype).says())]
         if isinstance(self.exactness, Exactness):
-            blocks.append(Paragraph(_exactly(self.exactness, self.dtype)))
+            blocks.append(Paragraph(_exactness_in_words(self.exactness, self.dtype)))
         if isinstance(self.cost, GradientCost) and (self.cost.forward_seconds >= _WORTH or self.device != "cpu"):
-            blocks.append(Paragraph(_costs(self.cost)))
+            blocks.append(Paragraph(_cost_in_words(self.cost)))
         rows = [(aspect.name, aspect_cell(aspect)) for aspect in self.aspects]
         blocks += [Table(("also", ""), tuple(rows))] if rows else []
         return blocks + [block for part in self.parts for block in _part_blocks(part)]
 
 
-def _exactly(found: Exactness, dtype: str) -> str:
+def _exactness_in_words(found: Exactness, dtype: str) -> str:
     count = f"{found.vanished:,} entr{'y is' if found.vanished == 1 else 'ies are'}"
     vanished = f"; {count} 0 and should not be" if found.vanished else ""
-    says = f"off by {numbers.two(found.median_ulps)} ulps (median), {numbers.two(found.largest_ulps)} at most"
+    says = f"off by {numbers.two_digits(found.median_ulps)} ulps (median), {numbers.two_digits(found.largest_ulps)} at most"
     if isinstance(found.ratio, float) and isinstance(found.largest_ratio, float):
-        says += f": {numbers.two(found.ratio)} times the error of the same formula in {dtype}"
-        says += f" ({numbers.two(found.largest_ratio)} times in the worst entry)"
+        says += f": {numbers.two_digits(found.ratio)} times the error of the same formula in {dtype}"
+        says += f" ({numbers.two_digits(found.largest_ratio)} times in the worst entry)"
     return f"{says}{vanished}"
 
 
-def _costs(cost: GradientCost) -> str:
-    times = f"forward {numbers.seconds(cost.forward_seconds)}, backward {numbers.seconds(cost.backward_seconds)}"
-    peak = f", {numbers.octets(cost.peak_bytes)} at the peak" if isinstance(cost.peak_bytes, int) else ""
-    return f"{times}; {numbers.octets(cost.saved_bytes)} kept in between{peak}"
+def _cost_in_words(cost: GradientCost) -> str:
+    times = f"forward {numbers.write_seconds(cost.forward_seconds)}, backward {numbers.write_seconds(cost.backward_seconds)}"
+    peak = f", {numbers.write_bytes(cost.peak_bytes)} at the peak" if isinstance(cost.peak_bytes, int) else ""
+    return f"{times}; {numbers.write_bytes(cost.saved_bytes)} kept in between{peak}"
 
 
 def aspect_cell(aspect: Aspect) -> Cell:
     """Return how one way to differentiate turned out, in words."""
     tone = _TONES.get(aspect.status, "dim")
     size = (
-        f" ({numbers.power(aspect.difference)})" if isinstance(aspect.difference, float) and aspect.difference else ""
+        f" ({numbers.write_bound(aspect.difference)})"
+        if isinstance(aspect.difference, float) and aspect.difference
+        else ""
     )
     more = f": {aspect.message}" if aspect.message else ""
     return Piece(f"{aspect.status}{size}{more}", tone)
@@ -161,7 +163,9 @@ def _part_blocks(part: Part) -> list[Block]:
     tones: dict[Verdict, Tone] = {Verdict.PASS: "good", Verdict.FAIL: "bad"}
     tone = tones.get(part.verdict, "unsure")
     word = {Verdict.PASS: "right", Verdict.FAIL: "wrong"}.get(part.verdict, "inconclusive")
-    better = f" to better than {numbers.power(part.detects)}" if part.verdict == Verdict.PASS and part.detects else ""
+    better = (
+        f" to better than {numbers.write_bound(part.detects)}" if part.verdict == Verdict.PASS and part.detects else ""
+    )
     said = f": {part.message}" if part.message else ""
     blocks: list[Block] = [
         Paragraph((Piece(f"{part.name} ", "strong"), Piece("alone is "), Piece(word, tone), Piece(f"{better}{said}")))
@@ -189,7 +193,7 @@ def layer_blocks(layers: Sequence[Part], whole: Verdict, word: str = "layer") ->
 def layer_cell(part: Part, whole: Verdict) -> Cell:
     """Return how a layer turned out; one that is wrong alone may be right with the next, as softmax before its loss is."""
     if part.verdict == Verdict.PASS:
-        return Piece(f"right to better than {numbers.power(part.detects)}" if part.detects else "right", "good")
+        return Piece(f"right to better than {numbers.write_bound(part.detects)}" if part.detects else "right", "good")
     at = f" ({part.file}:{part.line})" if part.file else ""
     if part.verdict == Verdict.FAIL and whole == Verdict.PASS:
         return Piece(f"not the derivative of its forward pass{at}; what calls it is right", "unsure")

@@ -8,7 +8,7 @@ from gradcli.classes import dataclass
 from gradcli.report.blocks import Block, Code
 from gradcli.report.common import ABSENT, Absent, Target, seed_line
 from gradcli.report.encode import Given, Status, Values, encode
-from gradcli.report.tidy import entries
+from gradcli.report.tidy import entries_with_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class GradReport:
     def blocks(self) -> tuple[Block, ...]:
         """Return one line for each input, with the digits that rounding leaves; a point that was drawn is a line too."""
         found = self.gradient or self.jacobian or {}
-        lines = [f"df/d{name} = {_written(g)}" for name, g in found.items()]
+        lines = [f"df/d{name} = {_write_json(g)}" for name, g in found.items()]
         if self.drawn:
-            values = [f"{n} = {_written(x)}{' (drawn)' if n in self.drawn else ''}" for n, x in self.at.items()]
+            values = [f"{n} = {_write_json(x)}{' (drawn)' if n in self.drawn else ''}" for n, x in self.at.items()]
             at = f"at {', '.join(values)}"
             lines = (
                 [f"{lines[0]}  {at}"] if len(lines) == 1 and not any(map(np.ndim, self.at.values())) else [*lines, at]
@@ -61,13 +61,13 @@ class GradReport:
         found = self.gradient or self.jacobian or {}
         rows: list[tuple[object, ...]] = []
         for name, g in found.items():
-            values = [x for _, x in entries(self.at[name])]
+            values = [x for _, x in entries_with_index(self.at[name])]
             drawn = str(name in self.drawn).lower()
             rows += [
-                (name, index, dx, values[k % len(values)], drawn) for k, (index, dx) in enumerate(entries(g))
+                (name, index, dx, values[k % len(values)], drawn) for k, (index, dx) in enumerate(entries_with_index(g))
             ]  # of a Jacobian, the entries of the input go round once for each output
         return ("input", "index", "gradient", "at", "drawn"), rows
 
 
-def _written(x: object) -> str:
+def _write_json(x: object) -> str:
     return json.dumps(encode(x))

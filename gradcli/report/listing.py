@@ -118,9 +118,11 @@ class OpsReport:
         columns = ("primitive", "smooth where", "derivative", "ulps")
         rows: list[tuple[Cell, ...]] = []
         for op in self.operations:
-            ulps = "" if op.ulps is None else numbers.two(op.ulps)
+            ulps = "" if op.ulps is None else numbers.two_digits(op.ulps)
             rows.append((op.name, ", ".join(dict.fromkeys(op.domain)), "; ".join(op.partials), ulps))
-        notes: list[Block] = [Paragraph(f"{op.name}: {text}", 2) for op in self.operations for text in _notes(op)]
+        notes: list[Block] = [
+            Paragraph(f"{op.name}: {text}", 2) for op in self.operations for text in _operation_notes(op)
+        ]
         return (
             Table(columns, tuple(rows), frozenset({3})),
             *notes,
@@ -136,7 +138,7 @@ class OpsReport:
         ]
 
 
-def _notes(op: Operation) -> list[str]:
+def _operation_notes(op: Operation) -> list[str]:
     return [
         text
         for text in (f"kink where {op.kinks}" if op.kinks else "", f"accuracy: {op.reason}" if op.reason else "")

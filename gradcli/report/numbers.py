@@ -15,42 +15,42 @@ _YEAR = 365.25 * 24 * 3600  # seconds
 _LISTED = 16  # entries that are shown one by one
 
 
-def full(x: Any) -> str:
+def all_digits(x: Any) -> str:
     """Return a float64 with every digit that identifies it."""
     return repr(float(x)) if math.isfinite(float(x)) else {"inf": "inf", "-inf": "-inf"}.get(str(float(x)), "nan")
 
 
-def short(x: Any, digits: int = 6) -> str:
+def few_digits(x: Any, digits: int = 6) -> str:
     """Return a number rounded to a few digits."""
     return f"{float(x):.{digits}g}"
 
 
-def two(x: Any) -> str:
+def two_digits(x: Any) -> str:
     """Return a time, a count or a ratio rounded to two digits: 1,900 and 0.42."""
     number = float(x)
     if not math.isfinite(number):
-        return short(number)
+        return few_digits(number)
     if number >= 99.5:
         scale = 10 ** (len(str(int(number))) - 2)
         return f"{round(number / scale) * scale:,}"
     return f"{number:.2g}"
 
 
-def count(x: Any) -> str:
+def write_count(x: Any) -> str:
     """Return an integer in full, or rounded where it has more digits than anyone reads: 4,096 and 4.9e+21."""
-    return f"{int(x):,}" if x < _COUNTED else short(x, 2)
+    return f"{int(x):,}" if x < _COUNTED else few_digits(x, 2)
 
 
-def about(x: Any) -> str:
+def write_figure(x: Any) -> str:
     """Return a figure rounded to two digits, in powers of ten where it is long: 1,900 and 4.9e+21."""
-    return two(x) if x < _COUNTED else short(x, 2)
+    return two_digits(x) if x < _COUNTED else few_digits(x, 2)
 
 
-def power(x: Any) -> str:
+def write_bound(x: Any) -> str:
     """Return a bound or an error in scientific notation with one digit, rounded up: 3e-13."""
     number = float(x)
     if number == 0 or not math.isfinite(number):
-        return "0" if number == 0 else short(number)
+        return "0" if number == 0 else few_digits(number)
     from decimal import ROUND_UP, Context, Decimal
 
     up = Context(prec=1, rounding=ROUND_UP).create_decimal(Decimal(f"{number:.12g}"))
@@ -59,29 +59,29 @@ def power(x: Any) -> str:
     )
 
 
-def apart(x: float, y: float) -> tuple[str, str]:
+def write_differing_pair(x: float, y: float) -> tuple[str, str]:
     """Return two numbers with enough digits to see how they differ: at least seven."""
     largest = max(abs(x), abs(y))
     if not math.isfinite(largest) or x == y:
-        return short(x, 7), short(y, 7)
+        return few_digits(x, 7), few_digits(y, 7)
     digits = max(7, min(17, math.ceil(-math.log10(abs(x - y) / largest)) + 2))
-    return short(x, digits), short(y, digits)
+    return few_digits(x, digits), few_digits(y, digits)
 
 
-def ratio(x: float) -> str:
+def write_ratio(x: float) -> str:
     """Return a ratio; one that is nearly 1 as its distance from 1."""
-    return f"1{x - 1:+.0e}" if 0 < abs(x - 1) < 1e-3 else short(x, 3)
+    return f"1{x - 1:+.0e}" if 0 < abs(x - 1) < 1e-3 else few_digits(x, 3)
 
 
-def within(x: float, bound: float) -> str:
+def write_with_bound(x: float, bound: float) -> str:
     """Return an estimate with its bound, no more digits than the bound leaves: 0.21160195482 ±2e-11."""
     if not math.isfinite(bound) or not math.isfinite(x):
-        return f"{short(x)} ±{power(bound)}"
+        return f"{few_digits(x)} ±{write_bound(bound)}"
     digits = 16 if bound == 0 or x == 0 else max(1, min(16, math.ceil(math.log10(abs(x) / bound)) + 1))
-    return f"{x:.{digits}g} ±{power(bound)}"
+    return f"{x:.{digits}g} ±{write_bound(bound)}"
 
 
-def value(x: Any) -> str:
+def write_value(x: Any) -> str:
     """Return a value: a scalar in full, an array by its shape and first entries."""
     if isinstance(x, bool | str | int) or x is None:
         return repr(x)
@@ -91,32 +91,32 @@ def value(x: Any) -> str:
     if array.dtype.kind not in "fiub":
         return f"a value of type {type(x).__name__}"
     if array.ndim == 0:
-        return full(array)
+        return all_digits(array)
     entries = array.reshape(-1)
-    listed = ", ".join(short(entry) for entry in entries[:_SHOWN])
+    listed = ", ".join(few_digits(entry) for entry in entries[:_SHOWN])
     more = f", ... {array.size} entries" if array.size > _SHOWN else ""
     kind = f"{'x'.join(map(str, array.shape))} " if array.ndim > 1 else ""
     return f"{kind}[{listed}{more}]"
 
 
-def at_values(at: Mapping[str, Any], drawn: Collection[str] = ()) -> str:
+def write_point(at: Mapping[str, Any], drawn: Collection[str] = ()) -> str:
     """Return the values of a point by name, with those that were drawn marked."""
-    return ", ".join(f"{name} = {value(x)}{' (drawn)' if name in drawn else ''}" for name, x in at.items())
+    return ", ".join(f"{name} = {write_value(x)}{' (drawn)' if name in drawn else ''}" for name, x in at.items())
 
 
-def listed(x: Any) -> str:
+def list_entries(x: Any) -> str:
     """Return a value with all its entries, where these are few: [[1, 2], [3, 4]]."""
     array = np.asarray(x)
     if array.size > _LISTED:
-        return value(array)
+        return write_value(array)
     if not array.ndim:
-        return short(array)
-    return f"[{', '.join(listed(row) for row in array)}]"
+        return few_digits(array)
+    return f"[{', '.join(list_entries(row) for row in array)}]"
 
 
-def compared(x: float, reference: float) -> Cell:
+def mark_agreeing_digits(x: float, reference: float) -> Cell:
     """Return a number whose digits that agree with the reference are bright and the rest dim."""
-    mine, right = full(x), full(reference)
+    mine, right = all_digits(x), all_digits(reference)
     same = 0
     while same < min(len(mine), len(right)) and mine[same] == right[same]:
         same += 1
@@ -125,7 +125,7 @@ def compared(x: float, reference: float) -> Cell:
     return (Piece(mine[:same], "strong"), Piece(mine[same:], "dim"))
 
 
-def right_digits(x: Any, reference: Any, size: Any = 0.0) -> Any:
+def count_right_digits(x: Any, reference: Any, size: Any = 0.0) -> Any:
     """Return how many decimal digits of each entry agree with the reference: 16 where the floats are equal.
 
     They count from the entry's own size, or from `size` where that is not 0.
@@ -147,25 +147,25 @@ def entry_name(name: str, index: tuple[int, ...], output: tuple[int, ...] = (), 
     return f"f[{','.join(map(str, output))}]/{entry}" if output else entry
 
 
-def seconds(x: float) -> str:
+def write_seconds(x: float) -> str:
     """Return a time in the unit that suits it: 3.1 ms."""
     if x >= _YEAR:
-        return f"{about(x / _YEAR)} years"
+        return f"{write_figure(x / _YEAR)} years"
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if x >= size:
-            return f"{two(x / size)} {unit}"
-    return f"{two(x / 1e-9)} ns"
+            return f"{two_digits(x / size)} {unit}"
+    return f"{two_digits(x / 1e-9)} ns"
 
 
-def octets(x: float) -> str:
+def write_bytes(x: float) -> str:
     """Return an amount of memory in the unit that suits it: 64 KiB."""
     for unit, size in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
         if x >= size:
-            return f"{two(x / size)} {unit}"
-    return f"{two(x)} B"
+            return f"{two_digits(x / size)} {unit}"
+    return f"{two_digits(x)} B"
 
 
-def decimal_octets(x: float) -> str:
+def write_decimal_bytes(x: float) -> str:
     """Return an amount of memory in powers of ten, as data sheets give it, with three digits: 141 GB."""
     for unit, size in (("PB", 1e15), ("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if x >= size:

@@ -32,14 +32,14 @@ class UnresolvedEntries:
     def in_words(self) -> str:
         """Return it as the end of a sentence: `4 of 40 entries not resolved (below 2e-05)`."""
         which = self.at if self.count == 1 else f"{self.count:,} of {self.compared:,} entries"
-        return f"{which} not resolved ({self._limit()})"
+        return f"{which} not resolved ({self._limit_in_words()})"
 
     def alone(self) -> str | None:
         """Return it as an addition to the verdict if it is one entry; None for several."""
-        return f"{self.at} not resolved: {self._limit()}" if self.count == 1 else None
+        return f"{self.at} not resolved: {self._limit_in_words()}" if self.count == 1 else None
 
-    def _limit(self) -> str:
-        return f"{'errors ' if self.told_from_zero else ''}below {numbers.power(self.below)}"
+    def _limit_in_words(self) -> str:
+        return f"{'errors ' if self.told_from_zero else ''}below {numbers.write_bound(self.below)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,25 +360,26 @@ Entry = tuple[str, tuple[int, ...]]
 Gradient = Mapping[str, Values]
 
 
-def shown(reference: Gradient, others: Sequence[Gradient]) -> list[Entry]:
+def entries_to_show(reference: Gradient, others: Sequence[Gradient]) -> list[Entry]:
     """Return the entries to show of a gradient, `others` being what modes or a claim have for the same one."""
-    if total(reference) <= MOST:
+    if count_entries(reference) <= MOST:
         return [(name, at) for name, g in reference.items() for at in np.ndindex(np.shape(g))]
     chosen: list[Entry] = []
     for name, g in reference.items():
         if np.size(g):
             sizes = np.abs(np.nan_to_num(np.asarray(g, dtype=float)))
             given = [np.ravel(x[name]) for x in others if name in x]
-            worst = [int(worst_first(x, np.ravel(g))[0]) for x in given]
+            worst = [int(order_worst_first(x, np.ravel(g))[0]) for x in given]
             digits = [
-                float(np.min(numbers.right_digits(x[k], np.ravel(g)[k]))) for x, k in zip(given, worst, strict=True)
+                float(np.min(numbers.count_right_digits(x[k], np.ravel(g)[k])))
+                for x, k in zip(given, worst, strict=True)
             ]
             places = dict.fromkeys((int(np.argmax(sizes)), *(worst[k] for k in [np.argmin(digits)] * bool(digits))))
             chosen += [(name, tuple(map(int, np.unravel_index(k, np.shape(g))))) for k in places]
     return chosen[:MOST]
 
 
-def worst_first(claimed: Any, right: Any) -> Any:
+def order_worst_first(claimed: Any, right: Any) -> Any:
     """Return the order of the entries of two vectors: by relative error, then by absolute error, the largest first.
 
     Relative errors that are equal to six digits count as equal: beyond them, rounding would order the entries. An entry
@@ -392,20 +393,20 @@ def worst_first(claimed: Any, right: Any) -> Any:
     return np.lexsort((-error, -relative))
 
 
-def total(reference: Gradient) -> int:
+def count_entries(reference: Gradient) -> int:
     """Return how many entries a gradient has."""
     return sum(int(np.size(g)) for g in reference.values())
 
 
-def title(reference: Gradient, entries: Sequence[Entry]) -> str:
+def title_of_entries(reference: Gradient, entries: Sequence[Entry]) -> str:
     """Return what the entries are, where they are not all."""
-    count = total(reference)
+    count = count_entries(reference)
     return (
         "" if count <= MOST else f"{len(entries)} of {count:,} entries: the largest and the least exact of each input"
     )
 
 
-def named(entry: Entry, outputs: int, of: Sequence[str] = ()) -> str:
+def derivative_name(entry: Entry, outputs: int, of: Sequence[str] = ()) -> str:
     """Return how a derivative is written: df/dx[0], df[1]/dx[0] for a result with `outputs` axes.
 
     A second derivative is d2f/dx[0]dy, `of` being the names of the first derivatives.

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 
 from gradcli.classes import dataclass
-from gradcli.report.blocks import Block, Cell, Heading, Paragraph, Piece, Table, Verbatim, visible
+from gradcli.report.blocks import Block, Cell, Heading, Paragraph, Piece, Table, Verbatim, make_visible
 from gradcli.report.brief_of_check import Word
 from gradcli.report.check import COLUMNS
 from gradcli.report.common import ABSENT, Absent, ErrorDetail, ErrorReport, seed_line
 from gradcli.report.encode import TEXT_ONLY, Status, encode
-from gradcli.report.suite import CheckRow, SuiteReport, counts_of, row_of
+from gradcli.report.suite import CheckRow, SuiteReport, count_verdicts, row_of_document
 from gradcli.words import DerivativeKind, Exit, Kind, worst_status
 
 _PLACE, _NAME = 20, 18  # columns of a place and of a name in the table
@@ -96,15 +96,21 @@ class UsedGradient:
         if check is not None:
             return replace(check, id=name, verdict=self.verdict)
         error = ErrorReport(ErrorDetail("not run", f"no call was checked: {'; '.join(self.notes)}"))
-        return row_of(name, self.name, encode(error), 0.0)
+        return row_of_document(name, self.name, encode(error), 0.0)
 
     def row(self) -> tuple[Cell, ...]:
         """Return it as a row of the table."""
         check = self.worst
         word: Cell = Piece(*check.word) if check is not None else Piece("NOT CHECKED", "unsure")
         checked = f"{self.checked} of {self.calls:,}"
-        said = "" if check is None else _short(check)
-        return word, Verbatim(_tail(self.place, _PLACE)), Verbatim(_tail(self.name, _NAME)), checked, said
+        said = "" if check is None else _finding_in_brief(check)
+        return (
+            word,
+            Verbatim(_cut_beginning(self.place, _PLACE)),
+            Verbatim(_cut_beginning(self.name, _NAME)),
+            checked,
+            said,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +154,13 @@ class RunReport:
 
     def blocks(self) -> tuple[Block, ...]:
         """Return a table of the gradients, the checks that did not pass in full, and the counts."""
-        return self._blocks(headed=False)
+        return self._report_blocks(headed=False)
 
     def headed_blocks(self) -> tuple[Block, ...]:
         """Return the same, with a heading above each check."""
-        return self._blocks(headed=True)
+        return self._report_blocks(headed=True)
 
-    def _blocks(self, headed: bool) -> tuple[Block, ...]:
+    def _report_blocks(self, headed: bool) -> tuple[Block, ...]:
         if not self.gradients:
             return (*seed_line(self.seed, 0), Paragraph(Piece(self.counted(), "strong"), 0))
         header = ("verdict", "defined at", "gradient", "checked", "what was found")
@@ -187,20 +193,20 @@ class RunReport:
         """Return it as a report of several checks, one for each gradient."""
         rows = tuple(each.as_check() for each in self.gradients)
         return SuiteReport(
-            self.command, self.seed, None, None, None, tuple(row.id for row in rows), "", counts_of(rows), self.exit_status,
+            self.command, self.seed, None, None, None, tuple(row.id for row in rows), "", count_verdicts(rows), self.exit_status,
             sum(row.seconds for row in rows), rows, self.environment,
         )  # fmt: skip
 
     def counted(self) -> str:
         """Return the last line: how many gradients there are of each verdict."""
         if not self.gradients:
-            return f"no gradient was used as gradcli run watches it{self._not_watched()}"
+            return f"no gradient was used as gradcli run watches it{self._unwatched_in_words()}"
         words = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", "error": "not checked"}
         counts = ((said, sum(g.verdict == word for g in self.gradients)) for word, said in words.items())
         many = f"{len(self.gradients)} gradient{'s' * (len(self.gradients) > 1)}"
         return f"{many}: " + ", ".join(f"{count} {word}" for word, count in counts if count)
 
-    def _not_watched(self) -> str:
+    def _unwatched_in_words(self) -> str:
         """Return how many gradients the program has that nothing showed to be such when it ran, and what lists them."""
         if not isinstance(self.unwatched, int) or not self.unwatched:
             return ""
@@ -219,19 +225,19 @@ class RunReport:
         return columns, rows
 
 
-def _tail(text: str, width: int) -> str:
+def _cut_beginning(text: str, width: int) -> str:
     """Return text without its beginning, if it is wider than so many columns."""
-    return visible(text if len(text) <= width else f"...{text[3 - width :]}")
+    return make_visible(text if len(text) <= width else f"...{text[3 - width :]}")
 
 
-def _short(check: CheckRow) -> str:
+def _finding_in_brief(check: CheckRow) -> str:
     """Return the least that says what was found, for the table."""
     if check.verdict == "inconclusive" and check.prevented_by():
         return check.prevented_by()[0]
     return check.said().replace("right to better than", "right to").replace(" entries wrong", " wrong")
 
 
-def worst_of(points: Sequence[CheckedCall]) -> Word:
+def worst_verdict(points: Sequence[CheckedCall]) -> Word:
     """Return the worst verdict on calls; it is inconclusive if none was checked.
 
     A call whose bounds are too wide to decide, as where all of a gradient cancels at an optimum, counts only if no other
@@ -242,7 +248,7 @@ def worst_of(points: Sequence[CheckedCall]) -> Word:
     return min(decided, key=WORST.index, default="inconclusive")
 
 
-def status_of(gradients: Sequence[UsedGradient]) -> Exit:
+def exit_status_of_run(gradients: Sequence[UsedGradient]) -> Exit:
     """Return the exit status of all checks of a run."""
     left = [Exit.INCONCLUSIVE for gradient in gradients if "were not checked" in "".join(gradient.notes)]
     return worst_status([*left, *(_STATUS[gradient.verdict] for gradient in gradients)])

@@ -20,13 +20,13 @@ from gradcli.report.blocks import (
     Table,
     Tone,
     Verbatim,
-    beginning,
-    cut,
+    cut_between_words,
+    shorten_text,
 )
 from gradcli.report.brief_of_check import LINES, Brief, Word, brief_of, brief_of_error
-from gradcli.report.check import COLUMNS, CheckReport, file_and_line, limit_of, replay
+from gradcli.report.check import COLUMNS, CheckReport, file_and_line, limit_in_words, quote_command
 from gradcli.report.common import ABSENT, Absent, ErrorReport, Printed, seed_line
-from gradcli.report.decode import Summarised, decoded
+from gradcli.report.decode import Summarised, decode_document
 from gradcli.report.encode import TEXT_ONLY, Status
 from gradcli.report.point_report import Detects
 from gradcli.request.target_text import TARGET
@@ -71,14 +71,14 @@ class CheckRow:
         if "error" in self.document:
             return None
         try:
-            return decoded(CheckReport, self.document)
+            return decode_document(CheckReport, self.document)
         except Summarised:
             return None
 
     @cached_property
     def error(self) -> ErrorReport | None:
         """The error that there is instead of a verdict."""
-        return decoded(ErrorReport, self.document) if "error" in self.document else None
+        return decode_document(ErrorReport, self.document) if "error" in self.document else None
 
     @property
     def status(self) -> Exit:
@@ -116,7 +116,7 @@ class CheckRow:
             narrow = (self.document.get("native") or {}).get("dtype", "float64") != "float64"
             if narrow and self.report is not None and (exactness := self.report.exactness()):
                 return exactness
-            limit = limit_of(decoded(Detects, self.document["detects"]))
+            limit = limit_in_words(decode_document(Detects, self.document["detects"]))
             return f"right {limit.replace(': every entry is 0', '')}" if limit else ""
         report = self.report
         if report is None:
@@ -132,8 +132,8 @@ class CheckRow:
         timed = width >= _TIMED
         room = width - _WORD - 2 - (_SECONDS if timed else 0)
         name = max(_LEAST, min(longest, room - _SAID))
-        shown = cut(self.id, name).ljust(name) + "  " + beginning(text, room - name).ljust(room - name)
-        time = _seconds(self.seconds).rjust(_SECONDS) if timed else ""
+        shown = shorten_text(self.id, name).ljust(name) + "  " + cut_between_words(text, room - name).ljust(room - name)
+        time = _write_seconds(self.seconds).rjust(_SECONDS) if timed else ""
         return Paragraph((Piece(f"{word} ".ljust(_WORD), tone), Piece((shown + time).rstrip())), 0)
 
     def brief(self) -> Brief:
@@ -150,7 +150,7 @@ class CheckRow:
     def last_line(self, width: int) -> Paragraph:
         """Return what is said at the end of a check that did not pass, in `width` columns: where, what is wrong, and the edit."""
         word, tone = _WORDS[self.verdict]
-        said = beginning(self.brief().gist(), width - len(word) - 1)
+        said = cut_between_words(self.brief().gist(), width - len(word) - 1)
         return Paragraph((Piece(word, tone), Piece(f" {said}")), 0, wraps=False)
 
     def blocks(self, full: bool = False) -> tuple[Block, ...]:
@@ -158,13 +158,13 @@ class CheckRow:
         if self.report is not None:
             return replace(self.report, full=full).blocks()
         word, tone = self.word
-        blocks: list[Block] = [Headline(word, tone, (Verbatim(cut(self.target)), Piece(f": {self.said()}")))]
+        blocks: list[Block] = [Headline(word, tone, (Verbatim(shorten_text(self.target)), Piece(f": {self.said()}")))]
         if self.error is not None:
             detail = self.error.error
             where = [Code(detail.where, "")] if detail.where else []
             return (*blocks, *where, *([Paragraph(detail.hint)] if detail.hint else []))
         for point in self.document["points"]:
-            rows = [_wrong_entry(entry) for entry in point["mismatches"][:_WRONG_ENTRIES]]
+            rows = [_wrong_entry_row(entry) for entry in point["mismatches"][:_WRONG_ENTRIES]]
             blocks += [Table(("entry", "claimed", "right"), tuple(rows), frozenset({1, 2}))] if rows else []
             blocks += [Paragraph(f"{f['kind']}: {f['message']}") for f in point["findings"]]
             blocks += [Paragraph(f"Likely mistake: {point['diagnosis']['message']}")] if point["diagnosis"] else []
@@ -192,10 +192,10 @@ class CheckRow:
 
     def replay(self) -> str:
         """Return the command that repeats the check; an empty text if it is not known."""
-        return replay(tuple(self.document.get("command") or ()))
+        return quote_command(tuple(self.document.get("command") or ()))
 
 
-def _wrong_entry(entry: Mapping[str, Any]) -> tuple[Cell, ...]:
+def _wrong_entry_row(entry: Mapping[str, Any]) -> tuple[Cell, ...]:
     name = numbers.entry_name(entry["input"], tuple(entry["index"]), tuple(entry.get("output", ())), ())
     return Verbatim(name), str(entry["claimed"]), str(entry["reference"])
 
@@ -276,17 +276,17 @@ class SuiteReport(Printed):
 
     def blocks(self) -> tuple[Block, ...]:
         """Return a table of all checks, the details of those that did not pass, and the counts."""
-        return (self._table(), *self.details())
+        return (self._checks_table(), *self.details())
 
     def headed_blocks(self) -> tuple[Block, ...]:
         """Return a table of all checks, those that did not pass in full, each below a heading, and the counts."""
         found: list[Block] = []
         for check in self._shown():
             found += [Heading((Verbatim(check.id), Piece(f": {check.word[0]}"))), *check.blocks(self.full)]
-        return (self._table(), *found, *self.last())
+        return (self._checks_table(), *found, *self.last())
 
-    def _table(self) -> Table:
-        rows = ((Piece(*c.word), Verbatim(c.id), c.said(), _seconds(c.seconds)) for c in self.checks)
+    def _checks_table(self) -> Table:
+        rows = ((Piece(*c.word), Verbatim(c.id), c.said(), _write_seconds(c.seconds)) for c in self.checks)
         return Table(("verdict", "check", "what was found", "time"), tuple(rows), frozenset({3}))
 
     def _shown(self) -> list[CheckRow]:
@@ -301,7 +301,7 @@ class SuiteReport(Printed):
         found: list[Block] = []
         for k, check in enumerate(self.checks):
             name = Link(check.id, to=f"check-{k + 1}") if k in shown else check.id
-            rows.append((Piece(*check.word), name, check.said(), _seconds(check.seconds)))
+            rows.append((Piece(*check.word), name, check.said(), _write_seconds(check.seconds)))
         for k in sorted(shown):
             found += [Heading(self.checks[k].id, name=f"check-{k + 1}"), *self.checks[k].blocks(full=True)]
             found.append(Paragraph(Link("back to all checks", to="checks")))
@@ -339,7 +339,7 @@ class SuiteReport(Printed):
     def last(self) -> tuple[Block, ...]:
         """Return what stands at the end: what lacks a point, entries of the baseline that are out of date, and the counts."""
         stale = [Paragraph(f"{name}: {why}", 0) for name, why in self.out_of_date()]
-        again = replay(self.renewal or ())
+        again = quote_command(self.renewal or ())
         renewal = (Paragraph("Write the baseline anew:", 0), Code(again)) if again else ()
         without = [Paragraph(f"no point  {name}", 0) for name in self.no_point or ()]
         if without:
@@ -349,7 +349,7 @@ class SuiteReport(Printed):
         names = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED:,} more" if len(left) > _NAMED else "")
         not_reached = [Paragraph(f"not reached: {names}", 0)] * bool(left)
         counted = Paragraph(Piece(self.counted(), "strong"), 0)
-        return (*without, *not_reached, *stale, *renewal, *self._seed_line(), counted)
+        return (*without, *not_reached, *stale, *renewal, *self._seed_blocks(), counted)
 
     def out_of_date(self) -> list[tuple[str, str]]:
         """Return the ids of stale entries of the baseline, each with why it is one."""
@@ -359,7 +359,7 @@ class SuiteReport(Printed):
         )
         return [(name, old if name in self.declared else gone) for name in self.stale or ()]
 
-    def _seed_line(self) -> tuple[Block, ...]:
+    def _seed_blocks(self) -> tuple[Block, ...]:
         """Return the line of a seed that was drawn, which repeats the checks unless one of them has a seed of its own."""
         return seed_line(self.seed, 0, repeats="--seed" in self.command)
 
@@ -371,7 +371,7 @@ class SuiteReport(Printed):
             if (count := getattr(self.counts, word))
         )
         left = f", {len(self.not_reached):,} not reached" if self.not_reached else ""
-        return f"{every or 'nothing checked'}{left} in {_seconds(self.seconds)}"
+        return f"{every or 'nothing checked'}{left} in {_write_seconds(self.seconds)}"
 
     def brief(self) -> tuple[str, ...]:
         """Return a line for each check that did not pass, at most nine of them, and the counts."""
@@ -392,7 +392,7 @@ class SuiteReport(Printed):
         return columns, rows
 
 
-def row_of(name: str, target: str, document: dict[str, Any], seconds: float) -> CheckRow:
+def row_of_document(name: str, target: str, document: dict[str, Any], seconds: float) -> CheckRow:
     """Return the row of a check whose document is known."""
     verdict: Word = "error" if "error" in document else document["verdict"]
     if document.get("exit_status") == Exit.CONFIRMED:
@@ -402,16 +402,16 @@ def row_of(name: str, target: str, document: dict[str, Any], seconds: float) -> 
     return CheckRow(name, target, verdict, cached=False, known=False, seconds=seconds, document=document)
 
 
-def counts_of(rows: Sequence[CheckRow]) -> Counts:
+def count_verdicts(rows: Sequence[CheckRow]) -> Counts:
     """Return how many checks came to which verdict."""
     words = [row.counted for row in rows]
     return Counts(*(words.count(word) for word in ("passed", "failed", "inconclusive", "errors", "known")))
 
 
-def status_of(rows: Sequence[CheckRow], *others: Exit) -> Exit:
+def exit_status_of_checks(rows: Sequence[CheckRow], *others: Exit) -> Exit:
     """Return the exit status of several checks."""
     return worst_status([*(row.status for row in rows), *others])
 
 
-def _seconds(seconds: float) -> str:
-    return f"{numbers.two(max(seconds, _SHORTEST))} s"
+def _write_seconds(seconds: float) -> str:
+    return f"{numbers.two_digits(max(seconds, _SHORTEST))} s"

@@ -23,9 +23,9 @@ from gradcli.report.blocks import (
     Table,
     Tone,
     Verbatim,
-    beginning,
-    cut,
-    drawable,
+    cut_between_words,
+    is_drawable,
+    shorten_text,
 )
 from gradcli.report.common import ABSENT, Absent, Finding, Printed, Target, seed_line
 from gradcli.report.encode import Status, Values
@@ -232,7 +232,7 @@ def derivative_of(c: Curve) -> str:
     return f"df/d{c.input}" + (f"[{','.join(map(str, c.index))}]" if c.index else "")
 
 
-def formulas(curves: tuple[Curve, ...]) -> list[str]:
+def prediction_formulas(curves: tuple[Curve, ...]) -> list[str]:
     """Return the formulas of the predictions, once for each scheme of the first format."""
     first = curves[0]
     lines = [
@@ -252,12 +252,12 @@ def noise_blocks(noise: Noise) -> list[Block]:
     entry = noise.input is not None
     rows: list[tuple[Cell, ...]] = []
     for step in noise.steps:
-        absolute = [] if isinstance(step.h_absolute, Absent) else [numbers.short(step.h_absolute, 2)]
-        relative = "no digit" if step.relative_error is None else numbers.short(step.relative_error, 2)
-        rows.append((step.scheme, *absolute, numbers.short(step.h, 2), relative))
+        absolute = [] if isinstance(step.h_absolute, Absent) else [numbers.few_digits(step.h_absolute, 2)]
+        relative = "no digit" if step.relative_error is None else numbers.few_digits(step.relative_error, 2)
+        rows.append((step.scheme, *absolute, numbers.few_digits(step.h, 2), relative))
     columns = ("scheme", *(["h"] if entry else []), "h/|x|", "error")
     blocks: list[Block] = [
-        Paragraph(f"Values of f scatter by {numbers.short(noise.level, 2)} (standard deviation, by {by})."),
+        Paragraph(f"Values of f scatter by {numbers.few_digits(noise.level, 2)} (standard deviation, by {by})."),
         Table(
             columns,
             tuple(rows),
@@ -268,7 +268,7 @@ def noise_blocks(noise: Noise) -> list[Block]:
     return blocks
 
 
-def in_words(curves: tuple[Curve, ...], at: dict[str, Values]) -> list[Block]:
+def curves_in_words(curves: tuple[Curve, ...], at: dict[str, Values]) -> list[Block]:
     """Return what the curves say, in sentences, and where they say nothing."""
     found: list[Block] = []
     first = {c.dtype: c for c in reversed(curves)}
@@ -276,7 +276,9 @@ def in_words(curves: tuple[Curve, ...], at: dict[str, Values]) -> list[Block]:
     if still:
         c, part = still[0]
         found.append(
-            Paragraph(f"A step below half a unit in the last place of x is lost: {_lost(c, part.to, at)} in {c.dtype}.")
+            Paragraph(
+                f"A step below half a unit in the last place of x is lost: {_sum_losing_step(c, part.to, at)} in {c.dtype}."
+            )
         )
     if any(c.best.relative_error > 0 for c in curves):
         says = "Each error is about the least of its curve, the median of three steps: steps close by may err more."
@@ -285,7 +287,7 @@ def in_words(curves: tuple[Curve, ...], at: dict[str, Values]) -> list[Block]:
     if useless:
         rays = len({c.ray for c in curves}) > 1
         named = [f"{derivative_of(c)} " * rays + f"{c.dtype} {c.scheme}" for c in useless]
-        rows = tuple((name, *(_range(c, why) for why in WHYS)) for name, c in zip(named, useless, strict=True))
+        rows = tuple((name, *(_useless_steps(c, why) for why in WHYS)) for name, c in zip(named, useless, strict=True))
         right = frozenset(range(1, len(WHYS) + 1))
         found.append(Table(("no right digit", *WHYS), rows, right))
     return found
@@ -306,22 +308,24 @@ def recommended_curves(curves: Sequence[Curve]) -> list[tuple[Curve, ...]]:
     return found
 
 
-def _use(curves: Sequence[Curve], rays: int) -> list[str]:
+def _advise_steps(curves: Sequence[Curve], rays: int) -> list[str]:
     """Return the step to use, for each entry and format; that of the complex step where differences are of no use."""
     found = []
     for chosen in recommended_curves(curves):
-        ways = " or ".join(f"h = {_step(c)} with {_differences(c)} ({_accuracy(c)})" for c in chosen)
+        ways = " or ".join(
+            f"h = {_step_in_words(c)} with {_scheme_in_words(c)} ({_accuracy_in_words(c)})" for c in chosen
+        )
         worst = f" (worst of {rays})" * (len({c.ray for c in curves}) < rays)
         several = f"{derivative_of(chosen[0])}{worst}: " if rays > 1 else ""
         narrow = f" in {chosen[0].dtype}" if len({c.dtype for c in curves}) > 1 else ""
         found.append(f"{several}Use {ways}{narrow}.")
     if not found:
         c = next((c for c in curves if c.scheme == "complex" and _is_useful(c)), None)
-        found += [f"Use the complex step with h <= {_step(c)} ({_accuracy(c)})."] if c else []
+        found += [f"Use the complex step with h <= {_step_in_words(c)} ({_accuracy_in_words(c)})."] if c else []
     return found
 
 
-def _laws(c: Curve) -> list[tuple[str, float, tuple[float, float]]]:
+def _observed_limits(c: Curve) -> list[tuple[str, float, tuple[float, float]]]:
     """Return what makes the error at steps on either side of the best one: rounding, truncation, or neither is observed.
 
     Each with the observed slope, and the steps between which it was observed, in the units that are drawn.
@@ -344,20 +348,20 @@ _LAWS = {
 }
 
 
-def laws_in_words(curves: Sequence[Curve]) -> list[Block]:
+def limits_in_words(curves: Sequence[Curve]) -> list[Block]:
     """Return what limits the scheme of the step to use, as far as it is observed, in one format along the first ray."""
     chosen = recommended_curves([c for c in curves if c.ray == curves[0].ray])
     if len(chosen) != 1:
         return []
     c = chosen[0][0]
     unit = " times each input" if c.input is None else ""
-    whose = _differences(c) + (f" of {derivative_of(c)}" if len({c.ray for c in curves}) > 1 else "")
+    whose = _scheme_in_words(c) + (f" of {derivative_of(c)}" if len({c.ray for c in curves}) > 1 else "")
     return [
         Paragraph(
-            f"From h = {numbers.short(low, 2)} to {numbers.short(high, 2)}{unit}, {name} limits {whose}: "
+            f"From h = {numbers.few_digits(low, 2)} to {numbers.few_digits(high, 2)}{unit}, {name} limits {whose}: "
             f"{_LAWS[name].format(slope)}."
         )
-        for name, slope, (low, high) in _laws(c)
+        for name, slope, (low, high) in _observed_limits(c)
     ]
 
 
@@ -366,39 +370,41 @@ def _is_useful(c: Curve) -> bool:
     return bool(np.isfinite(c.best.relative_error)) if c.absolute else c.best.digits >= 1
 
 
-def _accuracy(c: Curve) -> str:
+def _accuracy_in_words(c: Curve) -> str:
     """Return how good the best step is: its digits, or its error where the slope is 0, which has no digits."""
-    return f"an error of {numbers.short(c.best.relative_error, 2)}" if c.absolute else f"{c.best.digits:.1f} digits"
+    return (
+        f"an error of {numbers.few_digits(c.best.relative_error, 2)}" if c.absolute else f"{c.best.digits:.1f} digits"
+    )
 
 
-def _drawn_at(step: NoisyStep) -> float:
+def _step_as_drawn(step: NoisyStep) -> float:
     """Return a step in the units that are drawn and said."""
     return step.h if isinstance(step.h_absolute, Absent) else step.h_absolute
 
 
-def _step(c: Curve) -> str:
-    return f"{numbers.short(c.best.h * c.unit, 2)}{' times each input' if c.input is None else ''}"
+def _step_in_words(c: Curve) -> str:
+    return f"{numbers.few_digits(c.best.h * c.unit, 2)}{' times each input' if c.input is None else ''}"
 
 
-def _differences(c: Curve) -> str:
+def _scheme_in_words(c: Curve) -> str:
     return "Richardson's extrapolation" if c.scheme == "richardson" else f"{c.scheme} differences"
 
 
-def _lost(c: Curve, h: float, at: dict[str, Values]) -> str:
+def _sum_losing_step(c: Curve, h: float, at: dict[str, Values]) -> str:
     """Return a sum in which a step is lost."""
     if c.input is None:
-        return f"so it is for h <= {numbers.short(h, 2)} times each input,"
-    x, step = numbers.short(np.asarray(at[c.input])[c.index]), numbers.short(h * c.scale, 2)
+        return f"so it is for h <= {numbers.few_digits(h, 2)} times each input,"
+    x, step = numbers.few_digits(np.asarray(at[c.input])[c.index]), numbers.few_digits(h * c.scale, 2)
     if float(step) > h * c.scale:  # rounded up, a step may not be lost
-        step = numbers.short(0.9 * h * c.scale, 2)
+        step = numbers.few_digits(0.9 * h * c.scale, 2)
     return f"({x} + {step}) - {x} = 0"
 
 
-def _range(c: Curve, why: str) -> str:
+def _useless_steps(c: Curve, why: str) -> str:
     """Return the steps at which a curve is of no use for one reason."""
     found = []
     for part in reversed(c.useless):
-        low, high = (numbers.short(h * c.unit, 2) for h in (part.from_, part.to))
+        low, high = (numbers.few_digits(h * c.unit, 2) for h in (part.from_, part.to))
         if part.why == why:
             all_below, all_above = part.from_ == c.h[-1], part.to == c.h[0]
             found.append(
@@ -466,25 +472,23 @@ class SweepReport(Printed):
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the verdict on a claim, the plot, the table and what they say."""
-        place = numbers.at_values(self.at, self.drawn)
-        blocks: list[Block] = [*self._claim(), *self._advice()]
-        blocks.append(Paragraph(f"{self.function or f'f = {self.target.text}'} = {numbers.value(self.value)}", 0))
+        place = numbers.write_point(self.at, self.drawn)
+        blocks: list[Block] = [*self._claim_blocks(), *self._advice_blocks()]
+        blocks.append(Paragraph(f"{self.function or f'f = {self.target.text}'} = {numbers.write_value(self.value)}", 0))
         blocks += [Paragraph(f"at {place}", 0)] if place else []
         if not isinstance(self.weights, Absent):
-            says = (
-                f"the outputs are summed with weights w = {numbers.value(self.weights)} (drawn; --json has all of them)"
-            )
+            says = f"the outputs are summed with weights w = {numbers.write_value(self.weights)} (drawn; --json has all of them)"
             blocks.append(Paragraph(says))
         for f in self.findings:
             blocks.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))))
             if f.kind == Kind.NOT_DETERMINISTIC and isinstance(self.noise, Absent):
                 blocks.append(Paragraph("--samples 100 takes the step from the spread of 100 values", 4))
         if self.curves:
-            shown = self._shown()
-            blocks += [self._chart(shown), self._table(shown)]
-            blocks += [Paragraph((Piece(line, "dim"),)) for line in formulas(shown)]
-            blocks += [] if self._is_noisy() else laws_in_words(shown)
-            blocks += in_words(shown, self.at)
+            shown = self._curves_to_show()
+            blocks += [self._text_chart(shown), self._curve_table(shown)]
+            blocks += [Paragraph((Piece(line, "dim"),)) for line in prediction_formulas(shown)]
+            blocks += [] if self._is_noisy() else limits_in_words(shown)
+            blocks += curves_in_words(shown, self.at)
         blocks += noise_blocks(self.noise) if isinstance(self.noise, Noise) else []
         for name, why in (self.unsupported or {}).items():
             blocks.append(Paragraph((Piece(f"{name}: {why}", "dim"),)))
@@ -500,14 +504,14 @@ class SweepReport(Printed):
         """Return the verdict on a claim, the target, and the scheme with the most digits."""
         verdict = f"{WORDS[self.verdict][0]}: " if isinstance(self.verdict, Verdict) else ""
         if not self.curves:
-            return f"{verdict}{cut(self.target.text)}: no curves"
+            return f"{verdict}{shorten_text(self.target.text)}: no curves"
         best = max(self.curves, key=lambda c: c.best.digits)
         format_ = f" in {best.dtype}" if best.dtype != "float64" else ""
-        return f"{verdict}{cut(self.target.text)}: at best {best.best.digits:.1f} digits, by {best.scheme}{format_}"
+        return f"{verdict}{shorten_text(self.target.text)}: at best {best.best.digits:.1f} digits, by {best.scheme}{format_}"
 
-    def _claim(self) -> Iterable[Block]:
+    def _claim_blocks(self) -> Iterable[Block]:
         if isinstance(self.verdict, Verdict) and isinstance(self.message, str):
-            yield Headline(*WORDS[self.verdict], (Verbatim(cut(self.target.text)), Piece(f": {self.message}")))
+            yield Headline(*WORDS[self.verdict], (Verbatim(shorten_text(self.target.text)), Piece(f": {self.message}")))
         if isinstance(self.taylor, Taylor):
             yield Paragraph(
                 (
@@ -516,21 +520,21 @@ class SweepReport(Printed):
                 )
             )
 
-    def _advice(self) -> Iterable[Block]:
+    def _advice_blocks(self) -> Iterable[Block]:
         """Return the step to use, by the noise of f or else by the curves, or that no step is of use."""
-        step = self._noisy_step()
+        step = self._best_noisy_step()
         if step is not None:
             unit = " times each input" if isinstance(step.h_absolute, Absent) else ""
-            says = [f"Use h = {numbers.short(_drawn_at(step), 2)}{unit} with {step.scheme} differences."]
+            says = [f"Use h = {numbers.few_digits(_step_as_drawn(step), 2)}{unit} with {step.scheme} differences."]
         else:
             says = (
-                _use(self._shown(), len({c.ray for c in self.curves}))
+                _advise_steps(self._curves_to_show(), len({c.ray for c in self.curves}))
                 if isinstance(self.noise, Absent) and self.curves
                 else []
             )
         return [Paragraph((Piece(line, "strong"),), 0) for line in says]
 
-    def _noisy_step(self) -> NoisyStep | None:
+    def _best_noisy_step(self) -> NoisyStep | None:
         """Return the step of the least error by the noise of f, if f is noisy and one gives a right digit."""
         steps = () if isinstance(self.noise, Absent) else self.noise.steps
         useful = [s for s in steps if s.relative_error is not None and s.relative_error <= _A_DIGIT]
@@ -540,7 +544,7 @@ class SweepReport(Printed):
         """Whether it is the noise of f, more than its rounding, that limits small steps."""
         return isinstance(self.noise, Noise) or any(f.kind == Kind.NOISE for f in self.findings)
 
-    def _shown(self) -> tuple[Curve, ...]:
+    def _curves_to_show(self) -> tuple[Curve, ...]:
         """Return the curves of the ray that does worst, where there are too many for a table."""
         rays = list(dict.fromkeys(c.ray for c in self.curves))
         if len(self.curves) <= _LONG or len(rays) == 1:
@@ -549,70 +553,76 @@ class SweepReport(Printed):
         worst = min(best, key=lambda ray: best[ray])
         return tuple(c for c in self.curves if c.ray == worst)
 
-    def _chart(self, curves: tuple[Curve, ...]) -> Chart:
+    def _text_chart(self, curves: tuple[Curve, ...]) -> Chart:
         """Return the chart of the text: the schemes, or of several formats one scheme alone, that of the step to use."""
         shown = [c for c in curves if c.ray == curves[0].ray]
         if len({c.dtype for c in shown}) == 1:
-            return self._picture(shown)
+            return self._chart_of_ray(shown)
         scheme = next((best[0].scheme for best in recommended_curves(shown)), shown[0].scheme)
-        drawn = self._picture([c for c in shown if c.scheme == scheme])
+        drawn = self._chart_of_ray([c for c in shown if c.scheme == scheme])
         rest = " (the table has the other schemes)" * (len({c.scheme for c in shown}) > 1)
         series = (replace(s, name=s.style or s.name, mark=MARKS.get(s.style, s.mark)) for s in drawn.series)
         return replace(drawn, title=f"{drawn.title}, {scheme}{rest}", series=tuple(series))
 
-    def _picture(self, curves: Sequence[Curve]) -> Chart:
+    def _chart_of_ray(self, curves: Sequence[Curve]) -> Chart:
         """Return the picture of one ray: every scheme in every format, the steps to use, and what limits others."""
-        lines = [Series(c.scheme, _points(c), MARKS.get(c.scheme, "*"), style=c.dtype) for c in curves]
-        heights = [y for s in (*lines, *_guides(curves)) for _, y in s.points if drawable(y)]
+        lines = [Series(c.scheme, _points_of_curve(c), MARKS.get(c.scheme, "*"), style=c.dtype) for c in curves]
+        heights = [y for s in (*lines, *_error_limits(curves)) for _, y in s.points if is_drawable(y)]
         what = f"{'relative ' * (not all(c.absolute for c in curves))}error of {derivative_of(curves[0])}"
         steps = [
             Series(name, tuple((h, y) for y in (min(heights), max(heights))), guide=True)
-            for h, name in self._marked(curves)
+            for h, name in self._steps_to_mark(curves)
             if heights
         ]
-        title = f"{self._place()}: {what}"
-        return Chart(title, _along(curves[0]), "error", (*lines, *_guides(curves), *steps), self._regions(curves))
-
-    def _place(self) -> str:
-        """Return f and the point, as the titles of pictures have them."""
-        place = numbers.at_values(self.at)
-        return beginning(self.function or self.target.text, _TITLED) + (
-            f" at {beginning(place, _TITLED)}" if place else ""
+        title = f"{self._function_at_point()}: {what}"
+        return Chart(
+            title,
+            _step_axis_title(curves[0]),
+            "error",
+            (*lines, *_error_limits(curves), *steps),
+            self._limited_regions(curves),
         )
 
-    def _marked(self, curves: Sequence[Curve]) -> list[tuple[float, str]]:
+    def _function_at_point(self) -> str:
+        """Return f and the point, as the titles of pictures have them."""
+        place = numbers.write_point(self.at)
+        return cut_between_words(self.function or self.target.text, _TITLED) + (
+            f" at {cut_between_words(place, _TITLED)}" if place else ""
+        )
+
+    def _steps_to_mark(self, curves: Sequence[Curve]) -> list[tuple[float, str]]:
         """Return the steps to use, as they are drawn, with their names."""
-        step = self._noisy_step()
+        step = self._best_noisy_step()
         if step is not None:
-            return [(_drawn_at(step), f"h = {numbers.short(_drawn_at(step), 2)}, {step.scheme}")]
+            return [(_step_as_drawn(step), f"h = {numbers.few_digits(_step_as_drawn(step), 2)}, {step.scheme}")]
         if self._is_noisy():
             return []
         several = len({c.dtype for c in curves}) > 1
         return [
             (
                 best.best.h * best.unit,
-                f"h = {numbers.short(best.best.h * best.unit, 2)}, {best.scheme}{f' in {best.dtype}' * several}",
+                f"h = {numbers.few_digits(best.best.h * best.unit, 2)}, {best.scheme}{f' in {best.dtype}' * several}",
             )
             for best, *_ in recommended_curves(curves)
         ]
 
-    def _regions(self, curves: Sequence[Curve]) -> tuple[Region, ...]:
+    def _limited_regions(self, curves: Sequence[Curve]) -> tuple[Region, ...]:
         """Return where rounding and truncation limit the scheme of the step to use; none of several formats."""
         chosen = recommended_curves(curves)
         if self._is_noisy() or len(chosen) != 1:
             return ()
         return tuple(
-            Region(f"{name}: slope {numbers.short(slope, 2)}", low, high)
-            for name, slope, (low, high) in _laws(chosen[0][0])
+            Region(f"{name}: slope {numbers.few_digits(slope, 2)}", low, high)
+            for name, slope, (low, high) in _observed_limits(chosen[0][0])
         )
 
-    def _table(self, curves: tuple[Curve, ...]) -> Table:
+    def _curve_table(self, curves: tuple[Curve, ...]) -> Table:
         several, rays = len({c.dtype for c in curves}) > 1, len({c.ray for c in curves}) > 1
         lead = (*(["entry"] if rays else []), *(["dtype"] if several else []), "scheme")
         fixed = ("at --h",) if not isinstance(self.h, Absent) else ()
         sides = len({c.slope for c in curves if c.ray == curves[0].ray and c.dtype == curves[0].dtype}) > 1
         lead = (*lead, "slope") if sides else lead
-        h = ("h", _relative(curves[0])) if curves[0].input is not None else ("h/|x|",)
+        h = ("h", _relative_step_title(curves[0])) if curves[0].input is not None else ("h/|x|",)
         predicted = "h in theory" if curves[0].input is not None else "h/|x| in theory"
         columns = (*lead, "order", *h, "error", "digits", predicted, "error", *fixed)
         rows = tuple(
@@ -620,15 +630,15 @@ class SweepReport(Printed):
                 *([derivative_of(c)] if rays else []),
                 *([c.dtype] if several else []),
                 c.scheme,
-                *([numbers.short(c.slope)] if sides else []),
-                *_cells(c),
-                *([_fixed(c)] if fixed else []),
+                *([numbers.few_digits(c.slope)] if sides else []),
+                *_curve_cells(c),
+                *([_error_at_given_step(c)] if fixed else []),
             )
             for c in curves
         )
-        return Table(columns, rows, frozenset(range(len(lead), len(columns))), title=self._title(curves))
+        return Table(columns, rows, frozenset(range(len(lead), len(columns))), title=self._table_title(curves))
 
-    def _title(self, curves: tuple[Curve, ...]) -> str:
+    def _table_title(self, curves: tuple[Curve, ...]) -> str:
         rays = {c.ray for c in self.curves}
         pictured = f", the first {PICTURED} in --plot" if len(rays) > PICTURED else ""
         if len(rays) > len({c.ray for c in curves}):
@@ -645,12 +655,17 @@ class SweepReport(Printed):
     def pictures(self) -> tuple[Picture, ...]:
         """Return a picture for each of the first rays, and the remainders of a claim."""
         rays = list(dict.fromkeys(c.ray for c in self.curves))[:PICTURED]
-        found: list[Picture] = [self._picture(tuple(c for c in self.curves if c.ray == ray)) for ray in rays]
+        found: list[Picture] = [self._chart_of_ray(tuple(c for c in self.curves if c.ray == ray)) for ray in rays]
         if isinstance(self.taylor, Taylor):
             points = tuple(zip(self.taylor.h, self.taylor.remainder, strict=True))
             series = (Series("remainder", points, "t"),)
             found.append(
-                Chart(f"{self._place()}: |f(x + h v) - f(x) - h <g, v>|. {_OF_V}", "step h", "remainder", series)
+                Chart(
+                    f"{self._function_at_point()}: |f(x + h v) - f(x) - h <g, v>|. {_OF_V}",
+                    "step h",
+                    "remainder",
+                    series,
+                )
             )
         return tuple(found)
 
@@ -672,17 +687,17 @@ class SweepReport(Printed):
         return ("scheme", "dtype", "input", "index", "h", "relative_error", "h_absolute"), rows
 
 
-def _points(c: Curve) -> tuple[tuple[float, float], ...]:
+def _points_of_curve(c: Curve) -> tuple[tuple[float, float], ...]:
     return tuple(zip(c.h_absolute or c.h, c.relative_error, strict=True))
 
 
-def _along(c: Curve) -> str:
+def _step_axis_title(c: Curve) -> str:
     return "step h over the inputs' sizes" if c.input is None else "step h (absolute)"
 
 
-def _guides(curves: Sequence[Curve]) -> tuple[Series, ...]:
+def _error_limits(curves: Sequence[Curve]) -> tuple[Series, ...]:
     """Return the limits of curves along one ray: one rounding, where the format is one, and how well the slope is known."""
-    if not any(drawable(error) for c in curves for error in c.relative_error):
+    if not any(is_drawable(error) for c in curves for error in c.relative_error):
         return ()  # a limit alone is no picture
     first, formats = curves[0], {c.dtype for c in curves}
     found = []
@@ -690,34 +705,34 @@ def _guides(curves: Sequence[Curve]) -> tuple[Series, ...]:
         found.append((f"one rounding in {first.dtype}", first.rounding))
     if not isinstance(first.known_to, Absent):
         found.append(("bound of the reference", first.known_to))
-    return tuple(Series(name, tuple((h, y) for h in _ends(first)), guide=True) for name, y in found)
+    return tuple(Series(name, tuple((h, y) for h in _extreme_steps(first)), guide=True) for name, y in found)
 
 
-def _ends(c: Curve) -> tuple[float, float]:
+def _extreme_steps(c: Curve) -> tuple[float, float]:
     """Return the smallest and the largest step, as they are drawn."""
     return c.h[-1] * c.unit, c.h[0] * c.unit
 
 
-def _relative(c: Curve) -> str:
+def _relative_step_title(c: Curve) -> str:
     """Return the name of the column of steps over the scale."""
     return "h/|x|" if c.input == "x" else f"h/|{c.input}|" if len(str(c.input)) < _LONG_NAME else "h/scale"
 
 
-def _cells(c: Curve) -> tuple[Cell, ...]:
+def _curve_cells(c: Curve) -> tuple[Cell, ...]:
     order = "-" if c.order is None else f"{c.order:.2f}"
     at_most = "<=" if c.scheme == "complex" else ""
     steps = [c.best.h] if c.input is None else [c.best.h * c.scale, c.best.h]
     observed = (
-        *(at_most + numbers.short(h, 2) for h in steps),
-        numbers.short(c.best.relative_error, 2),
+        *(at_most + numbers.few_digits(h, 2) for h in steps),
+        numbers.few_digits(c.best.relative_error, 2),
         "-" if c.absolute else f"{c.best.digits:.1f}",
     )
     if c.predicted is None:
         return (order, *observed, "-", "-")
     below = "<" if c.scheme == "complex" else ""
-    predicted = numbers.short(c.predicted.h * c.unit, 2)
-    return order, *observed, below + predicted, numbers.short(c.predicted.relative_error, 2)
+    predicted = numbers.few_digits(c.predicted.h * c.unit, 2)
+    return order, *observed, below + predicted, numbers.few_digits(c.predicted.relative_error, 2)
 
 
-def _fixed(c: Curve) -> Cell:
-    return "-" if isinstance(c.error_at_h, Absent) else numbers.short(c.error_at_h, 2)
+def _error_at_given_step(c: Curve) -> Cell:
+    return "-" if isinstance(c.error_at_h, Absent) else numbers.few_digits(c.error_at_h, 2)

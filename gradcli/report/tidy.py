@@ -9,7 +9,7 @@ _SMALL = 4  # rows and columns at most
 _SQUARES = (1e-140, 1e140)  # norms whose squares float64 holds with all digits
 
 
-def entries(x: Any) -> Iterator[tuple[str, float]]:
+def entries_with_index(x: Any) -> Iterator[tuple[str, float]]:
     """Yield each entry's index, as text, and its value."""
     array = np.asarray(x, dtype=float)
     for at in np.ndindex(array.shape):
@@ -21,7 +21,7 @@ def is_small(x: Any) -> bool:
     return 1 <= np.ndim(x) <= 2 and np.size(x) > 1 and max(np.shape(x)) <= _SMALL
 
 
-def shaped(shape: tuple[int, ...]) -> str:
+def write_shape(shape: tuple[int, ...]) -> str:
     """Return a shape as numpy writes it, without spaces: (2,3) and (4,)."""
     return str(shape).replace(" ", "")
 
@@ -37,10 +37,10 @@ def norm(x: Any) -> float:
     return largest * float(np.linalg.norm(size / largest))
 
 
-def turns(items: Sequence[Any], kinds: Sequence[Any]) -> list[Sequence[Any]]:
+def split_by_repetition(items: Sequence[Any], kinds: Sequence[Any]) -> list[Sequence[Any]]:
     """Split items by the shortest sequence of kinds that all of them repeat; one part where they repeat none.
 
-    >>> turns("abcdef", [1, 2, 1, 2, 1, 2])
+    >>> split_by_repetition("abcdef", [1, 2, 1, 2, 1, 2])
     ['ab', 'cd', 'ef']
     """
     size = len(kinds)

@@ -6,7 +6,7 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.report import numbers
-from gradcli.report.blocks import Block, Cell, Figure, Graph, Paragraph, Piece, Table, Walk, cut
+from gradcli.report.blocks import Block, Cell, Figure, Graph, Paragraph, Piece, Table, Walk, shorten_text
 from gradcli.report.common import ABSENT, Absent, Finding, Printed, SourceLine, Target, seed_line
 from gradcli.report.encode import TEXT_ONLY, Given, Status, Values
 
@@ -192,14 +192,14 @@ class TraceReport(Printed):
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the forward table, the backward table, and the graph; for a constant, that it is one."""
-        constant = [Paragraph(self._value())] if isinstance(self.result, Absent) else []
+        constant = [Paragraph(self._value_in_words())] if isinstance(self.result, Absent) else []
         if not self.nodes:
             return (*constant, *seed_line(self.seed))
         blocks: list[Block] = [
             *constant,
-            self._forward(),
+            self._forward_table(),
             Paragraph((Piece(f"backward, last line first; L is {self.loss()}", "strong"),)),
-            self._backward(),
+            self._backward_table(),
         ]
         blocks += [Paragraph(self.departure())] if isinstance(self.engine, str) else []
         blocks += [Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))) for f in self.findings]
@@ -208,34 +208,34 @@ class TraceReport(Printed):
     def page_blocks(self) -> tuple[Block | Figure, ...]:
         """Return the graph with its steps, and the findings."""
         found = [Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))) for f in self.findings]
-        place = numbers.at_values(self.at, self.drawn)
-        head = [Paragraph(self._value()), *([Paragraph(f"at {place}")] if place else [])]
+        place = numbers.write_point(self.at, self.drawn)
+        head = [Paragraph(self._value_in_words()), *([Paragraph(f"at {place}")] if place else [])]
         return (*head, *([Walk(self)] if self.nodes else []), *found, *seed_line(self.seed))
 
     def gist(self) -> str:
         """Return the target, the number of nodes, and the value."""
-        return f"{cut(self.target.text)}: {len(self.nodes):,} nodes, {self._value()}"
+        return f"{shorten_text(self.target.text)}: {len(self.nodes):,} nodes, {self._value_in_words()}"
 
-    def _value(self) -> str:
+    def _value_in_words(self) -> str:
         """Return the value of f, by the name of its node."""
         if isinstance(self.result, Absent):
-            return f"f = {numbers.value(self.value)}, which does not depend on the inputs"
-        return f"{self.result} = {numbers.value(self.value)}"
+            return f"f = {numbers.write_value(self.value)}, which does not depend on the inputs"
+        return f"{self.result} = {numbers.write_value(self.value)}"
 
     def loss(self) -> str:
         """Return what the adjoints are derivatives of, in words."""
         name = "f" if isinstance(self.result, Absent) else self.result
         return f"the sum of {name}" if not isinstance(self.value, Absent) and np.ndim(self.value) else name
 
-    def _forward(self) -> Table:
+    def _forward_table(self) -> Table:
         rows: list[tuple[Cell, ...]] = []
         for node in self.nodes:
             if node.operation == "input":
                 continue
             text = node.text if isinstance(node.text, str) else node.operation
             known = {name: p for name, p in node.partials.items() if not isinstance(p, str)}
-            partials = "   ".join(f"d{node.name}/d{name} = {shown(p)}" for name, p in known.items())
-            rows.append((str(len(rows) + 1), f"{node.name} = {text}", numbers.value(node.value), partials))
+            partials = "   ".join(f"d{node.name}/d{name} = {write_partial(p)}" for name, p in known.items())
+            rows.append((str(len(rows) + 1), f"{node.name} = {text}", numbers.write_value(node.value), partials))
         return Table(("", "forward", "value", "local partials"), tuple(rows), frozenset({0}))
 
     def departure(self) -> str:
@@ -255,17 +255,17 @@ class TraceReport(Printed):
         inferred = "" if isinstance(node.claimed, Absent) else "Assuming the likely mistake, and "
         return f"{inferred}{'going' if inferred else 'Going'} back from the result, the claim first goes wrong at {self.departs}."
 
-    def _backward(self) -> Table:
+    def _backward_table(self) -> Table:
         claims = any(not isinstance(node.claimed, Absent) for node in self.nodes)
         claimed = f"{self.engine}.grad" if isinstance(self.engine, str) else "claimed"
         rows: list[tuple[Cell, ...]] = []
         for node in reversed(self.nodes):
-            products = [_product(c) for c in node.contributions]
+            products = [_write_contribution(c) for c in node.contributions]
             how = " + ".join(products)
             if len(products) > 1:
                 how += ": used twice, summed" if len(products) == 2 else f": used {len(products)} times, summed"
-            other = "" if isinstance(node.claimed, Absent) else Piece(numbers.value(node.claimed), "bad")
-            value = numbers.value(node.adjoint)
+            other = "" if isinstance(node.claimed, Absent) else Piece(numbers.write_value(node.claimed), "bad")
+            value = numbers.write_value(node.adjoint)
             rows.append((f"dL/d{node.name}", value, *(other,) * claims, f"= {how}" if how else ""))
         head = ("adjoint", "value", *(claimed,) * claims, "from its uses")
         return Table(head, tuple(rows))
@@ -274,11 +274,14 @@ class TraceReport(Printed):
         """Return the nodes with their values, and the edges with their local partials."""
         names = {node.name: str(node.id) for node in self.nodes}
         nodes = tuple(
-            (str(n.id), f"{n.name}\n{n.operation}\n{numbers.value(n.value)}\nadjoint {numbers.value(n.adjoint)}")
+            (
+                str(n.id),
+                f"{n.name}\n{n.operation}\n{numbers.write_value(n.value)}\nadjoint {numbers.write_value(n.adjoint)}",
+            )
             for n in self.nodes
         )
         edges = tuple(
-            (names[operand], str(node.id), shown(partial))
+            (names[operand], str(node.id), write_partial(partial))
             for node in self.nodes
             for operand, partial in node.partials.items()
             if operand in names
@@ -288,21 +291,22 @@ class TraceReport(Printed):
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the nodes as rows."""
         return ("id", "name", "operation", "inputs", "value", "adjoint"), [
-            (n.id, n.name, n.operation, " ".join(n.inputs), _record(n.value), _record(n.adjoint)) for n in self.nodes
+            (n.id, n.name, n.operation, " ".join(n.inputs), _value_for_record(n.value), _value_for_record(n.adjoint))
+            for n in self.nodes
         ]
 
 
-def _product(c: Contribution) -> str:
+def _write_contribution(c: Contribution) -> str:
     """Return a contribution: a product of numbers, or of matrices where one of them is an array."""
-    numbered = f"{shown(c.adjoint)}*{shown(c.partial)} ({c.from_})"
+    numbered = f"{write_partial(c.adjoint)}*{write_partial(c.partial)} ({c.from_})"
     return numbered if c.of_numbers or isinstance(c.formula, Absent) else c.formula
 
 
-def _record(x: Values) -> object:
+def _value_for_record(x: Values) -> object:
     """Return a scalar as a number, an array as a summary."""
-    return float(x) if getattr(x, "ndim", 0) == 0 else numbers.value(x)
+    return float(x) if getattr(x, "ndim", 0) == 0 else numbers.write_value(x)
 
 
-def shown(x: Values | str) -> str:
+def write_partial(x: Values | str) -> str:
     """Return a partial: a number, an array by its shape, or the words for a linear operation."""
-    return x if isinstance(x, str) else numbers.value(x) if getattr(x, "ndim", 0) else numbers.short(x, 8)
+    return x if isinstance(x, str) else numbers.write_value(x) if getattr(x, "ndim", 0) else numbers.few_digits(x, 8)

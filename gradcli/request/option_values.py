@@ -11,7 +11,7 @@ from typing import Any
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption
 from gradcli.request.pick import Pick
-from gradcli.request.target_text import folded
+from gradcli.request.target_text import normalise_name
 from gradcli.words import ALLOWED, slug
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|m|h)?\s*")
@@ -33,7 +33,7 @@ _NEXT_SIZE = re.compile(r"[;,](?=\s*[^\W\d]\w*\s*=)|;")
 _LARGEST = 10**13  # the largest size: its counts are still exact, and nothing of it is allocated
 
 
-def duration(flag: str, text: str) -> float:
+def parse_duration(flag: str, text: str) -> float:
     """Return the number of seconds in `90s`, `2min` or `500ms`. Raises BadOption."""
     match = _DURATION.fullmatch(text)
     if match is None or float(match[1]) <= 0:
@@ -41,9 +41,9 @@ def duration(flag: str, text: str) -> float:
     return float(match[1]) * _UNITS[match[2]]
 
 
-def seconds(flag: str, given: str | float | None) -> float | None:
+def parse_seconds(flag: str, given: str | float | None) -> float | None:
     """Return a number of seconds as it is, or those in a text such as `90s`. Raises BadOption."""
-    return duration(flag, given) if isinstance(given, str) else given
+    return parse_duration(flag, given) if isinstance(given, str) else given
 
 
 class RandomSeed(int):
@@ -73,13 +73,13 @@ def seed(flag: str, given: str | int) -> int:
 def workers(flag: str, text: str) -> int:
     """Return a number of workers; that of the processors that this process may use for `auto`. Raises BadOption."""
     if text.strip() == "auto":
-        return processors()
+        return count_processors()
     if not text.strip().isdecimal() or not 0 < int(text.strip()[:6]) <= _WORKERS:
         raise BadOption(f"{flag} takes a number from 1 to {_WORKERS}, or auto, not '{text}'", do=f"write {flag} auto")
     return int(text)
 
 
-def processors() -> int:
+def count_processors() -> int:
     """Return how many processors this process may use: the least of its affinity and of the limits of its control groups."""
     import os
     from pathlib import Path
@@ -93,7 +93,7 @@ def processors() -> int:
     return max(1, min(count, limited))
 
 
-def octets(flag: str, text: str) -> int:
+def parse_bytes(flag: str, text: str) -> int:
     """Return the number of bytes in `256MB`, `2GB` or `100000`. Raises BadOption."""
     match = _OCTETS.fullmatch(text)
     if match is None:
@@ -101,15 +101,15 @@ def octets(flag: str, text: str) -> int:
     return int(float(match[1]) * _BYTES[match[2].lower()])
 
 
-def decimal_octets(flag: str, text: str) -> int:
+def parse_decimal_bytes(flag: str, text: str) -> int:
     """Return the number of bytes in `4GB`, 4e9 as data sheets have it; `4GiB` is 2^32. Raises BadOption."""
     binary = re.sub(r"(?i)(?<=[kmg])ib$", "B", text.strip())
-    found = octets(flag, binary)
+    found = parse_bytes(flag, binary)
     power = "kmg".find(text.strip()[-2:-1].lower()) + 1 if text.strip()[-1:].lower() == "b" else 0
     return found if binary != text.strip() else round(found * (1000 / 1024) ** power)
 
 
-def share(flag: str, text: str) -> tuple[int, int]:
+def parse_share(flag: str, text: str) -> tuple[int, int]:
     """Return which part, and of how many, in `2/3`. Raises BadOption."""
     match = _SHARE.fullmatch(text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
@@ -119,12 +119,12 @@ def share(flag: str, text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def share_or_axes(flag: str, text: str) -> tuple[int, int] | str:
+def parse_share_or_axes(flag: str, text: str) -> tuple[int, int] | str:
     """Return which part, and of how many, in `2/3`; any other text says how ranks share inputs. Raises BadOption."""
-    return share(flag, text) if "/" in text and ":" not in text else text.strip()
+    return parse_share(flag, text) if "/" in text and ":" not in text else text.strip()
 
 
-def axes_or_function(flag: str, given: Any) -> Any:
+def read_axes_or_function(flag: str, given: Any) -> Any:
     """Return how ranks share inputs: a text, a dict of axes by name as that text, or a function. Raises BadOption."""
     if isinstance(given, Mapping):
         return ", ".join(f"{name}: {axis}" for name, axis in given.items())
@@ -135,14 +135,14 @@ def axes_or_function(flag: str, given: Any) -> Any:
     return given
 
 
-def rank_count(flag: str, given: int) -> int:
+def check_rank_count(flag: str, given: int) -> int:
     """Return a number of ranks. Raises BadOption."""
     if not isinstance(given, int) or not 2 <= given <= 64:
         raise BadOption(f"{flag} takes a whole number from 2 to 64, not {given!r}", do=f"write {flag.rstrip('=')}=2")
     return given
 
 
-def one_of(*words: str) -> Callable[[str, str], str]:
+def reader_of_words(*words: str) -> Callable[[str, str], str]:
     """Return a reader of one of these words."""
 
     def read(flag: str, text: str) -> str:
@@ -153,28 +153,28 @@ def one_of(*words: str) -> Callable[[str, str], str]:
     return read
 
 
-def words_of(text: str | None) -> tuple[str, ...]:
+def split_words(text: str | None) -> tuple[str, ...]:
     """Return the words of a comma-separated list."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
 
 
 def formats(flag: str, text: str) -> tuple[str, ...]:
     """Return the formats in a comma-separated list. Raises BadOption for an empty list."""
-    found = words_of(text)
+    found = split_words(text)
     if not found:
         raise BadOption(f"{flag} names no format", do=f"write {flag} float16,bfloat16")
     return found
 
 
-def whole_numbers(flag: str, text: str) -> tuple[int, ...]:
+def parse_whole_numbers(flag: str, text: str) -> tuple[int, ...]:
     """Return the integers in a comma-separated list. Raises BadOption."""
-    words = words_of(text)
+    words = split_words(text)
     if not words or not all(word.isdecimal() and len(word) < 7 for word in words):
         raise BadOption(f"{flag} takes whole numbers, not '{text}'", do=f"{flag} 113,400")
     return tuple(map(int, words))
 
 
-def inches(flag: str, text: str) -> tuple[float, float]:
+def parse_inches(flag: str, text: str) -> tuple[float, float]:
     """Return the width and the height in `3.5x2.5`, in inches. Raises BadOption."""
     match = _INCHES.fullmatch(text)
     if match is None:
@@ -185,35 +185,35 @@ def inches(flag: str, text: str) -> tuple[float, float]:
     return size
 
 
-def dots(flag: str, text: str) -> int:
+def parse_dots(flag: str, text: str) -> int:
     """Return the number of dots per inch in a string. Raises BadOption."""
     if not re.fullmatch("[0-9]{1,9}", text.strip()) or not _DOTS[0] <= int(text) <= _DOTS[1]:
         raise BadOption(f"{flag} takes {_DOTS[0]} to {_DOTS[1]} dots per inch, not '{text}'", do=f"write {flag} 300")
     return int(text)
 
 
-def edges(flag: str, texts: Sequence[str]) -> Mapping[str, tuple[float, float]]:
+def parse_edges(flag: str, texts: Sequence[str]) -> Mapping[str, tuple[float, float]]:
     """Return the lower and upper edge of each input in strings such as `k=0:inf`. Raises BadOption."""
     found = {}
-    for name, text in _named(flag, texts, "k=0:inf"):
+    for name, text in _parse_assignments(flag, texts, "k=0:inf"):
         low, colon, high = text.partition(":")
-        found[name] = (_number(low, flag, -float("inf")), _number(high, flag, float("inf")))
+        found[name] = (_parse_number(low, flag, -float("inf")), _parse_number(high, flag, float("inf")))
         if not colon:
             raise BadOption(f"{flag} takes NAME=LOW:HIGH, not '{name}={text}'", do=f'write {flag} "k=0:inf"')
     return found
 
 
-def scales(flag: str, texts: Sequence[str]) -> Mapping[str, float]:
+def parse_scales(flag: str, texts: Sequence[str]) -> Mapping[str, float]:
     """Return the typical size of each input in strings such as `x=1e-3`. Raises BadOption."""
-    return {name: _number(text, flag, 0.0) for name, text in _named(flag, texts, "x=1e-3")}
+    return {name: _parse_number(text, flag, 0.0) for name, text in _parse_assignments(flag, texts, "x=1e-3")}
 
 
-def sizes_by_name(flag: str, text: str) -> Mapping[str, tuple[int, ...]]:
+def parse_sizes(flag: str, text: str) -> Mapping[str, tuple[int, ...]]:
     """Return the sizes of each name in `n=1,2,31; b=1,2`, or `n=512, d=7e10`. Raises BadOption."""
     found: dict[str, tuple[int, ...]] = {}
     for part in (part.strip() for part in _NEXT_SIZE.split(text) if part.strip()):
         name, equals, sizes = part.partition("=")
-        numbers = [_whole(word.strip()) for word in sizes.split(",") if word.strip()]
+        numbers = [_parse_whole_number(word.strip()) for word in sizes.split(",") if word.strip()]
         if not equals or not name.strip().isidentifier() or not numbers or None in numbers:
             says = f"{flag} takes NAME=N,N,...; ..., with whole numbers from 0 to 10^13, not '{part}'"
             raise BadOption(says, do=f'write {flag} "n=1,2,31; b=1,2"')
@@ -225,7 +225,7 @@ def sizes_by_name(flag: str, text: str) -> Mapping[str, tuple[int, ...]]:
     return found
 
 
-def _whole(word: str) -> int | None:
+def _parse_whole_number(word: str) -> int | None:
     """Return the whole number in a word, such as 70000000000, 70_000_000_000 or 7e10; None for any other word."""
     if not _WHOLE.fullmatch(word):
         return None
@@ -233,20 +233,20 @@ def _whole(word: str) -> int | None:
     return int(size) if size <= _LARGEST and size == size.to_integral_value() else None
 
 
-def _named(flag: str, texts: Sequence[str], example: str) -> Iterator[tuple[str, str]]:
+def _parse_assignments(flag: str, texts: Sequence[str], example: str) -> Iterator[tuple[str, str]]:
     seen = set()
     for part in (part.strip() for text in texts for part in text.split(",") if part.strip()):
         name, equals, value = part.partition("=")
         if not equals or not name.strip():
             raise BadOption(f"{flag} takes NAME=..., not '{part}'", do=f'write {flag} "{example}"')
-        name = folded(name.strip())
+        name = normalise_name(name.strip())
         if name in seen:
             raise BadOption(f"{flag} names '{name}' twice", do="leave one out")
         seen.add(name)
         yield name, value.strip()
 
 
-def _number(text: str, flag: str, absent: float) -> float:
+def _parse_number(text: str, flag: str, absent: float) -> float:
     if not text.strip():
         return absent
     try:
@@ -257,9 +257,9 @@ def _number(text: str, flag: str, absent: float) -> float:
         ) from None
 
 
-def kinds(flag: str, text: str | Sequence[str]) -> frozenset[str]:
+def parse_kinds(flag: str, text: str | Sequence[str]) -> frozenset[str]:
     """Return the allowed kinds of findings; strings may have blanks or hyphens in a kind. Raises BadOption."""
-    wanted = frozenset(map(slug, words_of(text) if isinstance(text, str) else text))
+    wanted = frozenset(map(slug, split_words(text) if isinstance(text, str) else text))
     unknown = wanted - set(ALLOWED)
     if unknown:
         raise BadOption(f"{flag} does not know {', '.join(sorted(unknown))}", do=f"kinds: {', '.join(ALLOWED)}")
@@ -273,10 +273,12 @@ def pick(flag: str, given: "str | Mapping[str, int | str] | Pick | None") -> Pic
     """
     if given is None or isinstance(given, Pick):
         return given
-    named = list(given.items()) if isinstance(given, Mapping) else [_part(flag, word) for word in words_of(given)]
+    named = (
+        list(given.items()) if isinstance(given, Mapping) else [_parse_part(flag, word) for word in split_words(given)]
+    )
     if named and all(name not in _PARTS for name, _ in named):
         return Pick(gradient_places=tuple((name, str(part)) for name, part in named))
-    parts = {name: _position(part) for name, part in named}
+    parts = {name: _as_position(part) for name, part in named}
     do = f"write {flag} grad=1, {flag} value=2,grad=1 or {flag} value=loss,grad=dw"
     if "grad" not in parts or set(parts) - set(_PARTS) or len(parts) < len(named):
         raise BadOption(f"{flag} takes value=... and grad=..., each once, not '{given}'", do=do)
@@ -290,7 +292,7 @@ def pick(flag: str, given: "str | Mapping[str, int | str] | Pick | None") -> Pic
     return found
 
 
-def _part(flag: str, word: str) -> tuple[str, str]:
+def _parse_part(flag: str, word: str) -> tuple[str, str]:
     name, _, part = word.partition("=")
     name, part = name.strip(), part.strip().strip("'\"")
     if not part or not name or not part.isprintable():
@@ -299,13 +301,13 @@ def _part(flag: str, word: str) -> tuple[str, str]:
     return name, part
 
 
-def _position(part: int | str) -> int | str:
+def _as_position(part: int | str) -> int | str:
     return int(part) if isinstance(part, str) and re.fullmatch(r"-?[0-9]{1,4}", part) else part
 
 
-def names_in(flag: str, text: str | Sequence[str]) -> frozenset[str]:
+def parse_names(flag: str, text: str | Sequence[str]) -> frozenset[str]:
     """Return the names in a comma-separated list or a sequence."""
-    return frozenset(words_of(text) if isinstance(text, str) else text)
+    return frozenset(split_words(text) if isinstance(text, str) else text)
 
 
 def as_tuple(flag: str, texts: Sequence[str]) -> tuple[str, ...]:
@@ -318,7 +320,7 @@ def as_texts(name: str, texts: str | Sequence[str]) -> tuple[str, ...]:
     return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
-def joined(name: str, names: str | Sequence[str] | None) -> str | None:
+def join_names(name: str, names: str | Sequence[str] | None) -> str | None:
     """Return names as one comma-separated list, as on the command line."""
     return names if names is None or isinstance(names, str) else ",".join(names)
 
@@ -365,10 +367,10 @@ class Option:
         if given is None:
             return self.default
         if self.kind in (int, float) and isinstance(given, str):
-            given = self._number(given)
+            given = self._check_number(given)
         return given if self.read is None else self.read(self.flag, given)
 
-    def _number(self, text: str) -> float:
+    def _check_number(self, text: str) -> float:
         low, high = self.low, self.high
         with contextlib.suppress(ValueError):
             number = int(text) if self.kind is int else float(text)
@@ -399,38 +401,38 @@ def as_given(name: str, value: Any) -> Any:
     return value
 
 
-def first_or_second(name: str, order: int) -> int:
+def check_order(name: str, order: int) -> int:
     """Return an order of derivatives. Raises TypeError."""
     if order not in (1, 2):
         raise TypeError(f"{name}={order!r}: the order of the derivative is 1 or 2")
     return order
 
 
-def one(value: Any) -> Sequence[str]:
+def write_one(value: Any) -> Sequence[str]:
     """Return the one word of a value."""
     return (value if isinstance(value, str) else repr(value),)
 
 
-def all_of(values: Sequence[str]) -> Sequence[str]:
+def write_all(values: Sequence[str]) -> Sequence[str]:
     """Return the words of a repeated option."""
     return values
 
 
-def flag_alone(value: bool) -> Sequence[str]:
+def write_flag(value: bool) -> Sequence[str]:
     """Return the word of a flag, which has no value."""
     return ("",)
 
 
-def listed(values: frozenset[str]) -> Sequence[str]:
+def write_set(values: frozenset[str]) -> Sequence[str]:
     """Return a set as one word."""
     return (",".join(sorted(values)),)
 
 
-def in_seconds(value: float) -> Sequence[str]:
+def write_seconds(value: float) -> Sequence[str]:
     """Return a time as one word."""
     return (f"{value:g}s",)
 
 
-def short(x: float) -> str:
+def write_number(x: float) -> str:
     """Return a number without needless zeros."""
     return repr(float(x)).removesuffix(".0")

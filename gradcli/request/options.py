@@ -15,39 +15,39 @@ from gradcli.request.option_values import (  # fmt: skip  # fmt: skip
     ROW,
     Option,
     RandomSeed,
-    all_of,
     as_given,
     as_texts,
     as_tuple,
-    axes_or_function,
-    decimal_octets,
-    dots,
-    duration,
-    edges,
-    first_or_second,
-    flag_alone,
+    check_order,
+    check_rank_count,
     formats,
-    in_seconds,
-    inches,
-    joined,
-    kinds,
-    listed,
-    names_in,
-    octets,
-    one,
-    one_of,
+    join_names,
+    parse_bytes,
+    parse_decimal_bytes,
+    parse_dots,
+    parse_duration,
+    parse_edges,
+    parse_inches,
+    parse_kinds,
+    parse_names,
+    parse_scales,
+    parse_seconds,
+    parse_share_or_axes,
+    parse_sizes,
+    parse_whole_numbers,
     pick,
-    rank_count,
+    read_axes_or_function,
+    reader_of_words,
     row,
-    scales,
-    seconds,
     seed,
-    share_or_axes,
-    short,
-    sizes_by_name,
-    whole_numbers,
-    words_of,
+    split_words,
     workers,
+    write_all,
+    write_flag,
+    write_number,
+    write_one,
+    write_seconds,
+    write_set,
 )
 from gradcli.request.pick import PAIR, Pick
 from gradcli.request.target_text import is_python
@@ -107,26 +107,26 @@ class Options:
     stress: bool = row(
         "--stress", "",
         "Also look at points that break gradients: branches, ties, zeros, magnitudes, tails, indices, sizes.",
-        on=("check",), group=HARD_POINTS, default=False, kind=bool, write=flag_alone, take=as_given)
+        on=("check",), group=HARD_POINTS, default=False, kind=bool, write=write_flag, take=as_given)
     stress_points: int | None = row(
         "--stress-points", "N", "How many such points to look at; implies --stress.  [default: 400]",
-        on=("check",), group=HARD_POINTS, rare=True, kind=int, low=1, high=100_000, write=one, take=as_given)
+        on=("check",), group=HARD_POINTS, rare=True, kind=int, low=1, high=100_000, write=write_one, take=as_given)
     sizes_check: Mapping[str, tuple[int, ...]] | None = row(
         "--sizes-check", "SIZES", 'Sizes to look at, by the names of --shapes; implies --stress: "n=1,2,31; b=1,2".',
-        on=("check",), group=HARD_POINTS, rare=True, read=sizes_by_name, take=as_given,
+        on=("check",), group=HARD_POINTS, rare=True, read=parse_sizes, take=as_given,
         write=lambda found: ["; ".join(f"{name}={','.join(map(str, sizes))}" for name, sizes in found.items())])
     structure: bool = row(
         "--structure", "", "With --stress, and in a suite: the check itself is on what --assume says, not its hard points alone.",
-        on=("check",), group=HARD_POINTS, rare=True, default=False, kind=bool, write=flag_alone, take=as_given)
+        on=("check",), group=HARD_POINTS, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
     digits: float | None = row(
         "--digits", "N", "Fewer right digits of the claim, at a point that is looked at, are a failure.",
-        on=("check",), group=HARD_POINTS, rare=True, kind=float, low=0, high=16, write=one, take=as_given)
+        on=("check",), group=HARD_POINTS, rare=True, kind=float, low=0, high=16, write=write_one, take=as_given)
     diagnose: float | None = row(
         "--diagnose", "TIME", "Processor time for the cause of a FAIL, besides a limit that is counted: 10s.  [default: 30s]",
-        on=("check",), group=HARD_POINTS, read=duration, write=in_seconds, take=seconds)
+        on=("check",), group=HARD_POINTS, read=parse_duration, write=write_seconds, take=parse_seconds)
     no_diagnose: bool = row(
         "--no-diagnose", "", "Look for no cause of a FAIL but what the wrong entries show at once.",
-        on=("check",), group=HARD_POINTS, rare=True, default=False, kind=bool, write=flag_alone, take=as_given)
+        on=("check",), group=HARD_POINTS, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
     patch: str | None = row(
         "--patch", "FILE", "Write the repair of a wrong claim, if one is found, as a diff that git apply takes.",
         on=("check",), group=HARD_POINTS)
@@ -135,7 +135,7 @@ class Options:
         on=("run",), group=PROGRAM, default=3, kind=int, low=1, high=100_000)
     keep_bytes: int | None = row(
         "--keep-bytes", "SIZE", "Memory for the values of these calls: 256MB, 2GB.  [default: 256MB]",
-        on=("run",), group=PROGRAM, read=octets)
+        on=("run",), group=PROGRAM, read=parse_bytes)
     source: tuple[str, ...] = row(
         "--source", "FOLDER", "Only gradients defined in this folder; all: those of libraries too. Repeatable.",
         on=("run",), group=PROGRAM, default=(), repeated=True, read=as_tuple)
@@ -152,53 +152,55 @@ class Options:
         "--at -a", "POINT",
         'Values: "x=0.5, W=randn(3,4), y=@y.npy, data=file.py:DATA", "params.A=1"; '
         '@point.npz, file.py:name or START, a name beside the function, is a whole point.',
-        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of)
+        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=write_all)
     wrt: str | None = row(
         "--wrt", "NAMES", "Inputs to differentiate: x,W; globs allowed.  [default: all]",
-        on=(*CLAIMS, "cost", "derive", "grad", "trace"), group=POINT, write=one, take=joined)
+        on=(*CLAIMS, "cost", "derive", "grad", "trace"), group=POINT, write=write_one, take=join_names)
     seed: int = row(
         "--seed", "N|random", "Seed of everything drawn; random draws one, and the report names it.",
-        on=("check", *AT_ONE_POINT, "derive", "run"), group=POINT, default=0, read=seed, write=one, take=seed)
+        on=("check", *AT_ONE_POINT, "derive", "run"), group=POINT, default=0, read=seed, write=write_one, take=seed)
     shapes: tuple[str, ...] = row(
         "--shapes", "SHAPES",
         'Shapes of inputs: W:3,4 or "W: 3 4; x: 4"; derive takes sizes by name, and sums of them: "W: m n+k; x: n; h: k; lam:".',
-        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of)
+        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=write_all)
     assume: tuple[str, ...] = row(
         "--assume", "FACTS",
         'What inputs are: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: symmetric, orthogonal, skew, lower, '
         'upper, diagonal; v: unit; M: mask; c: index". A check is made on this set, along it; with --stress only its '
         'points are, unless --structure is given.',
-        on=("check", "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=all_of, take=as_texts)
+        on=("check", "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=write_all, take=as_texts)
     points: int | None = row(
         "--points", "N", "How many points to draw when none is given.  [default: 3]",
-        on=("check",), group=POINT, rare=True, kind=int, low=1, high=1000, write=one)
+        on=("check",), group=POINT, rare=True, kind=int, low=1, high=1000, write=write_one)
     grad: Any = row(
         "--grad", "CLAIM",
         'Your gradient: a function (focal_grad, file.py:g) or "x=y*cos(x*y), y=..."; '
-        'shared statements first: "p=softmax(z); z=p-y".', on=CLAIMS, group=CLAIM, write=one, take=as_given)
+        'shared statements first: "p=softmax(z); z=p-y".', on=CLAIMS, group=CLAIM, write=write_one, take=as_given)
     jac: Any = row(
         "--jac", "CLAIM", "Your Jacobian, indexed [output, input], for a vector result; its diagonal, if there is no more.",
-        on=CLAIMS, group=CLAIM, write=one, take=as_given)
+        on=CLAIMS, group=CLAIM, write=write_one, take=as_given)
     hess: Any = row(
         "--hess", "CLAIM", "Your Hessian, or its diagonal, if there is no more; --grad beside it is checked too.",
-        on=CLAIMS, group=CLAIM, write=one, take=as_given)
-    jvp: Any = row("--jvp", "NAME", "Your product J v: NAME(x, v).", on=CLAIMS, group=CLAIM, rare=True, write=one, take=as_given)
-    vjp: Any = row("--vjp", "NAME", "Your product w J: NAME(x, w).", on=CLAIMS, group=CLAIM, write=one, take=as_given)
-    hvp: Any = row("--hvp", "NAME", "Your product H v: NAME(x, v).", on=CLAIMS, group=CLAIM, rare=True, write=one, take=as_given)
+        on=CLAIMS, group=CLAIM, write=write_one, take=as_given)
+    jvp: Any = row("--jvp", "NAME", "Your product J v: NAME(x, v).", on=CLAIMS, group=CLAIM, rare=True, write=write_one,
+        take=as_given)
+    vjp: Any = row("--vjp", "NAME", "Your product w J: NAME(x, w).", on=CLAIMS, group=CLAIM, write=write_one, take=as_given)
+    hvp: Any = row("--hvp", "NAME", "Your product H v: NAME(x, v).", on=CLAIMS, group=CLAIM, rare=True, write=write_one,
+        take=as_given)
     value_and_grad: bool = row(
         "--value-and-grad", "", "The target returns its value and its gradient, which is checked.",
-        on=CLAIMS, group=CLAIM, default=False, kind=bool, write=flag_alone, take=as_given)
+        on=CLAIMS, group=CLAIM, default=False, kind=bool, write=write_flag, take=as_given)
     backward: str | None = row(
         "--backward", "NAME",
         "The backward pass of a function that returns a cache, NAME(dout, cache).  [default: found beside it]",
-        on=("check",), group=CLAIM, write=one, take=as_given)
+        on=("check",), group=CLAIM, write=write_one, take=as_given)
     engine: str | None = row(
         "--engine", "CLASS",
         "The class of your own engine, with .data, .grad and .backward(): each number of an input becomes an object of it.",
-        on=("check", "trace"), group=CLAIM, write=one, take=as_given)
+        on=("check", "trace"), group=CLAIM, write=write_one, take=as_given)
     engine_arrays: bool = row(
         "--engine-arrays", "", "With --engine: each array becomes one object.",
-        on=("check", "trace"), group=CLAIM, rare=True, default=False, kind=bool, write=flag_alone, take=as_given)
+        on=("check", "trace"), group=CLAIM, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
     pick: Pick | None = row(
         "--pick", "PARTS",
         "The target returns its value and its gradient among others: grad=1, value=2,grad=1 by position, "
@@ -206,10 +208,10 @@ class Options:
         on=CLAIMS, group=CLAIM, read=pick, write=lambda found: [found.text], take=pick)
     require_claim: bool = row(
         "--require-claim", "", "Without a claim, exit with status 2.",
-        on=CLAIMS, group=CLAIM, default=False, kind=bool, write=flag_alone)
+        on=CLAIMS, group=CLAIM, default=False, kind=bool, write=write_flag)
     order: int = row(
         "--order", "N", "Order of the derivative: 2 is the Hessian.",
-        on=(*CLAIMS, "derive"), group=CLAIM, default=1, kind=int, low=1, high=2, write=one, take=first_or_second)
+        on=(*CLAIMS, "derive"), group=CLAIM, default=1, kind=int, low=1, high=2, write=write_one, take=check_order)
     allow_python: bool = row(
         "--allow-python", "", "Lines of standard input may name Python code, which is run.",
         on=("check",), group=POINT, rare=True, default=False, kind=bool)
@@ -238,7 +240,7 @@ class Options:
         "--modes", "LIST",
         "Modes to run: names, unique prefixes, fd cs fwd rev, all; torch, jax, tensorflow, mlx where named.  "
         "[default: all; to check a claim, those that decide]",
-        on=("check", "compare-modes"), group=PRECISION, write=one, take=joined)
+        on=("check", "compare-modes"), group=PRECISION, write=write_one, take=join_names)
     cost: bool = row(
         "--cost", "", "Show operations by kind, and memory, of each mode.",
         on=("compare-modes",), group=OUTPUT, default=False, kind=bool)
@@ -249,10 +251,10 @@ class Options:
     sizes: Mapping[str, tuple[int, ...]] | None = row(
         "--sizes", "SIZES",
         'Sizes by the names of --at, --shapes and parameters: "L=2,4; d=768, n=512". They can be too large to run.',
-        on=("cost",), group=POINT, read=sizes_by_name)
+        on=("cost",), group=POINT, read=parse_sizes)
     first_sizes: Mapping[str, tuple[int, ...]] | None = row(
         "--sizes", "SIZES", "Only the first of each is used: gradcli cost --sizes counts how costs grow.",
-        on=("compare-modes",), group=OUTPUT, read=sizes_by_name, hidden=True)
+        on=("compare-modes",), group=OUTPUT, read=parse_sizes, hidden=True)
     steps: bool = row(
         "--steps", "", "Also show error against step size, in short; gradcli sweep shows all of it.",
         on=("compare-modes",), group=OUTPUT, default=False, kind=bool)
@@ -271,20 +273,21 @@ class Options:
         on=("cost",), group=OUTPUT)
     checkpoint: tuple[str, ...] = row(
         "--checkpoint", "NAMES", "Functions of yours that are run again in the reverse sweep: attention.",
-        on=("cost",), group=OUTPUT, default=(), read=lambda flag, text: tuple(words_of(text)))
+        on=("cost",), group=OUTPUT, default=(), read=lambda flag, text: tuple(split_words(text)))
     memory: int | None = row(
         "--memory", "SIZE", "Find the checkpoints that keep at most so much, and repeat the fewest operations: 2GB.",
-        on=("cost",), group=OUTPUT, read=decimal_octets)
+        on=("cost",), group=OUTPUT, read=parse_decimal_bytes)
     link: int | None = row(
         "--link", "SPEED", "Show how long it takes to move what is kept away and back: 64GB (a second).",
-        on=("cost",), group=OUTPUT, read=decimal_octets)
+        on=("cost",), group=OUTPUT, read=parse_decimal_bytes)
     shards: int | None = row(
         "--shard", "N", "Divide over so many ranks what --zero names.", on=("cost",), group=OUTPUT, kind=int, low=2)
     zero: int | None = row(
         "--zero", "K", "1 divides the optimiser's numbers, 2 gradients too, 3 parameters too.  [default: 1]",
         on=("cost",), group=OUTPUT, kind=int, low=1, high=3)
     pass_time: float | None = row(
-        "--pass-time", "TIME", "The time of one pass, to turn passes into time: 0.5s.", on=("cost",), group=OUTPUT, read=duration)
+        "--pass-time", "TIME", "The time of one pass, to turn passes into time: 0.5s.", on=("cost",), group=OUTPUT,
+        read=parse_duration)
     norms: bool = row(
         "--norms", "", "Show how the norms of adjoints grow or vanish from turn to turn of a loop, at sizes that run.",
         on=("cost",), group=OUTPUT, default=False, kind=bool)
@@ -308,7 +311,7 @@ class Options:
         on=("compare-modes",), group=PRECISION, rare=True, kind=int, low=2)
     bits: tuple[int, ...] = row(
         "--bits", "LIST", "Also compute with this many bits, rounded to nearest: 113, 400.",
-        on=("sweep",), group=PRECISION, rare=True, default=(), read=whole_numbers)
+        on=("sweep",), group=PRECISION, rare=True, default=(), read=parse_whole_numbers)
     each: bool = row(
         "--each", "", "Sweep along every entry, not along all inputs at once.",
         on=("sweep",), group=PRECISION, default=False, kind=bool)
@@ -317,27 +320,27 @@ class Options:
         on=("sweep",), group=PRECISION, kind=int, low=3, high=10_000)
     rtol: float | None = row(
         "--rtol", "R", "Accept this relative error of the claim, too: it only loosens the computed bounds.",
-        on=("check",), group=PRECISION, kind=float, low=0, write=one, take=as_given)
+        on=("check",), group=PRECISION, kind=float, low=0, write=write_one, take=as_given)
     atol: float | None = row(
         "--atol", "A", "Accept this absolute error of the claim, too: it only loosens the computed bounds.",
-        on=("check",), group=PRECISION, kind=float, low=0, write=one, take=as_given)
+        on=("check",), group=PRECISION, kind=float, low=0, write=write_one, take=as_given)
     h: float | None = row(
         "--h", "H", "A fixed step for differences.  [default: gradcli chooses]",
-        on=("check", "sweep"), group=PRECISION, rare=True, kind=float, write=one, take=as_given)
+        on=("check", "sweep"), group=PRECISION, rare=True, kind=float, write=write_one, take=as_given)
     bounds: Mapping[str, tuple[float, float]] | None = row(
         "--bounds", "NAME=LOW:HIGH", 'Edges of the domain: "k=0:inf"; no step leaves it.',
-        on=("check", "sweep"), group=PRECISION, repeated=True, read=edges, take=as_given,
-        write=lambda found: [f"{name}={short(low)}:{short(high)}" for name, (low, high) in found.items()])
+        on=("check", "sweep"), group=PRECISION, repeated=True, read=parse_edges, take=as_given,
+        write=lambda found: [f"{name}={write_number(low)}:{write_number(high)}" for name, (low, high) in found.items()])
     scale: Mapping[str, float] | None = row(
         "--scale", "NAME=SIZE", 'Typical size of an input, for its steps: "x=1e-3".',
-        on=("check", "sweep"), group=PRECISION, rare=True, repeated=True, read=scales, take=as_given,
+        on=("check", "sweep"), group=PRECISION, rare=True, repeated=True, read=parse_scales, take=as_given,
         write=lambda found: [f"{name}={size!r}" for name, size in found.items()])
     budget: int | None = row(
         "--budget", "N", "Evaluations of f that differences may take.",
-        on=(*CLAIMS, "run"), group=PRECISION, rare=True, kind=int, low=1, write=one, take=as_given)
+        on=(*CLAIMS, "run"), group=PRECISION, rare=True, kind=int, low=1, write=write_one, take=as_given)
     mutate: bool = row(
         "--mutate", "", "Plant mistakes in the gradient under test; report the smallest caught.",
-        on=("check",), group=CLAIM, rare=True, default=False, kind=bool, write=flag_alone, take=as_given)
+        on=("check",), group=CLAIM, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
     save_point: str | None = row(
         "--save-point", "FILE", "Keep the first point that does not pass (or the first): .npz, .json.",
         on=("check",), group=OUTPUT, rare=True)
@@ -348,65 +351,66 @@ class Options:
         "--timeout", "TIME",
         "Limit of time: 90s, 5min. check shows what is finished by then; run counts the checks alone, and lists the calls "
         "that are left; mcp and lsp give it to each check, 60s by default; elsewhere nothing is shown, and the status is 3.",
-        on=("check", *AT_ONE_POINT, "derive", "ops", "run", *SERVES), group=PRECISION, read=duration, write=in_seconds)
+        on=("check", *AT_ONE_POINT, "derive", "ops", "run", *SERVES), group=PRECISION, read=parse_duration, write=write_seconds)
     mode_timeout: float | None = row(
         "--mode-timeout", "TIME", "Stop a mode after this time: 10s, 2min (no limit).",
-        on=CLAIMS, group=PRECISION, rare=True, read=duration, write=in_seconds, take=seconds)
+        on=CLAIMS, group=PRECISION, rare=True, read=parse_duration, write=write_seconds, take=parse_seconds)
     threads: int = row(
         "--threads", "N", "Threads of numerical libraries: BLAS, OpenMP. Sums over threads differ in the last digits.",
-        on=RUNS, group=PRECISION, rare=True, default=1, kind=int, low=1, high=1024, write=one)
+        on=RUNS, group=PRECISION, rare=True, default=1, kind=int, low=1, high=1024, write=write_one)
     ranks: int | None = row(
         "--ranks", "N",
         "Run the target on so many processes of torch.distributed, as torchrun does, and check the gradients of all of them. "
         "With --framework jax: on so many devices of one process, for shard_map. --shard says what each has.",
-        on=("check",), group=FRAMEWORK, kind=int, low=2, high=64, write=one, take=rank_count)
+        on=("check",), group=FRAMEWORK, kind=int, low=2, high=64, write=write_one, take=check_rank_count)
     loss: str | None = row(
         "--loss", "KIND", "What the loss is where the ranks return different values: their sum, or their mean, as DDP has it.",
-        on=("check",), group=FRAMEWORK, rare=True, read=one_of("sum", "mean"), write=one, take=one_of("sum", "mean"))
+        on=("check",), group=FRAMEWORK, rare=True, read=reader_of_words("sum", "mean"), write=write_one,
+        take=reader_of_words("sum", "mean"))
     rank_timeout: float | None = row(
         "--rank-timeout", "TIME", "How long a rank may wait for others in a collective that they do not enter.  [default: 30s]",
-        on=("check",), group=FRAMEWORK, rare=True, read=duration, write=in_seconds, take=seconds)
+        on=("check",), group=FRAMEWORK, rare=True, read=parse_duration, write=write_seconds, take=parse_seconds)
     framework: str | None = row(
         "--framework", "NAME",
         "What a target is written in: torch, jax, tensorflow, mlx, numpy.  [default: recognised from the code]",
-        on=("check",), group=FRAMEWORK, write=one, take=as_given)
+        on=("check",), group=FRAMEWORK, write=write_one, take=as_given)
     reference: Any = row(
         "--reference", "TARGET",
         "Another implementation of the same function, with which values and gradients of the target are compared: a name in "
         "its file, or file.py:name.",
-        on=("check",), group=FRAMEWORK, write=one, take=as_given)
+        on=("check",), group=FRAMEWORK, write=write_one, take=as_given)
     device: str | None = row(
         "--device", "NAME",
         "Device that frameworks run on: cpu, cuda, cuda:1, mps; for expressions and numpy functions too, in torch or jax.",
-        on=("check", "compare-modes"), group=FRAMEWORK, write=one, take=as_given)
+        on=("check", "compare-modes"), group=FRAMEWORK, write=write_one, take=as_given)
     dtype: str | None = row(
         "--dtype", "NAME",
         "The format whose gradient is checked: float32, tf32, bfloat16, float16.  [default: float64] Of cost, the format of "
         "parameters, float8 too.  [default: float32]",
-        on=("check", "cost"), group=FRAMEWORK, write=one, take=as_given)
+        on=("check", "cost"), group=FRAMEWORK, write=write_one, take=as_given)
     autocast: str | None = row(
         "--autocast", "NAME",
         "Check the gradient under torch.autocast: bfloat16, or float16, with a GradScaler too. Of cost, the format of values.",
-        on=("check", "cost"), group=FRAMEWORK, rare=True, write=one, take=as_given)
+        on=("check", "cost"), group=FRAMEWORK, rare=True, write=write_one, take=as_given)
     compile: bool = row(
         "--compile", "", "Check the gradient under torch.compile, jax.jit, ...",
-        on=("check",), group=FRAMEWORK, default=False, kind=bool, write=flag_alone, take=as_given)
+        on=("check",), group=FRAMEWORK, default=False, kind=bool, write=write_flag, take=as_given)
     same_as: frozenset[str] = row(
         "--same-as", "LIST", "Obtain the same gradient in other ways: eager,compile,checkpoint,vmap,autocast.",
-        on=("check",), group=FRAMEWORK, rare=True, default=frozenset(), read=names_in, write=listed, take=names_in)
+        on=("check",), group=FRAMEWORK, rare=True, default=frozenset(), read=parse_names, write=write_set, take=parse_names)
     localise: bool = row(
         "--localise", "", "Check each module inside the target alone, too.",
-        on=("check",), group=FRAMEWORK, default=False, kind=bool, write=flag_alone, take=as_given)
+        on=("check",), group=FRAMEWORK, default=False, kind=bool, write=write_flag, take=as_given)
     expect: frozenset[str] = row(
         "--expect", "KINDS",
         "What is deliberate: straight-through (the surrogate is checked), stop-gradient (it is held constant).",
-        on=("check",), group=FRAMEWORK, rare=True, default=frozenset(), read=names_in, write=listed, take=names_in)
+        on=("check",), group=FRAMEWORK, rare=True, default=frozenset(), read=parse_names, write=write_set, take=parse_names)
     allow: frozenset[str] = row(
         "--allow", "KINDS", "Findings that count as success: kink,staircase,noise,...",
-        on=("check",), group=OUTPUT, default=frozenset(), read=kinds, write=listed, take=kinds)
+        on=("check",), group=OUTPUT, default=frozenset(), read=parse_kinds, write=write_set, take=parse_kinds)
     allow_inconclusive: bool = row(
         "--allow-inconclusive", "", "Every inconclusive verdict but timeout counts as success.",
-        on=("check",), group=OUTPUT, rare=True, default=False, kind=bool, write=flag_alone)
+        on=("check",), group=OUTPUT, rare=True, default=False, kind=bool, write=write_flag)
     select: str | None = row(
         "--select -k", "EXPR", 'Only checks whose id or target contains these names: "focal and not (huber or lost)".',
         on=("check",), group=SUITE)
@@ -438,7 +442,7 @@ class Options:
         "--shard", "AXES",
         'With --ranks: the axis along which each rank has its part of an input, "W: 1, b: 0", or a function '
         "file.py:place(name, value, rank, ranks). K/N: only the K-th of N parts of the checks; gradcli merge joins them.",
-        on=("check",), group=FRAMEWORK, rare=True, read=share_or_axes, take=axes_or_function,
+        on=("check",), group=FRAMEWORK, rare=True, read=parse_share_or_axes, take=read_axes_or_function,
         write=lambda found: [found] if isinstance(found, str) else [])
     cache: bool | None = row(
         "--cache/--no-cache", "", "Does nothing: a check always runs, and is never answered from an earlier run.",
@@ -470,12 +474,12 @@ class Options:
         on=PICTURED, group=OUTPUT, default=(), repeated=True, read=as_tuple)
     size: tuple[float, float] | None = row(
         "--size", "WxH", "Inches of a picture file: 3.5x2.5.  [default: 8 wide, as high as its pictures need]",
-        on=PICTURED, group=OUTPUT, rare=True, read=inches)
+        on=PICTURED, group=OUTPUT, rare=True, read=parse_inches)
     dpi: int | None = row(
-        "--dpi", "N", "Dots per inch of a .png.  [default: 150]", on=PICTURED, group=OUTPUT, rare=True, read=dots)
+        "--dpi", "N", "Dots per inch of a .png.  [default: 150]", on=PICTURED, group=OUTPUT, rare=True, read=parse_dots)
     direction: str = row(
         "--direction", "DIR", "The way a graph runs on a page and in a picture: right or down.  [default: right]",
-        on=("check", "trace", "derive"), group=OUTPUT, rare=True, default="right", read=one_of("right", "down"))
+        on=("check", "trace", "derive"), group=OUTPUT, rare=True, default="right", read=reader_of_words("right", "down"))
     quiet: bool = row(
         "--quiet -q", "", "Print nothing, or the last line where there are several checks.",
         on=ALL, group=OUTPUT, default=False, kind=bool)
@@ -558,12 +562,12 @@ CLAIM_KINDS = ("grad", "jac", "hess", "jvp", "vjp", "hvp")
 SECOND_ORDER = ("hess", "hvp")
 
 
-def claim_of(options: Options) -> tuple[str, Any] | None:
+def find_claim(options: Options) -> tuple[str, Any] | None:
     """Return the kind of the one claim in the options, and the claim, or None; of a gradient and a Hessian, the Hessian.
 
     Raises  BadOption for any other two claims, of which --value-and-grad and --pick are one.
     """
-    given = _claims({kind: getattr(options, kind) for kind in CLAIM_KINDS})
+    given = _kinds_of_claims({kind: getattr(options, kind) for kind in CLAIM_KINDS})
     if len(given) > 1:
         raise BadOption(f"--{given[0]} and --{given[1]} are two claims", do="check one at a time")
     if given and options.picked is not None:
@@ -572,36 +576,36 @@ def claim_of(options: Options) -> tuple[str, Any] | None:
     return (given[0], getattr(options, given[0])) if given else None
 
 
-def _claims(given: Mapping[str, Any]) -> list[str]:
+def _kinds_of_claims(given: Mapping[str, Any]) -> list[str]:
     """Return the kinds of claims that are given; a gradient beside a second derivative does not count."""
     kinds = [kind for kind in CLAIM_KINDS if given.get(kind) is not None]
     return kinds[1:] if kinds[:1] == ["grad"] and kinds[1:] and kinds[1] in SECOND_ORDER else kinds
 
 
-def with_claim(options: Options, claim: tuple[str, Any] | None) -> Options:
+def replace_claim(options: Options, claim: tuple[str, Any] | None) -> Options:
     """Return the options with this claim, or with none, in place of their own."""
     second = claim is not None and claim[0] in SECOND_ORDER
     claims: dict[str, Any] = {kind: None for kind in CLAIM_KINDS if not (second and kind == "grad")}
     return dataclasses.replace(options, **(claims | dict([] if claim is None else [claim])))
 
 
-def rows_of(command: str) -> tuple[Option, ...]:
+def options_of_command(command: str) -> tuple[Option, ...]:
     """Return the options of a command."""
     return tuple(option for option in ROWS if command in option.on)
 
 
-def keywords() -> tuple[Option, ...]:
+def keyword_options() -> tuple[Option, ...]:
     """Return the options that `gradcli.check` takes as keywords."""
     return tuple(option for option in ROWS if option.take is not None)
 
 
-def from_keywords(given: Mapping[str, Any]) -> Options:
+def options_from_keywords(given: Mapping[str, Any]) -> Options:
     """Return the options from Python's keywords. Raises TypeError for an unknown keyword or two claims, BadOption."""
-    known = {option.name: option for option in keywords()}
+    known = {option.name: option for option in keyword_options()}
     for name in given:
         if name not in known:
             raise TypeError(f"check() got an unexpected keyword argument '{name}'; it takes {', '.join(known)}")
-    claims = _claims(given)
+    claims = _kinds_of_claims(given)
     if len(claims) > 1:
         raise TypeError(f"{claims[0]}= and {claims[1]}= are two claims: check one at a time")
     taken = {name: known[name].take for name in given}
@@ -614,13 +618,15 @@ def from_keywords(given: Mapping[str, Any]) -> Options:
 _FIRST = ("at", "shapes", *CLAIM_KINDS)
 
 
-def replayed(options: Options, only: Collection[str] | None = None) -> tuple[str, ...]:
+def words_to_repeat(options: Options, only: Collection[str] | None = None) -> tuple[str, ...]:
     """Return the words of a `check` command with these options: the point and the claim first, the seed last.
 
     Options at their defaults are left out, but for the seed; where `only` names options, they alone are written.
     """
     words: list[str] = []
-    for option in sorted(rows_of("check"), key=lambda option: (option.name == "seed", option.name not in _FIRST)):
+    for option in sorted(
+        options_of_command("check"), key=lambda option: (option.name == "seed", option.name not in _FIRST)
+    ):
         value = getattr(options, option.name)
         wanted = value != option.default or option.name == "seed" if only is None else option.name in only
         if option.write is not None and wanted:
@@ -638,20 +644,20 @@ _IN_A_HINT = re.compile(
 _A_COMMAND = re.compile(r"\bgradcli [a-z]")
 
 
-def in_suite(text: str, *, values: bool = True) -> str:
+def hint_in_suite(text: str, *, values: bool = True) -> str:
     """Return a hint with its options as keys of a suite; a hint that is a command stays as it is.
 
     In a message, which is no hint, no `values` but numbers follow the options.
     """
-    return _rewritten(text, rows_of("check"), _as_key, values)
+    return _rewrite_hint(text, options_of_command("check"), _write_key, values)
 
 
-def in_python(text: str, *, values: bool = True) -> str:
-    """Return a hint, or a message, with its options as keywords of Python, as `in_suite` does."""
-    return _rewritten(text, (*keywords(), *(row for row in ROWS if row.name == "at")), _as_keyword, values)
+def hint_in_python(text: str, *, values: bool = True) -> str:
+    """Return a hint, or a message, with its options as keywords of Python, as `hint_in_suite` does."""
+    return _rewrite_hint(text, (*keyword_options(), *(row for row in ROWS if row.name == "at")), _write_keyword, values)
 
 
-def _rewritten(text: str, rows: Collection[Option], write: Callable[[Option, str | None], str], values: bool) -> str:
+def _rewrite_hint(text: str, rows: Collection[Option], write: Callable[[Option, str | None], str], values: bool) -> str:
     known = {row.flag.removeprefix("--"): row for row in rows}
 
     def written(match: re.Match[str]) -> str:
@@ -665,7 +671,7 @@ def _rewritten(text: str, rows: Collection[Option], write: Callable[[Option, str
     return text if _A_COMMAND.search(text) else _IN_A_HINT.sub(written, text)
 
 
-def _as_key(row: Option, value: str | None) -> str:
+def _write_key(row: Option, value: str | None) -> str:
     key = row.flag.removeprefix("--")
     if row.kind is bool:
         return f"{key} = true"
@@ -675,7 +681,7 @@ def _as_key(row: Option, value: str | None) -> str:
     return f"{key} = [{text}]" if row.repeated or isinstance(row.default, frozenset) else f"{key} = {text}"
 
 
-def _as_keyword(row: Option, value: str | None) -> str:
+def _write_keyword(row: Option, value: str | None) -> str:
     if row.kind is bool:
         return f"{row.name}=True"
     if value is None:

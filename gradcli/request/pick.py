@@ -37,13 +37,13 @@ class Pick:
 
     def value_of(self, y: Any, text: str) -> Any:
         """Return the value in the result `y` of the function `text`. Raises FunctionFailed."""
-        return self._part(y, self.value, text)
+        return self._read_part(y, self.value, text)
 
     def gradient_of(self, y: Any, text: str) -> Any:
         """Return the gradient in a result. Raises FunctionFailed."""
-        return self._part(y, self.grad, text)
+        return self._read_part(y, self.grad, text)
 
-    def _part(self, y: Any, part: Part, text: str) -> Any:
+    def _read_part(self, y: Any, part: Part, text: str) -> Any:
         if self.pair:
             if not isinstance(y, tuple | list) or len(y) < 2 or (len(y) > 2 and not _is_number(y[0])):
                 raise self.no_pair(y, text)
@@ -54,11 +54,11 @@ class Pick:
             for key in (part, str(part)):
                 if key in y:
                     return y[key]
-            raise _no_key(text, part, [str(key) for key in y])
+            raise _error_of_missing_key(text, part, [str(key) for key in y])
         if isinstance(part, str):
-            return _field(y, part, text)
+            return _read_field(y, part, text)
         if not isinstance(y, tuple | list):
-            says = f"{text} returns {_described(y)}, not a tuple or a dict"
+            says = f"{text} returns {_describe_kind(y)}, not a tuple or a dict"
             raise FunctionFailed(says, do="drop --pick, or return the value and the gradient")
         if not -len(y) <= part < len(y):
             count = f"{len(y)} part{'' if len(y) == 1 else 's'}"
@@ -70,7 +70,7 @@ class Pick:
         """Return the error that a result is no value with its gradient."""
         says = f"{text} does not return a pair of its value and its gradient"
         longer = isinstance(y, tuple | list) and len(y) > 2 and not isinstance(y[0], list | tuple)
-        return FunctionFailed(says, do=_which_of(y) if longer or isinstance(y, Mapping) else "drop --value-and-grad")
+        return FunctionFailed(says, do=_advise_pick(y) if longer or isinstance(y, Mapping) else "drop --value-and-grad")
 
 
 PAIR = Pick(pair=True)
@@ -81,7 +81,7 @@ def _is_number(x: Any) -> bool:
     return isinstance(x, float | int) or getattr(x, "size", 2) == 1
 
 
-def _which_of(y: Any) -> str:
+def _advise_pick(y: Any) -> str:
     if isinstance(y, Mapping):
         keys = [str(key) for key in y]
         return (
@@ -90,7 +90,7 @@ def _which_of(y: Any) -> str:
     return "name the two parts by position: --pick value=0,grad=1"
 
 
-def _field(y: Any, name: str, text: str) -> Any:
+def _read_field(y: Any, name: str, text: str) -> Any:
     """Return a field of a named tuple or a dataclass. Raises FunctionFailed."""
     fields = getattr(y, "_fields", ()) if isinstance(y, tuple) else ()
     if dataclasses.is_dataclass(y) and not isinstance(y, type):
@@ -98,15 +98,15 @@ def _field(y: Any, name: str, text: str) -> Any:
     if name in fields:
         return getattr(y, name)
     if fields:
-        raise _no_key(text, name, fields)
+        raise _error_of_missing_key(text, name, fields)
     if isinstance(y, tuple | list):
         says = f"{text} returns a {type(y).__name__} of {len(y)} parts, which have no names, and --pick names '{name}'"
         raise FunctionFailed(says, do="positions count from 0: --pick value=0,grad=1")
-    says = f"{text} returns {_described(y)}, not a tuple or a dict"
+    says = f"{text} returns {_describe_kind(y)}, not a tuple or a dict"
     raise FunctionFailed(says, do="drop --pick, or return the value and the gradient")
 
 
-def _no_key(text: str, part: Part, keys: Any) -> FunctionFailed:
+def _error_of_missing_key(text: str, part: Part, keys: Any) -> FunctionFailed:
     from gradcli.errors import closest_name
 
     alike = [key for key in keys if key.lower() == str(part).lower()]
@@ -116,7 +116,7 @@ def _no_key(text: str, part: Part, keys: Any) -> FunctionFailed:
     return FunctionFailed(says, do=f"did you mean '{near}'? {listed}" if near else listed)
 
 
-def _described(y: Any) -> str:
+def _describe_kind(y: Any) -> str:
     if y is None:
         return "None"
     if isinstance(y, str):

@@ -31,12 +31,12 @@ def names_python(text: str) -> bool:
     return is_python(text) or ".py" in text
 
 
-def several(words: Sequence[str]) -> bool:
+def has_several_targets(words: Sequence[str]) -> bool:
     """Whether the words of the command line name more than one target, or standard input."""
     return words[:1] == ["-"] or sum(k == 0 or not ASSIGNMENT.fullmatch(w) for k, w in enumerate(words)) > 1
 
 
-def folded(name: str) -> str:
+def normalise_name(name: str) -> str:
     """Return a name in the form in which Python compares names (NFKC)."""
     return unicodedata.normalize("NFKC", name)
 
@@ -49,7 +49,7 @@ _ENDINGS = (("_forward", "_backward"), ("_fwd", "_bwd"), ("_fprop", "_bprop"))
 _BEGINNINGS = (("forward_", "backward_"), ("fwd_", "bwd_"))
 
 
-def output_of(held: Any, returned: Any) -> Any:
+def output_of_pass(held: Any, returned: Any) -> Any:
     """Return the output of a forward pass: what it returned, else what its object keeps as such; None if there is none."""
     kept = {} if returned is not None else getattr(held, "__dict__", {})
     return next((kept[name] for name in OUTPUTS if kept.get(name) is not None), returned)

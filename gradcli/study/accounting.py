@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.implementation import environment
+from gradcli.checks.implementation import describe_environment
 from gradcli.checks.request import Request
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, NotSupported, closest_name
@@ -30,7 +30,7 @@ from gradcli.report.cost import (
     Pass,
     Rank,
 )
-from gradcli.report.numbers import decimal_octets
+from gradcli.report.numbers import write_decimal_bytes
 from gradcli.study.mode_cost import one_run, seconds_of
 from gradcli.study.outline import (
     CheckpointPlan,
@@ -211,7 +211,8 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
         offload=None if how.link is None else 2 * whole / how.link,
         measured=_measure_seconds(request, last, programs) if how.time else None,
         norms=_adjoint_norms(request, last, programs) if how.norms else (), timeline=_sample_moments(moments),
-        notes=tuple(_write_notes(made, programs, last, passes, formulas, request.layer is not None)), environment=environment(()),
+        notes=tuple(_write_notes(made, programs, last, passes, formulas, request.layer is not None)),
+        environment=describe_environment(()),
     )  # fmt: skip
 
 
@@ -331,7 +332,7 @@ def _checkpoint_plans(checkpoints: Checkpoints, how: Training, gradient: int, q:
                 raise BadOption(
                     f"no checkpoints hold at most {how.budget:,} bytes", do=f"the least is {least.bytes:,} bytes"
                 )
-            found.append((f"at most {decimal_octets(how.budget)}", best))
+            found.append((f"at most {write_decimal_bytes(how.budget)}", best))
         name = "fewest bytes" if checkpoints.is_cut_everywhere else "fewest bytes found"
         found.append((name, min((least, *(plan for _, plan in found)), key=lambda plan: plan[1:])))
     return tuple(
@@ -502,7 +503,7 @@ def account_model(name: str, batch: int, length: int | None, how: Training) -> C
             "A reverse sweep is counted as twice the operations of f, which holds for products of matrices; other operations are "
             "not counted. Attention weights are kept, as they are without a kernel that forms them block by block.",
         ),
-        environment=environment(()),
+        environment=describe_environment(()),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.arithmetic.ball import Ball, bound_error, nearest_float64, precision, radius
 from gradcli.arithmetic.value_graph import write_formula
-from gradcli.checks.implementation import environment, installed
+from gradcli.checks.implementation import describe_environment, installed_version
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, Undecided
 from gradcli.errors import closest_name as nearest_name
@@ -46,13 +46,13 @@ def available_modes() -> ModesReport:
     for name, mode in MODES.items():
         state = mode.available()
         package = _WITH.get(name, "numpy")
-        version = installed(package)
+        version = installed_version(package)
         rests = tuple(w.value for w in Witness if w in mode.rests_on)
         what = (mode.__doc__ or "").strip().split("\n")[0].rstrip(".")
         entries.append(
             ModeEntry(name, state.yes, f"{package} {version}" if version else None, rests, what, state.install or None)
         )
-    return ModesReport(tuple(entries), ("cpu",), environment())
+    return ModesReport(tuple(entries), ("cpu",), describe_environment())
 
 
 BITS = (256, 1024, 4096)  # saturated slopes need more; those that 4096 do not resolve are far below float64's range
@@ -293,7 +293,7 @@ def known_operations(name: str | None) -> OpsReport:
         row = load(name).found
         if not isinstance(row, Primitive):
             raise BadOption(f"{name} is no primitive", do="make one: gradcli.primitive(fun, *partials)")
-        return OpsReport((describe_primitive(row),), (), environment())
+        return OpsReport((describe_primitive(row),), (), describe_environment())
     known = FUNCTIONS.get(str(name))
     found = describe_primitives(known.name if isinstance(known, Primitive) else ALIASES.get(str(name), name))
     if not found:
@@ -304,4 +304,4 @@ def known_operations(name: str | None) -> OpsReport:
         raise BadOption(
             f"there is no primitive '{name}'", do=f"did you mean '{close}'?" if close else "gradcli ops lists them"
         )
-    return OpsReport(found, () if name else expression_functions(), environment())
+    return OpsReport(found, () if name else expression_functions(), describe_environment())

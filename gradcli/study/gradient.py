@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.implementation import environment
+from gradcli.checks.implementation import describe_environment
 from gradcli.modes.jacobians import jacobian_from_rows
 from gradcli.modes.mode import Question
 from gradcli.report import numbers
@@ -51,7 +51,7 @@ def gradient(q: Question) -> GradReport:
     return GradReport(
         Target(q.f.kind, q.f.text), q.point.values, q.point.drawn, q.seed, q.value,
         ABSENT if vector else found, found if vector else ABSENT,
-        environment(), exit_status=int(Exit.CONFIRMED if whole else Exit.INCONCLUSIVE), notes=tuple(notes),
+        describe_environment(), exit_status=int(Exit.CONFIRMED if whole else Exit.INCONCLUSIVE), notes=tuple(notes),
         bound=bounds if known else ABSENT,
     )  # fmt: skip
 

@@ -12,9 +12,9 @@ from gradcli.arithmetic.floats import FLOAT64, Format, Low, arithmetic_of_format
 from gradcli.arithmetic.recorded_program import record, value_and_gradient, vjp
 from gradcli.checks.check import Answers, check, with_values_at_smaller_tolerances
 from gradcli.checks.evidence import Outcome
-from gradcli.checks.implementation import environment
+from gradcli.checks.implementation import describe_environment
 from gradcli.checks.request import Request
-from gradcli.checks.run_modes import answered, missing, reference_of, run
+from gradcli.checks.run_modes import answered_frameworks, choose_reference, report_missing_modes, run_modes
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.modes.claim import Claim
@@ -425,7 +425,7 @@ def left_out_of_summary(q: Question) -> str | None:
     if q.solvers:
         return "solvers in f have rules for first derivatives only"
     if not q.untraced and not takes_at_most(q, _MOST_WORK, calls):
-        return f"it would take {calls:,} evaluations of f, about {numbers.about(calls * q.work)} operations"
+        return f"it would take {calls:,} evaluations of f, about {numbers.write_figure(calls * q.work)} operations"
     return None
 
 
@@ -456,10 +456,10 @@ def _compare_at_point(request: Request, studies: Studies) -> CompareReport:
     measured = studies.cost or bool(set(columns) & {"adds", "mults", "fn", "memory"})
     with np.errstate(all="ignore"):
         modes = [MODES[name] for name in request.modes]
-        outcomes = run(q, [*([Claim(request.claim)] if request.claim else []), *modes])
-        reference = reference_of({name: o for name, o in outcomes.items() if name != "claim"})
+        outcomes = run_modes(q, [*([Claim(request.claim)] if request.claim else []), *modes])
+        reference = choose_reference({name: o for name, o in outcomes.items() if name != "claim"})
         right = outcomes[reference].estimate if reference else None
-        told = (*_findings(q, right), *missing(outcomes))
+        told = (*_findings(q, right), *report_missing_modes(outcomes))
         open_ = {f.kind for f in told if f.severity == Severity.INCONCLUSIVE}
         smooth = not open_ and not q.kinks
         imaginary = "complex-step" not in outcomes or outcomes["complex-step"].status == "ok"
@@ -490,7 +490,7 @@ def _compare_at_point(request: Request, studies: Studies) -> CompareReport:
         function=ABSENT if original_function(q.f) is q.f else q.f.text, columns=columns or ABSENT,
         precision=lows or ABSENT, products=found or ABSENT,
         accumulation=ABSENT if studies.accumulate is None else compare_accumulation(q, studies.accumulate),
-        environment=environment(answered(outcomes)),
+        environment=describe_environment(answered_frameworks(outcomes)),
         derivative=derivative if shape(q.value) else "gradient",
         no_sweep=without,
         outputs=tuple(output_entry_names(q.f.outputs)) if q.f.outputs and size(q.value) <= MAX_ENTRIES else ABSENT,

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import Recorded
-from gradcli.checks.on_tape import SlipSearch, on_tape
+from gradcli.checks.on_tape import SlipSearch, find_slip_on_tape
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import MOST, CauseBudget, Gradient, Wrong
 from gradcli.errors import BadClaim, GradcliError
@@ -172,7 +172,7 @@ def _program_with_slip(q: Question, point: PointReport, claimed: Gradient, right
         at = (*(mismatch.output if isinstance(mismatch.output, tuple) else ()), *mismatch.index)
         masks[mismatch.input][at], room[mismatch.input][at] = True, mismatch.bound
     wrong = Wrong(q, claimed, right, masks, room)
-    if on_tape(wrong) is None or not wrong.slipped:
+    if find_slip_on_tape(wrong) is None or not wrong.slipped:
         return None
     program = wrong.slipped[-1]
     return program if SlipSearch(replace(wrong, budget=CauseBudget(MOST))).tried(program) == "" else None

@@ -12,9 +12,9 @@ from gradcli.arithmetic.ball import precision
 from gradcli.arithmetic.floats import FLOAT64, GUARD, Format, format_of, round_to_bits
 from gradcli.checks.check import Answers, check
 from gradcli.checks.evidence import Outcome
-from gradcli.checks.implementation import environment
+from gradcli.checks.implementation import describe_environment
 from gradcli.checks.request import Request
-from gradcli.checks.run_modes import attempt
+from gradcli.checks.run_modes import run_mode
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, NotSupported, Undecided
 from gradcli.modes.complex_step import ComplexStep
@@ -167,7 +167,7 @@ def sweep(request: Request, wanted: SweepOptions, heard: Callable[[str], None] |
         exit_status=int(status) if judged is None else judged.exit_status, verdict=ABSENT if judged is None else judged.verdict,
         message=ABSENT if judged is None else judged.sentence(),
         function=ABSENT if original_function(q.f) is q.f else q.f.text, unsupported=unsupported or ABSENT,
-        environment=environment(),
+        environment=describe_environment(),
         weights=output_weights(q) if shape(q.value) else ABSENT, noise=study.noise or ABSENT,
     )  # fmt: skip
 
@@ -340,7 +340,7 @@ class Study:
         self.ray = self.rays[0] if q.entries == 1 else common_ray(q, slopes)
         self.slope = slope_along(q, slopes, self.ray)
         if self.bound is not None and q.untraced:
-            good = numbers.power(self._reference_bound(self.ray, self.slope))
+            good = numbers.write_bound(self._reference_bound(self.ray, self.slope))
             says = f"f cannot be traced: errors are those against extrapolated differences, whose bound is {good} of the slope"
             self.findings.append(finding(Kind.REFERENCE, Severity.WARNING, f"{says}; best steps are not predicted"))
         for mark in q.staircases:
@@ -360,7 +360,7 @@ class Study:
     def _reference_slopes(self) -> dict[str, Any]:
         """Return the gradient in float64 that errors are measured against, and note its mode as the reference."""
         for name in ("certified", "reverse", "finite-difference"):
-            outcome = self.found[name] = self.found.get(name) or attempt(MODES[name], self.q)
+            outcome = self.found[name] = self.found.get(name) or run_mode(MODES[name], self.q)
             if outcome.estimate is not None:
                 self.reference = name
                 if name != "certified":
@@ -480,7 +480,7 @@ class Study:
     def _announce_long_work(self, name: str, calls: int) -> None:
         long = calls > _MANY if self.q.untraced else not takes_at_most(self.q, _LONG, calls)
         if long:
-            seconds = numbers.seconds(calls * self.q.seconds)
+            seconds = numbers.write_seconds(calls * self.q.seconds)
             self.heard(f"{name}: about {calls:,} evaluations of f, {seconds}; --budget N limits them")
 
     def _step_sizes(self, eps: float, schemes: Sequence[Scheme]) -> Any:

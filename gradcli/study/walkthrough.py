@@ -17,14 +17,14 @@ from gradcli.arithmetic.ball import Ball, bound_error, decimal_strings, nearest_
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT, SPENT, Line, Recorded, Tape, sweep_back, transpose
 from gradcli.arithmetic.value_graph import write_formula
-from gradcli.checks.implementation import environment
+from gradcli.checks.implementation import describe_environment
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, Place, Span
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import Effort
 from gradcli.report import numbers
 from gradcli.report.common import ABSENT, Absent, SourceLine, Target, finding
-from gradcli.report.tidy import turns
+from gradcli.report.tidy import split_by_repetition
 from gradcli.report.trace import CodeBlock, Contribution, Node, Proved, ScalarLine, ScalarProgram, TraceReport
 from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.tracing.primitive import Primitive, Value
@@ -309,7 +309,7 @@ def walkthrough(q: Question, *, prove: bool = False, claimed: Mapping[int, Value
         findings.append(finding(Kind.NON_FINITE, Severity.WARNING, bad.says, hint=bad.hint))
     target, found, places = Target(q.f.kind, q.f.text), tuple(findings), _places_of_steps(tape, steps)
     return TraceReport(
-        target, q.point.values, q.point.drawn, q.seed, nodes, found, environment(), value=plain_value(y),
+        target, q.point.values, q.point.drawn, q.seed, nodes, found, describe_environment(), value=plain_value(y),
         result=names.get(result, ABSENT), departs=_first_wrong_node(nodes), source=source_around(places),
         blocks_of_code=blocks_of_code(places), program=scalar_program(tape, result, steps),
     )  # fmt: skip
@@ -381,7 +381,7 @@ def _group_steps(tape: Tape, result: int) -> list[WalkthroughStep]:
             runs[-1].append(k)
         else:
             runs.append([k])
-    groups = [turn for run in runs for turn in turns(run, [tape.primitive(k) for k in run])]
+    groups = [turn for run in runs for turn in split_by_repetition(run, [tape.primitive(k) for k in run])]
     group_of = {k: n for n, group in enumerate(groups) for k in group}
     operands = [(s, k) for k in range(len(tape.lines)) for s in tape.operands(k) if s != CONSTANT]
     read_outside = {s for s, k in operands if group_of[s] != group_of[k]} | {result}
@@ -628,7 +628,7 @@ class _NodeBuilder:
         names = names_in(step.source, i)
         if shape(x) and len(names) == 1 and isinstance(parse_operation(step.source), ast.BinOp):
             return names[0]
-        return next((n for n in names if n in given and _has_same_numbers(given[n], x)), numbers.value(x))
+        return next((n for n in names if n in given and _has_same_numbers(given[n], x)), numbers.write_value(x))
 
     def _make_node(self, k: int, step: WalkthroughStep, partials: dict[str, Any], uses: list[Contribution]) -> Node:
         tape, slot = step.tape, step.last

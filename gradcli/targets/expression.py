@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadExpression, Span, TooLarge, closest_name
-from gradcli.request.target_text import folded
+from gradcli.request.target_text import normalise_name
 from gradcli.rules.constants import MODULES
 from gradcli.rules.linalg import inverse
 from gradcli.targets.facts import Notice, OutputPart
@@ -415,7 +415,7 @@ class Compiler:
         tree = parse_statement(statement)
         result = self._compile_tree(tree)
         if statement.name is not None:
-            name = folded(statement.name.text)
+            name = normalise_name(statement.name.text)
             self._label_steps(result, name)
             self.names[name] = result
         self.program.result = result
@@ -652,7 +652,7 @@ class Compiler:
         for axis in axes_indexed_by_inputs(parts, self.names, self.given):
             place = yield parts[axis]
             base = self._emit_instruction(node, entry_at, "[]", [base, place, self._add_register(axis)])
-            self.program.places.add(folded(ast.unparse(parts.pop(axis))))
+            self.program.places.add(normalise_name(ast.unparse(parts.pop(axis))))
         if not parts:
             return base
         for axis in axes_of_moving_slices(parts):
@@ -663,7 +663,9 @@ class Compiler:
                 value = self._add_register(None)
                 if bound is not None:
                     value = yield bound
-                    named = {folded(n.id) for n in ast.walk(bound) if isinstance(n, ast.Name)} & {*self.program.inputs}
+                    named = {normalise_name(n.id) for n in ast.walk(bound) if isinstance(n, ast.Name)} & {
+                        *self.program.inputs
+                    }
                     self.program.places |= named
                     self.program.bounds |= named
                 bounds.append(value)

@@ -14,7 +14,7 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadExpression, GradcliError, Span
-from gradcli.request.target_text import folded
+from gradcli.request.target_text import normalise_name
 from gradcli.targets.instructions import Instructions
 from gradcli.targets.names import CONSTANTS, FUNCTIONS, METHODS, PREFIXES
 from gradcli.targets.tokens import FUNCTION_NAMES
@@ -244,7 +244,7 @@ def _is_function(name: str) -> bool:
 
 def _base_of_logarithm(name: str) -> str | None:
     """Return the base in `log_2`, `log₂` and `log_b`; None for any other name."""
-    found = _LOG.fullmatch(folded(name))
+    found = _LOG.fullmatch(normalise_name(name))
     return None if found is None or name in FUNCTIONS or not (found[1].isdecimal() or "_" in name) else found[1]
 
 
@@ -642,7 +642,7 @@ class _Line:
             asked = words and words[self._note_ambiguity(k, "bars around an array can be read in two ways")]
             opening = asked or ("det(" if own and len(own) == 2 else "abs(")
         index = (
-            folded(self._next_text)
+            normalise_name(self._next_text)
             if text in _NORM and self._kind_at(self.at) == "name" and not self.tokens[self.at].gap
             else ""
         )
@@ -695,7 +695,7 @@ class _Line:
         if not name.isidentifier():  # x₁
             if not _INDEXED.fullmatch(name):
                 raise _NoReading
-            self.shown[k] = folded(name)
+            self.shown[k] = normalise_name(name)
         return _Node(k, k, True)
 
     def _needs_brackets(self, name: str) -> bool:

@@ -26,7 +26,7 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadOption, BadTarget
-from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, TARGET, backward_names, output_of
+from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, TARGET, backward_names, output_of_pass
 from gradcli.targets.facts import Notice
 from gradcli.targets.loading import load, run_user_code
 from gradcli.targets.nesting import NamedValues
@@ -312,7 +312,7 @@ class Layer:
                 given = inspect.signature(ahead).bind(layer, *args, **named).arguments
                 before, own = copy.deepcopy(layer), {name: _copy_argument(x) for name, x in [*given.items()][1:]}
                 y = ahead(layer, *args, **named)
-                calls.setdefault(path, InnerCall(path, before, own, _copy_argument(output_of(layer, y))))
+                calls.setdefault(path, InnerCall(path, before, own, _copy_argument(output_of_pass(layer, y))))
                 return y
 
             return recorded
@@ -361,9 +361,9 @@ def chain_layers(first: InnerCall, second: InnerCall) -> InnerCall | None:
 
         def forward(self, **given: Any) -> Any:
             y = getattr(self.first, ahead)(**{name: given[name] for name in first.arguments})
-            self.output = output_of(self.first, y)
+            self.output = output_of_pass(self.first, y)
             rest = {name: given[name] for name in others} | {str(taken): self.output}
-            return output_of(self.second, getattr(self.second, ahead_2)(**rest))
+            return output_of_pass(self.second, getattr(self.second, ahead_2)(**rest))
 
         def backward(self, *cotangents: Any, **named: Any) -> Any:
             between = getattr(self.second, back_2)(*cotangents, **named)
@@ -447,7 +447,7 @@ class _Passes:
         used = self.fresh(parameters)
         result = _call_by_name(self.forward(used), {name: _copy_argument(x) for name, x in given.items()})
         if self.cache is None:
-            y = output_of(used, result)
+            y = output_of_pass(used, result)
             if self.prediction is not None and self.total:
                 made = getattr(self.fresh(parameters), self.total, None) if self.total not in _OF_MANY else None
                 y = made(*map(_copy_argument, given.values())) if made is not None else _OF_MANY[self.total](y)
@@ -476,7 +476,7 @@ class _Passes:
             arguments |= zip(self.cotangents, self._cotangents_by_parameter(w, y), strict=False)
         elif self.cotangents:
             arguments[self.cotangents[0]] = _copy_argument(
-                output_of(used, None) if self.hands_output else given[self.prediction]
+                output_of_pass(used, None) if self.hands_output else given[self.prediction]
             )
         before = (
             {path: np.array(self.fresh.parameter(used, path)) for path in parameters} if rates or self.rates else {}

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import BadOption, BadPoint, GradcliError, Span, TooLarge, closest_name
-from gradcli.request.target_text import folded, is_python
+from gradcli.request.target_text import is_python, normalise_name
 from gradcli.targets.draws import BY_SIZE, NO_SIZES, RandomStream, Sizes, Whole
 from gradcli.targets.facts import SIZE, length_of, size_names
 from gradcli.targets.limits import MAX_ENTRIES, Ledger
@@ -289,10 +289,10 @@ def read_point_file(reference: str) -> dict[str, Any]:
         if path.suffix.lower() == ".npz":
             with zipfile.ZipFile(path) as archive:
                 names = [member.removesuffix(".npy") for member in archive.namelist()]
-            return {folded(key): _read_npz_member(path, key) for key in names}
+            return {normalise_name(key): _read_npz_member(path, key) for key in names}
         document = json.loads(path.read_text())
         at = document["points"][0]["at"] if "points" in document else document.get("at", document)
-        return {folded(str(key)): _as_numeric_array(path, x) for key, x in at.items()}
+        return {normalise_name(str(key)): _as_numeric_array(path, x) for key, x in at.items()}
     except GradcliError:
         raise
     except _UNREADABLE:
@@ -396,7 +396,7 @@ def parse_assignments(
         (dicts, "dict", _parse_literal_dict),
     ):  # fmt: skip
         for match in matches:
-            name = folded(match["name"])
+            name = normalise_name(match["name"])
             where = Span(text, match.start("name"), len(match["name"]))
             _refuse_second_value(name, found, where)
             try:
@@ -413,7 +413,7 @@ def parse_assignments(
     for part in split_parts(rest):
         if part.name is None:
             raise BadPoint("a point names its values", where=part.span(0, len(part.source)), do="write x=0.5, y=[1, 2]")
-        name = folded(inner.get(part.name.start, part.name.text))
+        name = normalise_name(inner.get(part.name.start, part.name.text))
         _refuse_second_value(name, found, Span(text, part.name.start, len(part.name.text)))
         found[name] = read_value(part, RandomStream(seed, name, point, sizes))
     return found
@@ -525,13 +525,13 @@ def split_shapes(texts: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
             if match is None:
                 raise BadOption(f"the shape '{part}' cannot be read", do='write --shapes "W: 3 4; x: 4"')
             sizes = _PLUS.sub(r"\1\2", _BY.sub(" ", match["sizes"].strip("()[] "))).replace(",", " ")
-            yield folded(match["name"]), tuple(map(_tidy_size, sizes.split()))
+            yield normalise_name(match["name"]), tuple(map(_tidy_size, sizes.split()))
 
 
 def _tidy_size(word: str) -> str:
     """Return a size with plain names, and a space on either side of `+` and `-`."""
     return _PLUS.sub(
-        r" \1\2 ", _NAME.sub(lambda found: folded(found[0]) if found[0].isidentifier() else found[0], word)
+        r" \1\2 ", _NAME.sub(lambda found: normalise_name(found[0]) if found[0].isidentifier() else found[0], word)
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gradcli.report.blocks import Chart, Code, Heading, Headline, Paragraph, Piece, Series, Table
-from gradcli.report.forms import rendered
+from gradcli.report.forms import render_as_text
 from tests.browser.conftest import Opened
 from tests.report.forms.test_html import HIDDEN, SAID, Page
 
@@ -167,7 +167,7 @@ def test_hostile_text_stays_text_in_every_block(
 ) -> None:
     hostile, tame = tmp_path / "hostile.html", tmp_path / "tame.html"
     for file, said in ((hostile, NASTY + HIDDEN), (tame, "a")):
-        file.write_text(rendered("html", Page((block(said),))), encoding="utf-8")
+        file.write_text(render_as_text("html", Page((block(said),))), encoding="utf-8")
     page = open_page(hostile)
     assert harmless(page, open_page(tame))
     assert NASTY in page.page.text_content("main") or isinstance(block(""), Chart)  # whose lines have a width

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.checks.more_evidence import hits_a_kink, wrong_rule
+from gradcli.checks.more_evidence import find_wrong_rule, hits_a_kink
 from gradcli.modes.mode import Question
 from gradcli.request.point import Point
 from gradcli.rules.kinds import Partial
@@ -56,7 +56,7 @@ def test_a_wrong_rule_is_named(name: str) -> None:
 def test_right_rules_are_not_blamed() -> None:
     text = "sum(tanh(W@x)**2) + log(det(W@W.T + eye(3))) + logsumexp(x)/sqrt(sum(x**2))"
     at = {"W": np.linspace(-1, 1, 9).reshape(3, 3) + np.eye(3), "x": np.array([0.3, -1.2, 0.7])}
-    assert wrong_rule(Question(Expression(text, frozenset(at)), Point(at), tuple(at))) is None
+    assert find_wrong_rule(Question(Expression(text, frozenset(at)), Point(at), tuple(at))) is None
 
 
 def question(text: str, x: Any) -> Question:
@@ -144,12 +144,12 @@ def test_where_only_higher_derivatives_jump_the_gradient_passes(
 
 @pytest.mark.parametrize("text", ["relu(x)", "relu(x)**2", "x*relu(x)"])
 def test_a_rule_is_not_blamed_at_its_kink(text: str) -> None:
-    assert wrong_rule(question(text, 0)) is None
+    assert find_wrong_rule(question(text, 0)) is None
 
 
 @for_rows("text", ["abs(x)", "abs(x)*x", "maximum(x, 0)**2", "minimum(x, 0)*x"])
 def test_a_rule_that_takes_the_mean_is_not_blamed_at_its_kink(text: str) -> None:
-    assert wrong_rule(question(text, 0)) is None
+    assert find_wrong_rule(question(text, 0)) is None
 
 
 @for_rows("hess", [None, lambda x: 2.0, lambda x: 4.0, lambda x: 5.0], parts=2)

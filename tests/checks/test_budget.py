@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradcli.checks.wrong import FEWEST, MOST, BudgetSpent, CauseBudget, calls_for
+from gradcli.checks.wrong import FEWEST, MOST, BudgetSpent, CauseBudget, allowed_search_calls
 from tests.rows import for_rows
 
 
@@ -19,7 +19,7 @@ from tests.rows import for_rows
     ],
 )
 def test_calls_follow_from_the_work_of_the_verdict(verdict_calls: float, operations: int | None, calls: int) -> None:
-    assert calls_for(verdict_calls, operations) == calls
+    assert allowed_search_calls(verdict_calls, operations) == calls
 
 
 def test_what_is_spent_is_counted() -> None:

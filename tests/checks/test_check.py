@@ -13,7 +13,7 @@ from gradcli.modes.claim import ClaimedExpressions
 from gradcli.report import numbers
 from gradcli.report.check import CheckReport
 from gradcli.report.encode import encode
-from gradcli.report.suite import row_of
+from gradcli.report.suite import row_of_document
 from tests.rows import for_rows
 
 FAST = ("certified", "forward", "reverse", "complex-step", "finite-difference")
@@ -165,18 +165,18 @@ def test_a_gradient_of_zeros_is_right_to_within_an_absolute_limit(claim: str | N
     assert (report.verdict, report.detects.relative) == ("pass", None)
     assert report.detects.absolute is not None and 0 <= report.detects.absolute < 1e-12
     assert (
-        f" is right to within {numbers.power(report.detects.absolute)} (absolute: every entry is 0)"
+        f" is right to within {numbers.write_bound(report.detects.absolute)} (absolute: every entry is 0)"
         in report.sentence()
     )
-    row = row_of("f", "f", encode(report), 0.1)
-    assert row.said() == f"right to within {numbers.power(report.detects.absolute)} (absolute)"
+    row = row_of_document("f", "f", encode(report), 0.1)
+    assert row.said() == f"right to within {numbers.write_bound(report.detects.absolute)} (absolute)"
 
 
 def test_a_gradient_that_is_not_zero_is_right_to_a_relative_limit() -> None:
     report = checked("x**2", "x=3", "2*x")
-    limit = numbers.power(report.detects.relative)
+    limit = numbers.write_bound(report.detects.relative)
     assert f" is right to better than {limit}" in report.sentence()
-    assert row_of("f", "f", encode(report), 0.1).said() == f"right to better than {limit}"
+    assert row_of_document("f", "f", encode(report), 0.1).said() == f"right to better than {limit}"
 
 
 def test_a_fixed_tolerance_replaces_the_computed_one() -> None:

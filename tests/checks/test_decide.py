@@ -30,9 +30,9 @@ from gradcli.checks.evidence import (
     SetLeft,
     Tolerance,
     TraceComparison,
-    entrywise,
-    scale_of,
-    word_of,
+    judge_entries,
+    worst_verdict,
+    zero_scale,
 )
 from gradcli.errors import NotSupported
 from gradcli.modes.claim import Claim
@@ -607,29 +607,29 @@ def test_how_small_an_error_would_be_seen(
 def test_when_entries_agree(claimed: float, right: float, bound: float, kind: dict[str, Any], word: Any) -> None:
     a = Estimate({"x": np.array([claimed])}, {"x": np.array([bound / 2])}, **kind)
     b = Estimate({"x": np.array([right])}, {"x": np.array([bound / 2])})
-    assert entrywise(a, b, "x", 1e-6) == [word]
+    assert judge_entries(a, b, "x", 1e-6) == [word]
 
 
 def test_a_tolerance_of_the_user_is_taken_at_its_word() -> None:
     a, b = (Estimate({"x": np.array([v])}, {"x": np.zeros(1)}) for v in (2.001, 2.0))
-    assert entrywise(a, b, "x", 1e-6, Tolerance(rtol=1e-3)) == [AGREE]
-    assert entrywise(a, b, "x", 1e-6, Tolerance(rtol=1e-4)) == [DISAGREE]
+    assert judge_entries(a, b, "x", 1e-6, Tolerance(rtol=1e-3)) == [AGREE]
+    assert judge_entries(a, b, "x", 1e-6, Tolerance(rtol=1e-4)) == [DISAGREE]
 
 
 def test_an_estimate_agrees_with_itself_where_it_is_finite() -> None:
     a = Estimate({"x": np.array([1.0, np.nan, 1.0])}, {"x": np.array([0.0, 0.0, np.inf])})
-    assert [*entrywise(a, a, "x", 1e-6)] == [AGREE, CANNOT_TELL, CANNOT_TELL]
+    assert [*judge_entries(a, a, "x", 1e-6)] == [AGREE, CANNOT_TELL, CANNOT_TELL]
 
 
 def test_the_scale_of_a_gradient_is_that_of_its_entries_or_of_the_function() -> None:
     right = Estimate({"x": np.array([2.0, np.inf])}, {"x": np.zeros(2)})
-    assert scale_of(right, [np.ones(2)], np.float64(1.0)) == pytest.approx(2e-6)
-    assert scale_of(right, [np.ones(2)], np.float64(30.0)) == pytest.approx(3e-5)
+    assert zero_scale(right, [np.ones(2)], np.float64(1.0)) == pytest.approx(2e-6)
+    assert zero_scale(right, [np.ones(2)], np.float64(30.0)) == pytest.approx(3e-5)
 
 
 def test_the_worst_entry_names_a_mode() -> None:
-    assert word_of([np.array([AGREE, DISAGREE]), np.array([CANNOT_TELL])]) == "disagree"
-    assert word_of([]) == "agree"
+    assert worst_verdict([np.array([AGREE, DISAGREE]), np.array([CANNOT_TELL])]) == "disagree"
+    assert worst_verdict([]) == "agree"
 
 
 # fmt: off
@@ -669,7 +669,7 @@ def _by_values(values: Any, bounds: Any, claim: Any) -> Evidence:
     right = Estimate({"x": np.array(values)}, {"x": np.array(bounds)}, statistical=True)
     given = Estimate({"x": np.array(claim)}, {"x": np.full(len(claim), 1e-13)})
     agreement = {
-        "claim": {"x": entrywise(given, right, "x", 1e-6)},
+        "claim": {"x": judge_entries(given, right, "x", 1e-6)},
         "finite-difference": {"x": np.zeros(len(claim), int)},
     }
     outcomes = {name: Outcome(mode, "ok", e) for name, mode, e in (
@@ -703,7 +703,7 @@ def test_a_tolerance_only_loosens(
 ) -> None:
     right = Estimate({"x": np.array([reference])}, {"x": np.array([bound])})
     given = Estimate({"x": np.array([claim])}, {"x": np.array([1e-13])})
-    assert entrywise(given, right, "x", 1e-6, Tolerance(rtol, atol))[0] == word
+    assert judge_entries(given, right, "x", 1e-6, Tolerance(rtol, atol))[0] == word
 
 
 def test_what_a_tolerance_leaves_open_names_the_entry_and_the_tolerance_that_decides() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradcli import api
-from gradcli.checks.diagonal import _by_trace, _by_values
+from gradcli.checks.diagonal import _is_diagonal_by_trace, _test_diagonal_by_values
 from gradcli.targets.derived import SumOfEntries
 from gradcli.targets.nesting import Leaf
 from gradcli.targets.python import PythonFunction
@@ -211,9 +211,9 @@ def test_a_repair_of_an_elementwise_claim(gradcli, tmp_path, monkeypatch):
 )  # fmt: skip
 def test_how_a_diagonal_is_known(function, trace, values):
     labels = {"x": np.arange(4)}
-    assert _by_trace(f(function), {"x": X}, labels) is trace
+    assert _is_diagonal_by_trace(f(function), {"x": X}, labels) is trace
     if function.__name__ != "<lambda>" or values:
-        assert (_by_values(f(function), {"x": X}, labels) is not None) is values
+        assert (_test_diagonal_by_values(f(function), {"x": X}, labels) is not None) is values
 
 
 def test_the_sum_of_entries_has_the_diagonal_as_its_gradient():

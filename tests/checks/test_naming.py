@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.partial_slips import passed_on
+from gradcli.checks.partial_slips import describe_missing_partial
 from gradcli.tracing.primitive import PRIMITIVES
 from tests.rows import for_rows
 
@@ -41,4 +41,4 @@ CODE = [
 def test_what_is_missing_is_called_by_what_was_written(
     name: str, i: int, xs: tuple[Any, ...], code: str, alone: bool, says: str
 ) -> None:
-    assert passed_on(PRIMITIVES[name], i, xs, code, alone) == says
+    assert describe_missing_partial(PRIMITIVES[name], i, xs, code, alone) == says

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.checks.partial_slips import _LINEAR, SLIPS, LocalSlip, negated, omitted, replacements
+from gradcli.checks.partial_slips import _LINEAR, SLIPS, LocalSlip, negated, omit_contribution, slips_of_argument
 from gradcli.rules.kinds import Partial
 from gradcli.tracing.primitive import PRIMITIVES, Primitive
 from tests.checks.planting import Rules, checked, diagnosis_of, named, on_line, with_planted
@@ -180,7 +180,9 @@ def test_a_wrong_transpose_sum_or_axis_is_named_on_its_line(
 
 def called(says: str, i: int) -> Rules:
     """Return how a line is given the slip that says so."""
-    return lambda line: next(rule for _, words, rule in replacements(line[0], i, line[3], line[2]) if says in words)
+    return lambda line: next(
+        rule for _, words, rule in slips_of_argument(line[0], i, line[3], line[2]) if says in words
+    )
 
 
 def test_every_table_of_slips_is_tried() -> None:
@@ -207,7 +209,7 @@ def test_a_derivative_that_is_missing_is_named_on_its_line(name: str) -> None:
 @for_rows(
     ("rule", "kind", "says"),
     [
-        (omitted, "left-out", "the gradient through `fun(u)` is missing: treated as a constant"),
+        (omit_contribution, "left-out", "the gradient through `fun(u)` is missing: treated as a constant"),
         (negated, "negated", "the derivative on this line has the wrong sign"),
     ],
 )

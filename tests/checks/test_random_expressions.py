@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis import strategies as st
 
 from gradcli.arithmetic.tape import Recorded
-from gradcli.checks.run_modes import attempt
+from gradcli.checks.run_modes import run_mode
 from gradcli.modes.mode import Question
 from gradcli.modes.plan import make_plan
 from gradcli.modes.registry import OWN
@@ -190,7 +190,7 @@ def test_all_modes_agree_within_their_bounds_and_balls_enclose_the_truth(part: i
         q = Question(f, Point({name: at[name] for name in f.inputs}), f.inputs)
         with np.errstate(all="ignore"):
             assume(np.isfinite(q.value) and abs(q.value) < 1e12 and not q.kinks and q.not_finite is None)
-            found = {name: attempt(OWN[name], q) for name in OWN if name != "symbolic"}
+            found = {name: run_mode(OWN[name], q) for name in OWN if name != "symbolic"}
             by_sympy = symbolic(q)
         assert found["certified"].estimate is not None, (formula.text, point, found["certified"].error)
         for name in f.inputs:

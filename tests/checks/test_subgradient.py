@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.checks.more_evidence import CLOSE, HullDistance, hull
+from gradcli.checks.more_evidence import CLOSE, HullDistance, distance_from_hull
 from gradcli.checks.probe import locate
 from gradcli.modes.mode import Question
 from gradcli.report.check import CheckReport
@@ -186,7 +186,7 @@ def lies(text: str, at: str, **claim: Any) -> HullDistance:
     found = locate(text, [at])
     value = {name: np.asarray(x, dtype=float)[()] for name, x in claim.items()}
     bound = {name: np.zeros(np.shape(x))[()] for name, x in value.items()}
-    made = hull(Question(found.f, found.points[0], found.wrt), Estimate(value, bound))
+    made = distance_from_hull(Question(found.f, found.points[0], found.wrt), Estimate(value, bound))
     assert made is not None
     return made
 
@@ -215,7 +215,7 @@ def test_the_hull_counts_the_pieces_and_measures_the_distance(
 def test_a_claim_for_some_of_the_inputs_alone_has_no_hull() -> None:
     found = locate("max(x, y)", ["x=1, y=1"])
     q = Question(found.f, found.points[0], found.wrt)
-    assert hull(q, Estimate({"x": np.float64(1)}, {"x": np.float64(0)})) is None
+    assert distance_from_hull(q, Estimate({"x": np.float64(1)}, {"x": np.float64(0)})) is None
 
 
 def test_one_of_several_tied_entries_is_a_subgradient_also_of_many_windows() -> None:

@@ -297,5 +297,5 @@ def test_long_work_says_how_much_of_it_is_done(monkeypatch: pytest.MonkeyPatch) 
         ((1, 2, 3), 0),
     ):  # 0: lines of standard input, of which no one knows
         run = SimpleNamespace(_rows=rows, _started=100.0, _world=world, _to=SimpleNamespace(quiet=False))
-        _Run._next(run, iter(()), wanted)
+        _Run._wait_for_row(run, iter(()), wanted)
     assert told == ["0 of 12 checked", "3 of 12 checked, about 90 s left", "3 checked"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gradcli.request.options import rows_of
+from gradcli.request.options import options_of_command
 from tests.rows import for_rows
 
 # fmt: off
@@ -77,10 +77,10 @@ def test_help_shows_what_people_use_and_help_all_everything(gradcli: Callable[..
     short, whole = (gradcli("check", word).stdout for word in ("--help", "--help-all"))
     named = lambda text: {
         row.flag
-        for row in rows_of("check")
+        for row in options_of_command("check")
         if re.search(rf"(?m)^  (-\w, )?{row.flag.partition('/')[0]}(?![\w-])", text)
     }
-    assert named(whole) == {row.flag for row in rows_of("check") if not row.hidden}
+    assert named(whole) == {row.flag for row in options_of_command("check") if not row.hidden}
     assert len(named(short)) <= 45 and "--executor" not in short and "--grad" in short
     assert f"{len(named(whole) - named(short))} more, which few people need" in short
 

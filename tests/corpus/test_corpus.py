@@ -11,7 +11,7 @@ import pytest
 import gradcli
 from gradcli.checks.build import Settings, request_for
 from gradcli.checks.check import check
-from gradcli.checks.probe import function_at
+from gradcli.checks.probe import locate_function
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import Effort
 from gradcli.report.check import CheckReport
@@ -79,7 +79,7 @@ def cases(points: Mapping[Function, Any], reasons: Mapping[str, str]) -> list[An
 
 def checked(f: Function, at: Any, order: int) -> CheckReport:
     """Return what `gradcli.check` finds with the modes of this process, certified where it is little work."""
-    found = function_at(f, f.__name__, [{WHOLE: at}])
+    found = locate_function(f, f.__name__, [{WHOLE: at}])
     request = request_for(found, None, Settings(Options(modes=IN_PROCESS, order=order)))
     q = Question(request.f, request.points[0], request.wrt)
     dear = {"certified"} if q.untraced or q.ball_work > Effort.DEFAULT.value else set()

@@ -12,7 +12,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 import gradcli
-from gradcli.checks.probe import function_at
+from gradcli.checks.probe import locate_function
 from gradcli.report.check import CheckReport
 from tests.corpus import solved
 from tests.rows import for_rows
@@ -125,5 +125,5 @@ def test_the_user_finds_scipy_as_it_was() -> None:
     ],
 )  # fmt: skip
 def test_a_call_is_noted_with_the_tolerances_that_it_has(call: Callable[[], float], words: str) -> None:
-    located = function_at(lambda a: a * float(call()), "f", [{"a": 1.0}])
+    located = locate_function(lambda a: a * float(call()), "f", [{"a": 1.0}])
     assert located.f.solvers == (words,)  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.checks.run_modes import attempt
+from gradcli.checks.run_modes import run_mode
 from gradcli.derivation import derive
 from gradcli.derivation.index import Atom, Tensor, add, apply_function, scalar, scale_tensor, tensor_of_atom
 from gradcli.derivation.sized_problem import parse_shapes
@@ -135,7 +135,7 @@ def test_the_complement_of_a_named_sigmoid_is_written_so(f: str, wrt: str, formu
 def test_the_code_is_finite_where_the_gradient_is(f: str, sizes: str, wrt: str, x: list[float]) -> None:
     at = {"x": np.array(x), "y": np.array([0.3, 0.2, 0.4, 0.1])}
     at = {name: at[name] for name in parse_shapes([sizes])}
-    found = attempt(MODES["certified"], Question(Expression(f), Point(at), (wrt,)))
+    found = run_mode(MODES["certified"], Question(Expression(f), Point(at), (wrt,)))
     assert found.estimate is not None
     with np.errstate(over="ignore", invalid="ignore"):  # np.where computes both branches
         np.testing.assert_allclose(code_of(f, sizes, wrt, "")(**at), found.estimate.value[wrt], rtol=1e-9, atol=1e-300)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.checks.run_modes import attempt
+from gradcli.checks.run_modes import run_mode
 from gradcli.derivation import derive
 from gradcli.derivation.index import scale_tensor
 from gradcli.derivation.simplify import simplified
@@ -210,7 +210,7 @@ def test_random_functions_are_right_or_refused(gradcli: Gradcli, seed: int) -> N
         whole = at | {n: np.float64(s) for n, s in sizes.items() if n in Expression(problem.f).inputs}
         f = Gradient(Expression(problem.f), (problem.wrt,), whole)
         with np.errstate(all="ignore"):
-            estimate = attempt(MODES["reverse"], Question(f, Point(whole), (problem.wrt,))).estimate
+            estimate = run_mode(MODES["reverse"], Question(f, Point(whole), (problem.wrt,))).estimate
             found = computed(result["code"]["numpy"], {**at, result["direction"]: v})
         assert estimate is not None
         hessian = np.asarray(estimate.value[problem.wrt]).reshape(*shape, *shape)

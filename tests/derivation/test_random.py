@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.checks.run_modes import attempt
+from gradcli.checks.run_modes import run_mode
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.request.point import Point
@@ -123,7 +123,7 @@ def truth(problem: Drawn, at: dict[str, Any], sizes: dict[str, int]) -> Any:
     whole = at | {n: np.float64(s) for n, s in sizes.items() if n in f.inputs}
     if problem.kind == "hessian":
         f = Gradient(f, (problem.wrt,), whole)
-    found = attempt(MODES["reverse"], Question(f, Point(whole), (problem.wrt,))).estimate
+    found = run_mode(MODES["reverse"], Question(f, Point(whole), (problem.wrt,))).estimate
     assert found is not None, problem
     return np.asarray(found.value[problem.wrt])
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import typer.core
 
-from gradcli.cli.program import parser
+from gradcli.cli.program import make_parser
 from gradcli.cli.schema import TYPES
-from gradcli.project.suite.config import schema as configuration_schema
-from gradcli.report.decode import schema_of
-from gradcli.report.explain import Explanation, explanations
+from gradcli.project.suite.config import schema_of_suite_file as configuration_schema
+from gradcli.report.decode import make_schema
+from gradcli.report.explain import Explanation, read_explanations
 from gradcli.request.options import GROUPS
 from gradcli.rules.constants import group_functions
 from gradcli.words import ExplainedGroup, Kind
@@ -23,7 +23,7 @@ from tests.documents.blocks import pages, read
 _CODE = re.compile(
     r"`[^`]+`"  # code already
     r'|"[^"]*[*_<|=:@][^"]*"'  # a value in quotes
-    rf"|\bgradcli (?:{'|'.join(parser().commands)})\b(?: [\w.]+\.py:\w+)?(?: --[a-z-]+(?: [a-z]\b)?)?"  # a command
+    rf"|\bgradcli (?:{'|'.join(make_parser().commands)})\b(?: [\w.]+\.py:\w+)?(?: --[a-z-]+(?: [a-z]\b)?)?"  # a command
     r"|(?<![\w-])--[a-z][\w-]*(?: (?:[A-Z]+\b|\d[\w.-]*\w|\d|(?<=--allow )[a-z-]+))?"  # an option, with its value
     r"|(?<![\w@/])[\w./]+\.(?:py|toml|npz|npy|json|csv)(?::\w+)?\b"  # a file
     r"|[\w()\[\]./+-]*\*[\w()\[\]*./+-]*[\w)\]]"  # a formula
@@ -71,7 +71,7 @@ DOES: dict[ExplainedGroup, str] = {"prevents a pass": "prevents a pass", "inform
 
 def commands() -> str:
     """Return the commands in the order of `gradcli --help`, and after them the options that several of them have."""
-    found = parser().commands
+    found = make_parser().commands
     rows = {
         name: [p for p in c.params if isinstance(p, typer.core.TyperOption) and not p.hidden]
         for name, c in found.items()
@@ -151,7 +151,7 @@ def documents() -> str:
     for name, (module, kind) in TYPES.items():
         report = getattr(importlib.import_module(module), kind)
         title = report.__dataclass_fields__["schema"].default
-        found = schema_of(report, title)
+        found = make_schema(report, title)
         parts += [f"## {title}", f"{found['description']} `gradcli schema {name}` prints its JSON Schema."]
         parts.append("\n".join(["| field | type | meaning |", "| --- | --- | --- |", *_fields(found)]))
     return "\n\n".join(parts) + "\n"
@@ -217,7 +217,7 @@ def configuration() -> str:
 
 def kinds() -> str:
     """Return a table of kinds for each subject, with a link to the page of each, and the list that Sphinx needs."""
-    parts, listed, known = [], dict[str, None](), explanations()
+    parts, listed, known = [], dict[str, None](), read_explanations()
     for subject, (about, has) in SUBJECTS.items():
         rows = [row for row in known if has(row)]
         listed |= dict.fromkeys(row.kind for row in rows)

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from gradcli.report.explain import explanations
+from gradcli.report.explain import read_explanations
 from tests.conftest import gradcli
 from tests.documents.blocks import ROOT, pages, read
 from tests.documents.generated import PARTS, SUBJECTS, commands, for_language_models, part_of, title
@@ -46,7 +46,7 @@ def test_commands_are_in_the_order_of_the_help() -> None:
 
 
 def test_every_finding_has_one_subject() -> None:
-    for row in explanations():
+    for row in read_explanations():
         assert [subject for subject, (_, has) in SUBJECTS.items() if has(row)] in ([s] for s in SUBJECTS), row.kind
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gradcli.report.explain import Explanation, explanations
+from gradcli.report.explain import Explanation, read_explanations
 from tests.report.explanation_examples import assert_it_shows
 
-NEEDY = [row for row in explanations() if row.example is not None and row.example.needs is not None]
+NEEDY = [row for row in read_explanations() if row.example is not None and row.example.needs is not None]
 
 
 @pytest.mark.parametrize("row", NEEDY, ids=lambda row: f"{row.kind}, {row.group}")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.checks.findings_at_point import directional
+from gradcli.checks.findings_at_point import compare_along_direction
 from gradcli.errors import BadOption
 from gradcli.modes.finite_difference import CALLS, FiniteDifference
 from gradcli.modes.mode import Question
@@ -216,7 +216,7 @@ def test_the_difference_along_a_direction_keeps_the_budget(text: str, budget: in
     _ = q.trace_test, q.kinks  # which have been looked at before, whatever the budget of differences
     calls.clear()
     one = {"x": np.float64(1.0), "y": np.float64(1.0)}
-    directional(q, Estimate(one, {"x": np.float64(0.0), "y": np.float64(0.0)}))
+    compare_along_direction(q, Estimate(one, {"x": np.float64(0.0), "y": np.float64(0.0)}))
     assert len(calls) <= budget
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.checks.run_modes import run
+from gradcli.checks.run_modes import run_modes
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.modes.symbolic import MEMORY_BYTES
@@ -116,7 +116,7 @@ def test_an_error_of_another_mode_ends_the_process_and_stays_the_error(monkeypat
     monkeypatch.setattr(WORKERS, "take", lambda: begun.append(Worker()) or begun[-1])
     monkeypatch.setattr(type(MODES["reverse"]), "gradient", fails)
     with pytest.raises(KeyboardInterrupt):
-        run(question(), [MODES["symbolic"], MODES["reverse"]])
+        run_modes(question(), [MODES["symbolic"], MODES["reverse"]])
     assert begun[0].process.returncode is not None
 
 
@@ -129,7 +129,7 @@ def test_an_interrupt_while_the_answer_is_awaited_ends_the_process(monkeypatch: 
     monkeypatch.setattr(WORKERS, "take", lambda: begun.append(Worker()) or begun[-1])
     monkeypatch.setattr(Worker, "receive", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(question(), [MODES["symbolic"]])
+        run_modes(question(), [MODES["symbolic"]])
     assert begun[0].process.returncode is not None
 
 
@@ -147,5 +147,5 @@ def test_an_interrupt_while_a_process_is_forked_is_not_dropped() -> None:
 
 
 def test_the_time_of_a_constant_is_counted_too() -> None:
-    outcome = run(question("sign(x)*2"), [MODES["symbolic"]])["symbolic"]
+    outcome = run_modes(question("sign(x)*2"), [MODES["symbolic"]])["symbolic"]
     assert outcome.estimate is not None and outcome.estimate.cost.seconds > 0

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradcli.repair.edits import edits_of
-from gradcli.repair.scope import Change, Edit, EditPlace, Scope, Text, changed, expressions, spans_of
+from gradcli.repair.scope import Change, Edit, EditPlace, Scope, Text, apply_changes, spans_of, walk_expressions
 from tests.rows import for_rows
 
 X, Y = np.array([0.3, -1.2, 2.0]), np.array([1.5, 0.4, -0.7])
@@ -20,12 +20,12 @@ def places(source: str) -> list[EditPlace]:
     text = Text(source, spans_of(source))
     values = {name: x for name, x in NAMES.items() if name != "np"}
     scope = Scope(values, lambda code: eval(code, dict(NAMES)))
-    return [EditPlace(node, parent, text, scope) for node, parent in expressions(ast.parse(source).body[0])]
+    return [EditPlace(node, parent, text, scope) for node, parent in walk_expressions(ast.parse(source).body[0])]
 
 
 def edited(source: str) -> dict[str, Edit]:
     """Return every edited source, with the edit that makes it."""
-    return {changed(source, edit.changes): edit for place in places(source) for edit in edits_of(place)}
+    return {apply_changes(source, edit.changes): edit for place in places(source) for edit in edits_of(place)}
 
 
 @for_rows(
@@ -95,6 +95,6 @@ def test_every_edited_text_is_an_expression_in_which_only_the_place_changed(
             (change,) = edit.changes
             if place.is_function:
                 continue
-            made = changed(source, edit.changes)
-            meant = changed(source, [Change(change.start, change.end, f"({change.new})")])
+            made = apply_changes(source, edit.changes)
+            meant = apply_changes(source, [Change(change.start, change.end, f"({change.new})")])
             assert value(made) == pytest.approx(value(meant), nan_ok=True), (source, edit)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gradcli.repair.repair import REPAIR_WORKERS, slip_of
-from gradcli.repair.scope import Change, Edit, changed
+from gradcli.repair.repair import REPAIR_WORKERS, describe_repair
+from gradcli.repair.scope import Change, Edit, apply_changes
 from gradcli.repair.search import Repair
 from tests.rows import for_rows
 
@@ -622,7 +622,7 @@ def g(w, A):
 )
 def test_the_slip_in_words(kind: str, before: str, change: list[tuple[int, int, str]], says: str) -> None:
     edit = Edit(kind, 1.0, 1, tuple(Change(*c) for c in change))
-    assert slip_of(Repair(changed(before, edit.changes), (edit,), (before,))) == says
+    assert describe_repair(Repair(apply_changes(before, edit.changes), (edit,), (before,))) == says
 
 
 READS_TEXT = """

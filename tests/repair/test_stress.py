@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradcli as gc
-from gradcli.repair.stress import loss
+from gradcli.repair.stress import find_digit_loss
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
@@ -334,6 +334,6 @@ def test_an_error_that_rounding_explains_is_inaccurate_and_not_wrong(gradcli: Gr
 
 def test_the_digits_that_an_operation_loses_are_counted() -> None:
     x = 1e-10
-    lost = loss(Expression("(1 + x) - 1"), ("x",), {"x": np.float64(x)})
+    lost = find_digit_loss(Expression("(1 + x) - 1"), ("x",), {"x": np.float64(x)})
     assert lost is not None and lost.name == "subtract"
     assert lost.digits == pytest.approx(16 + np.log10(abs((1 + x) - 1 - x) / x), abs=0.1)

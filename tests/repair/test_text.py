@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from gradcli.repair.scope import Change, changed, grouped, lines_of, spans_of
+from gradcli.repair.scope import Change, apply_changes, bracket_operand, lines_of, spans_of
 
 
 @pytest.mark.parametrize("source", ["a + b", "α = 2*β\nγ = α@β", "x = (\n  1 +\n  2)\r\ny = x\r\n"])
@@ -17,7 +17,7 @@ def test_the_span_of_a_node_is_its_text(source: str) -> None:
 
 
 def test_changes_do_not_move_each_other() -> None:
-    assert changed("a + b", [Change(0, 1, "long"), Change(4, 5, "x")]) == "long + x"
+    assert apply_changes("a + b", [Change(0, 1, "long"), Change(4, 5, "x")]) == "long + x"
 
 
 def test_lines_end_as_git_and_python_end_them() -> None:
@@ -25,5 +25,5 @@ def test_lines_end_as_git_and_python_end_them() -> None:
 
 
 def test_brackets_are_set_where_they_are_needed() -> None:
-    assert grouped("a + b", 10, ast.Mult) == "(a + b)" and grouped("a * b", 11, ast.Add) == "a * b"
-    assert grouped("a / b", 11, ast.Div, right=True) == "(a / b)"
+    assert bracket_operand("a + b", 10, ast.Mult) == "(a + b)" and bracket_operand("a * b", 11, ast.Add) == "a * b"
+    assert bracket_operand("a / b", 11, ast.Div, right=True) == "(a / b)"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gradcli.report.brief_of_check import LINES, Brief, at_most, brief_of
+from gradcli.report.brief_of_check import LINES, Brief, brief_of, first_lines
 from gradcli.report.check import CheckReport
-from gradcli.report.decode import decoded
+from gradcli.report.decode import decode_document
 from gradcli.report.encode import encode
 from tests.conftest import Ran, gradcli
 
@@ -103,12 +103,12 @@ def test_other_commands_have_ten_lines_at_most(
 
 
 def test_lines_that_are_left_out_are_counted() -> None:
-    assert at_most(["a"] * 10) == ("a",) * 10
-    assert at_most(["a"] * 12) == (*["a"] * 9, "and 3 more lines: another --format has all")
+    assert first_lines(["a"] * 10) == ("a",) * 10
+    assert first_lines(["a"] * 12) == (*["a"] * 9, "and 3 more lines: another --format has all")
 
 
 def test_it_is_made_from_the_document_and_is_one() -> None:
-    report = decoded(CheckReport, json.loads(gradcli(*WRONG, "--json").stdout))
+    report = decode_document(CheckReport, json.loads(gradcli(*WRONG, "--json").stdout))
     brief = brief_of(report)
     assert (brief.verdict, brief.cause, len(brief.wrong), brief.more) == ("fail", "a factor 2 too small", 5, 0)
-    assert decoded(Brief, encode(brief)) == brief
+    assert decode_document(Brief, encode(brief)) == brief

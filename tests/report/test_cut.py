@@ -1,6 +1,6 @@
 """Names of targets as verdict lines have them."""
 
-from gradcli.report.blocks import beginning, cut
+from gradcli.report.blocks import cut_between_words, shorten_text
 from tests.rows import for_rows
 
 
@@ -17,11 +17,11 @@ from tests.rows import for_rows
     ],
 )
 def test_the_part_that_names_it_is_kept(text: str, width: int, shown: str) -> None:
-    assert cut(text, width) == shown and len(shown) <= width
+    assert shorten_text(text, width) == shown and len(shown) <= width
 
 
 def test_a_message_keeps_its_head_and_ends_with_a_word() -> None:
     said = "losses.py:boom raised ValueError: x must be sorted, see https://example.org/a_long_path"
-    assert beginning(said, 47) == "losses.py:boom raised ValueError: x must be…"
-    assert beginning(said, 200) == said
-    assert beginning("a_single_word_that_is_long", 10) == "a_single_…"
+    assert cut_between_words(said, 47) == "losses.py:boom raised ValueError: x must be…"
+    assert cut_between_words(said, 200) == said
+    assert cut_between_words("a_single_word_that_is_long", 10) == "a_single_…"

@@ -9,10 +9,10 @@ import pytest
 
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ErrorReport
-from gradcli.report.decode import NotADocument, Summarised, decoded
+from gradcli.report.decode import NotADocument, Summarised, decode_document
 from gradcli.report.encode import encode
-from gradcli.report.forms import rendered
-from gradcli.report.suite import row_of
+from gradcli.report.forms import render_as_text
+from gradcli.report.suite import row_of_document
 from tests.conftest import gradcli
 from tests.rows import for_rows
 
@@ -27,13 +27,13 @@ def test_a_document_read_back_is_the_same_report(name: str, words: list[str], mo
     ran = gradcli(*words)
     document = ran.json
     if document["schema"] == "gradcli.error/1":
-        assert encode(decoded(ErrorReport, document)) == document
+        assert encode(decode_document(ErrorReport, document)) == document
         return
-    report = decoded(CheckReport, document)
+    report = decode_document(CheckReport, document)
     assert encode(report) == document
     if name in ("power", "softmax", "python-wrong", "kink"):
         told = gradcli(*(word for word in words if word != "--json")).stdout
-        assert rendered("text", report).split() == told.split()
+        assert render_as_text("text", report).split() == told.split()
 
 
 @for_rows(
@@ -46,31 +46,31 @@ def test_a_document_read_back_is_the_same_report(name: str, words: list[str], mo
 def test_other_data_is_no_document(change: dict[str, Any]) -> None:
     document = gradcli("check", "x**2", "x=1", "--json").json
     with pytest.raises(NotADocument):
-        decoded(CheckReport, {**document, **change})
+        decode_document(CheckReport, {**document, **change})
 
 
 @for_rows("data", [None, [], "text", 3, {"schema": "gradcli.check/3"}])
 def test_what_is_no_object_is_no_document(data: Any) -> None:
     with pytest.raises(NotADocument):
-        decoded(CheckReport, data)
+        decode_document(CheckReport, data)
 
 
 def test_fields_of_later_versions_are_ignored() -> None:
     document = gradcli("check", "x**2", "x=1", "--json").json
-    assert decoded(CheckReport, {**document, "more": 1}).seed == 0
-    assert encode(decoded(CheckReport, {**document, "more": 1})) == document
+    assert decode_document(CheckReport, {**document, "more": 1}).seed == 0
+    assert encode(decode_document(CheckReport, {**document, "more": 1})) == document
 
 
 def test_a_summary_of_a_large_array_is_not_read_as_one() -> None:
     ran = gradcli("check", "sum(x**2)", "x=ones(10001)", "--modes", "reverse", "--grad", "2*x + (x > 2)", "--json")
     with pytest.raises(Summarised):
-        decoded(CheckReport, json.loads(ran.stdout))
+        decode_document(CheckReport, json.loads(ran.stdout))
 
 
 def test_a_row_with_large_arrays_still_says_what_is_wrong() -> None:
     words = ("check", "sum(x**2)", "x=ones(10001)", "--grad", "3*x", "--json")
-    row = row_of("large", "sum(x**2)", gradcli(*words).json, 1.0)
-    shown = rendered("text", _Blocks(row.blocks()))
+    row = row_of_document("large", "sum(x**2)", gradcli(*words).json, 1.0)
+    shown = render_as_text("text", _Blocks(row.blocks()))
     assert row.report is None and row.said() == "10,001 entries wrong"
     assert "x[" in shown and "Likely mistake" in shown and "gradcli check 'sum(x**2)'" in shown
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from gradcli.report.explain import FOLDER, GROUPS, PART, Explanation, explanations
+from gradcli.report.explain import FOLDER, GROUPS, PART, Explanation, read_explanations
 from gradcli.request.options import ROWS
 from gradcli.words import ALLOWED, DiagnosisKind, Kind
 from tests.report.explanation_examples import assert_it_shows
 from tests.rows import for_rows
 
 SOURCES = sorted((Path(__file__).resolve().parents[2] / "gradcli").rglob("*.py"))
-ALL = explanations()
+ALL = read_explanations()
 HERE = [row for row in ALL if row.example is not None and row.example.needs is None]
 FOOT = "[All findings and diagnoses](../../../docs/findings/index.md)\n"
 OPEN = ("INCONCLUSIVE", "ERROR")  # severities of what prevents a pass

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradcli.report import numbers
-from gradcli.report.blocks import text_of
+from gradcli.report.blocks import plain_text
 from tests.rows import for_rows
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -17,12 +17,12 @@ ORDINARY = st.floats(1e-280, 1e280)
 
 @given(FINITE)
 def test_full_round_trips(x: float) -> None:
-    assert float(numbers.full(x)) == x
+    assert float(numbers.all_digits(x)) == x
 
 
 @for_rows(("x", "shown"), [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf"), (-0.0, "-0.0")])
 def test_full_spells_what_is_not_finite(x: float, shown: str) -> None:
-    assert numbers.full(x) == shown
+    assert numbers.all_digits(x) == shown
 
 
 TWO = [
@@ -43,7 +43,7 @@ TWO = [
 
 @for_rows(("x", "shown"), TWO)
 def test_two_digits(x: float, shown: str) -> None:
-    assert numbers.two(x) == shown
+    assert numbers.two_digits(x) == shown
 
 
 POWER = [
@@ -60,18 +60,18 @@ POWER = [
 
 @for_rows(("x", "shown"), POWER)
 def test_power_has_one_digit(x: float, shown: str) -> None:
-    assert numbers.power(x) == shown
+    assert numbers.write_bound(x) == shown
 
 
 @given(ORDINARY)
 def test_power_rounds_up_and_not_far(x: float) -> None:
-    shown = float(numbers.power(x))
+    shown = float(numbers.write_bound(x))
     assert x * (1 - 1e-8) <= shown <= 2 * x * (1 + 1e-8)
 
 
 @pytest.mark.parametrize("x", [5e-301, 5e-310, 1e-320])
 def test_power_rounds_up_among_the_smallest_floats(x: float) -> None:
-    assert float(numbers.power(x)) >= x
+    assert float(numbers.write_bound(x)) >= x
 
 
 WITHIN = [
@@ -86,24 +86,24 @@ WITHIN = [
 
 @for_rows(("x", "bound", "shown"), WITHIN)
 def test_within_shows_the_bound(x: float, bound: float, shown: str) -> None:
-    assert numbers.within(x, bound) == shown
+    assert numbers.write_with_bound(x, bound) == shown
 
 
 @given(st.floats(1e-100, 1e100), st.floats(1e-14, 10))
 def test_within_loses_less_than_the_bound(x: float, relative: float) -> None:
-    shown = float(numbers.within(x, relative * x).split(" ")[0])
+    shown = float(numbers.write_with_bound(x, relative * x).split(" ")[0])
     assert abs(shown - x) <= 0.51 * relative * x
 
 
 @given(ORDINARY, ORDINARY)
 def test_apart_shows_that_different_numbers_differ(x: float, y: float) -> None:
-    mine, right = numbers.apart(x, y)
+    mine, right = numbers.write_differing_pair(x, y)
     assert (mine == right) == (x == y)
 
 
 def test_apart_shows_at_least_seven_digits() -> None:
-    assert numbers.apart(0.82533561491, 0.41266780745) == ("0.8253356", "0.4126678")
-    assert numbers.apart(1.0, 1.0 + 1e-12)[1] == "1.000000000001"
+    assert numbers.write_differing_pair(0.82533561491, 0.41266780745) == ("0.8253356", "0.4126678")
+    assert numbers.write_differing_pair(1.0, 1.0 + 1e-12)[1] == "1.000000000001"
 
 
 RATIO = [
@@ -122,7 +122,7 @@ RATIO = [
 
 @for_rows(("x", "shown"), RATIO)
 def test_ratio_near_one_is_its_distance(x: float, shown: str) -> None:
-    assert numbers.ratio(x) == shown
+    assert numbers.write_ratio(x) == shown
 
 
 DIGITS = [
@@ -143,15 +143,15 @@ DIGITS = [
 
 @for_rows(("x", "reference", "digits"), DIGITS)
 def test_right_digits(x: float, reference: float, digits: float) -> None:
-    assert float(numbers.right_digits(x, reference)) == pytest.approx(digits, abs=1e-4)
+    assert float(numbers.count_right_digits(x, reference)) == pytest.approx(digits, abs=1e-4)
 
 
 def test_no_right_digits_is_plain_zero() -> None:
-    assert not np.signbit(numbers.right_digits(2.0, 1.0))
+    assert not np.signbit(numbers.count_right_digits(2.0, 1.0))
 
 
 def test_right_digits_are_entrywise() -> None:
-    found = numbers.right_digits([1.0, 0.0, np.nan], [1.0, 1.0, 1.0])
+    found = numbers.count_right_digits([1.0, 0.0, np.nan], [1.0, 1.0, 1.0])
     assert found.tolist() == [16.0, 0.0, 0.0]
 
 
@@ -166,16 +166,16 @@ VALUES = [
 
 @for_rows(("x", "shown"), VALUES)
 def test_values_are_listed_briefly(x: object, shown: str) -> None:
-    assert numbers.value(x) == shown
+    assert numbers.write_value(x) == shown
 
 
 @given(FINITE, FINITE)
 def test_compared_shows_every_digit(x: float, reference: float) -> None:
-    assert text_of(numbers.compared(x, reference)) == numbers.full(x)
+    assert plain_text(numbers.mark_agreeing_digits(x, reference)) == numbers.all_digits(x)
 
 
 def test_compared_marks_where_digits_part() -> None:
-    bright, dim = numbers.compared(0.125, 0.126)
+    bright, dim = numbers.mark_agreeing_digits(0.125, 0.126)
     assert (bright.text, dim.text) == ("0.12", "5")
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 import gradcli
 from gradcli.report.check import error_maps
-from gradcli.report.point_report import worst_first
+from gradcli.report.point_report import order_worst_first
 from tests.rows import for_rows
 
 
@@ -20,7 +20,7 @@ from tests.rows import for_rows
     ],
 )
 def test_the_order_of_entries(claimed, right, order):
-    assert list(worst_first(np.array(claimed), np.array(right))) == order
+    assert list(order_worst_first(np.array(claimed), np.array(right))) == order
 
 
 def test_table_map_and_correction_agree():

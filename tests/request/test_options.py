@@ -15,12 +15,12 @@ from gradcli.request.options import (
     SERVES,
     Option,
     Options,
-    from_keywords,
-    in_python,
-    in_suite,
-    keywords,
-    replayed,
-    rows_of,
+    hint_in_python,
+    hint_in_suite,
+    keyword_options,
+    options_from_keywords,
+    options_of_command,
+    words_to_repeat,
 )  # fmt: skip
 from gradcli.request.pick import Pick
 from tests.rows import for_rows
@@ -53,7 +53,7 @@ SAMPLES: dict[str, Any] = {
     "allow": frozenset({"kink", "no-second-witness"}),
 }
 BY_KIND: dict[Any, Any] = {str: "a, b", int: 2, float: 1e-3, bool: True}
-CHECK = [row for row in rows_of("check") if row.name not in NOT_REPLAYED]
+CHECK = [row for row in options_of_command("check") if row.name not in NOT_REPLAYED]
 names = lambda row: row.name
 
 
@@ -71,32 +71,32 @@ def read_back(row: Option, words: tuple[str, ...]) -> Any:
 
 @for_rows("row", CHECK, ids=names)
 def test_a_replayed_option_is_read_back(row: Option) -> None:
-    words = replayed(Options(**{row.name: sample(row)}))
+    words = words_to_repeat(Options(**{row.name: sample(row)}))
     assert read_back(row, words) == sample(row) != row.default
 
 
 def test_every_option_of_a_check_is_replayed_or_only_says_where_it_goes() -> None:
-    silent = {row.name for row in rows_of("check") if row.write is None}
+    silent = {row.name for row in options_of_command("check") if row.write is None}
     assert silent == NOT_REPLAYED, f"write= in the row, or a name in NOT_REPLAYED: {silent ^ NOT_REPLAYED}"
-    assert replayed(DEFAULTS) == ("--seed", "0")
+    assert words_to_repeat(DEFAULTS) == ("--seed", "0")
 
 
 def test_every_option_of_a_check_is_a_keyword_of_python_or_belongs_to_the_command_line() -> None:
-    without = {row.name for row in rows_of("check") if row.take is None}
+    without = {row.name for row in options_of_command("check") if row.take is None}
     assert without == NO_KEYWORD, f"take= in the row, or a name in NO_KEYWORD: {without ^ NO_KEYWORD}"
 
 
 def test_a_spelling_means_one_option_of_a_command() -> None:
     for command in (*ALL, *SERVES):
-        flags = [flag for row in rows_of(command) for flag in row.flags]
+        flags = [flag for row in options_of_command(command) for flag in row.flags]
         assert len(flags) == len(set(flags))
     assert all(set(row.on) <= {*ALL, *SERVES} for row in ROWS)
 
 
-@for_rows("row", keywords(), ids=names)
+@for_rows("row", keyword_options(), ids=names)
 def test_pythons_keywords_are_the_options(row: Option) -> None:
     value = {"order": 2, "expect": ["straight-through"], "allow": ["kink"]}.get(row.name, sample(row))
-    taken = getattr(from_keywords({row.name: value}), row.name)
+    taken = getattr(options_from_keywords({row.name: value}), row.name)
     assert taken == (frozenset(value) if isinstance(value, list) else value)
 
 
@@ -141,7 +141,7 @@ def test_a_random_seed_is_drawn_once() -> None:
     first, second = seed("--seed", "random"), seed("seed=", "random")
     assert first != second and Options(seed=first).seed_is_random and not Options(seed=int(first)).seed_is_random
     assert seed("--seed", first) is first
-    assert replayed(Options(seed=first)) == ("--seed", str(int(first)))
+    assert words_to_repeat(Options(seed=first)) == ("--seed", str(int(first)))
 
 
 @for_rows(
@@ -157,7 +157,7 @@ def test_a_random_seed_is_drawn_once() -> None:
 )
 def test_bad_keywords_are_refused(given: dict[str, Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
-        from_keywords(given)
+        options_from_keywords(given)
 
 
 @for_rows(
@@ -176,4 +176,4 @@ def test_bad_keywords_are_refused(given: dict[str, Any], error: type[Exception],
     ],
 )  # fmt: skip
 def test_hints_are_in_the_language_of_the_place(text: str, suite: str, python: str) -> None:
-    assert (in_suite(text), in_python(text)) == (suite, python)
+    assert (hint_in_suite(text), hint_in_python(text)) == (suite, python)

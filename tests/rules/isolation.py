@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.evidence import AGREE, DISAGREE, Outcome, entrywise
-from gradcli.checks.run_modes import run
+from gradcli.checks.evidence import AGREE, DISAGREE, Outcome, judge_entries
+from gradcli.checks.run_modes import run_modes
 from gradcli.errors import GradcliError, TraceDiffers
 from gradcli.modes.mode import Contradiction, Question
 from gradcli.modes.registry import MODES
@@ -72,14 +72,14 @@ def _wrong_in(row: Primitive, way: Sample) -> str | None:
 
 def _wrong_at(q: Question, row: Primitive) -> str | None:
     """Return what is wrong at one point, or None; a user's function that balls cannot run is checked in float64."""
-    found = run(q, [MODES["certified"], MODES["forward"], MODES["finite-difference"]])
+    found = run_modes(q, [MODES["certified"], MODES["forward"], MODES["finite-difference"]])
     if isinstance(found["certified"].error, Contradiction | TraceDiffers):
         return found["certified"].error.what
     rules = found["certified"]
     if rules.estimate is None and row.body and rules.status == "unsupported":
         rules = found["forward"]
     right, differences, forward = map(_estimate, (rules, found["finite-difference"], found["forward"]))
-    verdicts = {name: entrywise(differences, right, name, _NEAR_ZERO) for name in q.wrt}
+    verdicts = {name: judge_entries(differences, right, name, _NEAR_ZERO) for name in q.wrt}
     for name, verdict in verdicts.items():
         if np.any(verdict == DISAGREE):
             return _says(q, name, right, differences, "by differences", verdict == DISAGREE)

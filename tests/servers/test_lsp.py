@@ -14,7 +14,7 @@ import pytest
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
-from gradcli.cli.servers.lsp import Server, edits_of
+from gradcli.cli.servers.lsp import Server, edits_of_patch
 from tests.conftest import HANG, ends, started
 from tests.servers.conftest import below
 
@@ -165,11 +165,11 @@ def test_a_patch_is_edits_of_the_document(before: str, after: str, tmp_path: Pat
             before.splitlines(keepends=True), after.splitlines(keepends=True), "a/f", "b/f"
         )
     )
-    edits = edits_of(patch, before.splitlines(keepends=True))
+    edits = edits_of_patch(patch, before.splitlines(keepends=True))
     (tmp_path / "f").write_bytes(before.encode())
     Editor(tmp_path).make(types.WorkspaceEdit({(tmp_path / "f").as_uri(): edits}))
     assert (tmp_path / "f").read_bytes() == after.encode()
-    assert edits_of(patch, ["other\n", *before.splitlines(keepends=True)]) == []
+    assert edits_of_patch(patch, ["other\n", *before.splitlines(keepends=True)]) == []
 
 
 def test_a_module_that_is_imported_belongs_to_the_check_and_one_that_is_not_does_not(project: Path) -> None:

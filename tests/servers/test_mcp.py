@@ -17,7 +17,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from gradcli.cli.servers import command as commands
 from gradcli.cli.servers import mcp as server
 from gradcli.errors import TooLarge
-from gradcli.request.options import rows_of
+from gradcli.request.options import options_of_command
 from tests.conftest import HANG, ends, started
 from tests.servers.conftest import below
 
@@ -50,7 +50,7 @@ def text(result: Any) -> list[str]:
 
 
 def test_tools_are_the_commands_with_the_options_of_the_table() -> None:
-    listed = {tool.name: tool for tool in server.tools()}
+    listed = {tool.name: tool for tool in server.describe_tools()}
     assert [*listed] == ["check", "derive", "cost", "find", "explain"]
     for tool in listed.values():
         Draft202012Validator.check_schema(tool.input_schema)
@@ -58,7 +58,7 @@ def test_tools_are_the_commands_with_the_options_of_the_table() -> None:
         assert tool.input_schema["type"] == tool.output_schema["type"] == "object"
         assert tool.description and "Formats:" not in tool.description
         assert all(about["description"] for about in tool.input_schema["properties"].values())
-    helps = {row.flag.removeprefix("--"): row.help for row in rows_of("check")}
+    helps = {row.flag.removeprefix("--"): row.help for row in options_of_command("check")}
     for key, about in listed["check"].input_schema["properties"].items():
         assert key == "target" or about["description"] == helps[key]
     assert {"at", "grad", "backward", "select", "allow", "stress"} <= listed["check"].input_schema["properties"].keys()
@@ -66,7 +66,7 @@ def test_tools_are_the_commands_with_the_options_of_the_table() -> None:
 
 def test_no_tool_writes_files_or_reads_standard_input() -> None:
     assert not {"out", "plot", "patch", "save-point", "update-baseline", "allow-python", "executor"} & {
-        key for tool in server.tools() for key in tool.input_schema["properties"]
+        key for tool in server.describe_tools() for key in tool.input_schema["properties"]
     }
 
 
@@ -256,7 +256,9 @@ def test_a_result_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(commands, "_LARGEST", 1 << 10)
 
     async def run() -> None:
-        async with commands.documents(["check", "sum(x**2)", "--shapes", "x: 100", "--format", "ndjson"]) as found:
+        async with commands.run_for_documents(
+            ["check", "sum(x**2)", "--shapes", "x: 100", "--format", "ndjson"]
+        ) as found:
             with pytest.raises(TooLarge, match="the result is larger than"):
                 await anext(found)
 

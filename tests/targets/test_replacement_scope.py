@@ -11,7 +11,7 @@ import scipy.optimize
 from numpy import zeros
 
 from gradcli.arithmetic.ball import Ball
-from gradcli.checks.evidence import AGREE, entrywise
+from gradcli.checks.evidence import AGREE, judge_entries
 from gradcli.errors import TraceEnded
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
@@ -134,7 +134,7 @@ def test_an_idiom_has_the_gradient_that_differences_find(f: Callable[[Any], Any]
     differences = MODES["finite-difference"].gradient(q)
     for name in ("certified", "forward", "reverse"):
         found = MODES[name].gradient(q)
-        assert np.all(entrywise(differences, found, "x", 1e-6) == AGREE), (name, found.value, differences.value)
+        assert np.all(judge_entries(differences, found, "x", 1e-6) == AGREE), (name, found.value, differences.value)
 
 
 def test_a_float_that_is_used_further_ends_the_trace() -> None:

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from gradcli.errors import BadExpression
-from gradcli.request.target_text import folded
+from gradcli.request.target_text import normalise_name
 from gradcli.targets.tokens import shared_and_parts, split_parts, split_statements, tokenise
 from tests.rows import for_rows
 
@@ -91,7 +91,7 @@ def test_a_number_is_one_token(number):
 
 @for_rows(("name", "expected"), FOLDS)
 def test_names_are_folded(name, expected):
-    assert folded(name) == expected
+    assert normalise_name(name) == expected
 
 
 @for_rows(("text", "expected"), PARTS)

@@ -9,7 +9,7 @@ from types import ModuleType
 from gradcli.errors import BadOption, install_command
 
 
-def with_extra(module: str, extra: str) -> ModuleType:
+def import_with_extra(module: str, extra: str) -> ModuleType:
     """Import a module that needs what an extra installs. Raises BadOption if that is not installed."""
     try:
         return importlib.import_module(module)

@@ -21,17 +21,17 @@ def refuse_outside(folder: Path, words: Iterable[str], options: Iterable[str] = 
     folder = folder.resolve()
     words = tuple(words)
     for text in (*words, *options):
-        for path in _paths(text):
-            _refuse(folder, path, path)
+        for path in _paths_in_text(text):
+            _refuse_path_outside(folder, path, path)
         match = TARGET.fullmatch(text.strip())
         if match is not None and not match["file"].endswith(".py"):
-            _refuse_module(folder, match["file"])
+            _refuse_foreign_module(folder, match["file"])
     for word in words:
         if _DOTTED.fullmatch(word) and not Path(word).exists() and paths_of_module(word):
-            _refuse_module(folder, word)
+            _refuse_foreign_module(folder, word)
 
 
-def _paths(text: str) -> Iterator[str]:
+def _paths_in_text(text: str) -> Iterator[str]:
     """Yield the files and folders that a text may name: of Python code, of data (`x=@x.npy:key`), and the text itself."""
     yield from _FILE.findall(text)
     values = ("@" + text[slice(*match.span("file"))] for match in find_file_values(text))
@@ -43,7 +43,7 @@ def _paths(text: str) -> Iterator[str]:
             yield part
 
 
-def _refuse(folder: Path, path: str, name: str) -> None:
+def _refuse_path_outside(folder: Path, path: str, name: str) -> None:
     try:
         inside = (folder / path).resolve().is_relative_to(folder)
     except (OSError, ValueError):  # no file can have this path
@@ -52,7 +52,7 @@ def _refuse(folder: Path, path: str, name: str) -> None:
         raise BadOption(f"{name[:80]} lies outside of {folder}", do="name files below this folder; others are not read")
 
 
-def _refuse_module(folder: Path, name: str) -> None:
+def _refuse_foreign_module(folder: Path, name: str) -> None:
     """Refuse a module that is not one of the project: an installed one would be run wherever it is."""
     paths = [path for path in modules_of_project(folder, name) if path.resolve().is_relative_to(folder)]
     if not paths:

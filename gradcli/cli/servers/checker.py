@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from gradcli.project.suite.config import Suite, SuiteCheck
 from gradcli.project.suite.executors import Pool
-from gradcli.project.suite.job import job_of, row_of_answer
+from gradcli.project.suite.job import job_of_check, row_of_answer
 from gradcli.report.suite import CheckRow
 
 
@@ -30,7 +30,7 @@ class Checker:
             if not wanted():
                 return
             self._busy = True
-        jobs = [job_of(suite, check) for check in checks]
+        jobs = [job_of_check(suite, check) for check in checks]
         try:
             for number, answer in self._pool.run(jobs):
                 if not wanted():

@@ -18,7 +18,7 @@ _RUNNING: set[asyncio.subprocess.Process] = set()
 
 
 @asynccontextmanager
-async def documents(argv: Sequence[str]) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+async def run_for_documents(argv: Sequence[str]) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
     """Run a command that writes a JSON document a line; at the end of the block it has ended, with all that it started."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "gradcli", *argv,
@@ -29,20 +29,20 @@ async def documents(argv: Sequence[str]) -> AsyncIterator[AsyncIterator[dict[str
     try:
         yield _read_documents(process.stdout)
     except BaseException:  # the call is cancelled, or its time is over
-        tell_to_end(process)
+        terminate_command(process)
         raise
     finally:
         await asyncio.shield(_wait_for_end(process))
         _RUNNING.discard(process)
 
 
-def end_all() -> None:
+def end_all_commands() -> None:
     """Tell every command that runs to end, without waiting for it."""
     for process in _RUNNING:
-        tell_to_end(process)
+        terminate_command(process)
 
 
-def tell_to_end(process: asyncio.subprocess.Process) -> None:
+def terminate_command(process: asyncio.subprocess.Process) -> None:
     """Send the signal on which the command's supervisor ends all that it started."""
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
@@ -62,7 +62,7 @@ async def _read_documents(lines: asyncio.StreamReader) -> AsyncIterator[dict[str
 async def _wait_for_end(process: asyncio.subprocess.Process) -> None:
     """Wait until a process has ended, for some seconds; what is left of its group is killed, and what it wrote is discarded."""
     assert process.stdout is not None
-    rest = asyncio.ensure_future(_discard(process.stdout))  # a pipe that nobody reads stays open
+    rest = asyncio.ensure_future(_discard_rest(process.stdout))  # a pipe that nobody reads stays open
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(process.wait(), _PATIENCE)
     if os.name == "posix":
@@ -73,6 +73,6 @@ async def _wait_for_end(process: asyncio.subprocess.Process) -> None:
         await asyncio.wait_for(rest, _PATIENCE)
 
 
-async def _discard(lines: asyncio.StreamReader) -> None:
+async def _discard_rest(lines: asyncio.StreamReader) -> None:
     while await lines.read(1 << 16):
         pass

@@ -19,18 +19,18 @@ from pygls.uris import from_fs_path, to_fs_path
 from gradcli import __version__
 from gradcli.classes import dataclass
 from gradcli.cli.find import declared_checks
-from gradcli.cli.init import suite_file
+from gradcli.cli.init import choose_suite_file
 from gradcli.cli.servers import end_on_signals
 from gradcli.cli.servers.checker import Checker
 from gradcli.errors import GradcliError
 from gradcli.project.discovery.project import HandGradient
-from gradcli.project.discovery.proposal import checks as proposed
-from gradcli.project.discovery.proposal import suite as proposed_suite
-from gradcli.project.discovery.reader import find
+from gradcli.project.discovery.proposal import check_texts as proposed
+from gradcli.project.discovery.proposal import suite_text as proposed_suite
+from gradcli.project.discovery.reader import find_gradients
 from gradcli.project.suite.config import CheckNames, Suite, SuiteCheck, find_suite
 from gradcli.project.suite.selection import checks_of_files
 from gradcli.report.brief_of_check import Brief
-from gradcli.report.explain import SITE, ExplainReport, explanations
+from gradcli.report.explain import SITE, ExplainReport, read_explanations
 from gradcli.report.suite import CheckRow
 
 CHECK, ADD, EXPLAIN = "gradcli.check", "gradcli.addCheck", "gradcli.explain"
@@ -53,7 +53,7 @@ class Shown:
     @property
     def range(self) -> types.Range:
         """The line."""
-        return _lines(self.line, self.line, _END)
+        return _range_of_lines(self.line, self.line, _END)
 
     def diagnostic(self) -> types.Diagnostic:
         """Return the diagnostic: the check in brief, with the kind of mistake as its code."""
@@ -73,29 +73,29 @@ class Shown:
         return f"**{self.row.word[0]}** `{brief.name}`: {brief.cause or brief.says}{table}{edit}{code}"
 
 
-def row_at_line(row: CheckRow, suite: Suite) -> Shown:
+def place_row(row: CheckRow, suite: Suite) -> Shown:
     """Return where a row is shown: at its edit or claim, else at the top of the file that declares the check."""
     config = None if suite.path is None else suite.path.name
     file, line = next(iter(row.places(config)), (row.target.partition(":")[0], None))
-    return Shown(row, row.brief(), _uri(suite.folder / file), (line or 1) - 1)
+    return Shown(row, row.brief(), _path_to_uri(suite.folder / file), (line or 1) - 1)
 
 
-def _uri(path: Path) -> str:
+def _path_to_uri(path: Path) -> str:
     return str(from_fs_path(str(path.resolve())))
 
 
-def _path(uri: str) -> Path:
+def _uri_to_path(uri: str) -> Path:
     return Path(to_fs_path(uri) or "").resolve()
 
 
-def _lines(first: int, last: int, column: int = 0) -> types.Range:
+def _range_of_lines(first: int, last: int, column: int = 0) -> types.Range:
     return types.Range(types.Position(first, 0), types.Position(last, column))
 
 
 _HUNK = re.compile(r"^@@ -(?P<first>\d+)(?:,\d+)? \+\d+(?:,\d+)? @@.*\n(?P<lines>(?:[-+ \\].*\n?)*)", re.MULTILINE)
 
 
-def edits_of(patch: str, lines: Sequence[str]) -> list[types.TextEdit]:
+def edits_of_patch(patch: str, lines: Sequence[str]) -> list[types.TextEdit]:
     """Return a unified diff of one file as edits of its lines; none where one of its lines is no longer as it was."""
     edits = []
     for hunk in _HUNK.finditer(patch):
@@ -109,12 +109,12 @@ def edits_of(patch: str, lines: Sequence[str]) -> list[types.TextEdit]:
         start = int(hunk["first"]) - 1
         if list(lines[start : start + len(old)]) != old:
             return []
-        edits.append(types.TextEdit(_lines(start, start + len(old)), "".join(new)))
+        edits.append(types.TextEdit(_range_of_lines(start, start + len(old)), "".join(new)))
     return edits
 
 
 class Editor:
-    """One editor: the last row of each check, and the gradients of its files. All but `_run` belongs to the event loop."""
+    """One editor: the last row of each check, and the gradients of its files. All but `_run_checks` belongs to the event loop."""
 
     def __init__(self, server: Any, seconds: float) -> None:
         self._server, self._seconds = server, seconds
@@ -135,28 +135,32 @@ class Editor:
 
     async def saved(self, params: types.DidSaveTextDocumentParams) -> None:
         """Run the checks that depend on a saved file; the newest save wins."""
-        path = _path(params.text_document.uri)
-        await self._start(path, lambda suite: checks_of_files(suite, suite.checks, [path]))
+        path = _uri_to_path(params.text_document.uri)
+        await self._start_checks(path, lambda suite: checks_of_files(suite, suite.checks, [path]))
 
     async def check(self, uri: str, ids: list[str]) -> None:
         """Run the checks of a file with these ids."""
-        await self._start(_path(uri), lambda suite: tuple(check for check in suite.checks if check.id in ids))
+        await self._start_checks(
+            _uri_to_path(uri), lambda suite: tuple(check for check in suite.checks if check.id in ids)
+        )
 
-    async def _start(self, path: Path, select: Callable[[Suite], Sequence[SuiteCheck]]) -> None:
+    async def _start_checks(self, path: Path, select: Callable[[Suite], Sequence[SuiteCheck]]) -> None:
         self._newest += 1
         number, loop = self._newest, asyncio.get_running_loop()
         if self._checker.done():
             self._checker.result().stop()
 
         def show(suite: Suite, row: CheckRow | None) -> None:
-            loop.call_soon_threadsafe(self._show, suite, row)
+            loop.call_soon_threadsafe(self._show_row, suite, row)
 
         try:
-            await loop.run_in_executor(self._thread, self._run, path, select, lambda: number == self._newest, show)
+            await loop.run_in_executor(
+                self._thread, self._run_checks, path, select, lambda: number == self._newest, show
+            )
         except GradcliError as error:
-            self._say(f"{error.what}; {error.do}" if error.do else error.what, types.MessageType.Error)
+            self._show_message(f"{error.what}; {error.do}" if error.do else error.what, types.MessageType.Error)
 
-    def _run(
+    def _run_checks(
         self, path: Path, select: Callable[[Suite], Sequence[SuiteCheck]], wanted: Callable[[], bool],
         show: Callable[[Suite, CheckRow | None], None],
     ) -> None:  # fmt: skip
@@ -173,7 +177,7 @@ class Editor:
         for row in self._checker.result().rows(suite, checks, wanted):
             show(suite, row)
 
-    def _show(self, suite: Suite, row: CheckRow | None) -> None:
+    def _show_row(self, suite: Suite, row: CheckRow | None) -> None:
         """Show a row in place of the last one of its check; without one, forget the checks that the suite no longer has."""
         ids = {check.id for check in suite.checks}
         gone = [
@@ -181,7 +185,7 @@ class Editor:
         ]
         changed = {self._shown.pop(key).uri for key in gone}
         if row is not None:
-            one = row_at_line(row, suite)
+            one = place_row(row, suite)
             self._shown[suite.folder, row.id] = one
             changed.add(one.uri)
         for uri in changed:
@@ -193,78 +197,78 @@ class Editor:
     def hover(self, params: types.HoverParams) -> types.Hover | None:
         """Return what is known of the checks that are shown at a line."""
         at = params.position.line
-        found = list(self._at(params.text_document.uri, at, at))
+        found = list(self._shown_at_lines(params.text_document.uri, at, at))
         text = "\n\n---\n\n".join(one.hover() for one in found)
         return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, text), found[0].range) if found else None
 
-    def _at(self, uri: str, first: int, last: int) -> Iterator[Shown]:
-        path = _path(uri)
-        yield from (one for one in self._shown.values() if _path(one.uri) == path and first <= one.line <= last)
+    def _shown_at_lines(self, uri: str, first: int, last: int) -> Iterator[Shown]:
+        path = _uri_to_path(uri)
+        yield from (one for one in self._shown.values() if _uri_to_path(one.uri) == path and first <= one.line <= last)
 
     async def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
         """Return what can be done at these lines: apply a repair, have a kind explained, add a check."""
         uri, first, last = params.text_document.uri, params.range.start.line, params.range.end.line
         found: list[types.CodeAction] = []
-        for one in self._at(uri, first, last):
-            if one.brief.verdict in _SEVERITIES and (edit := self._repair(uri, one)) is not None:
+        for one in self._shown_at_lines(uri, first, last):
+            if one.brief.verdict in _SEVERITIES and (edit := self._edit_of_repair(uri, one)) is not None:
                 about, kind = [one.diagnostic()], types.CodeActionKind.QuickFix
                 found.append(types.CodeAction("Apply the repair", kind, about, is_preferred=True, edit=edit))
             if one.brief.kind is not None:
                 command = types.Command(f"Explain '{one.brief.kind}'", EXPLAIN, arguments=[one.brief.kind])
                 found.append(types.CodeAction(command.title, command=command))
-        for gradient in await self._found(uri):
+        for gradient in await self._gradients_of_file(uri):
             if not gradient.checked_by and first <= gradient.line - 1 <= last:
-                add = await asyncio.to_thread(self._addition, _path(uri), gradient)
+                add = await asyncio.to_thread(self._edit_of_addition, _uri_to_path(uri), gradient)
                 found.append(
                     types.CodeAction("Add a check for this gradient", types.CodeActionKind.RefactorRewrite, edit=add)
                 )
         return found
 
-    def _repair(self, uri: str, one: Shown) -> types.WorkspaceEdit | None:
+    def _edit_of_repair(self, uri: str, one: Shown) -> types.WorkspaceEdit | None:
         """Return the repair as an edit of the document; None where there is none, or its lines are no longer as they were."""
-        edits = edits_of(one.brief.edit or "", self._server.workspace.get_text_document(uri).lines)
+        edits = edits_of_patch(one.brief.edit or "", self._server.workspace.get_text_document(uri).lines)
         return types.WorkspaceEdit({uri: edits}) if edits else None
 
     async def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         """Return a command above each hand-written gradient: to check it, or to add its check."""
         uri, found = params.text_document.uri, []
-        for gradient in await self._found(uri):
+        for gradient in await self._gradients_of_file(uri):
             command = (
                 types.Command("check", CHECK, arguments=[uri, list(gradient.checked_by)]) if gradient.checked_by
                 else types.Command("add a check", ADD, arguments=[uri, gradient.line])
             )  # fmt: skip
-            found.append(types.CodeLens(_lines(gradient.line - 1, gradient.line - 1), command))
+            found.append(types.CodeLens(_range_of_lines(gradient.line - 1, gradient.line - 1), command))
         return found
 
-    async def _found(self, uri: str) -> tuple[HandGradient, ...]:
+    async def _gradients_of_file(self, uri: str) -> tuple[HandGradient, ...]:
         """Return the gradients of a file as it is on disk; none where it, or the suite, cannot be read."""
         try:
-            return await asyncio.to_thread(self._read, _path(uri))
+            return await asyncio.to_thread(self._read_gradients, _uri_to_path(uri))
         except (GradcliError, OSError):  # which is said when the file is saved
             return ()
 
-    def _read(self, path: Path) -> tuple[HandGradient, ...]:
+    def _read_gradients(self, path: Path) -> tuple[HandGradient, ...]:
         """Read a file once for each of its versions and those of its suite."""
         suite = find_suite(path.parent)
         declared = 0 if suite is None or suite.path is None else suite.path.stat().st_mtime_ns
         key = (path, path.stat().st_mtime_ns, declared)
         if key not in self._gradients:
-            found = {key: find([str(path)], declared_checks(suite)).gradients}
+            found = {key: find_gradients([str(path)], declared_checks(suite)).gradients}
             self._gradients = {old: x for old, x in self._gradients.items() if old[0] != path} | found
         return self._gradients[key]
 
     async def add(self, uri: str, line: int) -> None:
         """Add a check for the gradient that is defined at a line."""
-        for gradient in await self._found(uri):
+        for gradient in await self._gradients_of_file(uri):
             if gradient.line == line:
-                edit = await asyncio.to_thread(self._addition, _path(uri), gradient)
+                edit = await asyncio.to_thread(self._edit_of_addition, _uri_to_path(uri), gradient)
                 self._server.workspace_apply_edit(types.ApplyWorkspaceEditParams(edit, "Add a check"))
 
-    def _addition(self, path: Path, gradient: HandGradient) -> types.WorkspaceEdit:
+    def _edit_of_addition(self, path: Path, gradient: HandGradient) -> types.WorkspaceEdit:
         """Return the edit that adds the check that `gradcli init` proposes to the suite, or writes a suite with it."""
         suite = find_suite(path.parent)
         folder = suite.folder if suite is not None else Path(self._server.workspace.root_path or path.parent).resolve()
-        place, is_there = suite_file(folder)
+        place, is_there = choose_suite_file(folder)
         table = "tool.gradcli" if place.name == "pyproject.toml" else ""
         one = dataclasses.replace(gradient, file=Path(os.path.relpath(path, folder)).as_posix())
         text = place.read_text(encoding="utf-8-sig") if place.exists() else ""
@@ -276,17 +280,17 @@ class Editor:
         gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
         last = text.split("\n")
         end = types.Position(len(last) - 1, len(last[-1]))
-        changes: list[Any] = [] if place.exists() else [types.CreateFile(_uri(place))]
-        document = types.OptionalVersionedTextDocumentIdentifier(_uri(place))
+        changes: list[Any] = [] if place.exists() else [types.CreateFile(_path_to_uri(place))]
+        document = types.OptionalVersionedTextDocumentIdentifier(_path_to_uri(place))
         changes.append(types.TextDocumentEdit(document, [types.TextEdit(types.Range(end, end), gap + added)]))
         return types.WorkspaceEdit(document_changes=changes)
 
     def explain(self, kind: str) -> None:
         """Say what a kind means, and what to do."""
-        found = tuple(row for row in explanations() if row.kind == kind)
-        self._say("\n".join(ExplainReport(found).brief()), types.MessageType.Info)
+        found = tuple(row for row in read_explanations() if row.kind == kind)
+        self._show_message("\n".join(ExplainReport(found).brief()), types.MessageType.Info)
 
-    def _say(self, text: str, kind: types.MessageType) -> None:
+    def _show_message(self, text: str, kind: types.MessageType) -> None:
         self._server.window_show_message(types.ShowMessageParams(kind, text))
 
 

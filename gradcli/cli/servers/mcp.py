@@ -17,16 +17,16 @@ from gradcli.cli import check, cost, derive, explain, find
 from gradcli.cli.schema import TYPES
 from gradcli.cli.servers import end_on_signals
 from gradcli.cli.servers.below import refuse_outside
-from gradcli.cli.servers.command import documents, end_all
+from gradcli.cli.servers.command import end_all_commands, run_for_documents
 from gradcli.errors import BadOption, GradcliError, OutOfTime
-from gradcli.project.suite.config import option_values, schema_of_row, suite_file
-from gradcli.report.brief_of_check import Brief, at_most, brief_of_error
+from gradcli.project.suite.config import find_suite_file, option_values, schema_of_option
+from gradcli.report.brief_of_check import Brief, brief_of_error, first_lines
 from gradcli.report.common import ErrorReport, error_report
-from gradcli.report.decode import decoded, schema_of
+from gradcli.report.decode import decode_document, make_schema
 from gradcli.report.encode import encode
-from gradcli.report.suite import row_of
-from gradcli.request.option_values import Option, processors
-from gradcli.request.options import rows_of
+from gradcli.report.suite import row_of_document
+from gradcli.request.option_values import Option, count_processors
+from gradcli.request.options import options_of_command
 
 _MOST = 10  # checks in a result
 _BEAT = 5.0  # seconds after which progress is reported where nothing else is
@@ -85,15 +85,15 @@ INSTRUCTIONS = (
 
 def options_of_tool(command: str) -> dict[str, Option]:
     """Return the options of a command that its tool takes, by their names: the long names of the command line."""
-    rows = (row for row in rows_of(command) if not row.hidden and row.name not in _NOT_OFFERED)
+    rows = (row for row in options_of_command(command) if not row.hidden and row.name not in _NOT_OFFERED)
     return {row.flag.removeprefix("--"): row for row in rows}
 
 
-def tools() -> list[types.Tool]:
+def describe_tools() -> list[types.Tool]:
     """Return the tools, with the schemas of their arguments and results."""
     found = []
     for name, tool in TOOLS.items():
-        properties = {key: schema_of_row(row) for key, row in options_of_tool(name).items()}
+        properties = {key: schema_of_option(row) for key, row in options_of_tool(name).items()}
         schema = {
             "type": "object", "additionalProperties": False,
             "properties": {tool.argument: {**tool.takes, "description": _ABOUT[name, tool.argument]}, **properties},
@@ -112,11 +112,11 @@ def tools() -> list[types.Tool]:
 
 def _output_schema(name: str) -> dict[str, Any]:
     if name == "check":
-        brief = schema_of(Brief, "gradcli.brief/1")
+        brief = make_schema(Brief, "gradcli.brief/1")
         items = {key: value for key, value in brief.items() if not key.startswith("$")}
         properties = _CHECKS["properties"] | {"checks": {**_CHECKS["properties"]["checks"], "items": items}}  # type: ignore[index, operator]
         return {**_CHECKS, "properties": properties, "$defs": brief["$defs"]}
-    whole, kept = schema_of(_report_type(name), name), TOOLS[name].returns
+    whole, kept = make_schema(_report_type(name), name), TOOLS[name].returns
     return whole | {"properties": {key: whole["properties"][key] for key in kept}, "required": list(kept)}
 
 
@@ -133,16 +133,16 @@ def command_of_call(name: str, arguments: Mapping[str, Any], seconds: float) -> 
     words = [given] if isinstance(given, str) else given
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise BadOption(f"'{tool.argument}' takes a text, or a list of texts", do=_ABOUT[name, tool.argument])
-    options = {rows[key].flag: _texts(rows[key], raw) for key, raw in arguments.items() if key in rows}
+    options = {rows[key].flag: _texts_after_flag(rows[key], raw) for key, raw in arguments.items() if key in rows}
     refuse_outside(Path(), words, (text for texts in options.values() for text in texts))
-    if name == "check" and not words and (file := suite_file(Path.cwd())) is not None:
+    if name == "check" and not words and (file := find_suite_file(Path.cwd())) is not None:
         refuse_outside(Path(), [], [f"@{file}"])
-    limit = [f"--timeout={seconds:g}s"] * any(row.name == "timeout" for row in rows_of(name))
+    limit = [f"--timeout={seconds:g}s"] * any(row.name == "timeout" for row in options_of_command(name))
     written = [f"{flag}={text}" if text else flag for flag, texts in options.items() for text in texts]
     return [name, "--format", "ndjson", *tool.words, *limit, *written, "--", *words]
 
 
-def _texts(row: Option, raw: Any) -> list[str]:
+def _texts_after_flag(row: Option, raw: Any) -> list[str]:
     """Return what the command line has after the flag of an option, each time that it is given; nothing after a flag alone."""
     if row.kind is bool:
         return [""] if raw else []
@@ -156,41 +156,41 @@ class ClientSession:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._free = asyncio.Semaphore(processors())  # so that calls at once do not slow each other
+        self._free = asyncio.Semaphore(count_processors())  # so that calls at once do not slow each other
 
     async def list_tools(self, context: Any, params: Any) -> types.ListToolsResult:
         """Return the tools."""
-        return types.ListToolsResult(tools=tools())
+        return types.ListToolsResult(tools=describe_tools())
 
     async def call(self, context: Any, params: Any) -> types.CallToolResult:
         """Run the command of a tool, and return what it found; an error of the request is a result, too."""
         if params.name not in TOOLS:
-            return _error(f"there is no tool '{params.name}': there are {', '.join(TOOLS)}")
+            return _error_result(f"there is no tool '{params.name}': there are {', '.join(TOOLS)}")
         try:
             words = command_of_call(params.name, params.arguments or {}, self._seconds)
             async with self._free, _Progress(context.session) as progress:
-                found = await self._found(words, params.name, progress)
+                found = await self._run_command(words, params.name, progress)
         except GradcliError as error:
-            return _of_checks([brief_of_error(error_report(error), params.name, None)], 0)
+            return _result_of_checks([brief_of_error(error_report(error), params.name, None)], 0)
         return found
 
-    async def _found(self, words: Sequence[str], name: str, progress: "_Progress") -> types.CallToolResult:
+    async def _run_command(self, words: Sequence[str], name: str, progress: "_Progress") -> types.CallToolResult:
         limit = None if name == "check" else self._seconds + _GRACE  # a suite has its limit for each check
         briefs: list[Brief] = []
         try:
-            async with asyncio.timeout(limit), documents(words) as written:
+            async with asyncio.timeout(limit), run_for_documents(words) as written:
                 async for document in written:
                     if "error" in document or name == "check":
-                        briefs.append(_brief(document, words[-1] if words[-2] == "--" else name))
+                        briefs.append(_brief_of_document(document, words[-1] if words[-2] == "--" else name))
                         await progress.report(briefs[-1].lines()[0])
                     else:
-                        return _of_document(name, document)
+                        return _result_of_document(name, document)
         except TimeoutError:
             says = f"{name} did not end within {limit:g} s"
             raise OutOfTime(says, do="ask for less, or start gradcli mcp with a longer --timeout") from None
         if not briefs:
-            return _error(f"gradcli {name} ended without a result; its standard error says why")
-        return _of_checks(briefs, sum(brief.verdict == "pass" for brief in briefs))
+            return _error_result(f"gradcli {name} ended without a result; its standard error says why")
+        return _result_of_checks(briefs, sum(brief.verdict == "pass" for brief in briefs))
 
 
 class _Progress:
@@ -205,7 +205,7 @@ class _Progress:
 
     async def __aenter__(self) -> "_Progress":
         await self.report("started")
-        self._beat = asyncio.create_task(self._beats())
+        self._beat = asyncio.create_task(self._report_regularly())
         return self
 
     async def __aexit__(self, *exception: object) -> None:
@@ -213,21 +213,21 @@ class _Progress:
         with contextlib.suppress(asyncio.CancelledError):
             await self._beat
 
-    async def _beats(self) -> None:
+    async def _report_regularly(self) -> None:
         while True:
             await asyncio.sleep(_BEAT)
             await self.report("at work")
 
 
-def _brief(document: dict[str, Any], asked: str) -> Brief:
+def _brief_of_document(document: dict[str, Any], asked: str) -> Brief:
     """Return the document of a check, or of an error, in brief; `asked` is what was asked for where it does not say so."""
     if "error" in document and "id" not in document:
-        return brief_of_error(decoded(ErrorReport, document), asked, None)
+        return brief_of_error(decode_document(ErrorReport, document), asked, None)
     name = str(document.get("id") or document["target"]["text"])
-    return row_of(name, name, document, 0.0).brief()
+    return row_of_document(name, name, document, 0.0).brief()
 
 
-def _of_checks(briefs: Sequence[Brief], passed: int) -> types.CallToolResult:
+def _result_of_checks(briefs: Sequence[Brief], passed: int) -> types.CallToolResult:
     """Return the result of checks: of several that did not pass the worst, of one alone all that is known in brief."""
     worst = sorted(briefs, key=lambda brief: _ORDER.index(brief.verdict))
     shown = briefs if len(briefs) == 1 else [brief for brief in worst if brief.verdict != "pass"]
@@ -238,21 +238,21 @@ def _of_checks(briefs: Sequence[Brief], passed: int) -> types.CallToolResult:
         "verdict": worst[0].verdict, "passed": passed, "left_out": max(0, len(shown) - _MOST),
         "checks": [encode(brief) for brief in shown[:_MOST]],
     }  # fmt: skip
-    return _result(at_most(lines), data, is_error=len(briefs) == 1 and briefs[0].verdict == "error")
+    return _make_result(first_lines(lines), data, is_error=len(briefs) == 1 and briefs[0].verdict == "error")
 
 
-def _of_document(name: str, document: dict[str, Any]) -> types.CallToolResult:
-    lines = at_most(decoded(_report_type(name), document).brief())
-    return _result(lines, {key: document[key] for key in TOOLS[name].returns}, is_error=False)
+def _result_of_document(name: str, document: dict[str, Any]) -> types.CallToolResult:
+    lines = first_lines(decode_document(_report_type(name), document).brief())
+    return _make_result(lines, {key: document[key] for key in TOOLS[name].returns}, is_error=False)
 
 
-def _result(lines: Sequence[str], data: dict[str, Any] | None, is_error: bool) -> types.CallToolResult:
+def _make_result(lines: Sequence[str], data: dict[str, Any] | None, is_error: bool) -> types.CallToolResult:
     text = types.TextContent(type="text", text="\n".join(lines))
     return types.CallToolResult(content=[text], structured_content=data, is_error=is_error)
 
 
-def _error(says: str) -> types.CallToolResult:
-    return _result([f"ERROR {says}"], None, is_error=True)
+def _error_result(says: str) -> types.CallToolResult:
+    return _make_result([f"ERROR {says}"], None, is_error=True)
 
 
 def serve(seconds: float) -> None:
@@ -267,5 +267,5 @@ def serve(seconds: float) -> None:
         async with stdio_server() as (read, write):
             await server.run(read, write, server.create_initialization_options())
 
-    end_on_signals(end_all)
+    end_on_signals(end_all_commands)
     asyncio.run(answer_client())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import watchfiles
 
-from gradcli.cli.output import ReportOutput, page, print_error, written
+from gradcli.cli.output import ReportOutput, page_of_stream, print_error, write_blocks
 from gradcli.cli.servers.checker import Checker
 from gradcli.cli.world import World
 from gradcli.errors import GradcliError
@@ -44,9 +44,9 @@ def watch(selected: Selected, to: ReportOutput, world: World) -> int:
             for row in checker.rows(suite, checks_of_files(suite, checks, files)):
                 word, tone = row.word
                 rest = row.brief().lines()[0].partition(" ")[2]
-                written(
+                write_blocks(
                     [Paragraph((Piece(word, tone), Piece(f" {rest}")), 0, wraps=False)],
-                    page(world, world.stdout, to.color),
+                    page_of_stream(world, world.stdout, to.color),
                     world,
                 )
     finally:

@@ -26,13 +26,13 @@ from gradcli.project.capture.recorder import (
     Kept,
     RecordedCalls,
     Recorder,
-    bytes_of,
-    caller,
-    copied,
+    copy_arrays,
+    count_bytes,
+    find_caller,
 )
-from gradcli.project.capture.state import State, state_of
-from gradcli.project.discovery.bodies import may_return_gradient, returns_both
-from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, backward_names, output_of
+from gradcli.project.capture.state import State, capture_state
+from gradcli.project.discovery.bodies import is_joint_hand_gradient, may_return_gradient
+from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, backward_names, output_of_pass
 from gradcli.words import DerivativeKind
 
 DECORATOR = "__gradcli_watch__"  # the name by which a script hands over its classes and functions
@@ -99,13 +99,13 @@ class _Watch:
         with self.recorded.without_harm():
             first = () if held is None else (held,)
             arguments = dict([*inspect.signature(method).bind(*first, *args, **named).arguments.items()][len(first) :])
-            if (odd := _makes_itself((held, arguments))) is not None:
+            if (odd := _class_with_own_new((held, arguments))) is not None:
                 self.recorded.unclear.add(f"a copy of {odd} may be the same object: calls are counted alone")
                 return None
-            if self.recorder.room.holds(_size((held, arguments))):
+            if self.recorder.room.holds(_bytes_of_arrays((held, arguments))):
                 own, given = copy.deepcopy((held, arguments))
                 alone = self.pair.kind == "value-and-grad" and held is None
-                state = state_of((method,)) if alone else State()
+                state = capture_state((method,)) if alone else State()
                 return LayerCall(own, given, _random_states(method, given), state)
             self.recorded.not_kept += 1
         return None
@@ -121,7 +121,7 @@ class _Watch:
         stack = self.opened.get(key)
         if stack is None:
             self.opened[key] = stack = []
-        stack.append(None if call is None else _Open(_reference(known_by), call, copied(value)))
+        stack.append(None if call is None else _Open(_reference_to(known_by), call, copy_arrays(value)))
         if len(stack) > _MOST_OPEN:
             del stack[0]
         if len(self.opened) > _MOST_OPEN:
@@ -135,7 +135,12 @@ class _Watch:
             opened = self.take_forward(held, (*args, *named.values()))
             if opened is None:
                 return None
-            return opened, copied(args), {name: copied(x) for name, x in named.items()}, arrays_of(held)
+            return (
+                opened,
+                copy_arrays(args),
+                {name: copy_arrays(x) for name, x in named.items()},
+                copy_held_arrays(held),
+            )
         except Exception as error:  # of the user's objects
             self.recorded.unclear.add(f"a call could not be recorded: {type(error).__name__}")
             return None
@@ -144,11 +149,13 @@ class _Watch:
         """Note a call that has ended."""
         try:
             if role == "forward":
-                self.expect_backward(held, before, output_of(held, y))
+                self.expect_backward(held, before, output_of_pass(held, y))
             elif role == "backward":
                 opened, given, named, arrays = before or (None, (), {}, {})
-                self.keep_backward(opened, given, named, None if opened is None else (y, arrays, arrays_of(held)))
-            elif self.pair.kind != "value-and-grad" or _is_pair(y, held, before):
+                self.keep_backward(
+                    opened, given, named, None if opened is None else (y, arrays, copy_held_arrays(held))
+                )
+            elif self.pair.kind != "value-and-grad" or _is_value_and_gradient(y, held, before):
                 self.keep_backward(None if before is None else _Open(lambda: held, before, None), (), {}, (y, {}, {}))
         except Exception as error:  # of the user's objects
             self.recorded.unclear.add(f"a call could not be recorded: {type(error).__name__}")
@@ -171,10 +178,12 @@ class _Watch:
         if opened is None or opened.known_by() is not known_by:
             return None
         opened.earlier = tuple(other.call for other in stack if other is not None)[-_MOST_EARLIER:]
-        shapes = [_shape(x) for x in cotangents]
-        if not shapes or _shape(opened.value) in shapes:
+        shapes = [_shape_or_empty(x) for x in cotangents]
+        if not shapes or _shape_or_empty(opened.value) in shapes:
             return opened
-        taken = [_shape(x) for x in opened.call.arguments.values()]  # which the backward pass of a loss may take again
+        taken = [
+            _shape_or_empty(x) for x in opened.call.arguments.values()
+        ]  # which the backward pass of a loss may take again
         return opened if len(taken) > 1 and all(each in taken for each in shapes) else None
 
     def keep_backward(
@@ -193,10 +202,20 @@ class _Watch:
             return
         with self.recorded.without_harm():
             kept = Kept(
-                self.pair, number, (opened.call, *opened.earlier), named, copied(found), opened.value, at=caller()
+                self.pair,
+                number,
+                (opened.call, *opened.earlier),
+                named,
+                copy_arrays(found),
+                opened.value,
+                at=find_caller(),
             )
             kept.cotangents, kept.state = cotangents, opened.call.state
-            kept.size = OVERHEAD + _size((opened.call.held, opened.call.arguments, found, cotangents)) + kept.state.size
+            kept.size = (
+                OVERHEAD
+                + _bytes_of_arrays((opened.call.held, opened.call.arguments, found, cotangents))
+                + kept.state.size
+            )
             self.recorder.keep(self.recorded, (), places, kept)
 
 
@@ -213,11 +232,11 @@ class Layers:
             kind = type(x)  # isinstance would ask objects that warn when they are used for their class
             if (kind is FunctionType or issubclass(kind, type)) and x.__module__ == module.__name__:
                 if issubclass(kind, type):
-                    self._look_at_class(x)
+                    self._watch_class(x)
                 elif any(word in name for word in ("backward", "bwd", "bprop")):
-                    self._look_at_pairs(name, module)
-                elif may_return_gradient(x) and _source_returns_both(x):
-                    self._look_at_both(name, module)
+                    self._watch_pair_with_cache(name, module)
+                elif may_return_gradient(x) and _has_source_of_both(x):
+                    self._watch_value_and_gradient(name, module)
 
     def look_at_script(self, tree: ast.Module, scope: dict[str, Any]) -> None:
         """Let a script hand over its classes, and its pairs of passes, as soon as they are defined."""
@@ -225,52 +244,54 @@ class Layers:
         pairs = [(functions[a], functions[b]) for a in functions for b in backward_names(a) if b in functions]
         handed: list[Any] = [max(pair, key=lambda node: node.lineno) for pair in pairs]
         handed += [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-        handed += [node for node in functions.values() if node not in handed and returns_both(node)]
+        handed += [node for node in functions.values() if node not in handed and is_joint_hand_gradient(node)]
         for node in handed:
             call = ast.Call(ast.Name(DECORATOR, ast.Load()), [ast.Constant(node.name)], [])
             node.decorator_list.insert(0, ast.fix_missing_locations(ast.copy_location(call, node)))
-            scope[DECORATOR] = self._hand_over
+            scope[DECORATOR] = self._decorator_for_script
 
-    def _hand_over(self, name: str) -> Callable[[Any], Any]:
+    def _decorator_for_script(self, name: str) -> Callable[[Any], Any]:
         """Return the decorator of what a script defines under a name."""
 
         def handed_over(x: Any) -> Any:
             module = sys.modules["__main__"]
             if isinstance(x, type):
-                self._look_at_class(x)
+                self._watch_class(x)
             elif isinstance(x, FunctionType):
                 setattr(module, name, x)
-                self._look_at_pairs(name, module)
+                self._watch_pair_with_cache(name, module)
                 if getattr(module, name) is x and may_return_gradient(x):
-                    self._look_at_both(name, module)
+                    self._watch_value_and_gradient(name, module)
                 return getattr(module, name)
             return x
 
         return handed_over
 
-    def _look_at_class(self, kind: type) -> None:
+    def _watch_class(self, kind: type) -> None:
         # a class may take no other methods, or have no signatures
         with contextlib.suppress(AttributeError, TypeError, ValueError):
-            self._replace_passes(kind)
+            self._watch_passes_of_class(kind)
 
-    def _replace_passes(self, kind: type) -> None:
+    def _watch_passes_of_class(self, kind: type) -> None:
         if any(base.__module__.partition(".")[0] in LIBRARIES for base in kind.__mro__):
             return  # which have passes of their own, and modes for them
         for names in PASSES:
             if all(_is_method(kind, name) for name in names):
-                self._replace_own(kind, names[0], functools.partial(self._watched_method, names, "forward"))
-                self._replace_own(kind, names[1], functools.partial(self._watched_method, names, "backward"))
+                self._replace_own_method(kind, names[0], functools.partial(self._make_watched_method, names, "forward"))
+                self._replace_own_method(
+                    kind, names[1], functools.partial(self._make_watched_method, names, "backward")
+                )
         loss = next((name for name in LOSSES if _is_method(kind, name)), None)
         if loss is not None:
-            needed = _needed(kind, loss)
+            needed = _required_arguments(kind, loss)
             gradient = next((name for name in GRADIENT_METHODS if _is_method(kind, name)), None)
-            if gradient is not None and not needed <= _needed(kind, gradient):
+            if gradient is not None and not needed <= _required_arguments(kind, gradient):
                 return  # it reads what the loss left
-            self._replace_own(
-                kind, gradient or loss, functools.partial(self._watched_method, (loss, gradient or loss), "alone")
+            self._replace_own_method(
+                kind, gradient or loss, functools.partial(self._make_watched_method, (loss, gradient or loss), "alone")
             )
 
-    def _replace_own(self, kind: type, name: str, watched: Callable[..., Any]) -> None:
+    def _replace_own_method(self, kind: type, name: str, watched: Callable[..., Any]) -> None:
         """Replace a method that a class itself defines."""
         own = vars(kind).get(name)
         if isinstance(own, FunctionType) and not hasattr(own, "_gradcli"):
@@ -278,7 +299,7 @@ class Layers:
             call._gradcli = True
             self._replace(kind, name, own, call)
 
-    def _of_class(self, kind: type, names: tuple[str, str]) -> _Watch | None:
+    def _watch_for_class(self, kind: type, names: tuple[str, str]) -> _Watch | None:
         """Return what watches the second of two methods of a class; None if the report is not about it."""
         key = id(kind), names
         if key not in self._watches:
@@ -286,10 +307,10 @@ class Layers:
             given: DerivativeKind = (
                 "value-and-grad" if names[0] == names[1] else "grad" if names[0] in LOSSES else "backward"
             )
-            self._watches[key] = kind, self._watch(of, gradient, given)
+            self._watches[key] = kind, self._make_watch(of, gradient, given)
         return self._watches[key][1]
 
-    def _watch(self, function: Any, gradient: Any, kind: DerivativeKind) -> _Watch | None:
+    def _make_watch(self, function: Any, gradient: Any, kind: DerivativeKind) -> _Watch | None:
         name = function.__qualname__.replace("<locals>.", "")
         recorded = self._recorder.recorded(gradient, kind, None if function is gradient else name)
         return (
@@ -298,13 +319,13 @@ class Layers:
             else _Watch(self._recorder, recorded, GradientPair(kind, function, gradient, "layer"))
         )
 
-    def _watched_method(self, names: tuple[str, str], role: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def _make_watched_method(self, names: tuple[str, str], role: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         """Return a method that is noted, but for objects that are not watched, and for calls within its own.
 
         It is one frame more, and raises what the method raises alone.
         """
         known: dict[int, _Watch | None] = {}
-        recorder, of_class = self._recorder, self._of_class
+        recorder, of_class = self._recorder, self._watch_for_class
 
         def watched_method(held: Any, /, *args: Any, **named: Any) -> Any:
             kind = type(held)
@@ -329,12 +350,12 @@ class Layers:
 
         return watched_method
 
-    def _look_at_both(self, name: str, module: ModuleType) -> None:
+    def _watch_value_and_gradient(self, name: str, module: ModuleType) -> None:
         """Watch a function that returns its value and its gradient; what scipy calls is watched where that is given to it."""
         plain = vars(module)[name]
         if plain.__code__.co_flags & _UNKNOWN:
             return
-        watch = None if hasattr(plain, "_gradcli") else self._watch(plain, plain, "value-and-grad")
+        watch = None if hasattr(plain, "_gradcli") else self._make_watch(plain, plain, "value-and-grad")
         if watch is None:
             return
 
@@ -351,7 +372,7 @@ class Layers:
         watched_both._gradcli = True  # type: ignore[attr-defined]
         self._replace(module, name, plain, watched_both)
 
-    def _look_at_pairs(self, name: str, module: ModuleType) -> None:
+    def _watch_pair_with_cache(self, name: str, module: ModuleType) -> None:
         """Watch a forward and a backward function with a cache, of which the module has defined one after the other."""
         held = vars(module)
         forward_name = next((other for other in held if name in backward_names(other)), name)
@@ -362,7 +383,7 @@ class Layers:
         assert isinstance(forward, FunctionType) and isinstance(back, FunctionType)
         if not any(p.kind is not p.VAR_POSITIONAL for p in inspect.signature(back).parameters.values()):
             return  # which argument is the cache is not known
-        watch = self._watch(forward, back, "backward")
+        watch = self._make_watch(forward, back, "backward")
         if watch is None:
             return
 
@@ -383,8 +404,10 @@ class Layers:
             with watch.recorded.without_harm():
                 cache = watch.cache_among((*args, *named.values()))
                 opened = None if cache is None else watch.take_forward(cache)
-                given = () if opened is None else tuple(CACHE if x is cache else copied(x) for x in args)
-                more = {name: CACHE if x is cache else copied(x) for name, x in named.items() if opened is not None}
+                given = () if opened is None else tuple(CACHE if x is cache else copy_arrays(x) for x in args)
+                more = {
+                    name: CACHE if x is cache else copy_arrays(x) for name, x in named.items() if opened is not None
+                }
             y = back(*args, **named)
             if watch.recorder.is_on:
                 watch.keep_backward(opened, given, more, (y, {}, {}))
@@ -399,17 +422,17 @@ def _is_method(kind: type, name: str) -> bool:
     return isinstance(inspect.getattr_static(kind, name, None), FunctionType)
 
 
-def arrays_of(held: Any) -> dict[str, Any]:
+def copy_held_arrays(held: Any) -> dict[str, Any]:
     """Return copies of the arrays that an object holds, also in dictionaries and lists."""
     found: dict[str, Any] = {}
     for name, x in getattr(held, "__dict__", {}).items():
         parts = {f"{name}.{key}": part for key, part in (x if isinstance(x, dict) else {}).items()}
         parts |= {f"{name}[{k}]": part for k, part in enumerate(x if isinstance(x, list | tuple) else ())}
-        found |= {path: copied(part) for path, part in {name: x, **parts}.items() if hasattr(part, "shape")}
+        found |= {path: copy_arrays(part) for path, part in {name: x, **parts}.items() if hasattr(part, "shape")}
     return found
 
 
-def _is_pair(y: Any, held: Any, call: LayerCall | None) -> bool:
+def _is_value_and_gradient(y: Any, held: Any, call: LayerCall | None) -> bool:
     """Whether a call returned a gradient beside its value: a dictionary of arrays, of a function also an argument's shape."""
     if not isinstance(y, tuple) or len(y) < 2 or any(x is None for x in y):
         return False
@@ -417,23 +440,25 @@ def _is_pair(y: Any, held: Any, call: LayerCall | None) -> bool:
         return len(y) == 2 and isinstance(y[1], dict) and all(hasattr(x, "shape") for x in y[1].values())
     if call is None:
         return True  # it is counted alone
-    gradients = y[:1] if len(y) == 2 and _shape(y[1]) == () and not isinstance(y[1], dict | list | tuple) else y[1:]
+    gradients = (
+        y[:1] if len(y) == 2 and _shape_or_empty(y[1]) == () and not isinstance(y[1], dict | list | tuple) else y[1:]
+    )
     if any(isinstance(x, dict) for x in gradients):
         return True
     parts = [part for x in gradients for part in (x if isinstance(x, tuple | list) else (x,))]
-    shapes = [_shape(x) for x in call.arguments.values() if not isinstance(x, dict)]
-    return any(_shape(part) in shapes for part in parts)
+    shapes = [_shape_or_empty(x) for x in call.arguments.values() if not isinstance(x, dict)]
+    return any(_shape_or_empty(part) in shapes for part in parts)
 
 
-def _source_returns_both(function: FunctionType) -> bool:
+def _has_source_of_both(function: FunctionType) -> bool:
     """Whether the source of a function shows that it returns its value and its gradient."""
     with contextlib.suppress(OSError, SyntaxError, TypeError):  # there is no source, or it is no whole statement
         node = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
-        return isinstance(node, ast.FunctionDef) and returns_both(node)
+        return isinstance(node, ast.FunctionDef) and is_joint_hand_gradient(node)
     return False
 
 
-def _needed(kind: type, name: str) -> set[str]:
+def _required_arguments(kind: type, name: str) -> set[str]:
     """Return the arguments that a method needs."""
     rows = [*inspect.signature(getattr(kind, name)).parameters.values()][1:]
     return {p.name for p in rows if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
@@ -446,20 +471,20 @@ def _random_states(function: Any, arguments: dict[str, Any]) -> tuple[Any, Any, 
     plain = inspect.unwrap(function)
     module, names = getattr(plain, "__globals__", {}), getattr(plain, "__code__", None)
     read = [] if names is None else [module.get(name) for name in names.co_names]
-    found = {id(x): x for x in (*module.values(), *_values_in((read, arguments)))}.values()
+    found = {id(x): x for x in (*module.values(), *_walk_values((read, arguments)))}.values()
     generators = [(x, x.bit_generator.state) for x in found if isinstance(x, np.random.Generator)]
     generators += [(x, x.get_state(legacy=False)) for x in found if isinstance(x, np.random.RandomState)]
     return random.getstate(), np.random.get_state(), generators
 
 
-def _shape(x: Any) -> Any:
+def _shape_or_empty(x: Any) -> Any:
     try:
         return getattr(x, "shape", ())
     except Exception:  # whatever the attributes of the user's object raise
         return ()
 
 
-def _reference(x: Any) -> Callable[[], Any]:
+def _reference_to(x: Any) -> Callable[[], Any]:
     """Return what gives an object as long as it lives; a value that has no such reference is held."""
     try:
         return weakref.ref(x)
@@ -467,7 +492,7 @@ def _reference(x: Any) -> Callable[[], Any]:
         return lambda: x
 
 
-def _values_in(x: Any) -> Iterator[Any]:
+def _walk_values(x: Any) -> Iterator[Any]:
     """Yield a value and all that it holds, each once, up to a number of them."""
     seen: set[int] = set()
     waiting = [x]
@@ -483,12 +508,12 @@ def _values_in(x: Any) -> Iterator[Any]:
         waiting.extend(inside.values() if isinstance(inside, dict) else inside or ())
 
 
-def _makes_itself(x: Any) -> str | None:
+def _class_with_own_new(x: Any) -> str | None:
     """Return the class of an object inside that makes its objects by a `__new__` of its own: a copy may be the object itself."""
-    own = (type(part) for part in _values_in(x) if not isinstance(part, tuple))
+    own = (type(part) for part in _walk_values(x) if not isinstance(part, tuple))
     return next((kind.__name__ for kind in own if isinstance(kind.__new__, FunctionType)), None)
 
 
-def _size(x: Any) -> int:
+def _bytes_of_arrays(x: Any) -> int:
     """Return the bytes of the arrays that a value holds."""
-    return sum(bytes_of(part) for part in _values_in(x) if not isinstance(part, dict | list | tuple))
+    return sum(count_bytes(part) for part in _walk_values(x) if not isinstance(part, dict | list | tuple))

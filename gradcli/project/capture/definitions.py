@@ -42,13 +42,13 @@ class ReportedDefinitions:
         self._all = "all" in sources
         folders = (os.path.realpath(source) for source in sources if source != "all")
         self._folders = tuple(folder.rstrip(os.sep) + os.sep for folder in folders)
-        self._holds = cache(self._has)
+        self._holds = cache(self._is_reported_file)
 
     def holds(self, definition: Definition | None) -> bool:
         """Whether the report is about a definition; None stands for a function without source."""
         return definition is not None and self._holds(definition.file)
 
-    def _has(self, file: str) -> bool:
+    def _is_reported_file(self, file: str) -> bool:
         if self._all:
             return True
         path = os.path.realpath(file)
@@ -77,7 +77,7 @@ def definition_of(function: Any) -> Definition | None:
             if _is_library(path, _DIFFERENTIATE) and not _is_standard(path):
                 return None
             if not decorates and not _is_standard(path):
-                return _of_code(function, code)
+                return _definition_of_code(function, code)
         inner = getattr(function, "__wrapped__", None) or getattr(function, "py_func", None)
         if inner is None and not inspect.isclass(function) and not isinstance(code, CodeType):
             inner = type(function).__dict__.get("__call__")
@@ -87,24 +87,24 @@ def definition_of(function: Any) -> Definition | None:
     return None
 
 
-def name_of(function: Any) -> str | None:
+def definition_name(function: Any) -> str | None:
     """Return the name of a function as its definition has it; None if it has none."""
     definition = definition_of(function)
     return None if definition is None else definition.name
 
 
-def _of_code(function: Any, code: CodeType) -> Definition:
+def _definition_of_code(function: Any, code: CodeType) -> Definition:
     name = getattr(function, "__qualname__", code.co_name)
     if hasattr(function, "__wrapped__"):  # a decorator took over the name of the function inside
         name = code.co_qualname
-    return Definition(name.replace("<locals>.", ""), _absolute(code.co_filename), code.co_firstlineno)
+    return Definition(name.replace("<locals>.", ""), _absolute_path(code.co_filename), code.co_firstlineno)
 
 
 _real = cache(os.path.realpath)  # which asks the disk for each folder
 
 
 @cache
-def _absolute(file: str) -> str:
+def _absolute_path(file: str) -> str:
     return file if file.startswith("<") else str(Path(file).absolute())
 
 

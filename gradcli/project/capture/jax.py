@@ -7,18 +7,18 @@ from typing import Any
 import jax
 import numpy as np
 
-from gradcli.project.capture.definitions import name_of
-from gradcli.project.capture.recorder import GradientPair, RecordedCalls, Recorder, caller
+from gradcli.project.capture.definitions import definition_name
+from gradcli.project.capture.recorder import GradientPair, RecordedCalls, Recorder, find_caller
 from gradcli.words import DerivativeKind
 
 
 def replacements(recorder: Recorder) -> Iterator[tuple[Any, str, Any]]:
     """Yield what is replaced in JAX."""
     for kind in (jax.custom_vjp, jax.custom_jvp):
-        yield kind, "__call__", _called(recorder, kind.__call__)
+        yield kind, "__call__", _recording_call(recorder, kind.__call__)
 
 
-def _called(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]:
+def _recording_call(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]:
     """Return the call of a function with a rule of its own: the same call, which is recorded."""
 
     @functools.wraps(plain)
@@ -26,12 +26,12 @@ def _called(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]
         rule = getattr(self, "bwd", None) or getattr(self, "jvp", None)
         kind: DerivativeKind = "vjp" if getattr(self, "bwd", None) else "jvp"
         if rule is not None and recorder.is_on:
-            of = name_of(self.fun)
+            of = definition_name(self.fun)
             recorded = recorder.recorded(rule, kind, of) or recorder.recorded(self.fun, kind, of)  # as for defjvps
         else:
             recorded = None
         if recorded is not None and rule is not None:
-            _record(
+            _record_call(
                 recorder,
                 recorded,
                 GradientPair(kind, self, rule, "framework", options={"framework": "jax"}),
@@ -42,10 +42,10 @@ def _called(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]
     return call
 
 
-def _record(recorder: Recorder, recorded: RecordedCalls, pair: GradientPair, arguments: Any) -> None:
+def _record_call(recorder: Recorder, recorded: RecordedCalls, pair: GradientPair, arguments: Any) -> None:
     leaves, tree = jax.tree_util.tree_flatten(arguments)
     moving = [k for k, x in enumerate(leaves) if isinstance(x, jax.Array | jax.core.Tracer)]
-    at = caller("jax")
+    at = find_caller("jax")
     if any(jax.dtypes.issubdtype(leaves[k].dtype, jax.dtypes.extended) for k in moving):
         recorded.unclear.add("it was called with a random key: such calls are not checked")
         moving = []
@@ -72,10 +72,10 @@ def _record(recorder: Recorder, recorded: RecordedCalls, pair: GradientPair, arg
     try:
         jax.debug.callback(arrived, *values)
     except (TypeError, ValueError, NotImplementedError, RuntimeError):  # a transformation that takes no callback
-        arrived(*map(_drawn, values), drawn=True)
+        arrived(*map(_draw_values, values), drawn=True)
 
 
-def _drawn(x: Any) -> Any:
+def _draw_values(x: Any) -> Any:
     """Return values of the shape and the format of an abstract array; floats are drawn."""
     drawn = np.random.default_rng(0).normal(size=x.aval.shape)
     return (drawn if np.issubdtype(x.aval.dtype, np.floating) else np.zeros(x.aval.shape)).astype(x.aval.dtype)

@@ -7,29 +7,29 @@ import mlx.core as mx
 import numpy as np
 
 from gradcli.frameworks.mlx.adapter import function_and_rule
-from gradcli.project.capture.definitions import name_of
-from gradcli.project.capture.recorder import GradientPair, Recorder, caller
+from gradcli.project.capture.definitions import definition_name
+from gradcli.project.capture.recorder import GradientPair, Recorder, find_caller
 
 
 def replacements(recorder: Recorder) -> Iterator[tuple[Any, str, Any]]:
     """Yield what is replaced in MLX."""
-    yield mx.custom_function, "__call__", _called(recorder, mx.custom_function.__call__)
+    yield mx.custom_function, "__call__", _recording_call(recorder, mx.custom_function.__call__)
 
 
-def _called(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]:
+def _recording_call(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]:
     """Return the call of a function with a gradient of its own: the same call, which is recorded."""
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         function, rule = function_and_rule(self) if recorder.is_on else (None, None)
-        recorded = None if rule is None else recorder.recorded(rule, "vjp", name_of(function))
+        recorded = None if rule is None else recorder.recorded(rule, "vjp", definition_name(function))
         if recorded is not None and rule is not None:
             pair = GradientPair("vjp", self, rule, "framework", options={"framework": "mlx"})
-            shapes = tuple(map(_shape, (*args, *kwargs.values())))
+            shapes = tuple(map(_shape_and_format, (*args, *kwargs.values())))
 
             def given() -> Any:
-                return tuple(map(_value, args)), {name: _value(x) for name, x in kwargs.items()}
+                return tuple(map(_as_array, args)), {name: _as_array(x) for name, x in kwargs.items()}
 
-            kept = recorded.keep_call(recorder, pair, shapes, given, at=caller("mlx"))
+            kept = recorded.keep_call(recorder, pair, shapes, given, at=find_caller("mlx"))
             if kept is not None:
                 kept.drawn = any(isinstance(x, _Drawn) for x in (*kept.args, *kept.kwargs.values()))
         return plain(self, *args, **kwargs)
@@ -41,7 +41,7 @@ class _Drawn(np.ndarray):
     """An array whose values were drawn, as MLX would not show those of the call."""
 
 
-def _value(x: Any) -> Any:
+def _as_array(x: Any) -> Any:
     if not isinstance(x, mx.array):
         return x
     wide = x.astype(mx.float32) if x.dtype == mx.bfloat16 else x
@@ -51,5 +51,5 @@ def _value(x: Any) -> Any:
         return np.random.default_rng(0).normal(size=x.shape).view(_Drawn)
 
 
-def _shape(x: Any) -> Any:
+def _shape_and_format(x: Any) -> Any:
     return (tuple(x.shape), str(x.dtype)) if isinstance(x, mx.array) else type(x).__name__

@@ -40,7 +40,7 @@ class CannotStart(Exception):
         self.status = status
 
 
-def run(words: Sequence[str], prepare: Prepare) -> ProgramEnd:
+def execute_program(words: Sequence[str], prepare: Prepare) -> ProgramEnd:
     """Run a program, given as `script.py ARGS...` or `-m MODULE ARGS...`, and return how it ended.
 
     `prepare` may change the tree of its script, and the scope in which it runs.
@@ -50,7 +50,7 @@ def run(words: Sequence[str], prepare: Prepare) -> ProgramEnd:
     before = sys.argv
     try:
         try:
-            _execute(words, prepare)
+            _run_script_or_module(words, prepare)
         except CannotStart as error:
             sys.stderr.write(f"{error}\n")
             return ProgramEnd(error.status, started=False)
@@ -58,28 +58,28 @@ def run(words: Sequence[str], prepare: Prepare) -> ProgramEnd:
             _wait_for_threads()
         return ProgramEnd(0)
     except SystemExit as error:
-        return ProgramEnd(_status_of(error))
+        return ProgramEnd(_status_of_exit(error))
     except KeyboardInterrupt as error:
-        _print(error)
+        _print_exception(error)
         return ProgramEnd(_INTERRUPTED, interrupted=True)
     except BaseException as error:
-        _print(error)
+        _print_exception(error)
         return ProgramEnd(1)
     finally:
         sys.argv = before
 
 
-def _execute(words: Sequence[str], prepare: Prepare) -> None:
+def _run_script_or_module(words: Sequence[str], prepare: Prepare) -> None:
     if words[0] == "-m":
         if len(words) == 1:
             raise CannotStart("Argument expected for the -m option", 2)
-        _start_at(str(Path.cwd()))
+        _set_import_folder(str(Path.cwd()))
         sys.argv = ["-m", *words[2:]]
         return _run_module(words[1], prepare)
     path = os.path.join(Path.cwd(), words[0])  # noqa: PTH118 - Python keeps ./ and ..
     sys.argv = [*words]
     if Path(path).is_dir() or _is_zip(path):
-        _start_at(path)
+        _set_import_folder(path)
         found = importlib.machinery.PathFinder.find_spec("__main__", [path])
         if found is None:
             raise CannotStart(f"{sys.executable}: can't find '__main__' module in {path!r}", 1)
@@ -90,8 +90,8 @@ def _execute(words: Sequence[str], prepare: Prepare) -> None:
     except OSError as error:
         says = f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {error.strerror}"
         raise CannotStart(says, 2) from None
-    _start_at(str(Path(path).resolve().parent))
-    main = _new_main(path, None, importlib.machinery.SourceFileLoader("__main__", path))
+    _set_import_folder(str(Path(path).resolve().parent))
+    main = _make_main_module(path, None, importlib.machinery.SourceFileLoader("__main__", path))
     tree: Any = compile(source, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
     prepare(tree, main.__dict__)
     exec(compile(tree, path, "exec", dont_inherit=True), main.__dict__)
@@ -100,12 +100,12 @@ def _execute(words: Sequence[str], prepare: Prepare) -> None:
 
 def _run_module(name: str, prepare: Prepare) -> None:
     """Run a module, or the `__main__` of a package, as `python -m` does."""
-    spec = _spec_of(name)
+    spec = _find_module_spec(name)
     if spec.submodule_search_locations is not None:
         if name.endswith("__main__"):
             raise CannotStart(f"{sys.executable}: Cannot use package as __main__ module", 1)
         try:
-            spec = _spec_of(f"{name}.__main__")
+            spec = _find_module_spec(f"{name}.__main__")
         except CannotStart as error:
             says = f"{error}; {name!r} is a package and cannot be directly executed"
             raise CannotStart(says, 1) from None
@@ -119,7 +119,7 @@ def _run_spec(spec: importlib.machinery.ModuleSpec, prepare: Prepare) -> None:
     code = loader.get_code(spec.name) if hasattr(loader, "get_code") else None
     if code is None:
         raise CannotStart(f"{sys.executable}: No code object available for {spec.name}", 1)
-    main = _new_main(spec.origin, spec, loader)
+    main = _make_main_module(spec.origin, spec, loader)
     source = loader.get_source(spec.name) if hasattr(loader, "get_source") else None
     if source is not None:
         tree = ast.parse(source)
@@ -128,7 +128,7 @@ def _run_spec(spec: importlib.machinery.ModuleSpec, prepare: Prepare) -> None:
     exec(code, main.__dict__)
 
 
-def _spec_of(name: str) -> importlib.machinery.ModuleSpec:
+def _find_module_spec(name: str) -> importlib.machinery.ModuleSpec:
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
@@ -141,7 +141,7 @@ def _spec_of(name: str) -> importlib.machinery.ModuleSpec:
     return spec
 
 
-def _new_main(file: str | None, spec: importlib.machinery.ModuleSpec | None, loader: Any) -> ModuleType:
+def _make_main_module(file: str | None, spec: importlib.machinery.ModuleSpec | None, loader: Any) -> ModuleType:
     """Return a new module `__main__`, with the attributes that Python gives it."""
     main = ModuleType("__main__")
     main.__dict__.update(
@@ -152,7 +152,7 @@ def _new_main(file: str | None, spec: importlib.machinery.ModuleSpec | None, loa
     return main
 
 
-def _start_at(folder: str) -> None:
+def _set_import_folder(folder: str) -> None:
     """Let imports begin in a folder, as for the program alone; Python put the folder of gradcli there."""
     if not sys.flags.safe_path:
         sys.path[0] = folder
@@ -177,7 +177,7 @@ def _wait_for_threads() -> None:
             thread.join()
 
 
-def _status_of(error: SystemExit) -> int:
+def _status_of_exit(error: SystemExit) -> int:
     """Return the exit status of a SystemExit as Python has it, after printing its text if it is no number."""
     if error.code is None:
         return 0
@@ -187,7 +187,7 @@ def _status_of(error: SystemExit) -> int:
     return 1
 
 
-def _print(error: BaseException) -> None:
+def _print_exception(error: BaseException) -> None:
     """Print an exception that ended the program as Python does, without the lines of gradcli."""
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
@@ -196,19 +196,19 @@ def _print(error: BaseException) -> None:
         if each is None or id(each) in seen:
             continue
         seen.add(id(each))
-        each.__traceback__ = _without_ours(each.__traceback__)
+        each.__traceback__ = _drop_own_frames(each.__traceback__)
         waiting += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
     try:
         sys.excepthook(type(error), error, error.__traceback__)
     except Exception as other:  # whatever the program's own hook raises
         sys.stderr.write("Error in sys.excepthook:\n")
-        other.__traceback__, other.__context__ = _without_ours(other.__traceback__), None
+        other.__traceback__, other.__context__ = _drop_own_frames(other.__traceback__), None
         sys.__excepthook__(type(other), other, other.__traceback__)
         sys.stderr.write("\nOriginal exception was:\n")
         sys.__excepthook__(type(error), error, error.__traceback__)
 
 
-def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+def _drop_own_frames(trace: TracebackType | None) -> TracebackType | None:
     """Return a traceback without the frames of gradcli."""
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
         trace = trace.tb_next

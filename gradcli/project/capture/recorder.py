@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from gradcli.classes import dataclass
 from gradcli.project.capture.definitions import Definition, ReportedDefinitions, definition_of
-from gradcli.project.capture.state import State, state_of
+from gradcli.project.capture.state import State, capture_state
 from gradcli.tracing.captured import content_of_cell
 from gradcli.words import DerivativeKind
 
@@ -130,14 +130,14 @@ class Drawn:
         if self.seen == 1:
             self.largest = max(self.largest, norm)
             return (FIRST,)
-        found: tuple[int, ...] = (self._drawn(),) if self.seen == self.following else ()
+        found: tuple[int, ...] = (self._draw_place(),) if self.seen == self.following else ()
         if norm > self._larger * self.largest:
             self.largest = norm
             self._larger = min(_MOST_LARGER, self._larger * _STRICTER)
             found = (*found, LARGEST)
         return found
 
-    def _drawn(self) -> int:
+    def _draw_place(self) -> int:
         """Return the place of the call that is drawn now, and choose the next one."""
         filled = self.seen - 2
         slot = filled if filled < self._count else self._random.randrange(self._count)
@@ -238,7 +238,7 @@ class RecordedCalls:
         with self.without_harm():
             args, kwargs = given()
             kept = Kept(pair, number, args, kwargs, **more)
-            kept.size = OVERHEAD + bytes_of((*args, *kwargs.values()))
+            kept.size = OVERHEAD + count_bytes((*args, *kwargs.values()))
             recorder.keep(self, shapes, places, kept)
             return kept
         return None
@@ -307,23 +307,23 @@ class Last:
         if np is None or self.value is None or self.x is None:
             return None
         same = self.x is x or (np.shape(self.x) == np.shape(x) and np.array_equal(self.x, x))
-        return copied(self.value) if same and norm_of(self.x) == self.norm else None
+        return copy_arrays(self.value) if same and squared_norm(self.x) == self.norm else None
 
 
-def noted(function: Callable[..., Any], last: Last, wrt: int = 0) -> Callable[..., Any]:
+def note_last_call(function: Callable[..., Any], last: Last, wrt: int = 0) -> Callable[..., Any]:
     """Return a function that notes its last call."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         y = function(*args, **kwargs)
         if len(args) > wrt:
             last.x = args[wrt]
-            last.norm, last.value = norm_of(args[wrt]), y
+            last.norm, last.value = squared_norm(args[wrt]), y
         return y
 
-    return _like(function, call)
+    return _wrap_like(function, call)
 
 
-def watched(
+def record_calls(
     recorder: Recorder,
     recorded: RecordedCalls,
     pair: GradientPair,
@@ -339,7 +339,7 @@ def watched(
     shapes: Any = None  # the shape and the format of the last input
     drawn: Drawn | None = None
     ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)
-    group = _types_in(pair.gradient)
+    group = _types_held_by(pair.gradient)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal shapes, drawn
@@ -347,60 +347,60 @@ def watched(
         if not recorder.is_on or len(args) <= pair.wrt:
             return inner(*args, **kwargs)
         x = args[wrt]
-        here = (x.shape, x.dtype) if type(x) is ndarray else (_shape(x), None)
+        here = (x.shape, x.dtype) if type(x) is ndarray else (_shape_of_value(x), None)
         if here != shapes:
             shapes, drawn = here, recorded.drawn((group, here))
         largest = 0.0 if drawn is None else drawn.largest
-        places = () if drawn is None else drawn.places(norm_of(x))
+        places = () if drawn is None else drawn.places(squared_norm(x))
         if not places:
             return inner(*args, **kwargs)
-        if not recorder.room.holds(bytes_of(args[: pair.own])):
+        if not recorder.room.holds(count_bytes(args[: pair.own])):
             recorded.not_kept += 1
             return inner(*args, **kwargs)
         kept: Kept | None = None
         with recorded.without_harm():
-            kept = _before(pair, number, args, kwargs, at)
+            kept = _copy_call(pair, number, args, kwargs, at)
             kept.value = last.at(x)
         y = inner(*args, **kwargs)
         with recorded.without_harm():
-            if kept is not None and _after(kept, args[wrt], wrt, y, recorded):
+            if kept is not None and _complete_call(kept, args[wrt], wrt, y, recorded):
                 recorder.keep(recorded, (group, shapes), places, kept)
             elif drawn is not None:
                 recorded.outside += 1
                 drawn.largest = largest
         return y
 
-    return _like(inner, call)
+    return _wrap_like(inner, call)
 
 
-def _before(
+def _copy_call(
     pair: GradientPair, number: int, args: tuple[Any, ...], kwargs: dict[str, Any], at: tuple[str, int] | None
 ) -> Kept:
     """Return a call that is kept, with copies of what it is given."""
     own = len(args) if pair.convention == "curve" else pair.own
-    kept = Kept(pair, number, (*map(copied, args[:own]), *args[own:]), kwargs, at=at)
-    kept.state = state_of((pair.function, pair.gradient, *args[own:], kwargs))
-    kept.size = OVERHEAD + sum(map(bytes_of, kept.args[:own])) + kept.state.size
+    kept = Kept(pair, number, (*map(copy_arrays, args[:own]), *args[own:]), kwargs, at=at)
+    kept.state = capture_state((pair.function, pair.gradient, *args[own:], kwargs))
+    kept.size = OVERHEAD + sum(map(count_bytes, kept.args[:own])) + kept.state.size
     return kept
 
 
-def _after(kept: Kept, x: Any, wrt: Any, y: Any, recorded: RecordedCalls) -> bool:
+def _complete_call(kept: Kept, x: Any, wrt: Any, y: Any, recorded: RecordedCalls) -> bool:
     """Note what a kept call returned, and whether it changed its input; return whether the function is finite there.
 
     A search refuses a step to where it is not.
     """
     gradient = y if kept.pair.part is None else y[kept.pair.part]
-    kept.returned = copied(gradient)
+    kept.returned = copy_arrays(gradient)
     if kept.pair.joint and kept.pair.part is not None:
-        kept.value = copied(y[0])
-    kept.changes_input = not _same(x, kept.args[wrt])
+        kept.value = copy_arrays(y[0])
+    kept.changes_input = not _is_unchanged(x, kept.args[wrt])
     kept.reuses_array = gradient is not None and recorded.returned() is gradient
-    recorded.returned = _reference(gradient)
-    kept.size += bytes_of(kept.returned) + bytes_of(kept.value)
+    recorded.returned = _weak_reference(gradient)
+    kept.size += count_bytes(kept.returned) + count_bytes(kept.value)
     return _is_finite(kept.value)
 
 
-def norm_of(x: Any) -> float:
+def squared_norm(x: Any) -> float:
     """Return the squared norm of an input; 0 where it has none, as for text, and infinity where it overflows."""
     np = sys.modules.get("numpy")
     try:
@@ -409,24 +409,24 @@ def norm_of(x: Any) -> float:
                 flat = x if x.ndim == 1 else x.ravel()
                 return float(flat.dot(flat))
         if isinstance(x, tuple | list):
-            return sum(map(norm_of, x))
+            return sum(map(squared_norm, x))
         return float(x) * float(x) if isinstance(x, int | float) else 0.0
     except (ArithmeticError, TypeError, ValueError):
         return 0.0
 
 
-def copied(x: Any) -> Any:
+def copy_arrays(x: Any) -> Any:
     """Return a copy of arrays, also in lists, tuples and dicts; sparse matrices too; anything else as it is."""
     if type(x) in (tuple, list):
-        return type(x)(copied(part) for part in x)
+        return type(x)(copy_arrays(part) for part in x)
     if type(x) is dict:
-        return {name: copied(part) for name, part in x.items()}
+        return {name: copy_arrays(part) for name, part in x.items()}
     if hasattr(x, "dtype") and hasattr(x, "copy"):
         return x.copy()
     return x
 
 
-def _like(function: Any, call: Any) -> Callable[..., Any]:
+def _wrap_like(function: Any, call: Any) -> Callable[..., Any]:
     """Return a wrapper with the name, the documentation and the signature of the function inside."""
     for name in ("__module__", "__name__", "__qualname__", "__doc__"):
         if isinstance(getattr(function, name, None), str):
@@ -436,15 +436,15 @@ def _like(function: Any, call: Any) -> Callable[..., Any]:
     return wrapper
 
 
-def _shape(x: Any) -> Any:
+def _shape_of_value(x: Any) -> Any:
     """Return the shape of a value that is no plain array."""
     if type(x) in (tuple, list):
-        return (len(x), *map(_shape, x[:1]))
+        return (len(x), *map(_shape_of_value, x[:1]))
     shape = getattr(x, "shape", ())
     return shape if type(shape) is tuple else ()
 
 
-def _types_in(function: Any) -> Any:
+def _types_held_by(function: Any) -> Any:
     """Return the classes of what a function is bound to, or holds: one line can define the gradients of several models."""
     owner = getattr(function, "__self__", None)
     cells = getattr(getattr(function, "__func__", function), "__closure__", None) or ()
@@ -460,7 +460,7 @@ def _is_finite(value: Any) -> bool:
         return True
 
 
-def _same(x: Any, y: Any) -> bool:
+def _is_unchanged(x: Any, y: Any) -> bool:
     """Whether an input is as it was; True where that cannot be told."""
     np = sys.modules.get("numpy")
     return (
@@ -473,16 +473,16 @@ def _same(x: Any, y: Any) -> bool:
 _INDEX = 16  # bytes of the indices of an entry of a sparse tensor, about
 
 
-def bytes_of(x: Any) -> int:
+def count_bytes(x: Any) -> int:
     """Return the bytes of an array, dense or sparse, or of those in a list or a tuple."""
     if isinstance(x, tuple | list):
-        return sum(map(bytes_of, x))
+        return sum(map(count_bytes, x))
     if str(getattr(x, "layout", "")).startswith("torch.sparse"):
         return int(x._nnz()) * (int(x.element_size()) + _INDEX)
     return int(getattr(x, "nbytes", 0) or 0) or int(getattr(getattr(x, "data", None), "nbytes", 0) or 0)
 
 
-def _reference(x: Any) -> Callable[[], Any]:
+def _weak_reference(x: Any) -> Callable[[], Any]:
     try:
         return weakref.ref(x)
     except TypeError:
@@ -492,7 +492,7 @@ def _reference(x: Any) -> Callable[[], Any]:
 # Where in the source a call begins that a library makes.
 
 
-def caller(*packages: str) -> tuple[str, int] | None:
+def find_caller(*packages: str) -> tuple[str, int] | None:
     """Return file and line of the innermost frame outside of gradcli and these packages."""
     frame: Any = sys._getframe(1)
     skipped = ("gradcli", *packages)

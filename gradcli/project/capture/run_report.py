@@ -20,24 +20,24 @@ import numpy as np
 from gradcli.checks.build import Settings, request_for, settings_of
 from gradcli.checks.check import check
 from gradcli.checks.claims import Claiming
-from gradcli.checks.implementation import environment
-from gradcli.checks.inner_gradients import located_call, with_cotangent
-from gradcli.checks.probe import Located, LocateOptions, function_at
+from gradcli.checks.implementation import describe_environment
+from gradcli.checks.inner_gradients import locate_call, with_cotangent
+from gradcli.checks.probe import Located, LocateOptions, locate_function
 from gradcli.checks.request import Request
 from gradcli.classes import dataclass
 from gradcli.errors import BadPoint, FunctionFailed, GradcliError
 from gradcli.frameworks.adapt import PLAIN, import_framework, is_format_failure
 from gradcli.frameworks.framework import KNOWN, CustomCall, Framework, Placed
-from gradcli.project.capture.backward_passes import CACHE, LayerCall, arrays_of
-from gradcli.project.capture.recorder import Convention, GradientPair, Kept, RecordedCalls, copied
-from gradcli.project.capture.state import ChecksTimeUp, as_it_was, within
+from gradcli.project.capture.backward_passes import CACHE, LayerCall, copy_held_arrays
+from gradcli.project.capture.recorder import Convention, GradientPair, Kept, RecordedCalls, copy_arrays
+from gradcli.project.capture.state import ChecksTimeUp, restored_state, time_limit
 from gradcli.report.check import CheckReport
 from gradcli.report.common import Finding, error_report, finding
 from gradcli.report.encode import encode
-from gradcli.report.run import WORST, CheckedCall, Program, RunReport, UsedGradient, status_of, worst_of
-from gradcli.report.suite import CheckRow, row_of
+from gradcli.report.run import WORST, CheckedCall, Program, RunReport, UsedGradient, exit_status_of_run, worst_verdict
+from gradcli.report.suite import CheckRow, row_of_document
 from gradcli.request.options import Options
-from gradcli.request.target_text import output_of
+from gradcli.request.target_text import output_of_pass
 from gradcli.targets.layers import InnerCall, chain_layers, match_gradient_name, returned_names
 from gradcli.targets.nesting import put_together, take_apart
 from gradcli.targets.points import WHOLE
@@ -57,7 +57,7 @@ _STATUS = {Verdict.PASS: Exit.CONFIRMED, Verdict.FAIL: Exit.WRONG, Verdict.INCON
 # Whether a torch backward pass that the program ran gives the same gradient again, at the same values.
 
 
-def repeated(kept: Kept) -> Finding | None:
+def find_changed_backward(kept: Kept) -> Finding | None:
     """Return a finding if a backward pass returned another gradient than it returns now; None if it is the same.
 
     Two gradients count as different if more than half of their digits differ: sums in another order do not count.
@@ -78,19 +78,19 @@ def repeated(kept: Kept) -> Finding | None:
             again = torch.autograd.grad([x for x, _ in pairs], inputs, [w for _, w in pairs], allow_unused=True)
     except (RuntimeError, TypeError):  # it needs another device, or what the program has freed
         return None
-    if not all(_near(x, then) for x, then in zip(outputs, kept.value, strict=False)):
+    if not all(_is_nearly_equal(x, then) for x, then in zip(outputs, kept.value, strict=False)):
         says = "the function has another value now than when it was called"
         return finding(Kind.CHANGED_SINCE, Severity.INCONCLUSIVE, says)
     tensors = [x for x in kept.args if isinstance(x, torch.Tensor)]
     then = [g for x, g in zip(tensors, kept.returned, strict=False) if x.is_floating_point()]
-    if all(_near(x, g) for x, g in zip(again, then, strict=False) if x is not None and g is not None):
+    if all(_is_nearly_equal(x, g) for x, g in zip(again, then, strict=False) if x is not None and g is not None):
         return None
     says = f"the backward pass of call {kept.number:,} returned another gradient than the same values give now"
     hint = "a buffer that a later call overwrites, a cache, or a saved tensor that was changed in place"
     return finding(Kind.EARLIER_CALLS, Severity.ERROR, says, hint=hint)
 
 
-def _near(x: Any, y: Any) -> bool:
+def _is_nearly_equal(x: Any, y: Any) -> bool:
     """Whether two tensors agree in half of their digits, relative to the largest entry."""
     if x.shape != y.shape:
         return False
@@ -121,65 +121,65 @@ class Stated:
     kind: str
 
 
-def stated(kept: Kept) -> Stated:
+def statement_of_call(kept: Kept) -> Stated:
     """Return what a kept call states: this function has this derivative here."""
     return _CONVENTIONS[kept.pair.convention](kept)
 
 
-def value_at(kept: Kept) -> Any:
+def value_at_call(kept: Kept) -> Any:
     """Return the value of the function at a kept call, as it is now."""
-    args = [copied(x) for x in kept.args]
+    args = [copy_arrays(x) for x in kept.args]
     if kept.pair.convention in ("along", "weighted"):
         del args[1]
-    return value_of(kept.pair, *args)
+    return value_of_pair(kept.pair, *args)
 
 
-def value_of(pair: GradientPair, *args: Any) -> Any:
+def value_of_pair(pair: GradientPair, *args: Any) -> Any:
     """Return the value of the function of a pair, without what it returns beside."""
     y = pair.function(*args)
     return y[0] if pair.joint else y
 
 
-def gradient_of(pair: GradientPair, *args: Any, **kwargs: Any) -> Any:
+def gradient_of_pair(pair: GradientPair, *args: Any, **kwargs: Any) -> Any:
     """Return what the gradient of a pair returns, without the value beside it."""
     y = pair.gradient(*args, **kwargs)
     return y if pair.part is None else y[pair.part]
 
 
-def _plain(kept: Kept) -> Stated:
+def _plain_statement(kept: Kept) -> Stated:
     pair, at = kept.pair, kept.pair.wrt
-    x = _floats(kept.args[at])
+    x = _as_floats(kept.args[at])
 
     def with_x(x: Any) -> tuple[Any, ...]:
         return (*kept.args[:at], x, *kept.args[at + 1 :])
 
     def function(x: Any) -> Any:
-        return value_of(pair, *with_x(x))
+        return value_of_pair(pair, *with_x(x))
 
     def shaped(g: Any, x: Any) -> Any:
-        return _fitting(g, lambda: function(np.array(x)), x, pair.kind)
+        return _fit_derivative_shape(g, lambda: function(np.array(x)), x, pair.kind)
 
-    return _made(
-        kept, function, lambda x: shaped(gradient_of(pair, *with_x(x), **kept.kwargs), x),
-        lambda x: shaped(kept.returned, x), {_name(pair, at): x},
+    return _make_statement(
+        kept, function, lambda x: shaped(gradient_of_pair(pair, *with_x(x), **kept.kwargs), x),
+        lambda x: shaped(kept.returned, x), {_argument_name(pair, at): x},
     )  # fmt: skip
 
 
-def _transposed(kept: Kept) -> Stated:
-    made = _plain(kept)
+def _transposed_statement(kept: Kept) -> Stated:
+    made = _plain_statement(kept)
     if not kept.pair.options.get("col_deriv"):
         return made
     pair, at = kept.pair, kept.pair.wrt
 
     def claim(x: Any) -> Any:
-        return np.transpose(gradient_of(pair, *kept.args[:at], x, *kept.args[at + 1 :], **kept.kwargs))
+        return np.transpose(gradient_of_pair(pair, *kept.args[:at], x, *kept.args[at + 1 :], **kept.kwargs))
 
-    return _made(kept, made.function, claim, lambda x: np.transpose(kept.returned), made.values)
+    return _make_statement(kept, made.function, claim, lambda x: np.transpose(kept.returned), made.values)
 
 
-def _elementwise(kept: Kept) -> Stated:
+def _elementwise_statement(kept: Kept) -> Stated:
     """Newton's method of many equations at once: each value depends on its own unknown alone."""
-    made = _plain(kept)
+    made = _plain_statement(kept)
     x = np.asarray(next(iter(made.values.values())))
     if x.ndim == 0 or x.size == 1:
         return made
@@ -191,39 +191,40 @@ def _elementwise(kept: Kept) -> Stated:
 
     function = (lambda x: np.sum(made.function(x))) if second else made.function
     pair = kept.pair
-    claim = lambda x: diagonal(gradient_of(pair, x, *kept.args[1:], **kept.kwargs))
-    return _made(kept, function, claim, lambda x: diagonal(kept.returned), made.values)
+    claim = lambda x: diagonal(gradient_of_pair(pair, x, *kept.args[1:], **kept.kwargs))
+    return _make_statement(kept, function, claim, lambda x: diagonal(kept.returned), made.values)
 
 
-def _along(kept: Kept) -> Stated:
+def _hessian_product_statement(kept: Kept) -> Stated:
     """A product with the Hessian: `gradient` takes the point and a vector."""
     pair, more = kept.pair, kept.args[2:]
-    return _made(
-        kept, lambda x: value_of(pair, x, *more), lambda x, p: gradient_of(pair, x, p, *more, **kept.kwargs), None,
-        {_name(pair, 0): _floats(kept.args[0])},
+    return _make_statement(
+        kept, lambda x: value_of_pair(pair, x, *more), lambda x, p: gradient_of_pair(pair, x, p, *more, **kept.kwargs), None,
+        {_argument_name(pair, 0): _as_floats(kept.args[0])},
     )  # fmt: skip
 
 
-def _weighted(kept: Kept) -> Stated:
+def _weighted_statement(kept: Kept) -> Stated:
     """A constraint's Hessian: that of the sum of its values, each times its multiplier."""
     pair, v = kept.pair, np.asarray(kept.args[1])
-    return _made(
-        kept, lambda x: np.sum(v * np.atleast_1d(value_of(pair, x))),
-        lambda x: gradient_of(pair, x, v, *kept.args[2:], **kept.kwargs), lambda x: kept.returned,
-        {_name(pair, 0): _floats(kept.args[0])},
+    return _make_statement(
+        kept, lambda x: np.sum(v * np.atleast_1d(value_of_pair(pair, x))),
+        lambda x: gradient_of_pair(pair, x, v, *kept.args[2:], **kept.kwargs), lambda x: kept.returned,
+        {_argument_name(pair, 0): _as_floats(kept.args[0])},
     )  # fmt: skip
 
 
-def _curve(kept: Kept) -> Stated:
+def _curve_statement(kept: Kept) -> Stated:
     """A curve that is fitted: a function of the abscissae, and then of each parameter."""
     pair, t = kept.pair, kept.args[0]
-    return _made(
-        kept, lambda p: value_of(pair, t, *p), lambda p: gradient_of(pair, t, *p, **kept.kwargs), lambda p: kept.returned,
+    return _make_statement(
+        kept, lambda p: value_of_pair(pair, t, *p), lambda p: gradient_of_pair(pair, t, *p, **kept.kwargs),
+        lambda p: kept.returned,
         {"p": np.array(kept.args[1:], dtype=float)},
     )  # fmt: skip
 
 
-def _mesh(kept: Kept) -> Stated:
+def _mesh_statement(kept: Kept) -> Stated:
     """The right-hand side of a boundary value problem at every node of a mesh: the Jacobian is a block for each node."""
     pair, (x, y) = kept.pair, kept.args[:2]
     chosen = np.unique(np.linspace(0, x.size - 1, min(_MOST_NODES, x.size)).astype(int))
@@ -238,46 +239,50 @@ def _mesh(kept: Kept) -> Stated:
         return (found, np.moveaxis(np.asarray(by_p)[:, :, chosen], 1, 2)) if p else found
 
     def function(y: Any, *p: Any) -> Any:
-        return value_of(pair, x, y, *p)
+        return value_of_pair(pair, x, y, *p)
 
     def claim(y: Any, *p: Any) -> Any:
-        return blocks(gradient_of(pair, x, y, *p, **kept.kwargs), range(m))
+        return blocks(gradient_of_pair(pair, x, y, *p, **kept.kwargs), range(m))
 
     values = {"y": y, **({"p": np.asarray(p[0])} if p else {})}
     if not p:
-        return _made(kept, lambda y: function(y), lambda y: claim(y), lambda y: blocks(kept.returned, chosen), values)
+        return _make_statement(
+            kept, lambda y: function(y), lambda y: claim(y), lambda y: blocks(kept.returned, chosen), values
+        )
     returned = lambda y, p: blocks(kept.returned, chosen)
-    return _made(kept, lambda y, p: function(y, p), lambda y, p: claim(y, p), returned, values)
+    return _make_statement(kept, lambda y, p: function(y, p), lambda y, p: claim(y, p), returned, values)
 
 
-def _ends(kept: Kept) -> Stated:
+def _boundary_statement(kept: Kept) -> Stated:
     """The boundary conditions of a boundary value problem: by the values at both ends, and by the parameters."""
     pair = kept.pair
-    values = dict(zip(("ya", "yb", "p"), map(_floats, kept.args), strict=False))
+    values = dict(zip(("ya", "yb", "p"), map(_as_floats, kept.args), strict=False))
     if "p" in values:
-        return _made(
-            kept, lambda ya, yb, p: value_of(pair, ya, yb, p), lambda ya, yb, p: tuple(gradient_of(pair, ya, yb, p)),
+        return _make_statement(
+            kept, lambda ya, yb, p: value_of_pair(pair, ya, yb, p), lambda ya, yb, p: tuple(gradient_of_pair(pair, ya, yb, p)),
             lambda ya, yb, p: tuple(kept.returned), values,
         )  # fmt: skip
-    return _made(
-        kept, lambda ya, yb: value_of(pair, ya, yb), lambda ya, yb: tuple(gradient_of(pair, ya, yb)),
+    return _make_statement(
+        kept, lambda ya, yb: value_of_pair(pair, ya, yb), lambda ya, yb: tuple(gradient_of_pair(pair, ya, yb)),
         lambda ya, yb: tuple(kept.returned), values,
     )  # fmt: skip
 
 
-def _made(kept: Kept, function: Any, claim: Any, returned: Any, values: dict[str, Any]) -> Stated:
+def _make_statement(kept: Kept, function: Any, claim: Any, returned: Any, values: dict[str, Any]) -> Stated:
     """Return what is stated, with functions that have the names and the places of the user's."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [inspect.Parameter(name, kind) for name in values]
     more = [inspect.Parameter("vector", kind)] if kept.pair.convention == "along" else []
-    function = _of(kept, kept.pair.function, function, parameters)
+    function = _give_users_name(kept, kept.pair.function, function, parameters)
     claims = [
-        _of(kept, kept.pair.gradient, each, [*parameters, *more]) for each in (claim, returned) if each is not None
+        _give_users_name(kept, kept.pair.gradient, each, [*parameters, *more])
+        for each in (claim, returned)
+        if each is not None
     ]
     return Stated(function, claims[0], claims[1] if len(claims) > 1 else None, values, kept.pair.kind)
 
 
-def _of(kept: Kept, users: Any, ours: Any, parameters: list[inspect.Parameter]) -> Any:
+def _give_users_name(kept: Kept, users: Any, ours: Any, parameters: list[inspect.Parameter]) -> Any:
     """Return a function of ours under the name of the user's; messages about it name the user's file and line.
 
     Each call begins with what the user's objects held at the kept call: a function may leave values in them.
@@ -295,7 +300,7 @@ def _of(kept: Kept, users: Any, ours: Any, parameters: list[inspect.Parameter]) 
     return call
 
 
-def _name(pair: GradientPair, position: int) -> str:
+def _argument_name(pair: GradientPair, position: int) -> str:
     """Return the name that the user's function has for an argument."""
     try:
         names = [p.name for p in inspect.signature(pair.function).parameters.values() if p.kind is not p.VAR_POSITIONAL]
@@ -304,13 +309,13 @@ def _name(pair: GradientPair, position: int) -> str:
     return names[position] if position < len(names) else "x"
 
 
-def _floats(x: Any) -> Any:
+def _as_floats(x: Any) -> Any:
     """Return an argument as an array of floats; scalars stay scalars."""
     array = np.asarray(x)
     return array.astype(float)[()] if array.dtype.kind in "iub" else array[()]
 
 
-def _fitting(g: Any, value: Callable[[], Any], x: Any, kind: str) -> Any:
+def _fit_derivative_shape(g: Any, value: Callable[[], Any], x: Any, kind: str) -> Any:
     """Return a derivative without, or with, the axes of length 1 by which scipy does not tell shapes apart."""
     if kind == "hess" or hasattr(g, "toarray") or hasattr(g, "matmat"):
         return g
@@ -322,8 +327,9 @@ def _fitting(g: Any, value: Callable[[], Any], x: Any, kind: str) -> Any:
 
 
 _CONVENTIONS: dict[Convention, Callable[[Kept], Stated]] = {
-    "plain": _plain, "transposed": _transposed, "elementwise": _elementwise, "along": _along, "weighted": _weighted,
-    "curve": _curve, "mesh": _mesh, "ends": _ends,
+    "plain": _plain_statement, "transposed": _transposed_statement, "elementwise": _elementwise_statement,
+    "along": _hessian_product_statement, "weighted": _weighted_statement,
+    "curve": _curve_statement, "mesh": _mesh_statement, "ends": _boundary_statement,
 }  # fmt: skip
 
 
@@ -338,54 +344,62 @@ class Judge:
         begun = time.perf_counter()
         name = recorded.definition.name
         try:
-            with as_it_was(kept.state), np.errstate(all="ignore"):
-                document = encode(self._report(recorded, kept))
+            with restored_state(kept.state), np.errstate(all="ignore"):
+                document = encode(self._check_call_again(recorded, kept))
         except GradcliError as error:
             document = encode(error_report(error))
         except (Exception, SystemExit) as error:  # whatever the user's code raises when it is called again
             says = f"it cannot be called again: {type(error).__name__}: {message_of(error)[:300]}"
             document = encode(error_report(FunctionFailed(says)))
-        return row_of(name, recorded.of or name, document, time.perf_counter() - begun)
+        return row_of_document(name, recorded.of or name, document, time.perf_counter() - begun)
 
-    def _report(self, recorded: RecordedCalls, kept: Kept) -> CheckReport:
+    def _check_call_again(self, recorded: RecordedCalls, kept: Kept) -> CheckReport:
         if kept.pair.convention == "framework":
-            return self._of_framework(recorded, kept)
+            return self._check_framework_call(recorded, kept)
         if kept.pair.convention == "layer":
-            return self._of_layer(kept)
-        what = stated(kept)
+            return self._check_layer_call(kept)
+        what = statement_of_call(kept)
         if what.returned is None:
-            return self._check(what, what.claim)
-        same = _same(what.claim(**what.values), what.returned(**what.values))
-        steady = None if kept.value is None else _same(value_at(kept), kept.value)
-        now = self._check(what, what.claim)
+            return self._check_statement(what, what.claim)
+        same = _is_equal_but_rounding(what.claim(**what.values), what.returned(**what.values))
+        steady = None if kept.value is None else _is_equal_but_rounding(value_at_call(kept), kept.value)
+        now = self._check_statement(what, what.claim)
         if steady is False:
-            return _with(now, _changed(_VALUE, "what it reads besides its arguments was changed after the call"))
+            return _with_finding(
+                now, _changed_since_finding(_VALUE, "what it reads besides its arguments was changed after the call")
+            )
         if same:
-            cause = _cause(recorded, kept) if now.verdict == Verdict.FAIL else None
-            return now if cause is None else _with(now, _state(f"call {kept.number:,} {cause}", Severity.ERROR))
-        then = self._check(what, what.returned)
+            cause = _likely_cause(recorded, kept) if now.verdict == Verdict.FAIL else None
+            return (
+                now
+                if cause is None
+                else _with_finding(now, _earlier_calls_finding(f"call {kept.number:,} {cause}", Severity.ERROR))
+            )
+        then = self._check_statement(what, what.returned)
         if then.verdict == Verdict.PASS:
-            return _with(now, _state(_RIGHT_THEN, Severity.WARNING))
+            return _with_finding(now, _earlier_calls_finding(_RIGHT_THEN, Severity.WARNING))
         if steady is None:
-            return _with(now, _changed(_UNKNOWN))
-        cause = _cause(recorded, kept) or "depends on earlier calls"
-        if any(_has_changed(other) for other in recorded.kept() if other.pair.convention == kept.pair.convention):
-            return _with(now, _changed(_ELSEWHERE))
+            return _with_finding(now, _changed_since_finding(_UNKNOWN))
+        cause = _likely_cause(recorded, kept) or "depends on earlier calls"
+        if any(
+            _has_function_changed(other) for other in recorded.kept() if other.pair.convention == kept.pair.convention
+        ):
+            return _with_finding(now, _changed_since_finding(_ELSEWHERE))
         says = f"call {kept.number:,} returned another gradient than the same input gives now: it {cause}"
-        return _with(then, _state(says, Severity.ERROR))
+        return _with_finding(then, _earlier_calls_finding(says, Severity.ERROR))
 
-    def _of_framework(self, recorded: RecordedCalls, kept: Kept) -> CheckReport:
+    def _check_framework_call(self, recorded: RecordedCalls, kept: Kept) -> CheckReport:
         """Check a custom gradient of a framework, and what its backward pass returned when it ran."""
         name = kept.pair.options["framework"]
         own = import_framework(name)
-        request = self._request(own, recorded, kept, Placed(KNOWN[name].dtype))
+        request = self._build_request(own, recorded, kept, Placed(KNOWN[name].dtype))
         if name == "torch":
             request = dataclasses.replace(
                 request, own=None
             )  # its other derivatives are not those that the program used
         report = check(request)
-        said = repeated(kept)
-        return report if said is None or report.verdict == Verdict.FAIL else _with(report, said)
+        said = find_changed_backward(kept)
+        return report if said is None or report.verdict == Verdict.FAIL else _with_finding(report, said)
 
     def row_together(self, first: RecordedCalls, second: RecordedCalls) -> CheckRow | None:
         """Return the check of two layers as one, at the first call of each; None where they do not follow each other, or fail.
@@ -408,60 +422,64 @@ class Judge:
             both = chain_layers(*calls)
             if both is None:
                 return None
-            found = function_at(both.layer, both.path, [dict(both.arguments)], self._locate)
+            found = locate_function(both.layer, both.path, [dict(both.arguments)], self._locate_options)
             report = check(replace(request_for(found, None, self.settings), layer=None))
         except GradcliError:
             return None
         if report.verdict != Verdict.PASS:
             return None
         name = f"{first.definition.name}, {second.definition.name}"
-        return row_of(name, both.path, encode(report), time.perf_counter() - begun)
+        return row_of_document(name, both.path, encode(report), time.perf_counter() - begun)
 
-    def _of_layer(self, kept: Kept) -> CheckReport:
+    def _check_layer_call(self, kept: Kept) -> CheckReport:
         """Check a backward pass at the state and the arguments of its forward pass, and what it returned when it ran.
 
         Where it is wrong for the last forward pass, and right for an earlier one that was open still, it belongs to that.
         """
-        report = self._of_call(kept, kept.args[0])
+        report = self._check_at_forward_call(kept, kept.args[0])
         if report.verdict == Verdict.FAIL and report.points[0].mismatches:
             for earlier in kept.args[1:]:
-                other = self._of_call(kept, earlier)
+                other = self._check_at_forward_call(kept, earlier)
                 if other.verdict == Verdict.PASS:
                     return other
         return report
 
-    def _of_call(self, kept: Kept, call: LayerCall) -> CheckReport:
+    def _check_at_forward_call(self, kept: Kept, call: LayerCall) -> CheckReport:
         function, name = kept.pair.function, _forward_name(kept)
         both = kept.pair.kind == "value-and-grad"
         target = function if call.held is None else getattr(call.held, function.__name__) if both else call.held
         settings = settings_of(replace(self.settings.options, value_and_grad=True)) if both else self.settings
         backward = kept.pair.gradient if call.held is None and not both else None
         if both and call.held is None:
-            target = _as_it_was_called(function, call)
-        locate = replace(self._locate, pick=settings.options.picked if both else None, backward=backward)
+            target = _with_call_state(function, call)
+        locate = replace(self._locate_options, pick=settings.options.picked if both else None, backward=backward)
         _set_random_states(call)
-        found = function_at(target, name, [call.arguments], locate, module=inspect.getmodule(function))
+        found = locate_function(target, name, [call.arguments], locate, module=inspect.getmodule(function))
         report = check(replace(request_for(found, None, settings), layer=None))
         if report.verdict == Verdict.FAIL and both and call.held is None:
-            report = self._by_another(report, found, settings)
+            report = self._retry_other_argument(report, found, settings)
         if report.verdict == Verdict.FAIL or kept.returned is None:
             return report
-        y, again = _run_again(kept, call)
-        if _same_parts(again[0], kept.returned[0]) and _moved_alike(again, kept.returned):
+        y, again = _rerun_layer_call(kept, call)
+        if _has_equal_parts(again[0], kept.returned[0]) and _has_same_effects(again, kept.returned):
             return report
-        if not _same_parts(again[0], _run_again(kept, call)[1][0]):
-            return _with(report, _changed("two calls with the same values give different gradients"))
-        if kept.value is not None and call is kept.args[0] and not _same_parts(y, kept.value):
-            return _with(report, _changed("the forward pass has another value now than when it was called"))
+        if not _has_equal_parts(again[0], _rerun_layer_call(kept, call)[1][0]):
+            return _with_finding(
+                report, _changed_since_finding("two calls with the same values give different gradients")
+            )
+        if kept.value is not None and call is kept.args[0] and not _has_equal_parts(y, kept.value):
+            return _with_finding(
+                report, _changed_since_finding("the forward pass has another value now than when it was called")
+            )
         what = "the function" if both else "the backward pass"
         says = f"call {kept.number:,} of {what} returned another gradient than the same values give now"
         overwritten = (
             "a cache that a later forward pass overwrites, as where one layer is used twice, or an array that is shared"
         )
         hint = "a value that calls change, and that is not among the arguments" if both else overwritten
-        return _with(report, finding(Kind.EARLIER_CALLS, Severity.ERROR, says, hint=hint))
+        return _with_finding(report, finding(Kind.EARLIER_CALLS, Severity.ERROR, says, hint=hint))
 
-    def _by_another(self, report: CheckReport, found: Located, settings: Settings) -> CheckReport:
+    def _retry_other_argument(self, report: CheckReport, found: Located, settings: Settings) -> CheckReport:
         """Return the check by another argument of the first one's shape, if it passes: names did not tell them apart."""
         values = found.points[0].values
         words = returned_names(inspect.unwrap(found.f.function)) if isinstance(found.f, PythonFunction) else []
@@ -475,19 +493,19 @@ class Judge:
                     said = finding(
                         Kind.CLAIM, Severity.INFO, f"the gradient is that by {name}; no name says of which it is"
                     )
-                    return _with(again, said)
+                    return _with_finding(again, said)
         return report
 
-    def _request(self, own: Framework, recorded: RecordedCalls, kept: Kept, placed: Placed) -> Request:
+    def _build_request(self, own: Framework, recorded: RecordedCalls, kept: Kept, placed: Placed) -> Request:
         text, seed = recorded.of or recorded.definition.name, self.settings.options.seed
         args, kwargs = _as_tensors((kept.args, kept.kwargs), own, placed)
         call = CustomCall(text, kept.pair.function, args, kwargs, constants=kept.constants)
         try:
-            found = located_call(call, own, placed, seed)
+            found = locate_call(call, own, placed, seed)
         except FunctionFailed as error:
             if placed.dtype == "float32" or not is_format_failure(error.what, PLAIN):
                 raise
-            return self._request(own, recorded, kept, Placed("float32"))
+            return self._build_request(own, recorded, kept, Placed("float32"))
         if not found.wrt:
             raise BadPoint(
                 f"{text} was called with nothing to differentiate", do="it is checked where a gradient is asked for"
@@ -495,12 +513,12 @@ class Judge:
         request = request_for(dataclasses.replace(found, chosen=True), None, self.settings)
         return with_cotangent(request, found) or request
 
-    def _check(self, what: Stated, claim: Callable[..., Any]) -> CheckReport:
-        found = function_at(what.function, what.function.__name__, [{WHOLE: what.values}], self._locate)
+    def _check_statement(self, what: Stated, claim: Callable[..., Any]) -> CheckReport:
+        found = locate_function(what.function, what.function.__name__, [{WHOLE: what.values}], self._locate_options)
         return check(request_for(found, Claiming(what.kind, claim), self.settings))
 
     @property
-    def _locate(self) -> LocateOptions:
+    def _locate_options(self) -> LocateOptions:
         return LocateOptions(self.settings.options.seed, stepping=self.settings.stepping)
 
 
@@ -508,7 +526,7 @@ def _forward_name(kept: Kept) -> str:
     return str(kept.pair.function.__qualname__).replace("<locals>.", "")
 
 
-def _as_it_was_called(function: Callable[..., Any], call: LayerCall) -> Callable[..., Any]:
+def _with_call_state(function: Callable[..., Any], call: LayerCall) -> Callable[..., Any]:
     """Return a function each call of which begins with the random states, and what else it reads, of a call in the program."""
 
     @functools.wraps(function)
@@ -533,24 +551,28 @@ def _set_random_states(call: LayerCall) -> None:
             generator.set_state(state)
 
 
-def _is_inverse(recorded: RecordedCalls) -> bool:
+def _is_inverse_pass(recorded: RecordedCalls) -> bool:
     """Whether what is called a backward pass turned its forward pass round at every kept call, as that of a transform does.
 
     It got what the forward pass had returned, and returned what that had taken; or neither of the two returns anything.
     """
-    return bool(recorded.kept()) and all(map(_turns_round, recorded.kept()))
+    return bool(recorded.kept()) and all(map(_is_inverse_call, recorded.kept()))
 
 
-def _turns_round(kept: Kept) -> bool:
+def _is_inverse_call(kept: Kept) -> bool:
     if kept.pair.convention != "layer" or kept.pair.kind != "backward" or kept.returned is None:
         return False
     found, given = kept.returned[0], [x for x in kept.args[0].arguments.values() if isinstance(x, np.ndarray)]
     if kept.value is None or len(given) != 1 or len(kept.cotangents) != 1:
         return kept.value is None and found is None
-    return bool(np.any(given[0])) and _same_parts(kept.cotangents[0], kept.value) and _same_parts(found, given[0])
+    return (
+        bool(np.any(given[0]))
+        and _has_equal_parts(kept.cotangents[0], kept.value)
+        and _has_equal_parts(found, given[0])
+    )
 
 
-def _run_again(kept: Kept, call: LayerCall) -> tuple[Any, tuple[Any, dict[str, Any], dict[str, Any]]]:
+def _rerun_layer_call(kept: Kept, call: LayerCall) -> tuple[Any, tuple[Any, dict[str, Any], dict[str, Any]]]:
     """Return what a forward pass gives now, and its backward pass for the cotangent that it had.
 
     Beside what this returns are the arrays of the object before and after it.
@@ -562,17 +584,17 @@ def _run_again(kept: Kept, call: LayerCall) -> tuple[Any, tuple[Any, dict[str, A
     if kept.pair.kind != "backward":
         return None, (back(*(() if held is None else (held,)), **arguments), {}, {})
     if held is not None:
-        y = output_of(held, ahead(held, **arguments))
-        before = arrays_of(held)
-        gradient = back(held, *copied(kept.cotangents), **kept.kwargs)
-        return y, (gradient, before, arrays_of(held))
+        y = output_of_pass(held, ahead(held, **arguments))
+        before = copy_held_arrays(held)
+        gradient = back(held, *copy_arrays(kept.cotangents), **kept.kwargs)
+        return y, (gradient, before, copy_held_arrays(held))
     *y, cache = ahead(**arguments)
-    given = [cache if type(x) is str and x == CACHE else x for x in copied(kept.cotangents)]
+    given = [cache if type(x) is str and x == CACHE else x for x in copy_arrays(kept.cotangents)]
     named = {name: cache if type(x) is str and x == CACHE else x for name, x in kept.kwargs.items()}
     return tuple(y), (back(*given, **named), {}, {})
 
 
-def _moved_alike(now: tuple[Any, Any, Any], then: tuple[Any, Any, Any]) -> bool:
+def _has_same_effects(now: tuple[Any, Any, Any], then: tuple[Any, Any, Any]) -> bool:
     """Whether a backward pass leaves the same in each array of its object, or adds the same to it."""
     for path in now[2].keys() & then[2].keys():
         (before, after), (before_then, after_then) = (
@@ -583,20 +605,22 @@ def _moved_alike(now: tuple[Any, Any, Any], then: tuple[Any, Any, Any]) -> bool:
             and np.shape(before) in ((), after.shape)
             and np.shape(before_then) in ((), after.shape)
         )
-        if not _same_parts(after, after_then) and not (
-            numbers and after.shape == after_then.shape and _same(after - before, after_then - before_then)
+        if not _has_equal_parts(after, after_then) and not (
+            numbers
+            and after.shape == after_then.shape
+            and _is_equal_but_rounding(after - before, after_then - before_then)
         ):
             return False
     return True
 
 
-def _same_parts(x: Any, y: Any) -> bool:
+def _has_equal_parts(x: Any, y: Any) -> bool:
     """Whether two results with parts are equal but for rounding."""
     if isinstance(x, dict) and isinstance(y, dict):
-        return x.keys() == y.keys() and all(_same_parts(x[key], y[key]) for key in x)
+        return x.keys() == y.keys() and all(_has_equal_parts(x[key], y[key]) for key in x)
     if isinstance(x, tuple | list) and isinstance(y, tuple | list):
-        return len(x) == len(y) and all(map(_same_parts, x, y))
-    return x is y or (x is not None and y is not None and _same(x, y))
+        return len(x) == len(y) and all(map(_has_equal_parts, x, y))
+    return x is y or (x is not None and y is not None and _is_equal_but_rounding(x, y))
 
 
 def _as_tensors(values: Any, own: Framework, placed: Placed) -> Any:
@@ -606,7 +630,7 @@ def _as_tensors(values: Any, own: Framework, placed: Placed) -> Any:
     return put_together(node, tensors)
 
 
-def _with(report: CheckReport, said: Finding) -> CheckReport:
+def _with_finding(report: CheckReport, said: Finding) -> CheckReport:
     """Return a report with one more finding, and the verdict that it leads to: a warning changes none."""
     verdict = {Severity.ERROR: Verdict.FAIL, Severity.INCONCLUSIVE: Verdict.INCONCLUSIVE}.get(
         said.severity, report.verdict
@@ -615,29 +639,29 @@ def _with(report: CheckReport, said: Finding) -> CheckReport:
     return dataclasses.replace(report, points=points, verdict=verdict, exit_status=int(_STATUS[verdict]))
 
 
-def _changed(says: str, hint: str | None = None) -> Finding:
+def _changed_since_finding(says: str, hint: str | None = None) -> Finding:
     return finding(Kind.CHANGED_SINCE, Severity.INCONCLUSIVE, says, hint=hint)
 
 
-def _state(says: str, severity: Severity) -> Finding:
+def _earlier_calls_finding(says: str, severity: Severity) -> Finding:
     return finding(Kind.EARLIER_CALLS, severity, says)
 
 
-def _has_changed(kept: Kept) -> bool:
+def _has_function_changed(kept: Kept) -> bool:
     """Whether the function has another value now than it had at a kept call."""
     if kept.value is None:
         return False
-    with as_it_was(kept.state):
-        return not _same(value_at(kept), kept.value)
+    with restored_state(kept.state):
+        return not _is_equal_but_rounding(value_at_call(kept), kept.value)
 
 
-def _cause(recorded: RecordedCalls, kept: Kept) -> str | None:
+def _likely_cause(recorded: RecordedCalls, kept: Kept) -> str | None:
     """Return the likely cause why a gradient was wrong at one call and not at another, None if none is seen."""
     earlier = [other for other in recorded.kept() if other.number < kept.number and other.process == kept.process]
-    if all(_same(other.returned, kept.returned) for other in recorded.kept()):
+    if all(_is_equal_but_rounding(other.returned, kept.returned) for other in recorded.kept()):
         earlier = []  # a constant gradient is no cache
     for other in earlier:
-        if other.pair.convention == kept.pair.convention and _same(other.returned, kept.returned):
+        if other.pair.convention == kept.pair.convention and _is_equal_but_rounding(other.returned, kept.returned):
             return f"returned the gradient of call {other.number:,}, as from a cache that is out of date"
     if kept.changes_input:
         return "changed its input in place"
@@ -646,10 +670,10 @@ def _cause(recorded: RecordedCalls, kept: Kept) -> str | None:
     return None
 
 
-def _same(x: Any, y: Any) -> bool:
+def _is_equal_but_rounding(x: Any, y: Any) -> bool:
     """Whether two results are equal but for rounding."""
     if isinstance(x, tuple | list) and isinstance(y, tuple | list) and len(x) == len(y) and any(map(np.ndim, x)):
-        return all(map(_same, x, y))
+        return all(map(_is_equal_but_rounding, x, y))
     x, y = (np.asarray(each.toarray() if hasattr(each, "toarray") else each) for each in (x, y))
     if x.shape != y.shape:
         x, y = np.squeeze(x), np.squeeze(y)
@@ -661,7 +685,7 @@ def _same(x: Any, y: Any) -> bool:
     return bool(np.allclose(x, y, rtol=0.0, atol=_SAME * largest, equal_nan=True))
 
 
-def report_of(
+def check_recorded_calls(
     recorded: Iterable[tuple[RecordedCalls, str]],
     command: Sequence[str],
     program: Program | None,
@@ -675,8 +699,10 @@ def report_of(
     judge = Judge(settings_of(options))
     clock = _Clock(options.timeout)
     wanted = [(each, reason) for each, reason in recorded if not _is_excluded(each, options.exclude)]
-    gradients = [_gradient(each, reason, judge, folder, clock) for each, reason in wanted]
-    kept = [k for k, gradient in enumerate(gradients) if gradient.verdict == "pass" or not _is_inverse(wanted[k][0])]
+    gradients = [_check_gradient(each, reason, judge, folder, clock) for each, reason in wanted]
+    kept = [
+        k for k, gradient in enumerate(gradients) if gradient.verdict == "pass" or not _is_inverse_pass(wanted[k][0])
+    ]
     wanted, gradients = [wanted[k] for k in kept], [gradients[k] for k in kept]
     wrong = [k for k, gradient in enumerate(gradients) if gradient.verdict == "fail" and not clock.stopped]
     for a, b in itertools.permutations(wrong, 2):
@@ -693,49 +719,49 @@ def report_of(
                 note = f"not the derivative of its forward pass alone; right together with {other.definition.name}"
                 point = replace(gradients[k].points[0], check=row)
                 gradients[k] = replace(gradients[k], verdict="pass", notes=(note,), points=(point,), checked=1)
-    return _report(gradients, command, program, options)
+    return _build_run_report(gradients, command, program, options)
 
 
 def _is_excluded(recorded: RecordedCalls, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(recorded.definition.name, pattern) for pattern in patterns)
 
 
-def merged(
+def merge_run_reports(
     reports: Sequence[RunReport], command: Sequence[str], program: Program | None, options: Options
 ) -> RunReport:
     """Return one report for those of several processes: the calls of each gradient together."""
-    every = sorted((gradient for report in reports for gradient in report.gradients), key=_identity)
-    gradients = [_together([*group]) for _, group in itertools.groupby(every, key=_identity)]
-    return _report(gradients, command, program, options)
+    every = sorted((gradient for report in reports for gradient in report.gradients), key=_identity_of_gradient)
+    gradients = [_merge_gradient([*group]) for _, group in itertools.groupby(every, key=_identity_of_gradient)]
+    return _build_run_report(gradients, command, program, options)
 
 
-def _identity(gradient: UsedGradient) -> tuple[str, int, str, str]:
+def _identity_of_gradient(gradient: UsedGradient) -> tuple[str, int, str, str]:
     return gradient.file, gradient.line, gradient.name, gradient.kind
 
 
-def _together(parts: list[UsedGradient]) -> UsedGradient:
+def _merge_gradient(parts: list[UsedGradient]) -> UsedGradient:
     points = tuple(itertools.chain.from_iterable(part.points for part in parts))
     notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
     calls, checked = sum(part.calls for part in parts), sum(part.checked for part in parts)
-    return replace(parts[0], calls=calls, checked=checked, verdict=worst_of(points), notes=notes, points=points)
+    return replace(parts[0], calls=calls, checked=checked, verdict=worst_verdict(points), notes=notes, points=points)
 
 
-def _report(
+def _build_run_report(
     gradients: list[UsedGradient], command: Sequence[str], program: Program | None, options: Options
 ) -> RunReport:
-    gradients.sort(key=lambda each: (WORST.index(each.verdict), *_identity(each)))
-    status = (program.status if program else 0) or int(status_of(gradients))
+    gradients.sort(key=lambda each: (WORST.index(each.verdict), *_identity_of_gradient(each)))
+    status = (program.status if program else 0) or int(exit_status_of_run(gradients))
     return RunReport(
-        tuple(command), options.seed, program, status, tuple(gradients), environment(), full=options.verbose
+        tuple(command), options.seed, program, status, tuple(gradients), describe_environment(), full=options.verbose
     )
 
 
-def _gradient(recorded: RecordedCalls, reason: str, judge: Judge, folder: Path, clock: "_Clock") -> UsedGradient:
+def _check_gradient(recorded: RecordedCalls, reason: str, judge: Judge, folder: Path, clock: "_Clock") -> UsedGradient:
     points: list[CheckedCall] = []
     notes = sorted({reason, *recorded.unclear} - {""})
     kept = recorded.kept()
     for call in kept:
-        checked = clock.run_check(_checked, recorded, call, judge, folder)
+        checked = clock.run_check(_check_kept_call, recorded, call, judge, folder)
         points += [] if checked is None else [checked]
         if clock.stopped:
             notes.append(f"{len(kept) - len(points)} of {len(kept)} kept calls were not checked: {clock.stopped}")
@@ -749,7 +775,7 @@ def _gradient(recorded: RecordedCalls, reason: str, judge: Judge, folder: Path, 
     definition = recorded.definition
     return UsedGradient(
         definition.name, shown_path(definition.file, folder), definition.line, recorded.kind, recorded.of, recorded.calls,
-        len(points), worst_of(points), tuple(notes), tuple(points),
+        len(points), worst_verdict(points), tuple(notes), tuple(points),
     )  # fmt: skip
 
 
@@ -769,7 +795,7 @@ class _Clock:
         try:
             if self.stopped or (left is not None and left <= 0):
                 raise ChecksTimeUp
-            with within(left):
+            with time_limit(left):
                 return check(*given)
         except (ChecksTimeUp, KeyboardInterrupt) as ended:
             why = "the time limit was reached" if isinstance(ended, ChecksTimeUp) else "an interrupt ended the checks"
@@ -777,7 +803,7 @@ class _Clock:
             return None
 
 
-def _checked(recorded: RecordedCalls, call: Kept, judge: Judge, folder: Path) -> CheckedCall:
+def _check_kept_call(recorded: RecordedCalls, call: Kept, judge: Judge, folder: Path) -> CheckedCall:
     at = None if call.at is None else f"{shown_path(call.at[0], folder)}:{call.at[1]}"
     return CheckedCall(call.number, at, call.process or None, call.drawn, judge.row(recorded, call))
 

@@ -22,8 +22,8 @@ import numpy as np
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError
 from gradcli.project.capture.definitions import Definition
-from gradcli.project.capture.recorder import GradientPair, Kept, RecordedCalls, Recorder, norm_of
-from gradcli.project.suite.config import suite_file
+from gradcli.project.capture.recorder import GradientPair, Kept, RecordedCalls, Recorder, squared_norm
+from gradcli.project.suite.config import find_suite_file
 from gradcli.targets.loading import make_importable
 from gradcli.targets.points import read_array_file
 
@@ -41,10 +41,10 @@ class _Unsaved(Exception):
     """A value has no form in a file."""
 
 
-def save(recorder: Recorder, words: Sequence[str], path: Path) -> None:
+def save_calls(recorder: Recorder, words: Sequence[str], path: Path) -> None:
     """Write the kept calls to a file. Raises BadOption if it cannot be written."""
     arrays: list[Any] = []
-    gradients = [_written(each, arrays) for each in recorder.all()]
+    gradients = [_encode_gradient(each, arrays) for each in recorder.all()]
     document = json.dumps({"schema": _FORMAT, "command": ["gradcli", "run", *words], "gradients": gradients})
     members = {_DOCUMENT: np.frombuffer(document.encode(), dtype=np.uint8)}
     members |= {f"a{number}": x for number, x in enumerate(arrays)}
@@ -57,7 +57,7 @@ def save(recorder: Recorder, words: Sequence[str], path: Path) -> None:
         raise BadOption(f"{path} cannot be written: {error.strerror}", do="name another file") from None
 
 
-def read(path: Path, allow_python: bool) -> list[tuple[RecordedCalls, str]]:
+def read_saved_calls(path: Path, allow_python: bool) -> list[tuple[RecordedCalls, str]]:
     """Return the gradients of a file, with their calls where the functions can be imported, and else the reason.
 
     Modules must lie in the current folder, unless `allow_python` is set; the main script of a program is never run.
@@ -70,7 +70,7 @@ def read(path: Path, allow_python: bool) -> list[tuple[RecordedCalls, str]]:
             raise BadOption(
                 f"{path} is of another version, {document['schema']}", do="record it again: gradcli run --save"
             )
-        return [_listed(each, path, allow_python) for each in document["gradients"]]
+        return [_decode_gradient(each, path, allow_python) for each in document["gradients"]]
     except BadOption:
         raise
     except (GradcliError, KeyError, TypeError, ValueError, AttributeError, RecursionError, StopIteration, IndexError):
@@ -93,7 +93,7 @@ class Name:
     name: str
 
 
-def without_partials(kept: Kept) -> Kept:
+def unwrap_partials(kept: Kept) -> Kept:
     """Return a call of the functions inside partials, with the arguments that these hold. Raises NotReachable."""
     while isinstance(kept.pair.gradient, functools.partial):
         function: Any = kept.pair.function
@@ -101,7 +101,8 @@ def without_partials(kept: Kept) -> Kept:
         held = (function.args, function.keywords) if isinstance(function, functools.partial) else ((), {})
         same = len(held[0]) == len(gradient.args) and held[1].keys() == gradient.keywords.keys()
         if not same or any(
-            x is not y for x, y in zip((*held[0], *held[1].values()), _held(gradient, held[1]), strict=True)
+            x is not y
+            for x, y in zip((*held[0], *held[1].values()), _arguments_of_partial(gradient, held[1]), strict=True)
         ):
             raise NotReachable("its partial holds other arguments than that of the function")
         moved = kept.pair.wrt + len(gradient.args)
@@ -112,11 +113,11 @@ def without_partials(kept: Kept) -> Kept:
     return kept
 
 
-def _held(partial: functools.partial[Any], names: Iterable[str]) -> tuple[Any, ...]:
+def _arguments_of_partial(partial: functools.partial[Any], names: Iterable[str]) -> tuple[Any, ...]:
     return (*partial.args, *(partial.keywords[name] for name in names))
 
 
-def named(function: Any) -> Name:
+def name_in_module(function: Any) -> Name:
     """Return the name by which a module holds a function. Raises NotReachable."""
     owner = getattr(function, "__self__", None)
     holder = type(owner) if owner is not None and not isinstance(owner, type | ModuleType) else function
@@ -125,7 +126,7 @@ def named(function: Any) -> Name:
     if module is None or file is None:
         raise NotReachable("no file of Python defines it")
     if holder is not function:
-        return Name(module.__name__, file, f"{_global_of(module, owner)}.{function.__name__}")
+        return Name(module.__name__, file, f"{_require_global_name(module, owner)}.{function.__name__}")
     name = getattr(function, "__qualname__", type(function).__name__)
     if name.endswith("<lambda>"):
         raise NotReachable("a lambda has no name")
@@ -142,7 +143,7 @@ def named(function: Any) -> Name:
     return Name(module.__name__, file, name)
 
 
-def arguments(kept: Kept) -> dict[str, Any]:
+def arguments_by_name(kept: Kept) -> dict[str, Any]:
     """Return the arguments of a kept call by the names that the function has for them. Raises NotReachable."""
     function: Callable[..., Any] = kept.pair.function
     parameters = getattr(function, "forward", function)
@@ -158,7 +159,7 @@ def arguments(kept: Kept) -> dict[str, Any]:
     return dict(zip(names, kept.args, strict=False)) | kept.kwargs
 
 
-def _global_of(module: ModuleType, owner: Any) -> str:
+def _require_global_name(module: ModuleType, owner: Any) -> str:
     name = _global_name(module, owner)
     if not name:
         raise NotReachable(f"it is a method of an object of {type(owner).__name__} that no module holds")
@@ -169,7 +170,7 @@ def _global_name(module: ModuleType, x: Any) -> str:
     return next((name for name, held in vars(module).items() if held is x), "")
 
 
-def _written(recorded: RecordedCalls, arrays: list[Any]) -> dict[str, Any]:
+def _encode_gradient(recorded: RecordedCalls, arrays: list[Any]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "definition": dataclasses.astuple(recorded.definition), "kind": recorded.kind, "of": recorded.of,
         "calls": recorded.calls, "pairs": [], "reason": "",
@@ -177,16 +178,17 @@ def _written(recorded: RecordedCalls, arrays: list[Any]) -> dict[str, Any]:
     for call in recorded.kept():
         before = len(arrays)
         try:
-            kept = without_partials(call)
+            kept = unwrap_partials(call)
             pair = kept.pair
             if pair.convention == "layer":
                 raise NotReachable(_OF_LAYER)
             found["pairs"].append({
-                "function": _name(pair.function), "gradient": _name(pair.gradient), "convention": pair.convention,
+                "function": _importable_name(pair.function), "gradient": _importable_name(pair.gradient),
+                "convention": pair.convention,
                 "wrt": pair.wrt, "own": pair.own, "joint": pair.joint, "part": pair.part, "options": dict(pair.options),
-                "number": kept.number, "at": kept.at, "args": _encoded(kept.args, arrays),
-                "kwargs": _encoded(kept.kwargs, arrays), "returned": _encoded(_dense(kept.returned), arrays),
-                "value": _encoded(kept.value, arrays),
+                "number": kept.number, "at": kept.at, "args": _encode_value(kept.args, arrays),
+                "kwargs": _encode_value(kept.kwargs, arrays), "returned": _encode_value(_as_dense(kept.returned), arrays),
+                "value": _encode_value(kept.value, arrays),
             })  # fmt: skip
         except (_Unsaved, NotReachable) as error:
             del arrays[before:]
@@ -194,21 +196,21 @@ def _written(recorded: RecordedCalls, arrays: list[Any]) -> dict[str, Any]:
     return found
 
 
-def _name(function: Any) -> list[str]:
-    name = named(function)
+def _importable_name(function: Any) -> list[str]:
+    name = name_in_module(function)
     if name.module == "__main__":
         raise NotReachable("it is defined in the script that was run: move it to a module")
     return [name.module, name.file, name.name]
 
 
-def _listed(found: dict[str, Any], path: Path, allow_python: bool) -> tuple[RecordedCalls, str]:
+def _decode_gradient(found: dict[str, Any], path: Path, allow_python: bool) -> tuple[RecordedCalls, str]:
     definition = Definition(*found["definition"])
     recorded = RecordedCalls(definition, found["kind"], found["of"], len(found["pairs"]), "")
     recorded.elsewhere = operator.index(found["calls"])
     reason = found["reason"]
     for each in found["pairs"]:
         try:
-            function, gradient = (_imported(Name(*each[key]), allow_python) for key in ("function", "gradient"))
+            function, gradient = (_import_function(Name(*each[key]), allow_python) for key in ("function", "gradient"))
         except NotReachable as error:
             reason = str(error)
             continue
@@ -216,14 +218,16 @@ def _listed(found: dict[str, Any], path: Path, allow_python: bool) -> tuple[Reco
             recorded.kind, function, gradient, each["convention"], each["wrt"], each["own"], each["joint"], each["part"],
             each["options"],
         )  # fmt: skip
-        args, kwargs, returned, value = (_decoded(each[key], path) for key in ("args", "kwargs", "returned", "value"))
+        args, kwargs, returned, value = (
+            _decode_value(each[key], path) for key in ("args", "kwargs", "returned", "value")
+        )
         at = None if each["at"] is None else tuple(each["at"])
         kept = Kept(pair, each["number"], tuple(args), kwargs, returned, value, at=at)
         recorded.places[(None, len(recorded.places))] = kept
     return recorded, reason
 
 
-def _imported(name: Name, allow_python: bool) -> Any:
+def _import_function(name: Name, allow_python: bool) -> Any:
     """Return a function that a module of the current folder defines. Raises NotReachable."""
     here, file = Path.cwd().resolve(), Path(name.file).resolve()
     depth = name.module.count(".") + (file.name == "__init__.py")
@@ -238,7 +242,7 @@ def _imported(name: Name, allow_python: bool) -> Any:
     if not allow_python and here not in Path(spec.origin).resolve().parents:
         raise NotReachable(f"the module {name.module} is not in this folder: --allow-python imports it")
     try:
-        found = _member(importlib.import_module(name.module), name.name)
+        found = _find_module_member(importlib.import_module(name.module), name.name)
     except NotReachable:
         raise
     except Exception as error:  # whatever the module raises
@@ -251,7 +255,7 @@ def _imported(name: Name, allow_python: bool) -> Any:
     return found
 
 
-def _member(module: ModuleType, name: str) -> Any:
+def _find_module_member(module: ModuleType, name: str) -> Any:
     """Return what a module holds under a dotted name, without a way through another module. Raises NotReachable."""
     found: Any = module
     for part in name.split("."):
@@ -261,18 +265,18 @@ def _member(module: ModuleType, name: str) -> Any:
     return found
 
 
-def _dense(x: Any) -> Any:
+def _as_dense(x: Any) -> Any:
     return x.toarray() if hasattr(x, "toarray") else x
 
 
-def _encoded(x: Any, arrays: list[Any]) -> Any:
+def _encode_value(x: Any, arrays: list[Any]) -> Any:
     """Return a value as JSON, with the numbers of arrays. Raises _Unsaved."""
     if x is None or isinstance(x, bool | str):
         return x
     if isinstance(x, tuple | list):
-        return {"tuple" if isinstance(x, tuple) else "list": [_encoded(part, arrays) for part in x]}
+        return {"tuple" if isinstance(x, tuple) else "list": [_encode_value(part, arrays) for part in x]}
     if isinstance(x, dict) and all(isinstance(name, str) for name in x):
-        return {"dict": {name: _encoded(part, arrays) for name, part in x.items()}}
+        return {"dict": {name: _encode_value(part, arrays) for name, part in x.items()}}
     if str(getattr(x, "layout", "")).startswith("torch.sparse"):
         raise _Unsaved("an argument is a sparse tensor, which has no form in a file")
     if hasattr(x, "detach"):
@@ -284,26 +288,28 @@ def _encoded(x: Any, arrays: list[Any]) -> Any:
     return {"array": len(arrays) - 1, "scalar": not isinstance(x, np.ndarray)}
 
 
-def _decoded(x: Any, path: Path) -> Any:
+def _decode_value(x: Any, path: Path) -> Any:
     if not isinstance(x, dict):
         return x
     if "array" in x:
         found = np.asarray(read_array_file(f"@{path}:a{int(x['array'])}", ""))
         return found.item() if x["scalar"] and found.ndim == 0 else found
     if "dict" in x:
-        return {name: _decoded(part, path) for name, part in x["dict"].items()}
-    return (tuple if "tuple" in x else list)(_decoded(part, path) for part in next(iter(x.values())))
+        return {name: _decode_value(part, path) for name, part in x["dict"].items()}
+    return (tuple if "tuple" in x else list)(_decode_value(part, path) for part in next(iter(x.values())))
 
 
-def largest(calls: Sequence[Kept]) -> Kept:
+def largest_call(calls: Sequence[Kept]) -> Kept:
     """Return the call whose input has the largest norm."""
-    return max(calls, key=lambda kept: norm_of(kept.args[kept.pair.wrt]) if len(kept.args) > kept.pair.wrt else 0.0)
+    return max(
+        calls, key=lambda kept: squared_norm(kept.args[kept.pair.wrt]) if len(kept.args) > kept.pair.wrt else 0.0
+    )
 
 
 # The checks of what a program used, as a suite: an entry for each gradient, and a file for the point of each.
 
 
-def write_suite(recorder: Recorder, path: Path, failed: Mapping[Definition, int]) -> str:
+def write_suite_of_calls(recorder: Recorder, path: Path, failed: Mapping[Definition, int]) -> str:
     """Write a suite for the recorded gradients, and return a line that says so.
 
     The point of each is its call that `failed`, by number, else the kept call of the largest input. A gradient that cannot
@@ -312,17 +318,17 @@ def write_suite(recorder: Recorder, path: Path, failed: Mapping[Definition, int]
     Raises  BadOption if the suite cannot be written.
     """
     folder = path.parent.resolve()
-    known = suite_file(folder)
+    known = find_suite_file(folder)
     table = "tool.gradcli.check" if known is not None and known.name != path.name else "check"
     entries, live = [], 0
     try:
         for number, recorded in enumerate(sorted(recorder.all(), key=lambda each: each.definition.line)):
             try:
-                entries.append(_entry(recorded, number, folder, table, failed.get(recorded.definition)))
+                entries.append(_suite_entry(recorded, number, folder, table, failed.get(recorded.definition)))
                 live += 1
             except NotReachable as error:
                 definition = recorded.definition
-                place = f"{_relative(definition.file, folder)}:{definition.line}"
+                place = f"{_relative_path(definition.file, folder)}:{definition.line}"
                 entries.append(f"# {definition.name}, {place}: no entry, for {error}.")
         path.write_text("\n\n".join(entries) + "\n", encoding="utf-8")
     except OSError as error:
@@ -336,20 +342,20 @@ def write_suite(recorder: Recorder, path: Path, failed: Mapping[Definition, int]
     return f"{path.name}: {live} of {len(entries)} gradients as checks; {then}"
 
 
-def _entry(recorded: RecordedCalls, number: int, folder: Path, table: str, failed: int | None) -> str:
+def _suite_entry(recorded: RecordedCalls, number: int, folder: Path, table: str, failed: int | None) -> str:
     every = recorded.kept() if recorded.places else []
-    kept = next((each for each in every if each.number == failed), None) or (largest(every) if every else None)
+    kept = next((each for each in every if each.number == failed), None) or (largest_call(every) if every else None)
     if kept is None:
         raise NotReachable("none of its calls was kept")
     if kept.process:
         raise NotReachable("its calls were in another process")
     if kept.pair.convention == "layer":
         raise NotReachable(_OF_LAYER)
-    kept = without_partials(kept)
-    lines = _target(kept, folder)
-    given = arguments(kept)
+    kept = unwrap_partials(kept)
+    lines = _target_and_claim(kept, folder)
+    given = arguments_by_name(kept)
     literals = {name: x for name, x in given.items() if isinstance(x, _LITERALS)}
-    values = _numbers({name: x for name, x in given.items() if name not in literals})
+    values = _as_numeric_arrays({name: x for name, x in given.items() if name not in literals})
     wrt = [*given][kept.pair.wrt] if kept.pair.convention != "framework" else None
     (folder / _POINTS).mkdir(exist_ok=True)
     stem = re.sub(r"\W+", "-", recorded.definition.name).strip("-")
@@ -367,22 +373,22 @@ def _entry(recorded: RecordedCalls, number: int, folder: Path, table: str, faile
     return f"[[{table}]]\nid = {json.dumps(f'{recorded.definition.name}, call {kept.number}')}\n{body}"
 
 
-def _target(kept: Kept, folder: Path) -> dict[str, Any]:
+def _target_and_claim(kept: Kept, folder: Path) -> dict[str, Any]:
     """Return the target and the claim of an entry. Raises NotReachable."""
     pair = kept.pair
     if pair.convention == "framework":
-        return {"target": _target_text(_loadable(named(pair.function)), folder)}
-    if not _is_plain(kept) or pair.kind not in _CLAIMS:
+        return {"target": _target_text(_require_loadable(name_in_module(pair.function)), folder)}
+    if not _is_called_plainly(kept) or pair.kind not in _CLAIMS:
         raise NotReachable("what it takes or returns is by a convention of scipy")
-    function = _loadable(named(pair.function))
+    function = _require_loadable(name_in_module(pair.function))
     if pair.joint and pair.part is not None:
         return {"target": _target_text(function, folder), "value-and-grad": True}
-    gradient = _loadable(named(pair.gradient))
+    gradient = _require_loadable(name_in_module(pair.gradient))
     claim = gradient.name if gradient.file == function.file else _target_text(gradient, folder)
     return {"target": _target_text(function, folder), _CLAIMS[pair.kind]: claim}
 
 
-def _is_plain(kept: Kept) -> bool:
+def _is_called_plainly(kept: Kept) -> bool:
     """Whether the function and its gradient are called as gradcli would call them."""
     pair = kept.pair
     if pair.convention == "elementwise":
@@ -390,7 +396,7 @@ def _is_plain(kept: Kept) -> bool:
     return pair.convention in ("plain", "along", "transposed") and not pair.options
 
 
-def _loadable(name: Name) -> Name:
+def _require_loadable(name: Name) -> Name:
     """Return the name of a function whose file can be loaded without running the program. Raises NotReachable."""
     if name.module != "__main__":
         return name
@@ -403,14 +409,14 @@ def _loadable(name: Name) -> Name:
 
 
 def _target_text(name: Name, folder: Path) -> str:
-    return f"{_relative(name.file, folder)}:{name.name}"
+    return f"{_relative_path(name.file, folder)}:{name.name}"
 
 
-def _relative(file: str, folder: Path) -> str:
+def _relative_path(file: str, folder: Path) -> str:
     return Path(os.path.relpath(Path(file).resolve(), folder)).as_posix()
 
 
-def _numbers(values: dict[str, Any]) -> dict[str, Any]:
+def _as_numeric_arrays(values: dict[str, Any]) -> dict[str, Any]:
     """Return values as arrays. Raises NotReachable for a value that is no number."""
     found = {}
     for name, x in values.items():

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gradcli.classes import dataclass
-from gradcli.project.capture.definitions import name_of
-from gradcli.project.capture.recorder import Convention, GradientPair, Last, Recorder, noted, watched
+from gradcli.project.capture.definitions import definition_name
+from gradcli.project.capture.recorder import Convention, GradientPair, Last, Recorder, note_last_call, record_calls
 from gradcli.words import DerivativeKind
 
 
@@ -90,7 +90,7 @@ def replacements(recorder: Recorder, module: str) -> Iterator[tuple[Any, str, Ca
             holder = getattr(holder, part, None)
         original = getattr(holder, name, None)
         if original is not None:
-            replacement = _watching(recorder, original, taken)
+            replacement = _recording_function(recorder, original, taken)
             replacement.__module__, replacement.__qualname__ = (
                 module,
                 whole.removeprefix(module + "."),
@@ -98,12 +98,14 @@ def replacements(recorder: Recorder, module: str) -> Iterator[tuple[Any, str, Ca
             yield holder, name, replacement
 
 
-def modules() -> tuple[str, ...]:
+def watched_modules() -> tuple[str, ...]:
     """Return the modules of scipy that have such functions."""
     return _MODULES
 
 
-def _watching(recorder: Recorder, original: Callable[..., Any], taken: tuple[Taken, ...]) -> Callable[..., Any]:
+def _recording_function(
+    recorder: Recorder, original: Callable[..., Any], taken: tuple[Taken, ...]
+) -> Callable[..., Any]:
     """Return a function of scipy that records the gradients that it is given, and does what it did."""
     signature = inspect.signature(original)
     others = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD), "")
@@ -138,19 +140,19 @@ class _Given:
     def replace(self, taken: tuple[Taken, ...]) -> None:
         """Replace the gradients, and the functions that they belong to, by ones that record their calls."""
         arguments = self._arguments
-        self._in(arguments, taken)
+        self._replace_gradients(arguments, taken)
         for name, of in _NESTED.items():
             if isinstance(arguments.get(name), dict) and of in arguments:
                 inside = {**arguments[name], "fun": arguments[of]}
-                self._in(inside, taken)
+                self._replace_gradients(inside, taken)
                 arguments[of] = inside.pop("fun")
                 if "constraints" in inside:
-                    inside["constraints"] = self._constraints(inside["constraints"])
+                    inside["constraints"] = self._record_constraints(inside["constraints"])
                 arguments[name] = inside
         if "constraints" in arguments:
-            arguments["constraints"] = self._constraints(arguments["constraints"])
+            arguments["constraints"] = self._record_constraints(arguments["constraints"])
 
-    def _in(self, arguments: dict[str, Any], taken: tuple[Taken, ...]) -> None:
+    def _replace_gradients(self, arguments: dict[str, Any], taken: tuple[Taken, ...]) -> None:
         functions: dict[str, tuple[Any, Last]] = {}
         for each in taken:
             function, gradient = arguments.get(each.of), arguments.get(each.name)
@@ -159,31 +161,41 @@ class _Given:
             plain, last = functions.setdefault(each.of, (function, Last()))
             joint = gradient is True or (each.alone and gradient is None and not arguments.get("approx_grad"))
             if joint and each.joint is not None:
-                arguments[each.of] = self._joint(each, plain, arguments[each.of])
+                arguments[each.of] = self._record_joint_gradient(each, plain, arguments[each.of])
             elif callable(gradient) and not isinstance(gradient, type):
                 returns_more = any(arguments.get(other.name) is True for other in taken if other.of == each.of)
-                self._apart(each, arguments, (plain, last), returns_more)
+                self._record_separate_gradient(each, arguments, (plain, last), returns_more)
 
-    def _joint(self, each: Taken, plain: Any, inner: Any) -> Any:
+    def _record_joint_gradient(self, each: Taken, plain: Any, inner: Any) -> Any:
         pair = GradientPair(
-            each.kind, plain, plain, each.convention, each.wrt, each.own, True, each.joint, self._options(each)
+            each.kind,
+            plain,
+            plain,
+            each.convention,
+            each.wrt,
+            each.own,
+            True,
+            each.joint,
+            self._options_of_gradient(each),
         )
         recorded = self._recorder.recorded(plain, each.kind, None)
-        return inner if recorded is None else watched(self._recorder, recorded, pair, Last(), self._at, inner)
+        return inner if recorded is None else record_calls(self._recorder, recorded, pair, Last(), self._at, inner)
 
-    def _apart(self, each: Taken, arguments: dict[str, Any], of: tuple[Any, Last], returns_more: bool) -> None:
+    def _record_separate_gradient(
+        self, each: Taken, arguments: dict[str, Any], of: tuple[Any, Last], returns_more: bool
+    ) -> None:
         (plain, last), gradient = of, arguments[each.name]
-        recorded = self._recorder.recorded(gradient, each.kind, name_of(plain))
+        recorded = self._recorder.recorded(gradient, each.kind, definition_name(plain))
         if recorded is None:
             return
-        options = self._options(each)
+        options = self._options_of_gradient(each)
         wrt = 1 if options.get("tfirst") else each.wrt
         pair = GradientPair(each.kind, plain, gradient, each.convention, wrt, each.own, returns_more, None, options)
         if arguments[each.of] is plain and not returns_more:
-            arguments[each.of] = noted(plain, last, wrt)
-        arguments[each.name] = watched(self._recorder, recorded, pair, last, self._at, gradient)
+            arguments[each.of] = note_last_call(plain, last, wrt)
+        arguments[each.name] = record_calls(self._recorder, recorded, pair, last, self._at, gradient)
 
-    def _options(self, each: Taken) -> dict[str, Any]:
+    def _options_of_gradient(self, each: Taken) -> dict[str, Any]:
         """Return the options of scipy that say what the gradient returns, or takes."""
         more = self._arguments.get("options")
         known = {**(more if isinstance(more, dict) else {}), **self._arguments}
@@ -192,21 +204,21 @@ class _Given:
             {"parameters": True} if known.get("p") is not None and each.convention in ("mesh", "ends") else {}
         )
 
-    def _constraints(self, given: Any) -> Any:
+    def _record_constraints(self, given: Any) -> Any:
         """Return constraints that record their derivatives: dictionaries, and objects with a function `fun`."""
         if isinstance(given, list | tuple):
-            return type(given)([self._constraint(each) for each in given])
-        return self._constraint(given)
+            return type(given)([self._record_constraint(each) for each in given])
+        return self._record_constraint(given)
 
-    def _constraint(self, given: Any) -> Any:
+    def _record_constraint(self, given: Any) -> Any:
         taken = (Taken("jac", "jac", "fun"), Taken("hess", "hess", "fun", "weighted", own=2))
         if isinstance(given, dict):
             inside = dict(given)
-            self._in(inside, taken)
+            self._replace_gradients(inside, taken)
             return inside
         if callable(getattr(given, "fun", None)) and hasattr(given, "jac"):
             inside = dict(vars(given))
-            self._in(inside, taken)
+            self._replace_gradients(inside, taken)
             given = copy.copy(given)
             vars(given).update(inside)
         return given

@@ -24,8 +24,8 @@ from typing import Any, BinaryIO, NoReturn, TypeVar
 from gradcli.classes import dataclass
 from gradcli.project.capture import scipy_functions
 from gradcli.project.capture.backward_passes import Layers
-from gradcli.project.capture.definitions import Definition, ReportedDefinitions, name_of
-from gradcli.project.capture.recorder import GradientPair, Kept, Last, RecordedCalls, Recorder, watched
+from gradcli.project.capture.definitions import Definition, ReportedDefinitions, definition_name
+from gradcli.project.capture.recorder import GradientPair, Kept, Last, RecordedCalls, Recorder, record_calls
 from gradcli.project.capture.state import State
 from gradcli.tracing.captured import UNBOUND, content_of_cell
 from gradcli.words import DerivativeKind
@@ -104,7 +104,7 @@ class Patches:
         for holder, attribute, replacement in found:
             own = attribute in vars(holder)
             before = vars(holder)[attribute] if own else getattr(holder, attribute)
-            self._set(holder, attribute, replacement, before, own)
+            self._set_attribute(holder, attribute, replacement, before, own)
             if isinstance(holder, ModuleType):
                 inside[id(before)] = before, replacement
         self._inside += inside.values()
@@ -118,15 +118,15 @@ class Patches:
                 continue
             for other in [name for name, x in [*vars(module).items()] if id(x) in replaced]:
                 before, replacement = replaced[id(vars(module)[other])]
-                self._set(module, other, replacement, before, True)
+                self._set_attribute(module, other, replacement, before, True)
 
     def replace(self, holder: Any, name: str, before: Any, replacement: Any) -> None:
         """Replace one attribute of a module or a class."""
-        self._set(holder, name, replacement, before, True)
+        self._set_attribute(holder, name, replacement, before, True)
         if isinstance(holder, ModuleType):
             self._inside.append((before, replacement))
 
-    def _set(self, holder: Any, name: str, replacement: Any, before: Any, own: bool) -> None:
+    def _set_attribute(self, holder: Any, name: str, replacement: Any, before: Any, own: bool) -> None:
         setattr(holder, name, replacement)
         self._before.append((holder, name, before, own))
 
@@ -198,10 +198,10 @@ class _Pickler(pickle.Pickler):
             return NotImplemented
         cells = tuple(None if (held := content_of_cell(cell)) is UNBOUND else (held,) for cell in x.__closure__ or ())
         made = marshal.dumps(x.__code__), x.__module__, x.__qualname__, x.__defaults__, x.__kwdefaults__, cells
-        return rebuilt, made
+        return rebuild_function, made
 
 
-def append(file: BinaryIO, what: Any) -> bool:
+def append_object(file: BinaryIO, what: Any) -> bool:
     """Write one object to the end of a file at once; return whether it can be pickled."""
     buffer = io.BytesIO()
     try:
@@ -213,7 +213,7 @@ def append(file: BinaryIO, what: Any) -> bool:
     return True
 
 
-def read(path: Path) -> list[Any]:
+def read_objects(path: Path) -> list[Any]:
     """Return the objects of a file, up to the first that is cut off or cannot be made here."""
     found = []
     with path.open("rb") as file:
@@ -226,7 +226,9 @@ def read(path: Path) -> list[Any]:
                 return found
 
 
-def rebuilt(code: bytes, module: str, name: str, defaults: Any, named: Any, cells: tuple[Any, ...]) -> FunctionType:
+def rebuild_function(
+    code: bytes, module: str, name: str, defaults: Any, named: Any, cells: tuple[Any, ...]
+) -> FunctionType:
     """Return a function made of its code, in the module that has it in this process."""
     made: CodeType = marshal.loads(code)
     scope = sys.modules[module].__dict__
@@ -278,35 +280,35 @@ class Children:
         for recorded in self._recorder.found.values():
             recorded.restart()
         self._file = (self._folder / f"{os.getpid()}.calls").open("ab")
-        self._recorder.on_kept[:] = [self._write]
+        self._recorder.on_kept[:] = [self._write_calls]
 
     def ended(self) -> None:
         """Write the counts of a child that ends."""
         if self._file is not None and not self._file.closed:
             for recorded in self._recorder.all():
-                self._write(recorded, None)
-            append(self._file, _DONE)
+                self._write_calls(recorded, None)
+            append_object(self._file, _DONE)
             self._file.close()
 
-    def _write(self, recorded: RecordedCalls, call: Kept | None) -> None:
+    def _write_calls(self, recorded: RecordedCalls, call: Kept | None) -> None:
         if self._file is None or self._file.closed:
             return
         carried_call = None if call is None else dataclasses.replace(call, state=State())  # closures hold it themselves
         written = ChildCalls(recorded.definition, recorded.kind, recorded.of, recorded.calls, carried_call)
-        if not append(self._file, written):
+        if not append_object(self._file, written):
             written.call, written.is_whole = None, False
-            append(self._file, written)
+            append_object(self._file, written)
 
     def merge(self) -> None:
         """Add what the children wrote to the record of the parent, and remove the files."""
         if self._folder is None or self.is_child:
             return
         for path in sorted(self._folder.glob("*.calls")):
-            self._merge(read(path), int(path.stem))
+            self._merge_child(read_objects(path), int(path.stem))
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder = None
 
-    def _merge(self, found: list[Any], process: int) -> None:
+    def _merge_child(self, found: list[Any], process: int) -> None:
         calls: dict[Any, int] = {}
         for written in found:
             if not isinstance(written, ChildCalls):
@@ -343,21 +345,21 @@ class Session:
     def begin(self, at_exit: Callable[[int], int] | None = None) -> None:
         """Begin to watch. `at_exit` is called with the status before `os._exit` ends the process, and returns the status."""
         self._folder = self._children.begin()
-        self._watch(at_exit)
+        self._install_patches(at_exit)
 
     def begin_in(self, folder: Path) -> None:
         """Begin to watch in a child that was not forked."""
         self._children.begin_in(folder)
         atexit.register(self._children.ended)
-        self._watch(None)
+        self._install_patches(None)
 
-    def _watch(self, at_exit: Callable[[int], int] | None) -> None:
-        for module in scipy_functions.modules():
+    def _install_patches(self, at_exit: Callable[[int], int] | None) -> None:
+        for module in scipy_functions.watched_modules():
             self._patches.add(module, partial(scipy_functions.replacements, self.recorder))
         for package, ours in _FRAMEWORKS.items():
-            self._patches.add(package, partial(_of_framework, self.recorder, ours))
-        self._patches.add("multiprocessing.spawn", self._spawning)
-        self._patches.add("importlib.machinery", self._importing)
+            self._patches.add(package, partial(_framework_replacements, self.recorder, ours))
+        self._patches.add("multiprocessing.spawn", self._patch_spawning)
+        self._patches.add("importlib.machinery", self._patch_imports)
         self._patches.begin()
 
         def leave(status: int) -> NoReturn:
@@ -391,16 +393,16 @@ class Session:
 
     def watch(self, function: Callable[..., Any], gradient: G, kind: DerivativeKind) -> G:
         """Return a gradient that records its calls."""
-        recorded = self.recorder.recorded(gradient, kind, name_of(function))
+        recorded = self.recorder.recorded(gradient, kind, definition_name(function))
         if recorded is None:
             return gradient
         frame = sys._getframe(2)
         at = frame.f_code.co_filename, frame.f_lineno
         of_hvp = kind == "hvp"
         pair = GradientPair(kind, function, gradient, "along" if of_hvp else "plain", own=2 if of_hvp else 1)
-        return watched(self.recorder, recorded, pair, Last(), at, gradient)  # type: ignore[return-value]
+        return record_calls(self.recorder, recorded, pair, Last(), at, gradient)  # type: ignore[return-value]
 
-    def _importing(self, name: str) -> Iterator[tuple[Any, str, Any]]:
+    def _patch_imports(self, name: str) -> Iterator[tuple[Any, str, Any]]:
         """Yield what lets the program's modules be looked at when they have been imported."""
         loader = sys.modules[name].SourceFileLoader
         plain = loader.exec_module
@@ -411,7 +413,7 @@ class Session:
 
         yield loader, "exec_module", exec_module
 
-    def _spawning(self, name: str) -> Iterator[tuple[Any, str, Any]]:
+    def _patch_spawning(self, name: str) -> Iterator[tuple[Any, str, Any]]:
         """Yield what makes a process that is started anew watch its gradients too."""
         spawn = sys.modules[name]
         plain = spawn.get_preparation_data
@@ -451,6 +453,6 @@ def watch(function: Callable[..., Any], gradient: G, kind: DerivativeKind = "gra
     return _CURRENT[-1].watch(function, gradient, kind) if _CURRENT else gradient
 
 
-def _of_framework(recorder: Recorder, ours: str, package: str) -> Iterator[tuple[Any, str, Any]]:
+def _framework_replacements(recorder: Recorder, ours: str, package: str) -> Iterator[tuple[Any, str, Any]]:
     """Yield what is replaced in a framework."""
     yield from importlib.import_module(ours).replacements(recorder)

@@ -100,7 +100,7 @@ class State:
         return sum(each.size for each in self.arrays)
 
 
-def state_of(parts: Sequence[Any]) -> State:
+def capture_state(parts: Sequence[Any]) -> State:
     """Return what functions and other values read, as it is now."""
     np = sys.modules.get("numpy")
     if np is None:
@@ -108,11 +108,11 @@ def state_of(parts: Sequence[Any]) -> State:
     walk = _Walk(np.ndarray)
     for part in parts:
         walk.visit(part, _DEEPEST)
-    return State([_noted(array) for array in walk.arrays.values()], walk.bindings, walk.lists)
+    return State([_hold_array(array) for array in walk.arrays.values()], walk.bindings, walk.lists)
 
 
 @contextmanager
-def as_it_was(state: State) -> Iterator[None]:
+def restored_state(state: State) -> Iterator[None]:
     """Put a state back, and the present one afterwards."""
     bound = [(each, each.now()) for each in state.bindings]
     present = State(lists=[(found, [*found]) for found, _ in state.lists])
@@ -152,15 +152,15 @@ class _Walk:
             if len(self.arrays) < _MOST_ARRAYS:
                 self.arrays[id(x)] = x
             return
-        for part in self._parts(x):
+        for part in self._parts_of_value(x):
             self.visit(part, depth - 1)
 
-    def _parts(self, x: Any) -> Iterator[Any]:
+    def _parts_of_value(self, x: Any) -> Iterator[Any]:
         if isinstance(x, FunctionType) and hasattr(x, "_gradcli"):
             yield x.__wrapped__  # type: ignore[attr-defined]  # the user's, which this one watches
         elif isinstance(x, FunctionType):
             if definition_of(x) is not None:
-                yield from self._of_function(x)
+                yield from self._parts_of_function(x)
         elif isinstance(x, MethodType):
             yield from (x.__func__, x.__self__)
         elif isinstance(x, partial):
@@ -172,61 +172,63 @@ class _Walk:
         elif isinstance(x, tuple | set | frozenset):
             yield from [*x][:_MOST_ARRAYS]
         elif isinstance(x, dict):
-            yield from self._bound(x, [*x])
+            yield from self._bind_names(x, [*x])
         elif isinstance(x, ModuleType):
-            yield from self._bound(vars(x), _data_of(x)) if _is_users(getattr(x, "__file__", None)) else ()
+            yield from (
+                self._bind_names(vars(x), _names_of_data(x)) if _is_users_file(getattr(x, "__file__", None)) else ()
+            )
         elif isinstance(x, type):
-            yield from self._of_class(x)
+            yield from self._parts_of_class(x)
         else:
             yield type(x)
             attributes = getattr(x, "__dict__", None)
             if isinstance(attributes, dict):
-                yield from self._bound(attributes, [*attributes])
+                yield from self._bind_names(attributes, [*attributes])
             for name in getattr(type(x), "__slots__", ()):
-                yield from self._attribute(x, name)
+                yield from self._bind_attribute(x, name)
 
-    def _of_class(self, found: type) -> Iterator[Any]:
+    def _parts_of_class(self, found: type) -> Iterator[Any]:
         """Yield the data of a class of the user's; its methods are reached where they are called."""
         module = sys.modules.get(found.__module__)
-        if _is_users(getattr(module, "__file__", None)):
+        if _is_users_file(getattr(module, "__file__", None)):
             for name, value in [*vars(found).items()]:
                 if not name.startswith("__") and not callable(value) and not hasattr(value, "__get__"):
-                    yield from self._attribute(found, name)
+                    yield from self._bind_attribute(found, name)
 
-    def _attribute(self, holder: Any, name: str) -> Iterator[Any]:
+    def _bind_attribute(self, holder: Any, name: str) -> Iterator[Any]:
         value = getattr(holder, name, UNBOUND)
         if value is not UNBOUND:
-            self._bind(holder, name, value)
+            self._note_binding(holder, name, value)
             yield value
 
-    def _of_function(self, function: FunctionType) -> Iterator[Any]:
+    def _parts_of_function(self, function: FunctionType) -> Iterator[Any]:
         for cell in function.__closure__ or ():
             value = content_of_cell(cell)
-            self._bind(cell, None, value)
+            self._note_binding(cell, None, value)
             yield value
         yield from function.__defaults__ or ()
         yield from (function.__kwdefaults__ or {}).values()
-        yield from self._bound(function.__globals__, _names(function.__code__))
+        yield from self._bind_names(function.__globals__, _names_of_globals(function.__code__))
 
-    def _bound(self, scope: dict[Any, Any], names: Sequence[Any]) -> Iterator[Any]:
+    def _bind_names(self, scope: dict[Any, Any], names: Sequence[Any]) -> Iterator[Any]:
         for name in names[:_MOST_ARRAYS]:
             value = scope.get(name, UNBOUND)
             if value is not UNBOUND:
                 if not isinstance(value, ModuleType | type | FunctionType):
-                    self._bind(scope, name, value)
+                    self._note_binding(scope, name, value)
                 yield value
 
-    def _bind(self, holder: Any, name: Any, value: Any) -> None:
+    def _note_binding(self, holder: Any, name: Any, value: Any) -> None:
         if len(self.bindings) < _MOST_BINDINGS:
             self.bindings.append(Binding(holder, name, value))
 
 
-def _names(code: CodeType) -> list[str]:
+def _names_of_globals(code: CodeType) -> list[str]:
     """Return the names of globals that a function may read, also in functions inside of it."""
     return [*dict.fromkeys(name for inner in nested_codes(code) for name in inner.co_names)]
 
 
-def _data_of(module: ModuleType) -> list[str]:
+def _names_of_data(module: ModuleType) -> list[str]:
     """Return the names of a module that hold data, not functions, classes or modules."""
     return [
         name
@@ -236,12 +238,12 @@ def _data_of(module: ModuleType) -> list[str]:
 
 
 @cache
-def _is_users(file: str | None) -> bool:
+def _is_users_file(file: str | None) -> bool:
     """Whether a file is the user's: not of an installed package, nor of the standard library."""
     return file is not None and ReportedDefinitions().holds(Definition("", file, 0)) and "site-packages" not in file
 
 
-def _noted(array: Any) -> HeldArray:
+def _hold_array(array: Any) -> HeldArray:
     keeps = array.nbytes <= _MOST_COPIED and array.flags.writeable
     return HeldArray(array, _fingerprint(array), array.copy() if keeps else None)
 
@@ -266,7 +268,7 @@ class Exits(Exception):
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
+def protected_process_state() -> Iterator[None]:
     """Check in the block: standard input is empty, `os._exit` raises, and random generators are as before afterwards."""
     np, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     python = random.getstate()
@@ -290,7 +292,7 @@ def undisturbed() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def within(seconds: float | None) -> Iterator[None]:
+def time_limit(seconds: float | None) -> Iterator[None]:
     """Raise ChecksTimeUp in the block after so many seconds, where the system has timers and this is the main thread."""
     here = threading.current_thread() is threading.main_thread()
     if seconds is None or not here or not hasattr(signal, "setitimer"):

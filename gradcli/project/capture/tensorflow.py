@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import custom_gradient
 
-from gradcli.project.capture.recorder import GradientPair, Recorder, caller
+from gradcli.project.capture.recorder import GradientPair, Recorder, find_caller
 
 _DECORATORS = ("_eager_mode_decorator", "_graph_mode_decorator")
 
@@ -16,10 +16,10 @@ _DECORATORS = ("_eager_mode_decorator", "_graph_mode_decorator")
 def replacements(recorder: Recorder) -> Iterator[tuple[Any, str, Any]]:
     """Yield what is replaced in TensorFlow."""
     for name in _DECORATORS:
-        yield custom_gradient, name, _called(recorder, getattr(custom_gradient, name))
+        yield custom_gradient, name, _recording_call(recorder, getattr(custom_gradient, name))
 
 
-def _called(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]:
+def _recording_call(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]:
     """Return the call of a function with a gradient of its own: the same call, which is recorded."""
 
     def call(function: Any, args: Any, kwargs: Any) -> Any:
@@ -37,17 +37,17 @@ def _called(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]
             )
 
             def given() -> Any:
-                return tuple(map(_value, args)), {name: _value(x) for name, x in kwargs.items()}
+                return tuple(map(_as_array, args)), {name: _as_array(x) for name, x in kwargs.items()}
 
             drawn = any(isinstance(x, tf.Tensor) and not hasattr(x, "numpy") for x in leaves)
-            shapes = tuple(map(_shape, leaves))
-            recorded.keep_call(recorder, pair, shapes, given, at=caller("tensorflow"), drawn=drawn)
+            shapes = tuple(map(_shape_and_format, leaves))
+            recorded.keep_call(recorder, pair, shapes, given, at=find_caller("tensorflow"), drawn=drawn)
         return plain(function, args, kwargs)
 
     return call
 
 
-def _value(x: Any) -> Any:
+def _as_array(x: Any) -> Any:
     """Return a tensor as an array; values are drawn for a tensor of a graph, which has none yet."""
     if isinstance(x, tf.Variable):
         with tf.init_scope():  # outside of a graph that is being traced
@@ -61,5 +61,5 @@ def _value(x: Any) -> Any:
     return drawn.astype(x.dtype.as_numpy_dtype)
 
 
-def _shape(x: Any) -> Any:
+def _shape_and_format(x: Any) -> Any:
     return (str(x.shape), str(x.dtype)) if isinstance(x, tf.Tensor | tf.Variable) else type(x).__name__

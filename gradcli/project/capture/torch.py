@@ -9,20 +9,20 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from gradcli.project.capture.recorder import GradientPair, Kept, RecordedCalls, Recorder, caller
+from gradcli.project.capture.recorder import GradientPair, Kept, RecordedCalls, Recorder, find_caller
 
 
 def replacements(recorder: Recorder) -> Iterator[tuple[Any, str, Any]]:
     """Yield what is replaced in torch."""
-    yield torch.autograd.Function, "apply", classmethod(_applied(recorder))
+    yield torch.autograd.Function, "apply", classmethod(_recording_apply(recorder))
     operators: Any = sys.modules.get("torch._library.custom_ops")
     if hasattr(operators, "CustomOpDef"):
         definition = operators.CustomOpDef
-        yield definition, "register_autograd", _registering(recorder, definition.register_autograd)
-    yield torch.library, "register_autograd", _registering(recorder, torch.library.register_autograd)
+        yield definition, "register_autograd", _recording_register(recorder, definition.register_autograd)
+    yield torch.library, "register_autograd", _recording_register(recorder, torch.library.register_autograd)
 
 
-def _applied(recorder: Recorder) -> Callable[..., Any]:
+def _recording_apply(recorder: Recorder) -> Callable[..., Any]:
     """Return what `apply` of a custom function becomes: the same call, which is recorded."""
     plain = torch.autograd.Function.__dict__["apply"].__func__
 
@@ -31,22 +31,22 @@ def _applied(recorder: Recorder) -> Callable[..., Any]:
             return plain(cls, *args, **kwargs)
         rule = inspect.unwrap(cls.backward)  # torch has decorators for it, such as once_differentiable
         recorded = recorder.recorded(rule, "backward", cls.__qualname__.replace("<locals>.", ""))
-        kept = None if recorded is None else _kept(recorder, recorded, cls, rule, args)
+        kept = None if recorded is None else _keep_call(recorder, recorded, cls, rule, args)
         y = plain(cls, *args, **kwargs)
         if kept is not None:
-            _follow(kept, y)
+            _keep_results(kept, y)
         return y
 
     return apply
 
 
-def _registering(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]:
+def _recording_register(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]:
     """Return a `register_autograd` whose operators record their calls when they save what their gradient needs."""
 
     @functools.wraps(plain)
     def register_autograd(op: Any, backward: Any, /, *, setup_context: Any = None, **more: Any) -> Any:
-        operator = _operator(op)
-        recorded = None if operator is None else recorder.recorded(backward, "backward", _name(op))
+        operator = _operator_as_function(op)
+        recorded = None if operator is None else recorder.recorded(backward, "backward", _name_of_operator(op))
         if recorded is None or getattr(setup_context, "_gradcli", False):
             return plain(op, backward, setup_context=setup_context, **more)
 
@@ -54,7 +54,7 @@ def _registering(recorder: Recorder, plain: Callable[..., Any]) -> Callable[...,
             if setup_context is not None:
                 setup_context(ctx=ctx, inputs=inputs, output=output, **named)
             if recorder.is_on and not torch.compiler.is_compiling() and _has_values(inputs):
-                _kept(recorder, recorded, operator, backward, inputs)
+                _keep_call(recorder, recorded, operator, backward, inputs)
 
         setup._gradcli = True  # type: ignore[attr-defined]
         return plain(op, backward, setup_context=setup, **more)
@@ -62,7 +62,7 @@ def _registering(recorder: Recorder, plain: Callable[..., Any]) -> Callable[...,
     return register_autograd
 
 
-def _operator(op: Any) -> Callable[..., Any] | None:
+def _operator_as_function(op: Any) -> Callable[..., Any] | None:
     """Return a registered operator as a function; None where its name is not known."""
     if isinstance(op, str):
         space, _, name = op.partition("::")
@@ -70,33 +70,35 @@ def _operator(op: Any) -> Callable[..., Any] | None:
     return op if callable(op) else None
 
 
-def _name(op: Any) -> str:
+def _name_of_operator(op: Any) -> str:
     return op if isinstance(op, str) else str(getattr(op, "_qualname", getattr(op, "__name__", op)))
 
 
-def _kept(recorder: Recorder, recorded: RecordedCalls, function: Any, rule: Any, args: tuple[Any, ...]) -> Kept | None:
+def _keep_call(
+    recorder: Recorder, recorded: RecordedCalls, function: Any, rule: Any, args: tuple[Any, ...]
+) -> Kept | None:
     pair = GradientPair("backward", function, rule, "framework", own=len(args), options={"framework": "torch"})
-    shapes = tuple(map(_shape, args))
+    shapes = tuple(map(_shape_and_format, args))
     moving = {
         k for k, x in enumerate(args) if any(t.requires_grad for t in tree_leaves(x) if isinstance(t, torch.Tensor))
     }
     constants = frozenset(range(len(args))) - moving if moving else frozenset()
-    at = caller("torch")
+    at = find_caller("torch")
     return recorded.keep_call(
-        recorder, pair, shapes, lambda: (tuple(map(_copied, args)), {}), at=at, constants=constants
+        recorder, pair, shapes, lambda: (tuple(map(_copy_tensor, args)), {}), at=at, constants=constants
     )
 
 
-def _follow(kept: Kept, y: Any) -> None:
+def _keep_results(kept: Kept, y: Any) -> None:
     """Keep what a call returned, and what its backward pass gets and gives when that runs."""
     outputs = [x for x in (y if isinstance(y, tuple | list) else [y]) if isinstance(x, torch.Tensor)]
-    kept.value = [_copied(x) for x in outputs]
+    kept.value = [_copy_tensor(x) for x in outputs]
     node = next((x.grad_fn for x in outputs if x.grad_fn is not None), None)
     if node is not None:
 
         def ran(returned: Any, cotangents: Any) -> None:
             if kept.returned is None:
-                kept.returned, kept.cotangents = [*map(_copied, returned)], [*map(_copied, cotangents)]
+                kept.returned, kept.cotangents = [*map(_copy_tensor, returned)], [*map(_copy_tensor, cotangents)]
 
         node.register_hook(ran)
 
@@ -109,10 +111,10 @@ def _has_values(args: tuple[Any, ...]) -> bool:
     return plain and any(x.is_floating_point() for x in tensors)
 
 
-def _shape(x: Any) -> Any:
+def _shape_and_format(x: Any) -> Any:
     return (tuple(x.shape), str(x.dtype)) if isinstance(x, torch.Tensor) else type(x).__name__
 
 
-def _copied(x: Any) -> Any:
+def _copy_tensor(x: Any) -> Any:
     """Return a copy of a tensor in the memory of the host, without its history; anything else as it is."""
     return x.detach().to("cpu", copy=True) if isinstance(x, torch.Tensor) else x

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from types import FunctionType
 
 from gradcli.classes import dataclass
-from gradcli.project.discovery.source import SourceFunction, dotted, last_name, own_nodes
+from gradcli.project.discovery.source import SourceFunction, dotted_name, last_name, own_nodes
 from gradcli.request.target_text import OUTPUTS
 from gradcli.words import DerivativeKind
 
@@ -35,28 +35,30 @@ _SHORT_GRADIENTS = frozenset({"g", "df", "dfdx", "dj", "dl", "gf", "gx", "dx"})
 
 
 @lru_cache(maxsize=256)
-def _nodes(definition: SourceFunction) -> tuple[ast.AST, ...]:
+def _nodes_of_body(definition: SourceFunction) -> tuple[ast.AST, ...]:
     return tuple(own_nodes(definition.node))
 
 
-def is_written(definition: SourceFunction) -> bool:
+def has_own_body(definition: SourceFunction) -> bool:
     """Whether a function is more than an interface: not a property, not abstract, not empty, not only a call of super()."""
     if definition.marked(*_PROPERTIES):
         return False
     if isinstance(definition.node, ast.Lambda):
         return True
-    body = [statement for statement in definition.node.body if not _says_nothing(statement)]
+    body = [statement for statement in definition.node.body if not _is_empty_statement(statement)]
     if not body or isinstance(body[0], ast.Raise):
         return False
-    return not (len(body) == 1 and isinstance(body[0], ast.Return) and _passes_on(body[0].value, definition.last))
+    return not (
+        len(body) == 1 and isinstance(body[0], ast.Return) and _is_placeholder_value(body[0].value, definition.last)
+    )
 
 
-def _says_nothing(statement: ast.stmt) -> bool:
+def _is_empty_statement(statement: ast.stmt) -> bool:
     constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
     return constant or isinstance(statement, ast.Pass | ast.Import | ast.ImportFrom)
 
 
-def _passes_on(value: ast.expr | None, name: str) -> bool:
+def _is_placeholder_value(value: ast.expr | None, name: str) -> bool:
     """Whether what is returned is nothing, an error, or what the same method of the base class returns."""
     if value is None or (isinstance(value, ast.Constant) and value.value is None):
         return True
@@ -70,19 +72,22 @@ def _passes_on(value: ast.expr | None, name: str) -> bool:
     )
 
 
-def returned(definition: SourceFunction) -> list[ast.expr]:
+def returned_expressions(definition: SourceFunction) -> list[ast.expr]:
     """Return the expressions that a function returns, without None."""
     if isinstance(definition.node, ast.Lambda):
         return [definition.node.body]
-    found = [node.value for node in _nodes(definition) if isinstance(node, ast.Return) and node.value is not None]
+    found = [
+        node.value for node in _nodes_of_body(definition) if isinstance(node, ast.Return) and node.value is not None
+    ]
     return [value for value in found if not (isinstance(value, ast.Constant) and value.value is None)]
 
 
-def entries_returned(definition: SourceFunction) -> int | None:
+def count_returned_entries(definition: SourceFunction) -> int | None:
     """Return how many entries the list has that a function returns, as it is or as an array; None where it is no list."""
     made = ("array", "asarray", "tensor")
     values = [
-        v.args[0] if isinstance(v, ast.Call) and last_name(v) in made and v.args else v for v in returned(definition)
+        v.args[0] if isinstance(v, ast.Call) and last_name(v) in made and v.args else v
+        for v in returned_expressions(definition)
     ]
     counts = {len(v.elts) if isinstance(v, ast.List | ast.Tuple) else None for v in values}
     return counts.pop() if len(counts) == 1 else None
@@ -90,43 +95,45 @@ def entries_returned(definition: SourceFunction) -> int | None:
 
 def writes_entries(definition: SourceFunction) -> bool:
     """Whether a function writes into entries of an array, as `dout[mask] = 0` does."""
-    targets = (t for node in _nodes(definition) if isinstance(node, ast.Assign) for t in node.targets)
+    targets = (t for node in _nodes_of_body(definition) if isinstance(node, ast.Assign) for t in node.targets)
     return any(isinstance(target, ast.Subscript) for target in targets)
 
 
-def keeps_something(definition: SourceFunction) -> bool:
+def has_stored_values(definition: SourceFunction) -> bool:
     """Whether a function assigns to an attribute or to an entry, as a layer does that keeps a parameter's gradient."""
-    targets = [t for node in _nodes(definition) if isinstance(node, ast.Assign) for t in node.targets]
-    targets += [node.target for node in _nodes(definition) if isinstance(node, ast.AugAssign)]
+    targets = [t for node in _nodes_of_body(definition) if isinstance(node, ast.Assign) for t in node.targets]
+    targets += [node.target for node in _nodes_of_body(definition) if isinstance(node, ast.AugAssign)]
     return any(isinstance(target, ast.Attribute | ast.Subscript) for target in targets)
 
 
-def keeps_output(definition: SourceFunction) -> bool:
+def has_stored_output(definition: SourceFunction) -> bool:
     """Whether a method assigns to an attribute that is called the output."""
-    targets = (t for node in _nodes(definition) if isinstance(node, ast.Assign) for t in node.targets)
+    targets = (t for node in _nodes_of_body(definition) if isinstance(node, ast.Assign) for t in node.targets)
     return any(isinstance(target, ast.Attribute) and target.attr in OUTPUTS for target in targets)
 
 
 def passes_on_argument(definition: SourceFunction) -> bool:
     """Whether all that a function does is to return an argument, as the backward pass of an identity does."""
-    values = returned(definition)
+    values = returned_expressions(definition)
     return bool(values) and all(isinstance(value, ast.Name) and value.id in definition.names for value in values)
 
 
-def is_engine(methods: Iterable[SourceFunction]) -> bool:
+def is_autodiff_engine(methods: Iterable[SourceFunction]) -> bool:
     """Whether the methods of a class make values that hold their own step of the backward pass: `out._backward = _backward`."""
-    nodes = (node for method in methods for node in _nodes(method) if isinstance(node, ast.Assign))
+    nodes = (node for method in methods for node in _nodes_of_body(method) if isinstance(node, ast.Assign))
     return any(
-        isinstance(target, ast.Attribute) and is_backward(target.attr) and isinstance(node.value, ast.Name | ast.Lambda)
+        isinstance(target, ast.Attribute)
+        and is_backward_pass_name(target.attr)
+        and isinstance(node.value, ast.Name | ast.Lambda)
         for node in nodes
         for target in node.targets
         if not (isinstance(target, ast.Attribute) and last_name(target.value) == "self")
     )
 
 
-def returns_several(definition: SourceFunction) -> bool:
+def may_return_tuple(definition: SourceFunction) -> bool:
     """Whether a function returns a tuple somewhere."""
-    return any(isinstance(value, ast.Tuple) for value in returned(definition))
+    return any(isinstance(value, ast.Tuple) for value in returned_expressions(definition))
 
 
 # What the name of a function says: whether it is that of a derivative, of which kind, and of which function.
@@ -204,18 +211,18 @@ class NameReading:
 
 
 @cache
-def parts(name: str) -> tuple[str, ...]:
+def words_of_name(name: str) -> tuple[str, ...]:
     """Return the words of a name: `lossGrad_obs` has loss, grad, obs."""
     return tuple(part.lower() for part in _PART.findall(name))
 
 
 @cache
-def key(name: str) -> str:
+def normalise_name(name: str) -> str:
     """Return the name as names are compared: without underscores, and in lower case."""
     return name.replace("_", "").lower()
 
 
-def kind_of(word: str) -> DerivativeKind | None:
+def kind_of_word(word: str) -> DerivativeKind | None:
     """Return the kind of derivative that a word says, or None: `deriv2` is a second derivative."""
     order = _ORDER.fullmatch(word)
     if order is not None:
@@ -223,88 +230,99 @@ def kind_of(word: str) -> DerivativeKind | None:
     return KINDS.get(word)
 
 
-def stopped(name: str) -> bool:
+def has_stop_word(name: str) -> bool:
     """Whether a word of the name says that it is no derivative by hand, as in `clip_grad` and `numerical_gradient`."""
-    return not STOP.isdisjoint(parts(name))
+    return not STOP.isdisjoint(words_of_name(name))
 
 
-def is_value(name: str) -> bool:
+def is_value_name(name: str) -> bool:
     """Whether the name is one that functions have of which derivatives are taken, such as `neg_loglike`."""
-    return key(name) in VALUES or not VALUES.isdisjoint(parts(name)) or any(key(name).endswith(w) for w in _ENDINGS)
+    return (
+        normalise_name(name) in VALUES
+        or not VALUES.isdisjoint(words_of_name(name))
+        or any(normalise_name(name).endswith(w) for w in _ENDINGS)
+    )
 
 
 _ENDINGS = ("loglike", "loglik", "likelihood", "objective", "loss", "cost", "loglikeobs")
 
 
-def is_only_value(name: str) -> bool:
+def has_only_value_words(name: str) -> bool:
     """Whether every word of the name says so: `objective_func`, `_nploglike`, but not `quantile_func`."""
-    words = set(parts(name))
-    return (words <= VALUES | _SIGNS and not words <= _SIGNS) or any(key(name).endswith(w) for w in _ENDINGS)
+    words = set(words_of_name(name))
+    return (words <= VALUES | _SIGNS and not words <= _SIGNS) or any(normalise_name(name).endswith(w) for w in _ENDINGS)
 
 
 _SIGNS = frozenset({"neg", "negative", "minus", "log", "my", "total", "compute", "calc", "get", "np", "n"})
 
 
-def is_likelihood(name: str) -> bool:
+def is_likelihood_name(name: str) -> bool:
     """Whether the name is that of a function whose gradient is called its score."""
-    return not LIKELIHOODS.isdisjoint((key(name), *parts(name))) or any(key(name).endswith(w) for w in _ENDINGS[:4])
+    return not LIKELIHOODS.isdisjoint((normalise_name(name), *words_of_name(name))) or any(
+        normalise_name(name).endswith(w) for w in _ENDINGS[:4]
+    )
 
 
-def is_forward(name: str) -> bool:
+def is_forward_pass_name(name: str) -> bool:
     """Whether the name is that of a forward pass."""
-    return key(name) in _FORWARD
+    return normalise_name(name) in _FORWARD
 
 
-def is_backward(name: str) -> bool:
+def is_backward_pass_name(name: str) -> bool:
     """Whether the name is that of a backward pass."""
-    return key(name) in _BACKWARD
+    return normalise_name(name) in _BACKWARD
 
 
-def of_value_and_gradient(name: str) -> bool:
+def is_joint_gradient_name(name: str) -> bool:
     """Whether the name says that a value and its derivative are returned together: `loss_and_grad`."""
-    words = parts(name)
+    words = words_of_name(name)
     if "and" not in words:
         return False
     middle = words.index("and")
     before, after = words[:middle], words[middle + 1 :]
-    return not VALUES.isdisjoint(before) and any(kind_of(word) for word in after)
+    return not VALUES.isdisjoint(before) and any(kind_of_word(word) for word in after)
 
 
-def names_gradient(name: str) -> bool:
+def is_gradient_name(name: str) -> bool:
     """Whether a variable of this name holds a derivative."""
-    words = parts(name)
-    return any(kind_of(w) and w not in WEAK - {"score"} for w in words) and MEASURES.isdisjoint(words)
+    words = words_of_name(name)
+    return any(kind_of_word(w) and w not in WEAK - {"score"} for w in words) and MEASURES.isdisjoint(words)
 
 
-def keys(name: str) -> tuple[str, str]:
+def lookup_keys(name: str) -> tuple[str, str]:
     """Return the two forms under which a function is found: without underscores, and its words between underscores."""
-    return key(name), "_".join(("", *parts(name), ""))
+    return normalise_name(name), "_".join(("", *words_of_name(name), ""))
 
 
 @cache
-def readings(name: str) -> tuple[NameReading, ...]:
+def read_derivative_name(name: str) -> tuple[NameReading, ...]:
     """Return the ways to read a name as that of a derivative: none for `type`, one or two for `grad_focal`."""
-    return tuple(_readings(name))
+    return tuple(_yield_name_readings(name))
 
 
-def _readings(name: str) -> Iterator[NameReading]:
-    words = parts(name)
-    places = [k for k, word in enumerate(words) if kind_of(word)]
+def _yield_name_readings(name: str) -> Iterator[NameReading]:
+    words = words_of_name(name)
+    places = [k for k, word in enumerate(words) if kind_of_word(word)]
     if places:
-        higher = [*_of_derivatives(words, places)]
-        yield from higher or [_with_word(words, places)]
+        higher = [*_higher_derivative_readings(words, places)]
+        yield from higher or [_reading_with_word(words, places)]
         return
     for k, word in enumerate(words):
         fused = _FUSED.fullmatch(word)
         if fused is not None:
             found = fused["word"] or fused["word2"]
             rest = fused["base"] or fused["rest"]
-            yield _with_word((*words[:k], rest, found, *words[k + 1 :]), [k + 1])
-    if words and len(key(name)) > 1 and key(name)[0] == "d" and name.strip("_").lower().startswith("d"):
-        yield NameReading("grad", "d", (key(name)[1:],), (), (key(name)[1:],))
+            yield _reading_with_word((*words[:k], rest, found, *words[k + 1 :]), [k + 1])
+    if (
+        words
+        and len(normalise_name(name)) > 1
+        and normalise_name(name)[0] == "d"
+        and name.strip("_").lower().startswith("d")
+    ):
+        yield NameReading("grad", "d", (normalise_name(name)[1:],), (), (normalise_name(name)[1:],))
 
 
-def _of_derivatives(words: tuple[str, ...], places: list[int]) -> Iterator[NameReading]:
+def _higher_derivative_readings(words: tuple[str, ...], places: list[int]) -> Iterator[NameReading]:
     """Yield the readings of a name as a derivative of a derivative, by its name: `psi_deriv` of psi, `deriv3_f` of deriv2_f."""
     for k in places:
         order = _ORDER.fullmatch(words[k])
@@ -314,12 +332,12 @@ def _of_derivatives(words: tuple[str, ...], places: list[int]) -> Iterator[NameR
         elif words[k] in _OF_DERIVATIVES and len(places) > 1:
             rest = (*words[:k], *words[k + 1 :])
             by = [rest[:-1]] if rest[-1].startswith("d") else []  # deriv_score_dparams
-            yield NameReading("grad", words[k], _once("".join(name) for name in (rest, *by)), (), words)
+            yield NameReading("grad", words[k], _unique_texts("".join(name) for name in (rest, *by)), (), words)
 
 
-def _with_word(words: tuple[str, ...], places: list[int]) -> NameReading:
+def _reading_with_word(words: tuple[str, ...], places: list[int]) -> NameReading:
     first = places[0]
-    kind, word = kind_of(words[first]) or "grad", words[first]
+    kind, word = kind_of_word(words[first]) or "grad", words[first]
     after = set(words[first + 1 : first + 3])
     product = kind == "hess" and bool(after & _PRODUCT)
     dropped = _PRODUCT if product else frozenset()
@@ -335,33 +353,34 @@ def _with_word(words: tuple[str, ...], places: list[int]) -> NameReading:
         ]
         for made in (left, [*plain, value], [value, *plain]):
             swapped.append("_".join(("", *made, "")) if len(value) <= _SHORT else "".join(made))
-    return NameReading("hvp" if product else kind, word, _once(direct), _once(swapped), tuple(plain))
+    return NameReading("hvp" if product else kind, word, _unique_texts(direct), _unique_texts(swapped), tuple(plain))
 
 
 _SHORT = 4  # letters of a word that other words contain by chance
 
 
-def _once(found: Iterable[str]) -> tuple[str, ...]:
+def _unique_texts(found: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each for each in found if each))
 
 
 def fills_a_gradient(definition: SourceFunction) -> bool:
     """Whether a function writes into an argument whose name is that of a derivative."""
-    names = {name for name in definition.names if names_gradient(name)}
+    names = {name for name in definition.names if is_gradient_name(name)}
     return bool(names) and any(
-        isinstance(node, ast.AugAssign | ast.Assign) and _is_stored(node, names) for node in _nodes(definition)
+        isinstance(node, ast.AugAssign | ast.Assign) and _is_store_into_names(node, names)
+        for node in _nodes_of_body(definition)
     )
 
 
-def gives_something(definition: SourceFunction) -> bool:
+def has_result(definition: SourceFunction) -> bool:
     """Whether a function returns a value, or writes into one of its arguments."""
-    return bool(returned(definition)) or any(
-        isinstance(node, ast.AugAssign | ast.Assign) and _is_stored(node, set(definition.names))
-        for node in _nodes(definition)
+    return bool(returned_expressions(definition)) or any(
+        isinstance(node, ast.AugAssign | ast.Assign) and _is_store_into_names(node, set(definition.names))
+        for node in _nodes_of_body(definition)
     )
 
 
-def _is_stored(node: ast.AugAssign | ast.Assign, names: set[str]) -> bool:
+def _is_store_into_names(node: ast.AugAssign | ast.Assign, names: set[str]) -> bool:
     targets = [node.target] if isinstance(node, ast.AugAssign) else node.targets
     into = [t.value if isinstance(t, ast.Subscript) else t for t in targets]
     plain = isinstance(node, ast.Assign)
@@ -371,7 +390,7 @@ def _is_stored(node: ast.AugAssign | ast.Assign, names: set[str]) -> bool:
     )
 
 
-def computes(definition: SourceFunction) -> bool:
+def has_arithmetic_or_call(definition: SourceFunction) -> bool:
     """Whether there is arithmetic or a call in the body."""
     return has_arithmetic(definition, True)
 
@@ -379,28 +398,30 @@ def computes(definition: SourceFunction) -> bool:
 def has_arithmetic(definition: SourceFunction, or_call: bool) -> bool:
     """Whether there is arithmetic in the body, or, if that is enough, a call."""
     kinds = (ast.BinOp, ast.UnaryOp, ast.AugAssign, *([ast.Call] if or_call else []))
-    return any(isinstance(node, kinds) for node in _nodes(definition))
+    return any(isinstance(node, kinds) for node in _nodes_of_body(definition))
 
 
-def only_looks_up(definition: SourceFunction) -> bool:
+def has_only_lookups(definition: SourceFunction) -> bool:
     """Whether all that is returned is names and attributes."""
-    return all(isinstance(value, ast.Name | ast.Attribute | ast.Subscript) for value in returned(definition))
+    return all(
+        isinstance(value, ast.Name | ast.Attribute | ast.Subscript) for value in returned_expressions(definition)
+    )
 
 
-def is_by_hand(definition: SourceFunction, origins: dict[str, str]) -> bool:
+def is_written_by_hand(definition: SourceFunction, origins: dict[str, str]) -> bool:
     """Whether what is returned does not come from numerical or automatic differentiation alone.
 
     `origins` are the full names of what the file imports.
     """
-    nodes = _nodes(definition)
-    if any(_runs_backward(node) for node in nodes):
+    nodes = _nodes_of_body(definition)
+    if any(_is_backward_call(node) for node in nodes):
         return False
     taken = _differentiated_names(nodes, origins)
-    values = returned(definition)
-    return not values or not all(_is_taken(value, taken, origins) for value in values)
+    values = returned_expressions(definition)
+    return not values or not all(_is_from_differentiation(value, taken, origins) for value in values)
 
 
-def _runs_backward(node: ast.AST) -> bool:
+def _is_backward_call(node: ast.AST) -> bool:
     """Whether a statement is `loss.backward()`, whose result is not used: automatic differentiation."""
     return (
         isinstance(node, ast.Expr)
@@ -421,32 +442,32 @@ def _differentiated_names(nodes: Sequence[ast.AST], origins: dict[str, str]) -> 
                         sources.setdefault(name.id, []).append(node.value)
     taken: set[str] = set()
     for _ in range(4):  # as many steps as there are between the call and what is returned
-        new = {n for n, values in sources.items() if all(_is_taken(v, taken, origins) for v in values)}
+        new = {n for n, values in sources.items() if all(_is_from_differentiation(v, taken, origins) for v in values)}
         if new <= taken:
             break
         taken |= new
     return taken
 
 
-def _is_taken(value: ast.expr, taken: set[str], origins: dict[str, str]) -> bool:
+def _is_from_differentiation(value: ast.expr, taken: set[str], origins: dict[str, str]) -> bool:
     for node in ast.walk(value):
         if isinstance(node, ast.Name) and node.id in taken:
             return True
-        if isinstance(node, ast.Call) and differentiates(node, origins):
+        if isinstance(node, ast.Call) and is_differentiation_call(node, origins):
             return True
     return False
 
 
-def differentiates(call: ast.Call, origins: dict[str, str]) -> bool:
+def is_differentiation_call(call: ast.Call, origins: dict[str, str]) -> bool:
     """Whether a call differentiates a function, numerically or automatically."""
     name = last_name(call.func)
     if _DIFFERENTIATED.match(name):
         return True
     if isinstance(call.func, ast.Attribute):
         held = last_name(call.func.value)
-        if held in ("tape", "self") and (name == "gradient" if held == "tape" else _is_numerical(name)):
+        if held in ("tape", "self") and (name == "gradient" if held == "tape" else _is_numerical_name(name)):
             return True
-    text = dotted(call.func)
+    text = dotted_name(call.func)
     if text is None:
         return False
     head, _, rest = text.partition(".")
@@ -455,9 +476,9 @@ def differentiates(call: ast.Call, origins: dict[str, str]) -> bool:
     return whole.rpartition(".")[2] in library
 
 
-def _is_numerical(name: str) -> bool:
-    words = parts(name)
-    return any(kind_of(w) for w in words) and not _NUMERICAL.isdisjoint(words)
+def _is_numerical_name(name: str) -> bool:
+    words = words_of_name(name)
+    return any(kind_of_word(w) for w in words) and not _NUMERICAL.isdisjoint(words)
 
 
 # Derivatives by differences that are written out: a function is called at two points, and what is between is divided by a step.
@@ -465,13 +486,13 @@ def _is_numerical(name: str) -> bool:
 _LARGEST_STEP = 0.1  # of a step that is a number
 
 
-def takes_differences(definition: SourceFunction, functions: Collection[str]) -> bool:
+def has_difference_quotients(definition: SourceFunction, functions: Collection[str]) -> bool:
     """Whether whatever is returned is made of difference quotients, or complex steps, of one of the functions, by their names.
 
     One such is `(f(x + e) - f(x - e)) / (2 * h)`. Parameters that are called are among the functions.
     """
-    nodes = _nodes(definition)
-    kept = _kept(nodes)
+    nodes = _nodes_of_body(definition)
+    kept = _values_assigned_to_names(nodes)
     called = {*functions, *definition.names}
 
     def evaluations(value: ast.expr, depth: int = 3) -> set[int]:
@@ -496,11 +517,11 @@ def takes_differences(definition: SourceFunction, functions: Collection[str]) ->
             holds_difference(each, depth - 1) for name in names for each in kept.get(name, ())
         )
 
-    shifts = _shifts(nodes)
+    shifts = _names_used_as_shifts(nodes)
 
     def is_quotient(node: ast.AST) -> bool:
         quotient = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
-        return quotient and _is_step(node.right, shifts) and holds_difference(node.left)  # type: ignore[attr-defined]
+        return quotient and _is_step_divisor(node.right, shifts) and holds_difference(node.left)  # type: ignore[attr-defined]
 
     if not any(map(is_quotient, nodes)):
         return False
@@ -510,10 +531,10 @@ def takes_differences(definition: SourceFunction, functions: Collection[str]) ->
     )  # fmt: skip
     while new := {name for name, values in kept.items() if name not in made and any(map(is_made, values))}:
         made |= new
-    return all(map(is_made, returned(definition)))
+    return all(map(is_made, returned_expressions(definition)))
 
 
-def _kept(nodes: Sequence[ast.AST]) -> dict[str, list[ast.expr]]:
+def _values_assigned_to_names(nodes: Sequence[ast.AST]) -> dict[str, list[ast.expr]]:
     """Return what is assigned or appended to each name, or to entries of it."""
     kept: dict[str, list[ast.expr]] = {}
     for node in nodes:
@@ -536,7 +557,7 @@ def _kept(nodes: Sequence[ast.AST]) -> dict[str, list[ast.expr]]:
     return kept
 
 
-def _shifts(nodes: Sequence[ast.AST]) -> set[str]:
+def _names_used_as_shifts(nodes: Sequence[ast.AST]) -> set[str]:
     """Return the names that are added, subtracted or assigned, and not only given to a function."""
     found: set[str] = set()
     for node in nodes:
@@ -555,7 +576,7 @@ def _shifts(nodes: Sequence[ast.AST]) -> set[str]:
     return found
 
 
-def _is_step(value: ast.expr, shifts: set[str]) -> bool:
+def _is_step_divisor(value: ast.expr, shifts: set[str]) -> bool:
     """Whether a divisor is a small number, or a product of numbers and names by which something is shifted."""
     names: set[str] = set()
     for node in ast.walk(value):
@@ -571,30 +592,38 @@ def _is_step(value: ast.expr, shifts: set[str]) -> bool:
 
 def returns_value_and_gradient(definition: SourceFunction) -> bool:
     """Whether a function returns a tuple of a value and its derivative, as the names in it say."""
-    inside = {node.name for node in _nodes(definition) if isinstance(node, ast.FunctionDef)}
-    tuples = [value.elts for value in returned(definition) if isinstance(value, ast.Tuple) and len(value.elts) >= 2]
+    inside = {node.name for node in _nodes_of_body(definition) if isinstance(node, ast.FunctionDef)}
+    tuples = [
+        value.elts
+        for value in returned_expressions(definition)
+        if isinstance(value, ast.Tuple) and len(value.elts) >= 2
+    ]
     names = {name.lower() for name in definition.names}
     orders = [(elements[0], elements[1]) for elements in tuples]
-    orders += [(b, a) for a, b in orders if not any("score" in name for name in _names(a))]  # gradients, cost
-    return any(_is_both(a, b, names) and inside.isdisjoint(_names(b)) for a, b in orders) or (
-        is_value(definition.last)
-        and any(len(elements) == 2 and _by_parameter(elements[1], definition) for elements in tuples)
+    orders += [
+        (b, a) for a, b in orders if not any("score" in name for name in _names_in_expression(a))
+    ]  # gradients, cost
+    return any(
+        _is_value_and_gradient(a, b, names) and inside.isdisjoint(_names_in_expression(b)) for a, b in orders
+    ) or (
+        is_value_name(definition.last)
+        and any(len(elements) == 2 and _is_keyed_by_parameters(elements[1], definition) for elements in tuples)
     )
 
 
-def _by_parameter(value: ast.expr, definition: SourceFunction) -> bool:
+def _is_keyed_by_parameters(value: ast.expr, definition: SourceFunction) -> bool:
     """Whether a dictionary has the keys by which the function reads its parameters: `{"W": ...}` beside `self.params["W"]`."""
     if not isinstance(value, ast.Dict) or not value.keys:
         return False
     read = {
         node.slice.value
-        for node in _nodes(definition)
+        for node in _nodes_of_body(definition)
         if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and isinstance(node.slice, ast.Constant)
     }
     return all(isinstance(k, ast.Constant) and isinstance(k.value, str) and k.value in read for k in value.keys)
 
 
-def is_gradient_of(name: str, parameters: set[str]) -> bool:
+def is_gradient_of_parameter(name: str, parameters: set[str]) -> bool:
     """Whether a name is that of the gradient by one of the parameters, which are in small letters: `dW` of w."""
     spelled = re.fullmatch(r"d_?(\w+)|(\w+?)_?grad", name.lower())
     return spelled is not None and name != "dt" and not parameters.isdisjoint(spelled.groups())  # dt is a step of time
@@ -605,20 +634,20 @@ def may_return_gradient(function: FunctionType) -> bool:
     code = function.__code__
     count = code.co_argcount + code.co_kwonlyargcount
     parameters = {name.lower() for name in code.co_varnames[:count]}
-    return of_value_and_gradient(function.__name__) or any(
-        names_gradient(name) or name.lower() in _SHORT_GRADIENTS or is_gradient_of(name, parameters)
+    return is_joint_gradient_name(function.__name__) or any(
+        is_gradient_name(name) or name.lower() in _SHORT_GRADIENTS or is_gradient_of_parameter(name, parameters)
         for name in code.co_varnames[count:]
     )
 
 
-def returns_both(node: ast.FunctionDef) -> bool:
+def is_joint_hand_gradient(node: ast.FunctionDef) -> bool:
     """Whether a function that stands alone returns its value and its gradient, and differentiates nothing by a library."""
     definition = SourceFunction("", node.name, node.lineno, "", node)
-    both = of_value_and_gradient(node.name) or returns_value_and_gradient(definition)
-    return both and bool(definition.names) and is_by_hand(definition, {})
+    both = is_joint_gradient_name(node.name) or returns_value_and_gradient(definition)
+    return both and bool(definition.names) and is_written_by_hand(definition, {})
 
 
-def _is_both(value: ast.expr, gradient: ast.expr, parameters: set[str]) -> bool:
+def _is_value_and_gradient(value: ast.expr, gradient: ast.expr, parameters: set[str]) -> bool:
     """Whether two expressions are those of a value and of its derivative; of `f` and `g`, neither says it alone.
 
     Of `dW` the parameter W says it.
@@ -633,33 +662,33 @@ def _is_both(value: ast.expr, gradient: ast.expr, parameters: set[str]) -> bool:
         "float",
     ):
         return False
-    names, others = [*_names(value)], [*_names(gradient)]
-    words = {word for name in names for word in (*parts(name), name.lower())}
-    if any(kind_of(word) and word not in ("score", "der") for word in words):
+    names, others = [*_names_in_expression(value)], [*_names_in_expression(gradient)]
+    words = {word for name in names for word in (*words_of_name(name), name.lower())}
+    if any(kind_of_word(word) and word not in ("score", "der") for word in words):
         return False
     of_loss = not {"loss", "cost", "objective", "obj", "j"}.isdisjoint(words)  # dx beside an energy may be a difference
-    clear = any(names_gradient(name) or (of_loss and is_gradient_of(name, parameters)) for name in others)
+    clear = any(is_gradient_name(name) or (of_loss and is_gradient_of_parameter(name, parameters)) for name in others)
     if not (VALUES - _SHORT_VALUES).isdisjoint(words) or any("likelihood" in name for name in words):
         return clear or any(name.lower() in _SHORT_GRADIENTS and (of_loss or name != "dx") for name in others)
     return clear and not _SHORT_VALUES.isdisjoint(words)
 
 
-def _names(value: ast.expr) -> Iterator[str]:
+def _names_in_expression(value: ast.expr) -> Iterator[str]:
     for node in ast.walk(value):
         if isinstance(node, ast.Name):
             yield node.id
 
 
-def flag(definition: SourceFunction) -> str | None:
+def find_gradient_flag(definition: SourceFunction) -> str | None:
     """Return the parameter that asks for a derivative beside the value, such as `return_grad=False`, or None."""
     args = definition.node.args
     given = [*zip(reversed([*args.posonlyargs, *args.args]), reversed(args.defaults), strict=False)]
     given += [(a, d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None]
     for parameter, default in given:
-        words = parts(parameter.arg)
+        words = words_of_name(parameter.arg)
         if not (isinstance(default, ast.Constant) and isinstance(default.value, bool)):
             continue
-        if any(kind_of(w) and w not in ("score", "prime", "der", "psi") for w in words) and words[0] in _ASKS:
+        if any(kind_of_word(w) and w not in ("score", "prime", "der", "psi") for w in words) and words[0] in _ASKS:
             return parameter.arg
     return None
 
@@ -670,8 +699,8 @@ _ASKS = frozenset({
 })  # fmt: skip
 
 
-def gives_tuple_if_asked(definition: SourceFunction, parameter: str) -> bool:
+def has_flag_for_tuple(definition: SourceFunction, parameter: str) -> bool:
     """Whether a function tests the parameter, and returns a tuple somewhere."""
-    tests = [n.test for n in _nodes(definition) if isinstance(n, ast.If | ast.IfExp | ast.While)]
+    tests = [n.test for n in _nodes_of_body(definition) if isinstance(n, ast.If | ast.IfExp | ast.While)]
     tested = any(isinstance(name, ast.Name) and name.id == parameter for test in tests for name in ast.walk(test))
-    return tested and any(isinstance(v, ast.Tuple | ast.IfExp) for v in returned(definition))
+    return tested and any(isinstance(v, ast.Tuple | ast.IfExp) for v in returned_expressions(definition))

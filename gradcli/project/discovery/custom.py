@@ -8,7 +8,7 @@ from pathlib import Path
 from gradcli.classes import dataclass
 from gradcli.project.discovery import bodies
 from gradcli.project.discovery.project import Declared, Project, modules_of_project
-from gradcli.project.discovery.source import Class, FileScopes, SourceFunction, dotted, last_name
+from gradcli.project.discovery.source import Class, FileScopes, SourceFunction, dotted_name, last_name
 from gradcli.request.target_text import backward_names
 from gradcli.words import DerivativeKind, FoundBy
 
@@ -51,13 +51,13 @@ def custom_gradients(project: Project, source: FileScopes) -> Iterator[Custom]:
     for found in source.classes.values():
         if is_torch_function(project, found):
             methods = project.methods(found)
-            if "backward" in methods and bodies.is_written(methods["backward"]):
+            if "backward" in methods and bodies.has_own_body(methods["backward"]):
                 own = tuple(d for several in source.methods(found.name).values() for d in several)
                 yield Custom(found.name, found.line, "backward", None, "torch", found, own)
-    yield from _registered(project, source)
-    yield from _of_jax(project, source)
+    yield from _torch_registrations(project, source)
+    yield from _jax_gradients(project, source)
     for definition in source.definitions():
-        yield from _decorated(project, source, definition)
+        yield from _gradients_of_decorators(project, source, definition)
 
 
 def is_torch_function(project: Project, found: Class) -> bool:
@@ -71,7 +71,7 @@ def is_torch_function(project: Project, found: Class) -> bool:
     return False
 
 
-def _registered(project: Project, source: FileScopes) -> Iterator[Custom]:
+def _torch_registrations(project: Project, source: FileScopes) -> Iterator[Custom]:
     """Yield what `torch.library.register_autograd(op, backward)` and `op.register_autograd(backward)` are given."""
     if "torch" not in source.imported:
         return
@@ -85,26 +85,32 @@ def _registered(project: Project, source: FileScopes) -> Iterator[Custom]:
         named = (
             call.args[0] if free and call.args else call.func.value if isinstance(call.func, ast.Attribute) else None
         )
-        for definition in _functions(project, source, scope, value):
-            yield Custom(definition.name, definition.line, "backward", _text(named), "torch", definition, (definition,))
+        for definition in _functions_of_expression(project, source, scope, value):
+            yield Custom(
+                definition.name, definition.line, "backward", _text_or_name(named), "torch", definition, (definition,)
+            )
 
 
-def _text(value: ast.expr | None) -> str | None:
+def _text_or_name(value: ast.expr | None) -> str | None:
     if isinstance(value, ast.Constant) and isinstance(value.value, str):
         return value.value
-    return None if value is None else dotted(value)
+    return None if value is None else dotted_name(value)
 
 
-def _functions(project: Project, source: FileScopes, scope: str, value: ast.expr | None) -> list[SourceFunction]:
+def _functions_of_expression(
+    project: Project, source: FileScopes, scope: str, value: ast.expr | None
+) -> list[SourceFunction]:
     found = [] if value is None else project.function(source, scope, value)
     return [] if isinstance(found, str) else found
 
 
-def _is_custom(project: Project, source: FileScopes, value: ast.expr, framework: str, names: tuple[str, ...]) -> bool:
+def _is_framework_decorator(
+    project: Project, source: FileScopes, value: ast.expr, framework: str, names: tuple[str, ...]
+) -> bool:
     """Whether an expression is a framework's decorator: by itself, called with options, or inside `partial`."""
     if isinstance(value, ast.Call):
         inner = value.args[0] if last_name(value.func) == "partial" and value.args else value.func
-        return _is_custom(project, source, inner, framework, names)
+        return _is_framework_decorator(project, source, inner, framework, names)
     whole = project.origin(source, value)
     return whole.partition(".")[0] == framework and whole.rpartition(".")[2] in names
 
@@ -112,38 +118,48 @@ def _is_custom(project: Project, source: FileScopes, value: ast.expr, framework:
 _Rules = dict[str, tuple[str, str, ast.expr | SourceFunction, tuple[ast.expr, ...]]]
 
 
-def _of_jax(project: Project, source: FileScopes) -> Iterator[Custom]:
+def _jax_gradients(project: Project, source: FileScopes) -> Iterator[Custom]:
     """Yield one gradient for each rule: what `f.defvjp(fwd, bwd)`, `f.defjvp(rule)` or `@f.defjvp` has, by its function."""
     if not {"jax", "flax", "equinox"} & source.imported:
         return
     names = ("custom_vjp", "custom_jvp", "filter_custom_vjp", "filter_custom_jvp")
-    rules = _rules(source)
+    rules = _jax_rules(source)
     for function in source.definitions():
-        if any(_is_custom(project, source, d, lib, names) for d in function.decorators for lib in ("jax", "equinox")):
-            yield _with_rule(project, source, function, function.name, rules)
+        if any(
+            _is_framework_decorator(project, source, d, lib, names)
+            for d in function.decorators
+            for lib in ("jax", "equinox")
+        ):
+            yield _gradient_of_rule(project, source, function, function.name, rules)
     for scope, bound in source.bound.items():
         for name, values in bound.items():
             for value in values:
-                if isinstance(value, ast.Call) and value.args and _is_custom(project, source, value.func, "jax", names):
-                    for function in _functions(project, source, scope, value.args[0]):
-                        yield _with_rule(project, source, function, f"{scope}.{name}" if scope else name, rules)
+                if (
+                    isinstance(value, ast.Call)
+                    and value.args
+                    and _is_framework_decorator(project, source, value.func, "jax", names)
+                ):
+                    for function in _functions_of_expression(project, source, scope, value.args[0]):
+                        yield _gradient_of_rule(project, source, function, f"{scope}.{name}" if scope else name, rules)
 
 
-def _rules(source: FileScopes) -> _Rules:
+def _jax_rules(source: FileScopes) -> _Rules:
     """Return how custom functions get their rules, by the names that these have there: the method, and where it is called."""
     found: _Rules = {}
     for rule in source.definitions():
         for decorator in rule.decorators:
             if isinstance(decorator, ast.Attribute) and decorator.attr in _DEFINING:
-                found[dotted(decorator.value) or ""] = (rule.scope, decorator.attr, rule, ())
+                found[dotted_name(decorator.value) or ""] = (rule.scope, decorator.attr, rule, ())
     for scope, call in source.calls:
         if isinstance(call.func, ast.Attribute) and call.func.attr in _DEFINING:
             given = (*call.args, *(k.value for k in call.keywords))
-            found[dotted(call.func.value) or ""] = (scope, call.func.attr, call, given)
+            found[dotted_name(call.func.value) or ""] = (scope, call.func.attr, call, given)
     return found
 
 
-def _with_rule(project: Project, source: FileScopes, function: SourceFunction, name: str, rules: _Rules) -> Custom:
+def _gradient_of_rule(
+    project: Project, source: FileScopes, function: SourceFunction, name: str, rules: _Rules
+) -> Custom:
     """Return the gradient of a custom function under the name of its rule, or under its own where that has none."""
     if name.rpartition(".")[2] not in rules:
         kind: DerivativeKind = "jvp" if any("jvp" in ast.unparse(d) for d in function.decorators) else "vjp"
@@ -152,36 +168,39 @@ def _with_rule(project: Project, source: FileScopes, function: SourceFunction, n
     kind = _DEFINING[method]
     if isinstance(place, SourceFunction):
         return Custom(place.name, place.line, kind, name, "jax", function, (place,))
-    inner = [d for value in given for d in _functions(project, source, scope, value)]
+    inner = [d for value in given for d in _functions_of_expression(project, source, scope, value)]
     if not inner or isinstance(inner[-1].node, ast.Lambda):
         return Custom(name, place.lineno, kind, name, "jax", function, tuple(inner))
     return Custom(inner[-1].name, inner[-1].line, kind, name, "jax", function, tuple(inner))
 
 
-def _decorated(project: Project, source: FileScopes, definition: SourceFunction) -> Iterator[Custom]:
+def _gradients_of_decorators(project: Project, source: FileScopes, definition: SourceFunction) -> Iterator[Custom]:
     """Yield the gradient of a function with a decorator of TensorFlow or MLX."""
     for decorator in definition.decorators:
-        if _is_custom(project, source, decorator, "tensorflow", ("custom_gradient", "RegisterGradient")):
-            inner = _second_returned(source, definition)
+        if _is_framework_decorator(project, source, decorator, "tensorflow", ("custom_gradient", "RegisterGradient")):
+            inner = _returned_inner_function(source, definition)
             shown = inner or definition
-            of = _operation(decorator) if last_name(decorator) == "RegisterGradient" else definition.name
+            of = _name_of_operation(decorator) if last_name(decorator) == "RegisterGradient" else definition.name
             kept = (definition,) if inner is None else (definition, inner)
             yield Custom(shown.name, shown.line, "vjp", of, "tensorflow", definition, kept)
         if isinstance(decorator, ast.Attribute) and decorator.attr in ("vjp", "jvp"):
             kind: DerivativeKind = "vjp" if decorator.attr == "vjp" else "jvp"
-            for function in _functions(project, source, definition.scope, decorator.value):
-                if any(_is_custom(project, source, d, "mlx", ("custom_function",)) for d in function.decorators):
+            for function in _functions_of_expression(project, source, definition.scope, decorator.value):
+                if any(
+                    _is_framework_decorator(project, source, d, "mlx", ("custom_function",))
+                    for d in function.decorators
+                ):
                     yield Custom(definition.name, definition.line, kind, function.name, "mlx", function, (definition,))
 
 
-def _operation(decorator: ast.expr) -> str | None:
-    return _text(decorator.args[0]) if isinstance(decorator, ast.Call) and decorator.args else None
+def _name_of_operation(decorator: ast.expr) -> str | None:
+    return _text_or_name(decorator.args[0]) if isinstance(decorator, ast.Call) and decorator.args else None
 
 
-def _second_returned(source: FileScopes, definition: SourceFunction) -> SourceFunction | None:
+def _returned_inner_function(source: FileScopes, definition: SourceFunction) -> SourceFunction | None:
     """Return the function inside that is returned beside the value."""
     inside = source.functions.get(definition.name, {})
-    for value in bodies.returned(definition):
+    for value in bodies.returned_expressions(definition):
         if isinstance(value, ast.Tuple) and len(value.elts) == 2 and last_name(value.elts[1]) in inside:
             return inside[last_name(value.elts[1])][-1]
     return None
@@ -213,33 +232,33 @@ class Covered:
         return tuple(dict.fromkeys([*ids, *(i for d in custom.inner for i in self.of_definition(d))]))
 
 
-def files_of(declared: Iterable[Declared], near: Iterable[str]) -> tuple[str, ...]:
+def files_of_checks(declared: Iterable[Declared], near: Iterable[str]) -> tuple[str, ...]:
     """Return the files that targets and claims name and that are there, spelled as those that are read anyway."""
     known = {str(Path(file).resolve()): file for file in near}
     found: dict[str, None] = {}
     for check in declared:
         for text in (check.target, *check.claims):
-            path = _file(check.folder, text)
+            path = _file_of_target(check.folder, text)
             if path is not None:
-                found[known.get(str(path.resolve()), _from_here(path))] = None
+                found[known.get(str(path.resolve()), _path_from_here(path))] = None
     return tuple(found)
 
 
-def _from_here(path: Path) -> str:
+def _path_from_here(path: Path) -> str:
     """Return a path as files below the current folder are named."""
     whole, here = path.resolve(), Path.cwd()
     return whole.relative_to(here).as_posix() if whole.is_relative_to(here) else whole.as_posix()
 
 
-def _split(text: str) -> tuple[str, str]:
+def _split_target(text: str) -> tuple[str, str]:
     """Return the file or module of a target and the name in it; both are empty for an expression."""
     before, colon, after = re.sub(r"\(.*\)", "", text, flags=re.DOTALL).rpartition(":")
     good = colon and all(part.isidentifier() for part in after.split("."))
     return (before, after) if good else ("", "")
 
 
-def _file(folder: Path, text: str) -> Path | None:
-    before, _ = _split(text)
+def _file_of_target(folder: Path, text: str) -> Path | None:
+    before, _ = _split_target(text)
     if before.endswith(".py"):
         path = folder / before
         return path if path.is_file() else None
@@ -247,16 +266,16 @@ def _file(folder: Path, text: str) -> Path | None:
     return next((path for path in found if path.is_file()), None)
 
 
-def checks_of(project: Project, declared: Iterable[Declared]) -> Covered:
+def coverage_of_checks(project: Project, declared: Iterable[Declared]) -> Covered:
     """Return which definitions the checks cover."""
     places = {str(Path(file).resolve()): source for file, source in project.sources.items()}
     claims: dict[int, list[str]] = {}
     targets = []
     for check in declared:
-        source = _source(project, places, check.folder, check.target)
-        target = None if source is None else _meant(project, source, _split(check.target)[1])
+        source = _source_of_target(project, places, check.folder, check.target)
+        target = None if source is None else _resolve_target(project, source, _split_target(check.target)[1])
         if isinstance(target, SourceFunction | Class):
-            targets.append(CheckTarget(check.id, target.file, target.name, _mentioned(target)))
+            targets.append(CheckTarget(check.id, target.file, target.name, _mentioned_names(target)))
         elif target is not None and source is not None:
             targets.append(CheckTarget(check.id, source.file, "", target))
         if isinstance(target, SourceFunction) and not check.claims:
@@ -268,17 +287,17 @@ def checks_of(project: Project, declared: Iterable[Declared]) -> Covered:
         if not check.claims and source is not None:
             for method in _own_gradients(project, source, target):
                 claims.setdefault(id(method.node), []).append(check.id)
-        methods = _methods_beside(project, source, _split(check.target)[1])
+        methods = _sibling_methods(project, source, _split_target(check.target)[1])
         for claim in check.claims:
-            there = _source(project, places, check.folder, claim) or source
-            name = _split(claim)[1] or claim
-            meant = methods.get(claim) or (None if there is None else _meant(project, there, name))
+            there = _source_of_target(project, places, check.folder, claim) or source
+            name = _split_target(claim)[1] or claim
+            meant = methods.get(claim) or (None if there is None else _resolve_target(project, there, name))
             if isinstance(meant, SourceFunction):
                 claims.setdefault(id(meant.node), []).append(check.id)
     return Covered(claims, tuple(targets))
 
 
-def _methods_beside(project: Project, source: FileScopes | None, target: str) -> dict[str, SourceFunction]:
+def _sibling_methods(project: Project, source: FileScopes | None, target: str) -> dict[str, SourceFunction]:
     """Return the methods of the class whose method, or whose object's method, is the target, by their names."""
     before = target.rpartition(".")[0]
     if source is None or not before:
@@ -298,16 +317,18 @@ def _own_gradients(project: Project, source: FileScopes, target: object) -> list
     return [held[name] for held in methods for name in _OWN if name in held]
 
 
-def _source(project: Project, places: dict[str, FileScopes], folder: Path, text: str) -> FileScopes | None:
-    path = _file(folder, text)
+def _source_of_target(project: Project, places: dict[str, FileScopes], folder: Path, text: str) -> FileScopes | None:
+    path = _file_of_target(folder, text)
     if path is not None:
         return places.get(str(path.resolve()))
-    before, _ = _split(text)
+    before, _ = _split_target(text)
     ends = project.ends.get(before, []) if before and not before.endswith(".py") else []
     return project.sources[ends[0]] if len(ends) == 1 else None
 
 
-def _meant(project: Project, source: FileScopes, name: str) -> "SourceFunction | Class | frozenset[str] | None":
+def _resolve_target(
+    project: Project, source: FileScopes, name: str
+) -> "SourceFunction | Class | frozenset[str] | None":
     """Return the function or class of a file that a dotted name means, or the names in the expression it is bound to."""
     if not name or not all(part.isidentifier() for part in name.split(".")):
         return None
@@ -325,7 +346,7 @@ def _meant(project: Project, source: FileScopes, name: str) -> "SourceFunction |
     return frozenset(n.id for v in values for n in ast.walk(v) if isinstance(n, ast.Name)) if values else None
 
 
-def _mentioned(target: SourceFunction | Class) -> frozenset[str]:
+def _mentioned_names(target: SourceFunction | Class) -> frozenset[str]:
     if isinstance(target, Class):
         return frozenset()
     return frozenset(n.id for n in ast.walk(target.node) if isinstance(n, ast.Name))

@@ -14,22 +14,30 @@ from gradcli.project.discovery.bodies import (
     OF_ARRAYS,
     WEAK,
     NameReading,
-    is_backward,
-    is_forward,
-    is_likelihood,
-    is_only_value,
-    is_value,
-    key,
-    keys,
-    of_value_and_gradient,
-    parts,
-    readings,
-    stopped,
+    has_only_value_words,
+    has_stop_word,
+    is_backward_pass_name,
+    is_forward_pass_name,
+    is_joint_gradient_name,
+    is_likelihood_name,
+    is_value_name,
+    lookup_keys,
+    normalise_name,
+    read_derivative_name,
+    words_of_name,
 )
-from gradcli.project.discovery.custom import Covered, Custom, checks_of, custom_gradients
-from gradcli.project.discovery.parameters import parameters_of
+from gradcli.project.discovery.custom import Covered, Custom, coverage_of_checks, custom_gradients
+from gradcli.project.discovery.parameters import describe_parameters
 from gradcli.project.discovery.project import Declared, HandGradient, Parameter, ParameterKind, Project
-from gradcli.project.discovery.source import PASSED, Class, FileScopes, SourceFunction, dotted, last_name, own_nodes
+from gradcli.project.discovery.source import (
+    PASSED,
+    Class,
+    FileScopes,
+    SourceFunction,
+    dotted_name,
+    last_name,
+    own_nodes,
+)
 from gradcli.request.target_text import backward_names
 from gradcli.words import DerivativeKind, FoundBy
 
@@ -103,23 +111,23 @@ class SiblingFunctions:
     computed: list[SourceFunction]
 
 
-def scope_of(known: Iterable[SourceFunction], is_class: bool) -> SiblingFunctions:
+def index_siblings(known: Iterable[SourceFunction], is_class: bool) -> SiblingFunctions:
     """Return the functions of one scope by what gradients look for."""
     scope = SiblingFunctions(is_class, {}, {}, {}, [], [], [], [])
     for each in known:
         name = each.last
-        for form in keys(name):
+        for form in lookup_keys(name):
             scope.by_key.setdefault(form, []).append(each)
         scope.passes.update(dict.fromkeys(backward_names(name), each))
         if each.required:
             scope.by_required.setdefault(each.required, []).append(each)
         plain = not each.marked("property", "cached_property")
-        of_function = not any(r.word != "d" for r in readings(name))
+        of_function = not any(r.word != "d" for r in read_derivative_name(name))
         chosen = (
-            (is_forward(name), scope.forward),
-            (is_only_value(name), scope.values),
-            (plain and is_likelihood(name), scope.likelihoods),
-            (plain and of_function and (is_value(name) or key(name) in MAPS), scope.computed),
+            (is_forward_pass_name(name), scope.forward),
+            (has_only_value_words(name), scope.values),
+            (plain and is_likelihood_name(name), scope.likelihoods),
+            (plain and of_function and (is_value_name(name) or normalise_name(name) in MAPS), scope.computed),
         )
         for fits, several in chosen:
             if fits and len(several) < _MOST:
@@ -127,171 +135,195 @@ def scope_of(known: Iterable[SourceFunction], is_class: bool) -> SiblingFunction
     return scope
 
 
-def pairs(project: Project, source: FileScopes) -> Iterator[GradientMatch]:
+def match_by_names(project: Project, source: FileScopes) -> Iterator[GradientMatch]:
     """Yield the gradients of a file that names show."""
     origins = project.origins(source)
     for place, functions in source.functions.items():
         owner = source.classes.get(place)
         known = project.methods(owner) if owner is not None else {n: several[-1] for n, several in functions.items()}
-        scope = scope_of(known.values(), owner is not None)
-        engine = functions.get("backward", [])[-1:] if owner is not None and bodies.is_engine(known.values()) else []
+        scope = index_siblings(known.values(), owner is not None)
+        engine = (
+            functions.get("backward", [])[-1:]
+            if owner is not None and bodies.is_autodiff_engine(known.values())
+            else []
+        )
         yield from (GradientMatch(definition, "backward", None) for definition in engine)
         for several in functions.values():
             for definition in several:
-                found = _found(definition, scope)
-                if found is not None and bodies.is_written(definition) and bodies.is_by_hand(definition, origins):
+                found = _match_definition(definition, scope)
+                if (
+                    found is not None
+                    and bodies.has_own_body(definition)
+                    and bodies.is_written_by_hand(definition, origins)
+                ):
                     yield found
 
 
-def _found(definition: SourceFunction, scope: SiblingFunctions) -> GradientMatch | None:
-    if stopped(definition.last) or not bodies.gives_something(definition):
-        return _of_passes(definition, scope)  # whose names may have any words: lstm_step_backward
-    of_both = _of_both(definition) or _of_passes(definition, scope)
-    return of_both or _by_name(definition, scope) or _certain(definition)
+def _match_definition(definition: SourceFunction, scope: SiblingFunctions) -> GradientMatch | None:
+    if has_stop_word(definition.last) or not bodies.has_result(definition):
+        return _match_backward_pass(definition, scope)  # whose names may have any words: lstm_step_backward
+    of_both = _match_value_and_gradient(definition) or _match_backward_pass(definition, scope)
+    return of_both or _match_by_readings(definition, scope) or _match_without_function(definition)
 
 
-def _of_both(definition: SourceFunction) -> GradientMatch | None:
+def _match_value_and_gradient(definition: SourceFunction) -> GradientMatch | None:
     """Return a function that gives the value and the gradient, always or where a parameter asks for it."""
     if not definition.names:
         return None
-    asked = bodies.flag(definition)
+    asked = bodies.find_gradient_flag(definition)
     if (
         bodies.returns_value_and_gradient(definition)
-        or (asked is not None and bodies.gives_tuple_if_asked(definition, asked))
-        or (of_value_and_gradient(definition.last) and not bodies.only_looks_up(definition))
+        or (asked is not None and bodies.has_flag_for_tuple(definition, asked))
+        or (is_joint_gradient_name(definition.last) and not bodies.has_only_lookups(definition))
     ):
         return GradientMatch(definition, BOTH, None)
     return None
 
 
-def _certain(definition: SourceFunction) -> GradientMatch | None:
+def _match_without_function(definition: SourceFunction) -> GradientMatch | None:
     """Return a function that is a derivative by what stands around it, whatever it is a gradient of.
 
     That is one that writes into an argument named for a derivative, and a product such as `hessp` inside a gradient.
     """
-    for reading in readings(definition.last):
+    for reading in read_derivative_name(definition.last):
         if reading.word == "d" or reading.word in WEAK:
             continue
-        around = readings(definition.scope.rpartition(".")[2]) if definition.owner is None else ()
+        around = read_derivative_name(definition.scope.rpartition(".")[2]) if definition.owner is None else ()
         inside = (
-            reading.kind in _PRODUCTS and reading.bare and any(r.word != "d" and not stopped(r.word) for r in around)
+            reading.kind in _PRODUCTS
+            and reading.bare
+            and any(r.word != "d" and not has_stop_word(r.word) for r in around)
         )
-        if inside or (bodies.fills_a_gradient(definition) and bodies.computes(definition)):
+        if inside or (bodies.fills_a_gradient(definition) and bodies.has_arithmetic_or_call(definition)):
             return GradientMatch(definition, reading.kind, None)
     return None
 
 
-def _of_passes(definition: SourceFunction, scope: SiblingFunctions) -> GradientMatch | None:
+def _match_backward_pass(definition: SourceFunction, scope: SiblingFunctions) -> GradientMatch | None:
     """Return a backward pass with the forward pass beside it: two methods of a class, or two functions of a module."""
     if scope.is_class:
-        is_own = is_backward(definition.last) and not definition.last.startswith("__")  # else a part of that one
+        is_own = is_backward_pass_name(definition.last) and not definition.last.startswith(
+            "__"
+        )  # else a part of that one
         forward = scope.forward[0] if scope.forward and is_own else None
     else:
         forward = scope.passes.get(definition.last) if definition.names else None
     if forward is None:
         return None
-    works = bodies.computes(definition) or bodies.writes_entries(definition) or bodies.passes_on_argument(definition)
-    gives_output = bodies.returned(forward) or bodies.keeps_output(forward)
-    keeps = scope.is_class and bodies.keeps_something(definition) and gives_output
-    gives = bodies.returned(definition) or keeps
+    works = (
+        bodies.has_arithmetic_or_call(definition)
+        or bodies.writes_entries(definition)
+        or bodies.passes_on_argument(definition)
+    )
+    gives_output = bodies.returned_expressions(forward) or bodies.has_stored_output(forward)
+    keeps = scope.is_class and bodies.has_stored_values(definition) and gives_output
+    gives = bodies.returned_expressions(definition) or keeps
     return GradientMatch(definition, "backward", forward) if works and gives else None
 
 
-def _by_name(definition: SourceFunction, scope: SiblingFunctions) -> GradientMatch | None:
-    for reading in readings(definition.last):
-        partner = _partner(definition, reading, scope)
+def _match_by_readings(definition: SourceFunction, scope: SiblingFunctions) -> GradientMatch | None:
+    for reading in read_derivative_name(definition.last):
+        partner = _find_function_by_name(definition, reading, scope)
         if partner is not None:
             return GradientMatch(definition, reading.kind, partner)
-        if scope.is_class and reading.word != "d" and _in_class(definition, reading, scope):
-            return GradientMatch(definition, reading.kind, _value_of(definition, reading, scope))
+        if scope.is_class and reading.word != "d" and _is_gradient_in_class(definition, reading, scope):
+            return GradientMatch(definition, reading.kind, _find_value_method(definition, reading, scope))
     return None
 
 
-def _partner(definition: SourceFunction, reading: NameReading, scope: SiblingFunctions) -> SourceFunction | None:
+def _find_function_by_name(
+    definition: SourceFunction, reading: NameReading, scope: SiblingFunctions
+) -> SourceFunction | None:
     """Return the function whose name is that of the gradient without its word, or with a word for the value in its place."""
     direct = [other for wanted in reading.plain for other in scope.by_key.get(wanted, ())[:_MOST]]
     near = [other for wanted in reading.swapped for other in scope.by_key.get(wanted, ())[:_MOST]]
     if reading.bare and reading.word != "d":
         near += scope.values
     if scope.is_class:
-        near = [other for other in near if _alike(definition, other)]
-    suitable = (o for o in (*direct, *near) if _suits(definition, o, reading, scope.is_class))
+        near = [other for other in near if _has_alike_parameters(definition, other)]
+    suitable = (o for o in (*direct, *near) if _can_be_gradient_of(definition, o, reading, scope.is_class))
     return next((other for other in suitable if other.last != definition.last), None)
 
 
-def _alike(definition: SourceFunction, other: SourceFunction) -> bool:
+def _has_alike_parameters(definition: SourceFunction, other: SourceFunction) -> bool:
     """Whether two methods share a parameter, or have none."""
-    return _shares(definition, other) or not (definition.names or other.names)
+    return _has_shared_parameter(definition, other) or not (definition.names or other.names)
 
 
-def _suits(definition: SourceFunction, other: SourceFunction, reading: NameReading, method: bool) -> bool:
+def _can_be_gradient_of(definition: SourceFunction, other: SourceFunction, reading: NameReading, method: bool) -> bool:
     """Whether the parameters of a function are such that another can be its gradient."""
     mine, theirs = definition.names, other.names
     if reading.word == "d":
         return bool(mine) and mine == other.names and bodies.has_arithmetic(definition, len(other.last) <= _SHORT)
     inner = bool(definition.scope) and not method  # functions inside of one function belong together
     if reading.word in ("score", "scoreobs") and not (
-        (inner or is_likelihood(other.last)) and _shares(definition, other)
+        (inner or is_likelihood_name(other.last)) and _has_shared_parameter(definition, other)
     ):
         return False
     if other.marked("property", "cached_property"):
         return False
     if not mine or not theirs:
         nothing = not mine and not theirs
-        return method and nothing and not bodies.only_looks_up(definition)
+        return method and nothing and not bodies.has_only_lookups(definition)
     more = 2 if reading.kind in _PRODUCTS else 1
-    return _shares(definition, other) or abs(len(definition.required) - len(other.required)) <= more
+    return _has_shared_parameter(definition, other) or abs(len(definition.required) - len(other.required)) <= more
 
 
-def _shares(a: SourceFunction, b: SourceFunction) -> bool:
+def _has_shared_parameter(a: SourceFunction, b: SourceFunction) -> bool:
     return not set(a.names).isdisjoint(b.names)
 
 
-def _in_class(definition: SourceFunction, reading: NameReading, scope: SiblingFunctions) -> bool:
+def _is_gradient_in_class(definition: SourceFunction, reading: NameReading, scope: SiblingFunctions) -> bool:
     """Whether a method with a word for a derivative first or last in its name belongs to something the class computes."""
-    words = parts(definition.last)
+    words = words_of_name(definition.last)
     outer = {words[0], words[-1], *words[:2]}
     if not definition.names or reading.word not in outer:
         return False
-    if _computed_near(definition, reading, scope):
+    if _related_value_methods(definition, reading, scope):
         return True
     if reading.word in WEAK or not reading.bare or reading.kind not in _CERTAIN:
         return False
     same = [o for o in scope.by_required.get(definition.required, ())[:_MOST] if o.last != definition.last]
-    second = any(r.kind != reading.kind and r.bare for o in same for r in readings(o.last) if r.kind in _CERTAIN)
-    return second or any(not readings(o.last) and bodies.gives_something(o) for o in same)
+    second = any(
+        r.kind != reading.kind and r.bare for o in same for r in read_derivative_name(o.last) if r.kind in _CERTAIN
+    )
+    return second or any(not read_derivative_name(o.last) and bodies.has_result(o) for o in same)
 
 
-def _value_of(definition: SourceFunction, reading: NameReading, scope: SiblingFunctions) -> SourceFunction | None:
+def _find_value_method(
+    definition: SourceFunction, reading: NameReading, scope: SiblingFunctions
+) -> SourceFunction | None:
     """Return the method of the class that has a value, and the most parameters in common with the gradient.
 
     What the name says beside the word for a derivative must be parameters of it: `derivative_exog`, but not `hessian_factor`.
     """
-    near = _computed_near(definition, reading, scope)
+    near = _related_value_methods(definition, reading, scope)
     if reading.word in HESSIANS:
-        near = [other for other in near if key(other.last) not in OF_ARRAYS]
+        near = [other for other in near if normalise_name(other.last) not in OF_ARRAYS]
     named = [o for o in near if {*reading.rest} <= {*o.names, *(f"d{name}" for name in o.names)}]
     return max(named, key=lambda other: len(set(definition.names) & set(other.names)), default=None)
 
 
-def _computed_near(definition: SourceFunction, reading: NameReading, scope: SiblingFunctions) -> list[SourceFunction]:
+def _related_value_methods(
+    definition: SourceFunction, reading: NameReading, scope: SiblingFunctions
+) -> list[SourceFunction]:
     """Return what the class computes of a parameter that the gradient has, too."""
     near = scope.likelihoods if reading.word in ("score", "scoreobs") else scope.computed
-    return [other for other in near if other.last != definition.last and _shares(definition, other)]
+    return [other for other in near if other.last != definition.last and _has_shared_parameter(definition, other)]
 
 
-def passed_to_scipy(project: Project, source: FileScopes) -> Iterator[GradientMatch]:
+def match_scipy_arguments(project: Project, source: FileScopes) -> Iterator[GradientMatch]:
     """Yield the functions of the project that a file passes to scipy as derivatives."""
     for scope, call in source.calls:
-        name = _of_scipy(project, source, call)
+        name = _scipy_function_name(project, source, call)
         if name is not None:
-            yield from _in_call(project, source, scope, call, name)
+            yield from _match_call_arguments(project, source, scope, call, name)
     if "scipy" in source.imported:
         for scope, found in source.dicts:
-            yield from _in_dict(project, source, scope, found)
+            yield from _match_dictionary(project, source, scope, found)
 
 
-def _of_scipy(project: Project, source: FileScopes, call: ast.Call) -> str | None:
+def _scipy_function_name(project: Project, source: FileScopes, call: ast.Call) -> str | None:
     """Return the name of the function of scipy that is called, or None."""
     name = last_name(call.func)
     whole = project.origin(source, call.func)
@@ -302,45 +334,53 @@ def _of_scipy(project: Project, source: FileScopes, call: ast.Call) -> str | Non
     return None
 
 
-def _in_call(project: Project, source: FileScopes, scope: str, call: ast.Call, name: str) -> Iterator[GradientMatch]:
+def _match_call_arguments(
+    project: Project, source: FileScopes, scope: str, call: ast.Call, name: str
+) -> Iterator[GradientMatch]:
     given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
     for keyword in call.keywords:
         if keyword.arg is None:
-            given |= _entries(source, scope, keyword.value)
+            given |= _entries_of_dictionary(source, scope, keyword.value)
     fun = next((given[key] for key in _FUNCTIONS if key in given), call.args[0] if call.args else None)
     places = PLACES.get(name, {})
     given |= {places[k]: value for k, value in enumerate(call.args) if k in places}
-    function = _first(project, source, scope, fun)
+    function = _first_function(project, source, scope, fun)
     for option, value in given.items():
         if option in PASSED:
-            yield from _gradients(project, source, scope, (option, value, fun, function, name))
+            yield from _match_derivative_argument(project, source, scope, (option, value, fun, function, name))
     alone = name in _GIVES_BOTH and not {"fprime", "approx_grad"} & given.keys() and len(call.args) < _UP_TO_APPROX
-    if alone and function is not None and bodies.is_by_hand(function, project.origins(project.sources[function.file])):
+    if (
+        alone
+        and function is not None
+        and bodies.is_written_by_hand(function, project.origins(project.sources[function.file]))
+    ):
         yield GradientMatch(function, BOTH, None)
 
 
 _Given = tuple[str, ast.expr, ast.expr | None, SourceFunction | None, str]
 
 
-def _gradients(project: Project, source: FileScopes, scope: str, given: _Given) -> Iterator[GradientMatch]:
+def _match_derivative_argument(
+    project: Project, source: FileScopes, scope: str, given: _Given
+) -> Iterator[GradientMatch]:
     key, value, fun, function, name = given
     if isinstance(value, ast.Constant):
         found = project.function(source, scope, fun) if value.value is True and fun is not None else []
         kind: DerivativeKind = BOTH
         function = None
         if len(found) > 1:  # bound in several branches: to a value where no gradient is asked for
-            found = [d for d in found if isinstance(d, SourceFunction) and bodies.returns_several(d)]
+            found = [d for d in found if isinstance(d, SourceFunction) and bodies.may_return_tuple(d)]
     else:
         found = project.function(source, scope, value)
         kind = "grad" if key == "jac" and name in _OF_SCALARS else KINDS[key]
     for definition in [] if isinstance(found, str) else found:
         origins = project.origins(project.sources[definition.file])
-        if bodies.is_written(definition) and bodies.is_by_hand(definition, origins):
+        if bodies.has_own_body(definition) and bodies.is_written_by_hand(definition, origins):
             state = STATES.get(name) if key == "jac" else None
-            yield _unwrapped(project, GradientMatch(definition, kind, function, state, name == "curve_fit"))
+            yield _unwrap_lambda(project, GradientMatch(definition, kind, function, state, name == "curve_fit"))
 
 
-def _unwrapped(project: Project, pair: GradientMatch) -> GradientMatch:
+def _unwrap_lambda(project: Project, pair: GradientMatch) -> GradientMatch:
     """Return the gradient that a lambda calls, if that is all that it does."""
     node = pair.gradient.node
     if not isinstance(node, ast.Lambda) or not isinstance(node.body, ast.Call):
@@ -349,17 +389,17 @@ def _unwrapped(project: Project, pair: GradientMatch) -> GradientMatch:
         return pair
     source = project.sources[pair.gradient.file]
     found = project.function(source, pair.gradient.scope, node.body.func)
-    if isinstance(found, str) or len(found) != 1 or not bodies.is_written(found[0]):
+    if isinstance(found, str) or len(found) != 1 or not bodies.has_own_body(found[0]):
         return pair
     return GradientMatch(found[0], pair.kind, pair.of, pair.state, pair.of_curve)
 
 
-def _first(project: Project, source: FileScopes, scope: str, fun: ast.expr | None) -> SourceFunction | None:
+def _first_function(project: Project, source: FileScopes, scope: str, fun: ast.expr | None) -> SourceFunction | None:
     found = [] if fun is None else project.function(source, scope, fun)
     return found[0] if found and not isinstance(found, str) else None
 
 
-def _entries(source: FileScopes, scope: str, value: ast.expr) -> dict[str, ast.expr]:
+def _entries_of_dictionary(source: FileScopes, scope: str, value: ast.expr) -> dict[str, ast.expr]:
     """Return the entries of a dictionary that is written in place, or bound to a name in the same scope."""
     if isinstance(value, ast.Name):
         bound = source.bound.get(scope, {}).get(value.id, [])
@@ -372,50 +412,50 @@ def _entries(source: FileScopes, scope: str, value: ast.expr) -> dict[str, ast.e
     return {}
 
 
-def _in_dict(project: Project, source: FileScopes, scope: str, found: ast.Dict) -> Iterator[GradientMatch]:
+def _match_dictionary(project: Project, source: FileScopes, scope: str, found: ast.Dict) -> Iterator[GradientMatch]:
     """Yield the derivatives in a dictionary such as a constraint, `{"type": "eq", "fun": f, "jac": g}`."""
-    entries = _entries(source, scope, found)
+    entries = _entries_of_dictionary(source, scope, found)
     fun = entries.get("fun")
-    function = _first(project, source, scope, fun)
+    function = _first_function(project, source, scope, fun)
     for option, value in entries.items():
         if option in PASSED and not (isinstance(value, ast.Constant) and fun is None):
-            yield from _gradients(project, source, scope, (option, value, fun, function, ""))
+            yield from _match_derivative_argument(project, source, scope, (option, value, fun, function, ""))
 
 
-def gathered(project: Project, files: Iterable[str], declared: Iterable[Declared]) -> tuple[HandGradient, ...]:
+def gather_gradients(project: Project, files: Iterable[str], declared: Iterable[Declared]) -> tuple[HandGradient, ...]:
     """Return the gradients that the files define, by file and line."""
     listed = [*files]
     customs = [(file, custom) for file in listed for custom in custom_gradients(project, project.sources[file])]
     inner = {id(d.node) for _, custom in customs for d in custom.inner}
     found: dict[int, tuple[GradientMatch, FoundBy]] = {}
     for file in listed:
-        for pair in passed_to_scipy(project, project.sources[file]):
-            _merge(found, pair, "scipy")
+        for pair in match_scipy_arguments(project, project.sources[file]):
+            _merge_match(found, pair, "scipy")
     for file in listed:
-        for pair in pairs(project, project.sources[file]):
-            _merge(found, pair, "name")
-    covered = checks_of(project, declared)
+        for pair in match_by_names(project, project.sources[file]):
+            _merge_match(found, pair, "name")
+    covered = coverage_of_checks(project, declared)
     wanted = set(listed)
-    made = [_of_custom(project, file, custom, covered) for file, custom in customs]
-    objects = {file: _objects(project, project.sources[file]) for file in wanted}
+    made = [_gradient_of_custom(project, file, custom, covered) for file, custom in customs]
+    objects = {file: _objects_by_class(project, project.sources[file]) for file in wanted}
     made += [
-        _of_pair(project.sources[pair.gradient.file], pair, by, covered, objects[pair.gradient.file])
+        _gradient_of_match(project.sources[pair.gradient.file], pair, by, covered, objects[pair.gradient.file])
         for pair, by in found.values()
-        if pair.gradient.file in wanted and id(pair.gradient.node) not in inner and not _takes_differences(pair)
+        if pair.gradient.file in wanted and id(pair.gradient.node) not in inner and not _is_by_differences(pair)
     ]
-    return tuple(sorted(_once(made), key=lambda gradient: (gradient.file, gradient.line, gradient.name)))
+    return tuple(sorted(_unique_gradients(made), key=lambda gradient: (gradient.file, gradient.line, gradient.name)))
 
 
-def _takes_differences(pair: GradientMatch) -> bool:
+def _is_by_differences(pair: GradientMatch) -> bool:
     """Whether a gradient is computed by differences of its function, or a Hessian by those of a gradient."""
     functions = set() if pair.of is None else {pair.of.last}
     if pair.kind == "hess":
         calls = (last_name(node.func) for node in own_nodes(pair.gradient.node) if isinstance(node, ast.Call))
-        functions |= {name for name in calls if bodies.names_gradient(name)}
-    return bodies.takes_differences(pair.gradient, functions)
+        functions |= {name for name in calls if bodies.is_gradient_name(name)}
+    return bodies.has_difference_quotients(pair.gradient, functions)
 
 
-def _once(made: Iterable[HandGradient]) -> Iterator[HandGradient]:
+def _unique_gradients(made: Iterable[HandGradient]) -> Iterator[HandGradient]:
     seen: set[tuple[str, int, str]] = set()
     for each in made:
         place = (each.file, each.line, each.name)
@@ -424,7 +464,7 @@ def _once(made: Iterable[HandGradient]) -> Iterator[HandGradient]:
             yield each
 
 
-def _merge(found: dict[int, tuple[GradientMatch, FoundBy]], pair: GradientMatch, by: FoundBy) -> None:
+def _merge_match(found: dict[int, tuple[GradientMatch, FoundBy]], pair: GradientMatch, by: FoundBy) -> None:
     """Keep a gradient once: found by scipy before found by name, with the function that either knows."""
     place = id(pair.gradient.node)
     if place not in found:
@@ -437,26 +477,26 @@ def _merge(found: dict[int, tuple[GradientMatch, FoundBy]], pair: GradientMatch,
     found[place] = (GradientMatch(kept.gradient, kind, known, state, kept.of_curve or pair.of_curve), first)
 
 
-def _of_custom(project: Project, file: str, custom: Custom, covered: Covered) -> HandGradient:
+def _gradient_of_custom(project: Project, file: str, custom: Custom, covered: Covered) -> HandGradient:
     ids = covered.of_custom(project.sources[file], custom)
     wrt = ""
     if isinstance(custom.function, SourceFunction):
-        parameters = parameters_of(custom.function)
+        parameters = describe_parameters(custom.function)
     else:  # the first argument of forward is ctx, unless setup_context takes that
         methods = project.methods(custom.function)
         forward = methods.get("forward")
         has_context = forward is not None and forward.marked("staticmethod") and "setup_context" not in methods
-        parameters = () if forward is None else parameters_of(forward, has_context)
-        parameters = tuple(_as_applied(project.sources[file], custom.name, parameters))
-        wrt = _differentiated(methods["backward"], parameters)
+        parameters = () if forward is None else describe_parameters(forward, has_context)
+        parameters = tuple(_parameters_as_applied(project.sources[file], custom.name, parameters))
+        wrt = _differentiated_parameters(methods["backward"], parameters)
     return HandGradient(
         custom.name, file, custom.line, custom.kind, custom.of, custom.framework, ids, parameters, wrt=wrt
     )
 
 
-def _differentiated(backward: SourceFunction, parameters: Sequence[Parameter]) -> str:
+def _differentiated_parameters(backward: SourceFunction, parameters: Sequence[Parameter]) -> str:
     """Return the parameters by which a backward pass gives gradients, where it gives None for an array; else an empty text."""
-    given = [value.elts for value in bodies.returned(backward) if isinstance(value, ast.Tuple)]
+    given = [value.elts for value in bodies.returned_expressions(backward) if isinstance(value, ast.Tuple)]
     if not given or any(len(elements) != len(parameters) for elements in given):
         return ""
     is_none = lambda value: isinstance(value, ast.Constant) and value.value is None
@@ -466,15 +506,17 @@ def _differentiated(backward: SourceFunction, parameters: Sequence[Parameter]) -
     return ",".join(p.name for p in parameters if p not in without)
 
 
-def _as_applied(source: FileScopes, name: str, parameters: Sequence[Parameter]) -> Iterator[Parameter]:
+def _parameters_as_applied(source: FileScopes, name: str, parameters: Sequence[Parameter]) -> Iterator[Parameter]:
     """Yield the parameters of a custom function with the constants that `NAME.apply(...)` is given, or has by default."""
     kinds: dict[type, ParameterKind] = {float: "number", int: "integer", bool: "flag", str: "text"}
     given: dict[int, object] = {}
     for scope, call in source.calls:
-        if not (isinstance(call.func, ast.Attribute) and call.func.attr == "apply" and dotted(call.func.value) == name):
+        if not (
+            isinstance(call.func, ast.Attribute) and call.func.attr == "apply" and dotted_name(call.func.value) == name
+        ):
             continue
         around = source.functions.get(scope.rpartition(".")[0], {}).get(scope.rpartition(".")[2], [])
-        defaults = {p.name: p.default for definition in around for p in parameters_of(definition)}
+        defaults = {p.name: p.default for definition in around for p in describe_parameters(definition)}
         for k, value in enumerate(call.args):
             text = defaults.get(value.id, "") if isinstance(value, ast.Name) else ast.unparse(value)
             with contextlib.suppress(ValueError, SyntaxError):
@@ -485,17 +527,17 @@ def _as_applied(source: FileScopes, name: str, parameters: Sequence[Parameter]) 
         yield replace(parameter, kind=kind, values=(str(given[k]),)) if kind is not None and known else parameter
 
 
-def _of_pair(
+def _gradient_of_match(
     source: FileScopes, pair: GradientMatch, by: FoundBy, covered: Covered, objects: dict[Class, str]
 ) -> HandGradient:
     gradient, of = pair.gradient, pair.of
     function = of or (gradient if pair.kind == "value-and-grad" else None)
-    parameters = () if function is None else parameters_of(function)
-    state = pair.state if pair.state is not None else _state(pair, parameters)
+    parameters = () if function is None else describe_parameters(function)
+    state = pair.state if pair.state is not None else _place_of_state(pair, parameters)
     wrt = ""
     if state is not None and state < len(parameters):
         wrt = parameters[state].name
-        count = None if of is None else bodies.entries_returned(of)
+        count = None if of is None else bodies.count_returned_entries(of)
         if count is not None and parameters[state].sizes is None:  # a state has as many entries as its slope
             sized = replace(parameters[state], sizes=(str(count),))
             parameters = (*parameters[:state], sized, *parameters[state + 1 :])
@@ -507,11 +549,11 @@ def _of_pair(
     return HandGradient(
         gradient.name, gradient.file, gradient.line, pair.kind, None if of is None else of.name, by,
         covered.of_definition(gradient), parameters, same and (free or bool(through)), through, point,
-        _only_run(pair, owner), wrt,
+        _why_not_nameable(pair, owner), wrt,
     )  # fmt: skip
 
 
-def _only_run(pair: GradientMatch, owner: Class | None) -> str:
+def _why_not_nameable(pair: GradientMatch, owner: Class | None) -> str:
     """Return why no check can name a gradient, so that it is checked while a program uses it; empty where one can."""
     if owner is None and pair.gradient.scope:
         return f"it stands inside {pair.gradient.scope}"
@@ -524,7 +566,7 @@ TIMES = frozenset({"t", "time"})
 _STATE = re.compile(r"[xyzuqs]\d*|[XY]|state\w*|vars?|values?|pop\w*|conc\w*|species")
 
 
-def _state(pair: GradientMatch, parameters: Sequence[Parameter]) -> int | None:
+def _place_of_state(pair: GradientMatch, parameters: Sequence[Parameter]) -> int | None:
     """Return the place of the state of a differential equation, f(t, y) or f(y, t), whose Jacobian is by it; else None."""
     first = [parameter.name for parameter in parameters[:2] if not parameter.default]
     if pair.kind != "jac" or len(first) < 2 or TIMES.isdisjoint(first):
@@ -533,7 +575,7 @@ def _state(pair: GradientMatch, parameters: Sequence[Parameter]) -> int | None:
     return place if _STATE.fullmatch(first[place]) else None
 
 
-def _objects(project: Project, source: FileScopes) -> dict[Class, str]:
+def _objects_by_class(project: Project, source: FileScopes) -> dict[Class, str]:
     """Return the objects that a module holds, by their classes and the base classes of these."""
     found: dict[Class, str] = {}
     for name, values in source.bound.get("", {}).items():

@@ -37,7 +37,7 @@ _SMALL = re.compile(r"eps\w*|epsilon")
 _EQUATION_TIME = "0.3"
 
 
-def points(
+def likely_points(
     parameters: Sequence[Parameter], n: int, wrt: str = "", as_layer: bool = True, as_function: bool = True
 ) -> Iterator[str]:
     """Yield points for the parameters that have no default, the likeliest first; vectors of unknown size have n entries.
@@ -46,53 +46,53 @@ def points(
     and `as_function` those of other functions.
     """
     names = [p.name for p in parameters if not p.default]
-    for drawn in values_of(parameters, n, wrt, as_layer, as_function):
+    for drawn in likely_values(parameters, n, wrt, as_layer, as_function):
         texts = (text if (text := drawn[name]).startswith(f"{name}.") else f"{name}={text}" for name in names)
         yield ", ".join(texts)  # a table of arrays is written entry by entry, as params.W=randn(3,3)
 
 
-def outline(parameters: Sequence[Parameter], wrt: str = "") -> list[str]:
+def outline_point(parameters: Sequence[Parameter], wrt: str = "") -> list[str]:
     """Return the values of the parameters that have no default, as far as they are known: `x=randn(?), k=int(2)`."""
     needed = [p for p in parameters if not p.default]
-    sizes = _sizes(needed, SIZES[0])
-    first = {p.name: _choices(p, sizes, SIZES[0], wrt)[0] for p in needed}
+    sizes = _numbers_of_sizes(needed, SIZES[0])
+    first = {p.name: _choices_of_value(p, sizes, SIZES[0], wrt)[0] for p in needed}
     open_ = {p.name: "?" if p.kind == "function" else "randn(?)" for p in needed}
     return [f"{name}={text if text is not None else open_[name]}" for name, text in first.items()]
 
 
-def is_of_data(name: str) -> bool:
+def is_data_name(name: str) -> bool:
     """Whether an argument of this name is an array of data: a matrix, or the values beside one."""
-    return _has_rows(name) or _LABELS.match(name) is not None
+    return _is_matrix_name(name) or _LABELS.match(name) is not None
 
 
-def values_of(
+def likely_values(
     parameters: Sequence[Parameter], n: int, wrt: str = "", as_layer: bool = True, as_function: bool = True
 ) -> Iterator[dict[str, str]]:
     """Yield the values of such points by the names of the parameters."""
     needed = [p for p in parameters if not p.default]
     names = [p.name for p in needed]
-    sizes = _sizes(needed, n)
-    known = [*_combined({p.name: _choices(p, sizes, n, wrt) for p in needed})]
-    rows = _ROWS if any(map(_is_matrix, needed)) or any(map(_has_rows, names)) else 3
+    sizes = _numbers_of_sizes(needed, n)
+    known = [*_combine_choices({p.name: _choices_of_value(p, sizes, n, wrt) for p in needed})]
+    rows = _ROWS if any(map(_is_matrix, needed)) or any(map(_is_matrix_name, names)) else 3
     for fixed in known:
         if not {*names} - fixed.keys():
             yield fixed
         elif as_function:
-            yield from _of_a_function(names, n, rows, fixed)
+            yield from _points_of_function(names, n, rows, fixed)
     open_ = [fixed for fixed in known if {*names} - fixed.keys()]
     if as_function:
-        yield from ({name: _number(name) for name in names} | fixed for fixed in open_)
+        yield from ({name: _number_text(name) for name in names} | fixed for fixed in open_)
     for fixed in open_ if as_layer else ():
-        yield from _of_a_layer(names, n, fixed)
+        yield from _points_of_layer(names, n, fixed)
     for fixed in open_[:2]:
-        yield from _of_any_shapes(names, n, fixed)
+        yield from _points_of_any_shapes(names, n, fixed)
 
 
-def _has_rows(name: str) -> bool:
+def _is_matrix_name(name: str) -> bool:
     return name[:1].isupper() or _MATRICES.match(name) is not None
 
 
-def _combined(choices: Mapping[str, list[str | None]]) -> Iterator[dict[str, str]]:
+def _combine_choices(choices: Mapping[str, list[str | None]]) -> Iterator[dict[str, str]]:
     """Yield what is known of the arguments: by the first choice of each, by another of one of them, and of all that have one.
 
     An argument whose choice is None is left out: its shape is not known.
@@ -112,7 +112,7 @@ def _is_matrix(parameter: Parameter) -> bool:
     return (parameter.sizes is not None and len(parameter.sizes) > 1) or indices
 
 
-def _sizes(parameters: Sequence[Parameter], n: int) -> dict[str, int]:
+def _numbers_of_sizes(parameters: Sequence[Parameter], n: int) -> dict[str, int]:
     """Return a number for each size that has a name: the last axis of a matrix is short, the first is long."""
     found: dict[str, int] = {}
     shapes = [p.sizes for p in parameters if p.sizes is not None]
@@ -127,7 +127,7 @@ def _sizes(parameters: Sequence[Parameter], n: int) -> dict[str, int]:
     return found
 
 
-def _numbers(shape: Sequence[str], sizes: Mapping[str, int]) -> tuple[int, ...]:
+def _numbers_of_shape(shape: Sequence[str], sizes: Mapping[str, int]) -> tuple[int, ...]:
     """Return the sizes of a shape such as n, 16, n+1, 2*d."""
 
     def number(node: ast.expr) -> int:
@@ -139,25 +139,25 @@ def _numbers(shape: Sequence[str], sizes: Mapping[str, int]) -> tuple[int, ...]:
     return tuple(number(ast.parse(size, mode="eval").body) for size in shape)
 
 
-def _choices(parameter: Parameter, sizes: Mapping[str, int], n: int, wrt: str) -> list[str | None]:
+def _choices_of_value(parameter: Parameter, sizes: Mapping[str, int], n: int, wrt: str) -> list[str | None]:
     """Return how a value of a parameter may be written, the likeliest first; None stands for an array of unknown shape."""
     name, kind, values = parameter.name, parameter.kind, parameter.values
     if wrt and name != wrt and name in ("t", "time"):
         return [_EQUATION_TIME]
-    shape = None if parameter.sizes is None else _numbers(parameter.sizes, sizes)
+    shape = None if parameter.sizes is None else _numbers_of_shape(parameter.sizes, sizes)
     if shape is not None and math.prod(shape) > _LARGEST:
         shape = None
     if kind == "definite":
         return [f"spd({(shape or (n,))[0]})"]
     if kind == "integers" or (not kind and shape is None and _INDICES.match(name)):
         several = [shape] if shape is not None else [(_ROWS,), (_ROWS, 2), (n,)]
-        return [f"int({_indices(each)})" for each in several]
+        return [f"int({_indices_text(each)})" for each in several]
     if shape is not None:
-        return [_drawn(name, shape)]
+        return [_array_text(name, shape)]
     if kind in ("number", "integer", "flag") and values:
         return [f"int({value})" if kind == "integer" else value for value in values]
     if kind == "number":
-        return [_number(name)]
+        return [_number_text(name)]
     if kind == "integer":
         return ["int(0)" if _ZEROS.match(name) else "int(2)"]
     if kind == "flag":
@@ -171,7 +171,7 @@ def _choices(parameter: Parameter, sizes: Mapping[str, int], n: int, wrt: str) -
     if kind:
         return [None]
     if wrt and name != wrt:
-        return [_number(name), None]
+        return [_number_text(name), None]
     if _TABLES.match(name):
         return [None, "{}"] if "param" in name else ["{}", None]
     if _ZEROS.match(name):
@@ -180,21 +180,21 @@ def _choices(parameter: Parameter, sizes: Mapping[str, int], n: int, wrt: str) -
         return ["int(2)", None]
     if _FLAGS.match(name):
         return ["True", "False"]
-    return [_number(name), None] if _NUMBERS.match(name) else [None, "0.5"] if _POSITIVE.match(name) else [None]
+    return [_number_text(name), None] if _NUMBERS.match(name) else [None, "0.5"] if _POSITIVE.match(name) else [None]
 
 
-def _number(name: str) -> str:
+def _number_text(name: str) -> str:
     if _SMALL.match(name):
         return "1e-5"
     return "0.5" if _NUMBERS.match(name) or _POSITIVE.match(name) else "0.7"
 
 
-def _drawn(name: str, shape: Sequence[int]) -> str:
+def _array_text(name: str, shape: Sequence[int]) -> str:
     sizes = ",".join(map(str, shape))
     return f"uniform(0.5, 1.5, {sizes})" if _POSITIVE.match(name) else f"randn({sizes})"
 
 
-def _indices(shape: Sequence[int]) -> str:
+def _indices_text(shape: Sequence[int]) -> str:
     """Return small integers as a list of this shape, as it is written."""
     few = itertools.cycle((0, 2, 1))
 
@@ -204,27 +204,27 @@ def _indices(shape: Sequence[int]) -> str:
     return str(filled(shape))
 
 
-def _labels(count: int) -> list[str]:
+def _label_texts(count: int) -> list[str]:
     """Return labels of so many rows, as they are written: numbers, real numbers, integers."""
     found = str([k % 2 for k in range(count)])
     return [found, f"randn({count})", f"int({found})"]
 
 
-def _of_a_function(names: Sequence[str], n: int, rows: int, fixed: dict[str, str]) -> Iterator[dict[str, str]]:
+def _points_of_function(names: Sequence[str], n: int, rows: int, fixed: dict[str, str]) -> Iterator[dict[str, str]]:
     """Yield points for arguments of these names: vectors, and matrices for capitals."""
     for matrix in ((_ROWS, n), (n, n)):
         count = rows if matrix[0] == _ROWS else n
-        for label in _labels(count)[:3]:
+        for label in _label_texts(count)[:3]:
 
             def drawn(name: str, matrix: tuple[int, int] = matrix, label: str = label) -> str:
                 if _LABELS.match(name) and len(names) > 1:
                     return label
-                return _drawn(name, matrix if _has_rows(name) else (n,))
+                return _array_text(name, matrix if _is_matrix_name(name) else (n,))
 
             yield {name: drawn(name) for name in names} | fixed
 
 
-def _of_a_layer(names: Sequence[str], n: int, fixed: dict[str, str]) -> Iterator[dict[str, str]]:
+def _points_of_layer(names: Sequence[str], n: int, fixed: dict[str, str]) -> Iterator[dict[str, str]]:
     """Yield points for the arguments of a forward pass: of several rows first."""
     m = CLASSES
     shapes: tuple[tuple[tuple[int, ...], ...], ...] = (  # of x, of a weight, of a bias, of a scale, of a state
@@ -236,14 +236,14 @@ def _of_a_layer(names: Sequence[str], n: int, fixed: dict[str, str]) -> Iterator
     for x, weight, bias, scale, state in shapes:
         rows = x[0] if x else 3
         hot = ", ".join("[1, 0, 0]" if k % 2 else "[0, 0, 1]" for k in range(rows))
-        labels = [*_labels(rows), f"[{hot}]", ""]
+        labels = [*_label_texts(rows), f"[{hot}]", ""]
         is_loss = any(map(_LABELS.match, names)) and (len(names) > 1 or names[0].startswith("i"))
         for label in labels if is_loss else [""]:
             parts = {}
             for name in names:
                 roles = ((_WEIGHTS, weight), (_BIASES, bias), (_SCALES, scale), (_STATES, state))
                 shape = next((shape for role, shape in roles if role.match(name)), x)
-                drawn = _drawn(name, shape) if shape else "0.7"
+                drawn = _array_text(name, shape) if shape else "0.7"
                 if _LABELS.match(name) and label:
                     drawn = label
                 elif is_loss and shape and _PREDICTIONS.match(name):
@@ -252,17 +252,18 @@ def _of_a_layer(names: Sequence[str], n: int, fixed: dict[str, str]) -> Iterator
             yield parts | fixed
 
 
-def _of_any_shapes(names: Sequence[str], n: int, fixed: dict[str, str]) -> Iterator[dict[str, str]]:
+def _points_of_any_shapes(names: Sequence[str], n: int, fixed: dict[str, str]) -> Iterator[dict[str, str]]:
     """Yield points at which the arguments of unknown shape have others: vectors that are longer by one, then any small shapes."""
     unknown = [name for name in names if name not in fixed]
     if not 0 < len(unknown) <= _MOST_UNKNOWN:
         return
-    longer = [[(_ROWS, n)] if _has_rows(name) else [(n,), (n + 1,)] for name in unknown]
-    if any(map(_has_rows, unknown)):
+    longer = [[(_ROWS, n)] if _is_matrix_name(name) else [(n,), (n + 1,)] for name in unknown]
+    if any(map(_is_matrix_name, unknown)):
         longer = [[(_ROWS,)] if _LABELS.match(name) else each for name, each in zip(unknown, longer, strict=True)]
     shapes: list[tuple[int, ...]] = [(_ROWS, n), (n,), (_ROWS,), (n, n), ()]
     for chosen in itertools.chain(itertools.product(*longer), itertools.product(shapes, repeat=len(unknown))):
         drawn = {
-            name: _drawn(name, each) if each else _number(name) for name, each in zip(unknown, chosen, strict=True)
+            name: _array_text(name, each) if each else _number_text(name)
+            for name, each in zip(unknown, chosen, strict=True)
         }
         yield drawn | fixed

@@ -44,7 +44,7 @@ class _Said:
         self.sizes = sizes if self.sizes is None else self.sizes
 
 
-def parameters_of(definition: SourceFunction, without_first: bool = False) -> tuple[Parameter, ...]:
+def describe_parameters(definition: SourceFunction, without_first: bool = False) -> tuple[Parameter, ...]:
     """Return the parameters of a function that a point can have a value for, with their defaults as they are written.
 
     Those that are given by name alone come last. `without_first` leaves out the first, such as `ctx` of torch.
@@ -62,7 +62,7 @@ def parameters_of(definition: SourceFunction, without_first: bool = False) -> tu
     if isinstance(definition.node, ast.FunctionDef):
         _read_docstring(ast.get_docstring(definition.node) or "", said)
     _read_use(nodes, said)
-    renamed = _renamed(nodes)
+    renamed = _sizes_by_equal_names(nodes)
     return tuple(
         Parameter(
             argument.arg, "" if default is None else ast.unparse(default), (s := said[argument.arg]).kind,
@@ -72,7 +72,7 @@ def parameters_of(definition: SourceFunction, without_first: bool = False) -> tu
     )  # fmt: skip
 
 
-def annotated(name: str, annotation: ast.expr) -> Parameter:
+def parameter_of_annotation(name: str, annotation: ast.expr) -> Parameter:
     """Return a parameter by what its annotation says alone, such as a field of a dataclass."""
     said = _Said()
     _read_annotation(annotation, said)
@@ -102,7 +102,7 @@ def _read_annotation(annotation: ast.expr, said: _Said) -> None:
         said.values = said.values or tuple(texts)
     elif texts and _SYMBOLIC.fullmatch(name):
         sizes = tuple(texts[-1].split())
-        known = all(map(_is_size, sizes))
+        known = all(map(_is_axis_size, sizes))
         said.note("integers" if "Int" in name and sizes else "array" if sizes else "number", sizes if known else None)
     elif name in _ARRAYS | _INTEGER_ARRAYS:
         whole = name in _INTEGER_ARRAYS or any(_OF_INTEGERS.search(ast.unparse(part)) for part in parts)
@@ -111,7 +111,7 @@ def _read_annotation(annotation: ast.expr, said: _Said) -> None:
         said.note(_SCALARS[name])
 
 
-def _is_size(text: str) -> bool:
+def _is_axis_size(text: str) -> bool:
     """Whether a text is the size of an axis: `n`, `16`, `n+1`, `2*n`; some words, as in `x (in, out)`, are none in Python."""
     return _DIMENSION.fullmatch(text) is not None and not any(map(keyword.iskeyword, re.findall(r"\w+", text)))
 
@@ -124,7 +124,7 @@ def _read_docstring(text: str, said: dict[str, _Said]) -> None:
         if found is not None:
             several = [size.strip() for size in found["sizes"].split(",") if size.strip() not in ("", "...")]
             short = "," in found["sizes"] or "shape" in found["between"]
-            if several and short and all(map(_is_size, several)):
+            if several and short and all(map(_is_axis_size, several)):
                 whole = _OF_INTEGERS.search(f"{found['between']} {found['after']}")
                 each.note("integers" if whole else "", tuple("".join(size.split()) for size in several))
         typed = re.search(rf"^\s*{word}\s*:\s*(?P<type>[^\n]+)", text, re.MULTILINE)
@@ -185,7 +185,7 @@ def _read_check(test: ast.expr, said: dict[str, _Said]) -> None:
         each.note("integers")
     elif attribute.attr == "shape" and axis is None and isinstance(right, ast.Tuple):
         sizes = tuple("".join(ast.unparse(size).split()) for size in right.elts)
-        each.note("", sizes if all(map(_is_size, sizes)) else None)
+        each.note("", sizes if all(map(_is_axis_size, sizes)) else None)
     elif attribute.attr == "shape" and isinstance(axis, ast.Constant) and isinstance(right, ast.Constant):
         before = [f"axis_{k}" for k in range(int(axis.value))] if isinstance(axis.value, int) else []
         each.note("", (*before, str(right.value)))
@@ -310,12 +310,12 @@ def _read_subscript(node: ast.Subscript, said: dict[str, _Said]) -> None:
                 held.note("array", (f"rows_of_{ast.unparse(node.value)}", "d"))
 
 
-def _renamed(nodes: Sequence[ast.AST]) -> dict[str, str]:
+def _sizes_by_equal_names(nodes: Sequence[ast.AST]) -> dict[str, str]:
     """Return the sizes that are asserted to be equal to others, by their names."""
-    return dict(_equal(nodes))
+    return dict(_asserted_equalities(nodes))
 
 
-def _equal(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, str]]:
+def _asserted_equalities(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, str]]:
     for node in nodes:
         if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare) and len(node.test.comparators) == 1:
             left, right = node.test.left, node.test.comparators[0]

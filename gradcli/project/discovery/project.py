@@ -12,7 +12,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Literal
 
 from gradcli.classes import dataclass
-from gradcli.project.discovery.source import Class, FileScopes, Import, SourceFunction, dotted, last_name
+from gradcli.project.discovery.source import Class, FileScopes, Import, SourceFunction, dotted_name, last_name
 from gradcli.words import DerivativeKind, FoundBy
 
 _DEEP = 8  # imports and names that lead to another, one after the other
@@ -43,20 +43,20 @@ class Project:
 
     def origin(self, source: FileScopes, expression: ast.expr) -> str:
         """Return the full name of an imported thing, such as `scipy.optimize.minimize`; empty where it is not imported."""
-        text = dotted(expression)
+        text = dotted_name(expression)
         if text is None:
             return ""
         head, _, rest = text.partition(".")
         found = source.imports.get(head)
         if found is None:
             return ""
-        local = self._imported(source, found)
+        local = self._resolve_import(source, found)
         if isinstance(local, FileScopes) and found.name is not None and not rest:
             return ""
         whole = ".".join(filter(None, ("." * found.level + found.module, found.name, rest)))
-        return self._through(source, found, whole)
+        return self._follow_reexports(source, found, whole)
 
-    def _through(self, source: FileScopes, found: Import, whole: str) -> str:
+    def _follow_reexports(self, source: FileScopes, found: Import, whole: str) -> str:
         """Return the full name of what another file of the project imports itself, such as scipy's functions."""
         for _ in range(_DEEP):
             file = self.module(source, found.module, found.level)
@@ -79,9 +79,9 @@ class Project:
                     return path
             return None
         near = self.ends.get(name, [])
-        return max(near, key=lambda file: _shared(file, source.file)) if near else None
+        return max(near, key=lambda file: _count_shared_parts(file, source.file)) if near else None
 
-    def _imported(self, source: FileScopes, found: Import) -> "FileScopes | SourceFunction | Class | None":
+    def _resolve_import(self, source: FileScopes, found: Import) -> "FileScopes | SourceFunction | Class | None":
         """Return what an import brings into a file: a module, a function, a class, or None where it was not read."""
         for _ in range(_DEEP):
             if found.name is None:
@@ -89,7 +89,7 @@ class Project:
                 return None if file is None else self.sources[file]
             whole = f"{found.module}.{found.name}" if found.module else found.name
             file = self.module(source, found.module, found.level) if found.module or found.level else None
-            if file is None or found.name not in _all_names(self.sources[file]):
+            if file is None or found.name not in _names_of_module(self.sources[file]):
                 inner = self.module(source, whole, found.level)
                 return None if inner is None else self.sources[inner]
             source = self.sources[file]
@@ -105,7 +105,7 @@ class Project:
     def named(self, source: FileScopes, name: str) -> "FileScopes | SourceFunction | Class | None":
         """Return what an imported name means in a file."""
         found = source.imports.get(name)
-        return None if found is None else self._imported(source, found)
+        return None if found is None else self._resolve_import(source, found)
 
     def module_named(self, source: FileScopes, text: str) -> FileScopes | None:
         """Return the file of the module that a dotted name means in a file, such as `losses` or `package.losses`."""
@@ -117,12 +117,12 @@ class Project:
         file = self.module(source, whole, found.level)
         if file is not None:
             return self.sources[file]
-        meant = self._imported(source, found)
+        meant = self._resolve_import(source, found)
         return meant if isinstance(meant, FileScopes) and not rest else None
 
     def class_of(self, source: FileScopes, expression: ast.expr) -> Class | None:
         """Return the class that an expression names in a file."""
-        text = dotted(expression)
+        text = dotted_name(expression)
         if text is None:
             return None
         if text in source.classes:
@@ -169,13 +169,13 @@ class Project:
         if isinstance(expression, ast.Call) and last_name(expression.func) in _TRANSPARENT and expression.args:
             return self.function(source, scope, expression.args[0], depth + 1)
         if isinstance(expression, ast.Name):
-            return self._by_name(source, scope, expression.id, depth)
+            return self._functions_by_name(source, scope, expression.id, depth)
         if isinstance(expression, ast.Attribute):
-            return self._by_attribute(source, scope, expression, depth)
+            return self._functions_by_attribute(source, scope, expression, depth)
         return []
 
-    def _by_name(self, source: FileScopes, scope: str, name: str, depth: int) -> list[SourceFunction] | str:
-        for place in scopes(source, scope):
+    def _functions_by_name(self, source: FileScopes, scope: str, name: str, depth: int) -> list[SourceFunction] | str:
+        for place in lookup_scopes(source, scope):
             if name in source.functions.get(place, {}):
                 return source.functions[place][name]
             if name in source.bound.get(place, {}):
@@ -185,18 +185,18 @@ class Project:
                     if isinstance(each, str):
                         return each
                     found += [d for d in each if d not in found]
-                return [_renamed(d, place, name) for d in found]
+                return [_rename_lambda(d, place, name) for d in found]
             if name in source.parameters.get(place, frozenset()):
                 return PARAMETER
         imported = self.named(source, name)
         return [imported] if isinstance(imported, SourceFunction) else []
 
-    def _by_attribute(
+    def _functions_by_attribute(
         self, source: FileScopes, scope: str, node: ast.Attribute, depth: int
     ) -> list[SourceFunction] | str:
-        text = dotted(node.value)
+        text = dotted_name(node.value)
         if text in ("self", "cls"):
-            owner = next((source.classes[p] for p in _outwards(scope) if p in source.classes), None)
+            owner = next((source.classes[p] for p in _enclosing_scopes(scope) if p in source.classes), None)
             found = self.methods(owner).get(node.attr) if owner is not None else None
             return [found] if found is not None else []
         owner = self.class_of(source, node.value) or self.class_of_instance(source, scope, node.value, depth)
@@ -204,14 +204,14 @@ class Project:
             found = self.methods(owner).get(node.attr)
             return [found] if found is not None else []
         module = None if text is None else self.module_named(source, text)
-        return [] if module is None else self._by_name(module, "", node.attr, depth + 1)
+        return [] if module is None else self._functions_by_name(module, "", node.attr, depth + 1)
 
     def class_of_instance(self, source: FileScopes, scope: str, value: ast.expr, depth: int = 0) -> Class | None:
         """Return the class of the object that an expression means: `Model(...)`, or a name that was set to it."""
         if isinstance(value, ast.Call):
             return self.class_of(source, value.func)
         if isinstance(value, ast.Name) and depth <= _DEEP:
-            for place in scopes(source, scope):
+            for place in lookup_scopes(source, scope):
                 for bound in source.bound.get(place, {}).get(value.id, []):
                     found = self.class_of_instance(source, place, bound, depth + 1)
                     if found is not None:
@@ -223,7 +223,7 @@ def _lambda_name(scope: str) -> str:
     return ".".join([*(part for part in scope.split(".") if part and not part.startswith("<lambda")), "<lambda>"])
 
 
-def _renamed(definition: SourceFunction, scope: str, name: str) -> SourceFunction:
+def _rename_lambda(definition: SourceFunction, scope: str, name: str) -> SourceFunction:
     """Return a lambda under the name that it was bound to."""
     if not isinstance(definition.node, ast.Lambda) or not definition.name.endswith("<lambda>"):
         return definition
@@ -231,20 +231,20 @@ def _renamed(definition: SourceFunction, scope: str, name: str) -> SourceFunctio
     return SourceFunction(definition.file, whole, definition.line, scope, definition.node)
 
 
-def _all_names(source: FileScopes) -> Iterable[str]:
+def _names_of_module(source: FileScopes) -> Iterable[str]:
     return {*source.functions.get("", {}), *source.classes, *source.imports, *source.bound.get("", {})}
 
 
-def _outwards(scope: str) -> Iterator[str]:
+def _enclosing_scopes(scope: str) -> Iterator[str]:
     while scope:
         yield scope
         scope = scope.rpartition(".")[0]
     yield ""
 
 
-def scopes(source: FileScopes, scope: str) -> Iterator[str]:
+def lookup_scopes(source: FileScopes, scope: str) -> Iterator[str]:
     """Yield the scopes in which a name is looked for: inside out, without the classes around."""
-    for k, place in enumerate(_outwards(scope)):
+    for k, place in enumerate(_enclosing_scopes(scope)):
         if k == 0 or place not in source.classes:
             yield place
 
@@ -258,7 +258,7 @@ def module_parts(file: str) -> tuple[str, ...]:
     return tuple(name for name in names if name not in ("/", ".", ".."))
 
 
-def _shared(a: str, b: str) -> int:
+def _count_shared_parts(a: str, b: str) -> int:
     same = 0
     for x, y in zip(module_parts(a), module_parts(b), strict=False):
         if x != y:
@@ -286,25 +286,31 @@ def python_files(path: str) -> Iterator[str]:
     """
     path = PurePath(path).as_posix()  # without ./, so that each file has one name
     if Path(path).is_file():
-        yield _slashes(path)
+        yield _with_forward_slashes(path)
         return
     tests = not _TEST_FOLDERS.isdisjoint(Path(os.path.relpath(path)).parts)
-    above = _rules_above(Path(path))
-    waiting: list[tuple[str, list[_Rule]]] = [(path, _rules(Path(path)) if _ignored(path, True, above) else above)]
+    above = _ignore_rules_above(Path(path))
+    waiting: list[tuple[str, list[_Rule]]] = [
+        (path, _ignore_rules(Path(path)) if _is_ignored(path, True, above) else above)
+    ]
     while waiting:
         folder, above = waiting.pop()
-        here = above if folder == path else above + _rules(Path(folder))
+        here = above if folder == path else above + _ignore_rules(Path(folder))
         inner: list[str] = []
-        for name in sorted(_listed(folder)):
+        for name in sorted(_names_in_folder(folder)):
             whole = name if folder == "." else f"{folder.rstrip('/')}/{name}"
             if Path(whole).is_dir():
-                skipped = Path(whole).is_symlink() or _is_skipped(name, whole) or (name in _TEST_FOLDERS and not tests)
-                if not skipped and not _ignored(whole, True, here):
+                skipped = (
+                    Path(whole).is_symlink() or _is_skipped_folder(name, whole) or (name in _TEST_FOLDERS and not tests)
+                )
+                if not skipped and not _is_ignored(whole, True, here):
                     inner.append(whole)
             elif (
-                name.endswith(".py") and (tests or not _TEST_FILE.fullmatch(name)) and not _ignored(whole, False, here)
+                name.endswith(".py")
+                and (tests or not _TEST_FILE.fullmatch(name))
+                and not _is_ignored(whole, False, here)
             ):
-                yield _slashes(whole)
+                yield _with_forward_slashes(whole)
         waiting += [(whole, here) for whole in reversed(inner)]
 
 
@@ -314,22 +320,22 @@ def is_read_from(folder: str, file: str) -> bool:
     if not whole.is_relative_to(top):
         return False
     inside = [*whole.relative_to(top).parents][:-1]
-    skipped = any(_is_skipped(each.name, str(top / each)) or each.name in _TEST_FOLDERS for each in inside)
+    skipped = any(_is_skipped_folder(each.name, str(top / each)) or each.name in _TEST_FOLDERS for each in inside)
     return not skipped and not _TEST_FILE.fullmatch(whole.name)
 
 
-def _listed(folder: str) -> list[str]:
+def _names_in_folder(folder: str) -> list[str]:
     try:
         return [path.name for path in Path(folder).iterdir()]
     except OSError:
         return []
 
 
-def _slashes(path: str) -> str:
+def _with_forward_slashes(path: str) -> str:
     return path.replace("\\", "/") if os.sep == "\\" else path
 
 
-def _is_skipped(name: str, path: str) -> bool:
+def _is_skipped_folder(name: str, path: str) -> bool:
     return (
         name.startswith(".")
         or name in SKIPPED
@@ -341,17 +347,17 @@ def _is_skipped(name: str, path: str) -> bool:
 _Rule = tuple[Path, re.Pattern[str], bool, bool]  # the folder it is in, what it matches, only folders, not ignored
 
 
-def _rules_above(folder: Path) -> list[_Rule]:
+def _ignore_rules_above(folder: Path) -> list[_Rule]:
     """Return the rules of the folder and of those above it, up to that of the repository; none outside of one."""
     whole = folder.resolve()
     chain = [whole, *whole.parents]
     root = next((k for k, each in enumerate(chain) if (each / ".git").exists()), None)
     if root is None:
-        return _rules(whole)
-    return [rule for each in reversed(chain[: root + 1]) for rule in _rules(each)]
+        return _ignore_rules(whole)
+    return [rule for each in reversed(chain[: root + 1]) for rule in _ignore_rules(each)]
 
 
-def _rules(folder: Path) -> list[_Rule]:
+def _ignore_rules(folder: Path) -> list[_Rule]:
     """Return the rules of a folder's `.gitignore`: names, paths, `*`, `**`, `?`, `[...]`, a final `/` and a first `!`."""
     try:
         lines = (folder / ".gitignore").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -365,26 +371,26 @@ def _rules(folder: Path) -> list[_Rule]:
         kept, text = text.startswith("!"), text.removeprefix("!").removeprefix("\\")
         only_folders, text = text.endswith("/"), text.rstrip("/")
         if text:
-            found.append((folder.resolve(), re.compile(_pattern(text)), only_folders, kept))
+            found.append((folder.resolve(), re.compile(_pattern_of_rule(text)), only_folders, kept))
     return found
 
 
-def _pattern(text: str) -> str:
+def _pattern_of_rule(text: str) -> str:
     """Return a rule as a regular expression for the path below the folder of the rule."""
     anchored, text = "/" in text, text.removeprefix("/")
     parts = text.split("/")
-    made = "".join(_part(part, k == len(parts) - 1) for k, part in enumerate(parts))
+    made = "".join(_pattern_of_part(part, k == len(parts) - 1) for k, part in enumerate(parts))
     return made if anchored else f"(?:.*/)?{made}"
 
 
-def _part(part: str, is_last: bool) -> str:
+def _pattern_of_part(part: str, is_last: bool) -> str:
     if part == "**":
         return ".*" if is_last else "(?:.*/)?"
     one = fnmatch.translate(part).removesuffix("\\Z").removesuffix("\\z").removeprefix("(?s:").removesuffix(")")
     return one.replace(".*", "[^/]*") + ("" if is_last else "/")
 
 
-def _ignored(path: str, is_folder: bool, rules: list[_Rule]) -> bool:
+def _is_ignored(path: str, is_folder: bool, rules: list[_Rule]) -> bool:
     """Whether the last rule that matches a path says that git ignores it."""
     if not rules:
         return False
@@ -430,7 +436,7 @@ def paths_of_module(name: str) -> tuple[str, ...]:
         return ()
     if spec.submodule_search_locations is None:
         alone = spec.has_location and str(spec.origin).endswith(".py") and not inside
-        return (_slashes(str(spec.origin)),) if alone else ()
+        return (_with_forward_slashes(str(spec.origin)),) if alone else ()
     found = (Path(location, *inside) for location in spec.submodule_search_locations)
     both = (path for each in found for path in ([each.with_suffix(".py"), each] if inside else [each]))
     return tuple(path.as_posix() for path in both if path.exists())

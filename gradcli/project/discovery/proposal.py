@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from gradcli.project.discovery.likely_points import SIZES, outline, points
+from gradcli.project.discovery.likely_points import SIZES, likely_points, outline_point
 from gradcli.project.discovery.project import HandGradient, Parameter
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES
 
@@ -19,7 +19,7 @@ _LONGEST = 100  # characters of a reason
 Keys = Mapping[str, str | bool]  # of a check in a suite
 
 
-def suite(
+def suite_text(
     gradients: Sequence[HandGradient],
     paths: Iterable[str],
     table: str = "tool.gradcli",
@@ -32,7 +32,9 @@ def suite(
     """
     head = f"[{table}]\n" if table else ""
     return (
-        "\n\n".join([f"{head}paths = [{', '.join(map(quoted, paths))}]", *checks(gradients, table, run, reasons)])
+        "\n\n".join(
+            [f"{head}paths = [{', '.join(map(quote_for_toml, paths))}]", *check_texts(gradients, table, run, reasons)]
+        )
         + "\n"
     )
 
@@ -40,7 +42,7 @@ def suite(
 _TO_FILL_IN = "# Checks in comments lack something: fill in what is marked with ?, then remove the leading #."
 
 
-def checks(
+def check_texts(
     gradients: Sequence[HandGradient],
     table: str,
     run: Mapping[int, Keys] = {},
@@ -53,18 +55,18 @@ def checks(
     its id.
     """
     of_check = f"{table}.check" if table else "check"
-    lacking = any(not is_live(gradient) and k not in run for k, gradient in enumerate(gradients))
+    lacking = any(not is_complete_check(gradient) and k not in run for k, gradient in enumerate(gradients))
     parts = [_TO_FILL_IN] if lacking else []
-    for k, (gradient, id) in enumerate(zip(gradients, names or ids(gradients), strict=True)):
+    for k, (gradient, id) in enumerate(zip(gradients, names or check_ids(gradients), strict=True)):
         reason = reasons.get(k, "")
-        parts.append(_check(gradient, id, of_check, reason))
+        parts.append(_check_text(gradient, id, of_check, reason))
         if k in run:
-            said = left_out(gradient)
-            parts[-1] = (f"# It {said}.\n" if said else "") + _lines(run[k], id, of_check)
+            said = describe_left_out(gradient)
+            parts[-1] = (f"# It {said}.\n" if said else "") + _check_lines(run[k], id, of_check)
     return parts
 
 
-def left_out(gradient: HandGradient) -> str:
+def describe_left_out(gradient: HandGradient) -> str:
     """Say which arrays a check of a custom gradient leaves out, those that its backward pass returns None for, if any."""
     if gradient.found_by not in CUSTOM or not gradient.wrt:
         return ""
@@ -79,7 +81,7 @@ def commented_ids(text: str) -> frozenset[str]:
     return frozenset(json.loads(each) for each in found)
 
 
-def ids(gradients: Sequence[HandGradient]) -> tuple[str, ...]:
+def check_ids(gradients: Sequence[HandGradient]) -> tuple[str, ...]:
     """Return an id for each gradient: its name; after the module's where others have it, too, and numbered where these do."""
     names = [gradient.name for gradient in gradients]
     longer = [
@@ -88,29 +90,31 @@ def ids(gradients: Sequence[HandGradient]) -> tuple[str, ...]:
     return tuple(n if longer.count(n) == 1 else f"{n}#{longer[:k].count(n) + 1}" for k, n in enumerate(longer))
 
 
-def is_live(gradient: HandGradient) -> bool:
+def is_complete_check(gradient: HandGradient) -> bool:
     """Whether the check can be made as it is: the gradient can be named, and its point is known."""
-    known = bool(gradient.parameters) and all(_is_float(p.default) for p in gradient.parameters)
+    known = bool(gradient.parameters) and all(_is_float_text(p.default) for p in gradient.parameters)
     return gradient.reachable and gradient.found_by not in CUSTOM and (known or gradient.point)
 
 
-def _lines(keys: Keys, id: str, table: str) -> str:
+def _check_lines(keys: Keys, id: str, table: str) -> str:
     """Return the lines of a check that runs as it is written."""
-    written = [f"{key} = {quoted(x) if isinstance(x, str) else 'true'}" for key, x in keys.items()]
-    return "\n".join([f"[[{table}]]", f"id = {quoted(id)}", *written])
+    written = [f"{key} = {quote_for_toml(x) if isinstance(x, str) else 'true'}" for key, x in keys.items()]
+    return "\n".join([f"[[{table}]]", f"id = {quote_for_toml(id)}", *written])
 
 
-def _check(gradient: HandGradient, id: str, table: str, reason: str) -> str:
-    if is_live(gradient):
-        return _lines(values(gradient), id, table)
+def _check_text(gradient: HandGradient, id: str, table: str, reason: str) -> str:
+    if is_complete_check(gradient):
+        return _check_lines(keys_of_check(gradient), id, table)
     why = [f"Tried, and not run: {reason.splitlines()[0][:_LONGEST]}"] if reason else []
-    lines = _lines(_with_object(gradient), id, table).splitlines()
-    return "\n".join(f"# {line}" for line in (*_note(gradient, reason), *why, *lines, *_point(gradient, reason)))
+    lines = _check_lines(_keys_with_object(gradient), id, table).splitlines()
+    return "\n".join(
+        f"# {line}" for line in (*_note_on_naming(gradient, reason), *why, *lines, *_point_line(gradient, reason))
+    )
 
 
-def _with_object(gradient: HandGradient) -> dict[str, str | bool]:
+def _keys_with_object(gradient: HandGradient) -> dict[str, str | bool]:
     """Return the keys of a check of a method with an object of its class, where the module holds none."""
-    keys = values(gradient)
+    keys = keys_of_check(gradient)
     if not _needs_object(gradient):
         return keys
     owner, _, of = str(gradient.of or gradient.name).rpartition(".")
@@ -123,52 +127,58 @@ def _needs_object(gradient: HandGradient) -> bool:
         gradient.found_by not in CUSTOM and not gradient.reachable and not gradient.only_run and "." in gradient.name
     )
     known = gradient.of is not None or gradient.kind == "value-and-grad"
-    return plain and known and "<lambda>" not in gradient.name and not _is_pass(gradient) and not _is_engine(gradient)
+    return (
+        plain
+        and known
+        and "<lambda>" not in gradient.name
+        and not _is_class_pass(gradient)
+        and not _is_engine_backward(gradient)
+    )
 
 
-def values(gradient: HandGradient) -> dict[str, str | bool]:
+def keys_of_check(gradient: HandGradient) -> dict[str, str | bool]:
     """Return the target and the claim of a check of a gradient, and its point where the module has one, by their keys."""
     name = gradient.name.replace("<lambda>", "lambda")
     point: dict[str, str | bool] = {"at": f"{gradient.file}:point"} if gradient.point else {}
     by: dict[str, str | bool] = {"wrt": gradient.wrt} if gradient.wrt else {}
     if gradient.found_by in CUSTOM:
-        target = gradient.of if gradient.of is not None and _is_name(gradient.of) else name
+        target = gradient.of if gradient.of is not None and _is_dotted_name(gradient.of) else name
         return {"target": f"{gradient.file}:{target}", **by, **point}
     if gradient.kind == "value-and-grad":
-        return {"target": f"{gradient.file}:{_reached(gradient, name)}", "value-and-grad": True, **point}
-    if _is_pass(gradient):
+        return {"target": f"{gradient.file}:{_name_from_module(gradient, name)}", "value-and-grad": True, **point}
+    if _is_class_pass(gradient):
         return {"target": f"{gradient.file}:{gradient.through or gradient.name.rpartition('.')[0]}", **point}
     if gradient.kind == "backward" and "." not in name and gradient.of is not None:
         return {"target": f"{gradient.file}:{gradient.of}", **point}
-    if _is_engine(gradient):
+    if _is_engine_backward(gradient):
         return {"target": f"{gradient.file}:?", "engine": gradient.name.rpartition(".")[0], **point}
-    of = _reached(gradient, gradient.of) if gradient.of is not None else "?"
+    of = _name_from_module(gradient, gradient.of) if gradient.of is not None else "?"
     key = gradient.kind if gradient.kind in _KEYS else "grad"
-    return {"target": f"{gradient.file}:{of}", key: _reached(gradient, name), **by, **point}
+    return {"target": f"{gradient.file}:{of}", key: _name_from_module(gradient, name), **by, **point}
 
 
-def _is_pass(gradient: HandGradient) -> bool:
+def _is_class_pass(gradient: HandGradient) -> bool:
     """Whether it is the backward pass of a class with a forward pass, or its gradient beside a loss: checked as one target."""
     (owner, _, name), (of_owner, _, of) = gradient.name.rpartition("."), (gradient.of or "").rpartition(".")
     beside_loss = gradient.kind == "grad" and name in GRADIENT_METHODS and of in LOSSES
     return bool(owner and of_owner) and (gradient.kind == "backward" or (beside_loss and of_owner == owner))
 
 
-def _is_engine(gradient: HandGradient) -> bool:
+def _is_engine_backward(gradient: HandGradient) -> bool:
     """Whether it is the backward pass of an engine: of objects that stand for numbers."""
     return (
         gradient.kind == "backward" and gradient.of is None and gradient.found_by not in CUSTOM and "." in gradient.name
     )
 
 
-def _reached(gradient: HandGradient, name: str) -> str:
+def _name_from_module(gradient: HandGradient, name: str) -> str:
     """Return a name as it is reached from the module: a method by an object that the module holds."""
     if not gradient.through:
         return name
     return f"{gradient.through}.{name.rpartition('.')[2]}"
 
 
-def _note(gradient: HandGradient, reason: str) -> list[str]:
+def _note_on_naming(gradient: HandGradient, reason: str) -> list[str]:
     """Return what must be done before the gradient can be named, if anything that the reason why it did not run leaves open."""
     if gradient.found_by in CUSTOM or gradient.reachable:
         return []
@@ -178,7 +188,7 @@ def _note(gradient: HandGradient, reason: str) -> list[str]:
         return [f"{gradient.name} is a gradient of a lambda: write that as a function of the module, and name it here."]
     if gradient.only_run:
         return [] if reason else [f"gradcli run PROGRAM.py checks it: {gradient.only_run}."]
-    if _is_engine(gradient):
+    if _is_engine_backward(gradient):
         return [f"Name a function whose numbers are objects of {gradient.name.rpartition('.')[0]}."]
     if gradient.of is None and gradient.kind != "value-and-grad":
         return [f"{gradient.name}: name the function that it is a gradient of."]
@@ -190,7 +200,7 @@ def _note(gradient: HandGradient, reason: str) -> list[str]:
     return [f"{gradient.name} and {gradient.of} are in two files: name both with their files."]
 
 
-def _point(gradient: HandGradient, reason: str) -> list[str]:
+def _point_line(gradient: HandGradient, reason: str) -> list[str]:
     """Return the line of the point, with a mark for each value that is not known.
 
     A custom function has shapes that are likely, where no other was tried.
@@ -199,22 +209,22 @@ def _point(gradient: HandGradient, reason: str) -> list[str]:
         return []
     untried = not reason or reason == f"{gradient.found_by} is not in this environment"
     if gradient.found_by in CUSTOM and gradient.parameters and untried:
-        return [f"at = [{quoted(next(points(gradient.parameters, SIZES[0], as_function=False)))}]"]
-    defaults = [f"{p.name}={p.default}" for p in gradient.parameters if p.default and _is_filled(p)]
-    shown = [*outline(gradient.parameters, gradient.wrt), *defaults] or ["x=randn(?)"]
-    return [f"at = [{quoted(', '.join(shown))}]"]
+        return [f"at = [{quote_for_toml(next(likely_points(gradient.parameters, SIZES[0], as_function=False)))}]"]
+    defaults = [f"{p.name}={p.default}" for p in gradient.parameters if p.default and _is_part_of_point(p)]
+    shown = [*outline_point(gradient.parameters, gradient.wrt), *defaults] or ["x=randn(?)"]
+    return [f"at = [{quote_for_toml(', '.join(shown))}]"]
 
 
-def _is_filled(parameter: Parameter) -> bool:
+def _is_part_of_point(parameter: Parameter) -> bool:
     """Whether a value of the parameter belongs to a point: not one whose default is no number."""
-    return not parameter.default or isinstance(_literal(parameter.default), int | float)
+    return not parameter.default or isinstance(_parse_number(parameter.default), int | float)
 
 
-def _is_float(default: str) -> bool:
-    return isinstance(_literal(default), float)
+def _is_float_text(default: str) -> bool:
+    return isinstance(_parse_number(default), float)
 
 
-def _literal(text: str) -> object:
+def _parse_number(text: str) -> object:
     try:
         found = ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -222,11 +232,11 @@ def _literal(text: str) -> object:
     return None if isinstance(found, bool) else found
 
 
-def _is_name(text: str) -> bool:
+def _is_dotted_name(text: str) -> bool:
     return all(part.isidentifier() and not keyword.iskeyword(part) for part in text.split("."))
 
 
-def quoted(text: str) -> str:
+def quote_for_toml(text: str) -> str:
     """Return text as a basic string of TOML, on one line."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
@@ -258,7 +268,7 @@ _DEFAULTS = """    defaults:
 """
 
 
-def workflow(project: str, folder: str = "") -> str:
+def workflow_text(project: str, folder: str = "") -> str:
     """Return a workflow of GitHub that runs the suite.
 
     `project` is what pip installs beside gradcli, such as `.` or `-r requirements.txt`, and `folder` is where the suite lies in

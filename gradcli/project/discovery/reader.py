@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gradcli.errors import BadOption, GradcliError
-from gradcli.project.discovery.custom import files_of
-from gradcli.project.discovery.gather import gathered
+from gradcli.project.discovery.custom import files_of_checks
+from gradcli.project.discovery.gather import gather_gradients
 from gradcli.project.discovery.project import (
     Declared,
     Findings,
@@ -31,7 +31,7 @@ from gradcli.project.discovery.project import (
     paths_of_module,
     python_files,
 )
-from gradcli.project.discovery.source import collected
+from gradcli.project.discovery.source import collect_scopes
 
 LARGEST = 5_000_000  # bytes of a file that is read
 MEMORY = 4 << 30  # bytes that the process may take
@@ -42,13 +42,13 @@ class CannotRead(Exception):
     """A file cannot be read; the text says why."""
 
 
-def parsed(path: str) -> ast.Module:
+def parse_file(path: str) -> ast.Module:
     """Return the tree of a file, read in the encoding that it declares. Raises CannotRead."""
     try:
         if Path(path).stat().st_size > LARGEST:
             raise CannotRead(f"larger than {LARGEST // 1_000_000} MB")
         content = Path(path).read_bytes()
-        text = content.decode(_encoding(content))
+        text = content.decode(_declared_encoding(content))
         if "\0" in text:
             raise CannotRead("null bytes")
         return ast.parse(text, path)
@@ -65,7 +65,7 @@ def parsed(path: str) -> ast.Module:
         raise CannotRead(str(error)[:80]) from None
 
 
-def _encoding(content: bytes) -> str:
+def _declared_encoding(content: bytes) -> str:
     """Return the encoding that a file declares. Raises CannotRead for one that is unknown, or where none is right."""
     try:
         return tokenize.detect_encoding(io.BytesIO(content).readline)[0]
@@ -76,7 +76,7 @@ def _encoding(content: bytes) -> str:
         ) from None
 
 
-def read(request: dict[str, Any], progress: TextIO) -> dict[str, Any]:
+def read_files(request: dict[str, Any], progress: TextIO) -> dict[str, Any]:
     """Return what the files hold, as data: the gradients, and the files that cannot be read."""
     once: dict[str, str] = {}  # by the file itself, which several paths can lead to
     for path in request["paths"]:
@@ -87,13 +87,13 @@ def read(request: dict[str, Any], progress: TextIO) -> dict[str, Any]:
     skipped: dict[str, str] = request["skipped"]
     unreadable = {file: reason for file, reason in skipped.items() if file in files}
     project = Project()
-    for file in dict.fromkeys([*files, *files_of(declared, files)]):
+    for file in dict.fromkeys([*files, *files_of_checks(declared, files)]):
         if file in skipped:
             continue
         progress.write(json.dumps({"reading": file}) + "\n")
         progress.flush()
         try:
-            project.add(collected(parsed(file), file))
+            project.add(collect_scopes(parse_file(file), file))
         except CannotRead as error:
             unreadable[file] = str(error)
         except RecursionError:
@@ -101,23 +101,23 @@ def read(request: dict[str, Any], progress: TextIO) -> dict[str, Any]:
         except MemoryError:
             unreadable[file] = "needs too much memory"
     progress.write(json.dumps({"reading": None}) + "\n")
-    found = gathered(project, [file for file in files if file in project.sources], declared)
+    found = gather_gradients(project, [file for file in files if file in project.sources], declared)
     shown = [{"file": file, "reason": reason} for file, reason in unreadable.items() if file in files]
     return {"paths": request["paths"], "gradients": [dataclasses.asdict(g) for g in found], "unreadable": shown}
 
 
 def main() -> None:
     """Read a request from standard input, and write progress and the answer to standard output."""
-    limit()
+    limit_resources()
     gc.disable()  # trees hold no cycles, and looking for some takes half of the time
     warnings.simplefilter("ignore")  # such as of escapes in the files
     request = json.loads(sys.stdin.buffer.read())
     out = io.TextIOWrapper(sys.stdout.buffer, encoding="ascii")
-    out.write(json.dumps(read(request, out)) + "\n")
+    out.write(json.dumps(read_files(request, out)) + "\n")
     out.flush()
 
 
-def limit() -> None:
+def limit_resources() -> None:
     """Bound the memory and the recursion of this process, where the system can."""
     sys.setrecursionlimit(RECURSION)
     try:
@@ -137,24 +137,24 @@ _MOST_CRASHES = 20  # files that end the process before it is given up
 _START = "import sys; sys.path.append({root!r}); from gradcli.project.discovery.reader import main; main()"
 
 
-def find(paths: Sequence[str], declared: Sequence[Declared] = ()) -> Findings:
+def find_gradients(paths: Sequence[str], declared: Sequence[Declared] = ()) -> Findings:
     """Return the hand-written gradients in files, folders, and modules by their names, read by one process that runs none.
 
     Raises  BadOption for a path or module that is not there, or a file that is not Python.
     """
-    located = [found for path in paths for found in _located(path)]
+    located = [found for path in paths for found in _locate_path(path)]
     skipped: dict[str, str] = {}
     for _ in range(_MOST_CRASHES):
-        answer, at, reason = _ask(located, declared, skipped)
+        answer, at, reason = _run_reader(located, declared, skipped)
         if answer is not None:
-            return findings_of(answer)
+            return findings_of_answer(answer)
         if at is None or at in skipped:
             break
         skipped[at] = reason
     raise GradcliError(f"the process that reads the files ended: {reason}", do="name fewer files")
 
 
-def _located(path: str) -> tuple[str, ...]:
+def _locate_path(path: str) -> tuple[str, ...]:
     """Return a path that is there, or else the paths of the module that it names. Raises BadOption."""
     if Path(path).exists():
         if Path(path).is_file() and Path(path).suffix != ".py":
@@ -169,7 +169,7 @@ def _located(path: str) -> tuple[str, ...]:
     return found
 
 
-def _ask(
+def _run_reader(
     paths: Sequence[str], declared: Sequence[Declared], skipped: dict[str, str]
 ) -> tuple[dict[str, Any] | None, str | None, str]:
     """Return the answer; or, if the process ended, the file that it was reading, and how it ended."""
@@ -179,7 +179,7 @@ def _ask(
     command = [sys.executable, "-I", "-S", "-c", _START.format(root=root)]
     ran = subprocess.run(command, input=request.encode(), capture_output=True, check=False)
     lines = ran.stdout.decode("ascii", "replace").splitlines()
-    last = _document(lines[-1]) if lines else None
+    last = _parse_document(lines[-1]) if lines else None
     if ran.returncode == 0 and last is not None and "gradients" in last:
         return last, None, ""
     at = last.get("reading") if last is not None else None
@@ -189,7 +189,7 @@ def _ask(
     return None, at, said[-1][:200] if said else f"status {ran.returncode}"
 
 
-def _document(line: str) -> dict[str, Any] | None:
+def _parse_document(line: str) -> dict[str, Any] | None:
     try:
         found = json.loads(line)
     except ValueError:
@@ -197,15 +197,15 @@ def _document(line: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _parameter(data: dict[str, Any]) -> Parameter:
+def _parameter_of_data(data: dict[str, Any]) -> Parameter:
     sizes = None if data["sizes"] is None else tuple(data["sizes"])
     return Parameter(**data | {"sizes": sizes, "values": tuple(data["values"])})
 
 
-def findings_of(answer: dict[str, Any]) -> Findings:
+def findings_of_answer(answer: dict[str, Any]) -> Findings:
     """Return the findings of an answer of the process that reads."""
     gradients = []
     for each in answer["gradients"]:
-        parameters = tuple(_parameter(p) for p in each.pop("parameters"))
+        parameters = tuple(_parameter_of_data(p) for p in each.pop("parameters"))
         gradients.append(HandGradient(**each | {"checked_by": tuple(each["checked_by"]), "parameters": parameters}))
     return Findings(tuple(answer["paths"]), tuple(gradients), tuple(Unread(**u) for u in answer["unreadable"]))

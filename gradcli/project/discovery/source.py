@@ -113,7 +113,7 @@ def last_name(expression: ast.expr) -> str:
     return expression.id if isinstance(expression, ast.Name) else ""
 
 
-def dotted(expression: ast.expr) -> str | None:
+def dotted_name(expression: ast.expr) -> str | None:
     """Return `a.b.c` for an attribute of an attribute of a name, None for any other expression."""
     found = []
     while isinstance(expression, ast.Attribute):
@@ -132,10 +132,10 @@ def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
         found = waiting.pop()
         yield found
         if not isinstance(found, _SCOPES):
-            waiting += _children(found)
+            waiting += _child_nodes(found)
 
 
-def _children(node: ast.AST) -> list[ast.AST]:
+def _child_nodes(node: ast.AST) -> list[ast.AST]:
     """Return the nodes right below a node, the last first, without the marks of loading and storing."""
     found: list[ast.AST] = []
     for name in node._fields:
@@ -148,54 +148,54 @@ def _children(node: ast.AST) -> list[ast.AST]:
     return found
 
 
-def parameters_of(node: Function) -> frozenset[str]:
+def names_of_parameters(node: Function) -> frozenset[str]:
     """Return the names of all parameters of a function, with those of `*args` and `**options`."""
     args = node.args
     rest = [a for a in (args.vararg, args.kwarg) if a is not None]
     return frozenset(a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs, *rest))
 
 
-def collected(tree: ast.Module, file: str) -> FileScopes:
+def collect_scopes(tree: ast.Module, file: str) -> FileScopes:
     """Return what a parsed file holds."""
     source = FileScopes(file)
     waiting: list[tuple[ast.AST, str, bool]] = [(tree, "", False)]
     while waiting:
         node, scope, in_class = waiting.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            source.parameters[scope] = parameters_of(node)
+            source.parameters[scope] = names_of_parameters(node)
         for found in own_nodes(node):
             if isinstance(found, _SCOPES):
-                waiting.append(_entered(source, found, scope, in_class))
+                waiting.append(_enter_scope(source, found, scope, in_class))
             else:
-                _noted(source, found, scope)
+                _note_node(source, found, scope)
     names = {i.module.partition(".")[0] for i in (*source.imports.values(), *source.stars) if not i.level}
     source.imported = frozenset(names)
     return source
 
 
-def _entered(source: FileScopes, node: ast.AST, scope: str, in_class: bool) -> tuple[ast.AST, str, bool]:
+def _enter_scope(source: FileScopes, node: ast.AST, scope: str, in_class: bool) -> tuple[ast.AST, str, bool]:
     if isinstance(node, ast.ClassDef):
-        name = _inside(scope, node.name)
+        name = _qualified_name(scope, node.name)
         source.classes[name] = Class(source.file, name, node.lineno, scope, tuple(node.bases))
         return node, name, True
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
     if isinstance(node, ast.Lambda):
-        name = _inside(scope, f"<lambda {node.lineno}:{node.col_offset}>")
+        name = _qualified_name(scope, f"<lambda {node.lineno}:{node.col_offset}>")
         return node, name, False
-    name = _inside(scope, node.name)
+    name = _qualified_name(scope, node.name)
     definition = SourceFunction(source.file, name, node.lineno, scope, node, scope if in_class else None)
     source.functions.setdefault(scope, {}).setdefault(node.name, []).append(definition)
     for decorator in node.decorator_list:
         for inner in ast.walk(decorator):
-            _noted(source, inner, scope)
+            _note_node(source, inner, scope)
     return node, name, False
 
 
-def _inside(scope: str, name: str) -> str:
+def _qualified_name(scope: str, name: str) -> str:
     return f"{scope}.{name}" if scope else name
 
 
-def _noted(source: FileScopes, node: ast.AST, scope: str) -> None:
+def _note_node(source: FileScopes, node: ast.AST, scope: str) -> None:
     """Keep an import, an assignment to a name, a call or a dictionary that may be of interest."""
     if isinstance(node, ast.Import):
         for alias in node.names:

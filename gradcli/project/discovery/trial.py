@@ -13,10 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from gradcli.classes import dataclass
-from gradcli.project.discovery.likely_points import CLASSES, RATES, SIZES, is_of_data, points, values_of
-from gradcli.project.discovery.parameters import annotated, parameters_of
+from gradcli.project.discovery.likely_points import CLASSES, RATES, SIZES, is_data_name, likely_points, likely_values
+from gradcli.project.discovery.parameters import describe_parameters, parameter_of_annotation
 from gradcli.project.discovery.project import HandGradient, Parameter
-from gradcli.project.discovery.proposal import CUSTOM, is_live, values
+from gradcli.project.discovery.proposal import CUSTOM, is_complete_check, keys_of_check
 from gradcli.project.discovery.source import SourceFunction, last_name
 from gradcli.project.suite.executors import Pool
 from gradcli.project.suite.job import Job, JobResult
@@ -56,7 +56,7 @@ class Trial:
     plausible: bool = False
 
 
-def tried(gradients: Sequence[HandGradient], folder: Path, tell: Callable[[str], None]) -> dict[int, Trial]:
+def try_checks(gradients: Sequence[HandGradient], folder: Path, tell: Callable[[str], None]) -> dict[int, Trial]:
     """Return what trying each check that is not known to run showed, by the number of the gradient.
 
     The first try with a verdict is taken, else the first that is inconclusive. `tell` is told what is tried.
@@ -68,32 +68,32 @@ def tried(gradients: Sequence[HandGradient], folder: Path, tell: Callable[[str],
     with TemporaryDirectory() as empty, Pool(1) as pool:
 
         def several(number: int, gradient: HandGradient, tree: ast.Module) -> Iterator[dict[str, str | bool]]:
-            yield from itertools.islice(candidates(gradient, tree), _MOST)
-            sizes = _sizes_in(said.get(number, []))  # of what was tried until now
-            yield from itertools.islice(candidates(gradient, tree, sizes, again=True), _MOST)
+            yield from itertools.islice(candidate_keys(gradient, tree), _MOST)
+            sizes = _sizes_in_errors(said.get(number, []))  # of what was tried until now
+            yield from itertools.islice(candidate_keys(gradient, tree, sizes, again=True), _MOST)
 
         def jobs() -> Iterator[Job]:
             loaded: set[str] = set()
             for number, gradient in enumerate(gradients):
-                if is_live(gradient):
+                if is_complete_check(gradient):
                     continue
                 tree = ast.parse((folder / gradient.file).read_bytes())
-                reason = _hindrance(gradient, tree)
+                reason = _find_hindrance(gradient, tree)
                 if reason or gradient.found_by in _NOT_TRIED:
                     found[number] = Trial(reason=reason)
                     continue
                 tell(f"trying {gradient.name}, {number + 1} of {len(gradients)}")
-                slow = {each for each in CUSTOM if importlib.util.find_spec(each) is not None} & _imported(tree)
-                for keys in _once(several(number, gradient, tree)):
+                slow = {each for each in CUSTOM if importlib.util.find_spec(each) is not None} & _imported_modules(tree)
+                for keys in _unique_keys(several(number, gradient, tree)):
                     if number in ended:  # one worker has answered before the next job is taken
                         break
                     taken.append((number, keys))
-                    yield _job(keys, folder, empty, _SECONDS if slow <= loaded else _LOADING)
+                    yield _job_of_keys(keys, folder, empty, _SECONDS if slow <= loaded else _LOADING)
                     loaded |= slow
 
         for k, answer in pool.run(jobs()):
             number, keys = taken[k]
-            now = _trial(answer, keys, folder)
+            now = _trial_of_answer(answer, keys, folder)
             before = found.setdefault(number, now)
             better = before.verdict is None and (now.verdict is not None or (now.plausible and not before.plausible))
             if better or (now.verdict is not None and now.ended):
@@ -105,7 +105,7 @@ def tried(gradients: Sequence[HandGradient], folder: Path, tell: Callable[[str],
     return found
 
 
-def _sizes_in(reasons: Iterable[str]) -> list[int]:
+def _sizes_in_errors(reasons: Iterable[str]) -> list[int]:
     """Return the sizes of arrays that errors speak of, as in `shapes (8,8) (3,)`, the most frequent first."""
     counts = Counter(
         int(size) for reason in reasons for shape in _SHAPE.findall(reason) for size in re.findall(r"\d+", shape)
@@ -113,7 +113,7 @@ def _sizes_in(reasons: Iterable[str]) -> list[int]:
     return [size for size, _ in counts.most_common() if size not in SIZES and 1 < size <= _LARGEST][:_MOST_SIZES]
 
 
-def _once(several: Iterable[dict[str, str | bool]]) -> Iterator[dict[str, str | bool]]:
+def _unique_keys(several: Iterable[dict[str, str | bool]]) -> Iterator[dict[str, str | bool]]:
     seen: set[tuple[tuple[str, str | bool], ...]] = set()
     for keys in several:
         if tuple(keys.items()) not in seen:
@@ -121,7 +121,7 @@ def _once(several: Iterable[dict[str, str | bool]]) -> Iterator[dict[str, str | 
             yield keys
 
 
-def _imported(tree: ast.Module) -> set[str]:
+def _imported_modules(tree: ast.Module) -> set[str]:
     """Return the outermost modules that a file imports."""
     nodes = [*ast.walk(tree)]
     whole = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
@@ -129,7 +129,7 @@ def _imported(tree: ast.Module) -> set[str]:
     return {name.partition(".")[0] for name in whole}
 
 
-def _hindrance(gradient: HandGradient, tree: ast.Module) -> str:
+def _find_hindrance(gradient: HandGradient, tree: ast.Module) -> str:
     """Return why no point can make a check run; empty where one may."""
     if gradient.found_by in CUSTOM and importlib.util.find_spec(gradient.found_by) is None:
         return f"{gradient.found_by} is not in this environment"
@@ -139,8 +139,8 @@ def _hindrance(gradient: HandGradient, tree: ast.Module) -> str:
         return f"its argument {next(p.name for p in gradient.parameters if p.kind == 'function')} is a function"
     if runs_a_program(tree):
         return "its file runs a program when it is imported"
-    owner, classes = gradient.name.partition(".")[0], _classes(tree)
-    if not gradient.through and owner in classes and not _instantiable(owner, classes):
+    owner, classes = gradient.name.partition(".")[0], _classes_in_file(tree)
+    if not gradient.through and owner in classes and not _concrete_classes(owner, classes):
         return f"{owner} is an abstract class, and its file has no class that is made of it"
     return ""
 
@@ -148,7 +148,7 @@ def _hindrance(gradient: HandGradient, tree: ast.Module) -> str:
 _MISSING = re.compile(r".*cannot be loaded: ModuleNotFoundError: No module named '(\w+)")
 
 
-def _trial(answer: JobResult, keys: dict[str, str | bool], folder: Path) -> Trial:
+def _trial_of_answer(answer: JobResult, keys: dict[str, str | bool], folder: Path) -> Trial:
     document = answer.document
     if "error" in document:
         reason = str(document["error"]["message"]).replace(f"{folder.resolve()}/", "")
@@ -166,7 +166,7 @@ def _trial(answer: JobResult, keys: dict[str, str | bool], folder: Path) -> Tria
     return Trial(keys, Verdict(document["verdict"]), ended=fits and document["verdict"] != Verdict.INCONCLUSIVE)
 
 
-def _job(keys: dict[str, str | bool], folder: Path, empty: str, seconds: float) -> Job:
+def _job_of_keys(keys: dict[str, str | bool], folder: Path, empty: str, seconds: float) -> Job:
     claim = next(((kind, str(keys[kind])) for kind in CLAIM_KINDS if kind in keys), None)
     file, _, name = str(keys["target"]).partition(":")
     wrt = str(keys["wrt"]) if "wrt" in keys else None
@@ -202,31 +202,35 @@ def runs_a_program(tree: ast.Module) -> bool:
     return any(map(runs, tree.body))
 
 
-def candidates(
+def candidate_keys(
     gradient: HandGradient, tree: ast.Module, sizes: Sequence[int] = SIZES, again: bool = False
 ) -> Iterator[dict[str, str | bool]]:
     """Yield the keys of checks of a gradient that may run, the likeliest first: with an object of its class, and a point.
 
     Vectors have one of the `sizes`, the first of them first. Once it is done `again` with others, layers are left out.
     """
-    keys = values(gradient)
+    keys = keys_of_check(gradient)
     if "?" in str(keys["target"]):
         return
-    made = list({target: (target, claim, first) for target, claim, first in _targets(keys, gradient, tree)}.values())
+    made = list(
+        {target: (target, claim, first) for target, claim, first in _candidate_targets(keys, gradient, tree)}.values()
+    )
     layers = gradient.kind == "backward"
     tries = [(n, False) for n in sizes if not layers or again] + [(n, True) for n in sizes[:1] if not again]
     for n, as_layer in tries:
         own = [
             each for each in made if each[2] is None or (n == sizes[0] and not again)
         ]  # those with a size of their own once
-        streams = [points(gradient.parameters, first or n, gradient.wrt, as_layer, not layers) for _, _, first in own]
+        streams = [
+            likely_points(gradient.parameters, first or n, gradient.wrt, as_layer, not layers) for _, _, first in own
+        ]
         for several in itertools.zip_longest(*streams):
             for (target, claim, _), point in zip(own, several, strict=True):
                 if point is not None:
-                    yield from _with_sets({**keys, "target": target, **claim, "at": point})
+                    yield from _add_assumptions({**keys, "target": target, **claim, "at": point})
 
 
-def _with_sets(keys: dict[str, str | bool]) -> Iterator[dict[str, str | bool]]:
+def _add_assumptions(keys: dict[str, str | bool]) -> Iterator[dict[str, str | bool]]:
     """Yield the keys, and those with what a matrix is said to be, as a function reads one triangle of it."""
     yield keys
     definite = re.findall(r"(\w+)=spd\(", str(keys["at"]))
@@ -234,7 +238,7 @@ def _with_sets(keys: dict[str, str | bool]) -> Iterator[dict[str, str | bool]]:
         yield {**keys, "assume": "; ".join(f"{name}: spd" for name in definite), "structure": True}
 
 
-def _targets(
+def _candidate_targets(
     keys: dict[str, str | bool], gradient: HandGradient, tree: ast.Module
 ) -> Iterator[tuple[str, dict[str, str | bool], int | None]]:
     """Yield targets with the objects that they need, the claim where that changes, and the first size of such an object.
@@ -244,32 +248,32 @@ def _targets(
     target = str(keys["target"])
     file, _, name = target.partition(":")
     owner, _, method = name.partition(".")
-    classes = _classes(tree)
+    classes = _classes_in_file(tree)
     if owner not in classes or gradient.through:
         yield target, {}, None
         return
     after = f".{method}" if method else ""
     named = {key: x for key, x in keys.items() if method and isinstance(x, str) and key not in ("target", "at")}
     claim: dict[str, str | bool] = {key: x.rpartition(".")[2] for key, x in named.items()}
-    for each in _instantiable(owner, classes):
-        needed = _needed(classes[each], classes)
+    for each in _concrete_classes(owner, classes):
+        needed = _required_arguments(classes[each], classes)
         if not needed:
             yield f"{file}:{each}{'()' if after else ''}{after}", claim, None
-        for arguments in _constructors(each, needed) if needed else ():
+        for arguments in _constructor_arguments(each, needed) if needed else ():
             yield f"{file}:{each}({', '.join(arguments)}){after}", claim, SIZES[0]
 
 
-def _classes(tree: ast.Module) -> dict[str, ast.ClassDef]:
+def _classes_in_file(tree: ast.Module) -> dict[str, ast.ClassDef]:
     return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
 
 
-def _instantiable(owner: str, classes: Mapping[str, ast.ClassDef]) -> list[str]:
+def _concrete_classes(owner: str, classes: Mapping[str, ast.ClassDef]) -> list[str]:
     """Return a class, or where it is abstract the classes of the file that are made of it and are not."""
     if not _is_abstract(classes[owner]):
         return [owner]
     bases = {name: {last_name(base) for base in node.bases} for name, node in classes.items()}
     made = [name for name in classes if owner in bases[name] and name != owner]
-    return [each for name in made for each in _instantiable(name, classes)]
+    return [each for name in made for each in _concrete_classes(name, classes)]
 
 
 def _is_abstract(of: ast.ClassDef) -> bool:
@@ -285,7 +289,7 @@ def _is_abstract(of: ast.ClassDef) -> bool:
     return False
 
 
-def _constructors(owner: str, needed: Sequence[Parameter]) -> Iterator[list[str]]:
+def _constructor_arguments(owner: str, needed: Sequence[Parameter]) -> Iterator[list[str]]:
     """Yield the arguments of a constructor, as they are written: arrays of layers, then numbers and arrays of other models."""
     n, m = SIZES[0], CLASSES
     gates = 4 * m if "lstm" in owner.lower() else 3 * m if "gru" in owner.lower() else m
@@ -296,20 +300,22 @@ def _constructors(owner: str, needed: Sequence[Parameter]) -> Iterator[list[str]
     ):  # fmt: skip
         if any(map(_ARRAYS.match, names)):
             sizes = iter(_ARGUMENTS * len(names))
-            yield [_made(name, sizes, drawn) for name in names]
+            yield [_argument_text(name, sizes, drawn) for name in names]
     counted = []
     for each in (_ARGUMENTS, (n,) * len(_ARGUMENTS)):
         sizes = iter(each * len(names))
-        counted.append([_made(name, sizes) for name in names])
+        counted.append([_argument_text(name, sizes) for name in names])
     arrays = []
     for as_layer in (False, True):
-        drawn_values = ([values[name] for name in names] for values in values_of(needed, n, "", as_layer, not as_layer))
+        drawn_values = (
+            [values[name] for name in names] for values in likely_values(needed, n, "", as_layer, not as_layer)
+        )
         arrays += [*itertools.islice((each for each in drawn_values if "int(" not in str(each)), _MOST_CONSTRUCTORS)]
-    of_data = any(p.kind or p.sizes or is_of_data(p.name) for p in needed)
+    of_data = any(p.kind or p.sizes or is_data_name(p.name) for p in needed)
     yield from [*arrays, *counted] if of_data else [*counted, *arrays]
 
 
-def _made(word: str, sizes: Iterator[int], arrays: tuple[str, str, str] | None = None) -> str:
+def _argument_text(word: str, sizes: Iterator[int], arrays: tuple[str, str, str] | None = None) -> str:
     """Return what an argument of a constructor is given by its name; `arrays` are for a weight, a bias and a state's weight."""
     if _GENERATORS.match(word):
         return "default_rng(0)"
@@ -318,14 +324,18 @@ def _made(word: str, sizes: Iterator[int], arrays: tuple[str, str, str] | None =
     return "0.5" if RATES.match(word) else str(next(sizes))
 
 
-def _needed(of: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> list[Parameter]:
+def _required_arguments(of: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> list[Parameter]:
     """Return the arguments that the constructor of a class needs; a base in the same file may have it."""
     for node in of.body:
         if isinstance(node, ast.FunctionDef) and node.name == "__init__":
-            found = parameters_of(SourceFunction("", "__init__", node.lineno, of.name, node, of.name))
+            found = describe_parameters(SourceFunction("", "__init__", node.lineno, of.name, node, of.name))
             return [parameter for parameter in found if not parameter.default]
     if any(last_name(decorator) == "dataclass" for decorator in of.decorator_list):
         fields = [node for node in of.body if isinstance(node, ast.AnnAssign) and node.value is None]
-        return [annotated(node.target.id, node.annotation) for node in fields if isinstance(node.target, ast.Name)]
+        return [
+            parameter_of_annotation(node.target.id, node.annotation)
+            for node in fields
+            if isinstance(node.target, ast.Name)
+        ]
     bases = (classes[base.id] for base in of.bases if isinstance(base, ast.Name) and base.id in classes)
-    return next((_needed(base, classes) for base in bases if base is not of), [])
+    return next((_required_arguments(base, classes) for base in bases if base is not of), [])

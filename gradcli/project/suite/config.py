@@ -16,15 +16,25 @@ from typing import Any
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, Place, closest_name
 from gradcli.project.discovery.project import python_files
-from gradcli.project.discovery.reader import CannotRead, parsed
+from gradcli.project.discovery.reader import CannotRead, parse_file
 from gradcli.request.option_values import Option
-from gradcli.request.options import DEFAULTS, Options, claim_of, in_suite, replayed, rows_of, with_claim
+from gradcli.request.options import (
+    DEFAULTS,
+    Options,
+    find_claim,
+    hint_in_suite,
+    options_of_command,
+    replace_claim,
+    words_to_repeat,
+)
 from gradcli.targets.target_request import TargetRequest
 
 NAMES = ("gradcli.toml", "pyproject.toml")  # the first one wins where both are in a folder
-KEYS = {row.flag.removeprefix("--"): row for row in rows_of("check") if row.write is not None}  # of a check
+KEYS = {row.flag.removeprefix("--"): row for row in options_of_command("check") if row.write is not None}  # of a check
 _OF_RUN = ("workers", "cache", "baseline")
-OF_RUN = {row.flag.removeprefix("--").partition("/")[0]: row for row in rows_of("check") if row.name in _OF_RUN}
+OF_RUN = {
+    row.flag.removeprefix("--").partition("/")[0]: row for row in options_of_command("check") if row.name in _OF_RUN
+}
 OF_ONE = (
     "at",
     "wrt",
@@ -79,26 +89,26 @@ class Suite:
     @property
     def importable(self) -> tuple[str, ...]:
         """The folders from which modules are imported while the suite runs, in this order."""
-        return _import_folders(self.folder, self.paths)
+        return _existing_import_folders(self.folder, self.paths)
 
 
-def _import_folders(folder: Path, paths: Sequence[str]) -> tuple[str, ...]:
+def _existing_import_folders(folder: Path, paths: Sequence[str]) -> tuple[str, ...]:
     folders = [folder, *(folder / path for path in paths), folder / "src"]
     return tuple(dict.fromkeys(str(each if each.is_dir() else each.parent) for each in folders if each.exists()))
 
 
 def import_folders(folder: Path) -> tuple[str, ...]:
     """Return the folders from which the modules of a project are imported: those of its suite's file, and src/ beside it."""
-    path = suite_file(folder)
+    path = find_suite_file(folder)
     if path is None:
-        return _import_folders(folder, ())
+        return _existing_import_folders(folder, ())
     try:
-        return _import_folders(path.parent, read_suite(path).paths)
+        return _existing_import_folders(path.parent, read_suite(path).paths)
     except GradcliError:  # `gradcli check` says what is wrong with the file
-        return _import_folders(path.parent, ())
+        return _existing_import_folders(path.parent, ())
 
 
-def suite_file(folder: Path) -> Path | None:
+def find_suite_file(folder: Path) -> Path | None:
     """Return the file with the suite of a folder or of its nearest parent that has one.
 
     The search ends at the folder that holds `.git`, and at the home folder.
@@ -106,7 +116,7 @@ def suite_file(folder: Path) -> Path | None:
     home = Path.home()
     for here in (folder, *folder.parents):
         for path in (here / name for name in NAMES):
-            if path.is_file() and (path.name == "gradcli.toml" or _has_table(path)):
+            if path.is_file() and (path.name == "gradcli.toml" or _has_gradcli_table(path)):
                 return path
         if (here / ".git").exists() or here == home:
             break
@@ -120,19 +130,19 @@ def find_suite(folder: Path, profile: str | None = None, over: Options = DEFAULT
 
     Raises  BadOption for a file that cannot be read, with its line.
     """
-    path = suite_file(folder)
+    path = find_suite_file(folder)
     if path is not None:
         suite = read_suite(path, profile, over)
         other = path.with_name(NAMES[1])
-        if path != other and other.is_file() and _has_table(other):
+        if path != other and other.is_file() and _has_gradcli_table(other):
             note = f"{path.name} is used; the gradcli table of {other.name} beside it is not"
             suite = dataclasses.replace(suite, notes=(note, *suite.notes))
         return suite
     if profile is not None:
         return None
-    found = _decorated(folder, ["."], {}, {}, over)
-    _unlike(found, lambda number: None)
-    options = dataclasses.replace(DEFAULTS, **given_in(over))
+    found = _checks_of_decorators(folder, ["."], {}, {}, over)
+    _refuse_duplicate_ids(found, lambda number: None)
+    options = dataclasses.replace(DEFAULTS, **options_for_every_check(over))
     return Suite(None, folder, (), tuple(found), None, options) if found else None
 
 
@@ -157,7 +167,7 @@ def read_text(path: Path) -> str:
         raise BadOption(f"{path} cannot be read: {error}", do="write it in UTF-8, and make it readable") from None
 
 
-def tables(text: str, name: str) -> dict[str, Any]:
+def parse_toml(text: str, name: str) -> dict[str, Any]:
     """Return what a TOML text says. Raises BadOption with the line of a mistake."""
     try:
         return tomllib.loads(text)
@@ -178,15 +188,15 @@ def place_of_key(text: str, file: str, path: KeyPath) -> Place | None:
     """
     number = next((part for part in path if isinstance(part, int)), None)
     if number is None:
-        return _place_in(text, 0, len(text), file, path)
+        return _find_key_in_part(text, 0, len(text), file, path)
     header = ".".join(map(str, path[: path.index(number)]))
-    bounds = _table(text, header, number)
+    bounds = _bounds_of_table(text, header, number)
     alone = tuple(0 if part == number and isinstance(part, int) else part for part in path)
-    found = None if bounds is None else _place_in(text, *bounds, file, alone)
-    return found or _place_in(text, 0, len(text), file, path)
+    found = None if bounds is None else _find_key_in_part(text, *bounds, file, alone)
+    return found or _find_key_in_part(text, 0, len(text), file, path)
 
 
-def _place_in(text: str, start: int, end: int, file: str, path: KeyPath) -> Place | None:
+def _find_key_in_part(text: str, start: int, end: int, file: str, path: KeyPath) -> Place | None:
     """Return the place of a key in a part of a text, which is read with each candidate renamed."""
     part, key = text[start:end], str(path[-1])
     matches = re.finditer(rf"(?<![\w-])[\"']?{re.escape(key)}[\"']?(?=\s*[=.\]])", part)
@@ -195,12 +205,12 @@ def _place_in(text: str, start: int, end: int, file: str, path: KeyPath) -> Plac
             renamed = tomllib.loads(part[: match.start()] + _RENAMED + part[match.end() :])
         except tomllib.TOMLDecodeError:
             continue
-        if _has(renamed, (*path[:-1], _RENAMED)):
+        if _has_key_path(renamed, (*path[:-1], _RENAMED)):
             return _place_of_characters(text, file, start + match.start(), len(match.group()))
     return None
 
 
-def _table(text: str, header: str, number: int) -> tuple[int, int] | None:
+def _bounds_of_table(text: str, header: str, number: int) -> tuple[int, int] | None:
     """Return where the table `[[header]]` with this number begins and ends, counted from 0."""
     parts = r"\s*\.\s*".join(rf"[\"']?{re.escape(part)}[\"']?" for part in header.split("."))
     found = list(itertools.islice(re.finditer(rf"^\[\[\s*{parts}\s*\]\]", text, re.MULTILINE), number + 1))
@@ -212,7 +222,7 @@ def _table(text: str, header: str, number: int) -> tuple[int, int] | None:
 
 def place_of_table(text: str, file: str, header: str, number: int) -> Place | None:
     """Return the place of the head of the table `[[header]]` with this number, counted from 0."""
-    bounds = _table(text, header, number)
+    bounds = _bounds_of_table(text, header, number)
     if bounds is None:
         return None
     return _place_of_characters(text, file, bounds[0], text.index("]]", bounds[0]) + 2 - bounds[0])
@@ -233,7 +243,7 @@ def _place_of_characters(text: str, file: str, start: int, length: int) -> Place
     return Place(file, line + 1, text.splitlines()[line], start - (text.rfind("\n", 0, start) + 1), length)
 
 
-def _has(found: Any, path: KeyPath) -> bool:
+def _has_key_path(found: Any, path: KeyPath) -> bool:
     for key in path:
         try:
             found = found[key]
@@ -242,22 +252,22 @@ def _has(found: Any, path: KeyPath) -> bool:
     return True
 
 
-def _has_table(path: Path) -> bool:
+def _has_gradcli_table(path: Path) -> bool:
     """Whether a pyproject.toml has our table; one that cannot be read counts, if it names it."""
-    text = _text(path)
+    text = _read_own_file(path)
     try:
-        tool = tables(text, path.name).get("tool")
+        tool = parse_toml(text, path.name).get("tool")
     except BadOption:
         return "tool.gradcli" in text
     return isinstance(tool, dict) and "gradcli" in tool
 
 
-def _text(path: Path) -> str:
-    _owned(path)
+def _read_own_file(path: Path) -> str:
+    _refuse_foreign_file(path)
     return read_text(path)
 
 
-def _owned(path: Path) -> None:
+def _refuse_foreign_file(path: Path) -> None:
     """Raise BadOption for a file of another user, which could run code as this one; a CI job has only one user."""
     if not hasattr(os, "geteuid") or os.environ.get("CI") == "true":
         return
@@ -274,8 +284,8 @@ def read_suite(path: Path, profile: str | None = None, over: Options = DEFAULTS,
 
     Raises  BadOption with the file, the line and a caret.
     """
-    text = _text(path) if text is None else text
-    table: Any = tables(text, path.name)
+    text = _read_own_file(path) if text is None else text
+    table: Any = parse_toml(text, path.name)
     head = _HEADS[path.name]
     for key in head:
         table = table.get(key, {}) if isinstance(table, dict) else table
@@ -287,78 +297,83 @@ class _Reader:
 
     def __init__(self, path: Path, text: str, head: Sequence[str], table: Any, over: Options) -> None:
         self._path, self._text, self._head, self._over = path, text, head, over
-        self._table = self._of(dict, table, head, "a table")
+        self._table = self._require_type(dict, table, head, "a table")
 
     def suite(self, profile: str | None) -> Suite:
         """Return the suite with the options of a profile."""
         known = {**KEYS, **OF_RUN}
-        top = self._options(self._table, self._head, known, ("paths", "check", "profile"))
-        profiles = self._of(dict, self._table.get("profile", {}), (*self._head, "profile"), "a table")
-        read = {name: self._options(self._of(dict, found, at, "a table"), at, known, ()) for name, found, at in (
+        top = self._read_options(self._table, self._head, known, ("paths", "check", "profile"))
+        profiles = self._require_type(dict, self._table.get("profile", {}), (*self._head, "profile"), "a table")
+        read = {name: self._read_options(self._require_type(dict, found, at, "a table"), at, known, ()) for name, found, at in (
             (name, found, (*self._head, "profile", name)) for name, found in profiles.items()
         )}  # fmt: skip
-        chosen = {} if profile is None else self._chosen(profile, read)
-        paths = self._texts(self._table.get("paths", []), (*self._head, "paths"))
-        checks = self._of(list, self._table.get("check", []), (*self._head, "check"), "a list of tables")
-        found = [self._check(number, entry, top, chosen) for number, entry in enumerate(checks)]
-        found += _decorated(self._path.parent, paths or ["."], top, chosen, self._over)
-        _unlike(found, lambda number: self._place((*self._head, "check", number, "id")) or self._header(number))
-        options = dataclasses.replace(DEFAULTS, **{**top, **chosen, **given_in(self._over)})
+        chosen = {} if profile is None else self._options_of_profile(profile, read)
+        paths = self._read_texts(self._table.get("paths", []), (*self._head, "paths"))
+        checks = self._require_type(list, self._table.get("check", []), (*self._head, "check"), "a list of tables")
+        found = [self._read_check(number, entry, top, chosen) for number, entry in enumerate(checks)]
+        found += _checks_of_decorators(self._path.parent, paths or ["."], top, chosen, self._over)
+        _refuse_duplicate_ids(
+            found,
+            lambda number: self._place_of_key((*self._head, "check", number, "id")) or self._place_of_header(number),
+        )
+        options = dataclasses.replace(DEFAULTS, **{**top, **chosen, **options_for_every_check(self._over)})
         says = (
             f"cache in {self._path.name} does nothing: a check always runs, and is never answered from an earlier run"
         )
         notes = (says,) * ("cache" in {**top, **chosen})
         return Suite(self._path, self._path.parent, tuple(paths), tuple(found), profile, options, notes)
 
-    def _chosen(self, profile: str, profiles: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    def _options_of_profile(self, profile: str, profiles: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
         if profile in profiles:
             return profiles[profile]
         near = closest_name(profile, tuple(profiles))
         listed = f"profiles: {', '.join(profiles)}" if profiles else f"{self._path.name} has none"
         raise BadOption(f"there is no profile '{profile}'", do=f"did you mean '{near}'?" if near else listed)
 
-    def _check(self, number: int, entry: Any, top: Mapping[str, Any], chosen: Mapping[str, Any]) -> SuiteCheck:
+    def _read_check(self, number: int, entry: Any, top: Mapping[str, Any], chosen: Mapping[str, Any]) -> SuiteCheck:
         at: KeyPath = (*self._head, "check", number)
-        table = self._of(dict, entry, at, "a table")
-        given = self._options(table, at, KEYS, ("id", "target"))
+        table = self._require_type(dict, entry, at, "a table")
+        given = self._read_options(table, at, KEYS, ("id", "target"))
         target = table.get("target")
         if not isinstance(target, str) or not target.strip():
-            where = self._place((*at, "target")) or self._header(number)
+            where = self._place_of_key((*at, "target")) or self._place_of_header(number)
             raise BadOption("a check needs a target", where=where, do='write target = "src/losses.py:focal"')
-        name = self._of(str, table.get("id", target), (*at, "id"), "a text")
+        name = self._require_type(str, table.get("id", target), (*at, "id"), "a text")
         if not name.strip() or not name.isprintable():
             key = "id" if "id" in table else "target"
-            where = self._place((*at, key)) or self._header(number)
+            where = self._place_of_key((*at, key)) or self._place_of_header(number)
             says = f"the {key} is empty, or has characters that cannot be printed"
             raise BadOption(says, where=where, do='write a name: id = "focal"')
         try:
-            return declared_check(name, target, {**top, **given, **chosen}, self._over)
+            return build_declared_check(name, target, {**top, **given, **chosen}, self._over)
         except GradcliError as error:
-            error.where = error.where or self._header(number)
+            error.where = error.where or self._place_of_header(number)
             raise
 
-    def _header(self, number: int) -> Place | None:
+    def _place_of_header(self, number: int) -> Place | None:
         return place_of_table(self._text, self._path.name, ".".join((*self._head, "check")), number)
 
-    def _options(
+    def _read_options(
         self, table: Mapping[str, Any], at: KeyPath, known: Mapping[str, Option], others: Sequence[str]
     ) -> dict[str, Any]:
-        return option_values(table, known, others, self._path.name, lambda key: self._place((*at, key)))
+        return option_values(table, known, others, self._path.name, lambda key: self._place_of_key((*at, key)))
 
-    def _texts(self, given: Any, at: KeyPath) -> list[str]:
-        listed = [given] if isinstance(given, str) else self._of(list, given, at, "a list of texts")
-        found: list[str] = [self._of(str, part, at, "a list of texts") for part in listed]
+    def _read_texts(self, given: Any, at: KeyPath) -> list[str]:
+        listed = [given] if isinstance(given, str) else self._require_type(list, given, at, "a list of texts")
+        found: list[str] = [self._require_type(str, part, at, "a list of texts") for part in listed]
         if any("\0" in part for part in found):
-            raise BadOption("a path holds a character that no path can have", where=self._place(at), do="remove it")
+            raise BadOption(
+                "a path holds a character that no path can have", where=self._place_of_key(at), do="remove it"
+            )
         return found
 
-    def _of(self, kind: type, found: Any, at: KeyPath, what: str) -> Any:
+    def _require_type(self, kind: type, found: Any, at: KeyPath, what: str) -> Any:
         if not isinstance(found, kind):
             key = next((str(part) for part in reversed(at) if isinstance(part, str)), "gradcli")
-            raise BadOption(f"'{key}' must be {what}", where=self._place(at), do="see: gradcli schema config")
+            raise BadOption(f"'{key}' must be {what}", where=self._place_of_key(at), do="see: gradcli schema config")
         return found
 
-    def _place(self, at: KeyPath) -> Place | None:
+    def _place_of_key(self, at: KeyPath) -> Place | None:
         return place_of_key(self._text, self._path.name, at) if at and isinstance(at[-1], str) else None
 
 
@@ -381,7 +396,7 @@ class Decorated:
         return self.place
 
 
-def decorated(folder: Path, paths: Iterable[str]) -> Iterator[Decorated]:
+def find_decorated_functions(folder: Path, paths: Iterable[str]) -> Iterator[Decorated]:
     """Yield the decorated functions in these paths of a folder, by file and line.
 
     Raises  BadOption for a path that is not there, a file that cannot be read, and a keyword that is no literal.
@@ -392,12 +407,12 @@ def decorated(folder: Path, paths: Iterable[str]) -> Iterator[Decorated]:
             raise BadOption(f"paths names '{path}', and there is no such file or folder", do="correct paths")
         for name in python_files(str(folder / path)):
             file = Path(name)
-            if file.resolve() not in seen and _may_have(file):
+            if file.resolve() not in seen and _may_have_decorator(file):
                 seen.add(file.resolve())
-                yield from _of_file(file, folder)
+                yield from _decorated_in_file(file, folder)
 
 
-def _may_have(file: Path) -> bool:
+def _may_have_decorator(file: Path) -> bool:
     try:
         content = file.read_bytes()
     except OSError:
@@ -405,23 +420,23 @@ def _may_have(file: Path) -> bool:
     return b"gradcli" in content and _NAME.encode() in content and _MAY_HAVE.search(content) is not None
 
 
-def _of_file(file: Path, folder: Path) -> Iterator[Decorated]:
+def _decorated_in_file(file: Path, folder: Path) -> Iterator[Decorated]:
     try:
-        tree = parsed(str(file))
+        tree = parse_file(str(file))
     except CannotRead as error:
         says = f"{file} may declare checks with @gradcli.checked, and cannot be read: {error}"
         raise BadOption(says, do="correct the file, or leave it out of paths") from None
     inside = file.relative_to(folder) if file.is_relative_to(folder) else file
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    names = _names(tree)
-    for qualname, function in _functions(tree, ""):
+    names = _spellings_of_decorator(tree)
+    for qualname, function in _qualified_functions(tree, ""):
         for decorator in function.decorator_list:
             if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) in names:
                 place = Place(inside.as_posix(), decorator.lineno, lines[decorator.lineno - 1])
-                yield Decorated(f"{inside.as_posix()}:{qualname}", _keywords(decorator, place), place)
+                yield Decorated(f"{inside.as_posix()}:{qualname}", _decorator_keywords(decorator, place), place)
 
 
-def _names(tree: ast.Module) -> set[str]:
+def _spellings_of_decorator(tree: ast.Module) -> set[str]:
     """Return how the file may write the decorator."""
     found = set()
     for node in ast.walk(tree):
@@ -435,20 +450,20 @@ def _names(tree: ast.Module) -> set[str]:
     return found
 
 
-def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+def _qualified_functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef]]:
     """Yield the functions of a module or class with their names, those below `if`, `try` and `with` too."""
     for inner in ast.iter_child_nodes(node):
         if isinstance(inner, ast.FunctionDef):
             yield f"{prefix}{inner.name}", inner
         elif isinstance(inner, ast.ClassDef):
-            yield from _functions(inner, f"{prefix}{inner.name}.")
+            yield from _qualified_functions(inner, f"{prefix}{inner.name}.")
         elif isinstance(inner, ast.stmt | ast.ExceptHandler | ast.match_case) and not isinstance(
             inner, ast.AsyncFunctionDef
         ):
-            yield from _functions(inner, prefix)
+            yield from _qualified_functions(inner, prefix)
 
 
-def _keywords(decorator: ast.Call, place: Place) -> dict[str, Any]:
+def _decorator_keywords(decorator: ast.Call, place: Place) -> dict[str, Any]:
     """Return the keywords of the decorator with hyphens; a bare name of a function is its text."""
     if decorator.args or any(keyword.arg is None for keyword in decorator.keywords):
         raise BadOption(
@@ -468,7 +483,7 @@ def _keywords(decorator: ast.Call, place: Place) -> dict[str, Any]:
     return found
 
 
-def _decorated(
+def _checks_of_decorators(
     folder: Path, paths: Sequence[str], top: Mapping[str, Any], chosen: Mapping[str, Any], over: Options
 ) -> list[SuiteCheck]:
     """Return the checks that decorators declare in these paths, by file and line; the second of one function is NAME#2.
@@ -476,16 +491,16 @@ def _decorated(
     `top` are the options of the file, under those of a decorator; `chosen` are those of the profile, over them.
     """
     found = []
-    declared = [(each, dict(each.keywords)) for each in decorated(folder, paths)]
+    declared = [(each, dict(each.keywords)) for each in find_decorated_functions(folder, paths)]
     names = CheckNames(str(keywords["id"]) for _, keywords in declared if "id" in keywords)
     for each, keywords in declared:
         name = keywords.pop("id") if "id" in keywords else names.of(each.target)
         given = option_values(keywords, KEYS, ("id",), "@gradcli.checked", each.at)
-        found.append(declared_check(str(name), each.target, {**top, **given, **chosen}, over))
+        found.append(build_declared_check(str(name), each.target, {**top, **given, **chosen}, over))
     return found
 
 
-def _unlike(checks: Sequence[SuiteCheck], place: Callable[[int], Place | None]) -> None:
+def _refuse_duplicate_ids(checks: Sequence[SuiteCheck], place: Callable[[int], Place | None]) -> None:
     """Raise BadOption if two checks have one id, at the place of the second."""
     seen: set[str] = set()
     for number, check in enumerate(checks):
@@ -515,9 +530,9 @@ def option_values(
             raise BadOption(f"unknown key '{key}' in {source}", where=place(key), do=do)
         row = known[key]
         try:
-            found[row.name] = option_value(row, key, raw)
+            found[row.name] = convert_option_value(row, key, raw)
         except GradcliError as error:
-            error.what, error.do = in_suite(error.what, values=False), error.do and in_suite(error.do)
+            error.what, error.do = hint_in_suite(error.what, values=False), error.do and hint_in_suite(error.do)
             error.where = error.where or place(key)
             raise
     return found
@@ -536,17 +551,17 @@ class CheckNames:
         return name if name == text or not self._counts[name] else self.of(text)
 
 
-def declared_check(name: str, target: str, values: Mapping[str, Any], over: Options) -> SuiteCheck:
+def build_declared_check(name: str, target: str, values: Mapping[str, Any], over: Options) -> SuiteCheck:
     """Return a check from the values of its options, with those of the command line over them. Raises BadOption."""
-    given = given_in(over)
+    given = options_for_every_check(over)
     if over.part is not None:  # which checks are run, not what ranks have
         del given["shard"]
-    return check_with(name, target, dataclasses.replace(DEFAULTS, **{**values, **given}))
+    return build_check(name, target, dataclasses.replace(DEFAULTS, **{**values, **given}))
 
 
-def check_with(name: str, target: str, options: Options) -> SuiteCheck:
+def build_check(name: str, target: str, options: Options) -> SuiteCheck:
     """Return a check with these options. Raises BadOption for two claims."""
-    claim = claim_of(options)
+    claim = find_claim(options)
     ask = TargetRequest(target, options.at, claim, options.wrt, separate_points=True)
     return SuiteCheck(name, ask, dataclasses.replace(options, given=frozenset()))
 
@@ -557,23 +572,23 @@ def digest_of_check(check: SuiteCheck) -> str:
     `--seed random` asks for the same in every run, whatever is drawn.
     """
     ask = check.ask
-    words = [check.id, ask.target, *ask.at, "", *replayed(with_claim(check.options, ask.claim))]
+    words = [check.id, ask.target, *ask.at, "", *words_to_repeat(replace_claim(check.options, ask.claim))]
     if check.options.seed_is_random:
         words[-1] = "random"
     return hashlib.sha256(json.dumps(words).encode()).hexdigest()
 
 
-def digest_of(checks: Sequence[SuiteCheck]) -> str:
+def digest_of_checks(checks: Sequence[SuiteCheck]) -> str:
     """Return a digest of what all checks of a suite ask for."""
     return hashlib.sha256("".join(map(digest_of_check, checks)).encode()).hexdigest()
 
 
-def given_in(over: Options) -> dict[str, Any]:
+def options_for_every_check(over: Options) -> dict[str, Any]:
     """Return the options of the command line that hold for every check of a suite."""
-    return {row.name: getattr(over, row.name) for row in rows_of("check") if row.name in over.given}
+    return {row.name: getattr(over, row.name) for row in options_of_command("check") if row.name in over.given}
 
 
-def option_value(row: Option, key: str, raw: Any) -> Any:
+def convert_option_value(row: Option, key: str, raw: Any) -> Any:
     """Return the value of an option from what TOML or a Python literal holds. Raises BadOption."""
     wrong = BadOption(f"'{key}' takes {_TAKES[row.kind]}, not {raw!r:.60}", do=row.help)
     if row.kind is bool:
@@ -605,9 +620,9 @@ def option_value(row: Option, key: str, raw: Any) -> Any:
 _TAKES: dict[type, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
 
-def refuse_options_of_one(options: Options) -> None:
+def refuse_target_options(options: Options) -> None:
     """Raise BadOption for an option of the command line that belongs to one check, beside a suite."""
-    for row in rows_of("check"):
+    for row in options_of_command("check"):
         if row.name in options.given and row.name in OF_ONE:
             raise BadOption(
                 f"{row.flag} is for one target, and a suite has many",
@@ -615,10 +630,10 @@ def refuse_options_of_one(options: Options) -> None:
             )
 
 
-def schema() -> dict[str, Any]:
+def schema_of_suite_file() -> dict[str, Any]:
     """Return the JSON Schema of the file."""
-    of_check = {key: schema_of_row(row) for key, row in KEYS.items()}
-    of_run = {key: schema_of_row(row) for key, row in OF_RUN.items()}
+    of_check = {key: schema_of_option(row) for key, row in KEYS.items()}
+    of_run = {key: schema_of_option(row) for key, row in OF_RUN.items()}
     profile = {"type": "object", "additionalProperties": False, "properties": {**of_check, **of_run}}
     check = {
         "type": "object", "additionalProperties": False, "required": ["target"],
@@ -646,7 +661,7 @@ def schema() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def schema_of_row(row: Option) -> dict[str, Any]:
+def schema_of_option(row: Option) -> dict[str, Any]:
     """Return the JSON Schema of the value of an option."""
     kinds: dict[type, dict[str, Any]] = {bool: {"type": "boolean"}, int: {"type": "integer"}, float: {"type": "number"}}
     texts = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}

@@ -39,24 +39,24 @@ class SuiteTimeUp(OutOfTime):
     report: "CheckReport | None" = None
 
 
-def time_is_up(
+def time_up_error(
     seconds: float, points: tuple["PointReport", ...] = (), report: "CheckReport | None" = None
 ) -> SuiteTimeUp:
     """Return the error for a target that ran out of time, with the points that were finished."""
-    error = SuiteTimeUp(f"time is up after {seconds:g} s", do=_longer(seconds))
+    error = SuiteTimeUp(f"time is up after {seconds:g} s", do=_suggest_longer_timeout(seconds))
     error.points, error.report = points, report
     return error
 
 
-def process_ended(status: int, stack: str, target: str) -> ProcessEnded:
+def process_ended_error(status: int, stack: str, target: str) -> ProcessEnded:
     """Return the error for a target that ended its process; `stack` is what faulthandler wrote."""
     name = describe_exit(status)
-    by = f"was ended by {name}{_in_words(status)}" if status < 0 else f"ended with {name}"
+    by = f"was ended by {name}{_describe_signal(status)}" if status < 0 else f"ended with {name}"
     says = f"the process that ran {target[-_SHOWN:]} {by}"
-    return ProcessEnded(says, where=_where(stack), do=_DO.get(name, _EXIT))
+    return ProcessEnded(says, where=_innermost_user_line(stack), do=_DO.get(name, _EXIT))
 
 
-def _in_words(status: int) -> str:
+def _describe_signal(status: int) -> str:
     try:
         said = signal.strsignal(-status)
     except ValueError:
@@ -64,7 +64,7 @@ def _in_words(status: int) -> str:
     return f" ({said.lower()})" if said else ""
 
 
-def _where(stack: str) -> Place | None:
+def _innermost_user_line(stack: str) -> Place | None:
     """Return the innermost line of the user's code in a stack; None if there is none."""
     for match in _FRAME.finditer(stack):
         file, line = match["file"], int(match["line"])
@@ -73,12 +73,12 @@ def _where(stack: str) -> Place | None:
     return None
 
 
-def _longer(seconds: float) -> str:
+def _suggest_longer_timeout(seconds: float) -> str:
     """Return the option with a longer time limit."""
     return f"--timeout {max(_ENOUGH, 4 * seconds):g}s"
 
 
-def unfinished_check(
+def report_unfinished_check(
     over: SuiteTimeUp, target: "Target", claim: str | None, command: tuple[str, ...], seed: int, allowed: bool
 ) -> "CheckReport":
     """Return the report of the points that were checked in time, with a finding that time is up.
@@ -86,13 +86,13 @@ def unfinished_check(
     The exit status is 1 if one of them failed; else 0 if a timeout is `allowed`, or 3. Where the verdict was decided, it
     stands, and the finding says that the cause is not known.
     """
-    from gradcli.checks.implementation import environment
+    from gradcli.checks.implementation import describe_environment
     from gradcli.report.check import CheckReport
     from gradcli.report.common import ABSENT, finding
     from gradcli.report.point_report import Detects, Entries, PointReport
 
     if over.report is not None and over.report.points:
-        return _without_cause(over.report, over)
+        return _report_without_cause(over.report, over)
     says = finding(Kind.TIMEOUT, Severity.INCONCLUSIVE, over.what, hint=over.do)
     nothing = PointReport(
         at={}, drawn=(), differentiated=(), constant=(), value=ABSENT, verdict=Verdict.INCONCLUSIVE, reference=None,
@@ -100,7 +100,7 @@ def unfinished_check(
         detects=Detects(None, None),
     )  # fmt: skip
     points = list(over.points) or [nothing]
-    points[-1] = _with(points[-1], says)
+    points[-1] = _point_with_finding(points[-1], says)
     failed = any(point.verdict == Verdict.FAIL for point in points)
     report = over.report or CheckReport(
         target=target, claim=claim, seed=seed, command=command, exit_status=3, verdict=Verdict.INCONCLUSIVE,
@@ -108,11 +108,11 @@ def unfinished_check(
     )  # fmt: skip
     return replace(
         report, exit_status=1 if failed else 0 if allowed else 3, verdict=Verdict.FAIL if failed else Verdict.INCONCLUSIVE,
-        points=tuple(points), environment=environment(),
+        points=tuple(points), environment=describe_environment(),
     )  # fmt: skip
 
 
-def _without_cause(report: "CheckReport", over: SuiteTimeUp) -> "CheckReport":
+def _report_without_cause(report: "CheckReport", over: SuiteTimeUp) -> "CheckReport":
     """Return a report whose verdict was decided before the time was up, with a finding at its wrong points."""
     from gradcli.report.common import finding
 
@@ -124,6 +124,6 @@ def _without_cause(report: "CheckReport", over: SuiteTimeUp) -> "CheckReport":
     return replace(report, points=points)
 
 
-def _with(point: "PointReport", says: Any) -> "PointReport":
+def _point_with_finding(point: "PointReport", says: Any) -> "PointReport":
     verdict = point.verdict if point.verdict == Verdict.FAIL else Verdict.INCONCLUSIVE
     return replace(point, verdict=verdict, findings=(*point.findings, says))

@@ -13,10 +13,10 @@ from gradcli.errors import BadOption, GradcliError, ProcessEnded
 from gradcli.process.process import Process, describe_exit, wait_for_message
 from gradcli.process.relay import relayed_errors, wait_for_relay
 from gradcli.project.suite.config import Suite, SuiteCheck
-from gradcli.project.suite.ended import process_ended, time_is_up, unfinished_check
-from gradcli.project.suite.job import Executor, Job, JobResult, answer_of, job_of, row_of_answer
+from gradcli.project.suite.ended import process_ended_error, report_unfinished_check, time_up_error
+from gradcli.project.suite.job import Executor, Job, JobResult, answer_job, job_of_check, row_of_answer
 from gradcli.report.common import ErrorDetail, ErrorReport, Target, error_report
-from gradcli.report.decode import NotADocument, decoded
+from gradcli.report.decode import NotADocument, decode_document
 from gradcli.report.encode import encode
 from gradcli.report.suite import CheckRow
 from gradcli.request.target_text import is_python
@@ -33,7 +33,7 @@ class Inline:
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, JobResult]]:
         """Yield each answer when it is there."""
         for number, job in enumerate(jobs):
-            yield number, answer_of(job)
+            yield number, answer_job(job)
 
 
 # Run a job in a worker process of this process: what pytest does, and an executor on another machine.
@@ -100,9 +100,9 @@ class _Slot:
     def __init__(self, threads: int) -> None:
         self._threads = threads
         self._ended_at_start = 0
-        self._start()
+        self._start_worker()
 
-    def _start(self) -> None:
+    def _start_worker(self) -> None:
         self.process = Process((self._threads,), module="gradcli.project.suite.worker", forks=False)
         self.job: Job | None = None
         self.number = 0
@@ -142,23 +142,23 @@ class _Slot:
                 self._points[message[1]] = json.loads(message[2])
             else:
                 self.job = None
-                return decoded(JobResult, json.loads(message[1]))
+                return decode_document(JobResult, json.loads(message[1]))
         if self._deadline is not None and time.monotonic() >= self._deadline:
-            return self._late(self.job)
-        return None if self.process.status is None else self._ended(self.job)
+            return self._answer_time_up(self.job)
+        return None if self.process.status is None else self._answer_process_end(self.job)
 
-    def _late(self, job: Job) -> JobResult:
+    def _answer_time_up(self, job: Job) -> JobResult:
         self.process.end_family()
         self.process.finish()
-        self._replace()
+        self._replace_worker()
         seconds = job.options.timeout or 0.0
-        return JobResult(_unfinished(job, seconds, self._points), seconds)
+        return JobResult(_unfinished_document(job, seconds, self._points), seconds)
 
-    def _ended(self, job: Job) -> JobResult | None:
+    def _answer_process_end(self, job: Job) -> JobResult | None:
         status, was_ready = self.process.status or 0, self._ready
-        stack = self._replace()
+        stack = self._replace_worker()
         if was_ready:
-            return JobResult(_error(job, process_ended(status, stack, job.ask.target)), 0.0)
+            return JobResult(_error_document(job, process_ended_error(status, stack, job.ask.target)), 0.0)
         self._ended_at_start += 1
         if self._ended_at_start == _AT_START:
             says = f"the process that does the work ended with {describe_exit(status)} before it could say anything"
@@ -167,12 +167,12 @@ class _Slot:
         self.begin(self.number, job)
         return None
 
-    def _replace(self) -> str:
+    def _replace_worker(self) -> str:
         """Start a worker in place of one that has ended; return the stack that it left."""
         number, points = self.number, self._points
         self.process.end_group()
         stack = self.process.close()
-        self._start()
+        self._start_worker()
         self.number, self._points = number, points
         return stack
 
@@ -183,12 +183,12 @@ class _Slot:
         self.process.close()
 
 
-def _error(job: Job, error: GradcliError) -> dict[str, Any]:
+def _error_document(job: Job, error: GradcliError) -> dict[str, Any]:
     report: ErrorReport = dataclasses.replace(error_report(error), line=job.ask.line, id=job.id)
     return dict(encode(report))
 
 
-def _unfinished(job: Job, seconds: float, parts: dict[int, Any]) -> dict[str, Any]:
+def _unfinished_document(job: Job, seconds: float, parts: dict[int, Any]) -> dict[str, Any]:
     """Return the document of the points that were finished in time, with a finding that time is up.
 
     `parts` are documents of points, by number, and under OUTLINE one that says what is checked; where that has points, the
@@ -199,7 +199,7 @@ def _unfinished(job: Job, seconds: float, parts: dict[int, Any]) -> dict[str, An
     target = Target("python" if is_python(job.ask.target) else "expression", job.ask.target)
     claim = None if job.ask.claim is None else job.ask.claim[1]
     allowed = Kind.TIMEOUT in job.options.allow
-    report = unfinished_check(time_is_up(seconds), target, claim, job.command, job.options.seed, allowed)
+    report = report_unfinished_check(time_up_error(seconds), target, claim, job.command, job.options.seed, allowed)
     document: dict[str, Any] = encode(dataclasses.replace(report, id=job.id))
     (says,) = document["points"][0]["findings"]
     document |= {key: outline[key] for key in ("claim", "derivative", "claimed_at", "native") if key in outline}
@@ -231,25 +231,25 @@ _LOCAL = _Local()
 
 def run_apart(text: str) -> str:
     """Return the answer to a job, both as JSON. The check cannot end this process, and its time limit holds."""
-    return _answer(decoded(Job, json.loads(text))).text()
+    return _answer_in_worker(decode_document(Job, json.loads(text))).text()
 
 
-def checked(suite: Suite, check: SuiteCheck) -> CheckRow:
+def run_check(suite: Suite, check: SuiteCheck) -> CheckRow:
     """Run one check of a suite, and return its row."""
-    job = job_of(suite, check)
-    return row_of_answer(job, _answer(job))
+    job = job_of_check(suite, check)
+    return row_of_answer(job, _answer_in_worker(job))
 
 
-def close() -> None:
+def end_thread_worker() -> None:
     """End the worker of this thread, if it has one."""
     if _LOCAL.pool is not None:
         _LOCAL.pool.close()
         _LOCAL.pool = None
 
 
-def _answer(job: Job) -> JobResult:
+def _answer_in_worker(job: Job) -> JobResult:
     if _LOCAL.pool is None or _LOCAL.run != job.run:
-        close()
+        end_thread_worker()
         _LOCAL.pool, _LOCAL.run = Pool(1, job.options.threads), job.run
     ((_, answer),) = _LOCAL.pool.run([job])
     return answer
@@ -268,16 +268,16 @@ class Elsewhere:
         left = set(range(len(listed)))
         for number, text in self._remote(self._url, run_apart, [job.text() for job in listed]):
             left.discard(number)
-            yield number, self._answer(listed[number], text)
+            yield number, self._read_answer(listed[number], text)
         for number in sorted(left):
-            yield number, self._answer(listed[number], None)
+            yield number, self._read_answer(listed[number], None)
 
-    def _answer(self, job: Job, text: str | None) -> JobResult:
+    def _read_answer(self, job: Job, text: str | None) -> JobResult:
         import json
 
         try:
             if text is not None:
-                answer = decoded(JobResult, json.loads(text))
+                answer = decode_document(JobResult, json.loads(text))
                 if answer.document.keys().isdisjoint(("error", "verdict")):
                     raise NotADocument("there is no verdict")
                 return answer
@@ -289,7 +289,7 @@ class Elsewhere:
 
 
 @contextmanager
-def local(count: int, threads: int, apart: bool, on_github: bool = False) -> Iterator[Executor]:
+def local_executor(count: int, threads: int, apart: bool, on_github: bool = False) -> Iterator[Executor]:
     """Run checks on this machine, `count` at a time; in processes of their own if there are several, or if `apart`.
 
     In a job of GitHub, what these processes print is relayed, also that of workers which replace others.
@@ -304,7 +304,7 @@ def local(count: int, threads: int, apart: bool, on_github: bool = False) -> Ite
 
 
 @contextmanager
-def elsewhere(url: str) -> Iterator[Executor]:
+def remote_executor(url: str) -> Iterator[Executor]:
     """Run checks by the executor of a URL such as `dask://host:8786`. Raises BadOption if there is none of this scheme."""
     scheme = url.partition("://")[0]
     known: dict[str, Any] = {entry.name: entry for entry in entry_points(group=GROUP)}

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, BadTarget, GradcliError, TooLarge
 from gradcli.project.suite.config import Suite, SuiteCheck
-from gradcli.report.check import with_hints
+from gradcli.report.check import rewrite_hints
 from gradcli.report.common import ABSENT, ErrorDetail, ErrorReport, error_report
-from gradcli.report.decode import decoded
+from gradcli.report.decode import decode_document
 from gradcli.report.encode import encode
-from gradcli.report.suite import CheckRow, row_of
+from gradcli.report.suite import CheckRow, row_of_document
 from gradcli.request.option_values import seed_words
-from gradcli.request.options import Options, in_suite
+from gradcli.request.options import Options, hint_in_suite
 from gradcli.targets.target_request import TargetRequest
 
 if TYPE_CHECKING:
@@ -65,43 +65,43 @@ class JobResult:
         return json.dumps({"document": self.document, "seconds": self.seconds})
 
 
-def job_of(suite: Suite, check: SuiteCheck, *, run: str = "") -> Job:
+def job_of_check(suite: Suite, check: SuiteCheck, *, run: str = "") -> Job:
     """Return the job of a check of a suite."""
     if not suite.declared:
         return Job(check.id, check.ask, check.options, str(suite.folder), run=run)
     profile = () if suite.profile is None else ("--profile", suite.profile)
-    named = ("-k", _quoted(check.id), *profile, *seed_words(check.options.seed))
+    named = ("-k", _quote_id(check.id), *profile, *seed_words(check.options.seed))
     command = ("gradcli", "check", *suite.words, *named)
     return Job(check.id, check.ask, check.options, str(suite.folder), suite.importable, command, run)
 
 
-def _quoted(name: str) -> str:
+def _quote_id(name: str) -> str:
     """Return an id as -k reads it: in quotes if it holds blanks or brackets, or is a word of the language."""
     plain = not set(name) & set(" \t()'\"") and name not in ("and", "or", "not")
     return name if plain else '"' + re.sub(r'(["\\])', r"\\\1", name) + '"'
 
 
-def run(text: str) -> str:
+def run_job_text(text: str) -> str:
     """Run the job in a JSON text in this process, and return its answer as JSON."""
-    return answer_of(decoded(Job, json.loads(text))).text()
+    return answer_job(decode_document(Job, json.loads(text))).text()
 
 
-def answer_of(job: Job, progress: Progress | None = None) -> JobResult:
+def answer_job(job: Job, progress: Progress | None = None) -> JobResult:
     """Run a job in this process; every error is an answer too."""
     started = time.perf_counter()
     try:
-        with contextlib.chdir(_folder(job)):
-            document = encode(_checked(job, progress))
+        with contextlib.chdir(_prepare_folder(job)):
+            document = encode(_check_job(job, progress))
     except GradcliError as error:
-        document = encode(_error(job, error))
+        document = encode(_error_with_id(job, error))
     except MemoryError:
-        document = encode(_error(job, TooLarge("there is not enough memory for this", do="use smaller arrays")))
+        document = encode(_error_with_id(job, TooLarge("there is not enough memory for this", do="use smaller arrays")))
     except Exception as error:
-        document = encode(_internal(job, error))
+        document = encode(_internal_error(job, error))
     return JobResult(document, time.perf_counter() - started)
 
 
-def _folder(job: Job) -> str:
+def _prepare_folder(job: Job) -> str:
     """Return the folder of a job, after making its modules importable. Raises BadTarget if this machine does not have it."""
     if not Path(job.folder).is_dir():
         raise BadTarget(
@@ -113,23 +113,23 @@ def _folder(job: Job) -> str:
     return job.folder
 
 
-def _checked(job: Job, progress: Progress | None) -> "CheckReport":
-    from gradcli.checks.build import CheckOptions, ranks_end, request, settings_of
+def _check_job(job: Job, progress: Progress | None) -> "CheckReport":
+    from gradcli.checks.build import CheckOptions, build_request, end_ranks_on_exit, settings_of
     from gradcli.derivation.right_answer import right_answer
     from gradcli.repair.full_check import full_check
 
     if job.options.assume and not (job.options.structure or job.options.looks_at_hard_points):
         raise BadOption("assume is for the points of stress, unless structure = true", do="add structure = true")
     wanted = CheckOptions(settings_of(job.options), job.options.points or 3, command=job.command)
-    with ranks_end(job.options):
-        asked = request(job.ask, wanted)
+    with end_ranks_on_exit(job.options):
+        asked = build_request(job.ask, wanted)
         report = full_check(asked, job.ask, wanted, right_answer, progress)
     line = ABSENT if job.ask.line is None else job.ask.line
-    report = dataclasses.replace(report, id=job.id, points=_named(report.points, job.ask), line=line)
-    return with_hints(report, in_suite) if job.command else report
+    report = dataclasses.replace(report, id=job.id, points=_name_points(report.points, job.ask), line=line)
+    return rewrite_hints(report, hint_in_suite) if job.command else report
 
 
-def _named(points: tuple["PointReport", ...], ask: TargetRequest) -> tuple["PointReport", ...]:
+def _name_points(points: tuple["PointReport", ...], ask: TargetRequest) -> tuple["PointReport", ...]:
     """Return the points with the names that the suite gives them: the file they are in, or their number."""
     if not ask.separate_points or len(ask.at) < 2:
         return points
@@ -140,17 +140,17 @@ def _named(points: tuple["PointReport", ...], ask: TargetRequest) -> tuple["Poin
     return tuple(dataclasses.replace(point, name=name) for point, name in zip(points, names, strict=False))
 
 
-def _error(job: Job, error: GradcliError) -> ErrorReport:
+def _error_with_id(job: Job, error: GradcliError) -> ErrorReport:
     report = dataclasses.replace(error_report(error), line=job.ask.line, id=job.id)
     if not job.command:
         return report
-    message, hint = in_suite(report.error.message, values=False), report.error.hint
+    message, hint = hint_in_suite(report.error.message, values=False), report.error.hint
     return dataclasses.replace(
-        report, error=dataclasses.replace(report.error, message=message, hint=hint and in_suite(hint))
+        report, error=dataclasses.replace(report.error, message=message, hint=hint and hint_in_suite(hint))
     )
 
 
-def _internal(job: Job, error: Exception) -> ErrorReport:
+def _internal_error(job: Job, error: Exception) -> ErrorReport:
     says = f"internal error: {type(error).__name__}: {str(error)[:300]}"
     do = "please report it, with the command: https://github.com/gradcli/gradcli/issues"
     return ErrorReport(ErrorDetail("internal", says, None, do), line=job.ask.line, id=job.id)
@@ -168,7 +168,7 @@ class Executor(Protocol):
 Executors = AbstractContextManager[Executor]
 
 
-def in_order(jobs: Iterable[Job], executor: Executor) -> Iterator[CheckRow]:
+def rows_in_order(jobs: Iterable[Job], executor: Executor) -> Iterator[CheckRow]:
     """Yield the rows of jobs in their order; the jobs may come one after the other, as lines of standard input do."""
     taken: list[Job] = []
 
@@ -205,4 +205,4 @@ def run_jobs(jobs: Sequence[Job], executor: Executor, seconds: Mapping[str, floa
 
 def row_of_answer(job: Job, answer: JobResult) -> CheckRow:
     """Return the row of a job's answer."""
-    return row_of(job.id, job.ask.target, answer.document, answer.seconds)
+    return row_of_document(job.id, job.ask.target, answer.document, answer.seconds)

@@ -19,7 +19,7 @@ from typing import Any
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, Span
-from gradcli.project.discovery.reader import CannotRead, parsed
+from gradcli.project.discovery.reader import CannotRead, parse_file
 from gradcli.project.suite.config import Suite, SuiteCheck, digest_of_check, read_suite
 from gradcli.report.suite import CheckRow
 from gradcli.request.target_text import TARGET
@@ -29,7 +29,7 @@ Wanted = Callable[[str], bool]  # whether a text in lower case is selected
 _WORD = re.compile(r"\s*(?:(?P<quoted>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(?P<word>[^\s()'\"]+)|(?P<sign>[()]))")
 
 
-def by_name(checks: Sequence[SuiteCheck], expression: str) -> tuple[SuiteCheck, ...]:
+def select_by_name(checks: Sequence[SuiteCheck], expression: str) -> tuple[SuiteCheck, ...]:
     """Return the checks whose id or target an expression of names with `and`, `or` and `not` selects, as in pytest.
 
     Raises  BadOption for an expression that cannot be read, or that selects nothing.
@@ -51,7 +51,7 @@ class _Expression:
         while text[start:].strip():
             match = _WORD.match(text, start)
             if match is None:
-                raise self._wrong("this quote has no end", len(text) - len(text[start:].lstrip()))
+                raise self._syntax_error("this quote has no end", len(text) - len(text[start:].lstrip()))
             kind = str(match.lastgroup)
             self._words.append((kind, match[kind], match.start(kind)))
             start = match.end()
@@ -59,47 +59,47 @@ class _Expression:
 
     def read(self) -> Wanted:
         """Return the predicate. Raises BadOption."""
-        found = self._any()
+        found = self._read_alternatives()
         if self._k < len(self._words):
-            raise self._wrong("this does not belong here", self._words[self._k][2])
+            raise self._syntax_error("this does not belong here", self._words[self._k][2])
         return found
 
-    def _any(self) -> Wanted:
-        parts = [self._all()]
-        while self._next_is("or"):
-            parts.append(self._all())
+    def _read_alternatives(self) -> Wanted:
+        parts = [self._read_conjunction()]
+        while self._take_word("or"):
+            parts.append(self._read_conjunction())
         return lambda text: any(part(text) for part in parts)
 
-    def _all(self) -> Wanted:
-        parts = [self._one()]
-        while self._next_is("and"):
-            parts.append(self._one())
+    def _read_conjunction(self) -> Wanted:
+        parts = [self._read_term()]
+        while self._take_word("and"):
+            parts.append(self._read_term())
         return lambda text: all(part(text) for part in parts)
 
-    def _one(self) -> Wanted:
-        if self._next_is("not"):
-            inner = self._one()
+    def _read_term(self) -> Wanted:
+        if self._take_word("not"):
+            inner = self._read_term()
             return lambda text: not inner(text)
         if self._k == len(self._words):
-            raise self._wrong("a name is missing here", len(self._text))
+            raise self._syntax_error("a name is missing here", len(self._text))
         kind, word, start = self._words[self._k]
         self._k += 1
         if (kind, word) == ("sign", "("):
-            found = self._any()
-            if not self._next_is(")"):
-                raise self._wrong("this bracket is not closed", start)
+            found = self._read_alternatives()
+            if not self._take_word(")"):
+                raise self._syntax_error("this bracket is not closed", start)
             return found
         if kind == "sign" or (kind == "word" and word in ("and", "or")):
-            raise self._wrong("a name is missing here", start)
+            raise self._syntax_error("a name is missing here", start)
         name = (re.sub(r"\\(.)", r"\1", word[1:-1]) if kind == "quoted" else word).lower()
         return lambda text: name in text
 
-    def _next_is(self, word: str) -> bool:
+    def _take_word(self, word: str) -> bool:
         found = self._k < len(self._words) and self._words[self._k][:2] in (("word", word), ("sign", word))
         self._k += found
         return found
 
-    def _wrong(self, what: str, start: int) -> BadOption:
+    def _syntax_error(self, what: str, start: int) -> BadOption:
         text = self._text or " "
         return BadOption(
             f"-k cannot be read: {what}",
@@ -108,7 +108,7 @@ class _Expression:
         )
 
 
-def not_passed(checks: Sequence[SuiteCheck], last: Mapping[str, Any]) -> tuple[SuiteCheck, ...]:
+def select_not_passed(checks: Sequence[SuiteCheck], last: Mapping[str, Any]) -> tuple[SuiteCheck, ...]:
     """Return the checks that did not pass last time, or were not reached. Raises BadOption if there are none."""
     found = tuple(check for check in checks if last.get(check.id, {}).get("verdict") != "pass")
     if not found:
@@ -116,7 +116,7 @@ def not_passed(checks: Sequence[SuiteCheck], last: Mapping[str, Any]) -> tuple[S
     return found
 
 
-def of_shard(ids: Iterable[str], shard: tuple[int, int]) -> frozenset[str]:
+def ids_of_shard(ids: Iterable[str], shard: tuple[int, int]) -> frozenset[str]:
     """Return the ids that belong to the K-th of N shards, which depends on the id alone."""
     index, count = shard
     return frozenset(
@@ -140,10 +140,12 @@ def changed_checks(suite: Suite, checks: Iterable[SuiteCheck], since: str | None
     """
     if since is not None and since.startswith("-"):
         raise BadOption(f"'{since}' names no commit", do="write --changed-since main")
-    top = Path(_git(suite.folder, "rev-parse", "--show-toplevel").rstrip("\n"))
-    base = "HEAD" if since is None else _git(top, "merge-base", "HEAD", since).strip()
-    names = _git(top, "diff", "--name-only", "--no-renames", "-z", base, "--")
-    new = _git(top, "ls-files", "--others", "--exclude-standard", "-z")  # new files that git does not ignore count too
+    top = Path(_run_git(suite.folder, "rev-parse", "--show-toplevel").rstrip("\n"))
+    base = "HEAD" if since is None else _run_git(top, "merge-base", "HEAD", since).strip()
+    names = _run_git(top, "diff", "--name-only", "--no-renames", "-z", base, "--")
+    new = _run_git(
+        top, "ls-files", "--others", "--exclude-standard", "-z"
+    )  # new files that git does not ignore count too
     changed = frozenset(str(top / name) for name in (names + new).split("\0") if name)
     if not changed:
         return ()
@@ -169,9 +171,9 @@ class _Project:
         folders = (Path(folder).resolve() for folder in (*suite.importable, *sys.path))
         inside = (folder for folder in folders if folder.is_relative_to(top) and not _INSTALLED & {*folder.parts})
         self._importable = frozenset(map(str, inside))
-        self._imports, self._imported = cache(_imports), cache(self._find_imported)
-        self._was_there, self._has_changed = cache(self._look_for), cache(self._compare)
-        self._leads_to_change = cache(self._follow_imports)
+        self._imports, self._imported = cache(_imported_modules), cache(self._files_imported_by)
+        self._was_there, self._has_changed = cache(self._has_existed), cache(self._is_changed_file)
+        self._leads_to_change = cache(self._can_reach_change)
 
     def declared_differently(self, base: str) -> frozenset[str]:
         """Return the ids of the checks whose declaration at a commit was another one, or cannot be read."""
@@ -180,7 +182,7 @@ class _Project:
             return frozenset()
         now = {check.id: digest_of_check(check) for check in read_suite(path, profile).checks}
         try:
-            text = _git(self._top, "show", f"{base}:{path.resolve().relative_to(self._top).as_posix()}")
+            text = _run_git(self._top, "show", f"{base}:{path.resolve().relative_to(self._top).as_posix()}")
             before = {check.id: digest_of_check(check) for check in read_suite(path, profile, text=text).checks}
         except GradcliError:
             return frozenset(now)
@@ -195,11 +197,16 @@ class _Project:
             for part in {text, *re.split(r"[,;\n=]", text)} if isinstance(text, str) else ():
                 name, match = part.strip(), TARGET.fullmatch(part.strip())
                 if name.startswith("@"):
-                    files |= {str(self._path(name[1:])), str(self._path(name[1:].rpartition(":")[0]))}  # file.npz:key
+                    files |= {
+                        str(self._path_in_suite(name[1:])),
+                        str(self._path_in_suite(name[1:].rpartition(":")[0])),
+                    }  # file.npz:key
                 elif match is not None and not match["file"].endswith(".py"):
-                    files |= {file for folder in self._importable for file in _files_of(folder, match["file"])}
+                    files |= {
+                        file for folder in self._importable for file in _possible_module_files(folder, match["file"])
+                    }
                 elif match is not None or name.endswith(".py"):
-                    module = self._path(name if match is None else match["file"])
+                    module = self._path_in_suite(name if match is None else match["file"])
                     inits = (str(folder / "__init__.py") for folder in module.parents)
                     packages = [*itertools.takewhile(self._was_there, inits)]
                     files |= {str(module), *packages}
@@ -207,18 +214,18 @@ class _Project:
         own_folders = frozenset(folders - self._importable)
         return any(self._leads_to_change(file, own_folders) for file in files)
 
-    def _path(self, text: str) -> Path:
+    def _path_in_suite(self, text: str) -> Path:
         return Path(os.path.normpath(self._suite.folder.resolve() / text))
 
-    def _look_for(self, file: str) -> bool:
+    def _has_existed(self, file: str) -> bool:
         """Whether a file is there, or was before it changed."""
         return file in self._changed or _is_file(file)
 
-    def _compare(self, file: str) -> bool:
+    def _is_changed_file(self, file: str) -> bool:
         """Whether a file changed, which may be there no longer, or the one that a link leads to."""
         return file in self._changed or (_is_file(file) and str(Path(file).resolve()) in self._changed)
 
-    def _follow_imports(self, file: str, own_folders: frozenset[str]) -> bool:
+    def _can_reach_change(self, file: str, own_folders: frozenset[str]) -> bool:
         """Whether a file changed, or one that is reached by imports from it."""
         seen, waiting = {file}, [file]
         while waiting:
@@ -230,12 +237,12 @@ class _Project:
             waiting += found
         return False
 
-    def _find_imported(self, file: str, folders: frozenset[str]) -> frozenset[str]:
+    def _files_imported_by(self, file: str, folders: frozenset[str]) -> frozenset[str]:
         """Return the files that a file imports from these folders, and those it would import if they were still there."""
         found = set[str]()
         for level, name in self._imports(file):
             for folder in map(str, Path(file).parents[level - 1 : level]) if level else folders:
-                found.update(filter(self._was_there, _files_of(folder, name)))
+                found.update(filter(self._was_there, _possible_module_files(folder, name)))
         return frozenset(found)
 
 
@@ -243,14 +250,14 @@ def _is_file(file: str) -> bool:
     return os.path.isfile(file)  # noqa: PTH113 (of a path that no file can have, it is False)
 
 
-def _files_of(folder: str, name: str) -> Iterator[str]:
+def _possible_module_files(folder: str, name: str) -> Iterator[str]:
     """Yield where a module of a dotted name can be below a folder, and the packages that hold it."""
     for part in filter(None, name.split(".")):
         yield from (f"{folder}{os.sep}{part}.py", f"{folder}{os.sep}{part}{os.sep}__init__.py")
         folder += os.sep + part
 
 
-def _imports(file: str) -> frozenset[tuple[int, str]]:
+def _imported_modules(file: str) -> frozenset[tuple[int, str]]:
     """Return the modules that a file imports, each as the number of its leading dots and its name; none if it cannot be read.
 
     What is imported from a module counts as a module too.
@@ -259,7 +266,7 @@ def _imports(file: str) -> frozenset[tuple[int, str]]:
         return frozenset()
     try:
         with warnings.catch_warnings(action="ignore"):  # of the user's code
-            tree = parsed(file)
+            tree = parse_file(file)
     except CannotRead:
         return frozenset()
     found: set[tuple[int, str]] = set()
@@ -274,7 +281,7 @@ def _imports(file: str) -> frozenset[tuple[int, str]]:
     return frozenset(found)
 
 
-def _git(folder: Path, *words: str) -> str:
+def _run_git(folder: Path, *words: str) -> str:
     command = ["git", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-C", str(folder), *words]
     try:
         ran = subprocess.run(command, capture_output=True, check=False)
@@ -321,12 +328,12 @@ def write_last_run(folder: Path, rows: Sequence[CheckRow], not_reached: Sequence
     kept |= {row.id: {"verdict": row.verdict, "seconds": row.seconds} for row in rows}
     kept |= {name: {**kept.get(name, {}), "verdict": "not reached"} for name in not_reached}
     try:
-        _write(folder / FOLDER, json.dumps({"format": _FORMAT, "checks": kept}))
+        _write_run_file(folder / FOLDER, json.dumps({"format": _FORMAT, "checks": kept}))
     except OSError as error:
         tell(f"note: the verdicts are not kept for --last-failed: {FOLDER} cannot be written: {error.strerror}")
 
 
-def _write(folder: Path, text: str) -> None:
+def _write_run_file(folder: Path, text: str) -> None:
     """Write the file, and what tells git and backups to leave its folder out. Raises OSError."""
     folder.mkdir(exist_ok=True)
     for name, content in ((".gitignore", "*\n"), ("CACHEDIR.TAG", _TAG)):
@@ -376,11 +383,11 @@ class Baseline:
 
     def covers(self, row: CheckRow) -> bool:
         """Whether all that is wrong with a check is listed. Errors are never covered."""
-        return row.verdict in ("fail", "inconclusive") and set(reasons(row)) <= set(self.checks)
+        return row.verdict in ("fail", "inconclusive") and set(failures_of_row(row)) <= set(self.checks)
 
     def stale(self, rows: Sequence[CheckRow], declared: Sequence[str]) -> tuple[str, ...]:
         """Return the ids of entries that no longer hold: of checks that ran, and of those that are declared no more."""
-        now = {known for row in rows for known in reasons(row)}
+        now = {known for row in rows for known in failures_of_row(row)}
         ran = {row.id for row in rows if row.verdict != "error"}
         return tuple(
             dict.fromkeys(
@@ -392,42 +399,42 @@ class Baseline:
         """Return the baseline of what fails now; entries of checks that did not run stay."""
         ran = {row.id for row in rows if row.verdict != "error"}
         kept = [known for known in self.checks if known.id not in ran and known.id in declared]
-        return Baseline(_in_order({*kept, *(known for row in rows for known in reasons(row))}))
+        return Baseline(_sort_failures({*kept, *(known for row in rows for known in failures_of_row(row))}))
 
 
-def _in_order(known: Iterable[KnownFailure]) -> tuple[KnownFailure, ...]:
+def _sort_failures(known: Iterable[KnownFailure]) -> tuple[KnownFailure, ...]:
     return tuple(sorted(known, key=attrgetter("id", "input", "kind", "reason")))
 
 
-def reasons(row: CheckRow) -> tuple[KnownFailure, ...]:
+def failures_of_row(row: CheckRow) -> tuple[KnownFailure, ...]:
     """Return the ways in which a check does not pass."""
     if row.verdict not in ("fail", "inconclusive"):
         return ()
     found: dict[KnownFailure, None] = {}
     for point in row.document["points"]:
         if point["verdict"] == "fail":
-            reason = point["diagnosis"]["kind"] if point["diagnosis"] else _kinds(point, Severity.ERROR)[0]
+            reason = point["diagnosis"]["kind"] if point["diagnosis"] else _kinds_of_findings(point, Severity.ERROR)[0]
             names = dict.fromkeys(entry["input"] for entry in point["mismatches"]) or {"": None}
             found |= dict.fromkeys(KnownFailure(row.id, name, "fail", reason) for name in names)
         elif point["verdict"] == "inconclusive":
-            kinds = _kinds(point, Severity.INCONCLUSIVE)
+            kinds = _kinds_of_findings(point, Severity.INCONCLUSIVE)
             found |= dict.fromkeys(KnownFailure(row.id, "", "inconclusive", kind) for kind in kinds)
     return tuple(found)
 
 
-def _kinds(point: dict[str, Any], severity: Severity) -> list[str]:
+def _kinds_of_findings(point: dict[str, Any], severity: Severity) -> list[str]:
     found = dict.fromkeys(f["kind"] for f in point["findings"] if f["severity"] == severity)
     return list(found) or ["unknown"]
 
 
-def read(path: Path) -> Baseline:
+def read_baseline(path: Path) -> Baseline:
     """Return the baseline in a file. Raises BadOption if there is none, or it is no baseline."""
     do = "write it anew: --update-baseline"
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(found, dict) or found.get("schema") != _SCHEMA:
             raise BadOption(f"{path.name} is no baseline of this version", do=do)
-        return Baseline(_in_order(KnownFailure.of(text) for text in found["known"]))
+        return Baseline(_sort_failures(KnownFailure.of(text) for text in found["known"]))
     except IsADirectoryError:
         raise BadOption(f"{path} is a folder", do="name the file of the baseline") from None
     except FileNotFoundError:
@@ -436,7 +443,7 @@ def read(path: Path) -> Baseline:
         raise BadOption(f"{path.name} is no baseline", do=do) from None
 
 
-def write(path: Path, baseline: Baseline) -> None:
+def write_baseline(path: Path, baseline: Baseline) -> None:
     """Write a baseline. Raises BadOption if the file cannot be written."""
     content = {"schema": _SCHEMA, "known": [known.text() for known in baseline.checks]}
     try:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from gradcli.errors import BadOption
 from gradcli.report.common import ABSENT
-from gradcli.report.decode import NotADocument, decoded
+from gradcli.report.decode import NotADocument, decode_document
 from gradcli.report.point_report import Detects
-from gradcli.report.suite import CheckRow, Shard, SuiteReport, counts_of, status_of
+from gradcli.report.suite import CheckRow, Shard, SuiteReport, count_verdicts, exit_status_of_checks
 from gradcli.request.option_values import MOST_SHARDS
 from gradcli.words import Exit
 
@@ -22,13 +22,13 @@ _ALIKE = (  # what all shards of one suite have in common, and how it is called
 )  # fmt: skip
 
 
-def read(path: Path) -> SuiteReport:
+def read_shard_report(path: Path) -> SuiteReport:
     """Return the document in a file. Raises BadOption if it is none of a suite."""
     try:
         if path.stat().st_size > _MOST:
             raise BadOption(f"{path} is too large", do="give documents that gradcli wrote")
-        found = decoded(SuiteReport, json.loads(path.read_text(encoding="utf-8")))
-        whole = found.schema == "gradcli.suite/1" and all(_is_whole(row) for row in found.checks)
+        found = decode_document(SuiteReport, json.loads(path.read_text(encoding="utf-8")))
+        whole = found.schema == "gradcli.suite/1" and all(_can_be_shown(row) for row in found.checks)
     except OSError as error:
         raise BadOption(f"{path} cannot be read: {error.strerror}", do="give documents of gradcli check") from None
     except (ValueError, NotADocument, RecursionError):
@@ -38,15 +38,15 @@ def read(path: Path) -> SuiteReport:
     return found
 
 
-def _is_whole(row: CheckRow) -> bool:
+def _can_be_shown(row: CheckRow) -> bool:
     """Whether the document of a check can be shown. Raises NotADocument."""
     try:
-        return row.error is not None or (row.report or decoded(Detects, row.document["detects"])) is not None
+        return row.error is not None or (row.report or decode_document(Detects, row.document["detects"])) is not None
     except (KeyError, TypeError, AttributeError) as error:
         raise NotADocument(str(error)) from error
 
 
-def merged(documents: Sequence[tuple[Path, SuiteReport]]) -> SuiteReport:
+def merge_shards(documents: Sequence[tuple[Path, SuiteReport]]) -> SuiteReport:
     """Return the report of all checks in declared order, with their counts and their status.
 
     Checks that were selected and that no shard ran are not reached, which is status 2.
@@ -61,7 +61,7 @@ def merged(documents: Sequence[tuple[Path, SuiteReport]]) -> SuiteReport:
                 says = f"{path.name} and {first.name} are not of one suite: their {called} differ"
                 one_run = "merge the documents of one run"
                 raise BadOption(says, do=f"{one_run}: give all shards one --seed" if name == "seed" else one_run)
-    _whole([(path, found.shard) for path, found in documents])
+    _refuse_incomplete_shards([(path, found.shard) for path, found in documents])
     rows = {}
     for path, found in documents:
         for row in found.checks:
@@ -72,26 +72,26 @@ def merged(documents: Sequence[tuple[Path, SuiteReport]]) -> SuiteReport:
             rows[row.id] = row
     checks = tuple(rows[name] for name in whole.declared if name in rows)
     left = tuple(name for name in whole.selected or whole.declared if name not in rows)
-    stale = _union(found.stale or () for _, found in documents)
+    stale = _unique_texts(found.stale or () for _, found in documents)
     return dataclasses.replace(
         whole,
         shard=None,
         checks=checks,
-        counts=counts_of(checks),
-        exit_status=int(status_of(checks, Exit.UNUSABLE if left or stale else Exit.CONFIRMED)),
+        counts=count_verdicts(checks),
+        exit_status=int(exit_status_of_checks(checks, Exit.UNUSABLE if left or stale else Exit.CONFIRMED)),
         seconds=sum(found.seconds for _, found in documents),
         not_reached=left or ABSENT,
         stale=stale or ABSENT,
         renewal=next((found.renewal for _, found in documents if found.renewal), ABSENT),
-        no_point=_union(found.no_point or () for _, found in documents) or ABSENT,
+        no_point=_unique_texts(found.no_point or () for _, found in documents) or ABSENT,
     )
 
 
-def _union(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:
+def _unique_texts(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(itertools.chain.from_iterable(lists)))
 
 
-def _whole(shards: Sequence[tuple[Path, Shard | None]]) -> None:
+def _refuse_incomplete_shards(shards: Sequence[tuple[Path, Shard | None]]) -> None:
     """Raise BadOption unless every shard is there once."""
     parts = [(path, shard or Shard(1, 1)) for path, shard in shards]
     count = parts[0][1].of

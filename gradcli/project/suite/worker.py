@@ -35,25 +35,25 @@ def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
         os.setpgid(0, 0)  # so that the processes that a check starts can be ended after this one
     die_with(parent)
     adopt_orphans()
-    set_threads(int(_message(down) or 1))
+    set_threads(int(_read_message(down) or 1))
     compile_from_source()
     dump_stack_at_exit(stack)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
-    _exit(exit_status_of(lambda: _served(up, down)))
+    _exit(exit_status_of(lambda: _serve_jobs(up, down)))
 
 
-def _served(up: int, down: int) -> int:
+def _serve_jobs(up: int, down: int) -> int:
     try:
-        return _answer(up, down)
+        return _answer_jobs(up, down)
     except OSError:  # the user's code has closed the pipes
         with contextlib.suppress(OSError):
             os.write(2, b"error: the code that was checked has closed files that its process needs\n")
         return 1
 
 
-def _answer(up: int, down: int) -> int:
+def _answer_jobs(up: int, down: int) -> int:
     import warnings
 
     from gradcli.process.workers import WORKERS, stop_workers
@@ -61,9 +61,9 @@ def _answer(up: int, down: int) -> int:
     WORKERS.start()
     from gradcli.checks import build as _asked  # noqa: F401 (what all checks need is loaded before the first one comes)
     from gradcli.checks import check as _check  # noqa: F401
-    from gradcli.project.suite.job import Job, answer_of
+    from gradcli.project.suite.job import Job, answer_job
     from gradcli.repair.repair import REPAIR_WORKERS
-    from gradcli.report.decode import decoded
+    from gradcli.report.decode import decode_document
     from gradcli.report.encode import encode
 
     if FORKS:
@@ -77,11 +77,11 @@ def _answer(up: int, down: int) -> int:
         write_all(up, frame_message(message))
 
     send("ready")
-    while (text := _message(down)) is not None:
-        job = decoded(Job, json.loads(text))
+    while (text := _read_message(down)) is not None:
+        job = decode_document(Job, json.loads(text))
         timed = job.options.timeout is not None
         progress = (lambda number, point: send("point", number, json.dumps(encode(point)))) if timed else None
-        answer = answer_of(job, progress)
+        answer = answer_job(job, progress)
         with contextlib.suppress(ValueError, OSError):  # the user's code may have closed it
             sys.stdout.flush()
         send("answer", answer.text())
@@ -89,18 +89,18 @@ def _answer(up: int, down: int) -> int:
     return 0
 
 
-def _message(down: int) -> str | None:
+def _read_message(down: int) -> str | None:
     """Return the next message, which has one part, or None if the pipe was closed."""
     import marshal
 
-    head = _exactly(down, LENGTH)
+    head = _read_bytes(down, LENGTH)
     if head is None:
         return None
-    data = _exactly(down, int.from_bytes(head, "big"))
+    data = _read_bytes(down, int.from_bytes(head, "big"))
     return None if data is None else str(marshal.loads(data)[0])
 
 
-def _exactly(down: int, count: int) -> bytes | None:
+def _read_bytes(down: int, count: int) -> bytes | None:
     found = b""
     while len(found) < count:
         data = os.read(down, count - len(found))

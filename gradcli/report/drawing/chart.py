@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.report import numbers
-from gradcli.report.blocks import Bars, Chart, HeatMap, Region, Series, drawable, in_markup
+from gradcli.report.blocks import Bars, Chart, HeatMap, Region, Series, escape_markup, is_drawable
 
 COLORS = 7  # classes k0 to k6 of lines
 SWITCHED_NAMES, SWITCHED_STYLES = 16, 8  # lines that the style sheet of pages can switch off
@@ -34,12 +34,12 @@ _BAR = 22  # the height of a bar and the room below it
 _NAMES, _NUMBERS = 140, 80  # the widths of the words beside bars
 
 
-def chart(picture: Chart) -> str:
+def draw_chart(picture: Chart) -> str:
     """Return lines on logarithmic axes, of which each point says its numbers; an empty text where no point can be drawn.
 
-    The page that shows it needs the `marks`, once.
+    The page that shows it needs `define_marks` once.
     """
-    spots = [point for series in picture.series for point in _points(series)]
+    spots = [point for series in picture.series for point in _drawable_points(series)]
     if not spots:
         return ""
     x, y = (_Axis.over([math.log10(spot[k]) for spot in spots]) for k in (0, 1))
@@ -48,14 +48,14 @@ def chart(picture: Chart) -> str:
     uprights = sorted((s for s in picture.series if s.upright), key=lambda s: s.points[0][0])
     over = _LINE * (len(uprights) + bool(names))
     right = max([_WIDE, *(name.at + _LETTER * len(name.words) for name in names if name.side == "right")])
-    parts = [_shaded(region, k, x) for k, region in enumerate(picture.regions)]
+    parts = [_draw_region(region, k, x) for k, region in enumerate(picture.regions)]
     parts += [name.drawn() for name in names]
-    parts += [_frame(x, y, picture)]
-    parts += [_series(series, looks, x, y) for series in reversed(picture.series) if not series.upright]
+    parts += [_draw_frame(x, y, picture)]
+    parts += [_draw_series(series, looks, x, y) for series in reversed(picture.series) if not series.upright]
     for row, series in enumerate(uprights, start=bool(names)):
-        parts.append(_upright(series, looks, row, len(uprights) > 1, x))
-    said = (*map(_named, picture.series), *(region.name for region in picture.regions))
-    return _svg("chart", f"{picture.title}: {', '.join(said)}", right, _HIGH + over, parts, over)
+        parts.append(_draw_vertical_line(series, looks, row, len(uprights) > 1, x))
+    said = (*map(_series_name, picture.series), *(region.name for region in picture.regions))
+    return _wrap_in_svg("chart", f"{picture.title}: {', '.join(said)}", right, _HIGH + over, parts, over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,25 +88,25 @@ class Looks:
     def of_name(self, picture: Chart, name: int) -> str:
         """Return a line of this name as a legend shows it."""
         guide = any(series.guide and series.name == self.names[name] for series in picture.series)
-        dot = "" if guide or len(self.styles) > 1 else _use(self.mark(name, 0), 14, 8)
+        dot = "" if guide or len(self.styles) > 1 else _place_mark(self.mark(name, 0), 14, 8)
         look = "guide" if guide else f"k{name % COLORS}"
-        return _legend(look, f'<path class="line" d="M0 8h28"/>{dot}')
+        return _legend_line(look, f'<path class="line" d="M0 8h28"/>{dot}')
 
     def of_style(self, style: int) -> str:
         """Return a line of this style as a legend shows it."""
-        return _legend(f"y{style}", f'<path class="line" d="M0 8h28"/>{_use(self.mark(0, style), 14, 8)}')
+        return _legend_line(f"y{style}", f'<path class="line" d="M0 8h28"/>{_place_mark(self.mark(0, style), 14, 8)}')
 
 
-def _legend(look: str, content: str) -> str:
+def _legend_line(look: str, content: str) -> str:
     return f'<svg width="28" height="16" aria-hidden="true"><g class="{look}">{content}</g></svg>'
 
 
-def _use(mark: str, x: float, y: float, says: str = "") -> str:
-    title = f"<title>{in_markup(says)}</title>" if says else ""
+def _place_mark(mark: str, x: float, y: float, says: str = "") -> str:
+    title = f"<title>{escape_markup(says)}</title>" if says else ""
     return f'<use href="#{mark}" x="{x:g}" y="{y:g}">{title}</use>'
 
 
-def marks() -> str:
+def define_marks() -> str:
     """Return the marks of all charts of a page, to be drawn by their names."""
     paths = "".join(f'<path id="m{k}" transform="scale(.8)" d="{path}"/>' for k, path in enumerate(MARKS))
     return f'<svg width="0" height="0" aria-hidden="true"><defs>{paths}</defs></svg>'
@@ -136,35 +136,35 @@ class _Axis:
         return [k for k in range(self.low, self.high + 1) if k % step == 0]
 
 
-def _named(series: Series) -> str:
+def _series_name(series: Series) -> str:
     return " ".join(filter(None, (series.name, series.style)))
 
 
-def _points(series: Series) -> list[tuple[float, float]]:
-    return [(float(x), float(y)) for x, y in series.points if drawable(x) and drawable(y)]
+def _drawable_points(series: Series) -> list[tuple[float, float]]:
+    return [(float(x), float(y)) for x, y in series.points if is_drawable(x) and is_drawable(y)]
 
 
-def _place(x: _Axis, y: _Axis, point: tuple[float, float]) -> tuple[float, float]:
-    return _inside(x.share(point[0]), y.share(point[1]))
+def _pixels_of_point(x: _Axis, y: _Axis, point: tuple[float, float]) -> tuple[float, float]:
+    return _pixels_of_shares(x.share(point[0]), y.share(point[1]))
 
 
-def _inside(across: float, up: float) -> tuple[float, float]:
+def _pixels_of_shares(across: float, up: float) -> tuple[float, float]:
     return _LEFT + across * (_WIDE - _LEFT - _RIGHT), _HIGH - _BOTTOM - up * (_HIGH - _TOP - _BOTTOM)
 
 
-def _frame(x: _Axis, y: _Axis, picture: Chart) -> str:
+def _draw_frame(x: _Axis, y: _Axis, picture: Chart) -> str:
     grid, words = "", ""
     for k in x.ticks():
-        at, _ = _inside(x.of_decade(k), 0)
+        at, _ = _pixels_of_shares(x.of_decade(k), 0)
         grid += f"M{at:.1f} {_TOP}V{_HIGH - _BOTTOM}"
-        words += f'<text x="{at:.1f}" y="{_HIGH - _BOTTOM + 16}">{_power(k)}</text>'
+        words += f'<text x="{at:.1f}" y="{_HIGH - _BOTTOM + 16}">{_write_power_of_ten(k)}</text>'
     for k in y.ticks():
-        _, at = _inside(0, y.of_decade(k))
+        _, at = _pixels_of_shares(0, y.of_decade(k))
         grid += f"M{_LEFT} {at:.1f}H{_WIDE - _RIGHT}"
-        words += f'<text class="left" x="{_LEFT - 6}" y="{at + 4:.1f}">{_power(k)}</text>'
+        words += f'<text class="left" x="{_LEFT - 6}" y="{at + 4:.1f}">{_write_power_of_ten(k)}</text>'
     middle, half = (_LEFT + _WIDE - _RIGHT) / 2, (_TOP + _HIGH - _BOTTOM) / 2
-    words += f'<text x="{middle:.0f}" y="{_HIGH - 8}">{in_markup(picture.x)}</text>'
-    words += f'<text transform="translate(13 {half:.0f}) rotate(-90)">{in_markup(picture.y)}</text>'
+    words += f'<text x="{middle:.0f}" y="{_HIGH - 8}">{escape_markup(picture.x)}</text>'
+    words += f'<text transform="translate(13 {half:.0f}) rotate(-90)">{escape_markup(picture.y)}</text>'
     return f'<path class="grid" d="{grid}"/>{words}'
 
 
@@ -181,53 +181,53 @@ class _Name:
     def of_region(cls, region: Region, k: int, x: _Axis) -> "_Name":
         """Return the name of a region: that of the first ends with it, the others begin with theirs."""
         ends = k == 0 and x.share(region.high) > _EDGE
-        at, _ = _inside(x.share(region.high if ends else region.low), 0)
+        at, _ = _pixels_of_shares(x.share(region.high if ends else region.low), 0)
         return cls(region.name, at, "left" if ends else "right")
 
     def drawn(self) -> str:
         look = f' class="{self.side}"' if self.side else ""
-        return f'<text{look} x="{self.at:.1f}" y="{_TOP - _LINE * self.row - 4}">{in_markup(self.words)}</text>'
+        return f'<text{look} x="{self.at:.1f}" y="{_TOP - _LINE * self.row - 4}">{escape_markup(self.words)}</text>'
 
 
-def _shaded(region: Region, tint: int, x: _Axis) -> str:
+def _draw_region(region: Region, tint: int, x: _Axis) -> str:
     """Return a region behind the lines."""
-    (low, _), (high, _) = (_inside(x.share(h), 0) for h in (region.low, region.high))
+    (low, _), (high, _) = (_pixels_of_shares(x.share(h), 0) for h in (region.low, region.high))
     box = f'x="{low:.1f}" y="{_TOP}" width="{high - low:.1f}" height="{_HIGH - _TOP - _BOTTOM}"'
     return f'<rect {box} fill="{_TINTS[tint % len(_TINTS)]}" fill-opacity="0.12"/>'
 
 
-def _upright(series: Series, looks: Looks, row: int, several: bool, x: _Axis) -> str:
+def _draw_vertical_line(series: Series, looks: Looks, row: int, several: bool, x: _Axis) -> str:
     """Return a vertical line up to its name; of several, names end at their lines, so that no line crosses a name."""
     share = x.share(series.points[0][0])
-    at, _ = _inside(share, 0)
+    at, _ = _pixels_of_shares(share, 0)
     name = _Name(series.name, at, "right" if share < _EDGE else "left" if several or share > 1 - _EDGE else "", row)
     line = f'<path class="line" d="M{at:.1f} {_TOP - _LINE * row}V{_HIGH - _BOTTOM}"/>'
     return f'<g class="{looks.classes(series)}">{line}{name.drawn()}</g>'
 
 
-def _power(k: int) -> str:
+def _write_power_of_ten(k: int) -> str:
     return f"1e{k}" if k else "1"
 
 
-def _series(series: Series, looks: Looks, x: _Axis, y: _Axis) -> str:
+def _draw_series(series: Series, looks: Looks, x: _Axis, y: _Axis) -> str:
     name = looks.names.index(series.name)
     mark = "" if series.guide else looks.mark(name, looks.styles.index(series.style))
     path, gap, spots = "", True, ""
     for point in series.points:
-        if not (drawable(point[0]) and drawable(point[1])):
+        if not (is_drawable(point[0]) and is_drawable(point[1])):
             gap = True
             continue
-        across, up = map(round, _place(x, y, (float(point[0]), float(point[1]))))
+        across, up = map(round, _pixels_of_point(x, y, (float(point[0]), float(point[1]))))
         path += f"{'M' if gap else 'L'}{across} {up}"
         gap = False
-        says = f"{_named(series)}: {numbers.short(point[1], 3)} at {numbers.short(point[0], 3)}"
-        spots += _use(mark, across, up, says) if mark else ""
+        says = f"{_series_name(series)}: {numbers.few_digits(point[1], 3)} at {numbers.few_digits(point[0], 3)}"
+        spots += _place_mark(mark, across, up, says) if mark else ""
     return f'<g class="{looks.classes(series)}"><path class="line" d="{path}"/>{spots}</g>'
 
 
-def bars(picture: Bars) -> str:
+def draw_bars(picture: Bars) -> str:
     """Return named numbers as bars with their values; on a logarithmic axis, numbers that are not positive have no bar."""
-    known = [value for _, value in picture.bars if (drawable(value) if picture.log else math.isfinite(value))]
+    known = [value for _, value in picture.bars if (is_drawable(value) if picture.log else math.isfinite(value))]
     if not known:
         return ""
     room = _WIDE - _NAMES - _NUMBERS
@@ -239,16 +239,15 @@ def bars(picture: Bars) -> str:
         length = 0.0
         if value in known:
             length = room * ((math.log10(value) if picture.log else value) - low) / ((high - low) or 1.0)
+        at_end = escape_markup(numbers.few_digits(value, 3))
         parts.append(
-            f'<text class="left" x="{_NAMES - 8}" y="{top + 14}">{in_markup(name)}</text>'
+            f'<text class="left" x="{_NAMES - 8}" y="{top + 14}">{escape_markup(name)}</text>'
             f'<rect class="bar" x="{_NAMES}" y="{top + 2}" width="{max(length, 0):.0f}" height="{_BAR - 6}"/>'
-            f'<text class="right" x="{_NAMES + length + 6:.0f}" y="{top + 14}">{in_markup(numbers.short(value, 3))}</text>'
+            f'<text class="right" x="{_NAMES + length + 6:.0f}" y="{top + 14}">{at_end}</text>'
         )
     scale = ", on a logarithmic scale" if picture.log else ""
-    words = (
-        f"{picture.title}, in {picture.unit}{scale}: {', '.join(f'{n} {numbers.short(v, 3)}' for n, v in picture.bars)}"
-    )
-    return _svg("bars", words, _WIDE, _BAR * len(picture.bars) + 4, parts)
+    words = f"{picture.title}, in {picture.unit}{scale}: {', '.join(f'{n} {numbers.few_digits(v, 3)}' for n, v in picture.bars)}"
+    return _wrap_in_svg("bars", words, _WIDE, _BAR * len(picture.bars) + 4, parts)
 
 
 # Matrices in few cells, and cells in levels of one or two colours.
@@ -289,7 +288,7 @@ class Scale:
 
     def letters(self, cells: np.ndarray) -> np.ndarray:
         """Return the letter of the colour of each cell, x where it is not finite."""
-        found: np.ndarray = np.array([*self.colors, "x"])[levels(cells, self.low, self.high)]
+        found: np.ndarray = np.array([*self.colors, "x"])[levels_of_cells(cells, self.low, self.high)]
         return found
 
     def marks(self) -> list[tuple[float, float]]:
@@ -298,25 +297,27 @@ class Scale:
         return [(0.0, self.low), *middle, (1.0, self.high)]
 
 
-def coarse(matrix: np.ndarray, most: int, size: Callable[[np.ndarray], np.ndarray]) -> tuple[np.ndarray, int, int]:
+def coarsen_matrix(
+    matrix: np.ndarray, most: int, size: Callable[[np.ndarray], np.ndarray]
+) -> tuple[np.ndarray, int, int]:
     """Return a matrix in at most `most` rows and columns, and how many rows and columns each cell stands for.
 
     A cell is the entry of several whose `size` is the largest; nan counts as the largest.
     """
     rows, columns = (max(1, math.ceil(n / most)) for n in matrix.shape)
     cells = np.array([
-        [_largest(matrix[r : r + rows, c : c + columns], size) for c in range(0, matrix.shape[1], columns)]
+        [_largest_entry(matrix[r : r + rows, c : c + columns], size) for c in range(0, matrix.shape[1], columns)]
         for r in range(0, matrix.shape[0], rows)
     ])  # fmt: skip
     return cells, rows, columns
 
 
-def _largest(part: np.ndarray, size: Callable[[np.ndarray], np.ndarray]) -> float:
+def _largest_entry(part: np.ndarray, size: Callable[[np.ndarray], np.ndarray]) -> float:
     flat = part.reshape(-1)
     return float(flat[int(np.argmax(size(flat)))])
 
 
-def levels(cells: np.ndarray, low: float, high: float) -> np.ndarray:
+def levels_of_cells(cells: np.ndarray, low: float, high: float) -> np.ndarray:
     """Return the level of each cell between two ends, from 0 to LEVELS - 1; -1 where it is not finite."""
     known = np.isfinite(cells)
     half = high / 2 - low / 2  # the whole may be beyond float64
@@ -351,7 +352,7 @@ class Cells:
     def of(cls, picture: HeatMap) -> "Cells":
         """Return the cells of a map; powers of ten go from 1e-17 to 1, so that what is right looks alike in every map."""
         values, decades = as_matrix(picture.values), picture.unit == _DECADES
-        cells, *each = coarse(values, _MOST_CELLS, np.asarray if decades else np.abs)
+        cells, *each = coarsen_matrix(values, _MOST_CELLS, np.asarray if decades else np.abs)
         scale = Scale(*_ERRORS, _POSITIVE) if decades else Scale.over(values, as_matrix(picture.beside))
         shape = (values.shape[0], values.shape[1])
         return cls(scale.letters(cells), scale, shape, (each[0], each[1]), picture.unit)
@@ -363,7 +364,7 @@ class Cells:
 
     def said(self, x: float) -> str:
         """Return a number of the legend."""
-        return f"{10.0**x:.1g}" if self.unit == _DECADES else numbers.short(x, 3)
+        return f"{10.0**x:.1g}" if self.unit == _DECADES else numbers.few_digits(x, 3)
 
     def ticks(self, axis: int) -> list[tuple[int, float]]:
         """Return a few indices along an axis, from 0, and the place of each in cells."""
@@ -376,7 +377,7 @@ class Cells:
         return index // self.each[axis] + 0.5
 
 
-def heat_map(picture: HeatMap) -> str:
+def draw_heat_map(picture: HeatMap) -> str:
     """Return a matrix in nine levels, with indices of its rows and columns; marked entries are ringed.
 
     An empty text where there is no entry.
@@ -403,15 +404,15 @@ def heat_map(picture: HeatMap) -> str:
     for index, place in cells.ticks(1):
         parts.append(f'<text x="{left + place * size:g}" y="{top - 5}">{index}</text>')
     not_finite = bool((cells.letters == "x").any())
-    parts.append(_legend_of(cells, high_at + 12, not_finite))
+    parts.append(_legend_of_cells(cells, high_at + 12, not_finite))
     low, high = cells.said(cells.scale.low), cells.said(cells.scale.high)
     worst = "; ".join(f"[{r},{c}]: {cells.said(values[r, c])}" for r, c in picture.marked)
     words = f"{picture.title} (from {low} to {high}){': ' * bool(worst)}{worst}"
     beside = 16 * LEVELS + 22 + _LETTER * max(len(cells.names), 14 * not_finite)
-    return _svg("heat", words, math.ceil(max(left + columns * size + 10, beside)), high_at + 44, parts)
+    return _wrap_in_svg("heat", words, math.ceil(max(left + columns * size + 10, beside)), high_at + 44, parts)
 
 
-def _legend_of(cells: Cells, top: int, not_finite: bool) -> str:
+def _legend_of_cells(cells: Cells, top: int, not_finite: bool) -> str:
     """Return the colours of a map with the numbers of their ends, and what they are."""
     wide = 16 * LEVELS
     squares = "".join(
@@ -424,14 +425,14 @@ def _legend_of(cells: Cells, top: int, not_finite: bool) -> str:
         f'<text{sides.get(share, "")} x="{wide * share:g}" y="{top + 26}">{cells.said(x)}</text>'
         for share, x in cells.scale.marks()
     )
-    words += f'<text class="right" x="{wide + 10}" y="{top + 10}">{in_markup(cells.names)}</text>'
+    words += f'<text class="right" x="{wide + 10}" y="{top + 10}">{escape_markup(cells.names)}</text>'
     if not_finite:
         squares += f'<path class="hx" d="M{wide + 10} {top + 17}h16v10h-16zl16 10"/>'
         words += f'<text class="right" x="{wide + 32}" y="{top + 26}">not finite</text>'
     return squares + words
 
 
-def _svg(look: str, words: str, wide: float, high: float, parts: Sequence[str], over: float = 0) -> str:
+def _wrap_in_svg(look: str, words: str, wide: float, high: float, parts: Sequence[str], over: float = 0) -> str:
     """Return a picture; `over` of its height lies above 0."""
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" class="{look}" role="img" aria-label="{in_markup(words)}" '
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" class="{look}" role="img" aria-label="{escape_markup(words)}" '
     return f'{head}viewBox="0 {-over:g} {wide:g} {high:g}" width="{wide:g}" height="{high:g}">{"".join(parts)}</svg>'

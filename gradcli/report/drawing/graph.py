@@ -11,11 +11,11 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.report import numbers
-from gradcli.report.blocks import cut, in_markup
+from gradcli.report.blocks import escape_markup, shorten_text
 from gradcli.report.common import Absent
 from gradcli.report.drawing.levels import Level, NodeGroup, levels_of
 from gradcli.report.encode import Values
-from gradcli.report.tidy import norm, shaped
+from gradcli.report.tidy import norm, write_shape
 from gradcli.report.trace import Node, TraceReport
 
 _LETTER, _LINE = 7.3, 15  # the width of a letter and the height of a line, in pixels
@@ -98,7 +98,7 @@ class Layout:
 # The layer of each box of a graph, counted from the inputs.
 
 
-def ranks(boxes: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+def assign_layers(boxes: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     """Return the layer of each box: as near to its users as it can be without making the edges longer in total.
 
     No edge stays within a layer or goes back, and no layer is empty. All edges that leave a box share one line, so the
@@ -119,11 +119,11 @@ def ranks(boxes: int, edges: Sequence[tuple[int, int]]) -> list[int]:
             rank[box] = min(rank[user] for user in users[box]) - 1
     for box in range(boxes):
         if sources[box]:
-            _pull(box, rank, sources, users)
+            _move_to_last_source(box, rank, sources, users)
     return rank
 
 
-def _pull(box: int, rank: list[int], sources: Sequence[set[int]], users: Sequence[set[int]]) -> None:
+def _move_to_last_source(box: int, rank: list[int], sources: Sequence[set[int]], users: Sequence[set[int]]) -> None:
     """Move a box next to its last source if the lines of its sources lose more than its own line gains."""
     nearest = max(rank[source] for source in sources[box]) + 1
     moved = rank[box] - nearest
@@ -175,7 +175,7 @@ class Proper:
             yield from pairwise(chain)
 
 
-def proper(rank: Sequence[int], edges: Sequence[tuple[int, int]]) -> Proper:
+def insert_dummies(rank: Sequence[int], edges: Sequence[tuple[int, int]]) -> Proper:
     """Return the graph with dummies in all layers between a box and its last user.
 
     Cost    linear in the number of segments, of which there may be as many as boxes times layers.
@@ -210,7 +210,7 @@ def proper(rank: Sequence[int], edges: Sequence[tuple[int, int]]) -> Proper:
     )
 
 
-def ordered(graph: Proper) -> tuple[tuple[tuple[int, ...], ...], int]:
+def order_layers(graph: Proper) -> tuple[tuple[tuple[int, ...], ...], int]:
     """Return the layers in an order with few crossings, and the number of crossings.
 
     Parts that no edge connects are ordered one by one, so they do not cross each other. Of an order and its mirror image, the
@@ -223,15 +223,15 @@ def ordered(graph: Proper) -> tuple[tuple[tuple[int, ...], ...], int]:
     columns: list[list[int]] = [[] for _ in graph.layers]
     crossings = 0
     for part in _connected_parts(graph):
-        best, fewest = _best(graph, part)
+        best, fewest = _best_order(graph, part)
         crossings += fewest
-        upright = _descents(best, graph.boxes) <= 0
+        upright = _count_descents(best, graph.boxes) <= 0
         for column, layer in zip(columns, best, strict=True):
             column.extend(layer if upright else reversed(layer))
     return tuple(map(tuple, columns)), crossings
 
 
-def _descents(layers: list[list[int]], boxes: int) -> int:
+def _count_descents(layers: list[list[int]], boxes: int) -> int:
     """Return how many more neighbours have falling than rising numbers; the mirrored order has as many crossings."""
     numbers = ([vertex for vertex in layer if vertex < boxes] for layer in layers)
     return sum((above > below) - (above < below) for layer in numbers for above, below in pairwise(layer))
@@ -254,7 +254,7 @@ def _connected_parts(graph: Proper) -> Iterator[list[list[int]]]:
         yield layers
 
 
-def _starts(graph: Proper, part: list[list[int]]) -> Iterator[list[list[int]]]:
+def _starting_orders(graph: Proper, part: list[list[int]]) -> Iterator[list[list[int]]]:
     """Yield the orders to start from: by the numbers, and as searches in depth from either end find the vertices."""
     yield [sorted(layer) for layer in part]
     for ahead, behind in ((graph.right, graph.left), (graph.left, graph.right)):
@@ -270,13 +270,13 @@ def _starts(graph: Proper, part: list[list[int]]) -> Iterator[list[list[int]]]:
         yield deep
 
 
-def _best(graph: Proper, part: list[list[int]]) -> tuple[list[list[int]], int]:
+def _best_order(graph: Proper, part: list[list[int]]) -> tuple[list[list[int]], int]:
     """Return the best order found for a connected part, and its crossings."""
     segments = 1 + sum(len(graph.right[v]) for layer in part for v in layer)
     rounds = max(2, min(ROUNDS, WORK // segments))
     best, fewest = part, -1
-    for start in islice(_starts(graph, part), 1 if segments > WORK else None):
-        layers, crossings = _swept(_Order(graph, start), rounds)
+    for start in islice(_starting_orders(graph, part), 1 if segments > WORK else None):
+        layers, crossings = _sweep_layers(_Order(graph, start), rounds)
         if fewest < 0 or crossings < fewest:
             best, fewest = layers, crossings
         if not fewest:
@@ -287,7 +287,7 @@ def _best(graph: Proper, part: list[list[int]]) -> tuple[list[list[int]], int]:
     return order.layers, order.crossings()
 
 
-def _swept(order: "_Order", rounds: int) -> tuple[list[list[int]], int]:
+def _sweep_layers(order: "_Order", rounds: int) -> tuple[list[list[int]], int]:
     """Return the best order that sweeps reach from a given one, and its crossings."""
     best: list[list[int]] = []
     fewest, stalled = -1, 0
@@ -341,7 +341,7 @@ class _Order:
         self.layers = layers
         self.place = [0] * len(graph.rank)
         for layer in layers:
-            self._number(layer)
+            self._number_vertices(layer)
 
     def crossings(self) -> int:
         """Return the number of crossings of all segments."""
@@ -359,7 +359,7 @@ class _Order:
             keys = {v: wanted([self.place[w] for w in near[v]]) for v in layer if near[v]}
             movable = iter(sorted(keys if number % 4 < 2 else reversed(keys), key=keys.__getitem__))
             layer[:] = [next(movable) if near[v] else v for v in layer]
-            self._number(layer)
+            self._number_vertices(layer)
 
     def improve(self, change: Callable[[list[int]], bool]) -> None:
         """Change each layer, and again those next to a changed one, until no change leaves fewer crossings."""
@@ -372,28 +372,28 @@ class _Order:
 
     def transpose_layer(self, layer: list[int]) -> bool:
         """Exchange neighbours in one layer where that saves crossings; whether there were such."""
-        sides = self._sides(layer)
+        sides = self._neighbour_places(layer)
         saved = False
         for _ in range(_PASSES):
             moved = False
             for k in range(len(layer) - 1):
-                if _saved(sides[layer[k]], sides[layer[k + 1]]) > 0:
+                if _count_saved_crossings(sides[layer[k]], sides[layer[k + 1]]) > 0:
                     layer[k], layer[k + 1] = layer[k + 1], layer[k]
                     moved = True
             saved |= moved
             if not moved:
                 break
-        self._number(layer)
+        self._number_vertices(layer)
         return saved
 
     def exchange_ties(self) -> None:
         """Exchange neighbours wherever that leaves as many crossings, so that later changes start from another order."""
         for layer in self.layers:
-            sides = self._sides(layer)
+            sides = self._neighbour_places(layer)
             for k in range(len(layer) - 1):
-                if _saved(sides[layer[k]], sides[layer[k + 1]]) == 0:
+                if _count_saved_crossings(sides[layer[k]], sides[layer[k + 1]]) == 0:
                     layer[k], layer[k + 1] = layer[k + 1], layer[k]
-            self._number(layer)
+            self._number_vertices(layer)
 
     def sift_layer(self, layer: list[int]) -> bool:
         """Move each vertex of one layer to the place where it crosses least; whether that saved crossings.
@@ -403,25 +403,25 @@ class _Order:
         """
         if len(layer) > _WIDEST:
             return False
-        sides = self._sides(layer)
+        sides = self._neighbour_places(layer)
         before = list(layer)
         for vertex in before:
             at = layer.index(vertex)
-            up = accumulate(_saved(sides[other], sides[vertex]) for other in reversed(layer[:at]))
-            down = accumulate(_saved(sides[vertex], sides[other]) for other in layer[at + 1 :])
+            up = accumulate(_count_saved_crossings(sides[other], sides[vertex]) for other in reversed(layer[:at]))
+            down = accumulate(_count_saved_crossings(sides[vertex], sides[other]) for other in layer[at + 1 :])
             moves = [*((saved, at - k) for k, saved in enumerate(up, 1)), *((s, at + k) for k, s in enumerate(down, 1))]
             saved, place = max(moves, key=lambda move: move[0], default=(0, at))
             if saved > 0:
                 layer.insert(place, layer.pop(at))
-        self._number(layer)
+        self._number_vertices(layer)
         return layer != before
 
-    def _sides(self, layer: list[int]) -> dict[int, _Sides]:
+    def _neighbour_places(self, layer: list[int]) -> dict[int, _Sides]:
         """Return the sorted places of the neighbours of each vertex before it and after it."""
         place, left, right = self.place, self.graph.left, self.graph.right
         return {v: (sorted([place[w] for w in left[v]]), sorted([place[w] for w in right[v]])) for v in layer}
 
-    def _number(self, layer: list[int]) -> None:
+    def _number_vertices(self, layer: list[int]) -> None:
         for k, vertex in enumerate(layer):
             self.place[vertex] = k
 
@@ -435,12 +435,12 @@ def _median(places: list[int]) -> float:
     return (places[(len(places) - 1) // 2] + places[len(places) // 2]) / 2
 
 
-def _saved(above: _Sides, below: _Sides) -> int:
+def _count_saved_crossings(above: _Sides, below: _Sides) -> int:
     """Return how many crossings an exchange of two neighbours in a layer saves."""
-    return _saved_on_one_side(above[0], below[0]) + _saved_on_one_side(above[1], below[1])
+    return _saved_crossings_on_side(above[0], below[0]) + _saved_crossings_on_side(above[1], below[1])
 
 
-def _saved_on_one_side(above: list[int], below: list[int]) -> int:
+def _saved_crossings_on_side(above: list[int], below: list[int]) -> int:
     if not above or not below:
         return 0
     if above[-1] < below[0]:
@@ -448,7 +448,7 @@ def _saved_on_one_side(above: list[int], below: list[int]) -> int:
     if below[-1] < above[0]:
         return len(above) * len(below)
     if len(above) > len(below):
-        return -_saved_on_one_side(below, above)
+        return -_saved_crossings_on_side(below, above)
     return sum(bisect_left(below, place) + bisect_right(below, place) - len(below) for place in above)
 
 
@@ -458,7 +458,7 @@ Layers = Sequence[Sequence[int]]
 Separation = Callable[[int, int], int]  # the least distance of the centres of two vertices, the upper one first
 
 
-def positions(graph: Proper, columns: Layers, separation: Separation) -> list[int]:
+def place_vertices(graph: Proper, columns: Layers, separation: Separation) -> list[int]:
     """Return a whole number for each vertex: its place across the layers, which run from the least to the greatest.
 
     Four layouts align each vertex with a median of its neighbours: of those before it or after it, and the upper or the lower
@@ -476,12 +476,12 @@ def positions(graph: Proper, columns: Layers, separation: Separation) -> list[in
     found = []
     for forwards in (True, False):
         for upper in (True, False):
-            blocks = _aligned(graph, columns, place, barred, forwards, upper)
-            found.append(_compacted(columns, blocks, separation, upper))
-    return _balanced(found)
+            blocks = _align_blocks(graph, columns, place, barred, forwards, upper)
+            found.append(_compact_blocks(columns, blocks, separation, upper))
+    return _balance_layouts(found)
 
 
-def _straight(graph: Proper, forwards: bool) -> dict[int, int]:
+def _continued_dummies(graph: Proper, forwards: bool) -> dict[int, int]:
     """Return the dummy that each dummy continues, where its chain has one before it (or after it, if not `forwards`)."""
     return {second: first for first, second in graph.inner()} if forwards else dict(graph.inner())
 
@@ -506,19 +506,19 @@ def _crossing_chains(graph: Proper, place: Sequence[int]) -> set[tuple[int, int]
     return barred
 
 
-def _aligned(
+def _align_blocks(
     graph: Proper, columns: Layers, place: Sequence[int], barred: set[tuple[int, int]], forwards: bool, upper: bool
 ) -> list[int]:
     """Return the block of each vertex, by the number of the vertex that was its first."""
     near = graph.left if forwards else graph.right
-    straight = _straight(graph, forwards)
+    straight = _continued_dummies(graph, forwards)
     taken = set(straight.values())  # the chain of these goes on, and what branches off does not align with them
     sign = 1 if upper else -1
     block = list(range(len(place)))
     for column in columns if forwards else reversed(columns):
         last = -1 if upper else len(place)
         for vertex in column if upper else reversed(column):
-            for other in _candidates(vertex, near[vertex], place, straight, upper):
+            for other in _alignment_candidates(vertex, near[vertex], place, straight, upper):
                 pair = (other, vertex) if forwards else (vertex, other)
                 free = vertex in straight or (other not in taken and pair not in barred)
                 if free and sign * place[other] > sign * last:
@@ -527,7 +527,7 @@ def _aligned(
     return block
 
 
-def _candidates(
+def _alignment_candidates(
     vertex: int, near: Sequence[int], place: Sequence[int], straight: dict[int, int], upper: bool
 ) -> Sequence[int]:
     """Return the neighbours that a vertex may be aligned with, the preferred one first."""
@@ -540,7 +540,7 @@ def _candidates(
     return medians if upper else medians[::-1]
 
 
-def _compacted(columns: Layers, block: Sequence[int], separation: Separation, upper: bool) -> list[int]:
+def _compact_blocks(columns: Layers, block: Sequence[int], separation: Separation, upper: bool) -> list[int]:
     """Return the places of the vertices, with the blocks as near to each other as the separations allow.
 
     The blocks are pushed to the side of the upper medians (or else of the lower ones), and then back towards the blocks that
@@ -554,7 +554,7 @@ def _compacted(columns: Layers, block: Sequence[int], separation: Separation, up
                 first, second = second, first
             after[first][second] = max(room, after[first].get(second, 0))
     place = dict.fromkeys(after, 0)
-    order = list(_sorted_blocks(after))
+    order = list(_sort_blocks(after))
     for first in order:
         for second, room in after[first].items():
             place[second] = max(place[second], place[first] + room)
@@ -564,7 +564,7 @@ def _compacted(columns: Layers, block: Sequence[int], separation: Separation, up
     return [place[first] if upper else -place[first] for first in block]
 
 
-def _sorted_blocks(after: dict[int, dict[int, int]]) -> Iterator[int]:
+def _sort_blocks(after: dict[int, dict[int, int]]) -> Iterator[int]:
     """Yield the blocks, each before those that must come after it."""
     before = dict.fromkeys(after, 0)
     for others in after.values():
@@ -579,7 +579,7 @@ def _sorted_blocks(after: dict[int, dict[int, int]]) -> Iterator[int]:
                 ready.append(other)
 
 
-def _balanced(found: Sequence[Sequence[int]]) -> list[int]:
+def _balance_layouts(found: Sequence[Sequence[int]]) -> list[int]:
     """Return the mean of the two middle places of each vertex, after the layouts were moved over the narrowest one.
 
     A layout of upper medians is moved to the same least place, and one of lower medians to the same greatest place.
@@ -593,7 +593,7 @@ def _balanced(found: Sequence[Sequence[int]]) -> list[int]:
     return [sum(sorted(four)[1:3]) // 2 for four in zip(*moved, strict=True)]
 
 
-def layered(sizes: Sequence[Spot], edges: Sequence[tuple[int, int]], *, between: float, apart: float) -> Layout:
+def lay_out_boxes(sizes: Sequence[Spot], edges: Sequence[tuple[int, int]], *, between: float, apart: float) -> Layout:
     """Return the layout of boxes of these sizes, with each edge running to the right.
 
     An edge joins two boxes by their numbers, the lesser number first. Boxes of one layer lie at least `apart` from each
@@ -604,29 +604,29 @@ def layered(sizes: Sequence[Spot], edges: Sequence[tuple[int, int]], *, between:
     Cost    the segments of the edges from layer to layer, times a number of sweeps that falls as they grow.
     Source  Sugiyama, Tagawa and Toda (1981), Methods for visual understanding of hierarchical system structures.
 
-    >>> layered([(40, 20), (40, 20)], [(0, 1)], between=30, apart=10).routes
+    >>> lay_out_boxes([(40, 20), (40, 20)], [(0, 1)], between=30, apart=10).routes
     (((40.0, 10.0), (70.0, 10.0)),)
     """
-    graph = proper(ranks(len(sizes), edges), edges)
-    columns, crossings = ordered(graph)
+    graph = insert_dummies(assign_layers(len(sizes), edges), edges)
+    columns, crossings = order_layers(graph)
     halves = [2 * math.ceil(height) for _, height in sizes] + [0] * (len(graph.rank) - len(sizes))  # half pixels
 
     def separation(above: int, below: int) -> int:
         boxes = above < len(sizes) and below < len(sizes)
         return (halves[above] + halves[below]) // 2 + math.ceil(2 * apart if boxes else apart)
 
-    places = positions(graph, columns, separation)
+    places = place_vertices(graph, columns, separation)
     tops = (place - half // 2 for place, half in zip(places, halves, strict=True))
     top = min(tops, default=0)
     ys = [(place - top) / 2 for place in places]
     height = max((y + half / 4 for y, half in zip(ys, halves, strict=True)), default=0.0)
-    sides = _sides(graph, sizes, between)
+    sides = _layer_sides(graph, sizes, between)
     centers = tuple((sum(sides[graph.rank[box]]) / 2, ys[box]) for box in range(len(sizes)))
-    routes = tuple(_routes(graph, sizes, edges, centers, sides, ys))
+    routes = tuple(_route_edges(graph, sizes, edges, centers, sides, ys))
     return Layout(centers, routes, sides[-1][1] if sides else 0.0, height, crossings)
 
 
-def _sides(graph: Proper, sizes: Sequence[Spot], between: float) -> list[Spot]:
+def _layer_sides(graph: Proper, sizes: Sequence[Spot], between: float) -> list[Spot]:
     """Return where each layer begins and ends: it is as wide as its widest box."""
     sides: list[Spot] = []
     begin = 0.0
@@ -637,7 +637,7 @@ def _sides(graph: Proper, sizes: Sequence[Spot], between: float) -> list[Spot]:
     return sides
 
 
-def _routes(
+def _route_edges(
     graph: Proper,
     sizes: Sequence[Spot],
     edges: Sequence[tuple[int, int]],
@@ -653,10 +653,10 @@ def _routes(
             points += [(left, y), (right, y)]
         del points[1], points[-1]  # the sides of the layers that lie in or behind the boxes
         points.append((centers[second][0] - sizes[second][0] / 2, heights[-1]))
-        yield tuple(_bends(points))
+        yield tuple(_bends_of_route(points))
 
 
-def _bends(points: Sequence[Spot]) -> Iterator[Spot]:
+def _bends_of_route(points: Sequence[Spot]) -> Iterator[Spot]:
     """Yield the ends of a route and the points at which it bends."""
     yield points[0]
     last = points[0]
@@ -667,7 +667,7 @@ def _bends(points: Sequence[Spot]) -> Iterator[Spot]:
     yield points[-1]
 
 
-def draw(
+def draw_graph(
     trace: TraceReport, level: Level | None = None, *, number: int = 0, style: str = "", down: bool = False
 ) -> Drawing:
     """Return the graph of a computation, or of one level of it; without one, of the whole, with loops and functions closed.
@@ -677,13 +677,13 @@ def draw(
     """
     nodes = trace.nodes
     groups = (levels_of(trace)[0] if level is None else level).groups
-    given, edges, operands = _edges(trace, groups)
-    boxes = tuple(_box(nodes, group, trace.departs) for group in groups)
+    given, edges, operands = _find_edges(trace, groups)
+    boxes = tuple(_make_box(nodes, group, trace.departs) for group in groups)
     shift = len(given)
     joins = [(g, shift + user) for g, box in enumerate(given) for user in box.users]
     joins += [(shift + a, shift + b) for a, b in edges]
     labels = [""] * (len(joins) - len(edges)) + [
-        _partial(nodes[user], nodes[operand].name, groups[a], groups[b])
+        _partial_label(nodes[user], nodes[operand].name, groups[a], groups[b])
         for (a, b), (operand, user) in zip(edges, operands, strict=True)
     ]
     arriving = Counter(b for _, b in joins)
@@ -697,9 +697,9 @@ def draw(
     if down:
         widths = [max(width, span) if span > _BOX else width for width, span in zip(widths, spans, strict=True)]
     sizes = [*zip(*((tall, widths) if down else (widths, tall)), strict=True)]
-    layout = layered(sizes, joins, between=_GAP + max(stubs.values(), default=0), apart=_APART)
-    ports = _ports(layout.routes, joins, layout.centers, room)
-    ids = [None] * (len(joins) - len(edges)) + [f"{prefix(number)}e{a}-{b}" for a, b in edges]
+    layout = lay_out_boxes(sizes, joins, between=_GAP + max(stubs.values(), default=0), apart=_APART)
+    ports = _ports_of_edges(layout.routes, joins, layout.centers, room)
+    ids = [None] * (len(joins) - len(edges)) + [f"{prefix_of_level(number)}e{a}-{b}" for a, b in edges]
     turned = _Turned(down)
     parts = [_ARROWHEAD, f'<g class="edges{" down" * down}">']
     for route, port, (_, b), name, label in zip(layout.routes, ports, joins, ids, labels, strict=True):
@@ -708,29 +708,32 @@ def draw(
             parts.append(turned.label(route[-1][0], port, name, label))
     parts.append("</g>")
     centers = [turned.spot(center) for center in layout.centers]
-    parts += map(_drawn_given, given, centers)
+    parts += map(_draw_outside_value, given, centers)
     heights = [_BOX if down else span for span in spans[shift:]]
     parts += [
-        _drawn(f"{prefix(number)}n{k}", box, center, width, height)
+        _draw_box(f"{prefix_of_level(number)}n{k}", box, center, width, height)
         for k, (box, center, width, height) in enumerate(
             zip(boxes, centers[shift:], widths[shift:], heights, strict=True)
         )
     ]
     members = nodes[groups[0].first : groups[-1].last + 1] if groups else ()
     operations = sum(node.operation != "input" for node in members)
-    what = f"Graph of {_counted(operations)} of {cut(trace.target.text, _CUT)}"
+    what = f"Graph of {_count_operations(operations)} of {shorten_text(trace.target.text, _CUT)}"
     what += f": {level.title}" if level is not None and level.title else ""
     return Drawing(
-        boxes, tuple(edges), _svg(what, turned.spot((layout.width, layout.height)), style, parts), layout.crossings
+        boxes,
+        tuple(edges),
+        _wrap_in_svg(what, turned.spot((layout.width, layout.height)), style, parts),
+        layout.crossings,
     )
 
 
-def prefix(number: int) -> str:
+def prefix_of_level(number: int) -> str:
     """Return what the names of elements of a level begin with."""
     return f"l{number}-" if number else ""
 
 
-def _edges(
+def _find_edges(
     trace: TraceReport, groups: Sequence[NodeGroup]
 ) -> tuple[list["OutsideValue"], list[tuple[int, int]], list[tuple[int, int]]]:
     """Return what is read from elsewhere, the edges between the groups, and one operand and one user of each edge.
@@ -754,54 +757,61 @@ def _edges(
                 continue  # a constant inside of several nodes
             value = nodes[before].value if before is not None else trace.at.get(operand)
             key = operand if named else (operand, k, place)
-            one = given.setdefault(key, OutsideValue(_short(operand), brief(value) if named else "", ()))
+            one = given.setdefault(key, OutsideValue(_shorten_words(operand), brief_value(value) if named else "", ()))
             given[key] = replace(one, users=tuple(dict.fromkeys((*one.users, b))))
     pairs = sorted(found)
     return [*given.values()], pairs, [found[pair] for pair in pairs]
 
 
-def _svg(what: str, size: tuple[float, float], style: str, parts: Sequence[str]) -> str:
+def _wrap_in_svg(what: str, size: tuple[float, float], style: str, parts: Sequence[str]) -> str:
     wide, high = (round(length) + 2 * _MARGIN for length in size)
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" role="img" aria-label="{in_markup(what)}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" role="img" aria-label="{escape_markup(what)}" '
         f'width="{wide}" height="{high}" viewBox="{-_MARGIN} {-_MARGIN} {wide} {high}">'
     )
     inside = f"<style>{style}</style>" if style else ""
     return "\n".join((head + inside, *parts, "</svg>"))
 
 
-def _counted(count: int) -> str:
+def _count_operations(count: int) -> str:
     return f"{count:,} operation{'' if count == 1 else 's'}"
 
 
-def _box(nodes: Sequence[Node], group: NodeGroup, departs: object) -> Box:
+def _make_box(nodes: Sequence[Node], group: NodeGroup, departs: object) -> Box:
     node = nodes[group.last]
     members = nodes[group.first : group.last + 1]
     claimed = next((m.claimed for m in reversed(members) if not isinstance(m.claimed, Absent)), None)
     wrong = "first wrong" if any(member.name == departs for member in members) else ""
-    wrong += "" if claimed is None else f" claimed {brief(claimed)}"
+    wrong += "" if claimed is None else f" claimed {brief_value(claimed)}"
     alone = group.count == 1
     text = node.text if isinstance(node.text, str) else "" if node.operation == "input" else node.operation
     name, text = (node.name, text) if alone else (group.title, node.name)
-    return Box(group, _short(name), _short(text), brief(node.value), brief(node.adjoint), wrong.strip())
+    return Box(
+        group,
+        _shorten_words(name),
+        _shorten_words(text),
+        brief_value(node.value),
+        brief_value(node.adjoint),
+        wrong.strip(),
+    )
 
 
-def brief(x: Values) -> str:
+def brief_value(x: Values) -> str:
     """Return a value as a drawing has it: a number with a few digits, an array by its shape and norm."""
     if np.ndim(x) == 0:
-        return numbers.short(x, 5)
-    return f"{shaped(np.shape(x))} ‖{numbers.short(norm(x), 3)}‖"
+        return numbers.few_digits(x, 5)
+    return f"{write_shape(np.shape(x))} ‖{numbers.few_digits(norm(x), 3)}‖"
 
 
-def _partial(user: Node, operand: str, a: NodeGroup, b: NodeGroup) -> str:
+def _partial_label(user: Node, operand: str, a: NodeGroup, b: NodeGroup) -> str:
     """Return the label of an edge: the local partial between two nodes where it is a number."""
     partial = user.partials.get(operand)
     if a.count > 1 or b.count > 1 or partial is None or isinstance(partial, str) or np.ndim(partial):
         return ""
-    return numbers.short(partial, 4)
+    return numbers.few_digits(partial, 4)
 
 
-def _short(words: str) -> str:
+def _shorten_words(words: str) -> str:
     flat = " ".join(words.split())
     return flat if len(flat) <= _LONGEST else f"{flat[: _LONGEST - 1]}…"
 
@@ -809,7 +819,7 @@ def _short(words: str) -> str:
 Route = tuple[tuple[float, float], ...]
 
 
-def _ports(
+def _ports_of_edges(
     routes: Sequence[Route],
     edges: Sequence[tuple[int, int]],
     centers: Sequence[tuple[float, float]],
@@ -837,7 +847,7 @@ class _Turned:
         """Return a place of the layout in the picture."""
         return (at[1], at[0]) if self.down else at
 
-    def _written(self, *at: float) -> str:
+    def _write_spot(self, *at: float) -> str:
         x, y = self.spot((at[0], at[1]))
         return f"{round(x)} {round(y)}"
 
@@ -849,42 +859,48 @@ class _Turned:
             (ending - stub, port),
             (ending, port),
         ]
-        path = f"M{self._written(*points[0])}"
+        path = f"M{self._write_spot(*points[0])}"
         for before, after in pairwise(points):
             dx, dy = (round(end) - round(start) for start, end in zip(before, after, strict=True))
             half = dx // 2
-            curve = f"c{self._written(half, 0)} {self._written(half, dy)} {self._written(dx, dy)}"
-            path += curve if dy else f"l{self._written(dx, 0)}"
+            curve = f"c{self._write_spot(half, 0)} {self._write_spot(half, dy)} {self._write_spot(dx, dy)}"
+            path += curve if dy else f"l{self._write_spot(dx, 0)}"
         return f'<path class="given" d="{path}"/>' if name is None else f'<path id="{name}" d="{path}"/>'
 
     def label(self, ending: float, port: float, edge: str | None, label: str) -> str:
         """Return the label of an edge, on its straight end."""
         x, y = (port, ending - _ARROW) if self.down else (ending - _ARROW, port + 4)
-        return f'<text data-edge="{edge}" x="{_at(x)}" y="{_at(y)}">{in_markup(label)}</text>'
+        return f'<text data-edge="{edge}" x="{_round_pixels(x)}" y="{_round_pixels(y)}">{escape_markup(label)}</text>'
 
 
-def _drawn_given(box: OutsideValue, center: Spot) -> str:
+def _draw_outside_value(box: OutsideValue, center: Spot) -> str:
     x, y = center
-    words = _line(-_BOX / 4 - 5, "v", box.value) + _line(4, "n", box.name)
-    frame = f'<rect x="{_at(-box.width / 2)}" y="{_at(-_BOX / 4)}" width="{_at(box.width)}" height="{_at(_BOX / 2)}"/>'
-    return f'<g class="given" transform="translate({_at(x)} {_at(y)})">{frame}{words}</g>'
+    words = _draw_words(-_BOX / 4 - 5, "v", box.value) + _draw_words(4, "n", box.name)
+    frame = _draw_frame(box.width, _BOX / 2)
+    return f'<g class="given" transform="translate({_round_pixels(x)} {_round_pixels(y)})">{frame}{words}</g>'
 
 
-def _drawn(name: str, box: Box, center: Spot, width: float, height: float) -> str:
+def _draw_box(name: str, box: Box, center: Spot, width: float, height: float) -> str:
     x, y, half = center[0], center[1], height / 2
-    words = [_line(-half - 5, "v", box.value), _line(-3 if box.text else 4, "n", box.name)]
-    words += [_line(11, "t", box.text)] if box.text else []
-    words += [_line(half + _LINE - 2, "a", box.adjoint)]
-    words += [_line(half + 2 * _LINE - 2, "c", box.claimed)] if box.claimed else []
+    words = [_draw_words(-half - 5, "v", box.value), _draw_words(-3 if box.text else 4, "n", box.name)]
+    words += [_draw_words(11, "t", box.text)] if box.text else []
+    words += [_draw_words(half + _LINE - 2, "a", box.adjoint)]
+    words += [_draw_words(half + 2 * _LINE - 2, "c", box.claimed)] if box.claimed else []
     look = "node" + " bad" * bool(box.claimed) + " many" * (box.group.count > 1)
     look += " opens" * (box.group.level is not None)
-    frame = f'<rect x="{_at(-width / 2)}" y="{_at(-half)}" width="{_at(width)}" height="{_at(height)}"/>'
-    return f'<g class="{look}" id="{name}" transform="translate({_at(x)} {_at(y)})">{frame}{"".join(words)}</g>'
+    move = f"translate({_round_pixels(x)} {_round_pixels(y)})"
+    return f'<g class="{look}" id="{name}" transform="{move}">{_draw_frame(width, height)}{"".join(words)}</g>'
 
 
-def _line(y: float, look: str, words: str) -> str:
-    return f'<text class="{look}" y="{_at(y)}">{in_markup(words)}</text>' if words else ""
+def _draw_frame(width: float, height: float) -> str:
+    """Return a rectangle about the origin."""
+    x, y, w, h = (_round_pixels(v) for v in (-width / 2, -height / 2, width, height))
+    return f'<rect x="{x}" y="{y}" width="{w}" height="{h}"/>'
 
 
-def _at(x: float) -> str:
+def _draw_words(y: float, look: str, words: str) -> str:
+    return f'<text class="{look}" y="{_round_pixels(y)}">{escape_markup(words)}</text>' if words else ""
+
+
+def _round_pixels(x: float) -> str:
     return str(round(x))

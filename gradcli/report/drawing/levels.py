@@ -92,10 +92,10 @@ class _Code:
     def closed(self, level: Level, number: int, behind: int) -> list[tuple[int, int, int]]:
         """Return the boxes that can be opened, each as how many come before it, the number of the level, and its own."""
         several = [k for k, group in enumerate(level.groups) if group.count > 1]
-        ends = {*several[:1], *several[-1:], *(k for k in several if self._departs(level.groups[k]))}
+        ends = {*several[:1], *several[-1:], *(k for k in several if self._contains_departure(level.groups[k]))}
         return [(behind + (k not in ends), number, k) for k in several]
 
-    def _departs(self, group: NodeGroup) -> bool:
+    def _contains_departure(self, group: NodeGroup) -> bool:
         """Whether a claim first goes wrong in a group."""
         return any(node.name == self._trace.departs for node in self._nodes[group.first : group.last + 1])
 
@@ -111,26 +111,26 @@ class _Code:
                 for (number, first), end in zip(group.turns, ends, strict=True)
             ]
         else:
-            parts = [*self._parts(group)]
+            parts = [*self._split_by_blocks(group)]
         if len(parts) == 1:  # such as a function that is one loop
             news = len(parts[0].turns) > 1 or parts[0].opened != group.opened
             return (
                 self.split(parts[0])
                 if news
-                else self._joined([NodeGroup(k, k) for k in range(group.first, group.last + 1)])
+                else self._join_neighbours([NodeGroup(k, k) for k in range(group.first, group.last + 1)])
             )
-        return parts if len(parts) <= MOST else self._joined(parts)
+        return parts if len(parts) <= MOST else self._join_neighbours(parts)
 
-    def _parts(self, group: NodeGroup) -> Iterator[NodeGroup]:
+    def _split_by_blocks(self, group: NodeGroup) -> Iterator[NodeGroup]:
         """Yield the nodes of a group, those of one loop or of one function together."""
         k = group.first
         while k <= group.last:
             block, end = self._inner_block(k, group.opened), k
             if block is not None:
-                end = self._end(k, group.last, block, group.opened)
+                end = self._end_of_block(k, group.last, block, group.opened)
             elif self._is_input(k) and (inputs := sum(map(self._is_input, range(k, group.last + 1)))) > MOST // 2:
                 end = k + inputs - 1
-            yield NodeGroup(k, k) if k == end else self._several(k, end, block, group.opened)
+            yield NodeGroup(k, k) if k == end else self._group_nodes(k, end, block, group.opened)
             k = end + 1
 
     def _is_input(self, k: int) -> bool:
@@ -141,62 +141,64 @@ class _Code:
 
         Of a function that the code calls, it is the innermost: what lies around it is no part of the call.
         """
-        around, function = self._around[k], self._function(k)
-        if function != self._here(opened):
+        around, function = self._around[k], self._function_of_node(k)
+        if function != self._current_function(opened):
             return function
         inside = around[around.index(function) + 1 :] if function is not None else around
         return next((block for block in inside if block not in opened), None)
 
-    def _function(self, k: int) -> CodeBlock | None:
+    def _function_of_node(self, k: int) -> CodeBlock | None:
         """Return the function in whose own lines a node is."""
         return next((block for block in reversed(self._around[k]) if block.is_function), None)
 
-    def _here(self, opened: Sequence[CodeBlock]) -> CodeBlock | None:
+    def _current_function(self, opened: Sequence[CodeBlock]) -> CodeBlock | None:
         """Return the function whose own lines are seen: the one opened last, or the one whose value the result is."""
         opened_last = next((block for block in reversed(opened) if block.is_function), None)
-        return opened_last or self._function(len(self._nodes) - 1)
+        return opened_last or self._function_of_node(len(self._nodes) - 1)
 
-    def _end(self, k: int, last: int, block: CodeBlock, opened: Sequence[CodeBlock]) -> int:
+    def _end_of_block(self, k: int, last: int, block: CodeBlock, opened: Sequence[CodeBlock]) -> int:
         """Return the last node of a loop, or of calls of one function in a row, that begin with the k-th node."""
-        here, own, end, seen = self._here(opened), k, k, set[tuple[object, ...]]()
+        here, own, end, seen = self._current_function(opened), k, k, set[tuple[object, ...]]()
         after: dict[object, set[CodeBlock | None]] = {}  # the calls that followed an operation in earlier turns
         for j in range(k, last + 1):
             if block in self._around[j]:
-                again = j > k and self._comes_again(j, own, seen)
+                again = j > k and self._is_step_back(j, own, seen)
                 if again and block.is_function and j > own + 1:
                     break  # another function was called between two calls
                 if again:
                     seen.clear()
-                seen.add(self._key(j))
-                after.setdefault(self._key(own), set()).update(self._inner_block(i, opened) for i in range(own + 1, j))
+                seen.add(self._source_key(j))
+                after.setdefault(self._source_key(own), set()).update(
+                    self._inner_block(i, opened) for i in range(own + 1, j)
+                )
                 own = end = j
-            elif self._function(j) == here:
+            elif self._function_of_node(j) == here:
                 break
-            elif end == j - 1 and self._inner_block(j, opened) in after.get(self._key(own), ()):
+            elif end == j - 1 and self._inner_block(j, opened) in after.get(self._source_key(own), ()):
                 end = j  # at the end of the last turn
         return end
 
-    def _several(self, first: int, last: int, block: CodeBlock | None, opened: tuple[CodeBlock, ...]) -> NodeGroup:
+    def _group_nodes(self, first: int, last: int, block: CodeBlock | None, opened: tuple[CodeBlock, ...]) -> NodeGroup:
         if block is None:
-            return NodeGroup(first, last, self._says(first, last), opened)
-        turns, opened, title = self._starts(first, last, block), (*opened, block), block.title
+            return NodeGroup(first, last, self._title_of_nodes(first, last), opened)
+        turns, opened, title = self._starts_of_turns(first, last, block), (*opened, block), block.title
         while len(turns) == 1 and not block.is_function:  # a loop that has nothing but a loop inside
             inner = self._inner_block(first, opened)
-            if inner is None or inner.is_function or self._end(first, last, inner, opened) < last:
+            if inner is None or inner.is_function or self._end_of_block(first, last, inner, opened) < last:
                 break
-            turns, opened = self._starts(first, last, inner), (*opened, inner)
+            turns, opened = self._starts_of_turns(first, last, inner), (*opened, inner)
             title, block = f"{title}, {inner.title}", inner
         at = (self._nodes[k].line or 0 for k in range(first, last + 1) if block in self._around[k])
         if any(start <= line <= end for line in at for start, end in block.uneven):
             turns = [first]  # the lines do not say where a turn ends
         if len(turns) > 1:
             title += f"{'' if block.is_function else ':'} ×{len(turns):,}"
-        own = [self._function(k - 1) == self._function(k) for k in turns[1:]]
-        if not all(own) and self._function(last) == self._here(opened):
+        own = [self._function_of_node(k - 1) == self._function_of_node(k) for k in turns[1:]]
+        if not all(own) and self._function_of_node(last) == self._current_function(opened):
             turns = [first]  # a call before a turn may be the beginning of it
         return NodeGroup(first, last, title, opened, tuple(enumerate(turns, 1)))
 
-    def _starts(self, first: int, last: int, block: CodeBlock) -> list[int]:
+    def _starts_of_turns(self, first: int, last: int, block: CodeBlock) -> list[int]:
         """Return the first nodes of the turns of a loop, or of the calls of a function.
 
         A turn begins where an operation comes again, or an operand after what it is a part of, or an earlier line, which no loop
@@ -207,28 +209,28 @@ class _Code:
             if block not in self._around[k] or isinstance(self._nodes[k].column, Absent):
                 continue
             common = [b for b in self._around[k] if b in self._around[before]]
-            if self._comes_again(k, before, seen) and common[-1] == block:
+            if self._is_step_back(k, before, seen) and common[-1] == block:
                 starts.append(k)
                 seen.clear()
-            seen.add(self._key(k))
+            seen.add(self._source_key(k))
             before = k
         return starts
 
-    def _comes_again(self, k: int, before: int, seen: Collection[tuple[object, ...]]) -> bool:
+    def _is_step_back(self, k: int, before: int, seen: Collection[tuple[object, ...]]) -> bool:
         """Whether a node is an operation that was seen, an operand of the one before it, or on an earlier line."""
         node, previous = self._nodes[k], self._nodes[before]
-        return self._key(k) in seen or (node.line or 0) < (previous.line or 0) or _is_within(node, previous)
+        return self._source_key(k) in seen or (node.line or 0) < (previous.line or 0) or _is_within(node, previous)
 
-    def _key(self, k: int) -> tuple[object, ...]:
+    def _source_key(self, k: int) -> tuple[object, ...]:
         """Return what tells an operation of the source from others."""
         return self._nodes[k].line, self._nodes[k].column, self._nodes[k].text
 
-    def _joined(self, parts: Sequence[NodeGroup]) -> list[NodeGroup]:
+    def _join_neighbours(self, parts: Sequence[NodeGroup]) -> list[NodeGroup]:
         """Join so many neighbours that few enough are left."""
         size = next(size for size in _round_numbers() if -(-len(parts) // size) <= MOST)
-        return [self._together(parts[k : k + size]) for k in range(0, len(parts), size)]
+        return [self._join_groups(parts[k : k + size]) for k in range(0, len(parts), size)]
 
-    def _together(self, parts: Sequence[NodeGroup]) -> NodeGroup:
+    def _join_groups(self, parts: Sequence[NodeGroup]) -> NodeGroup:
         first, last = parts[0], parts[-1]
         if len(parts) == 1:
             return first
@@ -236,9 +238,9 @@ class _Code:
         if len(turns) == len(parts) and all(len(part.turns) == 1 for part in parts):
             title = f"turns {turns[0][0]:,}-{turns[-1][0]:,}"
             return NodeGroup(first.first, last.last, title, first.opened, turns)
-        return NodeGroup(first.first, last.last, self._says(first.first, last.last), first.opened)
+        return NodeGroup(first.first, last.last, self._title_of_nodes(first.first, last.last), first.opened)
 
-    def _says(self, first: int, last: int) -> str:
+    def _title_of_nodes(self, first: int, last: int) -> str:
         """Return what several nodes are: inputs, or the lines they are on and their number."""
         members = self._nodes[first : last + 1]
         if all(node.operation == "input" for node in members):

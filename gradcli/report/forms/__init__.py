@@ -41,12 +41,12 @@ ENDINGS = {
 PICTURES = ("svg", "png", "pdf")  # forms for files only
 
 
-def rendered(form: str, report: Any, page: Page | None = None) -> str:
+def render_as_text(form: str, report: Any, page: Page | None = None) -> str:
     """Return a report as text in one form, ending in a newline."""
-    return cast(str, _module(form).render(report, page or Page()))
+    return cast(str, _form_module(form).render(report, page or Page()))
 
 
-def in_repository(places: Sequence[tuple[str, int | None]], page: Page) -> tuple[str, int | None] | None:
+def place_in_repository(places: Sequence[tuple[str, int | None]], page: Page) -> tuple[str, int | None] | None:
     """Return the first of these places whose file is there, with its path from the root of the repository.
 
     Where no file is in it, the first place is returned as it is; None if there is no place.
@@ -61,24 +61,24 @@ def in_repository(places: Sequence[tuple[str, int | None]], page: Page) -> tuple
     return next(((file.replace("\\", "/"), line) for file, line in places), None)
 
 
-def reports_show_themselves() -> None:
+def enable_report_display() -> None:
     """Let reports show themselves to `print`, rich and notebooks; they cannot import the forms, which are a layer above."""
-    Printed.in_form = staticmethod(_shown)
+    Printed.in_form = staticmethod(_render_for_python)
 
 
-def _shown(form: Shown, report: Any) -> Any:
+def _render_for_python(form: Shown, report: Any) -> Any:
     if form == "rich":
-        return _module("text").renderable(report)
-    return _module(form).render(report, Page())
+        return _form_module("text").renderable(report)
+    return _form_module(form).render(report, Page())
 
 
-def as_file(form: str, report: Any, page: Page | None = None) -> bytes:
+def render_as_file(form: str, report: Any, page: Page | None = None) -> bytes:
     """Return the content of a file in one form: text in UTF-8, or a picture."""
-    content = _module(form).render(report, page or Page())
+    content = _form_module(form).render(report, page or Page())
     return content if isinstance(content, bytes) else cast(str, content).encode()
 
 
-def _module(form: str) -> ModuleType:
+def _form_module(form: str) -> ModuleType:
     return importlib.import_module(f"gradcli.report.forms.{form}")
 
 
@@ -86,7 +86,7 @@ _ASCII = {"±": "+/-", "ᵀ": "^T", "…": "...", "−": "-", "×": "x", "·": "
 _DIGITS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 
 
-def encodable(text: str, encoding: str) -> str:
+def make_encodable(text: str, encoding: str) -> str:
     """Return text that the encoding can write; if it cannot, known signs become ASCII and others question marks."""
     try:
         text.encode(encoding)
@@ -98,7 +98,7 @@ def encodable(text: str, encoding: str) -> str:
     return text
 
 
-def writes_braille(encoding: str) -> bool:
+def can_encode_braille(encoding: str) -> bool:
     """Whether the encoding can write braille and box-drawing characters."""
     try:
         "⠿│─┤┬└".encode(encoding)

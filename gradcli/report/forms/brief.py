@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gradcli.report.brief_of_check import at_most, brief_of, brief_of_error
+from gradcli.report.brief_of_check import brief_of, brief_of_error, first_lines
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ErrorReport
 from gradcli.report.forms import Page
@@ -15,5 +15,5 @@ def render(report: Any, page: Page) -> str:
     elif isinstance(report, ErrorReport):
         lines = brief_of_error(report, "gradcli", None).lines()
     else:
-        lines = at_most(report.brief())
+        lines = first_lines(report.brief())
     return "".join(f"{line}\n" for line in lines)

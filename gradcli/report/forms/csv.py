@@ -4,7 +4,7 @@ import csv
 import io
 from typing import Any
 
-from gradcli.report.blocks import visible
+from gradcli.report.blocks import make_visible
 from gradcli.report.forms import Page
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -16,16 +16,16 @@ def render(report: Any, page: Page) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([[_cell(x) for x in row] for row in rows])
+    writer.writerows([[_write_cell(x) for x in row] for row in rows])
     return out.getvalue()
 
 
-def _cell(x: object) -> object:
+def _write_cell(x: object) -> object:
     if x is None:
         return ""
     if isinstance(x, float):
         return repr(float(x))
     if not isinstance(x, str):
         return x
-    text = visible(x).replace("\n", " ")
+    text = make_visible(x).replace("\n", " ")
     return "'" + text if x.startswith(_FORMULA) else text

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gradcli.errors import BadOption
-from gradcli.report.blocks import Bars, Chart, HeatMap, Picture, Series, drawable, visible
+from gradcli.report.blocks import Bars, Chart, HeatMap, Picture, Series, is_drawable, make_visible
 from gradcli.report.drawing.chart import COLORS_OF_CELLS, LEVELS, Cells, as_matrix
 
 Form = Literal["svg", "png", "pdf"]
@@ -40,7 +40,9 @@ _NAMELESS: dict[str, dict[str, None]] = {  # no date and no version: the same re
 }  # fmt: skip
 
 
-def drawn(pictures: Sequence[Picture], form: Form, size: Inches | None = None, dpi: int | None = None) -> bytes:
+def draw_picture_file(
+    pictures: Sequence[Picture], form: Form, size: Inches | None = None, dpi: int | None = None
+) -> bytes:
     """Return the bytes of a file with the pictures, one below another.
 
     Units   `size` is width and height in inches, `dpi` in dots per inch.
@@ -48,15 +50,15 @@ def drawn(pictures: Sequence[Picture], form: Form, size: Inches | None = None, d
     """
     dots = dpi or _DPI
     if form == "png":
-        refuse_large(size or _natural(pictures), dots)
-    with own_settings():
+        refuse_large_png(size or _natural_size(pictures), dots)
+    with use_own_settings():
         file = io.BytesIO()
-        figure_of(pictures, size).savefig(file, format=form, dpi=dots, metadata=_NAMELESS[form])
+        make_figure(pictures, size).savefig(file, format=form, dpi=dots, metadata=_NAMELESS[form])
     return file.getvalue()
 
 
 @contextmanager
-def own_settings() -> Iterator[None]:
+def use_own_settings() -> Iterator[None]:
     """Use gradcli's own settings of matplotlib, without warnings; the user's settings are restored at the end."""
     import matplotlib
 
@@ -67,7 +69,7 @@ def own_settings() -> Iterator[None]:
         yield
 
 
-def refuse_large(size: Inches, dpi: int | None) -> None:
+def refuse_large_png(size: Inches, dpi: int | None) -> None:
     """Raise BadOption for a PNG of more than 200 million pixels."""
     dots = dpi or _DPI
     pixels = size[0] * size[1] * dots**2
@@ -99,36 +101,36 @@ _LETTER = 0.6  # the average width of letters, relative to their height
 _MARKED = 12  # marks on a line of many points
 
 
-def height(picture: Picture) -> float:
+def default_height(picture: Picture) -> float:
     """Return the default height of a picture in inches."""
     if isinstance(picture, Chart):
         return _CHART
     if isinstance(picture, Bars):
         return 1.1 + 0.27 * min(len(picture.bars), MOST_BARS)
     rows, columns = Cells.of(picture).letters.shape if as_matrix(picture.values).size else (0, 0)
-    high = 1.1 + float(min(_ROWS, max(1.0, rows * _cell(columns))))
+    high = 1.1 + float(min(_ROWS, max(1.0, rows * _cell_width(columns))))
     return high if np.isfinite(picture.values).all() else high + 0.35
 
 
-def draw(place: Place, picture: Picture, scale: float, inches: tuple[float, float]) -> None:
+def draw_picture(place: Place, picture: Picture, scale: float, inches: tuple[float, float]) -> None:
     """Draw a picture into its place, a part of a figure.
 
     Units  `inches` is the size of the place; `scale` multiplies the sizes of letters and lines.
     """
     if isinstance(picture, Chart):
-        _chart(place, picture, scale, inches)
+        _draw_chart(place, picture, scale, inches)
     elif isinstance(picture, Bars):
-        _bars(place.subplots(), picture, scale, inches)
+        _draw_bars(place.subplots(), picture, scale, inches)
     else:
-        _heat_map(place, picture, scale, inches)
+        _draw_heat_map(place, picture, scale, inches)
 
 
-def _cell(columns: int) -> float:
+def _cell_width(columns: int) -> float:
     """Return the width of a matrix entry in inches."""
     return min(0.5, 5.5 / max(columns, 1))
 
 
-def _chart(place: Place, chart: Chart, scale: float, inches: tuple[float, float]) -> None:
+def _draw_chart(place: Place, chart: Chart, scale: float, inches: tuple[float, float]) -> None:
     """Draw lines on logarithmic axes; a point that cannot be drawn leaves a gap."""
     axes = place.subplots()
     looks = _Looks(chart.series, scale)
@@ -137,7 +139,9 @@ def _chart(place: Place, chart: Chart, scale: float, inches: tuple[float, float]
     guides = 0
     for series in chart.series:
         points = [
-            (_placed(x, log=True), _placed(y, log=True)) if drawable(x) and drawable(y) else (math.nan, math.nan)
+            (_position_on_axis(x, log=True), _position_on_axis(y, log=True))
+            if is_drawable(x) and is_drawable(y)
+            else (math.nan, math.nan)
             for x, y in series.points
         ]
         if all(math.isnan(x) for x, _ in points):
@@ -147,30 +151,30 @@ def _chart(place: Place, chart: Chart, scale: float, inches: tuple[float, float]
         )
         if series.upright:
             row = sum(one.upright for one, _ in named) + bool(chart.regions)
-            _say_above(axes, series.name, points[0][0], row, scale)
+            _write_above_axes(axes, series.name, points[0][0], row, scale)
         guides += series.guide
         lines.append(line)
         named.append((series, line))
     if not lines:
-        _say(axes, "nothing to draw")
+        _write_in_middle(axes, "nothing to draw")
         return
     axes.set(xscale="log", yscale="log")
     for axis, data in ((axes.xaxis, "get_xdata"), (axes.yaxis, "get_ydata")):
         numbers = np.concatenate([getattr(line, data)() for line in lines])
-        _ticks(axis, np.nanmin(numbers), np.nanmax(numbers))
+        _set_ticks(axis, np.nanmin(numbers), np.nanmax(numbers))
     _name_axes(axes, chart.x, chart.y, scale, inches)
     axes.grid(True, which="major", linewidth=0.6 * scale)
     for k, region in enumerate(chart.regions):
         axes.axvspan(region.low, region.high, color=_TINTS[k % len(_TINTS)], alpha=0.12, linewidth=0, zorder=0)
         at, side = (region.low, "left") if k else (region.high, "right")  # the names of two regions do not meet
-        _say_above(axes, region.name, at, 0, scale, side)
-    _legend(place, axes, looks.entries(named), scale, inches)
+        _write_above_axes(axes, region.name, at, 0, scale, side)
+    _draw_legend(place, axes, looks.entries(named), scale, inches)
 
 
-def _say_above(axes: Axes, words: str, x: float, row: int, scale: float, side: str = "center") -> None:
+def _write_above_axes(axes: Axes, words: str, x: float, row: int, scale: float, side: str = "center") -> None:
     """Write words above axes, in a row, over a place on the horizontal axis."""
     where = {"xytext": (0, (2 + 11 * row) * scale), "textcoords": "offset points", "ha": side, "va": "bottom"}
-    axes.annotate(labelled(words, 36), (x, 1), xycoords=axes.get_xaxis_transform(), parse_math=False, **where)
+    axes.annotate(label_on_one_line(words, 36), (x, 1), xycoords=axes.get_xaxis_transform(), parse_math=False, **where)
 
 
 class _Looks:
@@ -187,15 +191,20 @@ class _Looks:
     def of(self, series: Series, points: Sequence[Spot]) -> dict[str, Any]:
         """Return the look of a line through these points."""
         name = self.names.index(series.name) if self.several else self.order[id(series)]
-        look = self._styled(self.styles.index(series.style)) if self.several else self._styled(name)
-        marked = _marked(points, name, len(self.names) or len(self.order))
-        return {"color": _COLORS[name % len(_COLORS)], "markevery": marked, "zorder": self._over(series), **look}
+        look = self._line_style(self.styles.index(series.style)) if self.several else self._line_style(name)
+        marked = _points_with_marks(points, name, len(self.names) or len(self.order))
+        return {
+            "color": _COLORS[name % len(_COLORS)],
+            "markevery": marked,
+            "zorder": self._drawing_order(series),
+            **look,
+        }
 
-    def _over(self, series: Series) -> float:
+    def _drawing_order(self, series: Series) -> float:
         """Return how far above others a line is: the first covers the rest, and all cover the guides."""
         return 4 - self.order[id(series)] / len(self.order)
 
-    def _styled(self, mark: int) -> dict[str, Any]:
+    def _line_style(self, mark: int) -> dict[str, Any]:
         return {
             "linewidth": 1.3 * self.scale, "marker": _MARKS[mark % len(_MARKS)], "markersize": 4.5 * self.scale,
             "markeredgecolor": "white", "markeredgewidth": 0.4 * self.scale,
@@ -216,11 +225,11 @@ class _Looks:
         names = {series.name: line.get_color() for series, line in named if not series.guide}
         styles = dict.fromkeys(series.style for series, _ in named if not series.guide)
         colours = [(Line2D([], [], color=c, linewidth=2.5 * self.scale), name) for name, c in names.items()]
-        dashes = [(Line2D([], [], color="0.25", **self._styled(self.styles.index(one))), one) for one in styles]
+        dashes = [(Line2D([], [], color="0.25", **self._line_style(self.styles.index(one))), one) for one in styles]
         return [*colours, *dashes, *((line, series.name) for series, line in named if series.guide)]
 
 
-def _marked(points: Sequence[Spot], name: int, names: int) -> list[int]:
+def _points_with_marks(points: Sequence[Spot], name: int, names: int) -> list[int]:
     """Return the points with marks: different ones for each name, so that equal lines show, and all isolated points."""
     step = max(1, len(points) // _MARKED)
     drawn = [False, *(not math.isnan(x) for x, _ in points), False]
@@ -228,11 +237,11 @@ def _marked(points: Sequence[Spot], name: int, names: int) -> list[int]:
     return sorted({*range(name * step // max(1, names), len(points), step), *alone})
 
 
-def _legend(
+def _draw_legend(
     place: Place, axes: Axes, entries: Sequence[tuple[Any, str]], scale: float, inches: tuple[float, float]
 ) -> None:
     """Draw the legend beside the axes, or below them if there is no room."""
-    handles, names = [handle for handle, _ in entries], [labelled(name, 36) for _, name in entries]
+    handles, names = [handle for handle, _ in entries], [label_on_one_line(name, 36) for _, name in entries]
 
     def made(parent: Any, **where: Any) -> Any:
         legend = parent.legend(handles, ["-"] * len(handles), borderaxespad=0, **where)
@@ -251,24 +260,24 @@ def _legend(
 
 def _name_axes(axes: Axes, x: str, y: str, scale: float, inches: tuple[float, float]) -> None:
     points = 9 * scale
-    axes.set_xlabel(wrapped(labelled(x, 60), 0.75 * inches[0], points), parse_math=False)
-    axes.set_ylabel(wrapped(labelled(y, 40), 0.7 * inches[1], points), parse_math=False)
+    axes.set_xlabel(wrap_label(label_on_one_line(x, 60), 0.75 * inches[0], points), parse_math=False)
+    axes.set_ylabel(wrap_label(label_on_one_line(y, 40), 0.7 * inches[1], points), parse_math=False)
 
 
-def _bars(axes: Axes, bars: Bars, scale: float, inches: tuple[float, float]) -> None:
+def _draw_bars(axes: Axes, bars: Bars, scale: float, inches: tuple[float, float]) -> None:
     """Draw named numbers as bars with their values; on a logarithmic axis, numbers that are not positive have no bar."""
     from matplotlib.ticker import NullFormatter
 
     shown = bars.bars[:MOST_BARS]
-    log = bars.log and any(drawable(value) for _, value in shown)
-    lengths = [_placed(value, log) for _, value in shown]
+    log = bars.log and any(is_drawable(value) for _, value in shown)
+    lengths = [_position_on_axis(value, log) for _, value in shown]
     known = [length for length in lengths if not math.isnan(length)]
-    base = _below(min(known)) if log else 0.0
+    base = _base_of_bars(min(known)) if log else 0.0
     if log:
         axes.set_xscale("log")
         top = 10.0 ** min(307.0, 1.14 * math.log10(max(known)) - 0.14 * math.log10(base))
         axes.set_xlim(base, top)
-        _ticks(axes.xaxis, base, top)
+        _set_ticks(axes.xaxis, base, top)
         axes.xaxis.set_minor_formatter(NullFormatter())  # every bar shows its value
     rows = range(len(shown))
     axes.barh(rows, [length - base for length in lengths], left=base, height=0.66, color=_COLORS[0], zorder=3)
@@ -280,19 +289,19 @@ def _bars(axes: Axes, bars: Bars, scale: float, inches: tuple[float, float]) -> 
     for row, (_, value), length in zip(rows, shown, lengths, strict=True):
         end, side = (base if math.isnan(length) else length), -1 if length < 0 else 1
         axes.annotate(
-            _number(value), (end, row), xytext=(4 * side * scale, 0), textcoords="offset points", va="center",
+            _write_number(value), (end, row), xytext=(4 * side * scale, 0), textcoords="offset points", va="center",
             ha="left" if side > 0 else "right", zorder=5,
         )  # fmt: skip
-    axes.set_yticks(rows, [labelled(name, 40) for name, _ in shown], parse_math=False)
+    axes.set_yticks(rows, [label_on_one_line(name, 40) for name, _ in shown], parse_math=False)
     axes.set_ylim(max(len(shown), 1) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.grid(True, axis="x", linewidth=0.6 * scale)
     _name_axes(axes, bars.unit, "", scale, inches)
     if not shown:
-        _say(axes, "nothing to draw")
+        _write_in_middle(axes, "nothing to draw")
 
 
-def _ticks(axis: Any, low: float, high: float) -> None:
+def _set_ticks(axis: Any, low: float, high: float) -> None:
     """Set the ticks of a logarithmic axis over more decades than matplotlib can tick without overflow."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
@@ -302,31 +311,31 @@ def _ticks(axis: Any, low: float, high: float) -> None:
         axis.set_minor_locator(NullLocator())
 
 
-def _number(value: float) -> str:
+def _write_number(value: float) -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.3g}"
 
 
-def _placed(value: float, log: bool) -> float:
+def _position_on_axis(value: float, log: bool) -> float:
     """Return the position of a number on an axis; nan if it cannot be drawn."""
-    if not (drawable(value) if log else math.isfinite(value)):
+    if not (is_drawable(value) if log else math.isfinite(value)):
         return math.nan
     return min(max(value, 1 / _BIGGEST if log else -_BIGGEST), _BIGGEST)
 
 
-def _below(least: float) -> float:
+def _base_of_bars(least: float) -> float:
     """Return the power of ten at which logarithmic bars begin: well below the least value, so that its bar shows."""
     power: float = 10.0 ** math.floor(math.log10(least) - 0.3)
     return power
 
 
-def _heat_map(place: Place, heat: HeatMap, scale: float, inches: tuple[float, float]) -> None:
+def _draw_heat_map(place: Place, heat: HeatMap, scale: float, inches: tuple[float, float]) -> None:
     """Draw a matrix in the cells and colours that it has in a page; entries that are not finite are hatched."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
 
     axes = place.subplots()
     if not as_matrix(heat.values).size:
-        _say(axes, "nothing to draw")
+        _write_in_middle(axes, "nothing to draw")
         return
     cells = Cells.of(heat)
     numbered = np.vectorize(f"{cells.scale.colors}x".index)(cells.letters)
@@ -343,7 +352,7 @@ def _heat_map(place: Place, heat: HeatMap, scale: float, inches: tuple[float, fl
     marks = cells.scale.marks()
     bar.set_ticks([LEVELS * share - 0.5 for share, _ in marks], labels=[cells.said(x) for _, x in marks])
     bar.ax.minorticks_off()
-    bar.set_label(wrapped(labelled(cells.names, 40), 0.5 * inches[1], 9 * scale), parse_math=False)
+    bar.set_label(wrap_label(label_on_one_line(cells.names, 40), 0.5 * inches[1], 9 * scale), parse_math=False)
     bar.outline.set(color="0.7", linewidth=0.6 * scale)
     axes.spines[:].set(visible=True, color="0.7", linewidth=0.6 * scale)
     for k, axis in enumerate((axes.yaxis, axes.xaxis)):
@@ -351,7 +360,7 @@ def _heat_map(place: Place, heat: HeatMap, scale: float, inches: tuple[float, fl
     _name_axes(axes, "column", "row", scale, inches)
     if (cells.letters == "x").any():
         place.legend([Patch(**hatched)], ["not finite"], loc="outside lower left", borderaxespad=0)
-    cell = min(_cell(columns) * scale, 0.6 * inches[0] / columns, 0.5 * inches[1] / rows)
+    cell = min(_cell_width(columns) * scale, 0.6 * inches[0] / columns, 0.5 * inches[1] / rows)
     size = min(max(5.0 * scale, 0.7 * 72 * cell), 24.0 * scale)  # the size of a ring in points
     where = [(r, c) for r, c in heat.marked if 0 <= r < cells.shape[0] and 0 <= c < cells.shape[1]]
     for color, width in (("white", 3.0), ("black", 1.4)):
@@ -361,23 +370,23 @@ def _heat_map(place: Place, heat: HeatMap, scale: float, inches: tuple[float, fl
         )  # fmt: skip
 
 
-def _say(axes: Axes, words: str) -> None:
+def _write_in_middle(axes: Axes, words: str) -> None:
     axes.set_axis_off()
     axes.text(0.5, 0.5, words, ha="center", va="center", transform=axes.transAxes)
 
 
-def labelled(text: str, most: int) -> str:
+def label_on_one_line(text: str, most: int) -> str:
     """Return text on one line of at most `most` characters, with control characters made visible."""
-    line = visible(text).replace("\n", " ").replace("\t", " ")
+    line = make_visible(text).replace("\n", " ").replace("\t", " ")
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def wrapped(text: str, inches: float, points: float) -> str:
+def wrap_label(text: str, inches: float, points: float) -> str:
     """Return text in lines that fit into this width. Units: the width in inches, the size of letters in points."""
     return "\n".join(textwrap.wrap(text, max(8, int(inches * 72 / (points * _LETTER)))))
 
 
-def left_out(pictures: Sequence[Picture]) -> tuple[str, ...]:
+def describe_left_out(pictures: Sequence[Picture]) -> tuple[str, ...]:
     """Return sentences that say which pictures and bars are left out of a file."""
     more = len(pictures) - _MOST_PICTURES
     found = [f"{more} more pictures are not drawn"] if more > 0 else []
@@ -387,75 +396,77 @@ def left_out(pictures: Sequence[Picture]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def figure_of(pictures: Sequence[Picture], size: Inches | None = None) -> Any:
-    """Return a figure of these pictures, with the largest letters at which nothing is cut; call it in `own_settings`."""
+def make_figure(pictures: Sequence[Picture], size: Inches | None = None) -> Any:
+    """Return a figure of these pictures, with the largest letters at which nothing is cut; call it in `use_own_settings`."""
     shown = pictures[:_MOST_PICTURES]
-    inches = size or _natural(pictures)
-    columns = 1 if size is None else max(range(1, len(shown) + 1), key=lambda n: _room(shown, inches, n), default=1)
-    room = _room(shown, inches, columns)
+    inches = size or _natural_size(pictures)
+    columns = (
+        1 if size is None else max(range(1, len(shown) + 1), key=lambda n: _estimate_scale(shown, inches, n), default=1)
+    )
+    room = _estimate_scale(shown, inches, columns)
     high = len(_SCALES) - 1  # the smallest scale is used even if it does not fit
     low = next((k for k, scale in enumerate(_SCALES) if scale <= _HOPE * room), high)
-    figure = _laid_out(shown, inches, columns, _SCALES[low])
-    if low == high or _fits(figure, _SCALES[low]):
+    figure = _lay_out_figure(shown, inches, columns, _SCALES[low])
+    if low == high or _has_enough_room(figure, _SCALES[low]):
         return figure
     while high - low > 1:
         middle = (low + high) // 2
-        if _fits(tried := _laid_out(shown, inches, columns, _SCALES[middle]), _SCALES[middle]):
+        if _has_enough_room(tried := _lay_out_figure(shown, inches, columns, _SCALES[middle]), _SCALES[middle]):
             high, figure = middle, tried
         else:
             low = middle
     if high == len(_SCALES) - 1:
-        return _laid_out(shown, inches, columns, _SCALES[high])
-    _letters(_SCALES[high])
+        return _lay_out_figure(shown, inches, columns, _SCALES[high])
+    _set_letter_sizes(_SCALES[high])
     return figure
 
 
-def _natural(pictures: Sequence[Picture]) -> Inches:
-    return _WIDTH, sum(map(height, pictures[:_MOST_PICTURES])) or 1.0
+def _natural_size(pictures: Sequence[Picture]) -> Inches:
+    return _WIDTH, sum(map(default_height, pictures[:_MOST_PICTURES])) or 1.0
 
 
-def _room(pictures: Sequence[Picture], inches: Inches, columns: int) -> float:
+def _estimate_scale(pictures: Sequence[Picture], inches: Inches, columns: int) -> float:
     """Return about how large pictures in this many columns can be, relative to their preferred size."""
-    return min(inches[0] / (_COLUMN * columns), inches[1] / sum(_heights(pictures, columns)))
+    return min(inches[0] / (_COLUMN * columns), inches[1] / sum(_heights_of_rows(pictures, columns)))
 
 
-def _heights(pictures: Sequence[Picture], columns: int) -> list[float]:
+def _heights_of_rows(pictures: Sequence[Picture], columns: int) -> list[float]:
     """Return the preferred height of each row of pictures, in inches."""
-    found = [height(picture) for picture in pictures] or [1.0]
+    found = [default_height(picture) for picture in pictures] or [1.0]
     return [max(found[k : k + columns]) for k in range(0, len(found), columns)]
 
 
-def _letters(scale: float) -> None:
+def _set_letter_sizes(scale: float) -> None:
     """Set the sizes of letters and lines of new objects; ticks are only made when a figure is drawn."""
     import matplotlib
 
     matplotlib.rcParams.update({name: points * scale for name, points in _POINTS.items()})
 
 
-def _laid_out(pictures: Sequence[Picture], inches: Inches, columns: int, scale: float) -> Any:
+def _lay_out_figure(pictures: Sequence[Picture], inches: Inches, columns: int, scale: float) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    _letters(scale)
+    _set_letter_sizes(scale)
     figure: Any = Figure(figsize=inches, layout="constrained")
     FigureCanvasAgg(figure)
     figure.get_layout_engine().set(h_pad=0.1 * scale, w_pad=0.1 * scale)
-    heights = _heights(pictures, columns)
+    heights = _heights_of_rows(pictures, columns)
     places = figure.subfigures(len(heights), columns, height_ratios=heights, squeeze=False)
     wide = inches[0] / columns
     for k, picture in enumerate(pictures):
         place = places[k // columns, k % columns]
-        title = labelled(picture.title, 160)
+        title = label_on_one_line(picture.title, 160)
         if title.strip():
             look = {"fontsize": 10 * scale, "fontweight": "bold", "parse_math": False}
-            place.suptitle(wrapped(title, wide, 11 * scale), x=0.1 * scale / wide, ha="left", **look)
-        draw(place, picture, scale, (wide, inches[1] * heights[k // columns] / sum(heights)))
+            place.suptitle(wrap_label(title, wide, 11 * scale), x=0.1 * scale / wide, ha="left", **look)
+        draw_picture(place, picture, scale, (wide, inches[1] * heights[k // columns] / sum(heights)))
     if not pictures:
         figure.text(0.5, 0.5, "nothing to draw", ha="center", va="center")
     return figure
 
 
-def _fits(figure: Any, scale: float) -> bool:
+def _has_enough_room(figure: Any, scale: float) -> bool:
     """Whether every picture fits in its place with all words, without overlaps, and is large enough to be seen."""
     figure.draw_without_rendering()
     renderer = figure.canvas.get_renderer()
@@ -463,23 +474,23 @@ def _fits(figure: Any, scale: float) -> bool:
     for place in figure.subfigs:
         boxes = [axes.get_tightbbox(renderer) for axes in place.axes]
         around = [part.get_window_extent(renderer) for part in (place._suptitle, *place.legends) if part is not None]
-        if not all(_inside(box, place.bbox, room) for box in (*boxes, *around)):
+        if not all(_is_inside(box, place.bbox, room) for box in (*boxes, *around)):
             return False
         if any(one.overlaps(box.padded(-room)) for one in around for box in boxes):
             return False
         for axes in place.axes:
             allotted = axes.get_position(original=True)
-            if min(allotted.width, allotted.height) < _LEAST or any(_crowded(axes, renderer)):
+            if min(allotted.width, allotted.height) < _LEAST or any(_overlaps_of_labels(axes, renderer)):
                 return False
     return True
 
 
-def _inside(box: Any, place: Any, room: float) -> bool:
+def _is_inside(box: Any, place: Any, room: float) -> bool:
     whole = place.padded(room)
     return bool(box.x0 >= whole.x0 and box.y0 >= whole.y0 and box.x1 <= whole.x1 and box.y1 <= whole.y1)
 
 
-def _crowded(axes: Any, renderer: Any) -> Iterator[bool]:
+def _overlaps_of_labels(axes: Any, renderer: Any) -> Iterator[bool]:
     """Yield, for each two neighbouring labels on an axis, whether they overlap."""
     for axis, low, high in ((axes.xaxis, "x0", "x1"), (axes.yaxis, "y0", "y1")):
         labels = [label for label in axis.get_ticklabels(which="both") if label.get_visible() and label.get_text()]

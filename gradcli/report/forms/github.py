@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from gradcli.report.blocks import workflow_data
-from gradcli.report.check import CheckReport, file_and_line, replay, why_of
+from gradcli.report.blocks import escape_workflow_data
+from gradcli.report.check import CheckReport, explain_verdict, file_and_line, quote_command
 from gradcli.report.common import ErrorDetail
-from gradcli.report.forms import Page, in_repository
+from gradcli.report.forms import Page, place_in_repository
 from gradcli.report.suite import CheckRow, SuiteReport
 from gradcli.words import Exit, Verdict
 
@@ -16,50 +16,56 @@ _LEVELS = {Verdict.FAIL: "error", Verdict.INCONCLUSIVE: "warning", Verdict.PASS:
 def render(report: CheckReport | SuiteReport, page: Page) -> str:
     """Return the verdict as an annotation, at a file and line if known; for several reports, all that the job fails by."""
     if isinstance(report, SuiteReport):
-        return _several(report, page)
-    return _annotation(_level(report), report.target.text, file_and_line(report), why_of(report), page)
+        return _annotate_suite(report, page)
+    return _write_annotation(
+        _annotation_level(report), report.target.text, file_and_line(report), explain_verdict(report), page
+    )
 
 
 def error_annotation(error: ErrorDetail, page: Page) -> str:
     """Return an error that ends a command as an annotation, at the line that it happened on if that is known."""
     place = [(error.file, error.line)] if isinstance(error.file, str) and isinstance(error.line, int) else []
-    return _annotation("error", "", place, error.message, page)
+    return _write_annotation("error", "", place, error.message, page)
 
 
-def _several(suite: SuiteReport, page: Page) -> str:
+def _annotate_suite(suite: SuiteReport, page: Page) -> str:
     of = {
         word: [check for check in suite.not_passed() if check.counted == word]
         for word in ("failed", "errors", "inconclusive")
     }
-    renewal = f"; write the baseline anew: {replay(suite.renewal or ())}"
-    found = [_of_check(check, suite.config, page) for check in (*of["failed"], *of["errors"])]
-    found += [_annotation("error", name, [], f"{name}: {why}{renewal}", page) for name, why in suite.out_of_date()]
-    found += [_of_check(check, suite.config, page) for check in of["inconclusive"]]
+    renewal = f"; write the baseline anew: {quote_command(suite.renewal or ())}"
+    found = [_annotate_check(check, suite.config, page) for check in (*of["failed"], *of["errors"])]
+    found += [
+        _write_annotation("error", name, [], f"{name}: {why}{renewal}", page) for name, why in suite.out_of_date()
+    ]
+    found += [_annotate_check(check, suite.config, page) for check in of["inconclusive"]]
     left = len(found) - MOST
     return "".join([*found[:MOST], *([f"and {left} more\n"] if left > 0 else [])])
 
 
-def _of_check(check: CheckRow, config: str | None, page: Page) -> str:
+def _annotate_check(check: CheckRow, config: str | None, page: Page) -> str:
     report = check.report
     if report is not None:
-        return _annotation(_level(report), check.id, check.places(config), why_of(report), page)
+        return _write_annotation(
+            _annotation_level(report), check.id, check.places(config), explain_verdict(report), page
+        )
     level = "warning" if check.counted == "inconclusive" else "error"
-    return _annotation(level, check.id, check.places(config), check.said(), page)
+    return _write_annotation(level, check.id, check.places(config), check.said(), page)
 
 
-def _level(report: CheckReport) -> str:
+def _annotation_level(report: CheckReport) -> str:
     return "error" if report.exit_status == Exit.UNUSABLE else _LEVELS[report.verdict]
 
 
-def _annotation(level: str, name: str, places: Sequence[tuple[str, int | None]], said: str, page: Page) -> str:
+def _write_annotation(level: str, name: str, places: Sequence[tuple[str, int | None]], said: str, page: Page) -> str:
     properties = {"title": f"gradcli: {name}"[:120] if name else "gradcli"}
-    place = in_repository(places, page)
+    place = place_in_repository(places, page)
     if place is not None:
         file, line = place
         properties |= {"file": file} if line is None else {"file": file, "line": str(line)}
-    listed = ",".join(f"{key}={_property(text)}" for key, text in properties.items())
-    return f"::{level} {listed}::{workflow_data(said)}\n"
+    listed = ",".join(f"{key}={_escape_property(text)}" for key, text in properties.items())
+    return f"::{level} {listed}::{escape_workflow_data(said)}\n"
 
 
-def _property(text: str) -> str:
-    return workflow_data(text).replace(":", "%3A").replace(",", "%2C")
+def _escape_property(text: str) -> str:
+    return escape_workflow_data(text).replace(":", "%3A").replace(",", "%2C")

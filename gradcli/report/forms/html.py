@@ -28,19 +28,19 @@ from gradcli.report.blocks import (
     Piece,
     Table,
     Walk,
-    cut,
-    in_markup,
-    visible,
+    escape_markup,
+    make_visible,
+    shorten_text,
 )
 from gradcli.report.common import Absent, SourceLine, Target
 from gradcli.report.drawing import chart
-from gradcli.report.drawing.chart import Scale, as_matrix, coarse
-from gradcli.report.drawing.graph import Drawing, brief, draw
+from gradcli.report.drawing.chart import Scale, as_matrix, coarsen_matrix
+from gradcli.report.drawing.graph import Drawing, brief_value, draw_graph
 from gradcli.report.drawing.levels import MOST, Level, levels_of
 from gradcli.report.encode import Values
 from gradcli.report.forms import Page, recompute
-from gradcli.report.forms.elements import elements
-from gradcli.report.tidy import is_small, norm, shaped
+from gradcli.report.forms.elements import write_elements
+from gradcli.report.tidy import is_small, norm, write_shape
 from gradcli.report.trace import Contribution, Node, Proved, TraceReport
 
 _TITLE = 80  # letters of a page's title
@@ -64,24 +64,28 @@ def render(report: Any, page: Page) -> str:
     title = target.text.strip() if isinstance(target, Target) else "gradcli"
     blocks = report.page_blocks() if hasattr(report, "page_blocks") else report.blocks()
     first = [] if any(isinstance(b, Heading) and b.level == 1 for b in blocks) else [Heading(title, 1)]
-    body = "\n".join(filter(None, (_part(block, page) for block in (*first, *blocks))))
-    body = chart.marks() + body if "<use " in body else body
-    style, walks = asset("page.css"), [block for block in blocks if isinstance(block, Walk)]
-    scripts = [*filter(None, [recompute.script_of([walk.trace for walk in walks])]), asset("page.js")] if walks else []
-    policy = f"default-src 'none'; style-src {_hashed(style)}; base-uri 'none'; form-action 'none'"
-    policy += f"; script-src {' '.join(map(_hashed, scripts))}" if scripts else ""
-    head = _HEAD.format(title=in_markup(cut(title, _TITLE)), style=style, policy=policy)
+    body = "\n".join(filter(None, (_write_block(block, page) for block in (*first, *blocks))))
+    body = chart.define_marks() + body if "<use " in body else body
+    style, walks = read_asset("page.css"), [block for block in blocks if isinstance(block, Walk)]
+    scripts = (
+        [*filter(None, [recompute.write_script([walk.trace for walk in walks])]), read_asset("page.js")]
+        if walks
+        else []
+    )
+    policy = f"default-src 'none'; style-src {_policy_hash(style)}; base-uri 'none'; form-action 'none'"
+    policy += f"; script-src {' '.join(map(_policy_hash, scripts))}" if scripts else ""
+    head = _HEAD.format(title=escape_markup(shorten_text(title, _TITLE)), style=style, policy=policy)
     end = "".join(f"<script>{script}</script>\n" for script in scripts)
     return f"{head}{body}\n</main>\n{end}</body>\n</html>\n"
 
 
 @cache
-def asset(name: str) -> str:
+def read_asset(name: str) -> str:
     """Return the page's style sheet or script."""
     return resources.files("gradcli.report.forms").joinpath(name).read_text(encoding="utf-8")
 
 
-def _hashed(content: str) -> str:
+def _policy_hash(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
@@ -116,35 +120,36 @@ _PLAY = """<fieldset class="play" hidden=""><legend>other values of the inputs, 
 """
 
 
-def section(walk: Walk, down: bool = False) -> str:
+def walk_section(walk: Walk, down: bool = False) -> str:
     """Return the section of a page that shows a computation: forward, backward, and what a wrong claim makes of it."""
     trace: TraceReport = walk.trace
     each = levels_of(trace)
-    drawings = [draw(trace, level, number=k, down=down) for k, level in enumerate(each)]
+    drawings = [draw_graph(trace, level, number=k, down=down) for k, level in enumerate(each)]
     data = {
-        "levels": [_level(trace, level, drawing) for level, drawing in zip(each, drawings, strict=True)],
+        "levels": [_level_data(trace, level, drawing) for level, drawing in zip(each, drawings, strict=True)],
         "result": trace.loss(),
         "begins": walk.begins,
-        "program": _program(trace),
+        "program": _program_data(trace),
     }
     drawing, *inner = drawings
     graphs = drawing.svg + "".join(one.svg.replace("<svg", '<svg hidden=""', 1) for one in inner)
     keys = ", o to open a dashed box, Escape to close it" * bool(inner)
     return "\n".join((
         '<section class="walk" aria-label="steps of the computation">',
-        _CONTROLS.replace("{open}", keys) + _sentences(trace, drawing) + '<p class="said" role="status"></p>',
+        _CONTROLS.replace("{open}", keys) + _drawing_sentences(trace, drawing) + '<p class="said" role="status"></p>',
         '<nav class="path" aria-label="opened boxes" hidden=""></nav>' * bool(inner),
         f'<div class="stage wide" tabindex="0" role="region" aria-label="graph">{graphs}</div>',
-        _PLAY * (data["program"] is not None) + _legend(trace),
-        '<div class="beside">', _code(trace),
+        _PLAY * (data["program"] is not None) + _explain_drawing(trace),
+        '<div class="beside">', _code_list(trace),
         '<div class="step" tabindex="0" role="group" aria-label="this step" hidden=""></div>', "</div>",
-        f'<details class="all" open=""><summary>all values as a table</summary>{elements((_table(drawing, trace),))}</details>',
-        f'<script type="application/json">{_json(data)}</script>',
+        '<details class="all" open=""><summary>all values as a table</summary>'
+        f"{write_elements((_table_of_boxes(drawing, trace),))}</details>",
+        f'<script type="application/json">{_script_json(data)}</script>',
         "</section>",
     ))  # fmt: skip
 
 
-def _sentences(trace: TraceReport, drawing: Drawing) -> str:
+def _drawing_sentences(trace: TraceReport, drawing: Drawing) -> str:
     """Return sentences on what is drawn, and on where a claim goes wrong."""
     found = []
     if len(drawing.boxes) < len(trace.nodes):
@@ -157,38 +162,41 @@ def _sentences(trace: TraceReport, drawing: Drawing) -> str:
     found += [trace.departure()] if trace.departure() else []
     if isinstance(trace.mistake, SourceLine):
         at = trace.mistake
-        where = "in the derivative of this line" if _recorded(trace, at) else "here"
+        where = "in the derivative of this line" if _is_recorded_line(trace, at) else "here"
         found.append(f"The mistake is {where}: {at.file}:{at.line}    {at.source}".rstrip())
-    return f"<p>{in_markup(' '.join(found))}</p>\n" if found else ""
+    return f"<p>{escape_markup(' '.join(found))}</p>\n" if found else ""
 
 
-def _recorded(trace: TraceReport, at: SourceLine) -> bool:
+def _is_recorded_line(trace: TraceReport, at: SourceLine) -> bool:
     """Whether a line of code is one of the computation, not of the claim."""
     return any((node.file, node.line) == (at.file, at.line) for node in trace.nodes)
 
 
-def _legend(trace: TraceReport) -> str:
+def _explain_drawing(trace: TraceReport) -> str:
     """Say what the drawing shows."""
     says = f"Above each box is its value (blue), below it its adjoint (green), the derivative of {trace.loss()} by it. "
     says += "A number on an edge is the local derivative: of the box that it leads to, by the one that it comes from."
     if any(np.ndim(node.value) for node in trace.nodes):
         says += " Of an array: its shape, and its norm between ‖ and ‖."
-    return f'<p class="dim">{in_markup(says)}</p>'
+    return f'<p class="dim">{escape_markup(says)}</p>'
 
 
-def _program(trace: TraceReport) -> dict[str, Any] | None:
+def _program_data(trace: TraceReport) -> dict[str, Any] | None:
     """Return what a page needs to compute a program again; None where it cannot."""
     program = trace.program
-    if program is None or len(trace.nodes) > MOST or not recompute.function_of(program):
+    if program is None or len(trace.nodes) > MOST or not recompute.write_function(program):
         return None
     operands = [[x if isinstance(x, int) else -1 for x in line.operands] for line in program.lines]
     result = next((k for k, node in enumerate(trace.nodes) if node.name == trace.result), 0)
     found = {"steps": program.steps, "operands": operands, "answers": program.answers, "places": program.places}
-    claims = [claim.result if recompute.function_of(claim) and claim else None for claim in recompute.claims_of(trace)]
+    claims = [
+        claim.result if recompute.write_function(claim) and claim else None
+        for claim in recompute.claims_by_input(trace)
+    ]
     return found | {"result": result, "claims": claims}
 
 
-def _level(trace: TraceReport, level: Level, drawing: Drawing) -> dict[str, Any]:
+def _level_data(trace: TraceReport, level: Level, drawing: Drawing) -> dict[str, Any]:
     """Return the data of one level of the graph."""
     nodes = _Data(trace, drawing)
     departs = nodes.boxes.get(trace.departs) if isinstance(trace.departs, str) else None
@@ -212,21 +220,21 @@ class _Data:
         node, several = self._trace.nodes[box.group.last], box.group.count > 1
         uses = node.contributions
         found = {
-            "o": "" if node.operation == "input" else _operation(node), "i": int(node.operation == "input"),
+            "o": "" if node.operation == "input" else _operation_text(node), "i": int(node.operation == "input"),
             "u": 0 if isinstance(node.column, Absent) else node.column,
-            "c": "" if isinstance(node.claimed, Absent) else _full(node.claimed), "m": box.name if several else "",
-            "t": [self._term(use) for use in uses[:_MOST_TERMS]], "more": max(0, len(uses) - _MOST_TERMS),
-            "p": [] if several else _partials(node), "in": box.group.level or 0,
-            "d": _proved(node.proved) if isinstance(node.proved, Proved) else [],
-            "s": _maps(node), "x": [] if several else self._forward(node),
+            "c": "" if isinstance(node.claimed, Absent) else _value_in_full(node.claimed), "m": box.name if several else "",
+            "t": [self._contribution_data(use) for use in uses[:_MOST_TERMS]], "more": max(0, len(uses) - _MOST_TERMS),
+            "p": [] if several else _number_partials(node), "in": box.group.level or 0,
+            "d": _proved_data(node.proved) if isinstance(node.proved, Proved) else [],
+            "s": _maps_of_node(node), "x": [] if several else self._forward_product(node),
         }  # fmt: skip
-        line = self._line(node)
-        always = {"n": node.name, "v": _full(node.value), "a": _full(node.adjoint)} | (
+        line = self._line_number(node)
+        always = {"n": node.name, "v": _value_in_full(node.value), "a": _value_in_full(node.adjoint)} | (
             {} if line is None else {"l": line}
         )
         return always | {name: x for name, x in found.items() if x}
 
-    def _term(self, use: Contribution) -> list[Any]:
+    def _contribution_data(self, use: Contribution) -> list[Any]:
         """Return what one use adds to an adjoint.
 
         The number of the box that uses it, null where it is not drawn; the name of the using node, empty if the box has the
@@ -235,34 +243,34 @@ class _Data:
         """
         k = self.boxes.get(use.from_)
         same = k is not None and self._trace.nodes[self._drawing.boxes[k].group.last].name == use.from_
-        product = brief(use.product) if np.ndim(use.product) else numbers.short(use.product, 8)
+        product = brief_value(use.product) if np.ndim(use.product) else numbers.few_digits(use.product, 8)
         head = [k, "" if same else use.from_, product, "" if isinstance(use.rule, Absent) else use.rule]
         if use.of_numbers:
-            return [*head, numbers.short(use.adjoint, 6), numbers.short(use.partial, 6)]
-        matrices = self._backward(use)
-        return [*head, _formula(use), matrices] if matrices else [*head, _formula(use)]
+            return [*head, numbers.few_digits(use.adjoint, 6), numbers.few_digits(use.partial, 6)]
+        matrices = self._backward_product(use)
+        return [*head, _formula_of_use(use), matrices] if matrices else [*head, _formula_of_use(use)]
 
-    def _forward(self, node: Node) -> list[Any]:
+    def _forward_product(self, node: Node) -> list[Any]:
         """Return a node that is a product of small matrices as such."""
         if node.operation != "matmul" or len(node.inputs) != 2:
             return []
         a, b = node.inputs
-        return self._product((f"{a}ᵀ" if np.ndim(self._value(a)) == 1 else a, b), node.value)
+        return self._matrix_product((f"{a}ᵀ" if np.ndim(self._value_by_name(a)) == 1 else a, b), node.value)
 
-    def _backward(self, use: Contribution) -> list[Any]:
+    def _backward_product(self, use: Contribution) -> list[Any]:
         """Return what one use adds to an adjoint as a product of small matrices, if it is one: `(dL/dy) Bᵀ`."""
         user = self._nodes.get(use.from_)
         if user is None or user.operation != "matmul" or isinstance(use.formula, Absent):
             return []
-        return self._product(use.formula.split(" "), use.product)
+        return self._matrix_product(use.formula.split(" "), use.product)
 
-    def _value(self, name: str) -> Any:
+    def _value_by_name(self, name: str) -> Any:
         """Return the value of a node or of an input, or the adjoint `(dL/dy)`; None where there is none of this name."""
         if name.startswith("(dL/d"):
             return self._nodes[name[len("(dL/d") : -1]].adjoint
         return self._nodes[name].value if name in self._nodes else self._trace.at.get(name)
 
-    def _product(self, factors: Sequence[str], y: Values) -> list[Any]:
+    def _matrix_product(self, factors: Sequence[str], y: Values) -> list[Any]:
         """Return two small matrices with their names, their product, and how many indices an entry of it has.
 
         Nothing where `y` is not their product. A vector is a column, and with ᵀ a row.
@@ -270,21 +278,21 @@ class _Data:
         written: list[Any] = []
         matrices = []
         for name in factors:
-            x = self._value(name.removesuffix("ᵀ"))
+            x = self._value_by_name(name.removesuffix("ᵀ"))
             if not isinstance(x, np.ndarray) or not is_small(x):
                 return []
             x = x if x.ndim == 2 else x[:, None]
             matrices.append(np.asarray(x.T if name.endswith("ᵀ") else x, dtype=float))
-            written += [name, numbers.listed(matrices[-1])]
+            written += [name, numbers.list_entries(matrices[-1])]
         if len(matrices) != 2 or matrices[0].shape[1] != matrices[1].shape[0]:
             return []
         with np.errstate(all="ignore"):
             found = matrices[0] @ matrices[1]
         if found.size != np.size(y) or not np.allclose(found, np.reshape(y, found.shape), equal_nan=True):
             return []
-        return [*written, numbers.listed(np.reshape(y, found.shape)), np.ndim(y)]
+        return [*written, numbers.list_entries(np.reshape(y, found.shape)), np.ndim(y)]
 
-    def _line(self, node: Node) -> int | None:
+    def _line_number(self, node: Node) -> int | None:
         """Return the number of the node's line among the lines of code that are shown."""
         if node.line is None:
             return None
@@ -293,64 +301,66 @@ class _Data:
         return None if isinstance(node.file, Absent) else self._lines.get((node.file, node.line))
 
 
-def _formula(use: Contribution) -> str:
+def _formula_of_use(use: Contribution) -> str:
     return f"(dL/d{use.from_})" if isinstance(use.formula, Absent) else use.formula
 
 
-def _partials(node: Node) -> list[list[str]]:
+def _number_partials(node: Node) -> list[list[str]]:
     """Return the operands whose local partials are numbers, with these."""
     return [
-        [name, numbers.short(p, 8)] for name, p in node.partials.items() if not isinstance(p, str) and not np.ndim(p)
+        [name, numbers.few_digits(p, 8)]
+        for name, p in node.partials.items()
+        if not isinstance(p, str) and not np.ndim(p)
     ]
 
 
-def _operation(node: Node) -> str:
+def _operation_text(node: Node) -> str:
     if not isinstance(node.text, str):
         return node.operation
-    return node.text if len(node.text) <= _OPERATION else cut(node.text, _OPERATION)
+    return node.text if len(node.text) <= _OPERATION else shorten_text(node.text, _OPERATION)
 
 
-def _proved(proved: Proved) -> list[Any]:
+def _proved_data(proved: Proved) -> list[Any]:
     return [proved.value, proved.adjoint, proved.value_digits, proved.adjoint_digits]
 
 
-def _full(x: Values) -> str:
+def _value_in_full(x: Values) -> str:
     """Return a value in full where it is a number; an array by its entries, or its shape, norm and largest entries."""
     array = np.asarray(x, dtype=float)
     if array.ndim == 0:
-        return numbers.full(array)
+        return numbers.all_digits(array)
     if array.size <= _LISTED or is_small(array):
-        return numbers.listed(array)
+        return numbers.list_entries(array)
     flat = np.abs(array.reshape(-1))
     order = np.argsort(-np.where(np.isfinite(flat), flat, np.inf), kind="stable")[:_WORST]
     largest = ", ".join(
-        f"[{','.join(str(int(i)) for i in np.unravel_index(at, array.shape))}] {numbers.short(array.reshape(-1)[at], 6)}"
+        f"[{','.join(str(int(i)) for i in np.unravel_index(at, array.shape))}] {numbers.few_digits(array.reshape(-1)[at], 6)}"
         for at in order
     )
-    return f"{shaped(array.shape)}, norm {numbers.short(norm(array), 6)}, largest {largest}"
+    return f"{write_shape(array.shape)}, norm {numbers.few_digits(norm(array), 6)}, largest {largest}"
 
 
-def _maps(node: Node) -> list[Any]:
+def _maps_of_node(node: Node) -> list[Any]:
     """Return maps of the value, the adjoint and, with the same scale, the claimed adjoint of an array that is not small."""
     if np.size(node.value) <= _LISTED or is_small(node.value):
         return []
     backward = [as_matrix(x) for x in (node.adjoint, node.claimed) if not isinstance(x, Absent)]
     return [
-        _map(as_matrix(node.value), Scale.over(as_matrix(node.value))),
-        *(_map(x, Scale.over(*backward)) for x in backward),
+        _map_data(as_matrix(node.value), Scale.over(as_matrix(node.value))),
+        *(_map_data(x, Scale.over(*backward)) for x in backward),
     ]
 
 
-def _map(matrix: np.ndarray, scale: Scale) -> list[Any]:
+def _map_data(matrix: np.ndarray, scale: Scale) -> list[Any]:
     """Return a map: its rows, its columns, the letter of the colour of each cell, the values of both ends, and all colours.
 
     A cell of a large array is the entry of largest size of several.
     """
-    letters = "".join(scale.letters(coarse(matrix, _CELLS, np.abs)[0]).reshape(-1))
-    return [*matrix.shape, letters, numbers.short(scale.low, 3), numbers.short(scale.high, 3), scale.colors]
+    letters = "".join(scale.letters(coarsen_matrix(matrix, _CELLS, np.abs)[0]).reshape(-1))
+    return [*matrix.shape, letters, numbers.few_digits(scale.low, 3), numbers.few_digits(scale.high, 3), scale.colors]
 
 
-def _code(trace: TraceReport) -> str:
+def _code_list(trace: TraceReport) -> str:
     """Return the lines of code, or the expression, as a list."""
     lines: list[tuple[str, int | None, str]] = [(s.file, s.line, s.source) for s in trace.source]
     if not lines and trace.target.kind == "expression":
@@ -360,94 +370,100 @@ def _code(trace: TraceReport) -> str:
     mistake, look = None, ""
     if isinstance(trace.mistake, SourceLine):
         mistake = (trace.mistake.file, trace.mistake.line)
-        look = f' class="{"slip" if _recorded(trace, trace.mistake) else "wrong"}"'
+        look = f' class="{"slip" if _is_recorded_line(trace, trace.mistake) else "wrong"}"'
     found, before = [], ("", 0)
     for file, number, source in lines:
         if file != before[0]:
-            found.append(f'<li class="file">{in_markup(file)}</li>')
+            found.append(f'<li class="file">{escape_markup(file)}</li>')
         elif number is not None and number > before[1] + 1:
             found.append('<li class="file dim">…</li>')
         marked = look if (file, number) == mistake else ""
-        found.append(f"<li{marked}><i>{number or ''}</i><code>{in_markup(source) or ' '}</code></li>")
+        found.append(f"<li{marked}><i>{number or ''}</i><code>{escape_markup(source) or ' '}</code></li>")
         before = file, number or 0
     return f'<ol class="code" tabindex="0" aria-label="lines of code">{"".join(found)}</ol>'
 
 
-def _table(drawing: Drawing, trace: TraceReport) -> Table:
+def _table_of_boxes(drawing: Drawing, trace: TraceReport) -> Table:
     """Return all boxes as a table, the inputs first: what a page without a script shows."""
     claims = any(box.claimed for box in drawing.boxes)
     rows: list[tuple[Cell, ...]] = []
     for box in drawing.boxes:
         node = trace.nodes[box.group.last]
         name = box.name if box.group.count > 1 else node.name
-        operation = "" if node.operation == "input" else " ".join(_operation(node).split())[:_CODE]
+        operation = "" if node.operation == "input" else " ".join(_operation_text(node).split())[:_CODE]
         claimed = (Piece(box.claimed, "bad") if box.claimed else "",) * claims
-        rows.append((name, operation, box.value, box.adjoint, *claimed, _sum(node)))
+        rows.append((name, operation, box.value, box.adjoint, *claimed, _sum_of_uses(node)))
     return Table(("node", "operation", "value", "adjoint", *("claimed",) * claims, "sum"), tuple(rows))
 
 
-def _sum(node: Node) -> str:
+def _sum_of_uses(node: Node) -> str:
     """Return how an adjoint is summed, in one line."""
     found = [
-        f"{numbers.short(use.adjoint, 5)}*{numbers.short(use.partial, 5)}" if use.of_numbers else _formula(use)
+        f"{numbers.few_digits(use.adjoint, 5)}*{numbers.few_digits(use.partial, 5)}"
+        if use.of_numbers
+        else _formula_of_use(use)
         for use in node.contributions[:_MOST_TERMS]
     ]
     return " + ".join((*found, *["..."] * (len(node.contributions) > _MOST_TERMS)))
 
 
-def _json(data: Mapping[str, Any]) -> str:
+def _script_json(data: Mapping[str, Any]) -> str:
     """Return data as JSON that cannot end its script element."""
     written = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return visible(written).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return make_visible(written).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _part(block: Block | Figure, page: Page) -> str:
+def _write_block(block: Block | Figure, page: Page) -> str:
     if isinstance(block, Walk):
-        return section(block, page.down)
+        return walk_section(block, page.down)
     if isinstance(block, Folded):
         opened = ' open=""' if block.opened else ""
-        title, inside = in_markup(block.title), elements(block.blocks, width=page.width)
+        title, inside = escape_markup(block.title), write_elements(block.blocks, width=page.width)
         return f"<details{opened}><summary><h2>{title}</h2></summary>\n{inside}\n</details>"
     if isinstance(block, Headline):
-        return f'<div class="banner {block.tone}">{elements((block,))}</div>'
+        return f'<div class="banner {block.tone}">{write_elements((block,))}</div>'
     if isinstance(block, Chart):
-        return _chart(block)
+        return _chart_with_switches(block)
     if isinstance(block, Bars):
-        return _figure(f"{block.title}, in {block.unit}{', on a logarithmic scale' * block.log}", "", chart.bars(block))
+        return _write_figure(
+            f"{block.title}, in {block.unit}{', on a logarithmic scale' * block.log}", "", chart.draw_bars(block)
+        )
     if isinstance(block, HeatMap):
-        return _figure(block.title, "map", chart.heat_map(block))
-    return elements((block,), width=page.width)
+        return _write_figure(block.title, "map", chart.draw_heat_map(block))
+    return write_elements((block,), width=page.width)
 
 
-def _figure(title: str, look: str, *parts: str) -> str:
+def _write_figure(title: str, look: str, *parts: str) -> str:
     """Return a picture with its title; nothing where nothing is drawn."""
     if not any(parts):
         return ""
-    return f'<figure class="picture {look}">\n<figcaption>{in_markup(title)}</figcaption>\n{"".join(parts)}\n</figure>'
+    return (
+        f'<figure class="picture {look}">\n<figcaption>{escape_markup(title)}</figcaption>\n{"".join(parts)}\n</figure>'
+    )
 
 
-def _chart(block: Chart) -> str:
+def _chart_with_switches(block: Chart) -> str:
     """Return a chart with a switch for each name and, where there are several, each style; the style sheet makes them work."""
-    drawn = chart.chart(block)
+    drawn = chart.draw_chart(block)
     if not drawn:
         return ""
     looks = chart.Looks.of(block)
     switches = [
-        _switch(f"xn{k}" if k < chart.SWITCHED_NAMES else "", looks.of_name(block, k), name)
+        _legend_switch(f"xn{k}" if k < chart.SWITCHED_NAMES else "", looks.of_name(block, k), name)
         for k, name in enumerate(looks.names)
     ]
     if len(looks.styles) > 1:
         switches += [
-            _switch(f"xy{k}" if k < chart.SWITCHED_STYLES else "", looks.of_style(k), style)
+            _legend_switch(f"xy{k}" if k < chart.SWITCHED_STYLES else "", looks.of_style(k), style)
             for k, style in enumerate(looks.styles)
         ]
     legend = f"<fieldset><legend>curves</legend>{''.join(switches)}</fieldset>"
-    return _figure(
+    return _write_figure(
         block.title, "lines", legend, f'<div class="wide" tabindex="0" role="region" aria-label="chart">{drawn}</div>'
     )
 
 
-def _switch(look: str, sample: str, name: str) -> str:
+def _legend_switch(look: str, sample: str, name: str) -> str:
     """Return the entry of a legend, with a switch where the style sheet has one of this name."""
     switch = f'<input type="checkbox" class="{look}" checked=""/>' if look else ""
-    return f"<label>{switch}{sample} {in_markup(name)}</label>"
+    return f"<label>{switch}{sample} {escape_markup(name)}</label>"

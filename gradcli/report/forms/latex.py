@@ -13,12 +13,12 @@ from gradcli.report.blocks import (
     Mathematics,
     Paragraph,
     Table,
-    pieces_of,
-    text_of,
-    visible,
+    make_visible,
+    plain_text,
+    split_into_pieces,
 )
-from gradcli.report.derive import GREEK, Lecture, Step, bare, latex_name, space_in_latex
-from gradcli.report.equations import BREAK, aligned
+from gradcli.report.derive import GREEK, Lecture, Step, latex_name, space_in_latex, strip_self_test
+from gradcli.report.equations import BREAK, align_equations
 from gradcli.report.forms import Page
 
 _SPECIAL = {
@@ -71,102 +71,105 @@ def render(report: Any, page: Page) -> str:
     """
     below: list[str] = []
     if isinstance(report, Lecture):
-        report, below = report.derivation, [_block(block) for block in report.at_the_point()]
+        report, below = report.derivation, [_write_block(block) for block in report.at_the_point()]
     lines = [_HEAD]
     if report.function:
-        lines += [r"\[", f"  {_fitted(report.function)}", r"\]"]
-    lines.append(f"Let {_listed([_described(report, name) for name in report.shapes])}.\n")
+        lines += [r"\[", f"  {_fit_formula(report.function)}", r"\]"]
+    lines.append(f"Let {_join_with_and([_describe_variable(report, name) for name in report.shapes])}.\n")
     lines.append(f"Layout: {_LAYOUTS[report.layout.partition(':')[0]]}.\n")
     if report.shared:
-        lines += _steps(report.shared)
+        lines += _write_steps(report.shared)
     for result in report.results:
-        lines += _result(report, result)
-    lines += [escaped(f"{f.kind}: {f.message}") + "\n" for f in report.findings]
+        lines += _write_result(report, result)
+    lines += [escape_latex(f"{f.kind}: {f.message}") + "\n" for f in report.findings]
     return "\n".join([*lines, *filter(None, below), r"\end{document}", ""])
 
 
-def _fitted(formula: str) -> str:
+def _fit_formula(formula: str) -> str:
     """Return a formula that is no wider than the line; several lines stand under each other."""
-    return rf"\fitted{{{aligned(formula.split(BREAK)) if BREAK in formula else formula}}}"
+    return rf"\fitted{{{align_equations(formula.split(BREAK)) if BREAK in formula else formula}}}"
 
 
-def _block(block: Block) -> str:
+def _write_block(block: Block) -> str:
     if isinstance(block, Heading):
-        return rf"\section*{{{_cell(block.text)}}}"
+        return rf"\section*{{{_write_cell(block.text)}}}"
     if isinstance(block, Headline):
-        return rf"\textbf{{{escaped(block.word)}}} {_cell(block.sentence)}" + "\n"
+        return rf"\textbf{{{escape_latex(block.word)}}} {_write_cell(block.sentence)}" + "\n"
     if isinstance(block, Paragraph):
-        return _cell(block.text) + "\n"
+        return _write_cell(block.text) + "\n"
     if isinstance(block, Code):
-        return "\n".join(_listing(block.text))
-    return _table(block) if isinstance(block, Table) else ""
+        return "\n".join(_write_listing(block.text))
+    return _write_table(block) if isinstance(block, Table) else ""
 
 
-def _cell(cell: Cell) -> str:
+def _write_cell(cell: Cell) -> str:
     """Return text escaped, and formulas as formulas."""
-    return "".join(rf"\({p.latex}\)" if isinstance(p, Mathematics) else escaped(p.text) for p in pieces_of(cell))
+    return "".join(
+        rf"\({p.latex}\)" if isinstance(p, Mathematics) else escape_latex(p.text) for p in split_into_pieces(cell)
+    )
 
 
-def _table(table: Table) -> str:
+def _write_table(table: Table) -> str:
     """Return a table whose columns share the width of the page as their longest cells do."""
     count = len(table.columns)
     rows = [row for row in table.rows if len(row) == count]
     longest = [
-        max([len(name), *(min(len(text_of(row[k])), _WIDE) for row in rows), 2]) for k, name in enumerate(table.columns)
+        max([len(name), *(min(len(plain_text(row[k])), _WIDE) for row in rows), 2])
+        for k, name in enumerate(table.columns)
     ]
     room = 0.92 - 0.02 * count
     columns = "".join(rf"p{{{room * n / sum(longest):.3f}\linewidth}}" for n in longest)
-    shown = [[_cell(cell) for cell in row] for row in ([table.columns] if any(table.columns) else []) + rows]
+    shown = [[_write_cell(cell) for cell in row] for row in ([table.columns] if any(table.columns) else []) + rows]
     body = [("{}" if row[0].startswith("[") else "") + " & ".join(row) + r" \\" for row in shown]  # \\[ has a meaning
-    title = [escaped(table.title) + r"\par"] if table.title else []
+    title = [escape_latex(table.title) + r"\par"] if table.title else []
     head = [r"{\footnotesize\raggedright", *title, rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}"]
-    below = [escaped(" ".join(map(text_of, row))) + r"\par" for row in table.rows if len(row) < count]
+    below = [escape_latex(" ".join(map(plain_text, row))) + r"\par" for row in table.rows if len(row) < count]
     return "\n".join([*head, *body, r"\end{tabular}", r"\par", *below, "}", ""])
 
 
-def _described(report: Any, name: str) -> str:
+def _describe_variable(report: Any, name: str) -> str:
     """Return what a variable is: its space, and what is assumed of it."""
-    assumed = f" ({escaped(', '.join(report.assume[name]))})" if name in report.assume else ""
+    assumed = f" ({escape_latex(', '.join(report.assume[name]))})" if name in report.assume else ""
     return rf"\({space_in_latex(name, report.shapes[name])}\){assumed}"
 
 
-def _listed(words: Sequence[str]) -> str:
+def _join_with_and(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-def _steps(steps: Sequence[Step]) -> list[str]:
+def _write_steps(steps: Sequence[Step]) -> list[str]:
     """Return steps as sentences with their formulas, those with one reason under each other."""
     lines: list[str] = []
     for reason, several in groupby(steps, key=lambda step: step.reason):
         own = list(several)
         shown = [line for step in own for line in step.latex.split(BREAK) if step.latex]
-        lines.append(escaped(reason))
+        lines.append(escape_latex(reason))
         if shown:
-            lines += [r"\[", rf"  \fitted{{{aligned(shown)}}}", r"\]"]
-        lines += [rf"\texttt{{{escaped(step.after)}}}" + "\n" for step in own if not step.latex]
+            lines += [r"\[", rf"  \fitted{{{align_equations(shown)}}}", r"\]"]
+        lines += [rf"\texttt{{{escape_latex(step.after)}}}" + "\n" for step in own if not step.latex]
     return lines
 
 
-def _result(report: Any, result: Any) -> list[str]:
+def _write_result(report: Any, result: Any) -> list[str]:
     lines = [rf"\section*{{{result.kind.capitalize()} with respect to \({latex_name(result.wrt)}\)}}"]
-    lines += _steps(report.own_steps(result))
+    lines += _write_steps(report.own_steps(result))
     *parts, last = result.formula.latex.split(BREAK)
     if result.direction:
-        parts = [_along(last, result), *parts]
+        parts = [_directional_derivative(last, result), *parts]
     left, _, right = last.partition(" = ")
-    shown = aligned([*parts, rf"{left} = \boxed{{{right}}}"])
+    shown = align_equations([*parts, rf"{left} = \boxed{{{right}}}"])
     lines += ["The result is", r"\[", rf"  \fitted{{{shown}}}", r"\]"]
     if result.direction:
-        lines.append(escaped(f"{report.said_of_direction(result)}.") + "\n")
+        lines.append(escape_latex(f"{report.said_of_direction(result)}.") + "\n")
     error = f"{result.check.max_relative_error:.0e}"
-    lines.append(escaped(f"Checked at {result.check.points} points: largest relative error {error}.") + "\n")
+    lines.append(escape_latex(f"Checked at {result.check.points} points: largest relative error {error}.") + "\n")
     for language in report.shown:
         if language in result.code:
-            lines += _listing(bare(result.code[language]))
+            lines += _write_listing(strip_self_test(result.code[language]))
     return lines
 
 
-def _along(last: str, result: Any) -> str:
+def _directional_derivative(last: str, result: Any) -> str:
     """Return what the product of a Hessian and a direction is, as a formula."""
     x = latex_name(result.wrt)
     moved = rf"{x} + t \, {latex_name(result.direction)}"
@@ -174,14 +177,14 @@ def _along(last: str, result: Any) -> str:
     return rf"{last.partition(' = ')[0]} = \left. \frac{{\mathrm{{d}}}}{{\mathrm{{d}} t}} {gradient} \right|_{{t = 0}}"
 
 
-def _listing(code: str) -> list[str]:
+def _write_listing(code: str) -> list[str]:
     """Return the lines of a listing, whose end no text can write."""
     words = {sign: word for word, sign in GREEK.items() if word != "lambda"}
-    text = "".join(words.get(c, c) for c in visible(code.rstrip())).encode("ascii", "replace").decode()
+    text = "".join(words.get(c, c) for c in make_visible(code.rstrip())).encode("ascii", "replace").decode()
     return [r"\begin{lstlisting}", text.replace(r"\end{lstlisting}", r"\end {lstlisting}"), r"\end{lstlisting}"]
 
 
-def escaped(text: str) -> str:
+def escape_latex(text: str) -> str:
     """Return text escaped for LaTeX; characters beyond ASCII that have no sign here become question marks."""
-    shown = (_SPECIAL.get(c) or _SIGNS.get(c) or c.encode("ascii", "replace").decode() for c in visible(text))
+    shown = (_SPECIAL.get(c) or _SIGNS.get(c) or c.encode("ascii", "replace").decode() for c in make_visible(text))
     return "".join(shown).replace("--", "-{}-")  # two hyphens would become a dash

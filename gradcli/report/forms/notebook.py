@@ -23,17 +23,17 @@ from gradcli.report.blocks import (
     Paragraph,
     Piece,
     Table,
-    in_markup,
-    pieces_of,
-    text_of,
+    escape_markup,
+    plain_text,
+    split_into_pieces,
 )
 from gradcli.report.check import CheckReport
 from gradcli.report.derive import DeriveReport, Lecture
 from gradcli.report.drawing import chart
-from gradcli.report.drawing.graph import draw
-from gradcli.report.equations import BREAK, aligned
-from gradcli.report.forms import Page, rendered
-from gradcli.report.forms.elements import elements
+from gradcli.report.drawing.graph import draw_graph
+from gradcli.report.equations import BREAK, align_equations
+from gradcli.report.forms import Page, render_as_text
+from gradcli.report.forms.elements import write_elements
 from gradcli.report.trace import TraceReport
 
 MOST_BYTES = 50_000  # of the HTML, so that notebooks stay small
@@ -96,41 +96,44 @@ class _Blocks:
 
 def render(report: Any, page: Page) -> dict[str, str]:
     """Return the report by media types: `text/plain`, `text/html`, `text/markdown`, and `text/latex` of a derivation."""
-    shown, html = _within(_with_pictures(report))
+    shown, html = _cut_to_limit(_blocks_with_pictures(report))
     blocks = [block.block if isinstance(block, _Drawn) else block for block in shown]
     text = _Blocks(tuple(block for block in blocks if block is not None))
     forms = {
-        "text/plain": rendered("text", text, Page(_WIDTH)).rstrip("\n"),
+        "text/plain": render_as_text("text", text, Page(_WIDTH)).rstrip("\n"),
         "text/html": html,
-        "text/markdown": rendered("markdown", text, Page(_WIDTH)),
+        "text/markdown": render_as_text("markdown", text, Page(_WIDTH)),
     }
     derivation = report.derivation if isinstance(report, Lecture) else report
     if isinstance(derivation, DeriveReport) and derivation.results:
-        forms["text/latex"] = "\n".join(_equation(result) for result in derivation.results)
+        forms["text/latex"] = "\n".join(_write_equation(result) for result in derivation.results)
     return forms
 
 
-def _styled(look: str) -> str:
+def _style_attribute(look: str) -> str:
     style = _STYLES.get(look)
     return "" if style is None else f' style="{style}"'
 
 
-def _html(blocks: Sequence[Shown]) -> str:
-    shown = (block.html if isinstance(block, _Drawn) else elements((block,), _styled, _WIDTH) for block in blocks)
+def _write_html(blocks: Sequence[Shown]) -> str:
+    shown = (
+        block.html if isinstance(block, _Drawn) else write_elements((block,), _style_attribute, _WIDTH)
+        for block in blocks
+    )
     return "<div>\n{}\n</div>".format("\n".join(filter(None, shown)))
 
 
-def _with_pictures(report: Any) -> tuple[Shown, ...]:
+def _blocks_with_pictures(report: Any) -> tuple[Shown, ...]:
     """Return the blocks of a report with its pictures: the graph of a trace, charts, and wrong gradients beside the right ones.
 
     What is too large together is left out, and said; a chart is then drawn in characters.
     """
     found: list[tuple[str, Block | None]] = [
-        (_picture(block, report) if isinstance(block, Chart | Graph) else "", block) for block in report.blocks()
+        (_write_picture(block, report) if isinstance(block, Chart | Graph) else "", block) for block in report.blocks()
     ]
     if isinstance(report, CheckReport):
         opening = len(report.opening())
-        found[opening:opening] = [(_picture(block, report), None) for block in report.wrong_gradients()]
+        found[opening:opening] = [(_write_picture(block, report), None) for block in report.wrong_gradients()]
     left, shown, said = (
         _MOST_DRAWN,
         list[Shown](),
@@ -146,28 +149,32 @@ def _with_pictures(report: Any) -> tuple[Shown, ...]:
     return tuple(shown)
 
 
-def _picture(block: Block | HeatMap, report: Any) -> str:
+def _write_picture(block: Block | HeatMap, report: Any) -> str:
     """Return a picture with its title, or an element of text that stands between pictures."""
     if isinstance(block, Graph):
         trace = report.walkthrough if isinstance(report, Lecture) else report
-        return f"<p>{_GRAPH}</p>\n{_scrolled('graph', draw(trace).svg)}" if isinstance(trace, TraceReport) else ""
+        return (
+            f"<p>{_GRAPH}</p>\n{_write_scrollable('graph', draw_graph(trace).svg)}"
+            if isinstance(trace, TraceReport)
+            else ""
+        )
     if isinstance(block, HeatMap):
-        title = f"<p><strong>{in_markup(block.title)}</strong></p>"
-        return f"<div{_styled('beside')}>{title}\n{attributed(chart.heat_map(block))}</div>"
+        title = f"<p><strong>{escape_markup(block.title)}</strong></p>"
+        return f"<div{_style_attribute('beside')}>{title}\n{inline_looks(chart.draw_heat_map(block))}</div>"
     if not isinstance(block, Chart):
-        return elements((block,), _styled, _WIDTH)
-    drawn = chart.chart(block)
+        return write_elements((block,), _style_attribute, _WIDTH)
+    drawn = chart.draw_chart(block)
     if not drawn:
         return ""
     looks = chart.Looks.of(block)
     samples = [(looks.of_name(block, k), name) for k, name in enumerate(looks.names)]
     samples += [(looks.of_style(k), style) for k, style in enumerate(looks.styles) if len(looks.styles) > 1]
-    legend = " &#160; ".join(f"{attributed(sample)} {in_markup(name)}" for sample, name in samples)
-    return f"<p><strong>{in_markup(block.title)}</strong></p>\n<p>{legend}</p>\n{_scrolled('chart', drawn)}"
+    legend = " &#160; ".join(f"{inline_looks(sample)} {escape_markup(name)}" for sample, name in samples)
+    return f"<p><strong>{escape_markup(block.title)}</strong></p>\n<p>{legend}</p>\n{_write_scrollable('chart', drawn)}"
 
 
-def _scrolled(name: str, svg: str) -> str:
-    return f'<div{_styled("wide")} role="group" aria-label="{name}" tabindex="0">{attributed(svg)}</div>'
+def _write_scrollable(name: str, svg: str) -> str:
+    return f'<div{_style_attribute("wide")} role="group" aria-label="{name}" tabindex="0">{inline_looks(svg)}</div>'
 
 
 # Pictures without a style sheet. Words have the colour of the text around; lines can be seen on light and on dark.
@@ -195,10 +202,10 @@ _ATTRIBUTES: dict[str, dict[str, str]] = {  # of elements by class, by tag, or b
 _DROPPED = ("class", "id", "data-edge", "href")  # attributes that only a style sheet or a script needs
 
 
-def attributed(svg: str) -> str:
+def inline_looks(svg: str) -> str:
     """Return a picture with its looks as attributes, without classes, names and parts that are drawn by their names.
 
-    >>> attributed('<svg xmlns="http://www.w3.org/2000/svg"><g class="k1"><path class="line" d="M0 8h28"/></g></svg>')[-83:]
+    >>> inline_looks('<svg xmlns="http://www.w3.org/2000/svg"><g class="k1"><path class="line" d="M0 8h28"/></g></svg>')[-83:]
     '<path d="M0 8h28" fill="none" stroke="currentColor" stroke-width="1.6" /></g></svg>'
     """
     root = ET.fromstring(svg)
@@ -214,11 +221,11 @@ def attributed(svg: str) -> str:
                 for name, value in _ATTRIBUTES.get(look, {}).items():
                     part.set(name, value)
             if tag == "use":
-                marks += _mark(part.get("href", ""), float(part.get("x", "0")), float(part.get("y", "0")))
+                marks += _path_of_mark(part.get("href", ""), float(part.get("x", "0")), float(part.get("y", "0")))
             if tag in ("use", "defs"):
                 around.remove(part)
             elif tag == "path" and "edges" in classes:
-                ET.SubElement(around, "path", {"d": _arrowhead(part.get("d", "")), "fill": _GREY})
+                ET.SubElement(around, "path", {"d": _path_of_arrowhead(part.get("d", "")), "fill": _GREY})
         if marks:
             ET.SubElement(around, "path", {"d": marks, "fill": "currentColor", "stroke": "none"})
     for part in root.iter():
@@ -228,74 +235,74 @@ def attributed(svg: str) -> str:
     return ET.tostring(root, encoding="unicode")
 
 
-def _mark(href: str, x: float, y: float) -> str:
+def _path_of_mark(href: str, x: float, y: float) -> str:
     """Return the path of a mark at a place."""
     start = re.match(r"M(-?\d+) ?(-?\d+)(.*)", chart.MARKS[int(href.removeprefix("#m"))])
     return "" if start is None else f"M{x + int(start[1]):g} {y + int(start[2]):g}{start[3]}"
 
 
-def _arrowhead(path: str) -> str:
+def _path_of_arrowhead(path: str) -> str:
     """Return the head of an edge, whose path has relative lines and curves, at its end."""
     steps = [[*map(float, step.split())][-2:] for step in re.split("[lc]", path.removeprefix("M"))]
     x, y = (sum(step[k] for step in steps) for k in (0, 1))
     return f"M{x:g} {y:g}l-8-4v8z"
 
 
-def _within(blocks: tuple[Shown, ...]) -> tuple[tuple[Shown, ...], str]:
+def _cut_to_limit(blocks: tuple[Shown, ...]) -> tuple[tuple[Shown, ...], str]:
     """Return the blocks of a report whose HTML is small enough, and the HTML: all, or those that the first limit leaves."""
     shown, html = blocks, ""
     for limit in _LIMITS:
-        shown = tuple(part for block in blocks for part in _limited(block, limit))
-        html = _html(shown)
+        shown = tuple(part for block in blocks for part in _limit_block(block, limit))
+        html = _write_html(shown)
         if len(html.encode()) < MOST_BYTES:
             return shown, html
     said = Paragraph(f"The rest of this report is left out. {_HOW}", 0)
     shown = (*shown[:_MOST_BLOCKS], said)
-    return shown, _html(shown)
+    return shown, _write_html(shown)
 
 
 _GRAPH = "Above each box is its value, below it its adjoint; at the edges are the local partials that are numbers."
 _HOW = "print(report) shows all of it, report.page() as a page."
 
 
-def _limited(block: Shown, limit: _Limit) -> Iterator[Shown]:
+def _limit_block(block: Shown, limit: _Limit) -> Iterator[Shown]:
     if isinstance(block, _Drawn):
         if limit.formulas:
             yield block
         elif block.block is not None:
             yield block.block
     elif isinstance(block, Table):
-        rows = tuple(tuple(_cell(cell, limit) for cell in row) for row in block.rows[: limit.rows])
+        rows = tuple(tuple(_limit_cell(cell, limit) for cell in row) for row in block.rows[: limit.rows])
         yield Table(block.columns, rows, block.right, block.title)
         if len(rows) < len(block.rows):
             yield Paragraph(f"{len(rows):,} of {len(block.rows):,} rows are shown here. {_HOW}", 0)
     elif isinstance(block, Paragraph):
-        yield replace(block, text=_cell(block.text, limit))
+        yield replace(block, text=_limit_cell(block.text, limit))
     elif isinstance(block, Code) and len(block.text) > limit.characters:
-        yield Code(_cut(block.text, limit), block.language)
+        yield Code(_limit_text(block.text, limit), block.language)
         yield Paragraph(f"The end of this text is left out here. {_HOW}", 0)
     else:
         yield block
 
 
-def _cell(cell: Cell, limit: _Limit) -> Cell:
+def _limit_cell(cell: Cell, limit: _Limit) -> Cell:
     """Return a cell whose text is short enough; with formulas as text, if these are not set as such."""
-    pieces = pieces_of(cell)
+    pieces = split_into_pieces(cell)
     formulas = limit.formulas and any(isinstance(piece, Mathematics) for piece in pieces)
-    if formulas or (len(text_of(cell)) <= limit.characters and not any(isinstance(p, Mathematics) for p in pieces)):
+    if formulas or (len(plain_text(cell)) <= limit.characters and not any(isinstance(p, Mathematics) for p in pieces)):
         return cell
     left, kept = limit.characters, []
     for piece in pieces:
         if left > 0:
-            kept.append(Piece(_cut(piece.text, _Limit(0, left)), piece.tone))
+            kept.append(Piece(_limit_text(piece.text, _Limit(0, left)), piece.tone))
         left -= len(piece.text)
     return tuple(kept)
 
 
-def _cut(text: str, limit: _Limit) -> str:
+def _limit_text(text: str, limit: _Limit) -> str:
     return text if len(text) <= limit.characters else text[: limit.characters] + " …"
 
 
-def _equation(result: Any) -> str:
+def _write_equation(result: Any) -> str:
     """Return the closed form of one derivative as a displayed equation."""
-    return f"$$\n{aligned(result.formula.latex.split(BREAK))}\n$$"
+    return f"$$\n{align_equations(result.formula.latex.split(BREAK))}\n$$"

@@ -44,24 +44,24 @@ class _NoScript(Exception):
     """There is no script for an operation."""
 
 
-def script_of(walks: Sequence[TraceReport]) -> str:
+def write_script(walks: Sequence[TraceReport]) -> str:
     """Return the script of the programs of a page; an empty text where it has none that a browser can compute.
 
     It defines RECOMPUTE, for each walk the function of its program and those of the claims by each input: of the values x of
     the inputs, and of a function r that rounds, each returns the values v of all lines, the partials p of each line by its
     operands, and the answers d of all decisions. It has null where an operation has no counterpart in a browser.
     """
-    functions = [[function_of(walk.program), *map(function_of, claims_of(walk))] for walk in walks]
+    functions = [[write_function(walk.program), *map(write_function, claims_by_input(walk))] for walk in walks]
     written = ", ".join(f"[{', '.join(one or 'null' for one in of_walk)}]" for of_walk in functions)
     return f"{_HELPERS}const RECOMPUTE = [{written}];\n" if any(of_walk[0] for of_walk in functions) else ""
 
 
-def claims_of(walk: TraceReport) -> list[ScalarProgram | None]:
+def claims_by_input(walk: TraceReport) -> list[ScalarProgram | None]:
     """Return the claim by each input that is a program, in the order of the inputs."""
     return [walk.claims.get(node.name) for node in walk.nodes if node.operation == "input"]
 
 
-def function_of(program: ScalarProgram | None) -> str:
+def write_function(program: ScalarProgram | None) -> str:
     """Return the function of one program; an empty text where a browser cannot compute it."""
     if program is None:
         return ""
@@ -69,9 +69,9 @@ def function_of(program: ScalarProgram | None) -> str:
     try:
         for k, line in enumerate(program.lines):
             if line.operation != "input":
-                lines.append(f"  v[{k}] = r({_written(_formula(line, VALUES), line, k)});")
-            partials.append(f"[{', '.join(_written(partial, line, k) for partial in line.partials)}]")
-        decisions = [_written(_formula(line, _DECISIONS), line, -1) for line in program.decisions]
+                lines.append(f"  v[{k}] = r({_write_javascript(_formula_of_operation(line, VALUES), line, k)});")
+            partials.append(f"[{', '.join(_write_javascript(partial, line, k) for partial in line.partials)}]")
+        decisions = [_write_javascript(_formula_of_operation(line, _DECISIONS), line, -1) for line in program.decisions]
     except _NoScript:
         return ""
     body = "\n".join(lines)
@@ -79,17 +79,17 @@ def function_of(program: ScalarProgram | None) -> str:
     return f"(x, r) => {{\n  const v = [...x];\n{body}\n{answer}\n}}"
 
 
-def _formula(line: ScalarLine, table: dict[str, str]) -> str:
+def _formula_of_operation(line: ScalarLine, table: dict[str, str]) -> str:
     if line.operation not in table:
         raise _NoScript
     return table[line.operation]
 
 
-def _written(formula: str, line: ScalarLine, k: int) -> str:
+def _write_javascript(formula: str, line: ScalarLine, k: int) -> str:
     """Return a formula in a, b, ..., the parameters and the result y of a line as JavaScript."""
-    names = {"y": f"v[{k}]"} | {name: _number(x) for name, x in line.params}
+    names = {"y": f"v[{k}]"} | {name: _write_number(x) for name, x in line.params}
     names |= {
-        letter: f"v[{x}]" if isinstance(x, int) else _number(x)
+        letter: f"v[{x}]" if isinstance(x, int) else _write_number(x)
         for letter, x in zip("abcd", line.operands, strict=False)
     }
 
@@ -111,13 +111,13 @@ def _written(formula: str, line: ScalarLine, k: int) -> str:
             case ast.Name(id=name) if name in names:
                 return names[name]
             case ast.Constant(value=int() | float() as value):
-                return _number(float(value))
+                return _write_number(float(value))
         raise _NoScript
 
     return of(ast.parse(formula, mode="eval").body)
 
 
-def _number(x: float) -> str:
+def _write_number(x: float) -> str:
     """Return a number in JavaScript."""
     if x != x:
         return "NaN"

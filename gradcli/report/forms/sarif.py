@@ -6,12 +6,12 @@ from typing import Any
 from urllib.parse import quote
 
 from gradcli import __version__
-from gradcli.report.blocks import visible
-from gradcli.report.check import CheckReport, why_of
-from gradcli.report.explain import SITE, ExplainReport, explanations
-from gradcli.report.forms import Page, in_repository, rendered
+from gradcli.report.blocks import make_visible
+from gradcli.report.check import CheckReport, explain_verdict
+from gradcli.report.explain import SITE, ExplainReport, read_explanations
+from gradcli.report.forms import Page, place_in_repository, render_as_text
 from gradcli.report.run import RunReport
-from gradcli.report.suite import CheckRow, SuiteReport, row_of
+from gradcli.report.suite import CheckRow, SuiteReport, row_of_document
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _WRONG, _ERROR, _OPEN = "wrong-gradient", "error", "inconclusive"
@@ -39,41 +39,43 @@ def render(report: CheckReport | SuiteReport | RunReport, page: Page) -> str:
     """Return the checks that did not pass as one run of SARIF; those without a verdict are notes."""
     if isinstance(report, RunReport):
         report = report.as_suite()
-    rows, config = (report.checks, report.config) if isinstance(report, SuiteReport) else ((_row(report),), None)
-    results = [_result(row, config, page) for row in rows if row.verdict != "pass" and not row.known]
+    rows, config = (
+        (report.checks, report.config) if isinstance(report, SuiteReport) else ((_row_of_report(report),), None)
+    )
+    results = [_result_of_check(row, config, page) for row in rows if row.verdict != "pass" and not row.known]
     rules = dict.fromkeys(result["ruleId"] for result in results)
     driver = {
         "name": "gradcli", "version": __version__, "informationUri": "https://github.com/gradcli/gradcli",
-        "rules": [_rule(rule) for rule in rules],
+        "rules": [_describe_rule(rule) for rule in rules],
     }  # fmt: skip
     run = {"tool": {"driver": driver}, "results": results}
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _row(report: CheckReport) -> CheckRow:
+def _row_of_report(report: CheckReport) -> CheckRow:
     from gradcli.report.encode import encode
 
-    return row_of(report.target.text, report.target.text, encode(report), 0.0)
+    return row_of_document(report.target.text, report.target.text, encode(report), 0.0)
 
 
-def _rule(name: str) -> dict[str, Any]:
+def _describe_rule(name: str) -> dict[str, Any]:
     """Return a rule with what the documentation says of it, and where."""
     if name in _OTHER_RULES:
         short, full, file = _OTHER_RULES[name]
         address, text, markdown = f"{SITE}/{file}", f"{short} {full}", f"{short} {full}"
     else:
-        kinds = tuple(row for row in explanations() if row.kind == name)
+        kinds = tuple(row for row in read_explanations() if row.kind == name)
         short = f"{name}: {kinds[0].summary}."
         full = " ".join(row.meaning for row in kinds)
         address, said = kinds[0].page, ExplainReport(kinds)
-        text, markdown = rendered("text", said), rendered("markdown", said)
+        text, markdown = render_as_text("text", said), render_as_text("markdown", said)
     return {
         "id": name, "shortDescription": {"text": short}, "fullDescription": {"text": full}, "helpUri": address,
         "help": {"text": text, "markdown": markdown},
     }  # fmt: skip
 
 
-def _result(row: CheckRow, config: str | None, page: Page) -> dict[str, Any]:
+def _result_of_check(row: CheckRow, config: str | None, page: Page) -> dict[str, Any]:
     """Return the result of a check that did not pass; code scanning takes none without a location."""
     diagnoses = [point["diagnosis"] for point in row.document.get("points", ()) if point["diagnosis"]]
     known = [d for d in diagnoses if d["kind"] != "unknown"]
@@ -81,12 +83,12 @@ def _result(row: CheckRow, config: str | None, page: Page) -> dict[str, Any]:
         rule = known[0]["kind"] if known else _WRONG
     else:
         rule = _ERROR if row.verdict == "error" else next(iter(row.prevented_by()), _OPEN)
-    said = row.said() if row.report is None else why_of(row.report)
-    place = in_repository(row.places(config), page)
-    artifact, line = _NOWHERE if place is None else (_artifact(place[0], page), place[1])
+    said = row.said() if row.report is None else explain_verdict(row.report)
+    place = place_in_repository(row.places(config), page)
+    artifact, line = _NOWHERE if place is None else (_locate_artifact(place[0], page), place[1])
     return {
         "ruleId": rule, "level": "note" if row.verdict == "inconclusive" else "error",
-        "message": {"text": visible(f"{row.id}: {said}")},
+        "message": {"text": make_visible(f"{row.id}: {said}")},
         "partialFingerprints": {"gradcli/id": row.id},
         "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": line or 1}}}],
     }  # fmt: skip
@@ -97,7 +99,7 @@ _NOWHERE: tuple[dict[str, Any], None] = (
 )  # fmt: skip
 
 
-def _artifact(file: str, page: Page) -> dict[str, Any]:
+def _locate_artifact(file: str, page: Page) -> dict[str, Any]:
     """Return a file of the repository by its path, any other by its whole address."""
     if Path(file).is_absolute():
         return {"uri": Path(file).as_uri()}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from gradcli.report.forms import Page
-from gradcli.report.forms.figure import drawn
+from gradcli.report.forms.figure import draw_picture_file
 from gradcli.report.trace import TraceReport
 
 _STYLE = """
@@ -22,7 +22,7 @@ path { fill: none; stroke: #8c959f; stroke-width: 1.5; }
 def render(report: Any, page: Page) -> str:
     """Return the graph of a computation, or the report's pictures, one below another, as SVG."""
     if isinstance(report, TraceReport):
-        from gradcli.report.drawing.graph import draw
+        from gradcli.report.drawing.graph import draw_graph
 
-        return f"{draw(report, style=_STYLE, down=page.down).svg}\n"
-    return drawn(report.pictures(), "svg", page.size, page.dpi).decode()
+        return f"{draw_graph(report, style=_STYLE, down=page.down).svg}\n"
+    return draw_picture_file(report.pictures(), "svg", page.size, page.dpi).decode()

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from gradcli.classes import dataclass
-from gradcli.report.blocks import Chart, Region, Series, drawable, visible
+from gradcli.report.blocks import Chart, Region, Series, is_drawable, make_visible
 
 Ink = int | Literal["plain", "dim", "strong"]  # a number is that of a series, from 0
 Line = tuple[tuple[str, Ink], ...]
@@ -26,37 +26,37 @@ _GAP = "   "  # between two names in the legend
 _NOTHING = "nothing to draw: no value is positive and finite"
 
 
-def lines(chart: Chart, width: int, braille: bool = True) -> tuple[Line, ...]:
+def draw_lines(chart: Chart, width: int, braille: bool = True) -> tuple[Line, ...]:
     """Return a chart with its legend as lines of at most `width` columns, each in runs of one ink."""
     width = max(_NARROWEST, min(width, WIDEST))
     title: tuple[Line, ...] = ()
-    for part in textwrap.wrap(visible(chart.title), width):
-        title += _titled(part, width, "strong")
-    runs = [_runs(one) for one in chart.series]
+    for part in textwrap.wrap(make_visible(chart.title), width):
+        title += _title_line(part, width, "strong")
+    runs = [_runs_of_series(one) for one in chart.series]
     spots = [spot for run in runs for part in run for spot in part]
     if not spots:
-        return *title, ((_cut(_NOTHING, width), "plain"),)
+        return *title, ((_cut_to_width(_NOTHING, width), "plain"),)
     y = _Axis.over([spot[1] for spot in spots], _ROWS)
     labels = dict(y.ticks(_APART[1]))
     gutter = max(map(len, labels.values()), default=0)
     x = _Axis.over([spot[0] for spot in spots], width - gutter - 2)
-    marks = _marks(chart.series, braille)
-    sheet = _sheet(chart.series, runs, marks, x, y, braille)
-    rows = (_row(sheet, row, labels.get(y.cells - 1 - row, ""), gutter, x, braille) for row in range(y.cells))
+    marks = _choose_marks(chart.series, braille)
+    sheet = _draw_sheet(chart.series, runs, marks, x, y, braille)
+    rows = (_write_row(sheet, row, labels.get(y.cells - 1 - row, ""), gutter, x, braille) for row in range(y.cells))
     return (
         *title,
-        *_titled(chart.y, width, "dim"),
+        *_title_line(chart.y, width, "dim"),
         *rows,
-        *_below(x, gutter, braille),
-        *(_bracket(region, x, gutter + 2, braille) for region in chart.regions),
-        *_titled(_centred(chart.x, gutter + 2, x.cells), width, "dim"),
-        *_legend(chart.series, runs, marks, width, braille),
+        *_horizontal_axis(x, gutter, braille),
+        *(_bracket_region(region, x, gutter + 2, braille) for region in chart.regions),
+        *_title_line(_centre_title(chart.x, gutter + 2, x.cells), width, "dim"),
+        *_write_legend(chart.series, runs, marks, width, braille),
     )
 
 
-def text(chart: Chart, width: int, braille: bool = True) -> str:
+def draw_as_text(chart: Chart, width: int, braille: bool = True) -> str:
     """Return a chart as plain text, without inks."""
-    return "\n".join("".join(part for part, _ in line).rstrip() for line in lines(chart, width, braille))
+    return "\n".join("".join(part for part, _ in line).rstrip() for line in draw_lines(chart, width, braille))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +88,13 @@ class _Axis:
                 yield self.cell(k), f"1e{k}" if k else "1"
 
 
-def _runs(series: Series) -> list[list[Spot]]:
+def _runs_of_series(series: Series) -> list[list[Spot]]:
     """Return the runs of a series, in decades; a point that cannot be drawn ends a run."""
-    groups = itertools.groupby(series.points, key=lambda point: all(map(drawable, point)))
+    groups = itertools.groupby(series.points, key=lambda point: all(map(is_drawable, point)))
     return [[(math.log10(px), math.log10(py)) for px, py in part] for kept, part in groups if kept]
 
 
-def _marks(series: Sequence[Series], braille: bool) -> list[str]:
+def _choose_marks(series: Sequence[Series], braille: bool) -> list[str]:
     """Return a different mark for each series: its own mark if it is free and can be written, else a spare one."""
     marks: list[str] = []
     for one in series:
@@ -106,7 +106,7 @@ def _marks(series: Sequence[Series], braille: bool) -> list[str]:
     return marks
 
 
-def _sheet(
+def _draw_sheet(
     series: Sequence[Series], runs: list[list[list[Spot]]], marks: list[str], x: _Axis, y: _Axis, braille: bool
 ) -> dict[tuple[int, int], tuple[str, Ink]]:
     """Return the drawn characters by row and column, from the top; marks cover lines, and lines cover guides."""
@@ -114,15 +114,17 @@ def _sheet(
     for k in sorted(range(len(series)), key=lambda k: (not series[k].guide, -k)):
         ink: Ink = "dim" if series[k].guide else k
         if braille:
-            _lay(sheet, _braille(runs[k], x, y), ink)
+            _overlay_dots(sheet, _draw_braille(runs[k], x, y), ink)
         elif series[k].guide:
             dot = _GUIDES[False][series[k].upright]
-            sheet.update(((y.cells - 1 - y.cell(py), x.cell(px)), (dot, ink)) for px, py in _steps(runs[k], x, y))
-    sheet.update((cell, (marks[k], k)) for cell, k in _marked(series, runs, x, y, every=not braille))
+            sheet.update(
+                ((y.cells - 1 - y.cell(py), x.cell(px)), (dot, ink)) for px, py in _points_along_lines(runs[k], x, y)
+            )
+    sheet.update((cell, (marks[k], k)) for cell, k in _place_marks(series, runs, x, y, every=not braille))
     return sheet
 
 
-def _braille(runs: list[list[Spot]], x: _Axis, y: _Axis) -> list[str]:
+def _draw_braille(runs: list[list[Spot]], x: _Axis, y: _Axis) -> list[str]:
     """Return the lines through the runs in braille, row by row."""
     from plotille import Canvas
 
@@ -137,7 +139,7 @@ def _braille(runs: list[list[Spot]], x: _Axis, y: _Axis) -> list[str]:
 _BLANK = 0x2800  # the braille pattern without a dot; a dot is a bit
 
 
-def _lay(sheet: dict[tuple[int, int], tuple[str, Ink]], rows: list[str], ink: Ink) -> None:
+def _overlay_dots(sheet: dict[tuple[int, int], tuple[str, Ink]], rows: list[str], ink: Ink) -> None:
     """Add a drawing to the sheet: cells hold the dots of both, in the ink of the new one."""
     for row, drawn in enumerate(rows):
         for column, sign in enumerate(drawn):
@@ -146,7 +148,7 @@ def _lay(sheet: dict[tuple[int, int], tuple[str, Ink]], rows: list[str], ink: In
                 sheet[row, column] = (chr(under | ord(sign)), ink)
 
 
-def _steps(runs: list[list[Spot]], x: _Axis, y: _Axis) -> Iterator[Spot]:
+def _points_along_lines(runs: list[list[Spot]], x: _Axis, y: _Axis) -> Iterator[Spot]:
     """Yield points along the lines through the runs, at least one for each cell."""
     for run in runs:
         for (px, py), (qx, qy) in zip(run, [*run[1:], run[-1]], strict=True):
@@ -154,7 +156,7 @@ def _steps(runs: list[list[Spot]], x: _Axis, y: _Axis) -> Iterator[Spot]:
             yield from ((px + (qx - px) * k / count, py + (qy - py) * k / count) for k in range(count + 1))
 
 
-def _marked(
+def _place_marks(
     series: Sequence[Series], runs: list[list[list[Spot]]], x: _Axis, y: _Axis, every: bool
 ) -> Iterator[tuple[tuple[int, int], int]]:
     """Yield the cells with a mark and the series of each; where several meet, the series with the fewest marks gets it."""
@@ -174,7 +176,7 @@ def _marked(
         yield cell, whose
 
 
-def _row(
+def _write_row(
     sheet: dict[tuple[int, int], tuple[str, Ink]], row: int, label: str, gutter: int, x: _Axis, braille: bool
 ) -> Line:
     """Return one line of the drawing, with its tick label."""
@@ -187,7 +189,7 @@ def _row(
     )
 
 
-def _below(x: _Axis, gutter: int, braille: bool) -> tuple[Line, Line]:
+def _horizontal_axis(x: _Axis, gutter: int, braille: bool) -> tuple[Line, Line]:
     """Return the horizontal axis and the line with its labels."""
     ticks = dict(x.ticks(_APART[0]))
     rule, tick, corner = ("─", "┬", "└") if braille else ("-", "+", "+")
@@ -199,7 +201,7 @@ def _below(x: _Axis, gutter: int, braille: bool) -> tuple[Line, Line]:
     return ((" " * gutter + " " + corner + axis, "plain"),), (("".join(labels).rstrip(), "plain"),)
 
 
-def _bracket(region: Region, x: _Axis, start: int, braille: bool) -> Line:
+def _bracket_region(region: Region, x: _Axis, start: int, braille: bool) -> Line:
     """Return a bracket under a region of the horizontal axis, with its name beside it; if there is no room, the name alone."""
     low, high = (start + x.cell(math.log10(h)) for h in (region.low, region.high))
     left, line, right = _BRACKETS[braille]
@@ -208,10 +210,10 @@ def _bracket(region: Region, x: _Axis, start: int, braille: bool) -> Line:
         return ((f"{' ' * low}{drawn} {region.name}", "plain"),)
     if len(region.name) < low:
         return ((f"{region.name:>{low - 1}} {drawn}", "plain"),)
-    return ((_cut(region.name, width), "plain"),)
+    return ((_cut_to_width(region.name, width), "plain"),)
 
 
-def _legend(
+def _write_legend(
     series: Sequence[Series], runs: list[list[list[Spot]]], marks: list[str], width: int, braille: bool
 ) -> list[Line]:
     """Return the lines of the legend, with as many entries on each line as fit."""
@@ -223,7 +225,7 @@ def _legend(
         if not runs[k]:
             continue
         mark = _GUIDES[braille][one.upright] if one.guide else marks[k]
-        name = _cut(one.name, width - len(mark) - 1)
+        name = _cut_to_width(one.name, width - len(mark) - 1)
         size = len(mark) + 1 + cell_len(name)
         if used + len(_GAP) + size > width:
             found.append([])
@@ -235,17 +237,17 @@ def _legend(
     return [tuple(line) for line in found]
 
 
-def _titled(title: str, width: int, ink: Ink) -> tuple[Line, ...]:
-    return (((_cut(title, width), ink),),) if title.strip() else ()
+def _title_line(title: str, width: int, ink: Ink) -> tuple[Line, ...]:
+    return (((_cut_to_width(title, width), ink),),) if title.strip() else ()
 
 
-def _centred(title: str, start: int, width: int) -> str:
+def _centre_title(title: str, start: int, width: int) -> str:
     return " " * (start + max(0, (width - len(title)) // 2)) + title if title else ""
 
 
-def _cut(title: str, width: int) -> str:
+def _cut_to_width(title: str, width: int) -> str:
     """Return text on one line of at most `width` columns, without control characters."""
     from rich.cells import cell_len, set_cell_size
 
-    shown = visible(title).replace("\n", " ").replace("\t", " ")
+    shown = make_visible(title).replace("\n", " ").replace("\t", " ")
     return shown if cell_len(shown) <= width else set_cell_size(shown, width - 3) + "..."

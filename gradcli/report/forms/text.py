@@ -24,11 +24,11 @@ from gradcli.report.blocks import (
     Paragraph,
     Table,
     Tone,
-    pieces_of,
-    text_of,
-    visible,
+    make_visible,
+    plain_text,
+    split_into_pieces,
 )
-from gradcli.report.forms import Page, encodable, terminal_chart, writes_braille
+from gradcli.report.forms import Page, can_encode_braille, make_encodable, terminal_chart
 
 _GAP = 2  # columns between the columns of a table
 _SHORT = 26  # a narrower column of sentences is not read
@@ -63,8 +63,8 @@ class _Blocks:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         page = Page(options.max_width, encoding=options.encoding)
-        for block in _spaced(self.blocks):
-            yield "" if block is None else _renderable(block, page)
+        for block in _insert_empty_lines(self.blocks):
+            yield "" if block is None else _render_block(block, page)
 
 
 def blocks_as_text(blocks: tuple[Block, ...], page: Page) -> str:
@@ -75,16 +75,16 @@ def blocks_as_text(blocks: tuple[Block, ...], page: Page) -> str:
         no_color=not page.color, highlight=False, markup=False, emoji=False, legacy_windows=False,
         force_jupyter=False,  # in a notebook, rich would show the text instead of writing it
     )  # fmt: skip
-    for block in _spaced(blocks):
+    for block in _insert_empty_lines(blocks):
         if block is None:
             console.print()
         else:
             whole = isinstance(block, Code | Chart) or (isinstance(block, Paragraph) and not block.wraps)
-            console.print(_renderable(block, page), soft_wrap=whole)
-    return _tidy(written.getvalue(), page)
+            console.print(_render_block(block, page), soft_wrap=whole)
+    return _strip_and_encode(written.getvalue(), page)
 
 
-def _spaced(blocks: tuple[Block, ...]) -> Iterator[Block | None]:
+def _insert_empty_lines(blocks: tuple[Block, ...]) -> Iterator[Block | None]:
     """Yield the blocks that are shown as text, and None where an empty line is."""
     before: Block | None = None
     for block in blocks:
@@ -101,37 +101,37 @@ def are_separate(before: Block, block: Block) -> bool:
     return type(before) is not type(block) or isinstance(before, Table | Chart)
 
 
-def _renderable(block: Block, page: Page) -> RenderableType:
+def _render_block(block: Block, page: Page) -> RenderableType:
     if isinstance(block, Code):
-        shown = visible(block.text)
+        shown = make_visible(block.text)
         return Text(shown if block.language == "text" else indent(shown, "  "))
     if isinstance(block, Chart):
-        return _chart(block, page)
+        return _draw_chart(block, page)
     if isinstance(block, Headline):
         grid = Grid.grid(padding=(0, 2, 0, 0))
-        grid.add_row(Text(block.word, style="bold " + _STYLES[block.tone]), _text(block.sentence))
+        grid.add_row(Text(block.word, style="bold " + _STYLES[block.tone]), _style_text(block.sentence))
         return grid
     if isinstance(block, Heading):
-        return Text(visible(text_of(block.text)), style="bold")
+        return Text(make_visible(plain_text(block.text)), style="bold")
     if isinstance(block, Paragraph):
-        text = _text(block.text)
+        text = _style_text(block.text)
         if not block.wraps:  # which rich pads to the width, and cuts there
             return Text(" " * block.indent) + text
         return Padding(text, (0, 0, 0, block.indent))
     if isinstance(block, Table):
-        return _table(block, page.width)
+        return _render_table(block, page.width)
     return Text("")
 
 
-def _chart(block: Chart, page: Page) -> Text:
+def _draw_chart(block: Chart, page: Page) -> Text:
     """Return a chart in colours; its words are first spelled in the page's encoding, because that changes their width."""
 
     def spelled(text: str) -> str:
-        return encodable(text, page.encoding)
+        return make_encodable(text, page.encoding)
 
     series = tuple(dataclasses.replace(one, name=spelled(one.name)) for one in block.series)
     block = Chart(spelled(block.title), spelled(block.x), spelled(block.y), series, block.regions)
-    shown = terminal_chart.lines(block, page.width - 2, writes_braille(page.encoding))
+    shown = terminal_chart.draw_lines(block, page.width - 2, can_encode_braille(page.encoding))
     return Text("\n").join(
         Text.assemble(
             "  ", *((part, _SERIES[ink % len(_SERIES)] if isinstance(ink, int) else _STYLES[ink]) for part, ink in line)
@@ -140,30 +140,30 @@ def _chart(block: Chart, page: Page) -> Text:
     )
 
 
-def _table(table: Table, width: int) -> RenderableType:
+def _render_table(table: Table, width: int) -> RenderableType:
     """Return a table as a grid, as several with part of its columns each, on its side, or as an entry after another.
 
     The first of these is taken in which no name of a column is wrapped, and no number or formula is broken.
     """
     room = width - 2  # the indent
-    parts = [(part, _widths(part, room)) for part in (table, *_in_parts(table, room))]
+    parts = [(part, _fitting_widths(part, room)) for part in (table, *_split_columns(table, room))]
     if parts[0][1] is not None:
-        shown: RenderableType = _grid(table, parts[0][1])
+        shown: RenderableType = _make_grid(table, parts[0][1])
     elif len(parts) > 1 and all(widths for _, widths in parts[1:]):
-        shown = Group(*[line for part, widths in parts[1:] if widths for line in ("", _grid(part, widths))][1:])
+        shown = Group(*[line for part, widths in parts[1:] if widths for line in ("", _make_grid(part, widths))][1:])
     else:
-        shown = _entries(table, room)
+        shown = _list_entries(table, room)
     return Padding(shown, (0, 0, 0, 2))
 
 
-def _widths(table: Table, room: int) -> list[int] | None:
+def _fitting_widths(table: Table, room: int) -> list[int] | None:
     """Return widths of columns that fit beside one another; None if they do not.
 
     Of many rows, a few may have formulas that are wider than their column, and are wrapped.
     """
     wanted, widths = [], []
-    for k, (name, cells) in enumerate(zip(table.columns, _columns(table), strict=True)):
-        least = sorted(_least(cell, room) for cell in cells)
+    for k, (name, cells) in enumerate(zip(table.columns, _words_of_columns(table), strict=True)):
+        least = sorted(_least_width(cell, room) for cell in cells)
         rare = 0 if k in table.right else len(cells) // _MANY
         wanted.append(max([len(name), *map(len, cells)]))
         widths.append(max([len(name), *least[: len(least) - rare]]))
@@ -175,22 +175,25 @@ def _widths(table: Table, room: int) -> list[int] | None:
     return widths if left >= 0 else None
 
 
-def _columns(table: Table) -> list[list[str]]:
+def _words_of_columns(table: Table) -> list[list[str]]:
     """Return the words of each column; those of rows of fewer cells stand below the table."""
     full = [row for row in table.rows if len(row) == len(table.columns)]
-    return [[text_of(row[k]) for row in full] for k in range(len(table.columns))]
+    return [[plain_text(row[k]) for row in full] for k in range(len(table.columns))]
 
 
-def _in_parts(table: Table, room: int) -> list[Table]:
+def _split_columns(table: Table, room: int) -> list[Table]:
     """Return tables with part of the columns each, none where one column has no room; the table on its side if these are many."""
     count = len(table.columns)
     lead = max(1, min(table.right, default=1))
     widths = [
-        max([len(name), *map(len, cells)]) + _GAP for name, cells in zip(table.columns, _columns(table), strict=True)
+        max([len(name), *map(len, cells)]) + _GAP
+        for name, cells in zip(table.columns, _words_of_columns(table), strict=True)
     ]
     if any(w > _SHORT + _GAP for w in widths) or sum(widths[:lead]) + max(widths[lead:], default=0) > room + _GAP:
-        long_names = all(len(cell) <= _SHORT for cells in _columns(table) for cell in cells) and 0 not in table.right
-        return [_on_its_side(table)] if long_names and len(table.rows) < _FEW <= count else []
+        long_names = (
+            all(len(cell) <= _SHORT for cells in _words_of_columns(table) for cell in cells) and 0 not in table.right
+        )
+        return [_turn_table(table)] if long_names and len(table.rows) < _FEW <= count else []
     groups: list[list[int]] = [[]]
     for k in range(lead, count):
         if groups[-1] and sum(widths[:lead]) + sum(widths[j] for j in groups[-1]) + widths[k] > room + _GAP:
@@ -210,63 +213,65 @@ def _in_parts(table: Table, room: int) -> list[Table]:
     return parts
 
 
-def _on_its_side(table: Table) -> Table:
+def _turn_table(table: Table) -> Table:
     """Return a table whose rows are the columns of another; rows of fewer cells stay below."""
     full = [row for row in table.rows if len(row) == len(table.columns)]
     rows = [(name, *(row[k + 1] for row in full)) for k, name in enumerate(table.columns[1:])]
     below = [row for row in table.rows if row not in full]
-    return Table((table.columns[0], *(text_of(row[0]) for row in full)), (*rows, *below), title=table.title)
+    return Table((table.columns[0], *(plain_text(row[0]) for row in full)), (*rows, *below), title=table.title)
 
 
-def _grid(table: Table, widths: list[int]) -> RenderableType:
+def _make_grid(table: Table, widths: list[int]) -> RenderableType:
     grid = Grid(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_header=any(table.columns), header_style="dim")
     for k, (column, width) in enumerate(zip(table.columns, widths, strict=True)):
         justify: Literal["left", "right"] = "right" if k in table.right else "left"
-        grid.add_column(Text(visible(column)), justify=justify, width=width, no_wrap=True)
+        grid.add_column(Text(make_visible(column)), justify=justify, width=width, no_wrap=True)
     for row in table.rows:
         if len(row) == len(widths):
-            grid.add_row(*(_folded(_text(cell), width) for cell, width in zip(row, widths, strict=True)))
-    below = [Text("  ").join(map(_text, row)) for row in table.rows if len(row) < len(widths)]
-    title = [Text(visible(table.title), style="dim")] if table.title else []
+            grid.add_row(*(_fold_text(_style_text(cell), width) for cell, width in zip(row, widths, strict=True)))
+    below = [Text("  ").join(map(_style_text, row)) for row in table.rows if len(row) < len(widths)]
+    title = [Text(make_visible(table.title), style="dim")] if table.title else []
     return Group(*title, grid, *below)
 
 
-def _entries(table: Table, room: int) -> RenderableType:
+def _list_entries(table: Table, room: int) -> RenderableType:
     """Return a table as an entry after another: what the entry is on a line, and below it each cell after its name.
 
     Where an entry has one cell, it stands beside what the entry is if there is room.
     """
     lead = 1 + next((k for k, name in enumerate(table.columns) if name), 0)  # columns without a name number the entries
     names, alone = table.columns[lead:], len(table.columns) == lead + 1
-    first = [max(map(len, cells), default=0) for cells in _columns(table)[:lead]]
+    first = [max(map(len, cells), default=0) for cells in _words_of_columns(table)[:lead]]
     label = sum(first) + _GAP * (lead - 1) if alone else 4 + max(map(len, names), default=0)
-    head = Text("  ").join(Text(f"{visible(name):<{width}}") for name, width in zip(table.columns, first, strict=False))
-    titles = (Text(visible(table.title)), head + Text(f"  {visible(names[0])}") if alone else head)
+    head = Text("  ").join(
+        Text(f"{make_visible(name):<{width}}") for name, width in zip(table.columns, first, strict=False)
+    )
+    titles = (Text(make_visible(table.title)), head + Text(f"  {make_visible(names[0])}") if alone else head)
     found: list[RenderableType] = [Text(line.plain.rstrip(), style="dim") for line in titles if line.plain.strip()]
     for row in table.rows:
         if len(row) < len(table.columns):
-            found.append(Text("  ").join(map(_text, row)))
+            found.append(Text("  ").join(map(_style_text, row)))
             continue
         start = Text("")
-        for what, width in zip(map(_text, row), first, strict=False):
-            start = _hanging(Text("  ").join([start, Text("")]) if len(start) else start, what, room)
+        for what, width in zip(map(_style_text, row), first, strict=False):
+            start = _hang_text(Text("  ").join([start, Text("")]) if len(start) else start, what, room)
             start.pad_right(width - len(what))
         if not alone:
             found.append(start)
         for name, cell in zip(names, row[lead:], strict=True):
-            start = start if alone else Text(f"    {visible(name)}", style="dim")
+            start = start if alone else Text(f"    {make_visible(name)}", style="dim")
             start.pad_right(label - len(start) + _GAP)
-            words = text_of(cell)
-            if words and _least(words, room) > room - len(start):
+            words = plain_text(cell)
+            if words and _least_width(words, room) > room - len(start):
                 found += [start] if start.plain.strip() else []
                 start = Text(" " * (4 if alone else 6))
-            found += [_hanging(start, _text(cell), room)] if words or alone else []
+            found += [_hang_text(start, _style_text(cell), room)] if words or alone else []
     return Group(*found)
 
 
-def _hanging(start: Text, text: Text, room: int) -> Text:
+def _hang_text(start: Text, text: Text, room: int) -> Text:
     """Return text after its start, further lines below the first."""
-    return start + Text("\n" + " " * len(start)).join(_folded(text, room - len(start)).split("\n"))
+    return start + Text("\n" + " " * len(start)).join(_fold_text(text, room - len(start)).split("\n"))
 
 
 # Cells on several lines: words are wrapped; a number or a formula is broken only where it is longer than a line.
@@ -274,12 +279,12 @@ def _hanging(start: Text, text: Text, room: int) -> Text:
 _WORDS = re.compile(r"[^\W\d_]{2,}[,;:]? [^\W\d_]{2,}")  # two words: a sentence, no formula
 
 
-def _folded(text: Text, width: int) -> Text:
+def _fold_text(text: Text, width: int) -> Text:
     """Return text in lines of this width."""
     lines = []
     for line in text.split("\n"):
         begin = end = 0
-        for first, last in _pieces(line.plain, width):
+        for first, last in _unbroken_pieces(line.plain, width):
             while last - begin > width:
                 at = first if first > begin else begin + width
                 lines.append(line[begin : min(at, max(end, begin + width))])
@@ -291,14 +296,16 @@ def _folded(text: Text, width: int) -> Text:
     return Text("\n").join(lines)
 
 
-def _least(words: str, width: int) -> int:
+def _least_width(words: str, width: int) -> int:
     """Return the width at which nothing is broken that fits into the width of a whole line."""
     sentence = _WORDS.search(words) is not None
-    longest = max((last - first for line in words.split("\n") for first, last in _pieces(line, width)), default=0)
+    longest = max(
+        (last - first for line in words.split("\n") for first, last in _unbroken_pieces(line, width)), default=0
+    )
     return min(width, max(longest, min(_SHORT, len(words)) if sentence else 0))
 
 
-def _pieces(line: str, width: int) -> Iterator[tuple[int, int]]:
+def _unbroken_pieces(line: str, width: int) -> Iterator[tuple[int, int]]:
     """Yield where the parts of a line are that are not broken: between three spaces or semicolons, or words.
 
     Words are the parts of sentences, and of what is wider than the width; what is in brackets is one while it fits.
@@ -308,14 +315,14 @@ def _pieces(line: str, width: int) -> Iterator[tuple[int, int]]:
             yield part.span()
             continue
         start = part.start()
-        for word in _outside_brackets(part.group()):
+        for word in _split_outside_brackets(part.group()):
             inner = [word] if len(word) <= width else word.split(" ")
             for piece in inner:
                 yield start, start + len(piece)
                 start += len(piece) + 1
 
 
-def _outside_brackets(words: str) -> list[str]:
+def _split_outside_brackets(words: str) -> list[str]:
     """Return the words between the spaces that are in no brackets."""
     found, depth = [""], 0
     for letter in words:
@@ -327,10 +334,10 @@ def _outside_brackets(words: str) -> list[str]:
     return found
 
 
-def _text(cell: Cell) -> Text:
-    return Text.assemble(*((visible(piece.text), _STYLES[piece.tone]) for piece in pieces_of(cell)))
+def _style_text(cell: Cell) -> Text:
+    return Text.assemble(*((make_visible(piece.text), _STYLES[piece.tone]) for piece in split_into_pieces(cell)))
 
 
-def _tidy(text: str, page: Page) -> str:
+def _strip_and_encode(text: str, page: Page) -> str:
     """Return text without trailing blanks, in characters that the page can show."""
-    return encodable("\n".join(line.rstrip() for line in text.split("\n")), page.encoding)
+    return make_encodable("\n".join(line.rstrip() for line in text.split("\n")), page.encoding)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from gradcli.project.capture.program_run import run
+from gradcli.project.capture.program_run import execute_program
 from gradcli.project.capture.session import RecordingRequest, Session
 from gradcli.report.run import RunReport
 from tests.conftest import process
@@ -503,7 +503,7 @@ def test_a_script_hands_over_what_it_defines(tmp_path: Path, monkeypatch: pytest
     session = Session(RecordingRequest(3))
     session.begin()
     try:
-        assert run([str(script)], session.layers.look_at_script).status == 0
+        assert execute_program([str(script)], session.layers.look_at_script).status == 0
     finally:
         recorder = session.end()
     assert {each.definition.name: each.definition.line for each in recorder.all()} == {

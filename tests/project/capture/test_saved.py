@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import minimize
 
 from gradcli.errors import BadOption
-from gradcli.project.capture.saved import read, save, write_suite
+from gradcli.project.capture.saved import read_saved_calls, save_calls, write_suite_of_calls
 from gradcli.project.capture.session import RecordingRequest, Session
 
 MODULE = """
@@ -66,7 +66,7 @@ def test_saved_calls_are_checked_later(module: Any, tmp_path: Path, gradcli: Any
         minimize(module.model.value, START, jac=module.model.gradient)
         minimize(lambda x: np.sum(x**2), START, jac=lambda x: 2 * x)
 
-    save(recorded(work), ["script.py"], tmp_path / "calls.npz")
+    save_calls(recorded(work), ["script.py"], tmp_path / "calls.npz")
     document = gradcli("check", "--recorded", "calls.npz", "--json").json
     assert document["schema"] == "gradcli.run/1"
     assert document["program"] is None
@@ -79,13 +79,13 @@ def test_saved_calls_are_checked_later(module: Any, tmp_path: Path, gradcli: Any
 
 
 def test_a_random_seed_is_in_the_command(module: Any, tmp_path: Path, gradcli: Any) -> None:
-    save(recorded(lambda: minimize(module.loss, START, (A,), jac=module.loss_grad)), [], tmp_path / "calls.npz")
+    save_calls(recorded(lambda: minimize(module.loss, START, (A,), jac=module.loss_grad)), [], tmp_path / "calls.npz")
     document = gradcli("check", "--recorded", "calls.npz", "--seed", "random", "--json").json
     assert document["command"] == ["gradcli", "check", "--recorded", "calls.npz", "--seed", str(document["seed"])]
 
 
 def test_a_module_that_has_changed_fails(module: Any, tmp_path: Path, gradcli: Any) -> None:
-    save(recorded(lambda: minimize(module.loss, START, (A,), jac=module.loss_grad)), [], tmp_path / "calls.npz")
+    save_calls(recorded(lambda: minimize(module.loss, START, (A,), jac=module.loss_grad)), [], tmp_path / "calls.npz")
     changed: dict[str, Any] = {}
     exec(compile(MODULE.format(factor=3), module.__file__, "exec"), changed)
     module.loss_grad.__code__ = changed["loss_grad"].__code__
@@ -95,7 +95,7 @@ def test_a_module_that_has_changed_fails(module: Any, tmp_path: Path, gradcli: A
 def test_a_module_outside_the_folder_is_imported_where_that_is_allowed(
     module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gradcli: Any
 ) -> None:
-    save(recorded(lambda: minimize(module.loss, START, (A,), jac=module.loss_grad)), [], tmp_path / "calls.npz")
+    save_calls(recorded(lambda: minimize(module.loss, START, (A,), jac=module.loss_grad)), [], tmp_path / "calls.npz")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     refused = gradcli("check", "--recorded", "../calls.npz")
@@ -122,16 +122,16 @@ def archive(path: Path, document: Any, **arrays: Any) -> None:
 def test_a_file_that_holds_something_else_is_refused(document: Any, tmp_path: Path) -> None:
     archive(tmp_path / "calls.npz", document)
     with pytest.raises(BadOption):
-        read(tmp_path / "calls.npz", True)
+        read_saved_calls(tmp_path / "calls.npz", True)
 
 
 def test_no_object_is_unpacked(module: Any, tmp_path: Path) -> None:
-    save(recorded(lambda: minimize(module.loss, START, (A,), jac=module.loss_grad)), [], tmp_path / "calls.npz")
+    save_calls(recorded(lambda: minimize(module.loss, START, (A,), jac=module.loss_grad)), [], tmp_path / "calls.npz")
     with zipfile.ZipFile(tmp_path / "calls.npz") as file:
         document = json.loads(np.load(file.open("document.npy")).tobytes())
     archive(tmp_path / "calls.npz", document, a0=np.array([print], dtype=object))
     with pytest.raises(BadOption):
-        read(tmp_path / "calls.npz", True)
+        read_saved_calls(tmp_path / "calls.npz", True)
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def test_a_suite_is_written_for_what_can_be_named(module: Any, tmp_path: Path, g
         minimize(module.model.value, START, jac=module.model.gradient)
         minimize(lambda x: np.sum(x**2), START, jac=lambda x: 2 * x)
 
-    said = write_suite(recorded(work), tmp_path / "gradcli.toml", {})
+    said = write_suite_of_calls(recorded(work), tmp_path / "gradcli.toml", {})
     assert said == "gradcli.toml: 2 of 3 gradients as checks; gradcli check runs them"
     text = (tmp_path / "gradcli.toml").read_text()
     assert 'target = "losses_of_mine.py:model.value"\ngrad = "model.gradient"' in text
@@ -155,7 +155,7 @@ def test_a_suite_is_written_for_what_can_be_named(module: Any, tmp_path: Path, g
 def test_only_functions_that_the_module_defines_are_called(
     name: str, module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gradcli: Any
 ) -> None:
-    save(recorded(lambda: minimize(module.loss, START, (A,), jac=module.loss_grad)), [], tmp_path / "calls.npz")
+    save_calls(recorded(lambda: minimize(module.loss, START, (A,), jac=module.loss_grad)), [], tmp_path / "calls.npz")
     with zipfile.ZipFile(tmp_path / "calls.npz") as file:
         arrays = {n.removesuffix(".npy"): np.load(file.open(n)) for n in file.namelist()}
     document = json.loads(arrays.pop("document").tobytes())
@@ -183,7 +183,7 @@ def test_the_entry_has_the_call_that_failed_and_is_a_table_of_the_suite_that_is_
     (tmp_path / "pyproject.toml").write_text('[tool.gradcli]\npaths = ["losses_of_mine.py"]\n')
     kept = recorded(work)
     wrong = next(each for each in kept.all() if each.definition.name == "twice_grad")
-    said = write_suite(kept, tmp_path / "checks.toml", {wrong.definition: 1})
+    said = write_suite_of_calls(kept, tmp_path / "checks.toml", {wrong.definition: 1})
     assert said == "checks.toml: 1 of 2 gradients as checks; add its tables to pyproject.toml"
     text = (tmp_path / "checks.toml").read_text()
     assert "[[tool.gradcli.check]]" in text and "how='half'" in text

@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, optimize
 
 import gradcli
-from gradcli.project.capture.run_report import report_of
+from gradcli.project.capture.run_report import check_recorded_calls
 from gradcli.project.capture.session import RecordingRequest, Session
 from gradcli.report.run import Program
 from gradcli.request.options import Options
@@ -66,7 +66,7 @@ def test_run_and_check_give_one_verdict(
         fit.fit()
     finally:
         recorder = session.end()
-    report = report_of([(each, "") for each in recorder.all()], ("test",), Program(0), Options(), tmp_path)
+    report = check_recorded_calls([(each, "") for each in recorder.all()], ("test",), Program(0), Options(), tmp_path)
     [used] = report.gradients
     checked = gradcli.check(fit.residual, {"p": np.array([1.0])}, jac=fit.residual_jac, no_diagnose=True)
     sys.modules.pop("logistic_fit")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gradcli.project.capture.run_report import report_of
+from gradcli.project.capture.run_report import check_recorded_calls
 from gradcli.project.capture.session import RecordingRequest, Session
 from gradcli.report.run import Program, RunReport
 from gradcli.request.options import Options
@@ -18,7 +18,7 @@ def used(work: Callable[[], Any], *, keep: int = 3, keep_bytes: int = 2**28, sou
         work()
     finally:
         recorder = session.end()
-    return report_of([(each, "") for each in recorder.all()], ("test",), Program(0), Options(), Path.cwd())
+    return check_recorded_calls([(each, "") for each in recorder.all()], ("test",), Program(0), Options(), Path.cwd())
 
 
 def verdicts(work: Callable[[], Any], **wanted: Any) -> dict[str, str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gradcli.project.discovery.project import Findings
-from gradcli.project.discovery.reader import findings_of, read
+from gradcli.project.discovery.reader import findings_of_answer, read_files
 
 HEAD = "import numpy as np\nfrom scipy.optimize import minimize, least_squares, newton\n"
 
@@ -23,7 +23,7 @@ def found(folder: Path, files: Mapping[str, str | bytes], paths: tuple[str, ...]
     """Return the gradients that are found in files, which are written first; the process is in the folder."""
     written(folder, files)
     checks = [{"id": i, "target": t, "claims": c, "folder": str(folder)} for i, t, *c in declared]
-    return read({"paths": paths, "declared": checks, "skipped": {}}, io.StringIO())["gradients"]
+    return read_files({"paths": paths, "declared": checks, "skipped": {}}, io.StringIO())["gradients"]
 
 
 def names(folder: Path, source: str) -> list[tuple[str, str, str | None, str]]:
@@ -33,4 +33,4 @@ def names(folder: Path, source: str) -> list[tuple[str, str, str | None, str]]:
 
 def find(paths: Sequence[str]) -> Findings:
     """Return what is found in files and folders, as `finder.find` does, without a process."""
-    return findings_of(read({"paths": [*paths], "declared": [], "skipped": {}}, io.StringIO()))
+    return findings_of_answer(read_files({"paths": [*paths], "declared": [], "skipped": {}}, io.StringIO()))

@@ -8,7 +8,7 @@ import pytest
 from gradcli.errors import BadOption, GradcliError
 from gradcli.project.discovery import reader
 from gradcli.project.discovery.project import python_files
-from gradcli.project.discovery.reader import find
+from gradcli.project.discovery.reader import find_gradients
 from tests.project.discovery.reading import written
 from tests.rows import for_rows
 
@@ -36,7 +36,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
 
 def test_hostile_files_are_listed_and_the_others_read(tmp_path: Path) -> None:
     written(tmp_path, {name: content for name, (content, _) in HOSTILE.items()} | {"good.py": PAIR})
-    findings = find(["."])
+    findings = find_gradients(["."])
     assert [(g.file, g.name) for g in findings.gradients] == [("good.py", "f_grad")]
     reasons = {unread.file: unread.reason for unread in findings.unreadable}
     for name, (_, said) in HOSTILE.items():
@@ -57,7 +57,7 @@ GOOD = {
 @pytest.mark.parametrize("case", GOOD)
 def test_unusual_files_are_read(tmp_path: Path, case: str) -> None:
     written(tmp_path, {"a.py": GOOD[case]})
-    findings = find(["a.py"])
+    findings = find_gradients(["a.py"])
     assert (len(findings.gradients), findings.unreadable) == (1, ())
 
 
@@ -79,13 +79,13 @@ TREE_OF_NAMES = "from scipy.optimize import minimize\n" + "".join(
 
 def test_names_that_lead_in_a_circle_are_left(tmp_path: Path) -> None:
     written(tmp_path, {"a.py": LOOP, "b.py": TREE_OF_NAMES + "minimize(sum, [1], jac=x0)\n"})
-    assert [g.name for g in find(["."]).gradients] == ["C.f_grad"]
+    assert [g.name for g in find_gradients(["."]).gradients] == ["C.f_grad"]
 
 
 def test_nothing_is_imported_and_nothing_is_run(tmp_path: Path) -> None:
     mark = "import pathlib\npathlib.Path('ran').write_text('')\n"
     written(tmp_path, {"a.py": mark + PAIR, **{f"{name}.py": mark for name in ("ast", "json", "gradcli", "tokenize")}})
-    assert len(find(["."]).gradients) == 1
+    assert len(find_gradients(["."]).gradients) == 1
     assert not (tmp_path / "ran").exists()
 
 
@@ -100,11 +100,11 @@ def test_the_process_imports_only_the_standard_library() -> None:
 def test_a_file_that_ends_the_process_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path, {"a.py": PAIR, "bad.py": "x = 'end it'\n", "c.py": PAIR})
     start = (
-        "import os, sys; sys.path.append({root!r}); from gradcli.project.discovery import reader; read = reader.parsed\n"
-        "reader.parsed = lambda path: os.abort() if path == 'bad.py' else read(path)\nreader.main()"
+        "import os, sys; sys.path.append({root!r}); from gradcli.project.discovery import reader; read = reader.parse_file\n"
+        "reader.parse_file = lambda path: os.abort() if path == 'bad.py' else read(path)\nreader.main()"
     )
     monkeypatch.setattr(reader, "_START", start)
-    findings = find(["."])
+    findings = find_gradients(["."])
     assert [g.file for g in findings.gradients] == ["a.py", "c.py"]
     ((bad, reason),) = [(u.file, u.reason) for u in findings.unreadable]
     assert bad == "bad.py"
@@ -114,7 +114,7 @@ def test_a_file_that_ends_the_process_costs_only_itself(tmp_path: Path, monkeypa
 def test_a_process_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_START", "raise SystemExit('no reader')")
     with pytest.raises(GradcliError, match="no reader"):
-        find(["."])
+        find_gradients(["."])
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_process_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch
 def test_paths_that_cannot_be_read_are_refused(tmp_path: Path, path: str, says: str) -> None:
     written(tmp_path, {"a.txt": "x"})
     with pytest.raises(BadOption, match=says):
-        find([path])
+        find_gradients([path])
 
 
 TREE = dict.fromkeys(("a.py", "pkg/b.py", "pkg/tests/t.py", "tests/test_a.py", "test_c.py", "c_test.py", "conftest.py", "build/x.py", "dist/x.py", ".hidden/x.py", "node_modules/x.py", "lib/site-packages/x.py", "own/pyvenv.cfg", "own/x.py", "note.txt", "__pycache__/x.py", "a.egg-info/x.py", "ignored.py", "made/x.py", "keep/made.py", "keep/gen_1.py", "keep/gen_2.py", "deep/a/b/c.py"), "")  # fmt: skip

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradcli.project.discovery.likely_points import outline, points
+from gradcli.project.discovery.likely_points import likely_points, outline_point
 from gradcli.project.discovery.project import Parameter
 from gradcli.targets.points import read_points
 from tests.rows import for_rows
@@ -45,26 +45,26 @@ AMONG = [  # parameters, and a point that is tried later
 
 @for_rows(("parameters", "first"), FIRST)
 def test_the_likeliest_point_comes_first(parameters: tuple[Parameter, ...], first: str) -> None:
-    assert next(points(parameters, 3)) == first
+    assert next(likely_points(parameters, 3)) == first
 
 
 @for_rows(("parameters", "point"), AMONG)
 def test_other_points_come_later(parameters: tuple[Parameter, ...], point: str) -> None:
-    several = [*points(parameters, 3)]
+    several = [*likely_points(parameters, 3)]
     assert point in several[1:]
 
 
 def test_a_time_beside_a_state_is_one_number() -> None:
     equation = (P("t"), P("y", "", "", ("2",)), P("mu"))
-    assert next(points(equation, 3, "y")) == "t=0.3, y=randn(2), mu=0.7"
+    assert next(likely_points(equation, 3, "y")) == "t=0.3, y=randn(2), mu=0.7"
 
 
 @pytest.mark.parametrize("parameters", [parameters for parameters, _ in (*FIRST, *AMONG)])
 def test_every_point_can_be_read(parameters: tuple[Parameter, ...]) -> None:
-    for text in {*points(parameters, 3)}:
+    for text in {*likely_points(parameters, 3)}:
         assert len(read_points([text], target="a.py:f")) == 1, text
 
 
 def test_what_is_not_known_is_left_open() -> None:
     known = (P("x"), P("k", "", "integer"), P("fn", "", "function"), P("w", "", "", ("16",)), P("c", "1.5"))
-    assert outline(known) == ["x=randn(?)", "k=int(2)", "fn=?", "w=randn(16)"]
+    assert outline_point(known) == ["x=randn(?)", "k=int(2)", "fn=?", "w=randn(16)"]

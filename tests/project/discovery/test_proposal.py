@@ -5,7 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from gradcli.project.discovery.proposal import ADDRESS, commented_ids, ids, is_live, left_out, quoted, suite, workflow
+from gradcli.project.discovery.proposal import (
+    ADDRESS,
+    check_ids,
+    commented_ids,
+    describe_left_out,
+    is_complete_check,
+    quote_for_toml,
+    suite_text,
+    workflow_text,
+)
 from tests.project.discovery.reading import HEAD, find, written
 from tests.rows import for_rows
 
@@ -21,7 +30,7 @@ def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def proposed(folder: Path, files: dict[str, str | bytes], table: str = "") -> str:
     written(folder, files)
-    return suite(find(["."]).gradients, ["."], table)
+    return suite_text(find(["."]).gradients, ["."], table)
 
 
 def uncommented(text: str) -> dict:
@@ -114,7 +123,7 @@ def test_checks_in_comments_are_known_by_their_ids(tmp_path: Path) -> None:
 
 def test_ids_are_unlike(tmp_path: Path) -> None:
     written(tmp_path, {"a.py": LIVE, "b.py": LIVE, "c/b.py": LIVE, "d.py": OPEN})
-    assert ids(find(["."]).gradients) == ("a.bowl_grad", "b.bowl_grad#1", "b.bowl_grad#2", "focal_grad")
+    assert check_ids(find(["."]).gradients) == ("a.bowl_grad", "b.bowl_grad#1", "b.bowl_grad#2", "focal_grad")
 
 
 NAMES = [
@@ -134,34 +143,34 @@ NAMES = [
 def test_names_of_files_are_escaped(tmp_path: Path, name: str) -> None:
     (check,) = tomllib.loads(proposed(tmp_path, {name: LIVE}))["check"]
     assert check["target"] == f"{name}:bowl"
-    text = suite(find(["."]).gradients[:0], [name])
+    text = suite_text(find(["."]).gradients[:0], [name])
     assert tomllib.loads(text)["tool"]["gradcli"]["paths"] == [name]
 
 
 @for_rows("text", ["", "plain", '"', "\\", "\u2028", "\x00", "\x7f", "😀", "é"])
 def test_a_text_is_read_back(text: str) -> None:
-    assert tomllib.loads(f"x = {quoted(text)}")["x"] == text
+    assert tomllib.loads(f"x = {quote_for_toml(text)}")["x"] == text
 
 
 def test_nothing_found_is_a_suite_without_checks() -> None:
-    assert tomllib.loads(suite([], ["src"])) == {"tool": {"gradcli": {"paths": ["src"]}}}
+    assert tomllib.loads(suite_text([], ["src"])) == {"tool": {"gradcli": {"paths": ["src"]}}}
 
 
 def test_a_live_check_is_reachable_and_of_no_framework(tmp_path: Path) -> None:
     nested = "def fit():\n    def f(x=1.0): return x\n    def f_grad(x=1.0): return 1.0\n    return f\n"
     written(tmp_path, {"a.py": nested})
-    assert not any(map(is_live, find(["."]).gradients))
+    assert not any(map(is_complete_check, find(["."]).gradients))
 
 
 def test_the_workflow_checks_out_installs_and_checks() -> None:
-    lines = [line.strip() for line in workflow(".").splitlines()]
+    lines = [line.strip() for line in workflow_text(".").splitlines()]
     steps = [line for line in lines if line.startswith("- ")]
     assert [step.split()[1:3] for step in steps] == [
         ["uses:", "actions/checkout@v4"], ["uses:", "actions/setup-python@v5"], ["run:", "pip"], ["run:", "gradcli"],
         ["uses:", "actions/upload-artifact@v4"],
     ]  # fmt: skip
     assert f'- run: pip install "{ADDRESS}" .' in lines
-    assert f'- run: pip install "{ADDRESS}"\n' in workflow("")
+    assert f'- run: pip install "{ADDRESS}"\n' in workflow_text("")
     assert "- run: gradcli check --out gradcli.xml" in lines
 
 
@@ -178,4 +187,6 @@ def test_arrays_without_a_gradient_are_named(tmp_path: Path) -> None:
         "    @staticmethod\n    def backward(ctx, g):\n        x, weight = ctx.saved_tensors\n        return g @ weight, None\n"
     )
     (gradient,) = find([str(tmp_path)]).gradients
-    assert gradient.wrt == "x" and left_out(gradient).startswith("leaves out weight, for which backward returns None")
+    assert gradient.wrt == "x" and describe_left_out(gradient).startswith(
+        "leaves out weight, for which backward returns None"
+    )

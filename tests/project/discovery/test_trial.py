@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gradcli.project.discovery.trial import Trial, tried
+from gradcli.project.discovery.trial import Trial, try_checks
 from tests.project.discovery.reading import find, written
 
 Tried = Callable[..., dict[str, Trial]]
@@ -21,7 +21,7 @@ def trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tried:
     def run(text: str) -> dict[str, Trial]:
         written(tmp_path, {"a.py": f"import numpy as np\n{text}"})
         gradients = find(["a.py"]).gradients
-        return {gradients[k].name: trial for k, trial in tried(gradients, Path(), lambda text: None).items()}
+        return {gradients[k].name: trial for k, trial in try_checks(gradients, Path(), lambda text: None).items()}
 
     return run
 

@@ -8,14 +8,14 @@ import pytest
 from gradcli.errors import BadOption
 from gradcli.project.suite import selection
 from gradcli.project.suite.selection import Baseline, KnownFailure
-from gradcli.report.suite import CheckRow, row_of
+from gradcli.report.suite import CheckRow, row_of_document
 from tests.conftest import gradcli
 
 QUICK = ("--modes", "reverse,fd", "--json")
 
 
 def row(name: str, *words: str) -> CheckRow:
-    return row_of(name, words[0], gradcli("check", *words, *QUICK).json, 0.1)
+    return row_of_document(name, words[0], gradcli("check", *words, *QUICK).json, 0.1)
 
 
 @pytest.fixture(name="rows", scope="module")
@@ -29,8 +29,8 @@ def _rows() -> dict[str, CheckRow]:
 
 def test_it_is_written_and_read_without_numbers(rows: dict[str, CheckRow], tmp_path: Path) -> None:
     found = Baseline().updated([*rows.values()], [*rows])
-    selection.write(tmp_path / "known.json", found)
-    assert selection.read(tmp_path / "known.json") == found
+    selection.write_baseline(tmp_path / "known.json", found)
+    assert selection.read_baseline(tmp_path / "known.json") == found
     assert found.checks == (
         KnownFailure("kink", "", "inconclusive", "kink"),
         KnownFailure("sign: of x", "x", "fail", "sign"),
@@ -49,12 +49,12 @@ def test_every_reason_of_every_point_is_listed(rows: dict[str, CheckRow]) -> Non
     document = dict(rows["kink"].document)
     point = document["points"][0]
     another = {**point, "findings": [*point["findings"], {"kind": "noise", "severity": "inconclusive"}]}
-    both = row_of("kink", "abs(x)", {**document, "points": [another]}, 0.1)
+    both = row_of_document("kink", "abs(x)", {**document, "points": [another]}, 0.1)
     known = Baseline().updated([rows["kink"]], ["kink"])
     assert known.covers(rows["kink"]) and not known.covers(both)
     failed = {**rows["sign: of x"].document["points"][0]}
-    mixed = row_of("m", "f", {**document, "verdict": "fail", "exit_status": 1, "points": [failed, point]}, 0.1)
-    assert {known.kind for known in selection.reasons(mixed)} == {"fail", "inconclusive"}
+    mixed = row_of_document("m", "f", {**document, "verdict": "fail", "exit_status": 1, "points": [failed, point]}, 0.1)
+    assert {known.kind for known in selection.failures_of_row(mixed)} == {"fail", "inconclusive"}
 
 
 def test_what_no_longer_fails_is_stale(rows: dict[str, CheckRow]) -> None:
@@ -69,4 +69,4 @@ def test_what_no_longer_fails_is_stale(rows: dict[str, CheckRow]) -> None:
 def test_what_is_no_baseline_is_refused(tmp_path: Path, text: Any) -> None:
     (tmp_path / "known.json").write_text(text)
     with pytest.raises(BadOption, match="is no baseline"):
-        selection.read(tmp_path / "known.json")
+        selection.read_baseline(tmp_path / "known.json")

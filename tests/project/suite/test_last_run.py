@@ -5,9 +5,9 @@ import random
 from pathlib import Path
 
 from gradcli.project.suite.selection import FOLDER, read_last_run, write_last_run
-from gradcli.report.suite import CheckRow, row_of
+from gradcli.report.suite import CheckRow, row_of_document
 
-ROW: CheckRow = row_of("a", "x**2", {"verdict": "pass", "exit_status": 0}, 0.1)
+ROW: CheckRow = row_of_document("a", "x**2", {"verdict": "pass", "exit_status": 0}, 0.1)
 KEPT = {"a": {"verdict": "pass", "seconds": 0.1}, "b": {"verdict": "not reached"}}
 
 

@@ -3,20 +3,20 @@
 import numpy as np
 
 from gradcli.report.blocks import HeatMap
-from gradcli.report.drawing.chart import LEVELS, Cells, Scale, coarse, levels
+from gradcli.report.drawing.chart import LEVELS, Cells, Scale, coarsen_matrix, levels_of_cells
 from gradcli.report.tidy import is_small
 from tests.rows import for_rows
 
 
 def test_a_cell_is_the_entry_of_largest_size() -> None:
-    cells, rows, columns = coarse(np.array([[1.0, -5.0, 2.0], [3.0, 4.0, -0.5]]), 2, np.abs)
+    cells, rows, columns = coarsen_matrix(np.array([[1.0, -5.0, 2.0], [3.0, 4.0, -0.5]]), 2, np.abs)
     assert (cells.tolist(), rows, columns) == ([[-5.0, 2.0], [4.0, -0.5]], 1, 2)
 
 
 def test_what_is_no_number_is_not_hidden_in_a_cell() -> None:
     matrix = np.ones((10, 10))
     matrix[3, 4] = np.nan
-    assert np.isnan(coarse(matrix, 2, np.abs)[0][0, 0])
+    assert np.isnan(coarsen_matrix(matrix, 2, np.abs)[0][0, 0])
 
 
 @for_rows(("cells", "ends", "found"), [
@@ -24,7 +24,7 @@ def test_what_is_no_number_is_not_hidden_in_a_cell() -> None:
     ([-1.7e308, 0.0, 1.7e308], (-1.7e308, 1.7e308), [0, 4, 8]), ([np.nan, np.inf], (0, 0), [-1, -1]),
 ])  # fmt: skip
 def test_levels_lie_between_the_ends(cells: list[float], ends: tuple[float, float], found: list[int]) -> None:
-    assert levels(np.array(cells), *ends).tolist() == found and max(found) < LEVELS
+    assert levels_of_cells(np.array(cells), *ends).tolist() == found and max(found) < LEVELS
 
 
 @for_rows(("values", "ends", "letters"), [

@@ -10,7 +10,7 @@ import pytest
 
 from gradcli.report.blocks import Bars, Chart, HeatMap, Region, Series
 from gradcli.report.drawing import chart
-from gradcli.report.forms.html import asset
+from gradcli.report.forms.html import read_asset
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINE = Chart("t", "h", "error", (Series("a", ((1e-4, 1e-8), (1e-2, 1e-4), (1.0, 1.0)), "o"),))
@@ -21,7 +21,7 @@ def parsed(drawn: str) -> ET.Element:
 
 
 def test_points_lie_where_their_powers_of_ten_are() -> None:
-    svg = parsed(chart.chart(LINE))
+    svg = parsed(chart.draw_chart(LINE))
     spots = [(float(use.get("x", "nan")), float(use.get("y", "nan"))) for use in svg.iter(f"{SVG}use")]
     assert spots[1] == (
         pytest.approx((spots[0][0] + spots[2][0]) / 2, abs=1),
@@ -34,10 +34,10 @@ def test_points_lie_where_their_powers_of_ten_are() -> None:
 
 def test_what_cannot_be_drawn_leaves_a_gap() -> None:
     series = Series("a", ((1.0, 1.0), (2.0, 0.0), (3.0, math.nan), (4.0, 1e3), (5.0, 1e4)))
-    svg = parsed(chart.chart(Chart("t", "x", "y", (series,))))
+    svg = parsed(chart.draw_chart(Chart("t", "x", "y", (series,))))
     path = next(p for p in svg.iter(f"{SVG}path") if p.get("class") == "line").get("d", "")
     assert path.count("M") == 2 and path.count("L") == 1
-    assert chart.chart(Chart("t", "x", "y", (Series("a", ((1.0, 0.0),)),))) == ""
+    assert chart.draw_chart(Chart("t", "x", "y", (Series("a", ((1.0, 0.0),)),))) == ""
 
 
 def test_names_have_colours_and_styles_have_marks() -> None:
@@ -60,7 +60,7 @@ def test_names_have_colours_and_styles_have_marks() -> None:
 def test_regions_are_shaded_and_named_above_the_frame_as_upright_lines_are() -> None:
     mark = Series("h = 0.01, a", ((1e-2, 1e-8), (1e-2, 1.0)), guide=True)
     regions = (Region("rounding: slope -1", 1e-4, 1e-3), Region("truncation: slope 2", 0.1, 1.0))
-    svg = parsed(chart.chart(Chart("t", "h", "error", (*LINE.series, mark), regions)))
+    svg = parsed(chart.draw_chart(Chart("t", "h", "error", (*LINE.series, mark), regions)))
     left, right = ((float(r.get("x", "nan")), float(r.get("width", "nan"))) for r in svg.iter(f"{SVG}rect"))
     words = {text.text: text for text in svg.iter(f"{SVG}text")}
     assert float(words["rounding: slope -1"].get("x", "nan")) == pytest.approx(sum(left), abs=0.2)  # its end
@@ -75,17 +75,19 @@ def test_regions_are_shaded_and_named_above_the_frame_as_upright_lines_are() -> 
 
 def test_the_first_line_is_drawn_last() -> None:
     points = ((1.0, 1.0), (2.0, 2.0))
-    svg = chart.chart(Chart("t", "x", "y", (Series("a", points), Series("b", points), Series("g", points, guide=True))))
+    svg = chart.draw_chart(
+        Chart("t", "x", "y", (Series("a", points), Series("b", points), Series("g", points, guide=True)))
+    )
     assert svg.index('"n2 guide"') < svg.index('"n1 y0 k1"') < svg.index('"n0 y0 k0"')
 
 
 def test_every_mark_that_is_used_is_defined() -> None:
-    used = set(re.findall(r'href="#(\w+)"', chart.chart(LINE)))
-    assert used <= set(re.findall(r'id="(\w+)"', chart.marks()))
+    used = set(re.findall(r'href="#(\w+)"', chart.draw_chart(LINE)))
+    assert used <= set(re.findall(r'id="(\w+)"', chart.define_marks()))
 
 
 def test_bars_are_as_long_as_their_numbers() -> None:
-    svg = parsed(chart.bars(Bars("t", "digits", (("a", 4.0), ("b", 16.0), ("c", math.nan)))))
+    svg = parsed(chart.draw_bars(Bars("t", "digits", (("a", 4.0), ("b", 16.0), ("c", math.nan)))))
     widths = [float(rect.get("width", "nan")) for rect in svg.iter(f"{SVG}rect")]
     assert widths[0] == pytest.approx(widths[1] / 4, abs=1) and widths[2] == 0
     assert "a 4, b 16, c nan" in svg.get("aria-label", "")
@@ -93,7 +95,7 @@ def test_bars_are_as_long_as_their_numbers() -> None:
 
 def test_a_matrix_has_its_levels_and_its_worst_entries() -> None:
     values = np.array([[-17.0, -16.0], [-2.0, np.nan]])
-    svg = parsed(chart.heat_map(HeatMap("t", "power of ten", values, ((1, 0),))))
+    svg = parsed(chart.draw_heat_map(HeatMap("t", "power of ten", values, ((1, 0),))))
     assert {p.get("class") for p in svg.iter(f"{SVG}path")} == {"h0", "h7", "hx", "grid"}
     assert "not finite" in [text.text for text in svg.iter(f"{SVG}text")]
     assert "from 1e-17 to 1" in svg.get("aria-label", "") and "[1,0]: 0.01" in svg.get("aria-label", "")
@@ -103,7 +105,7 @@ def test_a_matrix_has_its_levels_and_its_worst_entries() -> None:
 def test_a_large_matrix_keeps_its_largest_entry() -> None:
     values = np.full((300, 500), -16.0)
     values[123, 456] = -1.0
-    drawn = chart.heat_map(HeatMap("t", "power of ten", values, ((123, 456),)))
+    drawn = chart.draw_heat_map(HeatMap("t", "power of ten", values, ((123, 456),)))
     assert len(drawn) < 40_000
     assert "h8" in {p.get("class") for p in parsed(drawn).iter(f"{SVG}path")}
 
@@ -111,23 +113,23 @@ def test_a_large_matrix_keeps_its_largest_entry() -> None:
 @pytest.mark.parametrize("low", [-324, -309, 300])
 def test_axes_reach_the_ends_of_float64(low: int) -> None:
     ends = (max(10.0 ** (low + 1), 5e-324), 10.0 ** min(low + 8, 308))
-    drawn = chart.chart(Chart("t", "x", "y", (Series("a", tuple((end, end) for end in ends)),)))
+    drawn = chart.draw_chart(Chart("t", "x", "y", (Series("a", tuple((end, end) for end in ends)),)))
     assert len([*parsed(drawn).iter(f"{SVG}use")]) == 2
 
 
 def test_the_style_sheet_has_every_switch() -> None:
-    style = asset("page.css")
+    style = read_asset("page.css")
     looks = [f"n{k}" for k in range(chart.SWITCHED_NAMES)] + [f"y{k}" for k in range(chart.SWITCHED_STYLES)]
     assert [look for look in looks if f".picture:has(.x{look}:not(:checked)) .wide .{look}" not in style] == []
 
 
 def test_a_matrix_without_a_finite_entry_is_drawn() -> None:
-    parsed(chart.heat_map(HeatMap("t", "u", np.full((2, 2), np.inf))))
-    assert chart.heat_map(HeatMap("t", "u", np.zeros((0, 3)))) == ""
+    parsed(chart.draw_heat_map(HeatMap("t", "u", np.full((2, 2), np.inf))))
+    assert chart.draw_heat_map(HeatMap("t", "u", np.zeros((0, 3)))) == ""
 
 
 def test_a_matrix_of_both_signs_has_two_colours_and_0_in_its_legend() -> None:
-    svg = parsed(chart.heat_map(HeatMap("t", "u", np.array([[-2.0, 0.0, 1.0]]))))
+    svg = parsed(chart.draw_heat_map(HeatMap("t", "u", np.array([[-2.0, 0.0, 1.0]]))))
     words = [text.text for text in svg.iter(f"{SVG}text")]
     assert {p.get("class") for p in svg.iter(f"{SVG}path")} == {"hi", "h0", "h4", "grid"}
     assert words == ["0", "0", "1", "2", "-2", "0", "2", "u"]
@@ -136,7 +138,7 @@ def test_a_matrix_of_both_signs_has_two_colours_and_0_in_its_legend() -> None:
 
 def test_the_style_sheet_has_the_colours_of_picture_files() -> None:
     assert [
-        k for k, color in chart.COLORS_OF_CELLS.items() if f".h{k} {{ fill: {color};" not in asset("page.css")
+        k for k, color in chart.COLORS_OF_CELLS.items() if f".h{k} {{ fill: {color};" not in read_asset("page.css")
     ] == []
 
 

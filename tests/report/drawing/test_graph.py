@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.report.drawing.graph import Drawing, brief, draw
+from gradcli.report.drawing.graph import Drawing, brief_value, draw_graph
 from tests.report.forms.test_html import SAID
 from tests.rows import for_rows
 
@@ -15,7 +15,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def drawn(f: str, **at: object) -> tuple[Drawing, ET.Element]:
-    drawing = draw(gradcli.trace(f, at))
+    drawing = draw_graph(gradcli.trace(f, at))
     return drawing, ET.fromstring(drawing.svg)
 
 
@@ -74,7 +74,7 @@ def spots(path: str) -> list[tuple[float, float]]:
 def test_a_wrong_claim_is_red_from_where_it_departs() -> None:
     report = gradcli.check("x**2*sin(y)", {"x": 1.5, "y": 0.7}, grad="x=2*x*sin(y), y=x**2*sin(y)")
     trace = report.walk()
-    svg = ET.fromstring(draw(trace).svg)
+    svg = ET.fromstring(draw_graph(trace).svg)
     red = [g for g in svg.iter(f"{SVG}g") if "bad" in (g.get("class") or "")]
     assert [words(g, "n") for g in red] == [["y"]]
     assert words(red[0], "c") == ["claimed 1.4495"]
@@ -82,7 +82,7 @@ def test_a_wrong_claim_is_red_from_where_it_departs() -> None:
 
 def test_hostile_names_are_text() -> None:
     name = re.sub(r"\s", " ", SAID)
-    drawing = draw(gradcli.trace(f"sum(x**2) # {name}", {"x": np.ones(2)}))
+    drawing = draw_graph(gradcli.trace(f"sum(x**2) # {name}", {"x": np.ones(2)}))
     found = ET.fromstring(drawing.svg)
     assert {element.tag for element in found.iter()} == {
         f"{SVG}{tag}" for tag in ("svg", "defs", "marker", "g", "path", "rect", "text")
@@ -94,11 +94,11 @@ def test_hostile_names_are_text() -> None:
     (np.ones((2, 2)), "(2,2) ‖2‖"),
 ])  # fmt: skip
 def test_values_are_brief(x: object, says: str) -> None:
-    assert brief(x) == says
+    assert brief_value(x) == says
 
 
 def test_constants_and_inputs_outside_of_wrt_are_grey() -> None:
-    svg = ET.fromstring(draw(gradcli.trace("3*x*y + y - 3", {"x": 2.0, "y": 5.0}, wrt="x")).svg)
+    svg = ET.fromstring(draw_graph(gradcli.trace("3*x*y + y - 3", {"x": 2.0, "y": 5.0}, wrt="x")).svg)
     grey = [g for g in svg.iter(f"{SVG}g") if g.get("class") == "given"]
     assert sorted((words(g, "n"), words(g, "v")) for g in grey) == [(["3.0"], []), (["3.0"], []), (["y"], ["5"])]
     paths = [path.get("class") for path in svg.iter(f"{SVG}path")]
@@ -108,17 +108,17 @@ def test_constants_and_inputs_outside_of_wrt_are_grey() -> None:
 def test_a_graph_runs_downwards() -> None:
     trace = gradcli.trace("v3 = x1 + x2; v3 * x1", {"x1": 3.0, "x2": 4.0})
     for down in (False, True):
-        svg = ET.fromstring(draw(trace, down=down).svg)
+        svg = ET.fromstring(draw_graph(trace, down=down).svg)
         at = {g.get("id"): [*map(float, re.findall(r"-?\d+", g.get("transform", "")))] for g in svg.iter(f"{SVG}g")}
         assert at["n0"][down] < at["n2"][down] < at["n3"][down]
 
 
 def test_characters_that_xml_does_not_allow_are_replaced() -> None:
-    ET.fromstring(draw(gradcli.trace("sum(x**2) # \uffff \ufffe", {"x": np.ones(2)})).svg)
+    ET.fromstring(draw_graph(gradcli.trace("sum(x**2) # \uffff \ufffe", {"x": np.ones(2)})).svg)
 
 
 @pytest.mark.parametrize(
     ("x", "norm"), [([1e200, 1e200], "1.41e+200"), ([3e-200, 4e-200], "5e-200"), ([1.0, np.inf], "inf")]
 )
 def test_norms_are_those_of_the_entries(x: list[float], norm: str) -> None:
-    assert brief(np.array(x)) == f"(2,) ‖{norm}‖"
+    assert brief_value(np.array(x)) == f"(2,) ‖{norm}‖"

@@ -6,7 +6,14 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradcli.report.drawing.graph import Layout, crossings_between, layered, ordered, proper, ranks
+from gradcli.report.drawing.graph import (
+    Layout,
+    assign_layers,
+    crossings_between,
+    insert_dummies,
+    lay_out_boxes,
+    order_layers,
+)
 from tests.rows import for_rows
 
 BETWEEN, APART = 40.0, 12.0
@@ -16,7 +23,7 @@ Graph = tuple[list[Spot], list[tuple[int, int]]]  # the sizes of the boxes, and 
 
 
 def drawn(boxes: int, edges: Edges, size: Spot = (40.0, 20.0)) -> Layout:
-    return layered([size] * boxes, edges, between=BETWEEN, apart=APART)
+    return lay_out_boxes([size] * boxes, edges, between=BETWEEN, apart=APART)
 
 
 def operations(*sources: Sequence[int]) -> tuple[int, list[tuple[int, int]]]:
@@ -98,7 +105,7 @@ def test_a_constant_lies_next_to_its_user() -> None:
 
 
 def test_a_result_lies_next_to_what_it_is_made_of() -> None:
-    assert ranks(*operations((), (), (0, 1), (2,), (0, 1), (3, 4))) == [0, 0, 1, 2, 1, 3]  # 4 could lie later
+    assert assign_layers(*operations((), (), (0, 1), (2,), (0, 1), (3, 4))) == [0, 0, 1, 2, 1, 3]  # 4 could lie later
 
 
 def test_a_parent_lies_in_the_middle_of_its_children() -> None:
@@ -126,7 +133,7 @@ def graphs(draw: st.DrawFn) -> Graph:
 
 
 def laid(graph: Graph) -> Layout:
-    return layered(*graph, between=BETWEEN, apart=APART)
+    return lay_out_boxes(*graph, between=BETWEEN, apart=APART)
 
 
 def height_at(route: Sequence[Spot], x: float) -> float:
@@ -181,8 +188,8 @@ def test_no_route_runs_through_a_foreign_box(graph: Graph) -> None:
 def test_the_crossings_are_those_of_the_lines_that_are_drawn(graph: Graph) -> None:
     """Counted in each gap between layers, where lines that run together count once."""
     sizes, edges = graph[0], sorted(set(graph[1]))
-    layout = layered(sizes, edges, between=BETWEEN, apart=APART)
-    rank = ranks(len(sizes), edges)
+    layout = lay_out_boxes(sizes, edges, between=BETWEEN, apart=APART)
+    rank = assign_layers(len(sizes), edges)
     boxes = list(zip(rank, layout.centers, sizes, strict=True))
     crossings = 0
     for layer in range(max(rank)):
@@ -196,8 +203,8 @@ def test_the_crossings_are_those_of_the_lines_that_are_drawn(graph: Graph) -> No
 
 @given(graphs())
 def test_the_crossings_of_an_order_are_those_of_its_pairs_of_segments(graph: Graph) -> None:
-    found = proper(ranks(len(graph[0]), graph[1]), graph[1])
-    columns, crossings = ordered(found)
+    found = insert_dummies(assign_layers(len(graph[0]), graph[1]), graph[1])
+    columns, crossings = order_layers(found)
     assert [sorted(column) for column in columns] == [list(layer) for layer in found.layers]
     place = {vertex: k for column in columns for k, vertex in enumerate(column)}
     pairs = combinations([(v, w) for column in columns for v in column for w in found.right[v]], 2)
@@ -214,7 +221,7 @@ def test_the_count_between_two_layers_is_that_of_the_pairs(targets: list[list[in
 
 @given(graphs())
 def test_no_edge_goes_back_and_no_layer_is_empty(graph: Graph) -> None:
-    rank = ranks(len(graph[0]), graph[1])
+    rank = assign_layers(len(graph[0]), graph[1])
     assert all(rank[first] < rank[second] for first, second in graph[1])
     assert set(rank) == set(range(max(rank) + 1))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import gradcli
 from gradcli.report.common import Target
-from gradcli.report.drawing.graph import draw
+from gradcli.report.drawing.graph import draw_graph
 from gradcli.report.drawing.levels import MOST, Level, levels_of
 from gradcli.report.trace import CodeBlock, Node, TraceReport
 
@@ -195,7 +195,7 @@ def test_what_a_box_reads_from_elsewhere_is_drawn_inside_of_it() -> None:
     trace = gradcli.trace(recurrent, {"w": np.eye(4) * 0.3, "x": np.ones(4) * 0.1})
     levels = levels_of(trace)
     number = next(k for k, level in enumerate(levels) if level.title == "turns 6-10")
-    drawing = draw(trace, levels[number], number=number)
+    drawing = draw_graph(trace, levels[number], number=number)
     assert drawing.svg.count('<g class="given"') == 3  # w, x, and the h of turn 5
     assert f'id="l{number}-n0"' in drawing.svg and ">h₅</text>" in drawing.svg
 

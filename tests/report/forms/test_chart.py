@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.cli.output import emit, output, refuse_pictures
+from gradcli.cli.output import refuse_pictures, requested_output, write_report
 from gradcli.cli.world import World
 from gradcli.errors import BadOption
 from gradcli.report.blocks import Bars, Block, Chart, HeatMap, Picture, Region, Series
-from gradcli.report.drawing.chart import COLORS_OF_CELLS, heat_map
-from gradcli.report.forms import ENDINGS, PICTURES, Page, as_file, rendered
+from gradcli.report.drawing.chart import COLORS_OF_CELLS, draw_heat_map
+from gradcli.report.forms import ENDINGS, PICTURES, Page, render_as_file, render_as_text
 from gradcli.report.forms import figure as painting
 from gradcli.report.forms import terminal_chart as drawing
-from gradcli.report.forms.figure import drawn, left_out, own_settings, refuse_large
+from gradcli.report.forms.figure import describe_left_out, draw_picture_file, refuse_large_png, use_own_settings
 from gradcli.request.options import Options
 from tests.rows import for_rows
 
@@ -64,7 +64,7 @@ class Drawn:
 
 
 def text(chart: Chart, page: Page | None = None) -> str:
-    return rendered("text", Drawn((chart,)), page)
+    return render_as_text("text", Drawn((chart,)), page)
 
 
 def plot_of(shown: str) -> list[str]:
@@ -136,7 +136,7 @@ def test_a_chart_is_within_the_width(width: int, color: bool, encoding: str) -> 
 def test_no_ansi_without_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert ANSI not in text(CHART, Page(80, False))
-    assert ANSI not in rendered("markdown", Drawn((CHART,)), Page(80, True))
+    assert ANSI not in render_as_text("markdown", Drawn((CHART,)), Page(80, True))
 
 
 def test_with_colour_each_series_has_its_own_and_guides_are_dim(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ def test_a_series_without_a_point_is_not_in_the_legend(bad: float) -> None:
 @pytest.mark.parametrize("chart", [Chart("t", "x", "y", ()), one(), one((1.0, 0.0))])
 def test_an_empty_chart_says_so(chart: Chart) -> None:
     assert "nothing to draw: no value is positive and finite" in text(chart)
-    assert as_file("png", Drawn((chart,)))
+    assert render_as_file("png", Drawn((chart,)))
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_any_range_has_labels_on_both_axes(points: tuple[tuple[float, float], ..
         assert "o" in "".join(plot_of(shown))
         assert len(re.findall(r"\b1(?:e-?\d+)?\b", shown)) >= 3
         assert max(map(len, shown.splitlines())) <= 60
-    assert as_file("png", Drawn((one(*points),)))
+    assert render_as_file("png", Drawn((one(*points),)))
 
 
 def test_points_lie_at_their_labels() -> None:
@@ -240,7 +240,7 @@ def test_no_name_acts_in_a_terminal_or_in_markdown(name: str) -> None:
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", shown)
     if name.isprintable() and len(name) < 30:
         assert text(chart).count(name) == 4
-    document = rendered("markdown", Drawn((chart,)))
+    document = render_as_text("markdown", Drawn((chart,)))
     fence = re.match("`{3,}", document)
     assert fence and ANSI not in document
     assert [line for line in document.splitlines() if line.lstrip().startswith(fence[0])] == [
@@ -258,13 +258,13 @@ def test_no_name_acts_in_a_picture(every: tuple[str, ...]) -> None:
         Bars(words, words, tuple((name, 1.0) for name in every)),
         HeatMap(words, words, [[1.0, 2.0]]),
     )
-    image = as_file("svg", Drawn(pictures)).decode()
+    image = render_as_file("svg", Drawn(pictures)).decode()
     tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(image).iter()}
     assert "svg" in tags and "script" not in tags
 
 
 def test_a_name_is_no_mathematics_and_none_is_left_out() -> None:
-    image = as_file(
+    image = render_as_file(
         "svg", Drawn((Chart("", "", "", tuple(Series(n, ((1.0, 1.0),)) for n in ("$x_1$", "_private"))),))
     ).decode()
     assert "<!-- $x_1$ -->" in image and "<!-- _private -->" in image
@@ -274,12 +274,12 @@ def test_a_name_is_no_mathematics_and_none_is_left_out() -> None:
 
 
 def figure_of(pictures: Sequence[Picture], size: tuple[float, float] | None = None) -> Any:
-    with own_settings():
-        return painting.figure_of(pictures, size)
+    with use_own_settings():
+        return painting.make_figure(pictures, size)
 
 
 def drawn_words(*pictures: Picture) -> set[str]:
-    return set(re.findall("<!-- (.*?) -->", as_file("svg", Drawn(pictures)).decode()))
+    return set(re.findall("<!-- (.*?) -->", render_as_file("svg", Drawn(pictures)).decode()))
 
 
 @pytest.mark.slow
@@ -290,9 +290,9 @@ def test_all_pictures_are_in_one_file_the_same_each_time_whatever_the_users_sett
     import matplotlib
 
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # which is not needed
-    image = as_file(form, Drawn((CHART, BARS, HEAT)))
+    image = render_as_file(form, Drawn((CHART, BARS, HEAT)))
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "lines.linewidth": 9}):
-        assert as_file(form, Drawn((CHART, BARS, HEAT))) == image
+        assert render_as_file(form, Drawn((CHART, BARS, HEAT))) == image
         assert matplotlib.rcParams["font.size"] == 30
     assert not re.search(rb"20\d\d-\d\d-\d\d", image)
     if form == "svg":
@@ -311,7 +311,7 @@ def test_all_pictures_are_in_one_file_the_same_each_time_whatever_the_users_sett
         assert words <= {*re.findall("<!-- (.*?) -->", image.decode())}
     elif form == "png":
         assert image.startswith(b"\x89PNG\r\n\x1a\n")
-        assert png_height(as_file(form, Drawn((CHART,)))) < png_height(image) < 2000
+        assert png_height(render_as_file(form, Drawn((CHART,)))) < png_height(image) < 2000
     else:
         assert image.startswith(b"%PDF-") and b"/FontFile2" in image and b"/Type3" not in image
         assert b"CreationDate" not in image and b"Producer" not in image
@@ -324,17 +324,17 @@ def png_height(image: bytes) -> int:
 @pytest.mark.slow
 def test_a_picture_has_the_size_that_is_asked_for() -> None:
     page = Page(size=(3.5, 2.5), dpi=200)
-    png = as_file("png", Drawn((CHART,)), page)
+    png = render_as_file("png", Drawn((CHART,)), page)
     assert (int.from_bytes(png[16:20]), int.from_bytes(png[20:24])) == (700, 500)
-    assert b'width="252pt" height="180pt"' in as_file("svg", Drawn((CHART,)), page)
-    assert b"/MediaBox [ 0 0 252 180 ]" in as_file("pdf", Drawn((CHART,)), page)
-    assert int.from_bytes(as_file("png", Drawn((CHART,)), Page(dpi=100))[16:20]) == 800
+    assert b'width="252pt" height="180pt"' in render_as_file("svg", Drawn((CHART,)), page)
+    assert b"/MediaBox [ 0 0 252 180 ]" in render_as_file("pdf", Drawn((CHART,)), page)
+    assert int.from_bytes(render_as_file("png", Drawn((CHART,)), Page(dpi=100))[16:20]) == 800
 
 
 def test_a_png_of_too_many_pixels_is_refused() -> None:
     with pytest.raises(BadOption, match="million pixels"):
-        drawn([CHART] * 20, "png", None, 1200)
-    refuse_large((40.0, 40.0), 300)
+        draw_picture_file([CHART] * 20, "png", None, 1200)
+    refuse_large_png((40.0, 40.0), 300)
 
 
 SCHEMES, DTYPES = (
@@ -375,7 +375,7 @@ DRAWN_AT = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), DRAWN_AT, ids=str)
 def test_nothing_is_cut(name: str, size: tuple[float, float] | None) -> None:
-    with own_settings():
+    with use_own_settings():
         figure = figure_of(SHOWN[name], size)
         figure.draw_without_rendering()
         renderer = figure.canvas.get_renderer()
@@ -482,14 +482,14 @@ BARS_OF = [
 @pytest.mark.parametrize("values", BARS_OF)
 @pytest.mark.parametrize("log", [False, True])
 def test_any_bars_can_be_drawn(values: tuple[float, ...], log: bool) -> None:
-    assert as_file("png", Drawn((Bars("t", "s", tuple((f"b{k}", v) for k, v in enumerate(values)), log),)))
+    assert render_as_file("png", Drawn((Bars("t", "s", tuple((f"b{k}", v) for k, v in enumerate(values)), log),)))
 
 
 @pytest.mark.slow
 def test_more_bars_than_can_be_read_are_counted() -> None:
     bars = Bars("t", "s", tuple((f"b{k}", 1.0) for k in range(200)))
     assert {"b0", "b49"} <= drawn_words(bars) and "b50" not in drawn_words(bars)
-    assert left_out((CHART, bars)) == ("t: 150 more bars are not drawn",)
+    assert describe_left_out((CHART, bars)) == ("t: 150 more bars are not drawn",)
 
 
 NAN = math.nan
@@ -501,7 +501,7 @@ MATRICES: list[Any] = [
 
 @for_rows("values", MATRICES, ids=str, parts=4)
 def test_any_matrix_can_be_drawn(values: Any) -> None:
-    assert as_file("png", Drawn((HeatMap("t", "u", values, ((0, 0), (-1, 5))),)))
+    assert render_as_file("png", Drawn((HeatMap("t", "u", values, ((0, 0), (-1, 5))),)))
 
 
 @for_rows("heat", [
@@ -510,14 +510,14 @@ def test_any_matrix_can_be_drawn(values: Any) -> None:
     HeatMap("t", "u", [[1.0]], beside=np.array([[-4.0, 2.0]])),
 ])  # fmt: skip
 def test_a_map_is_the_same_in_a_page_and_in_a_picture_file(heat: HeatMap) -> None:
-    svg = ElementTree.fromstring(heat_map(heat))
+    svg = ElementTree.fromstring(draw_heat_map(heat))
     cells: dict[tuple[int, int], str] = {}
     for path in svg.iter("{http://www.w3.org/2000/svg}path"):
         if path.get("class") != "grid":
             for x, y, _ in re.findall(r"M(\d+) (\d+)h(\d+)v\3", path.get("d", "")):
                 cells[int(y), int(x)] = str(path.get("class"))[1:]
     rows, columns = (sorted({place[k] for place in cells}) for k in (0, 1))
-    with own_settings():
+    with use_own_settings():
         (axes,) = figure_of([heat]).subfigs[0].axes
         (bar,) = axes.child_axes
         (image,) = axes.get_images()
@@ -542,7 +542,7 @@ def test_a_heat_map_says_what_its_hatching_means() -> None:
 def test_no_pictures_and_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(painting, "_MOST_PICTURES", 2)
     assert drawn_words() == {"nothing to draw"}
-    assert left_out([HEAT] * 7) == ("5 more pictures are not drawn",) and left_out([HEAT] * 2) == ()
+    assert describe_left_out([HEAT] * 7) == ("5 more pictures are not drawn",) and describe_left_out([HEAT] * 2) == ()
     assert len(figure_of([HEAT] * 7).subfigs) == 2
 
 
@@ -562,16 +562,18 @@ def planned(
     dpi: int | None = None,
 ) -> Any:
     options = Options(format=form, out=out, plot=plot, size=size, dpi=dpi, quiet=True)
-    return output(FORMS, options, World(environ={}), pictures=pictures)
+    return requested_output(FORMS, options, World(environ={}), pictures=pictures)
 
 
 @pytest.mark.slow
 def test_plot_and_out_write_pictures(tmp_path: Path) -> None:
     to = planned(out=(f"{tmp_path}/a.svg",), plot=(f"{tmp_path}/b.png", f"{tmp_path}/c.SVG"))
     assert [form for form, _ in to.files] == ["svg", "png", "svg"]
-    emit(Drawn((CHART,)), to, World(environ={}))
-    assert (tmp_path / "b.png").read_bytes() == as_file("png", Drawn((CHART,)))
-    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "c.SVG").read_bytes() == as_file("svg", Drawn((CHART,)))
+    write_report(Drawn((CHART,)), to, World(environ={}))
+    assert (tmp_path / "b.png").read_bytes() == render_as_file("png", Drawn((CHART,)))
+    assert (
+        (tmp_path / "a.svg").read_bytes() == (tmp_path / "c.SVG").read_bytes() == render_as_file("svg", Drawn((CHART,)))
+    )
 
 
 @pytest.mark.slow
@@ -580,7 +582,7 @@ def test_what_is_not_drawn_is_said_on_standard_error(tmp_path: Path, quiet: bool
     stderr = io.StringIO()
     world = World(stdout=io.StringIO(), stderr=stderr, environ={})
     bars = Bars("t", "s", tuple((f"b{k}", 1.0) for k in range(60)))
-    emit(Drawn((bars,)), replace(planned(plot=(f"{tmp_path}/a.svg",)), quiet=quiet), world)
+    write_report(Drawn((bars,)), replace(planned(plot=(f"{tmp_path}/a.svg",)), quiet=quiet), world)
     assert stderr.getvalue() == ("" if quiet else "t: 10 more bars are not drawn\n")
 
 

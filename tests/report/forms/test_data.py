@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gradcli.report.forms import ENDINGS, rendered
+from gradcli.report.forms import ENDINGS, render_as_text
 from tests.rows import for_rows
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
@@ -28,7 +28,7 @@ class Rows:
 
 
 def cell(x: object) -> str:
-    return next(csv.DictReader(io.StringIO(rendered("csv", Rows(x)))))["value"]
+    return next(csv.DictReader(io.StringIO(render_as_text("csv", Rows(x)))))["value"]
 
 
 @pytest.mark.parametrize("form", ["json", "ndjson"])

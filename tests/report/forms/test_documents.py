@@ -11,10 +11,10 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from gradcli.report.blocks import Code, Graph, Heading, Headline, Paragraph, Piece, Table, Verbatim
-from gradcli.report.forms import rendered
-from gradcli.report.forms.markdown import escaped
+from gradcli.report.forms import render_as_text
+from gradcli.report.forms.markdown import escape_markdown
 from gradcli.report.run import CheckedCall, Program, RunReport, UsedGradient
-from gradcli.report.suite import row_of
+from gradcli.report.suite import row_of_document
 from tests.rows import for_rows
 
 QUICK = ("--modes", "certified,forward,reverse,fd")
@@ -37,7 +37,7 @@ class Page:
 
 
 def markdown(*blocks: Any) -> str:
-    return rendered("markdown", Page(blocks))
+    return render_as_text("markdown", Page(blocks))
 
 
 def as_markdown_shows(text: str) -> str:
@@ -47,12 +47,12 @@ def as_markdown_shows(text: str) -> str:
 
 @for_rows("text", [SAID, "# not a heading", "- no list", "1. x", "a_b_c *d* ~e~", "![i](http://h)"])
 def test_markdown_shows_text_as_it_is(text: str) -> None:
-    assert as_markdown_shows(escaped(text)) == text
+    assert as_markdown_shows(escape_markdown(text)) == text
 
 
 @for_rows("sign", [*"`*_[]<>#|~$&@\\!"])
 def test_markdown_signs_are_escaped(sign: str) -> None:
-    assert escaped(f"a{sign}b") == f"a\\{sign}b"
+    assert escape_markdown(f"a{sign}b") == f"a\\{sign}b"
 
 
 def test_markdown_paragraphs_are_one_line() -> None:
@@ -171,10 +171,10 @@ def test_markdown_has_a_heading_for_each_check_and_code_as_code(gradcli: Callabl
 
 def test_markdown_of_a_run_has_a_heading_for_each_check(gradcli: Callable[..., Any]) -> None:
     found = gradcli("check", "sin(x)", "x=1", "--grad", "2*x", *QUICK, "--json").json
-    call = CheckedCall(3, "fit.py:9", None, False, row_of("a", "fit.py:f", found, 0.1))
+    call = CheckedCall(3, "fit.py:9", None, False, row_of_document("a", "fit.py:f", found, 0.1))
     used = UsedGradient("f_grad", "fit.py", 4, "jac", "f", 7, 1, "fail", (), (call,))
     report = RunReport(("gradcli", "run", "fit.py"), 0, Program(0), 1, (used,), {})
-    lines = rendered("markdown", report).splitlines()
+    lines = render_as_text("markdown", report).splitlines()
     assert lines[0] == "| verdict | defined at | gradient | checked | what was found |"
     assert lines[2] == "| FAIL | `fit.py:4` | `f_grad` | 1 of 7 | 1 of 1 entry wrong |"
     assert lines[4:7] == ["## `f_grad`: FAIL", "", "`fit.py:4`: call 3 of 7, from fit.py:9"]
@@ -266,14 +266,14 @@ def graph(label: str) -> Page:
 @for_rows("label", LABELS)
 def test_mermaid_labels_are_one_quoted_string(label: str) -> None:
     safe = r'"(?:[\w .,=+\-\u2400-\u2421\ufffd]|#\d+;|<br/>)*"'
-    lines = rendered("mermaid", graph(label)).strip().split("\n")
+    lines = render_as_text("mermaid", graph(label)).strip().split("\n")
     assert re.fullmatch(rf"  n0\[{safe}\]", lines[1])
     assert re.fullmatch(rf"  n0 -->\|{safe}\| n1", lines[3])
     assert len(lines) == 4
 
 
 def test_mermaid_entities_name_the_characters() -> None:
-    assert 'n0["a#34;#60;b#62;#35;"]' in rendered("mermaid", graph('a"<b>#'))
+    assert 'n0["a#34;#60;b#62;#35;"]' in render_as_text("mermaid", graph('a"<b>#'))
 
 
 TRACE = ("trace", "v3 = x1 + x2; v3 * x1", "x1=3", "x2=4")

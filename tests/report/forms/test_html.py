@@ -14,7 +14,7 @@ import pytest
 
 import gradcli as gradcli_package
 from gradcli.report.blocks import Code, Heading, Headline, Mathematics, Paragraph, Piece, Table
-from gradcli.report.forms import rendered
+from gradcli.report.forms import render_as_text
 from tests.rows import for_rows
 
 SAID = "[red]x[/red] </script><b>&amp; 50% a:b,c | `q` $y$ \"z\" 'w' \\ ]]> <!-- --> </style></title>"
@@ -57,7 +57,7 @@ BLOCKS = [
 
 @for_rows("block", BLOCKS)
 def test_no_text_acts_in_a_page(block: Any) -> None:
-    page = rendered("html", Page((block,)))
+    page = render_as_text("html", Page((block,)))
     found = parsed(page)
     assert SAID in "".join(found.itertext())
     assert not any(c in page for c in HIDDEN if c not in "[31m")
@@ -67,19 +67,21 @@ def test_no_text_acts_in_a_page(block: Any) -> None:
 
 def test_a_formula_is_an_element_of_its_own() -> None:
     math = f'<math xmlns="{MATH[1:].partition("}")[0]}"><mi>x</mi></math>'
-    page = rendered("html", Page((Table(("", ""), (("f", Mathematics("x", "strong", "x", math)),)),)))
+    page = render_as_text("html", Page((Table(("", ""), (("f", Mathematics("x", "strong", "x", math)),)),)))
     assert [element.tag for element in parsed(page).iter() if element.tag == MATH]
 
 
 @pytest.mark.parametrize("columns", [("", "a"), ("", "")])
 def test_no_cell_is_the_head_of_nothing(columns: tuple[str, ...]) -> None:
-    found = parsed(rendered("html", Page((Table(columns, (("", "b"), ("c", "d"))),))))
+    found = parsed(render_as_text("html", Page((Table(columns, (("", "b"), ("c", "d"))),))))
     assert all("".join(head.itertext()) for head in found.iter("th"))
 
 
 @pytest.mark.parametrize("block", BLOCKS[3:])
 def test_what_may_be_wider_than_the_page_has_a_name_and_takes_the_focus(block: Any) -> None:
-    wide = [e for e in parsed(rendered("html", Page((block,)))).iter() if e.tag == "pre" or e.get("class") == "wide"]
+    wide = [
+        e for e in parsed(render_as_text("html", Page((block,)))).iter() if e.tag == "pre" or e.get("class") == "wide"
+    ]
     assert wide and all(e.get("tabindex") == "0" and e.get("role") and e.get("aria-label") for e in wide)
 
 

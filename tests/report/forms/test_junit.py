@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gradcli.errors import BadTarget
-from gradcli.report.forms import rendered
-from gradcli.report.suite import row_of
+from gradcli.report.forms import render_as_text
+from gradcli.report.suite import row_of_document
 from tests.report.suites import error_row, suite
 
 Gradcli = Callable[..., Any]
@@ -83,12 +83,12 @@ def test_jenkins_takes_it(gradcli: Gradcli, argv: tuple[str, ...]) -> None:
 
 def test_jenkins_takes_the_names_and_texts_of_others(gradcli: Gradcli) -> None:
     fail = gradcli("check", "sum(x**2)", "x=[1, 2]", "--grad", "-2*x", *QUICK, "--json").json
-    rows = [replace(row_of(HOSTILE, HOSTILE, fail, 1234.56789), known=known) for known in (False, True)]
+    rows = [replace(row_of_document(HOSTILE, HOSTILE, fail, 1234.56789), known=known) for known in (False, True)]
     report = suite(
         *rows, error_row("lost", "a.py:f", BadTarget(HOSTILE)),
         not_reached=(HOSTILE,), stale=(HOSTILE, "old"), renewal=("gradcli", "check", "--baseline", "<&>", "--update-baseline"),
     )  # fmt: skip
-    found = ET.fromstring(rendered("junit", report))
+    found = ET.fromstring(render_as_text("junit", report))
     assert [*faults(found)] == []
     assert [[child.tag for child in case] for case in found[0]] == [
         ["properties", "failure"], ["properties", "skipped"], ["error"], ["skipped"], ["error"], ["error"],
@@ -116,18 +116,18 @@ def test_what_repeats_a_check_is_in_its_properties(gradcli: Gradcli) -> None:
 
 
 def test_a_job_that_fails_by_the_baseline_says_so(gradcli: Gradcli) -> None:
-    passed = row_of("mse", "x**2", gradcli("check", "x**2", "x=1", *QUICK, "--json").json, 0.1)
+    passed = row_of_document("mse", "x**2", gradcli("check", "x**2", "x=1", *QUICK, "--json").json, 0.1)
     report = suite(passed, stale=("mse", "old"), renewal=("gradcli", "check", "--baseline", "a b", "--update-baseline"))
     said = {
         "mse": "the baseline lists a failure that is no longer there",
         "old": "the baseline lists it, and it is no check of this suite",
     }
     command = "gradcli check --baseline 'a b' --update-baseline"
-    cases = ET.fromstring(rendered("junit", report)).findall("testsuite/testcase[@classname='gradcli.baseline']")
+    cases = ET.fromstring(render_as_text("junit", report)).findall("testsuite/testcase[@classname='gradcli.baseline']")
     assert {case.get("name"): case[0].text for case in cases} == {
         name: f"{name}: {why}\nWrite the baseline anew:\n{command}" for name, why in said.items()
     }
-    assert rendered("github", report).splitlines() == [
+    assert render_as_text("github", report).splitlines() == [
         f"::error title=gradcli%3A {name}::{name}: {why}; write the baseline anew: {command}"
         for name, why in said.items()
     ]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gradcli.report.blocks import Table
-from gradcli.report.forms.latex import _table, escaped
+from gradcli.report.forms.latex import _write_table, escape_latex
 from tests.rows import for_rows
 
 RUNS = [
@@ -28,7 +28,7 @@ RUNS = [
     ("\\input{x}", r"\textbackslash{}input\{x\}"), ("λ", r"\(\lambda\)"), ("Φ", r"\(\Phi\)"), ("☃", "?"), ("a\x1b[31m", None), ("", ""),
 ])  # fmt: skip
 def test_signs_are_escaped(text: str, shown: str | None) -> None:
-    found = escaped(text)
+    found = escape_latex(text)
     assert found.isascii() and found.isprintable()
     assert shown is None or found == shown
 
@@ -79,5 +79,5 @@ def test_a_page_of_a_textbook_compiles_within_its_margins(
 
 
 def test_no_row_of_a_table_is_lost() -> None:
-    shown = _table(Table(("a", "b"), (("1", "2"), ("[3]", "4"), ("a row of one cell",)), frozenset({1}), "t_1"))
+    shown = _write_table(Table(("a", "b"), (("1", "2"), ("[3]", "4"), ("a row of one cell",)), frozenset({1}), "t_1"))
     assert all(text in shown for text in ("1 & 2", "{}[3] & 4", "a row of one cell", r"t\_1"))

@@ -26,15 +26,15 @@ from gradcli.report.blocks import (
     Series,
     Table,
     Verbatim,
-    text_of,
+    plain_text,
 )
 from gradcli.report.common import Printed, Target
 from gradcli.report.derive import Lecture
 from gradcli.report.drawing import chart
-from gradcli.report.drawing.graph import draw
+from gradcli.report.drawing.graph import draw_graph
 from gradcli.report.encode import encode
-from gradcli.report.forms import notebook, reports_show_themselves
-from gradcli.report.suite import SuiteReport, counts_of, row_of
+from gradcli.report.forms import enable_report_display, notebook
+from gradcli.report.suite import SuiteReport, count_verdicts, row_of_document
 from tests.rows import for_rows
 
 QUICK = "certified,reverse,finite-difference"
@@ -48,7 +48,7 @@ DRAWN = {f"{SVG}{tag}" for tag in ("svg", "g", "path", "rect", "text", "circle")
 POINT = {"x": 0.5, "y": 1.2}
 SIZES = {"W": "m n", "x": "n", "y": "m"}
 
-reports_show_themselves()
+enable_report_display()
 
 
 def wrong(x: Any) -> Any:
@@ -57,9 +57,9 @@ def wrong(x: Any) -> Any:
 
 def suite() -> SuiteReport:
     reports = [gradcli.check("sin(x)", {"x": 1.0}, modes=QUICK), REPORTS["fail"]()]
-    rows = tuple(row_of(f"c{k}", r.target.text, encode(r), 0.1) for k, r in enumerate(reports))
+    rows = tuple(row_of_document(f"c{k}", r.target.text, encode(r), 0.1) for k, r in enumerate(reports))
     return SuiteReport(
-        ("gradcli", "check"), 0, None, None, None, ("c0", "c1"), "", counts_of(rows), 1, 0.2, rows, {"numpy": "2"}
+        ("gradcli", "check"), 0, None, None, None, ("c0", "c1"), "", count_verdicts(rows), 1, 0.2, rows, {"numpy": "2"}
     )
 
 
@@ -133,9 +133,9 @@ def test_without_its_styles_html_says_what_the_text_says(name: str) -> None:
     html = words(bundle["text/html"])
     for block in made(name).blocks():
         if isinstance(block, Headline):
-            assert f"{block.word} {text_of(block.sentence)}" in html
+            assert f"{block.word} {plain_text(block.sentence)}" in html
         elif isinstance(block, Table):
-            for cell in (text_of(c) for row in block.rows for c in row if isinstance(c, str | Verbatim)):
+            for cell in (plain_text(c) for row in block.rows for c in row if isinstance(c, str | Verbatim)):
                 assert " ".join(cell.split()) in html
 
 
@@ -292,7 +292,7 @@ def test_every_look_of_a_picture_is_an_attribute() -> None:
     """The others are names of pictures, of lines that a page switches, and words with the colour of the text around."""
     lines = Chart("", "", "", tuple(Series(f"{k}", ((1.0, 1.0),), style="ab"[k % 2]) for k in range(7)))
     maps = (HeatMap("", "", [[-1.0, 0.0, 2.0, np.nan]], ((0, 0),)), HeatMap("", "", np.linspace(-1, 0, 9)[None, :]))
-    pictures = chart.chart(lines) + "".join(map(chart.heat_map, maps)) + draw(made("trace")).svg
+    pictures = chart.draw_chart(lines) + "".join(map(chart.draw_heat_map, maps)) + draw_graph(made("trace")).svg
     found = {look for looks in re.findall('class="([^"]*)"', pictures) for look in looks.split()}
     known = {look for looks in notebook._ATTRIBUTES for look in looks.split()}
     assert {look for look in found - known if not re.fullmatch(r"n\d", look)} == {

@@ -4,7 +4,7 @@ import re
 
 import gradcli
 from gradcli.report.forms.html import Page, render
-from gradcli.report.forms.recompute import function_of, script_of
+from gradcli.report.forms.recompute import write_function, write_script
 from tests.rows import for_rows
 
 
@@ -16,20 +16,20 @@ from tests.rows import for_rows
     ("relu(x)", 3.0, "v[1] = r(Math.max(v[0], 0.0));"),
 ])  # fmt: skip
 def test_a_program_is_written_line_by_line(f: str, x: float, line: str) -> None:
-    assert line in function_of(gradcli.trace(f, {"x": x}).program)
+    assert line in write_function(gradcli.trace(f, {"x": x}).program)
 
 
 @for_rows("f", ["gamma(x)", "erf(x)*x", "sum([x, x])", "logdet([[x, 1], [1, x]])"])
 def test_what_a_browser_lacks_has_no_script(f: str) -> None:
     trace = gradcli.trace(f, {"x": 2.0})
-    assert function_of(trace.program) == script_of([trace]) == ""
+    assert write_function(trace.program) == write_script([trace]) == ""
     assert "RECOMPUTE =" not in render(trace, Page())
 
 
 def test_decisions_are_compared_with_what_was_decided() -> None:
     program = gradcli.trace("x**2 if x > 1 else 3*x", {"x": 2.0}).program
     assert program is not None and program.answers == (1.0,) and program.places[0].startswith("column")
-    assert "d: [(v[0] > 1.0)].map(Number)" in function_of(program)
+    assert "d: [(v[0] > 1.0)].map(Number)" in write_function(program)
 
 
 def test_no_text_of_the_user_is_in_the_script() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from gradcli.errors import BadTarget, FunctionFailed, GradcliError, Place
 from gradcli.report.common import error_report
-from gradcli.report.explain import SITE, explanations
-from gradcli.report.forms import Page, rendered
+from gradcli.report.explain import SITE, read_explanations
+from gradcli.report.forms import Page, render_as_text
 from gradcli.report.forms.github import error_annotation
-from gradcli.report.suite import row_of
+from gradcli.report.suite import row_of_document
 from tests.report.suites import error_row, suite
 from tests.rows import for_rows
 
@@ -28,7 +28,7 @@ def raised(file: str, line: int = 2) -> FunctionFailed:
 
 
 def log_of(report: Any, folder: Path) -> dict[str, Any]:
-    return dict(json.loads(rendered("sarif", report, Page(folder=str(folder)))))
+    return dict(json.loads(render_as_text("sarif", report, Page(folder=str(folder)))))
 
 
 # What the schema of OASIS asks for, as far as gradcli writes it: for each object its properties, and those it must have.
@@ -117,7 +117,8 @@ def test_it_has_what_the_schema_and_code_scanning_ask_for(gradcli: Gradcli, proj
     kink = gradcli("check", "abs(x)", "x=0", *QUICK).json
     passed = gradcli("check", "x**2", "x=1", *QUICK).json
     rows = [
-        row_of(name, "f", found, 0.1) for name, found in (("a", fail), ("b", unknown), (HOSTILE, kink), ("d", passed))
+        row_of_document(name, "f", found, 0.1)
+        for name, found in (("a", fail), ("b", unknown), (HOSTILE, kink), ("d", passed))
     ]
     log = log_of(suite(*rows, error_row("e", "a.py:f", raised("a.py"))), project)
     assert [*faults(log)] == []
@@ -157,14 +158,14 @@ def test_an_error_is_at_its_line_or_in_the_file_that_names_it(how: str, project:
     place = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
     artifact = {"uri": f"below%20it/{file}", "uriBaseId": "%SRCROOT%"}
     assert place == {"artifactLocation": artifact, "region": {"startLine": line or 1}} and [*faults(log)] == []
-    annotation = rendered("github", report, Page(folder=str(project)))
+    annotation = render_as_text("github", report, Page(folder=str(project)))
     at = f",file=below it/{file}" + ("" if line is None else f",line={line}")
     assert annotation == f"::error title=gradcli%3A e{at}::{error.what}\n"
 
 
 def test_what_is_in_no_file_has_a_location_that_says_so(gradcli: Gradcli, tmp_path: Path) -> None:
     fail = gradcli("check", "sum(x**2)", "x=[1, 2]", "--grad", "-2*x", *QUICK).json
-    log = log_of(suite(row_of("a", "sum(x**2)", fail, 0.1), config=None), tmp_path)
+    log = log_of(suite(row_of_document("a", "sum(x**2)", fail, 0.1), config=None), tmp_path)
     (location,) = log["runs"][0]["results"][0]["locations"]
     assert "There is no file" in location["physicalLocation"]["artifactLocation"]["description"]["text"]
     assert [*faults(log)] == []
@@ -172,10 +173,10 @@ def test_what_is_in_no_file_has_a_location_that_says_so(gradcli: Gradcli, tmp_pa
 
 def test_a_claim_in_the_suite_is_in_its_file(gradcli: Gradcli, project: Path) -> None:
     fail = gradcli("check", "sum(x**2)", "x=[1, 2]", "--grad", "-2*x", *QUICK).json
-    report = suite(row_of("a", "sum(x**2)", fail, 0.1))
+    report = suite(row_of_document("a", "sum(x**2)", fail, 0.1))
     place = log_of(report, project)["runs"][0]["results"][0]["locations"][0]["physicalLocation"]
     assert place["artifactLocation"]["uri"] == "below%20it/gradcli.toml"
-    assert ",file=below it/gradcli.toml::" in rendered("github", report, Page(folder=str(project)))
+    assert ",file=below it/gradcli.toml::" in render_as_text("github", report, Page(folder=str(project)))
 
 
 def test_a_file_outside_of_the_repository_has_its_whole_address(
@@ -190,18 +191,20 @@ def test_a_file_outside_of_the_repository_has_its_whole_address(
 
 def test_a_rule_says_what_the_documentation_says_and_where(gradcli: Gradcli, tmp_path: Path) -> None:
     fail = gradcli("check", "sum(x**2)", "x=[1, 2]", "--grad", "-2*x", *QUICK).json
-    rule = log_of(suite(row_of("a", "sum(x**2)", fail, 0.1)), tmp_path)["runs"][0]["tool"]["driver"]["rules"][0]
-    (sign,) = (row for row in explanations() if row.kind == "sign")
+    rule = log_of(suite(row_of_document("a", "sum(x**2)", fail, 0.1)), tmp_path)["runs"][0]["tool"]["driver"]["rules"][
+        0
+    ]
+    (sign,) = (row for row in read_explanations() if row.kind == "sign")
     assert rule["shortDescription"]["text"] == f"sign: {sign.summary}."
     assert rule["fullDescription"]["text"] == sign.meaning
     assert sign.do in " ".join(rule["help"]["text"].split()) and "What to do: " in rule["help"]["markdown"]
 
 
-@for_rows("kind", [*dict.fromkeys(row.kind for row in explanations()), "wrong-gradient", "error", "inconclusive"])
+@for_rows("kind", [*dict.fromkeys(row.kind for row in read_explanations()), "wrong-gradient", "error", "inconclusive"])
 def test_each_rule_has_a_page_of_the_repository(kind: str) -> None:
-    from gradcli.report.forms.sarif import _rule
+    from gradcli.report.forms.sarif import _describe_rule
 
-    rule = _rule(kind)
+    rule = _describe_rule(kind)
     assert (ROOT / rule["helpUri"].removeprefix(f"{SITE}/")).is_file()
     assert all(rule[key]["text"] for key in ("shortDescription", "fullDescription", "help"))
     assert len(rule["fullDescription"]["text"]) <= 1024

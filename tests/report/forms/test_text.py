@@ -13,8 +13,8 @@ from gradcli.cli.main import run
 from gradcli.cli.world import World
 from gradcli.errors import BadExpression, Span
 from gradcli.report.blocks import Table
-from gradcli.report.common import detail_of
-from gradcli.report.forms import Page, rendered
+from gradcli.report.common import error_detail
+from gradcli.report.forms import Page, render_as_text
 from gradcli.report.forms.error_text import error_as_text
 from gradcli.report.forms.text import blocks_as_text
 from tests.rows import for_rows
@@ -50,8 +50,8 @@ def report_of(gradcli: Callable[..., Any], case: str) -> Any:
     """Return the report a command would have rendered."""
     caught: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gradcli.cli.check.emit", lambda report, *_, **__: caught.append(report))
-        patch.setattr(output, "rendered", lambda form, report, page=None: caught.append(report) or "")
+        patch.setattr("gradcli.cli.check.write_report", lambda report, *_, **__: caught.append(report))
+        patch.setattr(output, "render_as_text", lambda form, report, page=None: caught.append(report) or "")
         gradcli(*REPORTS[case])
     return caught[0]
 
@@ -65,21 +65,21 @@ def fitting(text: str) -> list[str]:
 def test_no_line_is_wider_than_the_page(gradcli: Callable[..., Any], case: str) -> None:
     report = report_of(gradcli, case)
     for width in (80, 60):
-        assert max(map(len, fitting(rendered("text", report, Page(width))))) <= width
+        assert max(map(len, fitting(render_as_text("text", report, Page(width))))) <= width
 
 
 @for_rows("case", REPORTS)
 def test_a_narrow_page_loses_no_character(gradcli: Callable[..., Any], case: str) -> None:
     report = report_of(gradcli, case)
-    whole = Counter("".join(rendered("text", report, Page(400)).split()))
+    whole = Counter("".join(render_as_text("text", report, Page(400)).split()))
     for width in (120, 80):  # a table in parts says its first column again
-        assert not whole - Counter("".join(rendered("text", report, Page(width)).split()))
+        assert not whole - Counter("".join(render_as_text("text", report, Page(width)).split()))
 
 
 @for_rows("case", REPORTS)
 def test_colour_changes_no_character(gradcli: Callable[..., Any], case: str) -> None:
     report = report_of(gradcli, case)
-    plain, coloured = (rendered("text", report, Page(80, color)) for color in (False, True))
+    plain, coloured = (render_as_text("text", report, Page(80, color)) for color in (False, True))
     stripped = re.sub("\x1b\\[[0-9;]*m", "", coloured)
     assert not ANSI.search(plain)
     assert [line.rstrip() for line in stripped.split("\n")] == plain.split("\n")
@@ -87,7 +87,7 @@ def test_colour_changes_no_character(gradcli: Callable[..., Any], case: str) -> 
 
 @for_rows("case", REPORTS)
 def test_an_ascii_page_gets_ascii(gradcli: Callable[..., Any], case: str) -> None:
-    assert rendered("text", report_of(gradcli, case), Page(80, False, "ascii")).isascii()
+    assert render_as_text("text", report_of(gradcli, case), Page(80, False, "ascii")).isascii()
 
 
 @for_rows(("case", "word"), WORDS.items())
@@ -178,11 +178,11 @@ def test_claims_and_values_are_shown_as_they_are(gradcli: Callable[..., Any]) ->
 
 def test_an_error_has_three_parts() -> None:
     error = BadExpression("what [b]", where=Span("a + [b] + c", 4, 3), do="do [b]")
-    assert error_as_text(detail_of(error), Page()) == "error: what [b]\n  a + [b] + c\n      ^^^\n  do [b]\n"
+    assert error_as_text(error_detail(error), Page()) == "error: what [b]\n  a + [b] + c\n      ^^^\n  do [b]\n"
 
 
 def test_an_error_of_several_lines_points_into_its_line() -> None:
-    assert error_as_text(detail_of(BadExpression("w", where=Span("a\n b", 3))), Page()) == "error: w\n   b\n   ^\n"
+    assert error_as_text(error_detail(BadExpression("w", where=Span("a\n b", 3))), Page()) == "error: w\n   b\n   ^\n"
 
 
 def test_no_line_ends_in_blanks(gradcli: Callable[..., Any]) -> None:
@@ -261,8 +261,8 @@ PARTIAL = re.compile(r"d\w+/d[\w.\[\],]+ = \S+")
 @for_rows("case", REPORTS)
 def test_no_number_and_no_partial_derivative_is_broken(gradcli: Callable[..., Any], case: str) -> None:
     report = report_of(gradcli, case)
-    wide = rendered("text", report, Page(400))
+    wide = render_as_text("text", report, Page(400))
     for width in (80, 120):
-        text = rendered("text", report, Page(width))
+        text = render_as_text("text", report, Page(width))
         for what in (NUMBER, PARTIAL):
             assert set(what.findall(wide)) <= set(what.findall(text))

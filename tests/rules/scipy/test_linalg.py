@@ -8,7 +8,7 @@ import pytest
 import scipy.linalg as sla
 from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
-from gradcli.checks.evidence import AGREE, entrywise
+from gradcli.checks.evidence import AGREE, judge_entries
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import MODES
 from gradcli.request.point import Point
@@ -77,7 +77,7 @@ def test_the_gradient_is_that_of_differences(f: Callable[[Any], Any]) -> None:
     differences = MODES["finite-difference"].gradient(q)
     for name in ("certified", "forward", "reverse"):
         found = MODES[name].gradient(q)
-        assert np.all(entrywise(differences, found, "a", 1e-6) == AGREE), (name, found.value, differences.value)
+        assert np.all(judge_entries(differences, found, "a", 1e-6) == AGREE), (name, found.value, differences.value)
 
 
 @for_rows("name", REFUSED)
