@@ -274,6 +274,11 @@ def mistake_in_format(seen: Evidence, wrong: dict[str, Any], found: FormatEviden
         return Mistake(said, explained_by_entries=True)
     if has_no_right_digit(claim.value, right):
         says = f"too inexact in {found.dtype}, not wrong: rounding errors are as large as the gradient"
+        if found.wide != Verdict.PASS:
+            says = (
+                f"too inexact in {found.dtype}: errors as large as the gradient, which change from point to point, as those "
+                "of rounding do, or of memory that is read before it is written"
+            )
         return Mistake(diagnosis=Diagnosis(DiagnosisKind.TOO_INEXACT, says))
     return None
 

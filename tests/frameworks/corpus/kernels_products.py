@@ -292,7 +292,7 @@ PRODUCTS = (
         "the weight's gradient is not summed over the batch": ("point", conv1d_kernel(total=lambda terms: terms[-1].sum(0))),
         "sees one step ahead": ("value", conv1d_kernel(slide=slid_ahead)),
         "starts with the end of the call before": ("repeat", conv1d_kernel(keeps_its_end())),
-        "the padding is not written": ("nan", conv1d_kernel(with_nothing_before)),
         "the last step of an odd length is not reached": ("odd", conv1d_kernel(slide=slid_in_pairs)),
+        "the padding is not written": ("nan", conv1d_kernel(with_nothing_before)),
     }, normals(x=(4, 80, 6), w=(6, 3))),
 )  # fmt: skip
