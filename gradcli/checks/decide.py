@@ -33,7 +33,7 @@ from gradcli.checks.evidence import (
 from gradcli.classes import dataclass
 from gradcli.errors import TraceDiffers
 from gradcli.modes.mode import Contradiction
-from gradcli.modes.problem import OverBudget
+from gradcli.modes.problem import OverBudget, ValueChanged
 from gradcli.report import numbers
 from gradcli.report.check import LESS_EXACT as SAID_LESS_EXACT
 from gradcli.report.common import Finding, finding
@@ -117,9 +117,12 @@ def _decide_by_modes(seen: Evidence) -> Decision:
         return Decision(Verdict.FAIL, findings)
     if seen.reference is None:
         spent = next((error for error in errors if isinstance(error, OverBudget)), None)
+        changed = next((error for error in errors if isinstance(error, ValueChanged)), None)
         why = (
             (Kind.BUDGET, spent.what, spent.do)
             if spent
+            else (Kind.NOT_DETERMINISTIC, changed.what, changed.do)
+            if changed
             else (Kind.NO_SECOND_WITNESS, "no mode answered", "--modes all")
         )
         return _leave_undecided(findings, _inconclusive_finding(*why))
@@ -274,7 +277,7 @@ def mistake_in_format(seen: Evidence, wrong: dict[str, Any], found: FormatEviden
         return Mistake(said, explained_by_entries=True)
     if has_no_right_digit(claim.value, right):
         says = f"too inexact in {found.dtype}, not wrong: rounding errors are as large as the gradient"
-        if found.wide != Verdict.PASS:
+        if not found.predicted:
             says = (
                 f"too inexact in {found.dtype}: errors as large as the gradient, which change from point to point, as those "
                 "of rounding do, or of memory that is read before it is written"

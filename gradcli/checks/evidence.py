@@ -156,6 +156,7 @@ class FormatEvidence:
     wide_error     The largest error in the wider format, relative to the largest entry.
     changes        Whether the errors that are larger than the format explains change from point to point, as rounding
                    errors do and a mistake does not; None if there are none, or this was not measured.
+    predicted      Whether the errors are as large as those in the wider format predict for rounding in this one.
     underflows     Whether every entry is zero, and the right ones are too small for the format.
     wider          The option that gives a wider format; None if there is none.
     """
@@ -165,6 +166,7 @@ class FormatEvidence:
     wide: Verdict | None = None
     wide_error: float | None = None
     changes: bool | None = None
+    predicted: bool = False
     underflows: bool = False
     wider: str | None = None
 

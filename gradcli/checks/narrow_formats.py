@@ -112,7 +112,7 @@ def format_evidence(case: PointCheck, seen: Evidence, request: Request, verify: 
     error = _relative_error(claim, right)
     known = found.wide == Verdict.PASS and found.wide_error is not None and error is not None
     if known and loses_as_many_digits(float(error or 0), float(found.wide_error or 0), EPS[dtype], EPS[_WIDE]):
-        return replace(found, changes=True)
+        return replace(found, changes=True, predicted=True)
     return replace(found, changes=_errors_change(case.q, claimed, wrong, EPS[dtype], right))
 
 

@@ -32,6 +32,7 @@ from gradcli.modes.problem import (
     OverBudget,
     Problem,
     Stepping,
+    ValueChanged,
 )
 from gradcli.modes.rounding import EPS
 from gradcli.request.point import Array, Estimate, EstimateCost, Point, Slopes, Witness
@@ -47,6 +48,7 @@ _DIRECTIONS = 2
 _FURTHER = (-1e-4, 1e-3)  # relative to the entries: where f is looked at if it does not change nearer to the point
 _LEFT = 0.03  # of what smaller tolerances change of f: the noise that they may leave
 _MANY_STEPS = 1e4  # times the distances at which noise is sampled: so far apart float32 has hundreds of numbers
+_NOISY = 2.0**-26  # of the largest value: noise that hides half of the digits of float64
 _SAFETY = 3.0  # times what smaller tolerances of solvers change: what still smaller ones may change at other steps
 
 
@@ -188,7 +190,8 @@ class FiniteDifference:
                 solvers in f change.
         Cost    for each entry, 14 to 18 evaluations of a smooth function and 43 or more of another; 8 less if there are
                 many entries and no fine structure. 9 in addition, and more if f looks noisy.
-        Raises  NotRun, OverBudget if that is too much; TraceDiffers if the recorded program is not the function.
+        Raises  NotRun, OverBudget if that is too much; ValueChanged if f is not traced, looks noisy, and has another value
+                when it is called again; TraceDiffers if the recorded program is not the function.
         """
         if isinstance(inner_gradient(q.f), GradientByValues):
             return hessian_by_values(q.f, q.point.values, q.stepping, q.budget)
@@ -202,6 +205,8 @@ class FiniteDifference:
             entries, most = q.entries, q.stepping.budget or np.inf
             around = measure_surroundings(q, most - TAME * entries)
             calls = around.calls
+            if q.untraced is not None and _is_noisy(around.noise, q.value):
+                _require_same_value(q)
             differences: dict[str, list[Difference]] = {}
             for k, name in enumerate(q.wrt):
                 found = differences[name] = []
@@ -262,6 +267,20 @@ class FiniteDifference:
             line, float(np.median(np.abs(x))), FunctionNoise(around.floor, around.noise, around.rough),
             h=q.stepping.h, size=q.stepping.scales.get(name), looks=around.looks,
         )  # fmt: skip
+
+
+def _is_noisy(noise: Any, y: Any) -> bool:
+    """Whether the noise of a function hides half of the digits of its largest value."""
+    return not float(np.max(noise)) <= _NOISY * float(np.max(np.abs(y)))
+
+
+def _require_same_value(q: Question) -> None:
+    """Raise ValueChanged if another call at the point gives a value that differs in its first half of digits."""
+    again = np.asarray(q.near(*q.xs))
+    if _is_noisy(np.abs(again - q.value), q.value):
+        raise ValueChanged(
+            "another call with the same arguments gives another value", do="let it depend on its arguments alone"
+        )
 
 
 def _is_off_program_slope(q: Question, name: str, at: tuple[int, ...], found: Difference) -> bool:

@@ -36,6 +36,10 @@ class OverBudget(NotRun):
     """A mode was not run, because it would take more evaluations than the user allows."""
 
 
+class ValueChanged(NotRun):
+    """Differences were not taken, because another call with the same arguments gave another value."""
+
+
 # How much work a mode is, counted on the recorded program: scalar operations, never seconds.
 #
 # What runs by default is decided by these counts, so that it is the same on every machine and under every load.

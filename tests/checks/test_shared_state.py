@@ -77,3 +77,21 @@ def test_a_gradient_of_its_arguments_alone_is_not_said_to_read_anything() -> Non
     report = gradcli.check(lambda w: np.sum(w**2), at=AT, grad=lambda w: 3 * w)
     assert report.verdict == "fail"
     assert "depends-on-earlier-calls" not in kinds(report)
+
+
+def test_differences_are_not_taken_of_values_that_change_from_call_to_call() -> None:
+    memory, calls = [0.0], [0]
+
+    def reads_what_was_left(x: Any) -> float:
+        """Return a value that what another call left is added to; two calls at one point agree."""
+        left = memory[0]
+        if x[0] != 0.5:
+            memory[0] = float(x[0] ** 2)
+        calls[0] += 1
+        return sum(np.sin(x).tolist()) + left
+
+    report = gradcli.check(reads_what_was_left, np.linspace(0.5, 1.0, 300), grad=np.cos)
+    assert report.verdict == "inconclusive"
+    assert kinds(report)["not-deterministic"] == "inconclusive"
+    assert report.points[0].modes["finite-difference"].status == "not run"
+    assert calls[0] < 2 * 300  # differences take more than ten for each entry
