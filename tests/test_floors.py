@@ -199,6 +199,7 @@ def test_a_renderer_that_imports_another_is_seen() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_no_files_import_each_other() -> None:
     """Imports inside functions, for types and by a text count, too."""
     imported = {name: imports(source) & NAMES.keys() - SHARED - {STARTED.get(name)} for name, source in NAMES.items()}
