@@ -43,7 +43,6 @@ RELATIVE_RADIUS = 1e-30
 ACCURATE_BITS = 100  # the same of a ball, also where float64 underflows
 DIGITS = 50  # of the decimals; 4096 bits are asked for only to reach 1e-30
 WITNESS_AGREEMENT = 1e-18  # of the sum of |g v|; truncation at h = 2^-(bits/3) is far below it for tame functions
-WITNESS_SEED = 0x5EED
 LEAST = 5e-324  # of float64's numbers above zero
 ROUNDED = 1e-22  # relative: beyond what float64 keeps of a number
 MOST_DECIMALS = 1_000

@@ -381,14 +381,13 @@ class Right:
     Shapes  each array has the shape of the output, then that of the input.
     Units   `room` is in units of the gradient.
 
-    `other_signs` and `resized` say how the point differs from the given one; named sizes are those in `sizes`.
+    `resized` says that its arrays have other sizes than at the given point; named sizes are those in `sizes`.
     """
 
     at: Mapping[str, Any]
     gradient: Gradient
     room: Gradient
     outputs: tuple[int, ...] = ()
-    other_signs: bool = False
     resized: bool = False
     sizes: Mapping[str, Any] = field(default_factory=dict)
 

@@ -288,7 +288,7 @@ def _redraw_all_inputs(
             yield right
     right = next(filter(None, (draw(kept, signs=True) for _ in range(_REDRAWS))), None)
     if right is not None:
-        yield replace(right, other_signs=True)
+        yield right
 
 
 def _points_of_other_sizes(

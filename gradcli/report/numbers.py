@@ -10,7 +10,7 @@ from gradcli.report.blocks import Cell, Piece
 from gradcli.report.encode import Opaque
 
 _SHOWN = 4
-_COUNTED = 10**15  # the largest count that is written in full
+_COUNTED = 10**15  # a figure of more digits is written in powers of ten
 _YEAR = 365.25 * 24 * 3600  # seconds
 _LISTED = 16  # entries that are shown one by one
 
@@ -34,11 +34,6 @@ def two_digits(x: Any) -> str:
         scale = 10 ** (len(str(int(number))) - 2)
         return f"{round(number / scale) * scale:,}"
     return f"{number:.2g}"
-
-
-def write_count(x: Any) -> str:
-    """Return an integer in full, or rounded where it has more digits than anyone reads: 4,096 and 4.9e+21."""
-    return f"{int(x):,}" if x < _COUNTED else few_digits(x, 2)
 
 
 def write_figure(x: Any) -> str:

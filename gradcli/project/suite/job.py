@@ -16,7 +16,6 @@ from gradcli.errors import BadOption, BadTarget, GradcliError, TooLarge
 from gradcli.project.suite.config import Suite, SuiteCheck
 from gradcli.report.check import rewrite_hints
 from gradcli.report.common import ABSENT, ErrorDetail, ErrorReport, error_report
-from gradcli.report.decode import decode_document
 from gradcli.report.encode import encode
 from gradcli.report.suite import CheckRow, row_of_document
 from gradcli.request.option_values import seed_words
@@ -79,11 +78,6 @@ def _quote_id(name: str) -> str:
     """Return an id as -k reads it: in quotes if it holds blanks or brackets, or is a word of the language."""
     plain = not set(name) & set(" \t()'\"") and name not in ("and", "or", "not")
     return name if plain else '"' + re.sub(r'(["\\])', r"\\\1", name) + '"'
-
-
-def run_job_text(text: str) -> str:
-    """Run the job in a JSON text in this process, and return its answer as JSON."""
-    return answer_job(decode_document(Job, json.loads(text))).text()
 
 
 def answer_job(job: Job, progress: Progress | None = None) -> JobResult:

@@ -117,9 +117,6 @@ def eigvalsh(a: Value, b: Value | None = None, *, lower: bool = True, **others: 
     return eigh(a, b, lower=lower, eigvals_only=True, **others)
 
 
-_HARMLESS = ("overwrite_a", "overwrite_b", "check_finite", "driver", "type")
-
-
 def eigh(
     a: Value, b: Value | None = None, *, lower: bool = True, eigvals_only: bool = False, subset_by_index: Any = None,
     **others: Any,

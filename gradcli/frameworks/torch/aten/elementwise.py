@@ -133,8 +133,6 @@ def copy(x: Value, src: Value) -> Value:
 
 # Activation functions of neural networks.
 
-SELU = (1.6732632423543772848170429916717, 1.0507009873554804934193349852946)  # Klambauer et al. (2017), equation 14
-
 
 def _exponential_linear(x: Value, alpha: float, scale: float = 1, input_scale: float = 1) -> Value:
     """Return scale * x right of 0, and scale * alpha * expm1(input_scale * x) left of it."""
