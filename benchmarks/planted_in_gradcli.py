@@ -31,6 +31,12 @@ TURNED = {
 }  # fmt: skip
 BOUND = re.compile(r"bound|error|radius|radii|room|allowed|limit|tolerance|rounding")
 OPTION_HOLDERS = {"options", "request", "settings", "studies", "given", "asked"}  # names of what holds options
+NOTICED = (
+    1,
+    2,
+    3,
+    4,
+)  # statuses of pytest: a test failed, or gradcli could not be imported by a test, the plugin or conftest.py
 HANG = 400  # seconds, after which a run counts as a failure
 MEMORY = 8 << 30  # bytes that the data of one process may take
 TESTS = {
@@ -252,8 +258,8 @@ class Planted:
             failed.write_text("")
             status = self.run_chosen(number, tests, PLANTED_ON=str(number), PLANTED_FAILED=str(failed))
             first = failed.read_text().splitlines()[:1]
-            if status not in (1, 2) or not first or self.run_chosen(number, {*first}) == 0:
-                return status in (1, 2)  # failed, or not importable
+            if status not in NOTICED or not first or self.run_chosen(number, {*first}) == 0:
+                return status in NOTICED
             self.failing |= {*first}
         return False
 

@@ -125,6 +125,12 @@ def test_columns_are_those_asked_for_in_that_order(gradcli: Gradcli) -> None:
     assert "  ops: scalar operations; digits: right in the worst entry" in lines
 
 
+def test_cost_adds_its_columns_to_the_table(gradcli: Gradcli) -> None:
+    header = "adds  mults"
+    assert header in gradcli("compare-modes", *EXAMPLE, *QUICK, "--cost").stdout
+    assert header not in gradcli("compare-modes", *EXAMPLE, *QUICK).stdout
+
+
 def test_cost_counts_operations_by_kind(gradcli: Gradcli) -> None:
     modes = gradcli("compare-modes", *EXAMPLE, *QUICK, "--cost", "--json").json["modes"]
     kinds = ("additions", "multiplications", "transcendental", "operations", "evaluations")

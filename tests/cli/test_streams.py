@@ -74,6 +74,12 @@ def test_wrong_is_worse_than_everything(batch: tuple[int, list[Any], str]) -> No
     assert batch[0] == 1
 
 
+@pytest.mark.parametrize("flag", ["--cache", "--no-cache"])
+def test_an_option_that_does_nothing_any_more_is_said_by_its_name(gradcli: Callable[..., Any], flag: str) -> None:
+    ran = gradcli(*CHECK, flag)
+    assert ran.exit_status == 0 and ran.stderr.startswith(f"note: {flag} does nothing: a check always runs")
+
+
 # fmt: off
 WORST = [
     (("x", "abs(x)", "sine(x)", '{"target": "x", "grad": "2"}'), 1),

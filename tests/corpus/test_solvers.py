@@ -9,7 +9,9 @@ from scipy.integrate import quad, solve_ivp
 from scipy.optimize import curve_fit, minimize
 
 import gradcli
+from gradcli.errors import NotSupported
 from gradcli.report.check import CheckReport
+from gradcli.targets.solvers.optimize import least_squares as traced_least_squares
 from tests.corpus import solvers
 
 MODES = "certified,forward,reverse,complex-step,finite-difference"
@@ -105,6 +107,11 @@ def covariance(k: Any) -> Any:
 )
 def test_what_has_no_rule_is_refused_by_name(f: Callable[..., Any], words: str) -> None:
     assert words in refusal(f, {"k": 0.7})
+
+
+def test_a_loss_of_least_squares_is_refused_before_anything_is_solved() -> None:
+    with pytest.raises(NotSupported, match="least_squares with loss= has no derivative rule"):
+        traced_least_squares(lambda x: x, [0.0], loss="huber")
 
 
 @pytest.mark.slow

@@ -200,6 +200,7 @@ def test_a_claim_that_raises_where_f_is_smooth_is_an_error_with_the_point(gradcl
     ("words", "says"),
     [
         (("x**2", "--at", "x=2", "--digits", "3"), "--digits counts"),
+        (("x**3", "--hess", "6*x", "--at", "x=2", "--stress"), "--stress is for gradients"),
         (("x**2", "--grad", "2*x", "--at", "x=-2", "--assume", "x: positive"), "does not hold at the point"),
         (("x**2", "--grad", "2*x", "--at", "x=2", "--stress", "--assume", "x: spd"), "cannot be spd"),
         (("x**2", "--grad", "2*x", "--at", "x=2", "--stress", "--sizes-check", "n"), "--sizes-check takes"),
