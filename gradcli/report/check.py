@@ -448,7 +448,7 @@ def _mode_row(
 
 
 def _right_digits_cell(mode: str, point: PointReport, result: ModeResult, reference: dict[str, Values]) -> Cell:
-    verdict = result.verdict if isinstance(result.verdict, str) else "agree"
+    verdict = result.verdict if isinstance(result.verdict, str) else "not compared"
     tone = _TONES.get(verdict, "unsure")
     if verdict == "cannot tell" and any(f.kind in _NO_GRADIENT for f in point.findings):
         return Piece(_word_at_kink(mode, point), tone)
@@ -457,7 +457,7 @@ def _right_digits_cell(mode: str, point: PointReport, result: ModeResult, refere
     if mode == point.reference:
         return Piece("reference", tone)
     if point.reference is None:
-        return Piece(_SHORT[verdict].strip() or verdict, tone)
+        return Piece(_SHORT.get(verdict, "").strip() or verdict, tone)
     sizes = _digit_scales(point.modes[point.reference])
     found = [
         numbers.count_right_digits(x, reference[name], sizes[name])
@@ -465,7 +465,7 @@ def _right_digits_cell(mode: str, point: PointReport, result: ModeResult, refere
         if name in reference
     ]
     worst = min((float(np.min(d, initial=16.0)) for d in found), default=0.0)
-    return Piece(f"{worst:.1f}{_SHORT[verdict]}", tone)
+    return Piece(f"{worst:.1f}{_SHORT.get(verdict, '')}", tone)
 
 
 def _word_at_kink(mode: str, point: PointReport) -> str:
