@@ -271,7 +271,7 @@ class FiniteDifference:
 
 def _is_noisy(noise: Any, y: Any) -> bool:
     """Whether the noise of a function hides half of the digits of its largest value."""
-    return not float(np.max(noise)) <= _NOISY * float(np.max(np.abs(y)))
+    return not float(np.max(noise, initial=0.0)) <= _NOISY * float(np.max(np.abs(y), initial=0.0))
 
 
 def _require_same_value(q: Question) -> None:
