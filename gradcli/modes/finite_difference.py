@@ -9,6 +9,7 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import NotSupported, TraceDiffers
+from gradcli.frameworks.framework import EPS as EPS_OF_FORMAT
 from gradcli.frameworks.native import native_of
 from gradcli.modes.difference_steps import (
     TAME,
@@ -48,7 +49,6 @@ _DIRECTIONS = 2
 _FURTHER = (-1e-4, 1e-3)  # relative to the entries: where f is looked at if it does not change nearer to the point
 _LEFT = 0.03  # of what smaller tolerances change of f: the noise that they may leave
 _MANY_STEPS = 1e4  # times the distances at which noise is sampled: so far apart float32 has hundreds of numbers
-_NOISY = 2.0**-26  # of the largest value: noise that hides half of the digits of float64
 _SAFETY = 3.0  # times what smaller tolerances of solvers change: what still smaller ones may change at other steps
 
 
@@ -204,9 +204,7 @@ class FiniteDifference:
         with np.errstate(all="ignore"):
             entries, most = q.entries, q.stepping.budget or np.inf
             around = measure_surroundings(q, most - TAME * entries)
-            calls = around.calls
-            if q.untraced is not None and _is_noisy(around.noise, q.value):
-                _require_same_value(q)
+            calls = around.calls + (_require_same_value(q, around.noise) if q.untraced is not None else 0)
             differences: dict[str, list[Difference]] = {}
             for k, name in enumerate(q.wrt):
                 found = differences[name] = []
@@ -269,18 +267,22 @@ class FiniteDifference:
         )  # fmt: skip
 
 
-def _is_noisy(noise: Any, y: Any) -> bool:
-    """Whether the noise of a function hides half of the digits of its largest value."""
-    return not float(np.max(noise, initial=0.0)) <= _NOISY * float(np.max(np.abs(y), initial=0.0))
+def _require_same_value(q: Question, noise: Any) -> int:
+    """Call a function again at the point if noise hides half of the digits of its format; return how many calls were made.
 
-
-def _require_same_value(q: Question) -> None:
-    """Raise ValueChanged if another call at the point gives a value that differs in its first half of digits."""
-    again = np.asarray(q.near(*q.xs))
-    if _is_noisy(np.abs(again - q.value), q.value):
+    Raises ValueChanged if the value has changed by as much; FunctionFailed if there is none now.
+    """
+    native = native_of(original_function(q.f))
+    eps = EPS if native is None else EPS_OF_FORMAT[native.values_format]
+    most = float(np.sqrt(eps) * np.max(np.abs(q.value), initial=0.0))
+    if float(np.max(noise, initial=0.0)) <= most:
+        return 0
+    again = q.g(*q.xs)
+    if shape(again) != shape(q.value) or not float(np.max(np.abs(again - q.value), initial=0.0)) <= most:
         raise ValueChanged(
             "another call with the same arguments gives another value", do="let it depend on its arguments alone"
         )
+    return 1
 
 
 def _is_off_program_slope(q: Question, name: str, at: tuple[int, ...], found: Difference) -> bool:
