@@ -73,7 +73,6 @@ READ = [
     ("|x||y|",             NOTHING, "abs(x)*abs(y)"),
     ("|x|/(1+|x|)",        NOTHING, "abs(x)/(1+abs(x))"),
     ("||x|-1|",            NOTHING, "abs(abs(x)-1)"),
-    ("|x + |y||",          NOTHING, "abs(x + abs(y))"),
     ("ln|x|",              NOTHING, "ln(abs(x))"),
     ("½x²",                NOTHING, "(1/2)*x²"),
     ("a × b ÷ c – 1",      NOTHING, "a * b / c - 1"),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.cli.output import ReportOutput, refuse_pictures, requested_output, write_report
+from gradcli.cli.output import refuse_pictures, requested_output, write_report
 from gradcli.cli.world import World
 from gradcli.errors import BadOption
 from gradcli.report.blocks import Bars, Block, Chart, HeatMap, Picture, Region, Series
@@ -490,18 +490,6 @@ def test_more_bars_than_can_be_read_are_counted() -> None:
     bars = Bars("t", "s", tuple((f"b{k}", 1.0) for k in range(200)))
     assert {"b0", "b49"} <= drawn_words(bars) and "b50" not in drawn_words(bars)
     assert describe_left_out((CHART, bars)) == ("t: 150 more bars are not drawn",)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", ["svg", "md"])
-def test_what_is_left_out_of_a_picture_file_is_said_and_of_no_other_file(tmp_path: Path, form: str) -> None:
-    bars = Bars("t", "s", tuple((f"b{k}", 1.0) for k in range(200)))
-    world = World(io.StringIO(), io.StringIO(), io.StringIO(), {})
-    names = {"md": "markdown"}
-    write_report(
-        Drawn((bars,)), ReportOutput("text", ((names.get(form, form), tmp_path / f"a.{form}"),), False, False), world
-    )
-    assert ("t: 150 more bars are not drawn" in world.stderr.getvalue()) == (form == "svg")
 
 
 NAN = math.nan
