@@ -39,8 +39,7 @@ from gradcli.repair.full_check import full_check
 from gradcli.request.options import Options
 from gradcli.modes.redraw import redraw_inputs, resize_inputs
 from gradcli.targets.target_request import TargetRequest
-from gradcli.checks.build import CheckOptions, build_request
-from gradcli.checks.build import settings_of
+from gradcli.checks.build import build_request
 
 NEAR = 1e-9  # relative to the largest entry
 
@@ -72,10 +71,10 @@ def _attempt(case: Case, slip: Slip) -> Result:
         path.write_text(slipped)
         np.savez(Path(folder) / "point.npz", **case.at)
         names = f"{path}:{case.f.__name__}", f"{path}:{case.gradient.__name__}"
-        ask = TargetRequest(names[0], (f"@{folder}/point.npz",), ("grad", names[1]), ",".join(case.at))
-        options = CheckOptions(settings_of(Options()), 3)
+        options = Options(grad=names[1], wrt=",".join(case.at))
+        ask = TargetRequest(names[0], (f"@{folder}/point.npz",), options)
         start = time.perf_counter()
-        report = full_check(build_request(ask, options), ask, options, right_answer)
+        report = full_check(build_request(ask), ask, right_answer)
         seconds = time.perf_counter() - start
         if report.verdict != "fail":
             return Result(case.name, slip.kind, "passed", 0.0, str(report.verdict))

@@ -11,26 +11,12 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic import dual, recorded_program
-from gradcli.checks.build import (
-    CheckOptions,
-    Settings,
-    end_ranks_on_exit,
-    request_for,
-    settings_of,
-    target_of_reference,
-)
+from gradcli.checks.build import end_ranks_on_exit, request_for, target_of_reference
 from gradcli.checks.causes import drop_late_causes, with_causes
 from gradcli.checks.check import verify
 from gradcli.checks.claims import Claiming
 from gradcli.checks.implementation import implementation_of
-from gradcli.checks.probe import (
-    Located,
-    LocateOptions,
-    locate,
-    locate_expression,
-    locate_function,
-    replace_by_reference,
-)
+from gradcli.checks.probe import Located, locate, locate_expression, locate_function, replace_by_reference
 from gradcli.checks.request import Request
 from gradcli.compiling.compiling import Compiled, compiled_function
 from gradcli.derivation.right_answer import right_answer
@@ -41,7 +27,15 @@ from gradcli.repair.full_check import budget_for, check_hard_points, with_cause_
 from gradcli.report.check import CheckReport, rewrite_hints
 from gradcli.report.derive import DeriveReport
 from gradcli.report.forms import enable_report_display
-from gradcli.request.options import Options, find_claim, hint_in_python, keyword_options, options_from_keywords
+from gradcli.request.options import (
+    DEFAULTS,
+    Options,
+    find_claim,
+    hint_in_python,
+    keyword_options,
+    options_from_keywords,
+    replace_claim,
+)
 from gradcli.request.target_text import is_python
 from gradcli.rules.kinds import Partial
 from gradcli.study.later_walk import with_later_walk
@@ -84,51 +78,48 @@ def check(f: Function | str, at: Any = None, *more: Any, **options: Any) -> Chec
     if callable(at) or more:
         raise TypeError("check(f, {'x': x0}, grad=my_grad): the point is the second argument, the claim is grad=")
     try:
-        settings = settings_of(options_from_keywords(options))
-        with end_ranks_on_exit(settings.options):
-            return rewrite_hints(_check(f, at, settings), hint_in_python)
+        chosen = options_from_keywords(options)
+        with end_ranks_on_exit(chosen):
+            return rewrite_hints(_check(f, at, chosen), hint_in_python)
     except GradcliError as error:
         error.what, error.do = hint_in_python(error.what, values=False), error.do and hint_in_python(error.do)
         error.args = (error.what,)
         raise
 
 
-def _check(f: Function | str, at: Any, settings: Settings) -> CheckReport:
-    claim = find_claim(settings.options)
-    reference = settings.options.reference
-    on_ranks = settings.options.on_ranks is not None
-    found = locate_target(f if reference is None or on_ranks else reference, at, settings, settings.options.wrt)
+def _check(f: Function | str, at: Any, options: Options) -> CheckReport:
+    claim, reference = find_claim(options), options.reference
+    on_ranks = options.on_ranks is not None
+    found = locate_target(f if reference is None or on_ranks else reference, at, options)
     by = None
     if reference is not None and on_ranks:
-        one_process = replace(
-            settings, options=replace(settings.options, ranks=None, shard=None, loss=None, rank_timeout=None)
-        )
         beside_it = (
             target_of_reference(reference, f) if isinstance(f, str) and isinstance(reference, str) else reference
         )
-        found = replace_by_reference(found, locate_target(beside_it, at, one_process, None))
+        found = replace_by_reference(found, locate_target(beside_it, at, replace(options.in_one_process, wrt=None)))
     elif reference is not None:
-        by, found = implementation_of(f, found, locate_options(settings, settings.options.wrt))
-    request = request_for(found, None if claim is None else Claiming(*claim), settings, by=by)
-    verified = check_hard_points(verify(request), request, settings.options)
-    ask = _request_as_text(f, at, claim, request, settings.options)
+        by, found = implementation_of(f, found, options)
+    request = request_for(found, None if claim is None else Claiming(*claim), options, by=by)
+    verified = check_hard_points(verify(request), request)
+    ask = _request_as_text(f, at, claim, request)
     if ask is None:
-        budget = budget_for(verified, settings.options)
+        budget = budget_for(verified, options)
         report = drop_late_causes(with_causes(verified, budget), budget)
     else:
-        report = with_cause_and_repair(verified, request, ask, CheckOptions(settings), right_answer)
+        report = with_cause_and_repair(verified, request, ask, right_answer)
     return with_later_walk(request, report)
 
 
 def _request_as_text(
-    f: Function | str, at: Any, claim: tuple[str, Any] | None, request: Request, options: Options
+    f: Function | str, at: Any, claim: tuple[str, Any] | None, request: Request
 ) -> TargetRequest | None:
     """Return what is checked as text, of which the search for a repair makes it anew; None where it has none."""
     target, claimed = _target_name(f), None if claim is None else _target_name(claim[1])
     if target is None or (claim is not None and claimed is None):
         return None
     texts = [] if at is None else [at] if isinstance(at, str) else at
-    asked = TargetRequest(target, (), None if claim is None or claimed is None else (claim[0], claimed), options.wrt)
+    named = None if claim is None or claimed is None else (claim[0], claimed)
+    asked = TargetRequest(target, options=replace_claim(request.options, named))
     if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
         return replace(asked, at=tuple(texts))
     (*_, point) = request.points
@@ -168,39 +159,28 @@ check.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 )
 
 
-def locate_options(settings: Settings, wrt: str | None) -> LocateOptions:
-    """Return how a target is located with these settings."""
-    return LocateOptions(
-        settings.options.seed, wrt=wrt, pick=settings.options.picked, stepping=settings.stepping,
-        framework_options=settings.framework_options,
-        assume=settings.options.assume if settings.options.checks_on_sets else (), backward=settings.options.backward,
-        engine=settings.options.engine, engine_arrays=settings.options.engine_arrays,
-        finds_partner=find_claim(settings.options) is None and settings.options.picked is None,
-        gradient_places=settings.options.gradient_places, on_ranks=settings.options.on_ranks,
-    )  # fmt: skip
-
-
-def locate_target(f: Function | str, at: Any, settings: Settings, wrt: str | None) -> Located:
+def locate_target(f: Function | str, at: Any, options: Options) -> Located:
     """Return a function, target or expression at the points that Python gives."""
-    wanted = locate_options(settings, wrt)
+    partner = not options.claims
     if not isinstance(f, str):
         text = getattr(f, "__qualname__", type(f).__name__).replace("<locals>.", "")
-        point = {} if at is None else {WHOLE: at}
-        return locate_function(f, text, [point], wanted)
+        return locate_function(f, text, [{} if at is None else {WHOLE: at}], options, finds_partner=partner)
     texts = [] if at is None else [at] if isinstance(at, str) else at
     if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
-        return locate(f, texts, replace(wanted, count=3))
-    if wanted.on_ranks is not None:
-        return locate_function(f, f, [{WHOLE: at}], wanted)
+        return locate(TargetRequest(f, tuple(texts), options))
+    if options.on_ranks is not None:
+        return locate_function(f, f, [{WHOLE: at}], options)
     if is_python(f):
         loaded = load(f)
-        return locate_function(loaded.found, loaded.text, [{WHOLE: at}], wanted, module=loaded.module)
+        return locate_function(
+            loaded.found, loaded.text, [{WHOLE: at}], options, module=loaded.module, finds_partner=partner
+        )
     point = (
         at
         if isinstance(at, dict)
         else dict(zip(Expression(f).inputs, at if isinstance(at, tuple) else (at,), strict=False))
     )
-    return locate_expression(f, [point], wanted)
+    return locate_expression(f, [point], options)
 
 
 def derive(
@@ -227,7 +207,7 @@ def derive(
     from gradcli.derivation.study import derive as study
 
     dims = parse_shapes(f"{name}: {sizes}" for name, sizes in (shapes or {}).items())
-    given = None if at is None else function_at_point(locate_target(f, at, Settings(), None), dims)
+    given = None if at is None else function_at_point(locate_target(f, at, DEFAULTS), dims)
     if given is not None:
         target = given.f
     elif not isinstance(f, str):

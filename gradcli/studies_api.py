@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradcli.api import locate_target
-from gradcli.checks.build import request_for, settings_of
+from gradcli.checks.build import request_for
 from gradcli.checks.claims import Claiming
 from gradcli.checks.request import Request
 from gradcli.modes.mode import Question
@@ -96,14 +96,13 @@ def trace(
     >>> [node.name for node in trace("v = x*y; v + x", {"x": 3.0, "y": 4.0}).nodes]
     ['x', 'y', 'v', 'result']
     """
-    settings = settings_of(options_from_keywords({"wrt": wrt, "seed": seed}))
-    found = locate_target(f, at, settings, settings.options.wrt)
-    q = Question(found.f, found.points[0], found.wrt, settings.options.seed)
+    options = options_from_keywords({"wrt": wrt, "seed": seed})
+    found = locate_target(f, at, options)
+    q = Question(found.f, found.points[0], found.wrt, options.seed)
     q.refuse_untraced()
     return walkthrough(q)
 
 
 def _make_request(f: Function | str, at: Any, options: Options) -> Request:
-    settings = settings_of(options)
-    found = locate_target(f, at, settings, options.wrt)
-    return request_for(found, None if options.grad is None else Claiming("grad", options.grad), settings)
+    found = locate_target(f, at, options)
+    return request_for(found, None if options.grad is None else Claiming("grad", options.grad), options)

@@ -1,17 +1,14 @@
 """What frameworks need and numpy shows: positions of padded arrays, windows and blocks, orders of pivots; and their options."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import scipy.linalg
 
-from gradcli.checks.build import settings_of
 from gradcli.errors import BadOption
-from gradcli.frameworks.framework import FrameworkOptions
+from gradcli.frameworks.framework import KNOWN
 from gradcli.frameworks.ops.indexing import block_positions, padded_positions, window_positions
 from gradcli.frameworks.ops.matrices import permutation, pivots
-from gradcli.request.options import Options
+from gradcli.request.options import FRAMEWORKS, options_from_keywords, options_of_command
 from tests.rows import for_rows
 
 RNG = np.random.default_rng(0)
@@ -56,24 +53,17 @@ def test_blocks_begin_at_their_corners() -> None:
     assert np.array_equal(found, [places[0:2, 1:3], places[2:4, 3:5]])
 
 
-GIVEN = {
-    "framework": "torch", "dtype": "float32", "device": "cpu", "compile": True, "localise": True, "autocast": "bfloat16",
-    "expect": frozenset({"stop-gradient"}), "same_as": frozenset({"compile"}),
-}  # fmt: skip
+UNKNOWN = [("--expect", "stopgradient"), ("--same-as", "eagre"), ("--framework", "troch")]
 
 
-def test_each_option_of_a_framework_is_passed_on() -> None:
-    names = {"compile": "compiles", "localise": "localises"}
-    found = settings_of(Options(**GIVEN)).framework_options  # type: ignore[arg-type]
-    assert found == FrameworkOptions(**{names.get(name, name): x for name, x in GIVEN.items()})  # type: ignore[arg-type]
+@for_rows(("flag", "word"), UNKNOWN)
+def test_a_word_that_is_not_known_is_refused(flag: str, word: str) -> None:
+    row = next(row for row in options_of_command("check") if row.flag == flag)
+    with pytest.raises(BadOption, match=f"{flag} does not know '{word}'"):
+        row.value(word)
+    with pytest.raises(BadOption, match=f"does not know '{word}'"):
+        options_from_keywords({row.name: word})
 
 
-UNKNOWN = [("expect", frozenset({"stopgradient"})), ("same_as", frozenset({"eagre"})), ("framework", "troch"), ("dtype", "float33"),
-           ("autocast", "float64")]  # fmt: skip
-
-
-@for_rows(("name", "given"), UNKNOWN)
-def test_a_word_that_is_not_known_is_refused(name: str, given: Any) -> None:
-    word = given if isinstance(given, str) else min(given)
-    with pytest.raises(BadOption, match=f"does not know '?{word}"):
-        settings_of(Options(**{name: given}))
+def test_the_option_names_the_frameworks_that_are_known() -> None:
+    assert (*KNOWN, "numpy") == FRAMEWORKS

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gradcli.checks.build import CheckOptions, build_request, settings_of
+from gradcli.checks.build import build_request
 from gradcli.checks.causes import with_causes
 from gradcli.checks.check import verify
 from gradcli.checks.wrong import MOST, CauseBudget
@@ -21,7 +21,6 @@ from gradcli.words import Verdict
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks" / "trust"
 LIMIT = 30.0  # seconds of processor time: a program without an end fails, and does not stall the tests
-OPTIONS = CheckOptions(settings_of(Options(modes="reverse,fd,certified")), 3)
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +39,7 @@ def asked_for(seed: int, folder: Path, claim: str = "wrong") -> TargetRequest:
     assert made is not None
     path = folder / f"program_{seed}.py"
     path.write_text(made.text)
-    return TargetRequest(f"{path}:loss", (made.point,), ("grad", f"{path}:{claim}"))
+    return TargetRequest(f"{path}:loss", (made.point,), Options(modes="reverse,fd,certified", grad=f"{path}:{claim}"))
 
 
 @pytest.mark.slow
@@ -49,7 +48,7 @@ def test_the_cause_of_a_failure_is_looked_for_within_its_budget(first: int, tmp_
     failed = 0
     for seed in range(first, first + 6):
         start = time.process_time()
-        asked = build_request(asked_for(seed, tmp_path), OPTIONS)
+        asked = build_request(asked_for(seed, tmp_path))
         verified = verify(asked)
         budget = CauseBudget(verified.calls)
         report = with_causes(verified, budget)
@@ -64,7 +63,7 @@ def test_the_cause_of_a_failure_is_looked_for_within_its_budget(first: int, tmp_
 
 @pytest.mark.parametrize("seed", [2, 3])
 def test_the_right_gradient_of_a_random_program_passes(seed: int, tmp_path: Path) -> None:
-    assert verify(build_request(asked_for(seed, tmp_path, "right"), OPTIONS)).report.verdict == Verdict.PASS
+    assert verify(build_request(asked_for(seed, tmp_path, "right"))).report.verdict == Verdict.PASS
 
 
 @pytest.mark.slow
@@ -72,6 +71,6 @@ def test_the_right_gradient_of_a_random_program_passes(seed: int, tmp_path: Path
 @pytest.mark.parametrize("seed", [0, 5])
 def test_a_random_program_is_repaired_or_left_within_the_budget(seed: int, tmp_path: Path) -> None:
     ask = asked_for(seed, tmp_path)
-    point = full_check(build_request(ask, OPTIONS), ask, OPTIONS, right_answer).points[0]
+    point = full_check(build_request(ask), ask, right_answer).points[0]
     assert point.verdict == Verdict.PASS or point.diagnosis is not None
     assert all(np.isfinite(entry.reference) for entry in point.mismatches)

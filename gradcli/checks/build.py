@@ -3,89 +3,39 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gradcli.checks.assumed_sets import Surfaces, apply_assumptions, restrict_to_surfaces
 from gradcli.checks.claims import Claiming, claim_returned_gradient, replace_by_gradient, resolve_claim
-from gradcli.checks.evidence import Tolerance
 from gradcli.checks.framework_claim import FrameworkClaim, claim_traced_gradient, own_gradient
 from gradcli.checks.implementation import Implementation, implementation_of
 from gradcli.checks.narrow_formats import request_in_float64
-from gradcli.checks.probe import Located, LocateOptions, locate, replace_by_reference
+from gradcli.checks.probe import Located, locate, replace_by_reference
 from gradcli.checks.request import Request, without_wider
-from gradcli.classes import dataclass
 from gradcli.errors import BadOption, closest_name
-from gradcli.frameworks.adapt import PLAIN
-from gradcli.frameworks.framework import EPS, EXPECTED, KNOWN, MIXED, WAYS, FrameworkOptions
 from gradcli.frameworks.native import native_of
 from gradcli.modes.claim import Claimed, ClaimedFunction
 from gradcli.modes.finite_difference import GradientByValues
-from gradcli.modes.problem import DEFAULT_STEPPING, Budget, Stepping
+from gradcli.modes.problem import Budget
 from gradcli.modes.registry import add_mode_for_device, effort_of, parse_modes
-from gradcli.request.options import DEFAULTS, SECOND_ORDER, Options, replace_claim, words_to_repeat
+from gradcli.request.options import SECOND_ORDER, Options
 from gradcli.request.point import Point
+from gradcli.request.stepping import Stepping
 from gradcli.request.target_text import is_python
 from gradcli.targets.derived import SumOfEntries, inner_gradient
 from gradcli.targets.facts import Notice
 from gradcli.targets.loading import likely_gradients
-from gradcli.targets.points import numbers_of_sizes
-from gradcli.targets.points import parse_shape_options as read_shapes
-from gradcli.targets.target_request import TargetRequest, checked_point_texts
+from gradcli.targets.target_request import TargetRequest
 from gradcli.words import Derivative, Kind, Severity
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The settings that hold for every target: the options, and the step sizes and framework options derived from them."""
-
-    options: Options = DEFAULTS
-    stepping: Stepping = DEFAULT_STEPPING
-    framework_options: FrameworkOptions = PLAIN
-
-
-def settings_of(options: Options) -> Settings:
-    """Return the settings that the options describe.
-
-    Raises  BadOption for an unknown framework, format or expectation.
-    """
-    stepping = Stepping(options.h, options.bounds or {}, options.scale or {}, options.budget)
-    known = (
-        ("--framework", options.framework, (*KNOWN, "numpy")), ("--dtype", options.dtype, tuple(EPS)),
-        ("--autocast", options.autocast, MIXED),
-    )  # fmt: skip
-    for flag, word, words in known:
-        if word is not None and word not in words:
-            near = closest_name(word, words)
-            hint = f"did you mean '{near}'?" if near else f"it knows {', '.join(words)}"
-            raise BadOption(f"{flag} does not know '{word}'", do=hint)
-    if options.expect - EXPECTED:
-        unknown = min(options.expect - EXPECTED)
-        raise BadOption(f"--expect does not know {unknown}", do=f"it knows {', '.join(sorted(EXPECTED))}")
-    if options.same_as - set(WAYS):
-        raise BadOption(
-            f"--same-as does not know '{min(options.same_as - set(WAYS))}'", do=f"it knows {', '.join(WAYS)}"
-        )
-    framework_options = FrameworkOptions(
-        options.framework,
-        options.dtype,
-        options.device,
-        options.compile or options.devices is not None,
-        options.localise,
-        options.expect,
-        options.autocast,
-        options.same_as,
-        devices=options.devices,
-    )
-    return Settings(options, stepping, framework_options)
 
 
 def request_for(
     found: Located,
     claiming: Claiming | None,
-    settings: Settings,
+    options: Options,
     command: tuple[str, ...] = (),
     by: Implementation | None = None,
 ) -> Request:
@@ -96,7 +46,7 @@ def request_for(
     Raises  BadOption for options that contradict each other or name unknown inputs; BadClaim for a claim that cannot be
             used; BadTarget for a claim that names no function.
     """
-    own, options = None, settings.options
+    own = None
     assumed = apply_assumptions(found, options)
     found = assumed.found
     if assumed.surfaces:
@@ -120,27 +70,24 @@ def request_for(
         modes = tuple(mode for mode in modes if mode not in without)
     if options.device is not None and native_of(found.f) is None:
         modes = add_mode_for_device(modes, options.device)
-    _check_bounds_and_scales(found, settings.stepping)
+    _check_bounds_and_scales(found, options.stepping)
     looked_at, claim = own[:2] if own is not None else _choose_claim(found, claiming, options, assumed.surfaces)
     if claim is None and by is not None:
         looked_at, claim = claim_traced_gradient(found, by, options.seed)
     notices = (*looked_at.notices, *_find_unchecked_gradients(found, claiming, options))
     gradient = inner_gradient(looked_at.f)
     if isinstance(gradient, GradientByValues):
-        gradient.stepping = settings.stepping
+        gradient.stepping = options.stepping
     if assumed.surfaces and own is not None and own[2].native.coarseness > 1.0:
         says = f"--assume needs float64, and the function computes in {own[2].native.narrowest}"
         raise BadOption(says, do="leave it out, or give the function float64")
     if claiming is None or claiming.kind != "jvp":
         looked_at, claim = restrict_to_surfaces(looked_at, claim, assumed.surfaces)
-    not_claimed = _find_unclaimed_inputs(found, claiming, looked_at, claim, settings) if own is None else ()
-    given = options.rtol is not None or options.atol is not None
-    fixed = Tolerance(options.rtol or 0.0, options.atol or 0.0) if given else None
+    not_claimed = _find_unclaimed_inputs(found, claiming, looked_at, claim, options) if own is None else ()
     return Request(
-        looked_at.f, looked_at.points, looked_at.wrt, modes, claim, options.seed, fixed,
-        Budget(effort_of(options.modes), options.mode_timeout), notices,
-        options.allow, options.allow_inconclusive, command, _name_derivative(claiming, options, looked_at), settings.stepping,
-        options.mutate, None if own is None else own[2], settings.framework_options, by, not_claimed,
+        looked_at.f, looked_at.points, looked_at.wrt, modes, claim, options,
+        Budget(effort_of(options.modes), options.mode_timeout), notices, command,
+        _name_derivative(claiming, options, looked_at), None if own is None else own[2], by, not_claimed,
         without_wider if own is None or options.order == 2 else _make_wider_request(own[2]), assumed.surfaces,
         found.layer,
     )  # fmt: skip
@@ -151,7 +98,7 @@ def _make_wider_request(own: FrameworkClaim) -> Callable[[Request], Request | No
 
 
 def _find_unclaimed_inputs(
-    found: Located, claiming: Claiming | None, located: Located, claim: Claimed | None, settings: Settings
+    found: Located, claiming: Claiming | None, located: Located, claim: Claimed | None, options: Options
 ) -> tuple[str, ...]:
     """Return the inputs that are differentiated by default but that the claim does not cover.
 
@@ -162,7 +109,7 @@ def _find_unclaimed_inputs(
     if isinstance(claim, ClaimedFunction) and claim.for_first:
         return ()
     left = tuple(name for name in found.wrt if name not in located.wrt or name not in claim.names)
-    if left and settings.options.require_claim and not (isinstance(claim, ClaimedFunction) and claim.declines):
+    if left and options.require_claim and not (isinstance(claim, ClaimedFunction) and claim.declines):
         raise BadOption(
             f"--require-claim is given, but the claim does not cover {', '.join(left)}",
             do=f"claim it too, or choose the others: --wrt {','.join(n for n in found.wrt if n not in left)}",
@@ -269,46 +216,23 @@ def _find_unchecked_gradients(found: Located, claiming: Claiming | None, options
 # From a target and the options to the request that a check answers.
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOptions:
-    """The options that hold for every target; `command` replaces the command that repeats a check, if it has another one."""
-
-    settings: Settings
-    points: int = 1
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    command: tuple[str, ...] = ()
-
-
-def build_request(ask: TargetRequest, wanted: CheckOptions, values: Mapping[str, Any] | None = None) -> Request:
+def build_request(ask: TargetRequest, values: Mapping[str, Any] | None = None) -> Request:
     """Return the request to check one target, with the command that repeats it; `values` stand for those of the point.
 
     Raises  GradcliError if the target, its point or its claim cannot be used.
     """
-    settings = wanted.settings
-    seed, shapes = settings.options.seed, settings.options.shapes
-    at = checked_point_texts(ask)
-    sizes = numbers_of_sizes(shapes, at, seed, wanted.sizes, ask.points_of)
-    looked_at = LocateOptions(
-        seed, read_shapes(shapes, sizes), wanted.points, ask.wrt, settings.options.picked, sizes, settings.stepping,
-        settings.framework_options, ask.separate_points, ask.points_of,
-        settings.options.assume if settings.options.checks_on_sets else (), settings.options.backward,
-        settings.options.engine, settings.options.engine_arrays,
-        ask.claim is None and settings.options.picked is None, settings.options.gradient_places, settings.options.on_ranks,
-    )  # fmt: skip
-    reference = settings.options.reference
-    alone = reference is None or looked_at.on_ranks is not None
-    found = locate(ask.target if alone else target_of_reference(reference, ask.target), at, looked_at)
+    options = ask.options
+    reference = None if options.reference is None else target_of_reference(options.reference, ask.target)
+    found = locate(ask if reference is None or options.on_ranks is not None else replace(ask, target=reference))
     if values is not None:
         found = replace_point_values(found, values)
-    claiming = None if ask.claim is None else Claiming(*ask.claim)
     by = None
-    if reference is not None and looked_at.on_ranks is not None:
-        found = replace_by_reference(
-            found, locate(target_of_reference(reference, ask.target), at, replace(looked_at, on_ranks=None))
-        )
+    if reference is not None and options.on_ranks is not None:
+        found = replace_by_reference(found, locate(replace(ask, target=reference, options=options.in_one_process)))
     elif reference is not None:
-        by, found = implementation_of(ask.target, found, looked_at)
-    return request_for(found, claiming, settings, replay_command(ask, wanted, at), by)
+        by, found = implementation_of(ask.target, found, options)
+    claiming = None if ask.claim is None else Claiming(*ask.claim)
+    return request_for(found, claiming, options, ask.command_to_repeat, by)
 
 
 def replace_point_values(found: Located, values: Mapping[str, Any]) -> Located:
@@ -331,10 +255,3 @@ def target_of_reference(reference: str, target: str) -> str:
     """Return the reference as a target of its own; a name alone is one in the target's file."""
     alone = is_python(target) and all(part.isidentifier() for part in reference.removesuffix("()").split("."))
     return f"{target.strip().rpartition(':')[0]}:{reference}" if alone else reference
-
-
-def replay_command(ask: TargetRequest, wanted: CheckOptions, at: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command that repeats this check exactly."""
-    points = None if wanted.points == 3 else wanted.points
-    options = dataclasses.replace(wanted.settings.options, at=at, wrt=ask.wrt, points=points)
-    return wanted.command or ("gradcli", "check", ask.target, *words_to_repeat(replace_claim(options, ask.claim)))

@@ -286,7 +286,7 @@ def _status_after_allow(request: Request, status: Exit, points: Sequence[PointRe
     if status is not Exit.INCONCLUSIVE:
         return int(status)
     kinds = {f.kind for point in points for f in point.findings if f.severity == Severity.INCONCLUSIVE}
-    excused = kinds <= request.allow or (request.allow_inconclusive and Kind.TIMEOUT not in kinds)
+    excused = kinds <= request.options.allow or (request.options.allow_inconclusive and Kind.TIMEOUT not in kinds)
     return int(Exit.CONFIRMED if kinds and excused else status)
 
 

@@ -15,7 +15,7 @@ from gradcli.checks.kernel_scenarios import Reference, Side, compute_by_framewor
 from gradcli.checks.narrow_formats import allowed_errors, compare_scaled_gradient, limit_of_wide, measure_exactness
 from gradcli.checks.request import Request
 from gradcli.errors import BadOption, FunctionFailed, GradcliError, NotSupported
-from gradcli.frameworks.framework import EPS, WAYS
+from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.native import CUTS, MASKED, Native, is_choice
 from gradcli.modes.claim import FLOAT64
 from gradcli.modes.difference_steps import Line, derivative, quick_derivative
@@ -25,6 +25,7 @@ from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT, Absent, Finding, finding
 from gradcli.report.framework_gradient import Aspect, Exactness, GradientCost, NativeReport, Part
 from gradcli.report.point_report import PointReport
+from gradcli.request.options import WAYS
 from gradcli.targets.derived import original_function, random_direction, tangent_to_surfaces
 from gradcli.targets.python import PythonFunction, message_of
 from gradcli.tracing.provenance import place_of_position
@@ -252,7 +253,7 @@ def _compare_forward_mode(case: _Case) -> list[Aspect]:
         return [Aspect(name, "wrong", message=message_of(error))]
     case.tangent = float(np.sum(np.ravel(case.own.w) * np.ravel(ydot)))
     aspect = _judge_difference(name, case.tangent, *case.along(case.reference, case.open))
-    if aspect.status == "wrong" and Kind.STOP_GRADIENT in case.request.framework_options.expect:
+    if aspect.status == "wrong" and Kind.STOP_GRADIENT in case.request.options.expect:
         case.tangent = None
         return [
             replace(aspect, status="differs", message="the forward mode goes through what the reverse mode stops at")
@@ -339,15 +340,15 @@ def _compare_variants(case: _Case) -> list[Aspect]:
 
 
 def _asks_for_vmap(case: _Case) -> bool:
-    return "vmap" in case.request.framework_options.same_as
+    return "vmap" in case.request.options.same_as
 
 
 # The same gradient obtained in other ways: compiled, eager, under a checkpoint, in mixed precision.
 
 _MIXED = "bfloat16"
 _OPTIONS: dict[str, dict[str, Any]] = {
-    "eager": {"compiles": False, "way": "eager"},
-    "compile": {"compiles": True},
+    "eager": {"compile": False, "way": "eager"},
+    "compile": {"compile": True},
     "checkpoint": {"way": "checkpoint"},
     "autocast": {"autocast": _MIXED, "dtype": None},
 }
@@ -355,7 +356,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 
 def compare_other_ways(request: Request, own: FrameworkClaim) -> list[Aspect]:
     """Return a row for each way that --same-as names, except vmap, which computes gradients at several points."""
-    named = request.framework_options.same_as
+    named = request.options.same_as
     return [_compare_one_way(request, own, way) for way in WAYS if way in named and way in _OPTIONS]
 
 
@@ -392,7 +393,7 @@ def _compare_with_right_values(request: Request, own: FrameworkClaim, native: Na
 
 def _compare_requested_ways(case: _Case) -> list[Aspect]:
     """Compare the same gradient obtained in the ways that --same-as names."""
-    names = case.request.framework_options.same_as
+    names = case.request.options.same_as
     found = [] if not names - {"vmap"} else compare_other_ways(case.request, case.own)
     return found + (_compare_vmap(case) if "vmap" in names else [])
 
@@ -431,7 +432,7 @@ def _compare_double_backward(case: _Case) -> list[Aspect]:
     A difference does not fail the check: a correct backward pass need not be differentiable itself.
     """
     name = "double backward"
-    if Kind.STOP_GRADIENT in case.request.framework_options.expect:
+    if Kind.STOP_GRADIENT in case.request.options.expect:
         return [Aspect(name, "not run", message="it stops where the gradient does")]
     if not case.affords(_GRADIENTS):
         return [Aspect(name, "not run", message="--order 2 checks it")]

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.probe import Located, LocateOptions
+from gradcli.checks.probe import Located
 from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadTarget
 from gradcli.frameworks.adapt import adapt_target
 from gradcli.frameworks.native import Native
 from gradcli.modes.claim import prepare_claim
 from gradcli.process.threads import thread_count
+from gradcli.request.options import Options
 from gradcli.request.target_text import is_python
 from gradcli.targets.loading import load
 from gradcli.targets.python import PythonFunction
@@ -34,14 +35,14 @@ class Implementation:
 
 
 def implementation_of(
-    target: str | Callable[..., Any], reference: Located, options: LocateOptions
+    target: str | Callable[..., Any], reference: Located, options: Options
 ) -> tuple[Implementation, Located]:
     """Return the implementation that a target names, and its reference at values that its format holds.
 
     Raises  BadTarget if it is no Python function; BadClaim if its result has another size than the reference's.
     """
     text, function, module = _load_target(target)
-    native = adapt_target(function, text, module, options.framework_options, options.seed)
+    native = adapt_target(function, text, module, options)
     taken = prepare_claim(function if native is None else native, text, reference.arguments).function
     found = Implementation(text, taken, native, module)
     if native is not None:

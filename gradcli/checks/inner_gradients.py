@@ -10,7 +10,7 @@ import numpy as np
 from gradcli.checks.causes import Cause, Verified
 from gradcli.checks.framework_claim import FrameworkClaim, own_gradient
 from gradcli.checks.narrow_formats import request_in_float64
-from gradcli.checks.probe import Located, LocateOptions, locate_function
+from gradcli.checks.probe import Located, locate_function
 from gradcli.checks.request import Request
 from gradcli.errors import BadClaim, GradcliError
 from gradcli.frameworks.framework import KNOWN, CustomCall, Framework, Placed, Prepared
@@ -19,6 +19,7 @@ from gradcli.modes.difference_steps import Line, derivative
 from gradcli.report.common import ABSENT, Absent
 from gradcli.report.framework_gradient import Part
 from gradcli.report.point_report import Detects, PointReport
+from gradcli.request.options import Options
 from gradcli.targets.derived import random_direction, tangent_to_surfaces
 from gradcli.targets.nesting import take_apart
 from gradcli.targets.python import signature_of
@@ -45,7 +46,7 @@ def _find_custom_calls(request: Request, own: FrameworkClaim, values: Mapping[st
     """Return the calls of custom gradients in one run (the target's own only if its result is a scalar); none if it raises."""
     try:
         found = own.native.framework.calls(
-            own.flat(values), own.tensors(values), own.native.seed, request.framework_options.localises
+            own.flat(values), own.tensors(values), own.native.seed, request.options.localise
         )
     except (GradcliError, RuntimeError, TypeError, ValueError):
         return []  # the check of the gradient reports this error
@@ -183,7 +184,7 @@ def with_cotangent(request: Request, found: Located) -> Request | None:
 
     None if the function is not one of a framework.
     """
-    made = own_gradient(found, request.seed, 1, request.framework_options.expect, weighted=True)
+    made = own_gradient(found, request.seed, 1, request.options.expect, weighted=True)
     if made is None:
         return None
     located, claim, own = made
@@ -209,7 +210,7 @@ def locate_call(call: CustomCall, framework: Framework, placed: Placed, seed: in
     point = _arguments_by_name(held, alone.function) | {
         n: framework.array(a) if framework.holds(a) else a for n, a in call.kwargs.items()
     }
-    found = locate_function(alone, call.name, [point], LocateOptions(seed))
+    found = locate_function(alone, call.name, [point], Options(seed=seed))
     constants = _constant_parameters(call, framework, _arguments_by_name(range(len(call.args)), alone.function))
     return replace(found, wrt=tuple(path for path in found.wrt if _parameter_of_path(path) not in constants))
 

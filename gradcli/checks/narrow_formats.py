@@ -127,7 +127,7 @@ def _is_rounding_of_constants(claim: Values, right: Values, wrong: Values, eps: 
 
 def _option_for_wider_format(request: Request, dtype: str) -> str | None:
     """Return the option that has the function computed in a wider format, unless the function narrows its values itself."""
-    given = request.framework_options.dtype or _WIDE
+    given = request.options.dtype or _WIDE
     if EPS[given] < EPS[dtype]:
         return None
     wider = next((name for name in ("float32", _WIDE) if EPS[name] < EPS[dtype]), None)
@@ -246,7 +246,7 @@ def request_in_float64(request: Request, own: FrameworkClaim) -> Request | None:
     value, _ = f.survey(values)
     found = Located(f, (Point(values, (), 0, (), value, f.seconds),), own.wrt, True, f.arguments)
     weighted = bool(np.any(own.w != 1.0))
-    made = own_gradient(found, request.seed, 1, request.framework_options.expect, weighted, by)
+    made = own_gradient(found, request.seed, 1, request.options.expect, weighted, by)
     if made is None or EPS[wide.narrowest] > EPS[own.native.narrowest] * _SHRINKS:
         return None
     located, claim, _ = made

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gradcli.checks.build import request_for, settings_of
+from gradcli.checks.build import request_for
 from gradcli.checks.causes import Cause, Verified
-from gradcli.checks.probe import LocateOptions, locate_function
+from gradcli.checks.probe import locate_function
 from gradcli.checks.request import Request
 from gradcli.errors import GradcliError
 from gradcli.report.check import CheckReport
@@ -67,8 +67,9 @@ def request_of_layer(request: Request, name: str, values: Mapping[str, Any] | No
 
 def _request_for_call(call: InnerCall, request: Request, values: Mapping[str, Any] | None = None) -> Request:
     given = dict(call.arguments) if values is None else dict(values)
-    located = locate_function(call.layer, call.name, [given], LocateOptions(request.seed))
-    return replace(request_for(located, None, settings_of(Options(seed=request.seed))), layer=None)
+    options = Options(seed=request.seed)
+    located = locate_function(call.layer, call.name, [given], options)
+    return replace(request_for(located, None, options), layer=None)
 
 
 def _check_layer_alone(

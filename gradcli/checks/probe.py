@@ -23,14 +23,12 @@ from gradcli.errors import (
     GradcliError,
     closest_name,
 )
-from gradcli.frameworks.adapt import PLAIN, adapt_target, give_devices, is_format_failure, refuse_options
-from gradcli.frameworks.framework import EPS, FrameworkOptions, Placed
+from gradcli.frameworks.adapt import adapt_target, give_devices, is_format_failure, refuse_options
+from gradcli.frameworks.framework import EPS, Placed
 from gradcli.frameworks.native import Native
 from gradcli.modes.claim import Claimed, ClaimedFunction, ClaimFormat
 from gradcli.modes.mode import Question
-from gradcli.modes.problem import DEFAULT_STEPPING, Stepping
-from gradcli.request.options import RankOptions
-from gradcli.request.pick import Pick
+from gradcli.request.options import DEFAULTS, Options, RankOptions
 from gradcli.request.point import Point
 from gradcli.request.target_text import is_python, normalise_name
 from gradcli.targets.arguments import bind_arguments, default_of, merge_entries, refuse_coroutine
@@ -41,8 +39,9 @@ from gradcli.targets.facts import Function, Notice, dims_of_values, impose_facts
 from gradcli.targets.layers import Layer, engine_of, layer_of
 from gradcli.targets.loading import find_member, load, treat_package_as_users
 from gradcli.targets.nesting import Leaf, NamedValues, Node, join_complex_pairs, nest_by_path, put_together, take_apart
-from gradcli.targets.points import WHOLE, as_input, draw_value, read_points
+from gradcli.targets.points import WHOLE, as_input, draw_value, numbers_of_sizes, parse_shape_options, read_points
 from gradcli.targets.python import PythonFunction, advise_variadic, signature_of
+from gradcli.targets.target_request import TargetRequest, checked_point_texts
 from gradcli.words import Kind, Severity
 
 ATTEMPTS = 60
@@ -72,65 +71,42 @@ class Located:
     made_claim: Claimed | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LocateOptions:
-    """Options for locating a target: how to draw points, what to differentiate, and the framework options.
-
-    If no point is given, `count` points are drawn for an expression, with inputs of these `shapes`; `sizes` maps named
-    sizes to numbers. If `separate_points`, each string of a point is a point of its own. The point of an expression may name
-    objects of the module of `points_of`, a Python target. Drawn inputs have what is assumed of them. `backward` names the
-    backward pass of a function that returns a cache; with `finds_partner`, as no claim is given, it is looked for beside it.
-    `gradient_places` says where an object keeps the gradient of a parameter. `engine` is the class whose objects stand for
-    numbers, or with `engine_arrays` for arrays. `on_ranks` says on which ranks the target runs.
-    """
-
-    seed: int = 0
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    count: int = 1
-    wrt: str | None = None
-    pick: Pick | None = None
-    sizes: Sizes = field(default_factory=lambda: NO_SIZES)
-    stepping: Stepping = DEFAULT_STEPPING
-    framework_options: FrameworkOptions = PLAIN
-    separate_points: bool = False
-    points_of: str = ""
-    assume: tuple[str, ...] = ()
-    backward: str | Callable[..., Any] | None = None
-    engine: str | Callable[..., Any] | None = None
-    engine_arrays: bool = False
-    finds_partner: bool = False
-    gradient_places: tuple[tuple[str, str], ...] = ()
-    on_ranks: RankOptions | None = None
+Shapes = Mapping[str, tuple[int, ...]]
+_NO_SHAPES: Shapes = {}
 
 
-AS_GIVEN = LocateOptions()
-
-
-def locate(text: str, at: Sequence[str], options: LocateOptions = AS_GIVEN) -> Located:
-    """Return the function that a target's text names, at the points in `at`.
+def locate(ask: TargetRequest) -> Located:
+    """Return the function that a target's text names, at its points; drawn inputs have the shapes and sizes of its options.
 
     An input with the name of a size gets the number of that size as its value.
 
     Raises  BadExpression, BadTarget, BadPoint, BadOption, TooLarge.
     """
-    give_devices(options.framework_options)
+    text, options = ask.target, ask.options
+    at = checked_point_texts(ask)
+    sizes = numbers_of_sizes(options.shapes, at, options.seed, ask.sizes, ask.points_of)
+    shapes = parse_shape_options(options.shapes, sizes)
+    give_devices(options)
     if options.on_ranks is not None:
-        points = read_points(at, options.seed, options.sizes, options.separate_points)
-        return _locate_on_ranks(text, text.strip(), points or [{}], options, options.on_ranks, typed=True)
+        points = read_points(at, options.seed, sizes, ask.separate_points)
+        return _locate_on_ranks(text, text.strip(), points or [{}], options, options.on_ranks, shapes, typed=True)
     if is_python(text):
         loaded = load(text)
         named = _parameter_names(loaded.found)
-        points = read_points(at, options.seed, options.sizes, options.separate_points, text)
-        given = [_fill_in_sizes(point, options.sizes, named) for point in points or [{}]]
-        found = locate_function(loaded.found, loaded.text, given, options, typed=True, module=loaded.module)
-        return replace(found, sizes=options.sizes)
+        points = read_points(at, options.seed, sizes, ask.separate_points, text)
+        given = [_fill_in_sizes(point, sizes, named) for point in points or [{}]]
+        found = locate_function(
+            loaded.found, loaded.text, given, options, shapes, typed=True, module=loaded.module,
+            finds_partner=not options.claims,
+        )  # fmt: skip
+        return replace(found, sizes=sizes)
     _suggest_python_target(text)
-    refuse_options(options.framework_options)
-    if options.pick is not None or options.gradient_places:
-        flag = "--value-and-grad" if options.pick is not None and options.pick.pair else "--pick"
+    refuse_options(options)
+    if options.picked is not None or options.gradient_places:
+        flag = "--value-and-grad" if options.picked is not None and options.picked.pair else "--pick"
         raise BadOption(f"{flag} is for Python functions", do=f"an expression has one value: drop {flag}")
-    points = read_points(at, options.seed, options.sizes, options.separate_points, options.points_of)
-    return locate_expression(text, points, options)
+    points = read_points(at, options.seed, sizes, ask.separate_points, ask.points_of)
+    return locate_expression(text, points, options, shapes, sizes)
 
 
 def _parameter_names(function: Any) -> Sequence[str]:
@@ -150,26 +126,32 @@ def _suggest_python_target(text: str) -> None:
         raise BadTarget(f"'{text.strip()}' is not an expression", do=f"did you mean {first}.py:{rest}?")
 
 
-def locate_expression(text: str, given: list[dict[str, Any]], options: LocateOptions = AS_GIVEN) -> Located:
-    """Return an expression at the given points, or at `options.count` drawn points if none is given.
+def locate_expression(
+    text: str,
+    given: list[dict[str, Any]],
+    options: Options = DEFAULTS,
+    shapes: Shapes = _NO_SHAPES,
+    sizes: Sizes = NO_SIZES,
+) -> Located:
+    """Return an expression at the given points, or at `options.points` drawn points if none is given.
 
     Raises  BadExpression, BadPoint, BadShape, TooLarge.
     """
     given = [_point_by_input(point) for point in given]
     f = Expression(text, frozenset(name for point in given for name in point))
-    _refuse_unknown_inputs(f, [*given, dict.fromkeys(options.shapes)])
+    _refuse_unknown_inputs(f, [*given, dict.fromkeys(shapes)])
     chosen = options.wrt is not None
-    fixed = set(options.sizes) - {name for point in given for name in point}
+    fixed = set(sizes) - {name for point in given for name in point}
     moving = [name for name in f.inputs if name not in {*fixed, *f.places} or chosen]
     names = choose_inputs(moving, options.wrt)
     if places := [name for name in names if name in f.places and chosen]:
         others = [name for name in f.inputs if name not in f.places]
         do = f"--wrt {others[0]}" if others else "f has no other input"
         raise BadOption(f"{places[0]} is a position, and no derivative by it exists", do=do)
-    drawn_points: list[dict[str, Any]] = [{} for _ in range(options.count if f.inputs else 1)]
-    begun = [_fill_in_sizes(point, options.sizes, f.inputs) for point in given or drawn_points]
-    points = tuple(_complete_point(f, point, number, options) for number, point in enumerate(begun))
-    return Located(f, points, names, chosen, {name: Leaf(name) for name in f.inputs}, sizes=options.sizes)
+    drawn_points: list[dict[str, Any]] = [{} for _ in range(options.points if f.inputs else 1)]
+    begun = [_fill_in_sizes(point, sizes, f.inputs) for point in given or drawn_points]
+    points = tuple(_complete_point(f, point, number, options, shapes) for number, point in enumerate(begun))
+    return Located(f, points, names, chosen, {name: Leaf(name) for name in f.inputs}, sizes=sizes)
 
 
 def _point_by_input(point: dict[str, Any]) -> dict[str, Any]:
@@ -186,24 +168,29 @@ def locate_function(
     function: Any,
     text: str,
     given: Sequence[dict[str, Any]],
-    options: LocateOptions = AS_GIVEN,
+    options: Options = DEFAULTS,
+    shapes: Shapes = _NO_SHAPES,
     *,
     typed: bool = False,
     module: ModuleType | None = None,
+    finds_partner: bool = False,
 ) -> Located:
     """Return a Python function at points given by parameter name, or by the flat paths of a report, such as `p.w[0]`.
+
+    Missing inputs that have `shapes` are drawn. With `finds_partner`, the backward pass of a function that returns a cache
+    is looked for beside it.
 
     A framework's function is wrapped to take and return numpy arrays. The parameters of a framework's module become named
     inputs. A function that cannot be called in float64 is called in float32.
 
     Raises  BadPoint for points that do not fit the parameters; FunctionFailed if the function raises.
     """
-    give_devices(options.framework_options)
+    give_devices(options)
     if options.on_ranks is not None:
-        return _locate_on_ranks(function, text, given, options, options.on_ranks, typed=typed)
+        return _locate_on_ranks(function, text, given, options, options.on_ranks, shapes, typed=typed)
     refuse_coroutine(function, text)
     treat_package_as_users(function)
-    native = adapt_target(function, text, module, options.framework_options, options.seed, given)
+    native = adapt_target(function, text, module, options, given)
     if native is None:
         layer: Layer | None
         engine = _find_named_callable(options.engine, module, "--engine")
@@ -211,18 +198,20 @@ def locate_function(
             layer = engine_of(function, engine, text, arrays=options.engine_arrays)
         else:
             backward = _find_named_callable(options.backward, module, "--backward")
-            layer = layer_of(function, text, backward, finds_partner=options.finds_partner)
+            layer = layer_of(function, text, backward, finds_partner=finds_partner)
         if layer is not None:
             named = [named_arguments(layer.function, point) for point in given]
             if options.gradient_places:
                 layer.fresh.keep_gradients(options.gradient_places)
             if layer.passes is not None:
-                layer.passes.look_at(layer, _first_arguments(layer.function, text, named, options, typed))
+                layer.passes.look_at(layer, _first_arguments(layer.function, text, named, options, shapes, typed))
             given = [layer.completed(point) for point in named]
-            found = _locate_at_points(layer.function, text, given, options, typed, module)
+            found = _locate_at_points(layer.function, text, given, options, shapes, typed, module)
             others = layer.elsewhere(named[0], options.seed) if len(named) == 1 else {}
             if others:
-                found = _add_second_point(found, layer.completed({**named[0], **others}), layer, text, options, typed)
+                found = _add_second_point(
+                    found, layer.completed({**named[0], **others}), layer, text, options, shapes, typed
+                )
             own = None if layer.kind is None or layer.claim is None else (layer.kind, layer.claim)
             return replace(found, own_claim=own, layer=layer, notices=(*found.notices, *layer.notices))
         if options.gradient_places:
@@ -232,9 +221,9 @@ def locate_function(
             )
         made = component_of(function, text)
         if made is None:
-            return _locate_at_points(function, text, given, options, typed, module)
+            return _locate_at_points(function, text, given, options, shapes, typed, module)
         given = [made.completed(point, WHOLE, options.seed, number) for number, point in enumerate(given)]
-        found = _locate_at_points(made.function, text, given, options, typed, module)
+        found = _locate_at_points(made.function, text, given, options, shapes, typed, module)
         return replace(found, own_claim=(made.kind, made.claim))
     native.given_as_tensors = _paths_of_tensors(native, given)
     given = [native.numbers(join_complex_pairs(point)) for point in given]
@@ -243,22 +232,23 @@ def locate_function(
     if native.parameters:
         given = [{"parameters": NamedValues(native.parameters), **point} for point in given]
     try:
-        return _locate_at_points(native, text, given, options, typed, module)
+        return _locate_at_points(native, text, given, options, shapes, typed, module)
     except FunctionFailed as error:
-        if not is_format_failure(error.what, options.framework_options):
+        if not is_format_failure(error.what, options.dtype):
             raise
-    narrow = adapt_target(function, text, module, replace(options.framework_options, dtype="float32"), options.seed)
+    narrow = adapt_target(function, text, module, replace(options, dtype="float32"))
     if narrow is not None:
         narrow.given_as_tensors = native.given_as_tensors
         given = [narrow.numbers(point) for point in given]
-    found = _locate_at_points(narrow, text, given, options, typed, module)
+    found = _locate_at_points(narrow, text, given, options, shapes, typed, module)
     says = "f takes float32 only: its gradient is checked within the bounds of float32"
     return replace(found, notices=(*found.notices, Notice(Kind.PRECISION, Severity.INFO, says)))
 
 
 def _locate_on_ranks(
-    target: Any, text: str, given: Sequence[dict[str, Any]], options: LocateOptions, ranks: RankOptions, *, typed: bool
-) -> Located:
+    target: Any, text: str, given: Sequence[dict[str, Any]], options: Options, ranks: RankOptions, shapes: Shapes,
+    *, typed: bool,
+) -> Located:  # fmt: skip
     """Return the loss of a program that several ranks run, as a function of the inputs of all of them, with their gradients.
 
     With the mean of the losses, what ranks have apart from each other by `--shard` is data: differentiated only if chosen.
@@ -271,9 +261,8 @@ def _locate_on_ranks(
         raise BadTarget(f"'{text}' is an expression", do="--ranks is for Python functions: file.py:name")
     if len(given) > 1:
         raise BadPoint("--ranks checks one point", do="check each point alone")
-    chosen = options.framework_options
-    device = find_device("torch", chosen.device or CPU)
-    group = Group(target, text, Placed(chosen.dtype or "float64", device), options.seed, ranks)
+    device = find_device("torch", options.device or CPU)
+    group = Group(target, text, Placed(options.dtype or "float64", device), options.seed, ranks)
     described = group.start()
 
     def stand_in(*args: Any, **kwargs: Any) -> None:
@@ -281,7 +270,7 @@ def _locate_on_ranks(
 
     if described[0].signature is not None:
         stand_in.__signature__ = described[0].signature  # type: ignore[attr-defined]
-    named = _point_by_parameter(stand_in, join_complex_pairs(given[0]), 0, options, typed)
+    named = _point_by_parameter(stand_in, join_complex_pairs(given[0]), 0, options, shapes, typed)
     bound_to, values, notices = bind_arguments(stand_in, text, named, typed=typed)
     placed = place_inputs(ranks, values, described, group)
     f = RankedFunction(group, bound_to.arguments, values, placed)
@@ -328,11 +317,11 @@ def replace_by_reference(found: Located, reference: Located) -> Located:
 
 
 def _add_second_point(
-    found: Located, point: dict[str, Any], layer: Layer, text: str, options: LocateOptions, typed: bool
+    found: Located, point: dict[str, Any], layer: Layer, text: str, options: Options, shapes: Shapes, typed: bool
 ) -> Located:
     """Return what was located at a second point too, where constant parameters have other values; a notice if f fails there."""
     try:
-        second = _locate_at_points(layer.function, text, [point], options, typed, found.module)
+        second = _locate_at_points(layer.function, text, [point], options, shapes, typed, found.module)
         if not np.all(np.isfinite(np.asarray(second.points[0].value, dtype=float))):
             raise FunctionFailed("with other values f is not finite")
     except FunctionFailed as error:
@@ -366,25 +355,29 @@ def _paths_of_tensors(native: Native, given: Sequence[dict[str, Any]]) -> frozen
 
 
 def _first_arguments(
-    function: Callable[..., Any], text: str, given: Sequence[dict[str, Any]], options: LocateOptions, typed: bool
+    function: Callable[..., Any],
+    text: str,
+    given: Sequence[dict[str, Any]],
+    options: Options,
+    shapes: Shapes,
+    typed: bool,
 ) -> dict[str, Any]:
     """Return the arguments of a layer's forward pass at the first point, without the parameters of its object."""
     known = signature_of(function)
     point = {name: x for name, x in (given or [{}])[0].items() if known is None or name in known.parameters}
-    f, values, *_ = _survey_function(
-        function, text, _point_by_parameter(function, point, 0, options, typed), options, typed
-    )
+    named = _point_by_parameter(function, point, 0, options, shapes, typed)
+    f, values, *_ = _survey_function(function, text, named, options, typed)
     return {name: put_together(node, values) for name, node in f.arguments.items()}
 
 
 def _point_by_parameter(
-    function: Any, point: dict[str, Any], number: int, options: LocateOptions, typed: bool
+    function: Any, point: dict[str, Any], number: int, options: Options, shapes: Shapes, typed: bool
 ) -> dict[str, Any]:
     """Return a point by parameter; inputs that have a shape and no value are drawn, and defaults taken that --wrt names."""
     named = nest_by_path(merge_entries(function, named_arguments(function, point), typed))
     made = {
         name: options.stepping.moved_inside(name, draw_value(name, size, options.seed, number, 0))
-        for name, size in options.shapes.items()
+        for name, size in shapes.items()
         if name not in named
     }
     named |= _impose_assumptions(made, made, options)
@@ -392,18 +385,13 @@ def _point_by_parameter(
 
 
 def _survey_function(
-    function: Any,
-    text: str,
-    named: dict[str, Any],
-    options: LocateOptions,
-    typed: bool,
-    f: PythonFunction | None = None,
+    function: Any, text: str, named: dict[str, Any], options: Options, typed: bool, f: PythonFunction | None = None
 ) -> tuple[PythonFunction, dict[str, Any], Any, list[Notice], list[Notice]]:
     """Return the function of a point, or `f` for its value there; the values, that value, and notices of both.
 
     An array of whole numbers by which the function indexes is taken as integers.
     """
-    this, values, notices = bind_arguments(function, text, named, typed=typed, pick=options.pick)
+    this, values, notices = bind_arguments(function, text, named, typed=typed, pick=options.picked)
     f = f or this
     with np.errstate(all="ignore"):
         try:
@@ -413,7 +401,7 @@ def _survey_function(
             if not labels:
                 raise
     whole = named | {name: np.asarray(values[name]).astype(int) for name in labels}
-    f, values, notices = bind_arguments(function, text, whole, typed=typed, pick=options.pick)
+    f, values, notices = bind_arguments(function, text, whole, typed=typed, pick=options.picked)
     says = f"{' and '.join(labels)} {'is an index' if len(labels) == 1 else 'are indices'}: taken as integers"
     with np.errstate(all="ignore"):
         return f, values, *f.survey(values), [*notices, Notice(Kind.NOTICE, Severity.INFO, says)]
@@ -423,7 +411,8 @@ def _locate_at_points(
     function: Any,
     text: str,
     given: Sequence[dict[str, Any]],
-    options: LocateOptions,
+    options: Options,
+    shapes: Shapes,
     typed: bool,
     module: ModuleType | None,
 ) -> Located:
@@ -431,7 +420,7 @@ def _locate_at_points(
     points: list[Point] = []
     said: dict[str, Notice] = {notice.message: notice for notice in getattr(function, "notices", ())}
     for number, point in enumerate(given):
-        named = _point_by_parameter(function, point, number, options, typed)
+        named = _point_by_parameter(function, point, number, options, shapes, typed)
         f, values, value, surveyed, notices = _survey_function(function, text, named, options, typed, f)
         if points and list(values) != list(points[0].values):
             raise BadPoint("the points have different structures", do="give each point the same names")
@@ -447,12 +436,12 @@ def _locate_at_points(
     return Located(f, tuple(points), names, options.wrt is not None, f.arguments, module, tuple(said.values()))
 
 
-def _impose_assumptions(made: dict[str, Any], known: Mapping[str, Any], options: LocateOptions) -> dict[str, Any]:
+def _impose_assumptions(made: dict[str, Any], known: Mapping[str, Any], options: Options) -> dict[str, Any]:
     """Return drawn values moved to where what is assumed of them holds; what is assumed of others is looked at later."""
-    if not options.assume or not made:
+    if not options.assumed or not made:
         return made
     dims = dims_of_values(known)
-    texts = [part for text in options.assume for part in text.split(";") if part.partition(":")[0].strip() in made]
+    texts = [part for text in options.assumed for part in text.split(";") if part.partition(":")[0].strip() in made]
     rng = np.random.default_rng(options.seed)
     facts = parse_facts(texts, dims)
     return made | {name: impose_facts(words, np.asarray(made[name]), rng) for name, words in facts.items()}
@@ -526,10 +515,10 @@ def choose_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
     return tuple(name for name in inputs if any(meant(name, pattern) for pattern in patterns))
 
 
-def _complete_point(f: Expression, given: dict[str, Any], number: int, options: LocateOptions) -> Point:
+def _complete_point(f: Expression, given: dict[str, Any], number: int, options: Options, shapes: Shapes) -> Point:
     """Return a point with every input; missing ones are drawn within their bounds until f is smooth at the point."""
     values = {name: as_input(name, x) for name, x in given.items()}
-    seed, shapes, stepping = options.seed, options.shapes, options.stepping
+    seed, stepping = options.seed, options.stepping
     missing = tuple(name for name in f.inputs if name not in values)
     if not missing:
         notices = _survey_expression(f, values, (), shapes)

@@ -88,8 +88,9 @@ def _check_call_alone(
     value, notices = call.survey(call.point)
     point = Point(call.point, (), 0, tuple(notices), value)
     alone = replace(
-        request, f=call, points=(point,), wrt=call.inputs, claim=claim, notices=(), not_claimed=(), mutate=False
-    )
+        request, f=call, points=(point,), wrt=call.inputs, claim=claim, notices=(), not_claimed=(),
+        options=replace(request.options, mutate=False),
+    )  # fmt: skip
     verified = verify(alone)
     part = replace(part, verdict=verified.report.verdict)
     if part.verdict == Verdict.PASS:

@@ -7,12 +7,11 @@ from gradcli.checks.evidence import Tolerance
 from gradcli.checks.framework_claim import FrameworkClaim
 from gradcli.checks.implementation import Implementation
 from gradcli.classes import dataclass
-from gradcli.frameworks.adapt import PLAIN
-from gradcli.frameworks.framework import FrameworkOptions
 from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Question
-from gradcli.modes.problem import DEFAULT_STEPPING, WITHOUT_LIMITS, Budget, Stepping
+from gradcli.modes.problem import WITHOUT_LIMITS, Budget
 from gradcli.report.check import CheckReport
+from gradcli.request.options import DEFAULTS, Options
 from gradcli.request.point import Point
 from gradcli.targets.facts import Function, Notice, Surface
 from gradcli.targets.layers import Layer
@@ -33,28 +32,33 @@ class Request:
     wrt: tuple[str, ...]
     modes: tuple[str, ...]
     claim: Claimed | None = None
-    seed: int = 0
-    fixed: Tolerance | None = None
+    options: Options = DEFAULTS
     budget: Budget = WITHOUT_LIMITS
     notices: tuple[Notice, ...] = ()
-    allow: frozenset[str] = frozenset()
-    allow_inconclusive: bool = False
     command: tuple[str, ...] = ()
     derivative: Derivative = "gradient"
-    stepping: Stepping = DEFAULT_STEPPING
-    mutate: bool = False
     own: FrameworkClaim | None = None  # the framework's own gradient, if it is the claim
-    framework_options: FrameworkOptions = PLAIN
     implementation: Implementation | None = None  # the target, if f is its reference
     not_claimed: tuple[str, ...] = ()  # inputs that are differentiated by default, but not claimed
     wider: Callable[["Request"], "Request | None"] = without_wider  # the same request in float64, if there is one
     surfaces: Mapping[str, Surface] = field(default_factory=dict)  # the sets that inputs are assumed to lie on
     layer: Layer | None = None  # the object of one's own that f evaluates
 
+    @property
+    def seed(self) -> int:
+        """The seed of everything drawn."""
+        return self.options.seed
+
+    @property
+    def fixed(self) -> Tolerance | None:
+        """The errors of the claim that the user accepts; None if none is given."""
+        given = self.options.rtol is not None or self.options.atol is not None
+        return Tolerance(self.options.rtol or 0.0, self.options.atol or 0.0) if given else None
+
     def question(self, point: Point, budget: Budget | None = None) -> Question:
         """Return the question for the modes at one point; `budget` replaces the request's own budget."""
-        device = self.framework_options.device
-        return Question(self.f, point, self.wrt, self.seed, budget or self.budget, self.stepping, device)
+        options = self.options
+        return Question(self.f, point, self.wrt, self.seed, budget or self.budget, options.stepping, options.device)
 
 
 Verify = Callable[[Request], CheckReport]  # decides the verdict, and leaves the cause

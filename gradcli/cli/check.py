@@ -19,7 +19,6 @@ from gradcli.targets.target_request import TargetRequest
 from gradcli.words import Exit, Kind, Verdict, worst_status
 
 if TYPE_CHECKING:
-    from gradcli.checks.build import CheckOptions
     from gradcli.checks.request import Request
     from gradcli.project.suite.ended import SuiteTimeUp
     from gradcli.report.check import CheckReport
@@ -134,7 +133,7 @@ def _refuse_check_id(word: str) -> None:
 
 def _check_one_target(ask: TargetRequest, to: ReportOutput, options: Options, world: World) -> Exit:
     """Check one target, and return its status. Raises GradcliError if it cannot be checked."""
-    from gradcli.checks.build import CheckOptions, build_request, end_ranks_on_exit, settings_of
+    from gradcli.checks.build import build_request, end_ranks_on_exit
     from gradcli.derivation.right_answer import right_answer
     from gradcli.project.suite.ended import SuiteTimeUp
     from gradcli.repair.full_check import verify_with_options, with_cause_and_repair
@@ -142,7 +141,6 @@ def _check_one_target(ask: TargetRequest, to: ReportOutput, options: Options, wo
     from gradcli.study.later_walk import with_walk
 
     keep = None if options.save_point is None else writable_point_path(options.save_point)
-    wanted = CheckOptions(settings_of(options), options.points or 3)
     opened = 0
     if FORKS and is_python(ask.target):
         REPAIR_WORKERS.start(copied=True)
@@ -150,18 +148,18 @@ def _check_one_target(ask: TargetRequest, to: ReportOutput, options: Options, wo
         with world.users_code(ask.target, options.timeout), end_ranks_on_exit(options):
             with world.working(f"checking {ask.target[:40]}", to.quiet):
                 progress = None if options.timeout is None else world.link.point
-                asked = build_request(ask, wanted)
+                asked = build_request(ask)
                 _announce_memory(asked, to, world)
-                found = verify_with_options(asked, ask, wanted, progress)
+                found = verify_with_options(asked, ask, progress)
             if found.report.verdict == Verdict.FAIL and to.form == "text" and not to.quiet:
                 opening = found.report.opening()
                 write_blocks(opening, page_of_stream(world, world.stdout, to.color), world)
                 opened = len(opening)
             with world.working("looking for the cause", to.quiet) as tell:
-                report = with_cause_and_repair(found, asked, ask, wanted, right_answer, tell)
+                report = with_cause_and_repair(found, asked, ask, right_answer, tell)
                 report = with_walk(asked, report) if to.pages else report
     except SuiteTimeUp as over:
-        report = _report_time_up(over, ask, wanted)
+        report = _report_time_up(over, ask)
         if to.form == "text" and over.report is not None and over.report.points and report.verdict == Verdict.FAIL:
             opened = len(report.opening())  # printed by the process whose time was up
     write_report(dataclasses.replace(report, full=options.verbose), to, world, opened=opened)
@@ -192,13 +190,11 @@ def _announce_memory(asked: "Request", to: ReportOutput, world: World) -> None:
         )
 
 
-def _report_time_up(over: "SuiteTimeUp", ask: TargetRequest, wanted: "CheckOptions") -> "CheckReport":
-    from gradcli.checks.build import replay_command
+def _report_time_up(over: "SuiteTimeUp", ask: TargetRequest) -> "CheckReport":
     from gradcli.project.suite.ended import report_unfinished_check
     from gradcli.report.common import Target
 
     target = Target("python" if is_python(ask.target) else "expression", ask.target)
     claim = None if ask.claim is None else ask.claim[1]
-    options = wanted.settings.options
-    command = replay_command(ask, wanted, ask.at)
-    return report_unfinished_check(over, target, claim, command, options.seed, Kind.TIMEOUT in options.allow)
+    allowed = Kind.TIMEOUT in ask.options.allow
+    return report_unfinished_check(over, target, claim, ask.command_to_repeat, ask.options.seed, allowed)

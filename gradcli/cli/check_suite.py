@@ -200,7 +200,7 @@ def _suite_of_targets(words: Sequence[str], options: Options, world: World) -> S
     """Return the targets of the command line as a suite without a file."""
     names = CheckNames()
     asked = [*target_requests(words, options, world)] if words else []
-    checks = tuple(SuiteCheck(names.of(ask.target), ask, options) for ask in assign_own_values(asked, options.at))
+    checks = tuple(SuiteCheck(names.of(ask.target), ask) for ask in assign_own_values(asked, options.at))
     return Suite(None, Path.cwd(), checks=checks, options=options, declared=False)
 
 
@@ -291,7 +291,7 @@ class _Run:
         def jobs() -> Iterator[Job]:
             names = CheckNames()
             for ask in target_requests(words, options, world):
-                yield job_of_check(self._suite, SuiteCheck(names.of(ask.target), ask, options))
+                yield job_of_check(self._suite, SuiteCheck(names.of(ask.target), ask))
 
         with self._choose_executor(
             options.workers, apart=options.allow_python or options.timeout is not None
@@ -306,7 +306,7 @@ class _Run:
             return self._list_checks(chosen)
         known_failures = self._read_baseline()
         jobs = [job_of_check(self._suite, check, run=self._token) for check in chosen]
-        apart = any(check.ask.runs_python or check.options.timeout is not None for check in chosen)
+        apart = any(check.ask.runs_python or check.ask.options.timeout is not None for check in chosen)
         count = min(self._options.workers, max(1, len(chosen)))
         seconds = {name: entry["seconds"] for name, entry in known.items() if isinstance(entry.get("seconds"), float)}
         longest_first = None if count == 1 or self._options.exit_first else seconds
@@ -441,9 +441,8 @@ class _Run:
     def _words_to_repeat(self) -> tuple[str, ...]:
         """Return the words that run this suite again."""
         suite, seed = self._suite, self._options.seed
-        same = all(
-            check.options.seed == seed for check in suite.checks
-        )  # --seed would replace one that a check has of its own
+        # --seed would replace one that a check has of its own
+        same = all(check.ask.options.seed == seed for check in suite.checks)
         words = seed_words(seed) if same else ()
         if not suite.declared:
             return (*(check.ask.target for check in suite.checks), *words)

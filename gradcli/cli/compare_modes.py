@@ -1,5 +1,7 @@
 """`gradcli compare-modes`."""
 
+from dataclasses import replace
+
 from gradcli.cli.output import requested_output, write_report
 from gradcli.cli.target_requests import require_one_target, target_requests
 from gradcli.cli.world import World
@@ -27,7 +29,7 @@ def compare_modes(world: World, target: list[str], options: Options) -> int:
     --steps shows error against step size, in short (all of it: gradcli sweep); --dtype what low precision does. What a
     gradient costs at any size: gradcli cost. Formats: text, json, ndjson, markdown, html, csv; files also .pdf, .svg, .png.
     """
-    from gradcli.checks.build import CheckOptions, build_request, settings_of
+    from gradcli.checks.build import build_request
     from gradcli.study.mode_comparison import Studies
     from gradcli.study.mode_comparison import compare_modes as study
 
@@ -37,7 +39,7 @@ def compare_modes(world: World, target: list[str], options: Options) -> int:
         world.tell(
             "note: --sizes gives compare-modes its first sizes alone: gradcli cost --sizes counts how costs grow"
         )
-    ask = require_one_target(target_requests(target, options, world))
+    ask = require_one_target(target_requests(target, replace(options, points=1), world))
     if options.loss_scale is not None and not options.formats:
         raise BadOption("--loss-scale is for low precision", do="name one: --dtype float16")
     studies = Studies(
@@ -46,7 +48,7 @@ def compare_modes(world: World, target: list[str], options: Options) -> int:
     )  # fmt: skip
 
     with world.users_code(ask.target, seconds=options.timeout), world.working("comparing modes", options.quiet):
-        report = study(build_request(ask, CheckOptions(settings_of(options), sizes=sizes)), studies)
+        report = study(build_request(replace(ask, sizes=sizes)), studies)
     write_report(report, to, world)
     return report.exit_status
 

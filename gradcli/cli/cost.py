@@ -56,13 +56,14 @@ def cost(world: World, target: list[str] | None, options: Options) -> int:
     if options.seq is not None or options.batch != 1:
         raise BadOption("--batch and --seq are sizes of a model", do="write sizes of a function: --sizes b=32")
 
-    from gradcli.checks.build import CheckOptions, build_request, settings_of
+    from gradcli.checks.build import build_request
 
-    ask = require_one_target(target_requests(target, options, world))
-    settings = settings_of(replace(options, dtype=None, autocast=None))
+    # formats of cost are counted with, and the target runs in its own
+    alone = replace(options, points=1, dtype=None, autocast=None)
+    ask = require_one_target(target_requests(target, alone, world))
     sizes = _values_of_sizes(options, ask)
     with world.users_code(ask.target, seconds=options.timeout), world.working("counting", options.quiet):
-        report = account(lambda at: build_request(ask, CheckOptions(settings, sizes=at)), sizes, how)
+        report = account(lambda at: build_request(replace(ask, sizes=at)), sizes, how)
     write_report(report, to, world)
     return report.exit_status
 

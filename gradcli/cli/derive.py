@@ -10,7 +10,7 @@ from gradcli.cli.world import World
 from gradcli.errors import BadOption, NotSupported
 from gradcli.request.options import Options
 from gradcli.request.target_text import is_python
-from gradcli.targets.target_request import TargetRequest, checked_point_texts
+from gradcli.targets.target_request import TargetRequest
 
 if TYPE_CHECKING:
     from gradcli.derivation.study import DeriveOptions, FunctionAtPoint
@@ -65,7 +65,7 @@ def derive(world: World, target: list[str], options: Options) -> int:
     shown = _parse_languages(options.code)
     documents = tuple((form, path) for form, path in to.files if form in DOCUMENTS)
     with world.users_code(ask.target, seconds=options.timeout), world.working("deriving", options.quiet):
-        given = _locate_at_point(ask, options.shapes, wanted) if ask.at else None
+        given = _locate_at_point(ask, wanted) if ask.at else None
         report = study(given.f if given else _load_function(ask.target, wanted), replace(wanted, given=given))
         report = replace(report, shown=shown)
         lecture = (
@@ -86,22 +86,22 @@ def _make_lecture(
 
     With `prove`, the values of the walkthrough have the digits that ball arithmetic proves.
     """
-    from gradcli.checks.build import CheckOptions, build_request, settings_of
+    from gradcli.checks.build import build_request
     from gradcli.derivation.right_answer import right_answer
     from gradcli.modes.mode import Question
     from gradcli.repair.full_check import full_check
     from gradcli.report.derive import Lecture
     from gradcli.study.walkthrough import walkthrough
 
-    wanted = CheckOptions(settings_of(replace(options, assume=())), 1)  # the check is at one point, whatever is assumed
-    asked = build_request(ask, wanted)
+    ask = replace(ask, options=replace(ask.options, assume=(), points=1))  # at one point, whatever is assumed
+    asked = build_request(ask)
     q = Question(asked.f, asked.points[0], asked.wrt, options.seed)
     try:
         q.refuse_untraced()
     except NotSupported as error:
         world.tell(f"the document has the derivation alone, without a walkthrough: {error.what}")
         return None
-    return Lecture(report, walkthrough(q, prove=prove), full_check(asked, ask, wanted, right_answer))
+    return Lecture(report, walkthrough(q, prove=prove), full_check(asked, ask, right_answer))
 
 
 def _load_function(target: str, wanted: "DeriveOptions") -> "Function":
@@ -111,17 +111,13 @@ def _load_function(target: str, wanted: "DeriveOptions") -> "Function":
     return load_python_function(target, wanted.shapes) if is_python(target) else Expression(target)
 
 
-def _locate_at_point(ask: TargetRequest, shapes: tuple[str, ...], wanted: "DeriveOptions") -> "FunctionAtPoint":
+def _locate_at_point(ask: TargetRequest, wanted: "DeriveOptions") -> "FunctionAtPoint":
     """Return the target at the point given by --at or NAME=VALUE."""
-    from gradcli.checks.probe import LocateOptions, locate
+    from gradcli.checks.probe import locate
     from gradcli.derivation.study import function_at_point
-    from gradcli.targets.points import numbers_of_sizes
-    from gradcli.targets.points import parse_shape_options as read_shapes
 
-    at = checked_point_texts(ask)
-    sizes = numbers_of_sizes(shapes, at, wanted.seed, target=ask.target)
-    found = locate(ask.target, at, LocateOptions(wanted.seed, read_shapes(shapes, sizes), sizes=sizes))
-    return function_at_point(found, wanted.shapes)
+    options = Options(seed=ask.options.seed, shapes=ask.options.shapes, points=1)
+    return function_at_point(locate(replace(ask, options=options)), wanted.shapes)
 
 
 def _refuse_unknown_word(option: str, word: str, words: Iterable[str]) -> None:

@@ -117,7 +117,7 @@ def declared_checks(suite: "Suite | None") -> "tuple[Declared, ...]":
     return tuple(
         Declared(
             check.id, check.ask.target,
-            tuple(claim for kind in CLAIM_KINDS if isinstance(claim := getattr(check.options, kind), str)), suite.folder,
+            tuple(claim for kind in CLAIM_KINDS if isinstance(claim := getattr(check.ask.options, kind), str)), suite.folder,
         )
         for check in suite.checks
     )  # fmt: skip

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from gradcli.checks.build import CheckOptions, build_request, replay_command, settings_of
+from gradcli.checks.build import build_request
 from gradcli.checks.implementation import describe_environment
 from gradcli.cli.command_line import TARGETS, arrange_command_words, make_command, parse_command
 from gradcli.cli.help import Command
@@ -32,7 +32,7 @@ from gradcli.report.forms import Page, enable_report_display
 from gradcli.report.forms.error_text import error_as_text
 from gradcli.report.suite import CheckRow, SuiteReport, count_verdicts, exit_status_of_checks, row_of_document
 from gradcli.request.option_values import Option
-from gradcli.request.options import CLAIM_KINDS, Options, find_claim, options_of_command, replace_claim
+from gradcli.request.options import CLAIM_KINDS, Options, options_of_command, replace_claim
 from gradcli.request.target_text import ASSIGNMENT, has_several_targets
 from gradcli.targets.loading import NOTEBOOK
 from gradcli.targets.missing import PATH_OF_AN_ENTRY, blank_quoted_parts
@@ -81,7 +81,7 @@ def gradcheck(shell: Any, line: str, cell: str | None = None) -> Printed | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # numpy's; what is empty or not finite becomes a finding
             if source is None or (words and not ASSIGNMENT.fullmatch(words[0])):
-                return _check_target(_single_target(words, options), options, shell.user_ns)
+                return _check_target(_single_target(words, options), shell.user_ns)
             return _check_gradients(_gradients_of_cell(*source), words, options, shell.user_ns, line)
     except GradcliError as error:
         text = error_as_text(error_detail(error), Page()).removeprefix("error: ").rstrip()
@@ -129,12 +129,10 @@ def _single_target(words: Sequence[str], options: Options) -> TargetRequest:
     return require_one_target(target_requests(words, options, World(io.StringIO())))
 
 
-def _check_target(ask: TargetRequest, options: Options, names: Mapping[str, Any]) -> CheckReport:
+def _check_target(ask: TargetRequest, names: Mapping[str, Any]) -> CheckReport:
     """Return the report on one target."""
-    wanted = CheckOptions(settings_of(options), options.points or 3)
-    wanted = replace(wanted, command=("%gradcheck", *replay_command(ask, wanted, ask.at)[2:]))
-    known = _resolve_notebook_names(ask, names)
-    return replace(full_check(build_request(known, wanted), known, wanted, right_answer), full=options.verbose)
+    known = _resolve_notebook_names(replace(ask, command=("%gradcheck", *ask.command_to_repeat[2:])), names)
+    return replace(full_check(build_request(known), known, right_answer), full=ask.options.verbose)
 
 
 def _resolve_notebook_names(ask: TargetRequest, names: Mapping[str, Any]) -> TargetRequest:
@@ -153,7 +151,7 @@ def _resolve_notebook_names(ask: TargetRequest, names: Mapping[str, Any]) -> Tar
         ask,
         target=target,
         at=tuple(_resolve_point_values(text, names) for text in ask.at),
-        claim=claim,
+        options=replace_claim(ask.options, claim),
         module=NOTEBOOK,
     )
 
@@ -197,9 +195,9 @@ def _check_gradients(
         raise BadOption("values are written NAME=VALUE", do='write %%gradcheck --at "x=randn(3)"')
     asked = [_request_of_gradient(gradient, words, options) for gradient in found]
     if len(asked) == 1:
-        return _check_target(*asked[0], names)
+        return _check_target(asked[0], names)
     started, taken = time.perf_counter(), CheckNames()
-    rows = tuple(_check_row(taken.of(gradient.name), *each, names) for gradient, each in zip(found, asked, strict=True))
+    rows = tuple(_check_row(taken.of(gradient.name), each, names) for gradient, each in zip(found, asked, strict=True))
     return SuiteReport(
         ("%%gradcheck", *shlex.split(line)), options.seed, None, None, None, tuple(row.id for row in rows), "",
         count_verdicts(rows), int(exit_status_of_checks(rows)), time.perf_counter() - started, rows,
@@ -207,10 +205,8 @@ def _check_gradients(
     )  # fmt: skip
 
 
-def _request_of_gradient(
-    gradient: HandGradient, words: Sequence[str], options: Options
-) -> tuple[TargetRequest, Options]:
-    """Return the request to check a gradient of the cell, and its options: `words` are values of what it has for inputs."""
+def _request_of_gradient(gradient: HandGradient, words: Sequence[str], options: Options) -> TargetRequest:
+    """Return the request to check a gradient of the cell; `words` are values of what it has for inputs."""
     values = {
         key: x.removeprefix(f"{NOTEBOOK}:") if isinstance(x, str) else x
         for key, x in proposal.keys_of_check(gradient).items()
@@ -224,14 +220,14 @@ def _request_of_gradient(
     options = replace_claim(options, claim)
     if "value-and-grad" in values:
         options = replace(options, value_and_grad=True)
-    return TargetRequest(str(values["target"]), at, find_claim(options), options.wrt), options
+    return TargetRequest(str(values["target"]), at, options)
 
 
-def _check_row(name: str, ask: TargetRequest, options: Options, names: Mapping[str, Any]) -> CheckRow:
+def _check_row(name: str, ask: TargetRequest, names: Mapping[str, Any]) -> CheckRow:
     """Return one of several checks; an error is an answer too."""
     started = time.perf_counter()
     try:
-        document = encode(_check_target(ask, options, names))
+        document = encode(_check_target(ask, names))
     except GradcliError as error:
         document = encode(error_report(error))
     return row_of_document(name, ask.target, document, time.perf_counter() - started)

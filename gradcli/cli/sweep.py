@@ -1,5 +1,7 @@
 """`gradcli sweep`."""
 
+from dataclasses import replace
+
 from gradcli.cli.output import requested_output, write_report
 from gradcli.cli.target_requests import require_one_target, target_requests
 from gradcli.cli.world import World
@@ -26,17 +28,16 @@ def sweep(world: World, target: list[str], options: Options) -> int:
     curve, by the median of three steps. A claimed gradient (--grad) gets the Taylor remainder test.
     Formats: text, json, ndjson, markdown, html, csv; files also .pdf, .svg, .png.
     """
-    from gradcli.checks.build import CheckOptions, build_request, settings_of
+    from gradcli.checks.build import build_request
     from gradcli.study.sweep import SweepOptions
     from gradcli.study.sweep import sweep as study
 
     to = requested_output(FORMATS, options, world, pictures=True)
-    settings = settings_of(options)
-    ask = require_one_target(target_requests(target, options, world))
+    ask = require_one_target(target_requests(target, replace(options, points=1), world))
     formats = options.formats or (() if options.bits else ("float64",))
     wanted = SweepOptions(options.schemes, formats, options.bits, options.each, options.samples)
     heard = None if options.quiet else world.tell
     with world.users_code(ask.target, seconds=options.timeout), world.working("sweeping", options.quiet):
-        report = study(build_request(ask, CheckOptions(settings)), wanted, heard)
+        report = study(build_request(ask), wanted, heard)
     write_report(report, to, world)
     return report.exit_status

@@ -11,9 +11,9 @@ from gradcli.cli.output import page_of_stream, write_blocks
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, BadPoint, GradcliError
 from gradcli.report.blocks import Paragraph
-from gradcli.request.options import Options, find_claim
+from gradcli.request.options import Options, find_claim, replace_claim
 from gradcli.request.target_text import ASSIGNMENT, is_python, names_python, normalise_name
-from gradcli.targets.target_request import TargetRequest, checked_point_texts, format_value
+from gradcli.targets.target_request import TargetRequest, format_value
 
 if TYPE_CHECKING:
     from gradcli.modes.mode import Question
@@ -44,13 +44,12 @@ def target_requests(words: Sequence[str], options: Options, world: World) -> Ite
     common, claim = (*options.at, *assigned), find_claim(options)
     for target in targets:
         if target == "-":
-            for request in _requests_of_lines(world, common, claim, options.wrt):
-                yield replace(request, python_allowed=options.allow_python)
+            yield from _requests_of_lines(world, common, options)
+        elif names_python(target):
+            yield TargetRequest(target, common, options)
         else:
-            own, claimed = (
-                (target, claim) if names_python(target) else _read_typed_target(target, claim, common, options, world)
-            )
-            yield TargetRequest(own, common, claimed, options.wrt)
+            own, claimed = _read_typed_target(target, claim, common, options, world)
+            yield TargetRequest(own, common, replace_claim(options, claimed))
 
 
 def _read_typed_target(
@@ -155,16 +154,14 @@ def _quote_expression(words: Sequence[str]) -> str:
     return " ".join((f'"{" ".join(word for word in words if word not in values)}"', *values))
 
 
-def _requests_of_lines(
-    world: World, at: tuple[str, ...], claim: tuple[str, str] | None, wrt: str | None
-) -> Iterator[TargetRequest]:
+def _requests_of_lines(world: World, at: tuple[str, ...], options: Options) -> Iterator[TargetRequest]:
     for number, line in world.lines():
         text = line.strip()
         if text and not text.startswith("#"):
             yield (
-                _request_of_object(text, number, at, claim, wrt)
+                _request_of_object(text, number, at, options)
                 if text.startswith("{")
-                else TargetRequest(text, at, claim, wrt, number)
+                else TargetRequest(text, at, options, number)
             )
 
 
@@ -231,13 +228,11 @@ def require_one_target(found: Iterator[TargetRequest]) -> TargetRequest:
     return targets[0]
 
 
-def _request_of_object(
-    text: str, number: int, at: tuple[str, ...], claim: tuple[str, str] | None, wrt: str | None
-) -> TargetRequest:
+def _request_of_object(text: str, number: int, at: tuple[str, ...], options: Options) -> TargetRequest:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
-        return TargetRequest(text, at, claim, wrt, number, problem="this line is not a JSON object")
+        return TargetRequest(text, at, options, number, problem="this line is not a JSON object")
     here, grad = found.get("at"), found.get("grad")
     if (
         set(found) - {"target", "grad", "at", "wrt"}
@@ -247,7 +242,7 @@ def _request_of_object(
         or not isinstance(grad, str | dict | None)
     ):
         says = "a line's object needs `target` and may have `grad`, `at` and `wrt`, each a text (`grad` and `at` also an object)"
-        return TargetRequest(text, at, claim, wrt, number, problem=says)
+        return TargetRequest(text, at, options, number, problem=says)
     try:
         said = (
             grad
@@ -255,14 +250,14 @@ def _request_of_object(
             else ", ".join(f"{n}={format_value(n, g, True)}" for n, g in grad.items())
         )
     except BadPoint as error:
-        return TargetRequest(text, at, claim, wrt, number, problem=error.what)
+        return TargetRequest(text, at, options, number, problem=error.what)
     points = (*at, here) if isinstance(here, str) else at
     values = here if isinstance(here, dict) else {}
     texts_from_line = tuple(text for text in (said, here) if isinstance(text, str))
-    claimed = ("grad", said) if said is not None else claim
-    return TargetRequest(
-        found["target"], points, claimed, found.get("wrt", wrt), number, values, texts_from_line=texts_from_line
+    own = replace(
+        options if said is None else replace_claim(options, ("grad", said)), wrt=found.get("wrt", options.wrt)
     )
+    return TargetRequest(found["target"], points, own, number, values, texts_from_line=texts_from_line)
 
 
 def study_target(
@@ -278,24 +273,12 @@ def study_target(
 
     Raises  NotSupported if the function cannot be traced, BadOption for several targets, and the errors of locating it.
     """
-    from gradcli.checks.probe import LocateOptions, locate
+    from gradcli.checks.probe import locate
     from gradcli.modes.mode import Question
-    from gradcli.targets.points import numbers_of_sizes
-    from gradcli.targets.points import parse_shape_options as read_shapes
 
-    seed, shapes = options.seed, options.shapes
     ask = require_one_target(target_requests(words, options, world))
     with world.users_code(ask.target, seconds=options.timeout), world.working(doing, options.quiet):
-        at = checked_point_texts(ask)
-        sizes = numbers_of_sizes(shapes, at, seed, target=ask.target)
-        found = locate(
-            ask.target,
-            at,
-            LocateOptions(
-                seed, read_shapes(shapes, sizes), wrt=ask.wrt, sizes=sizes, finds_partner=True, engine=options.engine,
-                engine_arrays=options.engine_arrays,
-            ),
-        )  # fmt: skip
-        q = Question(found.f, found.points[0], found.wrt, seed)
+        found = locate(replace(ask, options=replace(ask.options, points=1)))
+        q = Question(found.f, found.points[0], found.wrt, options.seed)
         q.refuse_untraced()
         return study(q, found.layer)

@@ -7,7 +7,6 @@ import numpy as np
 
 from gradcli.checks.request import Request
 from gradcli.errors import GradcliError
-from gradcli.modes.mode import Question
 from gradcli.report.common import ABSENT, Absent
 from gradcli.request.point import Point
 from gradcli.targets.derived import is_target
@@ -33,7 +32,7 @@ def right_answer(
 
     if not is_target(request.f) or np.shape(point.value or 0.0) != ():
         return {}, ABSENT
-    q = Question(request.f, point, request.wrt, request.seed, request.budget, request.stepping)
+    q = request.question(point)
     try:
         if q.untraced is not None or len(q.lines) > _MOST_OPERATIONS or q.branches:
             return {}, ABSENT

@@ -8,14 +8,15 @@ from typing import Any
 
 from gradcli.arithmetic.devices import CPU, find_device, quiet_imports
 from gradcli.errors import BadOption, BadTarget
-from gradcli.frameworks.framework import KNOWN, Framework, FrameworkOptions, Placed
+from gradcli.frameworks.framework import EPS, KNOWN, MIXED, Framework, Placed
 from gradcli.frameworks.native import Native
+from gradcli.request.option_values import reader_of_name
+from gradcli.request.options import Options
 from gradcli.targets.nesting import take_apart
 from gradcli.targets.python import message_of
 from gradcli.tracing.captured import closure_values, nested_codes
 
 _ABOUT_FORMATS = ("dtype", "Double", "double", "float64", "scalar type")
-PLAIN = FrameworkOptions()
 
 
 def import_framework(name: str) -> Framework:
@@ -40,7 +41,7 @@ def import_framework(name: str) -> Framework:
     return FRAMEWORK
 
 
-def give_devices(options: FrameworkOptions) -> None:
+def give_devices(options: Options) -> None:
     """Let JAX have as many devices as the options say, before its first operation. Raises BadOption after it."""
     if options.devices is not None:
         from gradcli.frameworks.jax.adapter import give_devices as give
@@ -134,70 +135,70 @@ def adapt_target(
     found: Any,
     text: str,
     module: ModuleType | None,
-    framework_options: FrameworkOptions,
-    seed: int,
+    options: Options,
     given: Sequence[Mapping[str, Any]] = (),
+    way: str | None = None,
 ) -> Native | None:
     """Wrap a target as a function of numpy arrays that runs in its framework; return None for plain Python and numpy.
+
+    `way` is one of those of --same-as in which the function is run.
 
     Raises  BadOption for an unavailable framework, format or device, and for framework options on a plain function;
             BadTarget for a class that cannot be made without arguments.
     """
     if isinstance(found, Native):
         return found
-    name = recognise_framework(found, module, framework_options.framework, given)
+    name = recognise_framework(found, module, options.framework, given)
     if name is None:
-        refuse_options(framework_options)
+        refuse_options(options)
         return None
+    for flag, word, words in (("--dtype", options.dtype, tuple(EPS)), ("--autocast", options.autocast, MIXED)):
+        reader_of_name(words)(flag, word)
     own = import_framework(name)
-    usual = (
-        KNOWN[name].dtype if framework_options.autocast is None else "float32"
-    )  # mixed precision leaves float64 alone
-    if framework_options.dtype == "float64" and KNOWN[name].inexact:
+    usual = KNOWN[name].dtype if options.autocast is None else "float32"  # mixed precision leaves float64 alone
+    if options.dtype == "float64" and KNOWN[name].inexact:
         says = f"{KNOWN[name].title} computes {KNOWN[name].inexact} of float64 to float32 only"
         raise BadOption(says, do="leave out --dtype: gradients are checked in float32, values are taken in float64")
-    placed = Placed(framework_options.dtype or usual, find_device(name, framework_options.device or CPU))
-    made = _wrap_target(placed, own, found, text, framework_options, seed)
-    made.run_with = lambda **changes: adapt_target(
-        found, text, module, replace(framework_options, **changes), seed, given
+    placed = Placed(options.dtype or usual, find_device(name, options.device or CPU))
+    made = _wrap_target(placed, own, found, text, options, way)
+    made.run_with = lambda way=way, **changes: adapt_target(
+        found, text, module, replace(options, **changes), given, way
     )
-    made.run_at = lambda placed: _wrap_target(placed, own, found, text, replace(framework_options, autocast=None), seed)
+    made.run_at = lambda placed: _wrap_target(placed, own, found, text, replace(options, autocast=None), way)
     return made
 
 
-def _wrap_target(
-    placed: Placed, own: Framework, found: Any, text: str, framework_options: FrameworkOptions, seed: int
-) -> Native:
+def _wrap_target(placed: Placed, own: Framework, found: Any, text: str, options: Options, way: str | None) -> Native:
     """Wrap a target of a framework in a number format, on a device."""
     try:
-        prepared = own.prepared(found, placed, seed)
+        prepared = own.prepared(found, placed, options.seed)
     except TypeError as error:
         raise BadTarget(
             f"{text} cannot be made without arguments: {message_of(error)}", do="name a factory: model.py:make_net()"
         ) from error
-    if framework_options.autocast is not None:
-        prepared = replace(prepared, function=own.mixed(prepared.function, placed, framework_options.autocast))
-    if framework_options.compiles:
+    if options.autocast is not None:
+        prepared = replace(prepared, function=own.mixed(prepared.function, placed, options.autocast))
+    if options.compile or (options.devices is not None and way != "eager"):
         prepared = replace(prepared, function=own.compiled(prepared.function))
-    if framework_options.way is not None:
-        prepared = replace(prepared, function=own.other_way(prepared.function, framework_options.way))
-    made = Native(prepared, own, placed, seed)
+    if way is not None:
+        prepared = replace(prepared, function=own.other_way(prepared.function, way))
+    made = Native(prepared, own, placed, options.seed)
     made.__name__ = text
     return made
 
 
-def refuse_options(framework_options: FrameworkOptions) -> None:
+def refuse_options(options: Options) -> None:
     """Raise BadOption if an option is set that applies only to functions written in a framework."""
-    option = next((o for o, on in _OPTIONS if on(framework_options)), None)
+    option = next((o for o, on in _OPTIONS if on(options)), None)
     if option is not None:
         raise BadOption(
             f"{option} is for functions written in a framework", do="drop it, or name the framework: --framework"
         )
 
 
-def is_format_failure(said: str, framework_options: FrameworkOptions) -> bool:
-    """Whether a failure in float64 is about the number format, and the user did not choose a format."""
-    return framework_options.dtype is None and any(word in said for word in _ABOUT_FORMATS)
+def is_format_failure(said: str, dtype: str | None) -> bool:
+    """Whether a failure in float64 is about the number format, and the user did not choose `dtype`."""
+    return dtype is None and any(word in said for word in _ABOUT_FORMATS)
 
 
 def wrap_claim(claim: Callable[..., Any], native: Native | None) -> Callable[..., Any]:
@@ -208,10 +209,10 @@ def wrap_claim(claim: Callable[..., Any], native: Native | None) -> Callable[...
     return Native(prepared, native.framework, native.placed, native.seed, differentiates=True)
 
 
-_OPTIONS: tuple[tuple[str, Callable[[FrameworkOptions], Any]], ...] = (
+_OPTIONS: tuple[tuple[str, Callable[[Options], Any]], ...] = (
     ("--dtype", lambda n: n.dtype),
-    ("--compile", lambda n: n.compiles),
-    ("--localise", lambda n: n.localises),
+    ("--compile", lambda n: n.compile or n.devices is not None),
+    ("--localise", lambda n: n.localise),
     ("--expect", lambda n: n.expect),
     ("--autocast", lambda n: n.autocast),
     ("--same-as", lambda n: n.same_as),

@@ -26,10 +26,8 @@ Tensor = Any
 Flat = Callable[[Sequence[Tensor]], Tensor]  # maps the differentiated tensors to one vector of all float results
 
 
-EXPECTED = frozenset({"straight-through", "stop-gradient"})
 MIXED = ("bfloat16", "float16")
 _BY_VALUES = "check compares gradients with values; derive and trace need numpy, torch or JAX"
-WAYS = ("eager", "compile", "checkpoint", "vmap", "autocast")  # to obtain the same gradient
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +36,6 @@ class Placed:
 
     dtype: str = "float64"
     device: str = "cpu"
-
-
-@dataclass(frozen=True, slots=True)
-class FrameworkOptions:
-    """The options for a target in a framework: which framework, number format, device, and extra checks."""
-
-    framework: str | None = None
-    dtype: str | None = None
-    device: str | None = None
-    compiles: bool = False
-    localises: bool = False
-    expect: frozenset[str] = frozenset()
-    autocast: str | None = None
-    same_as: frozenset[str] = frozenset()
-    way: str | None = None  # of WAYS: how this function is run
-    devices: int | None = None  # on which a function of JAX's may run
 
 
 @dataclass(frozen=True, slots=True)

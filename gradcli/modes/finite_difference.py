@@ -25,18 +25,10 @@ from gradcli.modes.difference_steps import (
 )
 from gradcli.modes.jacobians import jacobian_from_columns
 from gradcli.modes.mode import Available, Question
-from gradcli.modes.problem import (
-    DEFAULT_STEPPING,
-    MOST_EVALUATIONS,
-    WITHOUT_LIMITS,
-    Budget,
-    OverBudget,
-    Problem,
-    Stepping,
-    ValueChanged,
-)
+from gradcli.modes.problem import MOST_EVALUATIONS, WITHOUT_LIMITS, Budget, OverBudget, Problem, ValueChanged
 from gradcli.modes.rounding import EPS
 from gradcli.request.point import Array, Estimate, EstimateCost, Point, Slopes, Witness
+from gradcli.request.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.targets.derived import STEP, Along, Gradient, SumOfEntries, inner_gradient, original_function
 from gradcli.targets.facts import Function
 from gradcli.tracing.primitive import Value

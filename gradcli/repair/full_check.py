@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from gradcli.checks.build import CheckOptions
 from gradcli.checks.causes import Verified, drop_late_causes, with_causes
 from gradcli.checks.check import Progress, verify
 from gradcli.checks.request import Request
@@ -23,11 +22,7 @@ RightAnswer = Callable[[Request, Point, tuple[str, ...], str], tuple[dict[str, s
 
 
 def full_check(
-    request: Request,
-    ask: TargetRequest,
-    wanted: CheckOptions,
-    right_answer: RightAnswer,
-    progress: Progress | None = None,
+    request: Request, ask: TargetRequest, right_answer: RightAnswer, progress: Progress | None = None
 ) -> CheckReport:
     """Return the report of a check, of the hard points that were asked for, and the cause and repair of a claim that is wrong.
 
@@ -35,23 +30,18 @@ def full_check(
 
     Raises  GradcliError as `verify` does; BadOption where there is no claim to look for hard points of.
     """
-    return with_cause_and_repair(
-        verify_with_options(request, ask, wanted, progress), request, ask, wanted, right_answer
-    )
+    return with_cause_and_repair(verify_with_options(request, ask, progress), request, ask, right_answer)
 
 
-def verify_with_options(
-    request: Request, ask: TargetRequest, wanted: CheckOptions, progress: Progress | None = None
-) -> Verified:
+def verify_with_options(request: Request, ask: TargetRequest, progress: Progress | None = None) -> Verified:
     """Return the verdict of a check, at hard points too where that was asked for; causes are yet to be looked for.
 
     Raises  as `full_check`.
     """
-    options = wanted.settings.options
-    sizes: Mapping[str, int] = {}
+    options, sizes = ask.options, ask.sizes
     if options.sizes_check:
-        sizes = numbers_of_sizes(options.shapes, checked_point_texts(ask), options.seed, wanted.sizes, ask.points_of)
-    found = check_hard_points(verify(request, progress), request, options, sizes)
+        sizes = numbers_of_sizes(options.shapes, checked_point_texts(ask), options.seed, sizes, ask.points_of)
+    found = check_hard_points(verify(request, progress), request, sizes)
     if progress is not None:
         progress(OUTLINE, found.report)
     return found
@@ -66,7 +56,6 @@ def with_cause_and_repair(
     found: Verified,
     request: Request,
     ask: TargetRequest,
-    wanted: CheckOptions,
     right_answer: RightAnswer,
     tell: Callable[[str], None] | None = None,
 ) -> CheckReport:
@@ -76,16 +65,15 @@ def with_cause_and_repair(
     """
     if found.report.verdict != Verdict.FAIL:
         return found.report
-    options = wanted.settings.options
-    budget = budget_for(found, options)
+    budget = budget_for(found, request.options)
     tell = tell or (lambda says: None)
     tell("looking for the cause, 1 of 2: known mistakes")
     with budget.keeping(budget.left // 2):
         report = with_causes(found, budget)
-    if options.no_diagnose:
+    if request.options.no_diagnose:
         return _with_reason(report, "it was not looked for (--no-diagnose)")
     if not budget.late and not hasattr(original_function(request.f), "by_rank"):  # no edit is tried on several ranks
-        report = with_repair(report, request, ask, wanted, right_answer, budget, tell)
+        report = with_repair(report, request, ask, right_answer, budget, tell)
     return drop_late_causes(report, budget)
 
 
@@ -103,8 +91,8 @@ class ClosedForm:
 
 
 def with_repair(
-    report: CheckReport, request: Request, ask: TargetRequest, wanted: CheckOptions, right_answer: RightAnswer,
-    budget: CauseBudget, tell: Callable[[str], None],
+    report: CheckReport, request: Request, ask: TargetRequest, right_answer: RightAnswer, budget: CauseBudget,
+    tell: Callable[[str], None],
 ) -> CheckReport:  # fmt: skip
     """Return the report of a wrong claim with the edit that repairs it or, where there is none, the right gradient."""
     from gradcli.repair.repair import point_to_repair, repair_claim
@@ -117,9 +105,7 @@ def with_repair(
     native = native_of(request.f)
     language = "expression" if request.f.kind == "expression" else native.framework.name if native else "numpy"
     tell(f"looking for the cause, 2 of 2: edits of {_name_edited_file(report)}, else the closed form")
-    return repair_claim(
-        report, request, ask, wanted, budget, ClosedForm(right_answer, Point(dict(point.at)), names, language)
-    )
+    return repair_claim(report, request, ask, budget, ClosedForm(right_answer, Point(dict(point.at)), names, language))
 
 
 def _name_edited_file(report: CheckReport) -> str:
@@ -137,15 +123,14 @@ def _with_reason(report: CheckReport, why: str) -> CheckReport:
     return replace(report, points=points)
 
 
-def check_hard_points(
-    found: Verified, request: Request, options: Options, sizes: Mapping[str, int] | None = None
-) -> Verified:
+def check_hard_points(found: Verified, request: Request, sizes: Mapping[str, int] | None = None) -> Verified:
     """Return the verdict on a claim that passed, after hard points were looked at and its digits counted, if that was asked for.
 
     `sizes` maps the names of sizes to the lengths that they have at the point.
 
     Raises  BadOption where there is no claim, or it is no gradient; BadClaim if the claim raises where f is smooth.
     """
+    options = request.options
     if options.looks_at_hard_points:
         from gradcli.repair.stress import StressOptions, search_hard_points
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.classes import dataclass
-from gradcli.modes.problem import Stepping
+from gradcli.request.stepping import Stepping
 from gradcli.targets.facts import draw_with_facts, impose_facts
 
 Values = dict[str, Any]

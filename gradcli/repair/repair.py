@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.build import CheckOptions, map_axis_lengths
+from gradcli.checks.build import map_axis_lengths
 from gradcli.checks.own_layers import request_of_layer
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import CauseBudget
@@ -64,9 +64,8 @@ def point_to_repair(report: CheckReport) -> int | None:
 
 
 def repair_claim(
-    report: CheckReport, request: Request, ask: TargetRequest, options: CheckOptions, budget: CauseBudget,
-    otherwise: Otherwise,
-) -> CheckReport:  # fmt: skip
+    report: CheckReport, request: Request, ask: TargetRequest, budget: CauseBudget, otherwise: Otherwise
+) -> CheckReport:
     """Return the report of a wrong claim with the smallest edit that makes it right or, where there is none, the closed form.
 
     Expressions are edited here, as they are data; Python code in a process that may write no file. The number of edits
@@ -92,7 +91,7 @@ def repair_claim(
         if in_a_notebook and editable:
             found = replace(found, why=found.why or _IN_A_NOTEBOOK)
     else:
-        wanted = RepairRequest(ask, options, (), "", budget.left, budget.seconds, otherwise)
+        wanted = RepairRequest(ask, (), "", budget.left, budget.seconds, otherwise)
         found = (
             _repair_layer(diagnosis.layer, request, wanted, budget)
             if isinstance(diagnosis.layer, str)

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gradcli.checks.build import CheckOptions, build_request
+from gradcli.checks.build import build_request
 from gradcli.checks.check import call_claim_after_function
 from gradcli.checks.own_layers import request_of_layer
 from gradcli.checks.request import Request
@@ -54,7 +54,6 @@ class RepairRequest:
     """
 
     ask: TargetRequest
-    options: CheckOptions
     points: tuple[Right, ...]
     empty: str
     calls: int  # of the claim, that the search may take
@@ -65,8 +64,8 @@ class RepairRequest:
     def request(self, values: Mapping[str, Any] | None = None) -> Request:
         """Return what is checked, made anew, at the given point or at other values. Raises BadTarget without such a layer."""
         if not self.layer:
-            return build_request(self.ask, self.options, values)
-        found = request_of_layer(build_request(self.ask, self.options), self.layer, values)
+            return build_request(self.ask, values)
+        found = request_of_layer(build_request(self.ask), self.layer, values)
         if found is None:
             raise BadTarget(f"{self.ask.target} holds no {self.layer} now")
         return found

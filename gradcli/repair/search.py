@@ -264,14 +264,12 @@ def _redraw_all_inputs(
     """
     rng = np.random.default_rng([request.seed, 0x9E9A2])
     kept: set[str] = {STEP, *getattr(request.claim, "sizes", {})}
-    searched = False
+    searched, stepping = False, request.options.stepping
 
     def draw(still: set[str], signs: bool = False) -> Right | None:
         moving = {name: x for name, x in first.at.items() if name not in still}
         values = {**first.at, **redraw_inputs(moving, moved, rng, signs=signs)}
-        values = {
-            n: request.stepping.moved_inside(n, x) if n in request.stepping.edges else x for n, x in values.items()
-        }
+        values = {n: stepping.moved_inside(n, x) if n in stepping.edges else x for n, x in values.items()}
         right = _right_gradient_at(request, Point(values), names, quick=True)
         return right if right is not None and _is_claim_right(request, right, held) else None
 
@@ -381,7 +379,7 @@ def _move_values(request: Request, name: str, x: Any, rng: np.random.Generator, 
     step = spread * np.where(scale > 0, scale, 1.0) * rng.uniform(-1, 1, x.shape)
     if x.ndim == 2 and x.shape[0] == x.shape[1] and np.array_equal(x, x.T):
         step = (step + step.T) / 2
-    return request.stepping.moved_inside(name, x + step)[()]
+    return request.options.stepping.moved_inside(name, x + step)[()]
 
 
 def _right_gradient_at(request: Request, point: Point, names: tuple[str, ...], quick: bool = False) -> Right | None:
@@ -389,7 +387,7 @@ def _right_gradient_at(request: Request, point: Point, names: tuple[str, ...], q
 
     A `quick` one is that of the reverse mode, confirmed by a difference along a random direction.
     """
-    q = Question(request.f, replace(point, value=None), request.wrt, request.seed, request.budget, request.stepping)
+    q = request.question(replace(point, value=None))
     try:
         with np.errstate(all="ignore"), smaller_tolerances(request.f):
             if not np.all(np.isfinite(q.value)) or size(q.value) * q.entries > _MOST_ENTRIES:

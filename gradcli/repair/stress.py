@@ -633,8 +633,8 @@ def _draw_hard_points(request: Request, options: StressOptions) -> Iterator[dict
     """Yield hard points, as many as are wanted, until f was called too often."""
     given = request.points[0]
     around = Around(
-        given.values, request.wrt, request.stepping, critical_numbers(request.f, request.claim), request.seed, options.sizes,
-        options.named, parse_facts(list(options.assume), dims_of_values(given.values)),
+        given.values, request.wrt, request.options.stepping, critical_numbers(request.f, request.claim), request.seed,
+        options.sizes, options.named, parse_facts(list(options.assume), dims_of_values(given.values)),
     )  # fmt: skip
     last = _count_calls(request) + _MOST_CALLS
     found = hard_points(around, points_beyond_branches(request, given))
@@ -881,7 +881,8 @@ def _confirm_wrong_point(request: Request, values: Mapping[str, Any], given: Poi
     fails: Callable[[Any], bool] = lambda at: look_at_point(request, at, conditioned=False).word is Word.WRONG
     for at in (shrink_point(values, given.values, request.wrt, fails), values):
         alone = replace(
-            request, points=(Point(dict(at), number=len(request.points)),), mutate=False, own=None, layer=None,
+            request, points=(Point(dict(at), number=len(request.points)),), own=None, layer=None,
+            options=replace(request.options, mutate=False),
             modes=tuple(mode for mode in request.modes if mode not in _WITHOUT),
         )  # fmt: skip
         found = verify(alone)

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import operator
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from gradcli.classes import dataclass
-from gradcli.errors import BadOption
+from gradcli.errors import BadOption, closest_name
 from gradcli.request.pick import Pick
 from gradcli.request.target_text import normalise_name
 from gradcli.words import ALLOWED, slug
@@ -132,13 +133,6 @@ def read_axes_or_function(flag: str, given: Any) -> Any:
         raise BadOption(
             f'{flag} takes "W: 1, b: 0" or a function, not {given!r}', do=f'write {flag.rstrip("=")}="W: 1"'
         )
-    return given
-
-
-def check_rank_count(flag: str, given: int) -> int:
-    """Return a number of ranks. Raises BadOption."""
-    if not isinstance(given, int) or not 2 <= given <= 64:
-        raise BadOption(f"{flag} takes a whole number from 2 to 64, not {given!r}", do=f"write {flag.rstrip('=')}=2")
     return given
 
 
@@ -305,9 +299,28 @@ def _as_position(part: int | str) -> int | str:
     return int(part) if isinstance(part, str) and re.fullmatch(r"-?[0-9]{1,4}", part) else part
 
 
-def parse_names(flag: str, text: str | Sequence[str]) -> frozenset[str]:
-    """Return the names in a comma-separated list or a sequence."""
-    return frozenset(split_words(text) if isinstance(text, str) else text)
+def reader_of_name(names: Sequence[str]) -> Callable[[str, str | None], str | None]:
+    """Return a reader of one of these names, which proposes the nearest for another word."""
+
+    def read(flag: str, text: str | None) -> str | None:
+        if text is not None and text not in names:
+            near = closest_name(text, names)
+            known = f"it knows {', '.join(names)}"
+            raise BadOption(f"{flag} does not know '{text}'", do=f"did you mean '{near}'? {known}" if near else known)
+        return text
+
+    return read
+
+
+def names_among(names: Sequence[str]) -> Callable[[str, str | Sequence[str]], frozenset[str]]:
+    """Return a reader of some of these names, from a comma-separated list or a sequence."""
+    read = reader_of_name(names)
+
+    def read_all(flag: str, text: str | Sequence[str]) -> frozenset[str]:
+        found = split_words(text) if isinstance(text, str) else text
+        return frozenset(name for name in (read(flag, word) for word in found) if name is not None)
+
+    return read_all
 
 
 def as_tuple(flag: str, texts: Sequence[str]) -> tuple[str, ...]:
@@ -367,19 +380,21 @@ class Option:
         if given is None:
             return self.default
         if self.kind in (int, float) and isinstance(given, str):
-            given = self._check_number(given)
+            given = self.check_number(given, self.flag)
         return given if self.read is None else self.read(self.flag, given)
 
-    def _check_number(self, text: str) -> float:
+    def check_number(self, given: Any, flag: str) -> float:
+        """Return a number of the option's kind between its limits, from a text or a number. Raises BadOption."""
         low, high = self.low, self.high
-        with contextlib.suppress(ValueError):
-            number = int(text) if self.kind is int else float(text)
+        with contextlib.suppress(ValueError, TypeError):
+            number = operator.index(given) if self.kind is int and not isinstance(given, str) else self.kind(given)
             if (low is None or number >= low) and (high is None or number <= high):
-                return number
+                return float(number) if self.kind is float else int(number)
         example = (low or 1) if self.kind is int else "1e-3" if high is None else high
         kind = "a whole number" if self.kind is int else "a number"
         limits = f" from {low} to {high}" if high is not None else f" of at least {low}" if low is not None else ""
-        raise BadOption(f"{self.flag} takes {kind}{limits}, not '{text}'", do=f"write {self.flag} {example}")
+        written = f"{flag}{example}" if flag.endswith("=") else f"{flag} {example}"
+        raise BadOption(f"{flag} takes {kind}{limits}, not {given!r}", do=f"write {written}")
 
 
 def row(
@@ -399,13 +414,6 @@ def row(
 def as_given(name: str, value: Any) -> Any:
     """Return a value of Python as it is."""
     return value
-
-
-def check_order(name: str, order: int) -> int:
-    """Return an order of derivatives. Raises TypeError."""
-    if order not in (1, 2):
-        raise TypeError(f"{name}={order!r}: the order of the derivative is 1 or 2")
-    return order
 
 
 def write_one(value: Any) -> Sequence[str]:

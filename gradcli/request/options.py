@@ -7,21 +7,20 @@ value. To add an option, add a row and use its value.
 import dataclasses
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption
-from gradcli.request.option_values import (  # fmt: skip  # fmt: skip
+from gradcli.request.option_values import (
     ROW,
     Option,
     RandomSeed,
     as_given,
     as_texts,
     as_tuple,
-    check_order,
-    check_rank_count,
     formats,
     join_names,
+    names_among,
     parse_bytes,
     parse_decimal_bytes,
     parse_dots,
@@ -29,7 +28,6 @@ from gradcli.request.option_values import (  # fmt: skip  # fmt: skip
     parse_edges,
     parse_inches,
     parse_kinds,
-    parse_names,
     parse_scales,
     parse_seconds,
     parse_share_or_axes,
@@ -37,6 +35,7 @@ from gradcli.request.option_values import (  # fmt: skip  # fmt: skip
     parse_whole_numbers,
     pick,
     read_axes_or_function,
+    reader_of_name,
     reader_of_words,
     row,
     seed,
@@ -51,6 +50,9 @@ from gradcli.request.option_values import (  # fmt: skip  # fmt: skip
 )
 from gradcli.request.pick import PAIR, Pick
 from gradcli.request.target_text import is_python
+
+if TYPE_CHECKING:
+    from gradcli.request.stepping import Stepping
 
 POINT, CLAIM, HARD_POINTS, PRECISION = "Point", "Claim", "Hard points and repairs", "Precision and limits"
 FRAMEWORK, SUITE, PROGRAM, OUTPUT = "Frameworks", "Several checks", "Programs", "Output"
@@ -79,6 +81,9 @@ RUNS = ("check", "compare-modes", "sweep", "cost", "derive", "grad", "trace", "o
 
 
 RANK_TIMEOUT = 30.0  # seconds that a rank may wait for others
+FRAMEWORKS = ("torch", "jax", "tensorflow", "mlx", "numpy")
+WAYS = ("eager", "compile", "checkpoint", "vmap", "autocast")  # to obtain the same gradient
+EXPECTED = ("stop-gradient", "straight-through")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +174,9 @@ class Options:
         'upper, diagonal; v: unit; M: mask; c: index". A check is made on this set, along it; with --stress only its '
         'points are, unless --structure is given.',
         on=("check", "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=write_all, take=as_texts)
-    points: int | None = row(
-        "--points", "N", "How many points to draw when none is given.  [default: 3]",
-        on=("check",), group=POINT, rare=True, kind=int, low=1, high=1000, write=write_one)
+    points: int = row(
+        "--points", "N", "How many points to draw when none is given.",
+        on=("check",), group=POINT, rare=True, default=3, kind=int, low=1, high=1000, write=write_one)
     grad: Any = row(
         "--grad", "CLAIM",
         'Your gradient: a function (focal_grad, file.py:g) or "x=y*cos(x*y), y=..."; '
@@ -190,11 +195,11 @@ class Options:
     value_and_grad: bool = row(
         "--value-and-grad", "", "The target returns its value and its gradient, which is checked.",
         on=CLAIMS, group=CLAIM, default=False, kind=bool, write=write_flag, take=as_given)
-    backward: str | None = row(
+    backward: Any = row(
         "--backward", "NAME",
         "The backward pass of a function that returns a cache, NAME(dout, cache).  [default: found beside it]",
         on=("check",), group=CLAIM, write=write_one, take=as_given)
-    engine: str | None = row(
+    engine: Any = row(
         "--engine", "CLASS",
         "The class of your own engine, with .data, .grad and .backward(): each number of an input becomes an object of it.",
         on=("check", "trace"), group=CLAIM, write=write_one, take=as_given)
@@ -211,7 +216,7 @@ class Options:
         on=CLAIMS, group=CLAIM, default=False, kind=bool, write=write_flag)
     order: int = row(
         "--order", "N", "Order of the derivative: 2 is the Hessian.",
-        on=(*CLAIMS, "derive"), group=CLAIM, default=1, kind=int, low=1, high=2, write=write_one, take=check_order)
+        on=(*CLAIMS, "derive"), group=CLAIM, default=1, kind=int, low=1, high=2, write=write_one, take=as_given)
     allow_python: bool = row(
         "--allow-python", "", "Lines of standard input may name Python code, which is run.",
         on=("check",), group=POINT, rare=True, default=False, kind=bool)
@@ -362,7 +367,7 @@ class Options:
         "--ranks", "N",
         "Run the target on so many processes of torch.distributed, as torchrun does, and check the gradients of all of them. "
         "With --framework jax: on so many devices of one process, for shard_map. --shard says what each has.",
-        on=("check",), group=FRAMEWORK, kind=int, low=2, high=64, write=write_one, take=check_rank_count)
+        on=("check",), group=FRAMEWORK, kind=int, low=2, high=64, write=write_one, take=as_given)
     loss: str | None = row(
         "--loss", "KIND", "What the loss is where the ranks return different values: their sum, or their mean, as DDP has it.",
         on=("check",), group=FRAMEWORK, rare=True, read=reader_of_words("sum", "mean"), write=write_one,
@@ -373,7 +378,7 @@ class Options:
     framework: str | None = row(
         "--framework", "NAME",
         "What a target is written in: torch, jax, tensorflow, mlx, numpy.  [default: recognised from the code]",
-        on=("check",), group=FRAMEWORK, write=write_one, take=as_given)
+        on=("check",), group=FRAMEWORK, read=reader_of_name(FRAMEWORKS), write=write_one, take=reader_of_name(FRAMEWORKS))
     reference: Any = row(
         "--reference", "TARGET",
         "Another implementation of the same function, with which values and gradients of the target are compared: a name in "
@@ -397,14 +402,16 @@ class Options:
         on=("check",), group=FRAMEWORK, default=False, kind=bool, write=write_flag, take=as_given)
     same_as: frozenset[str] = row(
         "--same-as", "LIST", "Obtain the same gradient in other ways: eager,compile,checkpoint,vmap,autocast.",
-        on=("check",), group=FRAMEWORK, rare=True, default=frozenset(), read=parse_names, write=write_set, take=parse_names)
+        on=("check",), group=FRAMEWORK, rare=True, default=frozenset(), read=names_among(WAYS), write=write_set,
+        take=names_among(WAYS))
     localise: bool = row(
         "--localise", "", "Check each module inside the target alone, too.",
         on=("check",), group=FRAMEWORK, default=False, kind=bool, write=write_flag, take=as_given)
     expect: frozenset[str] = row(
         "--expect", "KINDS",
         "What is deliberate: straight-through (the surrogate is checked), stop-gradient (it is held constant).",
-        on=("check",), group=FRAMEWORK, rare=True, default=frozenset(), read=parse_names, write=write_set, take=parse_names)
+        on=("check",), group=FRAMEWORK, rare=True, default=frozenset(), read=names_among(EXPECTED), write=write_set,
+        take=names_among(EXPECTED))
     allow: frozenset[str] = row(
         "--allow", "KINDS", "Findings that count as success: kink,staircase,noise,...",
         on=("check",), group=OUTPUT, default=frozenset(), read=parse_kinds, write=write_set, take=parse_kinds)
@@ -478,7 +485,7 @@ class Options:
     dpi: int | None = row(
         "--dpi", "N", "Dots per inch of a .png.  [default: 150]", on=PICTURED, group=OUTPUT, rare=True, read=parse_dots)
     direction: str = row(
-        "--direction", "DIR", "The way a graph runs on a page and in a picture: right or down.  [default: right]",
+        "--direction", "DIR", "The way a graph runs on a page and in a picture: right or down.",
         on=("check", "trace", "derive"), group=OUTPUT, rare=True, default="right", read=reader_of_words("right", "down"))
     quiet: bool = row(
         "--quiet -q", "", "Print nothing, or the last line where there are several checks.",
@@ -502,19 +509,31 @@ class Options:
         return PAIR if self.value_and_grad else None if self.gradient_places else self.pick
 
     @property
+    def claims(self) -> bool:
+        """Whether a derivative is claimed, by a claim or as a part of the target's result."""
+        return any(getattr(self, kind) is not None for kind in CLAIM_KINDS) or self.picked is not None
+
+    @property
     def gradient_places(self) -> tuple[tuple[str, str], ...]:
         """Where an object keeps the gradients of its parameters, by the name of each, where that is said."""
         return () if self.pick is None else self.pick.gradient_places
 
     @property
+    def stepping(self) -> "Stepping":
+        """How differences may step. Raises BadOption for steps, sizes and edges that no difference can use."""
+        from gradcli.request.stepping import Stepping
+
+        return Stepping(self.h, self.bounds or {}, self.scale or {}, self.budget)
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What the check itself assumes of its inputs; empty where the hard points alone are on the sets."""
+        return self.assume if self.structure or not self.looks_at_hard_points else ()
+
+    @property
     def looks_at_hard_points(self) -> bool:
         """Whether hard points are asked for."""
         return self.stress or self.stress_points is not None or self.sizes_check is not None
-
-    @property
-    def checks_on_sets(self) -> bool:
-        """Whether the check itself is on the sets that `assume` names, and not the hard points alone."""
-        return bool(self.assume) and (self.structure or not self.looks_at_hard_points)
 
     @property
     def part(self) -> tuple[int, int] | None:
@@ -540,6 +559,11 @@ class Options:
         if self.framework not in (None, "torch"):
             raise BadOption(f"--ranks is for torch and jax, not for {self.framework}", do="leave it out")
         return RankOptions(self.ranks, shard, self.loss, self.rank_timeout or RANK_TIMEOUT)
+
+    @property
+    def in_one_process(self) -> "Options":
+        """The same options for a target that runs in one process, as the reference of one that runs on ranks."""
+        return dataclasses.replace(self, ranks=None, shard=None, loss=None, rank_timeout=None)
 
     @property
     def devices(self) -> int | None:
@@ -608,8 +632,15 @@ def options_from_keywords(given: Mapping[str, Any]) -> Options:
     claims = _kinds_of_claims(given)
     if len(claims) > 1:
         raise TypeError(f"{claims[0]}= and {claims[1]}= are two claims: check one at a time")
-    taken = {name: known[name].take for name in given}
-    return Options(**{name: take(f"{name}=", given[name]) for name, take in taken.items() if take is not None})
+    return Options(**{name: _value_of_keyword(known[name], value) for name, value in given.items()})
+
+
+def _value_of_keyword(option: Option, given: Any) -> Any:
+    """Return the value of a keyword; numbers are held to the same limits as on the command line. Raises BadOption."""
+    value = given if option.take is None else option.take(f"{option.name}=", given)
+    if option.kind in (int, float) and option.low is not None and value is not None:
+        return option.check_number(value, f"{option.name}=")
+    return value
 
 
 # The words of a command that repeats a check.

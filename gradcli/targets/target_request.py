@@ -1,11 +1,13 @@
-"""One target of a command, with the point and the claim that belong to it alone."""
+"""What is asked of one target: its text, its point and its options, as data."""
 
 import re
-from dataclasses import field
+from collections.abc import Mapping
+from dataclasses import field, replace
 from typing import Any
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, BadPoint, NotSupported
+from gradcli.request.options import CLAIM_KINDS, DEFAULTS, Options, find_claim, words_to_repeat
 from gradcli.request.target_text import is_python, names_python
 
 _ENTRY = re.compile(r"\w+(?:\.\w+|\[\d+\])+")  # of an argument: params.A
@@ -13,26 +15,37 @@ _ENTRY = re.compile(r"\w+(?:\.\w+|\[\d+\])+")  # of an argument: params.A
 
 @dataclass(frozen=True, slots=True)
 class TargetRequest:
-    """One target, with the options that belong to it alone.
+    """One target, with its point and the options that hold for it.
 
-    `at` and `values` give its point: strings as for `--at`, and the values of a JSON line. `claim` is the option that claims a
-    derivative, and its text. `line` is its line of standard input, `texts_from_line` the `grad` and `at` of a JSON line, which
-    may name Python code, and `problem` what is wrong with the line. `python_allowed` says whether a line of standard input
-    may name Python code. With `separate_points`, each string of `at` is a point of its own, which inherits nothing. `module` is
-    a module whose objects the point of an expression may name; without it, an expression takes data alone.
+    `at` and `values` give its point: strings as for `--at`, and the values of a JSON line. `line` is its line of standard
+    input, `texts_from_line` the `grad` and `at` of a JSON line, which may name Python code, and `problem` what is wrong with
+    the line. With `separate_points`, each string of `at` is a point of its own, which inherits nothing. `module` is a module
+    whose objects the point of an expression may name; without it, an expression takes data alone. `sizes` are numbers of
+    named sizes, and `command` is what repeats the check, where that is not its own command.
     """
 
     target: str
     at: tuple[str, ...] = ()
-    claim: tuple[str, str] | None = None
-    wrt: str | None = None
+    options: Options = DEFAULTS
     line: int | None = None
     values: dict[str, Any] = field(default_factory=dict)
     problem: str | None = None
-    python_allowed: bool = False
     texts_from_line: tuple[str, ...] = ()
     separate_points: bool = False
     module: str = ""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+
+    @property
+    def claim(self) -> tuple[str, Any] | None:
+        """The kind of derivative that is claimed, and the claim; None without a claim. Raises BadOption for two claims."""
+        return find_claim(self.options)
+
+    @property
+    def command_to_repeat(self) -> tuple[str, ...]:
+        """The command that repeats this check exactly."""
+        options = replace(self.options, at=checked_point_texts(self))
+        return self.command or ("gradcli", "check", self.target, *words_to_repeat(options))
 
     @property
     def points_of(self) -> str:
@@ -42,8 +55,9 @@ class TargetRequest:
     @property
     def runs_python(self) -> bool:
         """Whether the target, its claim or its point names Python code."""
-        texts = (self.target, *self.at, *self.texts_from_line, *([] if self.claim is None else [self.claim[1]]))
-        return any(names_python(text) for text in texts)
+        claims = (getattr(self.options, kind) for kind in CLAIM_KINDS)
+        texts = (self.target, *self.at, *self.texts_from_line, *claims)
+        return any(isinstance(text, str) and names_python(text) for text in texts)
 
 
 def checked_point_texts(request: TargetRequest) -> tuple[str, ...]:
@@ -54,7 +68,7 @@ def checked_point_texts(request: TargetRequest) -> tuple[str, ...]:
     """
     if request.problem is not None:
         raise BadOption(request.problem, do='write {"target": "x*y", "at": {"x": 1, "y": 2}}')
-    if request.line is not None and not request.python_allowed:
+    if request.line is not None and not request.options.allow_python:
         for text in (request.target, *request.texts_from_line):
             if is_python(text):
                 says = f"'{text}' names Python code, which standard input may not run"

@@ -11,6 +11,7 @@ from gradcli.checks.probe import locate
 from gradcli.modes.mode import Question
 from gradcli.report.check import CheckReport
 from gradcli.request.point import Estimate
+from gradcli.targets.target_request import TargetRequest
 from tests.checks.planting import checked
 from tests.rows import for_rows
 
@@ -183,7 +184,7 @@ def test_a_step_at_the_tie_is_no_kink_to_have_subgradients() -> None:
 
 
 def lies(text: str, at: str, **claim: Any) -> HullDistance:
-    found = locate(text, [at])
+    found = locate(TargetRequest(text, (at,)))
     value = {name: np.asarray(x, dtype=float)[()] for name, x in claim.items()}
     bound = {name: np.zeros(np.shape(x))[()] for name, x in value.items()}
     made = distance_from_hull(Question(found.f, found.points[0], found.wrt), Estimate(value, bound))
@@ -213,7 +214,7 @@ def test_the_hull_counts_the_pieces_and_measures_the_distance(
 
 
 def test_a_claim_for_some_of_the_inputs_alone_has_no_hull() -> None:
-    found = locate("max(x, y)", ["x=1, y=1"])
+    found = locate(TargetRequest("max(x, y)", ("x=1, y=1",)))
     q = Question(found.f, found.points[0], found.wrt)
     assert distance_from_hull(q, Estimate({"x": np.float64(1)}, {"x": np.float64(0)})) is None
 

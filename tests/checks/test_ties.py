@@ -8,6 +8,7 @@ import pytest
 import gradcli
 from gradcli.checks.probe import locate
 from gradcli.modes.mode import Question
+from gradcli.targets.target_request import TargetRequest
 from tests.rows import for_rows
 
 
@@ -74,14 +75,14 @@ KINKS = ["abs(x)", "maximum(x, 0)", "abs(x) + x**2", "abs(sin(x))", "maximum(x, 
 
 @for_rows("text", KINKS)
 def test_a_kink_stays_one(text):
-    found = locate(text, ["x=0"])
+    found = locate(TargetRequest(text, ("x=0",)))
     q = Question(found.f, found.points[0], found.wrt)
     assert q.kinks == q.ties != []
     assert not q.by_convention
 
 
 def test_a_kink_along_a_diagonal_stays_one():
-    found = locate("maximum(x, y) + abs(x - y)*0 + maximum(x - y, y - x)*1e-5", ["x=1", "y=1"])
+    found = locate(TargetRequest("maximum(x, y) + abs(x - y)*0 + maximum(x - y, y - x)*1e-5", ("x=1", "y=1")))
     assert Question(found.f, found.points[0], found.wrt).kinks
 
 

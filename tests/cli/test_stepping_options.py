@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from gradcli.checks.build import settings_of
 from gradcli.errors import BadOption
-from gradcli.modes.problem import Stepping
 from gradcli.request.option_values import parse_edges
 from gradcli.request.options import Options, options_of_command
+from gradcli.request.stepping import Stepping
 from tests.rows import for_rows
 from tests.targets.test_loading import written
 
@@ -102,7 +101,7 @@ READ = [
 @for_rows(("options", "stepping"), READ)
 def test_the_options_are_read(options: dict[str, Any], stepping: Stepping) -> None:
     rows = {row.name: row for row in options_of_command("check")}
-    assert settings_of(Options(**{name: rows[name].value(x) for name, x in options.items()})).stepping == stepping
+    assert Options(**{name: rows[name].value(x) for name, x in options.items()}).stepping == stepping
 
 
 def test_a_bad_option_says_what_was_written() -> None:

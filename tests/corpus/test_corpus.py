@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import gradcli
-from gradcli.checks.build import Settings, request_for
+from gradcli.checks.build import request_for
 from gradcli.checks.check import check
 from gradcli.checks.probe import locate_function
 from gradcli.modes.mode import Question
@@ -80,7 +80,7 @@ def cases(points: Mapping[Function, Any], reasons: Mapping[str, str]) -> list[An
 def checked(f: Function, at: Any, order: int) -> CheckReport:
     """Return what `gradcli.check` finds with the modes of this process, certified where it is little work."""
     found = locate_function(f, f.__name__, [{WHOLE: at}])
-    request = request_for(found, None, Settings(Options(modes=IN_PROCESS, order=order)))
+    request = request_for(found, None, Options(modes=IN_PROCESS, order=order))
     q = Question(request.f, request.points[0], request.wrt)
     dear = {"certified"} if q.untraced or q.ball_work > Effort.DEFAULT.value else set()
     return check(replace(request, modes=tuple(mode for mode in request.modes if mode not in dear)))

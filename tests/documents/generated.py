@@ -118,7 +118,9 @@ def _table(heads: Sequence[str], rows: Iterable[str]) -> str:
 
 def _option(option: Any) -> str:
     value = "" if option.is_flag else f"`{_cell(option.metavar)}`"
-    return f"| {_spelled(option)} | {value} | {_cell(_marked(option.help or ''))} |"
+    shown = option.show_default and option.default is not None
+    about = (option.help or "") + (f"  [default: {option.default}]" if shown else "")
+    return f"| {_spelled(option)} | {value} | {_cell(_marked(about))} |"
 
 
 def _spelled(option: Any) -> str:
@@ -208,9 +210,9 @@ def configuration() -> str:
         ("Keys of both: of a check, or of all checks at the top", {key: check[key] for key in shared}),
     ):
         lines += [f"## {title}", "", "| key | value | meaning |", "| --- | --- | --- |"]
-        lines += [
-            f"| `{k}` | {_cell(_type(v))} | {_cell(_marked(v.get('description', '')))} |" for k, v in rows.items()
-        ]
+        for key, found in rows.items():
+            about = found.get("description", "") + (f"  [default: {found['default']}]" if "default" in found else "")
+            lines.append(f"| `{key}` | {_cell(_type(found))} | {_cell(_marked(about))} |")
         lines.append("")
     return "\n".join(lines)
 

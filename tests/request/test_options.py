@@ -48,6 +48,7 @@ SAMPLES: dict[str, Any] = {
     "loss": "mean",
     "rank_timeout": 2.0,
     "shard": "W: 1, b: 0",
+    "framework": "torch",
     "expect": frozenset({"straight-through"}),
     "same_as": frozenset({"eager", "vmap"}),
     "allow": frozenset({"kink", "no-second-witness"}),
@@ -100,6 +101,25 @@ def test_pythons_keywords_are_the_options(row: Option) -> None:
     assert taken == (frozenset(value) if isinstance(value, list) else value)
 
 
+LIMITED = [
+    ("stress_points", -5,  "stress_points= takes a whole number from 1 to 100000, not -5"),
+    ("stress_points", "9", None),
+    ("order",         3,   "order= takes a whole number from 1 to 2, not 3"),
+    ("rtol",          -1.0, "rtol= takes a number of at least 0, not -1.0"),
+    ("budget",        2.5, "budget= takes a whole number of at least 1, not 2.5"),
+]  # fmt: skip
+
+
+@for_rows(("name", "value", "says"), LIMITED)
+def test_pythons_numbers_have_the_limits_of_the_command_line(name: str, value: Any, says: str | None) -> None:
+    if says is None:
+        assert getattr(options_from_keywords({name: value}), name) == int(value)
+        return
+    with pytest.raises(BadOption) as refused:
+        options_from_keywords({name: value})
+    assert refused.value.what == says
+
+
 # fmt: off
 WHOLE = "takes a whole number or 'random', not"
 MOST = "takes at most 18446744073709551615 (64 bits), not"
@@ -149,7 +169,7 @@ def test_a_random_seed_is_drawn_once() -> None:
     [
         ({"rtoll": 1.0}, TypeError, "rtoll"),
         ({"quiet": True}, TypeError, "quiet"),
-        ({"order": 3}, TypeError, "order"),
+        ({"order": 3}, BadOption, "order"),
         ({"grad": "x", "jac": "x"}, TypeError, "two claims"),
         ({"allow": ["knik"]}, BadOption, "knik"),
         ({"seed": "many"}, BadOption, "seed= takes a whole number or 'random', not 'many'"),

@@ -170,12 +170,15 @@ class Editor:
         if suite is None:
             return
         show(suite, None)
-        checks = [
-            dataclasses.replace(c, options=dataclasses.replace(c.options, timeout=c.options.timeout or self._seconds))
-            for c in select(suite)
-        ]
+        checks = [self._limited(check) for check in select(suite)]
         for row in self._checker.result().rows(suite, checks, wanted):
             show(suite, row)
+
+    def _limited(self, check: SuiteCheck) -> SuiteCheck:
+        """Return a check with the server's limit of time, where it has none of its own."""
+        options = check.ask.options
+        limited = dataclasses.replace(options, timeout=options.timeout or self._seconds)
+        return dataclasses.replace(check, ask=dataclasses.replace(check.ask, options=limited))
 
     def _show_row(self, suite: Suite, row: CheckRow | None) -> None:
         """Show a row in place of the last one of its check; without one, forget the checks that the suite no longer has."""

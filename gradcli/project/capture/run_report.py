@@ -17,16 +17,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from gradcli.checks.build import Settings, request_for, settings_of
+from gradcli.checks.build import request_for
 from gradcli.checks.check import check
 from gradcli.checks.claims import Claiming
 from gradcli.checks.implementation import describe_environment
 from gradcli.checks.inner_gradients import locate_call, with_cotangent
-from gradcli.checks.probe import Located, LocateOptions, locate_function
+from gradcli.checks.probe import Located, locate_function
 from gradcli.checks.request import Request
 from gradcli.classes import dataclass
 from gradcli.errors import BadPoint, FunctionFailed, GradcliError
-from gradcli.frameworks.adapt import PLAIN, import_framework, is_format_failure
+from gradcli.frameworks.adapt import import_framework, is_format_failure
 from gradcli.frameworks.framework import KNOWN, CustomCall, Framework, Placed
 from gradcli.project.capture.backward_passes import CACHE, LayerCall, copy_held_arrays
 from gradcli.project.capture.recorder import Convention, GradientPair, Kept, RecordedCalls, copy_arrays
@@ -335,9 +335,9 @@ _CONVENTIONS: dict[Convention, Callable[[Kept], Stated]] = {
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Checks kept calls, each with these settings."""
+    """Checks kept calls, each with these options."""
 
-    settings: Settings
+    options: Options
 
     def row(self, recorded: RecordedCalls, kept: Kept) -> CheckRow:
         """Return the check of one kept call; every error is an answer too."""
@@ -422,8 +422,8 @@ class Judge:
             both = chain_layers(*calls)
             if both is None:
                 return None
-            found = locate_function(both.layer, both.path, [dict(both.arguments)], self._locate_options)
-            report = check(replace(request_for(found, None, self.settings), layer=None))
+            found = locate_function(both.layer, both.path, [dict(both.arguments)], self._options_of_point)
+            report = check(replace(request_for(found, None, self.options), layer=None))
         except GradcliError:
             return None
         if report.verdict != Verdict.PASS:
@@ -448,16 +448,16 @@ class Judge:
         function, name = kept.pair.function, _forward_name(kept)
         both = kept.pair.kind == "value-and-grad"
         target = function if call.held is None else getattr(call.held, function.__name__) if both else call.held
-        settings = settings_of(replace(self.settings.options, value_and_grad=True)) if both else self.settings
+        options = replace(self.options, value_and_grad=True) if both else self.options
         backward = kept.pair.gradient if call.held is None and not both else None
         if both and call.held is None:
             target = _with_call_state(function, call)
-        locate = replace(self._locate_options, pick=settings.options.picked if both else None, backward=backward)
+        locate = replace(self._options_of_point, value_and_grad=both, backward=backward)
         _set_random_states(call)
         found = locate_function(target, name, [call.arguments], locate, module=inspect.getmodule(function))
-        report = check(replace(request_for(found, None, settings), layer=None))
+        report = check(replace(request_for(found, None, options), layer=None))
         if report.verdict == Verdict.FAIL and both and call.held is None:
-            report = self._retry_other_argument(report, found, settings)
+            report = self._retry_other_argument(report, found, options)
         if report.verdict == Verdict.FAIL or kept.returned is None:
             return report
         y, again = _rerun_layer_call(kept, call)
@@ -479,7 +479,7 @@ class Judge:
         hint = "a value that calls change, and that is not among the arguments" if both else overwritten
         return _with_finding(report, finding(Kind.EARLIER_CALLS, Severity.ERROR, says, hint=hint))
 
-    def _retry_other_argument(self, report: CheckReport, found: Located, settings: Settings) -> CheckReport:
+    def _retry_other_argument(self, report: CheckReport, found: Located, options: Options) -> CheckReport:
         """Return the check by another argument of the first one's shape, if it passes: names did not tell them apart."""
         values = found.points[0].values
         words = returned_names(inspect.unwrap(found.f.function)) if isinstance(found.f, PythonFunction) else []
@@ -488,7 +488,7 @@ class Judge:
         for name in found.wrt[1:]:
             if np.shape(values[name]) == np.shape(values[found.wrt[0]]):
                 other = dataclasses.replace(found, wrt=(name,), chosen=True)
-                again = check(replace(request_for(other, None, settings), layer=None))
+                again = check(replace(request_for(other, None, options), layer=None))
                 if again.verdict == Verdict.PASS:
                     said = finding(
                         Kind.CLAIM, Severity.INFO, f"the gradient is that by {name}; no name says of which it is"
@@ -497,29 +497,29 @@ class Judge:
         return report
 
     def _build_request(self, own: Framework, recorded: RecordedCalls, kept: Kept, placed: Placed) -> Request:
-        text, seed = recorded.of or recorded.definition.name, self.settings.options.seed
+        text, seed = recorded.of or recorded.definition.name, self.options.seed
         args, kwargs = _as_tensors((kept.args, kept.kwargs), own, placed)
         call = CustomCall(text, kept.pair.function, args, kwargs, constants=kept.constants)
         try:
             found = locate_call(call, own, placed, seed)
         except FunctionFailed as error:
-            if placed.dtype == "float32" or not is_format_failure(error.what, PLAIN):
+            if placed.dtype == "float32" or not is_format_failure(error.what, None):
                 raise
             return self._build_request(own, recorded, kept, Placed("float32"))
         if not found.wrt:
             raise BadPoint(
                 f"{text} was called with nothing to differentiate", do="it is checked where a gradient is asked for"
             )
-        request = request_for(dataclasses.replace(found, chosen=True), None, self.settings)
+        request = request_for(dataclasses.replace(found, chosen=True), None, self.options)
         return with_cotangent(request, found) or request
 
     def _check_statement(self, what: Stated, claim: Callable[..., Any]) -> CheckReport:
-        found = locate_function(what.function, what.function.__name__, [{WHOLE: what.values}], self._locate_options)
-        return check(request_for(found, Claiming(what.kind, claim), self.settings))
+        found = locate_function(what.function, what.function.__name__, [{WHOLE: what.values}], self._options_of_point)
+        return check(request_for(found, Claiming(what.kind, claim), self.options))
 
     @property
-    def _locate_options(self) -> LocateOptions:
-        return LocateOptions(self.settings.options.seed, stepping=self.settings.stepping)
+    def _options_of_point(self) -> Options:
+        return Options(seed=self.options.seed, budget=self.options.budget)
 
 
 def _forward_name(kept: Kept) -> str:
@@ -696,7 +696,7 @@ def check_recorded_calls(
 
     Each record comes with the reason why it cannot be checked, which is empty where it can.
     """
-    judge = Judge(settings_of(options))
+    judge = Judge(options)
     clock = _Clock(options.timeout)
     wanted = [(each, reason) for each, reason in recorded if not _is_excluded(each, options.exclude)]
     gradients = [_check_gradient(each, reason, judge, folder, clock) for each, reason in wanted]

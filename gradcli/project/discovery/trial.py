@@ -20,7 +20,7 @@ from gradcli.project.discovery.proposal import CUSTOM, is_complete_check, keys_o
 from gradcli.project.discovery.source import SourceFunction, last_name
 from gradcli.project.suite.executors import Pool
 from gradcli.project.suite.job import Job, JobResult
-from gradcli.request.options import CLAIM_KINDS, Options
+from gradcli.request.options import CLAIM_KINDS, Options, replace_claim
 from gradcli.targets.target_request import TargetRequest
 from gradcli.words import DiagnosisKind, Kind, Verdict
 
@@ -169,13 +169,13 @@ def _trial_of_answer(answer: JobResult, keys: dict[str, str | bool], folder: Pat
 def _job_of_keys(keys: dict[str, str | bool], folder: Path, empty: str, seconds: float) -> Job:
     claim = next(((kind, str(keys[kind])) for kind in CLAIM_KINDS if kind in keys), None)
     file, _, name = str(keys["target"]).partition(":")
-    wrt = str(keys["wrt"]) if "wrt" in keys else None
-    ask = TargetRequest(f"{(folder / file).resolve()}:{name}", (str(keys["at"]),), claim, wrt)
     options = Options(
-        timeout=seconds, no_diagnose=True, value_and_grad="value-and-grad" in keys,
-        assume=(str(keys["assume"]),) if "assume" in keys else (), structure="structure" in keys,
+        wrt=str(keys["wrt"]) if "wrt" in keys else None, timeout=seconds, no_diagnose=True,
+        value_and_grad="value-and-grad" in keys, assume=(str(keys["assume"]),) if "assume" in keys else (),
+        structure="structure" in keys,
     )  # fmt: skip
-    return Job(name, ask, options, empty, (str(folder.resolve()), str((folder / "src").resolve())))
+    ask = TargetRequest(f"{(folder / file).resolve()}:{name}", (str(keys["at"]),), replace_claim(options, claim))
+    return Job(name, ask, empty, (str(folder.resolve()), str((folder / "src").resolve())))
 
 
 def runs_a_program(tree: ast.Module) -> bool:

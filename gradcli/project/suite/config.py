@@ -18,15 +18,7 @@ from gradcli.errors import BadOption, GradcliError, Place, closest_name
 from gradcli.project.discovery.project import python_files
 from gradcli.project.discovery.reader import CannotRead, parse_file
 from gradcli.request.option_values import Option
-from gradcli.request.options import (
-    DEFAULTS,
-    Options,
-    find_claim,
-    hint_in_suite,
-    options_of_command,
-    replace_claim,
-    words_to_repeat,
-)
+from gradcli.request.options import DEFAULTS, Options, find_claim, hint_in_suite, options_of_command, words_to_repeat
 from gradcli.targets.target_request import TargetRequest
 
 NAMES = ("gradcli.toml", "pyproject.toml")  # the first one wins where both are in a folder
@@ -56,11 +48,10 @@ _HEADS = {"pyproject.toml": ("tool", "gradcli"), "gradcli.toml": ()}
 
 @dataclass(frozen=True, slots=True)
 class SuiteCheck:
-    """One check of a suite: its id, what is asked, and its options."""
+    """One check of a suite: its id, and what is asked."""
 
     id: str
     ask: TargetRequest
-    options: Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -561,9 +552,9 @@ def build_declared_check(name: str, target: str, values: Mapping[str, Any], over
 
 def build_check(name: str, target: str, options: Options) -> SuiteCheck:
     """Return a check with these options. Raises BadOption for two claims."""
-    claim = find_claim(options)
-    ask = TargetRequest(target, options.at, claim, options.wrt, separate_points=True)
-    return SuiteCheck(name, ask, dataclasses.replace(options, given=frozenset()))
+    find_claim(options)
+    options = dataclasses.replace(options, given=frozenset())
+    return SuiteCheck(name, TargetRequest(target, options.at, options, separate_points=True))
 
 
 def digest_of_check(check: SuiteCheck) -> str:
@@ -572,8 +563,8 @@ def digest_of_check(check: SuiteCheck) -> str:
     `--seed random` asks for the same in every run, whatever is drawn.
     """
     ask = check.ask
-    words = [check.id, ask.target, *ask.at, "", *words_to_repeat(replace_claim(check.options, ask.claim))]
-    if check.options.seed_is_random:
+    words = [check.id, ask.target, *ask.at, "", *words_to_repeat(ask.options)]
+    if ask.options.seed_is_random:
         words[-1] = "random"
     return hashlib.sha256(json.dumps(words).encode()).hexdigest()
 
@@ -667,5 +658,8 @@ def schema_of_option(row: Option) -> dict[str, Any]:
     texts = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
     numeric = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "array", "items": {"type": "string"}}]}
     found = dict(kinds.get(row.kind, texts if row.repeated else numeric))
-    limits = {name: x for name, x in (("minimum", row.low), ("maximum", row.high)) if x is not None}
+    default = row.default if row.kind in (int, float, str) and isinstance(row.default, int | float | str) else None
+    limits = {
+        name: x for name, x in (("minimum", row.low), ("maximum", row.high), ("default", default)) if x is not None
+    }
     return {**found, **limits, "description": row.help} | ({"deprecated": True} if row.hidden else {})

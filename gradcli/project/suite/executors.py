@@ -117,7 +117,7 @@ class _Slot:
         self._set_deadline()
 
     def _set_deadline(self) -> None:
-        seconds = None if self.job is None else self.job.options.timeout
+        seconds = None if self.job is None else self.job.ask.options.timeout
         self._deadline = time.monotonic() + seconds if seconds is not None and self._ready else None
 
     def left(self) -> float:
@@ -151,7 +151,7 @@ class _Slot:
         self.process.end_family()
         self.process.finish()
         self._replace_worker()
-        seconds = job.options.timeout or 0.0
+        seconds = job.ask.options.timeout or 0.0
         return JobResult(_unfinished_document(job, seconds, self._points), seconds)
 
     def _answer_process_end(self, job: Job) -> JobResult | None:
@@ -198,8 +198,9 @@ def _unfinished_document(job: Job, seconds: float, parts: dict[int, Any]) -> dic
     points = outline.get("points") or [point for number, point in sorted(parts.items()) if number != OUTLINE]
     target = Target("python" if is_python(job.ask.target) else "expression", job.ask.target)
     claim = None if job.ask.claim is None else job.ask.claim[1]
-    allowed = Kind.TIMEOUT in job.options.allow
-    report = report_unfinished_check(time_up_error(seconds), target, claim, job.command, job.options.seed, allowed)
+    options = job.ask.options
+    allowed = Kind.TIMEOUT in options.allow
+    report = report_unfinished_check(time_up_error(seconds), target, claim, job.ask.command, options.seed, allowed)
     document: dict[str, Any] = encode(dataclasses.replace(report, id=job.id))
     (says,) = document["points"][0]["findings"]
     document |= {key: outline[key] for key in ("claim", "derivative", "claimed_at", "native") if key in outline}
@@ -250,7 +251,7 @@ def end_thread_worker() -> None:
 def _answer_in_worker(job: Job) -> JobResult:
     if _LOCAL.pool is None or _LOCAL.run != job.run:
         end_thread_worker()
-        _LOCAL.pool, _LOCAL.run = Pool(1, job.options.threads), job.run
+        _LOCAL.pool, _LOCAL.run = Pool(1, job.ask.options.threads), job.run
     ((_, answer),) = _LOCAL.pool.run([job])
     return answer
 

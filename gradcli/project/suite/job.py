@@ -19,7 +19,7 @@ from gradcli.report.common import ABSENT, ErrorDetail, ErrorReport, error_report
 from gradcli.report.encode import encode
 from gradcli.report.suite import CheckRow, row_of_document
 from gradcli.request.option_values import seed_words
-from gradcli.request.options import Options, hint_in_suite
+from gradcli.request.options import hint_in_suite
 from gradcli.targets.target_request import TargetRequest
 
 if TYPE_CHECKING:
@@ -35,16 +35,13 @@ class Job:
     """A check to run.
 
     `folder` is the folder that its paths start from, and `importable` are those from which its modules are imported.
-    `command` repeats it, if it is part of a suite. A worker that stays for another `run` is replaced, as the code may be
-    another one.
+    A worker that stays for another `run` is replaced, as the code may be another one.
     """
 
     id: str
     ask: TargetRequest
-    options: Options
     folder: str
     importable: tuple[str, ...] = ()
-    command: tuple[str, ...] = ()
     run: str = ""
 
     def text(self) -> str:
@@ -67,11 +64,11 @@ class JobResult:
 def job_of_check(suite: Suite, check: SuiteCheck, *, run: str = "") -> Job:
     """Return the job of a check of a suite."""
     if not suite.declared:
-        return Job(check.id, check.ask, check.options, str(suite.folder), run=run)
+        return Job(check.id, check.ask, str(suite.folder), run=run)
     profile = () if suite.profile is None else ("--profile", suite.profile)
-    named = ("-k", _quote_id(check.id), *profile, *seed_words(check.options.seed))
-    command = ("gradcli", "check", *suite.words, *named)
-    return Job(check.id, check.ask, check.options, str(suite.folder), suite.importable, command, run)
+    named = ("-k", _quote_id(check.id), *profile, *seed_words(check.ask.options.seed))
+    ask = dataclasses.replace(check.ask, command=("gradcli", "check", *suite.words, *named))
+    return Job(check.id, ask, str(suite.folder), suite.importable, run)
 
 
 def _quote_id(name: str) -> str:
@@ -108,19 +105,18 @@ def _prepare_folder(job: Job) -> str:
 
 
 def _check_job(job: Job, progress: Progress | None) -> "CheckReport":
-    from gradcli.checks.build import CheckOptions, build_request, end_ranks_on_exit, settings_of
+    from gradcli.checks.build import build_request, end_ranks_on_exit
     from gradcli.derivation.right_answer import right_answer
     from gradcli.repair.full_check import full_check
 
-    if job.options.assume and not (job.options.structure or job.options.looks_at_hard_points):
+    options = job.ask.options
+    if options.assume and not (options.structure or options.looks_at_hard_points):
         raise BadOption("assume is for the points of stress, unless structure = true", do="add structure = true")
-    wanted = CheckOptions(settings_of(job.options), job.options.points or 3, command=job.command)
-    with end_ranks_on_exit(job.options):
-        asked = build_request(job.ask, wanted)
-        report = full_check(asked, job.ask, wanted, right_answer, progress)
+    with end_ranks_on_exit(options):
+        report = full_check(build_request(job.ask), job.ask, right_answer, progress)
     line = ABSENT if job.ask.line is None else job.ask.line
     report = dataclasses.replace(report, id=job.id, points=_name_points(report.points, job.ask), line=line)
-    return rewrite_hints(report, hint_in_suite) if job.command else report
+    return rewrite_hints(report, hint_in_suite) if job.ask.command else report
 
 
 def _name_points(points: tuple["PointReport", ...], ask: TargetRequest) -> tuple["PointReport", ...]:
@@ -136,7 +132,7 @@ def _name_points(points: tuple["PointReport", ...], ask: TargetRequest) -> tuple
 
 def _error_with_id(job: Job, error: GradcliError) -> ErrorReport:
     report = dataclasses.replace(error_report(error), line=job.ask.line, id=job.id)
-    if not job.command:
+    if not job.ask.command:
         return report
     message, hint = hint_in_suite(report.error.message, values=False), report.error.hint
     return dataclasses.replace(

@@ -22,6 +22,7 @@ from gradcli.errors import BadOption, GradcliError, Span
 from gradcli.project.discovery.reader import CannotRead, parse_file
 from gradcli.project.suite.config import Suite, SuiteCheck, digest_of_check, read_suite
 from gradcli.report.suite import CheckRow
+from gradcli.request.options import CLAIM_KINDS
 from gradcli.request.target_text import TARGET
 from gradcli.words import Severity
 
@@ -190,8 +191,8 @@ class _Project:
 
     def has_changed_for(self, check: SuiteCheck) -> bool:
         """Whether a file changed that a check names, or a module that is reached from one that it names."""
-        claim, options = check.ask.claim, check.options
-        claims = (options.grad, options.reference, None if claim is None else claim[1])
+        options = check.ask.options
+        claims = (*(getattr(options, kind) for kind in CLAIM_KINDS), options.reference)
         files, folders = set[str](), set[str]()  # modules are imported from these folders too
         for text in (check.ask.target, *check.ask.at, *claims):
             for part in {text, *re.split(r"[,;\n=]", text)} if isinstance(text, str) else ():

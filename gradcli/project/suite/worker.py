@@ -79,7 +79,7 @@ def _answer_jobs(up: int, down: int) -> int:
     send("ready")
     while (text := _read_message(down)) is not None:
         job = decode_document(Job, json.loads(text))
-        timed = job.options.timeout is not None
+        timed = job.ask.options.timeout is not None
         progress = (lambda number, point: send("point", number, json.dumps(encode(point)))) if timed else None
         answer = answer_job(job, progress)
         with contextlib.suppress(ValueError, OSError):  # the user's code may have closed it

@@ -60,9 +60,9 @@ def test_options_of_the_line_count_more_than_those_of_a_profile_a_check_and_the_
         'seed = 1\nallow = ["kink"]\n[profile.p]\nseed = 3\n[[check]]\ntarget = "x"\n'
         '[[check]]\ntarget = "y"\nseed = 2\nallow = ["noise"]\n'
     )
-    options = [check.options for check in read_suite(tmp_path / "gradcli.toml").checks]
+    options = [check.ask.options for check in read_suite(tmp_path / "gradcli.toml").checks]
     assert [(o.seed, o.allow) for o in options] == [(1, {"kink"}), (2, {"noise"})]
-    options = [check.options for check in read_suite(tmp_path / "gradcli.toml", "p").checks]
+    options = [check.ask.options for check in read_suite(tmp_path / "gradcli.toml", "p").checks]
     assert [o.seed for o in options] == [3, 3]
 
 
@@ -128,7 +128,7 @@ def test_decorators_declare_checks_too(tmp_path: Path) -> None:
     assert [(c.id, c.ask.target, c.ask.at) for c in suite.checks] == [
         ("a.py:f", "a.py:f", ("x=1",)), ("k", "a.py:K.g", ("x=1", "x=2")),
     ]  # fmt: skip
-    assert suite.checks[1].options.value_and_grad and suite.path is None
+    assert suite.checks[1].ask.options.value_and_grad and suite.path is None
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_no_decorated_check_is_lost(tmp_path: Path) -> None:
 def test_the_profile_counts_more_than_a_decorator(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("import gradcli\n@gradcli.checked(at='x=1', seed='1')\ndef f(x): ...\n")
     (tmp_path / "gradcli.toml").write_text("seed = 3\n[profile.night]\nseed = 2\n")
-    seeds = [read_suite(tmp_path / "gradcli.toml", profile).checks[0].options.seed for profile in (None, "night")]
+    seeds = [read_suite(tmp_path / "gradcli.toml", profile).checks[0].ask.options.seed for profile in (None, "night")]
     assert seeds == [1, 2]
 
 

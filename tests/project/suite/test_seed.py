@@ -76,7 +76,9 @@ def test_a_drawn_default_does_not_claim_to_repeat_checks_that_have_a_seed(proces
 
 def test_a_drawn_seed_is_the_same_request_in_every_run(tmp_path: Path) -> None:
     (check, *_) = find_suite(written(tmp_path)).checks  # type: ignore[union-attr]
-    made = [replace(check, options=replace(check.options, seed=seed)) for seed in (RandomSeed(1), RandomSeed(2), 1, 2)]
+    ask = check.ask
+    seeds = (RandomSeed(1), RandomSeed(2), 1, 2)
+    made = [replace(check, ask=replace(ask, options=replace(ask.options, seed=seed))) for seed in seeds]
     assert len({digest_of_check(each) for each in made}) == 3 and digest_of_check(made[0]) == digest_of_check(made[1])
 
 

@@ -9,12 +9,11 @@ from gradcli.errors import BadOption
 from gradcli.project.suite import selection
 from gradcli.project.suite.config import Suite, SuiteCheck
 from gradcli.project.suite.job import job_of_check
-from gradcli.request.options import DEFAULTS
 from gradcli.targets.target_request import TargetRequest
 from tests.rows import for_rows
 
 IDS = ("focal", "huber", "huber-lost", "x**2 + y")
-CHECKS = [SuiteCheck(name, TargetRequest(f"src/{name}.py:f"), DEFAULTS) for name in IDS]
+CHECKS = [SuiteCheck(name, TargetRequest(f"src/{name}.py:f")) for name in IDS]
 
 # fmt: off
 WANTED = [
@@ -51,8 +50,8 @@ def test_nothing_selected_is_an_error() -> None:
 
 def test_every_id_is_named_by_the_command_that_repeats_it() -> None:
     for name in ("a\"b'c d", "it's", "and", "a\\b c", "(x)"):
-        check = SuiteCheck(name, TargetRequest("f.py:f"), DEFAULTS)
-        command = job_of_check(Suite(Path("gradcli.toml"), Path()), check).command
+        check = SuiteCheck(name, TargetRequest("f.py:f"))
+        command = job_of_check(Suite(Path("gradcli.toml"), Path()), check).ask.command
         assert selection.select_by_name([*CHECKS, check], command[command.index("-k") + 1]) == (check,)
 
 
