@@ -80,7 +80,7 @@ class ExplainReport:
             )
             for group, title in GROUPS.items()
         )
-        return (*tables, Paragraph("gradcli explain KIND says more of each.", 0))
+        return (*tables, Paragraph("gradcli explain KIND says more about each.", 0))
 
     def brief(self) -> tuple[str, ...]:
         """Return what one kind means, and what to do; of all kinds, a line each."""
@@ -112,7 +112,7 @@ def _explanation_blocks(row: Explanation) -> list[Block]:
 
 WHAT: dict[ExplainedGroup, str] = {
     "prevents a pass": "A finding that prevents a pass.",
-    "informs": "A finding that informs, and prevents nothing.",
+    "informs": "A finding that informs: it does not prevent a pass.",
     "mistake": "A mistake that a diagnosis names.",
 }
 

@@ -53,18 +53,21 @@ PROJECT = {
 }  # fmt: skip
 SUBJECTS: dict[str, tuple[str, Callable[[Explanation], bool]]] = {
     "Claims": (
-        "What is wrong with the gradient that you wrote, and how it was read.",
+        "What is wrong with the gradient that you wrote, and how gradcli read it.",
         lambda row: row.group == "mistake" or row.kind not in FUNCTION | PRECISION | PROJECT,
     ),
     "Functions": (
-        "What the function does at the point, from call to call, and in a framework.",
+        "How the function behaves at the point, from call to call, and in a framework.",
         lambda row: row.group != "mistake" and row.kind in FUNCTION,
     ),
     "Precision": (
         "How many digits can be trusted, and what function values can show.",
         lambda row: row.kind in PRECISION,
     ),
-    "Projects": ("What a request, a suite or a run of a program meets.", lambda row: row.kind in PROJECT),
+    "Projects": (
+        "What can happen to a request, a suite of checks, or a run of a program.",
+        lambda row: row.kind in PROJECT,
+    ),
 }
 DOES: dict[ExplainedGroup, str] = {"prevents a pass": "prevents a pass", "informs": "informs", "mistake": "a diagnosis"}
 
