@@ -55,7 +55,7 @@ class Kind(StrEnum):
     INTEGER = "integer"
     VALUE_AND_GRADIENT = "value-and-gradient"
     NOTICE = "notice"
-    # how the modes compare with each other
+    # how far a result can be trusted
     NOISE = "noise"
     NOT_RESOLVED = "not-resolved"
     NO_SECOND_WITNESS = "no-second-witness"
@@ -163,7 +163,7 @@ OF_SHAPE = (DiagnosisKind.SHAPE, DiagnosisKind.DIAGONAL_ONLY)  # mistakes of whi
 DerivativeKind = Literal["grad", "jac", "hess", "hvp", "jvp", "vjp", "backward", "value-and-grad"]  # of what is found
 FoundBy = Literal["name", "scipy", "torch", "jax", "tensorflow", "mlx"]  # what shows that a function is a gradient
 RuleKind = Literal["elementwise", "linear", "bilinear", "differential", "constant"]  # how a primitive is differentiated
-ALLOWED = (  # kinds that prevent a verdict; `--allow` can turn them into success
+ALLOWED = (  # kinds that prevent a pass; `--allow` can turn them into success
     Kind.KINK, Kind.JUMP, Kind.STAIRCASE, Kind.NON_FINITE, Kind.NOISE, Kind.NOT_RESOLVED, Kind.NO_SECOND_WITNESS,
     Kind.DISAGREEMENT, Kind.CONTRADICTION, Kind.NOT_DETERMINISTIC, Kind.TRACE, Kind.TRACE_TEST, Kind.EARLIER_CALLS,
     Kind.MUTATES_INPUT, Kind.TIMEOUT, Kind.MUTANT, Kind.BUDGET, Kind.FINE_STRUCTURE, Kind.INFINITE_SLOPE, Kind.INNER_GRADIENT,

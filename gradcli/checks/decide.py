@@ -35,7 +35,7 @@ from gradcli.errors import TraceDiffers
 from gradcli.modes.mode import Contradiction
 from gradcli.modes.problem import OverBudget, ValueChanged
 from gradcli.report import numbers
-from gradcli.report.check import LESS_EXACT as SAID_LESS_EXACT
+from gradcli.report.check import LESS_EXACT_WORDS
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, as_exact_as
 from gradcli.request.point import Witness
@@ -332,7 +332,7 @@ def warn_of_inexactness(seen: Evidence, found: FormatEvidence) -> tuple[Finding,
     if ratio <= LESS_EXACT and largest <= LESS_EXACT_ENTRY:
         return ()
     both = f"{numbers.two_digits(ratio)} times its error, {numbers.two_digits(largest)} times in the worst entry"
-    says = f"{SAID_LESS_EXACT} in {found.dtype}: {both}"
+    says = f"{LESS_EXACT_WORDS} in {found.dtype}: {both}"
     hint = "sum in float32, and round the result once"
     return (finding(Kind.INACCURATE, Severity.WARNING, says, hint=hint),)
 
@@ -344,17 +344,17 @@ def _decide_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any])
         if mistake is not None:
             findings = (*findings, *mistake.findings)
             if mistake.explained_by_entries:
-                return _decide_exact_claim(seen, findings, confirmed)
+                return _decide_by_agreement(seen, findings, confirmed)
             agreement = None if mistake.agreement is None else {**seen.agreement, "claim": mistake.agreement}
             unexplained = mistake.diagnosis is None
             return Decision(Verdict.FAIL, findings, mistake.diagnosis, unexplained, agreement=agreement)
         findings = (*findings, *warn_of_inexactness(seen, found), *warn_of_few_digits(seen, found))
         seen = replace(seen, agreement={**seen.agreement, "claim": accept_rounding_errors(seen, found)})
-        return replace(_decide_exact_claim(seen, findings, confirmed), agreement=seen.agreement)
-    return _decide_exact_claim(seen, findings, confirmed)
+        return replace(_decide_by_agreement(seen, findings, confirmed), agreement=seen.agreement)
+    return _decide_by_agreement(seen, findings, confirmed)
 
 
-def _decide_exact_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
+def _decide_by_agreement(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
     resolution = resolution_of(seen)
     agreement = {name: resolution.agreement(word, name) for name, word in seen.agreement["claim"].items()}
     wrong = [name for name, mask in wrong_entries(seen, confirmed).items() if np.any(mask)]
@@ -376,9 +376,9 @@ def _decide_exact_claim(seen: Evidence, findings: Findings, confirmed: dict[str,
     findings, hull = _judge_claim_at_kinks(seen, findings)
     at_kink = seen.undecided if hull is not None else {}
     findings = (*findings, *_report_disagreements(seen, findings))
-    open_ = describe_open_entries(seen, resolution)
-    if open_ is not None:
-        findings = (*findings, _inconclusive_finding(Kind.NOT_RESOLVED, open_, _HOW_TO_RESOLVE))
+    unresolved = describe_open_entries(seen, resolution)
+    if unresolved is not None:
+        findings = (*findings, _inconclusive_finding(Kind.NOT_RESOLVED, unresolved, _HOW_TO_RESOLVE))
     seen = replace(seen, agreement={**seen.agreement, "claim": agreement})
     right = all(
         np.all(((word == AGREE) & confirmed[name]) | at_kink.get(name, False)) for name, word in agreement.items()
@@ -508,9 +508,9 @@ def _error_left_by_solvers(seen: Evidence, every: bool = False) -> float:
     worst = 0.0
     for name, granted in ({} if claim is None or seen.reference is None else claim.solvers).items():
         right = seen.estimate(str(seen.reference))
-        size, open_ = np.abs(right.value[name]), granted + right.solvers.get(name, 0.0)
+        size, room = np.abs(right.value[name]), granted + right.solvers.get(name, 0.0)
         used = (size > NEAR_ZERO * np.max(size, initial=0.0)) & (every | (seen.agreement["claim"][name] != AGREE))
-        worst = max(worst, float(np.max(open_ / np.where(used, size, np.inf), initial=0.0)))
+        worst = max(worst, float(np.max(room / np.where(used, size, np.inf), initial=0.0)))
     return worst
 
 

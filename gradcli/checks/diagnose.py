@@ -470,7 +470,9 @@ _SEARCH = (  # the simplest first: the first that explains every wrong entry is 
 )  # fmt: skip
 _MANY = 2  # entries, which one number, the distance to the other point, does not explain by accident
 _NUMBER = re.compile(r"\d[\w.+-]*")
-_BY_NUMBER = frozenset({DiagnosisKind.UNKNOWN, DiagnosisKind.SCALED, DiagnosisKind.FACTOR, DiagnosisKind.SLIP})
+_SAME_NUMBER_ELSEWHERE = frozenset(
+    {DiagnosisKind.UNKNOWN, DiagnosisKind.SCALED, DiagnosisKind.FACTOR, DiagnosisKind.SLIP}
+)
 
 
 # Of the calls that are left: what a step may take, so that some are left for later ones, and for trying a name elsewhere.
@@ -540,7 +542,7 @@ def _is_same_mistake(found: Diagnosis, other: Diagnosis | None, wrong: Wrong) ->
         return True
     if other is None or (found.kind, found.file, found.line) != (other.kind, other.file, other.line):
         return False
-    if found.kind not in _BY_NUMBER:
+    if found.kind not in _SAME_NUMBER_ELSEWHERE:
         return True
     one, two = (x.message.partition(" in ")[0] for x in (found, other))
     if ":" in one and found.kind is not DiagnosisKind.UNKNOWN:  # named by its cause, whose number may be the point's

@@ -56,12 +56,12 @@ _BRANCHES = 3
 _DIGITS = 1e-3  # relative to the largest slope, or to 1: a smaller bound means that some digits are known
 _MOST_ENTRIES = 50  # entries whose one-sided slopes are compared
 _STAIRCASE = 2.0**30  # float64 roundings in one rounding of the function: coarser than float32 (2**29)
-_WHOLE = 1e-6  # a number of calls this near an integer counts as an integer
+_NEAR_INTEGER = 1e-6  # a number of calls this near an integer counts as an integer
 _MOST_CALLS = 100.5  # of a claim that a gradient may hold the sum of; a check makes fewer
 _NARROWING = (1e-9, 1e-12, 1e-15)  # times the point's size: steps to both sides of a tie
 _SHRINKS = 0.9  # of the distance of two values: by so much it shrinks with the steps, or f jumps
 _SLOPES = 10  # entries whose one-sided slopes are looked at for a kink
-_APART = 1e-3  # relative: two one-sided slopes that differ by less are not shown as those of a kink
+_SLOPES_DIFFER = 1e-3  # relative: two one-sided slopes that differ by less are not shown as those of a kink
 _NEAR = 1e-4  # relative to the entry, or to 1: the width of the steps of differences
 
 
@@ -341,7 +341,11 @@ def _describe_slopes_at(q: Question, mark: Mark) -> str:
     for name, mask in zip(q.wrt, mark.reach, strict=True):
         for at in map(tuple, np.argwhere(mask)[:_SLOPES]) if shape(q.value) == () else ():
             left, right = one_sided_slopes(q, name, at)
-            if np.isfinite(left) and np.isfinite(right) and abs(right - left) > _APART * max(abs(left), abs(right)):
+            if (
+                np.isfinite(left)
+                and np.isfinite(right)
+                and abs(right - left) > _SLOPES_DIFFER * max(abs(left), abs(right))
+            ):
                 return f"; the slope is {slopes_in_words(q, name, at)}"
     return ""
 
@@ -433,9 +437,9 @@ def _has_accumulated(again: Any, first: Any) -> bool:
     size = float(np.dot(before, before))
     ratio = float(np.dot(after, before)) / size if size else 0.0
     calls = 1.0 / (ratio - 1.0) if ratio > 1.0 else np.inf
-    if not calls < _MOST_CALLS or abs(calls - round(calls)) >= _WHOLE:
+    if not calls < _MOST_CALLS or abs(calls - round(calls)) >= _NEAR_INTEGER:
         return False  # a gradient that changes in its last digits has grown by no whole part of itself
-    return bool(np.allclose(round(calls) * (after - before), before, rtol=_WHOLE))
+    return bool(np.allclose(round(calls) * (after - before), before, rtol=_NEAR_INTEGER))
 
 
 def _largest_excess(again: Any, x: Any, bound: Any) -> float:
@@ -457,8 +461,6 @@ def _diagnose_shape(case: PointCheck, error: WrongShape) -> Diagnosis:
         says = explain_wrong_shape(error.claimed, case.estimate(case.reference).value[error.name], error.name)
     return Diagnosis(DiagnosisKind.SHAPE, error.what + (f"; {says}" if says else ""))
 
-
-# Judge entries by differences at several scales, which show kinks, and slopes that change with the step size.
 
 _MOST = 10  # entries that get a finding
 _CLEAR = 10.0  # times the bounds: a claim must differ by this much where the bounds are wide compared with the slope

@@ -71,7 +71,7 @@ BY_AXIS    = tuple(
 )
 ABSOLUTE   = Slip(DiagnosisKind.SIGN, np.abs, "the sign is lost: every entry is the absolute value of the right one")
 SQUARED    = Slip(DiagnosisKind.SQUARED, np.square, "every entry is the square of the right one")
-SLIPS = (
+WHOLE_SLIPS = (
     TRANSPOSED, REORDERED, REORDERED2, SYMMETRIC, BOTH, REVERSED, LEFT, RIGHT, LEFT_0, RIGHT_0,
     SUMMED, AVERAGED, *BY_AXIS, ABSOLUTE, SQUARED,
 )
@@ -87,7 +87,7 @@ def find_mistake_in_whole(wrong: Wrong) -> Diagnosis | None:
 # Factors by which gradients are commonly wrong, and the mistake behind each.
 
 _SAME = 1e-6  # relative: two factors this near are the same
-_BY_NAME = (
+_FACTORS_WITH_A_CAUSE = (
     (2.0, "a factor 2 too large"),
     (0.5, "a factor 2 too small"),
     (np.pi / 180, "a factor pi/180: degrees for radians"),
@@ -104,10 +104,10 @@ _BY_NAME = (
     (np.sqrt(2.0), "a factor sqrt(2) too large"),
     (np.sqrt(0.5), "a factor sqrt(2) too small"),
 )
-_BY_NUMBER = tuple(
+_SMALL_FACTORS = tuple(
     row for n in (3, 4, 6, 8) for row in ((float(n), f"a factor {n} too large"), (1.0 / n, f"a factor {n} too small"))
 )
-FACTORS = (*_BY_NAME, *_BY_NUMBER)
+FACTORS = (*_FACTORS_WITH_A_CAUSE, *_SMALL_FACTORS)
 
 
 def fit_factor(claimed: Gradient, right: Gradient, names: tuple[str, ...]) -> float | None:
@@ -129,10 +129,10 @@ def name_factor(factor: float, wrong: Wrong) -> tuple[DiagnosisKind, str] | None
     if abs(factor + 1) < _SAME:
         return DiagnosisKind.SIGN, "the sign is flipped"
     for value, says in (
-        *_BY_NAME,
+        *_FACTORS_WITH_A_CAUSE,
         *_factors_of_counts(wrong),
         *_factors_of_arguments(wrong.q),
-        *_BY_NUMBER,
+        *_SMALL_FACTORS,
         *_factors_of_constants(wrong.q),
     ):
         for sign, also in ((1.0, ""), (-1.0, ", and the sign is flipped")):
@@ -202,7 +202,7 @@ def _name_wrong_inputs(wrong: Wrong) -> str:
 
 
 def _find_slip(wrong: Wrong) -> Diagnosis | None:
-    for slip in SLIPS:
+    for slip in WHOLE_SLIPS:
         for sign in (1.0, -1.0) if slip.kind in _SIGNED else (1.0,):
             made = {name: slip.makes(np.asarray(wrong.right[name])) for name in wrong.names}
             if all(g is not None for g in made.values()) and wrong.explained(

@@ -32,9 +32,6 @@ _FEWEST = 3  # entries that must change together before a factor with no known c
 _MOST_OUTPUTS = 64
 
 
-# Partials evaluated at the wrong value: of the previous or next iteration of a loop, or of another variable.
-
-
 # One trial of the search for a slip: change a line of the recorded program, and compare its gradient with the claim.
 #
 # Lines from one place in the source, as a loop records them, are changed together: a slip in the code is in every iteration.

@@ -31,7 +31,7 @@ def _slips(*rows: tuple[Callable[..., Value], str], i: int = 0) -> tuple[LocalSl
 
 _ROOT = np.sqrt(2 * np.pi)
 # fmt: off
-SLIPS: dict[str, tuple[LocalSlip, ...]] = {
+PARTIAL_SLIPS: dict[str, tuple[LocalSlip, ...]] = {
     "tanh":       _slips((lambda y, x: 1 - y, "tanh' is 1 - y**2, not 1 - y"),
                          (lambda y, x: 1 + y * y, "tanh' is 1 - y**2, not 1 + y**2"),
                          (lambda y, x: y, "tanh' is 1 - y**2, not y"),
@@ -82,10 +82,15 @@ SLIPS: dict[str, tuple[LocalSlip, ...]] = {
     "reciprocal": _slips((lambda y, x: -y, "the derivative of 1/x is -1/x**2: x is not squared"),),
     "multiply":   _slips((lambda y, a, b: a + 0 * b, "the derivative of a*b by a is b, not a"),)
                 + _slips((lambda y, a, b: b + 0 * a, "the derivative of a*b by b is a, not b"), i=1),
-    "sin":        _slips((lambda y, x: y, "sin' is cos, not sin"),),
-    "cos":        _slips((lambda y, x: y, "cos' is -sin, not cos"), (lambda y, x: -y, "cos' is -sin, not -cos")),
+    "sin":        _slips((lambda y, x: y, "sin' is cos, not sin"), (lambda y, x: np.cosh(x), "sin' is cos, not cosh")),
+    "cos":        _slips((lambda y, x: y, "cos' is -sin, not cos"), (lambda y, x: -y, "cos' is -sin, not -cos"),
+                         (lambda y, x: -np.sinh(x), "cos' is -sin, not -sinh")),
+    "sinh":       _slips((lambda y, x: np.cos(x), "sinh' is cosh, not cos"),),
+    "cosh":       _slips((lambda y, x: np.sin(x), "cosh' is sinh, not sin"),
+                         (lambda y, x: -np.sin(x), "cosh' is sinh, not -sin, which is that of cos")),
     "tan":        _slips((lambda y, x: 1 - y * y, "tan' is 1 + tan(x)**2, not 1 - tan(x)**2"),
-                         (lambda y, x: 1 / np.cos(x), "tan' is 1/cos(x)**2: the square is missing")),
+                         (lambda y, x: 1 / np.cos(x), "tan' is 1/cos(x)**2: the square is missing"),
+                         (lambda y, x: 1 / np.cosh(x) ** 2, "tan' is 1/cos(x)**2, not 1/cosh(x)**2")),
     "arctan":     _slips((lambda y, x: 1 / (1 + x), "arctan' is 1/(1 + x**2): the square is missing"),
                          (lambda y, x: 1 / (1 - x * x), "arctan' is 1/(1 + x**2), not 1/(1 - x**2)"),
                          (lambda y, x: 1 / np.sqrt(1 + x * x), "arctan' is 1/(1 + x**2), without a root")),
@@ -164,7 +169,7 @@ _LONGEST = 30  # characters of an operand that is quoted
 _COUNTS = ("mean", "average")  # functions whose factor is written 1/n, with n the number of entries
 _SAME = 1e-12  # relative: the rounding of 1/n
 _AS_IF = "is missing (used as if it were 1)"
-_RULES = {
+_MISSING_PARTIALS = {
     ("multiply", 0): "the derivative of a*b by a is b, not 1",
     ("multiply", 1): "the derivative of a*b by b is a, not 1",
     ("divide", 0): "the derivative of a/b by a is 1/b, not 1",
@@ -188,8 +193,8 @@ def describe_missing_partial(primitive: Primitive, i: int, xs: Sequence[Value], 
             return f"the factor {inverse}{_quote_operand(operand, inverse)} is missing{_show_count(operand, constant)}"
         if called and constant:
             return f"the factor {_describe_missing_factor(called, 1 / constant if inverse else constant)}"
-    if (primitive.name, i) in _RULES:
-        return _RULES[primitive.name, i]
+    if (primitive.name, i) in _MISSING_PARTIALS:
+        return _MISSING_PARTIALS[primitive.name, i]
     if re.search(rf"\b{primitive.name}\b", code) or not code:
         return f"the derivative of {primitive.name} {_AS_IF}"
     if called:
@@ -263,13 +268,13 @@ def slips_of_argument(
     `code` is the user's source of the operation, and `alone` says whether it consists of this operation only.
     """
     rule = primitive.rule(i)
-    for slip in SLIPS.get(primitive.name, ()):
+    for slip in PARTIAL_SLIPS.get(primitive.name, ()):
         if slip.i == i:
             yield DiagnosisKind.SLIP, slip.says, Partial(slip.partial)
     if primitive.kind == "elementwise" and isinstance(rule, Partial):
         yield DiagnosisKind.SLIP, describe_missing_partial(primitive, i, xs, code, alone), pass_cotangent(rule)
     yield from _broadcast_slips(rule, y, xs[i])
-    for kind, says, instead in _LINEAR.get(primitive.name, ()):
+    for kind, says, instead in PULL_SLIPS.get(primitive.name, ()):
         yield kind, says, Replaced(rule, instead)
 
 
@@ -355,7 +360,7 @@ def _solve_untransposed(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params:
     return bar if i == 1 else -np.outer(bar, y) if np.ndim(y) == 1 else -bar @ np.swapaxes(y, -1, -2)
 
 
-_LINEAR: dict[str, tuple[tuple[DiagnosisKind, str, Callable[..., Value]], ...]] = table_by_name({
+PULL_SLIPS: dict[str, tuple[tuple[DiagnosisKind, str, Callable[..., Value]], ...]] = table_by_name({
     MATMUL: (
         (DiagnosisKind.SLIP, "the other operand of @ is not transposed", _matmul_other_way),
         (DiagnosisKind.SLIP, "the gradient of a matrix product is transposed: the factors of the outer product are swapped", _transposed_result),

@@ -40,7 +40,7 @@ from gradcli.targets.target_request import TargetRequest
 
 enable_report_display()
 
-_NEED_A_PROCESS = ("timeout", "threads")  # options that a running process cannot have
+_NOT_IN_NOTEBOOKS = ("timeout", "threads")  # options that a running process cannot have
 _OF_THE_TEXT = ("verbose",)
 _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _CALLED = re.compile(rf"({_NAME.pattern})(?:\(\))?")
@@ -120,7 +120,7 @@ def _notebook_parser() -> Any:
 
 
 def _is_notebook_option(row: Option) -> bool:
-    return row.name in _OF_THE_TEXT or (row.write is not None and row.name not in _NEED_A_PROCESS)
+    return row.name in _OF_THE_TEXT or (row.write is not None and row.name not in _NOT_IN_NOTEBOOKS)
 
 
 def _single_target(words: Sequence[str], options: Options) -> TargetRequest:

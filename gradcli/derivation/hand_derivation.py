@@ -16,7 +16,7 @@ import numpy as np
 
 from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT
-from gradcli.checks.gradient_slips import FACTORS, SLIPS
+from gradcli.checks.gradient_slips import FACTORS, WHOLE_SLIPS
 from gradcli.checks.on_tape import Edge, block_slips, change_rule_on_edge, edges_of
 from gradcli.checks.partial_slips import is_operation, negated, omit_contribution, pass_cotangent, slips_of_argument
 from gradcli.checks.wrong import MOST, CauseBudget
@@ -338,7 +338,7 @@ class _Hand:
     def as_a_whole(self) -> Iterator[str]:
         """Yield the change of the whole derivative that gives the answer, such as a sum that was broadcast."""
         rights = [t for _, t in self.verifier.points()]
-        for slip in SLIPS:
+        for slip in WHOLE_SLIPS:
             if slip.kind is not DiagnosisKind.ONE_TRIANGLE and self._is_answer(map(slip.makes, rights)):
                 yield slip.says
 

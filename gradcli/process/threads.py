@@ -23,11 +23,6 @@ def thread_count() -> int | None:
     return _SET[0] if _SET else None
 
 
-# Compile the user's modules from their source each time, regardless of any bytecode that is cached for them.
-#
-# Python trusts cached bytecode if the source's size and modification time, in whole seconds, are those stored with it. A file
-# that is changed twice within a second may then run as it was before the second change, and a wrong gradient could pass.
-
 # The folders of the standard library and of gradcli, and the names of those in which an installer writes source and bytecode.
 _TRUSTED = tuple(f"{folder}{os.sep}" for folder in (Path(os.__file__).parent, Path(__file__).parents[1]))
 _INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))

@@ -275,12 +275,13 @@ def name_edits(place: EditPlace) -> Iterator[New]:
                 yield "name", 1.8, f"{place.text.piece(node.value)}.{name}", ATOM
 
 
-_TWINS = (
+CONFUSED_FUNCTIONS = (
     ("sin", "cos"), ("sinh", "cosh", "tanh"), ("exp", "expm1", "log", "log1p"), ("log", "log2", "log10"), ("sum", "mean"),
     ("max", "min", "mean"), ("argmax", "argmin"), ("maximum", "minimum"), ("amax", "amin"), ("zeros_like", "ones_like"),
     ("zeros", "ones"), ("tril", "triu"), ("sigmoid", "softplus", "tanh"), ("arcsin", "arccos", "arctan"), ("inv", "pinv"),
     ("sqrt", "square", "cbrt"), ("abs", "sign"), ("var", "std"), ("outer", "dot", "inner"), ("cumsum", "cumprod"),
     ("expit", "log_expit", "logit"), ("floor", "ceil"), ("real", "imag"), ("argsort", "sort"), ("norm", "sum"),
+    ("sin", "sinh"), ("cos", "cosh"), ("tan", "tanh"), ("arcsin", "arcsinh"), ("arccos", "arccosh"), ("arctan", "arctanh"),
 )  # fmt: skip
 _WRAPPERS = ("sqrt", "exp", "log", "cos", "sin", "tanh", "abs", "sign", "cosh", "sinh")
 
@@ -290,7 +291,7 @@ def function_edits(place: EditPlace) -> Iterator[New]:
     node, text = place.node, place.text
     if place.is_function:
         start, _, last = place.piece.rpartition(".")
-        for group in _TWINS:
+        for group in CONFUSED_FUNCTIONS:
             for other in group if last in group else ():
                 yield "function", 1.0, f"{start}.{other}" if start else other, ATOM
         own = place.scope.value(place.piece)

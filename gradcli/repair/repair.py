@@ -393,7 +393,8 @@ def _differing_words(before: str, after: str) -> tuple[str, str, str] | None:
     if len(a) != len(b) or len(differing) != 1:
         return None
     k = differing[0]
-    keyword = a[k - 1] if k and re.fullmatch(r"\w+=", a[k - 1]) else ""
+    inside = a[:k].count("(") > a[:k].count(")")  # else `x=` begins the claim of an input
+    keyword = a[k - 1] if inside and re.fullmatch(r"\w+=", a[k - 1]) else ""
     return keyword + a[k], keyword + b[k], _which_occurrence(a[:k].count(a[k]), a.count(a[k]))
 
 

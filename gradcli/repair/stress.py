@@ -66,8 +66,6 @@ class StressOptions:
     assume: tuple[str, ...] = ()
 
 
-# The finding that names the point where the fewest digits are right, the line that loses them, and what to write instead.
-
 FEW_DIGITS = 6.0  # fewer are reported
 
 

@@ -52,7 +52,7 @@ from gradcli.words import OF_SHAPE, Derivative, DiagnosisKind, Exit, Kind, RanOn
 
 COLUMNS = ("point", "mode", "input", "index", "value", "bound", "mode_verdict", "verdict")  # of the rows of csv
 _FIRST = {Severity.ERROR: Kind.FIRST_ORDER, Severity.INCONCLUSIVE: Kind.NOT_A_SUBGRADIENT}  # what says most
-LESS_EXACT = "right, but less exact than the same formula"
+LESS_EXACT_WORDS = "right, but less exact than the same formula"
 _WORST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
 
 
@@ -822,7 +822,7 @@ class CheckReport(Printed):
             return ""
         off = max((worst_error(point) for point in self.points), default=0.0)
         said = (f for point in self.points for f in point.findings if f.kind == Kind.INACCURATE)
-        less = any(f.message.startswith(LESS_EXACT) for f in said)
+        less = any(f.message.startswith(LESS_EXACT_WORDS) for f in said)
         if not less and (not isinstance(self.detects.relative, float) or off <= self.detects.relative):
             return ""
         found = self.native.exactness

@@ -32,9 +32,6 @@ from gradcli.report.encode import Given, Status, Values
 from gradcli.report.tidy import entries_with_index
 from gradcli.words import Derivative, Exit, Kind, ModeStatus, RanOn, Verdict
 
-# The pictures of `compare-modes`: bars of digits and cost, and the errors of matrices.
-
-
 # What a report of `compare-modes` says of each mode, format, scheme and batch.
 
 EXACT = 99.0  # digits of a reference whose bound is zero

@@ -46,9 +46,6 @@ _AS_ROUNDING = 0.25  # how far an observed slope may be from the -1 of rounding
 _TITLED = 40  # letters of f, and of the point, in the title of a picture
 
 
-# What curves of error against step size say, in sentences.
-
-
 # What a report of `sweep` says of each curve, and of a claim.
 
 Why = Literal["below one ulp", "cancellation", "truncation", "no value"]

@@ -36,14 +36,9 @@ from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
 from gradcli.words import Kind, Severity, TargetKind
 
-# Compile Python's syntax tree into a program: a whitelist says what each kind of node becomes, the rest is refused.
-#
-# Generators walk the tree and hand their children to a driver, so that a deep tree does not need a deep call stack.
-
+# Generators hand their children to a driver, so that a deep tree does not need a deep call stack.
 Compiling = Generator[ast.expr, int, int]
 
-
-# Python's operators: the function that each becomes, and the advice for syntax that is refused.
 
 BINARY: dict[type[ast.AST], tuple[Callable[..., Any], str]] = {
     ast.Add: (operator.add, "+"), ast.Sub: (operator.sub, "-"), ast.Mult: (operator.mul, "*"), ast.Div: (operator.truediv, "/"),
@@ -199,11 +194,6 @@ def literal_index(node: ast.expr, span: Callable[[ast.AST], Span]) -> Any:
         )
     return whole
 
-
-# Calls checked against the signatures of the language's functions.
-
-
-# Which parameters of the language's functions are data: known without running the expression, or not taken at all.
 
 # Axes, shapes, sizes, orders and modes: where such an argument is written out, it is passed as it is.
 STATIC = {

@@ -73,8 +73,6 @@ def read_points(
     return points
 
 
-# Read the strings of `--at` that give inputs their values by name: `x=0.5, W=randn(3,4), data=file.py:DATA`.
-
 _INNER = re.compile(r"(?:(?<=^)|(?<=[,;\n]))\s*(?P<name>\w+(?:\.\w+|\[\d+\])+)\s*=(?!=)")
 _DICT_VALUE = re.compile(r"(?P<name>[^\W\d]\w*)\s*=\s*(?P<dict>\{[^{}]*\})")
 _PYTHON_VALUE = re.compile(

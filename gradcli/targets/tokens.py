@@ -16,7 +16,6 @@ DEEP = 150  # nested brackets that are passed to Python's parser at once: it acc
 MAX_CHAIN = 2_500  # operators in a row: Python's parser accepts 2,900
 MAX_DIGITS = 400
 
-# Mathematical notation: the spellings that the language accepts, and advice for those that it refuses.
 
 _DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 SUPERSCRIPT = "⁰¹²³⁴-⁹"

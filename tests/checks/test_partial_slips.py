@@ -1,12 +1,20 @@
 """Each slip in the tables of local partials, planted in a run, is named on its line."""
 
 import functools
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gradcli.checks.partial_slips import _LINEAR, SLIPS, LocalSlip, negated, omit_contribution, slips_of_argument
+from gradcli.checks.partial_slips import (
+    PARTIAL_SLIPS,
+    PULL_SLIPS,
+    LocalSlip,
+    negated,
+    omit_contribution,
+    slips_of_argument,
+)
 from gradcli.rules.kinds import Partial
 from gradcli.tracing.primitive import PRIMITIVES, Primitive
 from tests.checks.planting import Rules, checked, diagnosis_of, named, on_line, with_planted
@@ -64,7 +72,7 @@ def as_function(name: str) -> Any:
     return _CALLED.get(name, PRIMITIVES[name])
 
 
-ROWS = [(name, k, slip) for name, slips in SLIPS.items() for k, slip in enumerate(slips)]
+ROWS = [(name, k, slip) for name, slips in PARTIAL_SLIPS.items() for k, slip in enumerate(slips)]
 
 
 @for_rows(("name", "slip"), [pytest.param(n, slip, id=f"{n}-{k}") for n, k, slip in ROWS], parts=9)
@@ -76,7 +84,27 @@ def test_a_wrong_partial_is_named_on_its_line(name: str, slip: LocalSlip) -> Non
     on_line(found, f, source)
 
 
-@for_rows("name", [name for name in SLIPS if name != "norm"], parts=3)
+NAMED = re.compile(r"\bnot (?P<wrong>[^;:]+?)(?:$|,| of its)")
+FUNCTIONS = ("sin", "cos", "tan", "sinh", "cosh", "tanh", "log", "sqrt", "exp", "expm1")
+IN_SENTENCES = {name: getattr(np, name) for name in FUNCTIONS} | {"relu": lambda x: np.maximum(x, 0.0)}
+
+
+@for_rows(("name", "slip"), [pytest.param(n, slip, id=f"{n}-{k}") for n, k, slip in ROWS if NAMED.search(slip.says)])
+def test_the_wrong_expression_in_the_sentence_is_the_partial(name: str, slip: LocalSlip) -> None:
+    """Sentences name the value y, or as the function of x; a row whose sentence has other names is not compared."""
+    xs = (1.3, 3.0) if name in _OF_TWO or name == "integer_power" else (0.4,)
+    y = xs[0] ** xs[1] if name == "integer_power" else float(as_function(name)(*xs))
+    known = dict(zip("xn" if "power" in name else "ab" if len(xs) == 2 else "x", xs, strict=False))
+    text = next(NAMED.finditer(slip.says))["wrong"]
+    wrong = re.sub(r"\b([a-z]{3,}\d?)\b(?!\()", r"\1(x)", text)  # -cos means -cos(x)
+    try:
+        value = eval(wrong, {"__builtins__": {}}, IN_SENTENCES | known | {"y": y})
+    except (SyntaxError, NameError):
+        return
+    assert np.isclose(float(slip.partial(y, *xs)), value), wrong
+
+
+@for_rows("name", [*PARTIAL_SLIPS], parts=3)
 def test_where_nothing_is_planted_nothing_is_named(name: str) -> None:
     f, source = (binary, "y = fun(u, v)") if name in _OF_TWO else (unary, "y = fun(u)")
     _, same = with_planted(f(as_function(name)), AT, name, 0, lambda line: line[0].rule(0), source)
@@ -186,7 +214,7 @@ def called(says: str, i: int) -> Rules:
 
 
 def test_every_table_of_slips_is_tried() -> None:
-    assert set(_LINEAR) - {"logsumexp"} == {name for _, name, *_ in REPLACED} - {"add"}  # numpy has no logsumexp
+    assert set(PULL_SLIPS) - {"logsumexp"} == {name for _, name, *_ in REPLACED} - {"add"}  # numpy has no logsumexp
 
 
 MISSING = {"divide": "the derivative of a/b by a is 1/b, not 1", "power": "the derivative of x**n is n*x**(n-1), not 1"}

@@ -36,6 +36,8 @@ def edited(source: str) -> dict[str, Edit]:
         ("g = 3 * x**2", "g = 3 * x**3", "exponent"),
         ("g = (1 - x)", "g = (1 - x**2)", "exponent"),
         ("g = np.sin(x)", "g = np.cos(x)", "function"),
+        ("g = np.sin(x)", "g = np.sinh(x)", "function"),
+        ("g = np.arctanh(x)", "g = np.arctan(x)", "function"),
         ("g = np.sum(x)", "g = np.mean(x)", "function"),
         ("g = np.sum(A, axis=0)", "g = np.sum(A, axis=1)", "axis"),
         ("g = A @ x", "g = A.T @ x", "transpose"),

@@ -613,6 +613,7 @@ def g(w, A):
     [
         ("name", "g += X[c] - p @ X", [(5, 6, "Xs"), (16, 17, "Xs")], "a name is wrong: `X` should be `Xs`"),
         ("axis", "g = np.sum(A, axis=0)", [(19, 20, "1")], "an axis is wrong: `axis=0` should be `axis=1`"),
+        ("function", "x=sin(x), y=1", [(2, 5, "cos")], "a function is wrong: `sin` should be `cos`"),
         ("constant", "g = 2 * x**2", [(4, 5, "3")], "a number is wrong: the first `2` should be `3`"),
         ("transpose", "g = A @ x + A @ y", [(12, 13, "A.T")], "a transpose is missing: the second `A` should be `A.T`"),
         ("exponent", "g = 3 * x**2", [(11, 12, "3")], "an exponent is wrong: `2` should be `3`"),

@@ -44,8 +44,6 @@ from gradcli.targets.points import WHOLE
 from gradcli.targets.python import PythonFunction, message_of
 from gradcli.words import Exit, Kind, Severity, Verdict
 
-# Check the calls that were kept: each function against its gradient, at the values that it had.
-
 _SAME = 1e-10  # relative to the largest entry: two runs of the same code may round sums differently
 _VALUE = "the function has another value now than when the gradient was called"
 _RIGHT_THEN = "the gradient was right when it was called, and returns something else for the same input now"

@@ -44,8 +44,6 @@ from gradcli.words import DerivativeKind, FoundBy
 _MORE_EXACT: dict[DerivativeKind, DerivativeKind] = {"jac": "grad"}  # scipy's word for both
 
 
-# Gradients that are passed to scipy: as `jac=`, in their place among the arguments, in a dictionary, or by `jac=True`.
-
 KINDS: dict[str, DerivativeKind] = {
     "jac": "jac", "fprime": "grad", "fprime2": "hess", "grad": "grad", "hess": "hess", "hessp": "hvp", "Dfun": "jac",
     "fun_jac": "jac", "bc_jac": "jac", "fhess": "hess", "fhess_p": "hvp", "fprime_eqcons": "jac", "fprime_ieqcons": "jac",

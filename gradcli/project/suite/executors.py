@@ -36,8 +36,6 @@ class Inline:
             yield number, answer_job(job)
 
 
-# Run a job in a worker process of this process: what pytest does, and an executor on another machine.
-
 # Run jobs in worker processes. A check that ends its process, or whose time is up, is an answer too, and no other's matter.
 
 _AT_START = 3  # processes that end before they are ready, after which the reason is not in the checks

@@ -136,8 +136,6 @@ def _move_to_last_source(box: int, rank: list[int], sources: Sequence[set[int]],
         rank[box] = nearest
 
 
-# The order of the vertices within their layers, with few crossings of segments.
-
 ROUNDS = 24  # sweeps from each starting order, in a graph that is not large
 STALLED = 10  # sweeps in a row without fewer crossings: more rarely help
 WORK = 16_000  # segments that the sweeps from one start visit, in a large graph; one with more has one start

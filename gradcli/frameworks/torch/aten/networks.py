@@ -342,11 +342,6 @@ for n in (2, 3):
     })  # fmt: skip
 
 
-# Backward operations, which occur in recordings of functions that differentiate inside themselves.
-#
-# Most are the vjp of the forward operation's row, so that they can be differentiated again.
-
-
 # Resizing.
 
 
