@@ -114,23 +114,26 @@ class Options:
         "Also look at points that break gradients: branches, ties, zeros, magnitudes, tails, indices, sizes.",
         on=("check",), group=HARD_POINTS, default=False, kind=bool, write=write_flag, take=as_given)
     stress_points: int | None = row(
-        "--stress-points", "N", "How many such points to look at; implies --stress.  [default: 400]",
+        "--stress-points", "N", "How many of these points to try; implies --stress.  [default: 400]",
         on=("check",), group=HARD_POINTS, rare=True, kind=int, low=1, high=100_000, write=write_one, take=as_given)
     sizes_check: Mapping[str, tuple[int, ...]] | None = row(
-        "--sizes-check", "SIZES", 'Sizes to look at, by the names of --shapes; implies --stress: "n=1,2,31; b=1,2".',
+        "--sizes-check", "SIZES", 'Sizes to try, by the names of --shapes; implies --stress: "n=1,2,31; b=1,2".',
         on=("check",), group=HARD_POINTS, rare=True, read=parse_sizes, take=as_given,
         write=lambda found: ["; ".join(f"{name}={','.join(map(str, sizes))}" for name, sizes in found.items())])
     structure: bool = row(
-        "--structure", "", "With --stress, and in a suite: the check itself is on what --assume says, not its hard points alone.",
+        "--structure", "",
+        "With --stress, or in a suite: the check itself is on the sets of --assume, too. Else only the points of --stress are.",
         on=("check",), group=HARD_POINTS, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
     digits: float | None = row(
-        "--digits", "N", "Fewer right digits of the claim, at a point that is looked at, are a failure.",
+        "--digits", "N",
+        "Fail where fewer digits of the claim are right: at the points of --stress, or without it at the checked points.",
         on=("check",), group=HARD_POINTS, rare=True, kind=float, low=0, high=16, write=write_one, take=as_given)
     diagnose: float | None = row(
-        "--diagnose", "TIME", "Processor time for the cause of a FAIL, besides a limit that is counted: 10s.  [default: 30s]",
+        "--diagnose", "TIME",
+        "Processor time that the search for the cause of a FAIL may take, besides its limit in calls: 10s.  [default: 30s]",
         on=("check",), group=HARD_POINTS, read=parse_duration, write=write_seconds, take=parse_seconds)
     no_diagnose: bool = row(
-        "--no-diagnose", "", "Look for no cause of a FAIL but what the wrong entries show at once.",
+        "--no-diagnose", "", "Do not search for the cause of a FAIL: name only what the wrong entries show by themselves.",
         on=("check",), group=HARD_POINTS, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
     patch: str | None = row(
         "--patch", "FILE", "Write the repair of a wrong claim, if one is found, as a diff that git apply takes.",
@@ -142,7 +145,7 @@ class Options:
         "--keep-bytes", "SIZE", "Memory for the values of these calls: 256MB, 2GB.  [default: 256MB]",
         on=("run",), group=PROGRAM, read=parse_bytes)
     source: tuple[str, ...] = row(
-        "--source", "FOLDER", "Only gradients defined in this folder; all: those of libraries too. Repeatable.",
+        "--source", "FOLDER", "Only gradients defined in this folder; all: also those of libraries. Repeatable.",
         on=("run",), group=PROGRAM, default=(), repeated=True, read=as_tuple)
     exclude: tuple[str, ...] = row(
         "--exclude", "NAME", "Leave out a gradient, by its name; globs allowed. Repeatable.",
@@ -156,7 +159,7 @@ class Options:
     at: tuple[str, ...] = row(
         "--at -a", "POINT",
         'Values: "x=0.5, W=randn(3,4), y=@y.npy, data=file.py:DATA", "params.A=1"; '
-        '@point.npz, file.py:name or START, a name beside the function, is a whole point.',
+        '@point.npz, file.py:name, or START, a name in the file of the function, is a whole point.',
         on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=write_all)
     wrt: str | None = row(
         "--wrt", "NAMES", "Inputs to differentiate: x,W; globs allowed.  [default: all]",
@@ -171,8 +174,8 @@ class Options:
     assume: tuple[str, ...] = row(
         "--assume", "FACTS",
         'What inputs are: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: symmetric, orthogonal, skew, lower, '
-        'upper, diagonal; v: unit; M: mask; c: index". A check is made on this set, along it; with --stress only its '
-        'points are, unless --structure is given.',
+        'upper, diagonal; v: unit; M: mask; c: index". The check then moves within this set; with --stress only the '
+        'points of --stress lie on it, unless --structure is given.',
         on=("check", "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=write_all, take=as_texts)
     points: int = row(
         "--points", "N", "How many points to draw when none is given.",
@@ -182,14 +185,15 @@ class Options:
         'Your gradient: a function (focal_grad, file.py:g) or "x=y*cos(x*y), y=..."; '
         'shared statements first: "p=softmax(z); z=p-y".', on=CLAIMS, group=CLAIM, write=write_one, take=as_given)
     jac: Any = row(
-        "--jac", "CLAIM", "Your Jacobian, indexed [output, input], for a vector result; its diagonal, if there is no more.",
+        "--jac", "CLAIM", "Your Jacobian of a vector result, indexed [output, input]; or its diagonal, if the rest is 0.",
         on=CLAIMS, group=CLAIM, write=write_one, take=as_given)
     hess: Any = row(
-        "--hess", "CLAIM", "Your Hessian, or its diagonal, if there is no more; --grad beside it is checked too.",
+        "--hess", "CLAIM", "Your Hessian, or its diagonal, if the rest is 0; a --grad that is given with it is checked too.",
         on=CLAIMS, group=CLAIM, write=write_one, take=as_given)
     jvp: Any = row("--jvp", "NAME", "Your product J v: NAME(x, v).", on=CLAIMS, group=CLAIM, rare=True, write=write_one,
         take=as_given)
-    vjp: Any = row("--vjp", "NAME", "Your product w J: NAME(x, w).", on=CLAIMS, group=CLAIM, write=write_one, take=as_given)
+    vjp: Any = row("--vjp", "NAME", "Your product w J: NAME(x, w).", on=CLAIMS, group=CLAIM, rare=True, write=write_one,
+        take=as_given)
     hvp: Any = row("--hvp", "NAME", "Your product H v: NAME(x, v).", on=CLAIMS, group=CLAIM, rare=True, write=write_one,
         take=as_given)
     value_and_grad: bool = row(
@@ -198,7 +202,7 @@ class Options:
     backward: Any = row(
         "--backward", "NAME",
         "The backward pass of a function that returns a cache, NAME(dout, cache).  [default: found beside it]",
-        on=("check",), group=CLAIM, write=write_one, take=as_given)
+        on=("check",), group=CLAIM, rare=True, write=write_one, take=as_given)
     engine: Any = row(
         "--engine", "CLASS",
         "The class of your own engine, with .data, .grad and .backward(): each number of an input becomes an object of it.",
@@ -209,10 +213,10 @@ class Options:
     pick: Pick | None = row(
         "--pick", "PARTS",
         "The target returns its value and its gradient among others: grad=1, value=2,grad=1 by position, "
-        "value=loss,grad=dw by key. Of a layer, where it keeps gradients: W=dw,b=grads[1].",
+        "value=loss,grad=dw by key. For a layer: where it keeps its gradients, W=dw,b=grads[1].",
         on=CLAIMS, group=CLAIM, read=pick, write=lambda found: [found.text], take=pick)
     require_claim: bool = row(
-        "--require-claim", "", "Without a claim, exit with status 2.",
+        "--require-claim", "", "Exit with status 2 if nothing is claimed.",
         on=CLAIMS, group=CLAIM, default=False, kind=bool, write=write_flag)
     order: int = row(
         "--order", "N", "Order of the derivative: 2 is the Hessian.",
@@ -225,10 +229,11 @@ class Options:
         'Your derivative, to check: "2*X.T@(X@w - y)"; by several inputs, after statements of yours: '
         '"r = W@x - y; W = outer(r, x); y = -r".', on=("derive",), group=CLAIM)
     show: bool = row(
-        "--show", "", "With --answer: also show the derivation, the result and its code; a page has them folded.",
+        "--show", "", "With --answer: also show the derivation, the result and its code; a page shows them folded.",
         on=("derive",), group=OUTPUT, default=False, kind=bool)
     layout: str = row(
-        "--layout", "KIND", "numerator, denominator; mixed: gradients shaped as the input, Jacobians [output, input].",
+        "--layout", "KIND",
+        "numerator or denominator; mixed: gradients have the shape of the input, Jacobians are indexed [output, input].",
         on=("derive",), group=OUTPUT, default="mixed")
     style: str = row(
         "--style", "KIND", "Steps by differential, graph (adjoints) or index.",
@@ -239,7 +244,7 @@ class Options:
         "--code", "LIST", "Languages of the code: numpy, torch, jax, c, all; --json has all.",
         on=("derive",), group=OUTPUT, default="numpy")
     jacobian: bool = row(
-        "--jacobian", "", "Insist on a vector result, and compare its Jacobian.",
+        "--jacobian", "", "Require a vector result, and compare its Jacobian.",
         on=("compare-modes",), group=PRECISION, default=False, kind=bool)
     modes: str | None = row(
         "--modes", "LIST",
@@ -255,7 +260,7 @@ class Options:
         on=("compare-modes",), group=OUTPUT)
     sizes: Mapping[str, tuple[int, ...]] | None = row(
         "--sizes", "SIZES",
-        'Sizes by the names of --at, --shapes and parameters: "L=2,4; d=768, n=512". They can be too large to run.',
+        'Sizes by the names of --at, --shapes and parameters: "L=2,4; d=768, n=512". They may be too large to run.',
         on=("cost",), group=POINT, read=parse_sizes)
     first_sizes: Mapping[str, tuple[int, ...]] | None = row(
         "--sizes", "SIZES", "Only the first of each is used: gradcli cost --sizes counts how costs grow.",
@@ -267,26 +272,26 @@ class Options:
         "--model", "NAME", "A published model: gpt-3, gpt-2, llama-2-70b, llama-2-7b, bert-base, vit-b-16.",
         on=("cost",), group=POINT)
     batch: int = row(
-        "--batch", "N", "With --model: sequences, or images, in a step.", on=("cost",), group=POINT, default=1, kind=int, low=1)
+        "--batch", "N", "With --model: sequences or images in a step.", on=("cost",), group=POINT, default=1, kind=int, low=1)
     seq: int | None = row(
         "--seq", "N", "With --model: tokens in a sequence.  [default: the longest]", on=("cost",), group=POINT, kind=int, low=1)
     optimizer: str = row(
-        "--optimizer", "NAME", "What keeps numbers for each parameter: none, sgd, momentum, adam, adafactor.",
+        "--optimizer", "NAME", "The optimiser, which keeps numbers for each parameter: none, sgd, momentum, adam, adafactor.",
         on=("cost",), group=OUTPUT, default="none")
     master: str | None = row(
-        "--master", "FORMAT", "The format of a copy of the parameters for the optimiser, and of its numbers: float32.",
+        "--master", "FORMAT", "The format of the optimiser's copy of the parameters, and of its other numbers: float32.",
         on=("cost",), group=OUTPUT)
     checkpoint: tuple[str, ...] = row(
         "--checkpoint", "NAMES", "Functions of yours that are run again in the reverse sweep: attention.",
         on=("cost",), group=OUTPUT, default=(), read=lambda flag, text: tuple(split_words(text)))
     memory: int | None = row(
-        "--memory", "SIZE", "Find the checkpoints that keep at most so much, and repeat the fewest operations: 2GB.",
+        "--memory", "SIZE", "Find the checkpoints that keep at most this much and repeat the fewest operations: 2GB.",
         on=("cost",), group=OUTPUT, read=parse_decimal_bytes)
     link: int | None = row(
-        "--link", "SPEED", "Show how long it takes to move what is kept away and back: 64GB (a second).",
+        "--link", "SPEED", "Show how long it takes to move what is kept to other memory and back at this speed: 64GB (a second).",
         on=("cost",), group=OUTPUT, read=parse_decimal_bytes)
     shards: int | None = row(
-        "--shard", "N", "Divide over so many ranks what --zero names.", on=("cost",), group=OUTPUT, kind=int, low=2)
+        "--shard", "N", "Divide what --zero names over N ranks.", on=("cost",), group=OUTPUT, kind=int, low=2)
     zero: int | None = row(
         "--zero", "K", "1 divides the optimiser's numbers, 2 gradients too, 3 parameters too.  [default: 1]",
         on=("cost",), group=OUTPUT, kind=int, low=1, high=3)
@@ -294,11 +299,11 @@ class Options:
         "--pass-time", "TIME", "The time of one pass, to turn passes into time: 0.5s.", on=("cost",), group=OUTPUT,
         read=parse_duration)
     norms: bool = row(
-        "--norms", "", "Show how the norms of adjoints grow or vanish from turn to turn of a loop, at sizes that run.",
+        "--norms", "", "Show how the norms of adjoints grow or vanish over the iterations of a loop, at sizes that can be run.",
         on=("cost",), group=OUTPUT, default=False, kind=bool)
     time: bool = row(
-        "--time", "", "Also measure f and its gradient here, at sizes that run.", on=("cost",), group=OUTPUT, default=False,
-        kind=bool)
+        "--time", "", "Also measure the time of f and its gradient on this machine, at sizes that can be run.",
+        on=("cost",), group=OUTPUT, default=False, kind=bool)
     schemes: str | None = row(
         "--schemes", "LIST",
         "Schemes: forward, backward, central, 5-point, 7-point, richardson, complex.  [default: all but backward]",
@@ -321,7 +326,7 @@ class Options:
         "--each", "", "Sweep along every entry, not along all inputs at once.",
         on=("sweep",), group=PRECISION, default=False, kind=bool)
     samples: int | None = row(
-        "--samples", "N", "A random function: take the step from the spread of so many values.",
+        "--samples", "N", "For a random function: choose the step by the spread of N values.",
         on=("sweep",), group=PRECISION, kind=int, low=3, high=10_000)
     rtol: float | None = row(
         "--rtol", "R", "Accept this relative error of the claim, too: it only loosens the computed bounds.",
@@ -341,21 +346,22 @@ class Options:
         on=("check", "sweep"), group=PRECISION, rare=True, repeated=True, read=parse_scales, take=as_given,
         write=lambda found: [f"{name}={size!r}" for name, size in found.items()])
     budget: int | None = row(
-        "--budget", "N", "Evaluations of f that differences may take.",
+        "--budget", "N", "How many evaluations of f differences may take.",
         on=(*CLAIMS, "run"), group=PRECISION, rare=True, kind=int, low=1, write=write_one, take=as_given)
     mutate: bool = row(
-        "--mutate", "", "Plant mistakes in the gradient under test; report the smallest caught.",
+        "--mutate", "", "Plant mistakes in the gradient under test, and report the smallest that the check catches.",
         on=("check",), group=CLAIM, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
     save_point: str | None = row(
-        "--save-point", "FILE", "Keep the first point that does not pass (or the first): .npz, .json.",
+        "--save-point", "FILE", "Save the first point that does not pass, or if all pass the first: .npz, .json.",
         on=("check",), group=OUTPUT, rare=True)
     check: bool = row(
         "--check", "", "Does nothing: every check verifies the rules that its function uses.",
         on=("ops",), group=PRECISION, default=False, kind=bool, hidden=True)
     timeout: float | None = row(
         "--timeout", "TIME",
-        "Limit of time: 90s, 5min. check shows what is finished by then; run counts the checks alone, and lists the calls "
-        "that are left; mcp and lsp give it to each check, 60s by default; elsewhere nothing is shown, and the status is 3.",
+        "Limit of time: 90s, 5min. At the limit check shows what is finished. run counts the time of its checks alone, and "
+        "lists the calls that are left. mcp and lsp apply it to each check, 60s by default. Other commands show nothing, and "
+        "exit with status 3.",
         on=("check", *AT_ONE_POINT, "derive", "ops", "run", *SERVES), group=PRECISION, read=parse_duration, write=write_seconds)
     mode_timeout: float | None = row(
         "--mode-timeout", "TIME", "Stop a mode after this time: 10s, 2min (no limit).",
@@ -365,15 +371,15 @@ class Options:
         on=RUNS, group=PRECISION, rare=True, default=1, kind=int, low=1, high=1024, write=write_one)
     ranks: int | None = row(
         "--ranks", "N",
-        "Run the target on so many processes of torch.distributed, as torchrun does, and check the gradients of all of them. "
-        "With --framework jax: on so many devices of one process, for shard_map. --shard says what each has.",
+        "Run the target on N processes of torch.distributed, as torchrun does, and check the gradients of all of them. "
+        "With --framework jax: on N devices of one process, for shard_map. --shard says which part of an input each has.",
         on=("check",), group=FRAMEWORK, kind=int, low=2, high=64, write=write_one, take=as_given)
     loss: str | None = row(
         "--loss", "KIND", "What the loss is where the ranks return different values: their sum, or their mean, as DDP has it.",
         on=("check",), group=FRAMEWORK, rare=True, read=reader_of_words("sum", "mean"), write=write_one,
         take=reader_of_words("sum", "mean"))
     rank_timeout: float | None = row(
-        "--rank-timeout", "TIME", "How long a rank may wait for others in a collective that they do not enter.  [default: 30s]",
+        "--rank-timeout", "TIME", "How long a rank may wait in a collective that other ranks do not enter.  [default: 30s]",
         on=("check",), group=FRAMEWORK, rare=True, read=parse_duration, write=write_seconds, take=parse_seconds)
     framework: str | None = row(
         "--framework", "NAME",
@@ -390,33 +396,33 @@ class Options:
         on=("check", "compare-modes"), group=FRAMEWORK, write=write_one, take=as_given)
     dtype: str | None = row(
         "--dtype", "NAME",
-        "The format whose gradient is checked: float32, tf32, bfloat16, float16.  [default: float64] Of cost, the format of "
-        "parameters, float8 too.  [default: float32]",
+        "The format whose gradient is checked: float32, tf32, bfloat16, float16.  [default: float64] In cost: the format "
+        "of the parameters, float8 too.  [default: float32]",
         on=("check", "cost"), group=FRAMEWORK, write=write_one, take=as_given)
     autocast: str | None = row(
         "--autocast", "NAME",
-        "Check the gradient under torch.autocast: bfloat16, or float16, with a GradScaler too. Of cost, the format of values.",
+        "Check the gradient under torch.autocast: bfloat16, or float16, with a GradScaler too. In cost: the format of values.",
         on=("check", "cost"), group=FRAMEWORK, rare=True, write=write_one, take=as_given)
     compile: bool = row(
         "--compile", "", "Check the gradient under torch.compile, jax.jit, ...",
         on=("check",), group=FRAMEWORK, default=False, kind=bool, write=write_flag, take=as_given)
     same_as: frozenset[str] = row(
-        "--same-as", "LIST", "Obtain the same gradient in other ways: eager,compile,checkpoint,vmap,autocast.",
+        "--same-as", "LIST", "Also compute the gradient in these ways, and compare: eager,compile,checkpoint,vmap,autocast.",
         on=("check",), group=FRAMEWORK, rare=True, default=frozenset(), read=names_among(WAYS), write=write_set,
         take=names_among(WAYS))
     localise: bool = row(
-        "--localise", "", "Check each module inside the target alone, too.",
-        on=("check",), group=FRAMEWORK, default=False, kind=bool, write=write_flag, take=as_given)
+        "--localise", "", "Also check each module inside the target by itself.",
+        on=("check",), group=FRAMEWORK, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
     expect: frozenset[str] = row(
         "--expect", "KINDS",
-        "What is deliberate: straight-through (the surrogate is checked), stop-gradient (it is held constant).",
+        "What the code does on purpose: straight-through (the surrogate is checked), stop-gradient (it is held constant).",
         on=("check",), group=FRAMEWORK, rare=True, default=frozenset(), read=names_among(EXPECTED), write=write_set,
         take=names_among(EXPECTED))
     allow: frozenset[str] = row(
         "--allow", "KINDS", "Findings that count as success: kink,staircase,noise,...",
         on=("check",), group=OUTPUT, default=frozenset(), read=parse_kinds, write=write_set, take=parse_kinds)
     allow_inconclusive: bool = row(
-        "--allow-inconclusive", "", "Every inconclusive verdict but timeout counts as success.",
+        "--allow-inconclusive", "", "Count every inconclusive verdict except timeout as success.",
         on=("check",), group=OUTPUT, rare=True, default=False, kind=bool, write=write_flag)
     select: str | None = row(
         "--select -k", "EXPR", 'Only checks whose id or target contains these names: "focal and not (huber or lost)".',
@@ -432,7 +438,7 @@ class Options:
         "Only checks whose modules, data or declaration differ from where this branch left REF.",
         on=("check",), group=SUITE, rare=True)
     profile: str | None = row(
-        "--profile", "NAME", "Use the options of [tool.gradcli.profile.NAME] too.", on=("check",), group=SUITE, rare=True)
+        "--profile", "NAME", "Also use the options of [tool.gradcli.profile.NAME].", on=("check",), group=SUITE, rare=True)
     watch: bool = row(
         "--watch", "", "Run checks whenever a file that they depend on is saved, and print a line for each; Ctrl-C ends it.",
         on=("check",), group=SUITE, default=False, kind=bool)
@@ -441,7 +447,7 @@ class Options:
     exit_first: bool = row(
         "--exitfirst -x", "", "Stop at the first check that fails.", on=("check",), group=SUITE, default=False, kind=bool)
     workers: int = row(
-        "--workers -n", "N", "Run so many checks at a time, each in a process of its own; auto: one for each processor.",
+        "--workers -n", "N", "Run N checks at a time, each in its own process; auto: one for each processor.",
         on=("check",), group=SUITE, default=1, read=workers)
     executor: str | None = row(
         "--executor", "URL", "Run the checks elsewhere: dask://HOST:PORT.", on=("check",), group=SUITE, rare=True)
@@ -455,21 +461,21 @@ class Options:
         "--cache/--no-cache", "", "Does nothing: a check always runs, and is never answered from an earlier run.",
         on=("check",), group=SUITE, kind=bool, hidden=True)
     baseline: str | None = row(
-        "--baseline", "FILE", "Checks that this file lists as failing count apart; --update-baseline writes it.",
+        "--baseline", "FILE", "Checks that this file lists as failing do not fail the run; --update-baseline writes it.",
         on=("check",), group=SUITE)
     update_baseline: bool = row(
         "--update-baseline", "", "Write what fails now to the file of --baseline.",
         on=("check",), group=SUITE, rare=True, default=False, kind=bool)
     fail_under: float | None = row(
-        "--fail-under", "PERCENT", "Exit with status 2 if less of what is found is checked.",
+        "--fail-under", "PERCENT", "Exit with status 2 if less than this share of the gradients that are found is checked.",
         on=("find",), group=OUTPUT, kind=float, low=0, high=100)
     github: bool = row(
         "--github", "", "Also write .github/workflows/gradcli.yml.", on=("init",), group=OUTPUT, default=False, kind=bool)
     add: bool = row(
-        "--add", "", "Where there is a suite already, add the checks that it lacks at its end.", on=("init",), group=OUTPUT,
+        "--add", "", "If there is a suite already, append the checks that it lacks.", on=("init",), group=OUTPUT,
         default=False, kind=bool)
     no_try: bool = row(
-        "--no-try", "", "Only read: run none of the project's code to find points at which checks run.",
+        "--no-try", "", "Only read the project: run none of its code to find points at which checks run.",
         on=("init",), group=OUTPUT, default=False, kind=bool)
     format: str | None = row("--format", "FORM", "Format of standard output.  [default: text]", on=PRINTS, group=OUTPUT)
     json: bool = row("--json", "", "The same as --format json.", on=PRINTS, group=OUTPUT, default=False, kind=bool)
@@ -477,24 +483,25 @@ class Options:
         "--out -o", "FILE", "Also write a file; its ending chooses the format. Repeatable.",
         on=(*PRINTS, *WRITES), group=OUTPUT, default=(), repeated=True, read=as_tuple)
     plot: tuple[str, ...] = row(
-        "--plot", "FILE", "Draw it: a file .pdf, .svg or .png (matplotlib). Repeatable.",
+        "--plot", "FILE", "Draw the report into a file: .pdf, .svg or .png (matplotlib). Repeatable.",
         on=PICTURED, group=OUTPUT, default=(), repeated=True, read=as_tuple)
     size: tuple[float, float] | None = row(
-        "--size", "WxH", "Inches of a picture file: 3.5x2.5.  [default: 8 wide, as high as its pictures need]",
+        "--size", "WxH", "Size of a picture file in inches: 3.5x2.5.  [default: 8 wide, as high as its pictures need]",
         on=PICTURED, group=OUTPUT, rare=True, read=parse_inches)
     dpi: int | None = row(
         "--dpi", "N", "Dots per inch of a .png.  [default: 150]", on=PICTURED, group=OUTPUT, rare=True, read=parse_dots)
     direction: str = row(
-        "--direction", "DIR", "The way a graph runs on a page and in a picture: right or down.",
+        "--direction", "DIR", "Direction in which graphs run on pages and in pictures: right or down.",
         on=("check", "trace", "derive"), group=OUTPUT, rare=True, default="right", read=reader_of_words("right", "down"))
     quiet: bool = row(
         "--quiet -q", "", "Print nothing, or the last line where there are several checks.",
         on=ALL, group=OUTPUT, default=False, kind=bool)
     verbose: bool = row(
-        "--verbose -v", "", "Show every point, and every one of several checks, in full.", on=("check", "run"), group=OUTPUT,
+        "--verbose -v", "", "Show every point, and each of several checks, in full.", on=("check", "run"), group=OUTPUT,
         default=False, kind=bool)
     color: bool | None = row(
-        "--color/--no-color", "", "Colour, whatever the stream is.  [default: on a terminal]", on=ALL, group=OUTPUT, kind=bool)
+        "--color/--no-color", "", "Use colour, whatever the stream is.  [default: on a terminal]",
+        on=ALL, group=OUTPUT, kind=bool)
     traceback: bool = row(
         "--traceback", "", "Show Python's traceback with an error.", on=(*ALL, *SERVES),
         group=OUTPUT, rare=True, default=False, kind=bool)
