@@ -100,7 +100,8 @@ def test_mixed_precision_is_for_torch(gradcli: Any, tmp_path: Path, monkeypatch:
     (tmp_path / "plain.py").write_text("def f(x):\n    return x**2\n")
     done = gradcli("check", "plain.py:f", "--at", "x=2", "--autocast", "bfloat16")
     assert (done.exit_status, "--autocast is for functions written in a framework" in done.stderr) == (2, True)
-    done = gradcli("check", "plain.py:f", "--at", "x=2", "--autocast", "half")
+    (tmp_path / "in_torch.py").write_text("import torch\n\ndef f(x):\n    return torch.tanh(x).sum()\n")
+    done = gradcli("check", "in_torch.py:f", "--at", "x=2", "--autocast", "half")
     assert (done.exit_status, "--autocast does not know 'half'" in done.stderr) == (2, True)
 
 

@@ -174,7 +174,7 @@ BAD = {
     "a device": ("def f(x):\n    return x.sum()", "x=randn(3) --device cuda:9", "there is no device 'cuda:9' here"),
     "a format": ("def f(x):\n    return x.sum()", "x=randn(3) --dtype float3", "did you mean 'float32'?"),
     "nothing expected": ("def f(x):\n    return x.sum()", "x=randn(3) --expect straight-through", "the function has no step function"),
-    "something else expected": ("def f(x):\n    return x.sum()", "x=randn(3) --expect magic", "--expect does not know magic"),
+    "something else expected": ("def f(x):\n    return x.sum()", "x=randn(3) --expect magic", "--expect does not know 'magic'"),
     "two frameworks": ("import jax.numpy as jnp\ndef f(x):\n    return jnp.sum(x) + torch.sum(x)", "x=randn(3)", "--framework jax"),
 }  # fmt: skip
 
