@@ -280,7 +280,7 @@ def test_finding_the_target_counts_too_and_nothing_is_shown(
 
 @pytest.mark.parametrize("command", ["sweep", "compare-modes"])
 def test_the_help_says_that_nothing_is_shown(process: Callable[..., Any], command: str) -> None:
-    assert "nothing is shown" in " ".join(process(command, "--help").stdout.replace("│", " ").split())
+    assert "Other commands show nothing" in " ".join(process(command, "--help").stdout.replace("│", " ").split())
 
 
 def test_long_work_is_announced(process: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
