@@ -29,6 +29,7 @@ from gradcli.cli.world import World
 from gradcli.process import workers
 from gradcli.process.process import Process
 from gradcli.project.suite import executors
+from gradcli.request.option_values import count_processors
 from gradcli.tracing import provenance
 
 pytest_plugins = ["pytester", "tests.processor_time"]  # pytester for tests/pytest_plugin; it may stand at the top only
@@ -50,6 +51,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-docs", action="store_true", help="rewrite what the documents show, and what is generated"
     )
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one worker more than there are processors: in each, tests wait for processes."""
+    return count_processors() + 1
 
 
 def pytest_configure(config: pytest.Config) -> None:
