@@ -18,7 +18,8 @@ def grad(world: World, target: list[str], options: Options) -> int:
     """Print the gradient alone, by the reverse mode, to pipe.
 
     Digits that rounding has taken are left out, and a note on standard error says how many are right, or where f may
-    have a kink. Status 3 is a gradient that is not finite, or an entry without a right digit, which is printed as nan.
+    have a kink. The exit status is 3 if f or its gradient is not finite, or if an entry has no
+    right digit; such an entry is printed as nan.
 
     Formats: text, json, ndjson, csv.
     """

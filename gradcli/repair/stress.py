@@ -39,7 +39,7 @@ from gradcli.report.check import CheckReport
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import FewestDigits, StressReport
 from gradcli.request.point import Estimate, Point
-from gradcli.targets.derived import Weighted, is_target, original_function
+from gradcli.targets.derived import Weighted, is_target, original_function, random_signs
 from gradcli.targets.facts import Function, dims_of_values, parse_facts, restrict_to_inputs
 from gradcli.targets.python import PythonFunction, flatten_result
 from gradcli.tracing.captured import closure_values, nested_codes, unwrap_function
@@ -333,6 +333,7 @@ _TINY = 1e-290  # below it numbers lose digits because float64 has no smaller on
 _LARGEST_LOOKED_AT = 1e290  # above it the next operation may overflow
 _MOST_ENTRIES_LOOKED_AT = 20_000
 _GROWN = 64.0  # ulps of an input, by which the right gradient moves: what no claim can keep
+_AS_A_WHOLE = 0.1  # relative: a larger change is not in proportion to what moved the inputs
 
 
 class Word(Enum):
@@ -386,7 +387,7 @@ def look_at_point(request: Request, values: Mapping[str, Any], *, conditioned: b
     if _differs_beyond_bounds(claimed, right):
         claimed = grant_input_rounding(claimed, right, q)
     if not _differs_beyond_bounds(claimed, right):
-        given = given_digits(q, right) if conditioned and digits < FULL - 4 else FULL
+        given = given_digits(q, right) if conditioned and digits < FULL - _LOST else FULL
         return Look(Word.RIGHT, values, digits, given, name)
     if is_explained_by_rounding(request, values, claimed.value, right.value):
         return Look(Word.RIGHT, values, digits, given_digits(q, right) if conditioned else FULL, name)
@@ -468,15 +469,20 @@ def move_by_rounding(q: Question) -> dict[str, Any]:
     made = dict(q.point.values)
     for name in q.wrt:
         x = np.asarray(made[name], dtype=float)
-        made[name] = (x * (1 + _GROWN * EPS * rng.uniform(-1.0, 1.0, x.shape)))[()]
+        made[name] = (x * (1 + _GROWN * EPS * random_signs(rng, x.shape)))[()]
     return made
 
 
 def digits_left_by_inputs(x: Any, other: Any) -> float:
-    """Return the digits of an array that one rounding of the inputs leaves: it is `other` where `move_by_rounding` moved them."""
+    """Return the digits of an array that one rounding of the inputs leaves: it is `other` where `move_by_rounding` moved them.
+
+    An array that changes as a whole, as a fast oscillation does, is in no proportion to what moved it: none are left.
+    """
     with np.errstate(all="ignore"):
         change = np.abs(np.asarray(other) - np.asarray(x)) / np.abs(np.asarray(x))
     worst = float(np.max(np.where(np.isfinite(change), change, 0.0), initial=0.0))
+    if worst > _AS_A_WHOLE:
+        return 0.0
     return FULL if worst == 0.0 else FULL - float(np.clip(FULL + np.log10(worst / _GROWN), 0.0, FULL))
 
 

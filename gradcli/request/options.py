@@ -359,9 +359,9 @@ class Options:
         on=("ops",), group=PRECISION, default=False, kind=bool, hidden=True)
     timeout: float | None = row(
         "--timeout", "TIME",
-        "Limit of time: 90s, 5min. At the limit check shows what is finished. run counts the time of its checks alone, and "
-        "lists the calls that are left. mcp and lsp apply it to each check, 60s by default. Other commands show nothing, and "
-        "exit with status 3.",
+        "Time limit, such as 90s or 5min. At the limit, 'check' shows what is finished. 'run' counts only the time of its "
+        "checks, and lists the calls that are left. 'mcp' and 'lsp' apply the limit to each check, 60s by default. Other "
+        "commands show nothing, and exit with status 3.",
         on=("check", *AT_ONE_POINT, "derive", "ops", "run", *SERVES), group=PRECISION, read=parse_duration, write=write_seconds)
     mode_timeout: float | None = row(
         "--mode-timeout", "TIME", "Stop a mode after this time: 10s, 2min (no limit).",
@@ -494,7 +494,7 @@ class Options:
         "--direction", "DIR", "Direction in which graphs run on pages and in pictures: right or down.",
         on=("check", "trace", "derive"), group=OUTPUT, rare=True, default="right", read=reader_of_words("right", "down"))
     quiet: bool = row(
-        "--quiet -q", "", "Print nothing, or the last line where there are several checks.",
+        "--quiet -q", "", "Print nothing; for several checks, only the last line.",
         on=ALL, group=OUTPUT, default=False, kind=bool)
     verbose: bool = row(
         "--verbose -v", "", "Show every point, and each of several checks, in full.", on=("check", "run"), group=OUTPUT,

@@ -268,6 +268,13 @@ def test_without_a_claim_the_digits_of_f_and_of_each_mode_are_counted(
 
 
 @pytest.mark.slow
+def test_digits_that_the_inputs_leave_open_are_not_demanded_at_hard_points(gradcli: Gradcli) -> None:
+    """At x = 1e300 no digit of cos(1e6*x) is known from x, and at 0.01 twelve are."""
+    claim = ("--grad", "1e6*cos(1e6*x)", "--stress-points", "200", "--digits", "14")
+    ran = gradcli("check", "sin(1e6*x)", "x=1.2345678", *claim)
+    assert ran.exit_status == 0, ran.stdout
+
+
 def test_without_a_claim_a_function_that_keeps_its_digits_has_no_finding(gradcli: Gradcli) -> None:
     ran = gradcli("check", "sum(x**2)", "--at", "x=[0.5, -1.2, 0.8]", "--stress", "--digits", "12", "--json")
     assert ran.exit_status == 0 and {x["of"] for x in ran.json["stress"]["fewest"]} == {"finite-difference"}
