@@ -33,7 +33,7 @@ _SMALL = 2.0**-10  # times an ulp of the largest entry: smaller errors do not co
 FORMAT_RUNS = 16  # sweeps with random roundings of a narrow format, from which typical errors are estimated
 _SOLVER_RUNS, _SOLVER_SAFETY = 8, 3.0  # sweeps with shaken solutions, and how much more than they show may happen
 _NO_CHANGE = 1e-9  # of the largest slope: a gradient that does not depend on a value changes by rounding alone
-_MANY = 1000  # entries: among so many, one run shows the typical change
+_MANY = 1000  # entries in all runs together, which show the typical change
 _SAMPLE = 1000  # entries: a sample of so many shows the typical change
 
 
@@ -224,7 +224,8 @@ def _largest_changes(
     if not program.moves:
         return [np.zeros(shape(q.slopes[name])) for name in q.wrt]
     moved: list[Array] = []
-    for run in range(1 if q.entries >= _MANY else next((n for limit, n in _RUNS if q.work < limit), 1)):
+    affordable = next((n for limit, n in _RUNS if q.work < limit), 1)
+    for run in range(min(affordable, -(-_MANY // max(1, q.entries)))):
         looser = {name: Shake(q.seed + run, ulps) for name, ulps in rough.items()}
         slopes = _perturbed_slopes(q, partial(perturb_program, program, Shake(q.seed + run), kernels, looser))
         for k, name in enumerate(q.wrt):
