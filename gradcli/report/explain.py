@@ -100,7 +100,7 @@ def _explanation_blocks(row: Explanation) -> list[Block]:
         Paragraph(f"{WHAT[row.group]} {row.meaning}"),
         Paragraph((Piece("What to do: ", "strong"), Piece(row.do))),
     ]
-    if row.kind in ALLOWED:
+    if row.group == "prevents a pass" and row.kind in ALLOWED:
         blocks += [Paragraph(f"Accept it: --allow {row.kind}")]
     if row.example is None:
         return blocks
