@@ -139,7 +139,8 @@ class Options:
         "--patch", "FILE", "Write the repair of a wrong claim, if one is found, as a diff that git apply takes.",
         on=("check",), group=HARD_POINTS)
     keep: int = row(
-        "--keep", "N", "Calls of each gradient that are checked: the first, that of the largest input, others drawn evenly.",
+        "--keep", "N",
+        "How many calls of each gradient are checked: the first, the one with the largest input, and others drawn evenly.",
         on=("run",), group=PROGRAM, default=3, kind=int, low=1, high=100_000)
     keep_bytes: int | None = row(
         "--keep-bytes", "SIZE", "Memory for the values of these calls: 256MB, 2GB.  [default: 256MB]",
@@ -173,8 +174,8 @@ class Options:
         on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=write_all)
     assume: tuple[str, ...] = row(
         "--assume", "FACTS",
-        'What inputs are: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: symmetric, orthogonal, skew, lower, '
-        'upper, diagonal; v: unit; M: mask; c: index". The check then moves within this set; with --stress only the '
+        'Properties of inputs: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: symmetric, orthogonal, skew, '
+        'lower, upper, diagonal; v: unit; M: mask; c: index". The check then moves within this set; with --stress only the '
         'points of --stress lie on it, unless --structure is given.',
         on=("check", "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=write_all, take=as_texts)
     points: int = row(
@@ -248,7 +249,7 @@ class Options:
         on=("compare-modes",), group=PRECISION, default=False, kind=bool)
     modes: str | None = row(
         "--modes", "LIST",
-        "Modes to run: names, unique prefixes, fd cs fwd rev, all; torch, jax, tensorflow, mlx where named.  "
+        "Modes to run: names, unique prefixes, fd cs fwd rev, all; torch, jax, tensorflow and mlx only if you name them.  "
         "[default: all; to check a claim, those that decide]",
         on=("check", "compare-modes"), group=PRECISION, write=write_one, take=join_names)
     cost: bool = row(
@@ -375,7 +376,7 @@ class Options:
         "With --framework jax: on N devices of one process, for shard_map. --shard says which part of an input each has.",
         on=("check",), group=FRAMEWORK, kind=int, low=2, high=64, write=write_one, take=as_given)
     loss: str | None = row(
-        "--loss", "KIND", "What the loss is where the ranks return different values: their sum, or their mean, as DDP has it.",
+        "--loss", "KIND", "What the loss is if the ranks return different values: their sum, or their mean, as DDP has it.",
         on=("check",), group=FRAMEWORK, rare=True, read=reader_of_words("sum", "mean"), write=write_one,
         take=reader_of_words("sum", "mean"))
     rank_timeout: float | None = row(
