@@ -44,10 +44,10 @@ WORDS = Annotated[
 def run(world: World, words: list[str], options: Options) -> int:
     """Run a program as python does, and check every hand-written gradient that it uses, at the values that it used.
 
-    Watched are gradients given to scipy.optimize and scipy.integrate, custom gradients of torch, JAX, TensorFlow and MLX,
-    backward passes of layers, of pairs with a cache and of networks, and pairs that the program names by gradcli.watch. Of
-    each gradient the first call is kept, the one with the largest input, and others drawn evenly. The program's output
-    stays as it is: the report goes to standard error.
+    It watches gradients given to scipy.optimize and scipy.integrate, custom gradients of torch, JAX, TensorFlow and MLX,
+    backward passes of layers, of pairs with a cache and of networks, and pairs that the program names by gradcli.watch. It
+    keeps some calls of each gradient: the first, the one with the largest input, and others drawn evenly. The program's
+    output stays as it is: the report goes to standard error.
 
     Exit status: the program's if it is not 0, else that of the worst check.
     Formats of --out: text, json, markdown, csv, junit, sarif.
