@@ -318,15 +318,19 @@ def stress_blocks(stress: StressReport, verdict: Verdict) -> list[Block]:
     """Say how many hard points were looked at, and at how many the claim is right; without a claim, where digits are lost."""
     if isinstance(stress.fewest, tuple):
         return _fewest_digits_blocks(stress, stress.fewest)
-    says = f"{stress.points:,} hard points: the claim is right at {stress.right:,}"
+    says = f"{_count_hard_points(stress)}: the claim is right at {stress.right:,}"
     says += f"; {stress.skipped:,} were left out, where f has no gradient or no value" if stress.skipped else ""
     open_ = stress.wrong if verdict != Verdict.FAIL else 0
     says += f"; {open_:,} could not be decided" if open_ else ""
     return [Paragraph((Piece("Stress: ", "strong"), Piece(says)))]
 
 
+def _count_hard_points(stress: StressReport) -> str:
+    return "1 hard point" if stress.points == 1 else f"{stress.points:,} hard points"
+
+
 def _fewest_digits_blocks(stress: StressReport, fewest: Sequence[FewestDigits]) -> list[Block]:
-    says = f"{stress.points:,} hard points: the right value and gradient are known at {stress.right:,}"
+    says = f"{_count_hard_points(stress)}: the right value and gradient are known at {stress.right:,}"
     says += "" if fewest else "; no digits are lost there but those that the inputs leave open"
     blocks: list[Block] = [Paragraph((Piece("Stress: ", "strong"), Piece(says)))]
     if fewest:
