@@ -82,9 +82,9 @@ def check_recorded(file: str, words: Sequence[str], to: ReportOutput, options: O
 def check(world: World, targets: list[str] | None, options: Options) -> int:
     """Verify the gradient of an expression or a Python function, or a gradient you claim for it (--grad).
 
-    Python: file.py:name or package.module:name, plain numpy code as it is; it is run. Without values, an expression is
-    checked at three points drawn where it is smooth. Without a target, the checks of the project are run, which
-    pyproject.toml or gradcli.toml declares.
+    A Python target is written file.py:name or package.module:name. It may be plain numpy code, and gradcli runs it.
+    Without values, an expression is checked at three points, drawn where it is smooth. Without a target, gradcli runs
+    the checks that pyproject.toml or gradcli.toml declares.
     Formats: text, brief, json, ndjson, markdown, html, csv, junit, github, sarif.
     """
     words = targets or []

@@ -26,8 +26,9 @@ EXAMPLES = """Examples:
 def compare_modes(world: World, target: list[str], options: Options) -> int:
     """Set all modes side by side: values, right digits, error bounds, evaluations of f, operations, time and memory.
 
-    --steps shows error against step size, in short (all of it: gradcli sweep); --dtype what low precision does. What a
-    gradient costs at any size: gradcli cost. Formats: text, json, ndjson, markdown, html, csv; files also .pdf, .svg, .png.
+    --steps also shows error against step size, in short; gradcli sweep shows all of it. --dtype shows what low
+    precision does to the gradient. For the cost of a gradient at any size, use gradcli cost. Formats: text, json,
+    ndjson, markdown, html, csv; files also .pdf, .svg, .png.
     """
     from gradcli.checks.build import build_request
     from gradcli.study.mode_comparison import Studies

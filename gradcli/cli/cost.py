@@ -34,8 +34,9 @@ EXAMPLES = """Examples:
 def cost(world: World, target: list[str] | None, options: Options) -> int:
     """Count what a gradient costs: passes, operations and bytes, and what checkpoints, formats and ranks change.
 
-    Counts are those of the recorded program, and with --sizes formulas of the sizes: nothing is timed without --time, and
-    nothing is run at sizes that are large. With --model they are those of a published model.
+    gradcli counts the operations of the recorded program. With --sizes, the counts are formulas of the sizes, and
+    nothing is run at large sizes. With --model, the counts are those of a published model. Nothing is timed without
+    --time.
 
     Formats: text, brief, json, ndjson, markdown, html, csv; files also .pdf, .svg, .png.
     """

@@ -40,10 +40,11 @@ EXAMPLES = """Examples:
 def derive(world: World, target: list[str], options: Options) -> int:
     """Derive the gradient in closed form, with the steps, and as code, checked before it is printed.
 
-    Sizes have names (--shapes "W: m n; x: n"), or are read from values (--at), where the derivative is then evaluated.
-    What cannot be derived or confirmed is refused, with status 3; a hand derivation (--answer) that is wrong has status 1.
-    Formats: text, brief, json, ndjson, markdown, latex, html. A document (--out lecture.md, .tex, .html) at a point (--at)
-    has the forward values, the adjoints and the check of the gradient there, too.
+    Sizes have names (--shapes "W: m n; x: n"), or are those of given values (--at), at which the derivative is then
+    evaluated. If a closed form cannot be derived or confirmed, gradcli refuses it, and the exit status is 3. If a hand
+    derivation (--answer) is wrong, the exit status is 1. With --at, a document (--out lecture.md, .tex or .html) also
+    has the forward values, the adjoints and the check of the gradient at this point.
+    Formats: text, brief, json, ndjson, markdown, latex, html.
     """
     from gradcli.derivation.sized_problem import parse_shapes
     from gradcli.derivation.study import LAYOUTS, STYLES, DeriveOptions

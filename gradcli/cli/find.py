@@ -42,9 +42,9 @@ PATHS = Annotated[
 def find(world: World, paths: list[str] | None, options: Options) -> int:
     """List every hand-written gradient, with the check that covers it. The files are read; nothing in them is run.
 
-    It finds custom gradients of torch, JAX, TensorFlow and MLX, functions that are given to scipy as derivatives, and
-    functions and methods whose names form a pair, such as focal and focal_grad. It reads tests, virtual environments,
-    hidden and built folders, and what git ignores, only if you name them.
+    gradcli finds custom gradients of torch, JAX, TensorFlow and MLX, functions that are passed to scipy as derivatives,
+    and functions and methods whose names form a pair, such as focal and focal_grad. Only if you name them, it also
+    reads tests, virtual environments, hidden and built folders, and files that git ignores.
 
     Formats: text, brief, json, ndjson, markdown, csv.
     """

@@ -17,9 +17,9 @@ EXAMPLES = """Examples:
 def grad(world: World, target: list[str], options: Options) -> int:
     """Print the gradient alone, by the reverse mode, to pipe.
 
-    Digits that rounding has taken are left out, and a note on standard error says how many are right, or where f may
-    have a kink. The exit status is 3 if f or its gradient is not finite, or if an entry has no
-    right digit; such an entry is printed as nan.
+    Digits that are lost to rounding are left out. A note on standard error says how many digits are right, or where f
+    may have a kink. The exit status is 3 if f or its gradient is not finite, or if an entry has no right digit; such an
+    entry is printed as nan.
 
     Formats: text, json, ndjson, csv.
     """

@@ -37,11 +37,11 @@ WORKFLOW = Path(".github", "workflows", "gradcli.yml")
 def init(world: World, options: Options) -> int:
     """Write a suite for the hand-written gradients of this folder, and with --github a workflow that runs it.
 
-    Where there is a folder src/, its files alone are read. The suite is added to pyproject.toml where there is one, else
-    written to gradcli.toml. Where there is a suite already, --add adds the checks that it lacks at its end, and nothing else is
-    changed. A workflow that is there is never changed. Where no point is known, small ones are tried, which runs the
-    project's code in a process of its own; where none runs, or with --no-try, a check is written as a comment that says what
-    to fill in.
+    If there is a folder src/, only the files in it are read. The suite is added to pyproject.toml or, if there is none,
+    written to gradcli.toml. If there is a suite already, --add appends the checks that it lacks, and changes nothing
+    else. An existing workflow is never changed. If no point is known for a check, gradcli tries small ones, and runs
+    the project's code in a separate process. If none of them works, or with --no-try, the check is written as a comment
+    that says what to fill in.
     """
     from gradcli.project.discovery.proposal import check_ids, commented_ids, describe_left_out
     from gradcli.project.discovery.reader import find_gradients

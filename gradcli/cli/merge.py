@@ -19,7 +19,7 @@ EXAMPLES = """Examples:
 
 
 def merge(world: World, files: list[str], options: Options) -> int:
-    """Put the documents of the shards of a suite together: one report with all checks, and their worst status.
+    """Merge the documents of the shards of a suite into one report of all checks; the exit status is their worst one.
 
     Formats: text, brief, json, ndjson, markdown, csv, junit, github, sarif.
     """

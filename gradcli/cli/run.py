@@ -42,14 +42,14 @@ WORDS = Annotated[
 
 
 def run(world: World, words: list[str], options: Options) -> int:
-    """Run a program as python does, and check every hand-written gradient that it uses, at the values that it used.
+    """Run a program as python does, and check every hand-written gradient that it uses, at values it used.
 
-    It watches gradients given to scipy.optimize and scipy.integrate, custom gradients of torch, JAX, TensorFlow and MLX,
-    backward passes of layers, of pairs with a cache and of networks, and pairs that the program names by gradcli.watch. It
-    keeps some calls of each gradient: the first, the one with the largest input, and others drawn evenly. The program's
-    output stays as it is: the report goes to standard error.
+    gradcli checks gradients given to scipy.optimize and scipy.integrate, custom gradients of torch, JAX, TensorFlow and
+    MLX, backward passes of layers, of pairs with a cache and of networks, and pairs that the program names by
+    gradcli.watch. For each gradient, it checks the first call, the call with the largest input, and others drawn
+    evenly. The program's output stays as it is; the report goes to standard error.
 
-    Exit status: the program's if it is not 0, else that of the worst check.
+    Exit status: that of the program if it is not 0, else that of the worst check.
     Formats of --out: text, json, markdown, csv, junit, sarif.
     """
     to = requested_output(FORMATS, options, world)

@@ -26,10 +26,10 @@ SECONDS = 60.0  # that a check may take, where --timeout does not say otherwise
 def mcp(world: World, options: Options) -> int:
     """Serve the Model Context Protocol on standard input and output: agents call check, derive, cost, find and explain.
 
-    The arguments of a tool are the options of the command; its result has ten lines at most, and the same as data: the
-    verdict, wrong entries with right values, the cause with its file and line, the edit as a diff, the command that repeats
-    it, and what to do next. Files are those below the current folder; what is yours runs in a process of its own, which
-    ends when its time is over or the call is cancelled. It ends with its input.
+    The arguments of a tool are the options of the command. Its result is a text of at most ten lines, and the same as
+    data: the verdict, wrong entries with right values, the cause with its file and line, the edit as a diff, the
+    command that repeats the check, and what to do next. Files must lie below the current folder. Your code runs in a
+    separate process, which ends when its time is over or the call is cancelled. The server ends when its input ends.
     """
     server = import_with_extra("gradcli.cli.servers.mcp", "mcp")
     _announce_waiting(world, "a client of the Model Context Protocol")
@@ -40,9 +40,9 @@ def mcp(world: World, options: Options) -> int:
 def lsp(world: World, options: Options) -> int:
     """Serve the Language Server Protocol on standard input and output: an editor shows the checks of a file that is saved.
 
-    A saved file has the checks of the suite run that depend on it, as --changed selects them, one at a time, in a process of
-    their own; a later save begins anew. What is wrong is shown at its line, with the edit, which the editor can make, and
-    above each gradient that gradcli find lists there is a command that checks it.
+    When a file is saved, the server runs the checks of the suite that depend on it, as --changed selects them, one at a
+    time, in a separate process; a later save begins anew. A mistake is shown at its line, with an edit that the editor
+    can make. Above each gradient that gradcli find lists in the file, there is a command that checks it.
     """
     server = import_with_extra("gradcli.cli.servers.lsp", "lsp")
     _announce_waiting(world, "an editor")

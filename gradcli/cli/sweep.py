@@ -23,9 +23,9 @@ EXAMPLES = """Examples:
 def sweep(world: World, target: list[str], options: Options) -> int:
     """Show error against step size: each difference scheme's order, best step and digits, and what theory predicts.
 
-    Steps go from 1 to 1e-20 of an input's size; errors are those against the certified derivative. With several
-    inputs the sweep is along all of them at once (--each: along every entry); the best error is the least on the
-    curve, by the median of three steps. A claimed gradient (--grad) gets the Taylor remainder test.
+    Steps go from 1 to 1e-20 of an input's size. Errors are measured against the certified derivative. A step moves all
+    inputs at once, or with --each one entry at a time. The best error is the least on the curve, where each point
+    counts as the median of three neighbouring ones. A claimed gradient (--grad) gets the Taylor remainder test.
     Formats: text, json, ndjson, markdown, html, csv; files also .pdf, .svg, .png.
     """
     from gradcli.checks.build import build_request

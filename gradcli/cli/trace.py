@@ -26,8 +26,8 @@ EXAMPLES = """Examples:
 def trace(world: World, target: list[str], options: Options) -> int:
     """Show the computation as a walkthrough: forward values, local partials, adjoints and how they were summed.
 
-    With --engine, the gradients that your own engine leaves stand beside the right ones.
-    A page (--out steps.html) draws it as a graph, with forward and backward steps.
+    With --engine, the gradients of your own engine are shown beside the right ones.
+    A page (--out steps.html) draws the computation as a graph, with forward and backward steps.
     Formats: text, json, ndjson, markdown, html, csv, mermaid, svg.
     """
     to = requested_output(FORMATS, options, world)

@@ -111,10 +111,10 @@ class Options:
     # fmt: off
     stress: bool = row(
         "--stress", "",
-        "Also look at points that break gradients: branches, ties, zeros, magnitudes, tails, indices, sizes.",
+        "Also check at hard points, which break gradients: ties, zeros, huge values, other branches, indices, sizes.",
         on=("check",), group=HARD_POINTS, default=False, kind=bool, write=write_flag, take=as_given)
     stress_points: int | None = row(
-        "--stress-points", "N", "How many of these points to try; implies --stress.  [default: 400]",
+        "--stress-points", "N", "How many hard points to try; implies --stress.  [default: 400]",
         on=("check",), group=HARD_POINTS, rare=True, kind=int, low=1, high=100_000, write=write_one, take=as_given)
     sizes_check: Mapping[str, tuple[int, ...]] | None = row(
         "--sizes-check", "SIZES", 'Sizes to try, by the names of --shapes; implies --stress: "n=1,2,31; b=1,2".',
@@ -122,15 +122,15 @@ class Options:
         write=lambda found: ["; ".join(f"{name}={','.join(map(str, sizes))}" for name, sizes in found.items())])
     structure: bool = row(
         "--structure", "",
-        "With --stress, or in a suite: the check itself is on the sets of --assume, too. Else only the points of --stress are.",
+        "With --stress: the check itself is on the sets of --assume, too, and not only the points of --stress.",
         on=("check",), group=HARD_POINTS, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
     digits: float | None = row(
         "--digits", "N",
-        "Fail where fewer digits of the claim are right: at the points of --stress, or without it at the checked points.",
+        "Fail if the claim has fewer right digits at a point of --stress or, without --stress, at a checked point.",
         on=("check",), group=HARD_POINTS, rare=True, kind=float, low=0, high=16, write=write_one, take=as_given)
     diagnose: float | None = row(
         "--diagnose", "TIME",
-        "Processor time that the search for the cause of a FAIL may take, besides its limit in calls: 10s.  [default: 30s]",
+        "Processor time that the search for the cause of a FAIL may take at most: 10s.  [default: 30s]",
         on=("check",), group=HARD_POINTS, read=parse_duration, write=write_seconds, take=parse_seconds)
     no_diagnose: bool = row(
         "--no-diagnose", "", "Do not search for the cause of a FAIL: name only what the wrong entries show by themselves.",
@@ -140,19 +140,20 @@ class Options:
         on=("check",), group=HARD_POINTS)
     keep: int = row(
         "--keep", "N",
-        "How many calls of each gradient are checked: the first, the one with the largest input, and others drawn evenly.",
+        "How many calls of each gradient to check: the first, that with the largest input, others drawn evenly.",
         on=("run",), group=PROGRAM, default=3, kind=int, low=1, high=100_000)
     keep_bytes: int | None = row(
-        "--keep-bytes", "SIZE", "Memory for the values of these calls: 256MB, 2GB.  [default: 256MB]",
+        "--keep-bytes", "SIZE", "Memory for the values of the calls to check: 256MB, 2GB.  [default: 256MB]",
         on=("run",), group=PROGRAM, read=parse_bytes)
     source: tuple[str, ...] = row(
-        "--source", "FOLDER", "Only gradients defined in this folder; all: also those of libraries. Repeatable.",
+        "--source", "FOLDER", "Check only gradients defined in this folder; all: also those of libraries. Repeatable.",
         on=("run",), group=PROGRAM, default=(), repeated=True, read=as_tuple)
     exclude: tuple[str, ...] = row(
         "--exclude", "NAME", "Leave out a gradient, by its name; globs allowed. Repeatable.",
         on=("run",), group=PROGRAM, default=(), repeated=True, read=as_tuple)
     save: str | None = row(
-        "--save", "FILE", "Keep the recorded calls in a file .npz, for gradcli check --recorded.", on=("run",), group=PROGRAM)
+        "--save", "FILE", "Save the recorded calls to a file .npz, for gradcli check --recorded.",
+        on=("run",), group=PROGRAM)
     write_suite: str | None = row(
         "--write-suite", "FILE", "Write a suite of checks at the recorded points: gradcli.toml.", on=("run",), group=PROGRAM)
     recorded: str | None = row(
@@ -160,7 +161,7 @@ class Options:
     at: tuple[str, ...] = row(
         "--at -a", "POINT",
         'Values: "x=0.5, W=randn(3,4), y=@y.npy, data=file.py:DATA", "params.A=1"; '
-        '@point.npz, file.py:name, or START, a name in the file of the function, is a whole point.',
+        'whole points: @point.npz, file.py:name, or START, a name in the file of the function.',
         on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=write_all)
     wrt: str | None = row(
         "--wrt", "NAMES", "Inputs to differentiate: x,W; globs allowed.  [default: all]",
@@ -174,8 +175,8 @@ class Options:
         on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=write_all)
     assume: tuple[str, ...] = row(
         "--assume", "FACTS",
-        'Properties of inputs: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: symmetric, orthogonal, skew, '
-        'lower, upper, diagonal; v: unit; M: mask; c: index". The check then moves within this set; with --stress only the '
+        'What inputs are: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: symmetric, orthogonal, skew, lower, '
+        'upper, diagonal; v: unit; M: mask; c: index". The check then moves within this set; with --stress only the '
         'points of --stress lie on it, unless --structure is given.',
         on=("check", "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=write_all, take=as_texts)
     points: int = row(
@@ -240,7 +241,8 @@ class Options:
         "--style", "KIND", "Steps by differential, graph (adjoints) or index.",
         on=("derive",), group=OUTPUT, default="differential")
     no_steps: bool = row(
-        "--no-steps", "", "Only the result, not how it is found.", on=("derive",), group=OUTPUT, default=False, kind=bool)
+        "--no-steps", "", "Show only the result, not how it is found.",
+        on=("derive",), group=OUTPUT, default=False, kind=bool)
     code: str = row(
         "--code", "LIST", "Languages of the code: numpy, torch, jax, c, all; --json has all.",
         on=("derive",), group=OUTPUT, default="numpy")
@@ -249,7 +251,7 @@ class Options:
         on=("compare-modes",), group=PRECISION, default=False, kind=bool)
     modes: str | None = row(
         "--modes", "LIST",
-        "Modes to run: names, unique prefixes, fd cs fwd rev, all; torch, jax, tensorflow and mlx only if you name them.  "
+        "Modes to run: names, unique prefixes, fd, cs, fwd, rev, all; torch, jax, tensorflow and mlx only if named.  "
         "[default: all; to check a claim, those that decide]",
         on=("check", "compare-modes"), group=PRECISION, write=write_one, take=join_names)
     cost: bool = row(
@@ -257,7 +259,8 @@ class Options:
         on=("compare-modes",), group=OUTPUT, default=False, kind=bool)
     columns: str | None = row(
         "--columns", "LIST",
-        "Columns: digits, median, bound, held, calls, time/f, seconds, ops, adds, mults, fn, memory, sweeps, device.",
+        "Columns to show: digits, median, bound, held, calls, time/f, seconds, ops, adds, mults, fn, memory, sweeps, "
+        "device.",
         on=("compare-modes",), group=OUTPUT)
     sizes: Mapping[str, tuple[int, ...]] | None = row(
         "--sizes", "SIZES",
@@ -292,9 +295,10 @@ class Options:
         "--link", "SPEED", "Show how long it takes to move what is kept to other memory and back at this speed: 64GB (a second).",
         on=("cost",), group=OUTPUT, read=parse_decimal_bytes)
     shards: int | None = row(
-        "--shard", "N", "Divide what --zero names over N ranks.", on=("cost",), group=OUTPUT, kind=int, low=2)
+        "--shard", "N", "Divide over N ranks what --zero names.", on=("cost",), group=OUTPUT, kind=int, low=2)
     zero: int | None = row(
-        "--zero", "K", "1 divides the optimiser's numbers, 2 gradients too, 3 parameters too.  [default: 1]",
+        "--zero", "K",
+        "What --shard divides: 1 the optimiser's numbers, 2 the gradients, too, 3 the parameters, too.  [default: 1]",
         on=("cost",), group=OUTPUT, kind=int, low=1, high=3)
     pass_time: float | None = row(
         "--pass-time", "TIME", "The time of one pass, to turn passes into time: 0.5s.", on=("cost",), group=OUTPUT,
@@ -315,7 +319,7 @@ class Options:
         on=("compare-modes", "sweep"), group=PRECISION, default=(), read=formats)
     loss_scale: int | None = row(
         "--loss-scale", "K",
-        "With --dtype: scale the loss by 2^K.  [default: the largest that fits, where anything underflows]",
+        "With --dtype: scale the loss by 2^K.  [default: the largest that fits, if anything underflows]",
         on=("compare-modes",), group=PRECISION, rare=True, kind=int, low=0, high=120)
     accumulate: int | None = row(
         "--accumulate", "N", "Compare the gradients of N micro-batches with that of the full batch.",
@@ -347,13 +351,14 @@ class Options:
         on=("check", "sweep"), group=PRECISION, rare=True, repeated=True, read=parse_scales, take=as_given,
         write=lambda found: [f"{name}={size!r}" for name, size in found.items()])
     budget: int | None = row(
-        "--budget", "N", "How many evaluations of f differences may take.",
+        "--budget", "N", "How many evaluations of f the differences may take.",
         on=(*CLAIMS, "run"), group=PRECISION, rare=True, kind=int, low=1, write=write_one, take=as_given)
     mutate: bool = row(
         "--mutate", "", "Plant mistakes in the gradient under test, and report the smallest that the check catches.",
         on=("check",), group=CLAIM, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
     save_point: str | None = row(
-        "--save-point", "FILE", "Save the first point that does not pass, or if all pass the first: .npz, .json.",
+        "--save-point", "FILE",
+        "Save the first point that does not pass or, if all pass, the first point: .npz, .json.",
         on=("check",), group=OUTPUT, rare=True)
     check: bool = row(
         "--check", "", "Does nothing: every check verifies the rules that its function uses.",
@@ -365,7 +370,7 @@ class Options:
         "commands show nothing, and exit with status 3.",
         on=("check", *AT_ONE_POINT, "derive", "ops", "run", *SERVES), group=PRECISION, read=parse_duration, write=write_seconds)
     mode_timeout: float | None = row(
-        "--mode-timeout", "TIME", "Stop a mode after this time: 10s, 2min (no limit).",
+        "--mode-timeout", "TIME", "Stop a mode after this time: 10s, 2min.  [default: no limit]",
         on=CLAIMS, group=PRECISION, rare=True, read=parse_duration, write=write_seconds, take=parse_seconds)
     threads: int = row(
         "--threads", "N", "Threads of numerical libraries: BLAS, OpenMP. Sums over threads differ in the last digits.",
@@ -376,7 +381,7 @@ class Options:
         "With --framework jax: on N devices of one process, for shard_map. --shard says which part of an input each has.",
         on=("check",), group=FRAMEWORK, kind=int, low=2, high=64, write=write_one, take=as_given)
     loss: str | None = row(
-        "--loss", "KIND", "What the loss is if the ranks return different values: their sum, or their mean, as DDP has it.",
+        "--loss", "KIND", "What the loss is if the ranks return different values: their sum or, as in DDP, their mean.",
         on=("check",), group=FRAMEWORK, rare=True, read=reader_of_words("sum", "mean"), write=write_one,
         take=reader_of_words("sum", "mean"))
     rank_timeout: float | None = row(
@@ -389,7 +394,7 @@ class Options:
     reference: Any = row(
         "--reference", "TARGET",
         "Another implementation of the same function, with which values and gradients of the target are compared: a name in "
-        "its file, or file.py:name.",
+        "the target's file, or file.py:name.",
         on=("check",), group=FRAMEWORK, write=write_one, take=as_given)
     device: str | None = row(
         "--device", "NAME",
@@ -416,7 +421,7 @@ class Options:
         on=("check",), group=FRAMEWORK, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
     expect: frozenset[str] = row(
         "--expect", "KINDS",
-        "What the code does on purpose: straight-through (the surrogate is checked), stop-gradient (it is held constant).",
+        "What is on purpose: straight-through (its smooth surrogate is checked), stop-gradient (held constant).",
         on=("check",), group=FRAMEWORK, rare=True, default=frozenset(), read=names_among(EXPECTED), write=write_set,
         take=names_among(EXPECTED))
     allow: frozenset[str] = row(
@@ -429,14 +434,14 @@ class Options:
         "--select -k", "EXPR", 'Only checks whose id or target contains these names: "focal and not (huber or lost)".',
         on=("check",), group=SUITE)
     last_failed: bool = row(
-        "--last-failed --lf", "", "Only checks that did not pass last time, or were not reached.",
+        "--last-failed --lf", "", "Only checks that did not pass in the last run, or were not reached.",
         on=("check",), group=SUITE, default=False, kind=bool)
     changed: bool = row(
         "--changed", "", "Only checks whose modules, data or declaration differ from git's HEAD.",
         on=("check",), group=SUITE, default=False, kind=bool)
     changed_since: str | None = row(
         "--changed-since", "REF",
-        "Only checks whose modules, data or declaration differ from where this branch left REF.",
+        "Only checks whose modules, data or declaration changed since this branch left REF.",
         on=("check",), group=SUITE, rare=True)
     profile: str | None = row(
         "--profile", "NAME", "Also use the options of [tool.gradcli.profile.NAME].", on=("check",), group=SUITE, rare=True)
@@ -451,7 +456,8 @@ class Options:
         "--workers -n", "N", "Run N checks at a time, each in its own process; auto: one for each processor.",
         on=("check",), group=SUITE, default=1, read=workers)
     executor: str | None = row(
-        "--executor", "URL", "Run the checks elsewhere: dask://HOST:PORT.", on=("check",), group=SUITE, rare=True)
+        "--executor", "URL", "Run the checks on a Dask cluster: dask://HOST:PORT.",
+        on=("check",), group=SUITE, rare=True)
     shard: Any = row(
         "--shard", "AXES",
         'With --ranks: the axis along which each rank has its part of an input, "W: 1, b: 0", or a function '
@@ -476,7 +482,7 @@ class Options:
         "--add", "", "If there is a suite already, append the checks that it lacks.", on=("init",), group=OUTPUT,
         default=False, kind=bool)
     no_try: bool = row(
-        "--no-try", "", "Only read the project: run none of its code to find points at which checks run.",
+        "--no-try", "", "Only read the project: run none of its code to try points.",
         on=("init",), group=OUTPUT, default=False, kind=bool)
     format: str | None = row("--format", "FORM", "Format of standard output.  [default: text]", on=PRINTS, group=OUTPUT)
     json: bool = row("--json", "", "The same as --format json.", on=PRINTS, group=OUTPUT, default=False, kind=bool)
