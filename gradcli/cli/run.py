@@ -42,7 +42,7 @@ WORDS = Annotated[
 
 
 def run(world: World, words: list[str], options: Options) -> int:
-    """Run a program as python does, and check every hand-written gradient that it uses, at values it used.
+    """Run a program as python does, and check every hand-written gradient that it uses, at the values that it used.
 
     gradcli checks gradients given to scipy.optimize and scipy.integrate, custom gradients of torch, JAX, TensorFlow and
     MLX, backward passes of layers, of pairs with a cache and of networks, and pairs that the program names by

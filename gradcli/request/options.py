@@ -175,8 +175,8 @@ class Options:
         on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=write_all)
     assume: tuple[str, ...] = row(
         "--assume", "FACTS",
-        'What inputs are: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: symmetric, orthogonal, skew, lower, '
-        'upper, diagonal; v: unit; M: mask; c: index". The check then moves within this set; with --stress only the '
+        'Properties of inputs: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: symmetric, orthogonal, skew, '
+        'lower, upper, diagonal; v: unit; M: mask; c: index". The check then moves within this set; with --stress only the '
         'points of --stress lie on it, unless --structure is given.',
         on=("check", "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=write_all, take=as_texts)
     points: int = row(

@@ -85,7 +85,7 @@ def commands() -> str:
             having.setdefault(_option(option), []).append(name)
     shared = {row: names for row, names in having.items() if len(names) > 1}
     parts = [_command(name, found[name], rows[name], shared) for name in found]
-    parts.append("## Options of several commands\n\nEach with the commands that have it.\n")
+    parts.append("## Options of several commands\n\nEach option is listed with the commands that take it.\n")
     once = {_option(option): option for options in rows.values() for option in options if _option(option) in shared}
     for panel, options in _by_panel(once.values()):
         lines = [f"{_option(option)} {', '.join(shared[_option(option)])} |" for option in options]
