@@ -15,7 +15,7 @@ EXAMPLES = """Examples:
 
 
 def grad(world: World, target: list[str], options: Options) -> int:
-    """Print the gradient alone, by the reverse mode, to pipe.
+    """Print only the gradient, by the reverse mode, so that another program can read it.
 
     Digits that are lost to rounding are left out. A note on standard error says how many digits are right, or where f
     may have a kink. The exit status is 3 if f or its gradient is not finite, or if an entry has no right digit; such an
