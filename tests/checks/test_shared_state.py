@@ -97,3 +97,18 @@ def test_differences_are_not_taken_of_values_that_change_from_call_to_call() -> 
     assert calls[0] < 2 * 300  # differences take more than ten for each entry
     [row] = [line.split() for line in str(report).splitlines() if line.startswith("  claim ")]
     assert row[:3] == ["claim", "not", "compared"]
+
+
+@pytest.mark.parametrize("calls", [2, 7])
+def test_a_function_that_fails_when_it_is_called_again_says_so(calls: int) -> None:
+    left = iter(range(calls))
+
+    def f(x: np.ndarray) -> float:
+        if next(left, None) is None:
+            raise ValueError("used up")
+        return sum(float(v) ** 2 for v in x)
+
+    report = gradcli.check(f, np.array([1.0, 2.0]), grad=lambda x: 2 * x)
+    (found,) = report.points[0].findings
+    assert (report.verdict, found.kind) == ("inconclusive", "depends-on-earlier-calls")
+    assert "a later call fails: " in found.message and found.message.endswith("f raised ValueError: used up")

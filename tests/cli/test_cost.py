@@ -134,6 +134,13 @@ def test_adjoints_keep_their_norm_by_he_and_xavier_and_vanish_behind_sigmoids(
     assert row["turns"] == 12 and low <= row["by_turn"] <= high
 
 
+def test_the_growth_of_adjoints_is_that_of_one_iteration(gradcli: Gradcli, tmp_path: Path) -> None:
+    file = tmp_path / "halved.py"
+    file.write_text("def f(x):\n    for _ in range(5):\n        x = 0.5 * x\n    return x\n")
+    (row,) = cost(gradcli, f"{file}:f", "--at", "x=1.0", "--norms")["norms"]
+    assert (row["turns"], row["by_turn"], row["first"], row["last"]) == (5, 0.5, 0.0625, 1.0)
+
+
 def test_time_is_passes_times_that_of_one(gradcli: Gradcli) -> None:
     argv = ("sum(w**2)", "--shapes", "w: N", "--sizes", "N=7e10", "--pass-time", "0.5s")
     document = cost(gradcli, *argv)

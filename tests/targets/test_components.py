@@ -156,6 +156,10 @@ EXPLICIT = """
     class Each:
         def compute(self, inputs, outputs): outputs["y"] = inputs["v"]**2
         def compute_partials(self, inputs, J): J["y", "v"] = 2*inputs["v"]
+    class Sparse(Each):
+        def compute_partials(self, inputs, J):
+            from scipy import sparse
+            J["y", "v"] = sparse.diags_array(2*inputs["v"]).tocsr()
     class Discrete(Ring):
         def compute(self, inputs, outputs, discrete_inputs, discrete_outputs): pass
 """
@@ -164,6 +168,7 @@ COMPONENTS = [
     ("Ring",      ("--at", "r=2, v=[1, 2]"), 0, "the claimed Jacobian is right"),
     ("Missing",   ("--at", "r=2, v=[1, 2]"), 1, "load/v[0]"),
     ("Each",      ("--at", "v=[1, 2, 3]"),   0, "the claimed Jacobian is right"),
+    ("Sparse",    ("--at", "v=[1, 2, 3]"),   0, "the claimed Jacobian is right"),
     ("Misshapen", ("--at", "r=2, v=[1, 2]"), 2, "write an array of shape (1, 1)"),
     ("Discrete",  ("--at", "r=2, v=[1, 2]"), 2, "discrete inputs"),
     ("Ring",      ("--at", "r=2"),           2, '--at "v=randn(3)"'),

@@ -37,6 +37,7 @@ READ = [
     ("e^(2x)",             NOTHING, "e^(2*x)"),
     ("3x²-2x+1",           NOTHING, "3*x²-2*x+1"),
     ("u = 2x; u^2",        NOTHING, "u = 2*x; u^2"),
+    ("u = A x; v = B u; v^T u", SQUARE, "u = A@x; v = B@u; v.T@u"),
     ("2x if x>0 else 3x",  NOTHING, "2*x if x>0 else 3*x"),
     ("max(0, 1-2x)",       NOTHING, "max(0, 1-2*x)"),
     ("x[0]x[1]",           NOTHING, "x[0]*x[1]"),

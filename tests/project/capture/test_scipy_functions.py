@@ -218,9 +218,13 @@ def planted(right: Derivative) -> Derivative:
     return wrong
 
 
-@pytest.mark.slow
+QUICK = ("odeint tfirst", "solve_ivp", "line_search")  # those of the default tests
+
+
 @pytest.mark.filterwarnings("ignore")  # scipy warns of what a wrong gradient leads to
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in CASES]
+)
 def test_a_right_derivative_passes_and_a_wrong_one_fails(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gradcli.checks.check.with_causes", lambda verified, budget: verified.report)
     right, given = CASES[name]
