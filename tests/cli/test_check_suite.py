@@ -89,12 +89,22 @@ def test_the_repeated_command_has_the_options_of_the_command_line(process: Proce
     assert "gradcli check --modes reverse,fd --budget 500 -k bad" in " ".join(ran.stdout.split())
 
 
+def commit_all(folder: Path) -> None:
+    for words in (("init",), ("add", "-A"), ("commit", "-m", "all")):
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", *words]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+
+def test_only_what_changed_is_listed(process: Process, folder: Path) -> None:
+    commit_all(folder)
+    (folder / "gradcli.toml").write_text(SUITE.replace('at = ["r=[0.5, 1.5]", "r=[1, 2, 3]"]', 'at = "r=[2, 3]"'))
+    listed = process("check", "--changed", "--list", cwd=folder).stdout.split()
+    assert "good" in listed and "bad" not in listed
+
+
 @pytest.mark.slow
 def test_only_what_changed_is_checked(process: Process, folder: Path) -> None:
-    git = lambda *words: subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True, capture_output=True)  # fmt: skip
-    git("init")
-    git("add", "-A")
-    git("commit", "-m", "all")
+    commit_all(folder)
     ran = process("check", "--changed", cwd=folder)
     assert ran.exit_status == 2 and "no check has changed" in ran.stderr
     (folder / "gradcli.toml").write_text(SUITE.replace('at = ["r=[0.5, 1.5]", "r=[1, 2, 3]"]', 'at = "r=[2, 3]"'))
