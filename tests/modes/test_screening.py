@@ -99,6 +99,12 @@ def test_a_flipped_sign_of_the_smallest_entry_is_found() -> None:
         assert indices(s) == [n // 2] and s.complete and cheap(s, 1)
 
 
+def test_no_more_wrong_entries_are_found_than_the_limit() -> None:
+    x, f, g = logsumexp(300)
+    s = screened(x, f, 2 * g)
+    assert s.agrees is False and 0 < len(s.wrong) <= 20 and not s.complete
+
+
 @pytest.mark.slow
 @PROBLEMS
 @SIZES

@@ -267,7 +267,16 @@ def test_without_a_claim_the_digits_of_f_and_of_each_mode_are_counted(
         assert found["source"] == line and found["hint"] == f"write {better}"
 
 
-@pytest.mark.slow
+def test_products_with_a_jacobian_keep_the_sizes_of_their_weights(gradcli: Gradcli, tmp_path: Path) -> None:
+    file = tmp_path / "tanh.py"
+    file.write_text(
+        "import numpy as np\n\ndef f(x):\n    return np.tanh(x)\n\ndef g(x, w):\n    return w / np.cosh(x)**2\n"
+    )
+    sizes = ("--shapes", "x: n", "--sizes-check", "n=1,2,5", "--stress-points", "60")
+    ran = gradcli("check", f"{file}:f", "x=[0.3, 0.5]", "--vjp", "g", *sizes, "--json")
+    assert (ran.json["verdict"], ran.json["stress"]["wrong"]) == ("pass", 0)
+
+
 def test_digits_that_the_inputs_leave_open_are_not_demanded_at_hard_points(gradcli: Gradcli) -> None:
     """At x = 1e300 no digit of cos(1e6*x) is known from x, and at 0.01 twelve are."""
     claim = ("--grad", "1e6*cos(1e6*x)", "--stress-points", "200", "--digits", "14")
@@ -275,6 +284,7 @@ def test_digits_that_the_inputs_leave_open_are_not_demanded_at_hard_points(gradc
     assert ran.exit_status == 0, ran.stdout
 
 
+@pytest.mark.slow
 def test_without_a_claim_a_function_that_keeps_its_digits_has_no_finding(gradcli: Gradcli) -> None:
     ran = gradcli("check", "sum(x**2)", "--at", "x=[0.5, -1.2, 0.8]", "--stress", "--digits", "12", "--json")
     assert ran.exit_status == 0 and {x["of"] for x in ran.json["stress"]["fewest"]} == {"finite-difference"}
