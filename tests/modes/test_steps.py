@@ -7,7 +7,14 @@ import mpmath
 import numpy as np
 import pytest
 
-from gradcli.modes.difference_steps import SAFETY, FunctionNoise, Line, derivative, estimate_noise
+from gradcli.modes.difference_steps import (
+    SAFETY,
+    FunctionNoise,
+    Line,
+    derivative,
+    estimate_noise,
+    steepness_within_step,
+)
 from tests.rows import for_rows
 
 EPS = float(np.finfo(np.float64).eps)
@@ -167,3 +174,10 @@ def test_the_bound_holds_beside_kinks_that_noise_hides_from_small_steps(added: f
 def test_the_bound_of_a_smooth_function_with_allowed_noise_is_that_of_noise() -> None:
     found = derivative(Line(lambda t: np.exp(np.float64(t))), noise=FunctionNoise(1e-6, 1e-6, 0.0))
     assert abs(found.value - 1) <= found.bound <= 2 * SAFETY * found.rounding
+
+
+@for_rows("edges", [{}, {"low": 0.0}, {"high": 0.0}])
+def test_a_steepness_within_a_step_has_the_curvature_also_at_an_edge(edges: dict[str, float]) -> None:
+    line = Line(lambda t: np.asarray(3 * t + t * t), **edges)
+    found = derivative(line, typical=1.0)
+    assert float(steepness_within_step(line, found)) == pytest.approx(3 + float(found.h), rel=1e-6)

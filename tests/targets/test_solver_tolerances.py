@@ -1,0 +1,25 @@
+"""Which tolerances of scipy's solvers are made smaller: those of the method that scipy takes."""
+
+from typing import Any
+
+from gradcli.targets.solver_tolerances import _METHODS, _minimizer_tolerances
+from tests.rows import for_rows
+
+EDGES = [(0.0, 1.0)]
+METHODS = [
+    ({}, "bfgs"),
+    ({"bounds": EDGES}, "l-bfgs-b"),
+    ({"constraints": {"type": "eq"}}, "slsqp"),
+    ({"bounds": EDGES, "constraints": {"type": "eq"}}, "slsqp"),
+    ({"method": "Nelder-Mead"}, "nelder-mead"),
+    ({"method": "trust-constr", "bounds": EDGES}, "trust-constr"),
+]
+
+
+@for_rows(("given", "method"), METHODS)
+def test_a_minimizer_has_the_tolerances_of_the_method_that_scipy_takes(given: dict[str, Any], method: str) -> None:
+    assert _minimizer_tolerances(given) == _METHODS[method]
+
+
+def test_a_method_of_the_users_has_none() -> None:
+    assert _minimizer_tolerances({"method": lambda *args: None}) == {}
