@@ -26,7 +26,8 @@ SECONDS = 60.0  # that a check may take, where --timeout does not say otherwise
 def mcp(world: World, options: Options) -> int:
     """Serve the Model Context Protocol on standard input and output: agents call check, derive, cost, find and explain.
 
-    The arguments of a tool are the options of the command. Its result is given twice, as a text of at most ten lines and as data: the verdict, wrong entries with right values, the cause with its file and line, the edit as a diff, the
+    The arguments of a tool are the options of the command. Its result is given twice, as a text of at most ten lines and
+    as data: the verdict, wrong entries with right values, the cause with its file and line, the edit as a diff, the
     command that repeats the check, and what to do next. Files must lie below the current folder. Your code runs in a
     separate process, which ends when its time is over or the call is cancelled. The server ends when its input ends.
     """
