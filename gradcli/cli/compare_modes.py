@@ -26,7 +26,7 @@ EXAMPLES = """Examples:
 def compare_modes(world: World, target: list[str], options: Options) -> int:
     """Set all modes side by side: values, right digits, error bounds, evaluations of f, operations, time and memory.
 
-    --steps also shows error against step size, in short; gradcli sweep shows all of it. --dtype shows what low
+    --steps also shows a summary of error against step size; gradcli sweep shows the curves. --dtype shows what low
     precision does to the gradient. For the cost of a gradient at any size, use gradcli cost. Formats: text, json,
     ndjson, markdown, html, csv; files also .pdf, .svg, .png.
     """

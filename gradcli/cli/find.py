@@ -43,8 +43,8 @@ def find(world: World, paths: list[str] | None, options: Options) -> int:
     """List every hand-written gradient, with the check that covers it. The files are read; nothing in them is run.
 
     gradcli finds custom gradients of torch, JAX, TensorFlow and MLX, functions that are passed to scipy as derivatives,
-    and functions and methods whose names form a pair, such as focal and focal_grad. Only if you name them, it also
-    reads tests, virtual environments, hidden and built folders, and files that git ignores.
+    and functions and methods whose names form a pair, such as focal and focal_grad. It reads tests, virtual
+    environments, hidden and built folders, and files that git ignores, but only if you name them.
 
     Formats: text, brief, json, ndjson, markdown, csv.
     """

@@ -19,7 +19,7 @@ EXAMPLES = """Examples:
 
 
 def merge(world: World, files: list[str], options: Options) -> int:
-    """Merge the documents of the shards of a suite into one report of all checks; the exit status is their worst one.
+    """Merge the documents of the shards of a suite into one report of all checks; the exit status is that of the worst.
 
     Formats: text, brief, json, ndjson, markdown, csv, junit, github, sarif.
     """

@@ -26,10 +26,11 @@ SECONDS = 60.0  # that a check may take, where --timeout does not say otherwise
 def mcp(world: World, options: Options) -> int:
     """Serve the Model Context Protocol on standard input and output: agents call check, derive, cost, find and explain.
 
-    The arguments of a tool are the options of the command. Its result is given twice, as a text of at most ten lines and
-    as data: the verdict, wrong entries with right values, the cause with its file and line, the edit as a diff, the
-    command that repeats the check, and what to do next. Files must lie below the current folder. Your code runs in a
-    separate process, which ends when its time is over or the call is cancelled. The server ends when its input ends.
+    The arguments of a tool are the options of the command. A tool gives its result twice, as a text of at most ten
+    lines and as data. The result has the verdict, wrong entries with right values, the cause with its file and line,
+    the edit as a diff, the command that repeats the check, and what to do next. Files must lie below the current
+    folder. Your code runs in a separate process, which ends when its time is over or the call is cancelled. The server
+    ends when its input ends.
     """
     server = import_with_extra("gradcli.cli.servers.mcp", "mcp")
     _announce_waiting(world, "a client of the Model Context Protocol")
@@ -41,8 +42,9 @@ def lsp(world: World, options: Options) -> int:
     """Serve the Language Server Protocol on standard input and output: an editor shows the checks of a file that is saved.
 
     When a file is saved, the server runs the checks of the suite that depend on it, as --changed selects them, one at a
-    time, in a separate process; a later save begins anew. A mistake is shown at its line, with an edit that the editor
-    can make. Above each gradient that gradcli find lists in the file, there is a command that checks it.
+    time, in a separate process; a later save stops them and starts its own. A mistake is shown at its line, with an
+    edit that the editor can make. Above each gradient that gradcli find lists in the file, there is a command that
+    checks it.
     """
     server = import_with_extra("gradcli.cli.servers.lsp", "lsp")
     _announce_waiting(world, "an editor")

@@ -122,11 +122,11 @@ class Options:
         write=lambda found: ["; ".join(f"{name}={','.join(map(str, sizes))}" for name, sizes in found.items())])
     structure: bool = row(
         "--structure", "",
-        "With --stress: the check itself is on the sets of --assume, too, and not only the points of --stress.",
+        "With --stress: keep the check itself, and not only the points of --stress, on the sets of --assume.",
         on=("check",), group=HARD_POINTS, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
     digits: float | None = row(
         "--digits", "N",
-        "Fail if the claim has fewer right digits at a point of --stress or, without --stress, at a checked point.",
+        "Fail if the claim has fewer right digits than this, at a point of --stress or, without it, at a checked point.",
         on=("check",), group=HARD_POINTS, rare=True, kind=float, low=0, high=16, write=write_one, take=as_given)
     diagnose: float | None = row(
         "--diagnose", "TIME",
@@ -176,8 +176,8 @@ class Options:
     assume: tuple[str, ...] = row(
         "--assume", "FACTS",
         'Properties of inputs: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: symmetric, orthogonal, skew, '
-        'lower, upper, diagonal; v: unit; M: mask; c: index". The check then moves within this set; with --stress only the '
-        'points of --stress lie on it, unless --structure is given.',
+        'lower, upper, diagonal; v: unit; M: mask; c: index". The check then stays within these sets; with --stress, only '
+        'the points of --stress do, unless --structure is given.',
         on=("check", "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=write_all, take=as_texts)
     points: int = row(
         "--points", "N", "How many points to draw when none is given.",
@@ -270,7 +270,7 @@ class Options:
         "--sizes", "SIZES", "Only the first of each is used: gradcli cost --sizes counts how costs grow.",
         on=("compare-modes",), group=OUTPUT, read=parse_sizes, hidden=True)
     steps: bool = row(
-        "--steps", "", "Also show error against step size, in short; gradcli sweep shows all of it.",
+        "--steps", "", "Also show a summary of error against step size; gradcli sweep shows the curves.",
         on=("compare-modes",), group=OUTPUT, default=False, kind=bool)
     model: str | None = row(
         "--model", "NAME", "A published model: gpt-3, gpt-2, llama-2-70b, llama-2-7b, bert-base, vit-b-16.",
@@ -407,7 +407,7 @@ class Options:
         on=("check", "cost"), group=FRAMEWORK, write=write_one, take=as_given)
     autocast: str | None = row(
         "--autocast", "NAME",
-        "Check the gradient under torch.autocast: bfloat16, or float16, with a GradScaler too. In cost: the format of values.",
+        "Check the gradient under torch.autocast: bfloat16, or float16 (with a GradScaler too). In cost: the format of values.",
         on=("check", "cost"), group=FRAMEWORK, rare=True, write=write_one, take=as_given)
     compile: bool = row(
         "--compile", "", "Check the gradient under torch.compile, jax.jit, ...",
