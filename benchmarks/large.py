@@ -30,6 +30,20 @@ TOPIC = "large"
 MILLISECONDS, GRADIENTS = 1.5, 15  # the goals for 10,002 entries, over one gradient, and for 100,002
 TRIES = 100
 GROWTH = (100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+HALF_DECADES = (
+    10,
+    30,
+    100,
+    300,
+    1_000,
+    3_000,
+    10_000,
+    30_000,
+    100_000,
+    300_000,
+    1_000_000,
+    10_000_000,
+)  # of the claim check
 
 
 def check(case: Claimed, **more: Any) -> Any:
@@ -116,7 +130,7 @@ def ten_million() -> Iterator[Figure]:
 
 
 def slope(runs: dict[int, Callable[[], Any]]) -> tuple[float, dict[str, float]]:
-    """Return the slope of log(time) over log(n) of the last three sizes, and the milliseconds of each."""
+    """Return the slope of log(time) over log(n) from n = 100,000 on, and the milliseconds of each size."""
     took = {}
     for n, run in runs.items():
         run()
@@ -126,16 +140,16 @@ def slope(runs: dict[int, Callable[[], Any]]) -> tuple[float, dict[str, float]]:
             run()
             repeats.append(time.perf_counter() - start)
         took[n] = sorted(repeats)[1]
-    last = list(took)[-3:]
+    last = [n for n in took if n >= 100_000]
     found = np.polyfit(np.log(last), np.log([took[n] for n in last]), 1)[0]
     return float(found), {f"n = {n:,}, ms": 1e3 * seconds for n, seconds in took.items()}
 
 
 def growth() -> Iterator[Figure]:
-    cases = {n: arguments(3 * (n // 3) or 3) for n in GROWTH}
+    cases = {n: arguments(3 * (n // 3) or 3) for n in {*GROWTH, *HALF_DECADES}}
     runs: dict[str, dict[int, Callable[[], Any]]] = {
-        "claim check": {n: lambda case=case: check(case) for n, case in cases.items()},
-        "tape": {n: lambda case=case: gradcli.grad(case.f, wrt=tuple(case.at))(**case.at) for n, case in cases.items()},
+        "claim check": {n: lambda n=n: check(cases[n]) for n in HALF_DECADES},
+        "tape": {n: lambda case=cases[n]: gradcli.grad(case.f, wrt=tuple(case.at))(**case.at) for n in GROWTH},
         "sweep of 60 steps along 10 entries": {n: swept(n) for n in GROWTH},
     }
     for name, by_size in runs.items():

@@ -73,11 +73,12 @@ def proved(f: Any, at: dict[str, Any]) -> Any:
 
 
 def drawn_bytes(page: str) -> float:
-    """Return the bytes of drawing and data of each drawn node."""
-    drawing = re.search(r"<svg xmlns.*?</svg>", page, re.DOTALL)
+    """Return the bytes of drawing and data of each drawn node, of all levels of the graph together."""
+    drawings = re.findall(r"<svg xmlns.*?</svg>", page, re.DOTALL)
     data = re.search(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)
-    assert drawing is not None and data is not None
-    return (len(drawing[0].encode()) + len(data[0].encode())) / len(json.loads(data[1])["nodes"])
+    assert drawings and data is not None
+    nodes = sum(len(level["nodes"]) for level in json.loads(data[1])["levels"])
+    return (sum(len(drawing.encode()) for drawing in drawings) + len(data[0].encode())) / nodes
 
 
 def graphs() -> dict[str, tuple[int, list[tuple[int, int]]]]:

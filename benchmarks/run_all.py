@@ -39,10 +39,13 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--write", action="store_true")
     args = parser.parse_args()
-    figures = []
+    figures, failed = [], []
     for topic in args.only.split(","):
         print(f"{topic} ...", file=sys.stderr)
-        figures += measured(topic, args.rounds)
+        try:
+            figures += measured(topic, args.rounds)
+        except subprocess.CalledProcessError:
+            failed.append(topic)
     goals = [f for f in figures if f.goal is not None]
     machine = ", ".join(f"{name} {version}" for name, version in environment().items())
     says = f"{sum(bool(f.met) for f in goals)} of {len(goals)} goals are met. {machine}."
@@ -55,9 +58,11 @@ def main() -> None:
         return
     text = f"{table(figures)}\n\n{says}\n"
     print(text)
-    if args.write:
+    if args.write and not failed:
         readme = HERE / "README.md"
         readme.write_text(KEPT.sub(lambda _: text, readme.read_text(encoding="utf-8")), encoding="utf-8")
+    if failed:
+        sys.exit(f"no figures of {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def compare_modes(world: World, target: list[str], options: Options) -> int:
 
     --steps also shows a summary of error against step size; gradcli sweep shows the curves. --dtype shows what low
     precision does to the gradient. For the cost of a gradient at any size, use gradcli cost. Formats: text, json,
-    ndjson, markdown, html, csv; files also .pdf, .svg, .png.
+    ndjson, markdown, html, csv. A file may also be .pdf, .svg or .png.
     """
     from gradcli.checks.build import build_request
     from gradcli.study.mode_comparison import Studies

@@ -38,7 +38,7 @@ def cost(world: World, target: list[str] | None, options: Options) -> int:
     nothing is run at large sizes. With --model, the counts are those of a published model. Nothing is timed without
     --time.
 
-    Formats: text, brief, json, ndjson, markdown, html, csv; files also .pdf, .svg, .png.
+    Formats: text, brief, json, ndjson, markdown, html, csv. A file may also be .pdf, .svg or .png.
     """
     from gradcli.study.accounting import account, account_model
 

@@ -26,7 +26,7 @@ def sweep(world: World, target: list[str], options: Options) -> int:
     Steps go from 1 to 1e-20 of an input's size. Errors are measured against the certified derivative. A step moves all
     inputs at once, or with --each one entry at a time. The best error is the least on the curve, where each point
     counts as the median of three neighbouring ones. A claimed gradient (--grad) gets the Taylor remainder test.
-    Formats: text, json, ndjson, markdown, html, csv; files also .pdf, .svg, .png.
+    Formats: text, json, ndjson, markdown, html, csv. A file may also be .pdf, .svg or .png.
     """
     from gradcli.checks.build import build_request
     from gradcli.study.sweep import SweepOptions

@@ -113,7 +113,7 @@ def _explanation_blocks(row: Explanation) -> list[Block]:
 WHAT: dict[ExplainedGroup, str] = {
     "prevents a pass": "A finding that prevents a pass.",
     "informs": "A finding that informs: it does not prevent a pass.",
-    "mistake": "A mistake that a diagnosis names.",
+    "mistake": "A diagnosis: it explains why a claim is wrong.",
 }
 
 

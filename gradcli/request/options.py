@@ -255,7 +255,7 @@ class Options:
         "[default: all; to check a claim, those that decide]",
         on=("check", "compare-modes"), group=PRECISION, write=write_one, take=join_names)
     cost: bool = row(
-        "--cost", "", "Show operations by kind, and memory, of each mode.",
+        "--cost", "", "Show for each mode its digits, calls, additions, multiplications, other functions, and memory.",
         on=("compare-modes",), group=OUTPUT, default=False, kind=bool)
     columns: str | None = row(
         "--columns", "LIST",
