@@ -59,7 +59,7 @@ def test_every_line_gets_its_own_document(batch: tuple[int, list[Any], str]) -> 
     assert stderr == ""
 
 
-@pytest.mark.parametrize("number", [number for number, (_, status, _) in enumerate(LINES, 1) if status is not None])
+@for_rows("number", [number for number, (_, status, _) in enumerate(LINES, 1) if status is not None])
 def test_every_line_gets_its_verdict_or_its_error(batch: tuple[int, list[Any], str], number: int) -> None:
     (document,) = (document for document in batch[1] if document["line"] == number)
     _, status, said = LINES[number - 1]
@@ -68,10 +68,6 @@ def test_every_line_gets_its_verdict_or_its_error(batch: tuple[int, list[Any], s
         assert said in document["error"]["message"]
     else:
         assert (document["exit_status"], document["verdict"]) == (status, said)
-
-
-def test_wrong_is_worse_than_everything(batch: tuple[int, list[Any], str]) -> None:
-    assert batch[0] == 1
 
 
 @pytest.mark.parametrize("flag", ["--cache", "--no-cache"])
