@@ -161,7 +161,7 @@ check.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 
 def locate_target(f: Function | str, at: Any, options: Options) -> Located:
     """Return a function, target or expression at the points that Python gives."""
-    partner = not options.claims
+    partner = not options.has_claim
     if not isinstance(f, str):
         text = getattr(f, "__qualname__", type(f).__name__).replace("<locals>.", "")
         return locate_function(f, text, [{} if at is None else {WHOLE: at}], options, finds_partner=partner)

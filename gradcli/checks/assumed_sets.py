@@ -50,9 +50,9 @@ def apply_assumptions(found: Located, options: Options) -> Assumed:
 
     Raises  BadPoint for a point that is off its set; BadOption for an assumption that cannot be read or kept to.
     """
-    if not options.assumed:
+    if not options.assumptions_of_check:
         return Assumed(found, {})
-    facts = parse_facts(list(options.assumed), dims_of_values(found.points[0].values))
+    facts = parse_facts(list(options.assumptions_of_check), dims_of_values(found.points[0].values))
     for point in found.points:
         for name, words in facts.items():
             broken = first_broken_fact(words, point.values[name])

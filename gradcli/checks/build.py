@@ -127,8 +127,8 @@ def _check_bounds_and_scales(found: Located, stepping: Stepping) -> None:
                 raise BadOption(f"{option} names '{name}', which is not an input", do=hint)
     for point in found.points:
         for name in stepping.edges:
-            if not stepping.inside((name,), (point.values[name],)):
-                low, high = stepping.of(name)
+            if not stepping.are_inside((name,), (point.values[name],)):
+                low, high = stepping.edges_of(name)
                 raise BadOption(
                     f"{name} lies outside its bounds, {low:g} to {high:g}", do="move the point, or the bounds"
                 )

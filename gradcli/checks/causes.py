@@ -213,7 +213,7 @@ def _screen_claim(q: Question, names: tuple[str, ...], claim: Array, grant: floa
     """Return what projections show of a claim, which may be off by `grant` of each entry by rounding."""
     native = native_of(original_function(q.f))
     xs = dict(zip(q.wrt, q.xs, strict=True))
-    scales = concatenate_entries([q.stepping.sizes(name, xs[name]) for name in names])
+    scales = concatenate_entries([q.stepping.sizes_of_entries(name, xs[name]) for name in names])
 
     def phi(step: Array) -> float:
         moved = dict(zip(names, split_like(step, [xs[name] for name in names]), strict=True))

@@ -299,7 +299,9 @@ def _check_steady_point(
     except (FunctionFailed, TraceEnded) as error:
         if point.value is None:
             raise
-        case = _add_notices(PointCheck(replace(request.question(point), blind=error), {}, None, request.fixed), request)
+        case = _add_notices(
+            PointCheck(replace(request.question(point), blind=error), {}, None, request.accepted_errors), request
+        )
         says = f"the function had a value at this point, but a later call fails: {error.what}"
         case.inconclusive(Kind.EARLIER_CALLS, says, at=error.where, hint=ALONE)
         return _gather_and_decide(case, request)
@@ -345,7 +347,7 @@ def _check_point(
     """
     q = answers.q if answers else request.question(point)
     if any(notice.kind == Kind.NOT_DETERMINISTIC for notice in point.notices):
-        return _gather_and_decide(_add_notices(PointCheck(q, {}, None, request.fixed), request), request)
+        return _gather_and_decide(_add_notices(PointCheck(q, {}, None, request.accepted_errors), request), request)
     full = q.budget
     if request.claim is not None and answers is None and full.effort is Effort.DEFAULT and not q.crowded:
         q = replace(q, budget=replace(full, effort=Effort.QUICK))
@@ -563,7 +565,7 @@ def _check_by_modes(
     if q.trace_test.agrees is False and not blind:
         raise _NotTheFunction(f"the trace differs from the function: {q.trace_test.why}", q.trace_test)
     case = PointCheck(
-        q, outcomes, choose_reference(outcomes), request.fixed, findings=[*said, *report_missing_modes(outcomes)],
+        q, outcomes, choose_reference(outcomes), request.accepted_errors, findings=[*said, *report_missing_modes(outcomes)],
         not_claimed=request.not_claimed, claim=claim,
     )  # fmt: skip
     add_point_findings(_add_notices(case, request))

@@ -563,7 +563,7 @@ def _steps_with_visible_slope(case: PointCheck, slope: float, size: float) -> An
 
 def _size_of_entry(case: PointCheck, name: str, at: Sequence[int]) -> float:
     x = case.q.xs[case.q.wrt.index(name)]
-    return float(np.asarray(case.q.stepping.sizes(name, x))[tuple(at)])
+    return float(np.asarray(case.q.stepping.sizes_of_entries(name, x))[tuple(at)])
 
 
 def _is_locally_constant(case: PointCheck, slopes: Any, slope: float, name: str, at: Sequence[int]) -> bool:

@@ -97,7 +97,7 @@ def locate(ask: TargetRequest) -> Located:
         given = [_fill_in_sizes(point, sizes, named) for point in points or [{}]]
         found = locate_function(
             loaded.found, loaded.text, given, options, shapes, typed=True, module=loaded.module,
-            finds_partner=not options.claims,
+            finds_partner=not options.has_claim,
         )  # fmt: skip
         return replace(found, sizes=sizes)
     _suggest_python_target(text)
@@ -438,10 +438,15 @@ def _locate_at_points(
 
 def _impose_assumptions(made: dict[str, Any], known: Mapping[str, Any], options: Options) -> dict[str, Any]:
     """Return drawn values moved to where what is assumed of them holds; what is assumed of others is looked at later."""
-    if not options.assumed or not made:
+    if not options.assumptions_of_check or not made:
         return made
     dims = dims_of_values(known)
-    texts = [part for text in options.assumed for part in text.split(";") if part.partition(":")[0].strip() in made]
+    texts = [
+        part
+        for text in options.assumptions_of_check
+        for part in text.split(";")
+        if part.partition(":")[0].strip() in made
+    ]
     rng = np.random.default_rng(options.seed)
     facts = parse_facts(texts, dims)
     return made | {name: impose_facts(words, np.asarray(made[name]), rng) for name, words in facts.items()}

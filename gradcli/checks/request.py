@@ -50,7 +50,7 @@ class Request:
         return self.options.seed
 
     @property
-    def fixed(self) -> Tolerance | None:
+    def accepted_errors(self) -> Tolerance | None:
         """The errors of the claim that the user accepts; None if none is given."""
         given = self.options.rtol is not None or self.options.atol is not None
         return Tolerance(self.options.rtol or 0.0, self.options.atol or 0.0) if given else None

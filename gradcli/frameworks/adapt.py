@@ -10,7 +10,7 @@ from gradcli.arithmetic.devices import CPU, find_device, quiet_imports
 from gradcli.errors import BadOption, BadTarget
 from gradcli.frameworks.framework import EPS, KNOWN, MIXED, Framework, Placed
 from gradcli.frameworks.native import Native
-from gradcli.request.option_values import reader_of_name
+from gradcli.request.option_values import read_name
 from gradcli.request.options import Options
 from gradcli.targets.nesting import take_apart
 from gradcli.targets.python import message_of
@@ -153,7 +153,7 @@ def adapt_target(
         refuse_options(options)
         return None
     for flag, word, words in (("--dtype", options.dtype, tuple(EPS)), ("--autocast", options.autocast, MIXED)):
-        reader_of_name(words)(flag, word)
+        read_name(flag, word, words)
     own = import_framework(name)
     usual = KNOWN[name].dtype if options.autocast is None else "float32"  # mixed precision leaves float64 alone
     if options.dtype == "float64" and KNOWN[name].inexact:

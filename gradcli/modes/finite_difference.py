@@ -111,7 +111,7 @@ def hessian_by_values(f: Function, values: Mapping[str, Value], stepping: Steppi
     if not isinstance(gradient, GradientByValues):
         raise TypeError("only a gradient by values has second differences")
     line = _Lines(gradient, values, budget)
-    scales = concatenate_entries([stepping.sizes(name, values[name]) for name in gradient.wrt])
+    scales = concatenate_entries([stepping.sizes_of_entries(name, values[name]) for name in gradient.wrt])
     for_each = 2 if isinstance(f, Along) else 1 if isinstance(f, SumOfEntries) else len(scales)
     _refuse_over_budget(len(scales), for_each, stepping.budget)
     units = np.diag(scales)
@@ -251,7 +251,7 @@ class FiniteDifference:
             return q.near(*xs)
 
         name = q.wrt[k]
-        low, high = q.stepping.of(name)
+        low, high = q.stepping.edges_of(name)
         line = Line(phi, float(np.asarray(x)[at]), low, high, at=q.value, most=most)
         return derivative(
             line, float(np.median(np.abs(x))), FunctionNoise(around.floor, around.noise, around.rough),
@@ -317,9 +317,10 @@ def measure_surroundings(q: Question, most: float = np.inf) -> Surroundings:
 
     def line(most: float) -> Line:
         drawn = [
-            rng.choice([-1.0, 1.0], shape(x)) * q.stepping.sizes(name, x) for name, x in zip(q.wrt, q.xs, strict=True)
+            rng.choice([-1.0, 1.0], shape(x)) * q.stepping.sizes_of_entries(name, x)
+            for name, x in zip(q.wrt, q.xs, strict=True)
         ]
-        vs = [q.stepping.inward(name, x, v) for name, x, v in zip(q.wrt, q.xs, drawn, strict=True)]
+        vs = [q.stepping.turn_inward(name, x, v) for name, x, v in zip(q.wrt, q.xs, drawn, strict=True)]
 
         def phi(t: float) -> Any:
             return q.near(*[x + t * v for x, v in zip(q.xs, vs, strict=True)])

@@ -92,15 +92,15 @@ def _test_at_steps(q: Recording, steps: list[Array]) -> TraceTest:
 def _first_displacement(q: Recording) -> list[Array]:
     """Return the first displacement: of entries that are at no tie of a decision, into the user's bounds."""
     ties = q.entries_of(m for m in q.ties if m.primitive.constant)
-    sizes = [q.stepping.sizes(name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
+    sizes = [q.stepping.sizes_of_entries(name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
     moved = displacement(q.weights, sizes)
-    inward = [q.stepping.inward(name, x, v) for name, x, v in zip(q.wrt, q.xs, moved, strict=True)]
+    inward = [q.stepping.turn_inward(name, x, v) for name, x, v in zip(q.wrt, q.xs, moved, strict=True)]
     return [np.where(tie, 0.0, v) if np.any(tie) else v for tie, v in zip(ties, inward, strict=True)]
 
 
 def _value_within_bounds(q: Recording, xs: tuple[Value, ...]) -> Value:
     """Return the function's value; nan beyond the user's bounds."""
-    inside = not q.stepping.edges or q.stepping.inside(q.wrt, xs)
+    inside = not q.stepping.edges or q.stepping.are_inside(q.wrt, xs)
     return q.g(*xs) if inside else np.full(shape(q.value), np.nan)[()]
 
 

@@ -183,7 +183,7 @@ class Problem:
 
     def near(self, *xs: Value) -> Value:
         """Return the user's function at another point: nan beyond the user's bounds, and where it raises or changes shape."""
-        if not self.stepping.edges or self.stepping.inside(self.wrt, xs):
+        if not self.stepping.edges or self.stepping.are_inside(self.wrt, xs):
             try:
                 y = self.g(*xs)
             except (FunctionFailed, BadExpression):

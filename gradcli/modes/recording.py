@@ -295,7 +295,7 @@ class Recording(Problem):
         with np.errstate(all="ignore"), record_checkpoints():
             inputs = self.recording.inputs
             slopes = [zeros_like(x) if self.bars[x.slot] is None else self.bars[x.slot] for x in inputs]
-            allowed = lambda xs: self.stepping.inside(self.wrt, tuple(xs))
+            allowed = lambda xs: self.stepping.are_inside(self.wrt, tuple(xs))
             return find_staircases(self.g, self.xs, self.recording, slopes, allowed)
 
     @property

@@ -74,7 +74,7 @@ class SolverChanges:
         return self._changes[name] if name in self._changes else self._relative * np.abs(slopes)
 
     def _changes_of_input(self, q: Problem, k: int) -> Array:
-        x, sizes = q.xs[k], np.asarray(q.stepping.sizes(q.wrt[k], q.xs[k]))
+        x, sizes = q.xs[k], np.asarray(q.stepping.sizes_of_entries(q.wrt[k], q.xs[k]))
         changes, slopes = [], []
         for at in np.ndindex(shape(x)):
             v = np.zeros(shape(x))
@@ -95,7 +95,10 @@ class SolverChanges:
         rng = np.random.default_rng([q.seed, 0x50153])
         found = []
         for _ in range(_DIRECTIONS):
-            vs = [random_signs(rng, shape(x)) * q.stepping.sizes(name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
+            vs = [
+                random_signs(rng, shape(x)) * q.stepping.sizes_of_entries(name, x)
+                for name, x in zip(q.wrt, q.xs, strict=True)
+            ]
             change, slope = self._change_along_direction(q, vs)
             found.append((float(np.max(change, initial=0.0)), float(np.max(np.abs(slope), initial=0.0))))
         change, slope = (max(part) for part in zip(*found, strict=True))

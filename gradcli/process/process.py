@@ -1,7 +1,7 @@
 """A child process with two pipes to it, and its descendants; uses no threads.
 
-Pebble's pool is not used: it takes 53 ms to import, where a check of an expression takes 250; it leaves the processes that the
-user's code has started when a task's time is up; and it does not say where a process that crashed was.
+Pebble's pool is not used: it takes 53 ms to import, it leaves the processes that the user's code has started when a task's time
+is up, and it does not say where a process that crashed was.
 """
 
 import contextlib

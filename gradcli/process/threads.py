@@ -34,7 +34,11 @@ def may_use_bytecode(path: str) -> bool:
 
 
 def compile_from_source() -> None:
-    """Neither read nor write bytecode in this process, except of Python, of gradcli and of installed packages."""
+    """Neither read nor write bytecode in this process, except of Python, of gradcli and of installed packages.
+
+    Python trusts cached bytecode if the source's size and modification time, in whole seconds, are those stored with it. A
+    file that is changed twice within a second may then run as it was before the second change, and a wrong gradient could pass.
+    """
     known = SourceFileLoader.path_stats
 
     def path_stats(self: SourceFileLoader, path: str) -> Mapping[str, Any]:

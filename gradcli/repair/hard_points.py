@@ -74,7 +74,7 @@ def _bytes_of_values(values: Mapping[str, Any]) -> bytes:
 
 
 def _is_inside_bounds(around: Around, values: Values) -> bool:
-    return around.stepping.inside(around.wrt, tuple(np.asarray(values[name], dtype=float) for name in around.wrt))
+    return around.stepping.are_inside(around.wrt, tuple(np.asarray(values[name], dtype=float) for name in around.wrt))
 
 
 def _change_input(around: Around, name: str, x: Any) -> Values:
@@ -198,18 +198,18 @@ def _spread_over_bounds(around: Around, rng: np.random.Generator) -> Iterator[Va
     for _ in range(6) if bounded else ():
         made = {}
         for name in bounded:
-            low, high = (float(np.clip(edge, -1e300, 1e300)) for edge in around.stepping.of(name))
+            low, high = (float(np.clip(edge, -1e300, 1e300)) for edge in around.stepping.edges_of(name))
             made[name] = low + (high - low) * rng.uniform(0, 1, np.shape(around.values[name]))
         yield {**around.values, **made}
     for power in (-1, -2, -3, -5, -8, -12, -16):
         for name, end in itertools.product(bounded, (0, 1)):
-            low, high = (float(np.clip(edge, -1e300, 1e300)) for edge in around.stepping.of(name))
+            low, high = (float(np.clip(edge, -1e300, 1e300)) for edge in around.stepping.edges_of(name))
             x = np.asarray(around.values[name], dtype=float)
             edge = low + (high - low) * 10.0**power if end == 0 else high - (high - low) * 10.0**power
             yield _change_input(around, name, _set_entry(x, int(rng.integers(x.size)), edge) if x.size else x)
             yield _change_input(around, name, np.full_like(x, edge) * (1 + 1e-3 * rng.uniform(-1, 0, x.shape)))
         for name in bounded:
-            low, high = around.stepping.of(name)
+            low, high = around.stepping.edges_of(name)
             x = np.asarray(around.values[name], dtype=float)
             if low > 0 and np.isfinite(high):
                 spread = np.log10(low) + (np.log10(high) - np.log10(low)) * rng.uniform(0, 1, x.shape)

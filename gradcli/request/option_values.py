@@ -299,28 +299,30 @@ def _as_position(part: int | str) -> int | str:
     return int(part) if isinstance(part, str) and re.fullmatch(r"-?[0-9]{1,4}", part) else part
 
 
+def read_name(flag: str, text: str | None, names: Sequence[str]) -> str | None:
+    """Return a text that is one of these names, or None. Raises BadOption, with the nearest name, for another text."""
+    if text is not None and text not in names:
+        near = closest_name(text, names)
+        known = f"it knows {', '.join(names)}"
+        raise BadOption(f"{flag} does not know '{text}'", do=f"did you mean '{near}'? {known}" if near else known)
+    return text
+
+
 def reader_of_name(names: Sequence[str]) -> Callable[[str, str | None], str | None]:
-    """Return a reader of one of these names, which proposes the nearest for another word."""
-
-    def read(flag: str, text: str | None) -> str | None:
-        if text is not None and text not in names:
-            near = closest_name(text, names)
-            known = f"it knows {', '.join(names)}"
-            raise BadOption(f"{flag} does not know '{text}'", do=f"did you mean '{near}'? {known}" if near else known)
-        return text
-
-    return read
+    """Return a reader of one of these names."""
+    return lambda flag, text: read_name(flag, text, names)
 
 
-def names_among(names: Sequence[str]) -> Callable[[str, str | Sequence[str]], frozenset[str]]:
+def reader_of_names(names: Sequence[str]) -> Callable[[str, str | Sequence[str]], frozenset[str]]:
     """Return a reader of some of these names, from a comma-separated list or a sequence."""
-    read = reader_of_name(names)
 
-    def read_all(flag: str, text: str | Sequence[str]) -> frozenset[str]:
-        found = split_words(text) if isinstance(text, str) else text
-        return frozenset(name for name in (read(flag, word) for word in found) if name is not None)
+    def read_names(flag: str, text: str | Sequence[str]) -> frozenset[str]:
+        found = frozenset(split_words(text) if isinstance(text, str) else text)
+        for word in found:
+            read_name(flag, word, names)
+        return found
 
-    return read_all
+    return read_names
 
 
 def as_tuple(flag: str, texts: Sequence[str]) -> tuple[str, ...]:

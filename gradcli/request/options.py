@@ -20,7 +20,6 @@ from gradcli.request.option_values import (
     as_tuple,
     formats,
     join_names,
-    names_among,
     parse_bytes,
     parse_decimal_bytes,
     parse_dots,
@@ -36,6 +35,7 @@ from gradcli.request.option_values import (
     pick,
     read_axes_or_function,
     reader_of_name,
+    reader_of_names,
     reader_of_words,
     row,
     seed,
@@ -122,7 +122,7 @@ class Options:
         write=lambda found: ["; ".join(f"{name}={','.join(map(str, sizes))}" for name, sizes in found.items())])
     structure: bool = row(
         "--structure", "",
-        "With --stress: keep the check itself, and not only the points of --stress, on the sets of --assume.",
+        "With --stress, or in a suite: keep the check itself, and not only the points of --stress, on the sets of --assume.",
         on=("check",), group=HARD_POINTS, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
     digits: float | None = row(
         "--digits", "N",
@@ -414,16 +414,16 @@ class Options:
         on=("check",), group=FRAMEWORK, default=False, kind=bool, write=write_flag, take=as_given)
     same_as: frozenset[str] = row(
         "--same-as", "LIST", "Also compute the gradient in these ways, and compare: eager,compile,checkpoint,vmap,autocast.",
-        on=("check",), group=FRAMEWORK, rare=True, default=frozenset(), read=names_among(WAYS), write=write_set,
-        take=names_among(WAYS))
+        on=("check",), group=FRAMEWORK, rare=True, default=frozenset(), read=reader_of_names(WAYS), write=write_set,
+        take=reader_of_names(WAYS))
     localise: bool = row(
         "--localise", "", "Also check each module inside the target by itself.",
         on=("check",), group=FRAMEWORK, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
     expect: frozenset[str] = row(
         "--expect", "KINDS",
         "What is on purpose: straight-through (its smooth surrogate is checked), stop-gradient (held constant).",
-        on=("check",), group=FRAMEWORK, rare=True, default=frozenset(), read=names_among(EXPECTED), write=write_set,
-        take=names_among(EXPECTED))
+        on=("check",), group=FRAMEWORK, rare=True, default=frozenset(), read=reader_of_names(EXPECTED), write=write_set,
+        take=reader_of_names(EXPECTED))
     allow: frozenset[str] = row(
         "--allow", "KINDS", "Findings that count as success: kink,staircase,noise,...",
         on=("check",), group=OUTPUT, default=frozenset(), read=parse_kinds, write=write_set, take=parse_kinds)
@@ -523,7 +523,7 @@ class Options:
         return PAIR if self.value_and_grad else None if self.gradient_places else self.pick
 
     @property
-    def claims(self) -> bool:
+    def has_claim(self) -> bool:
         """Whether a derivative is claimed, by a claim or as a part of the target's result."""
         return any(getattr(self, kind) is not None for kind in CLAIM_KINDS) or self.picked is not None
 
@@ -540,7 +540,7 @@ class Options:
         return Stepping(self.h, self.bounds or {}, self.scale or {}, self.budget)
 
     @property
-    def assumed(self) -> tuple[str, ...]:
+    def assumptions_of_check(self) -> tuple[str, ...]:
         """What the check itself assumes of its inputs; empty where the hard points alone are on the sets."""
         return self.assume if self.structure or not self.looks_at_hard_points else ()
 

@@ -39,35 +39,35 @@ class Stepping:
                 f"--budget takes a positive number of evaluations, not {self.budget}", do="write --budget 500"
             )
 
-    def of(self, name: str) -> Edges:
+    def edges_of(self, name: str) -> Edges:
         """Return the lower and the upper edge of an input; infinite if there is none."""
         return self.edges.get(name, (-np.inf, np.inf))
 
-    def sizes(self, name: str, x: Any) -> Any:
+    def sizes_of_entries(self, name: str, x: Any) -> Any:
         """Return the size of each entry of an input; for an entry of zero, the user's scale, or one."""
         sizes = np.abs(x)
         return sizes if np.all(sizes) else np.where(np.asarray(x) == 0, self.scales.get(name, 1.0), sizes)
 
-    def inward(self, name: str, x: Any, v: Any) -> Any:
+    def turn_inward(self, name: str, x: Any, v: Any) -> Any:
         """Return a direction in which entries at an edge of the domain point inward."""
         if name not in self.edges:
             return v
-        low, high = self.of(name)
+        low, high = self.edges_of(name)
         return np.where(np.asarray(x) <= low, np.abs(v), np.where(np.asarray(x) >= high, -np.abs(v), v))
 
     def moved_inside(self, name: str, x: Any) -> Any:
         """Return values moved inside the edges where they lie outside."""
-        low, high = self.of(name)
+        low, high = self.edges_of(name)
         if np.isinf(low) or np.isinf(high):
             moved = low + np.abs(x) if np.isinf(high) else high - np.abs(x)
         else:
             moved = low + (high - low) / (1 + np.exp(-x))
         return np.where((low <= x) & (x <= high), x, moved)[()]
 
-    def inside(self, names: tuple[str, ...], xs: tuple[Any, ...]) -> bool:
+    def are_inside(self, names: tuple[str, ...], xs: tuple[Any, ...]) -> bool:
         """Whether values lie inside the edges; tracers are not checked."""
         for name, x in zip(names, xs, strict=True):
-            low, high = self.of(name)
+            low, high = self.edges_of(name)
             if isinstance(x, np.ndarray | float) and not (
                 np.all(np.asarray(x) >= low) and np.all(np.asarray(x) <= high)
             ):

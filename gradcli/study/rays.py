@@ -242,7 +242,7 @@ class Rays:
     def _is_outside_bounds(self, moved: dict[int, Any]) -> Any:
         outside = np.zeros(len(next(iter(moved.values()))), dtype=bool)
         for k, x in moved.items():
-            low, high = self.q.stepping.of(self.q.wrt[k])
+            low, high = self.q.stepping.edges_of(self.q.wrt[k])
             real = np.real(x).reshape(len(x), -1)
             outside |= np.any((real < low) | (real > high), axis=1)
         return outside

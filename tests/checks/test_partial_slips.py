@@ -89,19 +89,28 @@ FUNCTIONS = ("sin", "cos", "tan", "sinh", "cosh", "tanh", "log", "sqrt", "exp", 
 IN_SENTENCES = {name: getattr(np, name) for name in FUNCTIONS} | {"relu": lambda x: np.maximum(x, 0.0)}
 
 
-@for_rows(("name", "slip"), [pytest.param(n, slip, id=f"{n}-{k}") for n, k, slip in ROWS if NAMED.search(slip.says)])
-def test_the_wrong_expression_in_the_sentence_is_the_partial(name: str, slip: LocalSlip) -> None:
-    """Sentences name the value y, or as the function of x; a row whose sentence has other names is not compared."""
-    xs = (1.3, 3.0) if name in _OF_TWO or name == "integer_power" else (0.4,)
-    y = xs[0] ** xs[1] if name == "integer_power" else float(as_function(name)(*xs))
+def value_in_sentence(name: str, slip: LocalSlip, xs: tuple[float, ...], y: float) -> Any:
+    """Return the value of the wrong expression that a sentence names, y or a function of x; None where it has other names."""
+    found = NAMED.search(slip.says)
+    if found is None:
+        return None
     known = dict(zip("xn" if "power" in name else "ab" if len(xs) == 2 else "x", xs, strict=False))
-    text = next(NAMED.finditer(slip.says))["wrong"]
-    wrong = re.sub(r"\b([a-z]{3,}\d?)\b(?!\()", r"\1(x)", text)  # -cos means -cos(x)
+    wrong = re.sub(r"\b([a-z]{3,}\d?)\b(?!\()", r"\1(x)", found["wrong"])  # -cos means -cos(x)
     try:
-        value = eval(wrong, {"__builtins__": {}}, IN_SENTENCES | known | {"y": y})
+        return eval(wrong, {"__builtins__": {}}, IN_SENTENCES | known | {"y": y})
     except (SyntaxError, NameError):
-        return
-    assert np.isclose(float(slip.partial(y, *xs)), value), wrong
+        return None
+
+
+def test_the_wrong_expression_in_a_sentence_is_the_partial() -> None:
+    compared = 0
+    for name, _, slip in ROWS:
+        xs = (1.3, 3.0) if name in _OF_TWO or name == "integer_power" else (0.4,)
+        y = xs[0] ** xs[1] if name == "integer_power" else float(as_function(name)(*xs))
+        value = value_in_sentence(name, slip, xs, y)
+        compared += value is not None
+        assert value is None or np.isclose(float(slip.partial(y, *xs)), value), slip.says
+    assert compared >= 45
 
 
 @for_rows("name", [*PARTIAL_SLIPS], parts=3)

@@ -251,7 +251,7 @@ def test_with_stress_the_points_alone_are_on_the_set_unless_structure_is_given(g
     assert gradcli("check", *ENTROPY, "--grad", "log(p)", *stress).exit_status == 1
     done = gradcli("check", *ENTROPY, "--grad", "log(p)", *stress, "--structure")
     assert done.exit_status == 0 and "on the simplex" in done.stdout, done.stdout
-    assert not Options(assume=("p: simplex",), stress=True).assumed
+    assert not Options(assume=("p: simplex",), stress=True).assumptions_of_check
 
 
 @pytest.mark.parametrize(("keys", "status"), [("structure = true", 0), ("stress_points = 9", 1), ("", 2)])

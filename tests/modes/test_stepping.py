@@ -43,12 +43,12 @@ INSIDE = [
 
 @for_rows(("names", "xs", "inside"), INSIDE)
 def test_values_are_inside_where_every_entry_is(names: tuple[str, ...], xs: tuple[Any, ...], inside: bool) -> None:
-    assert EDGES.inside(names, xs) is inside
+    assert EDGES.are_inside(names, xs) is inside
 
 
 def test_an_input_that_is_not_named_has_no_edges() -> None:
-    assert EDGES.of("x") == (0.0, 2.0)
-    assert EDGES.of("z") == DEFAULT_STEPPING.of("x") == (-INF, INF)
+    assert EDGES.edges_of("x") == (0.0, 2.0)
+    assert EDGES.edges_of("z") == DEFAULT_STEPPING.edges_of("x") == (-INF, INF)
 
 
 def test_by_default_nothing_is_said() -> None:
@@ -58,7 +58,7 @@ def test_by_default_nothing_is_said() -> None:
         {},
         None,
     )
-    assert DEFAULT_STEPPING.inside(("x",), (np.array([-1e300, 1e300]),))
+    assert DEFAULT_STEPPING.are_inside(("x",), (np.array([-1e300, 1e300]),))
 
 
 # fmt: off
@@ -77,7 +77,7 @@ def test_drawn_values_are_moved_inside(edges: tuple[float, float], inside: Any, 
     stepping = Stepping(edges={"x": edges})
     found = stepping.moved_inside("x", np.array([*inside, *outside]))
     assert np.allclose(found, [*inside, *moved], rtol=1e-15)
-    assert stepping.inside(("x",), (found,))
+    assert stepping.are_inside(("x",), (found,))
     assert isinstance(stepping.moved_inside("x", np.float64(3.0)), np.float64)
 
 

@@ -517,7 +517,7 @@ class Judge:
 
     @property
     def _options_of_point(self) -> Options:
-        return Options(seed=self.options.seed, budget=self.options.budget)
+        return Options(seed=self.options.seed)
 
 
 def _forward_name(kept: Kept) -> str:

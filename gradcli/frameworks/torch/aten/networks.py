@@ -25,7 +25,10 @@ def pull_back(f: Callable[..., Value], xs: Sequence[Value], ybar: Value) -> list
 
 
 def _backward_row(name: str, keep: int | None = None) -> Row:
-    """Return the backward row of an operation that is differentiated with respect to its first argument, with `keep` settings."""
+    """Return the backward row of an operation that is differentiated with respect to its first argument, with `keep` settings.
+
+    It is the vjp of the operation's own row, so that it can be differentiated again.
+    """
 
     def backward(ybar: Value, x: Value, *settings: Any, **options: Any) -> Value:
         return pull_back(lambda x: TABLE[name](x, *settings[:keep], **options), [x], ybar)[0]
