@@ -561,7 +561,9 @@ def _check_by_modes(
     if so_far is not None:
         so_far({})
     modes = [MODES[name] for name in request.modes]
-    outcomes = run_modes(q, modes, so_far, answers.outcomes if answers else {}, claimed=claim is not None)
+    outcomes = run_modes(
+        q, modes, so_far, answers.outcomes if answers else {}, for_verdict=claim is not None or request.for_verdict
+    )
     if q.trace_test.agrees is False and not blind:
         raise _NotTheFunction(f"the trace differs from the function: {q.trace_test.why}", q.trace_test)
     case = PointCheck(

@@ -1,7 +1,8 @@
 """Check a framework's other derivatives beside its gradient, and each custom gradient inside the function alone."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,12 @@ from gradcli.checks.assumed_sets import gradient_along_surface
 from gradcli.checks.causes import Cause, Verified
 from gradcli.checks.evidence import error_ratios
 from gradcli.checks.framework_claim import FrameworkClaim, with_function
-from gradcli.checks.inner_gradients import check_custom_gradients
+from gradcli.checks.inner_gradients import check_custom_gradients, find_custom_calls
 from gradcli.checks.kernel_scenarios import Reference, Side, compute_by_framework
 from gradcli.checks.narrow_formats import allowed_errors, compare_scaled_gradient, limit_of_wide, measure_exactness
 from gradcli.checks.request import Request
 from gradcli.errors import BadOption, FunctionFailed, GradcliError, NotSupported
-from gradcli.frameworks.framework import EPS
+from gradcli.frameworks.framework import EPS, CustomCall
 from gradcli.frameworks.native import CUTS, MASKED, Native, is_choice
 from gradcli.modes.claim import FLOAT64
 from gradcli.modes.difference_steps import Line, derivative, quick_derivative
@@ -43,6 +44,7 @@ _MAPPED = 20  # about how many evaluations of f two gradients take, computed bot
 
 _UNREACHED = "in directions that the inputs of f do not reach"
 _OTHERS = "second run, one input at a time, vmap, double backward"
+_ALL_OTHERS = "other derivatives"  # than the gradient: the forward mode and those in _OTHERS
 
 
 def examine_derivatives(
@@ -56,8 +58,11 @@ def examine_derivatives(
     native = own.native
     point = report.points[0]
     case = _make_case(request, point, own)
-    aspects = () if case is None else tuple(_compare_aspects(case, point))
-    parts, causes = check_custom_gradients(request, own, point, verify)
+    calls: list[CustomCall] = []
+    if case is None or not case.tests_framework or request.options.localise:
+        calls = find_custom_calls(request, own, request.points[0].values)
+    aspects = () if case is None else tuple(_compare_aspects(case, point, calls))
+    parts, causes = check_custom_gradients(calls, request, own, point, verify)
     where = native.ran_on
     found = NativeReport(where.framework, where.version, where.device, where.dtype, aspects, parts)
     found = replace(found, declined=own.declined or ABSENT)
@@ -147,7 +152,7 @@ def _exactness_of_claim(case: "_Case", point: PointReport) -> Exactness | Absent
 
 def _measure_cost(case: "_Case") -> GradientCost | Absent:
     """Return the cost of a forward and a backward pass; many entries on a CPU are only measured on request."""
-    if case.crowded and case.native.placed.device == "cpu":
+    if (case.crowded and case.native.placed.device == "cpu") or case.tests_framework:
         return ABSENT
     found = case.framework.measured(case.flat, case.xs, case.own.w, case.native.seed)
     if found is None:
@@ -155,17 +160,26 @@ def _measure_cost(case: "_Case") -> GradientCost | Absent:
     return GradientCost(found.forward, found.backward, found.saved, ABSENT if found.peak is None else found.peak)
 
 
-def _compare_aspects(case: "_Case", point: PointReport) -> list[Aspect]:
-    """Return the comparisons of the framework's other derivatives with its gradient and the reference."""
-    looks: list[Callable[[_Case], list[Aspect]]] = [_compare_forward_mode, _compare_adjoint]
+def _compare_aspects(case: "_Case", point: PointReport, calls: Sequence[CustomCall]) -> list[Aspect]:
+    """Return the comparisons of the framework's other derivatives with its gradient and the reference.
+
+    `calls` are those of custom gradients in a run of f.
+    """
+    looks: list[Callable[[_Case], list[Aspect]]] = []
+    if not case.tests_framework:
+        looks += [lambda case: _compare_forward_mode(case, calls), _compare_adjoint]
     if case.native.narrowest == "float16":
         looks.append(lambda case: [_compare_loss_scaling(case, point)])
-    if not case.crowded:
+    few = not case.crowded and not case.tests_framework
+    if few:
         looks += [_compare_second_run, _compare_variants]
-    if not case.crowded and point.verdict != Verdict.FAIL:  # these are compared with the gradient itself
+    if few and point.verdict != Verdict.FAIL:  # these are compared with the gradient itself
         looks += [_compare_double_backward] if _asks_for_vmap(case) else [_compare_vmap, _compare_double_backward]
     looks.append(_compare_requested_ways)
     found = [aspect for look in looks for aspect in look(case)]
+    if case.tests_framework:
+        says = f"all operations are {case.framework.name}'s own; --modes all compares them"
+        return [*found, Aspect(_ALL_OTHERS, "not run", message=says)]
     return [*found, Aspect(_OTHERS, "not run", message="--modes all runs them")] if case.crowded else found
 
 
@@ -183,17 +197,34 @@ class _Case:
     def __init__(self, request: Request, own: FrameworkClaim, claim: Any, reference: Any, point: PointReport) -> None:
         self.request, self.own, self.claim, self.reference = request, own, claim, reference
         self.values = dict(request.points[0].values)
-        self.native = own.native
+        self.native, self.passes = own.native, point.verdict == Verdict.PASS
         self.tangent: float | None = None  # <u, J v> by the forward mode, once it is computed
         self.framework = own.native.framework
-        self.xs, self.flat = own.tensors(self.values), own.flat(self.values)
-        v = {name: random_direction(request.seed, name, self.values[name]) for name in request.wrt}
-        self.v = tangent_to_surfaces(request.surfaces, self.values, v)
-        self.vs = [self.v[name] for name in request.wrt]
         bounds: Any = point.modes["claim"].bound
         right: Any = point.modes[point.reference].bound if point.reference else {}
         self.room = {name: _fill_unknown_room(2 * np.asarray(bounds[name]), reference.get(name)) for name in claim}
         self.open = {name: self.room[name] + np.asarray(right.get(name, 0.0)) for name in claim}
+
+    @cached_property
+    def xs(self) -> list[Any]:
+        """The differentiated inputs as tensors."""
+        return self.own.tensors(self.values)
+
+    @cached_property
+    def flat(self) -> Any:
+        """The function of these tensors."""
+        return self.own.flat(self.values)
+
+    @cached_property
+    def v(self) -> dict[str, Any]:
+        """A random direction, along the sets that inputs are assumed to lie on."""
+        v = {name: random_direction(self.request.seed, name, self.values[name]) for name in self.request.wrt}
+        return tangent_to_surfaces(self.request.surfaces, self.values, v)
+
+    @property
+    def vs(self) -> list[Any]:
+        """The direction's part for each differentiated input."""
+        return [self.v[name] for name in self.request.wrt]
 
     def on_surfaces(self, gradient: Mapping[str, Any]) -> dict[str, Any]:
         """Return a gradient along the sets that inputs are assumed to lie on, as the claim is compared."""
@@ -224,7 +255,18 @@ class _Case:
     @property
     def crowded(self) -> bool:
         """Whether there are so many entries that the expensive comparisons are only made on request."""
-        return self.request.budget.effort is Effort.DEFAULT and sum(np.size(v) for v in self.vs) > MANY
+        entries = sum(np.size(self.values[name]) for name in self.request.wrt)
+        return self.request.budget.effort is Effort.DEFAULT and entries > MANY
+
+    @property
+    def tests_framework(self) -> bool:
+        """Whether other derivatives than a right gradient would test the framework, not f: all operations are its own.
+
+        They are compared all the same on request, and on a GPU, where two runs of an operation may differ.
+        """
+        native = self.native
+        own = native.program is not None and not native.program.has_custom_gradients
+        return self.passes and own and native.placed.device == "cpu" and self.request.budget.effort is Effort.DEFAULT
 
     def affords(self, evaluations: int) -> bool:
         """Whether this many evaluations stay within the limit of operations; an unrecorded program counts as within it."""
@@ -242,9 +284,12 @@ def _fill_unknown_room(room: Any, right: Any) -> Any:
     return np.where(known, room, np.max(relative, initial=0.0) * size)
 
 
-def _compare_forward_mode(case: _Case) -> list[Aspect]:
-    """Compare the framework's forward mode with the reference."""
+def _compare_forward_mode(case: _Case, calls: Sequence[CustomCall]) -> list[Aspect]:
+    """Compare the framework's forward mode with the reference, unless a call of a custom gradient rules it out."""
     name = "forward (jvp)"
+    refusals = [call.no_forward for call in calls if call.no_forward]
+    if refusals:
+        return [Aspect(name, "unavailable", message=refusals[0])]
     try:
         ydot = case.framework.tangent(case.flat, case.xs, case.vs, case.native.seed)
     except NotSupported as error:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.checks.causes import Cause, Verified
-from gradcli.checks.framework_claim import FrameworkClaim, own_gradient
+from gradcli.checks.framework_claim import FrameworkClaim, draw_output_weights, own_gradient
 from gradcli.checks.narrow_formats import request_in_float64
 from gradcli.checks.probe import Located, locate_function
 from gradcli.checks.request import Request
@@ -20,6 +20,7 @@ from gradcli.report.common import ABSENT, Absent
 from gradcli.report.framework_gradient import Part
 from gradcli.report.point_report import Detects, PointReport
 from gradcli.request.options import Options
+from gradcli.targets.arguments import bind_arguments
 from gradcli.targets.derived import random_direction, tangent_to_surfaces
 from gradcli.targets.nesting import take_apart
 from gradcli.targets.python import signature_of
@@ -30,27 +31,32 @@ _VANISHED = 1e-5  # relative to the sum of |terms|: a slope that is 0 but for th
 
 
 def check_custom_gradients(
-    request: Request, own: FrameworkClaim, whole: PointReport, verify: Callable[[Request], Verified]
-) -> tuple[tuple[Part, ...], dict[int, Cause]]:
-    """Return what a check of each custom gradient in a run of the function found, given the function's own report.
+    calls: Sequence[CustomCall], request: Request, own: FrameworkClaim, whole: PointReport,
+    verify: Callable[[Request], Verified],
+) -> tuple[tuple[Part, ...], dict[int, Cause]]:  # fmt: skip
+    """Return what a check of each of these calls of custom gradients found, given the function's own report.
 
-    Also return how the cause of each wrong one is looked for, by its number.
+    The target's own is checked as a part only if its result is a scalar. Also return how the cause of each wrong one is looked
+    for, by its number.
     """
-    calls = _find_custom_calls(request, own, request.points[0].values)
+    calls = _calls_inside(calls, own)
     found = [_check_custom_gradient(calls, number, request, own, whole, verify) for number in range(len(calls))]
     causes = {k: cause for k, (_, cause) in enumerate(found) if cause is not None}
     return tuple(part for part, _ in found), causes
 
 
-def _find_custom_calls(request: Request, own: FrameworkClaim, values: Mapping[str, Any]) -> list[CustomCall]:
-    """Return the calls of custom gradients in one run (the target's own only if its result is a scalar); none if it raises."""
+def find_custom_calls(request: Request, own: FrameworkClaim, values: Mapping[str, Any]) -> list[CustomCall]:
+    """Return the calls of custom gradients in one run; none if it raises."""
     try:
-        found = own.native.framework.calls(
+        return own.native.framework.calls(
             own.flat(values), own.tensors(values), own.native.seed, request.options.localise
         )
     except (GradcliError, RuntimeError, TypeError, ValueError):
         return []  # the check of the gradient reports this error
-    return [call for call in found if call.name != own.native.inner or np.ndim(own.w) == 0]
+
+
+def _calls_inside(calls: Sequence[CustomCall], own: FrameworkClaim) -> list[CustomCall]:
+    return [call for call in calls if call.name != own.native.inner or np.ndim(own.w) == 0]
 
 
 def _check_custom_gradient(
@@ -63,11 +69,11 @@ def _check_custom_gradient(
     if call.rule is not None:
         part = replace(part, file=call.rule.file, line=call.rule.line, source=call.rule.source)
     try:
+        if _is_whole_function(call, request, own, whole):
+            return _pass_part(part, whole.detects), None
         alone = _request_for_call(call, request, own.native)
         if alone is None:
             return replace(part, message="it gets no floats"), None
-        if _is_whole_function(alone, request, own, whole):
-            return _pass_part(part, whole.detects), None
         verified = verify(replace(alone, own=None))
     except GradcliError as error:
         verdict = Verdict.FAIL if isinstance(error, BadClaim) else Verdict.INCONCLUSIVE
@@ -113,7 +119,8 @@ def _is_difference_reached(
 
     def terms(t: float, v: Mapping[str, Any]) -> Any:
         """Return the differences times the arguments of the call, at the inputs moved by t along v."""
-        calls = _find_custom_calls(request, own, {**values, **{name: values[name] + t * v[name] for name in v}})
+        at = {**values, **{name: values[name] + t * v[name] for name in v}}
+        calls = _calls_inside(find_custom_calls(request, own, at), own)
         moved = _arrays_in_arguments(calls[number], own.native.framework) if len(calls) == count else {}
         if not all(name in moved and np.shape(moved[name]) == np.shape(d) for name, d in apart.items()):
             return np.full(sum(d.size for d in apart.values()), np.nan)
@@ -145,28 +152,32 @@ def _pass_part(part: Part, detects: Detects) -> Part:
     return replace(part, verdict=Verdict.PASS, detects=seen)
 
 
-def _is_whole_function(alone: Request, request: Request, own: FrameworkClaim, whole: PointReport) -> bool:
+def _is_whole_function(call: CustomCall, request: Request, own: FrameworkClaim, whole: PointReport) -> bool:
     """Whether a custom gradient is that of the whole function, which is right: at the same inputs, for the same cotangent.
 
     The gradient of a scalar function is compared for another cotangent than one, in proportion. In narrow formats, whose
     bounds are wide, a custom gradient is always checked alone.
     """
-    if own.native.coarseness > 1.0:
+    result = whole.modes["claim"]
+    bound = result.bound
+    if own.native.coarseness > 1.0 or whole.verdict != Verdict.PASS or isinstance(bound, Absent):
         return False
-    if whole.verdict != Verdict.PASS or alone.own is None or alone.claim is None or not alone.claim.names:
+    alone = _native_of_call(call, own.native.framework, own.native.placed, request.seed)
+    f, values, _ = bind_arguments(alone, call.name, _point_of_call(call, alone))
+    inputs, given = _inputs_of_call(f.inputs, call, alone), request.points[0].values
+    pairs = list(zip(inputs, request.wrt, strict=False))
+    if len(inputs) != len(request.wrt) or not all(np.array_equal(values[a], given[b]) for a, b in pairs):
         return False
-    ratio = alone.own.w if np.ndim(own.w) == 0 else 1.0
-    if np.shape(alone.own.w) != np.shape(own.w) or not np.array_equal(alone.own.w, own.w * ratio):
-        return False
-    values, given = alone.points[0].values, request.points[0].values
-    pairs = list(zip(alone.wrt, request.wrt, strict=False))
-    if len(alone.wrt) != len(request.wrt) or not all(np.array_equal(values[a], given[b]) for a, b in pairs):
-        return False
-    claim, result = alone.claim(values), whole.modes["claim"]
-    if set(claim) != set(alone.wrt) or isinstance(result.bound, Absent):
+    w = draw_output_weights(request.seed, own.w) if np.ndim(own.w) == 0 else own.w
+    ratio = w / own.w if np.ndim(own.w) == 0 else 1.0
+    try:
+        claim = FrameworkClaim(f, alone, inputs, w)(values)
+    except GradcliError:
         return False
     return all(
-        bool(np.all(np.abs(claim[a] - ratio * result.values[b]) <= np.abs(ratio) * result.bound[b])) for a, b in pairs
+        np.shape(claim[a]) == np.shape(result.values[b])
+        and bool(np.all(np.abs(claim[a] - ratio * result.values[b]) <= np.abs(ratio) * bound[b]))
+        for a, b in pairs
     )
 
 
@@ -196,6 +207,13 @@ def with_cotangent(request: Request, found: Located) -> Request | None:
 
 def locate_call(call: CustomCall, framework: Framework, placed: Placed, seed: int) -> Located:
     """Return a custom gradient at the values it was called with, differentiated by those that carry a derivative."""
+    alone = _native_of_call(call, framework, placed, seed)
+    found = locate_function(alone, call.name, [_point_of_call(call, alone)], Options(seed=seed))
+    return replace(found, wrt=_inputs_of_call(found.wrt, call, alone))
+
+
+def _native_of_call(call: CustomCall, framework: Framework, placed: Placed, seed: int) -> Native:
+    """Return the function of a call alone, which takes and returns arrays."""
 
     def native(placed: Placed) -> Native:
         prepared = Prepared(call.function, call.name, {})
@@ -206,13 +224,25 @@ def locate_call(call: CustomCall, framework: Framework, placed: Placed, seed: in
     alone = native(placed)
     alone.run_with = lambda *, dtype, autocast: native(replace(placed, dtype=dtype))
     alone.run_at = native
-    held = [framework.array(a) if framework.holds(a) else a for a in call.args]
-    point = _arguments_by_name(held, alone.function) | {
-        n: framework.array(a) if framework.holds(a) else a for n, a in call.kwargs.items()
+    return alone
+
+
+def _point_of_call(call: CustomCall, alone: Native) -> dict[str, Any]:
+    """Return the arguments of a call by parameter name, tensors as arrays."""
+
+    def plain(a: Any) -> Any:
+        return alone.framework.array(a) if alone.framework.holds(a) else a
+
+    return _arguments_by_name(list(map(plain, call.args)), alone.function) | {
+        name: plain(a) for name, a in call.kwargs.items()
     }
-    found = locate_function(alone, call.name, [point], Options(seed=seed))
-    constants = _constant_parameters(call, framework, _arguments_by_name(range(len(call.args)), alone.function))
-    return replace(found, wrt=tuple(path for path in found.wrt if _parameter_of_path(path) not in constants))
+
+
+def _inputs_of_call(paths: Sequence[str], call: CustomCall, alone: Native) -> tuple[str, ...]:
+    """Return those of the float inputs of a call that carry a derivative."""
+    places = _arguments_by_name(range(len(call.args)), alone.function)
+    constants = _constant_parameters(call, alone.framework, places)
+    return tuple(path for path in paths if _parameter_of_path(path) not in constants)
 
 
 def _constant_parameters(call: CustomCall, framework: Framework, places: Mapping[str, Any]) -> set[str]:

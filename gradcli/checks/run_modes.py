@@ -20,7 +20,7 @@ from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Estimate
 from gradcli.words import Kind, ModeStatus, Severity
 
-# What a claim does not need beside a gradient by rules: a process of its own, and evaluations of f for each entry.
+# What a verdict does not need beside a gradient by rules: a process of its own, and evaluations of f for each entry.
 _COSTLY = ("symbolic", "forward", "complex-step", "finite-difference")
 _STATUS: dict[type[GradcliError], ModeStatus] = {
     NotRun: "not run", OutOfTime: "timeout", NotSupported: "unsupported",
@@ -34,16 +34,16 @@ def run_modes(
     modes: Sequence[Mode],
     heard: Callable[[dict[str, Outcome]], None] | None = None,
     answered: Mapping[str, Outcome] = MappingProxyType({}),
-    claimed: bool = False,
+    for_verdict: bool = False,
 ) -> dict[str, Outcome]:
     """Run the modes that have no outcome in `answered` yet, and return the outcomes of all modes by name.
 
     The symbolic mode runs in a process of its own, beside the others. `heard` is called with the outcomes so far after each
-    mode. For a claim, if the user did not choose the modes, those that add no witness are left out.
+    mode. If it is `for_verdict` that they are run, and the user did not choose the modes, those that add no witness are left out.
     """
     q.prepare()
     found, asked = dict(answered), dict[str, Asked]()
-    may_leave_out = claimed and q.budget.by_default
+    may_leave_out = for_verdict and q.budget.by_default
     first = [] if may_leave_out else [mode for mode in modes if isinstance(mode, Symbolic)]  # its process takes longest
     try:
         for mode in dict.fromkeys([*first, *modes]):
@@ -71,7 +71,7 @@ def run_modes(
 
 
 def _reason_to_skip(mode: Mode, found: Mapping[str, Outcome], q: Question) -> str | None:
-    """Return why a claim needs no outcome of a mode, which takes long; None if it may."""
+    """Return why a verdict needs no outcome of a mode, which takes long; None if it may."""
     if is_without_balls(q) and mode.name in ("certified", *_COSTLY):
         return "reverse and function values decide"
     if mode.name not in _COSTLY or "certified" not in found:

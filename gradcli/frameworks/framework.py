@@ -57,7 +57,8 @@ class CustomCall:
     """One call of a function with a custom gradient, or of a module: the function and the arguments it received.
 
     `position` is where the call is in the source, and `rule` is where its gradient is defined. `constants` are the positions
-    and names of arguments that no derivative reaches: numbers, and arrays that do not depend on the inputs.
+    and names of arguments that no derivative reaches: numbers, and arrays that do not depend on the inputs. `no_forward` says
+    why the forward mode does not go through it; it is empty where it may.
     """
 
     name: str
@@ -67,6 +68,7 @@ class CustomCall:
     position: Any = None
     rule: Place | None = None
     constants: frozenset[int | str] = frozenset()
+    no_forward: str = ""
 
 
 # What the ranks of a distributed program answer.
@@ -189,7 +191,8 @@ class RecordedSteps:
 
     `cuts` are the lines where a value leaves the framework's graph. `narrowest` is the format with the fewest digits among
     the intermediate values. `holds_everywhere` says that the function was recorded with abstract values, which it could not
-    read, so that the program is valid at every point.
+    read, so that the program is valid at every point. `has_custom_gradients` says that it called a function with a gradient of
+    its own, so that not all derivatives are those of the framework's operations.
     """
 
     steps: list[FrameworkStep] = field(default_factory=list)
@@ -199,6 +202,7 @@ class RecordedSteps:
     cuts: list[tuple[str, Any]] = field(default_factory=list)
     narrowest: str = "float64"
     holds_everywhere: bool = False
+    has_custom_gradients: bool = False
 
     @property
     def writes(self) -> bool:

@@ -112,7 +112,7 @@ def test_expressions_have_no_format_of_a_framework(option: str, gradcli: Any) ->
 
 
 def test_what_a_gradient_costs_is_reported() -> None:
-    cost = library.check(spread, POINT, framework="torch").native.cost
+    cost = library.check(spread, POINT, framework="torch", modes="all").native.cost
     assert cost.forward_seconds > 0 and cost.backward_seconds > 0
     assert cost.saved_bytes == 2 * 8  # x @ w, which the sine needs; the inputs are there anyway
 

@@ -58,6 +58,7 @@ def give_devices(count: int) -> None:
 
 _MOST = 64  # calls that are collected at most
 _CUSTOM = {"custom_vjp_call", "custom_jvp_call"}
+_NO_FORWARD = "JAX has no forward mode for functions with custom_vjp"
 
 
 def custom_calls(f: Flat, xs: Sequence[Any]) -> list[CustomCall]:
@@ -93,12 +94,11 @@ class _Seen(JaxRecorder):
         rule = getattr(function, "bwd", None) or getattr(function, "jvp", None)
         where = place_of_definition(inspect.unwrap(rule)) if rule else None
         constants = _constant_arguments(*_fix_constant_arguments(function, args, kwargs)[1:])
+        only_vjp = isinstance(function, jax.custom_vjp) and len(constants) < len(args) + len(kwargs)
         alone, given, named = _fix_constant_arguments(function, given, named)
-        self._keep_call(
-            rule,
-            leaves,
-            CustomCall(_function_name(function), alone, given, named, current_position(), where, constants),
-        )
+        name, position = _function_name(function), current_position()
+        no_forward = _NO_FORWARD if only_vjp else ""
+        self._keep_call(rule, leaves, CustomCall(name, alone, given, named, position, where, constants, no_forward))
 
     def process_primitive(self, primitive: Any, xs: Sequence[Any], params: dict[str, Any], /) -> Any:
         """Collect a call that an equation makes, too."""
@@ -129,8 +129,10 @@ class _Seen(JaxRecorder):
         call.__name__ = own.func_name
         where = place_of_definition(inspect.unwrap(rule)) if rule else None
         constants = frozenset(k for k, x in enumerate(traced[held:]) if not isinstance(x, JaxTracer))
+        no_forward = _NO_FORWARD if primitive.name == "custom_vjp_call" and len(constants) < count else ""
+        given = tuple(xs[held:])
         self._keep_call(
-            rule, xs[held:], CustomCall(call.__name__, call, tuple(xs[held:]), {}, self.here, where, constants)
+            rule, given, CustomCall(call.__name__, call, given, {}, self.here, where, constants, no_forward)
         )
 
     def _keep_call(self, rule: Any, leaves: Sequence[Any], call: CustomCall) -> None:
@@ -228,7 +230,7 @@ class Jax(FrameworkDefaults):
         x = np.asarray(x)
         wide = placed.dtype == "float64"
         device = DEVICES[self.name].native(placed.device)
-        device = None if device == jnp.zeros(()).device else device  # so that a function may move it to several devices
+        device = None if device == _default_device() else device  # so that a function may move it to several devices
         if x.dtype.kind == "f":
             with _enable_float64(wide):
                 return jax.device_put(x.astype(_FORMATS[placed.dtype]), device)
@@ -471,15 +473,23 @@ def _classify_error(error: Exception, words: Sequence[str]) -> Exception:
     """Return NotSupported if the message says that JAX cannot do this, else the error itself."""
     said = message_of(error)
     if "forward-mode autodiff (jvp) to a custom_vjp" in said:
-        return NotSupported("JAX has no forward mode for functions with custom_vjp")
+        return NotSupported(_NO_FORWARD)
     if isinstance(error, NotImplementedError) or any(word in said for word in words):
         return NotSupported(said[:200])
     return error
 
 
 def _enable_float64(on: bool) -> Any:
-    """Return a context that switches JAX's float64 on or off."""
-    return jax.enable_x64(on)
+    """Return a context that switches JAX's float64 on or off; one that does nothing where it is so already, which is faster."""
+    return contextlib.nullcontext() if jax.config.jax_enable_x64 == on else jax.enable_x64(on)
+
+
+def _default_device() -> Any:
+    """Return the device where JAX puts what is put on none."""
+    default = jax.config.jax_default_device
+    if isinstance(default, str):
+        return jax.devices(default)[0]
+    return jax.local_devices()[0] if default is None else default
 
 
 def _match_precision(x: Any) -> Any:

@@ -238,9 +238,28 @@ KNOWN: dict[str, Callable[..., Sequence[Value]]] = {
 
 def find_replacement(program: Any) -> Callable[..., Sequence[Value]] | None:
     """Return gradcli's function for the body of a custom_jvp function that is one of JAX's own; None for any other."""
+    name, is_jaxs_own = _name_and_owner(program)
+    return KNOWN.get(name) if is_jaxs_own else None
+
+
+def _name_and_owner(program: Any) -> tuple[str, bool]:
+    """Return the name of the function that a program is the body of, and whether it is one of JAX's own."""
     info = getattr(getattr(program, "jaxpr", program), "debug_info", None)
     name, _, place = str(getattr(info, "func_src_info", "")).partition(" at ")
-    return KNOWN.get(name) if any(folder in place for folder in JAXS_OWN) else None
+    return name, any(folder in place for folder in JAXS_OWN)
+
+
+def _calls_custom_function(part: Any) -> bool:
+    """Whether a parameter of a primitive holds a program that calls a function with a gradient of its own, at any depth."""
+    if isinstance(part, tuple | list):
+        return any(map(_calls_custom_function, part))
+    for equation in getattr(getattr(part, "jaxpr", part), "eqns", ()):
+        name, inner = equation.primitive.name, equation.params.get(CALLS.get(equation.primitive.name, ""))
+        if name.startswith("custom_") and not _name_and_owner(inner)[1]:
+            return True
+        if any(map(_calls_custom_function, equation.params.values())):
+            return True
+    return False
 
 
 class _Run:
@@ -397,8 +416,12 @@ class JaxRecorder(jax.core.Trace):  # type: ignore[misc]
         inner = params.get(CALLS.get(primitive.name, ""))
         if inner is not None:
             own = find_replacement(inner) if primitive.name == "custom_jvp_call" else None
+            if primitive.name.startswith("custom_") and not _name_and_owner(inner)[1]:
+                self.program.has_custom_gradients = True
             ys = self._run_jaxpr(inner, xs) if own is None else self._record_library_call(inner, own, xs)
             return ys if primitive.multiple_results else ys[0]
+        if any(map(_calls_custom_function, params.values())):  # in a loop or a branch
+            self.program.has_custom_gradients = True
         values = [x.value if self._is_recorded(x) else x for x in xs]
         with jax.core.eval_context():
             y = primitive.bind(*values, **params)
@@ -449,6 +472,8 @@ class JaxRecorder(jax.core.Trace):  # type: ignore[misc]
     def process_custom_jvp_call(self, primitive: Any, fun: Any, jvp: Any, xs: Sequence[Any], /, **params: Any) -> Any:
         """Run the function itself, without its rule."""
         own = find_replacement(fun)
+        if not _name_and_owner(fun)[1]:
+            self.program.has_custom_gradients = True
         if own is None or not any(self._is_recorded(x) for x in xs):
             with set_current_trace(self):
                 return fun.call_wrapped(*xs)
@@ -460,6 +485,7 @@ class JaxRecorder(jax.core.Trace):  # type: ignore[misc]
         self, primitive: Any, fun: Any, fwd: Any, bwd: Any, xs: Sequence[Any], /, **params: Any
     ) -> Any:
         """Run the function itself, without its rule."""
+        self.program.has_custom_gradients = True
         with set_current_trace(self):
             return fun.call_wrapped(*xs)
 
@@ -557,11 +583,12 @@ def _convert_results(compute: Callable[..., Any], avals: Sequence[Any]) -> Calla
 
 
 @contextmanager
-def _allow_recorded_arguments() -> Iterator[None]:
+def _allow_recorded_arguments(program: RecordedSteps) -> Iterator[None]:
     """Let custom_vjp functions take recorded values for their nondiff_argnums; their rules are not needed here."""
     own = jax.custom_vjp.__call__
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        program.has_custom_gradients = True
         given = inspect.signature(self.fun).bind(*args, **kwargs).args if self.nondiff_argnums else ()
         held = [given[k] for k in self.nondiff_argnums if k < len(given)]
         return self.fun(*args, **kwargs) if any(isinstance(x, JaxTracer) for x in held) else own(self, *args, **kwargs)
@@ -578,7 +605,7 @@ def record_program(
 ) -> tuple[RecordedSteps, Any]:
     """Record a call as a program of its inputs; return it with the call's result. Raises NotSupported."""
     recorder = JaxRecorder()
-    with set_current_trace(recorder), _allow_recorded_arguments():
+    with set_current_trace(recorder), _allow_recorded_arguments(recorder.program):
         y = call([recorder.input(x) for x in inputs])
     recorder.program.results = [recorder.result(t) for t in outputs(y)]
     return recorder.program, y

@@ -59,9 +59,11 @@ def custom_calls(run: Callable[[], Any], every: bool) -> list[CustomCall]:
         with contextlib.suppress(RuntimeError):  # a module that keeps results cannot be copied, so its call is left out
             own, alone = _copy_call(function, args)
             constants = frozenset(k for k, a in enumerate(args) if not _requires_grad(a))
+            has_forward = function.jvp is not torch.autograd.Function.jvp or len(constants) == len(args)
             found[key] = CustomCall(
-                function.__name__, alone, own, {}, current_position(), place_of_definition(function.backward), constants
-            )
+                function.__name__, alone, own, {}, current_position(), place_of_definition(function.backward), constants,
+                no_forward="" if has_forward else f"{function.__name__} has no jvp",
+            )  # fmt: skip
 
     users = find_user_subclasses(torch.autograd.Function)
     if not users and not every:

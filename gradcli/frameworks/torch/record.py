@@ -339,10 +339,11 @@ def _source_place() -> Any:
 
 
 @contextmanager
-def _track_no_grad(stopping: list[bool | None]) -> Iterator[None]:
+def _track_no_grad(stopping: list[bool | None], program: RecordedSteps) -> Iterator[None]:
     """Keep in `stopping` whether the user's code has switched differentiation off, by no_grad and the like.
 
-    It does not count inside a custom function, which has its own gradient, whatever its forward switches off.
+    It does not count inside a custom function, which has its own gradient, whatever its forward switches off; the program
+    is told of these.
     """
     blocks = {torch.no_grad: True, torch.inference_mode: True, torch.enable_grad: False}
     own = {block: (block.__enter__, block.__exit__) for block in blocks}
@@ -363,6 +364,7 @@ def _track_no_grad(stopping: list[bool | None]) -> Iterator[None]:
         return left
 
     def applied(function: Any, *args: Any, **kwargs: Any) -> Any:
+        program.has_custom_gradients = True
         stopping.append(_INSIDE)
         try:
             return apply.__get__(None, function)(*args, **kwargs)
@@ -386,7 +388,7 @@ def record_program(
     """Record a call as a program of its inputs; return it with the call's result. Raises NotSupported."""
     recorder = TorchRecorder(inputs)
     try:
-        with recorder, _track_no_grad(recorder.stopping):
+        with recorder, _track_no_grad(recorder.stopping, recorder.program):
             y = call()
     except GradcliError as error:
         raise NotSupported(error.what, where=error.where, do=error.do) from error

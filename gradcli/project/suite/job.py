@@ -113,7 +113,8 @@ def _check_job(job: Job, progress: Progress | None) -> "CheckReport":
     if options.assume and not (options.structure or options.looks_at_hard_points):
         raise BadOption("assume is for the points of stress, unless structure = true", do="add structure = true")
     with end_ranks_on_exit(options):
-        report = full_check(build_request(job.ask), job.ask, right_answer, progress)
+        request = dataclasses.replace(build_request(job.ask), for_verdict=True)
+        report = full_check(request, job.ask, right_answer, progress)
     line = ABSENT if job.ask.line is None else job.ask.line
     report = dataclasses.replace(report, id=job.id, points=_name_points(report.points, job.ask), line=line)
     return rewrite_hints(report, hint_in_suite) if job.ask.command else report

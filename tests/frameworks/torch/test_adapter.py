@@ -330,3 +330,16 @@ def test_a_custom_gradient_that_is_the_whole_function_is_compared_for_another_co
     report = library.check(lambda x: _Energy.apply(x), torch.linspace(0.1, 1.0, 5, dtype=torch.float64))
     (part,) = report.native.parts
     assert part.verdict == ("fail" if forgets else "pass") and report.verdict == part.verdict
+
+
+def test_other_derivatives_are_compared_where_a_custom_gradient_is_or_on_request() -> None:
+    def rows(f: Any, **options: Any) -> dict[str, str]:
+        report = library.check(f, torch.linspace(0.1, 1.0, 5, dtype=torch.float64), **options)
+        assert report.verdict == "pass", str(report)
+        return {aspect.name: aspect.status for aspect in report.native.aspects}
+
+    plain = lambda x: torch.sum(torch.sin(x))
+    assert rows(plain) == {"other derivatives": "not run"}
+    assert rows(plain, modes="all")["double backward"] == "agrees"
+    custom = rows(lambda x: _Energy.apply(x))
+    assert custom["double backward"] == "agrees" and custom["forward (jvp)"] == "unavailable"
