@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -36,13 +36,11 @@ from gradcli.report.framework_gradient import Aspect, Exactness, NativeReport, P
 from gradcli.report.point_report import (
     Detects,
     Diagnosis,
-    FewestDigits,
     ModeResult,
     Mutant,
     PointReport,
     SourceEdit,
     StressReport,
-    UnresolvedEntries,
     as_exact_as,
     order_worst_first,
 )
@@ -54,6 +52,7 @@ COLUMNS = ("point", "mode", "input", "index", "value", "bound", "mode_verdict", 
 _FIRST = {Severity.ERROR: Kind.FIRST_ORDER, Severity.INCONCLUSIVE: Kind.NOT_A_SUBGRADIENT}  # what says most
 LESS_EXACT_WORDS = "right, but less exact than the same formula"
 _WORST = (Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.PASS)
+_BOLD = "Bold: the digits that agree with those of the best value."
 
 
 # What a check found of an implementation beside its reference.
@@ -103,13 +102,6 @@ def side_by_side(*matrices: tuple[str, Values, Collection[tuple[int, ...]]]) -> 
     text = "; ".join(f"{name} {np.asarray(x).tolist()}" for name, x, _ in matrices)
     inside = '<mspace width="2em"/>'.join(shown)
     return Mathematics(text, mathml=f'<math xmlns="http://www.w3.org/1998/Math/MathML" display="block">{inside}</math>')
-
-
-def _explain_bold_digits(block: Block) -> list[Paragraph]:
-    """Return what a page says below a table with bold digits."""
-    cells = [cell for row in block.rows for cell in row] if isinstance(block, Table) else []
-    bold = any(piece.tone == "strong" for cell in cells for piece in split_into_pieces(cell))
-    return [Paragraph(Piece("Bold: the digits that agree with those of the best value.", "dim"))] * bold
 
 
 # The errors of gradients as matrices, for pictures.
@@ -178,43 +170,18 @@ _TONES: dict[str, Tone] = {"agree": "good", "disagree": "bad"}
 _SHORT = {"agree": "", "disagree": "  disagrees", "cannot tell": "  cannot tell"}
 
 
-class Checked(Protocol):
-    """What the blocks of a point show of the whole report."""
-
-    @property
-    def target(self) -> Target: ...
-
-    @property
-    def seed(self) -> int: ...
-
-    @property
-    def derivative(self) -> Derivative: ...
-
-    @property
-    def points(self) -> tuple[PointReport, ...]: ...
-
-
-def wrong_entry_blocks(report: Checked, point: PointReport, number: int) -> list[Block]:
-    """Return a table of the worst entries of a wrong claim, and how many others are wrong or right."""
-    return (
-        _mismatch_blocks(point, f"at {_name_point(point, number)}" if len(report.points) > 1 else "")
-        if point.mismatches
-        else []
-    )
-
-
-def point_blocks(report: Checked, point: PointReport, number: int, opened: bool = False) -> list[Block]:
+def _point_blocks(report: "CheckReport", point: PointReport, number: int, opened: bool) -> list[Block]:
     """Return what is known of one point; its wrong entries and their cause are left out where the report `opened` with them."""
     blocks: list[Block] = []
-    place = ", ".join(f"{name} = {_value_with_seed(point, name, report.seed)}" for name in point.at)
+    drawn = f" (drawn, seed {report.seed})"
+    place = ", ".join(f"{n} = {numbers.write_value(x)}{drawn if n in point.drawn else ''}" for n, x in point.at.items())
     looked_at = _LOOKED_AT.get(report.derivative, "{}").format(report.target.text)
     head = f"f = {looked_at}" + ("" if isinstance(point.value, Absent) else f" = {numbers.write_value(point.value)}")
-    at = f"at {place}" if place else ""
     if len(report.points) > 1:
         word, tone = WORDS[point.verdict]
         blocks.append(Paragraph((Piece(f"{_name_point(point, number)}  ", "strong"), Piece(word.lower(), tone)), 0))
-    blocks += [Paragraph(Verbatim(head)), *([Paragraph(Verbatim(at))] if at else [])]
-    blocks += [] if opened else wrong_entry_blocks(report, point, number)
+    blocks += [Paragraph(Verbatim(head)), *([Paragraph(Verbatim(f"at {place}"))] if place else [])]
+    blocks += [] if opened else _wrong_entry_blocks(report, point, number)
     blocks += [*_gradient_table(report, point), _modes_table(point)]
     blocks += [Paragraph(result.ran_on.says()) for result in point.modes.values() if isinstance(result.ran_on, RanOn)]
     blocks += [block for f in point.findings for block in _finding_blocks(f)]
@@ -225,11 +192,10 @@ def point_blocks(report: Checked, point: PointReport, number: int, opened: bool 
     return blocks + (_mutant_blocks(point.mutants) if point.mutants else [])
 
 
-def other_point_blocks(report: Checked, numbers_of: Sequence[int]) -> list[Block]:
+def _other_point_blocks(points: Mapping[int, PointReport]) -> list[Block]:
     """Return one line for each of these points: its verdict, how many entries are wrong, and where it is."""
     rows: list[tuple[Cell, ...]] = []
-    for number in numbers_of:
-        point = report.points[number]
+    for number, point in points.items():
         word, tone = WORDS[point.verdict]
         wrong = f", {point.entries.wrong} of {point.entries.compared} wrong" if point.entries.wrong else ""
         place = ", ".join(f"{name} = {_short_value(x)}" for name, x in point.at.items())
@@ -246,21 +212,13 @@ def _short_value(x: Given) -> str:
     return numbers.few_digits(x) if isinstance(x, int | float) and np.ndim(x) == 0 else numbers.write_value(x)
 
 
-def _value_with_seed(point: PointReport, name: str, seed: int) -> str:
-    shown = numbers.write_value(point.at[name])
-    return f"{shown} (drawn, seed {seed})" if name in point.drawn else shown
-
-
 def _finding_blocks(f: Finding) -> list[Block]:
     tone: Tone = "unsure" if f.severity in (Severity.INCONCLUSIVE, Severity.WARNING) else "plain"
     blocks: list[Block] = [Paragraph((Piece(f"{f.kind}: ", tone), Piece(f.message)))]
-    if f.source and f.line is not None and f.file:
-        blocks.append(Paragraph(Verbatim(f"{f.file}:{f.line}    {f.source}", "dim"), 4))
-    elif f.source and f.line is not None:
-        blocks.append(Paragraph(Verbatim(f"{f.source}   (line {f.line}, column {f.column})", "dim"), 4))
-    if f.hint:
-        blocks.append(Paragraph(f.hint, 4))
-    return blocks
+    if f.source and f.line is not None:
+        beside = f"{f.source}   (line {f.line}, column {f.column})"
+        blocks.append(Paragraph(Verbatim(f"{f.file}:{f.line}    {f.source}" if f.file else beside, "dim"), 4))
+    return blocks + ([Paragraph(f.hint, 4)] if f.hint else [])
 
 
 def diagnosis_blocks(d: Diagnosis) -> list[Block]:
@@ -278,11 +236,9 @@ def repair_blocks(d: Diagnosis) -> list[Block]:
     if isinstance(d.right_here_only, tuple):
         at = [str(e.line) for e in d.right_here_only if e.line > 1]  # an expression is line 1
         where = f" of line {', '.join(at)}" if at else ""
-        says = (
-            f"This edit{where} makes the claim right at this point, but not at other inputs or sizes; it is no repair:"
-        )
-        blocks: list[Block] = [Paragraph((Piece("Right here only: ", "strong"), Piece(says)))]
-        return [*blocks, Code("\n".join(edit_lines(d.right_here_only)), "diff"), *_closed_form_blocks(d)]
+        says = f"This edit{where} makes the claim right at this point, but not at other inputs or sizes"
+        head = Paragraph((Piece("Right here only: ", "strong"), Piece(f"{says}; it is no repair:")))
+        return [head, Code("\n".join(edit_lines(d.right_here_only)), "diff"), *_closed_form_blocks(d)]
     return _closed_form_blocks(d) or _edit_blocks(d)
 
 
@@ -314,32 +270,22 @@ def edit_lines(edits: Sequence[SourceEdit]) -> list[str]:
     return [f"{sign} {line.strip()}" for sign, text in pairs for line in text.splitlines()]
 
 
-def stress_blocks(stress: StressReport, verdict: Verdict) -> list[Block]:
+def _stress_blocks(stress: StressReport, verdict: Verdict) -> list[Block]:
     """Say how many hard points were looked at, and at how many the claim is right; without a claim, where digits are lost."""
+    says = "1 hard point" if stress.points == 1 else f"{stress.points:,} hard points"
+    rows: list[tuple[Cell, ...]] = []
     if isinstance(stress.fewest, tuple):
-        return _fewest_digits_blocks(stress, stress.fewest)
-    says = f"{_count_hard_points(stress)}: the claim is right at {stress.right:,}"
-    says += f"; {stress.skipped:,} were left out, where f has no gradient or no value" if stress.skipped else ""
-    open_ = stress.wrong if verdict != Verdict.FAIL else 0
-    says += f"; {open_:,} could not be decided" if open_ else ""
-    return [Paragraph((Piece("Stress: ", "strong"), Piece(says)))]
-
-
-def _count_hard_points(stress: StressReport) -> str:
-    return "1 hard point" if stress.points == 1 else f"{stress.points:,} hard points"
-
-
-def _fewest_digits_blocks(stress: StressReport, fewest: Sequence[FewestDigits]) -> list[Block]:
-    says = f"{_count_hard_points(stress)}: the right value and gradient are known at {stress.right:,}"
-    says += "" if fewest else "; no digits are lost there but those that the inputs leave open"
-    blocks: list[Block] = [Paragraph((Piece("Stress: ", "strong"), Piece(says)))]
-    if fewest:
-        rows: list[tuple[Cell, ...]] = []
-        for x in fewest:
+        says += f": the right value and gradient are known at {stress.right:,}"
+        says += "" if stress.fewest else "; no digits are lost there but those that the inputs leave open"
+        for x in stress.fewest:
             what = "value of f" if x.of == "value" else f"gradient by {x.of}"
             rows.append((what, f"{x.digits:.1f}", numbers.write_point(x.at)))
-        blocks.append(Table(("", "right digits", "at"), tuple(rows)))
-    return blocks
+    else:
+        says += f": the claim is right at {stress.right:,}"
+        says += f"; {stress.skipped:,} were left out, where f has no gradient or no value" if stress.skipped else ""
+        says += f"; {stress.wrong:,} could not be decided" if stress.wrong and verdict != Verdict.FAIL else ""
+    table = [Table(("", "right digits", "at"), tuple(rows))] if rows else []
+    return [Paragraph((Piece("Stress: ", "strong"), Piece(says))), *table]
 
 
 def _mutant_blocks(mutants: Sequence[Mutant]) -> list[Block]:
@@ -350,20 +296,21 @@ def _mutant_blocks(mutants: Sequence[Mutant]) -> list[Block]:
             tone: Tone = "good" if m.caught == m.planted else "bad"
             rows.append((m.mistake, Piece(f"caught in {m.caught:,} of {m.planted:,}", tone)))
         else:
-            every = (
-                "none in every entry" if m.smallest_in_every is None else f"{m.smallest_in_every:.0e} in every entry"
-            )
-            rows.append((m.mistake, f"{every}, {m.smallest_in_any:.0e} in the best"))
+            every = "none" if m.smallest_in_every is None else f"{m.smallest_in_every:.0e}"
+            rows.append((m.mistake, f"{every} in every entry, {m.smallest_in_any:.0e} in the best"))
     return [Table(("planted mistake", "smallest caught"), tuple(rows))]
 
 
-def _mismatch_blocks(point: PointReport, title: str) -> list[Block]:
+def _wrong_entry_blocks(report: "CheckReport", point: PointReport, number: int) -> list[Block]:
+    """Return a table of the worst entries of a wrong claim, and how many others are wrong or right."""
+    if not point.mismatches:
+        return []
     rows: list[tuple[Cell, ...]] = []
     for m in point.mismatches[:_ROWS]:
-        output = m.output if isinstance(m.output, tuple) else ()
-        entry = numbers.entry_name(m.input, m.index, output, point.outputs or ())
+        entry = numbers.entry_name(m.input, m.index, m.output or (), point.outputs or ())
         claimed, right = numbers.write_differing_pair(m.claimed, m.reference)
         rows.append((Verbatim(entry), Piece(claimed, "bad"), right, numbers.write_ratio(m.ratio)))
+    title = f"at {_name_point(point, number)}" if len(report.points) > 1 else ""
     order = f"the worst first, {point_report.WORST_FIRST}" if len(rows) > 1 else ""
     columns = ("entry", "claimed", point.reference or "reference", "ratio")
     caption = ": ".join(filter(None, (title, order)))
@@ -383,20 +330,20 @@ def _modes_table(point: PointReport) -> Block:
     answered = (result.values for result in point.modes.values() if result.status == "ok")
     reference = point.modes[point.reference].values if point.reference else next(answered, {})
     scalar = _has_entry_columns(point, reference)
-    columns = (
-        ("mode", *(f"df/d{name}" for name in names), "right digits")
-        if scalar
-        else ("mode", "right digits", "largest bound")
-    )
-    rows = [
-        _mode_row(point, mode, result, reference, scalar)
-        for mode, result in point.modes.items()
-        if result.status == "ok"
-    ]
-    return Table(columns, (*rows, *_rows_without_answer(point)))
+    columns = (*(f"df/d{name}" for name in names), "right digits") if scalar else ("right digits", "largest bound")
+    rows: list[tuple[Cell, ...]] = []
+    reasons: dict[str, list[str]] = {}  # why modes did not answer: those with the same reason are on one line
+    for mode, result in point.modes.items():
+        if result.status == "ok":
+            rows.append(_mode_row(point, mode, result, reference, scalar))
+        else:
+            reason = f"{result.status}: {result.message}" if result.message else result.status
+            reasons.setdefault(reason, []).append(mode)
+    rows += [(", ".join(modes), Piece(reason, "dim")) for reason, modes in reasons.items()]
+    return Table(("mode", *columns), tuple(rows))
 
 
-def _gradient_table(report: Checked, point: PointReport) -> list[Block]:
+def _gradient_table(report: "CheckReport", point: PointReport) -> list[Block]:
     """Show the reference's gradient, and the claim's, where the table of modes does not show values."""
     reference = point.modes[point.reference].values if point.reference else {}
     if _has_entry_columns(point, reference) or not reference:
@@ -406,11 +353,10 @@ def _gradient_table(report: Checked, point: PointReport) -> list[Block]:
     axes = 0 if isinstance(point.value, Absent) else np.ndim(point.value)
     rows: list[tuple[Cell, ...]] = []
     for mode in dict.fromkeys(("claim", str(point.reference))):
-        values = point.modes[mode].values if mode in point.modes else {}
-        cells = [
-            numbers.few_digits(np.asarray(values[n])[at], 8) if n in values else "not claimed" for n, at in entries
-        ]
-        rows += [(mode, *cells)] if values else []
+        if mode in point.modes and (values := point.modes[mode].values):
+            known = {n: np.asarray(x) for n, x in values.items()}
+            shown = (numbers.few_digits(known[n][at], 8) if n in known else "not claimed" for n, at in entries)
+            rows.append((mode, *shown))
     of = (point.outputs or ()) if report.derivative == "Hessian" else ()
     columns = ("", *(point_report.derivative_name(entry, axes, of) for entry in entries))
     return [Table(columns, tuple(rows), title=point_report.title_of_entries(reference, entries))]
@@ -422,24 +368,13 @@ def _has_entry_columns(point: PointReport, reference: dict[str, Values]) -> bool
     return single and all(np.ndim(x) == 0 for x in reference.values()) and len(point.differentiated) <= 2
 
 
-def _rows_without_answer(point: PointReport) -> list[tuple[Cell, ...]]:
-    """Return the modes that did not answer, those with the same reason on one line."""
-    reasons: dict[str, list[str]] = {}
-    for mode, result in point.modes.items():
-        if result.status != "ok":
-            reasons.setdefault(f"{result.status}: {result.message}" if result.message else result.status, []).append(
-                mode
-            )
-    return [(", ".join(modes), Piece(reason, "dim")) for reason, modes in reasons.items()]
-
-
 def _mode_row(
     point: PointReport, mode: str, result: ModeResult, reference: dict[str, Values], scalar: bool
 ) -> tuple[Cell, ...]:
     digits = _right_digits_cell(mode, point, result, reference)
     if not scalar:
-        largest = max((float(np.max(b, initial=0.0)) for b in (result.bound or {}).values()), default=0.0)
-        return (mode, digits, f"{numbers.write_bound(largest)}{' (proved)' if result.proved else ''}")
+        largest = numbers.write_bound(point_report.largest_bound(result.bound))
+        return (mode, digits, f"{largest}{' (proved)' if result.proved else ''}")
     cells: list[Cell] = []
     for name in point.differentiated:
         if name not in result.values:
@@ -454,8 +389,10 @@ def _mode_row(
 def _right_digits_cell(mode: str, point: PointReport, result: ModeResult, reference: dict[str, Values]) -> Cell:
     verdict = result.verdict if isinstance(result.verdict, str) else "not compared"
     tone = _TONES.get(verdict, "unsure")
-    if verdict == "cannot tell" and any(f.kind in _NO_GRADIENT for f in point.findings):
-        return Piece(_word_at_kink(mode, point), tone)
+    kinds = {f.kind for f in point.findings}
+    if verdict == "cannot tell" and not kinds.isdisjoint(_NO_GRADIENT):
+        of_claim = "a subgradient" if Kind.SUBGRADIENT in kinds else verdict
+        return Piece(of_claim if mode == "claim" else "convention", tone)
     if mode == point.reference and result.proved:
         return Piece(f"{count_proved_digits(result):.0f} (proved)", tone)
     if mode == point.reference:
@@ -470,13 +407,6 @@ def _right_digits_cell(mode: str, point: PointReport, result: ModeResult, refere
     ]
     worst = min((float(np.min(d, initial=16.0)) for d in found), default=0.0)
     return Piece(f"{worst:.1f}{_SHORT.get(verdict, '')}", tone)
-
-
-def _word_at_kink(mode: str, point: PointReport) -> str:
-    """Return what the value of a mode is where f has no gradient."""
-    if mode != "claim":
-        return "convention"
-    return "a subgradient" if any(f.kind == Kind.SUBGRADIENT for f in point.findings) else "cannot tell"
 
 
 def _digit_scales(result: ModeResult) -> dict[str, Any]:
@@ -501,10 +431,9 @@ def count_proved_digits(result: ModeResult) -> float:
 def explain_confirmation(point: PointReport) -> str:
     """Return which modes confirmed the gradient and what they rest on."""
     agreeing = {name: result for name, result in point.modes.items() if result.verdict == "agree"}
-    values = [n for n, r in agreeing.items() if r.rests_on == ("function values",)]
-    rules = [
-        n for n, r in agreeing.items() if "rules" in (r.rests_on or ()) and "function values" not in (r.rests_on or ())
-    ]
+    rests_on = {name: result.rests_on or () for name, result in agreeing.items()}
+    values = [name for name, on in rests_on.items() if on == ("function values",)]
+    rules = [name for name, on in rests_on.items() if "rules" in on and "function values" not in on]
     calls = sum(int(r.evaluations or 0) for r in point.modes.values())
     count = f"{calls} {'evaluation' if calls == 1 else 'evaluations'} of f by the modes."
     if values and "claim" in agreeing and any(f.kind == Kind.UNTRACED for f in point.findings):
@@ -597,21 +526,21 @@ class CheckReport(Printed):
         worst = worst_point(self)
         failed = self.verdict == Verdict.FAIL
         blocks: list[Block] = [*self.opening()]
+        layers = layer_blocks(self.layers or (), self.verdict, self._part_name)
         if failed:
-            blocks += self._cause_blocks() + layer_blocks(self.layers or (), self.verdict, self._part_name)
-        if isinstance(self.claimed_at, SourceLine) and failed:
-            at = self.claimed_at
-            blocks += [
-                Paragraph("The claim is defined here:"),
-                Paragraph(Verbatim(f"{at.file}:{at.line}    {at.source}", "dim"), 4),
-            ]
-        for number in range(len(self.points)) if self.full else (worst,):
-            blocks += point_blocks(self, self.points[number], number, opened=failed and number == worst)
-        blocks += [] if self.full else other_point_blocks(self, [k for k in range(len(self.points)) if k != worst])
-        blocks += self.native.blocks() if isinstance(self.native, NativeReport) else []
-        blocks += [] if failed else layer_blocks(self.layers or (), self.verdict, self._part_name)
-        blocks += self.comparison.blocks() if isinstance(self.comparison, Comparison) else []
-        blocks += stress_blocks(self.stress, self.verdict) if isinstance(self.stress, StressReport) else []
+            blocks += self._cause_blocks() + layers
+            if at := self.claimed_at:
+                where = Verbatim(f"{at.file}:{at.line}    {at.source}", "dim")
+                blocks += [Paragraph("The claim is defined here:"), Paragraph(where, 4)]
+        for number, point in enumerate(self.points):
+            if self.full or number == worst:
+                blocks += _point_blocks(self, point, number, opened=failed and number == worst)
+        if not self.full:
+            blocks += _other_point_blocks({k: point for k, point in enumerate(self.points) if k != worst})
+        blocks += self.native.blocks() if self.native else []
+        blocks += [] if failed else layers
+        blocks += self.comparison.blocks() if self.comparison else []
+        blocks += _stress_blocks(self.stress, self.verdict) if self.stress else []
         kind = self.decisive()
         blocks += [Paragraph((Piece("More: "), Verbatim(f"gradcli explain {kind}")))] if kind else []
         blocks += [Paragraph("Again:"), Code(quote_command(self.command))] if self.command else seed_line(self.seed)
@@ -624,13 +553,12 @@ class CheckReport(Printed):
     def opening(self) -> tuple[Block, ...]:
         """Return what is printed as soon as the verdict is decided: the verdict, and the worst entries of a wrong claim."""
         tone: Tone = "bad" if self.exit_status == Exit.UNUSABLE else WORDS[self.verdict][1]
-        headline = Headline(
-            self._verdict_word(), tone, (Verbatim(shorten_text(self.target.text)), Piece(f": {self.sentence()}"))
-        )
+        says = (Verbatim(shorten_text(self.target.text)), Piece(f": {self.sentence()}"))
+        headline = Headline(self._verdict_word(), tone, says)
         if self.verdict != Verdict.FAIL:
             return (headline,)
         worst = worst_point(self)
-        return (headline, *wrong_entry_blocks(self, self.points[worst], worst))
+        return (headline, *_wrong_entry_blocks(self, self.points[worst], worst))
 
     def _cause_blocks(self) -> list[Block]:
         """Return the likely mistake at the worst point, and the repair; a wrong shape is said in the headline."""
@@ -644,14 +572,14 @@ class CheckReport(Printed):
         if self.verdict != Verdict.FAIL:
             return []
         diagnosis = self.points[worst_point(self)].diagnosis
-        known = diagnosis is not None and diagnosis.kind != DiagnosisKind.UNKNOWN
         word, tone = WORDS[self.verdict]
-        says = diagnosis.message if known and diagnosis is not None else self.sentence()
+        unknown = diagnosis is None or diagnosis.kind == DiagnosisKind.UNKNOWN
+        says = self.sentence() if diagnosis is None or unknown else diagnosis.message
         return [Paragraph((Piece(f"{word}  ", tone), Verbatim(shorten_text(self.target.text)), Piece(f": {says}")))]
 
     def parts(self) -> tuple[Part, ...]:
         """Return what was checked alone: custom gradients inside a framework's function, or the layers of an object."""
-        return self.native.parts if isinstance(self.native, NativeReport) else self.layers or ()
+        return self.native.parts if self.native else self.layers or ()
 
     def first_wrong_layer(self) -> Part | None:
         """Return the wrong layer that the backward pass meets first, a layer within another before that one."""
@@ -664,7 +592,6 @@ class CheckReport(Printed):
         """Return the verdict, its cause and the worst entries, the computation with what the claim makes of it, maps of wrong
         gradients, and all that the text has.
         """
-        rest = self.blocks()
         first, *entries = self.opening()
         mistake, ending = self._cause_blocks(), self._closing_line()
         walk = None if self.walk is None else self.walk()
@@ -673,9 +600,11 @@ class CheckReport(Printed):
             begins: Begins = "mistake" if self.verdict == Verdict.FAIL else "end"
             drawn.append(Paragraph(walk) if isinstance(walk, str) else Walk(walk, begins))
         left: list[Block] = []
-        for block in rest:
+        for block in self.blocks():
             if block not in (first, *entries, *mistake, *ending):
-                left += [block, *_explain_bold_digits(block)]
+                cells = [cell for row in block.rows for cell in row] if isinstance(block, Table) else []
+                bold = any(piece.tone == "strong" for cell in cells for piece in split_into_pieces(cell))
+                left += [block, *[Paragraph(Piece(_BOLD, "dim"))] * bold]
         return (
             first,
             *mistake,
@@ -699,9 +628,8 @@ class CheckReport(Printed):
             claimed, right = (point.modes[mode].values.get(name) for mode in ("claim", point.reference or ""))
             if claimed is not None and right is not None and is_small(right) and np.shape(claimed) == np.shape(right):
                 wrong = {(*(m.output or ()), *m.index) for m in point.mismatches if m.input == name}
-                found.append(
-                    Paragraph((side_by_side((f"df/d{name}, claimed", claimed, wrong), ("right", right, set())),))
-                )
+                both = side_by_side((f"df/d{name}, claimed", claimed, wrong), ("right", right, set()))
+                found.append(Paragraph((both,)))
         return found
 
     def _gradient_maps(self) -> Iterator[Block | HeatMap]:
@@ -733,20 +661,17 @@ class CheckReport(Printed):
         """Return the verdict as it is printed; that of a pass with what it holds for: subgradients, what was left out."""
         if self.exit_status == Exit.UNUSABLE:
             return "ERROR"
-        word, left, entries = WORDS[self.verdict][0], self._unclaimed_inputs(), self.detects.unresolved
-        declined = self.native.declined or () if isinstance(self.native, NativeReport) else ()
-        single = entries.alone() if isinstance(entries, UnresolvedEntries) else None
+        word, entries = WORDS[self.verdict][0], self.detects.unresolved
+        left = (self.points[0].not_claimed or ()) if self.points else ()
+        declined = (self.native.declined or ()) if self.native else ()
+        single = entries.alone() if entries else None
         limits = [f"{', '.join(left)} not checked"] * bool(left)
         limits += [f"{', '.join(declined)} not differentiated"] * bool(declined)
         limits += [single] if single else []
         found = [f for point in self.points for f in point.findings]
         limits += list(dict.fromkeys(f.message for f in found if f.kind == Kind.APPROXIMATION))
-        limits += ["a subgradient at a kink"] * any(f.kind == Kind.SUBGRADIENT for p in self.points for f in p.findings)
+        limits += ["a subgradient at a kink"] * any(f.kind == Kind.SUBGRADIENT for f in found)
         return f"{word} ({'; '.join(limits)})" if limits and self.passed else word
-
-    def _unclaimed_inputs(self) -> tuple[str, ...]:
-        """Return the inputs that the claim leaves out."""
-        return (self.points[0].not_claimed or ()) if self.points else ()
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return every entry of every mode at every point as a row."""
@@ -754,41 +679,35 @@ class CheckReport(Printed):
         for number, point in enumerate(self.points):
             for mode, result in point.modes.items():
                 for name, x in result.values.items():
-                    bounds = (result.bound or {})[name]
-                    both = zip(
-                        entries_with_index(x), entries_with_index(np.broadcast_to(bounds, np.shape(x))), strict=True
-                    )
-                    rows += [
-                        (number, mode, name, index, g, b, result.verdict or "", point.verdict)
-                        for (index, g), (_, b) in both
-                    ]
+                    bounds = np.broadcast_to((result.bound or {})[name], np.shape(x))
+                    for (index, g), (_, b) in zip(entries_with_index(x), entries_with_index(bounds), strict=True):
+                        rows.append((number, mode, name, index, g, b, result.verdict or "", point.verdict))
         return COLUMNS, rows
 
     def sentence(self) -> str:
         """Return the verdict in words, or which of the modes that were named is not installed."""
-        if self.exit_status == Exit.UNUSABLE and (missing := self._missing_modes()):
-            return "; ".join(missing)
-        wrong = sum(point.entries.wrong for point in self.points)
-        compared = sum(point.entries.compared for point in self.points)
-        least = "at least " if any(f.kind == Kind.COVERAGE for p in self.points for f in p.findings) else ""
+        findings = [f for point in self.points for f in point.findings]
+        missing = [f"{f.message} ({f.hint})" if f.hint else f.message for f in findings if f.kind == Kind.UNAVAILABLE]
+        if self.exit_status == Exit.UNUSABLE and missing:
+            return "; ".join(dict.fromkeys(missing))
         if self.verdict == Verdict.FAIL:
-            shape = next(
-                (p.diagnosis.message for p in self.points if p.diagnosis and p.diagnosis.kind in OF_SHAPE), None
-            )
-            if shape:
-                return shape
+            for point in self.points:
+                if point.diagnosis and point.diagnosis.kind in OF_SHAPE:
+                    return point.diagnosis.message
+            wrong = sum(point.entries.wrong for point in self.points)
+            compared = sum(point.entries.compared for point in self.points)
             whose = self._name_gradient()
             also = self._findings_of_severity(Severity.ERROR)
             if also and (not wrong or also[0].kind == Kind.FIRST_ORDER):
                 return also[0].message
             if not wrong:
                 return f"{whose} is contradicted"
+            least = "at least " if any(f.kind == Kind.COVERAGE for f in findings) else ""
             entries = f"{least}{wrong} of {compared} entr{'y' if compared == 1 else 'ies'}"
+            said = f"{whose} is wrong in {entries}{self._sets_suffix()}"
             layer = self.first_wrong_layer()
-            first = (
-                "" if layer is None else f"; from the loss backwards, {layer.name} is the first wrong {self._part_name}"
-            )
-            return f"{whose} is wrong in {entries}{self._sets_suffix()}{first}"
+            is_first = f"is the first wrong {self._part_name}"
+            return said if layer is None else f"{said}; from the loss backwards, {layer.name} {is_first}"
         if self.verdict == Verdict.INCONCLUSIVE:
             found = self._findings_of_severity(Severity.INCONCLUSIVE)
             said = found[0].message if found else "the modes cannot tell"
@@ -796,11 +715,12 @@ class CheckReport(Printed):
         better = f" {self.limit()}" if self.limit() else ""
         if self.claim is not None and (exactness := self.exactness()):
             return f"{self._name_gradient()} is right, {exactness}"
-        if isinstance(self.comparison, Comparison) and self.comparison.agrees:
+        if self.comparison and self.comparison.agrees:
             return f"value and gradient are those of {shorten_text(self.comparison.reference)}{better}{self._format_suffix()}"
         if self.claim is not None:
             return f"{self._name_gradient()} is right{better}{self._format_suffix()}{self._sets_suffix()}"
-        unchecked = f"none of yours was checked (--{self._claim_option()})"
+        option = {"Jacobian": "jac", "Hessian": "hess"}.get(self.derivative, "grad")
+        unchecked = f"none of yours was checked (--{option})"
         return f"gradcli's own {self.derivative} is right{better}{self._sets_suffix()}; {unchecked}"
 
     def decisive(self) -> DiagnosisKind | Kind | None:
@@ -822,7 +742,7 @@ class CheckReport(Printed):
 
     def exactness(self) -> str:
         """Say how exact a right claim in a narrow format is as a whole, where its limit does not hold for every entry."""
-        if not isinstance(self.native, NativeReport) or self.native.dtype == "float64" or self.verdict != Verdict.PASS:
+        if not self.native or self.native.dtype == "float64" or self.verdict != Verdict.PASS:
             return ""
         off = max((worst_error(point) for point in self.points), default=0.0)
         said = (f for point in self.points for f in point.findings if f.kind == Kind.INACCURATE)
@@ -839,15 +759,10 @@ class CheckReport(Printed):
             return f"about as exact as {plain}"
         return f"{numbers.two_digits(ratio if ratio > 2.0 else largest)} times less exact than {plain}"
 
-    def _missing_modes(self) -> list[str]:
-        """Return what is not installed of the modes that were named, with how it is installed."""
-        found = (f for point in self.points for f in point.findings if f.kind == Kind.UNAVAILABLE)
-        return list(dict.fromkeys(f"{f.message} ({f.hint})" if f.hint else f.message for f in found))
-
     def limit(self) -> str:
         """Return how far a gradient that is right could be off."""
         entries = self.detects.unresolved
-        if isinstance(entries, UnresolvedEntries) and entries.alone() is not None:
+        if entries and entries.alone() is not None:
             return limit_in_words(replace(self.detects, unresolved=ABSENT))  # the verdict names the entry
         return limit_in_words(self.detects)
 
@@ -868,23 +783,19 @@ class CheckReport(Printed):
         return "custom function" if self._runs_on_ranks else "layer"
 
     def _name_gradient(self) -> str:
-        if isinstance(self.native, NativeReport) or self._runs_on_ranks:
+        if self.native or self._runs_on_ranks:
             return str(self.claim)
         return f"the claimed {self.derivative}" if self.claim is not None else f"gradcli's own {self.derivative}"
 
     def _format_suffix(self) -> str:
         """Say in which format a gradient is right, where that is not float64."""
-        narrow = isinstance(self.native, NativeReport) and self.native.dtype != "float64"
-        return f" in {self.native.dtype}" if narrow and isinstance(self.native, NativeReport) else ""
+        return f" in {self.native.dtype}" if self.native and self.native.dtype != "float64" else ""
 
     def _sets_suffix(self) -> str:
         """Say on which sets a gradient is right or wrong, where inputs are assumed to lie on some."""
         sets = self.on or {}
         words = [f"{name} ({of})" if len(sets) > 1 else name for of, name in sets.items()]
         return f" on {' and '.join(words)}" if words else ""
-
-    def _claim_option(self) -> str:
-        return {"Jacobian": "jac", "Hessian": "hess"}.get(self.derivative, "grad")
 
 
 def worst_error(point: PointReport) -> float:
@@ -908,17 +819,14 @@ def worst_point(report: CheckReport) -> int:
 def limit_in_words(detects: Detects) -> str:
     """Return how far a gradient that is right could be off: relative to the entries, absolute where they are 0."""
     said = ""
+    absolute = numbers.write_bound(detects.absolute) if isinstance(detects.absolute, float) else ""
     if detects.relative is not None:
         said = f"to better than {numbers.write_bound(detects.relative)}"
-        if detects.solvers:
-            said += f", {as_exact_as(detects.solvers)}"
-        if isinstance(detects.absolute, float):
-            said += f"; entries of 0 to within {numbers.write_bound(detects.absolute)} (absolute)"
-    elif isinstance(detects.absolute, float):
-        said = f"to within {numbers.write_bound(detects.absolute)} (absolute: every entry is 0)"
-    if said and isinstance(detects.unresolved, UnresolvedEntries):
-        said += f"; {detects.unresolved.in_words()}"
-    return said
+        said += f", {as_exact_as(detects.solvers)}" if detects.solvers else ""
+        said += f"; entries of 0 to within {absolute} (absolute)" if absolute else ""
+    elif absolute:
+        said = f"to within {absolute} (absolute: every entry is 0)"
+    return f"{said}; {detects.unresolved.in_words()}" if said and detects.unresolved else said
 
 
 def file_and_line(report: CheckReport) -> list[tuple[str, int | None]]:
@@ -928,13 +836,12 @@ def file_and_line(report: CheckReport) -> list[tuple[str, int | None]]:
     user's: a framework's gradient, or gradcli's own, was checked.
     """
     diagnoses = [p.diagnosis for p in report.points if p.diagnosis is not None]
-    native = report.native if isinstance(report.native, NativeReport) else None
     found: list[Diagnosis | Finding | SourceLine | Part] = [d for d in diagnoses if not isinstance(d.edits, Absent)]
     layer = report.first_wrong_layer()
     found += [] if layer is None else [layer]
-    found += [report.claimed_at] if isinstance(report.claimed_at, SourceLine) else []
-    found += [] if native is None else [part for part in native.parts if part.verdict == Verdict.FAIL]
-    if report.claim is None or native is not None:
+    found += [report.claimed_at] if report.claimed_at else []
+    found += [part for part in report.native.parts if part.verdict == Verdict.FAIL] if report.native else []
+    if report.claim is None or report.native:
         found += [*diagnoses, *(f for point in report.points for f in point.findings)]
     named = ((x.file, x.line if isinstance(x.line, int) else None) for x in found if isinstance(x.file, str))
     return [*named][:1]
@@ -943,20 +850,18 @@ def file_and_line(report: CheckReport) -> list[tuple[str, int | None]]:
 def rewrite_hints(report: CheckReport, written: Callable[[str], str]) -> CheckReport:
     """Return the report with each hint of its findings as `written` returns it."""
 
-    def of_point(point: PointReport) -> PointReport:
-        return replace(
-            point, findings=tuple(f if f.hint is None else replace(f, hint=written(f.hint)) for f in point.findings)
-        )
-
-    return replace(report, points=tuple(map(of_point, report.points)))
+    points = []
+    for point in report.points:
+        findings = (f if f.hint is None else replace(f, hint=written(f.hint)) for f in point.findings)
+        points.append(replace(point, findings=tuple(findings)))
+    return replace(report, points=tuple(points))
 
 
 def likely_cause(report: CheckReport) -> str:
     """Return why a check did not pass, in one line: the likely mistake, else how many entries are wrong."""
-    known = [
-        p.diagnosis for p in report.points if p.diagnosis is not None and p.diagnosis.kind != DiagnosisKind.UNKNOWN
-    ]
-    return known[0].message if known else report.short()
+    diagnoses = (point.diagnosis for point in report.points if point.diagnosis is not None)
+    known = [d.message for d in diagnoses if d.kind != DiagnosisKind.UNKNOWN]
+    return known[0] if known else report.short()
 
 
 def line_to_change(report: CheckReport) -> str:

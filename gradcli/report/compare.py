@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from decimal import ROUND_DOWN, Context, Decimal
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from gradcli.report.blocks import (
     Table,
     Tone,
     Verbatim,
-    plain_text,
     shorten_text,
 )
 from gradcli.report.check import error_maps
@@ -210,10 +209,10 @@ class Accumulation:
                 f"{whole}: neither the {weighted} ({self.mean_differs:.1e} off) nor the sum ({self.sum_differs:.1e} off) "
                 "of their gradients is that of the full batch: the loss mixes rows (batch statistics, a norm over rows)"
             )
-        differs = self.mean_differs if self.how == "mean" else self.sum_differs
-        other = "their sum" if self.how == "mean" else "their mean"
-        off = self.sum_differs if self.how == "mean" else self.mean_differs
-        which = weighted if self.how == "mean" else "sum"
+        if self.how == "mean":
+            which, differs, other, off = weighted, self.mean_differs, "their sum", self.sum_differs
+        else:
+            which, differs, other, off = "sum", self.sum_differs, "their mean", self.mean_differs
         right = f"the {which} of their gradients is that of the full batch to {differs:.1e} (rounding)"
         said = f"{whole}: {right}; {other} is off by {off:.2g} {'times' if off >= 1 else 'of'} the largest entry"
         if self.spread is None:
@@ -241,43 +240,6 @@ class Product:
     relative_time: float
     digits: float | None
     at_least: bool | Absent = ABSENT
-
-
-class Compared(Protocol):
-    """What pictures show of the whole report."""
-
-    @property
-    def value(self) -> Values: ...
-
-    @property
-    def reference(self) -> str | None: ...
-
-    @property
-    def modes(self) -> dict[str, ModeRow]: ...
-
-    @property
-    def precision(self) -> tuple[Precision, ...] | Absent: ...
-
-
-def comparison_pictures(report: Compared) -> tuple[Picture, ...]:
-    """Return bars of digits and cost, and the errors of matrices as heat maps."""
-    ok = {mode: row for mode, row in report.modes.items() if row.status == "ok"}
-    digits = tuple(
-        (mode, row.right_digits.worst) for mode, row in ok.items() if isinstance(row.right_digits, RightDigits)
-    )
-    costs = tuple((mode, float(row.relative_time or 0.0)) for mode, row in ok.items())
-    found: list[Picture] = [
-        Bars("right digits of the worst entry", "digits", digits),
-        Bars("time of a gradient", "evaluations of f", costs, log=True),
-    ]
-    reference = report.modes[report.reference].values if report.reference else {}
-    for mode, row in ok.items():
-        if mode != report.reference:
-            found += error_maps(mode, row.values, reference, int(np.ndim(report.value)))
-    if report.precision:
-        ulps = tuple((p.dtype, p.ulps_worst) for p in report.precision)
-        found.append(Bars("worst error of a gradient in low precision", "ulps of that precision", ulps, log=True))
-    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -337,19 +299,66 @@ class CompareReport(Printed):
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the verdict on a claim, the value, the gradients, the costs, and what they say."""
-        return _report_blocks(self)
+        found: list[Block] = []
+        ok = {mode: row for mode, row in self.modes.items() if row.status == "ok"}
+        digits = {mode: row.right_digits.worst for mode, row in ok.items() if row.right_digits}
+        if isinstance(self.verdict, Verdict) and isinstance(self.message, str):
+            says = (Verbatim(shorten_text(self.target.text)), Piece(f": {self.message}"))
+            found.append(Headline(*_verdict_word(self), says))
+        elif len(digits) > 1:
+            ends = (min(digits, key=digits.__getitem__), max(digits, key=digits.__getitem__))
+            least, most = (f"{_digits_cell(ok[mode], 'worst')} ({mode})" for mode in ends)
+            summary = f"{len(ok)} modes answer; right digits of the worst entry: {least} to {most}."
+            found.append(Paragraph((Piece(summary, "strong"),), 0))
+        place = numbers.write_point(self.at, self.drawn)
+        found.append(Paragraph(f"{self.function or f'f = {self.target.text}'} = {numbers.write_value(self.value)}", 0))
+        found += [Paragraph(f"at {place}", 0)] if place else []
+        found += [_gradient_table(self), *_cost_blocks(self)]
+        found += [Paragraph(where.says()) for where in _runs_on_frameworks(self)]
+        found += [Paragraph(said) for said in _cost_sentences(self)]
+        for f in self.findings:
+            install = f": {f.hint}" if f.kind == Kind.UNAVAILABLE else ""
+            found.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message + install))))
+        if self.products:
+            rows = []
+            for p in self.products:
+                shown = "" if p.digits is None else _write_digits(p.digits, p.at_least)
+                rows.append((p.name, shown, str(p.evaluations), numbers.two_digits(p.relative_time)))
+            columns = ("one product H v", "digits", "gradients", "time, in gradients")
+            found.append(Table(columns, tuple(rows), frozenset({1, 2, 3})))
+        found += _precision_blocks(self.precision) if self.precision else []
+        if self.accumulation:
+            found.append(Paragraph(f"{self.accumulation.says()}."))
+        if self.sweep:
+            found += _sweep_blocks(self.sweep)
+        elif isinstance(self.no_sweep, str):
+            found.append(Paragraph(f"Error against step size is not shown: {self.no_sweep} (gradcli sweep shows it)."))
+        return (*found, *seed_line(self.seed))
 
     def gist(self) -> str:
         """Return the verdict on a claim, the target, and the least and the most digits of the modes that answered."""
         verdict = f"{_verdict_word(self)[0]}: " if isinstance(self.verdict, Verdict) else ""
         answered = [row for row in self.modes.values() if row.status == "ok"]
-        digits = [row.right_digits.worst for row in answered if isinstance(row.right_digits, RightDigits)]
+        digits = [row.right_digits.worst for row in answered if row.right_digits]
         said = f", {_write_digits(min(digits))} to {_write_digits(max(digits))} right digits" if digits else ""
         return f"{verdict}{shorten_text(self.target.text)}: {len(answered)} modes{said}"
 
     def pictures(self) -> tuple[Picture, ...]:
         """Return bars of digits and cost, and the errors of matrices as heat maps."""
-        return comparison_pictures(self)
+        ok = {mode: row for mode, row in self.modes.items() if row.status == "ok"}
+        digits = tuple((mode, row.right_digits.worst) for mode, row in ok.items() if row.right_digits)
+        costs = tuple((mode, float(row.relative_time or 0.0)) for mode, row in ok.items())
+        found: list[Picture] = [
+            Bars("right digits of the worst entry", "digits", digits),
+            Bars("time of a gradient", "evaluations of f", costs, log=True),
+        ]
+        for mode, row in ok.items():
+            if mode != self.reference:
+                found += error_maps(mode, row.values, _right_values(self), int(np.ndim(self.value)))
+        if self.precision:
+            ulps = tuple((p.dtype, p.ulps_worst) for p in self.precision)
+            found.append(Bars("worst error of a gradient in low precision", "ulps of that precision", ulps, log=True))
+        return tuple(found)
 
     def page_blocks(self) -> tuple[Block | Figure, ...]:
         """Return the text, and the pictures below it."""
@@ -360,12 +369,9 @@ class CompareReport(Printed):
         rows: list[tuple[object, ...]] = []
         for mode, row in self.modes.items():
             for name, x in row.values.items():
-                rows += [
-                    (mode, name, index, g, b)
-                    for (index, g), (_, b) in zip(
-                        entries_with_index(x), entries_with_index((row.bound or {})[name]), strict=True
-                    )
-                ]
+                bounds = entries_with_index((row.bound or {})[name])
+                both = zip(entries_with_index(x), bounds, strict=True)
+                rows += [(mode, name, index, g, b) for (index, g), (_, b) in both]
         return ("mode", "input", "index", "value", "bound"), rows
 
 
@@ -375,87 +381,37 @@ def _verdict_word(report: CompareReport) -> tuple[str, Tone]:
     return ("ERROR", "bad") if report.exit_status == Exit.UNUSABLE else WORDS[report.verdict]
 
 
-def _report_blocks(report: CompareReport) -> tuple[Block, ...]:
-    """Return the verdict on a claim, the value, the gradients, the costs, and what they say."""
-    found: list[Block] = []
-    if isinstance(report.verdict, str) and isinstance(report.message, str):
-        found.append(
-            Headline(*_verdict_word(report), (Verbatim(shorten_text(report.target.text)), Piece(f": {report.message}")))
-        )
-    else:
-        found += _digits_summary(report)
-    place = numbers.write_point(report.at, report.drawn)
-    found.append(
-        Paragraph(f"{report.function or f'f = {report.target.text}'} = {numbers.write_value(report.value)}", 0)
-    )
-    found += [Paragraph(f"at {place}", 0)] if place else []
-    found += [_gradient_table(report), _cost_table(report), Paragraph((Piece(_explain_columns(report), "dim"),))]
-    found += [Paragraph(where.says()) for where in _runs_on_frameworks(report)]
-    found += [Paragraph(said) for said in _cost_sentences(report)]
-    for f in report.findings:
-        install = f": {f.hint}" if f.kind == Kind.UNAVAILABLE else ""
-        found.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message + install))))
-    found += _product_blocks(report)
-    found += _precision_blocks(report.precision or ())
-    if report.accumulation:
-        found.append(Paragraph(f"{report.accumulation.says()}."))
-    if report.sweep:
-        found += [_step_table(report.sweep), Paragraph(_best_step_sentence(report.sweep))]
-    elif isinstance(report.no_sweep, str):
-        found.append(Paragraph(f"Error against step size is not shown: {report.no_sweep} (gradcli sweep shows it)."))
-    return (*found, *seed_line(report.seed))
-
-
-def _digits_summary(report: CompareReport) -> list[Block]:
-    """Return how many modes gave an answer, and the digits of the least and the most exact one; nothing where none is known."""
-    rows = [(mode, row) for mode, row in report.modes.items() if row.status == "ok"]
-    digits = {mode: row.right_digits.worst for mode, row in rows if isinstance(row.right_digits, RightDigits)}
-    if len(digits) < 2:
-        return []
-    ends = (min(digits, key=lambda mode: digits[mode]), max(digits, key=lambda mode: digits[mode]))
-    least, most = (f"{plain_text(_worst_digits(report.modes[mode]))} ({mode})" for mode in ends)
-    says = f"{len(rows)} modes answer; right digits of the worst entry: {least} to {most}."
-    return [Paragraph((Piece(says, "strong"),), 0)]
+def _right_values(report: CompareReport) -> dict[str, Values]:
+    """Return the values that those of the modes are compared with."""
+    return report.modes[report.reference].values if report.reference else {}
 
 
 def _gradient_table(report: CompareReport) -> Table:
-    reference = report.modes[report.reference].values if report.reference else {}
-    entries = point_report.entries_to_show(
-        reference, [row.values for row in report.modes.values() if row.status == "ok"]
-    )
-    columns = ["mode", *(_name_derivative(report, name, at) for name, at in entries)]
-    rows: list[tuple[Cell, ...]] = []
-    for mode, row in report.modes.items():
-        if row.status == "ok":
-            cells = [_entry_cell(row.values, reference, name, at) for name, at in entries]
-            rows.append((mode, *cells))
-    return Table(tuple(columns), tuple(rows), title=point_report.title_of_entries(reference, entries))
-
-
-def _name_derivative(report: CompareReport, name: str, at: tuple[int, ...]) -> str:
-    """Return how an entry is written: df/dx[0], df[1]/dx[0] for a vector result, d2f/dx[0]dy for a second derivative."""
+    reference = _right_values(report)
+    ok = {mode: row.values for mode, row in report.modes.items() if row.status == "ok"}
+    entries = point_report.entries_to_show(reference, [*ok.values()])
     of = (report.outputs or ()) if report.derivative == "Hessian" else ()
-    return point_report.derivative_name((name, at), np.ndim(report.value), of)
-
-
-def _entry_cell(values: dict[str, Values], reference: dict[str, Values], name: str, at: tuple[int, ...]) -> Cell:
-    if name not in values:
-        return Piece("not claimed", "dim")
-    return numbers.mark_agreeing_digits(float(np.asarray(values[name])[at]), float(np.asarray(reference[name])[at]))
+    columns = ("mode", *(point_report.derivative_name(entry, np.ndim(report.value), of) for entry in entries))
+    rows: list[tuple[Cell, ...]] = []
+    for mode, values in ok.items():
+        cells: list[Cell] = []
+        for name, at in entries:
+            if name in values:
+                x, right = (float(np.asarray(of_mode[name])[at]) for of_mode in (values, reference))
+                cells.append(numbers.mark_agreeing_digits(x, right))
+            else:
+                cells.append(Piece("not claimed", "dim"))
+        rows.append((mode, *cells))
+    return Table(columns, tuple(rows), title=point_report.title_of_entries(reference, entries))
 
 
 def _write_if_known(x: Any, write: Callable[[Any], str]) -> str:
     return "" if x is None or isinstance(x, Absent) else write(x)
 
 
-def _worst_digits(row: ModeRow) -> Cell:
+def _digits_cell(row: ModeRow, which: Literal["worst", "median"]) -> str:
     found = row.right_digits
-    return _write_digits(found.worst, found.at_least) if isinstance(found, RightDigits) else "-"
-
-
-def _median_digits(row: ModeRow) -> Cell:
-    found = row.right_digits
-    return _write_digits(found.median, found.at_least) if isinstance(found, RightDigits) else "-"
+    return _write_digits(getattr(found, which), found.at_least) if found else "-"
 
 
 def _write_digits(digits: float, at_least: bool | Absent = ABSENT) -> str:
@@ -464,23 +420,18 @@ def _write_digits(digits: float, at_least: bool | Absent = ABSENT) -> str:
     return f"{'>=' if at_least is True else ''}{digits:.1f}"
 
 
-def _largest_bound(row: ModeRow) -> Cell:
-    return numbers.write_bound(max((float(np.max(b, initial=0.0)) for b in (row.bound or {}).values()), default=0.0))
-
-
 def _bound_held_cell(row: ModeRow) -> Cell:
     if row.proved and not isinstance(row.bound_held, Absent):
         return Piece("proved", "good")
     if isinstance(row.bound_held, Absent):
         return Piece("reference" if row.reference else "-", "dim")
-    held: tuple[str, Tone] = ("yes", "good") if row.bound_held else ("NO", "bad")
-    return Piece(*held)
+    return Piece("yes", "good") if row.bound_held else Piece("NO", "bad")
 
 
 COLUMNS: dict[str, tuple[Callable[[ModeRow], Cell], str]] = {
-    "digits": (_worst_digits, "right in the worst entry"),
-    "median": (_median_digits, "right in the median entry"),
-    "bound": (_largest_bound, "the mode's own error bound"),
+    "digits": (lambda row: _digits_cell(row, "worst"), "right in the worst entry"),
+    "median": (lambda row: _digits_cell(row, "median"), "right in the median entry"),
+    "bound": (lambda row: numbers.write_bound(point_report.largest_bound(row.bound)), "the mode's own error bound"),
     "held": (_bound_held_cell, "whether the error lies within it"),
     "calls": (lambda row: numbers.two_digits(row.evaluations or 0), "evaluations of f"),
     "time/f": (lambda row: numbers.two_digits(row.relative_time or 0.0), "time in evaluations of f"),
@@ -503,18 +454,14 @@ OF_JACOBIANS = ("digits", "median", "bound", "held", "calls", "sweeps", "time/f"
 COST = ("digits", "calls", "time/f", "adds", "mults", "fn", "memory")
 
 
-def _columns_to_show(report: CompareReport) -> tuple[str, ...]:
-    """Return the columns that were asked for, or the usual ones, with the device if a framework ran on one."""
-    usual = OF_JACOBIANS if np.ndim(report.value) else USUAL
-    return report.columns or (*usual, *(["device"] if _runs_on_frameworks(report) else []))
-
-
 def _runs_on_frameworks(report: CompareReport) -> list[RanOn]:
     return [row.ran_on for row in report.modes.values() if isinstance(row.ran_on, RanOn)]
 
 
-def _cost_table(report: CompareReport) -> Table:
-    columns = _columns_to_show(report)
+def _cost_blocks(report: CompareReport) -> list[Block]:
+    """Return the columns that were asked for, or the usual ones, with the device if a framework ran on one; and what they are."""
+    usual = OF_JACOBIANS if np.ndim(report.value) else USUAL
+    columns = report.columns or (*usual, *(["device"] if _runs_on_frameworks(report) else []))
     rows: list[tuple[Cell, ...]] = []
     for mode, row in report.modes.items():
         if row.status != "ok":
@@ -522,12 +469,9 @@ def _cost_table(report: CompareReport) -> Table:
         else:
             rows.append((mode, *(COLUMNS[name][0](row) for name in columns)))
     right = frozenset(k + 1 for k, name in enumerate(columns) if name not in ("held", "device"))
-    return Table(("mode", *columns), tuple(rows), right)
-
-
-def _explain_columns(report: CompareReport) -> str:
-    said = "; ".join(f"{name}: {COLUMNS[name][1]}" for name in _columns_to_show(report))
-    return said.replace(" of f", " of the gradient") if report.derivative == "Hessian" else said
+    says = "; ".join(f"{name}: {COLUMNS[name][1]}" for name in columns)
+    says = says.replace(" of f", " of the gradient") if report.derivative == "Hessian" else says
+    return [Table(("mode", *columns), tuple(rows), right), Paragraph((Piece(says, "dim"),))]
 
 
 def _cost_sentences(report: CompareReport) -> list[str]:
@@ -545,13 +489,12 @@ def _cost_sentences(report: CompareReport) -> list[str]:
             (forward, f"by columns {_count_with_noun(n, 'forward one')}"),
         ]
         said = ", ".join(f"{way} ({_relative_time(row)} {unit})" for row, way in ways if row)
-        lines.append(f"The {report.derivative} is {outputs:,} by {n:,}: {said}{_cheaper_way(reverse, forward)}.")
+        if reverse and forward and reverse.operations and forward.operations:
+            said += f": {'rows' if reverse.operations <= forward.operations else 'columns'} take fewer operations here"
+        lines.append(f"The {report.derivative} is {outputs:,} by {n:,}: {said}.")
     elif reverse and entries > 1:
-        others = [
-            f"{name} {numbers.two_digits(row.evaluations or 0)}"
-            for name, row in (("differences", differences), ("forward", forward))
-            if row
-        ]
+        named_rows = (("differences", differences), ("forward", forward))
+        others = [f"{name} {numbers.two_digits(row.evaluations or 0)}" for name, row in named_rows if row]
         needs = f"; evaluations needed: {', '.join(others)}" if others else ""
         again = "" if isinstance(reverse.recomputed, Absent) else ", what it recomputes included,"
         lines.append(
@@ -575,13 +518,6 @@ def _cost_sentences(report: CompareReport) -> list[str]:
     return lines
 
 
-def _cheaper_way(reverse: ModeRow | None, forward: ModeRow | None) -> str:
-    """Return which of two ways to a Jacobian takes fewer operations, where both were counted."""
-    if not reverse or not forward or not reverse.operations or not forward.operations:
-        return ""
-    return f": {'rows' if reverse.operations <= forward.operations else 'columns'} take fewer operations here"
-
-
 def _count_with_noun(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
@@ -590,25 +526,7 @@ def _relative_time(row: ModeRow) -> str:
     return numbers.two_digits(row.relative_time or 0.0)
 
 
-def _product_blocks(report: CompareReport) -> list[Block]:
-    if not report.products:
-        return []
-    rows = tuple(
-        (
-            p.name,
-            "" if p.digits is None else _write_digits(p.digits, p.at_least),
-            str(p.evaluations),
-            numbers.two_digits(p.relative_time),
-        )
-        for p in report.products
-    )
-    columns = ("one product H v", "digits", "gradients", "time, in gradients")
-    return [Table(columns, rows, frozenset({1, 2, 3}))]
-
-
 def _precision_blocks(found: tuple[Precision, ...]) -> list[Block]:
-    if not found:
-        return []
     columns = ("gradient in", "ulps worst", "median", "lost as 0", "underflow", "overflow", "not finite")
     rows: list[tuple[Cell, ...]] = []
     for p in found:
@@ -650,22 +568,19 @@ def _is_or_are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _step_table(sweep: tuple[SchemeSummary, ...]) -> Table:
+def _sweep_blocks(sweep: tuple[SchemeSummary, ...]) -> list[Block]:
+    """Return each scheme with its best step, observed and predicted, and which is best."""
+    rows: list[tuple[Cell, ...]] = []
+    for s in sweep:
+        order = "-" if s.order is None else f"{s.order:.2f}"
+        observed = (numbers.few_digits(s.best_h, 2), numbers.few_digits(s.relative_error, 2), f"{s.digits:.1f}")
+        predicted = ("-" if x is None else numbers.few_digits(x, 2) for x in (s.predicted_h, s.predicted_error))
+        rows.append((s.scheme, order, *observed, *predicted))
     columns = ("scheme", "order", "best h", "error", "digits", "predicted h", "error")
-    rows = tuple(_step_row(s) for s in sweep)
-    return Table(columns, rows, frozenset(range(1, 7)), title="error against step size (gradcli sweep shows all of it)")
-
-
-def _step_row(s: SchemeSummary) -> tuple[Cell, ...]:
-    order = "-" if s.order is None else f"{s.order:.2f}"
-    observed = (numbers.few_digits(s.best_h, 2), numbers.few_digits(s.relative_error, 2), f"{s.digits:.1f}")
-    predicted = ("-" if x is None else numbers.few_digits(x, 2) for x in (s.predicted_h, s.predicted_error))
-    return s.scheme, order, *observed, *predicted
-
-
-def _best_step_sentence(sweep: tuple[SchemeSummary, ...]) -> str:
+    title = "error against step size (gradcli sweep shows all of it)"
     best = max(sweep, key=lambda s: s.digits)
-    if best.digits < 1:
-        return "No step gives a right digit: gradcli sweep says why."
     reached = f"{best.digits:.1f} digits at h = {numbers.few_digits(best.best_h, 2)}"
-    return f"{best.scheme.capitalize()} is best: {reached} of the inputs' size."
+    says = f"{best.scheme.capitalize()} is best: {reached} of the inputs' size."
+    if best.digits < 1:
+        says = "No step gives a right digit: gradcli sweep says why."
+    return [Table(columns, tuple(rows), frozenset(range(1, 7)), title=title), Paragraph(says)]

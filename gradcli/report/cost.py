@@ -1,7 +1,5 @@
 """The report of `cost`: passes, operations and bytes, counted."""
 
-from collections.abc import Sequence
-
 from gradcli.classes import dataclass
 from gradcli.report import numbers
 from gradcli.report.blocks import Bars, Block, Cell, Chart, Heading, Paragraph, Piece, Series, Table, shorten_text
@@ -252,16 +250,13 @@ class CostReport(Printed):
 
     def gist(self) -> str:
         """Return the target, its parameters and what its reverse sweep keeps."""
-        kept = sum(row.bytes for row in self.kept)
-        return (
-            f"{shorten_text(self._target_name)}: {self.parameters:,} entries, {numbers.write_decimal_bytes(kept)} kept"
-        )
+        kept = numbers.write_decimal_bytes(sum(row.bytes for row in self.kept))
+        return f"{shorten_text(self._target_name)}: {self.parameters:,} entries, {kept} kept"
 
     def brief(self) -> tuple[str, ...]:
         """Return the target, the passes with their operations, the memory of a step, and what is assumed."""
-        counted = [
-            f"{p.name}: {_write_count(p.operations)} operations" for p in self.passes if p.operations is not None
-        ]
+        counts = ((p.name, p.operations) for p in self.passes if p.operations is not None)
+        counted = [f"{name}: {_write_count(operations)} operations" for name, operations in counts]
         held = [f"{row.name}: {numbers.write_decimal_bytes(row.bytes)}" for row in self.memory]
         return (self._headline(), *counted, *held, *self.notes)
 
@@ -269,22 +264,27 @@ class CostReport(Printed):
         """Return the tables of passes, memory, kept values and checkpoints, with what they say."""
         found: list[Block] = [Paragraph(self._headline(), 0), self._pass_table()]
         if self.measured is not None:
-            f, gradient = self.measured
-            found.append(
-                Paragraph(
-                    f"measured here: f {numbers.write_seconds(f)}, f with its gradient {numbers.write_seconds(gradient)}"
-                )
-            )
+            f, gradient = map(numbers.write_seconds, self.measured)
+            found.append(Paragraph(f"measured here: f {f}, f with its gradient {gradient}"))
         if self.chain is not None:
             found.append(Paragraph(_chain_in_words(self.chain)))
-        found += [self._memory_table(), self._kept_table()] if self.kept else [self._memory_table()]
-        found += [self._checkpoint_table()] if self.kept else []
+        rows = []
+        for held in self.memory:
+            count = "" if held.numbers is None else _write_count(held.numbers)
+            rows.append((held.name, count, numbers.write_decimal_bytes(held.bytes), held.says))
+        found.append(Table(("memory of a step", "numbers", "bytes", ""), tuple(rows), frozenset({1, 2})))
+        if self.kept:
+            rows = []
+            for c in self.checkpoints:
+                percent = "" if c.percent is None else f"{c.percent:.3g} %"
+                rows.append((c.name, numbers.write_decimal_bytes(c.bytes), _write_count(c.operations), percent))
+            columns = ("checkpoints", "bytes", "run again", "of a gradient")
+            found += [self._kept_table(), Table(columns, tuple(rows), frozenset({1, 2, 3}))]
         if self.ranks is not None:
             found.append(Paragraph(_ranks_in_words(self.ranks)))
         if self.offload is not None:
-            found.append(
-                Paragraph(f"Over the link, what is kept takes {numbers.write_seconds(self.offload)} out and back.")
-            )
+            time = numbers.write_seconds(self.offload)
+            found.append(Paragraph(f"Over the link, what is kept takes {time} out and back."))
         found += [self._norm_table()] if self.norms else []
         found += [self._sizes_table()] if self.at else []
         if self.formulas:
@@ -308,24 +308,12 @@ class CostReport(Printed):
         rows: list[tuple[Cell, ...]] = []
         for row in self.passes:
             counts = ("" if x is None else _write_count(x) for x in (row.forward, row.backward, row.operations))
-            ratio = (
-                "" if row.ratio is None else f"{row.ratio:,.3g}" if row.ratio < 1000 else _write_count(round(row.ratio))
-            )
+            ratio = ""
+            if row.ratio is not None:
+                ratio = f"{row.ratio:,.3g}" if row.ratio < 1000 else _write_count(round(row.ratio))
             time = [numbers.write_seconds(row.seconds)] if isinstance(row.seconds, float) else []
             rows.append((row.name, *counts, ratio, *time))
         return Table(columns, tuple(rows), frozenset(range(1, len(columns))))
-
-    def _memory_table(self) -> Table:
-        rows = [
-            (
-                row.name,
-                "" if row.numbers is None else _write_count(row.numbers),
-                numbers.write_decimal_bytes(row.bytes),
-                row.says,
-            )
-            for row in self.memory
-        ]
-        return Table(("memory of a step", "numbers", "bytes", ""), tuple(rows), frozenset({1, 2}))
 
     def _kept_table(self) -> Table:
         if self.lines is None:
@@ -333,39 +321,23 @@ class CostReport(Printed):
             return Table(("kept", "numbers", "bytes"), tuple(rows), frozenset({2}))
         shown = []
         for row in self.kept[:_SHOWN]:
-            times = f"{row.count} of " if row.count > 1 else ""
+            shape = f"{row.count} of " if row.count > 1 else ""
+            shape += f"({','.join(map(str, row.shape))})" if row.shape else "a number"
             what = f"{row.name}, mask" if row.mask else row.name
-            by = ", ".join(row.read_by)
-            shown.append(
-                (what, row.place, f"{times}{_shape_in_words(row.shape)}", numbers.write_decimal_bytes(row.bytes), by)
-            )
+            shown.append((what, row.place, shape, numbers.write_decimal_bytes(row.bytes), ", ".join(row.read_by)))
         rest = self.kept[_SHOWN:]
         if rest:
             shown.append((f"{len(rest)} more", "", "", numbers.write_decimal_bytes(sum(row.bytes for row in rest)), ""))
         columns = ("kept", "at", "shape", "bytes", "for the rule of")
         return Table(columns, tuple(shown), frozenset({3}))
 
-    def _checkpoint_table(self) -> Table:
-        rows = [
-            (
-                row.name,
-                numbers.write_decimal_bytes(row.bytes),
-                _write_count(row.operations),
-                "" if row.percent is None else f"{row.percent:.3g} %",
-            )
-            for row in self.checkpoints
-        ]
-        return Table(("checkpoints", "bytes", "run again", "of a gradient"), tuple(rows), frozenset({1, 2, 3}))
-
     def _norm_table(self) -> Table:
-        rows = [
-            (row.name, row.place, f"{row.turns:,}", f"{row.first:.3g}", f"{row.last:.3g}",
-             "" if row.by_turn is None else f"{row.by_turn:.3g}")
-            for row in self.norms
-        ]  # fmt: skip
-        return Table(
-            ("adjoints", "at", "turns", "norm, first", "last", "a turn back"), tuple(rows), frozenset(range(2, 6))
-        )
+        rows = []
+        for row in self.norms:
+            by_turn = "" if row.by_turn is None else f"{row.by_turn:.3g}"
+            rows.append((row.name, row.place, f"{row.turns:,}", f"{row.first:.3g}", f"{row.last:.3g}", by_turn))
+        columns = ("adjoints", "at", "turns", "norm, first", "last", "a turn back")
+        return Table(columns, tuple(rows), frozenset(range(2, 6)))
 
     def _sizes_table(self) -> Table:
         names = list(self.sizes)
@@ -383,12 +355,9 @@ class CostReport(Printed):
         if self.timeline:
             points = tuple((float(k), float(instant.bytes)) for k, instant in enumerate(self.timeline))
             turn = next((k for k, instant in enumerate(self.timeline) if instant.backward), len(points))
-            found.append(
-                Chart(
-                    "memory over a step, without checkpoints", "line of the program, forward and then backward", "bytes",
-                    (Series("forward", points[: turn + 1], "f"), Series("backward", points[turn:], "b")),
-                )
-            )  # fmt: skip
+            series = (Series("forward", points[: turn + 1], "f"), Series("backward", points[turn:], "b"))
+            x = "line of the program, forward and then backward"
+            found.append(Chart("memory over a step, without checkpoints", x, "bytes", series))
         if self.checkpoints:
             bars = tuple((row.name, float(row.bytes)) for row in self.checkpoints)
             found.append(Bars("kept values, at most", "bytes", bars))
@@ -417,19 +386,13 @@ def _write_count(x: int) -> str:
     return f"{x:,}" if x < 10**9 else f"{x:.3g}".replace("e+0", "e").replace("e+", "e")
 
 
-def _shape_in_words(shape: Sequence[int]) -> str:
-    return f"({','.join(map(str, shape))})" if shape else "a number"
-
-
 def _chain_in_words(chain: JacobianChain) -> str:
     sizes = " -> ".join(f"{n:,}" for n in chain.sizes) if len(chain.sizes) <= 8 else f"{len(chain.sizes) - 1} Jacobians"
     rows = chain.sizes[-1]
-    back = (
-        ""
-        if rows == 1
-        else f", from the result back {_write_count(chain.reverse)}, in the best order {_write_count(chain.best)}"
-    )
-    row = "one row" if rows == 1 else f"each of {rows:,} rows"
+    back, row = "", "one row"
+    if rows != 1:
+        back = f", from the result back {_write_count(chain.reverse)}, in the best order {_write_count(chain.best)}"
+        row = f"each of {rows:,} rows"
     return (
         f"A chain of Jacobians leads from {chain.input} to the result ({sizes}). To multiply them out from {chain.input} on "
         f"takes {_write_count(chain.forward)} multiplications{back}; to multiply {row} by them, one Jacobian after the other, "

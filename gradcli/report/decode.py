@@ -47,15 +47,17 @@ def _reader_of_type(hint: Any) -> Callable[[Any], Any]:
     if origin is Literal:
         return lambda data: _check_literal(parts, data)
     if origin in (Union, types.UnionType):
-        return _union_reader(
-            [_reader_of_type(part) for part in parts if part not in (Absent, type(None))], type(None) in parts
-        )
+        readers = [_reader_of_type(part) for part in parts if part not in (Absent, type(None))]
+        return _union_reader(readers, type(None) in parts)
     if origin in (dict, Mapping):
-        return _dict_reader(_reader_of_type(parts[1]))
+        of_value = _reader_of_type(parts[1])
+        return lambda data: {str(key): of_value(value) for key, value in _check_type(dict, data).items()}
     if origin is tuple and parts[-1] is not Ellipsis:
-        return _tuple_reader([_reader_of_type(part) for part in parts])
+        of_parts = [_reader_of_type(part) for part in parts]
+        return lambda data: _read_tuple(of_parts, data)
     if origin in (tuple, frozenset, list):
-        return _list_reader(cast(Callable[[Any], Any], origin), _reader_of_type(parts[0]))
+        make, of_part = cast(Callable[[Any], Any], origin), _reader_of_type(parts[0])
+        return lambda data: make([of_part(part) for part in _check_type(list, data)])
     if dataclasses.is_dataclass(hint):
         return _object_reader(cast(type, hint))
     if isinstance(hint, type) and issubclass(hint, Enum):
@@ -96,21 +98,10 @@ def _union_reader(readers: list[Callable[[Any], Any]], may_be_null: bool) -> Cal
     return read
 
 
-def _dict_reader(reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda data: {str(key): reader(value) for key, value in _check_type(dict, data).items()}
-
-
-def _list_reader(make: Callable[[Any], Any], reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda data: make([reader(part) for part in _check_type(list, data)])
-
-
-def _tuple_reader(readers: list[Callable[[Any], Any]]) -> Callable[[Any], Any]:
-    def read(data: Any) -> Any:
-        if len(_check_type(list, data)) != len(readers):
-            raise NotADocument("a list has another length")
-        return tuple(reader(part) for reader, part in zip(readers, data, strict=True))
-
-    return read
+def _read_tuple(readers: list[Callable[[Any], Any]], data: Any) -> tuple[Any, ...]:
+    if len(_check_type(list, data)) != len(readers):
+        raise NotADocument("a list has another length")
+    return tuple(reader(part) for reader, part in zip(readers, data, strict=True))
 
 
 def _check_literal(words: tuple[Any, ...], data: Any) -> Any:
@@ -195,12 +186,13 @@ _NUMBER: Json = {
     "anyOf": [{"type": "number"}, {"enum": ["nan", "inf", "-inf"]}],
     "description": "A number; NaN and infinities are strings.",
 }
+_INDICES: Json = {"type": "array", "items": {"type": "integer"}}
 _SUMMARY: Json = {
     "type": "object",
     "description": "A summary of an array of more than 10,000 entries.",
     "required": ["shape", "norm", "worst"],
     "properties": {
-        "shape": {"type": "array", "items": {"type": "integer"}, "description": "The length of each axis."},
+        "shape": _INDICES | {"description": "The length of each axis."},
         "norm": {"$ref": "#/$defs/number", "description": "The root of the sum of the squares of all entries."},
         "worst": {
             "type": "array",
@@ -209,11 +201,7 @@ _SUMMARY: Json = {
                 "type": "object",
                 "required": ["index", "value"],
                 "properties": {
-                    "index": {
-                        "type": "array",
-                        "items": {"type": "integer"},
-                        "description": "The index of the entry, counted from 0.",
-                    },
+                    "index": _INDICES | {"description": "The index of the entry, counted from 0."},
                     "value": {"$ref": "#/$defs/number", "description": "The entry."},
                 },
             },
@@ -291,20 +279,15 @@ _PRIMITIVE_SCHEMAS: dict[Any, Json] = {
 
 
 def _object_schema(report_type: type) -> Json:
-    hints = get_type_hints(report_type, include_extras=True)
-    fields = document_fields(report_type)
-    required = [field.name.rstrip("_") for field in fields if Absent not in get_args(hints[field.name])]
-    descriptions = field_descriptions(report_type)
-    properties = {}
-    for field in fields:
-        field_schema = {"const": field.default} if field.name == "schema" else _schema_of_hint(hints[field.name])
-        properties[field.name.rstrip("_")] = {**field_schema, "description": descriptions[field.name]}
-    return {
-        "type": "object",
-        "description": _first_paragraph(report_type),
-        "required": required,
-        "properties": properties,
-    }
+    hints, descriptions = get_type_hints(report_type, include_extras=True), field_descriptions(report_type)
+    required, properties = [], {}
+    for field in document_fields(report_type):
+        name, hint = field.name.rstrip("_"), hints[field.name]
+        required += [name] if Absent not in get_args(hint) else []
+        field_schema = {"const": field.default} if field.name == "schema" else _schema_of_hint(hint)
+        properties[name] = {**field_schema, "description": descriptions[field.name]}
+    says = " ".join(inspect.cleandoc(report_type.__doc__ or "").split("\n\n")[0].split())  # the first paragraph
+    return {"type": "object", "description": says, "required": required, "properties": properties}
 
 
 def field_descriptions(report_type: type) -> dict[str, str]:
@@ -312,8 +295,7 @@ def field_descriptions(report_type: type) -> dict[str, str]:
     found: dict[str, str] = {}
     name = ""
     for line in inspect.cleandoc(report_type.__doc__ or "").splitlines():
-        match = _FIELD.fullmatch(line)
-        if match is not None:
+        if match := _FIELD.fullmatch(line):
             name = match[1]
             found[name] = match[2]
         elif name and line.startswith("  "):
@@ -321,8 +303,3 @@ def field_descriptions(report_type: type) -> dict[str, str]:
         else:
             name = ""
     return found
-
-
-def _first_paragraph(report_type: type) -> str:
-    """Return the first paragraph of a docstring, on one line."""
-    return " ".join(inspect.cleandoc(report_type.__doc__ or "").split("\n\n")[0].split())

@@ -255,13 +255,11 @@ class Result:
     index_latex: str
     index_mathml: str
     answer: Answer | Absent = ABSENT
-    uncoded: dict[str, str] = field(default_factory=dict)  # why there is no code, by language
+    uncoded: dict[str, str] = field(default_factory=dict)
     cost: Cost | Absent = ABSENT
-    value: Values | Absent = ABSENT  # at the point that was given
-    value_error: float | Absent = ABSENT  # relative, against the certified derivative there, where there is one
-    direction: str | Absent = (
-        ABSENT  # of a Hessian's product, what it is multiplied with: one more argument of the code
-    )
+    value: Values | Absent = ABSENT
+    value_error: float | Absent = ABSENT
+    direction: str | Absent = ABSENT
 
     @property
     def kind_name(self) -> str:
@@ -314,7 +312,8 @@ class DeriveReport(Printed):
 
     def blocks(self) -> tuple[Block, ...]:
         """Return what is said of answers, the variables, then for each input the steps, the result, the check and the code."""
-        solution = self._solution_blocks(narrated=False) if self.solution else _HIDDEN
+        hidden = [Paragraph("--show shows the derivation, the result and its code")]
+        solution = self._solution_blocks(narrated=False) if self.solution else hidden
         return (*self._answer_blocks(), *self._heading_blocks(), *solution, *seed_line(self.seed))
 
     def page_blocks(self) -> tuple[Block | Figure, ...]:
@@ -340,8 +339,13 @@ class DeriveReport(Printed):
         return [block for r in self.results if isinstance(r.answer, Answer) for block in r.answer.blocks()]
 
     def _heading_blocks(self) -> Iterator[Block]:
-        rows: list[tuple[Cell, ...]] = [("f", self.target.text)]
-        rows.append(("variables", self._variable_pieces()))
+        variables: list[Piece] = []
+        for name, dims in self.shapes.items():
+            shown = f"{name} {_sizes_in_words(dims) if dims else 'a number'}"
+            variables += [Piece("; ")] if variables else []
+            variables.append(Mathematics(shown, "plain", space_in_latex(name, dims), _space_in_mathml(name, dims)))
+            variables += [Piece(f" ({', '.join(self.assume[name])})")] if name in self.assume else []
+        rows: list[tuple[Cell, ...]] = [("f", self.target.text), ("variables", tuple(variables))]
         if not isinstance(self.at, Absent):
             rows.append(("at", numbers.write_point(self.at, self.drawn or ())))
         if not isinstance(self.sizes, Absent):
@@ -362,11 +366,14 @@ class DeriveReport(Printed):
             title = f"{result.kind_name} by {result.wrt}:" if several else ""
             own = self.own_steps(result)
             if narrated:
-                yield Heading((Piece(f"{result.kind_name.capitalize()} by "), _input_name(result.wrt)))
-                steps: list[Block] = list(narrate_steps(own))
-            else:
-                steps = [_step_table(own, title=title)] if own else []
-            yield from _result_blocks(result, steps, self.shown, self.said_of_direction(result), narrated=narrated)
+                math = f'<math xmlns="http://www.w3.org/1998/Math/MathML">{mathml_name(result.wrt)}</math>'
+                name = Mathematics(result.wrt, "plain", latex_name(result.wrt), math)
+                yield Heading((Piece(f"{result.kind_name.capitalize()} by "), name))
+                yield from narrate_steps(own)
+            elif own:
+                yield _step_table(own, title=title)
+            yield _result_table(result, self.said_of_direction(result), narrated)
+            yield from _code_blocks(result, self.shown)
 
     def brief(self) -> tuple[str, ...]:
         """Return what is said of answers, a line for each derivative, and for each that was refused."""
@@ -389,21 +396,18 @@ class DeriveReport(Printed):
         """The named lines of the function that the steps of several results have, each once."""
         found: dict[str, Step] = {}
         several: set[str] = set()
-        for step in (step for result in self.results for step in result.steps if step.names):
+        named = [step for result in self.results for step in result.steps if step.names]
+        for step in named:
             word = _name_introduced(step)
             several |= {word} if word in found else set()
             found.setdefault(word, step)
         shared: dict[str, Step] = {}
         for word, step in found.items():
             used = set(_WORD.findall(step.after.partition(" = ")[2])) & found.keys()
-            if word in several and self._has_one_meaning(word) and used <= shared.keys():
+            meanings = {step.unicode for step in named if _name_introduced(step) == word}
+            if word in several and len(meanings) == 1 and used <= shared.keys():
                 shared[word] = step
         return tuple(shared.values())
-
-    def _has_one_meaning(self, word: str) -> bool:
-        """Whether a name stands for the same in all results that have it."""
-        said = {s.unicode for result in self.results for s in result.steps if s.names and _name_introduced(s) == word}
-        return len(said) == 1
 
     def own_steps(self, result: Result) -> tuple[Step, ...]:
         """Return the steps of a result that are not shared with others."""
@@ -414,20 +418,6 @@ class DeriveReport(Printed):
         """Return what the direction is of which a Hessian's product is a function; nothing where there is none."""
         tied = " and is symmetric" if "tied" in self.assume.get(result.wrt, ()) else ""
         return f"{result.direction} has the shape of {result.wrt}{tied}" if result.direction else ""
-
-    def _variable_pieces(self) -> tuple[Piece, ...]:
-        """Return each variable with its sizes, and what is assumed of it."""
-        found: list[Piece] = []
-        for name, dims in self.shapes.items():
-            facts = f" ({', '.join(self.assume[name])})" if name in self.assume else ""
-            shown = f"{name} {_sizes_in_words(dims) if dims else 'a number'}"
-            found += [Piece("; ")] if found else []
-            found.append(Mathematics(shown, "plain", space_in_latex(name, dims), _space_in_mathml(name, dims)))
-            found += [Piece(facts)] if facts else []
-        return tuple(found)
-
-
-_HIDDEN = (Paragraph("--show shows the derivation, the result and its code"),)
 
 
 def _name_introduced(step: Step) -> str:
@@ -469,33 +459,33 @@ def narrate_steps(steps: Sequence[Step]) -> Iterator[Block]:
                 yield Paragraph(step.unicode, 4)
 
 
-def _input_name(wrt: str) -> Mathematics:
-    math = f'<math xmlns="http://www.w3.org/1998/Math/MathML">{mathml_name(wrt)}</math>'
-    return Mathematics(wrt, "plain", latex_name(wrt), math)
-
-
-def _result_blocks(
-    result: Result, steps: Sequence[Block], shown: tuple[str, ...], direction: str, *, narrated: bool
-) -> list[Block]:
-    found: list[Block] = [*steps]
+def _result_table(result: Result, direction: str, narrated: bool) -> Table:
+    """Return what was derived, how well it was checked, and what it costs."""
     head = f"{result.kind_name} by {result.wrt}" + (f", {_sizes_in_words(result.shape)}" if result.shape else "")
     lines = (result.formula.whole(),) if narrated else result.formula.lines()
     rows: list[tuple[Cell, ...]] = [(head if k == 0 else "", line) for k, line in enumerate(lines)]
-    if direction:
-        rows.append(("", direction))
+    rows += [("", direction)] if direction else []
     if not isinstance(result.value, Absent):
-        rows.append(("at the point", numbers.list_entries(result.value) + _error_at_point(result)))
+        compared = "not compared with a derivative"
+        if not isinstance(result.value_error, Absent):
+            compared = f"relative error {numbers.write_bound(result.value_error)} against the derivative there"
+        rows.append(("at the point", f"{numbers.list_entries(result.value)}; {compared}"))
     rows.append(("with indices", Mathematics(result.index, "plain", result.index_latex, result.index_mathml)))
     sizes = ", ".join(sorted({str(n) for s in result.check.sizes for n in s.values()}, key=int))
-    checked = f"{result.check.points} points, sizes {sizes}" if sizes else f"{result.check.points} points"
+    checked = f"{result.check.points} points{f', sizes {sizes}' if sizes else ''}"
     error = numbers.write_bound(result.check.max_relative_error)
     rows.append(("checked", f"{checked}: largest relative error {error} against certified values"))
     rows.append(("operations", ", ".join(f"{k} {v:,}" for k, v in result.operations.items())))
-    if isinstance(result.cost, Cost):
-        rows.append(("cost", result.cost.said()))
-    rows.append(("code", _describe_code_checks(result)))
-    found.append(Table(("", ""), tuple(rows)))
-    return found + _code_blocks(result, shown)
+    rows += [("cost", result.cost.said())] if result.cost else []
+    says = "the numpy code was run against certified values"
+    others = ((_SPELLED.get(name, name), code) for name, code in result.code.items() if name != "numpy")
+    tested = [name for name, code in others if strip_self_test(code) != code]
+    if tested:
+        names = " and ".join(filter(None, [", ".join(tested[:-1]), tested[-1]]))
+        says += f"; the {names} code {'carry' if len(tested) > 1 else 'carries'} a self-test"
+    if not result.check.finite:
+        says += "; it is not finite at some extreme values where the derivative is"
+    return Table(("", ""), (*rows, ("code", says)))
 
 
 def _sizes_in_words(dims: Sequence[str]) -> str:
@@ -503,42 +493,20 @@ def _sizes_in_words(dims: Sequence[str]) -> str:
     return " x ".join(f"({d})" if " " in d and len(dims) > 1 else d for d in dims)
 
 
-def _error_at_point(result: Result) -> str:
-    if isinstance(result.value_error, Absent):
-        return "; not compared with a derivative"
-    return f"; relative error {numbers.write_bound(result.value_error)} against the derivative there"
-
-
 _SPELLED = {"c": "C"}
 _TESTS = ("\n\nif __name__", "\n\n#include <stdio.h>")
 
 
-def _describe_code_checks(result: Result) -> str:
-    """Return what is known of the code in each language."""
-    tested = [
-        _SPELLED.get(name, name)
-        for name, code in result.code.items()
-        if name != "numpy" and strip_self_test(code) != code
-    ]
-    said = "the numpy code was run against certified values"
-    if tested:
-        names = " and ".join(filter(None, [", ".join(tested[:-1]), tested[-1]]))
-        said += f"; the {names} code {'carry' if len(tested) > 1 else 'carries'} a self-test"
-    return said if result.check.finite else f"{said}; it is not finite at some extreme values where the derivative is"
-
-
-def _code_blocks(result: Result, shown: tuple[str, ...]) -> list[Block]:
-    """Return the code that is shown, its self-test left out: documents have that too; and why there is none."""
-    found: list[Block] = []
+def _code_blocks(result: Result, shown: tuple[str, ...]) -> Iterator[Block]:
+    """Yield the code that is shown, its self-test left out: documents have that too; and why there is none."""
     for name, why in result.uncoded.items():
         if name in shown or name != "c":  # most derivatives are of arrays, for which nobody expects C
-            found.append(Paragraph(f"no {_SPELLED.get(name, name)} code: {why}"))
+            yield Paragraph(f"no {_SPELLED.get(name, name)} code: {why}")
     for name in shown:
         if name in result.code:
             if len(shown) > 1:
-                found.append(Paragraph(f"in {_SPELLED.get(name, name)}:"))
-            found.append(Code(strip_self_test(result.code[name]).rstrip(), "c" if name == "c" else "python"))
-    return found
+                yield Paragraph(f"in {_SPELLED.get(name, name)}:")
+            yield Code(strip_self_test(result.code[name]).rstrip(), "c" if name == "c" else "python")
 
 
 def strip_self_test(code: str) -> str:
@@ -598,14 +566,8 @@ class Lecture(Printed):
 
 _WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi omega"
 _LETTERS = "αβγδεζηθικλμνξπρστυφχψω"
-_CAPITALS = dict(
-    zip(
-        ["Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Upsilon", "Phi", "Psi", "Omega"],
-        "ΓΔΘΛΞΠΣΥΦΨΩ",
-        strict=True,
-    )
-)
-GREEK = dict(zip(_WORDS.split(), _LETTERS, strict=True)) | _CAPITALS | {"lam": "λ", "lambda_": "λ"}
+_CAPITALS = "Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega"
+GREEK = dict(zip(f"{_WORDS} {_CAPITALS}".split(), f"{_LETTERS}ΓΔΘΛΞΠΣΥΦΨΩ", strict=True)) | {"lam": "λ", "lambda_": "λ"}
 _ENDING = re.compile(r"(?P<stem>.*?[^\d_])_?(?P<digits>\d+)$")
 
 

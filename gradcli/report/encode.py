@@ -79,30 +79,22 @@ def _encode_numpy(x: Any) -> Any:
     """
     import numpy as np
 
-    if isinstance(x, np.ndarray):
-        return _encode_array(x)
-    kinds = ((np.bool_, bool), (np.integer, int), (np.floating, float), (np.complexfloating, complex))
-    plain = next((plain for kind, plain in kinds if isinstance(x, kind)), None)
-    return f"<{type(x).__name__}>" if plain is None else encode(plain(x))
-
-
-def _encode_float(x: float) -> float | str:
-    return x if math.isfinite(x) else {math.inf: "inf", -math.inf: "-inf"}.get(x, "nan")
-
-
-def _encode_array(x: Any) -> Any:
+    if not isinstance(x, np.ndarray):
+        kinds = ((np.bool_, bool), (np.integer, int), (np.floating, float), (np.complexfloating, complex))
+        plain = next((plain for kind, plain in kinds if isinstance(x, kind)), None)
+        return f"<{type(x).__name__}>" if plain is None else encode(plain(x))
     if x.dtype.kind not in "fiubcO":
         return [str(part) for part in x.reshape(-1)[:MAX_ENTRIES]]
     if x.size <= MAX_ENTRIES:
         return encode(x.tolist())
-    import numpy as np
-
     from gradcli.report.tidy import norm
 
     flat = np.abs(x.reshape(-1))
     order = np.argsort(-np.where(np.isfinite(flat), flat, np.inf))[:WORST]
-    worst = [
-        {"index": [int(k) for k in np.unravel_index(at, x.shape)], "value": _encode_float(float(x.reshape(-1)[at]))}
-        for at in order
-    ]
+    places = [np.unravel_index(at, x.shape) for at in order]
+    worst = [{"index": [int(k) for k in place], "value": _encode_float(float(x[place]))} for place in places]
     return {"shape": list(x.shape), "norm": _encode_float(norm(x)), "worst": worst}
+
+
+def _encode_float(x: float) -> float | str:
+    return x if math.isfinite(x) else {math.inf: "inf", -math.inf: "-inf"}.get(x, "nan")

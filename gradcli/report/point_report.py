@@ -393,6 +393,11 @@ def order_worst_first(claimed: Any, right: Any) -> Any:
     return np.lexsort((-error, -relative))
 
 
+def largest_bound(bound: Gradient | Absent) -> float:
+    """Return the largest bound of an entry; 0 where none is given."""
+    return max((float(np.max(x, initial=0.0)) for x in (bound or {}).values()), default=0.0)
+
+
 def count_entries(reference: Gradient) -> int:
     """Return how many entries a gradient has."""
     return sum(int(np.size(g)) for g in reference.values())

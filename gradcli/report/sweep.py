@@ -201,6 +201,11 @@ class NoisyStep:
     relative_error: float | None
     h_absolute: float | Absent = ABSENT
 
+    @property
+    def drawn(self) -> float:
+        """The step in the units that are drawn and said."""
+        return self.h if isinstance(self.h_absolute, Absent) else self.h_absolute
+
 
 @dataclass(frozen=True, slots=True)
 class Noise:
@@ -221,6 +226,19 @@ class Noise:
     index: tuple[int, ...]
     steps: tuple[NoisyStep, ...]
 
+    def blocks(self) -> list[Block]:
+        """Return how noisy the function is, and the steps that follow from it."""
+        by = f"{self.samples} calls at the point" if self.random else f"{self.samples} values beside the point"
+        rows: list[tuple[Cell, ...]] = []
+        for step in self.steps:
+            absolute = [] if isinstance(step.h_absolute, Absent) else [numbers.few_digits(step.h_absolute, 2)]
+            relative = "no digit" if step.relative_error is None else numbers.few_digits(step.relative_error, 2)
+            rows.append((step.scheme, *absolute, numbers.few_digits(step.h, 2), relative))
+        columns = ("scheme", *([] if self.input is None else ["h"]), "h/|x|", "error")
+        title = "steps that balance this noise and truncation"
+        says = f"Values of f scatter by {numbers.few_digits(self.level, 2)} (standard deviation, by {by})."
+        return [Paragraph(says), Table(columns, tuple(rows), frozenset(range(1, len(columns))), title)]
+
 
 def derivative_of(c: Curve) -> str:
     """Return what a curve is the error of: df/dx[0], or the slope along all inputs."""
@@ -229,64 +247,38 @@ def derivative_of(c: Curve) -> str:
     return f"df/d{c.input}" + (f"[{','.join(map(str, c.index))}]" if c.index else "")
 
 
-def prediction_formulas(curves: tuple[Curve, ...]) -> list[str]:
-    """Return the formulas of the predictions, once for each scheme of the first format."""
-    first = curves[0]
-    lines = [
-        f"{c.scheme}: {c.predicted.formula}"
-        for c in curves
-        if c.predicted is not None and c.ray == first.ray and c.dtype == first.dtype
-    ]
-    if not lines:
-        return []
-    meaning = "predicted from e, the rounding error of one value of f, and the derivatives of f, measured:"
-    return [meaning, *lines]
-
-
-def noise_blocks(noise: Noise) -> list[Block]:
-    """Return how noisy the function is, the steps that follow from it, and the one to use."""
-    by = f"{noise.samples} calls at the point" if noise.random else f"{noise.samples} values beside the point"
-    entry = noise.input is not None
-    rows: list[tuple[Cell, ...]] = []
-    for step in noise.steps:
-        absolute = [] if isinstance(step.h_absolute, Absent) else [numbers.few_digits(step.h_absolute, 2)]
-        relative = "no digit" if step.relative_error is None else numbers.few_digits(step.relative_error, 2)
-        rows.append((step.scheme, *absolute, numbers.few_digits(step.h, 2), relative))
-    columns = ("scheme", *(["h"] if entry else []), "h/|x|", "error")
-    blocks: list[Block] = [
-        Paragraph(f"Values of f scatter by {numbers.few_digits(noise.level, 2)} (standard deviation, by {by})."),
-        Table(
-            columns,
-            tuple(rows),
-            frozenset(range(1, len(columns))),
-            title="steps that balance this noise and truncation",
-        ),
-    ]
-    return blocks
-
-
-def curves_in_words(curves: tuple[Curve, ...], at: dict[str, Values]) -> list[Block]:
+def _notes_on_curves(curves: tuple[Curve, ...], at: dict[str, Values]) -> list[Block]:
     """Return what the curves say, in sentences, and where they say nothing."""
     found: list[Block] = []
     first = {c.dtype: c for c in reversed(curves)}
     still = [(c, part) for c in reversed(first.values()) for part in c.useless if part.why == "below one ulp"]
     if still:
         c, part = still[0]
-        found.append(
-            Paragraph(
-                f"A step below half a unit in the last place of x is lost: {_sum_losing_step(c, part.to, at)} in {c.dtype}."
-            )
-        )
+        if c.input is None:
+            lost = f"so it is for h <= {numbers.few_digits(part.to, 2)} times each input,"
+        else:
+            x, step = numbers.few_digits(np.asarray(at[c.input])[c.index]), numbers.few_digits(part.to * c.scale, 2)
+            if float(step) > part.to * c.scale:  # rounded up, a step may not be lost
+                step = numbers.few_digits(0.9 * part.to * c.scale, 2)
+            lost = f"({x} + {step}) - {x} = 0"
+        found.append(Paragraph(f"A step below half a unit in the last place of x is lost: {lost} in {c.dtype}."))
     if any(c.best.relative_error > 0 for c in curves):
         says = "Each error is about the least of its curve, the median of three steps: steps close by may err more."
         found.append(Paragraph((Piece(says, "dim"),)))
     useless = [c for c in curves if c.useless]
     if useless:
-        rays = len({c.ray for c in curves}) > 1
-        named = [f"{derivative_of(c)} " * rays + f"{c.dtype} {c.scheme}" for c in useless]
-        rows = tuple((name, *(_useless_steps(c, why) for why in WHYS)) for name, c in zip(named, useless, strict=True))
-        right = frozenset(range(1, len(WHYS) + 1))
-        found.append(Table(("no right digit", *WHYS), rows, right))
+        several = len({c.ray for c in curves}) > 1
+        rows = []
+        for c in useless:
+            steps: dict[Why, list[str]] = {why: [] for why in WHYS}
+            for part in reversed(c.useless):
+                low, high = (numbers.few_digits(h * c.unit, 2) for h in (part.from_, part.to))
+                between = low if low == high else f"{low} to {high}"
+                below = f"h <= {high}" if part.from_ == c.h[-1] else between
+                steps[part.why].append(f"h >= {low}" if part.to == c.h[0] else below)
+            name = f"{derivative_of(c)} " * several + f"{c.dtype} {c.scheme}"
+            rows.append((name, *map(", ".join, steps.values())))
+        found.append(Table(("no right digit", *WHYS), tuple(rows), frozenset(range(1, len(WHYS) + 1))))
     return found
 
 
@@ -309,13 +301,11 @@ def _advise_steps(curves: Sequence[Curve], rays: int) -> list[str]:
     """Return the step to use, for each entry and format; that of the complex step where differences are of no use."""
     found = []
     for chosen in recommended_curves(curves):
-        ways = " or ".join(
-            f"h = {_step_in_words(c)} with {_scheme_in_words(c)} ({_accuracy_in_words(c)})" for c in chosen
-        )
+        each = (f"h = {_step_in_words(c)} with {_scheme_in_words(c)} ({_accuracy_in_words(c)})" for c in chosen)
         worst = f" (worst of {rays})" * (len({c.ray for c in curves}) < rays)
         several = f"{derivative_of(chosen[0])}{worst}: " if rays > 1 else ""
         narrow = f" in {chosen[0].dtype}" if len({c.dtype for c in curves}) > 1 else ""
-        found.append(f"{several}Use {ways}{narrow}.")
+        found.append(f"{several}Use {' or '.join(each)}{narrow}.")
     if not found:
         c = next((c for c in curves if c.scheme == "complex" and _is_useful(c)), None)
         found += [f"Use the complex step with h <= {_step_in_words(c)} ({_accuracy_in_words(c)})."] if c else []
@@ -345,23 +335,6 @@ _LAWS = {
 }
 
 
-def limits_in_words(curves: Sequence[Curve]) -> list[Block]:
-    """Return what limits the scheme of the step to use, as far as it is observed, in one format along the first ray."""
-    chosen = recommended_curves([c for c in curves if c.ray == curves[0].ray])
-    if len(chosen) != 1:
-        return []
-    c = chosen[0][0]
-    unit = " times each input" if c.input is None else ""
-    whose = _scheme_in_words(c) + (f" of {derivative_of(c)}" if len({c.ray for c in curves}) > 1 else "")
-    return [
-        Paragraph(
-            f"From h = {numbers.few_digits(low, 2)} to {numbers.few_digits(high, 2)}{unit}, {name} limits {whose}: "
-            f"{_LAWS[name].format(slope)}."
-        )
-        for name, slope, (low, high) in _observed_limits(c)
-    ]
-
-
 def _is_useful(c: Curve) -> bool:
     """Whether the best step gives a right digit, or any estimate of a slope of 0."""
     return bool(np.isfinite(c.best.relative_error)) if c.absolute else c.best.digits >= 1
@@ -369,14 +342,8 @@ def _is_useful(c: Curve) -> bool:
 
 def _accuracy_in_words(c: Curve) -> str:
     """Return how good the best step is: its digits, or its error where the slope is 0, which has no digits."""
-    return (
-        f"an error of {numbers.few_digits(c.best.relative_error, 2)}" if c.absolute else f"{c.best.digits:.1f} digits"
-    )
-
-
-def _step_as_drawn(step: NoisyStep) -> float:
-    """Return a step in the units that are drawn and said."""
-    return step.h if isinstance(step.h_absolute, Absent) else step.h_absolute
+    error = numbers.few_digits(c.best.relative_error, 2)
+    return f"an error of {error}" if c.absolute else f"{c.best.digits:.1f} digits"
 
 
 def _step_in_words(c: Curve) -> str:
@@ -385,35 +352,6 @@ def _step_in_words(c: Curve) -> str:
 
 def _scheme_in_words(c: Curve) -> str:
     return "Richardson's extrapolation" if c.scheme == "richardson" else f"{c.scheme} differences"
-
-
-def _sum_losing_step(c: Curve, h: float, at: dict[str, Values]) -> str:
-    """Return a sum in which a step is lost."""
-    if c.input is None:
-        return f"so it is for h <= {numbers.few_digits(h, 2)} times each input,"
-    x, step = numbers.few_digits(np.asarray(at[c.input])[c.index]), numbers.few_digits(h * c.scale, 2)
-    if float(step) > h * c.scale:  # rounded up, a step may not be lost
-        step = numbers.few_digits(0.9 * h * c.scale, 2)
-    return f"({x} + {step}) - {x} = 0"
-
-
-def _useless_steps(c: Curve, why: str) -> str:
-    """Return the steps at which a curve is of no use for one reason."""
-    found = []
-    for part in reversed(c.useless):
-        low, high = (numbers.few_digits(h * c.unit, 2) for h in (part.from_, part.to))
-        if part.why == why:
-            all_below, all_above = part.from_ == c.h[-1], part.to == c.h[0]
-            found.append(
-                f"h >= {low}"
-                if all_above
-                else f"h <= {high}"
-                if all_below
-                else low
-                if low == high
-                else f"{low} to {high}"
-            )
-    return ", ".join(found)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -480,13 +418,8 @@ class SweepReport(Printed):
             blocks.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))))
             if f.kind == Kind.NOT_DETERMINISTIC and isinstance(self.noise, Absent):
                 blocks.append(Paragraph("--samples 100 takes the step from the spread of 100 values", 4))
-        if self.curves:
-            shown = self._curves_to_show()
-            blocks += [self._text_chart(shown), self._curve_table(shown)]
-            blocks += [Paragraph((Piece(line, "dim"),)) for line in prediction_formulas(shown)]
-            blocks += [] if self._is_noisy() else limits_in_words(shown)
-            blocks += curves_in_words(shown, self.at)
-        blocks += noise_blocks(self.noise) if isinstance(self.noise, Noise) else []
+        blocks += self._curve_blocks(self._curves_to_show()) if self.curves else []
+        blocks += self.noise.blocks() if self.noise else []
         for name, why in (self.unsupported or {}).items():
             blocks.append(Paragraph((Piece(f"{name}: {why}", "dim"),)))
         return (*blocks, *seed_line(self.seed))
@@ -509,26 +442,20 @@ class SweepReport(Printed):
     def _claim_blocks(self) -> Iterable[Block]:
         if isinstance(self.verdict, Verdict) and isinstance(self.message, str):
             yield Headline(*WORDS[self.verdict], (Verbatim(shorten_text(self.target.text)), Piece(f": {self.message}")))
-        if isinstance(self.taylor, Taylor):
-            yield Paragraph(
-                (
-                    Piece("Taylor test: ", _WORD.get(self.taylor.verdict, "unsure")),
-                    Piece(f"{self.taylor.message} {_OF_V}"),
-                )
-            )
+        if self.taylor:
+            head = Piece("Taylor test: ", _WORD.get(self.taylor.verdict, "unsure"))
+            yield Paragraph((head, Piece(f"{self.taylor.message} {_OF_V}")))
 
     def _advice_blocks(self) -> Iterable[Block]:
         """Return the step to use, by the noise of f or else by the curves, or that no step is of use."""
         step = self._best_noisy_step()
         if step is not None:
             unit = " times each input" if isinstance(step.h_absolute, Absent) else ""
-            says = [f"Use h = {numbers.few_digits(_step_as_drawn(step), 2)}{unit} with {step.scheme} differences."]
+            says = [f"Use h = {numbers.few_digits(step.drawn, 2)}{unit} with {step.scheme} differences."]
+        elif isinstance(self.noise, Absent) and self.curves:
+            says = _advise_steps(self._curves_to_show(), len({c.ray for c in self.curves}))
         else:
-            says = (
-                _advise_steps(self._curves_to_show(), len({c.ray for c in self.curves}))
-                if isinstance(self.noise, Absent) and self.curves
-                else []
-            )
+            says = []
         return [Paragraph((Piece(line, "strong"),), 0) for line in says]
 
     def _best_noisy_step(self) -> NoisyStep | None:
@@ -550,146 +477,125 @@ class SweepReport(Printed):
         worst = min(best, key=lambda ray: best[ray])
         return tuple(c for c in self.curves if c.ray == worst)
 
-    def _text_chart(self, curves: tuple[Curve, ...]) -> Chart:
-        """Return the chart of the text: the schemes, or of several formats one scheme alone, that of the step to use."""
-        shown = [c for c in curves if c.ray == curves[0].ray]
-        if len({c.dtype for c in shown}) == 1:
-            return self._chart_of_ray(shown)
-        scheme = next((best[0].scheme for best in recommended_curves(shown)), shown[0].scheme)
-        drawn = self._chart_of_ray([c for c in shown if c.scheme == scheme])
-        rest = " (the table has the other schemes)" * (len({c.scheme for c in shown}) > 1)
-        series = (replace(s, name=s.style or s.name, mark=MARKS.get(s.style, s.mark)) for s in drawn.series)
-        return replace(drawn, title=f"{drawn.title}, {scheme}{rest}", series=tuple(series))
+    def _curve_blocks(self, curves: tuple[Curve, ...]) -> Iterable[Block]:
+        """Yield the curves of a table as a chart and as the table, and what is to be read from them.
+
+        The chart has the schemes of the first ray, or of several formats one scheme alone, that of the step to use.
+        """
+        one_ray = [c for c in curves if c.ray == curves[0].ray]
+        chosen = recommended_curves(one_ray)
+        if len({c.dtype for c in one_ray}) == 1:
+            yield self._chart_of_ray(one_ray)
+        else:
+            scheme = next((best.scheme for best, *_ in chosen), one_ray[0].scheme)
+            drawn = self._chart_of_ray([c for c in one_ray if c.scheme == scheme])
+            rest = " (the table has the other schemes)" * (len({c.scheme for c in one_ray}) > 1)
+            series = (replace(s, name=s.style or s.name, mark=MARKS.get(s.style, s.mark)) for s in drawn.series)
+            yield replace(drawn, title=f"{drawn.title}, {scheme}{rest}", series=tuple(series))
+        yield self._curve_table(curves)
+        predicted = [(c, c.predicted.formula) for c in one_ray if c.predicted and c.dtype == curves[0].dtype]
+        lines = [f"{c.scheme}: {formula}" for c, formula in predicted]
+        if lines:
+            lines[:0] = ["predicted from e, the rounding error of one value of f, and the derivatives of f, measured:"]
+        yield from (Paragraph((Piece(line, "dim"),)) for line in lines)
+        if len(chosen) == 1 and not self._is_noisy():  # in one format, what limits the scheme of the step to use
+            c = chosen[0][0]
+            unit = " times each input" if c.input is None else ""
+            whose = _scheme_in_words(c) + (f" of {derivative_of(c)}" if len({c.ray for c in curves}) > 1 else "")
+            for name, slope, steps in _observed_limits(c):
+                low, high = (numbers.few_digits(h, 2) for h in steps)
+                law = _LAWS[name].format(slope)
+                yield Paragraph(f"From h = {low} to {high}{unit}, {name} limits {whose}: {law}.")
+        yield from _notes_on_curves(curves, self.at)
 
     def _chart_of_ray(self, curves: Sequence[Curve]) -> Chart:
-        """Return the picture of one ray: every scheme in every format, the steps to use, and what limits others."""
-        lines = [Series(c.scheme, _points_of_curve(c), MARKS.get(c.scheme, "*"), style=c.dtype) for c in curves]
-        heights = [y for s in (*lines, *_error_limits(curves)) for _, y in s.points if is_drawable(y)]
+        """Return the picture of one ray: every scheme in every format, the steps to use, and what limits others.
+
+        Where rounding and truncation limit the scheme of the step to use is shown of one format.
+        """
+        lines = []
+        for c in curves:
+            points = tuple(zip(c.h_absolute or c.h, c.relative_error, strict=True))
+            lines.append(Series(c.scheme, points, MARKS.get(c.scheme, "*"), style=c.dtype))
+        limits = _error_limits(curves)
+        heights = [y for s in (*lines, *limits) for _, y in s.points if is_drawable(y)]
         what = f"{'relative ' * (not all(c.absolute for c in curves))}error of {derivative_of(curves[0])}"
         steps = [
             Series(name, tuple((h, y) for y in (min(heights), max(heights))), guide=True)
             for h, name in self._steps_to_mark(curves)
             if heights
         ]
+        regions: list[Region] = []
+        chosen = recommended_curves(curves)
+        if len(chosen) == 1 and not self._is_noisy():
+            for name, slope, (low, high) in _observed_limits(chosen[0][0]):
+                regions.append(Region(f"{name}: slope {numbers.few_digits(slope, 2)}", low, high))
         title = f"{self._function_at_point()}: {what}"
-        return Chart(
-            title,
-            _step_axis_title(curves[0]),
-            "error",
-            (*lines, *_error_limits(curves), *steps),
-            self._limited_regions(curves),
-        )
+        x = "step h over the inputs' sizes" if curves[0].input is None else "step h (absolute)"
+        return Chart(title, x, "error", (*lines, *limits, *steps), tuple(regions))
 
     def _function_at_point(self) -> str:
         """Return f and the point, as the titles of pictures have them."""
-        place = numbers.write_point(self.at)
-        return cut_between_words(self.function or self.target.text, _TITLED) + (
-            f" at {cut_between_words(place, _TITLED)}" if place else ""
-        )
+        what, place = cut_between_words(self.function or self.target.text, _TITLED), numbers.write_point(self.at)
+        return f"{what} at {cut_between_words(place, _TITLED)}" if place else what
 
     def _steps_to_mark(self, curves: Sequence[Curve]) -> list[tuple[float, str]]:
         """Return the steps to use, as they are drawn, with their names."""
         step = self._best_noisy_step()
         if step is not None:
-            return [(_step_as_drawn(step), f"h = {numbers.few_digits(_step_as_drawn(step), 2)}, {step.scheme}")]
+            return [(step.drawn, f"h = {numbers.few_digits(step.drawn, 2)}, {step.scheme}")]
         if self._is_noisy():
             return []
         several = len({c.dtype for c in curves}) > 1
-        return [
-            (
-                best.best.h * best.unit,
-                f"h = {numbers.few_digits(best.best.h * best.unit, 2)}, {best.scheme}{f' in {best.dtype}' * several}",
-            )
-            for best, *_ in recommended_curves(curves)
+        chosen = [
+            (c.best.h * c.unit, f"{c.scheme}{f' in {c.dtype}' * several}") for c, *_ in recommended_curves(curves)
         ]
-
-    def _limited_regions(self, curves: Sequence[Curve]) -> tuple[Region, ...]:
-        """Return where rounding and truncation limit the scheme of the step to use; none of several formats."""
-        chosen = recommended_curves(curves)
-        if self._is_noisy() or len(chosen) != 1:
-            return ()
-        return tuple(
-            Region(f"{name}: slope {numbers.few_digits(slope, 2)}", low, high)
-            for name, slope, (low, high) in _observed_limits(chosen[0][0])
-        )
+        return [(h, f"h = {numbers.few_digits(h, 2)}, {how}") for h, how in chosen]
 
     def _curve_table(self, curves: tuple[Curve, ...]) -> Table:
-        several, rays = len({c.dtype for c in curves}) > 1, len({c.ray for c in curves}) > 1
-        lead = (*(["entry"] if rays else []), *(["dtype"] if several else []), "scheme")
-        fixed = ("at --h",) if not isinstance(self.h, Absent) else ()
-        sides = len({c.slope for c in curves if c.ray == curves[0].ray and c.dtype == curves[0].dtype}) > 1
-        lead = (*lead, "slope") if sides else lead
-        h = ("h", _relative_step_title(curves[0])) if curves[0].input is not None else ("h/|x|",)
-        predicted = "h in theory" if curves[0].input is not None else "h/|x| in theory"
+        first = curves[0]
+        relative = f"h/|{first.input}|" if len(str(first.input)) < _LONG_NAME else "h/scale"
+        h = ("h/|x|",) if first.input is None else ("h", relative)
+        predicted = "h/|x| in theory" if first.input is None else "h in theory"
+        sides = len({c.slope for c in curves if c.ray == first.ray and c.dtype == first.dtype}) > 1
+        several, rays = len({c.dtype for c in curves}) > 1, len({c.ray for c in curves})
+        lead = [*["entry"] * (rays > 1), *["dtype"] * several, "scheme", *["slope"] * sides]
+        fixed = () if isinstance(self.h, Absent) else ("at --h",)
         columns = (*lead, "order", *h, "error", "digits", predicted, "error", *fixed)
-        rows = tuple(
-            (
-                *([derivative_of(c)] if rays else []),
-                *([c.dtype] if several else []),
-                c.scheme,
-                *([numbers.few_digits(c.slope)] if sides else []),
-                *_curve_cells(c),
-                *([_error_at_given_step(c)] if fixed else []),
-            )
-            for c in curves
-        )
-        return Table(columns, rows, frozenset(range(len(lead), len(columns))), title=self._table_title(curves))
-
-    def _table_title(self, curves: tuple[Curve, ...]) -> str:
-        rays = {c.ray for c in self.curves}
-        pictured = f", the first {PICTURED} in --plot" if len(rays) > PICTURED else ""
-        if len(rays) > len({c.ray for c in curves}):
-            worst = derivative_of(curves[0])
-            return f"the entry that does worst of {len(rays)}: {worst}; all are in --json and --format csv{pictured}"
-        return (
-            ""
-            if len(rays) > 1
-            else derivative_of(curves[0])
-            if curves[0].input
-            else "along all inputs, each in proportion to its size"
-        )
+        rows = []
+        for c in curves:
+            slope = numbers.few_digits(c.slope)
+            which = {"entry": derivative_of(c), "dtype": c.dtype, "scheme": c.scheme, "slope": slope}
+            at_h = "-" if isinstance(c.error_at_h, Absent) else numbers.few_digits(c.error_at_h, 2)
+            rows.append((*(which[name] for name in lead), *_curve_cells(c), *([at_h] if fixed else [])))
+        every = len({c.ray for c in self.curves})
+        name = derivative_of(first)
+        title = name if first.input else "along all inputs, each in proportion to its size"
+        if every > rays:
+            title = f"the entry that does worst of {every}: {name}; all are in --json and --format csv"
+            title += f", the first {PICTURED} in --plot" if every > PICTURED else ""
+        elif every > 1:
+            title = ""
+        return Table(columns, tuple(rows), frozenset(range(len(lead), len(columns))), title=title)
 
     def pictures(self) -> tuple[Picture, ...]:
         """Return a picture for each of the first rays, and the remainders of a claim."""
         rays = list(dict.fromkeys(c.ray for c in self.curves))[:PICTURED]
         found: list[Picture] = [self._chart_of_ray(tuple(c for c in self.curves if c.ray == ray)) for ray in rays]
-        if isinstance(self.taylor, Taylor):
+        if self.taylor:
             points = tuple(zip(self.taylor.h, self.taylor.remainder, strict=True))
-            series = (Series("remainder", points, "t"),)
-            found.append(
-                Chart(
-                    f"{self._function_at_point()}: |f(x + h v) - f(x) - h <g, v>|. {_OF_V}",
-                    "step h",
-                    "remainder",
-                    series,
-                )
-            )
+            title = f"{self._function_at_point()}: |f(x + h v) - f(x) - h <g, v>|. {_OF_V}"
+            found.append(Chart(title, "step h", "remainder", (Series("remainder", points, "t"),)))
         return tuple(found)
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return every step of every curve as a row."""
-        rows: list[tuple[object, ...]] = [
-            (
-                c.scheme,
-                c.dtype,
-                c.input or "",
-                ",".join(map(str, c.index)),
-                h,
-                error,
-                None if c.input is None else h * c.scale,
-            )
-            for c in self.curves
-            for h, error in zip(c.h, c.relative_error, strict=True)
-        ]
+        rows: list[tuple[object, ...]] = []
+        for c in self.curves:
+            curve = (c.scheme, c.dtype, c.input or "", ",".join(map(str, c.index)))
+            for h, error in zip(c.h, c.relative_error, strict=True):
+                rows.append((*curve, h, error, None if c.input is None else h * c.scale))
         return ("scheme", "dtype", "input", "index", "h", "relative_error", "h_absolute"), rows
-
-
-def _points_of_curve(c: Curve) -> tuple[tuple[float, float], ...]:
-    return tuple(zip(c.h_absolute or c.h, c.relative_error, strict=True))
-
-
-def _step_axis_title(c: Curve) -> str:
-    return "step h over the inputs' sizes" if c.input is None else "step h (absolute)"
 
 
 def _error_limits(curves: Sequence[Curve]) -> tuple[Series, ...]:
@@ -702,34 +608,17 @@ def _error_limits(curves: Sequence[Curve]) -> tuple[Series, ...]:
         found.append((f"one rounding in {first.dtype}", first.rounding))
     if not isinstance(first.known_to, Absent):
         found.append(("bound of the reference", first.known_to))
-    return tuple(Series(name, tuple((h, y) for h in _extreme_steps(first)), guide=True) for name, y in found)
+    ends = (first.h[-1] * first.unit, first.h[0] * first.unit)
+    return tuple(Series(name, tuple((h, y) for h in ends), guide=True) for name, y in found)
 
 
-def _extreme_steps(c: Curve) -> tuple[float, float]:
-    """Return the smallest and the largest step, as they are drawn."""
-    return c.h[-1] * c.unit, c.h[0] * c.unit
-
-
-def _relative_step_title(c: Curve) -> str:
-    """Return the name of the column of steps over the scale."""
-    return "h/|x|" if c.input == "x" else f"h/|{c.input}|" if len(str(c.input)) < _LONG_NAME else "h/scale"
-
-
-def _curve_cells(c: Curve) -> tuple[Cell, ...]:
+def _curve_cells(c: Curve) -> tuple[str, ...]:
     order = "-" if c.order is None else f"{c.order:.2f}"
-    at_most = "<=" if c.scheme == "complex" else ""
+    at_most, below = ("<=", "<") if c.scheme == "complex" else ("", "")
     steps = [c.best.h] if c.input is None else [c.best.h * c.scale, c.best.h]
-    observed = (
-        *(at_most + numbers.few_digits(h, 2) for h in steps),
-        numbers.few_digits(c.best.relative_error, 2),
-        "-" if c.absolute else f"{c.best.digits:.1f}",
-    )
+    observed = [at_most + numbers.few_digits(h, 2) for h in steps]
+    observed += [numbers.few_digits(c.best.relative_error, 2), "-" if c.absolute else f"{c.best.digits:.1f}"]
     if c.predicted is None:
         return (order, *observed, "-", "-")
-    below = "<" if c.scheme == "complex" else ""
-    predicted = numbers.few_digits(c.predicted.h * c.unit, 2)
-    return order, *observed, below + predicted, numbers.few_digits(c.predicted.relative_error, 2)
-
-
-def _error_at_given_step(c: Curve) -> Cell:
-    return "-" if isinstance(c.error_at_h, Absent) else numbers.few_digits(c.error_at_h, 2)
+    predicted = below + numbers.few_digits(c.predicted.h * c.unit, 2)
+    return order, *observed, predicted, numbers.few_digits(c.predicted.relative_error, 2)

@@ -185,9 +185,8 @@ class TraceReport(Printed):
     engine: str | Absent = ABSENT
     source: tuple[SourceLine, ...] = field(default=(), metadata={TEXT_ONLY: True})  # the code around the nodes
     program: ScalarProgram | None = field(default=None, metadata={TEXT_ONLY: True})  # where all values are numbers
-    claims: dict[str, ScalarProgram] = field(
-        default_factory=dict, metadata={TEXT_ONLY: True}
-    )  # of claims that are expressions
+    # of claims that are expressions
+    claims: dict[str, ScalarProgram] = field(default_factory=dict, metadata={TEXT_ONLY: True})
     blocks_of_code: tuple[CodeBlock, ...] = field(default=(), metadata={TEXT_ONLY: True})  # that the nodes may be in
 
     def blocks(self) -> tuple[Block, ...]:
@@ -260,7 +259,10 @@ class TraceReport(Printed):
         claimed = f"{self.engine}.grad" if isinstance(self.engine, str) else "claimed"
         rows: list[tuple[Cell, ...]] = []
         for node in reversed(self.nodes):
-            products = [_write_contribution(c) for c in node.contributions]
+            products = []
+            for c in node.contributions:  # each a product of numbers, or of matrices where one of them is an array
+                numbered = f"{write_partial(c.adjoint)}*{write_partial(c.partial)} ({c.from_})"
+                products.append(numbered if c.of_numbers or isinstance(c.formula, Absent) else c.formula)
             how = " + ".join(products)
             if len(products) > 1:
                 how += ": used twice, summed" if len(products) == 2 else f": used {len(products)} times, summed"
@@ -273,20 +275,13 @@ class TraceReport(Printed):
     def graph(self) -> Graph:
         """Return the nodes with their values, and the edges with their local partials."""
         names = {node.name: str(node.id) for node in self.nodes}
-        nodes = tuple(
-            (
-                str(n.id),
-                f"{n.name}\n{n.operation}\n{numbers.write_value(n.value)}\nadjoint {numbers.write_value(n.adjoint)}",
-            )
-            for n in self.nodes
-        )
-        edges = tuple(
-            (names[operand], str(node.id), write_partial(partial))
-            for node in self.nodes
-            for operand, partial in node.partials.items()
-            if operand in names
-        )
-        return Graph(nodes, edges)
+        nodes, edges = [], []
+        for node in self.nodes:
+            value, adjoint = numbers.write_value(node.value), numbers.write_value(node.adjoint)
+            nodes.append((str(node.id), f"{node.name}\n{node.operation}\n{value}\nadjoint {adjoint}"))
+            known = ((names[name], partial) for name, partial in node.partials.items() if name in names)
+            edges += [(operand, str(node.id), write_partial(partial)) for operand, partial in known]
+        return Graph(tuple(nodes), tuple(edges))
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the nodes as rows."""
@@ -294,12 +289,6 @@ class TraceReport(Printed):
             (n.id, n.name, n.operation, " ".join(n.inputs), _value_for_record(n.value), _value_for_record(n.adjoint))
             for n in self.nodes
         ]
-
-
-def _write_contribution(c: Contribution) -> str:
-    """Return a contribution: a product of numbers, or of matrices where one of them is an array."""
-    numbered = f"{write_partial(c.adjoint)}*{write_partial(c.partial)} ({c.from_})"
-    return numbered if c.of_numbers or isinstance(c.formula, Absent) else c.formula
 
 
 def _value_for_record(x: Values) -> object:
