@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from html import escape
 from typing import Any, Literal
 
@@ -204,9 +205,7 @@ Figure = Walk | Folded | Picture  # what only pages and picture files show
 
 def plain_text(cell: Cell) -> str:
     """Return a cell without its tones."""
-    if isinstance(cell, str):
-        return cell
-    return cell.text if isinstance(cell, Piece) else "".join(piece.text for piece in cell)
+    return cell if isinstance(cell, str) else "".join(piece.text for piece in split_into_pieces(cell))
 
 
 def split_into_pieces(cell: Cell) -> Sequence[Piece]:
@@ -218,32 +217,25 @@ def split_into_pieces(cell: Cell) -> Sequence[Piece]:
 
 # Text that may not act: control and bidirectional characters made visible.
 
-_BIDI = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
+_BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
+_NOT_XML = (*range(0xD800, 0xE000), 0xFFFE, 0xFFFF)  # what XML does not allow
 
-_NOT_XML = (0xFFFE, 0xFFFF)  # characters that XML does not allow
+
+@cache
+def _visible_signs() -> dict[int, str]:
+    """Return what is shown in place of a character, by its number."""
+    controls = {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\n\t"} | {127: "\u2421"}
+    return controls | dict.fromkeys((*range(128, 160), *map(ord, _BIDI), *_NOT_XML), "\ufffd")
 
 
 def make_visible(text: str) -> str:
     """Return the text with characters that could drive a terminal or reorder a line replaced, one for one."""
-    return "".join(_visible_character(c) for c in text)
+    return text.translate(_visible_signs())
 
 
 def escape_markup(text: str) -> str:
     """Return text as it is written in HTML, SVG and XML, also inside quotes, with signs for what cannot be seen."""
     return escape(make_visible(text))
-
-
-def _visible_character(c: str) -> str:
-    code = ord(c)
-    if c in "\n\t":
-        return c
-    if code < 32:
-        return chr(0x2400 + code)
-    if code == 127:
-        return "\u2421"
-    if 128 <= code < 160 or c in _BIDI or 0xD800 <= code < 0xE000 or code in _NOT_XML:
-        return "\ufffd"
-    return c
 
 
 def escape_workflow_data(text: str) -> str:

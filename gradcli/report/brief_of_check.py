@@ -1,6 +1,7 @@
 """A check in ten lines at most, for programs, logs and editors: what is wrong, where, the edit, and what to do next."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Literal
 
 from gradcli.classes import dataclass
@@ -56,17 +57,17 @@ class Brief:
     name: str
     verdict: Word
     says: str
-    wrong: tuple[BriefEntry, ...]
-    more: int
-    kind: str | None
-    cause: str | None
-    file: str | None
-    line: int | None
-    edit: str | None
-    changed: tuple[str, ...]
-    right: dict[str, str]
-    again: str | None
-    next: str
+    wrong: tuple[BriefEntry, ...] = ()
+    more: int = 0
+    kind: str | None = None
+    cause: str | None = None
+    file: str | None = None
+    line: int | None = None
+    edit: str | None = None
+    changed: tuple[str, ...] = ()
+    right: dict[str, str] = field(default_factory=dict)
+    again: str | None = None
+    next: str = ""
     schema: str = "gradcli.brief/1"
 
     @property
@@ -79,12 +80,11 @@ class Brief:
         place = f"{self.file}:{self.line} " if self.file and self.line else ""
         inputs = dict.fromkeys(f"d{w.entry.rpartition('/')[2].partition('[')[0]}" for w in self.wrong)
         name = " ".join(filter(None, (shorten_text(self.name), ", ".join(inputs))))
-        edit = "; ".join(line[2:] for line in self.changed if line.startswith("+ ")) or (
-            "leave out" * bool(self.changed)
-        )
-        return _cut_to_one_line(f"{place}{name}: {self.cause or self.says}") + (
-            f" | edit: {_cut_to_one_line(edit)}" if edit else ""
-        )
+        says = _cut_to_one_line(f"{place}{name}: {self.cause or self.says}")
+        if not self.changed:
+            return says
+        edit = "; ".join(line[2:] for line in self.changed if line.startswith("+ ")) or "leave out"
+        return f"{says} | edit: {_cut_to_one_line(edit)}"
 
     def lines(self) -> tuple[str, ...]:
         """Return the text: a line that says all, also of an error what to do; then wrong entries, and what to do next."""
@@ -148,7 +148,7 @@ def brief_of_error(report: ErrorReport, name: str, again: str | None) -> Brief:
     e = report.error
     file, line = None if isinstance(e.file, Absent) else e.file, None if isinstance(e.line, Absent) else e.line
     next = e.hint or "correct the request"
-    return Brief(name, "error", e.message, (), 0, None, None, file, line, None, (), {}, again, next)
+    return Brief(name, "error", e.message, file=file, line=line, again=again, next=next)
 
 
 def first_lines(lines: Sequence[str], most: int = LINES) -> tuple[str, ...]:

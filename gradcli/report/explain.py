@@ -58,6 +58,23 @@ class Explanation:
         """The address of the page that says this."""
         return f"{SITE}/gradcli/report/explanations/{self.kind}.md"
 
+    def blocks(self) -> list[Block]:
+        """Return the whole explanation, with its example."""
+        blocks: list[Block] = [
+            Headline(self.kind, "strong", self.summary),
+            Paragraph(f"{WHAT[self.group]} {self.meaning}"),
+            Paragraph((Piece("What to do: ", "strong"), Piece(self.do))),
+        ]
+        if self.group == "prevents a pass" and self.kind in ALLOWED:
+            blocks.append(Paragraph(f"Accept it: --allow {self.kind}"))
+        if self.example is not None:
+            head = "Example:"
+            if self.example.file is not None:
+                blocks += [Paragraph("Example, with this file f.py:"), Code(self.example.file.rstrip(), "python")]
+                head = "The command, and what it prints:"
+            blocks += [Paragraph(head), Code("\n".join((f"$ {self.example.command}", *self.example.prints)))]
+        return blocks
+
 
 @dataclass(frozen=True, slots=True)
 class ExplainReport:
@@ -73,13 +90,9 @@ class ExplainReport:
     def blocks(self) -> tuple[Block, ...]:
         """Return a table for each group, or the whole explanation where there is one kind."""
         if len({row.kind for row in self.kinds}) == 1:
-            return tuple(block for row in self.kinds for block in _explanation_blocks(row))
-        tables = (
-            Table(
-                ("kind", "what it is"), tuple((r.kind, r.summary) for r in self.kinds if r.group == group), title=title
-            )
-            for group, title in GROUPS.items()
-        )
+            return tuple(block for row in self.kinds for block in row.blocks())
+        rows = {group: tuple((r.kind, r.summary) for r in self.kinds if r.group == group) for group in GROUPS}
+        tables = (Table(("kind", "what it is"), rows[group], title=title) for group, title in GROUPS.items())
         return (*tables, Paragraph("gradcli explain KIND says more about each.", 0))
 
     def brief(self) -> tuple[str, ...]:
@@ -92,22 +105,6 @@ class ExplainReport:
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the kinds as rows."""
         return ("kind", "group", "summary"), [(row.kind, row.group, row.summary) for row in self.kinds]
-
-
-def _explanation_blocks(row: Explanation) -> list[Block]:
-    blocks: list[Block] = [
-        Headline(row.kind, "strong", row.summary),
-        Paragraph(f"{WHAT[row.group]} {row.meaning}"),
-        Paragraph((Piece("What to do: ", "strong"), Piece(row.do))),
-    ]
-    if row.group == "prevents a pass" and row.kind in ALLOWED:
-        blocks += [Paragraph(f"Accept it: --allow {row.kind}")]
-    if row.example is None:
-        return blocks
-    if row.example.file is not None:
-        blocks += [Paragraph("Example, with this file f.py:"), Code(row.example.file.rstrip(), "python")]
-    blocks.append(Paragraph("Example:" if row.example.file is None else "The command, and what it prints:"))
-    return [*blocks, Code("\n".join((f"$ {row.example.command}", *row.example.prints)))]
 
 
 WHAT: dict[ExplainedGroup, str] = {
@@ -130,9 +127,8 @@ PART = re.compile(
 
 def read_explanations() -> tuple[Explanation, ...]:
     """Return the explanations of all kinds, group by group, each in the order of its Enum."""
-    order = {group: number for number, group in enumerate(GROUPS)}
     kinds = dict.fromkeys((*Kind, *DiagnosisKind))
-    return tuple(sorted((row for kind in kinds for row in _read(kind)), key=lambda row: order[row.group]))
+    return tuple(sorted((row for kind in kinds for row in _read(kind)), key=lambda row: [*GROUPS].index(row.group)))
 
 
 def _read(kind: str) -> Iterator[Explanation]:

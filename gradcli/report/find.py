@@ -134,8 +134,12 @@ class FindReport:
         if len(self.folders) > 1:
             found += [Paragraph("by folder", 0), Code("\n".join(_folder_lines(self.folders)), "text")]
         for file, group in itertools.groupby(self.gradients, key=lambda gradient: gradient.file):
-            rows = Code("\n".join(_gradient_lines(tuple(group))), "text")
-            found += [Paragraph(Piece(_short_path(file), "strong"), 0, wraps=False), rows]
+            these = [*group]
+            line = max(len(str(g.line)) for g in these)  # the parts of a row stand under those of the others
+            name = min(_WIDEST, max(len(g.name) for g in these))
+            what = min(_WIDEST, max(len(g.what) for g in these))
+            rows = [f"  {g.line:>{line}}  {g.name:<{name}}  {g.what:<{what}}  {g.checks}" for g in these]
+            found += [Paragraph(Piece(_short_path(file), "strong"), 0, wraps=False), Code("\n".join(rows), "text")]
         if self.unreadable:
             lines = "\n".join(f"  {_short_path(each.file)}: {each.reason}" for each in self.unreadable)
             found += [Paragraph("cannot be read", 0), Code(lines, "text")]
@@ -143,22 +147,14 @@ class FindReport:
 
     def brief(self) -> tuple[str, ...]:
         """Return the counts, a line for each gradient that is not checked, and what to do next."""
-        open_ = [g for g in self.gradients if not g.checked_by]
-        return (
-            str(self.counts),
-            *(f"{g.file}:{g.line} {g.name}: {g.what}, {g.checks}" for g in open_),
-            *_next_step_lines(self.next),
-        )
+        open_ = [f"{g.file}:{g.line} {g.name}: {g.what}, {g.checks}" for g in self.gradients if not g.checked_by]
+        return (str(self.counts), *open_, *([] if self.next is None else [f"next: {self.next}"]))
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the gradients as rows."""
         return ("file", "line", "name", "kind", "of", "found_by", "checked_by"), [
             (g.file, g.line, g.name, g.kind, g.of, g.found_by, " ".join(g.checked_by)) for g in self.gradients
         ]
-
-
-def _next_step_lines(says: str | None) -> tuple[str, ...]:
-    return () if says is None else (f"next: {says}",)
 
 
 def _short_path(path: str) -> str:
@@ -170,21 +166,10 @@ def _folder_lines(folders: tuple[FolderCounts, ...]) -> list[str]:
     """Return a line for each of the largest folders, and one for the number of the others."""
     largest = [(_short_path(each.folder), each) for each in folders[:_MOST_FOLDERS]]
     widest = max(len(name) for name, _ in largest)
-    digits = len(str(largest[0][1].found))
+    digits = len(str(folders[0].found))
+    lines = []
+    for name, each in largest:
+        what = "gradient, " if each.found == 1 else "gradients,"
+        lines.append(f"  {name:<{widest}}  {each.found:>{digits}} {what} {each.checked} checked")
     more = len(folders) - len(largest)
-    return [
-        *(
-            f"  {name:<{widest}}  {each.found:>{digits}} {'gradient, ' if each.found == 1 else 'gradients,'} "
-            f"{each.checked} checked"
-            for name, each in largest
-        ),
-        *([f"  and {more} more {'folder' if more == 1 else 'folders'}"] if more else []),
-    ]
-
-
-def _gradient_lines(gradients: tuple[FoundGradient, ...]) -> list[str]:
-    """Return a line for each gradient, its parts under those of the others."""
-    line = max(len(str(g.line)) for g in gradients)
-    name = min(_WIDEST, max(len(g.name) for g in gradients))
-    what = min(_WIDEST, max(len(g.what) for g in gradients))
-    return [f"  {g.line:>{line}}  {g.name:<{name}}  {g.what:<{what}}  {g.checks}" for g in gradients]
+    return lines + ([f"  and {more} more {'folder' if more == 1 else 'folders'}"] if more else [])

@@ -10,6 +10,7 @@ from gradcli.words import AspectStatus, RanOn, Verdict
 
 _WORTH = 1e-3  # seconds: what runs quicker has no cost to speak of
 _TONES: dict[str, Tone] = {"agrees": "good", "wrong": "bad", "differs": "unsure"}
+_ALONE: dict[Verdict, tuple[str, Tone]] = {Verdict.PASS: ("right", "good"), Verdict.FAIL: ("wrong", "bad")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,17 @@ class Exactness:
     ratio: float | Absent = ABSENT
     largest_ratio: float | Absent = ABSENT
 
+    def in_words(self, dtype: str) -> str:
+        """Return how exact it is, in this format."""
+        median, largest = numbers.two_digits(self.median_ulps), numbers.two_digits(self.largest_ulps)
+        says = f"off by {median} ulps (median), {largest} at most"
+        if isinstance(self.ratio, float) and isinstance(self.largest_ratio, float):
+            says += f": {numbers.two_digits(self.ratio)} times the error of the same formula in {dtype}"
+            says += f" ({numbers.two_digits(self.largest_ratio)} times in the worst entry)"
+        if self.vanished:
+            says += f"; {self.vanished:,} entr{'y is' if self.vanished == 1 else 'ies are'} 0 and should not be"
+        return says
+
 
 @dataclass(frozen=True, slots=True)
 class GradientCost:
@@ -92,6 +104,13 @@ class GradientCost:
     backward_seconds: float
     saved_bytes: int
     peak_bytes: int | Absent = ABSENT
+
+    def in_words(self) -> str:
+        """Return the times and the memory."""
+        forward, backward = map(numbers.write_seconds, (self.forward_seconds, self.backward_seconds))
+        peak = f", {numbers.write_bytes(self.peak_bytes)} at the peak" if isinstance(self.peak_bytes, int) else ""
+        kept = numbers.write_bytes(self.saved_bytes)
+        return f"forward {forward}, backward {backward}; {kept} kept in between{peak}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,57 +141,28 @@ class NativeReport:
     def blocks(self) -> list[Block]:
         """Return what people read of it."""
         blocks: list[Block] = [Paragraph(RanOn(self.framework, self.version, self.device, self.dtype).says())]
-        if isinstance(self.exactness, Exactness):
-            blocks.append(Paragraph(_exactness_in_words(self.exactness, self.dtype)))
-        if isinstance(self.cost, GradientCost) and (self.cost.forward_seconds >= _WORTH or self.device != "cpu"):
-            blocks.append(Paragraph(_cost_in_words(self.cost)))
+        if self.exactness:
+            blocks.append(Paragraph(self.exactness.in_words(self.dtype)))
+        if self.cost and (self.cost.forward_seconds >= _WORTH or self.device != "cpu"):
+            blocks.append(Paragraph(self.cost.in_words()))
         rows = [(aspect.name, aspect_cell(aspect)) for aspect in self.aspects]
         blocks += [Table(("also", ""), tuple(rows))] if rows else []
-        return blocks + [block for part in self.parts for block in _part_blocks(part)]
-
-
-def _exactness_in_words(found: Exactness, dtype: str) -> str:
-    count = f"{found.vanished:,} entr{'y is' if found.vanished == 1 else 'ies are'}"
-    vanished = f"; {count} 0 and should not be" if found.vanished else ""
-    says = f"off by {numbers.two_digits(found.median_ulps)} ulps (median), {numbers.two_digits(found.largest_ulps)} at most"
-    if isinstance(found.ratio, float) and isinstance(found.largest_ratio, float):
-        says += f": {numbers.two_digits(found.ratio)} times the error of the same formula in {dtype}"
-        says += f" ({numbers.two_digits(found.largest_ratio)} times in the worst entry)"
-    return f"{says}{vanished}"
-
-
-def _cost_in_words(cost: GradientCost) -> str:
-    times = f"forward {numbers.write_seconds(cost.forward_seconds)}, backward {numbers.write_seconds(cost.backward_seconds)}"
-    peak = f", {numbers.write_bytes(cost.peak_bytes)} at the peak" if isinstance(cost.peak_bytes, int) else ""
-    return f"{times}; {numbers.write_bytes(cost.saved_bytes)} kept in between{peak}"
+        for part in self.parts:
+            word, tone = _ALONE.get(part.verdict, ("inconclusive", "unsure"))
+            says = f" to better than {numbers.write_bound(part.detects)}" if word == "right" and part.detects else ""
+            says += f": {part.message}" if part.message else ""
+            blocks.append(
+                Paragraph((Piece(f"{part.name} ", "strong"), Piece("alone is "), Piece(word, tone), Piece(says)))
+            )
+            if word != "right" and part.source and part.file:
+                blocks.append(Paragraph(Verbatim(f"{part.file}:{part.line}    {part.source}", "dim"), 4))
+        return blocks
 
 
 def aspect_cell(aspect: Aspect) -> Cell:
     """Return how one way to differentiate turned out, in words."""
-    tone = _TONES.get(aspect.status, "dim")
-    size = (
-        f" ({numbers.write_bound(aspect.difference)})"
-        if isinstance(aspect.difference, float) and aspect.difference
-        else ""
-    )
-    more = f": {aspect.message}" if aspect.message else ""
-    return Piece(f"{aspect.status}{size}{more}", tone)
-
-
-def _part_blocks(part: Part) -> list[Block]:
-    tones: dict[Verdict, Tone] = {Verdict.PASS: "good", Verdict.FAIL: "bad"}
-    tone = tones.get(part.verdict, "unsure")
-    word = {Verdict.PASS: "right", Verdict.FAIL: "wrong"}.get(part.verdict, "inconclusive")
-    better = (
-        f" to better than {numbers.write_bound(part.detects)}" if part.verdict == Verdict.PASS and part.detects else ""
-    )
-    said = f": {part.message}" if part.message else ""
-    blocks: list[Block] = [
-        Paragraph((Piece(f"{part.name} ", "strong"), Piece("alone is "), Piece(word, tone), Piece(f"{better}{said}")))
-    ]
-    if part.verdict != Verdict.PASS and part.source and part.file:
-        blocks.append(Paragraph(Verbatim(f"{part.file}:{part.line}    {part.source}", "dim"), 4))
-    return blocks
+    says = aspect.status + (f" ({numbers.write_bound(aspect.difference)})" if aspect.difference else "")
+    return Piece(says + (f": {aspect.message}" if aspect.message else ""), _TONES.get(aspect.status, "dim"))
 
 
 def layer_blocks(layers: Sequence[Part], whole: Verdict, word: str = "layer") -> list[Block]:
@@ -182,21 +172,21 @@ def layer_blocks(layers: Sequence[Part], whole: Verdict, word: str = "layer") ->
     """
     if not layers:
         return []
-    rows = tuple((part.name, layer_cell(part, whole)) for part in layers)
-    blocks: list[Block] = [Table((f"{word}, from the loss backwards", "alone"), rows)]
+    rows: list[tuple[Cell, ...]] = []
+    for part in layers:
+        at = f" ({part.file}:{part.line})" if part.file else ""
+        if part.verdict == Verdict.PASS:
+            better = f" to better than {numbers.write_bound(part.detects)}" if part.detects else ""
+            cell = Piece(f"right{better}", "good")
+        elif part.verdict == Verdict.FAIL and whole == Verdict.PASS:  # as softmax alone, before its loss, is
+            cell = Piece(f"not the derivative of its forward pass{at}; what calls it is right", "unsure")
+        elif part.verdict == Verdict.FAIL:
+            cell = Piece(f"wrong: {part.message}{at}", "bad")
+        else:
+            cell = Piece(part.message or "cannot be told", "unsure")
+        rows.append((part.name, cell))
+    blocks: list[Block] = [Table((f"{word}, from the loss backwards", "alone"), tuple(rows))]
     if whole == Verdict.FAIL and not any(part.verdict == Verdict.FAIL for part in layers):
         known = "" if all(part.verdict == Verdict.PASS for part in layers) else ", as far as they were checked"
         blocks.append(Paragraph(f"No {word} is wrong where it is called first{known}: look at what calls them."))
     return blocks
-
-
-def layer_cell(part: Part, whole: Verdict) -> Cell:
-    """Return how a layer turned out; one that is wrong alone may be right with the next, as softmax before its loss is."""
-    if part.verdict == Verdict.PASS:
-        return Piece(f"right to better than {numbers.write_bound(part.detects)}" if part.detects else "right", "good")
-    at = f" ({part.file}:{part.line})" if part.file else ""
-    if part.verdict == Verdict.FAIL and whole == Verdict.PASS:
-        return Piece(f"not the derivative of its forward pass{at}; what calls it is right", "unsure")
-    if part.verdict == Verdict.FAIL:
-        return Piece(f"wrong: {part.message}{at}", "bad")
-    return Piece(part.message or "cannot be told", "unsure")

@@ -1,5 +1,6 @@
 """The report of `grad`: the gradient alone."""
 
+import itertools
 import json
 
 import numpy as np
@@ -51,9 +52,8 @@ class GradReport:
         if self.drawn:
             values = [f"{n} = {_write_json(x)}{' (drawn)' if n in self.drawn else ''}" for n, x in self.at.items()]
             at = f"at {', '.join(values)}"
-            lines = (
-                [f"{lines[0]}  {at}"] if len(lines) == 1 and not any(map(np.ndim, self.at.values())) else [*lines, at]
-            )
+            beside = len(lines) == 1 and not any(map(np.ndim, self.at.values()))
+            lines = [f"{lines[0]}  {at}"] if beside else [*lines, at]
         return (*(Code(line, "text") for line in lines), *seed_line(self.seed, 0))
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
@@ -61,11 +61,10 @@ class GradReport:
         found = self.gradient or self.jacobian or {}
         rows: list[tuple[object, ...]] = []
         for name, g in found.items():
-            values = [x for _, x in entries_with_index(self.at[name])]
             drawn = str(name in self.drawn).lower()
-            rows += [
-                (name, index, dx, values[k % len(values)], drawn) for k, (index, dx) in enumerate(entries_with_index(g))
-            ]  # of a Jacobian, the entries of the input go round once for each output
+            # of a Jacobian, the entries of the input go round once for each output
+            values = itertools.cycle(x for _, x in entries_with_index(self.at[name]))
+            rows += [(name, index, dx, x, drawn) for (index, dx), x in zip(entries_with_index(g), values, strict=False)]
         return ("input", "index", "gradient", "at", "drawn"), rows
 
 

@@ -49,19 +49,10 @@ class ModesReport:
         rows: list[tuple[Cell, ...]] = []
         for mode in self.modes:
             state = Piece("yes", "good") if mode.available else Piece("no", "unsure")
-            rows.append(
-                (
-                    mode.name,
-                    state,
-                    mode.version or "",
-                    ", ".join(mode.rests_on),
-                    mode.what if mode.available else mode.hint or "",
-                )
-            )
-        return (
-            Table(("mode", "here", "with", "rests on", "how"), tuple(rows)),
-            Paragraph(f"devices: {', '.join(self.devices)}"),
-        )
+            how = mode.what if mode.available else mode.hint or ""
+            rows.append((mode.name, state, mode.version or "", ", ".join(mode.rests_on), how))
+        table = Table(("mode", "here", "with", "rests on", "how"), tuple(rows))
+        return (table, Paragraph(f"devices: {', '.join(self.devices)}"))
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the modes as rows."""
@@ -117,17 +108,14 @@ class OpsReport:
         """Return the table of primitives, and what is stated about single ones."""
         columns = ("primitive", "smooth where", "derivative", "ulps")
         rows: list[tuple[Cell, ...]] = []
+        notes: list[Block] = []
         for op in self.operations:
             ulps = "" if op.ulps is None else numbers.two_digits(op.ulps)
             rows.append((op.name, ", ".join(dict.fromkeys(op.domain)), "; ".join(op.partials), ulps))
-        notes: list[Block] = [
-            Paragraph(f"{op.name}: {text}", 2) for op in self.operations for text in _operation_notes(op)
-        ]
-        return (
-            Table(columns, tuple(rows), frozenset({3})),
-            *notes,
-            *([Paragraph("functions: " + " ".join(self.functions))] if self.functions else []),
-        )
+            notes += [Paragraph(f"{op.name}: kink where {op.kinks}")] if op.kinks else []
+            notes += [Paragraph(f"{op.name}: accuracy: {op.reason}")] if op.reason else []
+        notes += [Paragraph("functions: " + " ".join(self.functions))] if self.functions else []
+        return (Table(columns, tuple(rows), frozenset({3})), *notes)
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the primitives as rows."""
@@ -136,11 +124,3 @@ class OpsReport:
             (o.name, o.kind, "; ".join(o.domain), "; ".join(o.partials), o.kinks, o.ulps, o.reason)
             for o in self.operations
         ]
-
-
-def _operation_notes(op: Operation) -> list[str]:
-    return [
-        text
-        for text in (f"kink where {op.kinks}" if op.kinks else "", f"accuracy: {op.reason}" if op.reason else "")
-        if text
-    ]

@@ -17,7 +17,7 @@ _LISTED = 16  # entries that are shown one by one
 
 def all_digits(x: Any) -> str:
     """Return a float64 with every digit that identifies it."""
-    return repr(float(x)) if math.isfinite(float(x)) else {"inf": "inf", "-inf": "-inf"}.get(str(float(x)), "nan")
+    return repr(float(x))
 
 
 def few_digits(x: Any, digits: int = 6) -> str:

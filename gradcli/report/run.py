@@ -1,6 +1,5 @@
 """The report of `run`: the hand-written gradients that a program used, each checked at values that it had."""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import field, replace
 
@@ -10,14 +9,13 @@ from gradcli.report.brief_of_check import Word
 from gradcli.report.check import COLUMNS
 from gradcli.report.common import ABSENT, Absent, ErrorDetail, ErrorReport, seed_line
 from gradcli.report.encode import TEXT_ONLY, Status, encode
-from gradcli.report.suite import CheckRow, SuiteReport, count_verdicts, row_of_document
+from gradcli.report.suite import STATUS, CheckRow, SuiteReport, count_verdicts, row_of_document
 from gradcli.words import DerivativeKind, Exit, Kind, worst_status
 
 _PLACE, _NAME = 20, 18  # columns of a place and of a name in the table
 _LISTED = 5  # gradients that were not watched, by name
 _WHY_NOT = "The program did not use them, or calls them itself, where gradcli.watch names such pairs."
 WORST: tuple[Word, ...] = ("fail", "error", "inconclusive", "pass")
-_STATUS = {"pass": Exit.CONFIRMED, "fail": Exit.WRONG, "inconclusive": Exit.INCONCLUSIVE, "error": Exit.UNUSABLE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +82,8 @@ class UsedGradient:
     def undecided(self) -> str:
         """Which calls decided nothing, in words, where others did; empty if all decided."""
         numbers = ", ".join(f"{p.call:,}" for p in self.points if p.is_undecided)
-        return (
-            f"undecided at call {numbers}: the bounds are too wide, as where a gradient cancels at an optimum"
-            if (numbers and self.verdict == "pass")
-            else ""
-        )
+        says = f"undecided at call {numbers}: the bounds are too wide, as where a gradient cancels at an optimum"
+        return says if numbers and self.verdict == "pass" else ""
 
     def as_check(self) -> CheckRow:
         """Return it as one of several checks, with the document of its worst call."""
@@ -101,16 +96,18 @@ class UsedGradient:
     def row(self) -> tuple[Cell, ...]:
         """Return it as a row of the table."""
         check = self.worst
-        word: Cell = Piece(*check.word) if check is not None else Piece("NOT CHECKED", "unsure")
-        checked = f"{self.checked} of {self.calls:,}"
-        said = "" if check is None else _finding_in_brief(check)
-        return (
-            word,
-            Verbatim(_cut_beginning(self.place, _PLACE)),
-            Verbatim(_cut_beginning(self.name, _NAME)),
-            checked,
-            said,
+        word, said = Piece("NOT CHECKED", "unsure"), ""
+        if check is not None:
+            word = Piece(*check.word)
+            if check.verdict == "inconclusive" and check.prevented_by():
+                said = check.prevented_by()[0]
+            else:
+                said = check.said().replace("right to better than", "right to").replace(" entries wrong", " wrong")
+        place, name = (
+            Verbatim(make_visible(text if len(text) <= width else f"...{text[3 - width :]}"))
+            for text, width in ((self.place, _PLACE), (self.name, _NAME))
         )
+        return (word, place, name, f"{self.checked} of {self.calls:,}", said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,41 +197,27 @@ class RunReport:
     def counted(self) -> str:
         """Return the last line: how many gradients there are of each verdict."""
         if not self.gradients:
-            return f"no gradient was used as gradcli run watches it{self._unwatched_in_words()}"
+            says = "no gradient was used as gradcli run watches it"
+            if not self.unwatched:
+                return says
+            many = "1 hand-written gradient" if self.unwatched == 1 else f"{self.unwatched:,} hand-written gradients"
+            lists = "gradcli find lists them, and gradcli.watch names those that the program calls itself"
+            return f"{says}; its files have {many}: {lists}"
         words = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", "error": "not checked"}
         counts = ((said, sum(g.verdict == word for g in self.gradients)) for word, said in words.items())
         many = f"{len(self.gradients)} gradient{'s' * (len(self.gradients) > 1)}"
         return f"{many}: " + ", ".join(f"{count} {word}" for word, count in counts if count)
 
-    def _unwatched_in_words(self) -> str:
-        """Return how many gradients the program has that nothing showed to be such when it ran, and what lists them."""
-        if not isinstance(self.unwatched, int) or not self.unwatched:
-            return ""
-        many = "1 hand-written gradient" if self.unwatched == 1 else f"{self.unwatched:,} hand-written gradients"
-        return f"; its files have {many}: gradcli find lists them, and gradcli.watch names those that the program calls itself"
-
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the rows of every check under the place of its gradient."""
         columns = ("file", "line", "name", "call", *COLUMNS)
         rows: list[tuple[object, ...]] = []
-        for gradient, point in itertools.chain.from_iterable(((g, p) for p in g.points) for g in self.gradients):
-            found = [] if point.check.report is None else point.check.report.records()[1]
-            begun = (gradient.file, gradient.line, gradient.name, point.call)
-            empty = [("",) * (len(COLUMNS) - 1) + (point.check.verdict,)]
-            rows += [(*begun, *row) for row in found or empty]
+        for gradient in self.gradients:
+            for point in gradient.points:
+                found = [] if point.check.report is None else point.check.report.records()[1]
+                empty = [("",) * (len(COLUMNS) - 1) + (point.check.verdict,)]
+                rows += [(gradient.file, gradient.line, gradient.name, point.call, *row) for row in found or empty]
         return columns, rows
-
-
-def _cut_beginning(text: str, width: int) -> str:
-    """Return text without its beginning, if it is wider than so many columns."""
-    return make_visible(text if len(text) <= width else f"...{text[3 - width :]}")
-
-
-def _finding_in_brief(check: CheckRow) -> str:
-    """Return the least that says what was found, for the table."""
-    if check.verdict == "inconclusive" and check.prevented_by():
-        return check.prevented_by()[0]
-    return check.said().replace("right to better than", "right to").replace(" entries wrong", " wrong")
 
 
 def worst_verdict(points: Sequence[CheckedCall]) -> Word:
@@ -251,4 +234,4 @@ def worst_verdict(points: Sequence[CheckedCall]) -> Word:
 def exit_status_of_run(gradients: Sequence[UsedGradient]) -> Exit:
     """Return the exit status of all checks of a run."""
     left = [Exit.INCONCLUSIVE for gradient in gradients if "were not checked" in "".join(gradient.notes)]
-    return worst_status([*left, *(_STATUS[gradient.verdict] for gradient in gradients)])
+    return worst_status([*left, *(STATUS[gradient.verdict] for gradient in gradients)])

@@ -1,6 +1,6 @@
 """The report of several checks: a line for each, the details of those that did not pass, and the counts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
@@ -34,7 +34,8 @@ from gradcli.words import Exit, Severity, Verdict, worst_status
 
 _WORDS: dict[Word, tuple[str, Tone]] = {**{v.value: WORDS[v] for v in Verdict}, "error": ("ERROR", "bad")}
 _COUNTED: dict[Word, str] = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", "error": "errors"}
-_STATUS = {"pass": Exit.CONFIRMED, "fail": Exit.WRONG, "inconclusive": Exit.INCONCLUSIVE, "error": Exit.UNUSABLE}
+STATUS = {"pass": Exit.CONFIRMED, "fail": Exit.WRONG, "inconclusive": Exit.INCONCLUSIVE, "error": Exit.UNUSABLE}
+_COUNTERS = (*_COUNTED.values(), "known")
 _WORD, _SECONDS, _SAID = 14, 8, 34  # columns of a line
 _SHORTEST = 0.01  # seconds that are written
 _LEAST, _LONGEST = 12, 40  # columns of a name
@@ -86,7 +87,7 @@ class CheckRow:
         if self.known:
             return Exit.CONFIRMED
         internal = self.error is not None and self.error.error.kind == "internal"
-        return Exit.INTERNAL if internal else _STATUS[self.verdict]
+        return Exit.INTERNAL if internal else STATUS[self.verdict]
 
     @property
     def word(self) -> tuple[str, Tone]:
@@ -127,7 +128,7 @@ class CheckRow:
     def line(self, width: int, longest: int = _LONGEST) -> Paragraph:
         """Return the check on one line of `width` columns; `longest` is the width of the longest name."""
         said, tone = self.word
-        word, limit = (said, "") if len(said) <= _WORD else (said.partition(" ")[0], said.partition(" ")[2])
+        word, _, limit = (said, "", "") if len(said) <= _WORD else said.partition(" ")
         text = limit if limit.startswith("(allowed") else f"{limit} {self.said()}".strip()
         timed = width >= _TIMED
         room = width - _WORD - 2 - (_SECONDS if timed else 0)
@@ -143,9 +144,7 @@ class CheckRow:
         if self.error is not None:
             return brief_of_error(self.error, self.id, self.replay() or None)
         next = "see the whole document: --json"  # whose arrays are too large to be made again from it
-        return Brief(
-            self.id, self.verdict, self.said(), (), 0, None, None, None, None, None, (), {}, self.replay() or None, next
-        )
+        return Brief(self.id, self.verdict, self.said(), again=self.replay() or None, next=next)
 
     def last_line(self, width: int) -> Paragraph:
         """Return what is said at the end of a check that did not pass, in `width` columns: where, what is wrong, and the edit."""
@@ -164,7 +163,10 @@ class CheckRow:
             where = [Code(detail.where, "")] if detail.where else []
             return (*blocks, *where, *([Paragraph(detail.hint)] if detail.hint else []))
         for point in self.document["points"]:
-            rows = [_wrong_entry_row(entry) for entry in point["mismatches"][:_WRONG_ENTRIES]]
+            rows: list[tuple[Cell, ...]] = []
+            for entry in point["mismatches"][:_WRONG_ENTRIES]:
+                name = numbers.entry_name(entry["input"], tuple(entry["index"]), tuple(entry.get("output", ())))
+                rows.append((Verbatim(name), str(entry["claimed"]), str(entry["reference"])))
             blocks += [Table(("entry", "claimed", "right"), tuple(rows), frozenset({1, 2}))] if rows else []
             blocks += [Paragraph(f"{f['kind']}: {f['message']}") for f in point["findings"]]
             blocks += [Paragraph(f"Likely mistake: {point['diagnosis']['message']}")] if point["diagnosis"] else []
@@ -178,10 +180,9 @@ class CheckRow:
         """
         found: list[tuple[str, int | None]] = []
         if self.verdict == "error":
-            detail = None if self.error is None else self.error.error
+            if self.error is not None and isinstance(file := self.error.error.file, str):
+                found.append((file, self.error.error.line or None))
             target = TARGET.fullmatch(self.target.strip())
-            if detail is not None and isinstance(detail.file, str):
-                found.append((detail.file, detail.line if isinstance(detail.line, int) else None))
             if target is not None and target["file"].endswith(".py"):
                 found.append((target["file"], None))
         elif self.report is not None:
@@ -193,11 +194,6 @@ class CheckRow:
     def replay(self) -> str:
         """Return the command that repeats the check; an empty text if it is not known."""
         return quote_command(tuple(self.document.get("command") or ()))
-
-
-def _wrong_entry_row(entry: Mapping[str, Any]) -> tuple[Cell, ...]:
-    name = numbers.entry_name(entry["input"], tuple(entry["index"]), tuple(entry.get("output", ())), ())
-    return Verbatim(name), str(entry["claimed"]), str(entry["reference"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,10 +325,8 @@ class SuiteReport(Printed):
 
     def not_passed(self) -> tuple[CheckRow, ...]:
         """Return the checks that did not pass, the wrong ones first; of several with the same error, the first."""
-        found = sorted(
-            (check for check in self.checks if check.status is not Exit.CONFIRMED),
-            key=lambda check: check.verdict != "fail",
-        )
+        found = [check for check in self.checks if check.status is not Exit.CONFIRMED]
+        found.sort(key=lambda check: check.verdict != "fail")
         seen = {check.said(): check for check in reversed(found) if check.error is not None}
         return tuple(check for check in found if check.error is None or seen[check.said()] is check)
 
@@ -349,27 +343,20 @@ class SuiteReport(Printed):
         names = ", ".join(left[:_NAMED]) + (f" and {len(left) - _NAMED:,} more" if len(left) > _NAMED else "")
         not_reached = [Paragraph(f"not reached: {names}", 0)] * bool(left)
         counted = Paragraph(Piece(self.counted(), "strong"), 0)
-        return (*without, *not_reached, *stale, *renewal, *self._seed_blocks(), counted)
+        seed = seed_line(self.seed, 0, repeats="--seed" in self.command)  # which some check may have of its own
+        return (*without, *not_reached, *stale, *renewal, *seed, counted)
 
     def out_of_date(self) -> list[tuple[str, str]]:
         """Return the ids of stale entries of the baseline, each with why it is one."""
-        gone, old = (
-            "the baseline lists it, and it is no check of this suite",
-            "the baseline lists a failure that is no longer there",
-        )
+        gone = "the baseline lists it, and it is no check of this suite"
+        old = "the baseline lists a failure that is no longer there"
         return [(name, old if name in self.declared else gone) for name in self.stale or ()]
-
-    def _seed_blocks(self) -> tuple[Block, ...]:
-        """Return the line of a seed that was drawn, which repeats the checks unless one of them has a seed of its own."""
-        return seed_line(self.seed, 0, repeats="--seed" in self.command)
 
     def counted(self) -> str:
         """Return the last line: how many passed, failed, are inconclusive, and are errors; zeros are left out."""
-        every = ", ".join(
-            f"{count:,} {'error' if (word, count) == ('errors', 1) else word}"
-            for word in ("passed", "failed", "inconclusive", "errors", "known")
-            if (count := getattr(self.counts, word))
-        )
+        counts = ((word, getattr(self.counts, word)) for word in _COUNTERS)
+        words = (f"{n:,} {'error' if (word, n) == ('errors', 1) else word}" for word, n in counts if n)
+        every = ", ".join(words)
         left = f", {len(self.not_reached):,} not reached" if self.not_reached else ""
         return f"{every or 'nothing checked'}{left} in {_write_seconds(self.seconds)}"
 
@@ -405,7 +392,7 @@ def row_of_document(name: str, target: str, document: dict[str, Any], seconds: f
 def count_verdicts(rows: Sequence[CheckRow]) -> Counts:
     """Return how many checks came to which verdict."""
     words = [row.counted for row in rows]
-    return Counts(*(words.count(word) for word in ("passed", "failed", "inconclusive", "errors", "known")))
+    return Counts(*map(words.count, _COUNTERS))
 
 
 def exit_status_of_checks(rows: Sequence[CheckRow], *others: Exit) -> Exit:
