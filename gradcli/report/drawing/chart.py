@@ -2,14 +2,14 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.report import numbers
-from gradcli.report.blocks import Bars, Chart, HeatMap, Region, Series, escape_markup, is_drawable
+from gradcli.report.blocks import Bars, Chart, HeatMap, Series, escape_markup, is_drawable
 
 COLORS = 7  # classes k0 to k6 of lines
 SWITCHED_NAMES, SWITCHED_STYLES = 16, 8  # lines that the style sheet of pages can switch off
@@ -39,18 +39,24 @@ def draw_chart(picture: Chart) -> str:
 
     The page that shows it needs `define_marks` once.
     """
-    spots = [point for series in picture.series for point in _drawable_points(series)]
+    spots = [point for series in picture.series for point in series.points if all(map(is_drawable, point))]
     if not spots:
         return ""
-    x, y = (_Axis.over([math.log10(spot[k]) for spot in spots]) for k in (0, 1))
+    x, y = (_Axis([math.log10(spot[k]) for spot in spots]) for k in (0, 1))
     looks = Looks.of(picture)
-    names = [_Name.of_region(region, k, x) for k, region in enumerate(picture.regions)]
+    parts, names, right = [], [], float(_WIDE)
+    for k, region in enumerate(picture.regions):  # behind the lines
+        (low, _), (high, _) = (_pixels_of_shares(x.share(h), 0) for h in (region.low, region.high))
+        box = f'x="{low:.1f}" y="{_TOP}" width="{high - low:.1f}" height="{_HIGH - _TOP - _BOTTOM}"'
+        parts.append(f'<rect {box} fill="{_TINTS[k % len(_TINTS)]}" fill-opacity="0.12"/>')
+        if k == 0 and x.share(region.high) > _EDGE:  # the name of the first ends with it, the others begin with theirs
+            names.append(_draw_name(region.name, high, "left"))
+        else:
+            names.append(_draw_name(region.name, low, "right"))
+            right = max(right, low + _LETTER * len(region.name))
     uprights = sorted((s for s in picture.series if s.upright), key=lambda s: s.points[0][0])
     over = _LINE * (len(uprights) + bool(names))
-    right = max([_WIDE, *(name.at + _LETTER * len(name.words) for name in names if name.side == "right")])
-    parts = [_draw_region(region, k, x) for k, region in enumerate(picture.regions)]
-    parts += [name.drawn() for name in names]
-    parts += [_draw_frame(x, y, picture)]
+    parts += [*names, _draw_frame(x, y, picture)]
     parts += [_draw_series(series, looks, x, y) for series in reversed(picture.series) if not series.upright]
     for row, series in enumerate(uprights, start=bool(names)):
         parts.append(_draw_vertical_line(series, looks, row, len(uprights) > 1, x))
@@ -85,19 +91,19 @@ class Looks:
         """Return the name of the mark of a line."""
         return f"m{(style if len(self.styles) > 1 else name) % len(MARKS)}"
 
-    def of_name(self, picture: Chart, name: int) -> str:
-        """Return a line of this name as a legend shows it."""
-        guide = any(series.guide and series.name == self.names[name] for series in picture.series)
-        dot = "" if guide or len(self.styles) > 1 else _place_mark(self.mark(name, 0), 14, 8)
-        look = "guide" if guide else f"k{name % COLORS}"
-        return _legend_line(look, f'<path class="line" d="M0 8h28"/>{dot}')
+    def samples(self, picture: Chart) -> Iterator[tuple[Literal["n", "y"], int, str, str]]:
+        """Yield each name (n) and, of several, each style (y): its number, a line as a legend shows it, and its words."""
+        several = len(self.styles) > 1
+        for k, name in enumerate(self.names):
+            guide = any(series.guide and series.name == name for series in picture.series)
+            look, mark = ("guide", "") if guide else (f"k{k % COLORS}", "" if several else self.mark(k, 0))
+            yield "n", k, _legend_line(look, mark), name
+        for k, style in enumerate(self.styles) if several else ():
+            yield "y", k, _legend_line(f"y{k}", self.mark(0, k)), style
 
-    def of_style(self, style: int) -> str:
-        """Return a line of this style as a legend shows it."""
-        return _legend_line(f"y{style}", f'<path class="line" d="M0 8h28"/>{_place_mark(self.mark(0, style), 14, 8)}')
 
-
-def _legend_line(look: str, content: str) -> str:
+def _legend_line(look: str, mark: str) -> str:
+    content = '<path class="line" d="M0 8h28"/>' + (_place_mark(mark, 14, 8) if mark else "")
     return f'<svg width="28" height="16" aria-hidden="true"><g class="{look}">{content}</g></svg>'
 
 
@@ -115,13 +121,9 @@ def define_marks() -> str:
 class _Axis:
     """A logarithmic axis between two powers of ten."""
 
-    def __init__(self, low: int, high: int) -> None:
-        self.low, self.high = low, high
-
-    @classmethod
-    def over(cls, decades: Sequence[float]) -> "_Axis":
-        low, high = math.floor(min(decades)), math.ceil(max(decades))
-        return cls(low, max(high, low + 1))
+    def __init__(self, decades: Sequence[float]) -> None:
+        self.low = math.floor(min(decades))
+        self.high = max(math.ceil(max(decades)), self.low + 1)
 
     def share(self, number: float) -> float:
         """Return where a number lies, from 0 to 1."""
@@ -138,14 +140,6 @@ class _Axis:
 
 def _series_name(series: Series) -> str:
     return " ".join(filter(None, (series.name, series.style)))
-
-
-def _drawable_points(series: Series) -> list[tuple[float, float]]:
-    return [(float(x), float(y)) for x, y in series.points if is_drawable(x) and is_drawable(y)]
-
-
-def _pixels_of_point(x: _Axis, y: _Axis, point: tuple[float, float]) -> tuple[float, float]:
-    return _pixels_of_shares(x.share(point[0]), y.share(point[1]))
 
 
 def _pixels_of_shares(across: float, up: float) -> tuple[float, float]:
@@ -168,41 +162,19 @@ def _draw_frame(x: _Axis, y: _Axis, picture: Chart) -> str:
     return f'<path class="grid" d="{grid}"/>{words}'
 
 
-@dataclass(frozen=True, slots=True)
-class _Name:
-    """A name above the frame, in a row: it ends at a place, begins there, or has it in its middle."""
-
-    words: str
-    at: float
-    side: Literal["left", "right", ""]
-    row: int = 0
-
-    @classmethod
-    def of_region(cls, region: Region, k: int, x: _Axis) -> "_Name":
-        """Return the name of a region: that of the first ends with it, the others begin with theirs."""
-        ends = k == 0 and x.share(region.high) > _EDGE
-        at, _ = _pixels_of_shares(x.share(region.high if ends else region.low), 0)
-        return cls(region.name, at, "left" if ends else "right")
-
-    def drawn(self) -> str:
-        look = f' class="{self.side}"' if self.side else ""
-        return f'<text{look} x="{self.at:.1f}" y="{_TOP - _LINE * self.row - 4}">{escape_markup(self.words)}</text>'
-
-
-def _draw_region(region: Region, tint: int, x: _Axis) -> str:
-    """Return a region behind the lines."""
-    (low, _), (high, _) = (_pixels_of_shares(x.share(h), 0) for h in (region.low, region.high))
-    box = f'x="{low:.1f}" y="{_TOP}" width="{high - low:.1f}" height="{_HIGH - _TOP - _BOTTOM}"'
-    return f'<rect {box} fill="{_TINTS[tint % len(_TINTS)]}" fill-opacity="0.12"/>'
+def _draw_name(words: str, at: float, side: Literal["left", "right", ""], row: int = 0) -> str:
+    """Return a name above the frame, in a row: it ends at a place, begins there, or has it in its middle."""
+    look = f' class="{side}"' if side else ""
+    return f'<text{look} x="{at:.1f}" y="{_TOP - _LINE * row - 4}">{escape_markup(words)}</text>'
 
 
 def _draw_vertical_line(series: Series, looks: Looks, row: int, several: bool, x: _Axis) -> str:
     """Return a vertical line up to its name; of several, names end at their lines, so that no line crosses a name."""
     share = x.share(series.points[0][0])
     at, _ = _pixels_of_shares(share, 0)
-    name = _Name(series.name, at, "right" if share < _EDGE else "left" if several or share > 1 - _EDGE else "", row)
+    side: Literal["left", "right", ""] = "right" if share < _EDGE else "left" if several or share > 1 - _EDGE else ""
     line = f'<path class="line" d="M{at:.1f} {_TOP - _LINE * row}V{_HIGH - _BOTTOM}"/>'
-    return f'<g class="{looks.classes(series)}">{line}{name.drawn()}</g>'
+    return f'<g class="{looks.classes(series)}">{line}{_draw_name(series.name, at, side, row)}</g>'
 
 
 def _write_power_of_ten(k: int) -> str:
@@ -214,10 +186,10 @@ def _draw_series(series: Series, looks: Looks, x: _Axis, y: _Axis) -> str:
     mark = "" if series.guide else looks.mark(name, looks.styles.index(series.style))
     path, gap, spots = "", True, ""
     for point in series.points:
-        if not (is_drawable(point[0]) and is_drawable(point[1])):
+        if not all(map(is_drawable, point)):
             gap = True
             continue
-        across, up = map(round, _pixels_of_point(x, y, (float(point[0]), float(point[1]))))
+        across, up = map(round, _pixels_of_shares(x.share(point[0]), y.share(point[1])))
         path += f"{'M' if gap else 'L'}{across} {up}"
         gap = False
         says = f"{_series_name(series)}: {numbers.few_digits(point[1], 3)} at {numbers.few_digits(point[0], 3)}"
@@ -230,23 +202,22 @@ def draw_bars(picture: Bars) -> str:
     known = [value for _, value in picture.bars if (is_drawable(value) if picture.log else math.isfinite(value))]
     if not known:
         return ""
-    room = _WIDE - _NAMES - _NUMBERS
     low = math.floor(math.log10(min(known))) - 0.3 if picture.log else min(0.0, *known)
     high = math.log10(max(known)) if picture.log else max(0.0, *known)
+    room = _WIDE - _NAMES - _NUMBERS
     parts = []
     for k, (name, value) in enumerate(picture.bars):
         top = k * _BAR
-        length = 0.0
-        if value in known:
-            length = room * ((math.log10(value) if picture.log else value) - low) / ((high - low) or 1.0)
+        share = ((math.log10(value) if picture.log else value) - low) if value in known else 0.0
+        length = room * share / ((high - low) or 1.0)
         at_end = escape_markup(numbers.few_digits(value, 3))
         parts.append(
             f'<text class="left" x="{_NAMES - 8}" y="{top + 14}">{escape_markup(name)}</text>'
             f'<rect class="bar" x="{_NAMES}" y="{top + 2}" width="{max(length, 0):.0f}" height="{_BAR - 6}"/>'
             f'<text class="right" x="{_NAMES + length + 6:.0f}" y="{top + 14}">{at_end}</text>'
         )
-    scale = ", on a logarithmic scale" if picture.log else ""
-    words = f"{picture.title}, in {picture.unit}{scale}: {', '.join(f'{n} {numbers.few_digits(v, 3)}' for n, v in picture.bars)}"
+    bars = ", ".join(f"{name} {numbers.few_digits(value, 3)}" for name, value in picture.bars)
+    words = f"{picture.title}, in {picture.unit}{', on a logarithmic scale' * picture.log}: {bars}"
     return _wrap_in_svg("bars", words, _WIDE, _BAR * len(picture.bars) + 4, parts)
 
 
@@ -257,11 +228,7 @@ LEVELS = 9  # of a colour, from light to dark
 _BLUES = ("#f7fbff", "#deebf7", "#c6dbef", "#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#08519c", "#08306b")
 _ORANGES = ("#fff5eb", "#fee6ce", "#fdd0a2", "#fdae6b", "#fd8d3c", "#f16913", "#d94801", "#a63603", "#7f2704")
 COLORS_OF_CELLS = dict(zip("012345678abcdefghi", (*_BLUES, *_ORANGES), strict=True)) | {"x": "#b9bec4"}
-_POSITIVE, _NEGATIVE, _SIGNED = (
-    "012345678",
-    "ihgfedcba",
-    "igec02468",
-)  # the colours of the levels, from the lowest value
+_POSITIVE, _NEGATIVE, _SIGNED = "012345678", "ihgfedcba", "igec02468"  # the colours of the levels, the lowest first
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,16 +272,11 @@ def coarsen_matrix(
     A cell is the entry of several whose `size` is the largest; nan counts as the largest.
     """
     rows, columns = (max(1, math.ceil(n / most)) for n in matrix.shape)
-    cells = np.array([
-        [_largest_entry(matrix[r : r + rows, c : c + columns], size) for c in range(0, matrix.shape[1], columns)]
-        for r in range(0, matrix.shape[0], rows)
-    ])  # fmt: skip
-    return cells, rows, columns
-
-
-def _largest_entry(part: np.ndarray, size: Callable[[np.ndarray], np.ndarray]) -> float:
-    flat = part.reshape(-1)
-    return float(flat[int(np.argmax(size(flat)))])
+    cells = []
+    for r in range(0, matrix.shape[0], rows):
+        parts = (matrix[r : r + rows, c : c + columns].reshape(-1) for c in range(0, matrix.shape[1], columns))
+        cells.append([float(part[int(np.argmax(size(part)))]) for part in parts])
+    return np.array(cells), rows, columns
 
 
 def levels_of_cells(cells: np.ndarray, low: float, high: float) -> np.ndarray:

@@ -2,9 +2,9 @@
 
 import math
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from graphlib import TopologicalSorter
 from itertools import accumulate, islice, pairwise
 
 import numpy as np
@@ -118,22 +118,16 @@ def assign_layers(boxes: int, edges: Sequence[tuple[int, int]]) -> list[int]:
         if users[box]:
             rank[box] = min(rank[user] for user in users[box]) - 1
     for box in range(boxes):
-        if sources[box]:
-            _move_to_last_source(box, rank, sources, users)
+        if sources[box]:  # it moves next to its last source if their lines lose more than its own line gains
+            nearest = max(rank[source] for source in sources[box]) + 1
+            gained = rank[box] - nearest if users[box] else 0
+            lost = 0
+            for source in sources[box]:
+                others = max((rank[user] for user in users[source] if user != box), default=rank[source])
+                lost += rank[box] - max(nearest, min(others, rank[box]))
+            if lost > gained:
+                rank[box] = nearest
     return rank
-
-
-def _move_to_last_source(box: int, rank: list[int], sources: Sequence[set[int]], users: Sequence[set[int]]) -> None:
-    """Move a box next to its last source if the lines of its sources lose more than its own line gains."""
-    nearest = max(rank[source] for source in sources[box]) + 1
-    moved = rank[box] - nearest
-    gained = moved if users[box] else 0
-    lost = 0
-    for source in sources[box]:
-        others = max((rank[user] for user in users[source] if user != box), default=rank[source])
-        lost += rank[box] - max(nearest, min(others, rank[box]))
-    if lost > gained:
-        rank[box] = nearest
 
 
 ROUNDS = 24  # sweeps from each starting order, in a graph that is not large
@@ -182,9 +176,9 @@ def insert_dummies(rank: Sequence[int], edges: Sequence[tuple[int, int]]) -> Pro
     for first, second in edges:
         last[first] = max(last[first], rank[second] - 1)
     ranks, chains = list(rank), []
-    for box in range(len(rank)):
-        chains.append(tuple(range(len(ranks), len(ranks) + last[box] - rank[box])))
-        ranks.extend(range(rank[box] + 1, last[box] + 1))
+    for first, end in zip(rank, last, strict=True):
+        chains.append(tuple(range(len(ranks), len(ranks) + end - first)))
+        ranks.extend(range(first + 1, end + 1))
     segments = {(box, chain[0]): None for box, chain in enumerate(chains) if chain}
     segments |= {pair: None for chain in chains for pair in pairwise(chain)}
     for first, second in edges:
@@ -198,14 +192,8 @@ def insert_dummies(rank: Sequence[int], edges: Sequence[tuple[int, int]]) -> Pro
     layers: list[list[int]] = [[] for _ in range(max(ranks, default=-1) + 1)]
     for vertex, layer in enumerate(ranks):
         layers[layer].append(vertex)
-    return Proper(
-        boxes=len(rank),
-        layers=tuple(map(tuple, layers)),
-        left=tuple(map(tuple, left)),
-        right=tuple(map(tuple, right)),
-        chains=tuple(chains),
-        rank=tuple(ranks),
-    )
+    inside, before, after = (tuple(map(tuple, vertices)) for vertices in (layers, left, right))
+    return Proper(len(rank), inside, before, after, tuple(chains), tuple(ranks))
 
 
 def order_layers(graph: Proper) -> tuple[tuple[tuple[int, ...], ...], int]:
@@ -223,16 +211,12 @@ def order_layers(graph: Proper) -> tuple[tuple[tuple[int, ...], ...], int]:
     for part in _connected_parts(graph):
         best, fewest = _best_order(graph, part)
         crossings += fewest
-        upright = _count_descents(best, graph.boxes) <= 0
+        named = ([vertex for vertex in layer if vertex < graph.boxes] for layer in best)
+        descents = sum((above > below) - (above < below) for layer in named for above, below in pairwise(layer))
+        upright = descents <= 0  # the mirrored order has as many crossings
         for column, layer in zip(columns, best, strict=True):
             column.extend(layer if upright else reversed(layer))
     return tuple(map(tuple, columns)), crossings
-
-
-def _count_descents(layers: list[list[int]], boxes: int) -> int:
-    """Return how many more neighbours have falling than rising numbers; the mirrored order has as many crossings."""
-    numbers = ([vertex for vertex in layer if vertex < boxes] for layer in layers)
-    return sum((above > below) - (above < below) for layer in numbers for above, below in pairwise(layer))
 
 
 def _connected_parts(graph: Proper) -> Iterator[list[list[int]]]:
@@ -479,11 +463,6 @@ def place_vertices(graph: Proper, columns: Layers, separation: Separation) -> li
     return _balance_layouts(found)
 
 
-def _continued_dummies(graph: Proper, forwards: bool) -> dict[int, int]:
-    """Return the dummy that each dummy continues, where its chain has one before it (or after it, if not `forwards`)."""
-    return {second: first for first, second in graph.inner()} if forwards else dict(graph.inner())
-
-
 def _crossing_chains(graph: Proper, place: Sequence[int]) -> set[tuple[int, int]]:
     """Return the segments that cross one between two dummies: the latter stays straight, so they cannot."""
     inner = set(graph.inner())
@@ -509,7 +488,8 @@ def _align_blocks(
 ) -> list[int]:
     """Return the block of each vertex, by the number of the vertex that was its first."""
     near = graph.left if forwards else graph.right
-    straight = _continued_dummies(graph, forwards)
+    # the dummy that each dummy continues, where its chain has one before it, or after it
+    straight = {second: first for first, second in graph.inner()} if forwards else dict(graph.inner())
     taken = set(straight.values())  # the chain of these goes on, and what branches off does not align with them
     sign = 1 if upper else -1
     block = list(range(len(place)))
@@ -552,29 +532,14 @@ def _compact_blocks(columns: Layers, block: Sequence[int], separation: Separatio
                 first, second = second, first
             after[first][second] = max(room, after[first].get(second, 0))
     place = dict.fromkeys(after, 0)
-    order = list(_sort_blocks(after))
-    for first in order:
+    backwards = [*TopologicalSorter(after).static_order()]
+    for first in reversed(backwards):
         for second, room in after[first].items():
             place[second] = max(place[second], place[first] + room)
-    for first in reversed(order):
+    for first in backwards:
         if after[first]:
             place[first] = min(place[second] - room for second, room in after[first].items())
     return [place[first] if upper else -place[first] for first in block]
-
-
-def _sort_blocks(after: dict[int, dict[int, int]]) -> Iterator[int]:
-    """Yield the blocks, each before those that must come after it."""
-    before = dict.fromkeys(after, 0)
-    for others in after.values():
-        for other in others:
-            before[other] += 1
-    ready = [first for first in after if not before[first]]
-    for first in ready:
-        yield first
-        for other in after[first]:
-            before[other] -= 1
-            if not before[other]:
-                ready.append(other)
 
 
 def _balance_layouts(found: Sequence[Sequence[int]]) -> list[int]:
@@ -620,8 +585,16 @@ def lay_out_boxes(sizes: Sequence[Spot], edges: Sequence[tuple[int, int]], *, be
     height = max((y + half / 4 for y, half in zip(ys, halves, strict=True)), default=0.0)
     sides = _layer_sides(graph, sizes, between)
     centers = tuple((sum(sides[graph.rank[box]]) / 2, ys[box]) for box in range(len(sizes)))
-    routes = tuple(_route_edges(graph, sizes, edges, centers, sides, ys))
-    return Layout(centers, routes, sides[-1][1] if sides else 0.0, height, crossings)
+    routes = []
+    for first, second in edges:  # they cross layers horizontally and change their height in the gaps between them
+        heights = [ys[v] for v in graph.path(first, second)]
+        points = [(centers[first][0] + sizes[first][0] / 2, heights[0])]
+        for (left, right), y in zip(sides[graph.rank[first] : graph.rank[second] + 1], heights, strict=True):
+            points += [(left, y), (right, y)]
+        del points[1], points[-1]  # the sides of the layers that lie in or behind the boxes
+        points.append((centers[second][0] - sizes[second][0] / 2, heights[-1]))
+        routes.append(tuple(_bends_of_route(points)))
+    return Layout(centers, tuple(routes), sides[-1][1] if sides else 0.0, height, crossings)
 
 
 def _layer_sides(graph: Proper, sizes: Sequence[Spot], between: float) -> list[Spot]:
@@ -633,25 +606,6 @@ def _layer_sides(graph: Proper, sizes: Sequence[Spot], between: float) -> list[S
         sides.append((begin, end))
         begin = end + math.ceil(2 * between) / 2
     return sides
-
-
-def _route_edges(
-    graph: Proper,
-    sizes: Sequence[Spot],
-    edges: Sequence[tuple[int, int]],
-    centers: Sequence[Spot],
-    sides: Sequence[Spot],
-    ys: Sequence[float],
-) -> Iterator[tuple[Spot, ...]]:
-    """Yield the points of each edge; it crosses layers horizontally and changes its height in the gaps between them."""
-    for first, second in edges:
-        heights = [ys[v] for v in graph.path(first, second)]
-        points = [(centers[first][0] + sizes[first][0] / 2, heights[0])]
-        for (left, right), y in zip(sides[graph.rank[first] : graph.rank[second] + 1], heights, strict=True):
-            points += [(left, y), (right, y)]
-        del points[1], points[-1]  # the sides of the layers that lie in or behind the boxes
-        points.append((centers[second][0] - sizes[second][0] / 2, heights[-1]))
-        yield tuple(_bends_of_route(points))
 
 
 def _bends_of_route(points: Sequence[Spot]) -> Iterator[Spot]:
@@ -675,29 +629,37 @@ def draw_graph(
     """
     nodes = trace.nodes
     groups = (levels_of(trace)[0] if level is None else level).groups
-    given, edges, operands = _find_edges(trace, groups)
+    given, edges = _find_edges(trace, groups)
     boxes = tuple(_make_box(nodes, group, trace.departs) for group in groups)
-    shift = len(given)
+    shift, prefix = len(given), f"l{number}-" if number else ""
     joins = [(g, shift + user) for g, box in enumerate(given) for user in box.users]
-    joins += [(shift + a, shift + b) for a, b in edges]
-    labels = [""] * (len(joins) - len(edges)) + [
-        _partial_label(nodes[user], nodes[operand].name, groups[a], groups[b])
-        for (a, b), (operand, user) in zip(edges, operands, strict=True)
-    ]
-    arriving = Counter(b for _, b in joins)
-    labels = [label if arriving[b] <= _MOST_PARTIALS else "" for (_, b), label in zip(joins, labels, strict=True)]
-    wide = {b: max(len(label) for (_, to), label in zip(joins, labels, strict=True) if to == b) for b in arriving}
+    labels, ids = [""] * len(joins), list[str | None]([None] * len(joins))
+    for (a, b), (operand, user) in edges.items():  # the label is the local partial between two nodes, if it is a number
+        partial = nodes[user].partials.get(nodes[operand].name)
+        several = groups[a].count > 1 or groups[b].count > 1
+        unnamed = several or partial is None or isinstance(partial, str) or np.ndim(partial)
+        labels.append("" if unnamed else numbers.few_digits(partial, 4))
+        ids.append(f"{prefix}e{a}-{b}")
+        joins.append((shift + a, shift + b))
+    arriving: dict[int, list[int]] = {}
+    for k, (_, b) in enumerate(joins):
+        arriving.setdefault(b, []).append(k)
+    labels = [label if len(arriving[b]) <= _MOST_PARTIALS else "" for (_, b), label in zip(joins, labels, strict=True)]
+    wide = {b: max(len(labels[k]) for k in arrivals) for b, arrivals in arriving.items()}
     room = {b: _LETTER * wide[b] + 10 if down and wide[b] else _ROOM for b in arriving}
     stubs = {b: _ARROW + ((_LINE if down else _LETTER * wide[b] + 4) if wide[b] else 0) for b in arriving}
-    spans = [max(_BOX, room[k] * arriving[k]) if k in arriving else _BOX for k in range(shift + len(boxes))]
+    spans = [max(_BOX, room[k] * len(arriving[k])) if k in arriving else _BOX for k in range(shift + len(boxes))]
     widths = [*(box.width for box in given), *(box.width for box in boxes)]
     tall = [_BOX / 2 + 2.0 * _LINE] * shift + [(_BOX if down else high) + 4.0 * _LINE for high in spans[shift:]]
     if down:
         widths = [max(width, span) if span > _BOX else width for width, span in zip(widths, spans, strict=True)]
     sizes = [*zip(*((tall, widths) if down else (widths, tall)), strict=True)]
     layout = lay_out_boxes(sizes, joins, between=_GAP + max(stubs.values(), default=0), apart=_APART)
-    ports = _ports_of_edges(layout.routes, joins, layout.centers, room)
-    ids = [None] * (len(joins) - len(edges)) + [f"{prefix_of_level(number)}e{a}-{b}" for a, b in edges]
+    ports = [0.0] * len(joins)  # where across its box each edge ends: beside others, in the order in which they arrive
+    for b, arrivals in arriving.items():
+        arrivals.sort(key=lambda k: (layout.routes[k][-2][1], layout.routes[k][0][1]))
+        for place, k in enumerate(arrivals):
+            ports[k] = layout.centers[b][1] + room[b] * (place - (len(arrivals) - 1) / 2)
     turned = _Turned(down)
     parts = [_ARROWHEAD, f'<g class="edges{" down" * down}">']
     for route, port, (_, b), name, label in zip(layout.routes, ports, joins, ids, labels, strict=True):
@@ -706,35 +668,31 @@ def draw_graph(
             parts.append(turned.label(route[-1][0], port, name, label))
     parts.append("</g>")
     centers = [turned.spot(center) for center in layout.centers]
-    parts += map(_draw_outside_value, given, centers)
+    for outside, (x, y) in zip(given, centers, strict=False):
+        words = _draw_words(-_BOX / 4 - 5, "v", outside.value) + _draw_words(4, "n", outside.name)
+        move, frame = f"translate({round(x)} {round(y)})", _draw_frame(outside.width, _BOX / 2)
+        parts.append(f'<g class="given" transform="{move}">{frame}{words}</g>')
     heights = [_BOX if down else span for span in spans[shift:]]
-    parts += [
-        _draw_box(f"{prefix_of_level(number)}n{k}", box, center, width, height)
-        for k, (box, center, width, height) in enumerate(
-            zip(boxes, centers[shift:], widths[shift:], heights, strict=True)
-        )
-    ]
+    placed = zip(boxes, centers[shift:], widths[shift:], heights, strict=True)
+    parts += [_draw_box(f"{prefix}n{k}", box, center, *size) for k, (box, center, *size) in enumerate(placed)]
     members = nodes[groups[0].first : groups[-1].last + 1] if groups else ()
     operations = sum(node.operation != "input" for node in members)
-    what = f"Graph of {_count_operations(operations)} of {shorten_text(trace.target.text, _CUT)}"
+    count = f"{operations:,} operation{'' if operations == 1 else 's'}"
+    what = f"Graph of {count} of {shorten_text(trace.target.text, _CUT)}"
     what += f": {level.title}" if level is not None and level.title else ""
-    return Drawing(
-        boxes,
-        tuple(edges),
-        _wrap_in_svg(what, turned.spot((layout.width, layout.height)), style, parts),
-        layout.crossings,
+    width, height = (round(length) + 2 * _MARGIN for length in turned.spot((layout.width, layout.height)))
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" role="img" aria-label="{escape_markup(what)}" '
+        f'width="{width}" height="{height}" viewBox="{-_MARGIN} {-_MARGIN} {width} {height}">'
     )
-
-
-def prefix_of_level(number: int) -> str:
-    """Return what the names of elements of a level begin with."""
-    return f"l{number}-" if number else ""
+    svg = "\n".join((head + (f"<style>{style}</style>" if style else ""), *parts, "</svg>"))
+    return Drawing(boxes, tuple(edges), svg, layout.crossings)
 
 
 def _find_edges(
     trace: TraceReport, groups: Sequence[NodeGroup]
-) -> tuple[list["OutsideValue"], list[tuple[int, int]], list[tuple[int, int]]]:
-    """Return what is read from elsewhere, the edges between the groups, and one operand and one user of each edge.
+) -> tuple[list[OutsideValue], dict[tuple[int, int], tuple[int, int]]]:
+    """Return what is read from elsewhere, and the edges between the groups, each with one operand and one user.
 
     Edges between the same two groups are one.
     """
@@ -757,22 +715,7 @@ def _find_edges(
             key = operand if named else (operand, k, place)
             one = given.setdefault(key, OutsideValue(_shorten_words(operand), brief_value(value) if named else "", ()))
             given[key] = replace(one, users=tuple(dict.fromkeys((*one.users, b))))
-    pairs = sorted(found)
-    return [*given.values()], pairs, [found[pair] for pair in pairs]
-
-
-def _wrap_in_svg(what: str, size: tuple[float, float], style: str, parts: Sequence[str]) -> str:
-    wide, high = (round(length) + 2 * _MARGIN for length in size)
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" role="img" aria-label="{escape_markup(what)}" '
-        f'width="{wide}" height="{high}" viewBox="{-_MARGIN} {-_MARGIN} {wide} {high}">'
-    )
-    inside = f"<style>{style}</style>" if style else ""
-    return "\n".join((head + inside, *parts, "</svg>"))
-
-
-def _count_operations(count: int) -> str:
-    return f"{count:,} operation{'' if count == 1 else 's'}"
+    return [*given.values()], dict(sorted(found.items()))
 
 
 def _make_box(nodes: Sequence[Node], group: NodeGroup, departs: object) -> Box:
@@ -783,15 +726,8 @@ def _make_box(nodes: Sequence[Node], group: NodeGroup, departs: object) -> Box:
     wrong += "" if claimed is None else f" claimed {brief_value(claimed)}"
     alone = group.count == 1
     text = node.text if isinstance(node.text, str) else "" if node.operation == "input" else node.operation
-    name, text = (node.name, text) if alone else (group.title, node.name)
-    return Box(
-        group,
-        _shorten_words(name),
-        _shorten_words(text),
-        brief_value(node.value),
-        brief_value(node.adjoint),
-        wrong.strip(),
-    )
+    name, text = map(_shorten_words, (node.name, text) if alone else (group.title, node.name))
+    return Box(group, name, text, brief_value(node.value), brief_value(node.adjoint), wrong.strip())
 
 
 def brief_value(x: Values) -> str:
@@ -801,38 +737,9 @@ def brief_value(x: Values) -> str:
     return f"{write_shape(np.shape(x))} ‖{numbers.few_digits(norm(x), 3)}‖"
 
 
-def _partial_label(user: Node, operand: str, a: NodeGroup, b: NodeGroup) -> str:
-    """Return the label of an edge: the local partial between two nodes where it is a number."""
-    partial = user.partials.get(operand)
-    if a.count > 1 or b.count > 1 or partial is None or isinstance(partial, str) or np.ndim(partial):
-        return ""
-    return numbers.few_digits(partial, 4)
-
-
 def _shorten_words(words: str) -> str:
     flat = " ".join(words.split())
     return flat if len(flat) <= _LONGEST else f"{flat[: _LONGEST - 1]}…"
-
-
-Route = tuple[tuple[float, float], ...]
-
-
-def _ports_of_edges(
-    routes: Sequence[Route],
-    edges: Sequence[tuple[int, int]],
-    centers: Sequence[tuple[float, float]],
-    room: Mapping[int, float],
-) -> list[float]:
-    """Return where across its box each edge ends: one beside another, in the order in which they arrive."""
-    arriving: dict[int, list[int]] = {}
-    for k, (_, b) in enumerate(edges):
-        arriving.setdefault(b, []).append(k)
-    found = [0.0] * len(edges)
-    for b, arrivals in arriving.items():
-        arrivals.sort(key=lambda k: (routes[k][-2][1], routes[k][0][1]))
-        for place, k in enumerate(arrivals):
-            found[k] = centers[b][1] + room[b] * (place - (len(arrivals) - 1) / 2)
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -849,7 +756,7 @@ class _Turned:
         x, y = self.spot((at[0], at[1]))
         return f"{round(x)} {round(y)}"
 
-    def edge(self, route: Route, port: float, stub: float, name: str | None) -> str:
+    def edge(self, route: Sequence[Spot], port: float, stub: float, name: str | None) -> str:
         """Return an edge along its route, straight at the end; between layers that differ in height it is a curve."""
         ending = route[-1][0]
         points = [
@@ -868,37 +775,26 @@ class _Turned:
     def label(self, ending: float, port: float, edge: str | None, label: str) -> str:
         """Return the label of an edge, on its straight end."""
         x, y = (port, ending - _ARROW) if self.down else (ending - _ARROW, port + 4)
-        return f'<text data-edge="{edge}" x="{_round_pixels(x)}" y="{_round_pixels(y)}">{escape_markup(label)}</text>'
-
-
-def _draw_outside_value(box: OutsideValue, center: Spot) -> str:
-    x, y = center
-    words = _draw_words(-_BOX / 4 - 5, "v", box.value) + _draw_words(4, "n", box.name)
-    frame = _draw_frame(box.width, _BOX / 2)
-    return f'<g class="given" transform="translate({_round_pixels(x)} {_round_pixels(y)})">{frame}{words}</g>'
+        return f'<text data-edge="{edge}" x="{round(x)}" y="{round(y)}">{escape_markup(label)}</text>'
 
 
 def _draw_box(name: str, box: Box, center: Spot, width: float, height: float) -> str:
-    x, y, half = center[0], center[1], height / 2
+    (x, y), half = center, height / 2
     words = [_draw_words(-half - 5, "v", box.value), _draw_words(-3 if box.text else 4, "n", box.name)]
     words += [_draw_words(11, "t", box.text)] if box.text else []
     words += [_draw_words(half + _LINE - 2, "a", box.adjoint)]
     words += [_draw_words(half + 2 * _LINE - 2, "c", box.claimed)] if box.claimed else []
     look = "node" + " bad" * bool(box.claimed) + " many" * (box.group.count > 1)
     look += " opens" * (box.group.level is not None)
-    move = f"translate({_round_pixels(x)} {_round_pixels(y)})"
+    move = f"translate({round(x)} {round(y)})"
     return f'<g class="{look}" id="{name}" transform="{move}">{_draw_frame(width, height)}{"".join(words)}</g>'
 
 
 def _draw_frame(width: float, height: float) -> str:
     """Return a rectangle about the origin."""
-    x, y, w, h = (_round_pixels(v) for v in (-width / 2, -height / 2, width, height))
+    x, y, w, h = map(round, (-width / 2, -height / 2, width, height))
     return f'<rect x="{x}" y="{y}" width="{w}" height="{h}"/>'
 
 
 def _draw_words(y: float, look: str, words: str) -> str:
-    return f'<text class="{look}" y="{_round_pixels(y)}">{escape_markup(words)}</text>' if words else ""
-
-
-def _round_pixels(x: float) -> str:
-    return str(round(x))
+    return f'<text class="{look}" y="{round(y)}">{escape_markup(words)}</text>' if words else ""

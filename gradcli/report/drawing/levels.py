@@ -79,25 +79,22 @@ class _Code:
     """What the source says of the nodes: in which functions and loops they are."""
 
     def __init__(self, trace: TraceReport) -> None:
-        self._trace, self._nodes = trace, trace.nodes
-        self._around = [self._blocks_of(node) for node in trace.nodes]
-
-    def _blocks_of(self, node: Node) -> tuple[CodeBlock, ...]:
-        """Return the functions and loops that a node is in, the outermost first."""
-        if node.line is None:
-            return ()
-        blocks = [b for b in self._trace.blocks_of_code if b.file == node.file and b.first <= node.line <= b.last]
-        return tuple(sorted(blocks, key=lambda block: block.first - block.last))
+        self._nodes = trace.nodes
+        self._departs = next((k for k, node in enumerate(trace.nodes) if node.name == trace.departs), -1)
+        self._around: list[
+            list[CodeBlock]
+        ] = []  # of each node the functions and loops that it is in, the outermost first
+        for node in trace.nodes:
+            line = -1 if node.line is None else node.line
+            blocks = [b for b in trace.blocks_of_code if b.file == node.file and b.first <= line <= b.last]
+            self._around.append(sorted(blocks, key=lambda block: block.first - block.last))
 
     def closed(self, level: Level, number: int, behind: int) -> list[tuple[int, int, int]]:
         """Return the boxes that can be opened, each as how many come before it, the number of the level, and its own."""
         several = [k for k, group in enumerate(level.groups) if group.count > 1]
-        ends = {*several[:1], *several[-1:], *(k for k in several if self._contains_departure(level.groups[k]))}
+        wrong = (k for k in several if level.groups[k].first <= self._departs <= level.groups[k].last)
+        ends = {*several[:1], *several[-1:], *wrong}
         return [(behind + (k not in ends), number, k) for k in several]
-
-    def _contains_departure(self, group: NodeGroup) -> bool:
-        """Whether a claim first goes wrong in a group."""
-        return any(node.name == self._trace.departs for node in self._nodes[group.first : group.last + 1])
 
     def split(self, group: NodeGroup) -> list[NodeGroup]:
         """Return what a group consists of: its nodes, if these are few enough, else turns, loops, functions and nodes."""
@@ -113,12 +110,9 @@ class _Code:
         else:
             parts = [*self._split_by_blocks(group)]
         if len(parts) == 1:  # such as a function that is one loop
-            news = len(parts[0].turns) > 1 or parts[0].opened != group.opened
-            return (
-                self.split(parts[0])
-                if news
-                else self._join_neighbours([NodeGroup(k, k) for k in range(group.first, group.last + 1)])
-            )
+            if len(parts[0].turns) > 1 or parts[0].opened != group.opened:
+                return self.split(parts[0])
+            parts = [NodeGroup(k, k) for k in range(group.first, group.last + 1)]
         return parts if len(parts) <= MOST else self._join_neighbours(parts)
 
     def _split_by_blocks(self, group: NodeGroup) -> Iterator[NodeGroup]:
@@ -227,18 +221,22 @@ class _Code:
 
     def _join_neighbours(self, parts: Sequence[NodeGroup]) -> list[NodeGroup]:
         """Join so many neighbours that few enough are left."""
-        size = next(size for size in _round_numbers() if -(-len(parts) // size) <= MOST)
-        return [self._join_groups(parts[k : k + size]) for k in range(0, len(parts), size)]
-
-    def _join_groups(self, parts: Sequence[NodeGroup]) -> NodeGroup:
-        first, last = parts[0], parts[-1]
-        if len(parts) == 1:
-            return first
-        turns = tuple(turn for part in parts for turn in part.turns)
-        if len(turns) == len(parts) and all(len(part.turns) == 1 for part in parts):
-            title = f"turns {turns[0][0]:,}-{turns[-1][0]:,}"
-            return NodeGroup(first.first, last.last, title, first.opened, turns)
-        return NodeGroup(first.first, last.last, self._title_of_nodes(first.first, last.last), first.opened)
+        round_numbers = (a * 10**k for k in range(20) for a in (1, 2, 5))
+        size = next(size for size in round_numbers if -(-len(parts) // size) <= MOST)
+        found = []
+        for k in range(0, len(parts), size):
+            joined = parts[k : k + size]
+            first, last = joined[0], joined[-1]
+            turns = [turn for part in joined for turn in part.turns]
+            if len(joined) == 1:
+                found.append(first)
+            elif len(turns) == len(joined) and all(len(part.turns) == 1 for part in joined):
+                title = f"turns {turns[0][0]:,}-{turns[-1][0]:,}"
+                found.append(NodeGroup(first.first, last.last, title, first.opened, tuple(turns)))
+            else:
+                title = self._title_of_nodes(first.first, last.last)
+                found.append(NodeGroup(first.first, last.last, title, first.opened))
+        return found
 
     def _title_of_nodes(self, first: int, last: int) -> str:
         """Return what several nodes are: inputs, or the lines they are on and their number."""
@@ -256,17 +254,6 @@ def _is_within(node: Node, other: Node) -> bool:
     """Whether the source of a node is a part of another's, on one line."""
     if node is other or node.line != other.line or isinstance(node.column, Absent) or isinstance(other.column, Absent):
         return False
-    ends = [
-        each.column + len(each.text)
-        for each in (node, other)
-        if isinstance(each.column, int) and isinstance(each.text, str)
-    ]
-    return other.column <= node.column and len(ends) == 2 and ends[0] <= ends[1]
-
-
-def _round_numbers() -> Iterator[int]:
-    """Yield 1, 2, 5, 10, 20, 50 and so on."""
-    unit = 1
-    while True:
-        yield from (unit, 2 * unit, 5 * unit)
-        unit *= 10
+    if isinstance(node.text, Absent) or isinstance(other.text, Absent) or node.column < other.column:
+        return False
+    return node.column + len(node.text) <= other.column + len(other.text)

@@ -74,11 +74,10 @@ def refuse_large_png(size: Inches, dpi: int | None) -> None:
     dots = dpi or _DPI
     pixels = size[0] * size[1] * dots**2
     if pixels > _MOST_PIXELS:
-        what = (
-            f"a .png of {size[0]:g}x{size[1]:g} inches at {dots} dots per inch has {pixels / 1e6:,.0f} million pixels"
-        )
+        what = f"a .png of {size[0]:g}x{size[1]:g} inches at {dots} dots per inch has {pixels / 1e6:,.0f} million"
         fits = int(math.sqrt(_MOST_PIXELS / (size[0] * size[1])))
-        raise BadOption(f"{what}, more than {_MOST_PIXELS / 1e6:,.0f}", do=f"--dpi {fits}, a smaller --size, or a .pdf")
+        limit = f"pixels, more than {_MOST_PIXELS / 1e6:,.0f}"
+        raise BadOption(f"{what} {limit}", do=f"--dpi {fits}, a smaller --size, or a .pdf")
 
 
 # Draw pictures with matplotlib: line charts, bars and matrices, each in its own part of a figure.
@@ -112,19 +111,6 @@ def default_height(picture: Picture) -> float:
     return high if np.isfinite(picture.values).all() else high + 0.35
 
 
-def draw_picture(place: Place, picture: Picture, scale: float, inches: tuple[float, float]) -> None:
-    """Draw a picture into its place, a part of a figure.
-
-    Units  `inches` is the size of the place; `scale` multiplies the sizes of letters and lines.
-    """
-    if isinstance(picture, Chart):
-        _draw_chart(place, picture, scale, inches)
-    elif isinstance(picture, Bars):
-        _draw_bars(place.subplots(), picture, scale, inches)
-    else:
-        _draw_heat_map(place, picture, scale, inches)
-
-
 def _cell_width(columns: int) -> float:
     """Return the width of a matrix entry in inches."""
     return min(0.5, 5.5 / max(columns, 1))
@@ -138,17 +124,14 @@ def _draw_chart(place: Place, chart: Chart, scale: float, inches: tuple[float, f
     named: list[tuple[Series, Any]] = []
     guides = 0
     for series in chart.series:
-        points = [
-            (_position_on_axis(x, log=True), _position_on_axis(y, log=True))
-            if is_drawable(x) and is_drawable(y)
-            else (math.nan, math.nan)
-            for x, y in series.points
-        ]
+        points = []
+        for x, y in series.points:
+            known = is_drawable(x) and is_drawable(y)
+            points.append((_position_on_axis(x, True), _position_on_axis(y, True)) if known else (math.nan, math.nan))
         if all(math.isnan(x) for x, _ in points):
             continue
-        (line,) = axes.plot(
-            *np.transpose(points), **(looks.guide(guides) if series.guide else looks.of(series, points))
-        )
+        look = looks.guide(guides) if series.guide else looks.of(series, points)
+        (line,) = axes.plot(*np.transpose(points), **look)
         if series.upright:
             row = sum(one.upright for one, _ in named) + bool(chart.regions)
             _write_above_axes(axes, series.name, points[0][0], row, scale)
@@ -190,19 +173,12 @@ class _Looks:
 
     def of(self, series: Series, points: Sequence[Spot]) -> dict[str, Any]:
         """Return the look of a line through these points."""
-        name = self.names.index(series.name) if self.several else self.order[id(series)]
-        look = self._line_style(self.styles.index(series.style)) if self.several else self._line_style(name)
+        order = self.order[id(series)]
+        name = self.names.index(series.name) if self.several else order
+        look = self._line_style(self.styles.index(series.style) if self.several else name)
         marked = _points_with_marks(points, name, len(self.names) or len(self.order))
-        return {
-            "color": _COLORS[name % len(_COLORS)],
-            "markevery": marked,
-            "zorder": self._drawing_order(series),
-            **look,
-        }
-
-    def _drawing_order(self, series: Series) -> float:
-        """Return how far above others a line is: the first covers the rest, and all cover the guides."""
-        return 4 - self.order[id(series)] / len(self.order)
+        zorder = 4 - order / len(self.order)  # the first line covers the rest, and all cover the guides
+        return {"color": _COLORS[name % len(_COLORS)], "markevery": marked, "zorder": zorder, **look}
 
     def _line_style(self, mark: int) -> dict[str, Any]:
         return {
@@ -272,7 +248,8 @@ def _draw_bars(axes: Axes, bars: Bars, scale: float, inches: tuple[float, float]
     log = bars.log and any(is_drawable(value) for _, value in shown)
     lengths = [_position_on_axis(value, log) for _, value in shown]
     known = [length for length in lengths if not math.isnan(length)]
-    base = _base_of_bars(min(known)) if log else 0.0
+    # logarithmic bars begin at a power of ten well below the least value, so that its bar shows
+    base = 10.0 ** math.floor(math.log10(min(known)) - 0.3) if log else 0.0
     if log:
         axes.set_xscale("log")
         top = 10.0 ** min(307.0, 1.14 * math.log10(max(known)) - 0.14 * math.log10(base))
@@ -320,12 +297,6 @@ def _position_on_axis(value: float, log: bool) -> float:
     if not (is_drawable(value) if log else math.isfinite(value)):
         return math.nan
     return min(max(value, 1 / _BIGGEST if log else -_BIGGEST), _BIGGEST)
-
-
-def _base_of_bars(least: float) -> float:
-    """Return the power of ten at which logarithmic bars begin: well below the least value, so that its bar shows."""
-    power: float = 10.0 ** math.floor(math.log10(least) - 0.3)
-    return power
 
 
 def _draw_heat_map(place: Place, heat: HeatMap, scale: float, inches: tuple[float, float]) -> None:
@@ -400,9 +371,8 @@ def make_figure(pictures: Sequence[Picture], size: Inches | None = None) -> Any:
     """Return a figure of these pictures, with the largest letters at which nothing is cut; call it in `use_own_settings`."""
     shown = pictures[:_MOST_PICTURES]
     inches = size or _natural_size(pictures)
-    columns = (
-        1 if size is None else max(range(1, len(shown) + 1), key=lambda n: _estimate_scale(shown, inches, n), default=1)
-    )
+    most = 1 if size is None else len(shown)
+    columns = max(range(1, most + 1), key=lambda n: _estimate_scale(shown, inches, n), default=1)
     room = _estimate_scale(shown, inches, columns)
     high = len(_SCALES) - 1  # the smallest scale is used even if it does not fit
     low = next((k for k, scale in enumerate(_SCALES) if scale <= _HOPE * room), high)
@@ -460,7 +430,13 @@ def _lay_out_figure(pictures: Sequence[Picture], inches: Inches, columns: int, s
         if title.strip():
             look = {"fontsize": 10 * scale, "fontweight": "bold", "parse_math": False}
             place.suptitle(wrap_label(title, wide, 11 * scale), x=0.1 * scale / wide, ha="left", **look)
-        draw_picture(place, picture, scale, (wide, inches[1] * heights[k // columns] / sum(heights)))
+        room = (wide, inches[1] * heights[k // columns] / sum(heights))
+        if isinstance(picture, Chart):
+            _draw_chart(place, picture, scale, room)
+        elif isinstance(picture, Bars):
+            _draw_bars(place.subplots(), picture, scale, room)
+        else:
+            _draw_heat_map(place, picture, scale, room)
     if not pictures:
         figure.text(0.5, 0.5, "nothing to draw", ha="center", va="center")
     return figure
@@ -474,7 +450,8 @@ def _has_enough_room(figure: Any, scale: float) -> bool:
     for place in figure.subfigs:
         boxes = [axes.get_tightbbox(renderer) for axes in place.axes]
         around = [part.get_window_extent(renderer) for part in (place._suptitle, *place.legends) if part is not None]
-        if not all(_is_inside(box, place.bbox, room) for box in (*boxes, *around)):
+        whole = place.bbox.padded(room)
+        if any(b.x0 < whole.x0 or b.y0 < whole.y0 or b.x1 > whole.x1 or b.y1 > whole.y1 for b in (*boxes, *around)):
             return False
         if any(one.overlaps(box.padded(-room)) for one in around for box in boxes):
             return False
@@ -483,11 +460,6 @@ def _has_enough_room(figure: Any, scale: float) -> bool:
             if min(allotted.width, allotted.height) < _LEAST or any(_overlaps_of_labels(axes, renderer)):
                 return False
     return True
-
-
-def _is_inside(box: Any, place: Any, room: float) -> bool:
-    whole = place.padded(room)
-    return bool(box.x0 >= whole.x0 and box.y0 >= whole.y0 and box.x1 <= whole.x1 and box.y1 <= whole.y1)
 
 
 def _overlaps_of_labels(axes: Any, renderer: Any) -> Iterator[bool]:

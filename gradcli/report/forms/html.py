@@ -7,7 +7,7 @@ style sheet alone, by their hashes.
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -36,12 +36,12 @@ from gradcli.report.common import Absent, SourceLine, Target
 from gradcli.report.drawing import chart
 from gradcli.report.drawing.chart import Scale, as_matrix, coarsen_matrix
 from gradcli.report.drawing.graph import Drawing, brief_value, draw_graph
-from gradcli.report.drawing.levels import MOST, Level, levels_of
+from gradcli.report.drawing.levels import MOST, levels_of
 from gradcli.report.encode import Values
 from gradcli.report.forms import Page, recompute
 from gradcli.report.forms.elements import write_elements
 from gradcli.report.tidy import is_small, norm, write_shape
-from gradcli.report.trace import Contribution, Node, Proved, TraceReport
+from gradcli.report.trace import Contribution, Node, TraceReport
 
 _TITLE = 80  # letters of a page's title
 _HEAD = """<!doctype html>
@@ -66,12 +66,8 @@ def render(report: Any, page: Page) -> str:
     first = [] if any(isinstance(b, Heading) and b.level == 1 for b in blocks) else [Heading(title, 1)]
     body = "\n".join(filter(None, (_write_block(block, page) for block in (*first, *blocks))))
     body = chart.define_marks() + body if "<use " in body else body
-    style, walks = read_asset("page.css"), [block for block in blocks if isinstance(block, Walk)]
-    scripts = (
-        [*filter(None, [recompute.write_script([walk.trace for walk in walks])]), read_asset("page.js")]
-        if walks
-        else []
-    )
+    style, walks = read_asset("page.css"), [block.trace for block in blocks if isinstance(block, Walk)]
+    scripts = [*filter(None, [recompute.write_script(walks)]), read_asset("page.js")] if walks else []
     policy = f"default-src 'none'; style-src {_policy_hash(style)}; base-uri 'none'; form-action 'none'"
     policy += f"; script-src {' '.join(map(_policy_hash, scripts))}" if scripts else ""
     head = _HEAD.format(title=escape_markup(shorten_text(title, _TITLE)), style=style, policy=policy)
@@ -125,12 +121,20 @@ def walk_section(walk: Walk, down: bool = False) -> str:
     trace: TraceReport = walk.trace
     each = levels_of(trace)
     drawings = [draw_graph(trace, level, number=k, down=down) for k, level in enumerate(each)]
-    data = {
-        "levels": [_level_data(trace, level, drawing) for level, drawing in zip(each, drawings, strict=True)],
-        "result": trace.loss(),
-        "begins": walk.begins,
-        "program": _program_data(trace),
-    }
+    levels: list[dict[str, Any]] = []
+    for level, drawing in zip(each, drawings, strict=True):
+        boxes = _Data(trace, drawing)
+        departs = boxes.boxes.get(trace.departs) if isinstance(trace.departs, str) else None
+        nodes = [boxes.of(k) for k in range(len(drawing.boxes))]
+        levels.append({"nodes": nodes, "title": level.title, "above": level.above, "departs": departs})
+    data = {"levels": levels, "result": trace.loss(), "begins": walk.begins, "program": _program_data(trace)}
+    # JSON that cannot end its script element
+    written = make_visible(json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
+    written = written.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    says = f"Above each box is its value (blue), below it its adjoint (green), the derivative of {trace.loss()} by it. "
+    says += "A number on an edge is the local derivative: of the box that it leads to, by the one that it comes from."
+    if any(np.ndim(node.value) for node in trace.nodes):
+        says += " Of an array: its shape, and its norm between ‖ and ‖."
     drawing, *inner = drawings
     graphs = drawing.svg + "".join(one.svg.replace("<svg", '<svg hidden=""', 1) for one in inner)
     keys = ", o to open a dashed box, Escape to close it" * bool(inner)
@@ -139,12 +143,12 @@ def walk_section(walk: Walk, down: bool = False) -> str:
         _CONTROLS.replace("{open}", keys) + _drawing_sentences(trace, drawing) + '<p class="said" role="status"></p>',
         '<nav class="path" aria-label="opened boxes" hidden=""></nav>' * bool(inner),
         f'<div class="stage wide" tabindex="0" role="region" aria-label="graph">{graphs}</div>',
-        _PLAY * (data["program"] is not None) + _explain_drawing(trace),
+        _PLAY * (data["program"] is not None) + f'<p class="dim">{escape_markup(says)}</p>',
         '<div class="beside">', _code_list(trace),
         '<div class="step" tabindex="0" role="group" aria-label="this step" hidden=""></div>', "</div>",
         '<details class="all" open=""><summary>all values as a table</summary>'
         f"{write_elements((_table_of_boxes(drawing, trace),))}</details>",
-        f'<script type="application/json">{_script_json(data)}</script>',
+        f'<script type="application/json">{written}</script>',
         "</section>",
     ))  # fmt: skip
 
@@ -172,15 +176,6 @@ def _is_recorded_line(trace: TraceReport, at: SourceLine) -> bool:
     return any((node.file, node.line) == (at.file, at.line) for node in trace.nodes)
 
 
-def _explain_drawing(trace: TraceReport) -> str:
-    """Say what the drawing shows."""
-    says = f"Above each box is its value (blue), below it its adjoint (green), the derivative of {trace.loss()} by it. "
-    says += "A number on an edge is the local derivative: of the box that it leads to, by the one that it comes from."
-    if any(np.ndim(node.value) for node in trace.nodes):
-        says += " Of an array: its shape, and its norm between ‖ and ‖."
-    return f'<p class="dim">{escape_markup(says)}</p>'
-
-
 def _program_data(trace: TraceReport) -> dict[str, Any] | None:
     """Return what a page needs to compute a program again; None where it cannot."""
     program = trace.program
@@ -189,19 +184,9 @@ def _program_data(trace: TraceReport) -> dict[str, Any] | None:
     operands = [[x if isinstance(x, int) else -1 for x in line.operands] for line in program.lines]
     result = next((k for k, node in enumerate(trace.nodes) if node.name == trace.result), 0)
     found = {"steps": program.steps, "operands": operands, "answers": program.answers, "places": program.places}
-    claims = [
-        claim.result if recompute.write_function(claim) and claim else None
-        for claim in recompute.claims_by_input(trace)
-    ]
-    return found | {"result": result, "claims": claims}
-
-
-def _level_data(trace: TraceReport, level: Level, drawing: Drawing) -> dict[str, Any]:
-    """Return the data of one level of the graph."""
-    nodes = _Data(trace, drawing)
-    departs = nodes.boxes.get(trace.departs) if isinstance(trace.departs, str) else None
-    found = {"nodes": [nodes.of(k) for k in range(len(drawing.boxes))], "title": level.title, "above": level.above}
-    return found | {"departs": departs}
+    claims = recompute.claims_by_input(trace)
+    results = [claim.result if claim and recompute.write_function(claim) else None for claim in claims]
+    return found | {"result": result, "claims": results}
 
 
 class _Data:
@@ -218,28 +203,36 @@ class _Data:
         """Return the data of one box, without what is empty; the script says what the short names are."""
         box = self._drawing.boxes[k]
         node, several = self._trace.nodes[box.group.last], box.group.count > 1
-        uses = node.contributions
+        uses, proved, partials, product = node.contributions, node.proved, list[list[str]](), list[Any]()
+        if not several:
+            numbered = ((n, p) for n, p in node.partials.items() if not isinstance(p, str) and not np.ndim(p))
+            partials = [[name, numbers.few_digits(p, 8)] for name, p in numbered]
+            if node.operation == "matmul" and len(node.inputs) == 2:
+                a, b = node.inputs
+                a = f"{a}ᵀ" if np.ndim(self._value_by_name(a)) == 1 else a
+                product = self._matrix_product((a, b), node.value)
         found = {
             "o": "" if node.operation == "input" else _operation_text(node), "i": int(node.operation == "input"),
             "u": 0 if isinstance(node.column, Absent) else node.column,
             "c": "" if isinstance(node.claimed, Absent) else _value_in_full(node.claimed), "m": box.name if several else "",
             "t": [self._contribution_data(use) for use in uses[:_MOST_TERMS]], "more": max(0, len(uses) - _MOST_TERMS),
-            "p": [] if several else _number_partials(node), "in": box.group.level or 0,
-            "d": _proved_data(node.proved) if isinstance(node.proved, Proved) else [],
-            "s": _maps_of_node(node), "x": [] if several else self._forward_product(node),
+            "p": partials, "in": box.group.level or 0,
+            "d": [proved.value, proved.adjoint, proved.value_digits, proved.adjoint_digits] if proved else [],
+            "s": _maps_of_node(node), "x": product,
         }  # fmt: skip
-        line = self._line_number(node)
-        always = {"n": node.name, "v": _value_in_full(node.value), "a": _value_in_full(node.adjoint)} | (
-            {} if line is None else {"l": line}
-        )
+        always: dict[str, Any] = {"n": node.name, "v": _value_in_full(node.value), "a": _value_in_full(node.adjoint)}
+        if node.line is not None:  # the number of its line among the lines of code that are shown
+            in_file = None if isinstance(node.file, Absent) else self._lines.get((node.file, node.line))
+            line = node.line - 1 if self._trace.target.kind == "expression" else in_file
+            always |= {} if line is None else {"l": line}
         return always | {name: x for name, x in found.items() if x}
 
     def _contribution_data(self, use: Contribution) -> list[Any]:
         """Return what one use adds to an adjoint.
 
         The number of the box that uses it, null where it is not drawn; the name of the using node, empty if the box has the
-        same; the product; the rule;
-        and either its adjoint and the partial as numbers, or the formula and the product of matrices that it is.
+        same; the product; the rule; and either its adjoint and the partial as numbers, or the formula and, if it is one, the
+        product of small matrices.
         """
         k = self.boxes.get(use.from_)
         same = k is not None and self._trace.nodes[self._drawing.boxes[k].group.last].name == use.from_
@@ -247,22 +240,11 @@ class _Data:
         head = [k, "" if same else use.from_, product, "" if isinstance(use.rule, Absent) else use.rule]
         if use.of_numbers:
             return [*head, numbers.few_digits(use.adjoint, 6), numbers.few_digits(use.partial, 6)]
-        matrices = self._backward_product(use)
-        return [*head, _formula_of_use(use), matrices] if matrices else [*head, _formula_of_use(use)]
-
-    def _forward_product(self, node: Node) -> list[Any]:
-        """Return a node that is a product of small matrices as such."""
-        if node.operation != "matmul" or len(node.inputs) != 2:
-            return []
-        a, b = node.inputs
-        return self._matrix_product((f"{a}ᵀ" if np.ndim(self._value_by_name(a)) == 1 else a, b), node.value)
-
-    def _backward_product(self, use: Contribution) -> list[Any]:
-        """Return what one use adds to an adjoint as a product of small matrices, if it is one: `(dL/dy) Bᵀ`."""
         user = self._nodes.get(use.from_)
-        if user is None or user.operation != "matmul" or isinstance(use.formula, Absent):
-            return []
-        return self._matrix_product(use.formula.split(" "), use.product)
+        matrices: list[Any] = []
+        if user is not None and user.operation == "matmul" and isinstance(use.formula, str):  # such as `(dL/dy) Bᵀ`
+            matrices = self._matrix_product(use.formula.split(" "), use.product)
+        return [*head, _formula_of_use(use), *([matrices] if matrices else [])]
 
     def _value_by_name(self, name: str) -> Any:
         """Return the value of a node or of an input, or the adjoint `(dL/dy)`; None where there is none of this name."""
@@ -292,36 +274,15 @@ class _Data:
             return []
         return [*written, numbers.list_entries(np.reshape(y, found.shape)), np.ndim(y)]
 
-    def _line_number(self, node: Node) -> int | None:
-        """Return the number of the node's line among the lines of code that are shown."""
-        if node.line is None:
-            return None
-        if self._trace.target.kind == "expression":
-            return node.line - 1
-        return None if isinstance(node.file, Absent) else self._lines.get((node.file, node.line))
-
 
 def _formula_of_use(use: Contribution) -> str:
     return f"(dL/d{use.from_})" if isinstance(use.formula, Absent) else use.formula
-
-
-def _number_partials(node: Node) -> list[list[str]]:
-    """Return the operands whose local partials are numbers, with these."""
-    return [
-        [name, numbers.few_digits(p, 8)]
-        for name, p in node.partials.items()
-        if not isinstance(p, str) and not np.ndim(p)
-    ]
 
 
 def _operation_text(node: Node) -> str:
     if not isinstance(node.text, str):
         return node.operation
     return node.text if len(node.text) <= _OPERATION else shorten_text(node.text, _OPERATION)
-
-
-def _proved_data(proved: Proved) -> list[Any]:
-    return [proved.value, proved.adjoint, proved.value_digits, proved.adjoint_digits]
 
 
 def _value_in_full(x: Values) -> str:
@@ -344,11 +305,9 @@ def _maps_of_node(node: Node) -> list[Any]:
     """Return maps of the value, the adjoint and, with the same scale, the claimed adjoint of an array that is not small."""
     if np.size(node.value) <= _LISTED or is_small(node.value):
         return []
+    value = as_matrix(node.value)
     backward = [as_matrix(x) for x in (node.adjoint, node.claimed) if not isinstance(x, Absent)]
-    return [
-        _map_data(as_matrix(node.value), Scale.over(as_matrix(node.value))),
-        *(_map_data(x, Scale.over(*backward)) for x in backward),
-    ]
+    return [_map_data(value, Scale.over(value)), *(_map_data(x, Scale.over(*backward)) for x in backward)]
 
 
 def _map_data(matrix: np.ndarray, scale: Scale) -> list[Any]:
@@ -398,19 +357,11 @@ def _table_of_boxes(drawing: Drawing, trace: TraceReport) -> Table:
 
 def _sum_of_uses(node: Node) -> str:
     """Return how an adjoint is summed, in one line."""
-    found = [
-        f"{numbers.few_digits(use.adjoint, 5)}*{numbers.few_digits(use.partial, 5)}"
-        if use.of_numbers
-        else _formula_of_use(use)
-        for use in node.contributions[:_MOST_TERMS]
-    ]
+    found = []
+    for use in node.contributions[:_MOST_TERMS]:
+        numbered = use.of_numbers and f"{numbers.few_digits(use.adjoint, 5)}*{numbers.few_digits(use.partial, 5)}"
+        found.append(numbered or _formula_of_use(use))
     return " + ".join((*found, *["..."] * (len(node.contributions) > _MOST_TERMS)))
-
-
-def _script_json(data: Mapping[str, Any]) -> str:
-    """Return data as JSON that cannot end its script element."""
-    written = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return make_visible(written).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _write_block(block: Block | Figure, page: Page) -> str:
@@ -425,21 +376,17 @@ def _write_block(block: Block | Figure, page: Page) -> str:
     if isinstance(block, Chart):
         return _chart_with_switches(block)
     if isinstance(block, Bars):
-        return _write_figure(
-            f"{block.title}, in {block.unit}{', on a logarithmic scale' * block.log}", "", chart.draw_bars(block)
-        )
+        title = f"{block.title}, in {block.unit}{', on a logarithmic scale' * block.log}"
+        return _write_figure(title, "", chart.draw_bars(block))
     if isinstance(block, HeatMap):
         return _write_figure(block.title, "map", chart.draw_heat_map(block))
     return write_elements((block,), width=page.width)
 
 
-def _write_figure(title: str, look: str, *parts: str) -> str:
+def _write_figure(title: str, look: str, drawn: str) -> str:
     """Return a picture with its title; nothing where nothing is drawn."""
-    if not any(parts):
-        return ""
-    return (
-        f'<figure class="picture {look}">\n<figcaption>{escape_markup(title)}</figcaption>\n{"".join(parts)}\n</figure>'
-    )
+    head = f'<figure class="picture {look}">\n<figcaption>{escape_markup(title)}</figcaption>\n'
+    return f"{head}{drawn}\n</figure>" if drawn else ""
 
 
 def _chart_with_switches(block: Chart) -> str:
@@ -447,23 +394,11 @@ def _chart_with_switches(block: Chart) -> str:
     drawn = chart.draw_chart(block)
     if not drawn:
         return ""
-    looks = chart.Looks.of(block)
-    switches = [
-        _legend_switch(f"xn{k}" if k < chart.SWITCHED_NAMES else "", looks.of_name(block, k), name)
-        for k, name in enumerate(looks.names)
-    ]
-    if len(looks.styles) > 1:
-        switches += [
-            _legend_switch(f"xy{k}" if k < chart.SWITCHED_STYLES else "", looks.of_style(k), style)
-            for k, style in enumerate(looks.styles)
-        ]
-    legend = f"<fieldset><legend>curves</legend>{''.join(switches)}</fieldset>"
-    return _write_figure(
-        block.title, "lines", legend, f'<div class="wide" tabindex="0" role="region" aria-label="chart">{drawn}</div>'
-    )
-
-
-def _legend_switch(look: str, sample: str, name: str) -> str:
-    """Return the entry of a legend, with a switch where the style sheet has one of this name."""
-    switch = f'<input type="checkbox" class="{look}" checked=""/>' if look else ""
-    return f"<label>{switch}{sample} {escape_markup(name)}</label>"
+    switches = ""
+    for kind, k, sample, name in chart.Looks.of(block).samples(block):
+        known = k < (chart.SWITCHED_NAMES if kind == "n" else chart.SWITCHED_STYLES)
+        switch = f'<input type="checkbox" class="x{kind}{k}" checked=""/>' if known else ""
+        switches += f"<label>{switch}{sample} {escape_markup(name)}</label>"
+    legend = f"<fieldset><legend>curves</legend>{switches}</fieldset>"
+    scrolled = f'<div class="wide" tabindex="0" role="region" aria-label="chart">{drawn}</div>'
+    return _write_figure(block.title, "lines", legend + scrolled)

@@ -106,7 +106,8 @@ def render(report: Any, page: Page) -> dict[str, str]:
     }
     derivation = report.derivation if isinstance(report, Lecture) else report
     if isinstance(derivation, DeriveReport) and derivation.results:
-        forms["text/latex"] = "\n".join(_write_equation(result) for result in derivation.results)
+        formulas = (result.formula.latex.split(BREAK) for result in derivation.results)
+        forms["text/latex"] = "\n".join(f"$$\n{align_equations(lines)}\n$$" for lines in formulas)
     return forms
 
 
@@ -134,11 +135,8 @@ def _blocks_with_pictures(report: Any) -> tuple[Shown, ...]:
     if isinstance(report, CheckReport):
         opening = len(report.opening())
         found[opening:opening] = [(_write_picture(block, report), None) for block in report.wrong_gradients()]
-    left, shown, said = (
-        _MOST_DRAWN,
-        list[Shown](),
-        _Drawn("<p>Pictures are left out here. report.page() shows them.</p>"),
-    )
+    left, shown = _MOST_DRAWN, list[Shown]()
+    said = _Drawn("<p>Pictures are left out here. report.page() shows them.</p>")
     for html, block in found:
         left -= len(html.encode())
         if html and left >= 0:
@@ -153,11 +151,9 @@ def _write_picture(block: Block | HeatMap, report: Any) -> str:
     """Return a picture with its title, or an element of text that stands between pictures."""
     if isinstance(block, Graph):
         trace = report.walkthrough if isinstance(report, Lecture) else report
-        return (
-            f"<p>{_GRAPH}</p>\n{_write_scrollable('graph', draw_graph(trace).svg)}"
-            if isinstance(trace, TraceReport)
-            else ""
-        )
+        if not isinstance(trace, TraceReport):
+            return ""
+        return f"<p>{_GRAPH}</p>\n{_write_scrollable('graph', draw_graph(trace).svg)}"
     if isinstance(block, HeatMap):
         title = f"<p><strong>{escape_markup(block.title)}</strong></p>"
         return f"<div{_style_attribute('beside')}>{title}\n{inline_looks(chart.draw_heat_map(block))}</div>"
@@ -166,10 +162,8 @@ def _write_picture(block: Block | HeatMap, report: Any) -> str:
     drawn = chart.draw_chart(block)
     if not drawn:
         return ""
-    looks = chart.Looks.of(block)
-    samples = [(looks.of_name(block, k), name) for k, name in enumerate(looks.names)]
-    samples += [(looks.of_style(k), style) for k, style in enumerate(looks.styles) if len(looks.styles) > 1]
-    legend = " &#160; ".join(f"{inline_looks(sample)} {escape_markup(name)}" for sample, name in samples)
+    samples = chart.Looks.of(block).samples(block)
+    legend = " &#160; ".join(f"{inline_looks(sample)} {escape_markup(name)}" for _, _, sample, name in samples)
     return f"<p><strong>{escape_markup(block.title)}</strong></p>\n<p>{legend}</p>\n{_write_scrollable('chart', drawn)}"
 
 
@@ -221,7 +215,10 @@ def inline_looks(svg: str) -> str:
                 for name, value in _ATTRIBUTES.get(look, {}).items():
                     part.set(name, value)
             if tag == "use":
-                marks += _path_of_mark(part.get("href", ""), float(part.get("x", "0")), float(part.get("y", "0")))
+                path = chart.MARKS[int(part.get("href", "").removeprefix("#m"))]
+                if start := re.match(r"M(-?\d+) ?(-?\d+)(.*)", path):
+                    x, y = (float(part.get(axis, "0")) + int(start[k]) for k, axis in enumerate("xy", 1))
+                    marks += f"M{x:g} {y:g}{start[3]}"
             if tag in ("use", "defs"):
                 around.remove(part)
             elif tag == "path" and "edges" in classes:
@@ -233,12 +230,6 @@ def inline_looks(svg: str) -> str:
             part.attrib.pop(name, None)
     root.attrib |= _ATTRIBUTES["svg"] | {"xmlns": "http://www.w3.org/2000/svg"}
     return ET.tostring(root, encoding="unicode")
-
-
-def _path_of_mark(href: str, x: float, y: float) -> str:
-    """Return the path of a mark at a place."""
-    start = re.match(r"M(-?\d+) ?(-?\d+)(.*)", chart.MARKS[int(href.removeprefix("#m"))])
-    return "" if start is None else f"M{x + int(start[1]):g} {y + int(start[2]):g}{start[3]}"
 
 
 def _path_of_arrowhead(path: str) -> str:
@@ -301,8 +292,3 @@ def _limit_cell(cell: Cell, limit: _Limit) -> Cell:
 
 def _limit_text(text: str, limit: _Limit) -> str:
     return text if len(text) <= limit.characters else text[: limit.characters] + " …"
-
-
-def _write_equation(result: Any) -> str:
-    """Return the closed form of one derivative as a displayed equation."""
-    return f"$$\n{align_equations(result.formula.latex.split(BREAK))}\n$$"
