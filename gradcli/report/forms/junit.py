@@ -5,7 +5,7 @@ properties of its test case, as pytest writes them.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 from gradcli.report import numbers
@@ -29,39 +29,34 @@ def render(report: CheckReport | SuiteReport | RunReport, page: Page) -> str:
     if isinstance(report, RunReport):
         report = report.as_suite()
     if isinstance(report, SuiteReport):
-        return _suite_document(report)
-    tags = [_tag_of_point(report, point) for point in report.points]
-    cases = "".join(_case_of_point(report, point, k) for k, point in enumerate(report.points))
-    head = f'name="gradcli" tests="{len(tags)}" failures="{tags.count("failure")}" errors="{tags.count("error")}"'
-    return f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites><testsuite {head}>\n{cases}</testsuite></testsuites>\n'
+        left, stale = report.not_reached or (), report.out_of_date()
+        tags = [*map(_tag_of_check, report.checks), *("skipped" for _ in left), *("error" for _ in stale)]
+        counted = "".join(f' {name}="{tags.count(tag)}"' for name, tag in _COUNTED)
+        counted += f' time="{report.seconds:.3f}"'
+        renewal = f"Write the baseline anew:\n{quote_command(report.renewal or ())}"
+        cases = [_case_of_check(check) for check in report.checks]
+        cases += [_write_case("gradcli.check", name, 0.0, ['<skipped message="not reached"/>']) for name in left]
+        for name, why in stale:  # which the job fails by
+            outcome = _write_outcome("error", f"{name}: {why}", [f"{name}: {why}", renewal])
+            cases.append(_write_case("gradcli.baseline", name, 0.0, [outcome]))
+    else:
+        tags = [_tag_of_point(report, point) for point in report.points]
+        counted = f' failures="{tags.count("failure")}" errors="{tags.count("error")}"'
+        cases = [_case_of_point(report, point, k) for k, point in enumerate(report.points)]
+    head = f'name="gradcli" tests="{len(tags)}"{counted}'
+    body = f"<testsuites><testsuite {head}>\n{''.join(cases)}</testsuite></testsuites>"
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{body}\n'
 
 
-def _suite_document(suite: SuiteReport) -> str:
-    left, stale = suite.not_reached or (), suite.out_of_date()
-    tags = [*map(_tag_of_check, suite.checks), *("skipped" for _ in left), *("error" for _ in stale)]
-    counted = "".join(f' {name}="{tags.count(tag)}"' for name, tag in _COUNTED)
-    head = f'name="gradcli" tests="{len(tags)}"{counted} time="{suite.seconds:.3f}"'
-    renewal = quote_command(suite.renewal or ())
-    cases = "".join(
-        [
-            *map(_case_of_check, suite.checks),
-            *map(_case_not_reached, left),
-            *(_case_out_of_date(*entry, renewal) for entry in stale),
-        ]
-    )
-    return f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites><testsuite {head}>\n{cases}</testsuite></testsuites>\n'
+def _write_case(classname: str, name: str, seconds: float, inside: Sequence[str]) -> str:
+    head = f'  <testcase classname={_quote_attribute(classname)} name={_quote_attribute(name)} time="{seconds:.3f}"'
+    lines = "".join(f"    {line}\n" for line in inside)
+    return f"{head}>\n{lines}  </testcase>\n" if inside else f"{head}/>\n"
 
 
-def _case_not_reached(name: str) -> str:
-    head = f'  <testcase classname="gradcli.check" name={_quote_attribute(name)} time="0.000"'
-    return f'{head}>\n    <skipped message="not reached"/>\n  </testcase>\n'
-
-
-def _case_out_of_date(name: str, why: str, renewal: str) -> str:
-    """Return the case of an entry of the baseline that is out of date, which the job fails by."""
-    head = f'  <testcase classname="gradcli.baseline" name={_quote_attribute(name)} time="0.000"'
-    detail = escape(_replace_illegal(f"{name}: {why}\nWrite the baseline anew:\n{renewal}"))
-    return f"{head}>\n    <error message={_quote_attribute(f'{name}: {why}')}>{detail}</error>\n  </testcase>\n"
+def _write_outcome(tag: str, message: str, lines: Sequence[str]) -> str:
+    detail = escape(_replace_illegal("\n".join(lines)))
+    return f"<{tag} message={_quote_attribute(message)}>{detail}</{tag}>"
 
 
 def _tag_of_check(check: CheckRow) -> str:
@@ -72,28 +67,21 @@ def _tag_of_check(check: CheckRow) -> str:
 
 def _case_of_check(check: CheckRow) -> str:
     file = check.target.strip().rpartition(":")[0].rstrip(":") if is_python(check.target) else "gradcli.check"
-    head = (
-        f'  <testcase classname={_quote_attribute(file)} name={_quote_attribute(check.id)} time="{check.seconds:.3f}"'
-    )
-    tag, lines = _tag_of_check(check), []
-    if tag:
-        detail = escape(_replace_illegal("\n".join(_lines_of_failure(check))))
-        lines.append(f"<{tag} message={_quote_attribute(check.said())}>{detail}</{tag}>")
+    inside = []
     if check.error is None:
-        lines.insert(0, _write_properties({"seed": str(check.document["seed"]), "replay": check.replay()}))
-    return f"{head}>\n" + "".join(f"    {line}\n" for line in lines) + "  </testcase>\n"
+        values = {"seed": str(check.document["seed"]), "replay": check.replay()}
+        known = ((name, _quote_attribute(x)) for name, x in values.items() if x)
+        listed = "".join(f'<property name="{name}" value={x}/>' for name, x in known)
+        inside.append(f"<properties>{listed}</properties>")
+    if tag := _tag_of_check(check):
+        points = () if check.report is None else check.report.points
+        wrong = [line for point in points for line in _mismatch_lines(point)]
+        inside.append(_write_outcome(tag, check.said(), [check.said(), *wrong, *_lines_of_blocks(check)]))
+    return _write_case(file, check.id, check.seconds, inside)
 
 
-def _write_properties(values: Mapping[str, str]) -> str:
-    listed = "".join(
-        f"<property name={_quote_attribute(name)} value={_quote_attribute(x)}/>" for name, x in values.items() if x
-    )
-    return f"<properties>{listed}</properties>"
-
-
-def _lines_of_failure(check: CheckRow) -> list[str]:
-    wrong = [] if check.report is None else [line for point in check.report.points for line in _mismatch_lines(point)]
-    return [check.said(), *wrong, *(plain_text(b.text) for b in check.blocks() if isinstance(b, Paragraph | Code))]
+def _lines_of_blocks(report: CheckReport | CheckRow) -> list[str]:
+    return [plain_text(block.text) for block in report.blocks() if isinstance(block, Paragraph | Code)]
 
 
 def _mismatch_lines(point: PointReport) -> list[str]:
@@ -110,16 +98,12 @@ def _tag_of_point(report: CheckReport, point: PointReport) -> str:
 
 
 def _case_of_point(report: CheckReport, point: PointReport, number: int) -> str:
-    name = f"{report.target.text} point {number + 1}"
+    inside = []
+    if tag := _tag_of_point(report, point):
+        lines = [report.sentence(), *_mismatch_lines(point), *_lines_of_blocks(report)]
+        inside.append(_write_outcome(tag, report.sentence(), lines))
     seconds = sum(float(mode.seconds or 0.0) for mode in point.modes.values())
-    head = f'  <testcase classname="gradcli.check" name={_quote_attribute(name)} time="{seconds:.3f}"'
-    tag = _tag_of_point(report, point)
-    if not tag:
-        return head + "/>\n"
-    lines = [plain_text(block.text) for block in report.blocks() if isinstance(block, Paragraph | Code)]
-    lines = [*_mismatch_lines(point), *lines]
-    detail = escape(_replace_illegal("\n".join([report.sentence(), *lines])))
-    return f"{head}>\n    <{tag} message={_quote_attribute(report.sentence())}>{detail}</{tag}>\n  </testcase>\n"
+    return _write_case("gradcli.check", f"{report.target.text} point {number + 1}", seconds, inside)
 
 
 def _replace_illegal(text: str) -> str:

@@ -73,9 +73,15 @@ def render(report: Any, page: Page) -> str:
     if isinstance(report, Lecture):
         report, below = report.derivation, [_write_block(block) for block in report.at_the_point()]
     lines = [_HEAD]
-    if report.function:
-        lines += [r"\[", f"  {_fit_formula(report.function)}", r"\]"]
-    lines.append(f"Let {_join_with_and([_describe_variable(report, name) for name in report.shapes])}.\n")
+    if report.function:  # several lines stand under each other
+        formula = report.function
+        formula = align_equations(formula.split(BREAK)) if BREAK in formula else formula
+        lines += [r"\[", rf"  \fitted{{{formula}}}", r"\]"]
+    variables = []
+    for name, dims in report.shapes.items():
+        assumed = f" ({escape_latex(', '.join(report.assume[name]))})" if name in report.assume else ""
+        variables.append(rf"\({space_in_latex(name, dims)}\){assumed}")
+    lines.append(f"Let {' and '.join(filter(None, [', '.join(variables[:-1]), variables[-1]]))}.\n")
     lines.append(f"Layout: {_LAYOUTS[report.layout.partition(':')[0]]}.\n")
     if report.shared:
         lines += _write_steps(report.shared)
@@ -83,11 +89,6 @@ def render(report: Any, page: Page) -> str:
         lines += _write_result(report, result)
     lines += [escape_latex(f"{f.kind}: {f.message}") + "\n" for f in report.findings]
     return "\n".join([*lines, *filter(None, below), r"\end{document}", ""])
-
-
-def _fit_formula(formula: str) -> str:
-    """Return a formula that is no wider than the line; several lines stand under each other."""
-    return rf"\fitted{{{align_equations(formula.split(BREAK)) if BREAK in formula else formula}}}"
 
 
 def _write_block(block: Block) -> str:
@@ -113,10 +114,8 @@ def _write_table(table: Table) -> str:
     """Return a table whose columns share the width of the page as their longest cells do."""
     count = len(table.columns)
     rows = [row for row in table.rows if len(row) == count]
-    longest = [
-        max([len(name), *(min(len(plain_text(row[k])), _WIDE) for row in rows), 2])
-        for k, name in enumerate(table.columns)
-    ]
+    widths = [[min(len(plain_text(cell)), _WIDE) for cell in row] for row in rows]
+    longest = [max([len(name), *(row[k] for row in widths), 2]) for k, name in enumerate(table.columns)]
     room = 0.92 - 0.02 * count
     columns = "".join(rf"p{{{room * n / sum(longest):.3f}\linewidth}}" for n in longest)
     shown = [[_write_cell(cell) for cell in row] for row in ([table.columns] if any(table.columns) else []) + rows]
@@ -125,16 +124,6 @@ def _write_table(table: Table) -> str:
     head = [r"{\footnotesize\raggedright", *title, rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}"]
     below = [escape_latex(" ".join(map(plain_text, row))) + r"\par" for row in table.rows if len(row) < count]
     return "\n".join([*head, *body, r"\end{tabular}", r"\par", *below, "}", ""])
-
-
-def _describe_variable(report: Any, name: str) -> str:
-    """Return what a variable is: its space, and what is assumed of it."""
-    assumed = f" ({escape_latex(', '.join(report.assume[name]))})" if name in report.assume else ""
-    return rf"\({space_in_latex(name, report.shapes[name])}\){assumed}"
-
-
-def _join_with_and(words: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def _write_steps(steps: Sequence[Step]) -> list[str]:
@@ -154,9 +143,13 @@ def _write_result(report: Any, result: Any) -> list[str]:
     lines = [rf"\section*{{{result.kind.capitalize()} with respect to \({latex_name(result.wrt)}\)}}"]
     lines += _write_steps(report.own_steps(result))
     *parts, last = result.formula.latex.split(BREAK)
-    if result.direction:
-        parts = [_directional_derivative(last, result), *parts]
     left, _, right = last.partition(" = ")
+    if result.direction:  # what the product of a Hessian and a direction is
+        x = latex_name(result.wrt)
+        moved = rf"{x} + t \, {latex_name(result.direction)}"
+        gradient = rf"\frac{{\partial f}}{{\partial {x}}}\left({moved}\right)"
+        meaning = rf"\left. \frac{{\mathrm{{d}}}}{{\mathrm{{d}} t}} {gradient} \right|_{{t = 0}}"
+        parts.insert(0, f"{left} = {meaning}")
     shown = align_equations([*parts, rf"{left} = \boxed{{{right}}}"])
     lines += ["The result is", r"\[", rf"  \fitted{{{shown}}}", r"\]"]
     if result.direction:
@@ -167,14 +160,6 @@ def _write_result(report: Any, result: Any) -> list[str]:
         if language in result.code:
             lines += _write_listing(strip_self_test(result.code[language]))
     return lines
-
-
-def _directional_derivative(last: str, result: Any) -> str:
-    """Return what the product of a Hessian and a direction is, as a formula."""
-    x = latex_name(result.wrt)
-    moved = rf"{x} + t \, {latex_name(result.direction)}"
-    gradient = rf"\frac{{\partial f}}{{\partial {x}}}\left({moved}\right)"
-    return rf"{last.partition(' = ')[0]} = \left. \frac{{\mathrm{{d}}}}{{\mathrm{{d}} t}} {gradient} \right|_{{t = 0}}"
 
 
 def _write_listing(code: str) -> list[str]:

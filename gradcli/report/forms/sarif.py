@@ -8,6 +8,7 @@ from urllib.parse import quote
 from gradcli import __version__
 from gradcli.report.blocks import make_visible
 from gradcli.report.check import CheckReport, explain_verdict
+from gradcli.report.encode import encode
 from gradcli.report.explain import SITE, ExplainReport, read_explanations
 from gradcli.report.forms import Page, place_in_repository, render_as_text
 from gradcli.report.run import RunReport
@@ -39,9 +40,10 @@ def render(report: CheckReport | SuiteReport | RunReport, page: Page) -> str:
     """Return the checks that did not pass as one run of SARIF; those without a verdict are notes."""
     if isinstance(report, RunReport):
         report = report.as_suite()
-    rows, config = (
-        (report.checks, report.config) if isinstance(report, SuiteReport) else ((_row_of_report(report),), None)
-    )
+    if isinstance(report, SuiteReport):
+        rows, config = report.checks, report.config
+    else:
+        rows, config = (row_of_document(report.target.text, report.target.text, encode(report), 0.0),), None
     results = [_result_of_check(row, config, page) for row in rows if row.verdict != "pass" and not row.known]
     rules = dict.fromkeys(result["ruleId"] for result in results)
     driver = {
@@ -50,12 +52,6 @@ def render(report: CheckReport | SuiteReport | RunReport, page: Page) -> str:
     }  # fmt: skip
     run = {"tool": {"driver": driver}, "results": results}
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
-
-
-def _row_of_report(report: CheckReport) -> CheckRow:
-    from gradcli.report.encode import encode
-
-    return row_of_document(report.target.text, report.target.text, encode(report), 0.0)
 
 
 def _describe_rule(name: str) -> dict[str, Any]:
@@ -85,22 +81,17 @@ def _result_of_check(row: CheckRow, config: str | None, page: Page) -> dict[str,
         rule = _ERROR if row.verdict == "error" else next(iter(row.prevented_by()), _OPEN)
     said = row.said() if row.report is None else explain_verdict(row.report)
     place = place_in_repository(row.places(config), page)
-    artifact, line = _NOWHERE if place is None else (_locate_artifact(place[0], page), place[1])
+    file, line = place or ("", None)
+    if place is None:
+        says = "There is no file: the command itself has what was checked."
+        artifact: dict[str, Any] = {"uri": "command", "description": {"text": says}}
+    elif Path(file).is_absolute():
+        artifact = {"uri": Path(file).as_uri()}
+    else:
+        artifact = {"uri": quote(file), "uriBaseId": "%SRCROOT%"}
     return {
         "ruleId": rule, "level": "note" if row.verdict == "inconclusive" else "error",
         "message": {"text": make_visible(f"{row.id}: {said}")},
         "partialFingerprints": {"gradcli/id": row.id},
         "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": line or 1}}}],
     }  # fmt: skip
-
-
-_NOWHERE: tuple[dict[str, Any], None] = (
-    {"uri": "command", "description": {"text": "There is no file: the command itself has what was checked."}}, None,
-)  # fmt: skip
-
-
-def _locate_artifact(file: str, page: Page) -> dict[str, Any]:
-    """Return a file of the repository by its path, any other by its whole address."""
-    if Path(file).is_absolute():
-        return {"uri": Path(file).as_uri()}
-    return {"uri": quote(file), "uriBaseId": "%SRCROOT%"}

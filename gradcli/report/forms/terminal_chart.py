@@ -29,10 +29,13 @@ _NOTHING = "nothing to draw: no value is positive and finite"
 def draw_lines(chart: Chart, width: int, braille: bool = True) -> tuple[Line, ...]:
     """Return a chart with its legend as lines of at most `width` columns, each in runs of one ink."""
     width = max(_NARROWEST, min(width, WIDEST))
-    title: tuple[Line, ...] = ()
-    for part in textwrap.wrap(make_visible(chart.title), width):
-        title += _title_line(part, width, "strong")
-    runs = [_runs_of_series(one) for one in chart.series]
+    title = [
+        line for part in textwrap.wrap(make_visible(chart.title), width) for line in _title_line(part, width, "strong")
+    ]
+    runs: list[list[list[Spot]]] = []  # of each series, in decades; a point that cannot be drawn ends a run
+    for one in chart.series:
+        groups = itertools.groupby(one.points, key=lambda point: all(map(is_drawable, point)))
+        runs.append([[(math.log10(px), math.log10(py)) for px, py in part] for kept, part in groups if kept])
     spots = [spot for run in runs for part in run for spot in part]
     if not spots:
         return *title, ((_cut_to_width(_NOTHING, width), "plain"),)
@@ -43,13 +46,14 @@ def draw_lines(chart: Chart, width: int, braille: bool = True) -> tuple[Line, ..
     marks = _choose_marks(chart.series, braille)
     sheet = _draw_sheet(chart.series, runs, marks, x, y, braille)
     rows = (_write_row(sheet, row, labels.get(y.cells - 1 - row, ""), gutter, x, braille) for row in range(y.cells))
+    centre = " " * (gutter + 2 + max(0, (x.cells - len(chart.x)) // 2))
     return (
         *title,
         *_title_line(chart.y, width, "dim"),
         *rows,
         *_horizontal_axis(x, gutter, braille),
         *(_bracket_region(region, x, gutter + 2, braille) for region in chart.regions),
-        *_title_line(_centre_title(chart.x, gutter + 2, x.cells), width, "dim"),
+        *_title_line(centre + chart.x, width, "dim"),
         *_write_legend(chart.series, runs, marks, width, braille),
     )
 
@@ -88,12 +92,6 @@ class _Axis:
                 yield self.cell(k), f"1e{k}" if k else "1"
 
 
-def _runs_of_series(series: Series) -> list[list[Spot]]:
-    """Return the runs of a series, in decades; a point that cannot be drawn ends a run."""
-    groups = itertools.groupby(series.points, key=lambda point: all(map(is_drawable, point)))
-    return [[(math.log10(px), math.log10(py)) for px, py in part] for kept, part in groups if kept]
-
-
 def _choose_marks(series: Sequence[Series], braille: bool) -> list[str]:
     """Return a different mark for each series: its own mark if it is free and can be written, else a spare one."""
     marks: list[str] = []
@@ -113,47 +111,36 @@ def _draw_sheet(
     sheet: dict[tuple[int, int], tuple[str, Ink]] = {}
     for k in sorted(range(len(series)), key=lambda k: (not series[k].guide, -k)):
         ink: Ink = "dim" if series[k].guide else k
+        lines = [line for run in runs[k] for line in zip(run, [*run[1:], run[-1]], strict=True)]
         if braille:
-            _overlay_dots(sheet, _draw_braille(runs[k], x, y), ink)
+            _overlay_braille(sheet, lines, x, y, ink)
         elif series[k].guide:
-            dot = _GUIDES[False][series[k].upright]
-            sheet.update(
-                ((y.cells - 1 - y.cell(py), x.cell(px)), (dot, ink)) for px, py in _points_along_lines(runs[k], x, y)
-            )
+            for (px, py), (qx, qy) in lines:  # points along the line, at least one for each cell
+                count = 1 + max(abs(x.cell(px) - x.cell(qx)), abs(y.cell(py) - y.cell(qy)))
+                for n in range(count + 1):
+                    row = y.cells - 1 - y.cell(py + (qy - py) * n / count)
+                    sheet[row, x.cell(px + (qx - px) * n / count)] = (_GUIDES[False][series[k].upright], ink)
     sheet.update((cell, (marks[k], k)) for cell, k in _place_marks(series, runs, x, y, every=not braille))
     return sheet
-
-
-def _draw_braille(runs: list[list[Spot]], x: _Axis, y: _Axis) -> list[str]:
-    """Return the lines through the runs in braille, row by row."""
-    from plotille import Canvas
-
-    canvas: Any = Canvas(x.cells, y.cells, x.low, y.low, x.high, y.high)
-    for run in runs:
-        for spot, after in zip(run, [*run[1:], run[-1]], strict=True):
-            canvas.line(*spot, *after)
-    drawn: str = canvas.plot(linesep="\n")
-    return drawn.split("\n")
 
 
 _BLANK = 0x2800  # the braille pattern without a dot; a dot is a bit
 
 
-def _overlay_dots(sheet: dict[tuple[int, int], tuple[str, Ink]], rows: list[str], ink: Ink) -> None:
-    """Add a drawing to the sheet: cells hold the dots of both, in the ink of the new one."""
-    for row, drawn in enumerate(rows):
+def _overlay_braille(
+    sheet: dict[tuple[int, int], tuple[str, Ink]], lines: Sequence[tuple[Spot, Spot]], x: _Axis, y: _Axis, ink: Ink
+) -> None:
+    """Add lines in braille to the sheet: cells hold the dots of both, in the ink of the new one."""
+    from plotille import Canvas
+
+    canvas: Any = Canvas(x.cells, y.cells, x.low, y.low, x.high, y.high)
+    for spot, after in lines:
+        canvas.line(*spot, *after)
+    for row, drawn in enumerate(canvas.plot(linesep="\n").split("\n")):
         for column, sign in enumerate(drawn):
             if ord(sign) > _BLANK:
                 under = ord(sheet.get((row, column), (chr(_BLANK), ink))[0])
                 sheet[row, column] = (chr(under | ord(sign)), ink)
-
-
-def _points_along_lines(runs: list[list[Spot]], x: _Axis, y: _Axis) -> Iterator[Spot]:
-    """Yield points along the lines through the runs, at least one for each cell."""
-    for run in runs:
-        for (px, py), (qx, qy) in zip(run, [*run[1:], run[-1]], strict=True):
-            count = 1 + max(abs(x.cell(px) - x.cell(qx)), abs(y.cell(py) - y.cell(qy)))
-            yield from ((px + (qx - px) * k / count, py + (qy - py) * k / count) for k in range(count + 1))
 
 
 def _place_marks(
@@ -239,10 +226,6 @@ def _write_legend(
 
 def _title_line(title: str, width: int, ink: Ink) -> tuple[Line, ...]:
     return (((_cut_to_width(title, width), ink),),) if title.strip() else ()
-
-
-def _centre_title(title: str, start: int, width: int) -> str:
-    return " " * (start + max(0, (width - len(title)) // 2)) + title if title else ""
 
 
 def _cut_to_width(title: str, width: int) -> str:

@@ -81,7 +81,7 @@ def blocks_as_text(blocks: tuple[Block, ...], page: Page) -> str:
         else:
             whole = isinstance(block, Code | Chart) or (isinstance(block, Paragraph) and not block.wraps)
             console.print(_render_block(block, page), soft_wrap=whole)
-    return _strip_and_encode(written.getvalue(), page)
+    return make_encodable("\n".join(line.rstrip() for line in written.getvalue().split("\n")), page.encoding)
 
 
 def _insert_empty_lines(blocks: tuple[Block, ...]) -> Iterator[Block | None]:
@@ -131,13 +131,11 @@ def _draw_chart(block: Chart, page: Page) -> Text:
 
     series = tuple(dataclasses.replace(one, name=spelled(one.name)) for one in block.series)
     block = Chart(spelled(block.title), spelled(block.x), spelled(block.y), series, block.regions)
-    shown = terminal_chart.draw_lines(block, page.width - 2, can_encode_braille(page.encoding))
-    return Text("\n").join(
-        Text.assemble(
-            "  ", *((part, _SERIES[ink % len(_SERIES)] if isinstance(ink, int) else _STYLES[ink]) for part, ink in line)
-        )
-        for line in shown
-    )
+    lines = []
+    for line in terminal_chart.draw_lines(block, page.width - 2, can_encode_braille(page.encoding)):
+        styles = (_SERIES[ink % len(_SERIES)] if isinstance(ink, int) else _STYLES[ink] for _, ink in line)
+        lines.append(Text.assemble("  ", *zip((part for part, _ in line), styles, strict=True)))
+    return Text("\n").join(lines)
 
 
 def _render_table(table: Table, width: int) -> RenderableType:
@@ -185,14 +183,10 @@ def _split_columns(table: Table, room: int) -> list[Table]:
     """Return tables with part of the columns each, none where one column has no room; the table on its side if these are many."""
     count = len(table.columns)
     lead = max(1, min(table.right, default=1))
-    widths = [
-        max([len(name), *map(len, cells)]) + _GAP
-        for name, cells in zip(table.columns, _words_of_columns(table), strict=True)
-    ]
+    words = _words_of_columns(table)
+    widths = [max([len(name), *map(len, cells)]) + _GAP for name, cells in zip(table.columns, words, strict=True)]
     if any(w > _SHORT + _GAP for w in widths) or sum(widths[:lead]) + max(widths[lead:], default=0) > room + _GAP:
-        long_names = (
-            all(len(cell) <= _SHORT for cells in _words_of_columns(table) for cell in cells) and 0 not in table.right
-        )
+        long_names = 0 not in table.right and all(len(cell) <= _SHORT for cells in words for cell in cells)
         return [_turn_table(table)] if long_names and len(table.rows) < _FEW <= count else []
     groups: list[list[int]] = [[]]
     for k in range(lead, count):
@@ -200,15 +194,12 @@ def _split_columns(table: Table, room: int) -> list[Table]:
             groups.append([])
         groups[-1].append(k)
     parts = []
-    for number, group in enumerate(groups):
+    for group in groups:
         kept = [*range(lead), *group]
-        rows = tuple(
-            tuple(row[k] for k in kept) if len(row) == count else row
-            for row in table.rows
-            if len(row) == count or number == len(groups) - 1
-        )
+        shown = table.rows if group is groups[-1] else [row for row in table.rows if len(row) == count]
+        rows = tuple(tuple(row[k] for k in kept) if len(row) == count else row for row in shown)
         right = frozenset(kept.index(k) for k in kept if k in table.right)
-        title = table.title if number == 0 else ""
+        title = table.title if group is groups[0] else ""
         parts.append(Table(tuple(table.columns[k] for k in kept), rows, right, title))
     return parts
 
@@ -299,9 +290,8 @@ def _fold_text(text: Text, width: int) -> Text:
 def _least_width(words: str, width: int) -> int:
     """Return the width at which nothing is broken that fits into the width of a whole line."""
     sentence = _WORDS.search(words) is not None
-    longest = max(
-        (last - first for line in words.split("\n") for first, last in _unbroken_pieces(line, width)), default=0
-    )
+    pieces = [piece for line in words.split("\n") for piece in _unbroken_pieces(line, width)]
+    longest = max((last - first for first, last in pieces), default=0)
     return min(width, max(longest, min(_SHORT, len(words)) if sentence else 0))
 
 
@@ -316,8 +306,7 @@ def _unbroken_pieces(line: str, width: int) -> Iterator[tuple[int, int]]:
             continue
         start = part.start()
         for word in _split_outside_brackets(part.group()):
-            inner = [word] if len(word) <= width else word.split(" ")
-            for piece in inner:
+            for piece in [word] if len(word) <= width else word.split(" "):
                 yield start, start + len(piece)
                 start += len(piece) + 1
 
@@ -336,8 +325,3 @@ def _split_outside_brackets(words: str) -> list[str]:
 
 def _style_text(cell: Cell) -> Text:
     return Text.assemble(*((make_visible(piece.text), _STYLES[piece.tone]) for piece in split_into_pieces(cell)))
-
-
-def _strip_and_encode(text: str, page: Page) -> str:
-    """Return text without trailing blanks, in characters that the page can show."""
-    return make_encodable("\n".join(line.rstrip() for line in text.split("\n")), page.encoding)
