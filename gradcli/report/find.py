@@ -132,17 +132,26 @@ class FindReport:
         """Return the largest folders, the gradients by file, the files that cannot be read, and the counts."""
         found: list[Block] = []
         if len(self.folders) > 1:
-            found += [Paragraph("by folder", 0), Code("\n".join(_folder_lines(self.folders)), "text")]
+            largest = [(_short_path(each.folder), each) for each in self.folders[:_MOST_FOLDERS]]
+            widest = max(len(name) for name, _ in largest)
+            digits = len(str(self.folders[0].found))
+            lines = []
+            for name, each in largest:
+                what = "gradient, " if each.found == 1 else "gradients,"
+                lines.append(f"  {name:<{widest}}  {each.found:>{digits}} {what} {each.checked} checked")
+            more = len(self.folders) - len(largest)
+            lines += [f"  and {more} more {'folder' if more == 1 else 'folders'}"] if more else []
+            found += [Paragraph("by folder", 0), Code("\n".join(lines), "text")]
         for file, group in itertools.groupby(self.gradients, key=lambda gradient: gradient.file):
             these = [*group]
-            line = max(len(str(g.line)) for g in these)  # the parts of a row stand under those of the others
-            name = min(_WIDEST, max(len(g.name) for g in these))
-            what = min(_WIDEST, max(len(g.what) for g in these))
-            rows = [f"  {g.line:>{line}}  {g.name:<{name}}  {g.what:<{what}}  {g.checks}" for g in these]
+            digits = max(len(str(g.line)) for g in these)  # the parts of a row stand under those of the others
+            wide = min(_WIDEST, max(len(g.name) for g in these))
+            room = min(_WIDEST, max(len(g.what) for g in these))
+            rows = [f"  {g.line:>{digits}}  {g.name:<{wide}}  {g.what:<{room}}  {g.checks}" for g in these]
             found += [Paragraph(Piece(_short_path(file), "strong"), 0, wraps=False), Code("\n".join(rows), "text")]
         if self.unreadable:
-            lines = "\n".join(f"  {_short_path(each.file)}: {each.reason}" for each in self.unreadable)
-            found += [Paragraph("cannot be read", 0), Code(lines, "text")]
+            reasons = "\n".join(f"  {_short_path(each.file)}: {each.reason}" for each in self.unreadable)
+            found += [Paragraph("cannot be read", 0), Code(reasons, "text")]
         return (*found, Paragraph(Piece(str(self.counts), "strong"), 0))
 
     def brief(self) -> tuple[str, ...]:
@@ -160,16 +169,3 @@ class FindReport:
 def _short_path(path: str) -> str:
     """Return a path as it is shown: that of an installed package begins at the package."""
     return re.sub(r".*/(site|dist)-packages/(?=.)", "", path)
-
-
-def _folder_lines(folders: tuple[FolderCounts, ...]) -> list[str]:
-    """Return a line for each of the largest folders, and one for the number of the others."""
-    largest = [(_short_path(each.folder), each) for each in folders[:_MOST_FOLDERS]]
-    widest = max(len(name) for name, _ in largest)
-    digits = len(str(folders[0].found))
-    lines = []
-    for name, each in largest:
-        what = "gradient, " if each.found == 1 else "gradients,"
-        lines.append(f"  {name:<{widest}}  {each.found:>{digits}} {what} {each.checked} checked")
-    more = len(folders) - len(largest)
-    return lines + ([f"  and {more} more {'folder' if more == 1 else 'folders'}"] if more else [])

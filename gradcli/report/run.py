@@ -149,15 +149,12 @@ class RunReport:
     not_watched: tuple[str, ...] | Absent = ABSENT
     full: bool = field(default=False, metadata={TEXT_ONLY: True})  # calls that passed too
 
-    def blocks(self) -> tuple[Block, ...]:
-        """Return a table of the gradients, the checks that did not pass in full, and the counts."""
-        return self._report_blocks(headed=False)
-
     def headed_blocks(self) -> tuple[Block, ...]:
-        """Return the same, with a heading above each check."""
-        return self._report_blocks(headed=True)
+        """Return the blocks with a heading above each check."""
+        return self.blocks(headed=True)
 
-    def _report_blocks(self, headed: bool) -> tuple[Block, ...]:
+    def blocks(self, headed: bool = False) -> tuple[Block, ...]:
+        """Return a table of the gradients, the checks that did not pass in full, and the counts."""
         if not self.gradients:
             return (*seed_line(self.seed, 0), Paragraph(Piece(self.counted(), "strong"), 0))
         header = ("verdict", "defined at", "gradient", "checked", "what was found")

@@ -1,6 +1,6 @@
 """The report of several checks: a line for each, the details of those that did not pass, and the counts."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
@@ -272,7 +272,7 @@ class SuiteReport(Printed):
 
     def blocks(self) -> tuple[Block, ...]:
         """Return a table of all checks, the details of those that did not pass, and the counts."""
-        return (self._checks_table(), *self.details())
+        return (self._checks_table(), *self.reports(), *self.last())
 
     def headed_blocks(self) -> tuple[Block, ...]:
         """Return a table of all checks, those that did not pass in full, each below a heading, and the counts."""
@@ -281,8 +281,12 @@ class SuiteReport(Printed):
             found += [Heading((Verbatim(check.id), Piece(f": {check.word[0]}"))), *check.blocks(self.full)]
         return (self._checks_table(), *found, *self.last())
 
-    def _checks_table(self) -> Table:
-        rows = ((Piece(*c.word), Verbatim(c.id), c.said(), _write_seconds(c.seconds)) for c in self.checks)
+    def _checks_table(self, linked: Collection[int] = ()) -> Table:
+        """Return a table of all checks; on a page, these have links to their details."""
+        rows: list[tuple[Cell, ...]] = []
+        for k, check in enumerate(self.checks):
+            name = Link(check.id, to=f"check-{k + 1}") if k in linked else Verbatim(check.id)
+            rows.append((Piece(*check.word), name, check.said(), _write_seconds(check.seconds)))
         return Table(("verdict", "check", "what was found", "time"), tuple(rows), frozenset({3}))
 
     def _shown(self) -> list[CheckRow]:
@@ -293,26 +297,17 @@ class SuiteReport(Printed):
         """Return the counts, a table of all checks with links, and the details that they lead to."""
         shown = [k for k, check in enumerate(self.checks) if check.status is not Exit.CONFIRMED]
         shown += [k for k in range(len(self.checks)) if k not in shown][: max(0, _PAGED - len(shown))]
-        rows: list[tuple[Cell, ...]] = []
         found: list[Block] = []
-        for k, check in enumerate(self.checks):
-            name = Link(check.id, to=f"check-{k + 1}") if k in shown else check.id
-            rows.append((Piece(*check.word), name, check.said(), _write_seconds(check.seconds)))
         for k in sorted(shown):
             found += [Heading(self.checks[k].id, name=f"check-{k + 1}"), *self.checks[k].blocks(full=True)]
             found.append(Paragraph(Link("back to all checks", to="checks")))
         left = len(self.checks) - len(shown)
         more = [Paragraph(f"{left:,} more checks passed; their details are in --json.")] * bool(left)
-        table = Table(("verdict", "check", "what was found", "time"), tuple(rows), frozenset({3}))
-        return (*self.last(), Heading("All checks", name="checks"), table, *more, *found)
+        return (*self.last(), Heading("All checks", name="checks"), self._checks_table(shown), *more, *found)
 
     def gist(self) -> str:
         """Return the counts."""
         return self.counted()
-
-    def details(self) -> tuple[Block, ...]:
-        """Return the reports that did not pass in full, and the counts."""
-        return (*self.reports(), *self.last())
 
     def reports(self) -> tuple[Block, ...]:
         """Return the reports that did not pass, in full."""

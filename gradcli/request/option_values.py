@@ -114,9 +114,8 @@ def parse_share(flag: str, text: str) -> tuple[int, int]:
     """Return which part, and of how many, in `2/3`. Raises BadOption."""
     match = _SHARE.fullmatch(text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise BadOption(
-            f"{flag} takes K/N, with K from 1 to N, not '{text}'", do=f"write {flag} 1/3, {flag} 2/3, {flag} 3/3"
-        )
+        do = f"write {flag} 1/3, {flag} 2/3, {flag} 3/3"
+        raise BadOption(f"{flag} takes K/N, with K from 1 to N, not '{text}'", do=do)
     return int(match[1]), int(match[2])
 
 
@@ -130,9 +129,8 @@ def read_axes_or_function(flag: str, given: Any) -> Any:
     if isinstance(given, Mapping):
         return ", ".join(f"{name}: {axis}" for name, axis in given.items())
     if not isinstance(given, str) and not callable(given):
-        raise BadOption(
-            f'{flag} takes "W: 1, b: 0" or a function, not {given!r}', do=f'write {flag.rstrip("=")}="W: 1"'
-        )
+        do = f'write {flag.rstrip("=")}="W: 1"'
+        raise BadOption(f'{flag} takes "W: 1, b: 0" or a function, not {given!r}', do=do)
     return given
 
 
@@ -246,9 +244,8 @@ def _parse_number(text: str, flag: str, absent: float) -> float:
     try:
         return float(text)
     except ValueError:
-        raise BadOption(
-            f"{flag} takes numbers, not '{text.strip()}'", do="write numbers such as 1e-3, -1, inf"
-        ) from None
+        says = f"{flag} takes numbers, not '{text.strip()}'"
+        raise BadOption(says, do="write numbers such as 1e-3, -1, inf") from None
 
 
 def parse_kinds(flag: str, text: str | Sequence[str]) -> frozenset[str]:
@@ -267,36 +264,28 @@ def pick(flag: str, given: "str | Mapping[str, int | str] | Pick | None") -> Pic
     """
     if given is None or isinstance(given, Pick):
         return given
-    named = (
-        list(given.items()) if isinstance(given, Mapping) else [_parse_part(flag, word) for word in split_words(given)]
-    )
+    named: list[tuple[str, int | str]] = [*given.items()] if isinstance(given, Mapping) else []
+    for word in () if isinstance(given, Mapping) else split_words(given):
+        name, _, part = word.partition("=")
+        name, part = name.strip(), part.strip().strip("'\"")
+        if not part or not name or not part.isprintable():
+            do = f"write {flag} value=2,grad=1; of a layer {flag} W=dw"
+            raise BadOption(f"{flag} takes value=... and grad=..., not '{word}'", do=do)
+        named.append((name, part))
     if named and all(name not in _PARTS for name, _ in named):
         return Pick(gradient_places=tuple((name, str(part)) for name, part in named))
-    parts = {name: _as_position(part) for name, part in named}
+    is_position = re.compile(r"-?[0-9]{1,4}").fullmatch
+    parts = {name: int(part) if isinstance(part, str) and is_position(part) else part for name, part in named}
     do = f"write {flag} grad=1, {flag} value=2,grad=1 or {flag} value=loss,grad=dw"
     if "grad" not in parts or set(parts) - set(_PARTS) or len(parts) < len(named):
         raise BadOption(f"{flag} takes value=... and grad=..., each once, not '{given}'", do=do)
     if isinstance(parts["grad"], str) and "value" not in parts:
-        raise BadOption(
-            f"{flag} names the gradient by a key, and not the value", do=f"{flag} value=...,grad={parts['grad']}"
-        )
+        do = f"{flag} value=...,grad={parts['grad']}"
+        raise BadOption(f"{flag} names the gradient by a key, and not the value", do=do)
     found = Pick(parts.get("value", 0), parts["grad"])
     if found.value == found.grad:
         raise BadOption(f"{flag} names part {found.value} as the value and as the gradient", do=do)
     return found
-
-
-def _parse_part(flag: str, word: str) -> tuple[str, str]:
-    name, _, part = word.partition("=")
-    name, part = name.strip(), part.strip().strip("'\"")
-    if not part or not name or not part.isprintable():
-        do = f"write {flag} value=2,grad=1; of a layer {flag} W=dw"
-        raise BadOption(f"{flag} takes value=... and grad=..., not '{word}'", do=do)
-    return name, part
-
-
-def _as_position(part: int | str) -> int | str:
-    return int(part) if isinstance(part, str) and re.fullmatch(r"-?[0-9]{1,4}", part) else part
 
 
 def read_name(flag: str, text: str | None, names: Sequence[str]) -> str | None:

@@ -59,25 +59,12 @@ FRAMEWORK, SUITE, PROGRAM, OUTPUT = "Frameworks", "Several checks", "Programs", 
 GROUPS = (POINT, CLAIM, HARD_POINTS, PRECISION, FRAMEWORK, SUITE, PROGRAM, OUTPUT)  # as help shows them
 AT_ONE_POINT = ("compare-modes", "sweep", "grad", "trace", "cost")
 CLAIMS = ("check", "compare-modes", "sweep")
+PICTURED = ("compare-modes", "sweep", "cost")
 WRITES = ("run",)  # whose standard output is the program's
-PRINTS = (
-    "check",
-    "merge",
-    "compare-modes",
-    "sweep",
-    "cost",
-    "derive",
-    "grad",
-    "trace",
-    "modes",
-    "ops",
-    "explain",
-    "find",
-)
+PRINTS = ("check", "merge", *PICTURED, "derive", "grad", "trace", "modes", "ops", "explain", "find")
 ALL = (*PRINTS, "init", *WRITES)
 SERVES = ("mcp", "lsp")  # whose standard output is that of a protocol
-PICTURED = ("compare-modes", "sweep", "cost")
-RUNS = ("check", "compare-modes", "sweep", "cost", "derive", "grad", "trace", "ops")
+RUNS = ("check", *PICTURED, "derive", "grad", "trace", "ops")
 
 
 RANK_TIMEOUT = 30.0  # seconds that a rank may wait for others
@@ -646,19 +633,16 @@ def options_from_keywords(given: Mapping[str, Any]) -> Options:
     claims = _kinds_of_claims(given)
     if len(claims) > 1:
         raise TypeError(f"{claims[0]}= and {claims[1]}= are two claims: check one at a time")
-    return Options(**{name: _value_of_keyword(known[name], value) for name, value in given.items()})
-
-
-def _value_of_keyword(option: Option, given: Any) -> Any:
-    """Return the value of a keyword; numbers are held to the same limits as on the command line. Raises BadOption."""
-    value = given if option.take is None else option.take(f"{option.name}=", given)
-    if option.kind in (int, float) and option.low is not None and value is not None:
-        return option.check_number(value, f"{option.name}=")
-    return value
+    values = {}
+    for name, value in given.items():
+        option = known[name]
+        values[name] = value if option.take is None else option.take(f"{name}=", value)
+        if option.kind in (int, float) and option.low is not None and values[name] is not None:
+            values[name] = option.check_number(values[name], f"{name}=")  # the limits are those of the command line
+    return Options(**values)
 
 
 # The words of a command that repeats a check.
-
 
 _FIRST = ("at", "shapes", *CLAIM_KINDS)
 
@@ -669,9 +653,8 @@ def words_to_repeat(options: Options, only: Collection[str] | None = None) -> tu
     Options at their defaults are left out, but for the seed; where `only` names options, they alone are written.
     """
     words: list[str] = []
-    for option in sorted(
-        options_of_command("check"), key=lambda option: (option.name == "seed", option.name not in _FIRST)
-    ):
+    rows = options_of_command("check")
+    for option in sorted(rows, key=lambda option: (option.name == "seed", option.name not in _FIRST)):
         value = getattr(options, option.name)
         wanted = value != option.default or option.name == "seed" if only is None else option.name in only
         if option.write is not None and wanted:

@@ -69,8 +69,13 @@ class Pick:
     def no_pair(self, y: Any, text: str) -> FunctionFailed:
         """Return the error that a result is no value with its gradient."""
         says = f"{text} does not return a pair of its value and its gradient"
-        longer = isinstance(y, tuple | list) and len(y) > 2 and not isinstance(y[0], list | tuple)
-        return FunctionFailed(says, do=_advise_pick(y) if longer or isinstance(y, Mapping) else "drop --value-and-grad")
+        do = "drop --value-and-grad"
+        if isinstance(y, Mapping) and len(y) > 1:
+            value, grad = (str(key) for key in [*y][:2])
+            do = f"name the two parts: --pick value={value},grad={grad}"
+        elif isinstance(y, tuple | list) and len(y) > 2 and not isinstance(y[0], list | tuple):
+            do = "name the two parts by position: --pick value=0,grad=1"
+        return FunctionFailed(says, do=do)
 
 
 PAIR = Pick(pair=True)
@@ -79,15 +84,6 @@ PAIR = Pick(pair=True)
 def _is_number(x: Any) -> bool:
     """Whether a part of a result is one number, or an array of one."""
     return isinstance(x, float | int) or getattr(x, "size", 2) == 1
-
-
-def _advise_pick(y: Any) -> str:
-    if isinstance(y, Mapping):
-        keys = [str(key) for key in y]
-        return (
-            f"name the two parts: --pick value={keys[0]},grad={keys[1]}" if len(keys) > 1 else "drop --value-and-grad"
-        )
-    return "name the two parts by position: --pick value=0,grad=1"
 
 
 def _read_field(y: Any, name: str, text: str) -> Any:

@@ -35,9 +35,8 @@ class Stepping:
         if not all(0 < size < np.inf for size in self.scales.values()):
             raise BadOption("--scale takes positive sizes", do='write --scale "x=1e-3"')
         if self.budget is not None and self.budget < 1:
-            raise BadOption(
-                f"--budget takes a positive number of evaluations, not {self.budget}", do="write --budget 500"
-            )
+            says = f"--budget takes a positive number of evaluations, not {self.budget}"
+            raise BadOption(says, do="write --budget 500")
 
     def edges_of(self, name: str) -> Edges:
         """Return the lower and the upper edge of an input; infinite if there is none."""
@@ -68,9 +67,7 @@ class Stepping:
         """Whether values lie inside the edges; tracers are not checked."""
         for name, x in zip(names, xs, strict=True):
             low, high = self.edges_of(name)
-            if isinstance(x, np.ndarray | float) and not (
-                np.all(np.asarray(x) >= low) and np.all(np.asarray(x) <= high)
-            ):
+            if isinstance(x, np.ndarray | float) and not np.all((low <= np.asarray(x)) & (np.asarray(x) <= high)):
                 return False
         return True
 

@@ -63,13 +63,12 @@ def place_in_repository(places: Sequence[tuple[str, int | None]], page: Page) ->
 
 def enable_report_display() -> None:
     """Let reports show themselves to `print`, rich and notebooks; they cannot import the forms, which are a layer above."""
-    Printed.in_form = staticmethod(_render_for_python)
 
+    def in_form(form: Shown, report: Any) -> Any:
+        module = _form_module("text" if form == "rich" else form)
+        return module.renderable(report) if form == "rich" else module.render(report, Page())
 
-def _render_for_python(form: Shown, report: Any) -> Any:
-    if form == "rich":
-        return _form_module("text").renderable(report)
-    return _form_module(form).render(report, Page())
+    Printed.in_form = staticmethod(in_form)
 
 
 def render_as_file(form: str, report: Any, page: Page | None = None) -> bytes:

@@ -15,32 +15,28 @@ _LEVELS = {Verdict.FAIL: "error", Verdict.INCONCLUSIVE: "warning", Verdict.PASS:
 
 def render(report: CheckReport | SuiteReport, page: Page) -> str:
     """Return the verdict as an annotation, at a file and line if known; for several reports, all that the job fails by."""
-    if isinstance(report, SuiteReport):
-        return _annotate_suite(report, page)
-    return _annotate_report(report, report.target.text, file_and_line(report), page)
+    if isinstance(report, CheckReport):
+        return _annotate_report(report, report.target.text, file_and_line(report), page)
+    renewal = f"; write the baseline anew: {quote_command(report.renewal or ())}"
+    of: dict[str, list[str]] = {"failed": [], "errors": [], "stale": [], "inconclusive": []}
+    for name, why in report.out_of_date():
+        of["stale"].append(_write_annotation("error", name, [], f"{name}: {why}{renewal}", page))
+    for check in report.not_passed():
+        if check.report is not None:
+            found = _annotate_report(check.report, check.id, check.places(report.config), page)
+        else:
+            level = "warning" if check.counted == "inconclusive" else "error"
+            found = _write_annotation(level, check.id, check.places(report.config), check.said(), page)
+        of[check.counted].append(found)
+    listed = [annotation for annotations in of.values() for annotation in annotations]
+    left = len(listed) - MOST
+    return "".join([*listed[:MOST], *([f"and {left} more\n"] if left > 0 else [])])
 
 
 def error_annotation(error: ErrorDetail, page: Page) -> str:
     """Return an error that ends a command as an annotation, at the line that it happened on if that is known."""
     place = [(error.file, error.line)] if isinstance(error.file, str) and isinstance(error.line, int) else []
     return _write_annotation("error", "", place, error.message, page)
-
-
-def _annotate_suite(suite: SuiteReport, page: Page) -> str:
-    renewal = f"; write the baseline anew: {quote_command(suite.renewal or ())}"
-    of: dict[str, list[str]] = {"failed": [], "errors": [], "stale": [], "inconclusive": []}
-    for name, why in suite.out_of_date():
-        of["stale"].append(_write_annotation("error", name, [], f"{name}: {why}{renewal}", page))
-    for check in suite.not_passed():
-        if check.report is not None:
-            found = _annotate_report(check.report, check.id, check.places(suite.config), page)
-        else:
-            level = "warning" if check.counted == "inconclusive" else "error"
-            found = _write_annotation(level, check.id, check.places(suite.config), check.said(), page)
-        of[check.counted].append(found)
-    listed = [*of["failed"], *of["errors"], *of["stale"], *of["inconclusive"]]
-    left = len(listed) - MOST
-    return "".join([*listed[:MOST], *([f"and {left} more\n"] if left > 0 else [])])
 
 
 def _annotate_report(report: CheckReport, name: str, places: Sequence[tuple[str, int | None]], page: Page) -> str:

@@ -351,17 +351,13 @@ def _table_of_boxes(drawing: Drawing, trace: TraceReport) -> Table:
         name = box.name if box.group.count > 1 else node.name
         operation = "" if node.operation == "input" else " ".join(_operation_text(node).split())[:_CODE]
         claimed = (Piece(box.claimed, "bad") if box.claimed else "",) * claims
-        rows.append((name, operation, box.value, box.adjoint, *claimed, _sum_of_uses(node)))
+        uses = []  # of which the adjoint is the sum
+        for use in node.contributions[:_MOST_TERMS]:
+            numbered = use.of_numbers and f"{numbers.few_digits(use.adjoint, 5)}*{numbers.few_digits(use.partial, 5)}"
+            uses.append(numbered or _formula_of_use(use))
+        uses += ["..."] * (len(node.contributions) > _MOST_TERMS)
+        rows.append((name, operation, box.value, box.adjoint, *claimed, " + ".join(uses)))
     return Table(("node", "operation", "value", "adjoint", *("claimed",) * claims, "sum"), tuple(rows))
-
-
-def _sum_of_uses(node: Node) -> str:
-    """Return how an adjoint is summed, in one line."""
-    found = []
-    for use in node.contributions[:_MOST_TERMS]:
-        numbered = use.of_numbers and f"{numbers.few_digits(use.adjoint, 5)}*{numbers.few_digits(use.partial, 5)}"
-        found.append(numbered or _formula_of_use(use))
-    return " + ".join((*found, *["..."] * (len(node.contributions) > _MOST_TERMS)))
 
 
 def _write_block(block: Block | Figure, page: Page) -> str:

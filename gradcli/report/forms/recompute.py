@@ -41,7 +41,7 @@ _SIGNS = {
 
 
 class _NoScript(Exception):
-    """There is no script for an operation."""
+    """There is no script for a formula."""
 
 
 def write_script(walks: Sequence[TraceReport]) -> str:
@@ -69,20 +69,14 @@ def write_function(program: ScalarProgram | None) -> str:
     try:
         for k, line in enumerate(program.lines):
             if line.operation != "input":
-                lines.append(f"  v[{k}] = r({_write_javascript(_formula_of_operation(line, VALUES), line, k)});")
+                lines.append(f"  v[{k}] = r({_write_javascript(VALUES[line.operation], line, k)});")
             partials.append(f"[{', '.join(_write_javascript(partial, line, k) for partial in line.partials)}]")
-        decisions = [_write_javascript(_formula_of_operation(line, _DECISIONS), line, -1) for line in program.decisions]
-    except _NoScript:
+        decisions = [_write_javascript(_DECISIONS[line.operation], line, -1) for line in program.decisions]
+    except (KeyError, _NoScript):
         return ""
     body = "\n".join(lines)
     answer = f"  return {{ v, p: [{', '.join(partials)}], d: [{', '.join(decisions)}].map(Number) }};"
     return f"(x, r) => {{\n  const v = [...x];\n{body}\n{answer}\n}}"
-
-
-def _formula_of_operation(line: ScalarLine, table: dict[str, str]) -> str:
-    if line.operation not in table:
-        raise _NoScript
-    return table[line.operation]
 
 
 def _write_javascript(formula: str, line: ScalarLine, k: int) -> str:
