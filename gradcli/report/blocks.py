@@ -243,6 +243,12 @@ def escape_workflow_data(text: str) -> str:
     return make_visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
+def cut_line(text: str, width: int) -> str:
+    """Return the beginning of a string on one line of at most `width` columns."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= width else f"{flat[: width - 1]}…"
+
+
 _PART_OF_A_WORD = 12  # letters that are left out of a line, so that it ends with a word
 
 
@@ -259,10 +265,8 @@ def cut_between_words(text: str, width: int) -> str:
 def shorten_text(text: str, width: int = 40) -> str:
     """Return the beginning of a string, or the end of a file's name with as many of its folders as fit."""
     flat = " ".join(text.split())
-    if len(flat) <= width:
-        return flat
-    if ".py:" not in flat:
-        return f"{flat[: width - 1]}…"
+    if len(flat) <= width or ".py:" not in flat:
+        return cut_line(flat, width)
     folders = flat.split("/")
     ends = ("/".join(folders[k:]) for k in range(1, len(folders)))
     return next((f"…/{end}" for end in ends if len(end) <= width - 2), f"…{flat[1 - width :]}")

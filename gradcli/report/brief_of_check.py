@@ -6,7 +6,7 @@ from typing import Literal
 
 from gradcli.classes import dataclass
 from gradcli.report import numbers
-from gradcli.report.blocks import make_visible, shorten_text
+from gradcli.report.blocks import cut_line, make_visible, shorten_text
 from gradcli.report.check import CheckReport, edit_lines, file_and_line, likely_cause, quote_command, worst_point
 from gradcli.report.common import Absent, ErrorReport
 from gradcli.words import Exit, Severity, Verdict
@@ -104,8 +104,7 @@ class Brief:
 
 
 def _cut_to_one_line(text: str) -> str:
-    flat = " ".join(make_visible(text).split())
-    return flat if len(flat) <= _WIDEST else f"{flat[: _WIDEST - 1]}…"
+    return cut_line(make_visible(text), _WIDEST)
 
 
 def brief_of(report: CheckReport) -> Brief:

@@ -31,7 +31,7 @@ from gradcli.report.blocks import (
     split_into_pieces,
 )
 from gradcli.report.common import ABSENT, Absent, Finding, Printed, SourceLine, Target, seed_line
-from gradcli.report.encode import TEXT_ONLY, Given, Status, Values
+from gradcli.report.encode import TEXT_ONLY, Status, Values
 from gradcli.report.framework_gradient import Aspect, Exactness, NativeReport, Part, aspect_cell, layer_blocks
 from gradcli.report.point_report import (
     Detects,
@@ -198,7 +198,11 @@ def _other_point_blocks(points: Mapping[int, PointReport]) -> list[Block]:
     for number, point in points.items():
         word, tone = WORDS[point.verdict]
         wrong = f", {point.entries.wrong} of {point.entries.compared} wrong" if point.entries.wrong else ""
-        place = ", ".join(f"{name} = {_short_value(x)}" for name, x in point.at.items())
+        at = {
+            n: numbers.few_digits(x) if isinstance(x, int | float) else numbers.write_value(x)
+            for n, x in point.at.items()
+        }
+        place = ", ".join(f"{name} = {x}" for name, x in at.items())
         rows.append((_name_point(point, number), Piece(word.lower() + wrong, tone), f"at {place}"))
     return [Table(("", "", ""), tuple(rows))] if rows else []
 
@@ -206,10 +210,6 @@ def _other_point_blocks(points: Mapping[int, PointReport]) -> list[Block]:
 def _name_point(point: PointReport, number: int) -> str:
     name = point.name or str(number + 1)
     return name if name.endswith("point") else f"point {name}"
-
-
-def _short_value(x: Given) -> str:
-    return numbers.few_digits(x) if isinstance(x, int | float) and np.ndim(x) == 0 else numbers.write_value(x)
 
 
 def _finding_blocks(f: Finding) -> list[Block]:
@@ -235,11 +235,18 @@ def repair_blocks(d: Diagnosis) -> list[Block]:
     """Show the smallest edit that makes the claim right, or one that does so at this point alone."""
     if isinstance(d.right_here_only, tuple):
         at = [str(e.line) for e in d.right_here_only if e.line > 1]  # an expression is line 1
-        where = f" of line {', '.join(at)}" if at else ""
-        says = f"This edit{where} makes the claim right at this point, but not at other inputs or sizes"
+        line = f" of line {', '.join(at)}" if at else ""
+        says = f"This edit{line} makes the claim right at this point, but not at other inputs or sizes"
         head = Paragraph((Piece("Right here only: ", "strong"), Piece(f"{says}; it is no repair:")))
         return [head, Code("\n".join(edit_lines(d.right_here_only)), "diff"), *_closed_form_blocks(d)]
-    return _closed_form_blocks(d) or _edit_blocks(d)
+    if (closed_form := _closed_form_blocks(d)) or isinstance(d.edits, Absent):
+        return closed_form
+    these, make = ("These edits", "make") if len(d.edits) > 1 else ("This edit", "makes")
+    where = "" if isinstance(d.replacement, str) or d.patch is None else f" of {d.patch.split()[1].removeprefix('a/')}"
+    where += f", line {', '.join(str(e.line) for e in d.edits)}" if where else ""
+    what = d.layer if isinstance(d.layer, str) else "the claim"
+    says = f"{these}{where} {make} {what} right here and at the other points that were tried:"
+    return [Paragraph((Piece("Repair: ", "strong"), Piece(says))), Code("\n".join(edit_lines(d.edits)), "diff")]
 
 
 def _closed_form_blocks(d: Diagnosis) -> list[Block]:
@@ -251,17 +258,6 @@ def _closed_form_blocks(d: Diagnosis) -> list[Block]:
         says = f"The gradient in closed form{sizes}:"
         return [Paragraph((Piece("Right: ", "strong"), Piece(says))), Code(text, "python")]
     return []
-
-
-def _edit_blocks(d: Diagnosis) -> list[Block]:
-    if isinstance(d.edits, Absent):
-        return []
-    these, make = ("These edits", "make") if len(d.edits) > 1 else ("This edit", "makes")
-    where = "" if isinstance(d.replacement, str) or d.patch is None else f" of {d.patch.split()[1].removeprefix('a/')}"
-    at = f"{where}, line {', '.join(str(e.line) for e in d.edits)}" if where else ""
-    what = d.layer if isinstance(d.layer, str) else "the claim"
-    says = f"{these}{at} {make} {what} right here and at the other points that were tried:"
-    return [Paragraph((Piece("Repair: ", "strong"), Piece(says))), Code("\n".join(edit_lines(d.edits)), "diff")]
 
 
 def edit_lines(edits: Sequence[SourceEdit]) -> list[str]:
@@ -400,11 +396,8 @@ def _right_digits_cell(mode: str, point: PointReport, result: ModeResult, refere
     if point.reference is None:
         return Piece(_SHORT.get(verdict, "").strip() or verdict, tone)
     sizes = _digit_scales(point.modes[point.reference])
-    found = [
-        numbers.count_right_digits(x, reference[name], sizes[name])
-        for name, x in result.values.items()
-        if name in reference
-    ]
+    both = ((name, x) for name, x in result.values.items() if name in reference)
+    found = [numbers.count_right_digits(x, reference[name], sizes[name]) for name, x in both]
     worst = min((float(np.min(d, initial=16.0)) for d in found), default=0.0)
     return Piece(f"{worst:.1f}{_SHORT.get(verdict, '')}", tone)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from gradcli.classes import dataclass
 from gradcli.errors import ErrorKind, GradcliError, Installed, Place, Where
-from gradcli.report.blocks import Block, Paragraph, make_visible
+from gradcli.report.blocks import Block, Paragraph, cut_line, make_visible
 from gradcli.request.option_values import RandomSeed, seed_words
 from gradcli.words import Kind, Severity, TargetKind
 
@@ -56,8 +56,7 @@ class Printed:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        said = " ".join(make_visible(self.gist()).split())
-        return f"<{type(self).__name__} {said if len(said) <= _GIST else said[: _GIST - 1] + '…'}>"
+        return f"<{type(self).__name__} {cut_line(make_visible(self.gist()), _GIST)}>"
 
     def __str__(self) -> str:
         return str(Printed.in_form("text", self))

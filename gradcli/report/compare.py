@@ -1,7 +1,7 @@
 """The report of `compare-modes`: every mode side by side, as data, as blocks for people, and as pictures."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import ROUND_DOWN, Context, Decimal
 from typing import Any, Literal
 
@@ -484,10 +484,8 @@ def _cost_sentences(report: CompareReport) -> list[str]:
     reverse, forward, differences = (ok.get(name) for name in ("reverse", "forward", "finite-difference"))
     if np.ndim(report.value) and (reverse or forward):
         n = entries // max(1, outputs)
-        ways = [
-            (reverse, f"by rows it takes {_count_with_noun(outputs, 'reverse sweep')}"),
-            (forward, f"by columns {_count_with_noun(n, 'forward one')}"),
-        ]
+        rows, columns = numbers.write_count(outputs, "reverse sweep"), numbers.write_count(n, "forward one")
+        ways = ((reverse, f"by rows it takes {rows}"), (forward, f"by columns {columns}"))
         said = ", ".join(f"{way} ({_relative_time(row)} {unit})" for row, way in ways if row)
         if reverse and forward and reverse.operations and forward.operations:
             said += f": {'rows' if reverse.operations <= forward.operations else 'columns'} take fewer operations here"
@@ -497,10 +495,8 @@ def _cost_sentences(report: CompareReport) -> list[str]:
         others = [f"{name} {numbers.two_digits(row.evaluations or 0)}" for name, row in named_rows if row]
         needs = f"; evaluations needed: {', '.join(others)}" if others else ""
         again = "" if isinstance(reverse.recomputed, Absent) else ", what it recomputes included,"
-        lines.append(
-            f"One reverse sweep costs {_relative_time(reverse)} evaluations of f{again} "
-            f"for {numbers.two_digits(entries)} derivatives{needs}."
-        )
+        buys = f"for {numbers.two_digits(entries)} derivatives{needs}"
+        lines.append(f"One reverse sweep costs {_relative_time(reverse)} evaluations of f{again} {buys}.")
     inexact = _DECIMAL.findall(report.target.text) if report.target.kind == "expression" else []
     named = next((word for word in inexact if Decimal(word) != Decimal(float(word))), None)
     if "certified" in ok and named is not None:
@@ -510,16 +506,11 @@ def _cost_sentences(report: CompareReport) -> list[str]:
         lines.append(f"Certified digits are those of the float64 that a number names: {named} is {digits}")
     symbolic = ok.get("symbolic")
     if symbolic and isinstance(symbolic.formula, int):
+        count, shared = numbers.write_count(symbolic.formula, "operation"), symbolic.formula_shared
         program = f", {numbers.two_digits(reverse.operations)} as a program" if reverse and reverse.operations else ""
-        lines.append(
-            f"The derivative as a formula has {_count_with_noun(symbolic.formula, 'operation')}, "
-            f"{_write_if_known(symbolic.formula_shared, '{:,}'.format)} with common subexpressions named{program}."
-        )
+        named = f"{_write_if_known(shared, '{:,}'.format)} with common subexpressions named{program}"
+        lines.append(f"The derivative as a formula has {count}, {named}.")
     return lines
-
-
-def _count_with_noun(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _relative_time(row: ModeRow) -> str:
@@ -527,41 +518,29 @@ def _relative_time(row: ModeRow) -> str:
 
 
 def _precision_blocks(found: tuple[Precision, ...]) -> list[Block]:
+    """Return the errors in each format, what a scaled loss changes, and why entries are zero though nothing underflowed."""
     columns = ("gradient in", "ulps worst", "median", "lost as 0", "underflow", "overflow", "not finite")
     rows: list[tuple[Cell, ...]] = []
+    says = []
     for p in found:
-        rows.append((
-            p.dtype, numbers.two_digits(p.ulps_worst), numbers.two_digits(p.ulps_median), f"{p.zeros:,}",
-            f"{p.underflows:,}", f"{p.overflows:,}", f"{p.not_finite:,}",
-        ))  # fmt: skip
-    says = [said for p in found for said in _precision_in_words(p)]
+        ulps = (numbers.two_digits(p.ulps_worst), numbers.two_digits(p.ulps_median))
+        rows.append((p.dtype, *ulps, *(f"{n:,}" for n in (p.zeros, p.underflows, p.overflows, p.not_finite))))
+        if p.loss_scale is not None:
+            restored, infinite = p.restored or 0, p.scaled_not_finite or 0
+            worst, median = numbers.two_digits(p.scaled_ulps_worst), numbers.two_digits(p.scaled_ulps_median)
+            left = f", {numbers.write_count(infinite, 'entry')} {_is_or_are(infinite)} not finite" if infinite else ""
+            says.append(
+                f"{p.dtype} with the loss scaled by 2^{p.loss_scale}: {restored:,} of {p.zeros:,} lost entries "
+                f"{_is_or_are(restored)} restored, the worst is {worst} ulps off (median {median}), "
+                f"{numbers.write_count(p.scaled_overflows or 0, 'overflow')}{left}."
+            )
+        if p.zeros and not p.underflows:
+            cause = "lost to saturation or cancellation (1 - y where y rounds to 1)"
+            if p.overflows:
+                cause = f"0 after {numbers.write_count(p.overflows, 'overflow')} (1 / inf is 0)"
+            lost = f"{numbers.write_count(p.zeros, 'entry')} {_is_or_are(p.zeros)} 0 although nothing underflowed"
+            says.append(f"{p.dtype}: {lost}: a slope is {cause}, which no loss scale restores.")
     return [Table(columns, tuple(rows), frozenset(range(1, len(columns)))), *map(Paragraph, says)]
-
-
-def _precision_in_words(p: Precision) -> Iterator[str]:
-    """Yield what a scaled loss changes, and why entries are zero though nothing underflowed."""
-    if p.loss_scale is not None:
-        restored, infinite = p.restored or 0, p.scaled_not_finite or 0
-        yield (
-            f"{p.dtype} with the loss scaled by 2^{p.loss_scale}: {restored:,} of {p.zeros:,} lost entries "
-            f"{_is_or_are(restored)} restored, the worst is {numbers.two_digits(p.scaled_ulps_worst)} ulps off (median "
-            f"{numbers.two_digits(p.scaled_ulps_median)}), {_count_with_noun(p.scaled_overflows or 0, 'overflow')}"
-            f"{f', {_count_entries(infinite)} {_is_or_are(infinite)} not finite' if infinite else ''}."
-        )
-    if p.zeros and not p.underflows:
-        cause = (
-            f"0 after {_count_with_noun(p.overflows, 'overflow')} (1 / inf is 0)"
-            if p.overflows
-            else "lost to saturation or cancellation (1 - y where y rounds to 1)"
-        )
-        yield (
-            f"{p.dtype}: {_count_entries(p.zeros)} {_is_or_are(p.zeros)} 0 although nothing underflowed: a slope is {cause}, "
-            "which no loss scale restores."
-        )
-
-
-def _count_entries(count: int) -> str:
-    return f"{count:,} {'entry' if count == 1 else 'entries'}"
 
 
 def _is_or_are(count: int) -> str:

@@ -268,7 +268,7 @@ class CostReport(Printed):
             found.append(Paragraph(f"measured here: f {f}, f with its gradient {gradient}"))
         if self.chain is not None:
             found.append(Paragraph(_chain_in_words(self.chain)))
-        rows = []
+        rows: list[tuple[Cell, ...]] = []
         for held in self.memory:
             count = "" if held.numbers is None else _write_count(held.numbers)
             rows.append((held.name, count, numbers.write_decimal_bytes(held.bytes), held.says))
@@ -278,15 +278,28 @@ class CostReport(Printed):
             for c in self.checkpoints:
                 percent = "" if c.percent is None else f"{c.percent:.3g} %"
                 rows.append((c.name, numbers.write_decimal_bytes(c.bytes), _write_count(c.operations), percent))
-            columns = ("checkpoints", "bytes", "run again", "of a gradient")
-            found += [self._kept_table(), Table(columns, tuple(rows), frozenset({1, 2, 3}))]
+            table = Table(("checkpoints", "bytes", "run again", "of a gradient"), tuple(rows), frozenset({1, 2, 3}))
+            found += [self._kept_table(), table]
         if self.ranks is not None:
             found.append(Paragraph(_ranks_in_words(self.ranks)))
         if self.offload is not None:
             time = numbers.write_seconds(self.offload)
             found.append(Paragraph(f"Over the link, what is kept takes {time} out and back."))
-        found += [self._norm_table()] if self.norms else []
-        found += [self._sizes_table()] if self.at else []
+        if self.norms:
+            rows = []
+            for row in self.norms:
+                by_turn = "" if row.by_turn is None else f"{row.by_turn:.3g}"
+                rows.append((row.name, row.place, f"{row.turns:,}", f"{row.first:.3g}", f"{row.last:.3g}", by_turn))
+            columns = ("adjoints", "at", "turns", "norm, first", "last", "a turn back")
+            found.append(Table(columns, tuple(rows), frozenset(range(2, 6))))
+        if self.at:
+            rows = []
+            for each in self.at:
+                counts = map(_write_count, (each.operations, each.gradient, each.parameters))
+                sizes = (f"{each.sizes[name]:,}" for name in self.sizes)
+                rows.append((*sizes, *counts, numbers.write_decimal_bytes(each.activations)))
+            names = (*self.sizes, "operations of f", "with gradient", "parameters", "kept")
+            found.append(Table(names, tuple(rows), frozenset(range(len(names)))))
         if self.formulas:
             found.append(Heading("Formulas"))
             found += [Paragraph(f"{row.name} = {row.formula}") for row in self.formulas]
@@ -330,24 +343,6 @@ class CostReport(Printed):
             shown.append((f"{len(rest)} more", "", "", numbers.write_decimal_bytes(sum(row.bytes for row in rest)), ""))
         columns = ("kept", "at", "shape", "bytes", "for the rule of")
         return Table(columns, tuple(shown), frozenset({3}))
-
-    def _norm_table(self) -> Table:
-        rows = []
-        for row in self.norms:
-            by_turn = "" if row.by_turn is None else f"{row.by_turn:.3g}"
-            rows.append((row.name, row.place, f"{row.turns:,}", f"{row.first:.3g}", f"{row.last:.3g}", by_turn))
-        columns = ("adjoints", "at", "turns", "norm, first", "last", "a turn back")
-        return Table(columns, tuple(rows), frozenset(range(2, 6)))
-
-    def _sizes_table(self) -> Table:
-        names = list(self.sizes)
-        rows = [
-            (*(f"{row.sizes[name]:,}" for name in names), _write_count(row.operations), _write_count(row.gradient),
-             _write_count(row.parameters), numbers.write_decimal_bytes(row.activations))
-            for row in self.at
-        ]  # fmt: skip
-        columns = (*names, "operations of f", "with gradient", "parameters", "kept")
-        return Table(columns, tuple(rows), frozenset(range(len(columns))))
 
     def pictures(self) -> tuple[Chart | Bars, ...]:
         """Return what is held over the step, and the bytes of each choice of checkpoints."""

@@ -36,6 +36,12 @@ def two_digits(x: Any) -> str:
     return f"{number:.2g}"
 
 
+def write_count(count: int, noun: str) -> str:
+    """Return a number of things: 1 entry, 1,900 entries."""
+    several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else several}"
+
+
 def write_figure(x: Any) -> str:
     """Return a figure rounded to two digits, in powers of ten where it is long: 1,900 and 4.9e+21."""
     return two_digits(x) if x < _COUNTED else few_digits(x, 2)
@@ -112,11 +118,10 @@ def list_entries(x: Any) -> str:
 def mark_agreeing_digits(x: float, reference: float) -> Cell:
     """Return a number whose digits that agree with the reference are bright and the rest dim."""
     mine, right = all_digits(x), all_digits(reference)
-    same = 0
-    while same < min(len(mine), len(right)) and mine[same] == right[same]:
-        same += 1
     if mine == right:
         return Piece(mine, "strong")
+    differing = (k for k, (a, b) in enumerate(zip(mine, right, strict=False)) if a != b)
+    same = next(differing, min(len(mine), len(right)))
     return (Piece(mine[:same], "strong"), Piece(mine[same:], "dim"))
 
 
@@ -146,18 +151,16 @@ def write_seconds(x: float) -> str:
     """Return a time in the unit that suits it: 3.1 ms."""
     if x >= _YEAR:
         return f"{write_figure(x / _YEAR)} years"
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if x >= size:
-            return f"{two_digits(x / size)} {unit}"
-    return f"{two_digits(x / 1e-9)} ns"
+    unit, size = next((row for row in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)) if x >= row[1]), ("ns", 1e-9))
+    return f"{two_digits(x / size)} {unit}"
 
 
 def write_bytes(x: float) -> str:
     """Return an amount of memory in the unit that suits it: 64 KiB."""
-    for unit, size in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
-        if x >= size:
-            return f"{two_digits(x / size)} {unit}"
-    return f"{two_digits(x)} B"
+    unit, size = next(
+        (row for row in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)) if x >= row[1]), ("B", 1.0)
+    )
+    return f"{two_digits(x / size)} {unit}"
 
 
 def write_decimal_bytes(x: float) -> str:

@@ -368,13 +368,12 @@ def entries_to_show(reference: Gradient, others: Sequence[Gradient]) -> list[Ent
     for name, g in reference.items():
         if np.size(g):
             sizes = np.abs(np.nan_to_num(np.asarray(g, dtype=float)))
-            given = [np.ravel(x[name]) for x in others if name in x]
-            worst = [int(order_worst_first(x, np.ravel(g))[0]) for x in given]
-            digits = [
-                float(np.min(numbers.count_right_digits(x[k], np.ravel(g)[k])))
-                for x, k in zip(given, worst, strict=True)
-            ]
-            places = dict.fromkeys((int(np.argmax(sizes)), *(worst[k] for k in [np.argmin(digits)] * bool(digits))))
+            found = []  # the worst entry of each, after its digits
+            for x in (np.ravel(x[name]) for x in others if name in x):
+                k = int(order_worst_first(x, np.ravel(g))[0])
+                found.append((float(numbers.count_right_digits(x[k], np.ravel(g)[k])), k))
+            least_exact = [k for _, k in sorted(found, key=lambda pair: pair[0])[:1]]
+            places = dict.fromkeys((int(np.argmax(sizes)), *least_exact))
             chosen += [(name, tuple(map(int, np.unravel_index(k, np.shape(g))))) for k in places]
     return chosen[:MOST]
 
@@ -406,9 +405,8 @@ def count_entries(reference: Gradient) -> int:
 def title_of_entries(reference: Gradient, entries: Sequence[Entry]) -> str:
     """Return what the entries are, where they are not all."""
     count = count_entries(reference)
-    return (
-        "" if count <= MOST else f"{len(entries)} of {count:,} entries: the largest and the least exact of each input"
-    )
+    says = f"{len(entries)} of {count:,} entries: the largest and the least exact of each input"
+    return says if count > MOST else ""
 
 
 def derivative_name(entry: Entry, outputs: int, of: Sequence[str] = ()) -> str:

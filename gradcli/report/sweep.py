@@ -297,21 +297,6 @@ def recommended_curves(curves: Sequence[Curve]) -> list[tuple[Curve, ...]]:
     return found
 
 
-def _advise_steps(curves: Sequence[Curve], rays: int) -> list[str]:
-    """Return the step to use, for each entry and format; that of the complex step where differences are of no use."""
-    found = []
-    for chosen in recommended_curves(curves):
-        each = (f"h = {_step_in_words(c)} with {_scheme_in_words(c)} ({_accuracy_in_words(c)})" for c in chosen)
-        worst = f" (worst of {rays})" * (len({c.ray for c in curves}) < rays)
-        several = f"{derivative_of(chosen[0])}{worst}: " if rays > 1 else ""
-        narrow = f" in {chosen[0].dtype}" if len({c.dtype for c in curves}) > 1 else ""
-        found.append(f"{several}Use {' or '.join(each)}{narrow}.")
-    if not found:
-        c = next((c for c in curves if c.scheme == "complex" and _is_useful(c)), None)
-        found += [f"Use the complex step with h <= {_step_in_words(c)} ({_accuracy_in_words(c)})."] if c else []
-    return found
-
-
 def _observed_limits(c: Curve) -> list[tuple[str, float, tuple[float, float]]]:
     """Return what makes the error at steps on either side of the best one: rounding, truncation, or neither is observed.
 
@@ -319,14 +304,10 @@ def _observed_limits(c: Curve) -> list[tuple[str, float, tuple[float, float]]]:
     """
     found = []
     if c.rounding_slope is not None and abs(c.rounding_slope + 1) < _AS_ROUNDING:
-        found.append(("rounding", c.rounding_slope, c.rounding_steps))
+        found.append(("rounding", c.rounding_slope, c.rounding_steps or ()))
     if c.order is not None:
-        found.append(("truncation", c.order, c.truncation_steps))
-    return [
-        (name, slope, (steps[0] * c.unit, steps[1] * c.unit))
-        for name, slope, steps in found
-        if not isinstance(steps, Absent)
-    ]
+        found.append(("truncation", c.order, c.truncation_steps or ()))
+    return [(name, slope, (steps[0] * c.unit, steps[1] * c.unit)) for name, slope, steps in found if steps]
 
 
 _LAWS = {
@@ -408,12 +389,19 @@ class SweepReport(Printed):
     def blocks(self) -> tuple[Block, ...]:
         """Return the verdict on a claim, the plot, the table and what they say."""
         place = numbers.write_point(self.at, self.drawn)
-        blocks: list[Block] = [*self._claim_blocks(), *self._advice_blocks()]
+        blocks: list[Block] = []
+        if isinstance(self.verdict, Verdict) and isinstance(self.message, str):
+            says = (Verbatim(shorten_text(self.target.text)), Piece(f": {self.message}"))
+            blocks.append(Headline(*WORDS[self.verdict], says))
+        if self.taylor:
+            head = Piece("Taylor test: ", _WORD.get(self.taylor.verdict, "unsure"))
+            blocks.append(Paragraph((head, Piece(f"{self.taylor.message} {_OF_V}"))))
+        blocks += self._advice_blocks()
         blocks.append(Paragraph(f"{self.function or f'f = {self.target.text}'} = {numbers.write_value(self.value)}", 0))
         blocks += [Paragraph(f"at {place}", 0)] if place else []
         if not isinstance(self.weights, Absent):
-            says = f"the outputs are summed with weights w = {numbers.write_value(self.weights)} (drawn; --json has all of them)"
-            blocks.append(Paragraph(says))
+            weights = f"{numbers.write_value(self.weights)} (drawn; --json has all of them)"
+            blocks.append(Paragraph(f"the outputs are summed with weights w = {weights}"))
         for f in self.findings:
             blocks.append(Paragraph((Piece(f"{f.kind}: ", "unsure"), Piece(f.message))))
             if f.kind == Kind.NOT_DETERMINISTIC and isinstance(self.noise, Absent):
@@ -439,13 +427,6 @@ class SweepReport(Printed):
         format_ = f" in {best.dtype}" if best.dtype != "float64" else ""
         return f"{verdict}{shorten_text(self.target.text)}: at best {best.best.digits:.1f} digits, by {best.scheme}{format_}"
 
-    def _claim_blocks(self) -> Iterable[Block]:
-        if isinstance(self.verdict, Verdict) and isinstance(self.message, str):
-            yield Headline(*WORDS[self.verdict], (Verbatim(shorten_text(self.target.text)), Piece(f": {self.message}")))
-        if self.taylor:
-            head = Piece("Taylor test: ", _WORD.get(self.taylor.verdict, "unsure"))
-            yield Paragraph((head, Piece(f"{self.taylor.message} {_OF_V}")))
-
     def _advice_blocks(self) -> Iterable[Block]:
         """Return the step to use, by the noise of f or else by the curves, or that no step is of use."""
         step = self._best_noisy_step()
@@ -453,7 +434,16 @@ class SweepReport(Printed):
             unit = " times each input" if isinstance(step.h_absolute, Absent) else ""
             says = [f"Use h = {numbers.few_digits(step.drawn, 2)}{unit} with {step.scheme} differences."]
         elif isinstance(self.noise, Absent) and self.curves:
-            says = _advise_steps(self._curves_to_show(), len({c.ray for c in self.curves}))
+            says, curves, rays = [], self._curves_to_show(), len({c.ray for c in self.curves})
+            for chosen in recommended_curves(curves):
+                each = (f"h = {_step_in_words(c)} with {_scheme_in_words(c)} ({_accuracy_in_words(c)})" for c in chosen)
+                worst = f" (worst of {rays})" * (len({c.ray for c in curves}) < rays)
+                of_entry = f"{derivative_of(chosen[0])}{worst}: " if rays > 1 else ""
+                narrow = f" in {chosen[0].dtype}" if len({c.dtype for c in curves}) > 1 else ""
+                says.append(f"{of_entry}Use {' or '.join(each)}{narrow}.")
+            best = next((c for c in curves if c.scheme == "complex" and _is_useful(c)), None)
+            if best and not says:  # where differences are of no use
+                says.append(f"Use the complex step with h <= {_step_in_words(best)} ({_accuracy_in_words(best)}).")
         else:
             says = []
         return [Paragraph((Piece(line, "strong"),), 0) for line in says]
@@ -520,13 +510,18 @@ class SweepReport(Printed):
         limits = _error_limits(curves)
         heights = [y for s in (*lines, *limits) for _, y in s.points if is_drawable(y)]
         what = f"{'relative ' * (not all(c.absolute for c in curves))}error of {derivative_of(curves[0])}"
-        steps = [
-            Series(name, tuple((h, y) for y in (min(heights), max(heights))), guide=True)
-            for h, name in self._steps_to_mark(curves)
-            if heights
-        ]
         regions: list[Region] = []
         chosen = recommended_curves(curves)
+        marked: list[tuple[float, str]] = []  # the steps to use, as they are drawn, with their names
+        if step := self._best_noisy_step():
+            marked = [(step.drawn, step.scheme)]
+        elif not self._is_noisy():
+            several = len({c.dtype for c in curves}) > 1
+            marked = [(c.best.h * c.unit, f"{c.scheme}{f' in {c.dtype}' * several}") for c, *_ in chosen]
+        steps = []
+        for h, how in marked if heights else ():
+            ends = tuple((h, y) for y in (min(heights), max(heights)))
+            steps.append(Series(f"h = {numbers.few_digits(h, 2)}, {how}", ends, guide=True))
         if len(chosen) == 1 and not self._is_noisy():
             for name, slope, (low, high) in _observed_limits(chosen[0][0]):
                 regions.append(Region(f"{name}: slope {numbers.few_digits(slope, 2)}", low, high))
@@ -538,19 +533,6 @@ class SweepReport(Printed):
         """Return f and the point, as the titles of pictures have them."""
         what, place = cut_between_words(self.function or self.target.text, _TITLED), numbers.write_point(self.at)
         return f"{what} at {cut_between_words(place, _TITLED)}" if place else what
-
-    def _steps_to_mark(self, curves: Sequence[Curve]) -> list[tuple[float, str]]:
-        """Return the steps to use, as they are drawn, with their names."""
-        step = self._best_noisy_step()
-        if step is not None:
-            return [(step.drawn, f"h = {numbers.few_digits(step.drawn, 2)}, {step.scheme}")]
-        if self._is_noisy():
-            return []
-        several = len({c.dtype for c in curves}) > 1
-        chosen = [
-            (c.best.h * c.unit, f"{c.scheme}{f' in {c.dtype}' * several}") for c, *_ in recommended_curves(curves)
-        ]
-        return [(h, f"h = {numbers.few_digits(h, 2)}, {how}") for h, how in chosen]
 
     def _curve_table(self, curves: tuple[Curve, ...]) -> Table:
         first = curves[0]

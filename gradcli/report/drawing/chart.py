@@ -58,8 +58,14 @@ def draw_chart(picture: Chart) -> str:
     over = _LINE * (len(uprights) + bool(names))
     parts += [*names, _draw_frame(x, y, picture)]
     parts += [_draw_series(series, looks, x, y) for series in reversed(picture.series) if not series.upright]
-    for row, series in enumerate(uprights, start=bool(names)):
-        parts.append(_draw_vertical_line(series, looks, row, len(uprights) > 1, x))
+    for row, series in enumerate(uprights, start=bool(names)):  # each up to its name
+        share = x.share(series.points[0][0])
+        at, _ = _pixels_of_shares(share, 0)
+        # of several, names end at their lines, so that no line crosses a name
+        beside: Literal["left", ""] = "left" if len(uprights) > 1 or share > 1 - _EDGE else ""
+        name = _draw_name(series.name, at, "right" if share < _EDGE else beside, row)
+        line = f'<path class="line" d="M{at:.1f} {_TOP - _LINE * row}V{_HIGH - _BOTTOM}"/>'
+        parts.append(f'<g class="{looks.classes(series)}">{line}{name}</g>')
     said = (*map(_series_name, picture.series), *(region.name for region in picture.regions))
     return _wrap_in_svg("chart", f"{picture.title}: {', '.join(said)}", right, _HIGH + over, parts, over)
 
@@ -166,15 +172,6 @@ def _draw_name(words: str, at: float, side: Literal["left", "right", ""], row: i
     """Return a name above the frame, in a row: it ends at a place, begins there, or has it in its middle."""
     look = f' class="{side}"' if side else ""
     return f'<text{look} x="{at:.1f}" y="{_TOP - _LINE * row - 4}">{escape_markup(words)}</text>'
-
-
-def _draw_vertical_line(series: Series, looks: Looks, row: int, several: bool, x: _Axis) -> str:
-    """Return a vertical line up to its name; of several, names end at their lines, so that no line crosses a name."""
-    share = x.share(series.points[0][0])
-    at, _ = _pixels_of_shares(share, 0)
-    side: Literal["left", "right", ""] = "right" if share < _EDGE else "left" if several or share > 1 - _EDGE else ""
-    line = f'<path class="line" d="M{at:.1f} {_TOP - _LINE * row}V{_HIGH - _BOTTOM}"/>'
-    return f'<g class="{looks.classes(series)}">{line}{_draw_name(series.name, at, side, row)}</g>'
 
 
 def _write_power_of_ten(k: int) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.report import numbers
-from gradcli.report.blocks import escape_markup, shorten_text
+from gradcli.report.blocks import cut_line, escape_markup, shorten_text
 from gradcli.report.common import Absent
 from gradcli.report.drawing.levels import Level, NodeGroup, levels_of
 from gradcli.report.encode import Values
@@ -460,7 +460,14 @@ def place_vertices(graph: Proper, columns: Layers, separation: Separation) -> li
         for upper in (True, False):
             blocks = _align_blocks(graph, columns, place, barred, forwards, upper)
             found.append(_compact_blocks(columns, blocks, separation, upper))
-    return _balance_layouts(found)
+    # all are moved over the narrowest one: those of upper medians to the same least place, others to the same greatest
+    narrowest = min(found, key=lambda places: max(places, default=0) - min(places, default=0))
+    moved = []
+    for number, places in enumerate(found):
+        side = min if number % 2 == 0 else max
+        by = side(narrowest, default=0) - side(places, default=0)
+        moved.append([x + by for x in places])
+    return [sum(sorted(four)[1:3]) // 2 for four in zip(*moved, strict=True)]
 
 
 def _crossing_chains(graph: Proper, place: Sequence[int]) -> set[tuple[int, int]]:
@@ -496,26 +503,15 @@ def _align_blocks(
     for column in columns if forwards else reversed(columns):
         last = -1 if upper else len(place)
         for vertex in column if upper else reversed(column):
-            for other in _alignment_candidates(vertex, near[vertex], place, straight, upper):
+            ordered = [straight[vertex]] if vertex in straight else sorted(near[vertex], key=place.__getitem__)
+            medians = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]
+            for other in medians if upper else reversed(medians):
                 pair = (other, vertex) if forwards else (vertex, other)
                 free = vertex in straight or (other not in taken and pair not in barred)
                 if free and sign * place[other] > sign * last:
                     block[vertex], last = block[other], place[other]
                     break
     return block
-
-
-def _alignment_candidates(
-    vertex: int, near: Sequence[int], place: Sequence[int], straight: dict[int, int], upper: bool
-) -> Sequence[int]:
-    """Return the neighbours that a vertex may be aligned with, the preferred one first."""
-    if vertex in straight:
-        return (straight[vertex],)
-    if not near:
-        return ()
-    ordered = sorted(near, key=place.__getitem__)
-    medians = ordered[(len(near) - 1) // 2], ordered[len(near) // 2]
-    return medians if upper else medians[::-1]
 
 
 def _compact_blocks(columns: Layers, block: Sequence[int], separation: Separation, upper: bool) -> list[int]:
@@ -540,20 +536,6 @@ def _compact_blocks(columns: Layers, block: Sequence[int], separation: Separatio
         if after[first]:
             place[first] = min(place[second] - room for second, room in after[first].items())
     return [place[first] if upper else -place[first] for first in block]
-
-
-def _balance_layouts(found: Sequence[Sequence[int]]) -> list[int]:
-    """Return the mean of the two middle places of each vertex, after the layouts were moved over the narrowest one.
-
-    A layout of upper medians is moved to the same least place, and one of lower medians to the same greatest place.
-    """
-    narrowest = min(found, key=lambda places: max(places, default=0) - min(places, default=0))
-    moved = []
-    for number, places in enumerate(found):
-        side = min if number % 2 == 0 else max
-        by = side(narrowest, default=0) - side(places, default=0)
-        moved.append([place + by for place in places])
-    return [sum(sorted(four)[1:3]) // 2 for four in zip(*moved, strict=True)]
 
 
 def lay_out_boxes(sizes: Sequence[Spot], edges: Sequence[tuple[int, int]], *, between: float, apart: float) -> Layout:
@@ -583,7 +565,12 @@ def lay_out_boxes(sizes: Sequence[Spot], edges: Sequence[tuple[int, int]], *, be
     top = min(tops, default=0)
     ys = [(place - top) / 2 for place in places]
     height = max((y + half / 4 for y, half in zip(ys, halves, strict=True)), default=0.0)
-    sides = _layer_sides(graph, sizes, between)
+    sides: list[Spot] = []  # where each layer begins and ends: it is as wide as its widest box
+    begin = 0.0
+    for layer in graph.layers:
+        end = begin + max((math.ceil(sizes[v][0]) for v in layer if v < graph.boxes), default=0)
+        sides.append((begin, end))
+        begin = end + math.ceil(2 * between) / 2
     centers = tuple((sum(sides[graph.rank[box]]) / 2, ys[box]) for box in range(len(sizes)))
     routes = []
     for first, second in edges:  # they cross layers horizontally and change their height in the gaps between them
@@ -595,17 +582,6 @@ def lay_out_boxes(sizes: Sequence[Spot], edges: Sequence[tuple[int, int]], *, be
         points.append((centers[second][0] - sizes[second][0] / 2, heights[-1]))
         routes.append(tuple(_bends_of_route(points)))
     return Layout(centers, tuple(routes), sides[-1][1] if sides else 0.0, height, crossings)
-
-
-def _layer_sides(graph: Proper, sizes: Sequence[Spot], between: float) -> list[Spot]:
-    """Return where each layer begins and ends: it is as wide as its widest box."""
-    sides: list[Spot] = []
-    begin = 0.0
-    for layer in graph.layers:
-        end = begin + max((math.ceil(sizes[v][0]) for v in layer if v < graph.boxes), default=0)
-        sides.append((begin, end))
-        begin = end + math.ceil(2 * between) / 2
-    return sides
 
 
 def _bends_of_route(points: Sequence[Spot]) -> Iterator[Spot]:
@@ -677,8 +653,7 @@ def draw_graph(
     parts += [_draw_box(f"{prefix}n{k}", box, center, *size) for k, (box, center, *size) in enumerate(placed)]
     members = nodes[groups[0].first : groups[-1].last + 1] if groups else ()
     operations = sum(node.operation != "input" for node in members)
-    count = f"{operations:,} operation{'' if operations == 1 else 's'}"
-    what = f"Graph of {count} of {shorten_text(trace.target.text, _CUT)}"
+    what = f"Graph of {numbers.write_count(operations, 'operation')} of {shorten_text(trace.target.text, _CUT)}"
     what += f": {level.title}" if level is not None and level.title else ""
     width, height = (round(length) + 2 * _MARGIN for length in turned.spot((layout.width, layout.height)))
     head = (
@@ -713,7 +688,8 @@ def _find_edges(
                 continue  # a constant inside of several nodes
             value = nodes[before].value if before is not None else trace.at.get(operand)
             key = operand if named else (operand, k, place)
-            one = given.setdefault(key, OutsideValue(_shorten_words(operand), brief_value(value) if named else "", ()))
+            says = brief_value(value) if named else ""
+            one = given.setdefault(key, OutsideValue(cut_line(operand, _LONGEST), says, ()))
             given[key] = replace(one, users=tuple(dict.fromkeys((*one.users, b))))
     return [*given.values()], dict(sorted(found.items()))
 
@@ -726,7 +702,7 @@ def _make_box(nodes: Sequence[Node], group: NodeGroup, departs: object) -> Box:
     wrong += "" if claimed is None else f" claimed {brief_value(claimed)}"
     alone = group.count == 1
     text = node.text if isinstance(node.text, str) else "" if node.operation == "input" else node.operation
-    name, text = map(_shorten_words, (node.name, text) if alone else (group.title, node.name))
+    name, text = (cut_line(x, _LONGEST) for x in ((node.name, text) if alone else (group.title, node.name)))
     return Box(group, name, text, brief_value(node.value), brief_value(node.adjoint), wrong.strip())
 
 
@@ -735,11 +711,6 @@ def brief_value(x: Values) -> str:
     if np.ndim(x) == 0:
         return numbers.few_digits(x, 5)
     return f"{write_shape(np.shape(x))} ‖{numbers.few_digits(norm(x), 3)}‖"
-
-
-def _shorten_words(words: str) -> str:
-    flat = " ".join(words.split())
-    return flat if len(flat) <= _LONGEST else f"{flat[: _LONGEST - 1]}…"
 
 
 @dataclass(frozen=True, slots=True)
