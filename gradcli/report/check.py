@@ -93,11 +93,11 @@ def side_by_side(*matrices: tuple[str, Values, Collection[tuple[int, ...]]]) -> 
     for name, x, wrong in matrices:
         rows = ""
         for r, row in enumerate(np.atleast_2d(np.asarray(x, dtype=float))):
-            looks = [_WRONG if (r, c)[2 - np.ndim(x) :] in wrong else "" for c in range(len(row))]
-            cells = (
-                f"<mtd><mn{look}>{numbers.few_digits(v, 4)}</mn></mtd>" for look, v in zip(looks, row, strict=True)
-            )
-            rows += f"<mtr>{''.join(cells)}</mtr>"
+            cells = ""
+            for c, value in enumerate(row):
+                look = _WRONG if (r, c)[2 - np.ndim(x) :] in wrong else ""
+                cells += f"<mtd><mn{look}>{numbers.few_digits(value, 4)}</mn></mtd>"
+            rows += f"<mtr>{cells}</mtr>"
         shown.append(f"<mtext>{name}&#160;</mtext><mrow><mo>[</mo><mtable>{rows}</mtable><mo>]</mo></mrow>")
     text = "; ".join(f"{name} {np.asarray(x).tolist()}" for name, x, _ in matrices)
     inside = '<mspace width="2em"/>'.join(shown)
@@ -198,11 +198,8 @@ def _other_point_blocks(points: Mapping[int, PointReport]) -> list[Block]:
     for number, point in points.items():
         word, tone = WORDS[point.verdict]
         wrong = f", {point.entries.wrong} of {point.entries.compared} wrong" if point.entries.wrong else ""
-        at = {
-            n: numbers.few_digits(x) if isinstance(x, int | float) else numbers.write_value(x)
-            for n, x in point.at.items()
-        }
-        place = ", ".join(f"{name} = {x}" for name, x in at.items())
+        short, full = numbers.few_digits, numbers.write_value
+        place = ", ".join(f"{n} = {short(x) if isinstance(x, int | float) else full(x)}" for n, x in point.at.items())
         rows.append((_name_point(point, number), Piece(word.lower() + wrong, tone), f"at {place}"))
     return [Table(("", "", ""), tuple(rows))] if rows else []
 
@@ -598,15 +595,8 @@ class CheckReport(Printed):
                 cells = [cell for row in block.rows for cell in row] if isinstance(block, Table) else []
                 bold = any(piece.tone == "strong" for cell in cells for piece in split_into_pieces(cell))
                 left += [block, *[Paragraph(Piece(_BOLD, "dim"))] * bold]
-        return (
-            first,
-            *mistake,
-            *entries,
-            *self._small_matrices(),
-            *drawn,
-            *self._gradient_maps(),
-            Folded("The whole report", tuple(left), opened=self.verdict == Verdict.INCONCLUSIVE),
-        )
+        rest = Folded("The whole report", tuple(left), opened=self.verdict == Verdict.INCONCLUSIVE)
+        return (first, *mistake, *entries, *self._small_matrices(), *drawn, *self._gradient_maps(), rest)
 
     def wrong_gradients(self) -> Iterator[Block | HeatMap]:
         """Yield what the claim has and what is right, beside each other: in full where it is small, else as maps."""

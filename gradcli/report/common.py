@@ -36,10 +36,8 @@ class HtmlPage:
         return self.html
 
     def _repr_html_(self) -> str:
-        return (
-            f'<iframe title="gradcli" sandbox="allow-scripts" width="100%" height="{_FRAME}" '
-            f'srcdoc="{escape(self.html)}"></iframe>'
-        )
+        frame = f'<iframe title="gradcli" sandbox="allow-scripts" width="100%" height="{_FRAME}"'
+        return f'{frame} srcdoc="{escape(self.html)}"></iframe>'
 
 
 class Printed:

@@ -326,14 +326,8 @@ class DeriveReport(Printed):
         found = [Paragraph(r.formula.whole()) for r in self.results] if self.solution else []
         derived = tuple(self._solution_blocks(narrated=True))
         solution = derived if self.solution else (Folded("The derivation, the result and its code", derived),)
-        return (
-            Heading(title, 1),
-            *found,
-            *self._answer_blocks(),
-            *self._heading_blocks(),
-            *solution,
-            *seed_line(self.seed),
-        )
+        head = (Heading(title, 1), *found, *self._answer_blocks(), *self._heading_blocks())
+        return (*head, *solution, *seed_line(self.seed))
 
     def _answer_blocks(self) -> list[Block]:
         return [block for r in self.results if isinstance(r.answer, Answer) for block in r.answer.blocks()]

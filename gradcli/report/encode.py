@@ -97,4 +97,4 @@ def _encode_numpy(x: Any) -> Any:
 
 
 def _encode_float(x: float) -> float | str:
-    return x if math.isfinite(x) else {math.inf: "inf", -math.inf: "-inf"}.get(x, "nan")
+    return x if math.isfinite(x) else str(x)

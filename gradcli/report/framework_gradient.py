@@ -148,12 +148,10 @@ class NativeReport:
         rows = [(aspect.name, aspect_cell(aspect)) for aspect in self.aspects]
         blocks += [Table(("also", ""), tuple(rows))] if rows else []
         for part in self.parts:
-            word, tone = _ALONE.get(part.verdict, ("inconclusive", "unsure"))
+            name, (word, tone) = f"{part.name} ", _ALONE.get(part.verdict, ("inconclusive", "unsure"))
             says = f" to better than {numbers.write_bound(part.detects)}" if word == "right" and part.detects else ""
             says += f": {part.message}" if part.message else ""
-            blocks.append(
-                Paragraph((Piece(f"{part.name} ", "strong"), Piece("alone is "), Piece(word, tone), Piece(says)))
-            )
+            blocks.append(Paragraph((Piece(name, "strong"), Piece("alone is "), Piece(word, tone), Piece(says))))
             if word != "right" and part.source and part.file:
                 blocks.append(Paragraph(Verbatim(f"{part.file}:{part.line}    {part.source}", "dim"), 4))
         return blocks

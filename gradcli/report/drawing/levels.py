@@ -4,7 +4,7 @@ Only neighbours in the order of computation are joined, so that what is joined n
 """
 
 import heapq
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from gradcli.classes import dataclass
@@ -107,25 +107,21 @@ class _Code:
                 NodeGroup(first, end, f"{turn} {number}" * (end > first), group.opened, ((number, first),))
                 for (number, first), end in zip(group.turns, ends, strict=True)
             ]
-        else:
-            parts = [*self._split_by_blocks(group)]
+        else:  # the nodes of one loop or of one function together
+            parts, k = [], group.first
+            while k <= group.last:
+                block, end = self._inner_block(k, group.opened), k
+                if block is not None:
+                    end = self._end_of_block(k, group.last, block, group.opened)
+                elif self._is_input(k) and (inputs := sum(map(self._is_input, range(k, group.last + 1)))) > MOST // 2:
+                    end = k + inputs - 1
+                parts.append(NodeGroup(k, k) if k == end else self._group_nodes(k, end, block, group.opened))
+                k = end + 1
         if len(parts) == 1:  # such as a function that is one loop
             if len(parts[0].turns) > 1 or parts[0].opened != group.opened:
                 return self.split(parts[0])
             parts = [NodeGroup(k, k) for k in range(group.first, group.last + 1)]
         return parts if len(parts) <= MOST else self._join_neighbours(parts)
-
-    def _split_by_blocks(self, group: NodeGroup) -> Iterator[NodeGroup]:
-        """Yield the nodes of a group, those of one loop or of one function together."""
-        k = group.first
-        while k <= group.last:
-            block, end = self._inner_block(k, group.opened), k
-            if block is not None:
-                end = self._end_of_block(k, group.last, block, group.opened)
-            elif self._is_input(k) and (inputs := sum(map(self._is_input, range(k, group.last + 1)))) > MOST // 2:
-                end = k + inputs - 1
-            yield NodeGroup(k, k) if k == end else self._group_nodes(k, end, block, group.opened)
-            k = end + 1
 
     def _is_input(self, k: int) -> bool:
         return self._nodes[k].operation == "input"

@@ -1,7 +1,7 @@
 """Output forms of reports, such as text, JSON and SVG: one module for each form, loaded when it is used.
 
-The modules of forms do not import each other. `chart`, `picture` and `figure` draw for the
-forms that show pictures, and `elements` writes blocks for those in HTML.
+The modules of forms do not import each other. `figure` draws pictures, of which a .png and a .pdf consist, and `elements` writes
+blocks for forms in HTML.
 """
 
 import importlib
@@ -73,6 +73,11 @@ def enable_report_display() -> None:
 
 def render_as_file(form: str, report: Any, page: Page | None = None) -> bytes:
     """Return the content of a file in one form: text in UTF-8, or a picture."""
+    if form in ("png", "pdf"):
+        from gradcli.report.forms.figure import Form, draw_picture_file
+
+        page = page or Page()
+        return draw_picture_file(report.pictures(), cast(Form, form), page.size, page.dpi)
     content = _form_module(form).render(report, page or Page())
     return content if isinstance(content, bytes) else cast(str, content).encode()
 

@@ -120,30 +120,28 @@ def _draw_chart(place: Place, chart: Chart, scale: float, inches: tuple[float, f
     """Draw lines on logarithmic axes; a point that cannot be drawn leaves a gap."""
     axes = place.subplots()
     looks = _Looks(chart.series, scale)
-    lines: list[Any] = []
     named: list[tuple[Series, Any]] = []
     guides = 0
-    for series in chart.series:
+    for order, series in enumerate(chart.series):
         points = []
         for x, y in series.points:
             known = is_drawable(x) and is_drawable(y)
             points.append((_position_on_axis(x, True), _position_on_axis(y, True)) if known else (math.nan, math.nan))
         if all(math.isnan(x) for x, _ in points):
             continue
-        look = looks.guide(guides) if series.guide else looks.of(series, points)
+        look = looks.guide(guides) if series.guide else looks.of(series, order, points)
         (line,) = axes.plot(*np.transpose(points), **look)
         if series.upright:
             row = sum(one.upright for one, _ in named) + bool(chart.regions)
             _write_above_axes(axes, series.name, points[0][0], row, scale)
         guides += series.guide
-        lines.append(line)
         named.append((series, line))
-    if not lines:
+    if not named:
         _write_in_middle(axes, "nothing to draw")
         return
     axes.set(xscale="log", yscale="log")
     for axis, data in ((axes.xaxis, "get_xdata"), (axes.yaxis, "get_ydata")):
-        numbers = np.concatenate([getattr(line, data)() for line in lines])
+        numbers = np.concatenate([getattr(line, data)() for _, line in named])
         _set_ticks(axis, np.nanmin(numbers), np.nanmax(numbers))
     _name_axes(axes, chart.x, chart.y, scale, inches)
     axes.grid(True, which="major", linewidth=0.6 * scale)
@@ -168,16 +166,14 @@ class _Looks:
         self.styles = list(dict.fromkeys(one.style for one in told))
         self.several = len(self.styles) > 1
         self.names = list(dict.fromkeys(one.name for one in told)) if self.several else []
-        self.order = {id(one): k for k, one in enumerate(series)}
-        self.scale = scale
+        self.lines, self.scale = len(series), scale
 
-    def of(self, series: Series, points: Sequence[Spot]) -> dict[str, Any]:
-        """Return the look of a line through these points."""
-        order = self.order[id(series)]
+    def of(self, series: Series, order: int, points: Sequence[Spot]) -> dict[str, Any]:
+        """Return the look of a line through these points; `order` counts the lines of the chart."""
         name = self.names.index(series.name) if self.several else order
         look = self._line_style(self.styles.index(series.style) if self.several else name)
-        marked = _points_with_marks(points, name, len(self.names) or len(self.order))
-        zorder = 4 - order / len(self.order)  # the first line covers the rest, and all cover the guides
+        marked = _points_with_marks(points, name, len(self.names) or self.lines)
+        zorder = 4 - order / self.lines  # the first line covers the rest, and all cover the guides
         return {"color": _COLORS[name % len(_COLORS)], "markevery": marked, "zorder": zorder, **look}
 
     def _line_style(self, mark: int) -> dict[str, Any]:

@@ -157,10 +157,8 @@ def _drawing_sentences(trace: TraceReport, drawing: Drawing) -> str:
     """Return sentences on what is drawn, and on where a claim goes wrong."""
     found = []
     if len(drawing.boxes) < len(trace.nodes):
-        found.append(
-            f"The whole computation has {len(trace.nodes):,} values, drawn as {len(drawing.boxes):,} boxes; a dashed box holds "
-            "several, and shows the last of them."
-        )
+        counts = f"{len(trace.nodes):,} values, drawn as {len(drawing.boxes):,} boxes"
+        found.append(f"The whole computation has {counts}; a dashed box holds several, and shows the last of them.")
     if any(not isinstance(node.claimed, Absent) for node in trace.nodes):
         found.append("Red: where the claim has another adjoint.")
     found += [trace.departure()] if trace.departure() else []
@@ -294,10 +292,8 @@ def _value_in_full(x: Values) -> str:
         return numbers.list_entries(array)
     flat = np.abs(array.reshape(-1))
     order = np.argsort(-np.where(np.isfinite(flat), flat, np.inf), kind="stable")[:_WORST]
-    largest = ", ".join(
-        f"[{','.join(str(int(i)) for i in np.unravel_index(at, array.shape))}] {numbers.few_digits(array.reshape(-1)[at], 6)}"
-        for at in order
-    )
+    places = [np.unravel_index(at, array.shape) for at in order]
+    largest = ", ".join(f"[{','.join(map(str, place))}] {numbers.few_digits(array[place], 6)}" for place in places)
     return f"{write_shape(array.shape)}, norm {numbers.few_digits(norm(array), 6)}, largest {largest}"
 
 

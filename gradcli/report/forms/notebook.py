@@ -221,8 +221,12 @@ def inline_looks(svg: str) -> str:
                     marks += f"M{x:g} {y:g}{start[3]}"
             if tag in ("use", "defs"):
                 around.remove(part)
-            elif tag == "path" and "edges" in classes:
-                ET.SubElement(around, "path", {"d": _path_of_arrowhead(part.get("d", "")), "fill": _GREY})
+            elif tag == "path" and "edges" in classes:  # which has its head at its end
+                steps = [
+                    [*map(float, step.split())][-2:] for step in re.split("[lc]", part.get("d", "").removeprefix("M"))
+                ]
+                x, y = (sum(step[k] for step in steps) for k in (0, 1))
+                ET.SubElement(around, "path", {"d": f"M{x:g} {y:g}l-8-4v8z", "fill": _GREY})
         if marks:
             ET.SubElement(around, "path", {"d": marks, "fill": "currentColor", "stroke": "none"})
     for part in root.iter():
@@ -230,13 +234,6 @@ def inline_looks(svg: str) -> str:
             part.attrib.pop(name, None)
     root.attrib |= _ATTRIBUTES["svg"] | {"xmlns": "http://www.w3.org/2000/svg"}
     return ET.tostring(root, encoding="unicode")
-
-
-def _path_of_arrowhead(path: str) -> str:
-    """Return the head of an edge, whose path has relative lines and curves, at its end."""
-    steps = [[*map(float, step.split())][-2:] for step in re.split("[lc]", path.removeprefix("M"))]
-    x, y = (sum(step[k] for step in steps) for k in (0, 1))
-    return f"M{x:g} {y:g}l-8-4v8z"
 
 
 def _cut_to_limit(blocks: tuple[Shown, ...]) -> tuple[tuple[Shown, ...], str]:
