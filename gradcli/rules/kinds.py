@@ -3,9 +3,10 @@
 Each argument of a primitive has one rule, from which both its jvp (`push`) and its vjp (`pull`) are derived.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -18,18 +19,8 @@ from gradcli.tracing.shapes import Forgotten, is_number, is_plain, shape, unbroa
 from gradcli.tracing.tracer import Tracer, arithmetic_of, store_result
 
 Function = Callable[..., Value]
-
-
 KERNELS: ContextVar[bool] = ContextVar("kernels", default=False)  # run kernels in other arithmetics, to round alike
-
-
 CAREFUL: ContextVar[bool] = ContextVar("careful", default=False)  # a zero cotangent times an infinite slope is zero
-
-
-def lift_numbers(xs: Sequence[Value], y: Value) -> Sequence[Value]:
-    """Return operands with plain numbers lifted to the arithmetic underneath `y`: among balls, 1 / 3.0 is a ball."""
-    system = arithmetic_of(y)
-    return xs if system is None else [system.lift(x) if is_number(x) else x for x in xs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +39,8 @@ class Partial:
         """Return dy/dx_i, computed by the kernel on plain floats."""
         if is_plain(y):
             return (self.kernel or self.partial)(y, *xs, **params)
-        operands = lift_numbers(xs, y)
+        system = arithmetic_of(y)  # among balls, 1 / 3.0 is a ball
+        operands = xs if system is None else [system.lift(x) if is_number(x) else x for x in xs]
         if self.kernel is not None and KERNELS.get():
             before = TraceEnded.raised
             try:
@@ -73,8 +65,6 @@ class Partial:
 
 LARGE = 2**17  # entries; from this size on, temporary arrays cost more than the arithmetic
 _BLOCK = 2**15  # entries; the operands and the result of a block stay in the cache
-
-
 _REUSED = 2**12  # entries; from this size on, reusing the memory of a slope saves time
 
 
@@ -206,7 +196,7 @@ def elementwise(fun: Any, *partials: Row, on: Domain | tuple[Domain, ...] = REAL
     further fields of the `Primitive`.
     """
     domains = on if isinstance(on, tuple) else (on,) * len(partials)
-    return _register_ufunc(_declare_primitive(fun, tuple(map(_rule_of_row, partials)), on=domains, **facts))
+    return _declare_primitive(fun, tuple(map(_rule_of_row, partials)), on=domains, **facts)
 
 
 def linear(fun: Any, transpose: Function, **facts: Any) -> Primitive:
@@ -232,18 +222,13 @@ def differential(fun: Any, *rules: Function | Linear, **facts: Any) -> Primitive
 
 def constant(fun: Any, *, staircase: bool = False, **facts: Any) -> Primitive:
     """Declare an operation whose derivative is zero wherever it exists; a `staircase` (floor) changes in jumps."""
-    return _register_ufunc(
-        _declare_primitive(fun, (), kind="constant", on=(), analytic=not staircase, staircase=staircase, **facts)
-    )
+    return _declare_primitive(fun, (), kind="constant", on=(), analytic=not staircase, staircase=staircase, **facts)
 
 
 def _declare_primitive(fun: Any, rules: tuple[Any, ...], name: str | None = None, **facts: Any) -> Primitive:
-    return declare(Primitive(name or fun.__name__, fun, rules, **facts))
-
-
-def _register_ufunc(row: Primitive) -> Primitive:
-    if isinstance(row.fun, np.ufunc):
-        HANDLERS[row.fun] = row
+    row = declare(Primitive(name or fun.__name__, fun, rules, **facts))
+    if isinstance(fun, np.ufunc):
+        HANDLERS[fun] = row
     return row
 
 
@@ -279,6 +264,15 @@ def refuse_options(name: str, **options: Any) -> None:
             raise NoRule(f"{name} with {option}= has no derivative rule", do=f"leave out {option}=")
 
 
+def refusing(says: str, do: str) -> Callable[..., NoReturn]:
+    """Return a function that raises NoRule, whatever it is called with."""
+
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        raise NoRule(says, do=do)
+
+    return refuse
+
+
 def as_booleans(x: Value) -> Any:
     """Return a value as plain booleans; for a traced value, the comparison with 0 is recorded."""
     return np.not_equal(x, 0) if isinstance(x, Tracer) else np.asarray(x, dtype=bool)
@@ -303,28 +297,18 @@ def merge_axes_last(x: Value, over: Axes) -> Value:
     """Return `x` with the axes `over` moved to the end, as one axis."""
     kept_axes = tuple(k for k in range(len(shape(x))) if k not in over)
     moved = np.transpose(x, (*kept_axes, *over)) if shape(x) else x
-    return np.reshape(
-        moved, (*(shape(x)[k] for k in kept_axes), -1 if shapes.size(x) else _count_entries_over(x, over))
-    )
-
-
-def _count_entries_over(x: Value, over: Axes) -> int:
-    length = 1
-    for k in over:
-        length *= shape(x)[k]
-    return length
+    return np.reshape(moved, (*(shape(x)[k] for k in kept_axes), math.prod(shape(x)[k] for k in over)))
 
 
 def reduction_axes(a: Value, axis: Any) -> Axes:
     """Return the axes of a ufunc's reduction; for a scalar, axis 0 and axis -1 are accepted and mean no axes."""
-    return (
-        () if not shape(a) and isinstance(axis, int) and axis in (0, -1) else shapes.normalise_axes(axis, len(shape(a)))
-    )
+    scalar = not shape(a) and isinstance(axis, int) and axis in (0, -1)
+    return () if scalar else shapes.normalise_axes(axis, len(shape(a)))
 
 
 def count_entries(a: Value, over: Axes, where: Any = None) -> Any:
     """Return the number of entries in each reduction over the axes `over`: a number, or an array if `where` is given."""
     if not is_given(where) or where is True:
-        return np.float64(_count_entries_over(a, over))
+        return np.float64(math.prod(shape(a)[k] for k in over))
     chosen = np.broadcast_to(as_booleans(where), shape(a))
     return np.sum(chosen, axis=over).astype(float)[()]

@@ -1,14 +1,15 @@
 """Array methods and attributes of traced values: the same as those of numpy's arrays."""
 
+import functools
 import inspect
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from gradcli.errors import NoRule, TraceEnded
-from gradcli.rules.kinds import as_booleans, is_given, merge_axes_last, require_float64
+from gradcli.rules.kinds import as_booleans, is_given, merge_axes_last, refusing, require_float64
 from gradcli.rules.shaping import GETITEM, as_value, write_flat
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import Value, bind, handles_method
@@ -159,7 +160,7 @@ def compress(self: Tracer, condition: Any, axis: Any = None, out: Any = None) ->
     return call_function(np.compress, condition, self, axis=axis, out=out)
 
 
-def view_whole(self: Tracer, dtype: Any = None, type: Any = None) -> Any:
+def view(self: Tracer, dtype: Any = None, type: Any = None) -> Any:
     """Return a view of the whole array.
 
     Raises  NoRule for a dtype other than float64, and for another class of arrays.
@@ -172,23 +173,16 @@ def view_whole(self: Tracer, dtype: Any = None, type: Any = None) -> Any:
     return self[...]
 
 
-def _refusing_method(name: str, why: str) -> Callable[..., NoReturn]:
-    def method(self: Tracer, *args: Any, **kwargs: Any) -> NoReturn:
-        raise NoRule(f"x.{name}() has no derivative rule: it {why}", do="leave it out of the function")
-
-    return method
-
-
-def _set_flat(self: Tracer, value: Any) -> None:
-    write_flat(self, np.arange(self.size), np.resize(value, self.size) if shapes.shape(value) else value)
-
-
 ATTRIBUTES: dict[str, property] = {
     "T": property(lambda self: make_view(self, fix_arguments(np.transpose)), doc="The array with its axes reversed."),
     "mT": property(lambda self: make_view(self, fix_arguments(np.swapaxes, -1, -2)), doc="The matrices transposed."),
     "real": property(lambda self: make_view(self, fix_arguments(np.real)), doc="The array itself."),
     "imag": property(lambda self: bind(np.imag, self), doc="Zeros."),
-    "flat": property(Flat, _set_flat, doc="The entries in a row."),
+    "flat": property(
+        Flat,
+        lambda self, x: write_flat(self, np.arange(self.size), np.resize(x, self.size) if shapes.shape(x) else x),
+        doc="The entries in a row.",
+    ),
     "itemsize": property(lambda self: self.dtype.itemsize, doc="Bytes of an entry."),
     "nbytes": property(lambda self: self.size * self.dtype.itemsize, doc="Bytes of all entries."),
     "base": property(lambda self: storage_of(self).base, doc="The array whose memory this is a view of."),
@@ -203,13 +197,13 @@ ATTRIBUTES: dict[str, property] = {
 def _install_methods() -> None:
     for name in SAME_NAME:
         setattr(Tracer, name, _numpy_method(name))
-    for method in (reshape, transpose, astype, flatten, copy, item, tolist, fill, sort, partition, compress):
+    for method in (reshape, transpose, astype, flatten, copy, item, tolist, fill, sort, partition, compress, view):
         setattr(Tracer, method.__name__, method)
-    setattr(Tracer, "view", view_whole)  # noqa: B010
     for name, attribute in ATTRIBUTES.items():
         setattr(Tracer, name, attribute)
     for name, why in REFUSED.items():
-        setattr(Tracer, name, _refusing_method(name, why))
+        says = f"x.{name}() has no derivative rule: it {why}"
+        setattr(Tracer, name, refusing(says, "leave it out of the function"))
 
 
 _install_methods()
@@ -298,15 +292,11 @@ def _fold_left(ufunc: Any, rows: Value, start: Any) -> Value:
     """Return the reduction by the ufunc along the last axis of `rows`, from left to right."""
     columns = [rows[..., k] for k in range(shape(rows)[-1])]
     if start is not None:
-        columns.insert(
-            0, np.broadcast_to(np.float64(start), shape(rows)[:-1]) if shape(rows)[:-1] else np.float64(start)
-        )
+        outer = shape(rows)[:-1]
+        columns.insert(0, np.broadcast_to(np.float64(start), outer) if outer else np.float64(start))
     if not columns:
         raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
-    y = columns[0]
-    for column in columns[1:]:
-        y = bind(ufunc, y, column)
-    return y
+    return functools.reduce(functools.partial(bind, ufunc), columns)
 
 
 @handles_method("accumulate")

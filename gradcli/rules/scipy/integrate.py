@@ -8,7 +8,7 @@ import numpy as np
 from gradcli.rules.scipy.linear import linear_stand_in
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.tracer import plain_value
+from gradcli.tracing.shapes import shape
 
 
 def cumulative_trapezoid(y: Value, x: Value | None = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Value:
@@ -17,10 +17,10 @@ def cumulative_trapezoid(y: Value, x: Value | None = None, dx: Any = 1.0, axis: 
         steps = dx
     else:
         x = as_value(x)
-        steps = np.diff(x if np.ndim(plain_value(x)) == 1 else np.moveaxis(x, axis, -1), axis=-1)
+        steps = np.diff(x if len(shape(x)) == 1 else np.moveaxis(x, axis, -1), axis=-1)
     found = np.cumsum(steps * (y[..., 1:] + y[..., :-1]) / 2, axis=-1)
     if initial is not None:
-        first = np.broadcast_to(np.float64(initial), (*np.shape(plain_value(found))[:-1], 1))
+        first = np.broadcast_to(np.float64(initial), (*shape(found)[:-1], 1))
         found = np.concatenate([first, found], axis=-1)
     return np.moveaxis(found, -1, axis)
 

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import NoRule
+from gradcli.rules.kinds import refusing
 from gradcli.rules.scipy.linear import linear_map
 from gradcli.rules.shaping import as_value
 from gradcli.rules.sorting import searchsorted
 from gradcli.tracing.primitive import Value
+from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer, is_differentiated, plain_value
 
 # Parts of scipy.interpolate: splines and interpolation on grids, as functions of the place and of the values.
@@ -32,7 +34,7 @@ def _piecewise_polynomial(coefficients: Value, breaks: Any, x: Value, nu: int, o
     """
     if np.any(np.diff(breaks) < 0):
         raise NoRule("a piecewise polynomial with decreasing breakpoints is not traced", do="sort the breakpoints")
-    degree, last = np.shape(plain_value(coefficients))[0] - 1, np.shape(plain_value(coefficients))[2:]
+    degree, last = shape(coefficients)[0] - 1, shape(coefficients)[2:]
     row = np.reshape(x, (-1,))
     piece = np.clip(searchsorted(breaks, row, "right") - 1, 0, len(breaks) - 2)
     t = np.reshape(row - breaks[piece], (-1,) + (1,) * len(last))
@@ -44,12 +46,12 @@ def _piecewise_polynomial(coefficients: Value, breaks: Any, x: Value, nu: int, o
     beyond = (plain_value(row) < breaks[0]) | (plain_value(row) > breaks[-1])
     if outside is False and np.any(beyond):
         y = np.where(np.reshape(beyond, (-1,) + (1,) * len(last)), np.nan, y)
-    return np.reshape(y, (*np.shape(plain_value(x)), *last))
+    return np.reshape(y, (*shape(x), *last))
 
 
 def _move_places_to_axis(y: Value, places: int, axis: int) -> Value:
     """Move the axes of the places, which are first, to where the axis of interpolation was."""
-    order = list(range(np.ndim(plain_value(y))))
+    order = list(range(len(shape(y))))
     return np.transpose(y, order[places : places + axis] + order[:places] + order[places + axis :]) if axis else y
 
 
@@ -61,7 +63,7 @@ def _fold_period(x: Value, extrapolate: Any, first: float, last: float) -> tuple
 
 def evaluate(spline: Any, x: Value, nu: int = 0, extrapolate: Any = None) -> Value:
     """Return the value of a piecewise polynomial of scipy (CubicSpline, PPoly, PchipInterpolator ...)."""
-    x, places = as_value(x), np.ndim(plain_value(as_value(x)))
+    x, places = as_value(x), len(shape(as_value(x)))
     extrapolate = spline.extrapolate if extrapolate is None else extrapolate
     breaks = plain_value(spline._x)
     x, extrapolate = _fold_period(x, extrapolate, breaks[0], breaks[-1])
@@ -81,8 +83,8 @@ def antiderivative(spline: Any, nu: int = 1) -> Any:
     if nu != 1:
         raise NoRule("only the first antiderivative of a spline is traced", do="call antiderivative() again")
     c, breaks = spline._c, plain_value(spline._x)
-    count = np.shape(plain_value(c))[0]
-    widths = np.reshape(np.diff(breaks), (-1,) + (1,) * (np.ndim(plain_value(c)) - 2))
+    count = shape(c)[0]
+    widths = np.reshape(np.diff(breaks), (-1,) + (1,) * (len(shape(c)) - 2))
     powers = [c[k] / (count - k) for k in range(count)]
     pieces: Any = 0.0
     for power in powers:
@@ -93,7 +95,7 @@ def antiderivative(spline: Any, nu: int = 1) -> Any:
 
 def derivative(spline: Any, nu: int = 1) -> Any:
     c = spline._c
-    degree = np.shape(plain_value(c))[0] - 1
+    degree = shape(c)[0] - 1
     if nu < 0 or nu > degree:
         return antiderivative(spline, -nu) if nu < 0 else _make_polynomial(0.0 * c[:1], spline)
     factors = [float(np.prod(np.arange(power, power - nu, -1))) for power in range(degree, nu - 1, -1)]
@@ -126,7 +128,7 @@ def evaluate_b_spline(self: Any, x: Value, nu: int = 0, extrapolate: Any = None)
     """Return the value of a B-spline, by its polynomial on each piece."""
     from scipy.interpolate import BSpline, PPoly
 
-    x, places = as_value(x), np.ndim(plain_value(as_value(x)))
+    x, places = as_value(x), len(shape(as_value(x)))
     knots, k = plain_value(self._t), self.k
     inner = slice(k, len(knots) - k - 1)
 
@@ -148,13 +150,9 @@ def make_interp_spline(
     import scipy.interpolate
 
     x = require_fixed("make_interp_spline", "knots", x)
-    made = scipy.interpolate.make_interp_spline
-
-    def coefficients(v: Any) -> Any:
-        return made(x, v, k, t, bc_type, axis, **others)._c
-
-    spline = made(x, plain_value(as_value(y)), k, t, bc_type, axis, **others)
-    spline._c = linear_map(coefficients, y, "scipy.interpolate.make_interp_spline")
+    made: Any = lambda v: scipy.interpolate.make_interp_spline(x, v, k, t, bc_type, axis, **others)
+    spline = made(plain_value(as_value(y)))
+    spline._c = linear_map(lambda v: made(v)._c, y, "scipy.interpolate.make_interp_spline")
     return spline
 
 
@@ -181,7 +179,7 @@ def make_interp1d(self: Any, x: Any, y: Value, kind: Any = "linear", axis: int =
     original.__init__(self, x, plain_value(y), kind, axis, **others)
     order = np.arange(len(x)) if others.get("assume_sorted") else np.argsort(np.asarray(x), kind="mergesort")
     y = np.moveaxis(y, self.axis, 0)[order]
-    self._y = np.reshape(y, (np.shape(plain_value(y))[0], -1))
+    self._y = np.reshape(y, (shape(y)[0], -1))
 
 
 def evaluate_interp1d(self: Any, x: Value) -> Value:
@@ -195,9 +193,8 @@ def evaluate_interp1d(self: Any, x: Value) -> Value:
         traced = isinstance(values, Tracer)
         y = evaluate_b_spline(make_interp_spline(self.x, values, self._spline.k) if traced else self._spline, row)
     else:
-        raise NoRule(
-            f"scipy.interpolate.interp1d with kind={self._kind!r} is a staircase", do="kind='linear' or 'cubic'"
-        )
+        says = f"scipy.interpolate.interp1d with kind={self._kind!r} is a staircase"
+        raise NoRule(says, do="kind='linear' or 'cubic'")
     if not self._extrapolate:
         low, high = self._check_bounds(plain_value(row))
         for side, fill in ((low, self._fill_value_below), (high, self._fill_value_above)):
@@ -222,9 +219,9 @@ def evaluate_grid(self: Any, xi: Value, method: str | None = None, *, nu: Any = 
         raise NoRule(f"scipy.interpolate.RegularGridInterpolator with method={method!r} has no derivative rule", do=do)
     values, axes = self._values, len(self._grid)
     places = np.stack(np.broadcast_arrays(*xi), axis=-1) if isinstance(xi, tuple) else as_value(xi)
-    shape = np.shape(plain_value(places))[:-1] or (1,)
+    outer = shape(places)[:-1] or (1,)
     places = np.reshape(places, (-1, axes))
-    beyond: Any = np.zeros(np.shape(plain_value(places))[0], dtype=bool)
+    beyond: Any = np.zeros(shape(places)[0], dtype=bool)
     at, parts = [], []
     for k, knots in enumerate(self._grid):
         x = places[:, k]
@@ -234,7 +231,7 @@ def evaluate_grid(self: Any, xi: Value, method: str | None = None, *, nu: Any = 
         beyond = beyond | (plain_value(x) < knots[0]) | (plain_value(x) > knots[-1])
     if self.bounds_error and np.any(beyond):
         raise ValueError("One of the requested xi is out of bounds")
-    last = np.shape(plain_value(values))[axes:]
+    last = shape(values)[axes:]
     y: Any = 0.0
     for corner in itertools.product((0, 1), repeat=axes):
         weight: Any = 1.0
@@ -244,7 +241,7 @@ def evaluate_grid(self: Any, xi: Value, method: str | None = None, *, nu: Any = 
         y = y + found * np.reshape(weight, (-1,) + (1,) * len(last))
     if not self.bounds_error and self.fill_value is not None and np.any(beyond):
         y = np.where(np.reshape(beyond, (-1,) + (1,) * len(last)), self.fill_value, y)
-    return np.reshape(y, (*shape, *last))
+    return np.reshape(y, (*outer, *last))
 
 
 def interpn(
@@ -255,27 +252,6 @@ def interpn(
     made = RegularGridInterpolator(points, plain_value(as_value(values)), method, bounds_error, fill_value)
     made._values = as_value(values)
     return evaluate_grid(made, xi)
-
-
-def spline_methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
-    from scipy.interpolate import BSpline, CubicSpline, PPoly, RegularGridInterpolator, _interpolate
-    from scipy.interpolate import interp1d as interp1d_class
-
-    yield CubicSpline, "__init__", make_cubic_spline
-    yield _interpolate._PPolyBase, "__call__", evaluate
-    yield PPoly, "derivative", derivative
-    yield PPoly, "antiderivative", antiderivative
-    yield PPoly, "integrate", integrate
-    yield BSpline, "__call__", evaluate_b_spline
-    yield interp1d_class, "__init__", make_interp1d
-    yield interp1d_class, "_evaluate", evaluate_interp1d
-    yield RegularGridInterpolator, "__init__", make_grid
-    yield RegularGridInterpolator, "__call__", evaluate_grid
-
-
-SPLINES: dict[str, Callable[..., Any]] = {
-    "make_interp_spline": make_interp_spline, "splev": splev, "interpn": interpn,
-}  # fmt: skip
 
 
 # scipy.interpolate: RBFInterpolator, and the splines of FITPACK (UnivariateSpline, InterpolatedUnivariateSpline).
@@ -327,10 +303,10 @@ def evaluate_rbf(self: Any, x: Value) -> Value:
     square = np.sum(np.square((x[:, None, :] - self.y[None, :, :]) * self.epsilon), axis=-1)
     scaled = (x - self._shift) / self._scale
     monomials = [np.prod(scaled ** np.asarray(power, dtype=float), axis=-1) for power in self.powers if np.any(power)]
-    constant = [np.ones(np.shape(plain_value(x))[0])] if len(self.powers) > len(monomials) else []
+    constant = [np.ones(shape(x)[0])] if len(self.powers) > len(monomials) else []
     rows = [_KERNELS[self.kernel](square), *(np.reshape(m, (-1, 1)) for m in (*constant, *monomials))]
     y = np.matmul(np.concatenate(rows, axis=1), getattr(self, "_c", self._coeffs))
-    return np.reshape(y, (np.shape(plain_value(x))[0], *self.d_shape))
+    return np.reshape(y, (shape(x)[0], *self.d_shape))
 
 
 def _spline_constructor(name: str) -> Callable[..., None]:
@@ -342,15 +318,13 @@ def _spline_constructor(name: str) -> Callable[..., None]:
         cls = getattr(scipy.interpolate, name)
         x = require_fixed(name, "places of the data", x)
         if any(map(is_differentiated, (*args, *kwargs.values()))):
-            raise NoRule(
-                f"scipy.interpolate.{name} has a derivative rule by its values alone", do="keep the others fixed"
-            )
+            says = f"scipy.interpolate.{name} has a derivative rule by its values alone"
+            raise NoRule(says, do="keep the others fixed")
         cls.__init__(self, x, plain_value(as_value(y)), *args, **kwargs)
-        if name == "UnivariateSpline" and not _is_interpolating(args, kwargs):
-            says = (
-                "scipy.interpolate.UnivariateSpline with smoothing chooses its knots by the values, and is not traced"
-            )
-            raise NoRule(says, do="s=0, or scipy.interpolate.make_interp_spline")
+        smoothing = kwargs.get("s", args[3] if len(args) > 3 else None)
+        if name == "UnivariateSpline" and (smoothing is None or smoothing != 0):
+            says = "scipy.interpolate.UnivariateSpline with smoothing chooses its knots by the values"
+            raise NoRule(f"{says}, and is not traced", do="s=0, or scipy.interpolate.make_interp_spline")
 
         def coefficients(v: Any) -> Any:
             t, c, k = cls(x, v, *args, **kwargs)._eval_args
@@ -361,26 +335,16 @@ def _spline_constructor(name: str) -> Callable[..., None]:
     return made
 
 
-def _is_interpolating(args: Any, kwargs: Any) -> bool:
-    smoothing = kwargs.get("s", args[3] if len(args) > 3 else None)
-    return smoothing is not None and smoothing == 0
-
-
-def _as_b_spline(self: Any) -> Any:
-    from scipy.interpolate import BSpline
-
-    t, c, k = self._eval_args
-    spline = BSpline(t, c[: len(t) - k - 1], k)
-    if isinstance(getattr(self, "_c", None), Tracer):
-        spline._c = self._c
-    return spline
-
-
 def evaluate_spline(self: Any, x: Value, nu: int = 0, ext: Any = None) -> Value:
     """Return the value of a spline of FITPACK, or a derivative; outside, what `ext` says."""
+    from scipy.interpolate import BSpline
+
     ext = self.ext if ext is None else ext
     ext = {"extrapolate": 0, "zeros": 1, "raise": 2, "const": 3}.get(ext, ext)
-    spline, x = _as_b_spline(self), as_value(x)
+    t, c, k = self._eval_args
+    spline, x = BSpline(t, c[: len(t) - k - 1], k), as_value(x)
+    if isinstance(getattr(self, "_c", None), Tracer):
+        spline._c = self._c
     first, last = spline.t[spline.k], spline.t[-spline.k - 1]
     beyond = (plain_value(x) < first) | (plain_value(x) > last)
     if ext == 2 and np.any(beyond):
@@ -389,33 +353,29 @@ def evaluate_spline(self: Any, x: Value, nu: int = 0, ext: Any = None) -> Value:
     return np.where(beyond, 0.0, y) if ext == 1 and np.any(beyond) else y
 
 
-def _refusing_method(name: str) -> Callable[..., Any]:
-    def refuse(self: Any, *args: Any, **kwargs: Any) -> Any:
-        raise NoRule(
-            f"scipy.interpolate.UnivariateSpline.{name} is not traced", do="make_interp_spline, and its methods"
-        )
-
-    return refuse
-
-
-_NOT_TRACED = ("integral", "derivative", "derivatives", "antiderivative", "roots", "get_coeffs", "get_residual")
-
-
-def scattered_methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
+def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
     from scipy import interpolate
 
+    yield interpolate.CubicSpline, "__init__", make_cubic_spline
+    yield interpolate._interpolate._PPolyBase, "__call__", evaluate
+    yield interpolate.PPoly, "derivative", derivative
+    yield interpolate.PPoly, "antiderivative", antiderivative
+    yield interpolate.PPoly, "integrate", integrate
+    yield interpolate.BSpline, "__call__", evaluate_b_spline
+    yield interpolate.interp1d, "__init__", make_interp1d
+    yield interpolate.interp1d, "_evaluate", evaluate_interp1d
+    yield interpolate.RegularGridInterpolator, "__init__", make_grid
+    yield interpolate.RegularGridInterpolator, "__call__", evaluate_grid
     yield interpolate.RBFInterpolator, "__init__", make_rbf
     yield interpolate.RBFInterpolator, "__call__", evaluate_rbf
     for name in ("UnivariateSpline", "InterpolatedUnivariateSpline", "LSQUnivariateSpline"):
         yield getattr(interpolate, name), "__init__", _spline_constructor(name)
     yield interpolate.UnivariateSpline, "__call__", evaluate_spline
-    for name in _NOT_TRACED:
-        yield interpolate.UnivariateSpline, name, _refusing_method(name)
+    for name in ("integral", "derivative", "derivatives", "antiderivative", "roots", "get_coeffs", "get_residual"):
+        says = f"scipy.interpolate.UnivariateSpline.{name} is not traced"
+        yield interpolate.UnivariateSpline, name, refusing(says, "make_interp_spline, and its methods")
 
 
-def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
-    yield from spline_methods()
-    yield from scattered_methods()
-
-
-FUNCTIONS = SPLINES
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "make_interp_spline": make_interp_spline, "splev": splev, "interpn": interpn,
+}  # fmt: skip

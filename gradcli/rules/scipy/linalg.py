@@ -5,17 +5,18 @@ Where scipy and numpy may choose different signs, as for eigenvectors, those of 
 
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from gradcli.errors import NoRule, NotSupported
 from gradcli.rules import linalg
 from gradcli.rules.decompositions import EIGENVECTOR_SIGNS, SINGULAR_VECTOR_SIGNS, relative_signs, symmetric_matrix
+from gradcli.rules.kinds import refusing
 from gradcli.rules.linalg import T
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.primitive import Value, primitive_by_name
-from gradcli.tracing.shapes import shape
+from gradcli.tracing.shapes import shape, size
 from gradcli.tracing.tracer import plain_value
 
 _SYMMETRIC = ("sym", "symmetric", "her", "hermitian", "pos", "positive definite")
@@ -96,9 +97,7 @@ def solve_sylvester(a: Value, b: Value, q: Value) -> Value:
     a, b, q = as_value(a), as_value(b), as_value(q)
     rows, columns = shape(q)
     system = np.kron(np.eye(columns), a) + np.kron(T(b), np.eye(rows))
-    x = np.linalg.solve(
-        system, np.ravel(T(q))
-    )  # scipy's, by a Schur form, loses small imaginary parts: no complex step
+    x = np.linalg.solve(system, np.ravel(T(q)))  # scipy's Schur form loses small imaginary parts: no complex step
     return T(np.reshape(primitive_by_name("real")(x), (columns, rows)))
 
 
@@ -222,7 +221,7 @@ def lstsq(a: Value, b: Value, cond: Any = None, **others: Any) -> Any:
     """Return the solution, the squared residuals, the rank and the singular values."""
     _refuse_options("lstsq", others, ("overwrite_a", "overwrite_b", "check_finite", "lapack_driver"))
     y, residuals, rank, values = np.linalg.lstsq(as_value(a), as_value(b), cond)
-    one = np.ndim(plain_value(as_value(b))) == 1 and np.size(plain_value(residuals)) == 1
+    one = len(shape(as_value(b))) == 1 and size(residuals) == 1
     return y, residuals[0] if one else residuals, rank, values
 
 
@@ -267,9 +266,8 @@ def block_diag(*arrays: Value) -> Value:
 def toeplitz(c: Value, r: Value | None = None) -> Value:
     """Return the matrix with first column `c` and first row `r`, which are constant along diagonals."""
     c = np.ravel(as_value(c))
-    r = (
-        primitive_by_name("real")(c) if r is None else np.ravel(as_value(r))
-    )  # scipy's row is the conjugate: no complex step
+    # scipy's row is the conjugate: no complex step
+    r = primitive_by_name("real")(c) if r is None else np.ravel(as_value(r))
     rows, columns = shape(c)[0], shape(r)[0]
     along = np.concatenate([c[::-1], r[1:]])
     return along[rows - 1 - np.arange(rows)[:, None] + np.arange(columns)]
@@ -309,19 +307,14 @@ def solve_toeplitz(c_or_cr: Any, b: Value, check_finite: bool = True) -> Value:
 
 def solve_circulant(c: Value, b: Value, **others: Any) -> Value:
     _refuse_options("solve_circulant", others, ())
-    return primitive_by_name("real")(
-        np.linalg.solve(circulant(c), as_value(b))
-    )  # by a Fourier transform in scipy: no complex step
+    x = np.linalg.solve(circulant(c), as_value(b))
+    return primitive_by_name("real")(x)  # by a Fourier transform in scipy: no complex step
 
 
 def solveh_banded(
-    ab: Value,
-    b: Value,
-    overwrite_ab: bool = False,
-    overwrite_b: bool = False,
-    lower: bool = False,
+    ab: Value, b: Value, overwrite_ab: bool = False, overwrite_b: bool = False, lower: bool = False,
     check_finite: bool = True,
-) -> Value:
+) -> Value:  # fmt: skip
     """Solve with the symmetric matrix whose bands on one side of the diagonal are the rows of `ab`."""
     ab = as_value(ab)
     count, n = shape(ab)
@@ -351,21 +344,14 @@ def _refuse_options(name: str, options: dict[str, Any], harmless: tuple[str, ...
             raise NoRule(f"scipy.linalg.{name} with {option}= has no derivative rule", do=f"leave {option}= out")
 
 
-def _refusing_function(name: str, do: str) -> Callable[..., NoReturn]:
-    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        raise NoRule(f"scipy.linalg.{name} has no derivative rule", do=do)
-
-    return refuse
-
-
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cholesky": cholesky, "cho_factor": cho_factor, "cho_solve": cho_solve, "solve_triangular": solve_triangular, "solve": solve,
     "solve_banded": solve_banded, "solve_sylvester": solve_sylvester, "solve_continuous_lyapunov": solve_continuous_lyapunov,
     "solve_lyapunov": solve_continuous_lyapunov, "solve_discrete_lyapunov": solve_discrete_lyapunov, "eigvalsh": eigvalsh,
     "eigh": eigh, "svdvals": svdvals, "svd": svd, "qr": qr, "pinv": pinv, "norm": norm, "det": det, "inv": inv,
     "block_diag": block_diag, "toeplitz": toeplitz, "circulant": circulant,
-    "eig": _refusing_function("eig", "np.linalg.eigh of a symmetric matrix"),
-    "eigvals": _refusing_function("eigvals", "np.linalg.eigvalsh of a symmetric matrix"),
+    "eig": refusing("scipy.linalg.eig has no derivative rule", "np.linalg.eigh of a symmetric matrix"),
+    "eigvals": refusing("scipy.linalg.eigvals has no derivative rule", "np.linalg.eigvalsh of a symmetric matrix"),
     **{f.__name__: _matrix_function_stand_in(f) for f in (linalg.expm, linalg.logm, linalg.sqrtm)},
     "lu": lu, "lu_factor": lu_factor, "lu_solve": lu_solve, "lstsq": lstsq, "hankel": hankel, "companion": companion,
     "khatri_rao": khatri_rao, "solve_toeplitz": solve_toeplitz, "solve_circulant": solve_circulant,

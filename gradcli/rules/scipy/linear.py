@@ -14,6 +14,7 @@ import numpy as np
 from gradcli.errors import NoRule, NotSupported
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import is_differentiated, plain_value
 
 _MOST_ENTRIES = 4_000_000  # of the matrix, 32 MB
@@ -26,7 +27,7 @@ def linear_map(f: Callable[[Any], Any], x: Value, name: str) -> Value:
     Raises  NotSupported if the matrix of f would be too large.
     """
     x = as_value(x)
-    shape, zeros = np.shape(plain_value(x)), np.zeros(np.shape(plain_value(x)))
+    zeros = np.zeros(shape(x))
     offset = np.asarray(f(zeros), dtype=float)
     if offset.size * zeros.size > _MOST_ENTRIES:
         says = f"{name} of {zeros.size:,} entries would be recorded as a matrix of {offset.size * zeros.size:,} entries"
@@ -35,7 +36,7 @@ def linear_map(f: Callable[[Any], Any], x: Value, name: str) -> Value:
     for k in range(zeros.size):
         unit = np.zeros(zeros.size)
         unit[k] = 1.0
-        matrix[:, k] = np.ravel(np.asarray(f(unit.reshape(shape)), dtype=float) - offset)
+        matrix[:, k] = np.ravel(np.asarray(f(unit.reshape(zeros.shape)), dtype=float) - offset)
     real = primitive_by_name("real")(np.reshape(x, (-1,)))  # scipy may not take complex numbers: no complex step
     y = np.reshape(np.matmul(matrix, real), offset.shape)
     return y + offset if np.any(offset) else y

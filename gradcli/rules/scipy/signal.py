@@ -12,13 +12,14 @@ from gradcli.errors import NoRule
 from gradcli.rules.scipy.linear import linear_stand_ins
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.shapes import shape, size
 from gradcli.tracing.tracer import is_differentiated, plain_value
 
 
 def convolve(in1: Value, in2: Value, mode: str = "full", method: str = "auto") -> Value:
     """Return the convolution of two arrays of any number of axes; with mode 'same', of the shape of the first."""
     a, b = as_value(in1), as_value(in2)
-    shapes = np.shape(plain_value(a)), np.shape(plain_value(b))
+    shapes = shape(a), shape(b)
     if len(shapes[0]) != len(shapes[1]):
         raise ValueError("in1 and in2 should have the same dimensionality")
     if not shapes[0]:
@@ -26,9 +27,8 @@ def convolve(in1: Value, in2: Value, mode: str = "full", method: str = "auto") -
     if mode == "valid" and any(n < m for n, m in zip(*shapes, strict=True)):
         a, b = b, a
         shapes = shapes[1], shapes[0]
-    full = primitive_by_name("real")(
-        _full_convolution(a, b)
-    )  # scipy may use a Fourier transform, which mixes real and imaginary parts
+    # scipy may use a Fourier transform, which mixes real and imaginary parts
+    full = primitive_by_name("real")(_full_convolution(a, b))
     if mode == "full":
         return full
     lengths = [n if mode == "same" else n - m + 1 for n, m in zip(*shapes, strict=True)]
@@ -38,7 +38,7 @@ def convolve(in1: Value, in2: Value, mode: str = "full", method: str = "auto") -
 
 def _full_convolution(a: Value, b: Value) -> Value:
     """Return the full convolution: along one axis numpy's, along several as a sum over the shifts of the smaller array."""
-    left, right = np.shape(plain_value(a)), np.shape(plain_value(b))
+    left, right = shape(a), shape(b)
     if len(left) == 1:
         return np.convolve(a, b)
     if np.prod(left) < np.prod(right):
@@ -81,9 +81,9 @@ def _require_zero_boundary(name: str, boundary: str, fillvalue: Any) -> None:
 def lfilter(b: Value, a: Value, x: Value, axis: int = -1, zi: Value | None = None) -> Any:
     """Return the filtered signal, and with `zi` the final state: the recursion of direct form II, transposed."""
     b, a, x = np.atleast_1d(as_value(b)), np.atleast_1d(as_value(a)), np.moveaxis(as_value(x), axis, -1)
-    order = max(np.size(plain_value(b)), np.size(plain_value(a)))
-    b, a = (np.concatenate([c, np.zeros(order - np.size(plain_value(c)))]) / a[0] for c in (b, a))
-    count = np.shape(plain_value(x))[-1]
+    order = max(size(b), size(a))
+    b, a = (np.concatenate([c, np.zeros(order - size(c))]) / a[0] for c in (b, a))
+    count = shape(x)[-1]
     if zi is None:
         state = [0.0 * x[..., 0] for _ in range(order - 1)]
     else:
@@ -100,16 +100,6 @@ def lfilter(b: Value, a: Value, x: Value, axis: int = -1, zi: Value | None = Non
     return filtered if zi is None else (filtered, np.moveaxis(np.stack(state, axis=-1), -1, axis))
 
 
-_OWN: dict[str, Callable[..., Any]] = {
-    "convolve": convolve,
-    "fftconvolve": fftconvolve,
-    "oaconvolve": fftconvolve,
-    "correlate": correlate,
-    "convolve2d": convolve2d,
-    "correlate2d": correlate2d,
-    "lfilter": lfilter,
-}
-_LINEAR = ("sosfilt", "sosfiltfilt", "filtfilt", "savgol_filter", "resample", "resample_poly", "upfirdn", "decimate")
 # scipy.signal's spectral estimates of real data: welch, csd, periodogram, spectrogram. Segments, windows, Fourier transforms.
 
 
@@ -128,18 +118,14 @@ class Segments:
         Shapes  x (..., samples); the result (..., segments, nfft // 2 + 1).
         """
         length = len(self.window)
-        starts = np.arange(0, np.shape(plain_value(x))[-1] - length + 1, length - self.overlap)
+        starts = np.arange(0, shape(x)[-1] - length + 1, length - self.overlap)
         pieces = x[..., starts[:, None] + np.arange(length)]
-        return np.fft.rfft(self._remove_trend(pieces) * self.window, self.nfft)
-
-    def _remove_trend(self, pieces: Value) -> Value:
         if self.detrend == "constant":
-            return pieces - np.mean(pieces, axis=-1, keepdims=True)
+            pieces = pieces - np.mean(pieces, axis=-1, keepdims=True)
         if self.detrend == "linear":
-            count = len(self.window)
-            lines = np.stack([np.ones(count), np.arange(count)], axis=1)
-            return pieces - np.matmul(pieces, np.linalg.pinv(lines).T @ lines.T)
-        return pieces
+            lines = np.stack([np.ones(length), np.arange(length)], axis=1)
+            pieces = pieces - np.matmul(pieces, np.linalg.pinv(lines).T @ lines.T)
+        return np.fft.rfft(pieces * self.window, self.nfft)
 
     def scale(self, fs: float, scaling: str) -> Any:
         """Return the factors of the one-sided spectrum, by frequency."""
@@ -192,70 +178,58 @@ def _cut_segments(count: int, options: dict[str, Any], share: int) -> Segments:
     return Segments(window, overlap, transform, options["detrend"])
 
 
-def _scaled_spectra(
-    name: str, x: Value, y: Value | None, options: dict[str, Any], share: int
-) -> tuple[Any, Value, Segments]:
+def _scaled_spectra(name: str, options: dict[str, Any], share: int) -> tuple[Any, Value, Segments]:
     """Return the frequencies, and the scaled products of the segments' transforms with the frequencies last."""
     axis, fs = options["axis"], float(options["fs"])
-    first = np.moveaxis(as_value(x), axis, -1)
-    count = np.shape(plain_value(first))[-1]
+    first = np.moveaxis(as_value(options["x"]), axis, -1)
+    count = shape(first)[-1]
     segments = _cut_segments(count, options, share)
     a = segments.transformed(first)
-    if y is None:
+    if "y" not in options:
         product = np.square(np.real(a)) + np.square(np.imag(a))
     else:
-        second = np.moveaxis(as_value(y), axis, -1)
-        if np.shape(plain_value(second))[-1] != count:
+        second = np.moveaxis(as_value(options["y"]), axis, -1)
+        if shape(second)[-1] != count:
             raise _no_rule_error(name, "data of two lengths")
         product = np.conj(a) * segments.transformed(second)
     return np.fft.rfftfreq(segments.nfft, 1 / fs), product * segments.scale(fs, options["scaling"]), segments
 
 
-def _mean_spectrum(name: str, x: Value, y: Value | None, options: dict[str, Any]) -> tuple[Any, Value]:
-    frequencies, found, _ = _scaled_spectra(name, x, y, options, 2)
+def _mean_spectrum(name: str, options: dict[str, Any]) -> tuple[Any, Value]:
+    frequencies, found, _ = _scaled_spectra(name, options, 2)
     return frequencies, np.moveaxis(np.mean(found, axis=-2), -1, options["axis"])
 
 
 def welch(*args: Any, **kwargs: Any) -> tuple[Any, Value]:
-    options = _bind_arguments("welch", args, kwargs)
-    return _mean_spectrum("welch", options["x"], None, options)
+    return _mean_spectrum("welch", _bind_arguments("welch", args, kwargs))
 
 
 def csd(*args: Any, **kwargs: Any) -> tuple[Any, Value]:
-    options = _bind_arguments("csd", args, kwargs)
-    return _mean_spectrum("csd", options["x"], options["y"], options)
+    return _mean_spectrum("csd", _bind_arguments("csd", args, kwargs))
 
 
 def periodogram(*args: Any, **kwargs: Any) -> tuple[Any, Value]:
     options = _bind_arguments("periodogram", args, kwargs)
-    count = np.shape(plain_value(as_value(options["x"])))[options["axis"]]
+    count = shape(as_value(options["x"]))[options["axis"]]
     if options["nfft"] is not None and options["nfft"] < count:
         raise _no_rule_error("periodogram", "an nfft= that is less than the number of samples")
     window = "boxcar" if options["window"] is None else options["window"]
     length = count if isinstance(window, str | tuple) else None
-    return _mean_spectrum(
-        "periodogram", options["x"], None, {**options, "window": window, "nperseg": length, "noverlap": 0}
-    )
+    return _mean_spectrum("periodogram", {**options, "window": window, "nperseg": length, "noverlap": 0})
 
 
 def spectrogram(*args: Any, **kwargs: Any) -> tuple[Any, Any, Value]:
     options = _bind_arguments("spectrogram", args, kwargs)
-    frequencies, found, segments = _scaled_spectra("spectrogram", options["x"], None, options, 8)
+    frequencies, found, segments = _scaled_spectra("spectrogram", options, 8)
     length, axis = len(segments.window), options["axis"]
-    times = (length / 2 + (length - segments.overlap) * np.arange(np.shape(plain_value(found))[-2])) / float(
-        options["fs"]
-    )
+    times = (length / 2 + (length - segments.overlap) * np.arange(shape(found)[-2])) / float(options["fs"])
     return frequencies, times, np.moveaxis(found, -1, axis - 1 if axis < 0 else axis)
 
 
-SPECTRA: dict[str, Callable[..., Any]] = {
+_LINEAR = ("sosfilt", "sosfiltfilt", "filtfilt", "savgol_filter", "resample", "resample_poly", "upfirdn", "decimate")
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "convolve": convolve, "fftconvolve": fftconvolve, "oaconvolve": fftconvolve, "correlate": correlate,
+    "convolve2d": convolve2d, "correlate2d": correlate2d, "lfilter": lfilter,
     "welch": welch, "csd": csd, "periodogram": periodogram, "spectrogram": spectrogram,
+    **linear_stand_ins("scipy.signal", "x", *_LINEAR), **linear_stand_ins("scipy.signal", "data", "detrend"),
 }  # fmt: skip
-
-
-FUNCTIONS = (
-    _OWN
-    | SPECTRA
-    | linear_stand_ins("scipy.signal", "x", *_LINEAR)
-    | linear_stand_ins("scipy.signal", "data", "detrend")
-)

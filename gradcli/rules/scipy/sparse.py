@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import NoRule
+from gradcli.rules.kinds import refusing
 from gradcli.rules.shaping import GETITEM, SCATTER, as_value
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.tracer import plain_value
+from gradcli.tracing.shapes import shape
 
 _DENSE = 1_000_000  # entries of a matrix up to which the dense product is recorded
 
@@ -16,14 +17,14 @@ _DENSE = 1_000_000  # entries of a matrix up to which the dense product is recor
 def sparse_product(a: Any, x: Value) -> Value:
     """Return the product of a sparse matrix with a vector or a matrix."""
     x = as_value(x)
-    if np.ndim(plain_value(x)) == 0:
+    if len(shape(x)) == 0:
         raise NoRule("a sparse matrix times a traced number is not traced", do="multiply the vector by the number")
     if np.prod(a.shape, dtype=float) <= _DENSE:
         return np.matmul(a.toarray(), x)
     entries = a.tocoo()
     rows, columns = entries.coords
-    terms = GETITEM(x, index=columns) * np.reshape(entries.data, (-1,) + (1,) * (np.ndim(plain_value(x)) - 1))
-    return SCATTER(terms, index=rows, into=(a.shape[0], *np.shape(plain_value(x))[1:]))
+    terms = GETITEM(x, index=columns) * np.reshape(entries.data, (-1,) + (1,) * (len(shape(x)) - 1))
+    return SCATTER(terms, index=rows, into=(a.shape[0], *shape(x)[1:]))
 
 
 def _reflected_product(a: Any, x: Value) -> Value:
@@ -31,13 +32,10 @@ def _reflected_product(a: Any, x: Value) -> Value:
     return np.transpose(sparse_product(a.T, np.transpose(as_value(x))))
 
 
-def _refuse_entrywise(a: Any, x: Value) -> Value:
-    raise NoRule("the entrywise product of a sparse and a traced array is not traced", do="multiply by A.toarray()")
-
-
-def _refuse_traced_entries(*args: Any, **kwargs: Any) -> Any:
-    says = "a sparse matrix of traced entries is not traced"
-    raise NoRule(says, do="make a dense one: np.diag(v), or A = np.zeros((n, n)) and A[i, j] = v")
+_refuse_traced_entries = refusing(
+    "a sparse matrix of traced entries is not traced",
+    "make a dense one: np.diag(v), or A = np.zeros((n, n)) and A[i, j] = v",
+)
 
 
 def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
@@ -46,7 +44,8 @@ def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
     yield _base._spbase, "__matmul__", sparse_product
     yield _base._spbase, "__rmatmul__", _reflected_product
     yield _base._spbase, "dot", sparse_product
-    yield _base._spbase, "multiply", _refuse_entrywise
+    says = "the entrywise product of a sparse and a traced array is not traced"
+    yield _base._spbase, "multiply", refusing(says, "multiply by A.toarray()")
     yield _matrix.spmatrix, "__mul__", sparse_product
     yield _matrix.spmatrix, "__rmul__", _reflected_product
     for module, owner in ((_compressed, "_cs_matrix"), (_coo, "_coo_base"), (_dia, "_dia_base")):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import NoRule, NotSupported
+from gradcli.rules.kinds import refusing
 from gradcli.rules.scipy.linear import linear_map
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.primitive import Value
@@ -20,13 +21,9 @@ def spsolve(A: Any, b: Value, permc_spec: Any = None, use_umfpack: bool = True) 
 
 
 def spsolve_triangular(
-    A: Any,
-    b: Value,
-    lower: bool = True,
-    overwrite_A: bool = False,
-    overwrite_b: bool = False,
+    A: Any, b: Value, lower: bool = True, overwrite_A: bool = False, overwrite_b: bool = False,
     unit_diagonal: bool = False,
-) -> Value:
+) -> Value:  # fmt: skip
     a = _dense_matrix(A, "spsolve_triangular")
     a = np.tril(a) if lower else np.triu(a)
     return np.linalg.solve(a - np.diag(np.diag(a)) + np.eye(len(a)) if unit_diagonal else a, as_value(b))
@@ -47,13 +44,6 @@ def _dense_matrix(a: Any, name: str) -> Any:
     return a.toarray() if hasattr(a, "toarray") else np.asarray(a)
 
 
-def _refuse_iterative(name: str) -> Callable[..., Any]:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise NoRule(f"scipy.sparse.linalg.{name} stops at its own tolerance and is not traced", do="spsolve")
-
-    return refuse
-
-
 def expm_multiply(A: Any, B: Value, **others: Any) -> Value:
     if is_differentiated(A):
         says = "scipy.sparse.linalg.expm_multiply has no derivative rule by the matrix"
@@ -64,6 +54,6 @@ def expm_multiply(A: Any, B: Value, **others: Any) -> Value:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "spsolve": spsolve, "spsolve_triangular": spsolve_triangular, "expm_multiply": expm_multiply,
-    **{name: _refuse_iterative(name) for name in ("cg", "cgs", "bicg", "bicgstab", "gmres", "lgmres", "minres", "qmr",
-        "lsqr", "lsmr")},
+    **{name: refusing(f"scipy.sparse.linalg.{name} stops at its own tolerance and is not traced", "spsolve")
+       for name in ("cg", "cgs", "bicg", "bicgstab", "gmres", "lgmres", "minres", "qmr", "lsqr", "lsmr")},
 }  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 from gradcli.errors import NoRule
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.tracer import plain_value
+from gradcli.tracing.shapes import shape, size
 
 
 def _weighted_sum(a: Value, w: Value | None) -> Value:
@@ -88,18 +88,18 @@ def cdist(XA: Value, XB: Value, metric: Any = "euclidean", *, out: Any = None, *
 def pdist(X: Value, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Value:
     """Return the distances of all pairs of rows, each pair once."""
     x = as_value(X)
-    left, right = np.triu_indices(np.shape(plain_value(x))[0], 1)
+    left, right = np.triu_indices(shape(x)[0], 1)
     return _find_metric(metric)(x[left], x[right], **kwargs)
 
 
 def squareform(X: Value, force: str = "no", checks: bool = True) -> Value:
     """Return the symmetric matrix of pairwise distances, or the distances of such a matrix."""
     x = as_value(X)
-    if np.ndim(plain_value(x)) == 2:
-        return x[np.triu_indices(np.shape(plain_value(x))[0], 1)]
-    n = round((1 + np.sqrt(1 + 8 * np.size(plain_value(x)))) / 2)
+    if len(shape(x)) == 2:
+        return x[np.triu_indices(shape(x)[0], 1)]
+    n = round((1 + np.sqrt(1 + 8 * size(x))) / 2)
     place = np.zeros((n, n), dtype=int)
-    place[np.triu_indices(n, 1)] = np.arange(1, np.size(plain_value(x)) + 1)
+    place[np.triu_indices(n, 1)] = np.arange(1, size(x) + 1)
     return np.concatenate([np.zeros(1), x])[place + place.T]
 
 

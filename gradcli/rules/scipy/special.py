@@ -9,6 +9,7 @@ from gradcli.errors import NoRule
 from gradcli.rules import reductions
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import is_differentiated, plain_value
 
 
@@ -23,7 +24,7 @@ def logsumexp(
     weights = as_value(b)
     if np.all(plain_value(weights) > 0):
         return logsumexp(x + np.log(weights), axis, None, keepdims, return_sign)
-    largest = np.max(plain_value(x) + np.zeros(np.shape(plain_value(weights))), axis=axis, keepdims=True)
+    largest = np.max(plain_value(x) + np.zeros(shape(weights)), axis=axis, keepdims=True)
     total = np.sum(weights * np.exp(x - largest), axis=axis, keepdims=True)
     sign = np.sign(plain_value(total))
     if not return_sign and np.any(sign < 0):

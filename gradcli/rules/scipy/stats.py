@@ -13,10 +13,12 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NoRule
-from gradcli.rules.scipy.density import density_methods
+from gradcli.rules import reductions
+from gradcli.rules.kinds import refusing
 from gradcli.rules.shaping import as_value
 from gradcli.rules.special import with_plain_orders
 from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.shapes import shape, size
 from gradcli.tracing.tracer import Tracer, is_differentiated, plain_value
 
 # Parts of scipy.stats that choose formulas entry by entry: scipy fills a plain array, the stand-ins take np.where.
@@ -27,18 +29,18 @@ Formula = Callable[..., Value]
 def choose_formula(condition: Any, xs: Sequence[Value], formula: Formula, otherwise: Value | Formula) -> Value:
     """Return the formula where the condition holds, and what is otherwise elsewhere; each is evaluated there only."""
     xs = [as_value(x) for x in xs]
-    shape = np.broadcast_shapes(np.shape(plain_value(condition)), *(np.shape(plain_value(x)) for x in xs))
-    holds = np.broadcast_to(plain_value(condition), shape)
+    to = np.broadcast_shapes(shape(condition), *map(shape, xs))
+    holds = np.broadcast_to(plain_value(condition), to)
 
     def at(places: Any, f: Formula) -> Value:
         if np.all(places):
             return f(*xs)
         first = tuple(np.argwhere(places)[0])
-        inner = [np.broadcast_to(plain_value(x), shape)[first] for x in xs]
+        inner = [np.broadcast_to(plain_value(x), to)[first] for x in xs]
         return f(*(np.where(places, x, own) for x, own in zip(xs, inner, strict=True)))
 
     second: Any = otherwise if not callable(otherwise) else at(~holds, otherwise) if not np.all(holds) else np.nan
-    return np.where(holds, at(holds, formula), second)[()] if np.any(holds) else np.broadcast_to(second, shape)[()]
+    return np.where(holds, at(holds, formula), second)[()] if np.any(holds) else np.broadcast_to(second, to)[()]
 
 
 def apply_where(
@@ -46,10 +48,6 @@ def apply_where(
 ) -> Value:
     xs = args if isinstance(args, tuple | list) else (args,)
     return choose_formula(cond, xs, f1, fill_value if f2 is None else f2)
-
-
-def lazywhere(cond: Any, arrays: Any, f: Formula, fillvalue: Any = None, f2: Formula | None = None) -> Value:
-    return choose_formula(cond, arrays, f, fillvalue if f2 is None else f2)
 
 
 def lazyselect(
@@ -86,11 +84,9 @@ def internals() -> Iterator[tuple[ModuleType, str, Callable[..., Any]]]:
     from scipy.stats import _continuous_distns as distributions
 
     table = {
-        "_lazywhere": lazywhere,
-        "_lazyselect": lazyselect,
-        "_log_gauss_mass": log_gauss_mass,
-        "_log_diff": _log_difference,
-    }
+        "_lazywhere": lambda cond, arrays, f, fillvalue=None, f2=None: choose_formula(cond, arrays, f, f2 or fillvalue),
+        "_lazyselect": lazyselect, "_log_gauss_mass": log_gauss_mass, "_log_diff": _log_difference,
+    }  # fmt: skip
     for name, stand_in in table.items():
         if hasattr(distributions, name):
             yield distributions, name, stand_in  # type: ignore[misc]  # scipy has no types
@@ -159,15 +155,12 @@ ndtr, log_ndtr, ndtri = _named_function("ndtr"), _named_function("log_ndtr"), _n
 gammaln, betaln, digamma = _named_function("gammaln"), _named_function("betaln"), _named_function("digamma")
 expit, log_expit, logit = _named_function("expit"), _named_function("log_expit"), _named_function("logit")
 xlogy, xlog1py = _named_function("xlogy"), _named_function("xlog1py")
-
-
-def _gamma_log_density(z: Value, a: Value) -> Value:
-    return xlogy(a - 1, z) - z - gammaln(a)
+gammainc, gammaincc = _named_function("gammainc"), _named_function("gammaincc")
 
 
 def _t_log_density(z: Value, df: Value) -> Value:
-    shape = gammaln((df + 1) / 2) - gammaln(df / 2) - np.log(df * np.pi) / 2
-    return shape - (df + 1) / 2 * np.log1p(z * z / df)
+    logs = gammaln((df + 1) / 2) - gammaln(df / 2) - np.log(df * np.pi) / 2
+    return logs - (df + 1) / 2 * np.log1p(z * z / df)
 
 
 def _t_cdf(z: Value, df: Value) -> Value:
@@ -177,10 +170,6 @@ def _t_cdf(z: Value, df: Value) -> Value:
 def _t_entropy(df: Value) -> Value:
     half = (df + 1) / 2
     return half * (digamma(half) - digamma(df / 2)) + np.log(df) / 2 + betaln(df / 2, np.float64(0.5))
-
-
-def _beta_entropy(a: Value, b: Value) -> Value:
-    return betaln(a, b) - (a - 1) * digamma(a) - (b - 1) * digamma(b) + (a + b - 2) * digamma(a + b)
 
 
 def _laplace_cdf(z: Value) -> Value:
@@ -203,19 +192,19 @@ CONTINUOUS: dict[str, Family] = {
     ),
     "chi2": Family(
         log_density=lambda z, df: xlogy(df / 2 - 1, z) - z / 2 - gammaln(df / 2) - df / 2 * np.log(2.0), **POSITIVE,
-        cdf=lambda z, df: primitive_by_name("gammainc")(df / 2, z / 2), sf=lambda z,
-        df: primitive_by_name("gammaincc")(df / 2, z / 2),
+        cdf=lambda z, df: gammainc(df / 2, z / 2), sf=lambda z, df: gammaincc(df / 2, z / 2),
         mean=lambda df: df, var=lambda df: 2 * df,
         entropy=lambda df: df / 2 + np.log(2.0) + gammaln(df / 2) + (1 - df / 2) * digamma(df / 2),
     ),
     "beta": Family(
         log_density=lambda z, a, b: xlog1py(b - 1, -z) + xlogy(a - 1, z) - betaln(a, b), **UNIT,
         cdf=lambda z, a, b: with_plain_orders("betainc")(a, b, z), sf=lambda z, a, b: with_plain_orders("betaincc")(a, b, z),
-        mean=lambda a, b: a / (a + b), var=lambda a, b: a * b / ((a + b) ** 2 * (a + b + 1)), entropy=_beta_entropy,
+        mean=lambda a, b: a / (a + b), var=lambda a, b: a * b / ((a + b) ** 2 * (a + b + 1)),
+        entropy=lambda a, b: betaln(a, b) - (a - 1) * digamma(a) - (b - 1) * digamma(b) + (a + b - 2) * digamma(a + b),
     ),
     "gamma": Family(
-        log_density=_gamma_log_density, **POSITIVE,
-        cdf=lambda z, a: primitive_by_name("gammainc")(a, z), sf=lambda z, a: primitive_by_name("gammaincc")(a, z),
+        log_density=lambda z, a: xlogy(a - 1, z) - z - gammaln(a), **POSITIVE,
+        cdf=lambda z, a: gammainc(a, z), sf=lambda z, a: gammaincc(a, z),
         mean=lambda a: a, var=lambda a: a, entropy=lambda a: a + gammaln(a) + (1 - a) * digamma(a),
     ),
     "expon": Family(
@@ -266,33 +255,27 @@ def _is_probability(p: Any) -> Any:
     return (plain_value(p) >= 0) & (plain_value(p) <= 1)
 
 
-def _binom_log_mass(k: Value, n: Value, p: Value) -> Value:
-    ways = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
-    return ways + xlogy(k, p) + xlog1py(n - k, -p)
-
-
 def _binom_cdf(k: Value, n: Value, p: Value) -> Value:
     whole = np.minimum(k, n - 1.0)
     return np.where(k >= n, 1.0, with_plain_orders("betaincc")(whole + 1.0, n - whole, p))
 
 
-def _nbinom_log_mass(k: Value, n: Value, p: Value) -> Value:
-    return gammaln(n + k) - gammaln(k + 1.0) - gammaln(n) + n * np.log(p) + xlog1py(k, -p)
-
-
 DISCRETE: dict[str, Counting] = {
     "poisson": Counting(
         log_mass=lambda k, mu: xlogy(k, mu) - gammaln(k + 1.0) - mu,
-        cdf=lambda k, mu: primitive_by_name("gammaincc")(k + 1.0, mu),
+        cdf=lambda k, mu: gammaincc(k + 1.0, mu),
         mean=lambda mu: mu, var=lambda mu: mu, valid=lambda mu: plain_value(mu) >= 0,
     ),
     "binom": Counting(
-        log_mass=_binom_log_mass, cdf=_binom_cdf, mean=lambda n, p: n * p, var=lambda n, p: n * p * (1 - p),
-        last=lambda n, p: plain_value(n), valid=lambda n,
-        p: (plain_value(n) >= 0) & (plain_value(n) == np.floor(plain_value(n))) & _is_probability(p),
+        log_mass=lambda k, n, p: (
+            gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0) + xlogy(k, p) + xlog1py(n - k, -p)
+        ),
+        cdf=_binom_cdf, mean=lambda n, p: n * p, var=lambda n, p: n * p * (1 - p), last=lambda n, p: plain_value(n),
+        valid=lambda n, p: (plain_value(n) >= 0) & (plain_value(n) == np.floor(plain_value(n))) & _is_probability(p),
     ),
     "nbinom": Counting(
-        log_mass=_nbinom_log_mass, cdf=lambda k, n, p: with_plain_orders("betainc")(n, k + 1.0, p),
+        log_mass=lambda k, n, p: gammaln(n + k) - gammaln(k + 1.0) - gammaln(n) + n * np.log(p) + xlog1py(k, -p),
+        cdf=lambda k, n, p: with_plain_orders("betainc")(n, k + 1.0, p),
         mean=lambda n, p: n * (1 - p) / p, var=lambda n, p: n * (1 - p) / np.square(p),
         valid=lambda n, p: (plain_value(n) > 0) & (plain_value(p) > 0) & (plain_value(p) <= 1),
     ),
@@ -313,10 +296,9 @@ def _evaluate_in_support(
 ) -> Value:
     """Return the formula inside the support, and constants outside it."""
     low, high = family.support
-    outside = [z < low if np.any(low > -np.inf) else None, z > high if np.any(high < np.inf) else None]
-    sides = [
-        (side, value) for side, value in zip(outside, (below, above), strict=True) if side is not None and np.any(side)
-    ]
+    sides = [(z < low, below)] if np.any(low > -np.inf) else []
+    sides += [(z > high, above)] if np.any(high < np.inf) else []
+    sides = [(side, value) for side, value in sides if np.any(side)]
     for side, _ in sides:
         z = np.where(side, family.inner, z)
     y = formula(z)
@@ -371,12 +353,10 @@ def _find_family(dist: Any, shapes: list[Value]) -> Any:
 def logpdf(dist: Any, x: Value, *args: Any, **kwargs: Any) -> Value:
     shapes, loc, scale = _parse_parameters(dist, args, kwargs)
     family = _find_family(dist, shapes)
-    y = _evaluate_in_support(
-        _standardise(as_value(x), loc, scale), family, lambda z: family.log_density(z, *shapes), -np.inf, -np.inf
-    )
-    return _nan_unless_valid(
-        y if _is_exactly(scale, 1.0) else y - np.log(scale), _valid_parameters(family, shapes, scale)
-    )
+    z = _standardise(as_value(x), loc, scale)
+    y = _evaluate_in_support(z, family, lambda z: family.log_density(z, *shapes), -np.inf, -np.inf)
+    y = y if _is_exactly(scale, 1.0) else y - np.log(scale)
+    return _nan_unless_valid(y, _valid_parameters(family, shapes, scale))
 
 
 def _valid_parameters(family: Any, shapes: list[Value], scale: Value) -> Any:
@@ -398,9 +378,8 @@ def _probability_function(
         formula = getattr(family, method) or otherwise(family, dist)
         if formula is None:
             raise _no_rule_error(dist.name, method)
-        y = _evaluate_in_support(
-            _standardise(as_value(x), loc, scale), family, lambda z: formula(z, *shapes), below, above
-        )
+        z = _standardise(as_value(x), loc, scale)
+        y = _evaluate_in_support(z, family, lambda z: formula(z, *shapes), below, above)
         return _nan_unless_valid(y, _valid_parameters(family, shapes, scale))
 
     probability.__name__ = method
@@ -514,7 +493,7 @@ def binom_entropy(dist: Any, *args: Any, **kwargs: Any) -> Value:
     """Return the entropy of a binomial distribution with one plain number of trials, summed over all counts."""
     shapes, _, _ = _parse_parameters(dist, args, kwargs)
     trials = shapes[0] if dist.name == "binom" else 1
-    if dist.name not in ("binom", "bernoulli") or np.size(plain_value(trials)) != 1 or is_differentiated(trials):
+    if dist.name not in ("binom", "bernoulli") or size(trials) != 1 or is_differentiated(trials):
         raise _no_rule_error(dist.name, "entropy")
     counts = np.arange(DISCRETE[dist.name].last(*shapes) + 1.0)
     logs = logpmf(dist, counts, *shapes)
@@ -540,18 +519,12 @@ def _normal_parameters(mean: Any, cov: Any) -> tuple[Value, Value, int]:
     if not isinstance(cov, list | tuple | int | float) and not hasattr(cov, "__array_ufunc__"):
         raise NoRule(f"multivariate_normal with a {type(cov).__name__} is not traced", do="give the matrix")
     cov = as_value(cov)
-    n = (
-        np.size(plain_value(as_value(mean)))
-        if mean is not None
-        else np.shape(plain_value(cov))[0]
-        if np.ndim(plain_value(cov))
-        else 1
-    )
-    if mean is not None and n == 1 and np.ndim(plain_value(cov)):
-        n = np.shape(plain_value(cov))[0]
-    if np.ndim(plain_value(cov)) == 0:
+    n = 1 if mean is None else size(as_value(mean))
+    if n == 1 and shape(cov):
+        n = shape(cov)[0]
+    if not shape(cov):
         cov = cov * np.eye(n)
-    elif np.ndim(plain_value(cov)) == 1:
+    elif len(shape(cov)) == 1:
         cov = np.diag(cov)
     return (np.zeros(n) if mean is None else np.ravel(as_value(mean))), cov, n
 
@@ -559,24 +532,16 @@ def _normal_parameters(mean: Any, cov: Any) -> tuple[Value, Value, int]:
 def _logpdf(x: Value, mean: Any, cov: Any) -> Value:
     mean, cov, n = _normal_parameters(mean, cov)
     x = as_value(x)
-    if np.ndim(plain_value(x)) == 0:
+    if len(shape(x)) == 0:
         x = np.reshape(x, (1, 1))
-    elif np.ndim(plain_value(x)) == 1:
+    elif len(shape(x)) == 1:
         x = np.reshape(x, (-1, 1) if n == 1 else (1, -1))
-    shape = np.shape(plain_value(x))[:-1]
+    places = shape(x)[:-1]
     factor = np.linalg.cholesky(cov)  # of the lower triangle, the one that scipy reads
     whitened = np.linalg.solve(factor, np.transpose(np.reshape(x - mean, (-1, n))))
     logs = n * np.log(2 * np.pi) / 2 + np.sum(np.log(np.diagonal(factor)))
     y = -np.sum(np.square(whitened), axis=0) / 2 - logs
-    return np.squeeze(np.reshape(y, shape))
-
-
-def normal_logpdf(self: Any, x: Value, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Value:
-    return _logpdf(x, mean, cov)
-
-
-def normal_pdf(self: Any, x: Value, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Value:
-    return np.exp(_logpdf(x, mean, cov))
+    return np.squeeze(np.reshape(y, places))
 
 
 def normal_entropy(self: Any, mean: Any = None, cov: Any = 1) -> Value:
@@ -587,15 +552,14 @@ def normal_entropy(self: Any, mean: Any = None, cov: Any = 1) -> Value:
 
 def _log_multivariate_beta(alpha: Value) -> Value:
     """Return the logarithm of the multivariate beta function."""
-    gammaln = primitive_by_name("gammaln")
     return np.sum(gammaln(alpha)) - gammaln(np.sum(alpha))
 
 
 def dirichlet_logpdf(self: Any, x: Value, alpha: Value) -> Value:
     x, alpha = as_value(x), as_value(alpha)
-    if np.shape(plain_value(x))[0] == np.size(plain_value(alpha)) - 1:
+    if shape(x)[0] == size(alpha) - 1:
         x = np.concatenate([x, 1 - np.sum(x, axis=0, keepdims=True)])
-    powers = np.reshape(alpha - 1, (-1,) + (1,) * (np.ndim(plain_value(x)) - 1))
+    powers = np.reshape(alpha - 1, (-1,) + (1,) * (len(shape(x)) - 1))
     return np.sum(xlogy(powers, x), axis=0) - _log_multivariate_beta(alpha)
 
 
@@ -604,19 +568,21 @@ def dirichlet_pdf(self: Any, x: Value, alpha: Value) -> Value:
 
 
 def dirichlet_entropy(self: Any, alpha: Value) -> Value:
-    alpha, digamma = as_value(alpha), primitive_by_name("digamma")
+    alpha = as_value(alpha)
     total = np.sum(alpha)
     own = np.sum((alpha - 1) * digamma(alpha))
-    return _log_multivariate_beta(alpha) + (total - np.size(plain_value(alpha))) * digamma(total) - own
+    return _log_multivariate_beta(alpha) + (total - size(alpha)) * digamma(total) - own
 
 
-def multivariate_methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
+def _multivariate_tables() -> tuple[tuple[type, dict[str, Callable[..., Any]]], ...]:
     from scipy.stats import _multivariate
 
-    tables: tuple[tuple[type, dict[str, Callable[..., Any]]], ...] = (
+    return (
         (_multivariate.multivariate_normal_gen, {
             "__call__": lambda self, mean=None, cov=1, allow_singular=False, seed=None: Frozen(self, (mean, cov), {}),
-            "logpdf": normal_logpdf, "pdf": normal_pdf, "entropy": normal_entropy,
+            "logpdf": lambda self, x, mean=None, cov=1, allow_singular=False: _logpdf(x, mean, cov),
+            "pdf": lambda self, x, mean=None, cov=1, allow_singular=False: np.exp(_logpdf(x, mean, cov)),
+            "entropy": normal_entropy,
         }),
         (_multivariate.multivariate_normal_frozen, {
             "logpdf": lambda self, x: _logpdf(x, self.mean, self.cov),
@@ -631,9 +597,69 @@ def multivariate_methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
             "pdf": lambda self, x: dirichlet_pdf(None, x, self.alpha),
         }),
     )  # fmt: skip
-    for owner, table in tables:
-        for name, function in table.items():
-            yield owner, name, function
+
+
+# scipy.stats.gaussian_kde: by the places, by the data, and by a bandwidth that is a number.
+
+
+def make_density(self: Any, dataset: Value, bw_method: Any = None, weights: Any = None) -> None:
+    """Make a gaussian_kde with plain data, and keep the traced data and bandwidth beside them."""
+    if is_differentiated(weights) or (callable(bw_method) and not isinstance(bw_method, Tracer)):
+        says = (
+            "scipy.stats.gaussian_kde has no derivative rule by its weights, or by data where bw_method is a function"
+        )
+        raise NoRule(says, do="keep the weights fixed, and give bw_method as a number or a name")
+    data = np.atleast_2d(as_value(dataset))
+    bandwidth = plain_value(bw_method) if isinstance(bw_method, Tracer) else bw_method
+    type(self).__init__(self, plain_value(data), bandwidth, None if weights is None else plain_value(as_value(weights)))
+    self._values = data
+    self._c = bw_method if isinstance(bw_method, Tracer) else self.factor
+
+
+def _kernel_covariance(self: Any) -> Value:
+    """Return the covariance of the kernels; scipy's own where neither the data nor the bandwidth is traced."""
+    data = getattr(self, "_values", self.dataset)
+    if not isinstance(data, Tracer) and not isinstance(getattr(self, "_c", None), Tracer):
+        return self.covariance
+    weights = self.weights
+    centred = data - np.sum(data * weights, axis=1, keepdims=True)
+    spread = np.matmul(centred * weights, np.transpose(centred)) / (1 - np.sum(np.square(weights)))
+    return spread * np.square(self._c)
+
+
+def _density_logpdf(self: Any, x: Value) -> Value:
+    """Return the logarithm of the estimated density at points, which are columns."""
+    points, data = np.atleast_2d(as_value(x)), getattr(self, "_values", self.dataset)
+    if shape(points) == (1, self.d):
+        points = np.reshape(points, (self.d, 1))
+    if shape(points)[0] != self.d:
+        raise ValueError(f"points have dimension {shape(points)[0]}, dataset has dimension {self.d}")
+    covariance = _kernel_covariance(self)
+    apart = points[:, :, None] - data[:, None, :]
+    energy = np.einsum("imn,ij,jmn->mn", apart, np.linalg.inv(covariance), apart) / 2
+    logs = np.log(self.weights) - energy
+    return reductions.logsumexp(logs, 1) - np.linalg.slogdet(2 * np.pi * covariance)[1] / 2
+
+
+def _evaluate_density(self: Any, points: Value) -> Value:
+    return np.exp(_density_logpdf(self, points))
+
+
+def density_methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
+    from scipy.stats import gaussian_kde
+
+    yield gaussian_kde, "__init__", make_density
+    yield gaussian_kde, "logpdf", _density_logpdf
+    for name in ("evaluate", "__call__", "pdf"):
+        yield gaussian_kde, name, _evaluate_density
+    for name in (
+        "integrate_gaussian", "integrate_box_1d", "integrate_box", "integrate_kde", "resample", "set_bandwidth", "marginal",
+    ):  # fmt: skip
+        says = f"scipy.stats.gaussian_kde.{name} has no derivative rule"
+        yield gaussian_kde, name, refusing(says, "give your own gradient: --grad")
+
+
+# The methods of all distributions, and the descriptive statistics.
 
 
 def freeze(dist: Any, *args: Any, **kwargs: Any) -> Frozen:
@@ -661,19 +687,18 @@ def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
     from scipy.stats import _distn_infrastructure as infrastructure
 
     def entropy_either(dist: Any, *args: Any, **kwargs: Any) -> Value:
-        return (continuous_entropy if isinstance(dist, infrastructure.rv_continuous) else binom_entropy)(
-            dist, *args, **kwargs
-        )
+        own = continuous_entropy if isinstance(dist, infrastructure.rv_continuous) else binom_entropy
+        return own(dist, *args, **kwargs)
 
-    tables = (
+    tables: tuple[tuple[type, dict[str, Callable[..., Any]]], ...] = (
         (infrastructure.rv_generic, _EITHER | {"entropy": entropy_either}),
         (infrastructure.rv_continuous, _CONTINUOUS_METHODS),
         (infrastructure.rv_discrete, _DISCRETE_METHODS),
+        *_multivariate_tables(),
     )
     for owner, table in tables:
         for name, function in table.items():
             yield owner, name, function
-    yield from multivariate_methods()
     yield from density_methods()
 
 
@@ -702,21 +727,23 @@ def hmean(a: Value, axis: Any = 0, dtype: Any = None, *, weights: Value | None =
     return 1 / np.average(1 / as_value(a), axis=axis, weights=weights)
 
 
+def _count_entries(a: Value, axis: Any) -> int:
+    return size(a) if axis is None else shape(a)[axis]
+
+
 def _central_moment(a: Value, k: int, axis: Any) -> Value:
     return np.mean((a - np.mean(a, axis=axis, keepdims=True)) ** k, axis=axis)
 
 
 def skew(a: Value, axis: Any = 0, bias: bool = True, **others: Any) -> Value:
     a = as_value(a)
-    y = _central_moment(a, 3, axis) / _central_moment(a, 2, axis) ** 1.5
-    n = np.size(plain_value(a)) if axis is None else np.shape(plain_value(a))[axis]
+    y, n = _central_moment(a, 3, axis) / _central_moment(a, 2, axis) ** 1.5, _count_entries(a, axis)
     return y if bias else y * np.sqrt(n * (n - 1.0)) / (n - 2.0)
 
 
 def kurtosis(a: Value, axis: Any = 0, fisher: bool = True, bias: bool = True, **others: Any) -> Value:
     a = as_value(a)
-    y = _central_moment(a, 4, axis) / np.square(_central_moment(a, 2, axis))
-    n = np.size(plain_value(a)) if axis is None else np.shape(plain_value(a))[axis]
+    y, n = _central_moment(a, 4, axis) / np.square(_central_moment(a, 2, axis)), _count_entries(a, axis)
     if not bias:
         y = ((n**2 - 1.0) * y - 3 * (n - 1.0) ** 2) / ((n - 2.0) * (n - 3.0)) + 3
     return y - 3 if fisher else y
@@ -730,8 +757,7 @@ def moment(a: Value, order: int = 1, axis: Any = 0, *, center: Value | None = No
 
 def sem(a: Value, axis: Any = 0, ddof: int = 1, **others: Any) -> Value:
     a = as_value(a)
-    n = np.size(plain_value(a)) if axis is None else np.shape(plain_value(a))[axis]
-    return np.std(a, axis=axis, ddof=ddof) / np.sqrt(float(n))
+    return np.std(a, axis=axis, ddof=ddof) / np.sqrt(float(_count_entries(a, axis)))
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
