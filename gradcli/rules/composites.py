@@ -63,12 +63,9 @@ def clip(
     a: Value, a_min: Value = None, a_max: Value = None, out: Any = None, *, min: Value = None, max: Value = None
 ) -> Value:
     """Return min(max(a, a_min), a_max)."""
-    low, high = (
-        value_or_default(min, value_or_default(a_min, None)),
-        value_or_default(max, value_or_default(a_max, None)),
-    )
-    y = np.positive(as_value(a)) if low is None else np.maximum(as_value(a), low)
-    return write_result(out, y if high is None else np.minimum(y, high))
+    low, high = value_or_default(min, a_min), value_or_default(max, a_max)
+    y = np.maximum(as_value(a), low) if is_given(low) else np.positive(as_value(a))
+    return write_result(out, np.minimum(y, high) if is_given(high) else y)
 
 
 @handles(np.sinc)
@@ -100,14 +97,10 @@ def fix(x: Value, out: Any = None) -> Value:
     return write_result(out, np.trunc(as_value(x)))
 
 
-def _hold_like(x: Value, like: Value) -> Value:
-    """Return an array as a value of the sweep of `like`, so that traced values can be written into it."""
-    return like.hold(x) if isinstance(like, Tracer) and np.ndim(x) and np.asarray(x).dtype.kind in "fc" else x
-
-
 def _filled_array(a: Value, number: float, dtype: Any, to: Any) -> Any:
-    wanted = shape(a) if not is_given(to) else to
-    return _hold_like(np.full(wanted, number, dtype=getattr(a, "dtype", None) if not is_given(dtype) else dtype)[()], a)
+    """Return an array as a value of the sweep of `a`, so that traced values can be written into it."""
+    x = np.full(value_or_default(to, shape(a)), number, value_or_default(dtype, getattr(a, "dtype", None)))[()]
+    return a.hold(x) if isinstance(a, Tracer) and np.ndim(x) and np.asarray(x).dtype.kind in "fc" else x
 
 
 @handles(np.zeros_like, np.empty_like)
@@ -136,7 +129,7 @@ def full_like(
 ) -> Any:
     if not isinstance(fill_value, Tracer):
         return _filled_array(a, fill_value, dtype, shape)
-    wanted = shapes.shape(a) if not is_given(shape) else shape
+    wanted = value_or_default(shape, shapes.shape(a))
     return np.positive(np.broadcast_to(fill_value, wanted)) if wanted != () else fill_value
 
 
@@ -207,19 +200,15 @@ def cross_entropy(z: Value, y: Value, axis: int = -1) -> Value:
     Raises  ValueError for class indices that are not integers from 0 to the number of classes - 1.
     """
     logp = log_softmax(z, axis)
-    if len(shape(y)) == len(shape(z)) - 1:
-        y = _one_hot(y, z, axis)
-    rows = shapes.size(z) / shape(z)[axis]
-    return -np.sum(y * logp) / rows
-
-
-def _one_hot(y: Value, z: Value, axis: int) -> Any:
     classes = shape(z)[axis]
-    labels = np.asarray(plain_value(y))
-    if np.any(labels != np.floor(labels)) or np.any((labels < 0) | (labels >= classes)):
-        raise ValueError(f"class indices are whole numbers from 0 to {classes - 1}, and no derivative by them exists")
-    places = y if isinstance(y, Tracer) else labels
-    return np.moveaxis((places[..., None] == np.arange(classes, dtype=float)) * 1.0, -1, axis)
+    if len(shape(y)) == len(shape(z)) - 1:
+        labels = np.asarray(plain_value(y))
+        if np.any(labels != np.floor(labels)) or np.any((labels < 0) | (labels >= classes)):
+            whole = f"class indices are whole numbers from 0 to {classes - 1}"
+            raise ValueError(f"{whole}, and no derivative by them exists")
+        places = y if isinstance(y, Tracer) else labels
+        y = np.moveaxis((places[..., None] == np.arange(classes, dtype=float)) * 1.0, -1, axis)
+    return -np.sum(y * logp) / (shapes.size(z) / classes)
 
 
 def layer_norm(x: Value, w: Value = 1.0, b: Value = 0.0, eps: float = 1e-5) -> Value:
@@ -248,27 +237,20 @@ def diff(a: Value, n: int = 1, axis: int = -1, prepend: Value = None, append: Va
     k = shapes.normalise_axes(axis, len(shape(y)))[0]
     if n == 0:
         return y
-    ends = [_broadcast_end(x, y, k) for x in (prepend, append)]
-    if any(end is not None for end in ends):
-        y = np.concatenate([part for part in (ends[0], y, ends[1]) if part is not None], axis=k)
+    if is_given(prepend) or is_given(append):
+        one = tuple(1 if j == k else n for j, n in enumerate(shape(y)))
+        parts = [as_value(x) for x in (prepend, y, append) if is_given(x)]
+        y = np.concatenate([x if shape(x) else np.broadcast_to(x, one) for x in parts], axis=k)
     for _ in range(n):
         y = y[index_along(k, slice(1, None))] - y[index_along(k, slice(None, -1))]
     return y
 
 
-def _broadcast_end(x: Value, a: Value, axis: int) -> Value:
-    if not is_given(x):
-        return None
-    x = as_value(x)
-    return x if shape(x) else np.broadcast_to(x, tuple(1 if k == axis else n for k, n in enumerate(shape(a))))
-
-
 @handles(np.ediff1d)
 def ediff1d(ary: Value, to_end: Value = None, to_begin: Value = None) -> Value:
     row = np.reshape(as_value(ary), -1)
-    ends = [None if x is None else np.reshape(as_value(x), -1) for x in (to_begin, to_end)]
-    parts = [ends[0], row[1:] - row[:-1], ends[1]]
-    return np.concatenate([part for part in parts if part is not None])
+    begin, end = ([] if x is None else [np.reshape(as_value(x), -1)] for x in (to_begin, to_end))
+    return np.concatenate([*begin, row[1:] - row[:-1], *end])
 
 
 @handles(np.gradient)
@@ -279,11 +261,8 @@ def gradient(f: Value, *varargs: Any, axis: Any = None, edge_order: int = 1) -> 
     Raises  TypeError for a wrong number of spacings; ValueError for too few entries, or if edge_order is above 2.
     """
     f = as_value(f)
-    over = (
-        tuple(range(len(shape(f))))
-        if axis is None
-        else tuple(shapes.normalise_axes(k, len(shape(f)))[0] for k in np.atleast_1d(axis))
-    )
+    axes = range(len(shape(f))) if axis is None else np.atleast_1d(axis)
+    over = [shapes.normalise_axes(k, len(shape(f)))[0] for k in axes]
     spacings = [as_value(h) for h in varargs] or [1.0]
     spacings = spacings * len(over) if len(spacings) == 1 and not shape(spacings[0]) else spacings
     if len(spacings) != len(over):
@@ -304,10 +283,8 @@ def _gradient_along(f: Value, h: Value, axis: int, edge_order: int) -> Value:
     lift = (slice(None),) + (None,) * (len(shape(f)) - 1)
     steps = (h[1:] - h[:-1])[lift] if shape(h) else h
     left, right = (steps[:-1], steps[1:]) if shape(h) else (h, h)
-    uniform = not shape(h) or bool(np.all(plain_value(steps) == plain_value(steps)[:1]))
-    if uniform:
-        step = steps[0] if shape(h) else h
-        inner = (rows[2:] - rows[:-2]) / (2.0 * step)
+    if not shape(h) or np.all(plain_value(steps) == plain_value(steps)[:1]):
+        inner = (rows[2:] - rows[:-2]) / (2.0 * (steps[0] if shape(h) else h))
     else:
         a, b, c = -right / (left * (left + right)), (right - left) / (left * right), left / (right * (left + right))
         inner = a * rows[:-2] + b * rows[1:-1] + c * rows[2:]
@@ -332,9 +309,8 @@ def trapezoid(y: Value, x: Value = None, dx: Value = 1.0, axis: int = -1) -> Val
     k = shapes.normalise_axes(axis, len(shape(y)))[0]
     steps: Value = dx
     if x is not None:
-        x = as_value(x)
-        steps = x[1:] - x[:-1] if len(shape(x)) == 1 else diff(x, axis=axis)
-        steps = np.reshape(steps, (-1,) + (1,) * (len(shape(y)) - 1 - k)) if len(shape(x)) == 1 else steps
+        x, column = as_value(x), (-1,) + (1,) * (len(shape(y)) - 1 - k)
+        steps = np.reshape(x[1:] - x[:-1], column) if len(shape(x)) == 1 else diff(x, axis=axis)
     return np.sum(steps * (y[index_along(k, slice(1, None))] + y[index_along(k, slice(None, -1))]) / 2.0, axis=k)
 
 
@@ -370,7 +346,14 @@ def interp(x: Value, xp: Value, fp: Value, left: Value = None, right: Value = No
     """
     x, xp, fp = as_value(x), as_value(xp), as_value(fp)
     if period is not None:
-        x, xp, fp = _wrap_periodically(x, xp, fp, period)
+        if period == 0:
+            raise ValueError("period must be a non-zero value")
+        length = abs(period)
+        x, xp = x % length, xp % length
+        order = np.argsort(xp)
+        xp, fp = xp[order], fp[order]
+        xp = np.concatenate([xp[-1:] - length, xp, xp[:1] + length])
+        fp = np.concatenate([fp[-1:], fp, fp[:1]])
         left = right = None
     if np.any(np.diff(plain_value(xp)) <= 0):
         raise NoRule("interp between places that do not increase has no meaning", do="sort xp, and fp with it")
@@ -390,64 +373,43 @@ def interp(x: Value, xp: Value, fp: Value, left: Value = None, right: Value = No
     return np.reshape(y, shape(x))
 
 
-def _wrap_periodically(x: Value, xp: Value, fp: Value, period: Any) -> tuple[Value, Value, Value]:
-    if period == 0:
-        raise ValueError("period must be a non-zero value")
-    length = abs(period)
-    x, xp = x % length, xp % length
-    order = np.argsort(xp)
-    xp, fp = xp[order], fp[order]
-    return x, np.concatenate([xp[-1:] - length, xp, xp[:1] + length]), np.concatenate([fp[-1:], fp, fp[:1]])
-
-
 # Convolution.
 
 
-def _convolve(a: Value, v: Value) -> Value:
-    return np.convolve(a, v)
-
-
-def _first_cotangent(ybar: Value, a: Value, v: Value) -> Value:
+def _convolve_transpose(ybar: Value, a: Value, v: Value) -> Value:
     n, m = shape(a)[0], shape(v)[0]
     return GETITEM(CONVOLVE(ybar, np.flip(v)), index=slice(m - 1, m - 1 + n))
 
 
-def _second_cotangent(ybar: Value, a: Value, v: Value) -> Value:
-    return _first_cotangent(ybar, v, a)
-
-
-CONVOLVE: Primitive = bilinear(_convolve, _first_cotangent, _second_cotangent, name="convolve")
+CONVOLVE: Primitive = bilinear(np.convolve, _convolve_transpose, lambda ybar, a, v: _convolve_transpose(ybar, v, a))
 
 
 @handles(np.convolve)
 def convolve(a: Value, v: Value, mode: str = "full") -> Value:
     a, v = (np.atleast_1d(as_value(x)) for x in (a, v))
-    return _part_of_convolution(a, v, mode, _convolution_extent(np.convolve, shape(a)[0], shape(v)[0], mode))
+    return _part_of_convolution(np.convolve, a, v, mode)
 
 
 @handles(np.correlate)
 def correlate(a: Value, v: Value, mode: str = "valid") -> Value:
     a, v = as_value(a), primitive_by_name("real")(as_value(v))  # numpy conjugates v: not analytic, so no complex step
-    return _part_of_convolution(a, np.flip(v), mode, _convolution_extent(np.correlate, shape(a)[0], shape(v)[0], mode))
+    return _part_of_convolution(np.correlate, a, np.flip(v), mode)
 
 
-def _part_of_convolution(a: Value, v: Value, mode: str, extent: slice) -> Value:
-    if len(shape(a)) != 1 or len(shape(v)) != 1:
-        raise ValueError("object too deep for desired array")
-    return GETITEM(CONVOLVE(a, v), index=extent)
-
-
-def _convolution_extent(function: Any, n: int, m: int, mode: str) -> slice:
-    """Return the slice of the full convolution that a mode keeps."""
+def _part_of_convolution(function: Any, a: Value, v: Value, mode: str) -> Value:
+    """Return the part of the full convolution that a mode of `function` keeps."""
+    n, m = shape(a)[0], shape(v)[0]
     if not n or not m:
         raise ValueError("first argument cannot be empty" if not n else "second argument cannot be empty")
     short, count = min(n, m), len(function(np.ones(n), np.ones(m), mode))
     lead = (short - 1) // 2 if function is np.convolve or n >= m else short // 2
     start = {"full": 0, "valid": short - 1, "same": lead}[mode]
-    return slice(start, start + count)
+    if len(shape(a)) != 1 or len(shape(v)) != 1:
+        raise ValueError("object too deep for desired array")
+    return GETITEM(CONVOLVE(a, v), index=slice(start, start + count))
 
 
-@handles(np.cross, np.linalg.cross)
+@handles(np.cross)
 def cross(a: Value, b: Value, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Value:
     if axis is not None:
         axisa = axisb = axisc = axis
@@ -455,9 +417,8 @@ def cross(a: Value, b: Value, axisa: int = -1, axisb: int = -1, axisc: int = -1,
     if shape(a)[-1] != 3 or shape(b)[-1] != 3:
         flat_cross = "a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]"
         raise NoRule("cross of vectors without 3 entries has no derivative rule", do=flat_cross)
-    one, two = [1, 2, 0], [2, 0, 1]
-    y = a[..., one] * b[..., two] - a[..., two] * b[..., one]
-    return np.moveaxis(y, -1, axisc)
+    later, last = [1, 2, 0], [2, 0, 1]
+    return np.moveaxis(a[..., later] * b[..., last] - a[..., last] * b[..., later], -1, axisc)
 
 
 # Polynomials given by their coefficients, the highest power first.
@@ -488,9 +449,8 @@ def polyder(p: Value, m: int = 1) -> Value:
 @handles(np.polyint)
 def polyint(p: Value, m: int = 1, k: Any = None) -> Value:
     y = as_value(p)
-    constants = (
-        [0.0] * m if k is None else np.broadcast_to(as_value(k), (m,)) if not shape(as_value(k)) else as_value(k)
-    )
+    constants = as_value(0.0 if k is None else k)
+    constants = constants if shape(constants) else np.broadcast_to(constants, (m,))
     for n in range(int(m)):
         integrated = y / np.arange(shape(y)[0], 0, -1).astype(float)
         y = np.concatenate([integrated, np.reshape(as_value(constants[n]), (1,))])

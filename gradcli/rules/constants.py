@@ -12,7 +12,7 @@ from gradcli.classes import dataclass
 from gradcli.rules.kinds import as_booleans, is_given
 from gradcli.rules.shaping import as_value
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, REASONS, Primitive, Value
+from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, REASONS, Primitive, Value, handles
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer, has_shared_memory, plain_value
 
@@ -89,10 +89,8 @@ def handles_constants(*functions: Callable[..., Any]) -> Callable[[Callable[...,
     """Register the decorated function as the handler of numpy functions whose results are constants."""
 
     def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
-        for function in functions:
-            HANDLERS[function] = handler
-            CONSTANTS.add(function)
-        return handler
+        CONSTANTS.update(functions)
+        return handles(*functions)(handler)
 
     return declare
 
@@ -205,13 +203,9 @@ CONSTANTS |= {  # their handlers are in other modules
 }  # fmt: skip
 
 
-def _dtypes_of_traced(values: Any) -> list[Any]:
-    return [x.dtype if isinstance(x, Tracer) else x for x in values]
-
-
 @handles_constants(np.result_type)
 def result_type(*arrays_and_dtypes: Any) -> Any:
-    return np.result_type(*_dtypes_of_traced(arrays_and_dtypes))
+    return np.result_type(*(x.dtype if isinstance(x, Tracer) else x for x in arrays_and_dtypes))
 
 
 @handles_constants(np.can_cast)
@@ -254,12 +248,6 @@ def diag_indices_from(arr: Value) -> Any:
     return np.diag_indices_from(np.empty(shape(arr)))
 
 
-# The functions of numpy that have no rule, each with a reason, and the partition of numpy into four groups.
-#
-# `group_functions()` puts every public function of numpy, numpy.linalg and numpy.fft into one of the groups primitive, composite,
-# constant and refused.
-
-
 def group_functions() -> dict[str, str]:
     """Return the group of each public function: `primitive`, `composite`, `constant` or `refused`.
 
@@ -281,12 +269,7 @@ def group_functions() -> dict[str, str]:
     return found
 
 
-def _declare_refusals() -> None:
-    for name, reason in refused().items():
-        prefix, _, last = name.rpartition(".")
-        function = getattr(MODULES[prefix + "." if prefix else ""], last, None)
-        if function is not None:
-            REASONS[function] = (reason.why, reason.do)
-
-
-_declare_refusals()
+for _name, _reason in refused().items():
+    _prefix, _dot, _last = _name.rpartition(".")
+    if (_function := getattr(MODULES[_prefix + _dot], _last, None)) is not None:
+        REASONS[_function] = (_reason.why, _reason.do)

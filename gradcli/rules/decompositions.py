@@ -21,7 +21,6 @@ from gradcli.tracing.tracer import Tracer, arithmetic_of, plain_value
 EighResult: Any = type(np.linalg.eigh(np.eye(1)))
 QRResult: Any = type(np.linalg.qr(np.eye(1)))
 SVDResult: Any = type(np.linalg.svd(np.eye(1)))
-_TRIANGLES: dict[str, Any] = {"L": "L", "U": "U"}
 ROUNDED = 8 * float(np.finfo(np.float64).eps)  # relative to the largest: closer eigenvalues may be equal
 
 
@@ -32,13 +31,9 @@ def _cholesky_differential(sdot: Value, y: Value, s: Value) -> Value:
     return np.matmul(y, np.tril(inside, -1) + np.where(np.eye(n, dtype=bool), inside / 2, 0.0))
 
 
-def _eigenvalues(s: Value, *, uplo: str) -> Value:
-    return np.linalg.eigvalsh(s, _TRIANGLES[uplo])
-
-
-def _eigenvectors(s: Value, *, uplo: str) -> Value:
+def _eigenvectors(s: Value, *, uplo: Any) -> Value:
     """Return the eigenvectors in the columns; their signs depend on the triangle that LAPACK reads."""
-    return np.linalg.eigh(s, _TRIANGLES[uplo])[1]
+    return np.linalg.eigh(s, uplo)[1]
 
 
 def _eigenvalues_differential(sdot: Value, y: Value, s: Value, *, uplo: str) -> Value:
@@ -97,10 +92,6 @@ def _singular_vectors_differential(adot: Value, y: Value, a: Value) -> Value:
     return np.concatenate([udot, vdot], axis=-2)
 
 
-def _pinv(a: Value, *, rcond: float) -> Value:
-    return np.linalg.pinv(a, rcond)
-
-
 def _pinv_differential(adot: Value, y: Value, a: Value, *, rcond: float) -> Value:
     """Return the differential at full rank (Golub and Pereyra 1973)."""
     rows, columns = shape(a)[-2:]
@@ -142,17 +133,9 @@ def _equal_neighbours(w: Any) -> Any:
     return np.concatenate([tied, none], axis=-1) | np.concatenate([none, tied], axis=-1)
 
 
-def _eigenvectors_kink(y: Value, s: Value, *, uplo: str) -> Any:
-    return _equal_neighbours(np.linalg.eigvalsh(s))[..., None, :]
-
-
 def _vanishing_values(s: Any, length: int) -> Any:
     """Return which singular values are zero up to rounding."""
     return s <= ROUNDED * length * np.max(s, axis=-1, keepdims=True, initial=0.0)
-
-
-def _singular_values_kink(y: Value, a: Value) -> Any:
-    return _equal_neighbours(y) | _vanishing_values(y, max(shape(a)))
 
 
 def _singular_vectors_kink(y: Value, a: Value) -> Any:
@@ -185,24 +168,27 @@ def _singular_vector_signs(a: Value) -> Value:
     """Return the signs of scipy's left singular vectors relative to numpy's."""
     import scipy.linalg
 
-    found = (library.linalg.svd(a, full_matrices=False)[0] for library in (scipy, np))
-    return relative_signs(*found)
+    return relative_signs(*(library.linalg.svd(a, full_matrices=False)[0] for library in (scipy, np)))
 
 
 DIRECT, ITERATED = factorisation_cost(5), factorisation_cost(30)
 # fmt: off
 #                               numpy                ydot, given the tangent, y and the argument
 CHOLESKY         = differential(np.linalg.cholesky,  _cholesky_differential,         name="cholesky", analytic=False, cost=DIRECT)
-EIGENVALUES      = differential(_eigenvalues,        _eigenvalues_differential,      name="eigvalsh", analytic=False,
-                                cost=ITERATED, kinks="two eigenvalues are equal", kink=lambda y, s, *, uplo: _equal_neighbours(y))
+EIGENVALUES      = differential(lambda s, *, uplo: np.linalg.eigvalsh(s, uplo), _eigenvalues_differential,
+                                name="eigvalsh", analytic=False, cost=ITERATED, kinks="two eigenvalues are equal",
+                                kink=lambda y, s, *, uplo: _equal_neighbours(y))
 EIGENVECTORS     = differential(_eigenvectors,       _eigenvectors_differential,     name="eigenvectors", analytic=False,
-                                cost=ITERATED, kinks="two eigenvalues are equal", kink=_eigenvectors_kink)
+                                cost=ITERATED, kinks="two eigenvalues are equal",
+                                kink=lambda y, s, *, uplo: _equal_neighbours(np.linalg.eigvalsh(s))[..., None, :])
 SINGULAR_VALUES  = differential(np.linalg.svdvals,   _singular_values_differential,  name="svdvals", analytic=False,
-                                cost=ITERATED, kinks="two singular values are equal, or one is 0", kink=_singular_values_kink)
+                                cost=ITERATED, kinks="two singular values are equal, or one is 0",
+                                kink=lambda y, a: _equal_neighbours(y) | _vanishing_values(y, max(shape(a))))
 SINGULAR_VECTORS = differential(_singular_vectors,   _singular_vectors_differential, name="singular_vectors", analytic=False,
                                 cost=ITERATED, kink=_singular_vectors_kink,
                                 kinks="two singular values are equal, or one of a rectangular matrix is 0")
-PINV             = differential(_pinv,               _pinv_differential,             name="pinv", analytic=False, cost=DIRECT,
+PINV             = differential(lambda a, *, rcond: np.linalg.pinv(a, rcond), _pinv_differential,
+                                name="pinv", analytic=False, cost=DIRECT,
                                 kinks="the matrix has not full rank (jump)", kink=_has_small_singular_value)
 QR               = differential(_qr,                 _qr_differential,               name="qr", analytic=False, cost=DIRECT)
 # fmt: on
@@ -218,7 +204,7 @@ def symmetric_matrix(a: Value, name: str, uplo: str = "L") -> Value:
     Raises  ValueError if `a` is not square, or `uplo` is neither 'L' nor 'U'.
     """
     a = require_square(a, name)
-    if uplo not in _TRIANGLES:
+    if uplo not in ("L", "U"):
         raise ValueError("UPLO argument must be 'L' or 'U'")
     system = arithmetic_of(a)
     if system is not None and system.symbolic:
@@ -261,17 +247,15 @@ class Open:
     """A placeholder for a factor that the matrix does not determine; every use of it raises NoRule."""
 
     def __init__(self, what: str, do: str) -> None:
-        self._refusal = (what, do)
+        self._what, self._do = what, do
 
-    def _raise_no_rule(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise NoRule(self._refusal[0], do=self._refusal[1])
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NoRule(self._what, do=self._do)
 
     __getattr__ = __getitem__ = __len__ = __iter__ = __neg__ = __array_ufunc__ = __array_function__ = __array__ = (
-        _raise_no_rule
+        _refuse
     )
-    __matmul__ = __rmatmul__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = (
-        _raise_no_rule
-    )
+    __matmul__ = __rmatmul__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _refuse
 
 
 @handles(np.linalg.svd)
@@ -384,23 +368,9 @@ def _jacobian_by_parameter(xs: Sequence[Value], i: int, params: Params) -> Any:
     return equation.jacobian(*xs)[i]
 
 
-def _solve_equation(*xs: Value, equation: Equation) -> Value:
-    return equation.value(*xs)
-
-
-def solver_error(xs: Sequence[Value], params: Params) -> float:
-    """Return the relative error of a solution."""
-    return params["equation"].error(*xs)  # type: ignore[no-any-return]
-
-
 SOLUTION = declare(
     Primitive(
-        "solution",
-        _solve_equation,
-        (Sensitivity(),),
-        kind="differential",
-        analytic=False,
-        cost=factorisation_cost(1000),
-        error=solver_error,
+        "solution", lambda *xs, equation: equation.value(*xs), (Sensitivity(),), kind="differential", analytic=False,
+        cost=factorisation_cost(1000), error=lambda xs, params: params["equation"].error(*xs),
     )
-)
+)  # fmt: skip

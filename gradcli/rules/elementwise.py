@@ -76,11 +76,6 @@ def exponent_partial(y: Value, x: Value, p: Value) -> Value:
     return np.where(y == 0, 0.0, y * np.log(np.where(y == 0, 1.0, x)))
 
 
-def hypot_partial(y: Value, x: Value, other: Value) -> Value:
-    """Return x / y."""
-    return x / y
-
-
 def softplus_kernel(y: Value, a: Value, b: Value) -> Value:
     """Return 1 / (1 + exp(b - a)), corrected for the rounding error of a - b."""
     d, error = two_sum(a, -b)
@@ -158,7 +153,7 @@ elementwise(np.power,     (power_partial, power_kernel), exponent_partial,      
 elementwise(np.arctan2,   (lambda y, a, b: b / (a * a + b * b),        lambda y, a, b: b / np.hypot(a, b) / np.hypot(a, b)),
                           (lambda y, a, b: -a / (a * a + b * b),       lambda y, a, b: -a / np.hypot(a, b) / np.hypot(a, b)),
                            on=(AWAY_FROM_0, AWAY_FROM_0), analytic=False)
-elementwise(np.hypot,      hypot_partial, lambda y, a, b: b / y, on=(AWAY_FROM_0, AWAY_FROM_0),
+elementwise(np.hypot,      lambda y, a, b: a / y, lambda y, a, b: b / y, on=(AWAY_FROM_0, AWAY_FROM_0),
                            kinks="a = b = 0", kink=lambda y, a, b: y == 0, analytic=False)
 elementwise(np.logaddexp, (lambda y, a, b: np.exp(a - y),              softplus_kernel),
                           (lambda y, a, b: np.exp(b - y),              lambda y, a, b: softplus_kernel(y, b, a)), on_complex=complex_values.logaddexp)
@@ -181,9 +176,8 @@ constant(np.floor_divide,  staircase=True)
 constant(np.heaviside,     staircase=True)
 # fmt: on
 
-for comparison in (np.greater, np.greater_equal, np.less, np.less_equal, np.equal, np.not_equal):
-    constant(comparison)
 for test in (
+    np.greater, np.greater_equal, np.less, np.less_equal, np.equal, np.not_equal,
     np.isnan, np.isfinite, np.isinf, np.signbit, np.logical_not, np.logical_and, np.logical_or, np.logical_xor,
 ):  # fmt: skip
     constant(test)
@@ -244,7 +238,8 @@ def divmod_(a: Value, b: Value) -> tuple[Value, Value]:
 def modf(x: Value) -> tuple[Value, Value]:
     """Return the fractional part and the integral part."""
     whole = np.trunc(x)
-    return np.where(np.isinf(plain_value(x)), 0.0, x - whole) if np.any(np.isinf(plain_value(x))) else x - whole, whole
+    infinite = np.isinf(plain_value(x))
+    return np.where(infinite, 0.0, x - whole) if np.any(infinite) else x - whole, whole
 
 
 @handles(np.copysign)
@@ -272,8 +267,7 @@ def frexp(x: Value) -> tuple[Value, Any]:
     m = x * np.ldexp(1.0, -n)
     size = np.abs(m)
     usual = np.isfinite(plain_value(x)) & (plain_value(x) != 0)
-    fits = np.greater_equal(size, 0.5) & np.less(size, 1.0)
-    if not np.all(fits | ~usual):
+    if not np.all((np.greater_equal(size, 0.5) & np.less(size, 1.0)) | ~usual):
         raise Undecided("the exponent of frexp is not that of float64", do="the function may have a jump here")
     return m, n
 

@@ -22,22 +22,12 @@ Norm = str | None
 _SWAPPED = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
-def _cosine_sums(x: Value, *, axis: int) -> Value:
-    """Return the sums of x_k cos(2 pi j k / n)."""
-    y: Any = np.fft.fft(x, axis=axis)
-    return y.real
-
-
-def _sine_sums(x: Value, *, axis: int) -> Value:
-    """Return the sums of x_k sin(2 pi j k / n)."""
-    y: Any = np.fft.fft(x, axis=axis)
-    return -y.imag
-
-
 # fmt: off
-#                            numpy     transpose: cotangent of y -> cotangent of x
-DFT_COS: Primitive = linear(_cosine_sums,  lambda ybar, x, *, axis: DFT_COS(ybar, axis=axis),  name="dft_cos", cost=TRANSFORM)
-DFT_SIN: Primitive = linear(_sine_sums,    lambda ybar, x, *, axis: DFT_SIN(ybar, axis=axis),  name="dft_sin", cost=TRANSFORM)
+#   sums of x_k cos(2 pi j k / n), and of x_k sin(2 pi j k / n); transpose: cotangent of y -> cotangent of x
+DFT_COS: Primitive = linear(lambda x, *, axis: np.fft.fft(x, axis=axis).real,
+                            lambda ybar, x, *, axis: DFT_COS(ybar, axis=axis), name="dft_cos", cost=TRANSFORM)
+DFT_SIN: Primitive = linear(lambda x, *, axis: -np.fft.fft(x, axis=axis).imag,
+                            lambda ybar, x, *, axis: DFT_SIN(ybar, axis=axis), name="dft_sin", cost=TRANSFORM)
 # fmt: on
 
 
@@ -118,7 +108,7 @@ def irfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out
     x = as_value(a)
     axis = shapes.normalise_axes(axis, len(shape(x)))[0]
     n = 2 * (shape(x)[axis] - 1) if n is None else int(n)
-    x = _fit_length(x, n // 2 + 1, axis) if n > 0 else _fit_length(x, n, axis)
+    x = _fit_length(x, n // 2 + 1 if n > 0 else n, axis)
     re, im = complex_parts(x)
     total: Value = None
     if re is not None:
@@ -146,17 +136,15 @@ def ihfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out
     return np.conjugate(rfft(a, n, axis, _SWAPPED[norm]))
 
 
-def _lengths_and_axes(
-    a: Value, s: Sequence[int] | None, axes: Sequence[int] | None, last: int = 0
-) -> tuple[Value, list[tuple[int | None, int]]]:
+def _lengths_and_axes(a: Value, s: Sequence[int] | None, axes: Sequence[int] | None) -> tuple[Value, list[Any]]:
     """Return the values and `(length, axis)` for each axis to transform."""
     x = as_value(a)
     if axes is None:
-        axes = range(-len(s), 0) if s is not None else range(-len(shape(x)), 0)
+        axes = range(-len(shape(x) if s is None else s), 0)
     lengths = [None] * len(axes) if s is None else [None if n == -1 else int(n) for n in s]
     if len(lengths) != len(axes):
         raise ValueError("Shape and axes have different lengths.")
-    return x, list(zip(lengths, (int(k) for k in axes), strict=True))
+    return x, list(zip(lengths, map(int, axes), strict=True))
 
 
 def _transform_axes(x: Value, steps: list[tuple[int | None, int]], norm: Norm, inverse: bool) -> Value:
@@ -177,18 +165,14 @@ def ifftn(a: Value, s: Any = None, axes: Any = None, norm: Norm = None, out: Any
 
 @handles(np.fft.rfftn)
 def rfftn(a: Value, s: Any = None, axes: Any = None, norm: Norm = None, out: Any = None) -> Value:
-    x, steps = _lengths_and_axes(a, s, axes)
-    *others, (n, axis) = steps
+    x, (*others, (n, axis)) = _lengths_and_axes(a, s, axes)
     return _transform_axes(rfft(x, n, axis, norm), others, norm, inverse=False)
 
 
 @handles(np.fft.irfftn)
 def irfftn(a: Value, s: Any = None, axes: Any = None, norm: Norm = None, out: Any = None) -> Value:
-    x, steps = _lengths_and_axes(a, s, axes)
-    *others, (n, axis) = steps
-    for length, other in others:
-        x = _transform(x, length, other, norm, inverse=True)
-    return irfft(x, n, axis, norm)
+    x, (*others, (n, axis)) = _lengths_and_axes(a, s, axes)
+    return irfft(_transform_axes(x, others[::-1], norm, inverse=True), n, axis, norm)
 
 
 @handles(np.fft.fft2)

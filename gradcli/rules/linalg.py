@@ -9,7 +9,7 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import NoRule, NotSupported
-from gradcli.rules.kinds import Linear, bilinear, differential
+from gradcli.rules.kinds import Linear, bilinear, differential, restore_axes
 from gradcli.rules.pairs import REAL
 from gradcli.rules.reductions import NORM
 from gradcli.rules.shaping import SCATTER, as_value, diagonal
@@ -29,24 +29,6 @@ SlogdetResult: Any = type(np.linalg.slogdet(np.eye(1)))
 def T(a: Value) -> Value:
     """Return the transpose of the last two axes."""
     return np.swapaxes(a, -1, -2)
-
-
-def _left_cotangent(ybar: Value, a: Value, b: Value) -> Value:
-    """Return the cotangent of `a` in `a @ b`, both at least matrices."""
-    return shapes.unbroadcast(np.matmul(ybar, T(b)), a)
-
-
-def _right_cotangent(ybar: Value, a: Value, b: Value) -> Value:
-    return shapes.unbroadcast(np.matmul(T(a), ybar), b)
-
-
-def _solve(a: Value, b: Value) -> Value:
-    """Return the solution of a @ y = b, both at least matrices."""
-    return np.linalg.solve(a, b)
-
-
-def _logdet(a: Value) -> Value:
-    return np.linalg.slogdet(a)[1]
 
 
 def solve_or_nan(a: Value, b: Value) -> Value:
@@ -80,7 +62,13 @@ def cofactors(y: Value, a: Value) -> Value:
         return (np.linalg.det(u) * np.linalg.det(vt))[..., None, None] * (u * others[..., None, :]) @ vt
     if np.all(np.linalg.cond(plain_value(a)) < WELL_CONDITIONED):
         return np.reshape(y, (*shape(y), 1, 1)) * T(np.linalg.inv(a))
-    return T(_adjugate(a))
+    # The transposed cofactors by products and traces alone (Faddeev and LeVerrier).
+    m: Value = np.eye(n)
+    for k in range(1, n):
+        product = np.matmul(a, m)
+        trace = np.trace(product, axis1=-2, axis2=-1)
+        m = product - np.reshape(trace / k, (*shape(trace), 1, 1)) * np.eye(n)
+    return T(m if n % 2 else -m)
 
 
 def _signed_minor(a: Value, i: int, j: int) -> Value:
@@ -98,38 +86,19 @@ def _signed_minor(a: Value, i: int, j: int) -> Value:
     return sign * np.linalg.det(a[(..., *np.ix_(rows, columns))])
 
 
-def _adjugate(a: Value) -> Value:
-    """Return the transposed cofactors by products and traces alone (Faddeev and LeVerrier)."""
-    n = shape(a)[-1]
-    m: Value = np.eye(n)
-    for k in range(1, n):
-        product = np.matmul(a, m)
-        trace = np.trace(product, axis1=-2, axis2=-1)
-        m = product - np.reshape(trace / k, (*shape(trace), 1, 1)) * np.eye(n)
-    return m if n % 2 else -m
-
-
-def _det_differential(adot: Value, y: Value, a: Value) -> Value:
-    return np.sum(cofactors(y, a) * adot, axis=(-2, -1))
-
-
-def _logdet_differential(adot: Value, y: Value, a: Value) -> Value:
-    return np.sum(T(solve_or_nan(a, np.eye(shape(a)[-1]))) * adot, axis=(-2, -1))
-
-
-def _solve_transpose(ybar: Value, a: Value, b: Value) -> Value:
-    return shapes.unbroadcast(np.linalg.solve(T(a), ybar), b)
-
-
 EXPANDED = factorisation_cost(1, expanded=True)  # a formula writes out the determinant
 # fmt: off
-MATMUL = bilinear(np.matmul, _left_cotangent, _right_cotangent, cost=PRODUCT)
-#                     numpy           ydot, given the tangent, y and the arguments
-DET    = differential(np.linalg.det,  _det_differential, cost=EXPANDED)
-LOGDET = differential(_logdet,        _logdet_differential, name="logdet", analytic=False, cost=EXPANDED)
-INV    = differential(np.linalg.inv,  lambda adot, y, a: -np.matmul(np.matmul(y, adot), y), cost=EXPANDED)
-SOLVE  = differential(_solve,         lambda adot, y, a, b: -np.linalg.solve(a, np.matmul(adot, y)),
-                      Linear(_solve_transpose), name="solve", cost=EXPANDED)
+#                     numpy              cotangents of the arguments, both at least matrices
+MATMUL = bilinear(    np.matmul,         lambda ybar, a, b: shapes.unbroadcast(np.matmul(ybar, T(b)), a),
+                                         lambda ybar, a, b: shapes.unbroadcast(np.matmul(T(a), ybar), b), cost=PRODUCT)
+#                     numpy              ydot, given the tangent, y and the arguments
+DET    = differential(np.linalg.det,     lambda adot, y, a: np.sum(cofactors(y, a) * adot, axis=(-2, -1)), cost=EXPANDED)
+LOGDET = differential(lambda a: np.linalg.slogdet(a)[1],
+                      lambda adot, y, a: np.sum(T(solve_or_nan(a, np.eye(shape(a)[-1]))) * adot, axis=(-2, -1)),
+                      name="logdet", analytic=False, cost=EXPANDED)
+INV    = differential(np.linalg.inv,     lambda adot, y, a: -np.matmul(np.matmul(y, adot), y), cost=EXPANDED)
+SOLVE  = differential(np.linalg.solve,   lambda adot, y, a, b: -np.linalg.solve(a, np.matmul(adot, y)),
+                      Linear(lambda ybar, a, b: shapes.unbroadcast(np.linalg.solve(T(a), ybar), b)), cost=EXPANDED)
 # fmt: on
 
 
@@ -152,23 +121,17 @@ class _EinsumRule(Linear):
         if others and not output:  # einsum takes longer for every operand
             xbar = ybar * EINSUM(*(x for _, x in others), subscripts=f"{letters}->{reached}")
         else:
-            xbar = EINSUM(
-                ybar, *(x for _, x in others), subscripts=f"{','.join(filter(None, (output, letters)))}->{reached}"
-            )
+            inside = ",".join(filter(None, (output, letters)))
+            xbar = EINSUM(ybar, *(x for _, x in others), subscripts=f"{inside}->{reached}")
         sizes = dict(zip(mine, shape(xs[i]), strict=True))
         if reached != once:
             kept = tuple(sizes[letter] if letter in reached else 1 for letter in once)
             xbar = np.broadcast_to(np.reshape(xbar, kept), tuple(sizes[letter] for letter in once))
-        return _spread_diagonal(xbar, once, mine, sizes)
-
-
-def _spread_diagonal(x: Value, once: str, mine: str, sizes: dict[str, int]) -> Value:
-    """Return zeros with `x` on the diagonals; the letters of the axes are `once` for `x` and `mine` for the result."""
-    if once == mine:
-        return x
-    grid = np.ix_(*(np.arange(sizes[letter]) for letter in once))
-    at = tuple(np.broadcast_to(grid[once.index(letter)], shape(x)) for letter in mine)
-    return SCATTER(x, index=at, into=tuple(sizes[letter] for letter in mine))
+        if once == mine:
+            return xbar
+        grid = np.ix_(*(np.arange(sizes[letter]) for letter in once))  # repeated letters: zeros but on the diagonals
+        at = tuple(np.broadcast_to(grid[once.index(letter)], shape(xbar)) for letter in mine)
+        return SCATTER(xbar, index=at, into=tuple(sizes[letter] for letter in mine))
 
 
 EINSUM = declare(Primitive("einsum", _einsum, (_EinsumRule(lambda ybar: ybar),), kind="bilinear", cost=CONTRACTION))
@@ -259,7 +222,10 @@ def outer(a: Value, b: Value) -> Value:
 def tensordot(a: Value, b: Value, axes: Any = 2) -> Value:
     if isinstance(axes, int):
         axes = (range(len(shape(a)) - axes, len(shape(a))), range(axes))
-    first, second = (_axis_list(over, len(shape(x))) for over, x in zip(axes, (a, b), strict=True))
+    first, second = (
+        [int(k) % len(shape(x)) for k in ((over,) if isinstance(over, int) else over)]
+        for over, x in zip(axes, (a, b), strict=True)
+    )
     letters = "abcdefghijklmnopqrstuvwxyz"
     left = list(letters[: len(shape(a))])
     right = list(letters[len(left) : len(left) + len(shape(b))])
@@ -267,10 +233,6 @@ def tensordot(a: Value, b: Value, axes: Any = 2) -> Value:
         right[j] = left[i]
     kept = [c for k, c in enumerate(left) if k not in first] + [c for k, c in enumerate(right) if k not in second]
     return EINSUM(a, b, subscripts=f"{''.join(left)},{''.join(right)}->{''.join(kept)}")
-
-
-def _axis_list(over: Any, ndim: int) -> list[int]:
-    return [int(k) % ndim for k in ((over,) if isinstance(over, int) else over)]
 
 
 @handles(np.trace)
@@ -286,11 +248,6 @@ def matrix_trace(x: Value, *, offset: int = 0, dtype: Any = None) -> Value:
 @handles(np.linalg.diagonal)
 def matrix_diagonal(x: Value, *, offset: int = 0) -> Value:
     return diagonal(x, offset, -2, -1)
-
-
-@handles(np.linalg.matrix_transpose)
-def matrix_transpose(x: Value) -> Value:
-    return T(x)
 
 
 @handles(np.linalg.cross)
@@ -363,16 +320,13 @@ def matrix_power(a: Value, n: int) -> Value:
         raise NoRule("the power of matrix_power must be a whole number", do="write it out: matrix_power(X, 3)")
     if n < 0:
         return matrix_power(np.linalg.inv(a), -n)
-    y: Value = np.broadcast_to(np.eye(shape(a)[-1]), shape(a))
-    factor = a
-    first = True
+    y: Value = None
     while n:
         if n & 1:
-            y, first = (factor if first else y @ factor), False
+            y = a if y is None else y @ a
         n >>= 1
-        if n:
-            factor = factor @ factor
-    return y
+        a = a @ a if n else a
+    return np.broadcast_to(np.eye(shape(a)[-1]), shape(a)) if y is None else y
 
 
 @handles(np.linalg.multi_dot)
@@ -433,8 +387,8 @@ class Frechet:
         return primitive_by_name(self.name)(np.concatenate([upper, lower], axis=-2))[..., :n, n:]
 
 
-def _scipy_on_stacks(name: str) -> Callable[[Value], Value]:
-    """Return scipy's function of one matrix as a function of stacks of matrices with a real result."""
+def _declare_matrix_function(name: str, analytic: bool) -> Primitive:
+    """Declare scipy's function of one matrix as a function of stacks of matrices with a real result."""
 
     def function(a: Value) -> Value:
         import scipy.linalg
@@ -451,13 +405,7 @@ def _scipy_on_stacks(name: str) -> Callable[[Value], Value]:
             raise NotSupported(f"{name} of this matrix is complex", do="move the point: no eigenvalue may be negative")
         return y.real
 
-    return function
-
-
-def _declare_matrix_function(name: str, analytic: bool) -> Primitive:
-    return declare(
-        Primitive(name, _scipy_on_stacks(name), (Frechet(name),), kind="differential", analytic=analytic, cost=_COST)
-    )
+    return declare(Primitive(name, function, (Frechet(name),), kind="differential", analytic=analytic, cost=_COST))
 
 
 EXPM = _declare_matrix_function("expm", analytic=True)
@@ -467,24 +415,22 @@ SQRTM = _declare_matrix_function("sqrtm", analytic=True)
 
 def expm(A: Value) -> Value:
     """Return the exponential of a square matrix, or of each matrix of a stack."""
-    return EXPM(require_square(as_value(A), "expm"))
+    return EXPM(require_square(A, "expm"))
 
 
 def expm_frechet(A: Value, E: Value) -> Value:
     """Return the derivative of the matrix exponential at `A` in the direction `E`."""
-    return Frechet("expm").derivative(
-        require_square(as_value(A), "expm_frechet"), require_square(as_value(E), "expm_frechet")
-    )
+    return Frechet("expm").derivative(require_square(A, "expm_frechet"), require_square(E, "expm_frechet"))
 
 
 def logm(A: Value) -> Value:
     """Return the principal logarithm of a square matrix."""
-    return LOGM(require_square(as_value(A), "logm"))
+    return LOGM(require_square(A, "logm"))
 
 
 def sqrtm(A: Value) -> Value:
     """Return the principal square root of a square matrix."""
-    return SQRTM(require_square(as_value(A), "sqrtm"))
+    return SQRTM(require_square(A, "sqrtm"))
 
 
 # Norms of vectors and matrices, and condition numbers.
@@ -525,14 +471,6 @@ def _norms_of_vectors(x: Value, ord: Any) -> Value:
     return np.power(np.sum(np.power(magnitude, ord), axis=-1), exact_integer(1, x) / ord)
 
 
-def _norms_of_matrices(a: Value, ord: Any) -> Value:
-    """Return the norm over the last two axes."""
-    known = _MATRIX.get("fro" if ord in (None, "f") else ord)
-    if known is None:
-        raise ValueError(f"Invalid norm order {ord!r} for matrices")
-    return known(a)
-
-
 def _move_axes_last(x: Value, axis: tuple[int, ...]) -> Value:
     """Return `x` with the axes, counted from 0, moved to the end in their order."""
     ndim = len(shape(x))
@@ -546,10 +484,6 @@ def _nonnegative_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(shapes.normalise_axes(int(k), ndim)[0] for k in many)
 
 
-def _restore_axes(y: Value, x: Value, axis: tuple[int, ...], keepdims: bool) -> Value:
-    return np.reshape(y, tuple(1 if k in axis else n for k, n in enumerate(shape(x)))) if keepdims else y
-
-
 def norm(x: Value, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Value:
     """Return the norm of all entries, of vectors along one axis, or of matrices along two axes, as numpy does.
 
@@ -558,14 +492,17 @@ def norm(x: Value, ord: Any = None, axis: Any = None, keepdims: bool = False) ->
     x = as_value(x)
     ndim = len(shape(x))
     if axis is None and ord is None:
-        return _restore_axes(NORM(x), x, tuple(range(ndim)), keepdims)
+        return restore_axes(NORM(x), keepdims, tuple(range(ndim)), x)
     over = _nonnegative_axes(range(ndim) if axis is None else axis, ndim)
     if len(over) not in (1, 2):
         raise ValueError("Improper number of dimensions to norm.")
     last = _move_axes_last(x, over)
-    return _restore_axes(
-        _norms_of_vectors(last, ord) if len(over) == 1 else _norms_of_matrices(last, ord), x, over, keepdims
-    )
+    if len(over) == 1:
+        return restore_axes(_norms_of_vectors(last, ord), keepdims, over, x)
+    known = _MATRIX.get("fro" if ord in (None, "f") else ord)
+    if known is None:
+        raise ValueError(f"Invalid norm order {ord!r} for matrices")
+    return restore_axes(known(last), keepdims, over, x)
 
 
 @handles(np.linalg.norm)
@@ -580,7 +517,8 @@ def vector_norm(x: Value, *, axis: Any = None, keepdims: bool = False, ord: Any 
     ndim = len(shape(x))
     over = _nonnegative_axes(range(ndim) if axis is None else axis, ndim)
     rest = tuple(n for k, n in enumerate(shape(x)) if k not in over)
-    return _restore_axes(_norms_of_vectors(np.reshape(_move_axes_last(x, over), (*rest, -1)), ord), x, over, keepdims)
+    y = _norms_of_vectors(np.reshape(_move_axes_last(x, over), (*rest, -1)), ord)
+    return restore_axes(y, keepdims, over, x)
 
 
 @handles(np.linalg.matrix_norm)

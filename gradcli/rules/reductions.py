@@ -23,7 +23,7 @@ from gradcli.rules.shaping import SCATTER, as_value, is_traced
 from gradcli.rules.sorting import fill_nan
 from gradcli.tracing import shapes
 from gradcli.tracing.domain import AWAY_FROM_0
-from gradcli.tracing.primitive import Value, handles
+from gradcli.tracing.primitive import Primitive, Value, handles
 from gradcli.tracing.primitive_cost import ADDITION, FUNCTION_OF_ALL, REDUCTION
 from gradcli.tracing.shapes import restore_reduced_axes, shape, size
 from gradcli.tracing.tracer import arithmetic_of, freeze_index, plain_value, without_derivative
@@ -31,26 +31,10 @@ from gradcli.tracing.tracer import arithmetic_of, freeze_index, plain_value, wit
 _SMALL = 4096  # entries; up to this size, np.full is faster than np.broadcast_to
 
 
-def _sum(x: Value, *, axis: Axes) -> Value:
-    return np.sum(x, axis=axis)
-
-
 def _sum_transpose(ybar: Value, x: Value, *, axis: Axes) -> Value:
     if type(ybar) is np.float64 and size(x) < _SMALL:  # np.full is faster here
         return np.full(shape(x), ybar)[()]
     return np.broadcast_to(restore_reduced_axes(ybar, axis, x), shape(x))
-
-
-def _cumsum(x: Value, *, axis: int) -> Value:
-    return np.cumsum(x, axis=axis)
-
-
-def _cumsum_transpose(ybar: Value, x: Value, *, axis: int) -> Value:
-    return np.flip(CUMSUM(np.flip(ybar, axis), axis=axis), axis)
-
-
-def _max(x: Value, *, axis: Axes) -> Value:
-    return np.max(x, axis=axis)
 
 
 def _peaks(x: Value, *, axis: Axes) -> Value:
@@ -62,10 +46,6 @@ def _peaks(x: Value, *, axis: Axes) -> Value:
 def _max_differential(xdot: Value, y: Value, x: Value, *, axis: Axes) -> Value:
     weights = PEAKS(x, axis=axis)
     return SUM(np.where(weights == 0, 0.0, xdot * weights), axis=axis)
-
-
-def _has_tie(y: Value, x: Value, *, axis: Axes) -> Any:
-    return np.sum(x == np.max(x, axis=axis, keepdims=True), axis=axis) > 1
 
 
 def _norm(x: Value) -> Value:
@@ -82,21 +62,23 @@ def _logsumexp(x: Value, *, axis: Axes) -> Value:
     return np.log(np.sum(np.exp(x - shift), axis=axis)) + np.reshape(shift, np.shape(np.sum(x, axis=axis)))
 
 
-def _logsumexp_differential(xdot: Value, y: Value, x: Value, *, axis: Axes) -> Value:
-    return SUM(softmax(x, axis) * xdot, axis=axis)
-
-
 # fmt: off
-#              numpy    transpose: cotangent of y -> cotangent of x
-SUM    = linear(_sum,    _sum_transpose,    name="sum", cost=REDUCTION)
-CUMSUM = linear(_cumsum, _cumsum_transpose,  name="cumsum", cost=ADDITION)
-PEAKS  = constant(_peaks, name="peaks")
-#                  numpy        ydot, given xdot, y and x
-MAX  = differential(_max,       _max_differential, name="max", kinks="two largest entries are equal (shared equally)", kink=_has_tie, cost=REDUCTION,
-                    branch=lambda y, x, *, axis: [PEAKS(x, axis=axis)])
-NORM = differential(_norm,      lambda xdot, y, x: SUM(x / y * xdot, axis=tuple(range(len(shape(x))))), name="norm", on=(AWAY_FROM_0,),
-                    kinks="all entries are 0", kink=lambda y, x: y == 0, analytic=False, cost=FUNCTION_OF_ALL)
-LOGSUMEXP = differential(_logsumexp, _logsumexp_differential, name="logsumexp", cost=FUNCTION_OF_ALL)
+#                           numpy                                       transpose: cotangent of y -> cotangent of x
+SUM               = linear(lambda x, *, axis: np.sum(x, axis=axis),     _sum_transpose, name="sum", cost=REDUCTION)
+CUMSUM: Primitive = linear(lambda x, *, axis: np.cumsum(x, axis=axis),
+                           lambda ybar, x, *, axis: np.flip(CUMSUM(np.flip(ybar, axis), axis=axis), axis),
+                           name="cumsum", cost=ADDITION)
+PEAKS             = constant(_peaks, name="peaks")
+#                        numpy                                     ydot, given xdot, y and x
+MAX       = differential(lambda x, *, axis: np.max(x, axis=axis),  _max_differential, name="max", cost=REDUCTION,
+                         kinks="two largest entries are equal (shared equally)",
+                         kink=lambda y, x, *, axis: np.sum(x == np.max(x, axis=axis, keepdims=True), axis=axis) > 1,
+                         branch=lambda y, x, *, axis: [PEAKS(x, axis=axis)])
+NORM      = differential(_norm, lambda xdot, y, x: SUM(x / y * xdot, axis=tuple(range(len(shape(x))))),
+                         name="norm", on=(AWAY_FROM_0,), cost=FUNCTION_OF_ALL,
+                         kinks="all entries are 0", kink=lambda y, x: y == 0, analytic=False)
+LOGSUMEXP = differential(_logsumexp, lambda xdot, y, x, *, axis: SUM(softmax(x, axis) * xdot, axis=axis),
+                         name="logsumexp", cost=FUNCTION_OF_ALL)
 # fmt: on
 
 
@@ -170,10 +152,9 @@ def var(
     a = as_value(a)
     over = shapes.normalise_axes(axis, len(shape(a)))
     count = count_entries(a, over, where)
-    centre = (
-        mean if is_given(mean) else restore_reduced_axes(SUM(fill_excluded(a, where, 0.0), axis=over) / count, over, a)
-    )
-    total = SUM(fill_excluded(np.square(a - centre), where, 0.0), axis=over)
+    if not is_given(mean):
+        mean = restore_reduced_axes(SUM(fill_excluded(a, where, 0.0), axis=over) / count, over, a)
+    total = SUM(fill_excluded(np.square(a - mean), where, 0.0), axis=over)
     free = np.maximum(count - (correction if is_given(correction) else ddof), 0)
     return write_result(out, restore_axes(total / free, keepdims, over, a))
 
@@ -286,37 +267,25 @@ def cumprod(a: Value, axis: Any = None, dtype: Any = None, out: Any = None) -> V
 def cumulative_sum(
     x: Value, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
 ) -> Value:
-    return write_result(
-        out,
-        _prepend_initial(
-            x, _cumulative_axis(x, axis), cumsum(x, _cumulative_axis(x, axis), dtype), 0.0, include_initial
-        ),
-    )
+    return _accumulate(cumsum, 0.0, x, axis, dtype, out, include_initial)
 
 
 @handles(getattr(np, "cumulative_prod", None))
 def cumulative_prod(
     x: Value, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
 ) -> Value:
-    return write_result(
-        out,
-        _prepend_initial(
-            x, _cumulative_axis(x, axis), cumprod(x, _cumulative_axis(x, axis), dtype), 1.0, include_initial
-        ),
-    )
+    return _accumulate(cumprod, 1.0, x, axis, dtype, out, include_initial)
 
 
-def _cumulative_axis(x: Value, axis: Any) -> int:
+def _accumulate(function: Any, first: float, x: Value, axis: Any, dtype: Any, out: Any, include_initial: bool) -> Value:
     if axis is None and len(shape(x)) > 1:
         raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
-    return 0 if axis is None or not shape(x) else shapes.normalise_axes(axis, len(shape(x)))[0]
-
-
-def _prepend_initial(x: Value, axis: int, y: Value, first: float, wanted: bool) -> Value:
-    if not wanted:
-        return y
-    start = np.full(tuple(1 if k == axis else n for k, n in enumerate(shape(x))), first)
-    return np.concatenate([start, y], axis=axis)
+    k = 0 if axis is None or not shape(x) else shapes.normalise_axes(axis, len(shape(x)))[0]
+    y = function(x, k, dtype)
+    if include_initial:
+        start = np.full(tuple(1 if j == k else n for j, n in enumerate(shape(x))), first)
+        y = np.concatenate([start, y], axis=k)
+    return write_result(out, y)
 
 
 def overflow_shift(x: Value, axis: Any) -> Any:
@@ -368,36 +337,31 @@ def cov(
     dtype: Any = None,
 ) -> Value:
     require_float64("cov", dtype)
-    if len(shape(as_value(m))) > 2:
+    m = as_value(m)
+    if len(shape(m)) > 2:
         raise ValueError("m has more than 2 dimensions")
-    x = np.atleast_2d(as_value(m))
-    x = x.T if not rowvar and len(shape(as_value(m))) != 1 else x
+    x = np.atleast_2d(m)
+    x = x.T if not rowvar and len(shape(m)) != 1 else x
     if y is not None:
         other = np.atleast_2d(as_value(y))
         other = other.T if not rowvar and shape(other)[0] != 1 else other
         x = np.concatenate([x, other], axis=0)
     free = (0 if bias else 1) if ddof is None else int(ddof)
-    w = _cov_weights(fweights, aweights)
-    if w is None:
-        total: Value = float(shape(x)[1])
-        centred, spread = x - np.mean(x, axis=1, keepdims=True), total - free
-        weighted = centred
+    if is_traced(fweights):
+        raise NoRule("the counts fweights of cov are traced", do="pass them as plain integers, or use aweights=")
+    given = [as_value(w) for w in (fweights, aweights) if w is not None]
+    if not given:
+        weighted = centred = x - np.mean(x, axis=1, keepdims=True)
+        spread: Value = float(shape(x)[1]) - free
     else:
+        w = given[0] if len(given) == 1 else given[0] * given[1]
         total = np.sum(w)
         centred = x - (np.sum(x * w, axis=1) / total)[:, None]
         weighted = centred * w
         aw = 1.0 if aweights is None else as_value(aweights)
         spread = total - free * np.sum(w * aw) / total
-    return np.squeeze(
-        np.matmul(weighted, np.conjugate(centred.T)) / (spread if plain_value(spread) > 0 else np.float64(0))
-    )
-
-
-def _cov_weights(fweights: Any, aweights: Any) -> Value:
-    if is_traced(fweights):
-        raise NoRule("the counts fweights of cov are traced", do="pass them as plain integers, or use aweights=")
-    given = [as_value(w) for w in (fweights, aweights) if w is not None]
-    return None if not given else given[0] if len(given) == 1 else given[0] * given[1]
+    spread = spread if plain_value(spread) > 0 else np.float64(0)
+    return np.squeeze(np.matmul(weighted, np.conjugate(centred.T)) / spread)
 
 
 @handles(np.corrcoef)
@@ -474,9 +438,8 @@ def nanvar(
     over = shapes.normalise_axes(axis, len(shape(a)))
     free = np.sum(np.broadcast_to(numbers, shape(a)), axis=over) - ddof
     y = var(fill_nan(np.real(a), 0.0)[0], axis, dtype, None, ddof, False, where=numbers, **options)
-    return write_result(
-        out, restore_axes(np.where(free <= 0, np.nan, y) if np.any(free <= 0) else y, keepdims, over, a)
-    )
+    y = np.where(free <= 0, np.nan, y) if np.any(free <= 0) else y
+    return write_result(out, restore_axes(y, keepdims, over, a))
 
 
 @handles(np.nanstd)

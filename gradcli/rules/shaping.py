@@ -40,10 +40,6 @@ def flat_positions(x: Value, first: int = 0) -> Any:
     return np.arange(first, first + shapes.size(x)).reshape(shape(x))
 
 
-def _getitem(x: Value, *, index: Any) -> Value:
-    return x[index]
-
-
 def _put(x: Value, v: Value, *, index: Any) -> Value:
     """Return a copy of `x` with `v` written at `index`."""
     y = np.array(x, dtype=np.result_type(x, v))
@@ -68,26 +64,17 @@ def is_basic_index(index: Any) -> bool:
     return all(part is None or part is ... or type(part) in (int, slice) for part in parts)
 
 
-def _getitem_transpose(ybar: Value, x: Value, *, index: Any) -> Value:
-    return SCATTER(ybar, index=index, into=shape(x))
-
-
 def _put_transpose(i: int, ybar: Value, x: Value, v: Value, *, index: Any) -> Value:
     if i == 0:
         return PUT(ybar, np.float64(0), index=index)
     written = GETITEM(ybar, index=index)
-    return shapes.unbroadcast(_zero_overwritten(written, shape(x), index), v)
-
-
-def _zero_overwritten(written: Value, into: tuple[int, ...], index: Any) -> Value:
-    """Return the cotangents of the written values: 0 for all values but the last that were written to a position."""
-    if not any(isinstance(part, list | np.ndarray) for part in (index if isinstance(index, tuple) else (index,))):
-        return written
-    turn = np.arange(shapes.size(written)).reshape(shape(written))
-    last = np.full(into, -1)
-    last[index] = turn
-    counts = last[index] == turn
-    return written if np.all(counts) else SELECT(counts, written, np.float64(0))
+    if any(isinstance(part, list | np.ndarray) for part in (index if isinstance(index, tuple) else (index,))):
+        turn = flat_positions(written)
+        last = np.full(shape(x), -1)
+        last[index] = turn
+        counts = last[index] == turn  # of the values that were written to one position, the last
+        written = written if np.all(counts) else SELECT(counts, written, np.float64(0))
+    return shapes.unbroadcast(written, v)
 
 
 def _join_transpose(i: int, ybar: Value, *xs: Value, axis: int) -> Value:
@@ -101,38 +88,21 @@ def _select_transpose(i: int, ybar: Value, condition: Any, a: Value, b: Value) -
     return shapes.unbroadcast(kept, (condition, a, b)[i])
 
 
-def _join(*xs: Value, axis: int) -> Value:
-    return np.concatenate(xs, axis=axis)
-
-
-def _select(condition: Any, a: Value, b: Value) -> Value:
-    y: Any = np.where(condition, a, b)
-    return y[()]
-
-
 def _reshape(x: Value, *, to: tuple[int, ...]) -> Value:
     y: Any = np.reshape(x, to)
     return y if to else y[()]
 
 
-def _transpose(x: Value, *, axes: tuple[int, ...]) -> Value:
-    return np.transpose(x, axes)
-
-
-def _broadcast(x: Value, *, to: tuple[int, ...]) -> Value:
-    return np.broadcast_to(x, to)
-
-
 # fmt: off
-#                    numpy         transpose: cotangent of y -> cotangent of x
-GETITEM   = linear(_getitem,      _getitem_transpose,                                                                 name="getitem", cost=MOVE)
-SCATTER   = linear(_scatter,      lambda ybar, v, *, index, into: GETITEM(ybar, index=index),                 name="scatter", cost=SCATTERED)
-RESHAPE: Primitive   = linear(_reshape,      lambda ybar, x, *, to: RESHAPE(ybar, to=shape(x)),                          name="reshape", cost=MOVE)
-TRANSPOSE: Primitive = linear(_transpose,    lambda ybar, x, *, axes: TRANSPOSE(ybar, axes=tuple(np.argsort(axes).tolist())), name="transpose", cost=MOVE)
-BROADCAST = linear(_broadcast,    lambda ybar, x, *, to: shapes.unbroadcast(ybar, x),                         name="broadcast_to", cost=MOVE)
-JOIN      = jointly_linear(_join,   _join_transpose,   name="concatenate", cost=MOVE)
-PUT       = jointly_linear(_put,    _put_transpose,    name="put", cost=MOVE)
-SELECT    = jointly_linear(_select, _select_transpose, name="where", cost=MOVE, leading=1)
+#                             numpy                                     transpose: cotangent of y -> cotangent of x
+GETITEM: Primitive   = linear(lambda x, *, index: x[index],             lambda ybar, x, *, index: SCATTER(ybar, index=index, into=shape(x)), name="getitem", cost=MOVE)
+SCATTER: Primitive   = linear(_scatter,                                 lambda ybar, v, *, index, into: GETITEM(ybar, index=index), name="scatter", cost=SCATTERED)
+RESHAPE: Primitive   = linear(_reshape,                                 lambda ybar, x, *, to: RESHAPE(ybar, to=shape(x)), name="reshape", cost=MOVE)
+TRANSPOSE: Primitive = linear(lambda x, *, axes: np.transpose(x, axes), lambda ybar, x, *, axes: TRANSPOSE(ybar, axes=tuple(np.argsort(axes).tolist())), name="transpose", cost=MOVE)
+BROADCAST            = linear(lambda x, *, to: np.broadcast_to(x, to),  lambda ybar, x, *, to: shapes.unbroadcast(ybar, x), name="broadcast_to", cost=MOVE)
+JOIN   = jointly_linear(lambda *xs, axis: np.concatenate(xs, axis=axis), _join_transpose,   name="concatenate", cost=MOVE)
+PUT    = jointly_linear(_put,                                            _put_transpose,    name="put", cost=MOVE)
+SELECT = jointly_linear(lambda condition, a, b: np.where(condition, a, b)[()], _select_transpose, name="where", cost=MOVE, leading=1)  # type: ignore[call-overload]
 # fmt: on
 
 
@@ -438,22 +408,22 @@ def pad(array: Value, pad_width: Any, mode: Any = "constant", **options: Any) ->
     return GETITEM(as_vector(x), index=np.pad(flat_positions(x), freeze_index(pad_width), mode, **options))
 
 
-def _slice_runs(ary: Value, parts: Sequence[Any], axis: int) -> list[Value]:
-    """Return slices along an axis, one for each run of consecutive positions."""
-    lead = (slice(None),) * axis
-    return [ary[(*lead, slice(int(part[0]), int(part[-1]) + 1) if len(part) else slice(0, 0))] for part in parts]
+def _split(function: Any, ary: Value, indices_or_sections: Any, axis: int) -> list[Value]:
+    """Return slices along an axis, one for each run of positions that numpy's function returns."""
+    k = shapes.normalise_axes(axis, len(shape(ary)))[0]
+    runs = function(np.arange(shape(ary)[k]), freeze_index(indices_or_sections))
+    ends = [(int(run[0]), int(run[-1]) + 1) if len(run) else (0, 0) for run in runs]
+    return [ary[(*(slice(None),) * k, slice(*end))] for end in ends]
 
 
 @handles(np.array_split)
 def array_split(ary: Value, indices_or_sections: Any, axis: int = 0) -> list[Value]:
-    k = shapes.normalise_axes(axis, len(shape(ary)))[0]
-    return _slice_runs(ary, np.array_split(np.arange(shape(ary)[k]), freeze_index(indices_or_sections)), k)
+    return _split(np.array_split, ary, indices_or_sections, axis)
 
 
 @handles(np.split)
 def split(ary: Value, indices_or_sections: Any, axis: int = 0) -> list[Value]:
-    k = shapes.normalise_axes(axis, len(shape(ary)))[0]
-    return _slice_runs(ary, np.split(np.arange(shape(ary)[k]), freeze_index(indices_or_sections)), k)
+    return _split(np.split, ary, indices_or_sections, axis)
 
 
 @handles(np.hsplit)

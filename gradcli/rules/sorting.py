@@ -4,6 +4,7 @@ The order is taken from the float64 values. Every comparison that it depends on 
 that balls cannot decide raises Undecided.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,11 +64,8 @@ def sort(a: Value, axis: Any = -1, kind: Any = None, order: Any = None, *, stabl
 def argsort(a: Value, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     a = as_value(a)
     k = _normalise_axis("argsort", axis, a, order=order)
-    found = _order(_move_axis_last(a, k))
+    found = sorting_positions(_move_axis_last(a, k))
     return found if k is None else np.moveaxis(found, -1, k)
-
-
-_order = sorting_positions
 
 
 @handles(np.partition)
@@ -113,9 +111,10 @@ def _arg_extreme(a: Value, axis: Any, out: Any, keepdims: Any, find: Any) -> Any
     best, rest = np.take_along_axis(x, at, -1), np.take_along_axis(x, others, -1)
     record_order(*((rest, best) if find is np.argmax else (best, rest)))
     y = find(plain_value(a), axis=axis, keepdims=bool(is_given(keepdims) and keepdims))
-    if out is not None:
-        out[...] = y
-    return y if out is None else out
+    if out is None:
+        return y
+    out[...] = y
+    return out
 
 
 # Quantiles.
@@ -173,44 +172,25 @@ def _quantile_of_rows(rows: Value, q: float, method: str, skip: bool) -> Value:
     return np.reshape(np.stack(parts), outer) if outer else parts[0]
 
 
-def _declare_quantiles() -> None:
-    for function, scale, skip in (
-        (np.quantile, 1.0, False), (np.percentile, 100.0, False), (np.nanquantile, 1.0, True), (np.nanpercentile, 100.0, True),
-    ):  # fmt: skip
+def _quantile_handler(function: Any, scale: float, skip: bool) -> Callable[..., Value]:
+    def quantile(
+        a: Value, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
+        keepdims: Any = False, *, weights: Any = None,
+    ) -> Value:  # fmt: skip
+        refuse_options("quantile", weights=weights)
+        if is_traced(q):
+            raise NoRule("the probability of a quantile is a traced value", do="pass it as a plain number")
+        return write_result(out, _quantile(a, np.true_divide(q, scale), axis, method, keepdims, skip))
 
-        def quantile(
-            a: Value,
-            q: Any,
-            axis: Any = None,
-            out: Any = None,
-            overwrite_input: bool = False,
-            method: str = "linear",
-            keepdims: Any = False,
-            *,
-            weights: Any = None,
-            scale: float = scale,
-            skip: bool = skip,
-        ) -> Value:
-            refuse_options("quantile", weights=weights)
-            y = _quantile(a, np.true_divide(require_plain_number(q), scale), axis, method, keepdims, skip)
-            return write_result(out, y)
-
-        quantile.__wrapped__ = function  # type: ignore[attr-defined]  # its signature is numpy's
-        quantile.__doc__ = f"Return np.{function.__name__}: linear in the sorted entries."
-        handles(function)(quantile)
+    quantile.__wrapped__ = function  # type: ignore[attr-defined]  # its signature is numpy's
+    quantile.__doc__ = f"Return np.{function.__name__}: linear in the sorted entries."
+    return quantile
 
 
-def require_plain_number(q: Any) -> Any:
-    """Return `q`, a plain number.
-
-    Raises  NoRule if `q` is traced.
-    """
-    if is_traced(q):
-        raise NoRule("the probability of a quantile is a traced value", do="pass it as a plain number")
-    return q
-
-
-_declare_quantiles()
+for _function, _scale, _skip in (
+    (np.quantile, 1.0, False), (np.percentile, 100.0, False), (np.nanquantile, 1.0, True), (np.nanpercentile, 100.0, True),
+):  # fmt: skip
+    handles(_function)(_quantile_handler(_function, _scale, _skip))
 
 
 @handles(np.median)
@@ -265,12 +245,13 @@ def unique(
     """Return the distinct values in order; equal values are recorded as ties."""
     refuse_options("unique", axis=axis)
     x = as_vector(as_value(ar))
-    _order(x)
+    sorting_positions(x)
     plain_unique: Any = np.unique
     found = plain_unique(plain_value(x), True, return_inverse, return_counts, equal_nan=equal_nan)
     y = GETITEM(x, index=found[1])
-    inverse = [np.reshape(found[2], shape(ar))] if return_inverse else []
-    rest = ([found[1]] if return_index else []) + inverse + ([found[-1]] if return_counts else [])
+    rest = [found[1]] if return_index else []
+    rest += [np.reshape(found[2], shape(ar))] if return_inverse else []
+    rest += [found[-1]] if return_counts else []
     return (y, *rest) if rest else y
 
 
@@ -298,7 +279,8 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Value:
     to = np.broadcast_shapes(np.shape(which), *(shape(part) for part in parts))
     number = np.choose(which, list(range(len(parts))), mode=mode)  # type: ignore[call-overload]
     spread = np.stack([np.broadcast_to(part, to) if shape(part) != to else part for part in parts])
-    at = np.broadcast_to(number, to) * int(np.prod(to, dtype=int)) + np.arange(int(np.prod(to, dtype=int))).reshape(to)
+    count = math.prod(to)
+    at = np.broadcast_to(number, to) * count + np.arange(count).reshape(to)
     return GETITEM(as_vector(spread), index=at)
 
 
@@ -334,9 +316,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Value, *args: A
     rows = np.moveaxis(arr, k, -1)
     outer = shape(rows)[:-1]
     parts = [as_value(func1d(rows[at], *args, **kwargs)) for at in np.ndindex(*outer)]
-    inner = shape(parts[0])
-    y = np.reshape(np.stack(parts), outer + inner)
-    count = len(inner)
+    y, count = np.reshape(np.stack(parts), outer + shape(parts[0])), len(shape(parts[0]))
     return np.moveaxis(y, tuple(range(len(outer), len(outer) + count)), tuple(range(k, k + count))) if count else y
 
 
@@ -363,9 +343,8 @@ def nan_to_num(x: Value, copy: bool = True, nan: Any = 0.0, posinf: Any = None, 
     infinite = np.isinf(y)
     if np.any(infinite):
         up = infinite & np.greater(y, 0)
-        y = np.where(
-            up, top if posinf is None else posinf, np.where(infinite & ~up, -top if neginf is None else neginf, y)
-        )
+        y = np.where(infinite & ~up, -top if neginf is None else neginf, y)
+        y = np.where(up, top if posinf is None else posinf, y)
     if copy or not isinstance(x, Tracer) or not shape(x):
         return np.positive(y)
     x[...] = y

@@ -57,40 +57,13 @@ def _beta_density(a: Value, b: Value, x: Value) -> Value:
     return np.exp((a - 1) * np.log(x) + (b - 1) * np.log1p(-x) - primitive_by_name("betaln")(a, b))
 
 
-def _t_density(df: Value, x: Value) -> Value:
-    logs = -np.log(df) / 2 - primitive_by_name("betaln")(df / 2, np.float64(0.5)) - (df + 1) / 2 * np.log1p(x * x / df)
-    return np.exp(logs)
-
-
-def _digamma_derivative(x: Value, k: int = 0) -> Value:
-    """Return the k-th derivative of the digamma function."""
-    return primitive_by_name("polygamma")(x, n=k) if k else primitive_by_name("digamma")(x)
-
-
-def _derivative_from_log(y: Value, n: int, of_log: Callable[[int], Value]) -> Value:
-    """Return the n-th derivative of y, where `of_log(k)` is the k-th derivative of log(y)."""
-    found = [y]
-    for m in range(n):
-        found.append(sum(comb(m, k) * of_log(k + 1) * found[m - k] for k in range(m + 1)))
-    return found[n]
-
-
 def _order_derivative_by_x(y: Value, a: Value, x: Value, *, n: int = 1) -> Value:
-    logs = lambda k: np.log(x) - _digamma_derivative(a) if k == 1 else -_digamma_derivative(a, k - 1)
-    return _derivative_from_log(_gamma_density(a, x), n, logs)
-
-
-def _gammainc_by_order(a: Value, x: Value, n: int = 1) -> Value:
-    return primitive_by_name("gammainc_order")(a, x, n=n)
-
-
-def _with_nan_kernel(partial: Callable[..., Value]) -> tuple[Callable[..., Value], Callable[..., Value]]:
-    """Return a partial, and a kernel that is nan where the function has no value, outside of its domain."""
-
-    def kernel(y: Value, *xs: Value, **params: int) -> Value:
-        return np.where(np.isfinite(y), partial(y, *xs, **params), np.nan)[()]
-
-    return partial, kernel
+    """Return the n-th derivative of the density by the order, from the derivatives of its logarithm."""
+    of_log: Any = lambda k: -primitive_by_name("polygamma")(a, n=k) if k else np.log(x) - psi(a)
+    found = [_gamma_density(a, x)]
+    for m in range(n):
+        found.append(sum(comb(m, k) * of_log(k) * found[m - k] for k in range(m + 1)))
+    return found[n]
 
 
 _GAMMA: dict[str, Any] = {"on": (UP_TO_10000, UP_TO_10000), "analytic": False, "reason": LARGE_EXPONENT}
@@ -106,9 +79,7 @@ class ByOrder:
         """Raise NoRule."""
         raise self.error()
 
-    def pull(self, *args: Any) -> Value:
-        """Raise NoRule."""
-        raise self.error()
+    pull = push
 
     def error(self) -> NoRule:
         """Return the error that names the function."""
@@ -128,8 +99,6 @@ class LateFunction:
 
     `refuses` returns an error for arguments at which scipy's value is wrong, and the call raises this error.
     """
-
-    __slots__ = ("__name__", "function", "refuses", "result")
 
     def __init__(self, name: str, result: int | None = None, refuses: Refusal | None = None) -> None:
         self.__name__ = name
@@ -155,8 +124,6 @@ class Polynomial(LateFunction):
     scipy's series returns 0 for arguments that are too large for it; the result here is nan.
     """
 
-    __slots__ = ()
-
     def __call__(self, n: Value, *xs: Value) -> Value:
         degrees = np.asarray(n)
         whole = (degrees == np.floor(degrees)) & (degrees >= 0) & (degrees < 2.0**31)
@@ -169,8 +136,6 @@ class Polynomial(LateFunction):
 
 class Chebyshev(Polynomial):
     """Chebyshev polynomials of the first kind; for x > 1 and other than integer degrees, scipy would lose digits."""
-
-    __slots__ = ()
 
     def __call__(self, n: Value, *xs: Value) -> Value:
         (x,) = xs
@@ -185,8 +150,6 @@ class Confluent(LateFunction):
     For parameters so large that the function may be finite there, the result is nan.
     """
 
-    __slots__ = ()
-
     def __call__(self, a: Value, b: Value, x: Value) -> Value:
         ends = (np.asarray(a) <= 0) & (np.asarray(a) == np.floor(a))
         far = ~ends & (np.asarray(x) > _INFINITE)
@@ -196,8 +159,6 @@ class Confluent(LateFunction):
 
 class Laguerre(Polynomial):
     """Laguerre polynomials, generalized by a parameter; by 1F1 where scipy is wrong: other than integer degrees, large x."""
-
-    __slots__ = ()
 
     def __call__(self, n: Value, *xs: Value) -> Value:
         y = super().__call__(n, *xs)
@@ -217,8 +178,6 @@ class Modified(LateFunction):
     For a negative integer order, it equals the function of the positive order.
     """
 
-    __slots__ = ()
-
     def __call__(self, v: Value, x: Value) -> Value:
         y = super().__call__(v, x)
         lost = (y == 0) & (np.abs(x) < _TINY)
@@ -235,15 +194,8 @@ class Modified(LateFunction):
 class Degrees(LateFunction):
     """A function of an angle in degrees; full turns are removed first, because scipy gives 0 for large angles."""
 
-    __slots__ = ()
-
     def __call__(self, x: Value) -> Value:
         return super().__call__(np.fmod(x, 360.0))
-
-
-def cotangent_of_degrees(x: Value) -> Value:
-    """Return the cotangent; scipy's loses digits near its pole."""
-    return primitive_by_name("cosdg")(x) / primitive_by_name("sindg")(x)
 
 
 class Oscillating(LateFunction):
@@ -252,8 +204,6 @@ class Oscillating(LateFunction):
     The order is the first argument, or `order`. Two terms of the series are enough: for |order| < 30, the third is smaller
     than the rounding error.
     """
-
-    __slots__ = ("order", "second")
 
     def __init__(self, name: str, second: bool, order: float | None = None, **facts: Any) -> None:
         super().__init__(name, **facts)
@@ -354,11 +304,6 @@ def erf_slope(y: Value, x: Value) -> Value:
     return (2.0 / np.sqrt(np.pi) * _exp_of_square(x, 1.0))[()]
 
 
-def erfc_slope(y: Value, x: Value) -> Value:
-    """Return the slope of erfc."""
-    return -erf_slope(y, x)
-
-
 def normal_density(x: Value) -> Value:
     """Return the density of the normal distribution."""
     return np.exp(-x * x / 2) / np.sqrt(2 * pi(x))
@@ -384,16 +329,6 @@ def asymptotic_series(x: Value, terms: int, sign: float) -> Value:
         term = term * (2 * k + 1) * q
         y = y + term
     return y
-
-
-def erfcx_far_slope(y: Value, x: Value) -> Value:
-    """Return 2 x y - 2/sqrt(pi) for x > 12 by its asymptotic series."""
-    return -asymptotic_series(x, 18, -1.0) / np.sqrt(np.pi) / x / x
-
-
-def dawsn_far_slope(y: Value, x: Value) -> Value:
-    """Return 1 - 2 x y for |x| > 12 by its asymptotic series."""
-    return -asymptotic_series(x, 18, 1.0) * (0.5 / x) / x
 
 
 def exprel_partial(y: Value, x: Value) -> Value:
@@ -434,7 +369,7 @@ def log_ratio(x: Value, y: Value) -> Value:
 
 def nan_outside_domain(slope: Callable[..., Value]) -> Callable[..., Value]:
     """Return a slope that is nan where the function is not finite, as scipy's functions are outside their domains."""
-    return lambda y, *xs: np.where(np.isfinite(y), slope(y, *xs), np.nan)[()]
+    return lambda y, *xs, **params: np.where(np.isfinite(y), slope(y, *xs, **params), np.nan)[()]
 
 
 def log_quotient(x: Value) -> Value:
@@ -512,6 +447,7 @@ MAGNIFIED = "the exponential magnifies the rounding of the function's value"
 DIFFERENCE = "two digammas are subtracted"
 FAR = "scipy's Bessel functions lose digits as x grows, six of them at 1e10"
 LOSS = 1e-11  # relative error of scipy's values at complex numbers near the real axis
+ELLIPTIC = "two elliptic integrals are subtracted"
 TURNS = "near a root the rounding of pi / 2 shows"
 
 
@@ -525,42 +461,17 @@ def bessel(name: str, order: int, x: Value) -> Value:
     return primitive_by_name(name)(np.float64(order), x)
 
 
-def i0e_slope(y: Value, x: Value) -> Value:
-    return primitive_by_name("i1e")(x) - np.sign(x) * y
-
-
-def i1e_slope(y: Value, x: Value) -> Value:
-    return (primitive_by_name("i0e")(x) + bessel("ive", 2, x)) / 2 - np.sign(x) * y
-
-
-def k0e_slope(y: Value, x: Value) -> Value:
-    return y - primitive_by_name("k1e")(x)
-
-
-def k1e_slope(y: Value, x: Value) -> Value:
-    return y - primitive_by_name("k0e")(x) - y / x
-
-
-def ellipk_slope(y: Value, m: Value) -> Value:
-    return (primitive_by_name("ellipe")(m) / (1 - m) - y) / (2 * m)
-
-
-def ellipkm1_slope(y: Value, p: Value) -> Value:
-    return (y - primitive_by_name("ellipe")(1 - p) / p) / (2 * (1 - p))
-
-
-def ellipe_slope(y: Value, m: Value) -> Value:
-    return (y - primitive_by_name("ellipk")(m)) / (2 * m)
-
-
 # fmt: off
 elementwise(LateFunction("erf"),      (lambda y, x: 2 / np.sqrt(pi(x)) * np.exp(-x * x),   erf_slope),       complex_loss=LOSS)
-elementwise(LateFunction("erfc"),     (lambda y, x: -2 / np.sqrt(pi(x)) * np.exp(-x * x),  erfc_slope), complex_loss=LOSS)
-elementwise(LateFunction("erfcx"),    (lambda y, x: 2 * x * y - 2 / np.sqrt(pi(x)),        erfcx_far_slope, ABOVE_12), complex_loss=LOSS, reason=SCIPY)
+elementwise(LateFunction("erfc"),     (lambda y, x: -2 / np.sqrt(pi(x)) * np.exp(-x * x),  lambda y, x: -erf_slope(y, x)),
+                                      complex_loss=LOSS)
+elementwise(LateFunction("erfcx"),    (lambda y, x: 2 * x * y - 2 / np.sqrt(pi(x)),
+                                       lambda y, x: -asymptotic_series(x, 18, -1.0) / np.sqrt(np.pi) / x / x, ABOVE_12), complex_loss=LOSS, reason=SCIPY)
 elementwise(LateFunction("erfi"),      lambda y, x: 2 / np.sqrt(pi(x)) * np.exp(x * x),    complex_loss=LOSS, reason=MAGNIFIED)
 elementwise(LateFunction("erfinv"),    lambda y, x: np.sqrt(pi(x)) / 2 * np.exp(y * y),    on=INSIDE_1, analytic=False, reason=MAGNIFIED)
 elementwise(LateFunction("erfcinv"),   lambda y, x: -np.sqrt(pi(x)) / 2 * np.exp(y * y),   on=UNIT, analytic=False, reason=MAGNIFIED)
-elementwise(LateFunction("dawsn"),    (lambda y, x: 1 - 2 * x * y,           dawsn_far_slope, BEYOND_12), analytic=False, reason=SCIPY)
+elementwise(LateFunction("dawsn"),    (lambda y, x: 1 - 2 * x * y,
+                                       lambda y, x: -asymptotic_series(x, 18, 1.0) * (0.5 / x) / x, BEYOND_12), analytic=False, reason=SCIPY)
 elementwise(LateFunction("ndtr"),     (lambda y, x: normal_density(x),               normal_density_kernel), complex_loss=LOSS)
 elementwise(LateFunction("log_ndtr"), (lambda y, x: normal_density(x) / np.exp(y),   inverse_mills_ratio), analytic=False)
 elementwise(LateFunction("ndtri"),     lambda y, x: 1 / normal_density(y),           on=UNIT, analytic=False, reason=MAGNIFIED)
@@ -594,12 +505,16 @@ elementwise(Oscillating("y0", True, 0),        lambda y, x: -primitive_by_name("
 elementwise(Oscillating("y1", True, 1),        lambda y, x: primitive_by_name("y0")(x) - y / x,   on=POSITIVE, analytic=False, reason=FAR)
 elementwise(LateFunction("i0"),        lambda y, x: primitive_by_name("i1")(x),           analytic=False, reason=SCIPY)
 elementwise(LateFunction("i1"),        lambda y, x: (primitive_by_name("i0")(x) + bessel("iv", 2, x)) / 2, analytic=False, reason=SCIPY)
-elementwise(LateFunction("i0e"),      (i0e_slope, scaled_bessel_slope(0, -1.0), BEYOND_30), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
-elementwise(LateFunction("i1e"),      (i1e_slope, scaled_bessel_slope(1, -1.0), BEYOND_30), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
+elementwise(LateFunction("i0e"),      (lambda y, x: primitive_by_name("i1e")(x) - np.sign(x) * y,
+                                       scaled_bessel_slope(0, -1.0), BEYOND_30), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
+elementwise(LateFunction("i1e"),      (lambda y, x: (primitive_by_name("i0e")(x) + bessel("ive", 2, x)) / 2 - np.sign(x) * y,
+                                       scaled_bessel_slope(1, -1.0), BEYOND_30), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
 elementwise(LateFunction("k0"),        lambda y, x: -primitive_by_name("k1")(x),          on=POSITIVE, analytic=False, reason=SCIPY)
 elementwise(LateFunction("k1"),        lambda y, x: -primitive_by_name("k0")(x) - y / x,  on=POSITIVE, analytic=False, reason=SCIPY)
-elementwise(LateFunction("k0e"),      (k0e_slope, scaled_bessel_slope(0, 1.0), ABOVE_30), on=POSITIVE, analytic=False, reason=SCIPY)
-elementwise(LateFunction("k1e"),      (k1e_slope, scaled_bessel_slope(1, 1.0), ABOVE_30), on=POSITIVE, analytic=False, reason=SCIPY)
+elementwise(LateFunction("k0e"),      (lambda y, x: y - primitive_by_name("k1e")(x),
+                                       scaled_bessel_slope(0, 1.0), ABOVE_30), on=POSITIVE, analytic=False, reason=SCIPY)
+elementwise(LateFunction("k1e"),      (lambda y, x: y - primitive_by_name("k0e")(x) - y / x,
+                                       scaled_bessel_slope(1, 1.0), ABOVE_30), on=POSITIVE, analytic=False, reason=SCIPY)
 elementwise(LateFunction("exp1"),      lambda y, x: -np.exp(-x) / x,          on=POSITIVE, complex_loss=LOSS)
 elementwise(LateFunction("expi"),      lambda y, x: np.exp(x) / x,            on=AWAY_FROM_0, analytic=False)
 elementwise(LateFunction("sici", 0),   lambda y, x: quotient_at_0(np.sin, x), name="si", analytic=False)
@@ -610,13 +525,19 @@ elementwise(LateFunction("fresnel", 0), (lambda y, x: np.sin(pi(x) / 2 * x * x),
 elementwise(LateFunction("fresnel", 1), (lambda y, x: np.cos(pi(x) / 2 * x * x), lambda y, x: np.cos(np.pi / 2 * square_modulo_4(x))), name="fresnel_c", analytic=False, reason=TURNS)
 elementwise(LateFunction("spence"),   (lambda y, x: np.log(x) / (1 - x),      lambda y, x: -log_quotient(x)), on=POSITIVE, complex_loss=LOSS)
 elementwise(LateFunction("wrightomega"), lambda y, x: y / (1 + y),            complex_loss=LOSS, reason=SCIPY)
-elementwise(LateFunction("ellipk"),   (ellipk_slope, elliptic_series(False), NEAR_0), on=BELOW_1, analytic=False, reason="two elliptic integrals are subtracted")
-elementwise(LateFunction("ellipkm1"), (ellipkm1_slope, elliptic_series(False, complement=True), NEAR_1), on=POSITIVE, analytic=False, reason="two elliptic integrals are subtracted")
-elementwise(LateFunction("ellipe"),   (ellipe_slope, elliptic_series(True), NEAR_0), on=BELOW_1, analytic=False, reason="two elliptic integrals are subtracted")
+elementwise(LateFunction("ellipk"),   (lambda y, m: (primitive_by_name("ellipe")(m) / (1 - m) - y) / (2 * m),
+                                       elliptic_series(False), NEAR_0), on=BELOW_1, analytic=False, reason=ELLIPTIC)
+elementwise(LateFunction("ellipkm1"), (lambda y, p: (y - primitive_by_name("ellipe")(1 - p) / p) / (2 * (1 - p)),
+                                       elliptic_series(False, complement=True), NEAR_1), on=POSITIVE, analytic=False, reason=ELLIPTIC)
+elementwise(LateFunction("ellipe"),   (lambda y, m: (y - primitive_by_name("ellipk")(m)) / (2 * m),
+                                       elliptic_series(True), NEAR_0), on=BELOW_1, analytic=False, reason=ELLIPTIC)
 elementwise(Degrees("sindg"),     lambda y, x: primitive_by_name("cosdg")(x) * pi(x) / 180, analytic=False, reason=SCIPY)
 elementwise(Degrees("cosdg"),     lambda y, x: -primitive_by_name("sindg")(x) * pi(x) / 180, analytic=False, reason=SCIPY)
 elementwise(Degrees("tandg"),     lambda y, x: (1 + y * y) * pi(x) / 180, analytic=False, reason=SCIPY)
-elementwise(cotangent_of_degrees,     (lambda y, x: -(1 + y * y) * pi(x) / 180, lambda y, x: -np.pi / 180 / primitive_by_name("sindg")(x) ** 2), name="cotdg", on=AWAY_FROM_0, analytic=False, reason=SCIPY)
+# scipy's cotangent loses digits near its pole
+elementwise(lambda x: primitive_by_name("cosdg")(x) / primitive_by_name("sindg")(x),
+                          (lambda y, x: -(1 + y * y) * pi(x) / 180,
+                           lambda y, x: -np.pi / 180 / primitive_by_name("sindg")(x) ** 2), name="cotdg", on=AWAY_FROM_0, analytic=False, reason=SCIPY)
 # fmt: on
 
 
@@ -634,18 +555,7 @@ def declare_with_orders(
     `refuses` returns an error for arguments at which scipy's values are wrong, else None.
     """
     rules = tuple(ByOrder(name) if partial is None else Partial(partial) for partial in partials)
-    fun = kind(name, refuses=refuses)
-    return declare(Primitive(name, fun, rules, on=(), analytic=False))
-
-
-def declare_polynomial(
-    name: str,
-    *partials: Callable[..., Value] | None,
-    kind: Callable[..., LateFunction] = Polynomial,
-    whole: bool = False,
-) -> Primitive:
-    """Declare a family of polynomials of scipy.special by degree; `whole` refuses degrees other than 0, 1, 2, ..."""
-    return declare_with_orders(name, *partials, kind=kind, refuses=require_whole_orders(name) if whole else None)
+    return declare(Primitive(name, kind(name, refuses=refuses), rules, on=(), analytic=False))
 
 
 def _bessel_slope(name: str, sign: float) -> Callable[..., Value]:
@@ -666,10 +576,6 @@ def _expn_slope(y: Value, n: Value, x: Value) -> Value:
         -np.exp(-x) * (1 / x + 1 / (x * x)),
         -primitive_by_name("expn")(np.where(first, 1, plain_value(n)) - 1, x),
     )
-
-
-def _jacobi_slope(y: Value, n: Value, a: Value, b: Value, x: Value) -> Value:
-    return (n + a + b + 1) / 2 * _lower_degree("eval_jacobi", n, a + 1, b + 1, x)
 
 
 def _hyp2f1_slope(y: Value, a: Value, b: Value, c: Value, x: Value) -> Value:
@@ -698,15 +604,23 @@ declare_with_orders("hyp0f1",           None, lambda y, v, x: primitive_by_name(
 declare_with_orders("hyp1f1",           None, None, lambda y, a, b, x: a / b * primitive_by_name("hyp1f1")(a + 1, b + 1, x), kind=Confluent)
 declare_with_orders("hyp2f1",           None, None, None, _hyp2f1_slope)
 declare_with_orders("hyperu",           None, None, lambda y, a, b, x: -a * primitive_by_name("hyperu")(a + 1, b + 1, x), refuses=find_hyperu_error)
-declare_polynomial("eval_jacobi",      None, None, None, _jacobi_slope)
-declare_polynomial("eval_legendre",    None, lambda y, n, x: (n + 1) / 2 * _lower_degree("eval_jacobi", n, np.float64(1), np.float64(1), x))
-declare_polynomial("eval_gegenbauer",  None, None, lambda y, n, a, x: 2 * a * _lower_degree("eval_gegenbauer", n, a + 1, x))
-declare_polynomial("eval_chebyt",      None, lambda y, n, x: n * _lower_degree("eval_chebyu", n, x), kind=Chebyshev)
-declare_polynomial("eval_chebyu",      None, lambda y, n, x: 2 * _lower_degree("eval_gegenbauer", n, np.float64(2), x))
-declare_polynomial("eval_hermite",     None, lambda y, n, x: 2 * n * _lower_degree("eval_hermite", n, x), whole=True)
-declare_polynomial("eval_hermitenorm", None, lambda y, n, x: n * _lower_degree("eval_hermitenorm", n, x), whole=True)
-declare_polynomial("eval_laguerre",    None, lambda y, n, x: -_lower_degree("eval_genlaguerre", n, np.float64(1), x), kind=Laguerre)
-declare_polynomial("eval_genlaguerre", None, None, lambda y, n, a, x: -_lower_degree("eval_genlaguerre", n, a + 1, x), kind=Laguerre)
+declare_with_orders("eval_jacobi", None, None, None, lambda y, n, a, b, x: (n + a + b + 1) / 2 * _lower_degree("eval_jacobi", n, a + 1, b + 1, x),
+                    kind=Polynomial)
+declare_with_orders("eval_legendre", None, lambda y, n, x: (n + 1) / 2 * _lower_degree("eval_jacobi", n, np.float64(1), np.float64(1), x),
+                    kind=Polynomial)
+declare_with_orders("eval_gegenbauer", None, None, lambda y, n, a, x: 2 * a * _lower_degree("eval_gegenbauer", n, a + 1, x),
+                    kind=Polynomial)
+declare_with_orders("eval_chebyt", None, lambda y, n, x: n * _lower_degree("eval_chebyu", n, x), kind=Chebyshev)
+declare_with_orders("eval_chebyu", None, lambda y, n, x: 2 * _lower_degree("eval_gegenbauer", n, np.float64(2), x),
+                    kind=Polynomial)
+declare_with_orders("eval_hermite", None, lambda y, n, x: 2 * n * _lower_degree("eval_hermite", n, x),
+                    refuses=require_whole_orders("eval_hermite"), kind=Polynomial)
+declare_with_orders("eval_hermitenorm", None, lambda y, n, x: n * _lower_degree("eval_hermitenorm", n, x),
+                    refuses=require_whole_orders("eval_hermitenorm"), kind=Polynomial)
+declare_with_orders("eval_laguerre", None, lambda y, n, x: -_lower_degree("eval_genlaguerre", n, np.float64(1), x),
+                    kind=Laguerre)
+declare_with_orders("eval_genlaguerre", None, None, lambda y, n, a, x: -_lower_degree("eval_genlaguerre", n, a + 1, x),
+                    kind=Laguerre)
 # fmt: on
 
 
@@ -909,14 +823,17 @@ def _order_derivative_entry(a: float, x: float, n: int) -> float:
 
 # fmt: off
 #           function                              dy/d order ...  dy/dx
-elementwise(LateFunction("gammainc"),                     lambda y, a, x: _gammainc_by_order(a, x),
+elementwise(LateFunction("gammainc"),                     lambda y, a, x: primitive_by_name("gammainc_order")(a, x, n=1),
                                                   (lambda y, a, x: _gamma_density(a, x), _gamma_kernel), **_GAMMA)
-elementwise(LateFunction("gammaincc"),                    lambda y, a, x: -_gammainc_by_order(a, x),
+elementwise(LateFunction("gammaincc"),                    lambda y, a, x: -primitive_by_name("gammainc_order")(a, x, n=1),
                                                   (lambda y, a, x: -_gamma_density(a, x),
                                                    lambda y, a, x: -_gamma_kernel(y, a, x)), **_GAMMA)
 declare_with_orders("betainc", None, None, lambda y, a, b, x: _beta_density(a, b, x))
 declare_with_orders("betaincc", None, None, lambda y, a, b, x: -_beta_density(a, b, x))
-declare_with_orders("stdtr", None, lambda y, df, x: _t_density(df, x))
-elementwise(order_derivative, lambda y, a, x, *, n=1: _gammainc_by_order(a, x, n + 1),
-                                                  _with_nan_kernel(_order_derivative_by_x), name="gammainc_order", **_GAMMA)
+declare_with_orders("stdtr", None, lambda y, df, x: np.exp(
+    -np.log(df) / 2 - primitive_by_name("betaln")(df / 2, np.float64(0.5)) - (df + 1) / 2 * np.log1p(x * x / df)
+))
+elementwise(order_derivative, lambda y, a, x, *, n=1: primitive_by_name("gammainc_order")(a, x, n=n + 1),
+                                                  (_order_derivative_by_x, nan_outside_domain(_order_derivative_by_x)),
+                                                  name="gammainc_order", **_GAMMA)
 # fmt: on
