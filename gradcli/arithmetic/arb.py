@@ -5,12 +5,13 @@ A comparison of balls that overlap raises Undecided, unless they are equal and e
 
 import itertools
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
 from typing import Any
 
 import numpy as np
 from flint import acb, acb_mat, arb, arb_mat, ctx, fmpq
 
+from gradcli.arithmetic.objectwise import apply_to_stacks, array_of_entries
 from gradcli.errors import Undecided
 from gradcli.rules.decompositions import (
     CHOLESKY,
@@ -117,13 +118,11 @@ def integer_power(x: arb, *, n: int) -> arb:
     if n < 0:
         return 1 / integer_power(x, n=-n)
     y = None
-    while n > 1:
+    while n:
         if n & 1:
             y = x if y is None else y * x
-        n, x = n >> 1, x * x
-    if not n:
-        return arb(1)
-    return x if y is None else y * x
+        n, x = n >> 1, x * x if n > 1 else x
+    return arb(1) if y is None else y
 
 
 def cbrt(x: arb) -> arb:
@@ -165,10 +164,6 @@ def ndtr(x: arb) -> arb:
 
 def log_ndtr(x: arb) -> arb:
     return (-((x / root_2()).erfc() / 2)).log1p() if x > 0 else ndtr(x).log()
-
-
-def log_beta(a: arb, b: arb) -> arb:
-    return gammaln(a) + gammaln(b) - gammaln(a + b)
 
 
 def times_log(x: arb, log: arb) -> arb:
@@ -222,9 +217,7 @@ def student_cdf(df: arb, x: arb) -> arb:
     """Return the distribution function of Student's t: half an incomplete beta function, taken on the side without cancellation."""
     if x == 0:
         return arb(1) / 2
-    square = x * x
-    half = arb(1) / 2
-    tail = (df / (df + square)).beta_lower(df / 2, half, regularized=1) / 2
+    tail = (df / (df + x * x)).beta_lower(df / 2, arb(1) / 2, regularized=1) / 2
     if x < 0:
         return tail
     if x > 0:
@@ -248,7 +241,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "rel_entr": relative_entropy, "kl_div": lambda a, b: relative_entropy(a, b) - a + b,
     "pseudo_huber": pseudo_huber,
     "gamma": arb.gamma, "rgamma": arb.rgamma, "gammaln": gammaln, "loggamma": arb.lgamma, "digamma": arb.digamma, "polygamma": polygamma,
-    "beta": lambda a, b: a.gamma() * b.gamma() * (a + b).rgamma(), "betaln": log_beta,
+    "beta": lambda a, b: a.gamma() * b.gamma() * (a + b).rgamma(), "betaln": lambda a, b: gammaln(a) + gammaln(b) - gammaln(a + b),
     "j0": lambda x: x.bessel_j(0), "j1": lambda x: x.bessel_j(1), "y0": lambda x: x.bessel_y(0), "y1": lambda x: x.bessel_y(1),
     "i0": lambda x: x.bessel_i(0), "i1": lambda x: x.bessel_i(1), "i0e": lambda x: scaled_bessel_i(arb(0), x), "i1e": lambda x: scaled_bessel_i(arb(1), x),
     "k0": lambda x: x.bessel_k(0), "k1": lambda x: x.bessel_k(1),
@@ -269,10 +262,8 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "eval_hermite": lambda n, x: x.hermite_h(n), "eval_hermitenorm": lambda n, x: (x / root_2()).hermite_h(n) / arb(2) ** (n / 2),
     "eval_laguerre": lambda n, x: x.laguerre_l(n), "eval_genlaguerre": lambda n, a, x: x.laguerre_l(n, a),
 }
-# fmt: on
 
 
-# fmt: off
 ENTRIES: dict[str, Callable[..., Any]] = {
     "positive": lambda x: +x, "negative": lambda x: -x,
     "add": lambda a, b: a + b, "subtract": lambda a, b: a - b, "multiply": lambda a, b: a * b, "divide": lambda a, b: a / b,
@@ -309,13 +300,6 @@ def reduce_along(axis: tuple[int, ...], x: Any, function: Callable[[list[Any]], 
     return y
 
 
-def _largest_entry(entries: list[Any]) -> Any:
-    top = entries[0]
-    for entry in entries[1:]:
-        top = maximum(top, entry)
-    return top
-
-
 def peaks(x: Any, *, axis: tuple[int, ...]) -> Any:
     """Return 1 at the largest entries along the axes and 0 elsewhere; exact entries that are equal share the 1.
 
@@ -326,14 +310,11 @@ def peaks(x: Any, *, axis: tuple[int, ...]) -> Any:
     flat = moved.reshape(*moved.shape[: x.ndim - len(axis)], -1)
     shares = np.empty(flat.shape, dtype=object)
     for at in np.ndindex(*flat.shape[:-1]):
-        shares[at] = _peak_shares(flat[at].tolist())
+        entries = flat[at].tolist()
+        best = max(range(len(entries)), key=lambda k: float(entries[k].mid()))
+        tied = [k for k, entry in enumerate(entries) if k == best or not less(entry, entries[best])]
+        shares[at] = [arb(1) / len(tied) if k in tied else arb(0) for k in range(len(entries))]
     return np.transpose(shares.reshape(moved.shape), np.argsort(order))
-
-
-def _peak_shares(entries: list[Any]) -> list[Any]:
-    best = max(range(len(entries)), key=lambda k: float(entries[k].mid()))
-    tied = [k for k, entry in enumerate(entries) if k == best or not less(entry, entries[best])]
-    return [arb(1) / len(tied) if k in tied else arb(0) for k in range(len(entries))]
 
 
 def logsumexp(x: Any, *, axis: tuple[int, ...]) -> Any:
@@ -359,32 +340,11 @@ def _as_matrix(a: Any) -> arb_mat:
 
 
 def _as_array(m: arb_mat) -> Any:
-    return _array_of_entries(m.entries(), (m.nrows(), m.ncols()))
-
-
-def _array_of_entries(entries: list[Any], shape: tuple[int, ...]) -> Any:
-    filled = np.empty(shape, dtype=object)
-    filled.reshape(-1)[:] = entries
-    return filled
+    return array_of_entries(m.entries(), (m.nrows(), m.ncols()))
 
 
 def _midpoints(a: Any) -> Any:
     return np.fromiter(map(float, a.reshape(-1).tolist()), np.float64, a.size).reshape(a.shape)
-
-
-def apply_to_stacks(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of matrices as a function of stacks of matrices, called matrix by matrix."""
-
-    def of_stacks(*xs: Any, **params: Any) -> Any:
-        stack = np.broadcast_shapes(*(x.shape[:-2] for x in xs))
-        if not stack:
-            return function(*xs, **params)
-        xs = tuple(np.broadcast_to(x, stack + x.shape[-2:]) for x in xs)
-        found = [function(*(x[at] for x in xs), **params) for at in np.ndindex(*stack)]
-        entries = [entry for y in found for entry in (y.reshape(-1).tolist() if isinstance(y, np.ndarray) else [y])]
-        return _array_of_entries(entries, stack + getattr(found[0], "shape", ()) if found else stack)
-
-    return of_stacks
 
 
 def _solve_or_undecided(solve: Callable[[], Any], what: str = "a matrix cannot be told from a singular one") -> Any:
@@ -421,7 +381,7 @@ def _condition_number(a: Any) -> float:
 
 
 def _exact_balls(numbers: Any) -> Any:
-    return _array_of_entries([arb(x) for x in numbers.reshape(-1).tolist()], numbers.shape)
+    return array_of_entries([arb(x) for x in numbers.reshape(-1).tolist()], numbers.shape)
 
 
 def _norm_bound(a: Any) -> float:
@@ -474,7 +434,7 @@ def _eigenvalues(s: Any) -> Any:
     except ValueError:
         raise _equal_values_error() from None
     lower, upper = sorted(x.lower() for x in found), sorted(x.upper() for x in found)
-    return _array_of_entries([low.union(high) for low, high in zip(lower, upper, strict=True)], (len(s),))
+    return array_of_entries([low.union(high) for low, high in zip(lower, upper, strict=True)], (len(s),))
 
 
 def _equal_values_error() -> Undecided:
@@ -501,13 +461,13 @@ def _unit_vector(entries: list[acb], like: Any) -> Any:
     largest = max(range(len(entries)), key=lambda i: float(abs(entries[i]).mid()))
     real = [(entry / entries[largest]).real for entry in entries]
     length = _sum_of_squares(real).sqrt() * (-1 if like[largest] < 0 else 1)
-    return _array_of_entries([x / length for x in real], (len(real),))
+    return array_of_entries([x / length for x in real], (len(real),))
 
 
 def _singular_values(a: Any) -> Any:
     """Return the roots of the eigenvalues of the smaller Gram matrix, descending."""
     found = _eigenvalues(_dot(a.T, a) if a.shape[0] >= a.shape[1] else _dot(a, a.T))
-    return _array_of_entries([x.nonnegative_part().sqrt() for x in found.tolist()[::-1]], found.shape)
+    return array_of_entries([x.nonnegative_part().sqrt() for x in found.tolist()[::-1]], found.shape)
 
 
 def _singular_vectors(a: Any) -> Any:
@@ -521,10 +481,8 @@ def _singular_vectors(a: Any) -> Any:
 
 def _normalise_columns(a: Any) -> Any:
     """Return `a` with columns of length 1."""
-    lengths = [_sum_of_squares(column).sqrt() for column in a.T.tolist()]
-    return _solve_or_undecided(
-        lambda: a / _array_of_entries(lengths, (len(lengths),)), "a singular value cannot be told from zero"
-    )
+    lengths = array_of_entries([_sum_of_squares(column).sqrt() for column in a.T.tolist()], (a.shape[1],))
+    return _solve_or_undecided(lambda: a / lengths, "a singular value cannot be told from zero")
 
 
 def _pinv(a: Any, *, rcond: float) -> Any:
@@ -590,9 +548,8 @@ def matrix_root(a: arb_mat) -> arb_mat:
     if n % 2 == 0 and all(a[i, j].is_zero() for i in range(n // 2, n) for j in range(n // 2)):
         return _root_of_blocks(a)
     if n > _MOST_ROWS:
-        raise Undecided(
-            f"the root of a matrix of more than {_MOST_ROWS} rows is not proved", do="take a smaller matrix"
-        )
+        says = f"the root of a matrix of more than {_MOST_ROWS} rows is not proved"
+        raise Undecided(says, do="take a smaller matrix")
     x = _approximate_root(a)
     try:
         inverse = _sylvester_matrix(x, x).inv()
@@ -614,7 +571,7 @@ def _unproved_error() -> Undecided:
 def _approximate_root(a: arb_mat) -> arb_mat:
     """Return a midpoint matrix near the root, by the product form of the iteration of Denman and Beavers."""
     n = a.nrows()
-    x, y = a.mid(), _identity_matrix(n)
+    x, y = a.mid(), arb_mat(n, n, 1)
     for _ in range(_MOST_STEPS):
         try:
             following = ((x + y.inv()) / 2).mid(), ((y + x.inv()) / 2).mid()
@@ -659,21 +616,12 @@ def _sylvester_matrix(x: arb_mat, y: arb_mat) -> arb_mat:
 
 
 def _largest_magnitude(m: arb_mat) -> arb:
-    found = arb(0)
-    for entry in m.entries():
-        found = found.max(abs(entry).upper())
-    return found
+    return reduce(arb.max, (abs(entry).upper() for entry in m.entries()), arb(0))
 
 
 def _largest_row_sum(m: arb_mat) -> arb:
-    found = arb(0)
-    for row in range(m.nrows()):
-        found = found.max(sum((abs(m[row, k]).upper() for k in range(m.ncols())), arb(0)))
-    return found
-
-
-def _identity_matrix(n: int) -> arb_mat:
-    return arb_mat(n, n, [arb(int(i == j)) for i in range(n) for j in range(n)])
+    sums = (sum((abs(entry).upper() for entry in row), arb(0)) for row in m.tolist())
+    return reduce(arb.max, sums, arb(0))
 
 
 def matrix_logarithm(a: arb_mat) -> arb_mat:
@@ -682,11 +630,11 @@ def matrix_logarithm(a: arb_mat) -> arb_mat:
     Raises  Undecided if a root is not proved.
     """
     n, times = a.nrows(), 0
-    while not _largest_magnitude(a - _identity_matrix(n)) * n < _NEAR:
+    while not _largest_magnitude(a - arb_mat(n, n, 1)) * n < _NEAR:
         a, times = matrix_root(a), times + 1
         if times > _MOST_STEPS:
             raise _unproved_error()
-    z = a - _identity_matrix(n)
+    z = a - arb_mat(n, n, 1)
     size = _largest_magnitude(z) * n
     power, total, k = z, z, 1
     while size**k > arb(2) ** (-ctx.prec - 8) and k < 4 * ctx.prec:
@@ -720,14 +668,12 @@ MATRICES: dict[str, Callable[..., Any]] = table_by_name({
     DFT_COS: _fourier_transform(sine=False),
     DFT_SIN: _fourier_transform(sine=True),
 })
-# fmt: on
 
 
-# fmt: off
 WHOLE: dict[str, Callable[..., Any]] = {
-    "max": lambda x, *, axis: reduce_along(axis, x, _largest_entry),
+    "max": lambda x, *, axis: reduce_along(axis, x, partial(reduce, maximum)),
     "peaks": peaks,
-    "norm": lambda x: sum((e * e for e in np.reshape(x, -1).tolist()), arb(0)).sqrt(),
+    "norm": lambda x: _sum_of_squares(np.reshape(x, -1).tolist()).sqrt(),
     "logsumexp": logsumexp,
     **MATRICES,
 }

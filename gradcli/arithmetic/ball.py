@@ -81,16 +81,12 @@ def _entries_and_shape(x: Value) -> tuple[list[arb], tuple[int, ...]]:
     return (entries.reshape(-1).tolist(), entries.shape) if type(entries) is np.ndarray else ([entries], ())
 
 
-def _reshape_numbers(numbers: Any, shape: tuple[int, ...]) -> Value:
-    return numbers.reshape(shape)[()]
-
-
 def nearest_float64(x: Value) -> Value:
     """Return the midpoints, rounded to float64."""
     if type(x) is Ball and type(x.value) is arb:
         return np.float64(float(x.value))
     entries, shape = _entries_and_shape(x)
-    return _reshape_numbers(np.fromiter(map(float, entries), np.float64, len(entries)), shape)
+    return np.fromiter(map(float, entries), np.float64, len(entries)).reshape(shape)[()]
 
 
 def radius(x: Value) -> Value:
@@ -99,7 +95,7 @@ def radius(x: Value) -> Value:
         return np.float64(_round_up(x.value.rad()) if math.isfinite(float(x.value)) else math.inf)
     entries, shape = _entries_and_shape(x)
     known = np.isfinite(np.fromiter(map(float, entries), np.float64, len(entries)))
-    return _reshape_numbers(np.where(known, _round_up_all(list(map(arb.rad, entries))), np.inf), shape)
+    return np.where(known, _round_up_all(list(map(arb.rad, entries))), np.inf).reshape(shape)[()]
 
 
 def decimal_strings(x: Value, digits: int) -> Any:
@@ -119,9 +115,8 @@ def bound_error(x: Value, approximate: Value) -> Value:
         apart = Ball.entry(approximate) - x.value
         return np.float64(_round_up(abs(apart).upper()) if apart.is_finite() else math.inf)
     entries, shape = _entries_and_shape(np.subtract(Ball.lift(approximate), x))
-    return _reshape_numbers(
-        _round_up_all([abs(entry).upper() if entry.is_finite() else _INFINITE for entry in entries]), shape
-    )
+    bounds = _round_up_all([abs(entry).upper() if entry.is_finite() else _INFINITE for entry in entries])
+    return bounds.reshape(shape)[()]
 
 
 def _round_up(bound: arb) -> float:

@@ -77,10 +77,8 @@ class Lanes:
     def __init__(self, program: RecordedProgram, moving: frozenset[int], form: Format = FLOAT64) -> None:
         tape, slot = program.tape, program.y.slot
         self.slot, self.form = slot, form
-        last = max(
-            (s for _, slots, *_ in tape.decisions for s in slots), default=slot
-        )  # a decision may look at later lines
-        lines = tape.lines[: max(slot, last) + 1]
+        asked = (s for _, slots, *_ in tape.decisions for s in slots)  # a decision may look at later lines
+        lines = tape.lines[: max([slot, *asked]) + 1]
         self.values: list[Any] = [None] * len(lines)  # of constant lines; constant operands are appended
         self.moves = [k in moving for k in range(len(lines))]
         self.steps: list[_Step] = []
@@ -177,18 +175,15 @@ def function_on_lanes(
 
 
 def _run_one_by_one(fun: Callable[..., Any], xs: Sequence[Any], moves: Sequence[bool], out: Any) -> Any:
-    count = len(xs[list(moves).index(True)])
-    rows = ([x[lane] if move else x for x, move in zip(xs, moves, strict=True)] for lane in range(count))
-    return np.stack([_value_or_nan(fun, row, out) for row in rows])
-
-
-def _value_or_nan(fun: Callable[..., Any], xs: Sequence[Any], out: Any) -> Any:
-    try:
-        return np.asarray(fun(*xs))
-    except (OutOfTime, TypeError, MemoryError):
-        raise
-    except Exception:
-        return np.full(out, np.nan)
+    found = []
+    for lane in range(len(xs[list(moves).index(True)])):
+        try:
+            found.append(np.asarray(fun(*(x[lane] if move else x for x, move in zip(xs, moves, strict=True)))))
+        except (OutOfTime, TypeError, MemoryError):
+            raise
+        except Exception:
+            found.append(np.full(out, np.nan))
+    return np.stack(found)
 
 
 def _align_axes(fun: Callable[..., Any], deeps: Sequence[int], moves: Sequence[bool]) -> Callable[..., Any]:
@@ -286,10 +281,6 @@ class ChangedLanes:
         for k in range(self.at.shape[1]):
             found = np.where(at == self.at[:, k : k + 1], self.values[:, k : k + 1], found)
         return found
-
-    def moved_to(self, base: Any, places: Any) -> "ChangedLanes":
-        """Return the entries in another array; `places[k]` is the position there of the entry at position k here."""
-        return ChangedLanes(base, places[np.minimum(self.at, len(places) - 1)], self.values)
 
     def total(self) -> Any:
         """Return the sum over the whole array in each lane.
@@ -394,7 +385,7 @@ def _move_by_view(x: ChangedLanes, view: Callable[[Any], Any]) -> ChangedLanes:
         raise Mixed
     places = np.full(size + 1, base.size)
     places[kept.reshape(-1)] = np.arange(base.size)
-    return x.moved_to(base, places)
+    return ChangedLanes(base, places[np.minimum(x.at, size)], x.values)
 
 
 def _getitem_of_entries(x: ChangedLanes, params: Params) -> ChangedLanes:

@@ -13,7 +13,7 @@ from gradcli.arithmetic.tape import CONSTANT, Line
 from gradcli.classes import dataclass
 from gradcli.rules.reductions import SUM
 from gradcli.rules.shaping import SELECT
-from gradcli.tracing.primitive import Primitive, Value
+from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import BLOCK, entries_of_part, iterate_blocks, shape, size
 
 
@@ -73,12 +73,15 @@ def prepare_blockwise(program: RecordedProgram) -> Blockwise | None:
     large, sums, levels = set[int](), set[int](), list[int]()
     for k, (primitive, slots, xs, y, _, _) in enumerate(program.lines):
         level = max((levels[s] for s in slots if s != CONSTANT), default=0)
+        entry_by_entry = (
+            primitive and (primitive.kind == "elementwise" or primitive.is_a(SELECT)) and not primitive.body
+        )
         if primitive is None:
             large |= {k} if shape(y) == whole else set()
         elif not (large.intersection(slots) or any(shape(x) == whole for x in xs)):
             if shape(y) == whole:  # made of smaller arrays, as an outer product is
                 return None
-        elif _is_entry_by_entry(primitive) and shape(y) == whole and all(shape(x) in (whole, ()) for x in xs):
+        elif entry_by_entry and shape(y) == whole and all(shape(x) in (whole, ()) for x in xs):
             large.add(k)
         elif primitive is SUM and shape(y) == ():
             sums.add(k)
@@ -89,11 +92,6 @@ def prepare_blockwise(program: RecordedProgram) -> Blockwise | None:
     if program.y.slot in large:
         return None
     return Blockwise(program, frozenset(large), frozenset(sums), tuple(levels))
-
-
-def _is_entry_by_entry(primitive: Primitive | None) -> bool:
-    """Whether an operation takes its operands entry by entry."""
-    return primitive is not None and (primitive.kind == "elementwise" or primitive.is_a(SELECT)) and not primitive.body
 
 
 def _compute_line(line: Line, values: dict[int, Value], part: slice | None) -> Value:

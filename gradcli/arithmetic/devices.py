@@ -102,10 +102,6 @@ class _Loader:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.own, name)
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Return the module that the package's own loader creates."""
-        return self.own.create_module(spec)  # type: ignore[no-any-return]
-
     def exec_module(self, module: ModuleType) -> None:
         """Run the package, and make tensorflow look for devices now, while its messages are discarded."""
         with discard_stderr():
@@ -179,10 +175,6 @@ def _jax_device(name: str) -> Any:
     return jax.devices("gpu" if kind == "cuda" else kind)[int(number)]
 
 
-def _jax_is_built_for() -> frozenset[str]:
-    return frozenset({"cuda"} if any(map(importlib.util.find_spec, _CUDA_PLUGINS)) else ())
-
-
 def _names_in_tensorflow() -> list[str]:
     import tensorflow as tf
 
@@ -192,11 +184,6 @@ def _names_in_tensorflow() -> list[str]:
 def _tensorflow_device(name: str) -> str:
     kind, number = DEVICES["tensorflow"].parsed(name)
     return f"/{'GPU' if kind == 'cuda' else 'CPU'}:{number}"
-
-
-def _tensorflow_is_built_for() -> frozenset[str]:
-    """Return cuda if the libraries of CUDA are there, which the usual build loads when it starts."""
-    return frozenset({"cuda"} if importlib.util.find_spec("nvidia") is not None else ())
 
 
 def _names_in_mlx() -> list[str]:
@@ -222,11 +209,14 @@ DEVICES: Mapping[str, Devices] = {
         _install_commands(cuda="pip install -U torch --index-url https://download.pytorch.org/whl/cu130"),
     ),
     "jax": Devices(
-        "jax", _names_in_jax, _jax_device, _jax_is_built_for,
+        "jax", _names_in_jax, _jax_device,
+        lambda: frozenset({"cuda"} if any(map(importlib.util.find_spec, _CUDA_PLUGINS)) else ()),
         _install_commands(cuda='pip install -U "jax[cuda12]"', tpu='pip install -U "jax[tpu]"'),
     ),
     "tensorflow": Devices(
-        "tensorflow", _names_in_tensorflow, _tensorflow_device, _tensorflow_is_built_for,
+        "tensorflow", _names_in_tensorflow, _tensorflow_device,
+        # the usual build loads the libraries of CUDA when it starts, if they are there
+        lambda: frozenset({"cuda"} if importlib.util.find_spec("nvidia") is not None else ()),
         _install_commands(cuda='pip install -U "tensorflow[and-cuda]"'),
     ),
     "mlx": Devices(

@@ -55,19 +55,12 @@ class Format:
         return array.astype(self.held, copy=False)
 
 
+def _limits(info: Any) -> tuple[float, float, float, float]:
+    return float(info.eps), float(info.tiny), float(info.smallest_subnormal), float(info.max)
+
+
 def _numpy_format(name: str, held: Any, complex_: Any, round_to: Any = None) -> Format:
-    kind = held if round_to is None else round_to
-    info = np.finfo(kind)
-    return Format(
-        name,
-        float(info.eps),
-        float(info.tiny),
-        float(info.smallest_subnormal),
-        float(info.max),
-        held,
-        round_to,
-        complex_,
-    )
+    return Format(name, *_limits(np.finfo(round_to or held)), held, round_to, complex_)
 
 
 def _ml_dtypes_format(name: str) -> Format:
@@ -80,9 +73,7 @@ def _ml_dtypes_format(name: str) -> Format:
     except ImportError:
         raise NotSupported(f"{name} needs ml_dtypes, which is not installed", do="pip install ml_dtypes") from None
     kind = getattr(ml_dtypes, name)
-    info: Any = ml_dtypes.finfo(kind)  # type: ignore[no-untyped-call]
-    numbers = (float(info.eps), float(info.tiny), float(info.smallest_subnormal), float(info.max))
-    return Format(name, *numbers, np.float32, kind)
+    return Format(name, *_limits(ml_dtypes.finfo(kind)), np.float32, kind)  # type: ignore[no-untyped-call]
 
 
 def _longdouble_format() -> Format:

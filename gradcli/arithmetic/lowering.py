@@ -7,7 +7,8 @@ formula of other operations. An operation that is none of these is refused by na
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from functools import cached_property
+from functools import cached_property, partial
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,11 +27,8 @@ _RENAMED = {
 _BESSEL = ("i0", "i0e", "i1", "i1e", "j0", "j1", "k0", "k0e", "k1", "k1e", "y0", "y1")
 
 
-_DEVICE: ContextVar[str] = ContextVar(
-    "device", default=CPU
-)  # of new tensors; torch's own setting slows every operation
-
-
+# of new tensors; torch's own setting slows every operation
+_DEVICE: ContextVar[str] = ContextVar("device", default=CPU)
 Tensor = Any  # a tensor of the framework
 Operation = Callable[..., Tensor]
 TensorFunction = Callable[..., Tensor]
@@ -208,8 +206,8 @@ class Lowering:
         raise NotImplementedError
 
     def __init__(self) -> None:
-        self.found: dict[str, Operation] = {"number": self.tensor}
-        self.F: Any = _Operations(self.found)
+        self.F: Any = SimpleNamespace(number=self.tensor)  # the operations as attributes, for formulas
+        self.found: dict[str, Operation] = vars(self.F)
 
     @cached_property
     def table(self) -> Mapping[str, Operation]:
@@ -219,7 +217,7 @@ class Lowering:
             spaces = () if name in self.foreign else self.namespaces()
             own = next((f for space in spaces if callable(f := getattr(space, name, None))), None)
             if name in MOVES or (own is None and name in FORMULAS):
-                found[name] = _bind_operations(MOVES.get(name) or FORMULAS[name], F)
+                found[name] = partial(MOVES.get(name) or FORMULAS[name], F)
             elif own is not None:
                 found[name] = own
         found.update(self.entries())
@@ -233,17 +231,6 @@ class Lowering:
         if name not in PRIMITIVES or name not in self.table:
             raise NotSupported(f"{self.name} has no {name}")
         return self.table[name]
-
-
-class _Operations:
-    """The operations of a framework as attributes, for formulas."""
-
-    def __init__(self, found: dict[str, Operation]) -> None:
-        self.__dict__ = found
-
-
-def _bind_operations(formula: Operation, F: _Operations) -> Operation:
-    return lambda *xs, **params: formula(F, *xs, **params)
 
 
 def match_signs(F: Any, vectors: Tensor, like: Array) -> Tensor:
@@ -285,6 +272,7 @@ class TorchLowering(Lowering):
         import torch
 
         F, linalg, fft = self.F, torch.linalg, torch.fft
+        stacked: Any = lambda u, s, vt: torch.cat([u, vt.mT], dim=-2)
         # fmt: off
         return {
             "take": lambda row, at: row[torch.as_tensor(at)],
@@ -300,7 +288,7 @@ class TorchLowering(Lowering):
             "solve": lambda a, b: linalg.solve(*broadcast_stacks(F, a, b)), "logdet": lambda a: linalg.slogdet(a).logabsdet,
             "eigvalsh": lambda s, *, uplo: linalg.eigvalsh(s, UPLO=uplo),
             "eigenvectors": lambda s, *, uplo, like: match_signs(F, linalg.eigh(s, UPLO=uplo).eigenvectors, like),
-            "singular_vectors": lambda a, *, like: match_signs(F, _torch_stack_vectors(*linalg.svd(a, full_matrices=False)), like),
+            "singular_vectors": lambda a, *, like: match_signs(F, stacked(*linalg.svd(a, full_matrices=False)), like),
             "qr": lambda a, *, like: match_qr_signs(F, linalg.qr(a), like),
             "pinv": lambda a, *, rcond: linalg.pinv(a, rtol=rcond),
             "dft_cos": lambda x, *, axis: fft.fft(x, dim=axis).real, "dft_sin": lambda x, *, axis: -fft.fft(x, dim=axis).imag,
@@ -334,20 +322,11 @@ class TorchLowering(Lowering):
             try:
                 found = torch.autograd.grad(y, inputs, self.tensor(ybar), retain_graph=True, materialize_grads=True)
             except (NotImplementedError, RuntimeError) as error:
-                raise NotSupported(f"torch has no derivative here: {_first_line(error)}") from None
+                line = str(error).split("\n")[0][:200]
+                raise NotSupported(f"torch has no derivative here: {line}") from None
             return [xbar.cpu().numpy() for xbar in found]
 
         return y.detach().cpu().numpy(), pull
-
-
-def _torch_stack_vectors(u: Tensor, s: Tensor, vt: Tensor) -> Tensor:
-    import torch
-
-    return torch.cat([u, vt.mT], dim=-2)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).split("\n")[0][:200]
 
 
 # Primitives in JAX, by the primitive's name.
@@ -376,6 +355,7 @@ class JaxLowering(Lowering):
 
         jnp, F = jax.numpy, self.F
         linalg = jnp.linalg
+        stacked: Any = lambda u, s, vt: jnp.concatenate([u, jnp.swapaxes(vt, -1, -2)], axis=-2)
         # fmt: off
         return {
             "take": lambda row, at: jnp.take(row, at), "add_at": lambda n, at, v: jnp.zeros(n).at[at].add(v),
@@ -392,7 +372,7 @@ class JaxLowering(Lowering):
             "eigenvectors": lambda s, *, uplo, like: match_signs(F, linalg.eigh(s, UPLO=uplo, symmetrize_input=False)[1], like),
             "cholesky": lambda s: linalg.cholesky(s, symmetrize_input=False),
             "svdvals": lambda a: linalg.svd(a, full_matrices=False, compute_uv=False),
-            "singular_vectors": lambda a, *, like: match_signs(F, _jax_stack_vectors(*linalg.svd(a, full_matrices=False)), like),
+            "singular_vectors": lambda a, *, like: match_signs(F, stacked(*linalg.svd(a, full_matrices=False)), like),
             "qr": lambda a, *, like: match_qr_signs(F, linalg.qr(a), like), "pinv": lambda a, *, rcond: linalg.pinv(a, rtol=rcond),
             "dft_cos": lambda x, *, axis: jnp.fft.fft(x, axis=axis).real, "dft_sin": lambda x, *, axis: -jnp.fft.fft(x, axis=axis).imag,
         }
@@ -428,12 +408,6 @@ def _enable_jax_float64() -> AbstractContextManager[Any]:
     return enable_x64()  # type: ignore[no-any-return]
 
 
-def _jax_stack_vectors(u: Tensor, s: Tensor, vt: Tensor) -> Tensor:
-    import jax
-
-    return jax.numpy.concatenate([u, jax.numpy.swapaxes(vt, -1, -2)], axis=-2)
-
-
 # Primitives in TensorFlow, by the primitive's name.
 
 
@@ -450,6 +424,10 @@ class TensorFlowLowering(Lowering):
     def entries(self) -> Mapping[str, Operation]:
         tf = _import_tensorflow()
         F, linalg, special = self.F, tf.linalg, tf.math.special
+        stacked: Any = lambda s, u, v: tf.concat([u, v], -2)
+        lower: Any = lambda s, uplo: (
+            s if uplo == "L" else linalg.matrix_transpose(s)
+        )  # TensorFlow reads the lower triangle
         # fmt: off
         return {name: getattr(tf.math, own) for name, own in _RENAMED.items()} | {
             name: getattr(special, f"bessel_{name}") for name in _BESSEL
@@ -465,9 +443,9 @@ class TensorFlowLowering(Lowering):
             "logaddexp": lambda a, b: tf.where(a > b, a + tf.nn.softplus(b - a), b + tf.nn.softplus(a - b)),
             "polygamma": lambda x, *, n: tf.math.polygamma(F.number(float(n)), x),
             "fresnel_s": special.fresnel_sin, "fresnel_c": special.fresnel_cos,
-            "solve": lambda a, b: linalg.solve(*broadcast_stacks(F, a, b)), "logdet": lambda a: linalg.slogdet(a)[1], "eigvalsh": lambda s, *, uplo: linalg.eigvalsh(_as_lower_triangle(s, uplo)),
-            "eigenvectors": lambda s, *, uplo, like: match_signs(F, linalg.eigh(_as_lower_triangle(s, uplo))[1], like),
-            "svdvals": lambda a: linalg.svd(a, compute_uv=False), "singular_vectors": lambda a, *, like: match_signs(F, _tensorflow_stack_vectors(*linalg.svd(a)), like),
+            "solve": lambda a, b: linalg.solve(*broadcast_stacks(F, a, b)), "logdet": lambda a: linalg.slogdet(a)[1], "eigvalsh": lambda s, *, uplo: linalg.eigvalsh(lower(s, uplo)),
+            "eigenvectors": lambda s, *, uplo, like: match_signs(F, linalg.eigh(lower(s, uplo))[1], like),
+            "svdvals": lambda a: linalg.svd(a, compute_uv=False), "singular_vectors": lambda a, *, like: match_signs(F, stacked(*linalg.svd(a)), like),
             "qr": lambda a, *, like: match_qr_signs(F, linalg.qr(a), like), "pinv": lambda a, *, rcond: linalg.pinv(a, rcond),
         }
         # fmt: on
@@ -507,15 +485,6 @@ def _import_tensorflow() -> Any:
     with quiet_imports():
         import tensorflow
     return tensorflow
-
-
-def _as_lower_triangle(s: Tensor, uplo: str) -> Tensor:
-    """Return a matrix whose lower triangle is the triangle `uplo` of `s`, because TensorFlow reads the lower one."""
-    return s if uplo == "L" else _import_tensorflow().linalg.matrix_transpose(s)
-
-
-def _tensorflow_stack_vectors(s: Tensor, u: Tensor, v: Tensor) -> Tensor:
-    return _import_tensorflow().concat([u, v], -2)
 
 
 # Primitives in MLX, by the primitive's name. Some of its operations on float64 compute in float32.

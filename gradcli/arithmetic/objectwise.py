@@ -149,6 +149,28 @@ def _box_entries(objects: Sequence[Any]) -> list[Any]:
     return boxed
 
 
+def array_of_entries(entries: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """Return entries as an object array of a shape."""
+    filled = np.empty(shape, dtype=object)
+    filled.reshape(-1)[:] = entries
+    return filled
+
+
+def apply_to_stacks(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of matrices as a function of stacks of matrices, called matrix by matrix."""
+
+    def of_stacks(*xs: Any, **params: Any) -> Any:
+        stack = np.broadcast_shapes(*(x.shape[:-2] for x in xs))
+        if not stack:
+            return function(*xs, **params)
+        xs = tuple(np.broadcast_to(x, stack + x.shape[-2:]) for x in xs)
+        found = [function(*(x[at] for x in xs), **params) for at in np.ndindex(*stack)]
+        entries = [entry for y in found for entry in (y.reshape(-1).tolist() if isinstance(y, np.ndarray) else [y])]
+        return array_of_entries(entries, stack + getattr(found[0], "shape", ()) if found else stack)
+
+    return of_stacks
+
+
 def _unbox_entry(y: Any) -> Any:
     return y[()] if type(y) is np.ndarray and y.shape == () else y
 

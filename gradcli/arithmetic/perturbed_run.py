@@ -83,7 +83,10 @@ def perturb_program(
 
     @cache
     def loosened(primitive: Primitive) -> Primitive:
-        own = primitive.rules if kernels else map(_textbook_rule, primitive.rules)
+        own = [
+            Partial(rule.partial) if isinstance(rule, Partial) and rule.kernel and not kernels else rule
+            for rule in primitive.rules
+        ]
         return replace(primitive, rules=tuple(Shaken(rule, rough.get(primitive.name, shake)) for rule in own))
 
     made = Tape(program.tape.level)
@@ -91,9 +94,8 @@ def perturb_program(
         if primitive is not None:
             xs = [x if slot == CONSTANT else made.value(slot) for slot, x in zip(slots, xs, strict=True)]
             own = rough.get(primitive.name, shake)
-            if (
-                primitive.kind == "differential" or own is not shake
-            ):  # its inner rounding errors act like changes of its operands
+            # inner rounding errors of such an operation act like changes of its operands
+            if primitive.kind == "differential" or own is not shake:
                 xs = [own(x) if isinstance(x, float | np.ndarray) else x for x in xs]
             y = own(primitive.fun(*xs, **(params or {})))
             primitive = loosened(primitive)
@@ -118,7 +120,3 @@ def perturb_operations(program: RecordedProgram, shakes: Mapping[str, Shake]) ->
             moved.add(k)
         made.lines.append((primitive, slots, xs, y, params, position))
     return program.on(made)
-
-
-def _textbook_rule(rule: Rule) -> Rule:
-    return Partial(rule.partial) if isinstance(rule, Partial) and rule.kernel else rule

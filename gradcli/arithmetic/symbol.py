@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import sympy as sp
 
-from gradcli.arithmetic.objectwise import Objectwise
+from gradcli.arithmetic.objectwise import Objectwise, apply_to_stacks, array_of_entries
 from gradcli.errors import NotSupported
 from gradcli.rules.fourier import DFT_COS, DFT_SIN
 from gradcli.rules.linalg import DET, INV, LOGDET, MATMUL, SOLVE
@@ -28,18 +28,6 @@ def inv(a: Any) -> Any:
     """Return the adjugate over the determinant, so that no pivot is tested for zero."""
     m = sp.Matrix(a)
     return np.array((m.adjugate() / det(a)).tolist(), dtype=object)
-
-
-def apply_to_stacks(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of matrices as a function of stacks of matrices."""
-
-    def of_stacks(*xs: Any) -> Any:
-        stack = np.broadcast_shapes(*(x.shape[:-2] for x in xs))
-        spread = [np.broadcast_to(x, stack + x.shape[-2:]) for x in xs]
-        found = [np.array(function(*(x[at] for x in spread)), dtype=object) for at in np.ndindex(*stack)]
-        return np.stack(found).reshape(stack + found[0].shape) if stack else found[0]
-
-    return of_stacks
 
 
 def fourier_sums(x: Any, axis: int, wave: Callable[[Any], Any]) -> Any:
@@ -70,10 +58,6 @@ class uppergamma(sp.uppergamma):  # type: ignore[misc]
     def fdiff(self, argindex: int = 2) -> Any:
         _refuse_order(argindex)
         return super().fdiff(argindex)
-
-
-def sum_along(axis: tuple[int, ...], x: Any, function: Callable[[Any], Any]) -> Any:
-    return np.sum(np.frompyfunc(function, 1, 1)(x), axis=axis)
 
 
 # fmt: off
@@ -116,7 +100,7 @@ ENTRIES: dict[str, Callable[..., Any]] = {
 WHOLE: dict[str, Callable[..., Any]] = table_by_name({
     MATMUL: lambda a, b: np.matmul(a, b),
     NORM: lambda x: sp.sqrt(sum(e**2 for e in np.reshape(x, -1).tolist())),
-    LOGSUMEXP: lambda x, *, axis: np.frompyfunc(sp.log, 1, 1)(sum_along(axis, x, sp.exp)),
+    LOGSUMEXP: lambda x, *, axis: np.frompyfunc(sp.log, 1, 1)(np.sum(np.frompyfunc(sp.exp, 1, 1)(x), axis=axis)),
     DET: apply_to_stacks(det),
     LOGDET: apply_to_stacks(lambda a: half * sp.log(det(a) ** 2)),
     INV: apply_to_stacks(inv),
@@ -153,9 +137,7 @@ class Symbol(Objectwise):
         """Return new symbols in the shape of `x`."""
         if np.shape(x) == ():
             return cls(sp.Symbol(name, real=True))
-        names = np.empty(np.shape(x), dtype=object)
-        names.reshape(-1)[:] = [sp.Symbol(f"{name}_{k}", real=True) for k in range(names.size)]
-        return cls(names)
+        return cls(array_of_entries([sp.Symbol(f"{name}_{k}", real=True) for k in range(np.size(x))], np.shape(x)))
 
     @property
     def primal(self) -> Value:

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import TraceEnded
+from gradcli.rules.elementwise import INTEGER_POWER
 from gradcli.rules.kinds import CAREFUL, LARGE, ConstantSlope, Partial, multiply_by_slope
 from gradcli.rules.linalg import MATMUL
+from gradcli.rules.reductions import SUM
 from gradcli.rules.shaping import RESHAPE
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import (
@@ -29,29 +31,20 @@ from gradcli.tracing.primitive import (
     primitive_by_name,
 )
 from gradcli.tracing.provenance import HERE, current_position, known_as_users
-from gradcli.tracing.provenance import current_position as _position
 from gradcli.tracing.shapes import Forgotten, is_plain, shape, unbroadcast, zeros_like
 from gradcli.tracing.tracer import Tracer, nan_where_undefined
 
 _caller = sys._getframe
 _new: Any = object.__new__
+_general: Any = Tracer  # its operators, which are set by name, take the general path
 _NUMBERS = {float, int, np.float64}
-_OPERATORS = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide"}
 _MOST = 10**6  # the largest integer exponent, as in the handler of np.power
 _SUM = np.sum  # while a function is traced, np.sum is replaced
 _FLOAT64 = np.dtype(np.float64)
 _KNOWN: dict[Any, Primitive | None] = {}  # the elementwise primitive of one argument for a ufunc, or None
 _BINARY = {ufunc: primitive_by_name(ufunc.__name__) for ufunc in (np.add, np.subtract, np.multiply, np.divide)}
-
-
 Line = tuple[Primitive | None, tuple[int, ...], Sequence[Value], Value, Params | None, Any]
 
-
-# The fast path: operations on plain values under one sweep record their line directly.
-#
-# In general, `np.tanh(x)` goes through numpy's dispatch, the handlers, the primitive's choice of the innermost tracer, and the
-# tape; `x * y` goes through all but the first. Nearly always, the operands are floats and float64 arrays under one sweep. Then
-# the primitive's function is called and one line is recorded. All other cases take the general path, which defines the result.
 CONSTANT = -1
 MOST_LINES = 2_000_000  # of a trace, about a gigabyte; a longer function is only called for its values
 _NONE: Params = {}
@@ -232,14 +225,15 @@ def drop_unread_values(
     if type(y) is not np.ndarray or y.size < _LARGE:
         return xs, y
     if len(xs) == 1:
-        read_y, read = _reads_of_unary(primitive)
-        return (xs if read else (_forget_value(xs[0]),)), (y if read_y else _shape_alone(y.shape))
-    if len(xs) == 2:
-        read_y, first, second = _reads_of_binary(primitive, slots[0] >= 0, slots[1] >= 0)
+        read = values_read_by_rules(primitive, (True,))
+        xs = (xs[0] if 1 in read else _forget_value(xs[0]),)
+    elif len(xs) == 2:
+        read = values_read_by_rules(primitive, (slots[0] >= 0, slots[1] >= 0))
         a, b = xs
-        xs = (a if first else _forget_value(a), b if second else _forget_value(b))
-        return xs, (y if read_y else _shape_alone(y.shape))
-    return xs, y
+        xs = (a if 1 in read else _forget_value(a), b if 2 in read else _forget_value(b))
+    else:
+        return xs, y
+    return xs, (y if 0 in read else _shape_alone(y.shape))
 
 
 def _forget_value(x: Value) -> Value:
@@ -247,18 +241,6 @@ def _forget_value(x: Value) -> Value:
 
 
 _shape_alone = lru_cache(maxsize=256)(Forgotten)
-
-
-@lru_cache(maxsize=1024)
-def _reads_of_unary(primitive: Primitive) -> tuple[bool, bool]:
-    read = values_read_by_rules(primitive, (True,))
-    return 0 in read, 1 in read
-
-
-@lru_cache(maxsize=1024)
-def _reads_of_binary(primitive: Primitive, first: bool, second: bool) -> tuple[bool, bool, bool]:
-    read = values_read_by_rules(primitive, (first, second))
-    return 0 in read, 1 in read, 2 in read
 
 
 @lru_cache(maxsize=1024)
@@ -339,7 +321,7 @@ class Recorded(Tracer):
         y = primitive(*primals, **params)
         if max(slots) == CONSTANT and not primitive.constant:
             return Recorded(y, CONSTANT, tape)  # a constant is not recorded, but stays traced because of its memory
-        position = None if tape.swept_once else HERE.position or _position()
+        position = None if tape.swept_once else HERE.position or current_position()
         if primitive.constant:
             tape.decisions.append((primitive, tuple(slots), primals, y, params, position))
             return y
@@ -349,6 +331,52 @@ class Recorded(Tracer):
         if slot >= MOST_LINES:
             raise too_long_error()
         return Recorded(y, slot, tape)
+
+    # The fast path; + - * / are set below.
+
+    def __pow__(self, other: Value) -> Value:
+        if type(other) is int and -_MOST <= other <= _MOST and _is_moving_float64(self):
+            y = INTEGER_POWER.fun(self.primal, n=other)
+            return _record_line(self.tape, INTEGER_POWER, (self.slot,), (self.primal,), y, {"n": other})
+        return _general.__pow__(self, other)
+
+    def __matmul__(self, other: Value) -> Value:
+        found = _record_product(self.tape, self, other)
+        return _general.__matmul__(self, other) if found is None else found
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method == "__call__" and not kwargs:
+            found = None
+            if len(inputs) == 1 and inputs[0] is self and _is_moving_float64(self):
+                primitive = _KNOWN[ufunc] if ufunc in _KNOWN else _unary_primitive(ufunc)
+                if primitive is not None:
+                    x = self.primal
+                    found = _record_line(self.tape, primitive, (self.slot,), (x,), primitive.fun(x), None)
+            elif ufunc is np.matmul:
+                found = _record_product(self.tape, *inputs)
+            elif ufunc in _BINARY:
+                plain = _plain_operands(self.tape, *inputs)
+                if plain is not None:
+                    found = _record_line(self.tape, _BINARY[ufunc], *plain, ufunc(*plain[1]), None)
+            if found is not None:
+                return found
+        return _general.__array_ufunc__(self, ufunc, method, *inputs, **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if function is _SUM and args and type(args[0]) is Recorded and _is_moving_float64(args[0]):
+            x = args[0]
+            if kwargs.keys() <= {"axis"} and len(args) + len(kwargs) <= 2:
+                over = shapes.normalise_axes(args[1] if len(args) == 2 else kwargs.get("axis"), x.primal.ndim)
+                y = SUM.fun(x.primal, axis=over)
+                return _record_line(x.tape, SUM, (x.slot,), (x.primal,), y, {"axis": over})
+        return _general.__array_function__(self, function, types, args, kwargs)
+
+
+def _unary_primitive(ufunc: Any) -> Primitive | None:
+    found = HANDLERS.get(ufunc)
+    known = found if isinstance(found, Primitive) and found.kind == "elementwise" and len(found.rules) == 1 else None
+    _KNOWN[ufunc] = known
+    return known
 
 
 def freeze_operand(x: Value) -> Value:
@@ -373,6 +401,13 @@ def transpose(program: Callable[[Value], Value], x: Value, ybar: Value) -> Value
             return zeros_like(x) if bar is None else bar
     finally:
         CAREFUL.reset(token)
+
+
+# The fast path: operations on plain values under one sweep record their line directly.
+#
+# In general, `np.tanh(x)` goes through numpy's dispatch, the handlers, the primitive's choice of the innermost tracer, and the
+# tape; `x * y` goes through all but the first. Nearly always, the operands are floats and float64 arrays under one sweep. Then
+# the primitive's function is called and one line is recorded. All other cases take the general path, which defines the result.
 
 
 def _new_recorded(primal: Value, slot: int, tape: Tape) -> Recorded:
@@ -497,87 +532,12 @@ def _record_product(tape: Tape, a: Value, b: Value) -> Recorded | None:
     return _record_line(tape, RESHAPE, (product.slot,), (rows,), z, {"to": z.shape})
 
 
-def _recording_matmul(slow: Any) -> Any:
-    def matmul(self: Recorded, other: Value) -> Value:
-        found = _record_product(self.tape, self, other)
-        return slow(self, other) if found is None else found
-
-    return matmul
-
-
-def _recording_ufunc(slow: Any) -> Any:
-    def __array_ufunc__(self: Recorded, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if method == "__call__" and not kwargs:
-            found = None
-            if len(inputs) == 1 and inputs[0] is self and _is_moving_float64(self):
-                primitive = _KNOWN[ufunc] if ufunc in _KNOWN else _unary_primitive(ufunc)
-                if primitive is not None:
-                    found = _record_line(
-                        self.tape, primitive, (self.slot,), (self.primal,), primitive.fun(self.primal), None
-                    )
-            elif ufunc is np.matmul:
-                found = _record_product(self.tape, *inputs)
-            elif ufunc in _BINARY:
-                plain = _plain_operands(self.tape, *inputs)
-                if plain is not None:
-                    found = _record_line(self.tape, _BINARY[ufunc], *plain, ufunc(*plain[1]), None)
-            if found is not None:
-                return found
-        return slow(self, ufunc, method, *inputs, **kwargs)
-
-    return __array_ufunc__
-
-
-def _unary_primitive(ufunc: Any) -> Primitive | None:
-    found = HANDLERS.get(ufunc)
-    known = found if isinstance(found, Primitive) and found.kind == "elementwise" and len(found.rules) == 1 else None
-    _KNOWN[ufunc] = known
-    return known
-
-
-def _recording_power(slow: Any) -> Any:
-    integer_power = primitive_by_name("integer_power")
-
-    def power(self: Recorded, other: Value) -> Value:
-        if type(other) is int and -_MOST <= other <= _MOST and _is_moving_float64(self):
-            params = {"n": other}
-            return _record_line(
-                self.tape, integer_power, (self.slot,), (self.primal,), integer_power.fun(self.primal, **params), params
-            )
-        return slow(self, other)
-
-    return power
-
-
-def _recording_function(slow: Any) -> Any:
-    total = primitive_by_name("sum")
-
-    def __array_function__(self: Recorded, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if function is _SUM and args and type(args[0]) is Recorded and _is_moving_float64(args[0]):
-            x = args[0]
-            if kwargs.keys() <= {"axis"} and len(args) + len(kwargs) <= 2:
-                over = shapes.normalise_axes(args[1] if len(args) == 2 else kwargs.get("axis"), x.primal.ndim)
-                return _record_line(
-                    x.tape, total, (x.slot,), (x.primal,), total.fun(x.primal, axis=over), {"axis": over}
-                )
-        return slow(self, function, types, args, kwargs)
-
-    return __array_function__
-
-
-def _install_fast_path() -> None:
-    fast: dict[str, Any] = {
-        "__pow__": _recording_power, "__matmul__": _recording_matmul, "__array_ufunc__": _recording_ufunc, "__array_function__": _recording_function,
-    }  # fmt: skip
-    for dunder, name in _OPERATORS.items():
-        slow, reflected_slow = getattr(Tracer, f"__{dunder}__"), getattr(Tracer, f"__r{dunder}__")
-        forward, reflected = _recording_operators(
-            primitive_by_name(name), getattr(operator, dunder), slow, reflected_slow
-        )
-        setattr(Recorded, f"__{dunder}__", forward)
-        setattr(Recorded, f"__r{dunder}__", reflected)
-    for dunder, made in fast.items():
-        setattr(Recorded, dunder, made(getattr(Tracer, dunder)))
-
-
-_install_fast_path()
+for _dunder, _name in (("add", "add"), ("sub", "subtract"), ("mul", "multiply"), ("truediv", "divide")):
+    _forward, _reflected = _recording_operators(
+        primitive_by_name(_name),
+        getattr(operator, _dunder),
+        getattr(Tracer, f"__{_dunder}__"),
+        getattr(Tracer, f"__r{_dunder}__"),
+    )
+    setattr(Recorded, f"__{_dunder}__", _forward)
+    setattr(Recorded, f"__r{_dunder}__", _reflected)

@@ -50,11 +50,9 @@ class GraphNode(Arithmetic):
 
     @classmethod
     def lift(cls, number: Value) -> Any:
-        return (
-            number
-            if isinstance(number, GraphNode)
-            else cls("constant", (), {}, np.asarray(number, dtype=np.float64)[()])
-        )
+        if isinstance(number, GraphNode):
+            return number
+        return cls("constant", (), {}, np.asarray(number, dtype=np.float64)[()])
 
     def hold(self, x: Value) -> Tracer:
         held: Tracer = self.lift(x)
@@ -109,24 +107,16 @@ class GraphNode(Arithmetic):
             value = primitive.fun(*plain, **params)
         except np.linalg.LinAlgError:  # values give shapes and branches only; a singular matrix changes neither
             value = np.full(np.shape(plain[-1]) if primitive.name in ("inv", "solve") else (), np.nan)[()]
-        node = GraphNode(
-            primitive.name,
-            tuple(x.fixed() if isinstance(x, GraphNode) else freeze_operand(x) for x in xs),
-            params,
-            value,
-        )
-        node.counted()
-        return node
-
-    def counted(self) -> None:
-        """Count this node. Raises NotStraight if there are too many."""
-        if self.count:
-            self.count[0] += 1
-            if self.count[0] > MOST_NODES:
+        operands = tuple(x.fixed() if isinstance(x, GraphNode) else freeze_operand(x) for x in xs)
+        node = GraphNode(primitive.name, operands, params, value)
+        if node.count:
+            node.count[0] += 1
+            if node.count[0] > MOST_NODES:
                 raise NotStraight(
                     f"f has more than {MOST_NODES:,} operations, too many for a formula",
                     do="use fewer and larger operations on arrays; gradcli grad computes the derivative at a point",
                 )
+        return node
 
 
 # Formulas: a rule that is run on names prints itself, so that the listed formula is the one that is computed.
