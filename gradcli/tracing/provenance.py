@@ -11,7 +11,7 @@ import os
 import sys
 from functools import cache, lru_cache
 from pathlib import Path
-from types import CodeType, FrameType, TracebackType
+from types import CodeType, TracebackType
 from typing import Any
 
 from gradcli.errors import Place, Span
@@ -263,14 +263,11 @@ def package_raised(traceback: TracebackType | None) -> tuple[str, str] | None:
             found, caller = None, traceback
         elif caller is not None and found is None and not frame.f_code.co_filename.startswith((_OURS, "<frozen")):
             name = called_name(caller.tb_frame.f_code, caller.tb_lasti)[1]
-            package = itertools.takewhile(lambda part: not part.startswith("_"), _module_name(frame).split("."))
+            module = str(frame.f_globals.get("__name__", "")).split(".")
+            package = itertools.takewhile(lambda part: not part.startswith("_"), module)
             found = (name, ".".join(package)) if name else None
         traceback = traceback.tb_next
     return found
-
-
-def _module_name(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", ""))
 
 
 def path_for_display(file: str) -> str:

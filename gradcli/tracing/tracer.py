@@ -10,7 +10,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -167,21 +167,8 @@ class Dotted(np.ndarray[Any, Any]):
 
 
 for _name in (
-    "dot",
-    "astype",
-    "sum",
-    "mean",
-    "max",
-    "min",
-    "tolist",
-    "item",
-    "copy",
-    "clip",
-    "cumsum",
-    "prod",
-    "std",
-    "var",
-):
+    "dot", "astype", "sum", "mean", "max", "min", "tolist", "item", "copy", "clip", "cumsum", "prod", "std", "var",
+):  # fmt: skip
     setattr(Dotted, _name, _delegate_method(_name))
 
 
@@ -194,58 +181,6 @@ def resolve_forms(x: Any) -> Any:
     if isinstance(x, dict):
         return {key: resolve_forms(value) for key, value in x.items()}
     return x
-
-
-def is_affordable(x: Any) -> bool:
-    """Whether the forms of a traced array are few enough; the matrix of a square product is taken for granted."""
-    return float(np.prod(x.shape, dtype=float)) ** 2 <= _MOST_COEFFICIENTS
-
-
-# Conversions of a traced value to a plain one: they end the trace, for the derivative would be lost.
-
-
-class Conversions:
-    """The methods of a tracer by which Python and numpy ask for a plain number or array."""
-
-    __slots__ = ()
-
-    def __float__(self) -> NoReturn:
-        raise TraceEnded(
-            "float() of a traced value loses its derivative",
-            do="drop float() and use np.* instead of math.*; compiled code that calls float() cannot be traced",
-        )
-
-    def __int__(self) -> NoReturn:
-        raise TraceEnded(
-            "int() of a traced value loses its derivative", do="use np.floor, or pass integers as integer inputs"
-        )
-
-    def __index__(self) -> NoReturn:
-        raise TraceEnded(
-            "a traced value is used as an index or a size", do="index with plain integers: pass them as integer inputs"
-        )
-
-    def __complex__(self) -> NoReturn:
-        raise TraceEnded("complex() of a traced value loses its derivative", do="leave out complex()")
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        caller = sys._getframe(1)
-        of_product = dtype in (None, np.dtype(object)) and called_name(caller.f_code, caller.f_lasti) == (
-            "attribute",
-            "dot",
-        )
-        if of_product and is_affordable(self):
-            return ProductOperand(self, lambda a, x: bind(np.matmul, a, bind(np.reshape, x, (-1,)))).forms()
-        called = package_called()
-        if called is not None:
-            raise TraceEnded(
-                f"{called[0]} of {called[1]} is not traced: it converts a traced value to a plain array",
-                do="write it with numpy's functions, or give your own gradient to check: --grad",
-            )
-        raise TraceEnded(
-            "a traced value is converted to a plain array",
-            do="call numpy's functions (np.dot(a, x), a @ x) instead of methods of plain arrays; leave out dtype=",
-        )
 
 
 class FloatResult:
@@ -286,37 +221,26 @@ for _conversions_name in (
 _MANY = 64
 
 
-class Shared(Protocol):
-    """A traced array, which is rebound to a new value after a write to its memory."""
-
-    storage: "Storage | None"
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-
-    def rebind(self, other: Any) -> None: ...
-
-
 class Storage:
     """The memory behind one traced array: its views, a count of writes and, for a view, its base and the call on it."""
 
     __slots__ = ("base", "index", "version", "views")
 
-    def __init__(self, base: Shared | None = None, index: Callable[[Any], Any] | None = None) -> None:
+    def __init__(self, base: "Tracer | None" = None, index: Callable[[Any], Any] | None = None) -> None:
         self.base = base
         self.index = index
         self.version = 0
         self.views: list[weakref.ref[Any]] = []
 
 
-def storage_of(x: Shared) -> Storage:
+def storage_of(x: "Tracer") -> Storage:
     """Return the storage of `x`, which is created on the first call."""
     if x.storage is None:
         x.storage = Storage()
     return x.storage
 
 
-def make_view(base: Shared, index: Callable[[Any], Any]) -> Any:
+def make_view(base: "Tracer", index: Callable[[Any], Any]) -> Any:
     """Return `index(base)`, as a view where numpy would return one; `index` accepts tracers and plain arrays."""
     seen = index(base)
     if not seen.shape or seen is base or not base.shape:
@@ -329,7 +253,7 @@ def make_view(base: Shared, index: Callable[[Any], Any]) -> Any:
     return seen
 
 
-def positions_in_memory(x: Shared) -> tuple[Shared, Any]:
+def positions_in_memory(x: "Tracer") -> tuple["Tracer", Any]:
     """Return the owner of the memory behind `x`, and the positions of the entries of `x` in it.
 
     If numpy made a copy of the base and no view, `x` becomes the owner of its memory.
@@ -347,13 +271,13 @@ def positions_in_memory(x: Shared) -> tuple[Shared, Any]:
     return x, np.arange(size(x)).reshape(x.shape)
 
 
-def has_shared_memory(x: Shared, y: Shared) -> bool:
+def has_shared_memory(x: "Tracer", y: "Tracer") -> bool:
     """Return whether two traced arrays have an entry of memory in common."""
     (owner, mine), (other, yours) = positions_in_memory(x), positions_in_memory(y)
     return owner is other and np.intersect1d(mine, yours).size > 0
 
 
-def assign_value(x: Shared, new: Shared) -> None:
+def assign_value(x: "Tracer", new: "Tracer") -> None:
     """Replace the value of `x` by `new`, in every array that shares its memory.
 
     Shapes  `new` has the shape of `x`.
@@ -383,7 +307,7 @@ def write_at(x: Any, index: Any, value: Any) -> None:
     assign_value(x, bind(operator.setitem, x, index, value))
 
 
-def _refresh_views(x: Shared) -> None:
+def _refresh_views(x: "Tracer") -> None:
     memory = storage_of(x)
     memory.version += 1
     for seen in [view for ref in memory.views if (view := ref()) is not None]:
@@ -394,7 +318,7 @@ def _refresh_views(x: Shared) -> None:
     memory.views = [ref for ref in memory.views if (view := ref()) is not None and view.storage.base is not None]
 
 
-class Tracer(Conversions, Interpreted):
+class Tracer(Interpreted):
     """A value under a sweep. A subclass stores what its sweep needs, and its `process` runs a primitive.
 
     Shapes  `shape` is the value's own; sweeps over several directions nest instead of adding an axis.
@@ -444,6 +368,42 @@ class Tracer(Conversions, Interpreted):
             for name in getattr(kind, "__slots__", ()):
                 if name not in ("storage", "__weakref__"):
                     setattr(self, name, getattr(other, name))
+
+    # Conversions to a plain number or array end the trace, for the derivative would be lost.
+
+    def __float__(self) -> NoReturn:
+        raise TraceEnded(
+            "float() of a traced value loses its derivative",
+            do="drop float() and use np.* instead of math.*; compiled code that calls float() cannot be traced",
+        )
+
+    def __int__(self) -> NoReturn:
+        says = "int() of a traced value loses its derivative"
+        raise TraceEnded(says, do="use np.floor, or pass integers as integer inputs")
+
+    def __index__(self) -> NoReturn:
+        says = "a traced value is used as an index or a size"
+        raise TraceEnded(says, do="index with plain integers: pass them as integer inputs")
+
+    def __complex__(self) -> NoReturn:
+        raise TraceEnded("complex() of a traced value loses its derivative", do="leave out complex()")
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        caller = sys._getframe(1)
+        call = called_name(caller.f_code, caller.f_lasti) if dtype in (None, np.dtype(object)) else None
+        # the matrix of a square product is taken for granted
+        if call == ("attribute", "dot") and float(np.prod(self.shape, dtype=float)) ** 2 <= _MOST_COEFFICIENTS:
+            return ProductOperand(self, lambda a, x: bind(np.matmul, a, bind(np.reshape, x, (-1,)))).forms()
+        called = package_called()
+        if called is not None:
+            raise TraceEnded(
+                f"{called[0]} of {called[1]} is not traced: it converts a traced value to a plain array",
+                do="write it with numpy's functions, or give your own gradient to check: --grad",
+            )
+        raise TraceEnded(
+            "a traced value is converted to a plain array",
+            do="call numpy's functions (np.dot(a, x), a @ x) instead of methods of plain arrays; leave out dtype=",
+        )
 
     # Called by numpy.
 
@@ -517,12 +477,8 @@ class Tracer(Conversions, Interpreted):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         value = value.traced() if type(value) in _FORMS else value
-        if (
-            isinstance(index, Tracer)
-            and index.shape == self.shape
-            and np.ndim(plain_value(value)) == 0
-            and _is_mask(index)
-        ):
+        fills = isinstance(index, Tracer) and index.shape == self.shape and np.ndim(plain_value(value)) == 0
+        if fills and np.asarray(plain_value(index)).dtype == bool:
             index, value = ..., bind(np.where, index, value, self)
         write_at(self, freeze_index(index), value)
 
@@ -590,10 +546,6 @@ def fix_arguments(function: Any, *args: Any, **kwargs: Any) -> Callable[[Any], A
     return lambda x: bind(function, x, *args, **kwargs) if isinstance(x, Tracer) else function(x, *args, **kwargs)
 
 
-def _is_mask(x: Tracer) -> bool:
-    return np.asarray(plain_value(x)).dtype == bool
-
-
 def freeze_index(index: Any) -> Any:
     """Return a copy of an index, which does not change when the user's array does.
 
@@ -620,12 +572,10 @@ def store_result(target: Any, y: Value) -> Any:
 
     Raises  TraceEnded if that array is plain; ValueError if it is a read-only view.
     """
+    if isinstance(target, tuple) and len(target) > 1:
+        return tuple(store_result(*pair) for pair in zip(target, y, strict=True))
     if isinstance(target, tuple):
-        return (
-            tuple(store_result(*pair) for pair in zip(target, y, strict=True))
-            if len(target) > 1
-            else store_result(target[0], y)
-        )
+        return store_result(target[0], y)
     same = isinstance(target, Tracer) and type(y) is type(target) and y.level == target.level
     if same and y.shape == target.shape:
         assign_value(target, y)
@@ -684,19 +634,15 @@ _COMPARISONS: dict[str, Any] = {
 _UNARY: dict[str, Any] = {"neg": np.negative, "pos": np.positive, "abs": np.absolute}
 
 
-def _install_operators() -> None:
-    for name, function in _OPERATORS.items():
-        operate, reflected = _binary_operators(function)
-        setattr(Tracer, f"__{name}__", operate)
-        setattr(Tracer, f"__r{name}__", reflected)
-        setattr(Tracer, f"__i{name}__", _inplace_operator(name))
-    for name, function in _COMPARISONS.items():
-        setattr(Tracer, f"__{name}__", _binary_operators(function)[0])
-    for name, function in _UNARY.items():
-        setattr(Tracer, f"__{name}__", lambda self, function=function: bind(function, self))
-
-
-_install_operators()
+for _name, _function in _OPERATORS.items():
+    _operate, _reflected = _binary_operators(_function)
+    setattr(Tracer, f"__{_name}__", _operate)
+    setattr(Tracer, f"__r{_name}__", _reflected)
+    setattr(Tracer, f"__i{_name}__", _inplace_operator(_name))
+for _name, _function in _COMPARISONS.items():
+    setattr(Tracer, f"__{_name}__", _binary_operators(_function)[0])
+for _name, _function in _UNARY.items():
+    setattr(Tracer, f"__{_name}__", lambda self, function=_function: bind(function, self))
 
 
 class Arithmetic(Tracer):
@@ -750,11 +696,9 @@ def nan_where_undefined(y: Value, ydot: Value) -> Value:
     x = plain_value(y)
     if type(x) is np.float64:
         return ydot if x == x or arithmetic_of(y) is not None else ydot * np.nan
-    if (
-        type(x) is not np.ndarray
-        or x.dtype.kind != "f"
-        or not np.isnan(np.minimum.reduce(x, axis=None, initial=np.inf))
-    ):
+    if type(x) is not np.ndarray or x.dtype.kind != "f":
+        return ydot
+    if not np.isnan(np.minimum.reduce(x, axis=None, initial=np.inf)):
         return ydot
     lost = np.isnan(x) & (plain_value(ydot) != 0)
     return ydot if arithmetic_of(y) is not None else ydot * np.where(lost, np.nan, 1.0)
