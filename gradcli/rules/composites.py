@@ -11,7 +11,7 @@ from gradcli.rules.reductions import log_softmax
 from gradcli.rules.shaping import GETITEM, as_value, is_traced
 from gradcli.rules.sorting import record_order, searchsorted
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import Primitive, Value, handles, primitive_by_name
+from gradcli.tracing.primitive import Primitive, Value, handle, handles, primitive_by_name
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer, exact_integer, is_zero, plain_value
 
@@ -92,11 +92,6 @@ def round_(a: Value, decimals: int = 0, out: Any = None) -> Value:
     return write_result(out, y)
 
 
-@handles(np.fix)
-def fix(x: Value, out: Any = None) -> Value:
-    return write_result(out, np.trunc(as_value(x)))
-
-
 def _filled_array(a: Value, number: float, dtype: Any, to: Any) -> Any:
     """Return an array as a value of the sweep of `a`, so that traced values can be written into it."""
     x = np.full(value_or_default(to, shape(a)), number, value_or_default(dtype, getattr(a, "dtype", None)))[()]
@@ -133,24 +128,9 @@ def full_like(
     return np.positive(np.broadcast_to(fill_value, wanted)) if wanted != () else fill_value
 
 
-@handles(np.copy)
-def copy(a: Value, order: str = "K", subok: bool = False) -> Value:
-    return np.positive(as_value(a))
-
-
 @handles(getattr(np, "astype", None))
 def astype(x: Value, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Value:
     return x.astype(dtype, copy=copy)
-
-
-@handles(np.real_if_close)
-def real_if_close(a: Value, tol: float = 100) -> Value:
-    return as_value(a)
-
-
-@handles(np.i0)
-def i0(x: Value) -> Value:
-    return primitive_by_name("i0")(as_value(x))
 
 
 def relu(x: Value) -> Value:
@@ -424,11 +404,6 @@ def cross(a: Value, b: Value, axisa: int = -1, axisb: int = -1, axisc: int = -1,
 # Polynomials given by their coefficients, the highest power first.
 
 
-@handles(np.polymul)
-def polymul(a1: Value, a2: Value) -> Value:
-    return convolve(_trim_leading_zeros(a1), _trim_leading_zeros(a2))
-
-
 def _trim_leading_zeros(p: Value) -> Value:
     """Return coefficients without leading zeros, as numpy drops them."""
     p = np.atleast_1d(as_value(p))
@@ -509,3 +484,12 @@ def polyfit(
     small = shape(x)[0] * np.finfo(np.float64).eps if rcond is None else rcond
     c = np.linalg.lstsq(left / scale, y, small)[0]
     return np.swapaxes(np.swapaxes(c, 0, -1) / scale, 0, -1)
+
+
+handle({
+    np.fix: lambda x, out=None: write_result(out, np.trunc(as_value(x))),
+    np.copy: lambda a, order="K", subok=False: np.positive(as_value(a)),
+    np.real_if_close: lambda a, tol=100: as_value(a),
+    np.i0: lambda x: primitive_by_name("i0")(as_value(x)),
+    np.polymul: lambda a1, a2: convolve(_trim_leading_zeros(a1), _trim_leading_zeros(a2)),
+})  # fmt: skip

@@ -12,7 +12,7 @@ from gradcli.classes import dataclass
 from gradcli.rules.kinds import as_booleans, is_given
 from gradcli.rules.shaping import as_value
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, REASONS, Primitive, Value, handles
+from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, REASONS, Primitive, Value, handle, handles
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer, has_shared_memory, plain_value
 
@@ -82,43 +82,10 @@ def refused() -> dict[str, Reason]:
     return {name: reason for reason in REFUSED for name in reason.names.split()}
 
 
-CONSTANTS: set[Callable[..., Any]] = set()
-
-
-def handles_constants(*functions: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register the decorated function as the handler of numpy functions whose results are constants."""
-
-    def declare(handler: Callable[..., Any]) -> Callable[..., Any]:
-        CONSTANTS.update(functions)
-        return handles(*functions)(handler)
-
-    return declare
-
-
-@handles_constants(np.shape)
-def shape_(a: Value) -> tuple[int, ...]:
-    return shape(as_value(a))
-
-
-@handles_constants(np.ndim)
-def ndim(a: Value) -> int:
-    return len(shape(as_value(a)))
-
-
-@handles_constants(np.size)
+@handles(np.size)
 def size(a: Value, axis: Any = None) -> int:
     found = shape(as_value(a))
     return int(np.prod([found[k] for k in shapes.normalise_axes(axis, len(found))], dtype=int))
-
-
-@handles_constants(np.any)
-def any_(a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-    return _reduce_truths(np.any, a, axis, out, keepdims, where)
-
-
-@handles_constants(np.all)
-def all_(a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-    return _reduce_truths(np.all, a, axis, out, keepdims, where)
 
 
 def _reduce_truths(function: Any, a: Value, axis: Any, out: Any, keepdims: Any, where: Any) -> Any:
@@ -128,39 +95,14 @@ def _reduce_truths(function: Any, a: Value, axis: Any, out: Any, keepdims: Any, 
     return function(as_booleans(as_value(a)), axis=axis, keepdims=kept, where=chosen, **options)
 
 
-@handles_constants(np.count_nonzero)
-def count_nonzero(a: Value, axis: Any = None, *, keepdims: bool = False) -> Any:
-    return np.count_nonzero(as_booleans(as_value(a)), axis=axis, keepdims=keepdims)
-
-
-@handles_constants(np.nonzero)
-def nonzero(a: Value) -> Any:
-    return np.nonzero(as_booleans(as_value(a)))
-
-
-@handles_constants(np.argwhere)
-def argwhere(a: Value) -> Any:
-    return np.argwhere(as_booleans(as_value(a)))
-
-
-@handles_constants(np.flatnonzero)
-def flatnonzero(a: Value) -> Any:
-    return np.flatnonzero(as_booleans(as_value(a)))
-
-
-@handles_constants(np.isclose)
+@handles(np.isclose)
 def isclose(a: Value, b: Value, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Any:
     x, y = as_value(a), as_value(b)
     near = np.less_equal(np.abs(x - y), atol + rtol * np.abs(y)) & np.isfinite(y) | np.equal(x, y)
     return near | (np.isnan(x) & np.isnan(y)) if equal_nan else near
 
 
-@handles_constants(np.allclose)
-def allclose(a: Value, b: Value, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> bool:
-    return bool(np.all(isclose(a, b, rtol, atol, equal_nan)))
-
-
-@handles_constants(np.array_equal)
+@handles(np.array_equal)
 def array_equal(a1: Value, a2: Value, equal_nan: bool = False) -> bool:
     x, y = as_value(a1), as_value(a2)
     if shape(x) != shape(y):
@@ -169,7 +111,7 @@ def array_equal(a1: Value, a2: Value, equal_nan: bool = False) -> bool:
     return bool(np.all(same | (np.isnan(x) & np.isnan(y)) if equal_nan else same))
 
 
-@handles_constants(np.array_equiv)
+@handles(np.array_equiv)
 def array_equiv(a1: Value, a2: Value) -> bool:
     try:
         return bool(np.all(np.equal(as_value(a1), as_value(a2))))
@@ -177,75 +119,52 @@ def array_equiv(a1: Value, a2: Value) -> bool:
         return False
 
 
-@handles_constants(np.isneginf)
-def isneginf(x: Value, out: Any = None) -> Any:
-    return np.isinf(x) & np.signbit(x)
+def _dtype_if_traced(x: Any) -> Any:
+    return x.dtype if isinstance(x, Tracer) else x
 
 
-@handles_constants(np.isposinf)
-def isposinf(x: Value, out: Any = None) -> Any:
-    return np.isinf(x) & ~np.signbit(x)
-
-
-@handles_constants(np.isrealobj)
-def isrealobj(x: Value) -> bool:
-    return not np.iscomplexobj(x)
-
-
-@handles_constants(np.isscalar)
-def isscalar(element: Any) -> bool:
-    return not shape(element)
-
-
-CONSTANTS |= {  # their handlers are in other modules
-    np.argmax, np.argmin, np.argsort, np.argpartition, np.nanargmax, np.nanargmin, np.searchsorted, np.digitize,
-    np.zeros_like, np.ones_like, np.empty_like, np.iscomplexobj, np.iscomplex, np.isreal, np.linalg.matrix_rank, np.fix,
+_HANDLERS: dict[Any, Callable[..., Any]] = {
+    np.shape: lambda a: shape(as_value(a)), np.ndim: lambda a: len(shape(as_value(a))),
+    np.any: lambda a, axis=None, out=None, keepdims=False, *, where=True:
+        _reduce_truths(np.any, a, axis, out, keepdims, where),
+    np.all: lambda a, axis=None, out=None, keepdims=False, *, where=True:
+        _reduce_truths(np.all, a, axis, out, keepdims, where),
+    np.count_nonzero: lambda a, axis=None, *, keepdims=False:
+        np.count_nonzero(as_booleans(as_value(a)), axis=axis, keepdims=keepdims),
+    np.nonzero: lambda a: np.nonzero(as_booleans(as_value(a))),
+    np.argwhere: lambda a: np.argwhere(as_booleans(as_value(a))),
+    np.flatnonzero: lambda a: np.flatnonzero(as_booleans(as_value(a))),
+    np.allclose: lambda a, b, rtol=1e-05, atol=1e-08, equal_nan=False: bool(np.all(isclose(a, b, rtol, atol, equal_nan))),
+    np.isneginf: lambda x, out=None: np.isinf(x) & np.signbit(x),
+    np.isposinf: lambda x, out=None: np.isinf(x) & ~np.signbit(x),
+    np.isrealobj: lambda x: not np.iscomplexobj(x), np.isscalar: lambda element: not shape(element),
+    np.result_type: lambda *arrays_and_dtypes: np.result_type(*map(_dtype_if_traced, arrays_and_dtypes)),
+    np.can_cast: lambda from_, to, casting="safe": np.can_cast(_dtype_if_traced(from_), to, casting),
+    np.min_scalar_type: lambda a, /: np.min_scalar_type(plain_value(a)),
+    np.common_type: lambda *arrays: np.common_type(*(np.empty(0) if isinstance(x, Tracer) else x for x in arrays)),
+    np.tril_indices_from: lambda arr, k=0: np.tril_indices_from(np.empty(shape(arr)), k),
+    np.triu_indices_from: lambda arr, k=0: np.triu_indices_from(np.empty(shape(arr)), k),
+    np.diag_indices_from: lambda arr: np.diag_indices_from(np.empty(shape(arr))),
 }  # fmt: skip
+handle(_HANDLERS)
 
 
-@handles_constants(np.result_type)
-def result_type(*arrays_and_dtypes: Any) -> Any:
-    return np.result_type(*(x.dtype if isinstance(x, Tracer) else x for x in arrays_and_dtypes))
-
-
-@handles_constants(np.can_cast)
-def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
-    return np.can_cast(from_.dtype if isinstance(from_, Tracer) else from_, to, casting)
-
-
-@handles_constants(np.min_scalar_type)
-def min_scalar_type(a: Any, /) -> Any:
-    return np.min_scalar_type(plain_value(a))
-
-
-@handles_constants(np.common_type)
-def common_type(*arrays: Any) -> Any:
-    return np.common_type(*(np.empty(0) if isinstance(x, Tracer) else x for x in arrays))
-
-
-@handles_constants(np.may_share_memory, np.shares_memory)
+@handles(np.may_share_memory, np.shares_memory)
 def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
     return isinstance(a, Tracer) and isinstance(b, Tracer) and has_shared_memory(a, b)
 
 
-@handles_constants(np.array2string, np.array_repr, np.array_str)
+@handles(np.array2string, np.array_repr, np.array_str)
 def array2string(a: Any, *args: Any, **kwargs: Any) -> str:
     return np.array2string(np.asarray(plain_value(a)), *args, **kwargs)
 
 
-@handles_constants(np.tril_indices_from)
-def tril_indices_from(arr: Value, k: int = 0) -> Any:
-    return np.tril_indices_from(np.empty(shape(arr)), k)
-
-
-@handles_constants(np.triu_indices_from)
-def triu_indices_from(arr: Value, k: int = 0) -> Any:
-    return np.triu_indices_from(np.empty(shape(arr)), k)
-
-
-@handles_constants(np.diag_indices_from)
-def diag_indices_from(arr: Value) -> Any:
-    return np.diag_indices_from(np.empty(shape(arr)))
+CONSTANTS: set[Callable[..., Any]] = {
+    *_HANDLERS, np.size, np.isclose, np.array_equal, np.array_equiv, np.may_share_memory, np.shares_memory, np.array2string,
+    np.array_repr, np.array_str, np.argmax, np.argmin, np.argsort, np.argpartition, np.nanargmax, np.nanargmin, np.searchsorted,
+    np.digitize, np.zeros_like, np.ones_like, np.empty_like, np.iscomplexobj, np.iscomplex, np.isreal, np.linalg.matrix_rank,
+    np.fix,
+}  # fmt: skip
 
 
 def group_functions() -> dict[str, str]:

@@ -13,7 +13,7 @@ from gradcli.errors import NoRule
 from gradcli.rules.kinds import constant, differential
 from gradcli.rules.linalg import T, require_square, solve_or_nan
 from gradcli.rules.shaping import as_value
-from gradcli.tracing.primitive import Params, Primitive, Transposer, Value, declare, handles
+from gradcli.tracing.primitive import Params, Primitive, Transposer, Value, declare, handle, handles
 from gradcli.tracing.primitive_cost import factorisation_cost
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer, arithmetic_of, plain_value
@@ -218,11 +218,6 @@ def cholesky(a: Value, *, upper: bool = False) -> Value:
     return T(y) if upper else y
 
 
-@handles(np.linalg.eigvalsh)
-def eigvalsh(a: Value, UPLO: str = "L") -> Value:
-    return EIGENVALUES(symmetric_matrix(a, "eigvalsh", UPLO.upper()), uplo=UPLO.upper())
-
-
 @handles(np.linalg.eigh)
 def eigh(a: Value, UPLO: str = "L") -> Any:
     uplo = UPLO.upper()
@@ -236,11 +231,6 @@ def eig(a: Value) -> NoReturn:
         "eigenvalues of a matrix that is not symmetric may be complex or not differentiable: eig has no derivative rule",
         do="np.linalg.eigh or np.linalg.eigvalsh of a symmetric matrix",
     )
-
-
-@handles(np.linalg.svdvals)
-def svdvals(x: Value) -> Value:
-    return SINGULAR_VALUES(as_value(x))
 
 
 class Open:
@@ -325,6 +315,12 @@ def lstsq(a: Value, b: Value, rcond: Any = None) -> Any:
     if np.size(residuals):
         residuals = np.reshape(np.sum(np.square(b - np.matmul(a, y)), axis=0), np.shape(residuals))
     return y, residuals, rank, SINGULAR_VALUES(a)
+
+
+handle({
+    np.linalg.eigvalsh: lambda a, UPLO="L": EIGENVALUES(symmetric_matrix(a, "eigvalsh", UPLO.upper()), uplo=UPLO.upper()),
+    np.linalg.svdvals: lambda x: SINGULAR_VALUES(as_value(x)),
+})  # fmt: skip
 
 
 # The solution of an equation as one operation: what a solver returns, with the derivative by the equation itself.

@@ -13,7 +13,7 @@ from gradcli.rules import complex_values
 from gradcli.rules.kinds import constant, elementwise, require_float64
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.domain import ABOVE_1, ABOVE_MINUS_1, AWAY_FROM_0, INSIDE_1, NOT_HALF_PI, POSITIVE, REAL
-from gradcli.tracing.primitive import Value, handles, primitive_by_name
+from gradcli.tracing.primitive import Value, handle, handles, primitive_by_name
 from gradcli.tracing.primitive_cost import ADDITION, MOVE, MULTIPLICATION, POWER
 from gradcli.tracing.shapes import shape, zeros_like
 from gradcli.tracing.tracer import Tracer, exact_integer, plain_value
@@ -192,21 +192,6 @@ def power(x: Value, p: Value) -> Value:
     return primitive_by_name("power")(x, p)
 
 
-@handles(np.fabs)
-def fabs(x: Value) -> Value:
-    return np.absolute(x)
-
-
-@handles(np.deg2rad, np.radians)
-def radians(x: Value) -> Value:
-    return x * (pi(x) / 180)
-
-
-@handles(np.rad2deg, np.degrees)
-def degrees(x: Value) -> Value:
-    return x * (180 / pi(x))
-
-
 # Functions of the parts of a floating-point number, maxima and minima that ignore nan, and ranges such as linspace.
 
 
@@ -217,21 +202,6 @@ def _extreme_ignoring_nan(extreme: Any, lowest: float, a: Value, b: Value) -> Va
         return extreme(a, b)
     y = extreme(np.where(first, lowest, a), np.where(second, lowest, b))
     return np.where(first & second, np.nan, y)
-
-
-@handles(np.fmax)
-def fmax(a: Value, b: Value) -> Value:
-    return _extreme_ignoring_nan(np.maximum, -np.inf, a, b)
-
-
-@handles(np.fmin)
-def fmin(a: Value, b: Value) -> Value:
-    return _extreme_ignoring_nan(np.minimum, np.inf, a, b)
-
-
-@handles(np.divmod)
-def divmod_(a: Value, b: Value) -> tuple[Value, Value]:
-    return np.floor_divide(a, b), np.remainder(a, b)
 
 
 @handles(np.modf)
@@ -355,3 +325,13 @@ def geomspace(
     inner = y[1:-1] if endpoint else y[1:]
     signed = np.concatenate([ends[0], inner, *(ends[1:] if endpoint else [])]) if num > 1 else y
     return np.moveaxis(signed, 0, axis) if axis else signed
+
+
+handle({
+    np.fabs: lambda x: np.absolute(x),
+    np.deg2rad: lambda x: x * (pi(x) / 180), np.radians: lambda x: x * (pi(x) / 180),
+    np.rad2deg: lambda x: x * (180 / pi(x)), np.degrees: lambda x: x * (180 / pi(x)),
+    np.fmax: lambda a, b: _extreme_ignoring_nan(np.maximum, -np.inf, a, b),
+    np.fmin: lambda a, b: _extreme_ignoring_nan(np.minimum, np.inf, a, b),
+    np.divmod: lambda a, b: (np.floor_divide(a, b), np.remainder(a, b)),
+})  # fmt: skip

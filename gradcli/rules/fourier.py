@@ -13,7 +13,7 @@ from gradcli.rules.kinds import linear
 from gradcli.rules.pairs import REAL, ComplexPair, complex_parts, is_complex, pair
 from gradcli.rules.shaping import as_value
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import Primitive, Value, handles
+from gradcli.tracing.primitive import Primitive, Value, handle, handles
 from gradcli.tracing.primitive_cost import TRANSFORM
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import exact_integer
@@ -78,16 +78,6 @@ def _transform(a: Value, n: int | None, axis: int, norm: Norm, inverse: bool) ->
     return pair(_scale_by(real, factor), _scale_by(imag, factor))
 
 
-@handles(np.fft.fft)
-def fft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> ComplexPair:
-    return _transform(a, n, axis, norm, inverse=False)
-
-
-@handles(np.fft.ifft)
-def ifft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> ComplexPair:
-    return _transform(a, n, axis, norm, inverse=True)
-
-
 @handles(np.fft.rfft)
 def rfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> ComplexPair:
     """Return the first half of the transform of real values; the other half is its conjugate.
@@ -131,11 +121,6 @@ def hfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out:
     return irfft(np.conjugate(as_value(a)), n, axis, _SWAPPED[norm])
 
 
-@handles(np.fft.ihfft)
-def ihfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> Value:
-    return np.conjugate(rfft(a, n, axis, _SWAPPED[norm]))
-
-
 def _lengths_and_axes(a: Value, s: Sequence[int] | None, axes: Sequence[int] | None) -> tuple[Value, list[Any]]:
     """Return the values and `(length, axis)` for each axis to transform."""
     x = as_value(a)
@@ -175,26 +160,6 @@ def irfftn(a: Value, s: Any = None, axes: Any = None, norm: Norm = None, out: An
     return irfft(_transform_axes(x, others[::-1], norm, inverse=True), n, axis, norm)
 
 
-@handles(np.fft.fft2)
-def fft2(a: Value, s: Any = None, axes: Any = (-2, -1), norm: Norm = None, out: Any = None) -> Value:
-    return fftn(a, s, axes, norm)
-
-
-@handles(np.fft.ifft2)
-def ifft2(a: Value, s: Any = None, axes: Any = (-2, -1), norm: Norm = None, out: Any = None) -> Value:
-    return ifftn(a, s, axes, norm)
-
-
-@handles(np.fft.rfft2)
-def rfft2(a: Value, s: Any = None, axes: Any = (-2, -1), norm: Norm = None, out: Any = None) -> Value:
-    return rfftn(a, s, axes, norm)
-
-
-@handles(np.fft.irfft2)
-def irfft2(a: Value, s: Any = None, axes: Any = (-2, -1), norm: Norm = None, out: Any = None) -> Value:
-    return irfftn(a, s, axes, norm)
-
-
 def _roll_axes(x: Value, axes: Any, shift: Callable[[int], int]) -> Value:
     """Return `x` rolled along each axis by `shift(n)`, where n is the length of the axis."""
     x = as_value(x)
@@ -204,12 +169,14 @@ def _roll_axes(x: Value, axes: Any, shift: Callable[[int], int]) -> Value:
     return x
 
 
-@handles(np.fft.fftshift)
-def fftshift(x: Value, axes: Any = None) -> Value:
-    """Return frequencies in ascending order."""
-    return _roll_axes(x, axes, lambda n: n // 2)
-
-
-@handles(np.fft.ifftshift)
-def ifftshift(x: Value, axes: Any = None) -> Value:
-    return _roll_axes(x, axes, lambda n: -(n // 2))
+handle({
+    np.fft.fft: lambda a, n=None, axis=-1, norm=None, out=None: _transform(a, n, axis, norm, inverse=False),
+    np.fft.ifft: lambda a, n=None, axis=-1, norm=None, out=None: _transform(a, n, axis, norm, inverse=True),
+    np.fft.ihfft: lambda a, n=None, axis=-1, norm=None, out=None: np.conjugate(rfft(a, n, axis, _SWAPPED[norm])),
+    np.fft.fft2: lambda a, s=None, axes=(-2, -1), norm=None, out=None: fftn(a, s, axes, norm),
+    np.fft.ifft2: lambda a, s=None, axes=(-2, -1), norm=None, out=None: ifftn(a, s, axes, norm),
+    np.fft.rfft2: lambda a, s=None, axes=(-2, -1), norm=None, out=None: rfftn(a, s, axes, norm),
+    np.fft.irfft2: lambda a, s=None, axes=(-2, -1), norm=None, out=None: irfftn(a, s, axes, norm),
+    np.fft.fftshift: lambda x, axes=None: _roll_axes(x, axes, lambda n: n // 2),
+    np.fft.ifftshift: lambda x, axes=None: _roll_axes(x, axes, lambda n: -(n // 2)),
+})  # fmt: skip

@@ -14,7 +14,7 @@ from gradcli.rules.pairs import REAL
 from gradcli.rules.reductions import NORM
 from gradcli.rules.shaping import SCATTER, as_value, diagonal
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import Params, Primitive, Transposer, Value, declare, handles, primitive_by_name
+from gradcli.tracing.primitive import Params, Primitive, Transposer, Value, declare, handle, handles, primitive_by_name
 from gradcli.tracing.primitive_cost import CONTRACTION, PRODUCT, factorisation_cost
 from gradcli.tracing.shapes import is_plain, shape
 from gradcli.tracing.tracer import exact_integer, plain_value
@@ -197,20 +197,10 @@ def vdot(a: Value, b: Value) -> Value:
     return matmul(np.ravel(a), np.ravel(b))
 
 
-@handles(np.vdot)
-def _conjugate_vdot(a: Value, b: Value) -> Value:
-    return vdot(np.conjugate(a), b)
-
-
 @handles(np.vecdot, np.linalg.vecdot)
 def vecdot(x1: Value, x2: Value, *, axis: int = -1) -> Value:
     """Return the sum of products along an axis, the first factor conjugated."""
     return np.sum(np.conjugate(as_value(x1)) * as_value(x2), axis=axis)
-
-
-@handles(np.inner)
-def inner(a: Value, b: Value) -> Value:
-    return a * b if not shape(a) or not shape(b) else np.tensordot(a, b, axes=((-1,), (-1,)))
 
 
 @handles(np.outer, np.linalg.outer)
@@ -238,16 +228,6 @@ def tensordot(a: Value, b: Value, axes: Any = 2) -> Value:
 @handles(np.trace)
 def trace(a: Value, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     return np.sum(diagonal(a, offset, axis1, axis2), axis=-1)
-
-
-@handles(np.linalg.trace)
-def matrix_trace(x: Value, *, offset: int = 0, dtype: Any = None) -> Value:
-    return trace(x, offset, -2, -1)
-
-
-@handles(np.linalg.diagonal)
-def matrix_diagonal(x: Value, *, offset: int = 0) -> Value:
-    return diagonal(x, offset, -2, -1)
 
 
 @handles(np.linalg.cross)
@@ -538,3 +518,11 @@ def cond(x: Value, p: Any = None) -> Value:
     if p == "nuc" and shape(x)[-1] != shape(x)[-2]:
         raise NoRule("cond with p='nuc' is of square matrices", do="p=2")
     return norm(x, p, _PAIR) * norm(np.linalg.inv(x), p, _PAIR)
+
+
+handle({
+    np.vdot: lambda a, b: vdot(np.conjugate(a), b),
+    np.inner: lambda a, b: a * b if not shape(a) or not shape(b) else np.tensordot(a, b, axes=((-1,), (-1,))),
+    np.linalg.trace: lambda x, *, offset=0, dtype=None: trace(x, offset, -2, -1),
+    np.linalg.diagonal: lambda x, *, offset=0: diagonal(x, offset, -2, -1),
+})  # fmt: skip

@@ -17,7 +17,7 @@ from gradcli.rules.elementwise import ln, pi
 from gradcli.rules.kinds import elementwise
 from gradcli.rules.shaping import as_value
 from gradcli.tracing import primitive as core
-from gradcli.tracing.primitive import Params, Primitive, Value, handles, primitive_by_name
+from gradcli.tracing.primitive import Params, Primitive, Value, handle, handles, primitive_by_name
 from gradcli.tracing.primitive_cost import MOVE
 from gradcli.tracing.shapes import broadcast_like, is_number, shape, zeros_like
 from gradcli.tracing.tracer import Tracer, make_view, plain_value
@@ -274,19 +274,11 @@ def angle(z: Value, deg: bool = False) -> Value:
     return np.degrees(y) if deg else y
 
 
-@handles(np.iscomplexobj)
-def iscomplexobj(x: Value) -> bool:
-    return type(x) is ComplexPair
-
-
-@handles(np.iscomplex)
-def iscomplex(x: Value) -> Any:
-    return np.not_equal(np.imag(x), 0)
-
-
-@handles(np.isreal)
-def isreal(x: Value) -> Any:
-    return np.equal(np.imag(x), 0)
+handle({
+    np.iscomplexobj: lambda x: type(x) is ComplexPair,
+    np.iscomplex: lambda x: np.not_equal(np.imag(x), 0),
+    np.isreal: lambda x: np.equal(np.imag(x), 0),
+})  # fmt: skip
 
 
 @handles(complex)

@@ -23,7 +23,7 @@ from gradcli.rules.shaping import SCATTER, as_value, is_traced
 from gradcli.rules.sorting import fill_nan
 from gradcli.tracing import shapes
 from gradcli.tracing.domain import AWAY_FROM_0
-from gradcli.tracing.primitive import Primitive, Value, handles
+from gradcli.tracing.primitive import Primitive, Value, handle, handles
 from gradcli.tracing.primitive_cost import ADDITION, FUNCTION_OF_ALL, REDUCTION
 from gradcli.tracing.shapes import restore_reduced_axes, shape, size
 from gradcli.tracing.tracer import arithmetic_of, freeze_index, plain_value, without_derivative
@@ -175,16 +175,6 @@ def std(
     return write_result(out, np.sqrt(y))
 
 
-@handles(np.var)
-def _var_of_real(a: Value, *args: Any, **kwargs: Any) -> Value:
-    return var(np.real(a), *args, **kwargs)  # numpy takes the modulus of complex numbers: not analytic
-
-
-@handles(np.std)
-def _std_of_real(a: Value, *args: Any, **kwargs: Any) -> Value:
-    return std(np.real(a), *args, **kwargs)
-
-
 @handles(np.max, np.amax)
 def max_(
     a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
@@ -206,11 +196,6 @@ def min_(
     a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
 ) -> Value:
     return write_result(out, -max_(-as_value(a), axis, None, keepdims, -initial if is_given(initial) else None, where))
-
-
-@handles(np.ptp)
-def ptp(a: Value, axis: Any = None, out: Any = None, keepdims: Any = False) -> Value:
-    return write_result(out, max_(a, axis, keepdims=keepdims) - min_(a, axis, keepdims=keepdims))
 
 
 @handles(np.prod)
@@ -390,30 +375,6 @@ def bincount(x: Any, /, weights: Value = None, minlength: int = 0) -> Value:
 # Reductions that ignore nan.
 
 
-@handles(np.nansum)
-def nansum(
-    a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any
-) -> Value:
-    return sum_(fill_nan(as_value(a), 0.0)[0], axis, dtype, out, keepdims, **options)
-
-
-@handles(np.nanprod)
-def nanprod(
-    a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **options: Any
-) -> Value:
-    return prod(fill_nan(as_value(a), 1.0)[0], axis, dtype, out, keepdims, **options)
-
-
-@handles(np.nancumsum)
-def nancumsum(a: Value, axis: Any = None, dtype: Any = None, out: Any = None) -> Value:
-    return cumsum(fill_nan(as_value(a), 0.0)[0], axis, dtype, out)
-
-
-@handles(np.nancumprod)
-def nancumprod(a: Value, axis: Any = None, dtype: Any = None, out: Any = None) -> Value:
-    return cumprod(fill_nan(as_value(a), 1.0)[0], axis, dtype, out)
-
-
 @handles(np.nanmean)
 def nanmean(
     a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
@@ -442,36 +403,9 @@ def nanvar(
     return write_result(out, restore_axes(y, keepdims, over, a))
 
 
-@handles(np.nanstd)
-def nanstd(
-    a: Value,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: float = 0,
-    keepdims: Any = False,
-    **options: Any,
-) -> Value:
-    return write_result(out, np.sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, **options)))
-
-
 def _mask_of_numbers(a: Value, where: Any) -> Any:
     numbers = ~np.isnan(plain_value(a))
     return numbers & where if is_given(where) else numbers
-
-
-@handles(np.nanmax)
-def nanmax(
-    a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
-) -> Value:
-    return _nan_extreme(as_value(a), -np.inf, max_, axis, out, keepdims, initial, where)
-
-
-@handles(np.nanmin)
-def nanmin(
-    a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = None
-) -> Value:
-    return _nan_extreme(as_value(a), np.inf, min_, axis, out, keepdims, initial, where)
 
 
 def _nan_extreme(
@@ -497,3 +431,24 @@ def nanargmin(a: Value, axis: Any = None, out: Any = None, *, keepdims: Any = Fa
 def _refuse_all_nan(a: Value, axis: Any) -> None:
     if np.any(np.all(np.isnan(plain_value(as_value(a))), axis=axis)):
         raise ValueError("All-NaN slice encountered")
+
+
+handle({
+    # numpy takes the modulus of complex numbers: not analytic
+    np.var: lambda a, *args, **kwargs: var(np.real(a), *args, **kwargs),
+    np.std: lambda a, *args, **kwargs: std(np.real(a), *args, **kwargs),
+    np.ptp: lambda a, axis=None, out=None, keepdims=False:
+        write_result(out, max_(a, axis, keepdims=keepdims) - min_(a, axis, keepdims=keepdims)),
+    np.nansum: lambda a, axis=None, dtype=None, out=None, keepdims=False, **options:
+        sum_(fill_nan(as_value(a), 0.0)[0], axis, dtype, out, keepdims, **options),
+    np.nanprod: lambda a, axis=None, dtype=None, out=None, keepdims=False, **options:
+        prod(fill_nan(as_value(a), 1.0)[0], axis, dtype, out, keepdims, **options),
+    np.nancumsum: lambda a, axis=None, dtype=None, out=None: cumsum(fill_nan(as_value(a), 0.0)[0], axis, dtype, out),
+    np.nancumprod: lambda a, axis=None, dtype=None, out=None: cumprod(fill_nan(as_value(a), 1.0)[0], axis, dtype, out),
+    np.nanstd: lambda a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, **options:
+        write_result(out, np.sqrt(nanvar(a, axis, dtype, None, ddof, keepdims, **options))),
+    np.nanmax: lambda a, axis=None, out=None, keepdims=False, initial=None, where=None:
+        _nan_extreme(as_value(a), -np.inf, max_, axis, out, keepdims, initial, where),
+    np.nanmin: lambda a, axis=None, out=None, keepdims=False, initial=None, where=None:
+        _nan_extreme(as_value(a), np.inf, min_, axis, out, keepdims, initial, where),
+})  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 from gradcli.errors import NoRule
 from gradcli.rules.kinds import as_booleans, jointly_linear, linear
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import VIEWS, Primitive, Value, handles
+from gradcli.tracing.primitive import VIEWS, Primitive, Value, handle, handles
 from gradcli.tracing.primitive_cost import MOVE, SCATTERED
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Dotted, LinearForm, Tracer, freeze_index, write_at
@@ -148,11 +148,6 @@ def reshape(a: Value, shape: Any = None, order: str = "C", *, newshape: Any = No
     return RESHAPE(a, to=to)
 
 
-@handles(np.ravel)
-def ravel(a: Value, order: str = "C") -> Value:
-    return reshape(a, -1, order)
-
-
 @handles(np.squeeze)
 def squeeze(a: Value, axis: Any = None) -> Value:
     drop = axis if axis is None else shapes.normalise_axes(axis, len(shape(a)))
@@ -182,11 +177,6 @@ def transpose(a: Value, axes: Any = None) -> Value:
 
 def _normalise_axis(axis: Any, ndim: int) -> int:
     return shapes.normalise_axes(axis, ndim)[0]
-
-
-@handles(np.matrix_transpose, np.linalg.matrix_transpose)
-def matrix_transpose(x: Value) -> Value:
-    return np.swapaxes(x, -1, -2)
 
 
 @handles(np.swapaxes)
@@ -236,8 +226,10 @@ def stack(arrays: Sequence[Value], axis: int = 0, *, dtype: Any = None, casting:
     return JOIN(*[np.expand_dims(x, k) for x in parts], axis=k)
 
 
-def _at_least_ndim(ndim: int, x: Value) -> Value:
-    x = as_value(x)
+def _at_least_ndim(ndim: int, *arys: Value) -> Any:
+    if len(arys) != 1:
+        return tuple(_at_least_ndim(ndim, x) for x in arys)
+    x = as_value(arys[0])
     have = shape(x)
     if len(have) >= ndim:
         return x
@@ -245,35 +237,10 @@ def _at_least_ndim(ndim: int, x: Value) -> Value:
     return np.reshape(x, grown)
 
 
-@handles(np.atleast_1d)
-def atleast_1d(*arys: Value) -> Value:
-    return _at_least_ndim(1, arys[0]) if len(arys) == 1 else tuple(_at_least_ndim(1, x) for x in arys)
-
-
-@handles(np.atleast_2d)
-def atleast_2d(*arys: Value) -> Value:
-    return _at_least_ndim(2, arys[0]) if len(arys) == 1 else tuple(_at_least_ndim(2, x) for x in arys)
-
-
-@handles(np.atleast_3d)
-def atleast_3d(*arys: Value) -> Value:
-    return _at_least_ndim(3, arys[0]) if len(arys) == 1 else tuple(_at_least_ndim(3, x) for x in arys)
-
-
 @handles(np.hstack)
 def hstack(tup: Sequence[Value], *, dtype: Any = None, casting: Any = None) -> Value:
     parts = [_at_least_ndim(1, x) for x in tup]
     return np.concatenate(parts, axis=0 if len(shape(parts[0])) == 1 else 1)
-
-
-@handles(np.vstack)
-def vstack(tup: Sequence[Value], *, dtype: Any = None, casting: Any = None) -> Value:
-    return np.concatenate([_at_least_ndim(2, x) for x in tup], axis=0)
-
-
-@handles(np.dstack)
-def dstack(tup: Sequence[Value]) -> Value:
-    return np.concatenate([_at_least_ndim(3, x) for x in tup], axis=2)
 
 
 @handles(np.column_stack)
@@ -312,11 +279,6 @@ def diag(v: Value, k: int = 0) -> Value:
     return SCATTER(v, index=(at - min(k, 0), at + max(k, 0)), into=(n, n))
 
 
-@handles(np.diagflat)
-def diagflat(v: Value, k: int = 0) -> Value:
-    return diag(np.reshape(v, -1), k)
-
-
 @handles(np.flip)
 def flip(m: Value, axis: Any = None) -> Value:
     over = shapes.normalise_axes(axis, len(shape(m)))
@@ -327,16 +289,6 @@ def _lower_mask(m: Value, k: int) -> Any:
     """Return a mask of the entries on or below the k-th diagonal of a matrix."""
     rows, columns = (shape(m) * 2 if len(shape(m)) == 1 else shape(m))[-2:]
     return np.tri(rows, columns, k=k, dtype=bool)
-
-
-@handles(np.tril)
-def tril(m: Value, k: int = 0) -> Value:
-    return SELECT(_lower_mask(m, k), m, np.float64(0))
-
-
-@handles(np.triu)
-def triu(m: Value, k: int = 0) -> Value:
-    return SELECT(_lower_mask(m, k - 1), np.float64(0), m)
 
 
 VIEWS |= {
@@ -379,11 +331,6 @@ def insert(arr: Value, obj: Any, values: Value, axis: int | None = None) -> Valu
     return GETITEM(np.concatenate([as_vector(a), as_vector(v)]), index=at)
 
 
-@handles(np.append)
-def append(arr: Value, values: Value, axis: int | None = None) -> Value:
-    return np.concatenate([as_value(arr), as_value(values)], axis=axis)
-
-
 _PAD_MODES = ("edge", "reflect", "symmetric", "wrap")
 
 
@@ -416,19 +363,9 @@ def _split(function: Any, ary: Value, indices_or_sections: Any, axis: int) -> li
     return [ary[(*(slice(None),) * k, slice(*end))] for end in ends]
 
 
-@handles(np.array_split)
-def array_split(ary: Value, indices_or_sections: Any, axis: int = 0) -> list[Value]:
-    return _split(np.array_split, ary, indices_or_sections, axis)
-
-
 @handles(np.split)
 def split(ary: Value, indices_or_sections: Any, axis: int = 0) -> list[Value]:
     return _split(np.split, ary, indices_or_sections, axis)
-
-
-@handles(np.hsplit)
-def hsplit(ary: Value, indices_or_sections: Any) -> Any:
-    return split(ary, indices_or_sections, 1 if len(shape(ary)) > 1 else 0)
 
 
 @handles(np.vsplit)
@@ -456,16 +393,6 @@ def rollaxis(a: Value, axis: int, start: int = 0) -> Value:
     ndim = len(shape(a))
     labels = np.rollaxis(np.empty(tuple(range(1, ndim + 1))), axis, start).shape  # axis k has length k + 1
     return np.transpose(a, tuple(n - 1 for n in labels))
-
-
-@handles(np.fliplr)
-def fliplr(m: Value) -> Value:
-    return np.flip(m, 1)
-
-
-@handles(np.flipud)
-def flipud(m: Value) -> Value:
-    return np.flip(m, 0)
 
 
 @handles(np.rot90)
@@ -596,3 +523,22 @@ def fill_diagonal(a: Value, val: Value, wrap: bool = False) -> None:
     np.fill_diagonal(mask, True, wrap)
     at = np.flatnonzero(mask)
     write_flat(a, at, _repeat_entries(np.reshape(as_value(val), -1), at.size))
+
+
+handle({
+    np.ravel: lambda a, order="C": reshape(a, -1, order),
+    np.matrix_transpose: lambda x: np.swapaxes(x, -1, -2), np.linalg.matrix_transpose: lambda x: np.swapaxes(x, -1, -2),
+    np.atleast_1d: lambda *arys: _at_least_ndim(1, *arys),
+    np.atleast_2d: lambda *arys: _at_least_ndim(2, *arys),
+    np.atleast_3d: lambda *arys: _at_least_ndim(3, *arys),
+    np.vstack: lambda tup, *, dtype=None, casting=None: np.concatenate([_at_least_ndim(2, x) for x in tup], axis=0),
+    np.dstack: lambda tup: np.concatenate([_at_least_ndim(3, x) for x in tup], axis=2),
+    np.diagflat: lambda v, k=0: diag(np.reshape(v, -1), k),
+    np.tril: lambda m, k=0: SELECT(_lower_mask(m, k), m, np.float64(0)),
+    np.triu: lambda m, k=0: SELECT(_lower_mask(m, k - 1), np.float64(0), m),
+    np.append: lambda arr, values, axis=None: np.concatenate([as_value(arr), as_value(values)], axis=axis),
+    np.array_split: lambda ary, indices_or_sections, axis=0: _split(np.array_split, ary, indices_or_sections, axis),
+    np.hsplit: lambda ary, indices_or_sections: split(ary, indices_or_sections, 1 if len(shape(ary)) > 1 else 0),
+    np.fliplr: lambda m: np.flip(m, 1),
+    np.flipud: lambda m: np.flip(m, 0),
+})  # fmt: skip

@@ -14,7 +14,7 @@ from gradcli.errors import NoRule, Undecided
 from gradcli.rules.kinds import as_booleans, is_given, merge_axes_last, refuse_options, restore_axes, write_result
 from gradcli.rules.shaping import GETITEM, PUT, as_value, as_vector, is_traced
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import Value, handles
+from gradcli.tracing.primitive import Value, handle, handles
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer, freeze_index, plain_value
 
@@ -193,16 +193,12 @@ for _function, _scale, _skip in (
     handles(_function)(_quantile_handler(_function, _scale, _skip))
 
 
-@handles(np.median)
-def median(a: Value, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Value:
-    return write_result(out, _quantile(a, 0.5, axis, "linear", keepdims, False))
-
-
-@handles(np.nanmedian)
-def nanmedian(
-    a: Value, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False
-) -> Value:
-    return write_result(out, _quantile(a, 0.5, axis, "linear", keepdims, True))
+handle({
+    np.median: lambda a, axis=None, out=None, overwrite_input=False, keepdims=False:
+        write_result(out, _quantile(a, 0.5, axis, "linear", keepdims, False)),
+    np.nanmedian: lambda a, axis=None, out=None, overwrite_input=False, keepdims=False:
+        write_result(out, _quantile(a, 0.5, axis, "linear", keepdims, True)),
+})  # fmt: skip
 
 
 # Searching.

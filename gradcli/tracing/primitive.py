@@ -236,6 +236,13 @@ def handles(*functions: Function | None) -> Callable[[Function], Function]:
     return declare
 
 
+def handle(table: Mapping[Any, Function]) -> None:
+    """Register handlers that are one line each, by their functions; they take these functions' names, which errors show."""
+    for function, handler in table.items():
+        handler.__name__ = handler.__qualname__ = function.__name__
+        HANDLERS[function] = handler
+
+
 def handles_method(name: str) -> Callable[[Function], Function]:
     """Register the decorated function as the handler of a method of every ufunc; its first argument is the ufunc."""
 
