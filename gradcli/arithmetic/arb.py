@@ -142,10 +142,6 @@ def gammaln(x: arb) -> arb:
     return x.lgamma() if x > 0 else abs(x.gamma()).log()
 
 
-def polygamma(x: arb, *, n: int) -> arb:
-    return acb(x).polygamma(n).real
-
-
 def expit(x: arb) -> arb:
     """Return 1 / (1 + exp(-x)), by the exponential that does not overflow."""
     if x > 0:
@@ -169,14 +165,6 @@ def log_ndtr(x: arb) -> arb:
 def times_log(x: arb, log: arb) -> arb:
     """Return x log, 0 for x = 0."""
     return arb(0) if x.is_zero() else x * log
-
-
-def expi(x: arb) -> arb:
-    return -(-x).expint(1) if x < 0 else x.ei()
-
-
-def exprel(x: arb) -> arb:
-    return arb(1) if x.is_zero() else x.expm1() / x
 
 
 def pseudo_huber(d: arb, r: arb) -> arb:
@@ -236,11 +224,12 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "erf": arb.erf, "erfc": arb.erfc, "erfi": arb.erfi, "erfinv": arb.erfinv, "erfcinv": arb.erfcinv,
     "erfcx": lambda x: (x * x).exp() * x.erfc(), "dawsn": lambda x: arb.pi().sqrt() / 2 * (-x * x).exp() * x.erfi(),
     "ndtr": ndtr, "log_ndtr": log_ndtr, "ndtri": lambda x: -root_2() * (2 * x).erfcinv(),
-    "expit": expit, "logit": lambda x: (x / (1 - x)).log(), "exprel": exprel,
+    "expit": expit, "logit": lambda x: (x / (1 - x)).log(), "exprel": lambda x: arb(1) if x.is_zero() else x.expm1() / x,
     "entr": lambda x: -times_log(x, x.log()), "xlogy": lambda a, b: times_log(a, b.log()), "xlog1py": lambda a, b: times_log(a, b.log1p()),
     "rel_entr": relative_entropy, "kl_div": lambda a, b: relative_entropy(a, b) - a + b,
     "pseudo_huber": pseudo_huber,
-    "gamma": arb.gamma, "rgamma": arb.rgamma, "gammaln": gammaln, "loggamma": arb.lgamma, "digamma": arb.digamma, "polygamma": polygamma,
+    "gamma": arb.gamma, "rgamma": arb.rgamma, "gammaln": gammaln, "loggamma": arb.lgamma, "digamma": arb.digamma,
+    "polygamma": lambda x, *, n: acb(x).polygamma(n).real,
     "beta": lambda a, b: a.gamma() * b.gamma() * (a + b).rgamma(), "betaln": lambda a, b: gammaln(a) + gammaln(b) - gammaln(a + b),
     "j0": lambda x: x.bessel_j(0), "j1": lambda x: x.bessel_j(1), "y0": lambda x: x.bessel_y(0), "y1": lambda x: x.bessel_y(1),
     "i0": lambda x: x.bessel_i(0), "i1": lambda x: x.bessel_i(1), "i0e": lambda x: scaled_bessel_i(arb(0), x), "i1e": lambda x: scaled_bessel_i(arb(1), x),
@@ -248,7 +237,7 @@ SPECIAL: dict[str, Callable[..., Any]] = {
     "k0e": lambda x: x.bessel_k(0, scaled=True), "k1e": lambda x: x.bessel_k(1, scaled=True),
     "jv": lambda v, x: x.bessel_j(v), "yv": lambda v, x: x.bessel_y(v), "iv": lambda v, x: x.bessel_i(v), "kv": lambda v, x: x.bessel_k(v),
     "ive": scaled_bessel_i, "kve": lambda v, x: x.bessel_k(v, scaled=True),
-    "exp1": lambda x: x.expint(1), "expi": expi, "expn": lambda n, x: x.expint(n),
+    "exp1": lambda x: x.expint(1), "expi": lambda x: -(-x).expint(1) if x < 0 else x.ei(), "expn": lambda n, x: x.expint(n),
     "si": arb.si, "ci": arb.ci, "shi": arb.shi, "chi": arb.chi, "fresnel_s": arb.fresnel_s, "fresnel_c": arb.fresnel_c,
     "spence": lambda x: (1 - x).polylog(2), "wrightomega": lambda x: x.exp().lambertw(),
     "ellipk": elliptic_integral("elliptic_k"), "ellipe": elliptic_integral("elliptic_e"), "ellipkm1": lambda p: elliptic_integral("elliptic_k")(1 - p),

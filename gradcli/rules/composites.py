@@ -1,5 +1,6 @@
 """Functions composed of primitives: some of numpy's, and the activations and losses of machine learning."""
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -44,18 +45,6 @@ def _pad_to_equal_length(a: Value, b: Value) -> tuple[Value, Value]:
     count = max(shape(a)[0], shape(b)[0])
     first, second = (np.concatenate([np.zeros(count - shape(x)[0]), x]) if shape(x)[0] < count else x for x in (a, b))
     return first, second
-
-
-@handles(np.polyadd)
-def polyadd(a1: Value, a2: Value) -> Value:
-    a, b = _pad_to_equal_length(a1, a2)
-    return a + b
-
-
-@handles(np.polysub)
-def polysub(a1: Value, a2: Value) -> Value:
-    a, b = _pad_to_equal_length(a1, a2)
-    return a - b
 
 
 @handles(np.clip)
@@ -114,14 +103,9 @@ def ones_like(
 
 @handles(np.full_like)
 def full_like(
-    a: Value,
-    fill_value: Value,
-    dtype: Any = None,
-    order: str = "K",
-    subok: bool = True,
-    shape: Any = None,
+    a: Value, fill_value: Value, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None,
     **device: Any,
-) -> Any:
+) -> Any:  # fmt: skip
     if not isinstance(fill_value, Tracer):
         return _filled_array(a, fill_value, dtype, shape)
     wanted = value_or_default(shape, shapes.shape(a))
@@ -487,6 +471,8 @@ def polyfit(
 
 
 handle({
+    np.polyadd: lambda a1, a2: operator.add(*_pad_to_equal_length(a1, a2)),
+    np.polysub: lambda a1, a2: operator.sub(*_pad_to_equal_length(a1, a2)),
     np.fix: lambda x, out=None: write_result(out, np.trunc(as_value(x))),
     np.copy: lambda a, order="K", subok=False: np.positive(as_value(a)),
     np.real_if_close: lambda a, tol=100: as_value(a),

@@ -95,21 +95,11 @@ def is_at_tie(y: Value, a: Value, b: Value) -> Value:
     return a == b
 
 
-def integer_power(x: Value, *, n: int) -> Value:
-    """Return x**n for an integer n, negative ones included."""
-    return np.power(x, float(n))
-
-
 def integer_power_partial(y: Value, x: Value, *, n: int) -> Value:
     """Return n x**(n-1); x**0 is 1 everywhere, also at 0."""
     if n == 2:
         return 2 * x
     return n * x ** (n - 1) if n != 0 else zeros_like(x)
-
-
-def relu(x: Value) -> Value:
-    """Return max(x, 0)."""
-    return np.maximum(x, 0.0)
 
 
 # fmt: off
@@ -162,8 +152,8 @@ elementwise(np.remainder,  1.0, lambda y, a, b: -np.floor_divide(a, b), on=(REAL
                            kinks="a / b an integer (jump)", kink=lambda y, a, b: y == 0, analytic=False)
 elementwise(np.fmod,       1.0, (lambda y, a, b: -np.trunc(a / b),     lambda y, a, b: -np.rint((a - y) / b)), on=(REAL, AWAY_FROM_0),
                            kinks="a / b an integer but 0 (jump)", kink=lambda y, a, b: (y == 0) & (a != 0), analytic=False)
-INTEGER_POWER = elementwise(integer_power, integer_power_partial, name="integer_power", on=AWAY_FROM_0, cost=POWER)
-RELU = elementwise(relu,   lambda y, x: np.heaviside(x, 0.0), name="relu", kinks="x = 0 (slope 0)", kink=is_at_zero, cost=ADDITION,
+INTEGER_POWER = elementwise(lambda x, *, n: np.power(x, float(n)), integer_power_partial, name="integer_power", on=AWAY_FROM_0, cost=POWER)
+RELU = elementwise(lambda x: np.maximum(x, 0.0), lambda y, x: np.heaviside(x, 0.0), name="relu", kinks="x = 0 (slope 0)", kink=is_at_zero, cost=ADDITION,
                            branch=lambda y, x: [np.heaviside(x, 0.0)], margin=lambda x: x)
 
 #        slope 0 wherever it exists; a staircase changes in jumps
@@ -267,15 +257,9 @@ def vecmat(x: Value, a: Value) -> Value:
 
 @handles(np.linspace)
 def linspace(
-    start: Value,
-    stop: Value,
-    num: int = 50,
-    endpoint: bool = True,
-    retstep: bool = False,
-    dtype: Any = None,
-    axis: int = 0,
-    **device: Any,
-) -> Any:
+    start: Value, stop: Value, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
+    axis: int = 0, **device: Any,
+) -> Any:  # fmt: skip
     """Return `num` equally spaced numbers."""
     require_float64("linspace", dtype)
     start, stop = as_value(start), as_value(stop)
@@ -294,14 +278,9 @@ def linspace(
 
 @handles(np.logspace)
 def logspace(
-    start: Value,
-    stop: Value,
-    num: int = 50,
-    endpoint: bool = True,
-    base: Value = 10.0,
-    dtype: Any = None,
+    start: Value, stop: Value, num: int = 50, endpoint: bool = True, base: Value = 10.0, dtype: Any = None,
     axis: int = 0,
-) -> Value:
+) -> Value:  # fmt: skip
     """Return powers of the base with equally spaced exponents."""
     require_float64("logspace", dtype)
     return np.power(base, linspace(start, stop, num, endpoint, axis=axis))

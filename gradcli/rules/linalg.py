@@ -1,6 +1,8 @@
 """Matrix products and linear algebra, of one matrix or of stacks of them."""
 
+import functools
 import math
+import operator
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -314,13 +316,8 @@ def multi_dot(arrays: Sequence[Value], *, out: Any = None) -> Value:
     """Return the product of matrices; the first and the last may be vectors."""
     first, *rest = (as_value(x) for x in arrays)
     if len(shape(rest[-1])) == 1:
-        y = rest.pop()
-        for x in reversed((first, *rest)):
-            y = x @ y
-        return y
-    for x in rest:
-        first = first @ x
-    return first
+        return functools.reduce(lambda y, x: x @ y, (*reversed(rest), first))
+    return functools.reduce(operator.matmul, rest, first)
 
 
 @handles(np.linalg.tensorsolve)

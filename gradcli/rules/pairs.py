@@ -344,19 +344,17 @@ def _exp(x: Value) -> ComplexPair:
     return turn if size is None else _multiply(size, turn)
 
 
-def _expm1(x: Value) -> ComplexPair:
-    re, im = filled_parts(x)
-    return pair(np.expm1(re) * np.cos(im) - 2 * np.square(np.sin(im / 2)), np.exp(re) * np.sin(im))
+def _by_parts(parts: Callable[[Value, Value], tuple[Value, Value]]) -> Callable[[Value], ComplexPair]:
+    """Return a function of a complex value whose parts are functions of the value's parts."""
+    return lambda x: pair(*parts(*filled_parts(x)))
 
 
-def _log(x: Value) -> ComplexPair:
-    re, im = filled_parts(x)
-    return pair(np.log(np.hypot(re, im)), np.arctan2(im, re))
-
-
-def _log1p(x: Value) -> ComplexPair:
-    re, im = filled_parts(x)
-    return pair(np.log1p(re * (2 + re) + im * im) / 2, np.arctan2(im, 1 + re))
+_log = _by_parts(lambda re, im: (np.log(np.hypot(re, im)), np.arctan2(im, re)))
+_log1p = _by_parts(lambda re, im: (np.log1p(re * (2 + re) + im * im) / 2, np.arctan2(im, 1 + re)))
+_sin = _by_parts(lambda re, im: (np.sin(re) * np.cosh(im), np.cos(re) * np.sinh(im)))
+_cos = _by_parts(lambda re, im: (np.cos(re) * np.cosh(im), -np.sin(re) * np.sinh(im)))
+_sinh = _by_parts(lambda re, im: (np.sinh(re) * np.cos(im), np.cosh(re) * np.sin(im)))
+_cosh = _by_parts(lambda re, im: (np.cosh(re) * np.cos(im), np.sinh(re) * np.sin(im)))
 
 
 def _sqrt(x: Value) -> ComplexPair:
@@ -385,26 +383,6 @@ def _arcsin(x: Value) -> ComplexPair:
 
 def _arctanh(x: Value) -> ComplexPair:
     return _divide(_subtract(_log1p(x), _log1p(-x)), 2.0)
-
-
-def _sin(x: Value) -> ComplexPair:
-    re, im = filled_parts(x)
-    return pair(np.sin(re) * np.cosh(im), np.cos(re) * np.sinh(im))
-
-
-def _cos(x: Value) -> ComplexPair:
-    re, im = filled_parts(x)
-    return pair(np.cos(re) * np.cosh(im), -np.sin(re) * np.sinh(im))
-
-
-def _sinh(x: Value) -> ComplexPair:
-    re, im = filled_parts(x)
-    return pair(np.sinh(re) * np.cos(im), np.cosh(re) * np.sin(im))
-
-
-def _cosh(x: Value) -> ComplexPair:
-    re, im = filled_parts(x)
-    return pair(np.cosh(re) * np.cos(im), np.sinh(re) * np.sin(im))
 
 
 def _absolute(x: Value) -> Value:
@@ -439,7 +417,9 @@ RULES: dict[str, Callable[..., Value]] = {  # how a primitive runs on complex op
     "add": lambda a, b: pair(*map(add_parts, complex_parts(a), complex_parts(b))), "subtract": _subtract,
     "multiply": _multiply, "divide": _divide, "square": lambda x: _multiply(x, x),
     "reciprocal": lambda x: _divide(1.0, x), "integer_power": _integer_power, "power": _power,
-    "exp": _exp, "expm1": _expm1, "log": _log, "log1p": _log1p, "sqrt": _sqrt,
+    "expm1": _by_parts(lambda re, im: (
+        np.expm1(re) * np.cos(im) - 2 * np.square(np.sin(im / 2)), np.exp(re) * np.sin(im))),
+    "exp": _exp, "log": _log, "log1p": _log1p, "sqrt": _sqrt,
     "sin": _sin, "cos": _cos, "tan": lambda x: _divide(_sin(x), _cos(x)),
     "sinh": _sinh, "cosh": _cosh, "tanh": lambda x: _divide(_sinh(x), _cosh(x)),
     "arcsinh": _arcsinh, "arccosh": lambda x: _log(x + _multiply(_sqrt(x + 1), _sqrt(x - 1))), "arctanh": _arctanh,

@@ -84,14 +84,9 @@ LOGSUMEXP = differential(_logsumexp, lambda xdot, y, x, *, axis: SUM(softmax(x, 
 
 @handles(np.sum)
 def sum_(
-    a: Value,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = False,
-    initial: Any = None,
+    a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
     where: Any = None,
-) -> Value:
+) -> Value:  # fmt: skip
     require_float64("sum", dtype)
     a = fill_excluded(as_value(a), where, 0.0)
     over = reduction_axes(a, axis)
@@ -137,17 +132,9 @@ def _broadcast_weights(a: Value, over: Axes | None, weights: Value) -> Value:
 
 
 def var(
-    a: Value,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: float = 0,
-    keepdims: Any = False,
-    *,
-    where: Any = None,
-    mean: Value = None,
-    correction: Any = None,
-) -> Value:
+    a: Value, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
+    where: Any = None, mean: Value = None, correction: Any = None,
+) -> Value:  # fmt: skip
     require_float64("var", dtype)
     a = as_value(a)
     over = shapes.normalise_axes(axis, len(shape(a)))
@@ -160,17 +147,9 @@ def var(
 
 
 def std(
-    a: Value,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: float = 0,
-    keepdims: Any = False,
-    *,
-    where: Any = None,
-    mean: Value = None,
-    correction: Any = None,
-) -> Value:
+    a: Value, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
+    where: Any = None, mean: Value = None, correction: Any = None,
+) -> Value:  # fmt: skip
     y = var(a, axis, dtype, None, ddof, keepdims, where=where, mean=mean, correction=correction)
     return write_result(out, np.sqrt(y))
 
@@ -200,14 +179,9 @@ def min_(
 
 @handles(np.prod)
 def prod(
-    a: Value,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = False,
-    initial: Any = None,
+    a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
     where: Any = None,
-) -> Value:
+) -> Value:  # fmt: skip
     """Return the product, computed by halving and not by division, so that a zero factor loses no derivative."""
     require_float64("prod", dtype)
     a = fill_excluded(as_value(a), where, 1.0)
@@ -311,16 +285,9 @@ def log_softmax(x: Value, axis: Any = None) -> Value:
 
 @handles(np.cov)
 def cov(
-    m: Value,
-    y: Value = None,
-    rowvar: bool = True,
-    bias: bool = False,
-    ddof: int | None = None,
-    fweights: Any = None,
-    aweights: Any = None,
-    *,
-    dtype: Any = None,
-) -> Value:
+    m: Value, y: Value = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
+    aweights: Any = None, *, dtype: Any = None,
+) -> Value:  # fmt: skip
     require_float64("cov", dtype)
     m = as_value(m)
     if len(shape(m)) > 2:
@@ -385,14 +352,9 @@ def nanmean(
 
 @handles(np.nanvar)
 def nanvar(
-    a: Value,
-    axis: Any = None,
-    dtype: Any = None,
-    out: Any = None,
-    ddof: float = 0,
-    keepdims: Any = False,
+    a: Value, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False,
     **options: Any,
-) -> Value:
+) -> Value:  # fmt: skip
     """Return the variance of the entries that are not nan; nan where there are at most `ddof` of them."""
     a, where = as_value(a), options.pop("where", True)
     numbers = _mask_of_numbers(a, where)
@@ -416,21 +378,11 @@ def _nan_extreme(
     return write_result(out, np.where(nothing, np.nan, y) if np.any(nothing) else y)
 
 
-@handles(np.nanargmax)
-def nanargmax(a: Value, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    _refuse_all_nan(a, axis)
-    return sorting.argmax(fill_nan(as_value(a), -np.inf)[0], axis, out, keepdims=keepdims)
-
-
-@handles(np.nanargmin)
-def nanargmin(a: Value, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    _refuse_all_nan(a, axis)
-    return sorting.argmin(fill_nan(as_value(a), np.inf)[0], axis, out, keepdims=keepdims)
-
-
-def _refuse_all_nan(a: Value, axis: Any) -> None:
-    if np.any(np.all(np.isnan(plain_value(as_value(a))), axis=axis)):
+def _nan_arg_extreme(find: Any, lowest: float, a: Value, axis: Any, out: Any, keepdims: Any) -> Any:
+    a = as_value(a)
+    if np.any(np.all(np.isnan(plain_value(a)), axis=axis)):
         raise ValueError("All-NaN slice encountered")
+    return find(fill_nan(a, lowest)[0], axis, out, keepdims=keepdims)
 
 
 handle({
@@ -451,4 +403,8 @@ handle({
         _nan_extreme(as_value(a), -np.inf, max_, axis, out, keepdims, initial, where),
     np.nanmin: lambda a, axis=None, out=None, keepdims=False, initial=None, where=None:
         _nan_extreme(as_value(a), np.inf, min_, axis, out, keepdims, initial, where),
+    np.nanargmax: lambda a, axis=None, out=None, *, keepdims=False:
+        _nan_arg_extreme(sorting.argmax, -np.inf, a, axis, out, keepdims),
+    np.nanargmin: lambda a, axis=None, out=None, *, keepdims=False:
+        _nan_arg_extreme(sorting.argmin, np.inf, a, axis, out, keepdims),
 })  # fmt: skip

@@ -229,15 +229,9 @@ def digitize(x: Value, bins: Value, right: bool = False) -> Any:
 
 @handles(np.unique)
 def unique(
-    ar: Value,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: Any = None,
-    *,
-    equal_nan: bool = True,
-    sorted: bool = True,
-) -> Any:
+    ar: Value, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Any = None,
+    *, equal_nan: bool = True, sorted: bool = True,
+) -> Any:  # fmt: skip
     """Return the distinct values in order; equal values are recorded as ties."""
     refuse_options("unique", axis=axis)
     x = as_vector(as_value(ar))

@@ -29,7 +29,7 @@ from gradcli.tracing.domain import (
     UNIT,
     UP_TO_10000,
 )
-from gradcli.tracing.primitive import PRIMITIVES, Primitive, Value, add_late_lookup, declare, primitive_by_name
+from gradcli.tracing.primitive import LATE_LOOKUPS, PRIMITIVES, Primitive, Value, declare, primitive_by_name
 from gradcli.tracing.tracer import Tracer, arithmetic_of, exact_integer, is_zero, plain_value
 
 LARGE_EXPONENT = "the density is the exponential of a large number"
@@ -639,31 +639,11 @@ def _expm1_quotient(t: Value, lmbda: Value) -> Value:
     return np.where(flat, near, np.expm1(lmbda * t) / np.where(flat, 1.0, lmbda))
 
 
-def boxcox(x: Value, lmbda: Value) -> Value:
-    """Return (x^lmbda - 1) / lmbda, and log(x) for lmbda = 0."""
-    return _expm1_quotient(np.log(x), lmbda)
-
-
-def boxcox1p(x: Value, lmbda: Value) -> Value:
-    """Return boxcox(1 + x)."""
-    return _expm1_quotient(np.log1p(x), lmbda)
-
-
 def _log1p_quotient(y: Value, lmbda: Value) -> Value:
     """Return log(1 + lmbda y) / lmbda; at lmbda = 0 it is y, and the first three derivatives are exact."""
     flat = is_zero(lmbda)
     near = y - lmbda * y * y / 2 + lmbda * lmbda * y**3 / 3 - lmbda**3 * y**4 / 4
     return np.where(flat, near, np.log1p(lmbda * y) / np.where(flat, 1.0, lmbda))
-
-
-def inv_boxcox(y: Value, lmbda: Value) -> Value:
-    """Return the inverse of boxcox."""
-    return np.exp(_log1p_quotient(y, lmbda))
-
-
-def binom(n: Value, k: Value) -> Value:
-    """Return the binomial coefficient n over k, by the beta function."""
-    return 1 / ((n + 1) * primitive_by_name("beta")(1 + n - k, 1 + k))
 
 
 def _shifted_polynomial(name: str) -> Callable[..., Value]:
@@ -672,9 +652,13 @@ def _shifted_polynomial(name: str) -> Callable[..., Value]:
 
 
 COMPOSITES: dict[str, Callable[..., Any]] = {
-    "huber": huber, "boxcox": boxcox, "boxcox1p": boxcox1p, "inv_boxcox": inv_boxcox,
+    "huber": huber,
+    "boxcox": lambda x, lmbda: _expm1_quotient(np.log(x), lmbda),
+    "boxcox1p": lambda x, lmbda: _expm1_quotient(np.log1p(x), lmbda),
+    "inv_boxcox": lambda y, lmbda: np.exp(_log1p_quotient(y, lmbda)),
     "inv_boxcox1p": lambda y, lmbda: np.expm1(_log1p_quotient(y, lmbda)),
-    "binom": binom, "poch": lambda z, m: primitive_by_name("gamma")(z + m) * primitive_by_name("rgamma")(z),
+    "binom": lambda n, k: 1 / ((n + 1) * primitive_by_name("beta")(1 + n - k, 1 + k)),
+    "poch": lambda z, m: primitive_by_name("gamma")(z + m) * primitive_by_name("rgamma")(z),
     "cosm1": lambda x: -2 * np.square(np.sin(x / 2)), "powm1": lambda x, y: np.expm1(y * np.log(x)),
     "exp10": lambda x: np.power(exact_integer(10, x), x), "radian": lambda d, m, s: (d + m / 60 + s / 3600) * (pi(d) / 180),
     "sici": lambda x: (primitive_by_name("si")(x), primitive_by_name("ci")(x)), "shichi": lambda x: (primitive_by_name("shi")(x), primitive_by_name("chi")(x)),
@@ -735,7 +719,7 @@ def find_ufunc_handler(function: Callable[..., Any]) -> Callable[..., Any] | Non
     return None
 
 
-add_late_lookup(find_ufunc_handler)
+LATE_LOOKUPS.append(find_ufunc_handler)
 
 
 # Derivatives of the incomplete gamma function by its order: power series of balls.

@@ -220,7 +220,8 @@ HANDLERS: dict[Function, Function] = {}
 METHODS: dict[str, Function] = {}  # handlers of ufunc methods: reduce, accumulate, outer, at, reduceat
 VIEWS: set[Function] = set()  # functions of one array whose result may be a view of it; storage.py checks whether it is
 REASONS: dict[Function, tuple[str, str]] = {}  # why a function has no rule, and what to write instead
-_LATE: list[Callable[[Function], Function | None]] = []
+# look-ups for functions without an entry in HANDLERS, such as those of scipy.special, which is imported late
+LATE_LOOKUPS: list[Callable[[Function], Function | None]] = []
 
 
 def handles(*functions: Function | None) -> Callable[[Function], Function]:
@@ -253,11 +254,6 @@ def handles_method(name: str) -> Callable[[Function], Function]:
     return declare
 
 
-def add_late_lookup(lookup: Callable[[Function], Function | None]) -> None:
-    """Add a look-up for functions without an entry in HANDLERS, such as those of scipy.special, which is imported late."""
-    _LATE.append(lookup)
-
-
 def handler_of(function: Function) -> Function:
     """Return the handler that runs in place of `function` on traced arguments.
 
@@ -269,7 +265,7 @@ def handler_of(function: Function) -> Function:
     original = getattr(function, "__wrapped__", None)  # a stand-in that replaces a numpy function in a trace
     if original in HANDLERS:
         return HANDLERS[original]
-    for lookup in _LATE:
+    for lookup in LATE_LOOKUPS:
         late = lookup(function)
         if late is not None:
             HANDLERS[function] = late

@@ -101,19 +101,11 @@ def solve_sylvester(a: Value, b: Value, q: Value) -> Value:
     return T(np.reshape(primitive_by_name("real")(x), (columns, rows)))
 
 
-def solve_continuous_lyapunov(a: Value, q: Value) -> Value:
-    return solve_sylvester(a, T(as_value(a)), q)
-
-
 def solve_discrete_lyapunov(a: Value, q: Value, method: str | None = None) -> Value:
     """Solve A X A^T - X + Q = 0 as a linear system for the entries of X."""
     a, q = as_value(a), as_value(q)
     n = shape(a)[-1]
     return np.reshape(primitive_by_name("real")(np.linalg.solve(np.eye(n * n) - np.kron(a, a), np.ravel(q))), (n, n))
-
-
-def eigvalsh(a: Value, b: Value | None = None, *, lower: bool = True, **others: Any) -> Value:
-    return eigh(a, b, lower=lower, eigvals_only=True, **others)
 
 
 def eigh(
@@ -242,14 +234,6 @@ def pinv(
     return np.linalg.pinv(as_value(a), rtol=rtol) if rtol is not None else np.linalg.pinv(as_value(a))
 
 
-def norm(a: Value, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True) -> Value:
-    return np.linalg.norm(as_value(a), ord, axis, keepdims)
-
-
-def det(a: Value, overwrite_a: bool = False, check_finite: bool = True) -> Value:
-    return np.linalg.det(as_value(a))
-
-
 def inv(a: Value, overwrite_a: bool = False, check_finite: bool = True, **others: Any) -> Value:
     _refuse_options("inv", others, ())
     return np.linalg.inv(as_value(a))
@@ -344,11 +328,17 @@ def _refuse_options(name: str, options: dict[str, Any], harmless: tuple[str, ...
             raise NoRule(f"scipy.linalg.{name} with {option}= has no derivative rule", do=f"leave {option}= out")
 
 
+_solve_lyapunov: Any = lambda a, q: solve_sylvester(a, T(as_value(a)), q)
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cholesky": cholesky, "cho_factor": cho_factor, "cho_solve": cho_solve, "solve_triangular": solve_triangular, "solve": solve,
-    "solve_banded": solve_banded, "solve_sylvester": solve_sylvester, "solve_continuous_lyapunov": solve_continuous_lyapunov,
-    "solve_lyapunov": solve_continuous_lyapunov, "solve_discrete_lyapunov": solve_discrete_lyapunov, "eigvalsh": eigvalsh,
-    "eigh": eigh, "svdvals": svdvals, "svd": svd, "qr": qr, "pinv": pinv, "norm": norm, "det": det, "inv": inv,
+    "solve_banded": solve_banded, "solve_sylvester": solve_sylvester, 
+    "solve_discrete_lyapunov": solve_discrete_lyapunov, 
+    "eigh": eigh, "svdvals": svdvals, "svd": svd, "qr": qr, "pinv": pinv, "inv": inv,
+    "solve_continuous_lyapunov": _solve_lyapunov, "solve_lyapunov": _solve_lyapunov,
+    "eigvalsh": lambda a, b=None, *, lower=True, **others: eigh(a, b, lower=lower, eigvals_only=True, **others),
+    "norm": lambda a, ord=None, axis=None, keepdims=False, check_finite=True:
+        np.linalg.norm(as_value(a), ord, axis, keepdims),
+    "det": lambda a, overwrite_a=False, check_finite=True: np.linalg.det(as_value(a)),
     "block_diag": block_diag, "toeplitz": toeplitz, "circulant": circulant,
     "eig": refusing("scipy.linalg.eig has no derivative rule", "np.linalg.eigh of a symmetric matrix"),
     "eigvals": refusing("scipy.linalg.eigvals has no derivative rule", "np.linalg.eigvalsh of a symmetric matrix"),

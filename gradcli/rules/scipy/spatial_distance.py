@@ -19,22 +19,10 @@ def sqeuclidean(u: Value, v: Value, w: Value | None = None) -> Value:
     return _weighted_sum(np.square(as_value(u) - as_value(v)), w)
 
 
-def euclidean(u: Value, v: Value, w: Value | None = None) -> Value:
-    return np.sqrt(sqeuclidean(u, v, w))
-
-
-def cityblock(u: Value, v: Value, w: Value | None = None) -> Value:
-    return _weighted_sum(np.abs(as_value(u) - as_value(v)), w)
-
-
 def chebyshev(u: Value, v: Value, w: Value | None = None) -> Value:
     if w is not None:
         raise NoRule("scipy.spatial.distance.chebyshev with w= has no derivative rule", do="leave w= out")
     return np.max(np.abs(as_value(u) - as_value(v)), axis=-1)
-
-
-def minkowski(u: Value, v: Value, p: Any = 2, w: Value | None = None) -> Value:
-    return _weighted_sum(np.abs(as_value(u) - as_value(v)) ** p, w) ** (1 / p)
 
 
 def cosine(u: Value, v: Value, w: Value | None = None) -> Value:
@@ -65,7 +53,9 @@ def mahalanobis(u: Value, v: Value, VI: Value) -> Value:
 
 
 METRICS: dict[str, Callable[..., Any]] = {
-    "sqeuclidean": sqeuclidean, "euclidean": euclidean, "cityblock": cityblock, "chebyshev": chebyshev, "minkowski": minkowski,
+    "sqeuclidean": sqeuclidean, "euclidean": lambda u, v, w=None: np.sqrt(sqeuclidean(u, v, w)),
+    "cityblock": lambda u, v, w=None: _weighted_sum(np.abs(as_value(u) - as_value(v)), w), "chebyshev": chebyshev,
+    "minkowski": lambda u, v, p=2, w=None: _weighted_sum(np.abs(as_value(u) - as_value(v)) ** p, w) ** (1 / p),
     "cosine": cosine, "correlation": correlation, "braycurtis": braycurtis, "canberra": canberra, "mahalanobis": mahalanobis,
 }  # fmt: skip
 

@@ -114,8 +114,9 @@ def _standardise(x: Value, loc: Value, scale: Value) -> Value:
     return moved if _is_exactly(scale, 1.0) else moved / scale
 
 
-def _nan_unless_valid(y: Value, valid: Any) -> Value:
+def _nan_unless_valid(y: Value, family: Any, shapes: list[Value], scale: Value = 1.0) -> Value:
     """Return the value, made nan where a parameter is not allowed."""
+    valid = np.logical_and(family.valid(*shapes), plain_value(scale) > 0)
     return y if np.all(valid) else np.where(valid, y, np.nan)
 
 
@@ -356,46 +357,35 @@ def logpdf(dist: Any, x: Value, *args: Any, **kwargs: Any) -> Value:
     z = _standardise(as_value(x), loc, scale)
     y = _evaluate_in_support(z, family, lambda z: family.log_density(z, *shapes), -np.inf, -np.inf)
     y = y if _is_exactly(scale, 1.0) else y - np.log(scale)
-    return _nan_unless_valid(y, _valid_parameters(family, shapes, scale))
+    return _nan_unless_valid(y, family, shapes, scale)
 
 
-def _valid_parameters(family: Any, shapes: list[Value], scale: Value) -> Any:
-    return np.logical_and(family.valid(*shapes), plain_value(scale) > 0)
+def _probability_formula(family: Any, method: str) -> Any:
+    """Return the formula of cdf, sf, logcdf or logsf; of a family that has none, made of another one, if there is one."""
+    own = getattr(family, method)
+    if own is None and method == "sf" and family.cdf is not None:
+        return lambda z, *shapes: 1 - family.cdf(z, *shapes)
+    if own is None and method.startswith("log"):
+        plain = _probability_formula(family, method.removeprefix("log"))
+        return plain and (lambda z, *shapes: np.log(plain(z, *shapes)))
+    return own
 
 
-def pdf(dist: Any, x: Value, *args: Any, **kwargs: Any) -> Value:
-    return np.exp(logpdf(dist, x, *args, **kwargs))
-
-
-def _probability_function(
-    method: str, below: float, above: float, otherwise: Callable[[Any, Any], Any]
-) -> Callable[..., Value]:
-    """Return the stand-in of cdf, sf, logcdf or logsf; `otherwise` makes its formula of a family that has none."""
+def _probability_function(method: str, below: float, above: float) -> Callable[..., Value]:
+    """Return the stand-in of cdf, sf, logcdf or logsf."""
 
     def probability(dist: Any, x: Value, *args: Any, **kwargs: Any) -> Value:
         shapes, loc, scale = _parse_parameters(dist, args, kwargs)
         family = _find_family(dist, shapes)
-        formula = getattr(family, method) or otherwise(family, dist)
+        formula = _probability_formula(family, method)
         if formula is None:
             raise _no_rule_error(dist.name, method)
         z = _standardise(as_value(x), loc, scale)
         y = _evaluate_in_support(z, family, lambda z: formula(z, *shapes), below, above)
-        return _nan_unless_valid(y, _valid_parameters(family, shapes, scale))
+        return _nan_unless_valid(y, family, shapes, scale)
 
     probability.__name__ = method
     return probability
-
-
-def _one_minus_cdf(family: Any, dist: Any) -> Any:
-    return family.cdf and (lambda z, *shapes: 1 - family.cdf(z, *shapes))
-
-
-def _log_of_method(method: str, fallback: Any = None) -> Any:
-    def formula(family: Any, dist: Any) -> Any:
-        plain_one = getattr(family, method) or (fallback and fallback(family, dist))
-        return plain_one and (lambda z, *shapes: np.log(plain_one(z, *shapes)))
-
-    return formula
 
 
 def ppf(dist: Any, q: Value, *args: Any, **kwargs: Any) -> Value:
@@ -405,11 +395,7 @@ def ppf(dist: Any, q: Value, *args: Any, **kwargs: Any) -> Value:
         raise _no_rule_error(dist.name, "ppf")
     y = family.ppf(as_value(q), *shapes)
     y = y if _is_exactly(scale, 1.0) else y * scale
-    return _nan_unless_valid(y if _is_exactly(loc, 0.0) else y + loc, _valid_parameters(family, shapes, scale))
-
-
-def isf(dist: Any, q: Value, *args: Any, **kwargs: Any) -> Value:
-    return ppf(dist, 1 - as_value(q), *args, **kwargs)
+    return _nan_unless_valid(y if _is_exactly(loc, 0.0) else y + loc, family, shapes, scale)
 
 
 def _moment_formula(dist: Any, args: Any, kwargs: Any, what: str) -> tuple[Any, list[Value], Value, Value]:
@@ -430,10 +416,6 @@ def var(dist: Any, *args: Any, **kwargs: Any) -> Value:
     return formula(*shapes) * np.square(scale) + 0.0 * loc
 
 
-def std(dist: Any, *args: Any, **kwargs: Any) -> Value:
-    return np.sqrt(var(dist, *args, **kwargs))
-
-
 def continuous_entropy(dist: Any, *args: Any, **kwargs: Any) -> Value:
     shapes, loc, scale = _parse_parameters(dist, args, kwargs)
     family = _find_family(dist, shapes)
@@ -451,7 +433,7 @@ def logpmf(dist: Any, k: Value, *args: Any, **kwargs: Any) -> Value:
     family, k, shapes = _parse_counts(dist, k, args, kwargs, "logpmf")
     outside = (k < family.first) | (k > family.last(*shapes)) | (k != np.floor(k))
     y = family.log_mass(np.where(outside, family.first, k)[()] if np.any(outside) else k, *shapes)
-    return _nan_unless_valid(np.where(outside, -np.inf, y) if np.any(outside) else y, family.valid(*shapes))
+    return _nan_unless_valid(np.where(outside, -np.inf, y) if np.any(outside) else y, family, shapes)
 
 
 def _parse_counts(dist: Any, k: Value, args: Any, kwargs: Any, method: str) -> tuple[Any, Any, list[Value]]:
@@ -471,10 +453,6 @@ def _parse_counts(dist: Any, k: Value, args: Any, kwargs: Any, method: str) -> t
     return family, np.asarray(plain_value(k), dtype=float)[()] - plain_value(loc), shapes
 
 
-def pmf(dist: Any, k: Value, *args: Any, **kwargs: Any) -> Value:
-    return np.exp(logpmf(dist, k, *args, **kwargs))
-
-
 def discrete_cdf(dist: Any, k: Value, *args: Any, **kwargs: Any) -> Value:
     family, k, shapes = _parse_counts(dist, k, args, kwargs, "cdf")
     k = np.floor(k)
@@ -482,11 +460,7 @@ def discrete_cdf(dist: Any, k: Value, *args: Any, **kwargs: Any) -> Value:
     inside = (k >= family.first) & (k < last)
     y = family.cdf(np.where(inside, k, family.first)[()], *shapes)
     y = y if np.all(inside) else np.where(inside, y, np.where(k >= last, 1.0, 0.0))
-    return _nan_unless_valid(y, family.valid(*shapes))
-
-
-def discrete_sf(dist: Any, k: Value, *args: Any, **kwargs: Any) -> Value:
-    return 1 - discrete_cdf(dist, k, *args, **kwargs)
+    return _nan_unless_valid(y, family, shapes)
 
 
 def binom_entropy(dist: Any, *args: Any, **kwargs: Any) -> Value:
@@ -563,10 +537,6 @@ def dirichlet_logpdf(self: Any, x: Value, alpha: Value) -> Value:
     return np.sum(xlogy(powers, x), axis=0) - _log_multivariate_beta(alpha)
 
 
-def dirichlet_pdf(self: Any, x: Value, alpha: Value) -> Value:
-    return np.exp(dirichlet_logpdf(self, x, alpha))
-
-
 def dirichlet_entropy(self: Any, alpha: Value) -> Value:
     alpha = as_value(alpha)
     total = np.sum(alpha)
@@ -590,11 +560,12 @@ def _multivariate_tables() -> tuple[tuple[type, dict[str, Callable[..., Any]]], 
         }),
         (_multivariate.dirichlet_gen, {
             "__call__": lambda self, alpha, seed=None: Frozen(self, (alpha,), {}),
-            "logpdf": dirichlet_logpdf, "pdf": dirichlet_pdf, "entropy": dirichlet_entropy,
+            "logpdf": dirichlet_logpdf, "pdf": lambda self, x, alpha: np.exp(dirichlet_logpdf(self, x, alpha)),
+            "entropy": dirichlet_entropy,
         }),
         (_multivariate.dirichlet_frozen, {
             "logpdf": lambda self, x: dirichlet_logpdf(None, x, self.alpha),
-            "pdf": lambda self, x: dirichlet_pdf(None, x, self.alpha),
+            "pdf": lambda self, x: np.exp(dirichlet_logpdf(None, x, self.alpha)),
         }),
     )  # fmt: skip
 
@@ -641,17 +612,13 @@ def _density_logpdf(self: Any, x: Value) -> Value:
     return reductions.logsumexp(logs, 1) - np.linalg.slogdet(2 * np.pi * covariance)[1] / 2
 
 
-def _evaluate_density(self: Any, points: Value) -> Value:
-    return np.exp(_density_logpdf(self, points))
-
-
 def density_methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
     from scipy.stats import gaussian_kde
 
     yield gaussian_kde, "__init__", make_density
     yield gaussian_kde, "logpdf", _density_logpdf
     for name in ("evaluate", "__call__", "pdf"):
-        yield gaussian_kde, name, _evaluate_density
+        yield gaussian_kde, name, lambda self, points: np.exp(_density_logpdf(self, points))
     for name in (
         "integrate_gaussian", "integrate_box_1d", "integrate_box", "integrate_kde", "resample", "set_bandwidth", "marginal",
     ):  # fmt: skip
@@ -662,24 +629,24 @@ def density_methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
 # The methods of all distributions, and the descriptive statistics.
 
 
-def freeze(dist: Any, *args: Any, **kwargs: Any) -> Frozen:
-    return Frozen(dist, args, kwargs)
-
-
 _EITHER: dict[str, Callable[..., Any]] = {
-    "__call__": freeze, "freeze": freeze, "mean": mean, "var": var, "std": std,
+    **dict.fromkeys(("__call__", "freeze"), lambda dist, *args, **kwargs: Frozen(dist, args, kwargs)),
+    "mean": mean, "var": var, "std": lambda dist, *args, **kwargs: np.sqrt(var(dist, *args, **kwargs)),
 }  # fmt: skip
 _CONTINUOUS_METHODS: dict[str, Callable[..., Any]] = {
-    "pdf": pdf, "logpdf": logpdf, "cdf": _probability_function("cdf", 0.0, 1.0, lambda family, dist: None),
-    "sf": _probability_function("sf", 1.0, 0.0, _one_minus_cdf),
-    "logcdf": _probability_function("logcdf", -np.inf, 0.0, _log_of_method("cdf")),
-    "logsf": _probability_function("logsf", 0.0, -np.inf, _log_of_method("sf", _one_minus_cdf)),
-    "ppf": ppf, "isf": isf, "nnlf": nnlf, "_nnlf_and_penalty": nnlf,
+    "pdf": lambda dist, x, *args, **kwargs: np.exp(logpdf(dist, x, *args, **kwargs)), "logpdf": logpdf,
+    "cdf": _probability_function("cdf", 0.0, 1.0),
+    "sf": _probability_function("sf", 1.0, 0.0),
+    "logcdf": _probability_function("logcdf", -np.inf, 0.0),
+    "logsf": _probability_function("logsf", 0.0, -np.inf),
+    "ppf": ppf, "isf": lambda dist, q, *args, **kwargs: ppf(dist, 1 - as_value(q), *args, **kwargs),
+    "nnlf": nnlf, "_nnlf_and_penalty": nnlf,
 }  # fmt: skip
 _DISCRETE_METHODS: dict[str, Callable[..., Any]] = {
-    "pmf": pmf, "logpmf": logpmf, "cdf": discrete_cdf, "sf": discrete_sf,
+    "pmf": lambda dist, k, *args, **kwargs: np.exp(logpmf(dist, k, *args, **kwargs)), "logpmf": logpmf,
+    "cdf": discrete_cdf, "sf": lambda dist, k, *args, **kwargs: 1 - discrete_cdf(dist, k, *args, **kwargs),
     "logcdf": lambda dist, *args, **kwargs: np.log(discrete_cdf(dist, *args, **kwargs)),
-    "logsf": lambda dist, *args, **kwargs: np.log(discrete_sf(dist, *args, **kwargs)),
+    "logsf": lambda dist, *args, **kwargs: np.log(1 - discrete_cdf(dist, *args, **kwargs)),
 }  # fmt: skip
 
 
@@ -719,14 +686,6 @@ def zscore(a: Value, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate"
     return (a - np.mean(a, axis=axis, keepdims=True)) / np.std(a, axis=axis, ddof=ddof, keepdims=True)
 
 
-def gmean(a: Value, axis: Any = 0, dtype: Any = None, weights: Value | None = None, **others: Any) -> Value:
-    return np.exp(np.average(np.log(as_value(a)), axis=axis, weights=weights))
-
-
-def hmean(a: Value, axis: Any = 0, dtype: Any = None, *, weights: Value | None = None, **others: Any) -> Value:
-    return 1 / np.average(1 / as_value(a), axis=axis, weights=weights)
-
-
 def _count_entries(a: Value, axis: Any) -> int:
     return size(a) if axis is None else shape(a)[axis]
 
@@ -761,6 +720,10 @@ def sem(a: Value, axis: Any = 0, ddof: int = 1, **others: Any) -> Value:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "entropy": entropy, "zscore": zscore, "gmean": gmean, "hmean": hmean, "skew": skew, "kurtosis": kurtosis,
+    "entropy": entropy, "zscore": zscore, "skew": skew, "kurtosis": kurtosis,
     "moment": moment, "sem": sem,
+    "gmean": lambda a, axis=0, dtype=None, weights=None, **others:
+        np.exp(np.average(np.log(as_value(a)), axis=axis, weights=weights)),
+    "hmean": lambda a, axis=0, dtype=None, *, weights=None, **others:
+        1 / np.average(1 / as_value(a), axis=axis, weights=weights),
 }  # fmt: skip
