@@ -44,7 +44,7 @@ from gradcli.project.suite.config import (
     refuse_target_options,
 )
 from gradcli.project.suite.executors import local_executor, remote_executor
-from gradcli.project.suite.job import Executors, Job, job_of_check, rows_in_order, run_jobs
+from gradcli.project.suite.job import Executors, Job, job_of_check, run_jobs
 from gradcli.project.suite.selection import changed_checks, read_last_run, write_last_run
 from gradcli.report.common import ABSENT, ErrorDetail
 from gradcli.report.suite import CheckRow, Shard, SuiteReport, count_verdicts, exit_status_of_checks
@@ -296,7 +296,7 @@ class _Run:
         with self._choose_executor(
             options.workers, apart=options.allow_python or options.timeout is not None
         ) as executor:
-            return self._show_rows(rows_in_order(jobs(), executor), ())
+            return self._show_rows(run_jobs(jobs(), executor), ())
 
     def of_suite(self) -> int:
         """Run the selected checks of the suite."""

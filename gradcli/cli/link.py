@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from gradcli.process.earlier import Earlier, pickle_part
-from gradcli.process.process import LENGTH, frame_message, write_all
+from gradcli.process.process import frame_message, read_exactly, read_message, write_all
 from gradcli.words import OUTLINE
 
 _exit = os._exit
@@ -22,7 +22,7 @@ class SupervisorLink:
     def __init__(self, up: int, down: int) -> None:
         self._up, self._down, self._pid = up, down, os.getpid()
         self._lock = threading.Lock()
-        self.line, *earlier = _read_message(down)
+        self.line, *earlier = read_message(down) or _exit(70)  # the supervisor is gone
         self.earlier = Earlier(*earlier)
 
     def begin(self, target: str, seconds: float | None) -> None:
@@ -61,7 +61,7 @@ class SupervisorLink:
 
     def _send_and_wait(self, *message: Any) -> None:
         self._send_message(*message)
-        number = int.from_bytes(_read_bytes(self._down, 4), "big")
+        number = int.from_bytes(read_exactly(self._down, 4) or _exit(70), "big")  # the supervisor is gone
         if number:
             raise OSError(number, os.strerror(number))
 
@@ -120,19 +120,3 @@ class InputLines:
             with io.FileIO(0, closefd=False) as stream:
                 for line in stream:
                     yield line.decode(known.encoding, known.errors or "strict")
-
-
-def _read_message(down: int) -> Any:
-    import marshal
-
-    return marshal.loads(_read_bytes(down, int.from_bytes(_read_bytes(down, LENGTH), "big")))
-
-
-def _read_bytes(down: int, count: int) -> bytes:
-    found = b""
-    while len(found) < count:
-        data = os.read(down, count - len(found))
-        if not data:
-            _exit(70)  # the supervisor is gone
-        found += data
-    return found

@@ -41,6 +41,24 @@ def write_all(fd: int, data: bytes) -> None:
         left = left[os.write(fd, left) :]
 
 
+def read_message(fd: int) -> tuple[Any, ...] | None:
+    """Return the next message of a pipe; None if the other end was closed."""
+    head = read_exactly(fd, LENGTH)
+    data = None if head is None else read_exactly(fd, int.from_bytes(head, "big"))
+    return None if data is None else marshal.loads(data)
+
+
+def read_exactly(fd: int, count: int) -> bytes | None:
+    """Return so many bytes of a pipe; None if its other end was closed before."""
+    found = b""
+    while len(found) < count:
+        data = os.read(fd, count - len(found))
+        if not data:
+            return None
+        found += data
+    return found
+
+
 def open_pipe_ends(ends: Sequence[int]) -> list[int]:
     """Return the ends of the pipes as file descriptors that processes started by the child do not inherit."""
     if POSIX:
@@ -161,7 +179,9 @@ class Process:
                 os.close(fd)
             Process.wake = None
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
-            _run_child(module, ends, parent)
+            import importlib
+
+            os._exit(exit_status_of(lambda: importlib.import_module(module).started(*ends, parent)))
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
         return pid
 
@@ -180,8 +200,19 @@ class Process:
     def next(self) -> tuple[Any, ...] | None:
         """Return the next message that has come, without waiting; None if there is none."""
         self._poll_status()
-        self._read_pipe()
-        return self._pop_message()
+        while self._open and (POSIX or _count_waiting_bytes(self._up)):
+            try:
+                data = os.read(self._up, 1 << 20)
+            except BlockingIOError:
+                break
+            self._open = bool(data)
+            self._buffer += data
+        end = LENGTH + int.from_bytes(self._buffer[:LENGTH], "big")
+        if len(self._buffer) < end:
+            return None
+        whole, self._buffer = self._buffer[LENGTH:end], self._buffer[end:]
+        found: tuple[Any, ...] = marshal.loads(whole)
+        return found
 
     @property
     def readable(self) -> int | None:
@@ -247,23 +278,6 @@ class Process:
         if pid:
             self.status = os.waitstatus_to_exitcode(status)
 
-    def _read_pipe(self) -> None:
-        while self._open and (POSIX or _count_waiting_bytes(self._up)):
-            try:
-                data = os.read(self._up, 1 << 20)
-            except BlockingIOError:
-                return
-            self._open = bool(data)
-            self._buffer += data
-
-    def _pop_message(self) -> tuple[Any, ...] | None:
-        size = int.from_bytes(self._buffer[:LENGTH], "big")
-        if len(self._buffer) < LENGTH or len(self._buffer) < LENGTH + size:
-            return None
-        data, self._buffer = self._buffer[LENGTH : LENGTH + size], self._buffer[LENGTH + size :]
-        found: tuple[Any, ...] = marshal.loads(data)
-        return found
-
 
 def wait_for_message(processes: Sequence[Process], seconds: float | None) -> None:
     """Wait until a message of a process or a signal may have come, at most `seconds`."""
@@ -278,16 +292,6 @@ def wait_for_message(processes: Sequence[Process], seconds: float | None) -> Non
             os.read(woken, 4096)
 
 
-def _run_child(module: str, ends: tuple[int, int, int], parent: int) -> NoReturn:
-    def work() -> int:
-        import importlib
-
-        importlib.import_module(module).started(*ends, parent)
-        return 0
-
-    os._exit(exit_status_of(work))
-
-
 def _start_python(module: str, ends: tuple[int, int, int]) -> Any:
     """Start a new Python with the same flags and path, which inherits the pipes."""
     import subprocess
@@ -299,9 +303,8 @@ def _start_python(module: str, ends: tuple[int, int, int]) -> Any:
             import msvcrt
 
             numbers[k] = msvcrt.get_osfhandle(fd)  # type: ignore[attr-defined]
-    code = _CHILD.format(
-        path=[str(folder) for folder in sys.path], module=module, ends=tuple(numbers), parent=os.getpid()
-    )
+    path = [str(folder) for folder in sys.path]
+    code = _CHILD.format(path=path, module=module, ends=tuple(numbers), parent=os.getpid())
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     return subprocess.Popen([sys.executable, *flags, "-c", code], close_fds=False)
 
@@ -347,7 +350,6 @@ def _count_waiting_bytes(fd: int) -> int:
     import msvcrt
 
     try:
-        found: int = _winapi.PeekNamedPipe(msvcrt.get_osfhandle(fd), 0)[0]  # type: ignore[attr-defined]
+        return int(_winapi.PeekNamedPipe(msvcrt.get_osfhandle(fd), 0)[0])  # type: ignore[attr-defined]
     except OSError:
         return 1
-    return found

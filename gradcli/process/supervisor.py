@@ -9,7 +9,6 @@ import errno
 import os
 import signal
 import time
-from typing import Any
 
 from gradcli.process.apart import INTERRUPTED
 from gradcli.process.earlier import Earlier
@@ -41,7 +40,11 @@ class Supervisor:
 
     def run(self) -> int:
         """Start children until one reports that it is done, and return its exit status."""
-        _open_all_streams()
+        for fd in (0, 1, 2):  # the null device for each closed standard stream, so that no pipe gets its number
+            try:
+                os.fstat(fd)
+            except OSError:
+                os.open(os.devnull, os.O_RDWR)
         for number in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._note_signal)
@@ -76,34 +79,28 @@ class Supervisor:
             while True:
                 ends = [end for end in (self._deadline, self._patience) if end is not None]
                 left = max(0.0, min(ends) - time.monotonic()) if ends else None
-                message = process.receive(left)
-                if message is not None and message[0] == "done":
-                    process.finish()
-                    return int(message[1])
-                if message is not None:
-                    self._handle_message(process, *message)
-                elif process.status is not None:
-                    return None
+                match process.receive(left):
+                    case "done", status:
+                        process.finish()
+                        return int(status)
+                    case "write", data:
+                        process.answer(self._write_document(data))
+                    case "begin", seconds:
+                        self._heard = self._at_work = True
+                        if seconds is not None:
+                            self._deadline = time.monotonic() + seconds
+                        process.answer(0)
+                    case "point", number, found:
+                        self._earlier = self._earlier._replace(points=(*self._earlier.points, (number, found)))
+                    case ("end",):
+                        self._deadline = None
+                    case None if process.status is not None:
+                        return None
                 self._act_on_signals(process, left)
         except KeyboardInterrupt:
             process.end_family()
             process.finish()
             return None
-
-    def _handle_message(self, process: Process, kind: str, *rest: Any) -> None:
-        """Handle one message of the child, and answer it if the child waits for an answer."""
-        self._heard |= kind == "begin"
-        if kind == "write":
-            process.answer(self._write_document(rest[0]))
-        elif kind == "begin":
-            self._at_work = True
-            if rest[0] is not None:
-                self._deadline = time.monotonic() + rest[0]
-            process.answer(0)
-        elif kind == "point":
-            self._earlier = self._earlier._replace(points=(*self._earlier.points, (rest[0], rest[1])))
-        elif kind == "end":
-            self._deadline = None
 
     def _act_on_signals(self, process: Process, left: float | None) -> None:
         """Act on received signals, and on the time limit."""
@@ -114,9 +111,7 @@ class Supervisor:
         if self._interrupts > self._passed_on:
             if self._passed_on:  # the first interrupt had no effect
                 process.end_family()
-            elif (
-                not is_foreground_group()
-            ):  # only this process received the interrupt, and who sent it may send no second one
+            elif not is_foreground_group():  # it came to this process alone, and who sent it may send no second one
                 process.signal(signal.SIGINT)
                 self._patience = time.monotonic() + _PATIENCE
             self._passed_on = self._interrupts
@@ -150,12 +145,3 @@ class Supervisor:
         else:
             os.write(2, f"error: {says}\n  {hint}\n".encode())
         return _UNUSABLE
-
-
-def _open_all_streams() -> None:
-    """Open the null device for each closed standard stream, so that no pipe gets its number."""
-    for fd in (0, 1, 2):
-        try:
-            os.fstat(fd)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)

@@ -2,9 +2,11 @@
 
 import ast
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
+import operator
 import os
 import re
 import tomllib
@@ -18,7 +20,15 @@ from gradcli.errors import BadOption, GradcliError, Place, closest_name
 from gradcli.project.discovery.project import python_files
 from gradcli.project.discovery.reader import CannotRead, parse_file
 from gradcli.request.option_values import Option
-from gradcli.request.options import DEFAULTS, Options, find_claim, hint_in_suite, options_of_command, words_to_repeat
+from gradcli.request.options import (
+    CLAIM_KINDS,
+    DEFAULTS,
+    Options,
+    find_claim,
+    hint_in_suite,
+    options_of_command,
+    words_to_repeat,
+)
 from gradcli.targets.target_request import TargetRequest
 
 NAMES = ("gradcli.toml", "pyproject.toml")  # the first one wins where both are in a folder
@@ -27,22 +37,7 @@ _OF_RUN = ("workers", "cache", "baseline")
 OF_RUN = {
     row.flag.removeprefix("--").partition("/")[0]: row for row in options_of_command("check") if row.name in _OF_RUN
 }
-OF_ONE = (
-    "at",
-    "wrt",
-    "grad",
-    "jac",
-    "hess",
-    "jvp",
-    "vjp",
-    "hvp",
-    "value_and_grad",
-    "pick",
-    "shapes",
-    "points",
-    "bounds",
-    "scale",
-)
+OF_ONE = ("at", "wrt", *CLAIM_KINDS, "value_and_grad", "pick", "shapes", "points", "bounds", "scale")
 _HEADS = {"pyproject.toml": ("tool", "gradcli"), "gradcli.toml": ()}
 
 
@@ -193,11 +188,11 @@ def _find_key_in_part(text: str, start: int, end: int, file: str, path: KeyPath)
     matches = re.finditer(rf"(?<![\w-])[\"']?{re.escape(key)}[\"']?(?=\s*[=.\]])", part)
     for match in itertools.islice(matches, _MOST_CANDIDATES):
         try:
-            renamed = tomllib.loads(part[: match.start()] + _RENAMED + part[match.end() :])
-        except tomllib.TOMLDecodeError:
+            renamed: Any = tomllib.loads(part[: match.start()] + _RENAMED + part[match.end() :])
+            functools.reduce(operator.getitem, (*path[:-1], _RENAMED), renamed)
+        except (tomllib.TOMLDecodeError, KeyError, IndexError, TypeError):
             continue
-        if _has_key_path(renamed, (*path[:-1], _RENAMED)):
-            return _place_of_characters(text, file, start + match.start(), len(match.group()))
+        return _place_of_characters(text, file, start + match.start(), len(match.group()))
     return None
 
 
@@ -209,14 +204,6 @@ def _bounds_of_table(text: str, header: str, number: int) -> tuple[int, int] | N
         return None
     after = re.compile(r"^\[", re.MULTILINE).search(text, found[number].end())
     return found[number].start(), after.start() if after else len(text)
-
-
-def place_of_table(text: str, file: str, header: str, number: int) -> Place | None:
-    """Return the place of the head of the table `[[header]]` with this number, counted from 0."""
-    bounds = _bounds_of_table(text, header, number)
-    if bounds is None:
-        return None
-    return _place_of_characters(text, file, bounds[0], text.index("]]", bounds[0]) + 2 - bounds[0])
 
 
 def _place_of_error(text: str, file: str, error: tomllib.TOMLDecodeError) -> Place:
@@ -234,15 +221,6 @@ def _place_of_characters(text: str, file: str, start: int, length: int) -> Place
     return Place(file, line + 1, text.splitlines()[line], start - (text.rfind("\n", 0, start) + 1), length)
 
 
-def _has_key_path(found: Any, path: KeyPath) -> bool:
-    for key in path:
-        try:
-            found = found[key]
-        except (KeyError, IndexError, TypeError):
-            return False
-    return True
-
-
 def _has_gradcli_table(path: Path) -> bool:
     """Whether a pyproject.toml has our table; one that cannot be read counts, if it names it."""
     text = _read_own_file(path)
@@ -254,20 +232,12 @@ def _has_gradcli_table(path: Path) -> bool:
 
 
 def _read_own_file(path: Path) -> str:
-    _refuse_foreign_file(path)
+    if hasattr(os, "geteuid") and os.environ.get("CI") != "true":  # a CI job has only one user
+        mine = {os.geteuid(), 0, int(os.environ.get("SUDO_UID", os.geteuid()))}
+        if path.stat().st_uid not in mine:
+            says = f"{path} belongs to another user, and what it names would be run as you"
+            raise BadOption(says, do="copy it, or change its owner")
     return read_text(path)
-
-
-def _refuse_foreign_file(path: Path) -> None:
-    """Raise BadOption for a file of another user, which could run code as this one; a CI job has only one user."""
-    if not hasattr(os, "geteuid") or os.environ.get("CI") == "true":
-        return
-    mine = {os.geteuid(), 0, int(os.environ.get("SUDO_UID", os.geteuid()))}
-    owner = path.stat().st_uid
-    if owner not in mine:
-        raise BadOption(
-            f"{path} belongs to another user, and what it names would be run as you", do="copy it, or change its owner"
-        )
 
 
 def read_suite(path: Path, profile: str | None = None, over: Options = DEFAULTS, *, text: str | None = None) -> Suite:
@@ -294,11 +264,16 @@ class _Reader:
         """Return the suite with the options of a profile."""
         known = {**KEYS, **OF_RUN}
         top = self._read_options(self._table, self._head, known, ("paths", "check", "profile"))
-        profiles = self._require_type(dict, self._table.get("profile", {}), (*self._head, "profile"), "a table")
-        read = {name: self._read_options(self._require_type(dict, found, at, "a table"), at, known, ()) for name, found, at in (
-            (name, found, (*self._head, "profile", name)) for name, found in profiles.items()
-        )}  # fmt: skip
-        chosen = {} if profile is None else self._options_of_profile(profile, read)
+        declared = self._require_type(dict, self._table.get("profile", {}), (*self._head, "profile"), "a table")
+        profiles: dict[str | None, dict[str, Any]] = {None: {}}
+        for name, table in declared.items():
+            at: KeyPath = (*self._head, "profile", name)
+            profiles[name] = self._read_options(self._require_type(dict, table, at, "a table"), at, known, ())
+        if profile is not None and profile not in profiles:
+            near = closest_name(profile, tuple(declared))
+            listed = f"profiles: {', '.join(declared)}" if declared else f"{self._path.name} has none"
+            raise BadOption(f"there is no profile '{profile}'", do=f"did you mean '{near}'?" if near else listed)
+        chosen = profiles[profile]
         paths = self._read_texts(self._table.get("paths", []), (*self._head, "paths"))
         checks = self._require_type(list, self._table.get("check", []), (*self._head, "check"), "a list of tables")
         found = [self._read_check(number, entry, top, chosen) for number, entry in enumerate(checks)]
@@ -313,13 +288,6 @@ class _Reader:
         )
         notes = (says,) * ("cache" in {**top, **chosen})
         return Suite(self._path, self._path.parent, tuple(paths), tuple(found), profile, options, notes)
-
-    def _options_of_profile(self, profile: str, profiles: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-        if profile in profiles:
-            return profiles[profile]
-        near = closest_name(profile, tuple(profiles))
-        listed = f"profiles: {', '.join(profiles)}" if profiles else f"{self._path.name} has none"
-        raise BadOption(f"there is no profile '{profile}'", do=f"did you mean '{near}'?" if near else listed)
 
     def _read_check(self, number: int, entry: Any, top: Mapping[str, Any], chosen: Mapping[str, Any]) -> SuiteCheck:
         at: KeyPath = (*self._head, "check", number)
@@ -342,7 +310,11 @@ class _Reader:
             raise
 
     def _place_of_header(self, number: int) -> Place | None:
-        return place_of_table(self._text, self._path.name, ".".join((*self._head, "check")), number)
+        bounds = _bounds_of_table(self._text, ".".join((*self._head, "check")), number)
+        if bounds is None:
+            return None
+        length = self._text.index("]]", bounds[0]) + 2 - bounds[0]
+        return _place_of_characters(self._text, self._path.name, bounds[0], length)
 
     def _read_options(
         self, table: Mapping[str, Any], at: KeyPath, known: Mapping[str, Option], others: Sequence[str]
@@ -353,9 +325,8 @@ class _Reader:
         listed = [given] if isinstance(given, str) else self._require_type(list, given, at, "a list of texts")
         found: list[str] = [self._require_type(str, part, at, "a list of texts") for part in listed]
         if any("\0" in part for part in found):
-            raise BadOption(
-                "a path holds a character that no path can have", where=self._place_of_key(at), do="remove it"
-            )
+            says = "a path holds a character that no path can have"
+            raise BadOption(says, where=self._place_of_key(at), do="remove it")
         return found
 
     def _require_type(self, kind: type, found: Any, at: KeyPath, what: str) -> Any:
@@ -374,21 +345,10 @@ _NAME = "checked"
 _MAY_HAVE = re.compile(rb"from\s+gradcli\s+import\b|\.checked\s*\(")  # other files are not parsed
 
 
-@dataclass(frozen=True, slots=True)
-class Decorated:
-    """A function with the decorator: its target, the keywords of the decorator, and its place."""
+def find_decorated_functions(folder: Path, paths: Iterable[str]) -> Iterator[tuple[str, dict[str, Any], Place]]:
+    """Yield the decorated functions in these paths of a folder, by file and line, each as a target.
 
-    target: str
-    keywords: dict[str, Any]
-    place: Place
-
-    def at(self, key: str) -> Place:
-        """Return the place of a keyword: that of the decorator."""
-        return self.place
-
-
-def find_decorated_functions(folder: Path, paths: Iterable[str]) -> Iterator[Decorated]:
-    """Yield the decorated functions in these paths of a folder, by file and line.
+    With each come the keywords of its decorator, and the place of that.
 
     Raises  BadOption for a path that is not there, a file that cannot be read, and a keyword that is no literal.
     """
@@ -411,7 +371,7 @@ def _may_have_decorator(file: Path) -> bool:
     return b"gradcli" in content and _NAME.encode() in content and _MAY_HAVE.search(content) is not None
 
 
-def _decorated_in_file(file: Path, folder: Path) -> Iterator[Decorated]:
+def _decorated_in_file(file: Path, folder: Path) -> Iterator[tuple[str, dict[str, Any], Place]]:
     try:
         tree = parse_file(str(file))
     except CannotRead as error:
@@ -424,7 +384,7 @@ def _decorated_in_file(file: Path, folder: Path) -> Iterator[Decorated]:
         for decorator in function.decorator_list:
             if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) in names:
                 place = Place(inside.as_posix(), decorator.lineno, lines[decorator.lineno - 1])
-                yield Decorated(f"{inside.as_posix()}:{qualname}", _decorator_keywords(decorator, place), place)
+                yield f"{inside.as_posix()}:{qualname}", _decorator_keywords(decorator, place), place
 
 
 def _spellings_of_decorator(tree: ast.Module) -> set[str]:
@@ -432,10 +392,9 @@ def _spellings_of_decorator(tree: ast.Module) -> set[str]:
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {f"{alias.asname or alias.name}.{_NAME}" for alias in node.names if alias.name == "gradcli"}
-            found |= {
-                f"gradcli.{_NAME}" for alias in node.names if not alias.asname and alias.name.startswith("gradcli.")
-            }
+            for alias in node.names:
+                if alias.name == "gradcli" or (alias.name.startswith("gradcli.") and not alias.asname):
+                    found.add(f"{alias.asname or 'gradcli'}.{_NAME}")
         elif isinstance(node, ast.ImportFrom) and node.module == "gradcli":
             found |= {alias.asname or alias.name for alias in node.names if alias.name == _NAME}
     return found
@@ -448,26 +407,22 @@ def _qualified_functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.
             yield f"{prefix}{inner.name}", inner
         elif isinstance(inner, ast.ClassDef):
             yield from _qualified_functions(inner, f"{prefix}{inner.name}.")
-        elif isinstance(inner, ast.stmt | ast.ExceptHandler | ast.match_case) and not isinstance(
-            inner, ast.AsyncFunctionDef
-        ):
+        elif isinstance(inner, ast.AsyncFunctionDef):
+            continue
+        elif isinstance(inner, ast.stmt | ast.ExceptHandler | ast.match_case):
             yield from _qualified_functions(inner, prefix)
 
 
 def _decorator_keywords(decorator: ast.Call, place: Place) -> dict[str, Any]:
     """Return the keywords of the decorator with hyphens; a bare name of a function is its text."""
     if decorator.args or any(keyword.arg is None for keyword in decorator.keywords):
-        raise BadOption(
-            "@gradcli.checked takes keywords", where=place, do='write @gradcli.checked(grad="f_grad", at="x=1")'
-        )
+        do = 'write @gradcli.checked(grad="f_grad", at="x=1")'
+        raise BadOption("@gradcli.checked takes keywords", where=place, do=do)
     found = {}
     for keyword in decorator.keywords:
-        name = str(keyword.arg).replace("_", "-")
-        if isinstance(keyword.value, ast.Name):
-            found[name] = keyword.value.id
-            continue
+        name, value = str(keyword.arg).replace("_", "-"), keyword.value
         try:
-            found[name] = ast.literal_eval(keyword.value)
+            found[name] = value.id if isinstance(value, ast.Name) else ast.literal_eval(value)
         except (ValueError, SyntaxError, TypeError):
             says = f"{keyword.arg}= of @gradcli.checked is no literal, and the file is read, not run"
             raise BadOption(says, where=place, do='write its value, such as at="x=[1, 2]"') from None
@@ -482,12 +437,12 @@ def _checks_of_decorators(
     `top` are the options of the file, under those of a decorator; `chosen` are those of the profile, over them.
     """
     found = []
-    declared = [(each, dict(each.keywords)) for each in find_decorated_functions(folder, paths)]
-    names = CheckNames(str(keywords["id"]) for _, keywords in declared if "id" in keywords)
-    for each, keywords in declared:
-        name = keywords.pop("id") if "id" in keywords else names.of(each.target)
-        given = option_values(keywords, KEYS, ("id",), "@gradcli.checked", each.at)
-        found.append(build_declared_check(str(name), each.target, {**top, **given, **chosen}, over))
+    declared = [*find_decorated_functions(folder, paths)]
+    names = CheckNames(str(keywords["id"]) for _, keywords, _ in declared if "id" in keywords)
+    for target, keywords, place in declared:
+        name = keywords["id"] if "id" in keywords else names.of(target)
+        given = option_values(keywords, KEYS, ("id",), "@gradcli.checked", lambda key: place)  # noqa: B023 (called at once)
+        found.append(build_declared_check(str(name), target, {**top, **given, **chosen}, over))
     return found
 
 
@@ -615,17 +570,15 @@ def refuse_target_options(options: Options) -> None:
     """Raise BadOption for an option of the command line that belongs to one check, beside a suite."""
     for row in options_of_command("check"):
         if row.name in options.given and row.name in OF_ONE:
-            raise BadOption(
-                f"{row.flag} is for one target, and a suite has many",
-                do=f"write it in the check, or name a target: gradcli check TARGET {row.flag} ...",
-            )
+            do = f"write it in the check, or name a target: gradcli check TARGET {row.flag} ..."
+            raise BadOption(f"{row.flag} is for one target, and a suite has many", do=do)
 
 
 def schema_of_suite_file() -> dict[str, Any]:
     """Return the JSON Schema of the file."""
     of_check = {key: schema_of_option(row) for key, row in KEYS.items()}
-    of_run = {key: schema_of_option(row) for key, row in OF_RUN.items()}
-    profile = {"type": "object", "additionalProperties": False, "properties": {**of_check, **of_run}}
+    options = of_check | {key: schema_of_option(row) for key, row in OF_RUN.items()}
+    profile = {"type": "object", "additionalProperties": False, "properties": options}
     check = {
         "type": "object", "additionalProperties": False, "required": ["target"],
         "properties": {
@@ -647,7 +600,7 @@ def schema_of_suite_file() -> dict[str, Any]:
             "profile": {
                 "type": "object", "additionalProperties": profile, "description": "Options by the name of a profile.",
             },
-            **of_check, **of_run,
+            **options,
         },
     }  # fmt: skip
 
@@ -659,7 +612,6 @@ def schema_of_option(row: Option) -> dict[str, Any]:
     numeric = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "array", "items": {"type": "string"}}]}
     found = dict(kinds.get(row.kind, texts if row.repeated else numeric))
     default = row.default if row.kind in (int, float, str) and isinstance(row.default, int | float | str) else None
-    limits = {
-        name: x for name, x in (("minimum", row.low), ("maximum", row.high), ("default", default)) if x is not None
-    }
-    return {**found, **limits, "description": row.help} | ({"deprecated": True} if row.hidden else {})
+    limits = {"minimum": row.low, "maximum": row.high, "default": default}
+    found |= {name: x for name, x in limits.items() if x is not None}
+    return {**found, "description": row.help} | ({"deprecated": True} if row.hidden else {})

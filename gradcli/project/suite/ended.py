@@ -4,7 +4,7 @@ import linecache
 import re
 import signal
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gradcli.errors import OutOfTime, Place, ProcessEnded
 from gradcli.process.process import describe_exit
@@ -43,7 +43,7 @@ def time_up_error(
     seconds: float, points: tuple["PointReport", ...] = (), report: "CheckReport | None" = None
 ) -> SuiteTimeUp:
     """Return the error for a target that ran out of time, with the points that were finished."""
-    error = SuiteTimeUp(f"time is up after {seconds:g} s", do=_suggest_longer_timeout(seconds))
+    error = SuiteTimeUp(f"time is up after {seconds:g} s", do=f"--timeout {max(_ENOUGH, 4 * seconds):g}s")
     error.points, error.report = points, report
     return error
 
@@ -73,11 +73,6 @@ def _innermost_user_line(stack: str) -> Place | None:
     return None
 
 
-def _suggest_longer_timeout(seconds: float) -> str:
-    """Return the option with a longer time limit."""
-    return f"--timeout {max(_ENOUGH, 4 * seconds):g}s"
-
-
 def report_unfinished_check(
     over: SuiteTimeUp, target: "Target", claim: str | None, command: tuple[str, ...], seed: int, allowed: bool
 ) -> "CheckReport":
@@ -91,16 +86,22 @@ def report_unfinished_check(
     from gradcli.report.common import ABSENT, finding
     from gradcli.report.point_report import Detects, Entries, PointReport
 
-    if over.report is not None and over.report.points:
-        return _report_without_cause(over.report, over)
+    if over.report is not None and over.report.points:  # the verdict was decided
+        says = finding(Kind.TIMEOUT, Severity.INFO, f"{over.what}, before the cause was found", hint=over.do)
+        decided = (
+            replace(point, findings=(*point.findings, says)) if point.verdict == Verdict.FAIL else point
+            for point in over.report.points
+        )
+        return replace(over.report, points=tuple(decided))
     says = finding(Kind.TIMEOUT, Severity.INCONCLUSIVE, over.what, hint=over.do)
     nothing = PointReport(
         at={}, drawn=(), differentiated=(), constant=(), value=ABSENT, verdict=Verdict.INCONCLUSIVE, reference=None,
         gradient={}, jacobian=ABSENT, entries=Entries(0, 0, 0), mismatches=(), modes={}, findings=(), diagnosis=None,
         detects=Detects(None, None),
     )  # fmt: skip
-    points = list(over.points) or [nothing]
-    points[-1] = _point_with_finding(points[-1], says)
+    *points, last = over.points or (nothing,)
+    verdict = last.verdict if last.verdict == Verdict.FAIL else Verdict.INCONCLUSIVE
+    points.append(replace(last, verdict=verdict, findings=(*last.findings, says)))
     failed = any(point.verdict == Verdict.FAIL for point in points)
     report = over.report or CheckReport(
         target=target, claim=claim, seed=seed, command=command, exit_status=3, verdict=Verdict.INCONCLUSIVE,
@@ -110,20 +111,3 @@ def report_unfinished_check(
         report, exit_status=1 if failed else 0 if allowed else 3, verdict=Verdict.FAIL if failed else Verdict.INCONCLUSIVE,
         points=tuple(points), environment=describe_environment(),
     )  # fmt: skip
-
-
-def _report_without_cause(report: "CheckReport", over: SuiteTimeUp) -> "CheckReport":
-    """Return a report whose verdict was decided before the time was up, with a finding at its wrong points."""
-    from gradcli.report.common import finding
-
-    says = finding(Kind.TIMEOUT, Severity.INFO, f"{over.what}, before the cause was found", hint=over.do)
-    points = tuple(
-        replace(point, findings=(*point.findings, says)) if point.verdict == Verdict.FAIL else point
-        for point in report.points
-    )
-    return replace(report, points=points)
-
-
-def _point_with_finding(point: "PointReport", says: Any) -> "PointReport":
-    verdict = point.verdict if point.verdict == Verdict.FAIL else Verdict.INCONCLUSIVE
-    return replace(point, verdict=verdict, findings=(*point.findings, says))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import Any
 
-from gradcli.errors import BadOption, GradcliError, ProcessEnded
+from gradcli.errors import BadOption, ProcessEnded
 from gradcli.process.process import Process, describe_exit, wait_for_message
 from gradcli.process.relay import relayed_errors, wait_for_relay
 from gradcli.project.suite.config import Suite, SuiteCheck
@@ -156,7 +156,8 @@ class _Slot:
         status, was_ready = self.process.status or 0, self._ready
         stack = self._replace_worker()
         if was_ready:
-            return JobResult(_error_document(job, process_ended_error(status, stack, job.ask.target)), 0.0)
+            report = error_report(process_ended_error(status, stack, job.ask.target))
+            return JobResult(encode(dataclasses.replace(report, line=job.ask.line, id=job.id)), 0.0)
         self._ended_at_start += 1
         if self._ended_at_start == _AT_START:
             says = f"the process that does the work ended with {describe_exit(status)} before it could say anything"
@@ -181,11 +182,6 @@ class _Slot:
         self.process.close()
 
 
-def _error_document(job: Job, error: GradcliError) -> dict[str, Any]:
-    report: ErrorReport = dataclasses.replace(error_report(error), line=job.ask.line, id=job.id)
-    return dict(encode(report))
-
-
 def _unfinished_document(job: Job, seconds: float, parts: dict[int, Any]) -> dict[str, Any]:
     """Return the document of the points that were finished in time, with a finding that time is up.
 
@@ -200,22 +196,21 @@ def _unfinished_document(job: Job, seconds: float, parts: dict[int, Any]) -> dic
     allowed = Kind.TIMEOUT in options.allow
     report = report_unfinished_check(time_up_error(seconds), target, claim, job.ask.command, options.seed, allowed)
     document: dict[str, Any] = encode(dataclasses.replace(report, id=job.id))
+    line = {} if job.ask.line is None else {"line": job.ask.line}
     (says,) = document["points"][0]["findings"]
     document |= {key: outline[key] for key in ("claim", "derivative", "claimed_at", "native") if key in outline}
     if outline.get("points"):
         says |= {"severity": Severity.INFO, "message": f"{says['message']}, before the cause was found"}
         for point in points:
             point["findings"] += [says] if point["verdict"] == Verdict.FAIL else []
-        return {**outline, "id": job.id, **({} if job.ask.line is None else {"line": job.ask.line})}
+        return {**outline, "id": job.id, **line}
     if points:
         document["points"] = points
         points[-1]["findings"].append(says)
         points[-1]["verdict"] = Verdict.FAIL if points[-1]["verdict"] == Verdict.FAIL else Verdict.INCONCLUSIVE
         if any(point["verdict"] == Verdict.FAIL for point in points):
             document |= {"verdict": Verdict.FAIL, "exit_status": 1}
-    if job.ask.line is not None:
-        document["line"] = job.ask.line
-    return document
+    return document | line
 
 
 class _Local(threading.local):
@@ -262,7 +257,6 @@ class Elsewhere:
 
     def run(self, jobs: Iterable[Job]) -> Iterator[tuple[int, JobResult]]:
         """Yield each answer when it comes; a job that was lost, and what is no answer, is that check's error."""
-
         listed = list(jobs)
         left = set(range(len(listed)))
         for number, text in self._remote(self._url, run_apart, [job.text() for job in listed]):
@@ -272,8 +266,6 @@ class Elsewhere:
             yield number, self._read_answer(listed[number], None)
 
     def _read_answer(self, job: Job, text: str | None) -> JobResult:
-        import json
-
         try:
             if text is not None:
                 answer = decode_document(JobResult, json.loads(text))

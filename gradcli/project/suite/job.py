@@ -6,7 +6,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Protocol
@@ -66,42 +66,35 @@ def job_of_check(suite: Suite, check: SuiteCheck, *, run: str = "") -> Job:
     if not suite.declared:
         return Job(check.id, check.ask, str(suite.folder), run=run)
     profile = () if suite.profile is None else ("--profile", suite.profile)
-    named = ("-k", _quote_id(check.id), *profile, *seed_words(check.ask.options.seed))
+    name = check.id
+    if set(name) & set(" \t()'\"") or name in ("and", "or", "not"):  # which -k reads in quotes alone
+        name = '"' + re.sub(r'(["\\])', r"\\\1", name) + '"'
+    named = ("-k", name, *profile, *seed_words(check.ask.options.seed))
     ask = dataclasses.replace(check.ask, command=("gradcli", "check", *suite.words, *named))
     return Job(check.id, ask, str(suite.folder), suite.importable, run)
-
-
-def _quote_id(name: str) -> str:
-    """Return an id as -k reads it: in quotes if it holds blanks or brackets, or is a word of the language."""
-    plain = not set(name) & set(" \t()'\"") and name not in ("and", "or", "not")
-    return name if plain else '"' + re.sub(r'(["\\])', r"\\\1", name) + '"'
 
 
 def answer_job(job: Job, progress: Progress | None = None) -> JobResult:
     """Run a job in this process; every error is an answer too."""
     started = time.perf_counter()
     try:
-        with contextlib.chdir(_prepare_folder(job)):
+        if not Path(job.folder).is_dir():
+            says = f"there is no folder {job.folder} on this machine"
+            raise BadTarget(says, do="put the project at the same place there")
+        for folder in reversed(job.importable):
+            if folder not in sys.path:
+                sys.path.insert(0, folder)
+        with contextlib.chdir(job.folder):
             document = encode(_check_job(job, progress))
     except GradcliError as error:
         document = encode(_error_with_id(job, error))
     except MemoryError:
         document = encode(_error_with_id(job, TooLarge("there is not enough memory for this", do="use smaller arrays")))
     except Exception as error:
-        document = encode(_internal_error(job, error))
+        says = f"internal error: {type(error).__name__}: {str(error)[:300]}"
+        do = "please report it, with the command: https://github.com/gradcli/gradcli/issues"
+        document = encode(ErrorReport(ErrorDetail("internal", says, None, do), line=job.ask.line, id=job.id))
     return JobResult(document, time.perf_counter() - started)
-
-
-def _prepare_folder(job: Job) -> str:
-    """Return the folder of a job, after making its modules importable. Raises BadTarget if this machine does not have it."""
-    if not Path(job.folder).is_dir():
-        raise BadTarget(
-            f"there is no folder {job.folder} on this machine", do="put the project at the same place there"
-        )
-    for folder in reversed(job.importable):
-        if folder not in sys.path:
-            sys.path.insert(0, folder)
-    return job.folder
 
 
 def _check_job(job: Job, progress: Progress | None) -> "CheckReport":
@@ -141,12 +134,6 @@ def _error_with_id(job: Job, error: GradcliError) -> ErrorReport:
     )
 
 
-def _internal_error(job: Job, error: Exception) -> ErrorReport:
-    says = f"internal error: {type(error).__name__}: {str(error)[:300]}"
-    do = "please report it, with the command: https://github.com/gradcli/gradcli/issues"
-    return ErrorReport(ErrorDetail("internal", says, None, do), line=job.ask.line, id=job.id)
-
-
 # Run checks, in whatever order and place, and give their rows in the order in which they are declared.
 
 
@@ -159,39 +146,29 @@ class Executor(Protocol):
 Executors = AbstractContextManager[Executor]
 
 
-def rows_in_order(jobs: Iterable[Job], executor: Executor) -> Iterator[CheckRow]:
-    """Yield the rows of jobs in their order; the jobs may come one after the other, as lines of standard input do."""
-    taken: list[Job] = []
+def run_jobs(jobs: Iterable[Job], executor: Executor, seconds: Mapping[str, float] | None = None) -> Iterator[CheckRow]:
+    """Yield the rows of jobs in their order; the jobs may come one after the other, as lines of standard input do.
+
+    With `seconds`, the times of the last run by id, the longest are run first, and those without a time before them.
+    """
+    numbered: Iterable[tuple[int, Job]] = enumerate(jobs)
+    if seconds is not None:
+        numbered = sorted(numbered, key=lambda pair: -seconds.get(pair[1].id, float("inf")))
+    taken: list[tuple[int, Job]] = []
 
     def listed() -> Iterator[Job]:
-        for job in jobs:
-            taken.append(job)
+        for number, job in numbered:
+            taken.append((number, job))
             yield job
 
     waiting: dict[int, CheckRow] = {}
     following = 0
-    for number, answer in executor.run(listed()):
-        waiting[number] = row_of_answer(taken[number], answer)
+    for k, answer in executor.run(listed()):
+        number, job = taken[k]
+        waiting[number] = row_of_answer(job, answer)
         while following in waiting:
             yield waiting.pop(following)
             following += 1
-
-
-def run_jobs(jobs: Sequence[Job], executor: Executor, seconds: Mapping[str, float] | None) -> Iterator[CheckRow]:
-    """Yield the rows of jobs in their order.
-
-    With `seconds`, the times of the last run by id, the longest are run first, and those without a time before them.
-    """
-    numbers = list(range(len(jobs)))
-    if seconds is not None:
-        numbers.sort(key=lambda number: -seconds.get(jobs[number].id, float("inf")))
-    waiting: dict[int, CheckRow] = {}
-    answers = executor.run(jobs[number] for number in numbers)
-    for following in range(len(jobs)):
-        while following not in waiting:
-            k, answer = next(answers)
-            waiting[numbers[k]] = row_of_answer(jobs[numbers[k]], answer)
-        yield waiting.pop(following)
 
 
 def row_of_answer(job: Job, answer: JobResult) -> CheckRow:

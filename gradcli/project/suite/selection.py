@@ -102,11 +102,8 @@ class _Expression:
 
     def _syntax_error(self, what: str, start: int) -> BadOption:
         text = self._text or " "
-        return BadOption(
-            f"-k cannot be read: {what}",
-            where=Span(text, min(start, len(text) - 1)),
-            do='write -k "focal and not huber"',
-        )
+        where = Span(text, min(start, len(text) - 1))
+        return BadOption(f"-k cannot be read: {what}", where=where, do='write -k "focal and not huber"')
 
 
 def select_not_passed(checks: Sequence[SuiteCheck], last: Mapping[str, Any]) -> tuple[SuiteCheck, ...]:
@@ -120,9 +117,8 @@ def select_not_passed(checks: Sequence[SuiteCheck], last: Mapping[str, Any]) -> 
 def ids_of_shard(ids: Iterable[str], shard: tuple[int, int]) -> frozenset[str]:
     """Return the ids that belong to the K-th of N shards, which depends on the id alone."""
     index, count = shard
-    return frozenset(
-        name for name in ids if int(hashlib.sha256(name.encode()).hexdigest()[:16], 16) % count == index - 1
-    )
+    numbers = {name: int(hashlib.sha256(name.encode()).hexdigest()[:16], 16) for name in ids}
+    return frozenset(name for name, number in numbers.items() if number % count == index - 1)
 
 
 # Which checks `--changed` selects: those that depend on a file that differs from git. All of it is read, and nothing is run.
@@ -144,10 +140,8 @@ def changed_checks(suite: Suite, checks: Iterable[SuiteCheck], since: str | None
     top = Path(_run_git(suite.folder, "rev-parse", "--show-toplevel").rstrip("\n"))
     base = "HEAD" if since is None else _run_git(top, "merge-base", "HEAD", since).strip()
     names = _run_git(top, "diff", "--name-only", "--no-renames", "-z", base, "--")
-    new = _run_git(
-        top, "ls-files", "--others", "--exclude-standard", "-z"
-    )  # new files that git does not ignore count too
-    changed = frozenset(str(top / name) for name in (names + new).split("\0") if name)
+    names += _run_git(top, "ls-files", "--others", "--exclude-standard", "-z")  # new files that git does not ignore
+    changed = frozenset(str(top / name) for name in names.split("\0") if name)
     if not changed:
         return ()
     project = _Project(suite, top, changed)
@@ -173,7 +167,11 @@ class _Project:
         inside = (folder for folder in folders if folder.is_relative_to(top) and not _INSTALLED & {*folder.parts})
         self._importable = frozenset(map(str, inside))
         self._imports, self._imported = cache(_imported_modules), cache(self._files_imported_by)
-        self._was_there, self._has_changed = cache(self._has_existed), cache(self._is_changed_file)
+        self._was_there = cache(lambda file: file in changed or _is_file(file))  # now, or before it changed
+        # itself, though it may be there no longer, or the file that a link leads to
+        self._has_changed = cache(
+            lambda file: file in changed or (_is_file(file) and str(Path(file).resolve()) in changed)
+        )
         self._leads_to_change = cache(self._can_reach_change)
 
     def declared_differently(self, base: str) -> frozenset[str]:
@@ -198,14 +196,11 @@ class _Project:
             for part in {text, *re.split(r"[,;\n=]", text)} if isinstance(text, str) else ():
                 name, match = part.strip(), TARGET.fullmatch(part.strip())
                 if name.startswith("@"):
-                    files |= {
-                        str(self._path_in_suite(name[1:])),
-                        str(self._path_in_suite(name[1:].rpartition(":")[0])),
-                    }  # file.npz:key
+                    named = (name[1:], name[1:].rpartition(":")[0])  # file.npz:key
+                    files |= {str(self._path_in_suite(each)) for each in named}
                 elif match is not None and not match["file"].endswith(".py"):
-                    files |= {
-                        file for folder in self._importable for file in _possible_module_files(folder, match["file"])
-                    }
+                    for folder in self._importable:
+                        files |= {*_possible_module_files(folder, match["file"])}
                 elif match is not None or name.endswith(".py"):
                     module = self._path_in_suite(name if match is None else match["file"])
                     inits = (str(folder / "__init__.py") for folder in module.parents)
@@ -217,14 +212,6 @@ class _Project:
 
     def _path_in_suite(self, text: str) -> Path:
         return Path(os.path.normpath(self._suite.folder.resolve() / text))
-
-    def _has_existed(self, file: str) -> bool:
-        """Whether a file is there, or was before it changed."""
-        return file in self._changed or _is_file(file)
-
-    def _is_changed_file(self, file: str) -> bool:
-        """Whether a file changed, which may be there no longer, or the one that a link leads to."""
-        return file in self._changed or (_is_file(file) and str(Path(file).resolve()) in self._changed)
 
     def _can_reach_change(self, file: str, own_folders: frozenset[str]) -> bool:
         """Whether a file changed, or one that is reached by imports from it."""
@@ -328,27 +315,21 @@ def write_last_run(folder: Path, rows: Sequence[CheckRow], not_reached: Sequence
     kept = read_last_run(folder, lambda note: None)  # it was told when the run began
     kept |= {row.id: {"verdict": row.verdict, "seconds": row.seconds} for row in rows}
     kept |= {name: {**kept.get(name, {}), "verdict": "not reached"} for name in not_reached}
+    text, place, written = json.dumps({"format": _FORMAT, "checks": kept}), folder / FOLDER, None
     try:
-        _write_run_file(folder / FOLDER, json.dumps({"format": _FORMAT, "checks": kept}))
-    except OSError as error:
-        tell(f"note: the verdicts are not kept for --last-failed: {FOLDER} cannot be written: {error.strerror}")
-
-
-def _write_run_file(folder: Path, text: str) -> None:
-    """Write the file, and what tells git and backups to leave its folder out. Raises OSError."""
-    folder.mkdir(exist_ok=True)
-    for name, content in ((".gitignore", "*\n"), ("CACHEDIR.TAG", _TAG)):
-        if not (folder / name).exists():
-            (folder / name).write_text(content)
-    handle, name = tempfile.mkstemp(dir=folder, prefix=".")
-    try:
+        place.mkdir(exist_ok=True)
+        for name, content in ((".gitignore", "*\n"), ("CACHEDIR.TAG", _TAG)):  # git and backups leave the folder out
+            if not (place / name).exists():
+                (place / name).write_text(content)
+        handle, written = tempfile.mkstemp(dir=place, prefix=".")
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
-        Path(name).replace(folder / "last.json")
-    except OSError:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
+        Path(written).replace(place / "last.json")
+    except OSError as error:
+        if written is not None:
+            with contextlib.suppress(OSError):
+                Path(written).unlink()
+        tell(f"note: the verdicts are not kept for --last-failed: {FOLDER} cannot be written: {error.strerror}")
 
 
 # The baseline: what is known to fail, so that only what is new stops a job. It holds no lines and no numbers.
@@ -390,11 +371,8 @@ class Baseline:
         """Return the ids of entries that no longer hold: of checks that ran, and of those that are declared no more."""
         now = {known for row in rows for known in failures_of_row(row)}
         ran = {row.id for row in rows if row.verdict != "error"}
-        return tuple(
-            dict.fromkeys(
-                known.id for known in self.checks if (known.id in ran and known not in now) or known.id not in declared
-            )
-        )
+        gone = [k.id for k in self.checks if (k.id in ran and k not in now) or k.id not in declared]
+        return tuple(dict.fromkeys(gone))
 
     def updated(self, rows: Sequence[CheckRow], declared: Sequence[str]) -> "Baseline":
         """Return the baseline of what fails now; entries of checks that did not run stay."""

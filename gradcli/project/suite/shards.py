@@ -10,7 +10,7 @@ from gradcli.errors import BadOption
 from gradcli.report.common import ABSENT
 from gradcli.report.decode import NotADocument, decode_document
 from gradcli.report.point_report import Detects
-from gradcli.report.suite import CheckRow, Shard, SuiteReport, count_verdicts, exit_status_of_checks
+from gradcli.report.suite import Shard, SuiteReport, count_verdicts, exit_status_of_checks
 from gradcli.request.option_values import MOST_SHARDS
 from gradcli.words import Exit
 
@@ -28,22 +28,17 @@ def read_shard_report(path: Path) -> SuiteReport:
         if path.stat().st_size > _MOST:
             raise BadOption(f"{path} is too large", do="give documents that gradcli wrote")
         found = decode_document(SuiteReport, json.loads(path.read_text(encoding="utf-8")))
-        whole = found.schema == "gradcli.suite/1" and all(_can_be_shown(row) for row in found.checks)
+        whole = found.schema == "gradcli.suite/1"
+        for row in found.checks:  # whether its document can be shown
+            if row.error is None and row.report is None:
+                decode_document(Detects, row.document["detects"])
     except OSError as error:
         raise BadOption(f"{path} cannot be read: {error.strerror}", do="give documents of gradcli check") from None
-    except (ValueError, NotADocument, RecursionError):
+    except (ValueError, NotADocument, RecursionError, KeyError, TypeError, AttributeError):
         whole = False
     if not whole:
         raise BadOption(f"{path} is no document of several checks", do="write one: gradcli check --out FILE.json")
     return found
-
-
-def _can_be_shown(row: CheckRow) -> bool:
-    """Whether the document of a check can be shown. Raises NotADocument."""
-    try:
-        return row.error is not None or (row.report or decode_document(Detects, row.document["detects"])) is not None
-    except (KeyError, TypeError, AttributeError) as error:
-        raise NotADocument(str(error)) from error
 
 
 def merge_shards(documents: Sequence[tuple[Path, SuiteReport]]) -> SuiteReport:
@@ -66,9 +61,8 @@ def merge_shards(documents: Sequence[tuple[Path, SuiteReport]]) -> SuiteReport:
     for path, found in documents:
         for row in found.checks:
             if row.id in rows or row.id not in whole.declared:
-                raise BadOption(
-                    f"the check '{row.id}' of {path.name} does not belong there", do="merge the documents of one run"
-                )
+                says = f"the check '{row.id}' of {path.name} does not belong there"
+                raise BadOption(says, do="merge the documents of one run")
             rows[row.id] = row
     checks = tuple(rows[name] for name in whole.declared if name in rows)
     left = tuple(name for name in whole.selected or whole.declared if name not in rows)
@@ -100,9 +94,8 @@ def _refuse_incomplete_shards(shards: Sequence[tuple[Path, Shard | None]]) -> No
     seen: dict[int, Path] = {}
     for path, shard in parts:
         if shard.of != count:
-            raise BadOption(
-                f"{path.name} is one of {shard.of} shards, not of {count}", do="merge the documents of one run"
-            )
+            says = f"{path.name} is one of {shard.of} shards, not of {count}"
+            raise BadOption(says, do="merge the documents of one run")
         if shard.index in seen:
             says = f"{path.name} and {seen[shard.index].name} are the same shard, {shard.index}/{count}"
             raise BadOption(says, do="give each shard once")

@@ -10,12 +10,12 @@ from typing import NoReturn
 from gradcli.process.apart import exit_status_of
 from gradcli.process.process import (
     FORKS,
-    LENGTH,
     adopt_orphans,
     die_with,
     dump_stack_at_exit,
     frame_message,
     open_pipe_ends,
+    read_message,
     write_all,
 )
 from gradcli.process.threads import compile_from_source, set_threads
@@ -35,7 +35,8 @@ def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
         os.setpgid(0, 0)  # so that the processes that a check starts can be ended after this one
     die_with(parent)
     adopt_orphans()
-    set_threads(int(_read_message(down) or 1))
+    (threads,) = read_message(down) or (1,)
+    set_threads(int(threads))
     compile_from_source()
     dump_stack_at_exit(stack)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -77,8 +78,8 @@ def _answer_jobs(up: int, down: int) -> int:
         write_all(up, frame_message(message))
 
     send("ready")
-    while (text := _read_message(down)) is not None:
-        job = decode_document(Job, json.loads(text))
+    while (message := read_message(down)) is not None:
+        job = decode_document(Job, json.loads(message[0]))
         timed = job.ask.options.timeout is not None
         progress = (lambda number, point: send("point", number, json.dumps(encode(point)))) if timed else None
         answer = answer_job(job, progress)
@@ -87,24 +88,3 @@ def _answer_jobs(up: int, down: int) -> int:
         send("answer", answer.text())
     stop_workers()
     return 0
-
-
-def _read_message(down: int) -> str | None:
-    """Return the next message, which has one part, or None if the pipe was closed."""
-    import marshal
-
-    head = _read_bytes(down, LENGTH)
-    if head is None:
-        return None
-    data = _read_bytes(down, int.from_bytes(head, "big"))
-    return None if data is None else str(marshal.loads(data)[0])
-
-
-def _read_bytes(down: int, count: int) -> bytes | None:
-    found = b""
-    while len(found) < count:
-        data = os.read(down, count - len(found))
-        if not data:
-            return None
-        found += data
-    return found
