@@ -129,8 +129,8 @@ class _Run:
         self._session.begin(at_exit=self._finish_at_exit)
         sys.path += [folder for folder in import_folders(self._folder) if folder not in sys.path]
         ended = run_program(self._words, self._session.layers.look_at_script)
-        if self._session.is_child:  # it was forked, and came to the program's end
-            self._session.end_child()
+        if self._session.children.is_child:  # it was forked, and came to the program's end
+            self._session.children.ended()
             return ended.status
         status = self._finish_program(ended)
         if ended.interrupted and status == ended.status and os.name == "posix":

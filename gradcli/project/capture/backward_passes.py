@@ -12,7 +12,6 @@ import inspect
 import random
 import sys
 import textwrap
-import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import field
 from types import FunctionType, ModuleType
@@ -29,6 +28,7 @@ from gradcli.project.capture.recorder import (
     copy_arrays,
     count_bytes,
     find_caller,
+    reference_to,
 )
 from gradcli.project.capture.state import State, capture_state
 from gradcli.project.discovery.bodies import is_joint_hand_gradient, may_return_gradient
@@ -121,7 +121,7 @@ class _Watch:
         stack = self.opened.get(key)
         if stack is None:
             self.opened[key] = stack = []
-        stack.append(None if call is None else _Open(_reference_to(known_by), call, copy_arrays(value)))
+        stack.append(None if call is None else _Open(reference_to(known_by, known_by), call, copy_arrays(value)))
         if len(stack) > _MOST_OPEN:
             del stack[0]
         if len(self.opened) > _MOST_OPEN:
@@ -133,14 +133,7 @@ class _Watch:
             return self.copy_call(held, plain, args, named)
         try:
             opened = self.take_forward(held, (*args, *named.values()))
-            if opened is None:
-                return None
-            return (
-                opened,
-                copy_arrays(args),
-                {name: copy_arrays(x) for name, x in named.items()},
-                copy_held_arrays(held),
-            )
+            return None if opened is None else (opened, copy_arrays(args), copy_arrays(named), copy_held_arrays(held))
         except Exception as error:  # of the user's objects
             self.recorded.unclear.add(f"a call could not be recorded: {type(error).__name__}")
             return None
@@ -152,17 +145,12 @@ class _Watch:
                 self.expect_backward(held, before, output_of_pass(held, y))
             elif role == "backward":
                 opened, given, named, arrays = before or (None, (), {}, {})
-                self.keep_backward(
-                    opened, given, named, None if opened is None else (y, arrays, copy_held_arrays(held))
-                )
+                effects: Any = None if opened is None else (y, arrays, copy_held_arrays(held))
+                self.keep_backward(opened, given, named, effects)
             elif self.pair.kind != "value-and-grad" or _is_value_and_gradient(y, held, before):
                 self.keep_backward(None if before is None else _Open(lambda: held, before, None), (), {}, (y, {}, {}))
         except Exception as error:  # of the user's objects
             self.recorded.unclear.add(f"a call could not be recorded: {type(error).__name__}")
-
-    def cache_among(self, args: tuple[Any, ...]) -> Any:
-        """Return the argument that is the cache of an open forward pass, or None."""
-        return next((x for x in args if id(x) in self.opened), None)
 
     def take_forward(self, known_by: Any, cotangents: tuple[Any, ...] = ()) -> _Open | None:
         """Return the last forward pass that is open, if it is kept and has the shapes of what its backward pass gets."""
@@ -182,8 +170,8 @@ class _Watch:
         if not shapes or _shape_or_empty(opened.value) in shapes:
             return opened
         taken = [
-            _shape_or_empty(x) for x in opened.call.arguments.values()
-        ]  # which the backward pass of a loss may take again
+            *map(_shape_or_empty, opened.call.arguments.values())
+        ]  # the backward pass of a loss may take them again
         return opened if len(taken) > 1 and all(each in taken for each in shapes) else None
 
     def keep_backward(
@@ -201,21 +189,11 @@ class _Watch:
         if not places or opened is None:
             return
         with self.recorded.without_harm():
-            kept = Kept(
-                self.pair,
-                number,
-                (opened.call, *opened.earlier),
-                named,
-                copy_arrays(found),
-                opened.value,
-                at=find_caller(),
-            )
-            kept.cotangents, kept.state = cotangents, opened.call.state
-            kept.size = (
-                OVERHEAD
-                + _bytes_of_arrays((opened.call.held, opened.call.arguments, found, cotangents))
-                + kept.state.size
-            )
+            call, returned = opened.call, copy_arrays(found)
+            kept = Kept(self.pair, number, (call, *opened.earlier), named, returned, opened.value, at=find_caller())
+            kept.cotangents, kept.state = cotangents, call.state
+            arrays = _bytes_of_arrays((call.held, call.arguments, found, cotangents))
+            kept.size = OVERHEAD + arrays + kept.state.size
             self.recorder.keep(self.recorded, (), places, kept)
 
 
@@ -270,32 +248,26 @@ class Layers:
     def _watch_class(self, kind: type) -> None:
         # a class may take no other methods, or have no signatures
         with contextlib.suppress(AttributeError, TypeError, ValueError):
-            self._watch_passes_of_class(kind)
-
-    def _watch_passes_of_class(self, kind: type) -> None:
-        if any(base.__module__.partition(".")[0] in LIBRARIES for base in kind.__mro__):
-            return  # which have passes of their own, and modes for them
-        for names in PASSES:
-            if all(_is_method(kind, name) for name in names):
-                self._replace_own_method(kind, names[0], functools.partial(self._make_watched_method, names, "forward"))
-                self._replace_own_method(
-                    kind, names[1], functools.partial(self._make_watched_method, names, "backward")
-                )
-        loss = next((name for name in LOSSES if _is_method(kind, name)), None)
-        if loss is not None:
+            if any(base.__module__.partition(".")[0] in LIBRARIES for base in kind.__mro__):
+                return  # which have passes of their own, and modes for them
+            for names in PASSES:
+                if all(_is_method(kind, name) for name in names):
+                    self._replace_own_method(kind, names, "forward")
+                    self._replace_own_method(kind, names, "backward")
+            loss = next((name for name in LOSSES if _is_method(kind, name)), None)
+            if loss is None:
+                return
             needed = _required_arguments(kind, loss)
             gradient = next((name for name in GRADIENT_METHODS if _is_method(kind, name)), None)
-            if gradient is not None and not needed <= _required_arguments(kind, gradient):
-                return  # it reads what the loss left
-            self._replace_own_method(
-                kind, gradient or loss, functools.partial(self._make_watched_method, (loss, gradient or loss), "alone")
-            )
+            if gradient is None or needed <= _required_arguments(kind, gradient):  # else it reads what the loss left
+                self._replace_own_method(kind, (loss, gradient or loss), "alone")
 
-    def _replace_own_method(self, kind: type, name: str, watched: Callable[..., Any]) -> None:
-        """Replace a method that a class itself defines."""
+    def _replace_own_method(self, kind: type, names: tuple[str, str], role: str) -> None:
+        """Replace the method with this role, one of two, if the class itself defines it."""
+        name = names[0] if role == "forward" else names[1]
         own = vars(kind).get(name)
         if isinstance(own, FunctionType) and not hasattr(own, "_gradcli"):
-            call: Any = functools.wraps(own)(watched(own))
+            call: Any = functools.wraps(own)(self._make_watched_method(names, role, own))
             call._gradcli = True
             self._replace(kind, name, own, call)
 
@@ -304,20 +276,18 @@ class Layers:
         key = id(kind), names
         if key not in self._watches:
             of, gradient = (inspect.unwrap(getattr(kind, name)) for name in names)
-            given: DerivativeKind = (
-                "value-and-grad" if names[0] == names[1] else "grad" if names[0] in LOSSES else "backward"
+            apart: DerivativeKind = "grad" if names[0] in LOSSES else "backward"
+            self._watches[key] = (
+                kind,
+                self._make_watch(of, gradient, "value-and-grad" if names[0] == names[1] else apart),
             )
-            self._watches[key] = kind, self._make_watch(of, gradient, given)
         return self._watches[key][1]
 
     def _make_watch(self, function: Any, gradient: Any, kind: DerivativeKind) -> _Watch | None:
         name = function.__qualname__.replace("<locals>.", "")
         recorded = self._recorder.recorded(gradient, kind, None if function is gradient else name)
-        return (
-            None
-            if recorded is None
-            else _Watch(self._recorder, recorded, GradientPair(kind, function, gradient, "layer"))
-        )
+        pair = GradientPair(kind, function, gradient, "layer")
+        return None if recorded is None else _Watch(self._recorder, recorded, pair)
 
     def _make_watched_method(self, names: tuple[str, str], role: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         """Return a method that is noted, but for objects that are not watched, and for calls within its own.
@@ -402,12 +372,11 @@ class Layers:
             given: tuple[Any, ...] = ()
             more: dict[str, Any] = {}
             with watch.recorded.without_harm():
-                cache = watch.cache_among((*args, *named.values()))
+                cache = next((x for x in (*args, *named.values()) if id(x) in watch.opened), None)
                 opened = None if cache is None else watch.take_forward(cache)
-                given = () if opened is None else tuple(CACHE if x is cache else copy_arrays(x) for x in args)
-                more = {
-                    name: CACHE if x is cache else copy_arrays(x) for name, x in named.items() if opened is not None
-                }
+                if opened is not None:
+                    given = tuple(CACHE if x is cache else copy_arrays(x) for x in args)
+                    more = {name: CACHE if x is cache else copy_arrays(x) for name, x in named.items()}
             y = back(*args, **named)
             if watch.recorder.is_on:
                 watch.keep_backward(opened, given, more, (y, {}, {}))
@@ -440,9 +409,8 @@ def _is_value_and_gradient(y: Any, held: Any, call: LayerCall | None) -> bool:
         return len(y) == 2 and isinstance(y[1], dict) and all(hasattr(x, "shape") for x in y[1].values())
     if call is None:
         return True  # it is counted alone
-    gradients = (
-        y[:1] if len(y) == 2 and _shape_or_empty(y[1]) == () and not isinstance(y[1], dict | list | tuple) else y[1:]
-    )
+    value_last = len(y) == 2 and _shape_or_empty(y[1]) == () and not isinstance(y[1], dict | list | tuple)
+    gradients = y[:1] if value_last else y[1:]
     if any(isinstance(x, dict) for x in gradients):
         return True
     parts = [part for x in gradients for part in (x if isinstance(x, tuple | list) else (x,))]
@@ -484,14 +452,6 @@ def _shape_or_empty(x: Any) -> Any:
         return ()
 
 
-def _reference_to(x: Any) -> Callable[[], Any]:
-    """Return what gives an object as long as it lives; a value that has no such reference is held."""
-    try:
-        return weakref.ref(x)
-    except TypeError:
-        return lambda: x
-
-
 def _walk_values(x: Any) -> Iterator[Any]:
     """Yield a value and all that it holds, each once, up to a number of them."""
     seen: set[int] = set()
@@ -502,10 +462,10 @@ def _walk_values(x: Any) -> Iterator[Any]:
             continue
         seen.add(id(part))
         yield part
-        inside = (
-            part if isinstance(part, dict | list | tuple) else getattr(type(part), "__dictoffset__", 0) and vars(part)
-        )
-        waiting.extend(inside.values() if isinstance(inside, dict) else inside or ())
+        if isinstance(part, list | tuple):
+            waiting.extend(part)
+        elif isinstance(part, dict) or type(part).__dictoffset__:
+            waiting.extend((part if isinstance(part, dict) else vars(part)).values())
 
 
 def _class_with_own_new(x: Any) -> str | None:

@@ -73,11 +73,14 @@ def definition_of(function: Any) -> Definition | None:
         code = getattr(function, "__code__", None)
         if isinstance(code, CodeType):
             path = _real(code.co_filename)
-            decorates = hasattr(function, "__wrapped__") and _is_installed(path)  # such as np.errstate
+            wraps = hasattr(function, "__wrapped__")
             if _is_library(path, _DIFFERENTIATE) and not _is_standard(path):
                 return None
-            if not decorates and not _is_standard(path):
-                return _definition_of_code(function, code)
+            if not (wraps and set(_SITES) & set(Path(path).parts)) and not _is_standard(path):  # such as np.errstate
+                # a decorator took over the name of the function inside
+                name = code.co_qualname if wraps else getattr(function, "__qualname__", code.co_name)
+                place = _absolute_path(code.co_filename), code.co_firstlineno
+                return Definition(name.replace("<locals>.", ""), *place)
         inner = getattr(function, "__wrapped__", None) or getattr(function, "py_func", None)
         if inner is None and not inspect.isclass(function) and not isinstance(code, CodeType):
             inner = type(function).__dict__.get("__call__")
@@ -91,13 +94,6 @@ def definition_name(function: Any) -> str | None:
     """Return the name of a function as its definition has it; None if it has none."""
     definition = definition_of(function)
     return None if definition is None else definition.name
-
-
-def _definition_of_code(function: Any, code: CodeType) -> Definition:
-    name = getattr(function, "__qualname__", code.co_name)
-    if hasattr(function, "__wrapped__"):  # a decorator took over the name of the function inside
-        name = code.co_qualname
-    return Definition(name.replace("<locals>.", ""), _absolute_path(code.co_filename), code.co_firstlineno)
 
 
 _real = cache(os.path.realpath)  # which asks the disk for each folder
@@ -116,10 +112,6 @@ def _is_library(path: str, names: tuple[str, ...]) -> bool:
     parts = Path(path).parts
     places = [k for k, part in enumerate(parts) if part in _SITES]
     return bool(places) and len(parts) > places[-1] + 1 and parts[places[-1] + 1].removesuffix(".py") in names
-
-
-def _is_installed(path: str) -> bool:
-    return bool(set(_SITES) & set(Path(path).parts))
 
 
 def _is_standard(path: str) -> bool:

@@ -28,15 +28,9 @@ def _recording_call(recorder: Recorder, plain: Callable[..., Any]) -> Callable[.
         if rule is not None and recorder.is_on:
             of = definition_name(self.fun)
             recorded = recorder.recorded(rule, kind, of) or recorder.recorded(self.fun, kind, of)  # as for defjvps
-        else:
-            recorded = None
-        if recorded is not None and rule is not None:
-            _record_call(
-                recorder,
-                recorded,
-                GradientPair(kind, self, rule, "framework", options={"framework": "jax"}),
-                (args, kwargs),
-            )
+            if recorded is not None:
+                pair = GradientPair(kind, self, rule, "framework", options={"framework": "jax"})
+                _record_call(recorder, recorded, pair, (args, kwargs))
         return plain(self, *args, **kwargs)
 
     return call

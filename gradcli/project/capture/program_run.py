@@ -58,7 +58,10 @@ def execute_program(words: Sequence[str], prepare: Prepare) -> ProgramEnd:
             _wait_for_threads()
         return ProgramEnd(0)
     except SystemExit as error:
-        return ProgramEnd(_status_of_exit(error))
+        if error.code is None or isinstance(error.code, int):
+            return ProgramEnd((error.code or 0) & 0xFF)
+        sys.stderr.write(f"{error.code}\n")
+        return ProgramEnd(1)
     except KeyboardInterrupt as error:
         _print_exception(error)
         return ProgramEnd(_INTERRUPTED, interrupted=True)
@@ -132,9 +135,8 @@ def _find_module_spec(name: str) -> importlib.machinery.ModuleSpec:
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        says = (
-            f"{sys.executable}: Error while finding module specification for {name!r} ({type(error).__name__}: {error})"
-        )
+        why = f"{type(error).__name__}: {error}"
+        says = f"{sys.executable}: Error while finding module specification for {name!r} ({why})"
         raise CannotStart(says, 1) from None
     if spec is None:
         raise CannotStart(f"{sys.executable}: No module named {name}", 1)
@@ -175,16 +177,6 @@ def _wait_for_threads() -> None:
     for thread in threading.enumerate():
         if thread is not threading.main_thread() and not thread.daemon:
             thread.join()
-
-
-def _status_of_exit(error: SystemExit) -> int:
-    """Return the exit status of a SystemExit as Python has it, after printing its text if it is no number."""
-    if error.code is None:
-        return 0
-    if isinstance(error.code, int):
-        return error.code & 0xFF
-    sys.stderr.write(f"{error.code}\n")
-    return 1
 
 
 def _print_exception(error: BaseException) -> None:

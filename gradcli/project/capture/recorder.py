@@ -77,12 +77,9 @@ class Kept:
 # Which calls of a gradient are kept: the first, the one of largest norm, and others drawn evenly.
 
 FIRST, LARGEST = -1, -2  # places of a kept call; the drawn ones are counted from 0
-_LARGER, _STRICTER, _MOST_LARGER = (
-    1.02,
-    1.05,
-    1.5,
-)  # times the squared norm so far: less is not kept, so that slow growth does
-# not keep every call; with each call that is kept, more is asked for
+# times the squared norm so far: less is not kept, so that slow growth does not keep every call; with each call that is
+# kept, more is asked for
+_LARGER, _STRICTER, _MOST_LARGER = 1.02, 1.05, 1.5
 
 
 class Drawn:
@@ -94,17 +91,8 @@ class Drawn:
     """
 
     __slots__ = (
-        "_count",
-        "_keep",
-        "_larger",
-        "_random",
-        "_seed",
-        "_seeks_largest",
-        "_weight",
-        "following",
-        "largest",
-        "seen",
-    )
+        "_count", "_keep", "_larger", "_random", "_seed", "_seeks_largest", "_weight", "following", "largest", "seen",
+    )  # fmt: skip
 
     def __init__(self, keep: int, seed: str, *, seeks_largest: bool = True) -> None:
         self._keep, self._seed, self._seeks_largest = keep, seed, seeks_largest and keep > 1
@@ -245,9 +233,8 @@ class RecordedCalls:
 
     def kept(self) -> list[Kept]:
         """Return the kept calls in their order, each once."""
-        return sorted(
-            {id(call): call for call in self.places.values()}.values(), key=lambda call: (call.process, call.number)
-        )
+        each = {id(call): call for call in self.places.values()}
+        return sorted(each.values(), key=lambda call: (call.process, call.number))
 
 
 class Recorder:
@@ -395,7 +382,7 @@ def _complete_call(kept: Kept, x: Any, wrt: Any, y: Any, recorded: RecordedCalls
         kept.value = copy_arrays(y[0])
     kept.changes_input = not _is_unchanged(x, kept.args[wrt])
     kept.reuses_array = gradient is not None and recorded.returned() is gradient
-    recorded.returned = _weak_reference(gradient)
+    recorded.returned = reference_to(gradient, None)
     kept.size += count_bytes(kept.returned) + count_bytes(kept.value)
     return _is_finite(kept.value)
 
@@ -463,11 +450,8 @@ def _is_finite(value: Any) -> bool:
 def _is_unchanged(x: Any, y: Any) -> bool:
     """Whether an input is as it was; True where that cannot be told."""
     np = sys.modules.get("numpy")
-    return (
-        np is None
-        or x is y
-        or bool(np.array_equal(x, y, equal_nan=getattr(getattr(x, "dtype", None), "kind", "") == "f"))
-    )
+    floats = getattr(getattr(x, "dtype", None), "kind", "") == "f"
+    return np is None or x is y or bool(np.array_equal(x, y, equal_nan=floats))
 
 
 _INDEX = 16  # bytes of the indices of an entry of a sparse tensor, about
@@ -482,11 +466,12 @@ def count_bytes(x: Any) -> int:
     return int(getattr(x, "nbytes", 0) or 0) or int(getattr(getattr(x, "data", None), "nbytes", 0) or 0)
 
 
-def _weak_reference(x: Any) -> Callable[[], Any]:
+def reference_to(x: Any, otherwise: Any) -> Callable[[], Any]:
+    """Return what gives an object as long as it lives; `otherwise` for a value that has no such reference."""
     try:
         return weakref.ref(x)
     except TypeError:
-        return lambda: None
+        return lambda: otherwise
 
 
 # Where in the source a call begins that a library makes.

@@ -1,7 +1,6 @@
 """From what was recorded to the report of `gradcli run`."""
 
 import copy
-import dataclasses
 import fnmatch
 import functools
 import inspect
@@ -52,6 +51,10 @@ _ELSEWHERE = "the gradient returns something else for the same input now, and th
 _STATUS = {Verdict.PASS: Exit.CONFIRMED, Verdict.FAIL: Exit.WRONG, Verdict.INCONCLUSIVE: Exit.INCONCLUSIVE}
 
 
+_changed_since = functools.partial(finding, Kind.CHANGED_SINCE, Severity.INCONCLUSIVE)
+_earlier_calls = functools.partial(finding, Kind.EARLIER_CALLS)
+
+
 # Whether a torch backward pass that the program ran gives the same gradient again, at the same values.
 
 
@@ -69,23 +72,21 @@ def find_changed_backward(kept: Kept) -> Finding | None:
         with torch.enable_grad():
             y = kept.pair.function.apply(*args)
             outputs = [x for x in (y if isinstance(y, tuple | list) else [y]) if isinstance(x, torch.Tensor)]
-            pairs = [
-                (x, w) for x, w in zip(outputs, kept.cotangents, strict=False) if w is not None and x.requires_grad
-            ]
+            both = [(x, w) for x, w in zip(outputs, kept.cotangents, strict=False) if w is not None]
+            moving, cotangents = [x for x, _ in both if x.requires_grad], [w for x, w in both if x.requires_grad]
             inputs = [x for x, moves in zip(args, floats, strict=True) if moves]
-            again = torch.autograd.grad([x for x, _ in pairs], inputs, [w for _, w in pairs], allow_unused=True)
+            again = torch.autograd.grad(moving, inputs, cotangents, allow_unused=True)
     except (RuntimeError, TypeError):  # it needs another device, or what the program has freed
         return None
     if not all(_is_nearly_equal(x, then) for x, then in zip(outputs, kept.value, strict=False)):
-        says = "the function has another value now than when it was called"
-        return finding(Kind.CHANGED_SINCE, Severity.INCONCLUSIVE, says)
+        return _changed_since("the function has another value now than when it was called")
     tensors = [x for x in kept.args if isinstance(x, torch.Tensor)]
     then = [g for x, g in zip(tensors, kept.returned, strict=False) if x.is_floating_point()]
     if all(_is_nearly_equal(x, g) for x, g in zip(again, then, strict=False) if x is not None and g is not None):
         return None
     says = f"the backward pass of call {kept.number:,} returned another gradient than the same values give now"
     hint = "a buffer that a later call overwrites, a cache, or a saved tensor that was changed in place"
-    return finding(Kind.EARLIER_CALLS, Severity.ERROR, says, hint=hint)
+    return _earlier_calls(Severity.ERROR, says, hint=hint)
 
 
 def _is_nearly_equal(x: Any, y: Any) -> bool:
@@ -119,11 +120,6 @@ class Stated:
     kind: str
 
 
-def statement_of_call(kept: Kept) -> Stated:
-    """Return what a kept call states: this function has this derivative here."""
-    return _CONVENTIONS[kept.pair.convention](kept)
-
-
 def value_at_call(kept: Kept) -> Any:
     """Return the value of the function at a kept call, as it is now."""
     args = [copy_arrays(x) for x in kept.args]
@@ -155,7 +151,12 @@ def _plain_statement(kept: Kept) -> Stated:
         return value_of_pair(pair, *with_x(x))
 
     def shaped(g: Any, x: Any) -> Any:
-        return _fit_derivative_shape(g, lambda: function(np.array(x)), x, pair.kind)
+        """Return a derivative without, or with, the axes of length 1 by which scipy does not tell shapes apart."""
+        if pair.kind == "hess" or hasattr(g, "toarray") or hasattr(g, "matmat"):
+            return g
+        g, wanted = np.asarray(g), np.shape(function(np.array(x))) + np.shape(x)
+        same_but_ones = [n for n in g.shape if n != 1] == [n for n in wanted if n != 1]
+        return g.reshape(wanted) if g.shape != wanted and same_but_ones else g
 
     return _make_statement(
         kept, function, lambda x: shaped(gradient_of_pair(pair, *with_x(x), **kept.kwargs), x),
@@ -236,33 +237,21 @@ def _mesh_statement(kept: Kept) -> Stated:
             found[:, k, :, k] = np.asarray(by_y)[:, :, chosen[k]]
         return (found, np.moveaxis(np.asarray(by_p)[:, :, chosen], 1, 2)) if p else found
 
-    def function(y: Any, *p: Any) -> Any:
-        return value_of_pair(pair, x, y, *p)
-
-    def claim(y: Any, *p: Any) -> Any:
-        return blocks(gradient_of_pair(pair, x, y, *p, **kept.kwargs), range(m))
-
     values = {"y": y, **({"p": np.asarray(p[0])} if p else {})}
-    if not p:
-        return _make_statement(
-            kept, lambda y: function(y), lambda y: claim(y), lambda y: blocks(kept.returned, chosen), values
-        )
-    returned = lambda y, p: blocks(kept.returned, chosen)
-    return _make_statement(kept, lambda y, p: function(y, p), lambda y, p: claim(y, p), returned, values)
+    return _make_statement(
+        kept, lambda *at: value_of_pair(pair, x, *at),
+        lambda *at: blocks(gradient_of_pair(pair, x, *at, **kept.kwargs), range(m)),
+        lambda *at: blocks(kept.returned, chosen), values,
+    )  # fmt: skip
 
 
 def _boundary_statement(kept: Kept) -> Stated:
     """The boundary conditions of a boundary value problem: by the values at both ends, and by the parameters."""
     pair = kept.pair
     values = dict(zip(("ya", "yb", "p"), map(_as_floats, kept.args), strict=False))
-    if "p" in values:
-        return _make_statement(
-            kept, lambda ya, yb, p: value_of_pair(pair, ya, yb, p), lambda ya, yb, p: tuple(gradient_of_pair(pair, ya, yb, p)),
-            lambda ya, yb, p: tuple(kept.returned), values,
-        )  # fmt: skip
     return _make_statement(
-        kept, lambda ya, yb: value_of_pair(pair, ya, yb), lambda ya, yb: tuple(gradient_of_pair(pair, ya, yb)),
-        lambda ya, yb: tuple(kept.returned), values,
+        kept, lambda *ends: value_of_pair(pair, *ends), lambda *ends: tuple(gradient_of_pair(pair, *ends)),
+        lambda *ends: tuple(kept.returned), values,
     )  # fmt: skip
 
 
@@ -272,12 +261,10 @@ def _make_statement(kept: Kept, function: Any, claim: Any, returned: Any, values
     parameters = [inspect.Parameter(name, kind) for name in values]
     more = [inspect.Parameter("vector", kind)] if kept.pair.convention == "along" else []
     function = _give_users_name(kept, kept.pair.function, function, parameters)
-    claims = [
-        _give_users_name(kept, kept.pair.gradient, each, [*parameters, *more])
-        for each in (claim, returned)
-        if each is not None
-    ]
-    return Stated(function, claims[0], claims[1] if len(claims) > 1 else None, values, kept.pair.kind)
+    claim, returned = (
+        each and _give_users_name(kept, kept.pair.gradient, each, [*parameters, *more]) for each in (claim, returned)
+    )
+    return Stated(function, claim, returned, values, kept.pair.kind)
 
 
 def _give_users_name(kept: Kept, users: Any, ours: Any, parameters: list[inspect.Parameter]) -> Any:
@@ -313,17 +300,6 @@ def _as_floats(x: Any) -> Any:
     return array.astype(float)[()] if array.dtype.kind in "iub" else array[()]
 
 
-def _fit_derivative_shape(g: Any, value: Callable[[], Any], x: Any, kind: str) -> Any:
-    """Return a derivative without, or with, the axes of length 1 by which scipy does not tell shapes apart."""
-    if kind == "hess" or hasattr(g, "toarray") or hasattr(g, "matmat"):
-        return g
-    g = np.asarray(g)
-    wanted = np.shape(value()) + np.shape(x)
-    if g.shape != wanted and [n for n in g.shape if n != 1] == [n for n in wanted if n != 1]:
-        return g.reshape(wanted)
-    return g
-
-
 _CONVENTIONS: dict[Convention, Callable[[Kept], Stated]] = {
     "plain": _plain_statement, "transposed": _transposed_statement, "elementwise": _elementwise_statement,
     "along": _hessian_product_statement, "weighted": _weighted_statement,
@@ -356,45 +332,38 @@ class Judge:
             return self._check_framework_call(recorded, kept)
         if kept.pair.convention == "layer":
             return self._check_layer_call(kept)
-        what = statement_of_call(kept)
+        what = _CONVENTIONS[kept.pair.convention](kept)
         if what.returned is None:
             return self._check_statement(what, what.claim)
         same = _is_equal_but_rounding(what.claim(**what.values), what.returned(**what.values))
         steady = None if kept.value is None else _is_equal_but_rounding(value_at_call(kept), kept.value)
         now = self._check_statement(what, what.claim)
         if steady is False:
-            return _with_finding(
-                now, _changed_since_finding(_VALUE, "what it reads besides its arguments was changed after the call")
-            )
+            hint = "what it reads besides its arguments was changed after the call"
+            return _with_finding(now, _changed_since(_VALUE, hint=hint))
         if same:
             cause = _likely_cause(recorded, kept) if now.verdict == Verdict.FAIL else None
-            return (
-                now
-                if cause is None
-                else _with_finding(now, _earlier_calls_finding(f"call {kept.number:,} {cause}", Severity.ERROR))
-            )
+            says = f"call {kept.number:,} {cause}"
+            return now if cause is None else _with_finding(now, _earlier_calls(Severity.ERROR, says))
         then = self._check_statement(what, what.returned)
         if then.verdict == Verdict.PASS:
-            return _with_finding(now, _earlier_calls_finding(_RIGHT_THEN, Severity.WARNING))
+            return _with_finding(now, _earlier_calls(Severity.WARNING, _RIGHT_THEN))
         if steady is None:
-            return _with_finding(now, _changed_since_finding(_UNKNOWN))
+            return _with_finding(now, _changed_since(_UNKNOWN))
         cause = _likely_cause(recorded, kept) or "depends on earlier calls"
-        if any(
-            _has_function_changed(other) for other in recorded.kept() if other.pair.convention == kept.pair.convention
-        ):
-            return _with_finding(now, _changed_since_finding(_ELSEWHERE))
+        alike = (other for other in recorded.kept() if other.pair.convention == kept.pair.convention)
+        if any(map(_has_function_changed, alike)):
+            return _with_finding(now, _changed_since(_ELSEWHERE))
         says = f"call {kept.number:,} returned another gradient than the same input gives now: it {cause}"
-        return _with_finding(then, _earlier_calls_finding(says, Severity.ERROR))
+        return _with_finding(then, _earlier_calls(Severity.ERROR, says))
 
     def _check_framework_call(self, recorded: RecordedCalls, kept: Kept) -> CheckReport:
         """Check a custom gradient of a framework, and what its backward pass returned when it ran."""
         name = kept.pair.options["framework"]
         own = import_framework(name)
         request = self._build_request(own, recorded, kept, Placed(KNOWN[name].dtype))
-        if name == "torch":
-            request = dataclasses.replace(
-                request, own=None
-            )  # its other derivatives are not those that the program used
+        if name == "torch":  # its other derivatives are not those that the program used
+            request = replace(request, own=None)
         report = check(request)
         said = find_changed_backward(kept)
         return report if said is None or report.verdict == Verdict.FAIL else _with_finding(report, said)
@@ -407,12 +376,9 @@ class Judge:
         begun, calls = time.perf_counter(), []
         for recorded in (first, second):
             kept = next((kept for kept in recorded.kept() if kept.number == 1), None)
-            if (
-                kept is None
-                or kept.pair.convention != "layer"
-                or kept.pair.kind != "backward"
-                or kept.args[0].held is None
-            ):
+            if kept is None or (kept.pair.convention, kept.pair.kind) != ("layer", "backward"):
+                return None
+            if kept.args[0].held is None:
                 return None
             call = kept.args[0]
             calls.append(InnerCall(_forward_name(kept), call.held, call.arguments, kept.value))
@@ -462,20 +428,18 @@ class Judge:
         if _has_equal_parts(again[0], kept.returned[0]) and _has_same_effects(again, kept.returned):
             return report
         if not _has_equal_parts(again[0], _rerun_layer_call(kept, call)[1][0]):
-            return _with_finding(
-                report, _changed_since_finding("two calls with the same values give different gradients")
-            )
+            return _with_finding(report, _changed_since("two calls with the same values give different gradients"))
         if kept.value is not None and call is kept.args[0] and not _has_equal_parts(y, kept.value):
-            return _with_finding(
-                report, _changed_since_finding("the forward pass has another value now than when it was called")
-            )
+            says = "the forward pass has another value now than when it was called"
+            return _with_finding(report, _changed_since(says))
         what = "the function" if both else "the backward pass"
         says = f"call {kept.number:,} of {what} returned another gradient than the same values give now"
-        overwritten = (
+        hint = (
             "a cache that a later forward pass overwrites, as where one layer is used twice, or an array that is shared"
         )
-        hint = "a value that calls change, and that is not among the arguments" if both else overwritten
-        return _with_finding(report, finding(Kind.EARLIER_CALLS, Severity.ERROR, says, hint=hint))
+        if both:
+            hint = "a value that calls change, and that is not among the arguments"
+        return _with_finding(report, _earlier_calls(Severity.ERROR, says, hint=hint))
 
     def _retry_other_argument(self, report: CheckReport, found: Located, options: Options) -> CheckReport:
         """Return the check by another argument of the first one's shape, if it passes: names did not tell them apart."""
@@ -485,18 +449,18 @@ class Judge:
             return report  # of dW it is W
         for name in found.wrt[1:]:
             if np.shape(values[name]) == np.shape(values[found.wrt[0]]):
-                other = dataclasses.replace(found, wrt=(name,), chosen=True)
+                other = replace(found, wrt=(name,), chosen=True)
                 again = check(replace(request_for(other, None, options), layer=None))
                 if again.verdict == Verdict.PASS:
-                    said = finding(
-                        Kind.CLAIM, Severity.INFO, f"the gradient is that by {name}; no name says of which it is"
-                    )
-                    return _with_finding(again, said)
+                    says = f"the gradient is that by {name}; no name says of which it is"
+                    return _with_finding(again, finding(Kind.CLAIM, Severity.INFO, says))
         return report
 
     def _build_request(self, own: Framework, recorded: RecordedCalls, kept: Kept, placed: Placed) -> Request:
         text, seed = recorded.of or recorded.definition.name, self.options.seed
-        args, kwargs = _as_tensors((kept.args, kept.kwargs), own, placed)
+        node, leaves = take_apart("", (kept.args, kept.kwargs))  # arrays were kept as those of numpy
+        tensors = {path: own.tensor(x, placed) if isinstance(x, np.ndarray) else x for path, x in leaves.items()}
+        args, kwargs = put_together(node, tensors)
         call = CustomCall(text, kept.pair.function, args, kwargs, constants=kept.constants)
         try:
             found = locate_call(call, own, placed, seed)
@@ -505,10 +469,9 @@ class Judge:
                 raise
             return self._build_request(own, recorded, kept, Placed("float32"))
         if not found.wrt:
-            raise BadPoint(
-                f"{text} was called with nothing to differentiate", do="it is checked where a gradient is asked for"
-            )
-        request = request_for(dataclasses.replace(found, chosen=True), None, self.options)
+            says = f"{text} was called with nothing to differentiate"
+            raise BadPoint(says, do="it is checked where a gradient is asked for")
+        request = request_for(replace(found, chosen=True), None, self.options)
         return with_cotangent(request, found) or request
 
     def _check_statement(self, what: Stated, claim: Callable[..., Any]) -> CheckReport:
@@ -563,11 +526,7 @@ def _is_inverse_call(kept: Kept) -> bool:
     found, given = kept.returned[0], [x for x in kept.args[0].arguments.values() if isinstance(x, np.ndarray)]
     if kept.value is None or len(given) != 1 or len(kept.cotangents) != 1:
         return kept.value is None and found is None
-    return (
-        bool(np.any(given[0]))
-        and _has_equal_parts(kept.cotangents[0], kept.value)
-        and _has_equal_parts(found, given[0])
-    )
+    return bool(np.any(given[0])) and _has_equal_parts((kept.cotangents[0], found), (kept.value, given[0]))
 
 
 def _rerun_layer_call(kept: Kept, call: LayerCall) -> tuple[Any, tuple[Any, dict[str, Any], dict[str, Any]]]:
@@ -595,19 +554,13 @@ def _rerun_layer_call(kept: Kept, call: LayerCall) -> tuple[Any, tuple[Any, dict
 def _has_same_effects(now: tuple[Any, Any, Any], then: tuple[Any, Any, Any]) -> bool:
     """Whether a backward pass leaves the same in each array of its object, or adds the same to it."""
     for path in now[2].keys() & then[2].keys():
-        (before, after), (before_then, after_then) = (
-            (found[1].get(path, 0.0), found[2][path]) for found in (now, then)
-        )
-        numbers = (
-            after.dtype.kind == "f"
-            and np.shape(before) in ((), after.shape)
-            and np.shape(before_then) in ((), after.shape)
-        )
-        if not _has_equal_parts(after, after_then) and not (
-            numbers
-            and after.shape == after_then.shape
-            and _is_equal_but_rounding(after - before, after_then - before_then)
-        ):
+        after, after_then = now[2][path], then[2][path]
+        before, before_then = now[1].get(path, 0.0), then[1].get(path, 0.0)
+        if _has_equal_parts(after, after_then):
+            continue
+        shapes = {np.shape(before), np.shape(before_then)} <= {(), after.shape}
+        numbers = after.dtype.kind == "f" and shapes and after.shape == after_then.shape
+        if not numbers or not _is_equal_but_rounding(after - before, after_then - before_then):
             return False
     return True
 
@@ -621,28 +574,12 @@ def _has_equal_parts(x: Any, y: Any) -> bool:
     return x is y or (x is not None and y is not None and _is_equal_but_rounding(x, y))
 
 
-def _as_tensors(values: Any, own: Framework, placed: Placed) -> Any:
-    """Return values with tensors of a framework for arrays, which were kept as those of numpy."""
-    node, leaves = take_apart("", values)
-    tensors = {path: own.tensor(x, placed) if isinstance(x, np.ndarray) else x for path, x in leaves.items()}
-    return put_together(node, tensors)
-
-
 def _with_finding(report: CheckReport, said: Finding) -> CheckReport:
     """Return a report with one more finding, and the verdict that it leads to: a warning changes none."""
-    verdict = {Severity.ERROR: Verdict.FAIL, Severity.INCONCLUSIVE: Verdict.INCONCLUSIVE}.get(
-        said.severity, report.verdict
-    )
-    points = tuple(dataclasses.replace(p, findings=(said, *p.findings), verdict=verdict) for p in report.points)
-    return dataclasses.replace(report, points=points, verdict=verdict, exit_status=int(_STATUS[verdict]))
-
-
-def _changed_since_finding(says: str, hint: str | None = None) -> Finding:
-    return finding(Kind.CHANGED_SINCE, Severity.INCONCLUSIVE, says, hint=hint)
-
-
-def _earlier_calls_finding(says: str, severity: Severity) -> Finding:
-    return finding(Kind.EARLIER_CALLS, severity, says)
+    verdicts = {Severity.ERROR: Verdict.FAIL, Severity.INCONCLUSIVE: Verdict.INCONCLUSIVE}
+    verdict = verdicts.get(said.severity, report.verdict)
+    points = tuple(replace(p, findings=(said, *p.findings), verdict=verdict) for p in report.points)
+    return replace(report, points=points, verdict=verdict, exit_status=int(_STATUS[verdict]))
 
 
 def _has_function_changed(kept: Kept) -> bool:
@@ -696,15 +633,17 @@ def check_recorded_calls(
     """
     judge = Judge(options)
     clock = _Clock(options.timeout)
-    wanted = [(each, reason) for each, reason in recorded if not _is_excluded(each, options.exclude)]
-    gradients = [_check_gradient(each, reason, judge, folder, clock) for each, reason in wanted]
-    kept = [
-        k for k, gradient in enumerate(gradients) if gradient.verdict == "pass" or not _is_inverse_pass(wanted[k][0])
-    ]
-    wanted, gradients = [wanted[k] for k in kept], [gradients[k] for k in kept]
+    wanted: list[RecordedCalls] = []
+    gradients: list[UsedGradient] = []
+    for each, reason in recorded:
+        if not any(fnmatch.fnmatchcase(each.definition.name, pattern) for pattern in options.exclude):
+            gradient = _check_gradient(each, reason, judge, folder, clock)
+            if gradient.verdict == "pass" or not _is_inverse_pass(each):
+                wanted.append(each)
+                gradients.append(gradient)
     wrong = [k for k, gradient in enumerate(gradients) if gradient.verdict == "fail" and not clock.stopped]
     for a, b in itertools.permutations(wrong, 2):
-        first, second = wanted[a][0], wanted[b][0]
+        first, second = wanted[a], wanted[b]
         row = clock.run_check(judge.row_together, first, second)
         if clock.stopped:
             note = f"not checked together with other layers: {clock.stopped}"
@@ -718,10 +657,6 @@ def check_recorded_calls(
                 point = replace(gradients[k].points[0], check=row)
                 gradients[k] = replace(gradients[k], verdict="pass", notes=(note,), points=(point,), checked=1)
     return _build_run_report(gradients, command, program, options)
-
-
-def _is_excluded(recorded: RecordedCalls, patterns: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatchcase(recorded.definition.name, pattern) for pattern in patterns)
 
 
 def merge_run_reports(
@@ -759,8 +694,10 @@ def _check_gradient(recorded: RecordedCalls, reason: str, judge: Judge, folder: 
     notes = sorted({reason, *recorded.unclear} - {""})
     kept = recorded.kept()
     for call in kept:
-        checked = clock.run_check(_check_kept_call, recorded, call, judge, folder)
-        points += [] if checked is None else [checked]
+        row = clock.run_check(judge.row, recorded, call)
+        if row is not None:
+            at = None if call.at is None else f"{shown_path(call.at[0], folder)}:{call.at[1]}"
+            points.append(CheckedCall(call.number, at, call.process or None, call.drawn, row))
         if clock.stopped:
             notes.append(f"{len(kept) - len(points)} of {len(kept)} kept calls were not checked: {clock.stopped}")
             break
@@ -799,11 +736,6 @@ class _Clock:
             why = "the time limit was reached" if isinstance(ended, ChecksTimeUp) else "an interrupt ended the checks"
             self.stopped = self.stopped or why
             return None
-
-
-def _check_kept_call(recorded: RecordedCalls, call: Kept, judge: Judge, folder: Path) -> CheckedCall:
-    at = None if call.at is None else f"{shown_path(call.at[0], folder)}:{call.at[1]}"
-    return CheckedCall(call.number, at, call.process or None, call.drawn, judge.row(recorded, call))
 
 
 def shown_path(file: str, folder: Path) -> str:

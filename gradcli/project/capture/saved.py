@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -35,10 +35,6 @@ _CLAIMS = {"grad": "grad", "jac": "jac", "hess": "hess", "hvp": "hvp"}
 _FORMAT = "gradcli.recorded/1"
 _DOCUMENT = "document"
 _OF_LAYER = "what a program calls by itself, as layers, is not saved: gradcli init writes checks of it"
-
-
-class _Unsaved(Exception):
-    """A value has no form in a file."""
 
 
 def save_calls(recorder: Recorder, words: Sequence[str], path: Path) -> None:
@@ -67,9 +63,8 @@ def read_saved_calls(path: Path, allow_python: bool) -> list[tuple[RecordedCalls
     try:
         document = json.loads(bytes(np.asarray(read_array_file(f"@{path}:{_DOCUMENT}", ""), dtype=np.uint8)).decode())
         if document["schema"] != _FORMAT:
-            raise BadOption(
-                f"{path} is of another version, {document['schema']}", do="record it again: gradcli run --save"
-            )
+            says = f"{path} is of another version, {document['schema']}"
+            raise BadOption(says, do="record it again: gradcli run --save")
         return [_decode_gradient(each, path, allow_python) for each in document["gradients"]]
     except BadOption:
         raise
@@ -98,23 +93,16 @@ def unwrap_partials(kept: Kept) -> Kept:
     while isinstance(kept.pair.gradient, functools.partial):
         function: Any = kept.pair.function
         gradient = kept.pair.gradient
-        held = (function.args, function.keywords) if isinstance(function, functools.partial) else ((), {})
-        same = len(held[0]) == len(gradient.args) and held[1].keys() == gradient.keywords.keys()
-        if not same or any(
-            x is not y
-            for x, y in zip((*held[0], *held[1].values()), _arguments_of_partial(gradient, held[1]), strict=True)
-        ):
+        args, named = (function.args, function.keywords) if isinstance(function, functools.partial) else ((), {})
+        same = len(args) == len(gradient.args) and named.keys() == gradient.keywords.keys()
+        same = same and all(x is y for x, y in zip(args, gradient.args, strict=True))
+        if not same or any(x is not gradient.keywords[name] for name, x in named.items()):
             raise NotReachable("its partial holds other arguments than that of the function")
         moved = kept.pair.wrt + len(gradient.args)
         pair = dataclasses.replace(kept.pair, function=function.func, gradient=gradient.func, wrt=moved)
-        kept = dataclasses.replace(
-            kept, pair=pair, args=(*gradient.args, *kept.args), kwargs={**gradient.keywords, **kept.kwargs}
-        )
+        args, named = (*gradient.args, *kept.args), {**gradient.keywords, **kept.kwargs}
+        kept = dataclasses.replace(kept, pair=pair, args=args, kwargs=named)
     return kept
-
-
-def _arguments_of_partial(partial: functools.partial[Any], names: Iterable[str]) -> tuple[Any, ...]:
-    return (*partial.args, *(partial.keywords[name] for name in names))
 
 
 def name_in_module(function: Any) -> Name:
@@ -126,7 +114,10 @@ def name_in_module(function: Any) -> Name:
     if module is None or file is None:
         raise NotReachable("no file of Python defines it")
     if holder is not function:
-        return Name(module.__name__, file, f"{_require_global_name(module, owner)}.{function.__name__}")
+        held_as = _global_name(module, owner)
+        if not held_as:
+            raise NotReachable(f"it is a method of an object of {type(owner).__name__} that no module holds")
+        return Name(module.__name__, file, f"{held_as}.{function.__name__}")
     name = getattr(function, "__qualname__", type(function).__name__)
     if name.endswith("<lambda>"):
         raise NotReachable("a lambda has no name")
@@ -159,13 +150,6 @@ def arguments_by_name(kept: Kept) -> dict[str, Any]:
     return dict(zip(names, kept.args, strict=False)) | kept.kwargs
 
 
-def _require_global_name(module: ModuleType, owner: Any) -> str:
-    name = _global_name(module, owner)
-    if not name:
-        raise NotReachable(f"it is a method of an object of {type(owner).__name__} that no module holds")
-    return name
-
-
 def _global_name(module: ModuleType, x: Any) -> str:
     return next((name for name, held in vars(module).items() if held is x), "")
 
@@ -182,15 +166,16 @@ def _encode_gradient(recorded: RecordedCalls, arrays: list[Any]) -> dict[str, An
             pair = kept.pair
             if pair.convention == "layer":
                 raise NotReachable(_OF_LAYER)
+            returned = kept.returned.toarray() if hasattr(kept.returned, "toarray") else kept.returned
             found["pairs"].append({
                 "function": _importable_name(pair.function), "gradient": _importable_name(pair.gradient),
                 "convention": pair.convention,
                 "wrt": pair.wrt, "own": pair.own, "joint": pair.joint, "part": pair.part, "options": dict(pair.options),
                 "number": kept.number, "at": kept.at, "args": _encode_value(kept.args, arrays),
-                "kwargs": _encode_value(kept.kwargs, arrays), "returned": _encode_value(_as_dense(kept.returned), arrays),
+                "kwargs": _encode_value(kept.kwargs, arrays), "returned": _encode_value(returned, arrays),
                 "value": _encode_value(kept.value, arrays),
             })  # fmt: skip
-        except (_Unsaved, NotReachable) as error:
+        except NotReachable as error:
             del arrays[before:]
             found["reason"] = str(error)
     return found
@@ -207,7 +192,7 @@ def _decode_gradient(found: dict[str, Any], path: Path, allow_python: bool) -> t
     definition = Definition(*found["definition"])
     recorded = RecordedCalls(definition, found["kind"], found["of"], len(found["pairs"]), "")
     recorded.elsewhere = operator.index(found["calls"])
-    reason = found["reason"]
+    reason, keys = found["reason"], ("args", "kwargs", "returned", "value")
     for each in found["pairs"]:
         try:
             function, gradient = (_import_function(Name(*each[key]), allow_python) for key in ("function", "gradient"))
@@ -218,9 +203,7 @@ def _decode_gradient(found: dict[str, Any], path: Path, allow_python: bool) -> t
             recorded.kind, function, gradient, each["convention"], each["wrt"], each["own"], each["joint"], each["part"],
             each["options"],
         )  # fmt: skip
-        args, kwargs, returned, value = (
-            _decode_value(each[key], path) for key in ("args", "kwargs", "returned", "value")
-        )
+        args, kwargs, returned, value = (_decode_value(each[key], path) for key in keys)
         at = None if each["at"] is None else tuple(each["at"])
         kept = Kept(pair, each["number"], tuple(args), kwargs, returned, value, at=at)
         recorded.places[(None, len(recorded.places))] = kept
@@ -265,12 +248,8 @@ def _find_module_member(module: ModuleType, name: str) -> Any:
     return found
 
 
-def _as_dense(x: Any) -> Any:
-    return x.toarray() if hasattr(x, "toarray") else x
-
-
 def _encode_value(x: Any, arrays: list[Any]) -> Any:
-    """Return a value as JSON, with the numbers of arrays. Raises _Unsaved."""
+    """Return a value as JSON, with the numbers of arrays. Raises NotReachable."""
     if x is None or isinstance(x, bool | str):
         return x
     if isinstance(x, tuple | list):
@@ -278,12 +257,12 @@ def _encode_value(x: Any, arrays: list[Any]) -> Any:
     if isinstance(x, dict) and all(isinstance(name, str) for name in x):
         return {"dict": {name: _encode_value(part, arrays) for name, part in x.items()}}
     if str(getattr(x, "layout", "")).startswith("torch.sparse"):
-        raise _Unsaved("an argument is a sparse tensor, which has no form in a file")
+        raise NotReachable("an argument is a sparse tensor, which has no form in a file")
     if hasattr(x, "detach"):
         x = x.detach().double().numpy() if x.is_floating_point() else x.detach().numpy()
     array = np.asarray(x)
     if array.dtype.kind not in "fiub":
-        raise _Unsaved(f"an argument is {type(x).__name__}, which has no form in a file")
+        raise NotReachable(f"an argument is {type(x).__name__}, which has no form in a file")
     arrays.append(array)
     return {"array": len(arrays) - 1, "scalar": not isinstance(x, np.ndarray)}
 
@@ -297,13 +276,6 @@ def _decode_value(x: Any, path: Path) -> Any:
     if "dict" in x:
         return {name: _decode_value(part, path) for name, part in x["dict"].items()}
     return (tuple if "tuple" in x else list)(_decode_value(part, path) for part in next(iter(x.values())))
-
-
-def largest_call(calls: Sequence[Kept]) -> Kept:
-    """Return the call whose input has the largest norm."""
-    return max(
-        calls, key=lambda kept: squared_norm(kept.args[kept.pair.wrt]) if len(kept.args) > kept.pair.wrt else 0.0
-    )
 
 
 # The checks of what a program used, as a suite: an entry for each gradient, and a file for the point of each.
@@ -332,9 +304,8 @@ def write_suite_of_calls(recorder: Recorder, path: Path, failed: Mapping[Definit
                 entries.append(f"# {definition.name}, {place}: no entry, for {error}.")
         path.write_text("\n\n".join(entries) + "\n", encoding="utf-8")
     except OSError as error:
-        raise BadOption(
-            f"{path} cannot be written: {error.strerror}", do="name a file in a folder that exists"
-        ) from None
+        says = f"{path} cannot be written: {error.strerror}"
+        raise BadOption(says, do="name a file in a folder that exists") from None
     if known is not None and known.name != path.name:
         then = f"add its tables to {os.path.relpath(known)}"
     else:
@@ -343,8 +314,9 @@ def write_suite_of_calls(recorder: Recorder, path: Path, failed: Mapping[Definit
 
 
 def _suite_entry(recorded: RecordedCalls, number: int, folder: Path, table: str, failed: int | None) -> str:
-    every = recorded.kept() if recorded.places else []
-    kept = next((each for each in every if each.number == failed), None) or (largest_call(every) if every else None)
+    norm = lambda call: squared_norm(call.args[call.pair.wrt]) if len(call.args) > call.pair.wrt else 0.0
+    wrong = [call for call in recorded.kept() if call.number == failed]
+    kept = next(iter(wrong), max(recorded.kept(), key=norm, default=None))
     if kept is None:
         raise NotReachable("none of its calls was kept")
     if kept.process:
@@ -366,8 +338,7 @@ def _suite_entry(recorded: RecordedCalls, number: int, folder: Path, table: str,
                 np.lib.format.write_array(stream, x, allow_pickle=False)
     at = f"@{_POINTS}/{point.name}"
     if literals:
-        texts = [f"{name}={at}:{name}" for name in values] + [f"{name}={x!r}" for name, x in literals.items()]
-        at = ", ".join(texts)
+        at = ", ".join([f"{name}={at}:{name}" for name in values] + [f"{name}={x!r}" for name, x in literals.items()])
     lines |= {"at": at} | ({} if wrt is None or len(values) == 1 else {"wrt": wrt})
     body = "\n".join(f"{key} = {json.dumps(value)}" for key, value in lines.items())
     return f"[[{table}]]\nid = {json.dumps(f'{recorded.definition.name}, call {kept.number}')}\n{body}"
@@ -403,9 +374,8 @@ def _require_loadable(name: Name) -> Name:
     tree = ast.parse(Path(name.file).read_text(encoding="utf-8"))
     if any(isinstance(node, ast.If) and "__name__" in ast.unparse(node.test) for node in tree.body):
         return name
-    raise NotReachable(
-        f'loading {Path(name.file).name} would run it: put its main part under if __name__ == "__main__"'
-    )
+    script = Path(name.file).name
+    raise NotReachable(f'loading {script} would run it: put its main part under if __name__ == "__main__"')
 
 
 def _target_text(name: Name, folder: Path) -> str:

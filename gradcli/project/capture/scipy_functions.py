@@ -76,7 +76,7 @@ FUNCTIONS: Mapping[str, tuple[Taken, ...]] = {
     "scipy.integrate.LSODA.__init__": _ODE,
 }  # fmt: skip
 _NESTED = {"minimizer_kwargs": "func", "options": "func"}  # dictionaries that hold derivatives of another parameter
-_MODULES = ("scipy.optimize", "scipy.integrate")
+MODULES = ("scipy.optimize", "scipy.integrate")
 
 
 def replacements(recorder: Recorder, module: str) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
@@ -91,16 +91,9 @@ def replacements(recorder: Recorder, module: str) -> Iterator[tuple[Any, str, Ca
         original = getattr(holder, name, None)
         if original is not None:
             replacement = _recording_function(recorder, original, taken)
-            replacement.__module__, replacement.__qualname__ = (
-                module,
-                whole.removeprefix(module + "."),
-            )  # found by pickle
+            inside = whole.removeprefix(module + ".")
+            replacement.__module__, replacement.__qualname__ = module, inside  # by which pickle finds it
             yield holder, name, replacement
-
-
-def watched_modules() -> tuple[str, ...]:
-    """Return the modules of scipy that have such functions."""
-    return _MODULES
 
 
 def _recording_function(
@@ -160,49 +153,32 @@ class _Given:
                 continue
             plain, last = functions.setdefault(each.of, (function, Last()))
             joint = gradient is True or (each.alone and gradient is None and not arguments.get("approx_grad"))
+            recorder, options, at = self._recorder, self._options_of_gradient(each), self._at
             if joint and each.joint is not None:
-                arguments[each.of] = self._record_joint_gradient(each, plain, arguments[each.of])
+                pair = GradientPair(
+                    each.kind, plain, plain, each.convention, each.wrt, each.own, True, each.joint, options
+                )
+                recorded = recorder.recorded(plain, each.kind, None)
+                if recorded is not None:
+                    arguments[each.of] = record_calls(recorder, recorded, pair, Last(), at, arguments[each.of])
             elif callable(gradient) and not isinstance(gradient, type):
-                returns_more = any(arguments.get(other.name) is True for other in taken if other.of == each.of)
-                self._record_separate_gradient(each, arguments, (plain, last), returns_more)
-
-    def _record_joint_gradient(self, each: Taken, plain: Any, inner: Any) -> Any:
-        pair = GradientPair(
-            each.kind,
-            plain,
-            plain,
-            each.convention,
-            each.wrt,
-            each.own,
-            True,
-            each.joint,
-            self._options_of_gradient(each),
-        )
-        recorded = self._recorder.recorded(plain, each.kind, None)
-        return inner if recorded is None else record_calls(self._recorder, recorded, pair, Last(), self._at, inner)
-
-    def _record_separate_gradient(
-        self, each: Taken, arguments: dict[str, Any], of: tuple[Any, Last], returns_more: bool
-    ) -> None:
-        (plain, last), gradient = of, arguments[each.name]
-        recorded = self._recorder.recorded(gradient, each.kind, definition_name(plain))
-        if recorded is None:
-            return
-        options = self._options_of_gradient(each)
-        wrt = 1 if options.get("tfirst") else each.wrt
-        pair = GradientPair(each.kind, plain, gradient, each.convention, wrt, each.own, returns_more, None, options)
-        if arguments[each.of] is plain and not returns_more:
-            arguments[each.of] = note_last_call(plain, last, wrt)
-        arguments[each.name] = record_calls(self._recorder, recorded, pair, last, self._at, gradient)
+                more = any(arguments.get(other.name) is True for other in taken if other.of == each.of)  # beside values
+                wrt = 1 if options.get("tfirst") else each.wrt
+                pair = GradientPair(each.kind, plain, gradient, each.convention, wrt, each.own, more, None, options)
+                recorded = recorder.recorded(gradient, each.kind, definition_name(plain))
+                if recorded is None:
+                    continue
+                if arguments[each.of] is plain and not more:
+                    arguments[each.of] = note_last_call(plain, last, wrt)
+                arguments[each.name] = record_calls(recorder, recorded, pair, last, at, gradient)
 
     def _options_of_gradient(self, each: Taken) -> dict[str, Any]:
         """Return the options of scipy that say what the gradient returns, or takes."""
         more = self._arguments.get("options")
         known = {**(more if isinstance(more, dict) else {}), **self._arguments}
         found = {name: bool(known[name]) for name in ("col_deriv", "tfirst") if known.get(name)}
-        return found | (
-            {"parameters": True} if known.get("p") is not None and each.convention in ("mesh", "ends") else {}
-        )
+        with_parameters = known.get("p") is not None and each.convention in ("mesh", "ends")
+        return found | ({"parameters": True} if with_parameters else {})
 
     def _record_constraints(self, given: Any) -> Any:
         """Return constraints that record their derivatives: dictionaries, and objects with a function `fun`."""

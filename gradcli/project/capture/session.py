@@ -51,27 +51,26 @@ class RecordingRequest:
 
 # Replace functions of modules when the program imports them, in every module that holds them, and put them back.
 
-Replacements = Callable[
-    [str], Iterator[tuple[Any, str, Any]]
-]  # of a module: the holder, the name there, what replaces it
+# of a module: the holder, the name there, what replaces it
+Replacements = Callable[[str], Iterator[tuple[Any, str, Any]]]
 
 
 class Patches:
     """What is replaced, and how it was before."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, list[Replacements]] = {}
+        self.waiting: dict[str, list[Replacements]] = {}
         self._before: list[tuple[Any, str, Any, bool]] = []
         self._inside: list[tuple[Any, Any]] = []  # of modules: what was replaced, and by what
         self._finder = _Finder(self)
 
     def add(self, module: str, replacements: Replacements) -> None:
         """Replace functions of a module: now if it is loaded, else when it has been imported."""
-        self._waiting.setdefault(module, []).append(replacements)
+        self.waiting.setdefault(module, []).append(replacements)
 
     def begin(self) -> None:
         """Replace what is loaded, and watch imports from now on."""
-        for name in self._waiting:
+        for name in self.waiting:
             if name in sys.modules:
                 self.imported(name)
         sys.meta_path.insert(0, self._finder)
@@ -93,13 +92,12 @@ class Patches:
                 setattr(module, name, imported[id(vars(module)[name])])  # imported while it was replaced
         self._inside.clear()
 
-    def waits_for(self, name: str) -> bool:
-        """Whether a module has functions to be replaced."""
-        return name in self._waiting
-
     def imported(self, name: str) -> None:
-        """Replace the functions of a module that has just been imported, in every module that holds them."""
-        found = [each for replacements in self._waiting[name] for each in replacements(name)]
+        """Replace the functions of a module that has just been imported, in every module that holds them.
+
+        The modules of its own package are left out: their functions call each other.
+        """
+        found = [each for replacements in self.waiting[name] for each in replacements(name)]
         inside: dict[int, tuple[Any, Any]] = {}
         for holder, attribute, replacement in found:
             own = attribute in vars(holder)
@@ -108,16 +106,12 @@ class Patches:
             if isinstance(holder, ModuleType):
                 inside[id(before)] = before, replacement
         self._inside += inside.values()
-        if inside:
-            self._replace_everywhere(name.partition(".")[0], inside)
-
-    def _replace_everywhere(self, package: str, replaced: dict[int, tuple[Any, Any]]) -> None:
-        """Replace objects in all modules but those of their own package, whose functions call each other."""
-        for module in [*sys.modules.values()]:
+        package = name.partition(".")[0]
+        for module in [*sys.modules.values()] if inside else ():
             if not isinstance(module, ModuleType) or module.__name__.partition(".")[0] == package:
                 continue
-            for other in [name for name, x in [*vars(module).items()] if id(x) in replaced]:
-                before, replacement = replaced[id(vars(module)[other])]
+            for other in [name for name, x in [*vars(module).items()] if id(x) in inside]:
+                before, replacement = inside[id(vars(module)[other])]
                 self._set_attribute(module, other, replacement, before, True)
 
     def replace(self, holder: Any, name: str, before: Any, replacement: Any) -> None:
@@ -142,7 +136,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Return the spec that the other finders have for a watched module; None for all others."""
-        if name in self._looking or not self._patches.waits_for(name):
+        if name in self._looking or name not in self._patches.waiting:
             return None
         self._looking.add(name)
         try:
@@ -318,9 +312,8 @@ class Children:
             recorded.elsewhere += written.calls - calls.get(key, 0)
             calls[key] = written.calls
             if not written.is_whole:
-                recorded.unclear.add(
-                    "what it holds in a child process cannot be carried to the parent: calls are counted alone"
-                )
+                says = "what it holds in a child process cannot be carried to the parent: calls are counted alone"
+                recorded.unclear.add(says)
             if written.call is not None and len(recorded.places) < recorded.keep:
                 written.call.process = process
                 self._recorder.keep(recorded, process, (len(recorded.places),), written.call)
@@ -338,48 +331,40 @@ class Session:
         self._wanted = wanted
         self._patches = Patches()
         self.layers = Layers(self.recorder, self._patches.replace)
-        self._children = Children(self.recorder)
+        self.children = Children(self.recorder)
         self._exit = os._exit
         self._folder: Path | None = None
 
     def begin(self, at_exit: Callable[[int], int] | None = None) -> None:
         """Begin to watch. `at_exit` is called with the status before `os._exit` ends the process, and returns the status."""
-        self._folder = self._children.begin()
+        self._folder = self.children.begin()
         self._install_patches(at_exit)
 
     def begin_in(self, folder: Path) -> None:
         """Begin to watch in a child that was not forked."""
-        self._children.begin_in(folder)
-        atexit.register(self._children.ended)
+        self.children.begin_in(folder)
+        atexit.register(self.children.ended)
         self._install_patches(None)
 
     def _install_patches(self, at_exit: Callable[[int], int] | None) -> None:
-        for module in scipy_functions.watched_modules():
+        for module in scipy_functions.MODULES:
             self._patches.add(module, partial(scipy_functions.replacements, self.recorder))
-        for package, ours in _FRAMEWORKS.items():
-            self._patches.add(package, partial(_framework_replacements, self.recorder, ours))
+        of_framework = lambda package: importlib.import_module(_FRAMEWORKS[package]).replacements(self.recorder)
+        for package in _FRAMEWORKS:
+            self._patches.add(package, of_framework)
         self._patches.add("multiprocessing.spawn", self._patch_spawning)
         self._patches.add("importlib.machinery", self._patch_imports)
         self._patches.begin()
 
         def leave(status: int) -> NoReturn:
-            if self._children.is_child:
-                self._children.ended()
+            if self.children.is_child:
+                self.children.ended()
             elif at_exit is not None:
                 status = at_exit(status)
             self._exit(status)
 
         os._exit = leave
         _CURRENT.append(self)
-
-    @property
-    def is_child(self) -> bool:
-        """Whether this process is a child of the program."""
-        return self._children.is_child
-
-    def end_child(self) -> None:
-        """Write what a child has recorded."""
-        self._children.ended()
 
     def end(self) -> Recorder:
         """Stop watching, put everything back, and return what was recorded."""
@@ -388,7 +373,7 @@ class Session:
         os._exit = self._exit
         if self in _CURRENT:
             _CURRENT.remove(self)
-        self._children.merge()
+        self.children.merge()
         return self.recorder
 
     def watch(self, function: Callable[..., Any], gradient: G, kind: DerivativeKind) -> G:
@@ -451,8 +436,3 @@ def watch(function: Callable[..., Any], gradient: G, kind: DerivativeKind = "gra
     True
     """
     return _CURRENT[-1].watch(function, gradient, kind) if _CURRENT else gradient
-
-
-def _framework_replacements(recorder: Recorder, ours: str, package: str) -> Iterator[tuple[Any, str, Any]]:
-    """Yield what is replaced in a framework."""
-    yield from importlib.import_module(ours).replacements(recorder)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from functools import cache, partial
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn
 
 from gradcli.classes import dataclass
@@ -117,9 +117,8 @@ def restored_state(state: State) -> Iterator[None]:
     bound = [(each, each.now()) for each in state.bindings]
     present = State(lists=[(found, [*found]) for found, _ in state.lists])
     state.rebind()
-    changed = [
-        each for each in state.arrays if each.changed and each.content is not None and each.array.flags.writeable
-    ]
+    known = (each for each in state.arrays if each.changed and each.content is not None)
+    changed = [each for each in known if each.array.flags.writeable]
     contents = [each.array.copy() for each in changed]
     for held in changed:
         held.array[...] = held.content
@@ -174,11 +173,15 @@ class _Walk:
         elif isinstance(x, dict):
             yield from self._bind_names(x, [*x])
         elif isinstance(x, ModuleType):
-            yield from (
-                self._bind_names(vars(x), _names_of_data(x)) if _is_users_file(getattr(x, "__file__", None)) else ()
-            )
-        elif isinstance(x, type):
-            yield from self._parts_of_class(x)
+            if _is_users_file(getattr(x, "__file__", None)):
+                named = ((name, y) for name, y in vars(x).items() if not name.startswith("__"))
+                data = [name for name, y in named if not callable(y) and not isinstance(y, ModuleType)]
+                yield from self._bind_names(vars(x), data)
+        elif isinstance(x, type):  # its methods are reached where they are called
+            if _is_users_file(getattr(sys.modules.get(x.__module__), "__file__", None)):
+                for name, value in [*vars(x).items()]:
+                    if not name.startswith("__") and not callable(value) and not hasattr(value, "__get__"):
+                        yield from self._bind_attribute(x, name)
         else:
             yield type(x)
             attributes = getattr(x, "__dict__", None)
@@ -186,14 +189,6 @@ class _Walk:
                 yield from self._bind_names(attributes, [*attributes])
             for name in getattr(type(x), "__slots__", ()):
                 yield from self._bind_attribute(x, name)
-
-    def _parts_of_class(self, found: type) -> Iterator[Any]:
-        """Yield the data of a class of the user's; its methods are reached where they are called."""
-        module = sys.modules.get(found.__module__)
-        if _is_users_file(getattr(module, "__file__", None)):
-            for name, value in [*vars(found).items()]:
-                if not name.startswith("__") and not callable(value) and not hasattr(value, "__get__"):
-                    yield from self._bind_attribute(found, name)
 
     def _bind_attribute(self, holder: Any, name: str) -> Iterator[Any]:
         value = getattr(holder, name, UNBOUND)
@@ -208,7 +203,8 @@ class _Walk:
             yield value
         yield from function.__defaults__ or ()
         yield from (function.__kwdefaults__ or {}).values()
-        yield from self._bind_names(function.__globals__, _names_of_globals(function.__code__))
+        names = dict.fromkeys(name for inner in nested_codes(function.__code__) for name in inner.co_names)
+        yield from self._bind_names(function.__globals__, [*names])
 
     def _bind_names(self, scope: dict[Any, Any], names: Sequence[Any]) -> Iterator[Any]:
         for name in names[:_MOST_ARRAYS]:
@@ -221,20 +217,6 @@ class _Walk:
     def _note_binding(self, holder: Any, name: Any, value: Any) -> None:
         if len(self.bindings) < _MOST_BINDINGS:
             self.bindings.append(Binding(holder, name, value))
-
-
-def _names_of_globals(code: CodeType) -> list[str]:
-    """Return the names of globals that a function may read, also in functions inside of it."""
-    return [*dict.fromkeys(name for inner in nested_codes(code) for name in inner.co_names)]
-
-
-def _names_of_data(module: ModuleType) -> list[str]:
-    """Return the names of a module that hold data, not functions, classes or modules."""
-    return [
-        name
-        for name, x in vars(module).items()
-        if not name.startswith("__") and not callable(x) and not isinstance(x, ModuleType)
-    ]
 
 
 @cache

@@ -27,14 +27,8 @@ def _recording_call(recorder: Recorder, plain: Callable[..., Any]) -> Callable[.
         recorded = recorder.recorded(users, "backward", None) if recorder.is_on else None
         if recorded is not None:
             leaves = [*args, *kwargs.values()]
-            pair = GradientPair(
-                "backward",
-                tf.custom_gradient(function),
-                users,
-                "framework",
-                own=len(args),
-                options={"framework": "tensorflow"},
-            )
+            own, options = tf.custom_gradient(function), {"framework": "tensorflow"}
+            pair = GradientPair("backward", own, users, "framework", own=len(args), options=options)
 
             def given() -> Any:
                 return tuple(map(_as_array, args)), {name: _as_array(x) for name, x in kwargs.items()}

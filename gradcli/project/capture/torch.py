@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from gradcli.project.capture.recorder import GradientPair, Kept, RecordedCalls, Recorder, find_caller
+from gradcli.project.capture.recorder import Given, GradientPair, Kept, RecordedCalls, Recorder, find_caller
 
 
 def replacements(recorder: Recorder) -> Iterator[tuple[Any, str, Any]]:
@@ -46,7 +46,8 @@ def _recording_register(recorder: Recorder, plain: Callable[..., Any]) -> Callab
     @functools.wraps(plain)
     def register_autograd(op: Any, backward: Any, /, *, setup_context: Any = None, **more: Any) -> Any:
         operator = _operator_as_function(op)
-        recorded = None if operator is None else recorder.recorded(backward, "backward", _name_of_operator(op))
+        name = op if isinstance(op, str) else str(getattr(op, "_qualname", getattr(op, "__name__", op)))
+        recorded = None if operator is None else recorder.recorded(backward, "backward", name)
         if recorded is None or getattr(setup_context, "_gradcli", False):
             return plain(op, backward, setup_context=setup_context, **more)
 
@@ -70,23 +71,17 @@ def _operator_as_function(op: Any) -> Callable[..., Any] | None:
     return op if callable(op) else None
 
 
-def _name_of_operator(op: Any) -> str:
-    return op if isinstance(op, str) else str(getattr(op, "_qualname", getattr(op, "__name__", op)))
-
-
 def _keep_call(
     recorder: Recorder, recorded: RecordedCalls, function: Any, rule: Any, args: tuple[Any, ...]
 ) -> Kept | None:
     pair = GradientPair("backward", function, rule, "framework", own=len(args), options={"framework": "torch"})
     shapes = tuple(map(_shape_and_format, args))
-    moving = {
-        k for k, x in enumerate(args) if any(t.requires_grad for t in tree_leaves(x) if isinstance(t, torch.Tensor))
-    }
+    tensors = [[t for t in tree_leaves(x) if isinstance(t, torch.Tensor)] for x in args]
+    moving = {k for k, each in enumerate(tensors) if any(t.requires_grad for t in each)}
     constants = frozenset(range(len(args))) - moving if moving else frozenset()
     at = find_caller("torch")
-    return recorded.keep_call(
-        recorder, pair, shapes, lambda: (tuple(map(_copy_tensor, args)), {}), at=at, constants=constants
-    )
+    given: Given = lambda: (tuple(map(_copy_tensor, args)), {})
+    return recorded.keep_call(recorder, pair, shapes, given, at=at, constants=constants)
 
 
 def _keep_results(kept: Kept, y: Any) -> None:
