@@ -45,51 +45,35 @@ def has_own_body(definition: SourceFunction) -> bool:
         return False
     if isinstance(definition.node, ast.Lambda):
         return True
-    body = [statement for statement in definition.node.body if not _is_empty_statement(statement)]
+    body = [each for each in definition.node.body if not isinstance(each, ast.Pass | ast.Import | ast.ImportFrom)]
+    body = [each for each in body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
     if not body or isinstance(body[0], ast.Raise):
         return False
-    return not (
-        len(body) == 1 and isinstance(body[0], ast.Return) and _is_placeholder_value(body[0].value, definition.last)
-    )
-
-
-def _is_empty_statement(statement: ast.stmt) -> bool:
-    constant = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-    return constant or isinstance(statement, ast.Pass | ast.Import | ast.ImportFrom)
-
-
-def _is_placeholder_value(value: ast.expr | None, name: str) -> bool:
-    """Whether what is returned is nothing, an error, or what the same method of the base class returns."""
-    if value is None or (isinstance(value, ast.Constant) and value.value is None):
+    if len(body) > 1 or not isinstance(body[0], ast.Return):
         return True
-    if last_name(value) in _NOTHING:
-        return True
-    return (
-        isinstance(value, ast.Call)
-        and isinstance(value.func, ast.Attribute)
-        and value.func.attr == name
-        and last_name(value.func.value) == "super"
-    )
+    value = body[0].value  # nothing, an error, or what the same method of the base class returns, is no body
+    if value is None or (isinstance(value, ast.Constant) and value.value is None) or last_name(value) in _NOTHING:
+        return False
+    called = value.func if isinstance(value, ast.Call) else None
+    same = isinstance(called, ast.Attribute) and called.attr == definition.last and last_name(called.value) == "super"
+    return not same
 
 
 def returned_expressions(definition: SourceFunction) -> list[ast.expr]:
     """Return the expressions that a function returns, without None."""
     if isinstance(definition.node, ast.Lambda):
         return [definition.node.body]
-    found = [
-        node.value for node in _nodes_of_body(definition) if isinstance(node, ast.Return) and node.value is not None
-    ]
-    return [value for value in found if not (isinstance(value, ast.Constant) and value.value is None)]
+    found = [node.value for node in _nodes_of_body(definition) if isinstance(node, ast.Return)]
+    return [x for x in found if x is not None and not (isinstance(x, ast.Constant) and x.value is None)]
 
 
 def count_returned_entries(definition: SourceFunction) -> int | None:
     """Return how many entries the list has that a function returns, as it is or as an array; None where it is no list."""
-    made = ("array", "asarray", "tensor")
-    values = [
-        v.args[0] if isinstance(v, ast.Call) and last_name(v) in made and v.args else v
-        for v in returned_expressions(definition)
-    ]
-    counts = {len(v.elts) if isinstance(v, ast.List | ast.Tuple) else None for v in values}
+    counts: set[int | None] = set()
+    for value in returned_expressions(definition):
+        if isinstance(value, ast.Call) and last_name(value) in ("array", "asarray", "tensor") and value.args:
+            value = value.args[0]
+        counts.add(len(value.elts) if isinstance(value, ast.List | ast.Tuple) else None)
     return counts.pop() if len(counts) == 1 else None
 
 
@@ -237,11 +221,8 @@ def has_stop_word(name: str) -> bool:
 
 def is_value_name(name: str) -> bool:
     """Whether the name is one that functions have of which derivatives are taken, such as `neg_loglike`."""
-    return (
-        normalise_name(name) in VALUES
-        or not VALUES.isdisjoint(words_of_name(name))
-        or any(normalise_name(name).endswith(w) for w in _ENDINGS)
-    )
+    whole = normalise_name(name)
+    return whole in VALUES or not VALUES.isdisjoint(words_of_name(name)) or whole.endswith(_ENDINGS)
 
 
 _ENDINGS = ("loglike", "loglik", "likelihood", "objective", "loss", "cost", "loglikeobs")
@@ -250,7 +231,7 @@ _ENDINGS = ("loglike", "loglik", "likelihood", "objective", "loss", "cost", "log
 def has_only_value_words(name: str) -> bool:
     """Whether every word of the name says so: `objective_func`, `_nploglike`, but not `quantile_func`."""
     words = set(words_of_name(name))
-    return (words <= VALUES | _SIGNS and not words <= _SIGNS) or any(normalise_name(name).endswith(w) for w in _ENDINGS)
+    return (words <= VALUES | _SIGNS and not words <= _SIGNS) or normalise_name(name).endswith(_ENDINGS)
 
 
 _SIGNS = frozenset({"neg", "negative", "minus", "log", "my", "total", "compute", "calc", "get", "np", "n"})
@@ -258,9 +239,8 @@ _SIGNS = frozenset({"neg", "negative", "minus", "log", "my", "total", "compute",
 
 def is_likelihood_name(name: str) -> bool:
     """Whether the name is that of a function whose gradient is called its score."""
-    return not LIKELIHOODS.isdisjoint((normalise_name(name), *words_of_name(name))) or any(
-        normalise_name(name).endswith(w) for w in _ENDINGS[:4]
-    )
+    whole = normalise_name(name)
+    return not LIKELIHOODS.isdisjoint((whole, *words_of_name(name))) or whole.endswith(_ENDINGS[:4])
 
 
 def is_forward_pass_name(name: str) -> bool:
@@ -313,13 +293,9 @@ def _yield_name_readings(name: str) -> Iterator[NameReading]:
             found = fused["word"] or fused["word2"]
             rest = fused["base"] or fused["rest"]
             yield _reading_with_word((*words[:k], rest, found, *words[k + 1 :]), [k + 1])
-    if (
-        words
-        and len(normalise_name(name)) > 1
-        and normalise_name(name)[0] == "d"
-        and name.strip("_").lower().startswith("d")
-    ):
-        yield NameReading("grad", "d", (normalise_name(name)[1:],), (), (normalise_name(name)[1:],))
+    whole = normalise_name(name)
+    if words and len(whole) > 1 and whole[0] == "d" and name.strip("_").lower().startswith("d"):
+        yield NameReading("grad", "d", (whole[1:],), (), (whole[1:],))
 
 
 def _higher_derivative_readings(words: tuple[str, ...], places: list[int]) -> Iterator[NameReading]:
@@ -365,37 +341,27 @@ def _unique_texts(found: Iterable[str]) -> tuple[str, ...]:
 
 def fills_a_gradient(definition: SourceFunction) -> bool:
     """Whether a function writes into an argument whose name is that of a derivative."""
-    names = {name for name in definition.names if is_gradient_name(name)}
-    return bool(names) and any(
-        isinstance(node, ast.AugAssign | ast.Assign) and _is_store_into_names(node, names)
-        for node in _nodes_of_body(definition)
-    )
+    return _writes_into(definition, {name for name in definition.names if is_gradient_name(name)})
 
 
 def has_result(definition: SourceFunction) -> bool:
     """Whether a function returns a value, or writes into one of its arguments."""
-    return bool(returned_expressions(definition)) or any(
-        isinstance(node, ast.AugAssign | ast.Assign) and _is_store_into_names(node, set(definition.names))
-        for node in _nodes_of_body(definition)
-    )
+    return bool(returned_expressions(definition)) or _writes_into(definition, set(definition.names))
 
 
-def _is_store_into_names(node: ast.AugAssign | ast.Assign, names: set[str]) -> bool:
-    targets = [node.target] if isinstance(node, ast.AugAssign) else node.targets
-    into = [t.value if isinstance(t, ast.Subscript) else t for t in targets]
-    plain = isinstance(node, ast.Assign)
-    return any(
-        isinstance(t, ast.Name) and t.id in names and not (plain and isinstance(at, ast.Name))
-        for t, at in zip(into, targets, strict=True)
-    )
+def _writes_into(definition: SourceFunction, names: set[str]) -> bool:
+    """Whether a function changes what one of these names holds: `x[0] = y`, `x += y`, but not `x = y`."""
+    targets: list[ast.AST] = []
+    for node in _nodes_of_body(definition):
+        if isinstance(node, ast.AugAssign):
+            targets.append(node.target)
+        elif isinstance(node, ast.Assign):
+            targets += [target for target in node.targets if not isinstance(target, ast.Name)]
+    into = (target.value if isinstance(target, ast.Subscript) else target for target in targets)
+    return any(isinstance(target, ast.Name) and target.id in names for target in into)
 
 
-def has_arithmetic_or_call(definition: SourceFunction) -> bool:
-    """Whether there is arithmetic or a call in the body."""
-    return has_arithmetic(definition, True)
-
-
-def has_arithmetic(definition: SourceFunction, or_call: bool) -> bool:
+def has_arithmetic(definition: SourceFunction, or_call: bool = True) -> bool:
     """Whether there is arithmetic in the body, or, if that is enough, a call."""
     kinds = (ast.BinOp, ast.UnaryOp, ast.AugAssign, *([ast.Call] if or_call else []))
     return any(isinstance(node, kinds) for node in _nodes_of_body(definition))
@@ -403,9 +369,8 @@ def has_arithmetic(definition: SourceFunction, or_call: bool) -> bool:
 
 def has_only_lookups(definition: SourceFunction) -> bool:
     """Whether all that is returned is names and attributes."""
-    return all(
-        isinstance(value, ast.Name | ast.Attribute | ast.Subscript) for value in returned_expressions(definition)
-    )
+    values = returned_expressions(definition)
+    return all(isinstance(value, ast.Name | ast.Attribute | ast.Subscript) for value in values)
 
 
 def is_written_by_hand(definition: SourceFunction, origins: dict[str, str]) -> bool:
@@ -414,21 +379,12 @@ def is_written_by_hand(definition: SourceFunction, origins: dict[str, str]) -> b
     `origins` are the full names of what the file imports.
     """
     nodes = _nodes_of_body(definition)
-    if any(_is_backward_call(node) for node in nodes):
-        return False
+    called = (n.value.func for n in nodes if isinstance(n, ast.Expr) and isinstance(n.value, ast.Call))
+    if any(isinstance(each, ast.Attribute) and each.attr == "backward" for each in called):
+        return False  # `loss.backward()`, whose result is not used: automatic differentiation
     taken = _differentiated_names(nodes, origins)
     values = returned_expressions(definition)
     return not values or not all(_is_from_differentiation(value, taken, origins) for value in values)
-
-
-def _is_backward_call(node: ast.AST) -> bool:
-    """Whether a statement is `loss.backward()`, whose result is not used: automatic differentiation."""
-    return (
-        isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Call)
-        and isinstance(node.value.func, ast.Attribute)
-        and node.value.func.attr == "backward"
-    )
 
 
 def _differentiated_names(nodes: Sequence[ast.AST], origins: dict[str, str]) -> set[str]:
@@ -450,12 +406,11 @@ def _differentiated_names(nodes: Sequence[ast.AST], origins: dict[str, str]) -> 
 
 
 def _is_from_differentiation(value: ast.expr, taken: set[str], origins: dict[str, str]) -> bool:
-    for node in ast.walk(value):
-        if isinstance(node, ast.Name) and node.id in taken:
-            return True
-        if isinstance(node, ast.Call) and is_differentiation_call(node, origins):
-            return True
-    return False
+    return any(
+        node.id in taken if isinstance(node, ast.Name)
+        else isinstance(node, ast.Call) and is_differentiation_call(node, origins)
+        for node in ast.walk(value)
+    )  # fmt: skip
 
 
 def is_differentiation_call(call: ast.Call, origins: dict[str, str]) -> bool:
@@ -464,8 +419,9 @@ def is_differentiation_call(call: ast.Call, origins: dict[str, str]) -> bool:
     if _DIFFERENTIATED.match(name):
         return True
     if isinstance(call.func, ast.Attribute):
-        held = last_name(call.func.value)
-        if held in ("tape", "self") and (name == "gradient" if held == "tape" else _is_numerical_name(name)):
+        held, words = last_name(call.func.value), words_of_name(name)
+        numerical = any(map(kind_of_word, words)) and not _NUMERICAL.isdisjoint(words)
+        if (held == "tape" and name == "gradient") or (held == "self" and numerical):
             return True
     text = dotted_name(call.func)
     if text is None:
@@ -474,11 +430,6 @@ def is_differentiation_call(call: ast.Call, origins: dict[str, str]) -> bool:
     whole = f"{origins[head]}.{rest}" if rest and head in origins else origins.get(head, "")
     library = _OF_LIBRARIES.get(whole.partition(".")[0], frozenset())
     return whole.rpartition(".")[2] in library
-
-
-def _is_numerical_name(name: str) -> bool:
-    words = words_of_name(name)
-    return any(kind_of_word(w) for w in words) and not _NUMERICAL.isdisjoint(words)
 
 
 # Derivatives by differences that are written out: a function is called at two points, and what is between is divided by a step.
@@ -512,10 +463,10 @@ def has_difference_quotients(definition: SourceFunction, functions: Collection[s
         return complex_step and bool(evaluations(node))  # type: ignore[arg-type]
 
     def holds_difference(value: ast.expr, depth: int = 3) -> bool:
+        if any(map(is_difference, ast.walk(value))):
+            return True
         names = (n.id for n in ast.walk(value) if isinstance(n, ast.Name) and depth)
-        return any(map(is_difference, ast.walk(value))) or any(
-            holds_difference(each, depth - 1) for name in names for each in kept.get(name, ())
-        )
+        return any(holds_difference(each, depth - 1) for name in names for each in kept.get(name, ()))
 
     shifts = _names_used_as_shifts(nodes)
 
@@ -526,9 +477,7 @@ def has_difference_quotients(definition: SourceFunction, functions: Collection[s
     if not any(map(is_quotient, nodes)):
         return False
     made: set[str] = set()  # names that hold a quotient, or what is made of one
-    is_made = lambda value: any(
-        is_quotient(n) or (isinstance(n, ast.Name) and n.id in made) for n in ast.walk(value)
-    )  # fmt: skip
+    is_made = lambda value: any(is_quotient(n) or getattr(n, "id", None) in made for n in ast.walk(value))
     while new := {name for name, values in kept.items() if name not in made and any(map(is_made, values))}:
         made |= new
     return all(map(is_made, returned_expressions(definition)))
@@ -543,9 +492,8 @@ def _values_assigned_to_names(nodes: Sequence[ast.AST]) -> dict[str, list[ast.ex
             for target in node.targets:
                 several = target.elts if isinstance(target, ast.Tuple) else [target]
                 values = node.value.elts if isinstance(node.value, ast.Tuple) else []
-                pairs += zip(
-                    several, values if len(values) == len(several) else [node.value] * len(several), strict=True
-                )
+                whole = [node.value] * len(several)
+                pairs += zip(several, values if len(values) == len(several) else whole, strict=True)
         elif isinstance(node, ast.AugAssign):
             pairs = [(node.target, node.value)]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append":
@@ -593,22 +541,14 @@ def _is_step_divisor(value: ast.expr, shifts: set[str]) -> bool:
 def returns_value_and_gradient(definition: SourceFunction) -> bool:
     """Whether a function returns a tuple of a value and its derivative, as the names in it say."""
     inside = {node.name for node in _nodes_of_body(definition) if isinstance(node, ast.FunctionDef)}
-    tuples = [
-        value.elts
-        for value in returned_expressions(definition)
-        if isinstance(value, ast.Tuple) and len(value.elts) >= 2
-    ]
+    tuples = [value.elts for value in returned_expressions(definition) if isinstance(value, ast.Tuple)]
     names = {name.lower() for name in definition.names}
-    orders = [(elements[0], elements[1]) for elements in tuples]
-    orders += [
-        (b, a) for a, b in orders if not any("score" in name for name in _names_in_expression(a))
-    ]  # gradients, cost
-    return any(
-        _is_value_and_gradient(a, b, names) and inside.isdisjoint(_names_in_expression(b)) for a, b in orders
-    ) or (
-        is_value_name(definition.last)
-        and any(len(elements) == 2 and _is_keyed_by_parameters(elements[1], definition) for elements in tuples)
-    )
+    orders = [(elements[0], elements[1]) for elements in tuples if len(elements) >= 2]
+    orders += [(b, a) for a, b in orders if not any("score" in name for name in _names_in_expression(a))]  # grads, cost
+    if any(_is_value_and_gradient(a, b, names) and inside.isdisjoint(_names_in_expression(b)) for a, b in orders):
+        return True
+    keyed = (len(elements) == 2 and _is_keyed_by_parameters(elements[1], definition) for elements in tuples)
+    return is_value_name(definition.last) and any(keyed)
 
 
 def _is_keyed_by_parameters(value: ast.expr, definition: SourceFunction) -> bool:
@@ -652,17 +592,9 @@ def _is_value_and_gradient(value: ast.expr, gradient: ast.expr, parameters: set[
 
     Of `dW` the parameter W says it.
     """
-    if isinstance(gradient, ast.Call) and last_name(gradient.func) in (
-        "norm",
-        "max",
-        "min",
-        "abs",
-        "mean",
-        "len",
-        "float",
-    ):
+    if isinstance(gradient, ast.Call) and last_name(gradient.func) in _NUMBERS:
         return False
-    names, others = [*_names_in_expression(value)], [*_names_in_expression(gradient)]
+    names, others = _names_in_expression(value), _names_in_expression(gradient)
     words = {word for name in names for word in (*words_of_name(name), name.lower())}
     if any(kind_of_word(word) and word not in ("score", "der") for word in words):
         return False
@@ -673,10 +605,11 @@ def _is_value_and_gradient(value: ast.expr, gradient: ast.expr, parameters: set[
     return clear and not _SHORT_VALUES.isdisjoint(words)
 
 
-def _names_in_expression(value: ast.expr) -> Iterator[str]:
-    for node in ast.walk(value):
-        if isinstance(node, ast.Name):
-            yield node.id
+_NUMBERS = ("norm", "max", "min", "abs", "mean", "len", "float")  # functions that make a number of a gradient
+
+
+def _names_in_expression(value: ast.expr) -> list[str]:
+    return [node.id for node in ast.walk(value) if isinstance(node, ast.Name)]
 
 
 def find_gradient_flag(definition: SourceFunction) -> str | None:

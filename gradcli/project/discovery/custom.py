@@ -1,6 +1,7 @@
 """Gradients that are registered with a framework: torch, JAX, TensorFlow and MLX."""
 
 import ast
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -62,13 +63,9 @@ def custom_gradients(project: Project, source: FileScopes) -> Iterator[Custom]:
 
 def is_torch_function(project: Project, found: Class) -> bool:
     """Whether a class is a `torch.autograd.Function`, itself or by a base class of the project."""
-    for each in project.lineage(found):
-        source = project.sources[each.file]
-        for base in each.bases:
-            whole = project.origin(source, base)
-            if whole.startswith("torch.") and whole.endswith("Function"):
-                return True
-    return False
+    bases = ((project.sources[each.file], base) for each in project.lineage(found) for base in each.bases)
+    names = (project.origin(source, base) for source, base in bases)
+    return any(name.startswith("torch.") and name.endswith("Function") for name in names)
 
 
 def _torch_registrations(project: Project, source: FileScopes) -> Iterator[Custom]:
@@ -82,13 +79,10 @@ def _torch_registrations(project: Project, source: FileScopes) -> Iterator[Custo
         given = {k.arg: k.value for k in call.keywords}
         place = 1 if free else 0
         value = given.get("backward") or (call.args[place] if len(call.args) > place else None)
-        named = (
-            call.args[0] if free and call.args else call.func.value if isinstance(call.func, ast.Attribute) else None
-        )
-        for definition in _functions_of_expression(project, source, scope, value):
-            yield Custom(
-                definition.name, definition.line, "backward", _text_or_name(named), "torch", definition, (definition,)
-            )
+        named = call.func.value if isinstance(call.func, ast.Attribute) else None
+        of = _text_or_name(call.args[0] if free and call.args else named)
+        for found in _functions_of_expression(project, source, scope, value):
+            yield Custom(found.name, found.line, "backward", of, "torch", found, (found,))
 
 
 def _text_or_name(value: ast.expr | None) -> str | None:
@@ -125,22 +119,16 @@ def _jax_gradients(project: Project, source: FileScopes) -> Iterator[Custom]:
     names = ("custom_vjp", "custom_jvp", "filter_custom_vjp", "filter_custom_jvp")
     rules = _jax_rules(source)
     for function in source.definitions():
-        if any(
-            _is_framework_decorator(project, source, d, lib, names)
-            for d in function.decorators
-            for lib in ("jax", "equinox")
-        ):
+        both = itertools.product(function.decorators, ("jax", "equinox"))
+        if any(_is_framework_decorator(project, source, decorator, lib, names) for decorator, lib in both):
             yield _gradient_of_rule(project, source, function, function.name, rules)
     for scope, bound in source.bound.items():
-        for name, values in bound.items():
-            for value in values:
-                if (
-                    isinstance(value, ast.Call)
-                    and value.args
-                    and _is_framework_decorator(project, source, value.func, "jax", names)
-                ):
-                    for function in _functions_of_expression(project, source, scope, value.args[0]):
-                        yield _gradient_of_rule(project, source, function, f"{scope}.{name}" if scope else name, rules)
+        for name, value in ((name, value) for name, values in bound.items() for value in values):
+            if not isinstance(value, ast.Call) or not value.args:
+                continue
+            if _is_framework_decorator(project, source, value.func, "jax", names):
+                for function in _functions_of_expression(project, source, scope, value.args[0]):
+                    yield _gradient_of_rule(project, source, function, f"{scope}.{name}" if scope else name, rules)
 
 
 def _jax_rules(source: FileScopes) -> _Rules:
@@ -179,22 +167,23 @@ def _gradients_of_decorators(project: Project, source: FileScopes, definition: S
     for decorator in definition.decorators:
         if _is_framework_decorator(project, source, decorator, "tensorflow", ("custom_gradient", "RegisterGradient")):
             inner = _returned_inner_function(source, definition)
-            shown = inner or definition
-            of = _name_of_operation(decorator) if last_name(decorator) == "RegisterGradient" else definition.name
+            shown, named = inner or definition, decorator.args if isinstance(decorator, ast.Call) else []
+            of = (
+                definition.name
+                if last_name(decorator) != "RegisterGradient"
+                else _text_or_name(next(iter(named), None))
+            )
             kept = (definition,) if inner is None else (definition, inner)
             yield Custom(shown.name, shown.line, "vjp", of, "tensorflow", definition, kept)
         if isinstance(decorator, ast.Attribute) and decorator.attr in ("vjp", "jvp"):
             kind: DerivativeKind = "vjp" if decorator.attr == "vjp" else "jvp"
             for function in _functions_of_expression(project, source, definition.scope, decorator.value):
-                if any(
+                mlx = (
                     _is_framework_decorator(project, source, d, "mlx", ("custom_function",))
                     for d in function.decorators
-                ):
+                )
+                if any(mlx):
                     yield Custom(definition.name, definition.line, kind, function.name, "mlx", function, (definition,))
-
-
-def _name_of_operation(decorator: ast.expr) -> str | None:
-    return _text_or_name(decorator.args[0]) if isinstance(decorator, ast.Call) and decorator.args else None
 
 
 def _returned_inner_function(source: FileScopes, definition: SourceFunction) -> SourceFunction | None:
@@ -275,25 +264,25 @@ def coverage_of_checks(project: Project, declared: Iterable[Declared]) -> Covere
         source = _source_of_target(project, places, check.folder, check.target)
         target = None if source is None else _resolve_target(project, source, _split_target(check.target)[1])
         if isinstance(target, SourceFunction | Class):
-            targets.append(CheckTarget(check.id, target.file, target.name, _mentioned_names(target)))
+            nodes = ast.walk(target.node) if isinstance(target, SourceFunction) else ()
+            mentions = frozenset(n.id for n in nodes if isinstance(n, ast.Name))
+            targets.append(CheckTarget(check.id, target.file, target.name, mentions))
         elif target is not None and source is not None:
             targets.append(CheckTarget(check.id, source.file, "", target))
-        if isinstance(target, SourceFunction) and not check.claims:
-            claims.setdefault(id(target.node), []).append(check.id)
-        if isinstance(target, SourceFunction) and source is not None and not check.claims:
-            beside = source.functions.get(target.scope, {})
-            for name in backward_names(target.last):
-                claims.setdefault(id(beside[name][-1].node), []).append(check.id) if name in beside else None
+        covered: list[object] = []
         if not check.claims and source is not None:
-            for method in _own_gradients(project, source, target):
-                claims.setdefault(id(method.node), []).append(check.id)
+            if isinstance(target, SourceFunction):
+                beside = source.functions.get(target.scope, {})
+                covered += [target, *(beside[name][-1] for name in backward_names(target.last) if name in beside)]
+            covered += _own_gradients(project, source, target)
         methods = _sibling_methods(project, source, _split_target(check.target)[1])
         for claim in check.claims:
             there = _source_of_target(project, places, check.folder, claim) or source
             name = _split_target(claim)[1] or claim
-            meant = methods.get(claim) or (None if there is None else _resolve_target(project, there, name))
-            if isinstance(meant, SourceFunction):
-                claims.setdefault(id(meant.node), []).append(check.id)
+            covered.append(methods.get(claim) or (None if there is None else _resolve_target(project, there, name)))
+        for found in covered:
+            if isinstance(found, SourceFunction):
+                claims.setdefault(id(found.node), []).append(check.id)
     return Covered(claims, tuple(targets))
 
 
@@ -344,9 +333,3 @@ def _resolve_target(
         return nested
     values = source.bound.get("", {}).get(name.partition(".")[0], [])
     return frozenset(n.id for v in values for n in ast.walk(v) if isinstance(n, ast.Name)) if values else None
-
-
-def _mentioned_names(target: SourceFunction | Class) -> frozenset[str]:
-    if isinstance(target, Class):
-        return frozenset()
-    return frozenset(n.id for n in ast.walk(target.node) if isinstance(n, ast.Name))

@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -68,9 +69,7 @@ _GIVES_BOTH = frozenset({"fmin_l_bfgs_b", "fmin_tnc"})  # without fprime, unless
 
 BOTH: DerivativeKind = "value-and-grad"
 _CERTAIN = frozenset({"grad", "jac", "hess", "hvp", "jvp", "vjp"})
-_MOST = (
-    100  # functions of one scope that a gradient is compared with, so that generated files take no longer than others
-)
+_MOST = 100  # functions of one scope that a gradient is compared with: generated files take no longer than others
 _SHORT = 2  # letters of a function such as f, for whose derivative df a call is enough
 _PRODUCTS = frozenset({"hvp", "jvp", "vjp"})
 
@@ -140,21 +139,14 @@ def match_by_names(project: Project, source: FileScopes) -> Iterator[GradientMat
         owner = source.classes.get(place)
         known = project.methods(owner) if owner is not None else {n: several[-1] for n, several in functions.items()}
         scope = index_siblings(known.values(), owner is not None)
-        engine = (
-            functions.get("backward", [])[-1:]
-            if owner is not None and bodies.is_autodiff_engine(known.values())
-            else []
-        )
-        yield from (GradientMatch(definition, "backward", None) for definition in engine)
-        for several in functions.values():
-            for definition in several:
-                found = _match_definition(definition, scope)
-                if (
-                    found is not None
-                    and bodies.has_own_body(definition)
-                    and bodies.is_written_by_hand(definition, origins)
-                ):
-                    yield found
+        if owner is not None and bodies.is_autodiff_engine(known.values()):
+            yield from (
+                GradientMatch(definition, "backward", None) for definition in functions.get("backward", [])[-1:]
+            )
+        for definition in itertools.chain.from_iterable(functions.values()):
+            found = _match_definition(definition, scope)
+            if found is not None and bodies.has_own_body(definition) and bodies.is_written_by_hand(definition, origins):
+                yield found
 
 
 def _match_definition(definition: SourceFunction, scope: SiblingFunctions) -> GradientMatch | None:
@@ -187,12 +179,9 @@ def _match_without_function(definition: SourceFunction) -> GradientMatch | None:
         if reading.word == "d" or reading.word in WEAK:
             continue
         around = read_derivative_name(definition.scope.rpartition(".")[2]) if definition.owner is None else ()
-        inside = (
-            reading.kind in _PRODUCTS
-            and reading.bare
-            and any(r.word != "d" and not has_stop_word(r.word) for r in around)
-        )
-        if inside or (bodies.fills_a_gradient(definition) and bodies.has_arithmetic_or_call(definition)):
+        in_gradient = any(r.word != "d" and not has_stop_word(r.word) for r in around)
+        product = reading.kind in _PRODUCTS and reading.bare and in_gradient
+        if product or (bodies.fills_a_gradient(definition) and bodies.has_arithmetic(definition)):
             return GradientMatch(definition, reading.kind, None)
     return None
 
@@ -200,19 +189,14 @@ def _match_without_function(definition: SourceFunction) -> GradientMatch | None:
 def _match_backward_pass(definition: SourceFunction, scope: SiblingFunctions) -> GradientMatch | None:
     """Return a backward pass with the forward pass beside it: two methods of a class, or two functions of a module."""
     if scope.is_class:
-        is_own = is_backward_pass_name(definition.last) and not definition.last.startswith(
-            "__"
-        )  # else a part of that one
+        part = definition.last.startswith("__")  # of a backward pass
+        is_own = is_backward_pass_name(definition.last) and not part
         forward = scope.forward[0] if scope.forward and is_own else None
     else:
         forward = scope.passes.get(definition.last) if definition.names else None
     if forward is None:
         return None
-    works = (
-        bodies.has_arithmetic_or_call(definition)
-        or bodies.writes_entries(definition)
-        or bodies.passes_on_argument(definition)
-    )
+    works = any(f(definition) for f in (bodies.has_arithmetic, bodies.writes_entries, bodies.passes_on_argument))
     gives_output = bodies.returned_expressions(forward) or bodies.has_stored_output(forward)
     keeps = scope.is_class and bodies.has_stored_values(definition) and gives_output
     gives = bodies.returned_expressions(definition) or keeps
@@ -237,15 +221,10 @@ def _find_function_by_name(
     near = [other for wanted in reading.swapped for other in scope.by_key.get(wanted, ())[:_MOST]]
     if reading.bare and reading.word != "d":
         near += scope.values
-    if scope.is_class:
-        near = [other for other in near if _has_alike_parameters(definition, other)]
+    if scope.is_class:  # two methods share a parameter, or have none
+        near = [o for o in near if _has_shared_parameter(definition, o) or not (definition.names or o.names)]
     suitable = (o for o in (*direct, *near) if _can_be_gradient_of(definition, o, reading, scope.is_class))
     return next((other for other in suitable if other.last != definition.last), None)
-
-
-def _has_alike_parameters(definition: SourceFunction, other: SourceFunction) -> bool:
-    """Whether two methods share a parameter, or have none."""
-    return _has_shared_parameter(definition, other) or not (definition.names or other.names)
 
 
 def _can_be_gradient_of(definition: SourceFunction, other: SourceFunction, reading: NameReading, method: bool) -> bool:
@@ -254,15 +233,13 @@ def _can_be_gradient_of(definition: SourceFunction, other: SourceFunction, readi
     if reading.word == "d":
         return bool(mine) and mine == other.names and bodies.has_arithmetic(definition, len(other.last) <= _SHORT)
     inner = bool(definition.scope) and not method  # functions inside of one function belong together
-    if reading.word in ("score", "scoreobs") and not (
-        (inner or is_likelihood_name(other.last)) and _has_shared_parameter(definition, other)
-    ):
+    of_likelihood = (inner or is_likelihood_name(other.last)) and _has_shared_parameter(definition, other)
+    if reading.word in ("score", "scoreobs") and not of_likelihood:
         return False
     if other.marked("property", "cached_property"):
         return False
     if not mine or not theirs:
-        nothing = not mine and not theirs
-        return method and nothing and not bodies.has_only_lookups(definition)
+        return method and mine == theirs and not bodies.has_only_lookups(definition)
     more = 2 if reading.kind in _PRODUCTS else 1
     return _has_shared_parameter(definition, other) or abs(len(definition.required) - len(other.required)) <= more
 
@@ -282,10 +259,8 @@ def _is_gradient_in_class(definition: SourceFunction, reading: NameReading, scop
     if reading.word in WEAK or not reading.bare or reading.kind not in _CERTAIN:
         return False
     same = [o for o in scope.by_required.get(definition.required, ())[:_MOST] if o.last != definition.last]
-    second = any(
-        r.kind != reading.kind and r.bare for o in same for r in read_derivative_name(o.last) if r.kind in _CERTAIN
-    )
-    return second or any(not read_derivative_name(o.last) and bodies.has_result(o) for o in same)
+    others = (r for o in same for r in read_derivative_name(o.last) if r.kind in _CERTAIN - {reading.kind})
+    return any(r.bare for r in others) or any(not read_derivative_name(o.last) and bodies.has_result(o) for o in same)
 
 
 def _find_value_method(
@@ -316,9 +291,14 @@ def match_scipy_arguments(project: Project, source: FileScopes) -> Iterator[Grad
         name = _scipy_function_name(project, source, call)
         if name is not None:
             yield from _match_call_arguments(project, source, scope, call, name)
-    if "scipy" in source.imported:
-        for scope, found in source.dicts:
-            yield from _match_dictionary(project, source, scope, found)
+    for scope, found in source.dicts if "scipy" in source.imported else ():
+        # such as of a constraint, `{"type": "eq", "fun": f, "jac": g}`
+        entries = _entries_of_dictionary(source, scope, found)
+        fun = entries.get("fun")
+        function = _first_function(project, source, scope, fun)
+        for option, value in entries.items():
+            if option in PASSED and not (isinstance(value, ast.Constant) and fun is None):
+                yield from _match_derivative_argument(project, source, scope, (option, value, fun, function, ""))
 
 
 def _scipy_function_name(project: Project, source: FileScopes, call: ast.Call) -> str | None:
@@ -347,11 +327,8 @@ def _match_call_arguments(
         if option in PASSED:
             yield from _match_derivative_argument(project, source, scope, (option, value, fun, function, name))
     alone = name in _GIVES_BOTH and not {"fprime", "approx_grad"} & given.keys() and len(call.args) < _UP_TO_APPROX
-    if (
-        alone
-        and function is not None
-        and bodies.is_written_by_hand(function, project.origins(project.sources[function.file]))
-    ):
+    origins = {} if function is None else project.origins(project.sources[function.file])
+    if alone and function is not None and bodies.is_written_by_hand(function, origins):
         yield GradientMatch(function, BOTH, None)
 
 
@@ -389,7 +366,7 @@ def _unwrap_lambda(project: Project, pair: GradientMatch) -> GradientMatch:
     found = project.function(source, pair.gradient.scope, node.body.func)
     if isinstance(found, str) or len(found) != 1 or not bodies.has_own_body(found[0]):
         return pair
-    return GradientMatch(found[0], pair.kind, pair.of, pair.state, pair.of_curve)
+    return replace(pair, gradient=found[0])
 
 
 def _first_function(project: Project, source: FileScopes, scope: str, fun: ast.expr | None) -> SourceFunction | None:
@@ -408,16 +385,6 @@ def _entries_of_dictionary(source: FileScopes, scope: str, value: ast.expr) -> d
     if isinstance(value, ast.Call) and last_name(value.func) == "dict":
         return {k.arg: k.value for k in value.keywords if k.arg is not None}
     return {}
-
-
-def _match_dictionary(project: Project, source: FileScopes, scope: str, found: ast.Dict) -> Iterator[GradientMatch]:
-    """Yield the derivatives in a dictionary such as a constraint, `{"type": "eq", "fun": f, "jac": g}`."""
-    entries = _entries_of_dictionary(source, scope, found)
-    fun = entries.get("fun")
-    function = _first_function(project, source, scope, fun)
-    for option, value in entries.items():
-        if option in PASSED and not (isinstance(value, ast.Constant) and fun is None):
-            yield from _match_derivative_argument(project, source, scope, (option, value, fun, function, ""))
 
 
 def gather_gradients(project: Project, files: Iterable[str], declared: Iterable[Declared]) -> tuple[HandGradient, ...]:
@@ -441,7 +408,8 @@ def gather_gradients(project: Project, files: Iterable[str], declared: Iterable[
         for pair, by in found.values()
         if pair.gradient.file in wanted and id(pair.gradient.node) not in inner and not _is_by_differences(pair)
     ]
-    return tuple(sorted(_unique_gradients(made), key=lambda gradient: (gradient.file, gradient.line, gradient.name)))
+    unique = {(each.file, each.line, each.name): each for each in reversed(made)}  # the first of several stays
+    return tuple(each for _, each in sorted(unique.items(), key=lambda item: item[0]))
 
 
 def _is_by_differences(pair: GradientMatch) -> bool:
@@ -451,15 +419,6 @@ def _is_by_differences(pair: GradientMatch) -> bool:
         calls = (last_name(node.func) for node in own_nodes(pair.gradient.node) if isinstance(node, ast.Call))
         functions |= {name for name in calls if bodies.is_gradient_name(name)}
     return bodies.has_difference_quotients(pair.gradient, functions)
-
-
-def _unique_gradients(made: Iterable[HandGradient]) -> Iterator[HandGradient]:
-    seen: set[tuple[str, int, str]] = set()
-    for each in made:
-        place = (each.file, each.line, each.name)
-        if place not in seen:
-            seen.add(place)
-            yield each
 
 
 def _merge_match(found: dict[int, tuple[GradientMatch, FoundBy]], pair: GradientMatch, by: FoundBy) -> None:
@@ -509,9 +468,7 @@ def _parameters_as_applied(source: FileScopes, name: str, parameters: Sequence[P
     kinds: dict[type, ParameterKind] = {float: "number", int: "integer", bool: "flag", str: "text"}
     given: dict[int, object] = {}
     for scope, call in source.calls:
-        if not (
-            isinstance(call.func, ast.Attribute) and call.func.attr == "apply" and dotted_name(call.func.value) == name
-        ):
+        if dotted_name(call.func) != f"{name}.apply":
             continue
         around = source.functions.get(scope.rpartition(".")[0], {}).get(scope.rpartition(".")[2], [])
         defaults = {p.name: p.default for definition in around for p in describe_parameters(definition)}
