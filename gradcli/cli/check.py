@@ -16,12 +16,10 @@ from gradcli.request.option_values import seed_words
 from gradcli.request.options import Options
 from gradcli.request.target_text import has_several_targets, is_folder, is_python
 from gradcli.targets.target_request import TargetRequest
-from gradcli.words import Exit, Kind, Verdict, worst_status
+from gradcli.words import Exit, Verdict, worst_status
 
 if TYPE_CHECKING:
     from gradcli.checks.request import Request
-    from gradcli.project.suite.ended import SuiteTimeUp
-    from gradcli.report.check import CheckReport
 
 _NAME = re.compile(r"[^\W\d][\w-]*")
 _LARGE = 10**7  # entries: the work for more is announced
@@ -94,13 +92,8 @@ def check(world: World, targets: list[str] | None, options: Options) -> int:
         world.tell(f"note: {flag} does nothing: a check always runs, and is never answered from an earlier run")
     if options.recorded is not None:
         return check_recorded(options.recorded, words, to, options, world)
-    if (
-        options.watch
-        or not words
-        or has_several_targets(words)
-        or is_folder(words[0])
-        or (len(words) == 1 and _is_module_name(words[0]))
-    ):
+    several = options.watch or not words or has_several_targets(words) or is_folder(words[0])
+    if several or (len(words) == 1 and _is_module_name(words[0])):
         from gradcli.cli.check_suite import check_suite
 
         return check_suite(words, to, options, world)
@@ -135,7 +128,7 @@ def _check_one_target(ask: TargetRequest, to: ReportOutput, options: Options, wo
     """Check one target, and return its status. Raises GradcliError if it cannot be checked."""
     from gradcli.checks.build import build_request, end_ranks_on_exit
     from gradcli.derivation.right_answer import right_answer
-    from gradcli.project.suite.ended import SuiteTimeUp
+    from gradcli.project.suite.ended import SuiteTimeUp, report_unfinished_check
     from gradcli.repair.full_check import verify_with_options, with_cause_and_repair
     from gradcli.repair.repair import REPAIR_WORKERS
     from gradcli.study.later_walk import with_walk
@@ -159,7 +152,7 @@ def _check_one_target(ask: TargetRequest, to: ReportOutput, options: Options, wo
                 report = with_cause_and_repair(found, asked, ask, right_answer, tell)
                 report = with_walk(asked, report) if to.pages else report
     except SuiteTimeUp as over:
-        report = _report_time_up(over, ask)
+        report = report_unfinished_check(over, ask, ask.command_to_repeat)
         if to.form == "text" and over.report is not None and over.report.points and report.verdict == Verdict.FAIL:
             opened = len(report.opening())  # printed by the process whose time was up
     write_report(dataclasses.replace(report, full=options.verbose), to, world, opened=opened)
@@ -184,17 +177,5 @@ def _announce_memory(asked: "Request", to: ReportOutput, world: World) -> None:
     values = asked.points[0].values
     entries = sum(int(size_of(values[name])) for name in asked.wrt if name in values)
     if entries >= _LARGE and not to.quiet:
-        size = numbers.write_bytes(8 * entries)
-        world.tell(
-            f"{entries:,} entries: each mode needs several arrays of {size}; --modes names fewer, --timeout 60s sets a limit"
-        )
-
-
-def _report_time_up(over: "SuiteTimeUp", ask: TargetRequest) -> "CheckReport":
-    from gradcli.project.suite.ended import report_unfinished_check
-    from gradcli.report.common import Target
-
-    target = Target("python" if is_python(ask.target) else "expression", ask.target)
-    claim = None if ask.claim is None else ask.claim[1]
-    allowed = Kind.TIMEOUT in ask.options.allow
-    return report_unfinished_check(over, target, claim, ask.command_to_repeat, ask.options.seed, allowed)
+        needs = f"each mode needs several arrays of {numbers.write_bytes(8 * entries)}"
+        world.tell(f"{entries:,} entries: {needs}; --modes names fewer, --timeout 60s sets a limit")

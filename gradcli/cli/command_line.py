@@ -9,7 +9,7 @@ import inspect
 import itertools
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -75,11 +75,8 @@ class CommandLine:
     @cached_property
     def options(self) -> Options:
         """The values of all options. Raises BadOption."""
-        values = {
-            row.name: row.value(self.given[row.name])
-            for row in options_of_command(self.command)
-            if row.name in self.given
-        }
+        rows = (row for row in options_of_command(self.command) if row.name in self.given)
+        values = {row.name: row.value(self.given[row.name]) for row in rows}
         if self.drawn is not None:
             values["seed"] = RandomSeed(self.drawn)
         return Options(**values, given=frozenset(self.given))
@@ -97,11 +94,9 @@ class CommandLine:
             return False
         if any(self.given.get(name) is not None for name in _NEED_A_PROCESS):
             return True
-        return any(".py" in text or _names_a_member(text) for text in self._texts_of_command())
-
-    def _texts_of_command(self) -> Iterator[str]:
-        for x in (self.words, *self.given.values()):
-            yield from (x,) if isinstance(x, str) else x if isinstance(x, list) else ()
+        found = (self.words, *self.given.values())
+        texts = (text for x in found for text in ([x] if isinstance(x, str) else x if isinstance(x, list) else ()))
+        return any(".py" in text or _names_a_member(text) for text in texts)
 
     def as_json(self) -> str:
         """Return the command as JSON, for a process of its own."""
@@ -115,11 +110,8 @@ class CommandLine:
 
 def _names_a_member(word: str) -> bool:
     """Whether an argument contains a name, one or two colons, and a name, as in `package.module:name`."""
-    parts = [part for part in word.split(":") if part]
-    return any(
-        (before[-1].isalnum() or before[-1] == "_") and after[0].isidentifier()
-        for before, after in itertools.pairwise(parts)
-    )
+    pairs = itertools.pairwise(part for part in word.split(":") if part)
+    return any((before[-1].isalnum() or before[-1] == "_") and after[0].isidentifier() for before, after in pairs)
 
 
 def error_form_of(argv: Sequence[str]) -> ErrorForm:
@@ -184,22 +176,19 @@ def make_command(
 
 
 def _parameter_of_option(option: Option) -> inspect.Parameter:
-    shown, kind = _default_and_type(option)
+    """Return an option as a parameter, with its default on the command line, and the type of its value there."""
+    shown: Any = str(option.default) if option.kind is str else option.default
+    kind: Any = option.kind
+    if option.repeated:
+        shown, kind = None, list[str] | None
+    elif option.default is None or option.default in ((), frozenset()):
+        shown, kind = None, option.kind | None
     about = typer.Option(
         *option.flags, metavar=option.metavar or None, help=option.help, rich_help_panel=option.group,
         min=option.low, max=option.high, show_default=shown is not None and option.kind is not bool,
         hidden=option.hidden,
     )  # fmt: skip
     return inspect.Parameter(option.name, _KEYWORD, default=shown, annotation=Annotated[kind, about])
-
-
-def _default_and_type(option: Option) -> tuple[Any, Any]:
-    """Return the default of an option on the command line, and the type of its value there."""
-    if option.repeated:
-        return None, list[str] | None
-    if option.default is None or option.default in ((), frozenset()):
-        return None, option.kind | None
-    return (str(option.default) if option.kind is str else option.default), option.kind
 
 
 # Rearrange the command line for the parser: targets may begin with `-`, and options may stand anywhere.
@@ -233,38 +222,18 @@ def arrange_words(argv: list[str], commands: Collection[str]) -> list[str]:
     if name == "help":
         return arrange_words([*rest[:1], "--help"], commands)
     if name not in commands:
-        raise BadOption(
-            f"there is no command '{name}'",
-            do=_hint_nearest_word(name, list(commands), 0.5) or f"commands: {', '.join(commands)}",
-        )
+        near = _hint_nearest_word(name, list(commands), 0.5)
+        raise BadOption(f"there is no command '{name}'", do=near or f"commands: {', '.join(commands)}")
     return [name, *arrange_command_words(name, rest, options_of_command(name), f"gradcli {name}")]
 
 
 def arrange_command_words(name: str, words: list[str], rows: Sequence[Option], called: str) -> list[str]:
     """Return the arguments of one command in order: its options, `--`, and all other words.
 
-    `called` is how messages call the command. Raises  BadOption as `arrange_words` does.
+    `called` is how messages call the command. `-n2` and `-kfoo` are refused, and `-x` that may be meant as the expression.
+
+    Raises  BadOption as `arrange_words` does.
     """
-    options, arguments = _sort_words(name, words, rows, called)
-    if name == "check":
-        _refuse_joined_options(words, options, arguments)
-    return [*options, "--", *arguments]
-
-
-def _refuse_joined_options(words: list[str], options: list[str], arguments: list[str]) -> None:
-    """Refuse `-n2` and `-kfoo`, and `-x` that may be meant as the expression. Raises BadOption."""
-    for word in words[: words.index("--") if "--" in words else None]:
-        match = _JOINED.fullmatch(word)
-        if match is not None:
-            says = f"write {match[1]} {match[2]}; for the expression {word} write: gradcli check -- {word}"
-            raise BadOption(f"'{word}' is an option and its value in one word", do=says)
-    if "-x" in options and arguments and all(_X_HAS_A_VALUE.match(word) for word in arguments):
-        raise BadOption(
-            "-x stops at the first failure, and x has a value", do="for the expression -x write: gradcli check -- -x"
-        )
-
-
-def _sort_words(name: str, words: list[str], rows: Sequence[Option], called: str) -> tuple[list[str], list[str]]:
     takes_value = flags_of(rows)
     options: list[str] = []
     arguments: list[str] = []
@@ -284,11 +253,9 @@ def _sort_words(name: str, words: list[str], rows: Sequence[Option], called: str
                 options.append(words[k])
                 k += 1
         elif word.startswith("--"):
-            do = (
-                _STEP
-                if option in _STEPS and "--h" in takes_value
-                else _hint_nearest_word(option, list(takes_value), 0.7)
-            )
+            do = _hint_nearest_word(option, list(takes_value), 0.7)
+            if option in _STEPS and "--h" in takes_value:
+                do = _STEP
             do = _TO_FILES.get(option, do) if name in _OF_PROGRAMS else do
             shown = called.removeprefix("gradcli ")
             raise BadOption(f"there is no option '{option}' for {shown}", do=do or f"{called} --help")
@@ -297,7 +264,17 @@ def _sort_words(name: str, words: list[str], rows: Sequence[Option], called: str
             break
         else:
             arguments.append(word)
-    return options, arguments
+    if name != "check":
+        return [*options, "--", *arguments]
+    for word in words[: words.index("--") if "--" in words else None]:
+        match = _JOINED.fullmatch(word)
+        if match is not None:
+            do = f"write {match[1]} {match[2]}; for the expression {word} write: gradcli check -- {word}"
+            raise BadOption(f"'{word}' is an option and its value in one word", do=do)
+    if "-x" in options and arguments and all(_X_HAS_A_VALUE.match(word) for word in arguments):
+        do = "for the expression -x write: gradcli check -- -x"
+        raise BadOption("-x stops at the first failure, and x has a value", do=do)
+    return [*options, "--", *arguments]
 
 
 def flags_of(rows: Sequence[Option]) -> dict[str, bool]:
@@ -308,7 +285,5 @@ def flags_of(rows: Sequence[Option]) -> dict[str, bool]:
 
 def _hint_nearest_word(word: str, known: list[str], alike: float) -> str | None:
     """Return a hint with the known word most similar to this one; `alike` is the least similarity by difflib, 0 to 1."""
-    near = difflib.get_close_matches(word, known, 1, alike) or [k for k in known if k.startswith(word)][:1]
-    if near:
-        return f"did you mean '{near[0]}'?"
-    return None
+    near = difflib.get_close_matches(word, known, 1, alike) or [k for k in known if k.startswith(word)]
+    return f"did you mean '{near[0]}'?" if near else None

@@ -1,6 +1,5 @@
 """`gradcli derive`."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,9 +12,7 @@ from gradcli.request.target_text import is_python
 from gradcli.targets.target_request import TargetRequest
 
 if TYPE_CHECKING:
-    from gradcli.derivation.study import DeriveOptions, FunctionAtPoint
     from gradcli.report.derive import DeriveReport, Lecture
-    from gradcli.targets.facts import Function
 
 FORMATS = ("text", "brief", "json", "ndjson", "markdown", "latex", "html")
 DOCUMENTS = ("markdown", "latex", "html")  # which, at a point, hold the walkthrough and the check as well
@@ -47,31 +44,38 @@ def derive(world: World, target: list[str], options: Options) -> int:
     Formats: text, brief, json, ndjson, markdown, latex, html.
     """
     from gradcli.derivation.sized_problem import parse_shapes
-    from gradcli.derivation.study import LAYOUTS, STYLES, DeriveOptions
+    from gradcli.derivation.study import LAYOUTS, STYLES, DeriveOptions, function_at_point, load_python_function
     from gradcli.derivation.study import derive as study
 
     to = requested_output(FORMATS, options, world)
     ask = require_one_target(target_requests(target, options, world))
-    answer = (
-        options.answer
-        if options.answer is None
-        else read_as_formula(options.answer, ask.target, ask.at, options, world)
-    )
+    answer = options.answer
+    if answer is not None:
+        answer = read_as_formula(answer, ask.target, ask.at, options, world)
     wanted = DeriveOptions(
         parse_shapes(options.shapes), options.assume, options.wrt, options.order, not options.no_steps, answer,
         options.show, options.layout, options.style, options.seed,
     )  # fmt: skip
-    _refuse_unknown_word("--layout", options.layout, LAYOUTS)
-    _refuse_unknown_word("--style", options.style, STYLES)
+    for option, word, words in (("--layout", options.layout, LAYOUTS), ("--style", options.style, STYLES)):
+        if word not in words:
+            raise BadOption(f"{option} does not know '{word}'", do=f"known: {', '.join(words)}")
     shown = _parse_languages(options.code)
     documents = tuple((form, path) for form, path in to.files if form in DOCUMENTS)
     with world.users_code(ask.target, seconds=options.timeout), world.working("deriving", options.quiet):
-        given = _locate_at_point(ask, wanted) if ask.at else None
-        report = study(given.f if given else _load_function(ask.target, wanted), replace(wanted, given=given))
-        report = replace(report, shown=shown)
-        lecture = (
-            _make_lecture(report, ask, options, world, to.pages) if ask.at and documents and report.results else None
-        )
+        if ask.at:
+            from gradcli.checks.probe import locate
+
+            located = locate(replace(ask, options=Options(seed=ask.options.seed, shapes=ask.options.shapes, points=1)))
+            given = function_at_point(located, wanted.shapes)
+            report = study(given.f, replace(wanted, given=given))
+        else:
+            from gradcli.targets.expression import Expression
+
+            load = load_python_function if is_python(ask.target) else lambda target, _: Expression(target)
+            report = study(load(ask.target, wanted.shapes), wanted)
+        report, lecture = replace(report, shown=shown), None
+        if ask.at and documents and report.results:
+            lecture = _make_lecture(report, ask, options, world, to.pages)
     if lecture is None:
         write_report(report, to, world)
         return report.exit_status
@@ -103,27 +107,6 @@ def _make_lecture(
         world.tell(f"the document has the derivation alone, without a walkthrough: {error.what}")
         return None
     return Lecture(report, walkthrough(q, prove=prove), full_check(asked, ask, right_answer))
-
-
-def _load_function(target: str, wanted: "DeriveOptions") -> "Function":
-    from gradcli.derivation.study import load_python_function
-    from gradcli.targets.expression import Expression
-
-    return load_python_function(target, wanted.shapes) if is_python(target) else Expression(target)
-
-
-def _locate_at_point(ask: TargetRequest, wanted: "DeriveOptions") -> "FunctionAtPoint":
-    """Return the target at the point given by --at or NAME=VALUE."""
-    from gradcli.checks.probe import locate
-    from gradcli.derivation.study import function_at_point
-
-    options = Options(seed=ask.options.seed, shapes=ask.options.shapes, points=1)
-    return function_at_point(locate(replace(ask, options=options)), wanted.shapes)
-
-
-def _refuse_unknown_word(option: str, word: str, words: Iterable[str]) -> None:
-    if word not in words:
-        raise BadOption(f"{option} does not know '{word}'", do=f"known: {', '.join(words)}")
 
 
 def _parse_languages(text: str) -> tuple[str, ...]:

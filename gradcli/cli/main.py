@@ -118,8 +118,12 @@ def _report_failures(work: Callable[[], int], form: Callable[[], ErrorForm], wor
     except KeyboardInterrupt:
         world.stderr.write("interrupted\n")
         return Exit.INTERRUPTED
-    except BrokenPipeError:
-        return _discard_output(world)
+    except BrokenPipeError:  # the reader of our output has closed it: what is still buffered is discarded
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            os.dup2(nowhere, world.stdout.fileno())
+        return Exit.CONFIRMED
     except MemoryError:
         full = TooLarge("there is not enough memory for this", do="use smaller arrays or fewer modes")
         return _report_error(full, form(), world)
@@ -127,18 +131,13 @@ def _report_failures(work: Callable[[], int], form: Callable[[], ErrorForm], wor
         what = f"a stream or file cannot be used: {problem.strerror or problem}"
         return _report_error(BadOption(what, do="check where output goes"), form(), world)
     except Exception as error:
-        return _report_internal_error(error, form(), world)
+        what = f"internal error: {type(error).__name__}: {str(error)[:300]}"
+        report = GradcliError(what, do="please report it, with the command: https://github.com/gradcli/gradcli/issues")
+        report.kind, report.__cause__ = "internal", error
+        _report_error(report, form(), world)
+        return Exit.INTERNAL
     finally:
         stop_workers()
-
-
-def _discard_output(world: World) -> int:
-    """Return the status after the reader of our output has closed it, and discard what is still buffered."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        os.dup2(nowhere, world.stdout.fileno())
-    return Exit.CONFIRMED
 
 
 def _report_error(error: GradcliError, form: ErrorForm, world: World) -> int:
@@ -153,14 +152,3 @@ def _report_error(error: GradcliError, form: ErrorForm, world: World) -> int:
     with contextlib.suppress(OSError):  # standard output may be the stream that failed
         world.stdout.flush()
     return Exit.INCONCLUSIVE if isinstance(error, OutOfTime) else Exit.UNUSABLE
-
-
-def _report_internal_error(error: Exception, form: ErrorForm, world: World) -> int:
-    """Report an internal error and return its status."""
-    what = f"internal error: {type(error).__name__}: {str(error)[:300]}"
-    report = GradcliError(what, do="please report it, with the command: https://github.com/gradcli/gradcli/issues")
-    report.kind = "internal"
-    if form.traceback:
-        report.__cause__ = error
-    _report_error(report, form, world)
-    return Exit.INTERNAL

@@ -65,9 +65,7 @@ class World:
     stderr: TextIO = field(default_factory=lambda: sys.stderr or io.StringIO())
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     link: "Alone | SupervisorLink" = field(default_factory=Alone)
-    afterwards: Callable[[], int] | None = (
-        None  # what is done when the command line has been read and left: `gradcli run`
-    )
+    afterwards: Callable[[], int] | None = None  # what `gradcli run` does when the command line was read and left
     _seconds: float | None = None
 
     def width(self, stream: TextIO) -> int:
@@ -174,9 +172,9 @@ class World:
     def _show_progress(self, doing: list[str], done: "Event", ends: str) -> None:
         if done.wait(_SOON_SECONDS if self.stderr.isatty() else _QUIET_SECONDS):
             return
-        limit = (
-            ends or "--timeout 60s ends it" if self._seconds is None else f"--timeout ends it after {self._seconds:g} s"
-        )
+        limit = f"--timeout ends it after {self._seconds or 0.0:g} s"
+        if self._seconds is None:
+            limit = ends or "--timeout 60s ends it"
         if self.stderr.isatty():
             from rich.console import Console
 

@@ -262,8 +262,5 @@ def _points_of_any_shapes(names: Sequence[str], n: int, fixed: dict[str, str]) -
         longer = [[(_ROWS,)] if _LABELS.match(name) else each for name, each in zip(unknown, longer, strict=True)]
     shapes: list[tuple[int, ...]] = [(_ROWS, n), (n,), (_ROWS,), (n, n), ()]
     for chosen in itertools.chain(itertools.product(*longer), itertools.product(shapes, repeat=len(unknown))):
-        drawn = {
-            name: _array_text(name, each) if each else _number_text(name)
-            for name, each in zip(unknown, chosen, strict=True)
-        }
-        yield drawn | fixed
+        both = zip(unknown, chosen, strict=True)
+        yield {name: _array_text(name, each) if each else _number_text(name) for name, each in both} | fixed

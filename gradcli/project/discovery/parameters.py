@@ -37,7 +37,6 @@ class _Said:
     kind: ParameterKind = ""
     sizes: tuple[str, ...] | None = None
     values: tuple[str, ...] = ()
-    axes: int = 0  # at least
 
     def note(self, kind: ParameterKind = "", sizes: tuple[str, ...] | None = None) -> None:
         self.kind = self.kind or kind
@@ -62,7 +61,7 @@ def describe_parameters(definition: SourceFunction, without_first: bool = False)
     if isinstance(definition.node, ast.FunctionDef):
         _read_docstring(ast.get_docstring(definition.node) or "", said)
     _read_use(nodes, said)
-    renamed = _sizes_by_equal_names(nodes)
+    renamed = dict(_asserted_equalities(nodes))
     return tuple(
         Parameter(
             argument.arg, "" if default is None else ast.unparse(default), (s := said[argument.arg]).kind,
@@ -148,30 +147,26 @@ def _read_checks(nodes: Sequence[ast.AST], said: dict[str, _Said]) -> None:
     """Take what is asserted, or raises an error: `assert x.shape == (n, 16)`, `isinstance(k, int)`, `y.dtype == torch.long`."""
     for node in nodes:
         if isinstance(node, ast.Assert):
-            tests = [node.test]
+            test = node.test
         elif isinstance(node, ast.If) and len(node.body) == 1 and isinstance(node.body[0], ast.Raise):
-            tests = [node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test]
+            test = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
         else:
             continue
-        for test in tests:
-            for part in test.values if isinstance(test, ast.BoolOp) else [test]:
-                _read_check(part, said)
+        for part in test.values if isinstance(test, ast.BoolOp) else [test]:
+            _read_check(part, said)
 
 
 def _read_check(test: ast.expr, said: dict[str, _Said]) -> None:
     if isinstance(test, ast.Call) and last_name(test) == "isinstance" and len(test.args) == 2:
-        of, kind = test.args
-        each = said.get(last_name(of))
-        if each is not None:
-            _read_annotation(kind, each)
+        if last_name(test.args[0]) in said:
+            _read_annotation(test.args[1], said[last_name(test.args[0])])
         return
     if not isinstance(test, ast.Compare) or len(test.comparators) != 1:
         return
     left, right = test.left, test.comparators[0]
     if isinstance(left, ast.Call) and last_name(left) == "type" and left.args and isinstance(left.args[0], ast.Name):
-        each = said.get(left.args[0].id)
-        if each is not None:
-            _read_annotation(right, each)
+        if left.args[0].id in said:
+            _read_annotation(right, said[left.args[0].id])
         return
     axis = left.slice if isinstance(left, ast.Subscript) else None
     attribute = left.value if isinstance(left, ast.Subscript) else left
@@ -193,13 +188,8 @@ def _read_check(test: ast.expr, said: dict[str, _Said]) -> None:
 
 def _read_use(nodes: Sequence[ast.AST], said: dict[str, _Said]) -> None:
     """Take what the body does with the arguments, the clearest first."""
-    kept = {
-        target.id: node.value
-        for node in nodes
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
+    assigned = ((target, node.value) for node in nodes if isinstance(node, ast.Assign) for target in node.targets)
+    kept = {target.id: value for target, value in assigned if isinstance(target, ast.Name)}
     for node in nodes:
         if isinstance(node, ast.Assign):
             _read_assignment(node, said)
@@ -229,11 +219,10 @@ def _read_weights(nodes: Sequence[ast.AST], said: dict[str, _Said]) -> None:
     multiplies: set[str] = set()
     in_products: set[str] = set()
     for node in nodes:
+        product = isinstance(node, ast.Call) and last_name(node) in _PRODUCTS
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
             multiplies |= names(node)
-        elif (isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)) or (
-            isinstance(node, ast.Call) and last_name(node) in _PRODUCTS
-        ):
+        elif product or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult)):
             in_products |= names(node)
     if any(_WEIGHT.match(name) for name in multiplies - in_products):
         for name in said:
@@ -272,9 +261,8 @@ def _read_call(node: ast.Call, said: dict[str, _Said], kept: dict[str, ast.expr]
     elif first is not None and called in _SEEDED:
         first.note("integer")
     if called in _CHOOSING:
-        for name in {
-            n.id for argument in node.args for n in ast.walk(argument) if isinstance(n, ast.Name)
-        } & said.keys():
+        named = {n.id for argument in node.args for n in ast.walk(argument) if isinstance(n, ast.Name)}
+        for name in named & said.keys():
             if not (node.args and last_name(node.args[0]) == name and called == "take_along_axis"):
                 said[name].note("integers")
 
@@ -310,12 +298,8 @@ def _read_subscript(node: ast.Subscript, said: dict[str, _Said]) -> None:
                 held.note("array", (f"rows_of_{ast.unparse(node.value)}", "d"))
 
 
-def _sizes_by_equal_names(nodes: Sequence[ast.AST]) -> dict[str, str]:
-    """Return the sizes that are asserted to be equal to others, by their names."""
-    return dict(_asserted_equalities(nodes))
-
-
 def _asserted_equalities(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, str]]:
+    """Yield the names of sizes that are asserted to be equal to others, with those."""
     for node in nodes:
         if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare) and len(node.test.comparators) == 1:
             left, right = node.test.left, node.test.comparators[0]

@@ -3,9 +3,10 @@
 import ast
 import fnmatch
 import importlib.util
+import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import field
 from functools import cache
 from pathlib import Path, PurePath, PurePosixPath
@@ -21,6 +22,7 @@ _TRANSPARENT = frozenset({
     "array", "asarray",
 })  # fmt: skip
 PARAMETER = "parameter"
+_UNREAD = FileScopes("")
 
 
 @dataclass(slots=True)
@@ -78,8 +80,7 @@ class Project:
                 if path in self.sources:
                     return path
             return None
-        near = self.ends.get(name, [])
-        return max(near, key=lambda file: _count_shared_parts(file, source.file)) if near else None
+        return max(self.ends.get(name, []), key=lambda file: _count_shared_parts(file, source.file), default=None)
 
     def _resolve_import(self, source: FileScopes, found: Import) -> "FileScopes | SourceFunction | Class | None":
         """Return what an import brings into a file: a module, a function, a class, or None where it was not read."""
@@ -89,17 +90,18 @@ class Project:
                 return None if file is None else self.sources[file]
             whole = f"{found.module}.{found.name}" if found.module else found.name
             file = self.module(source, found.module, found.level) if found.module or found.level else None
-            if file is None or found.name not in _names_of_module(self.sources[file]):
+            there = _UNREAD if file is None else self.sources[file]
+            if found.name in there.functions.get("", {}):
+                return there.functions[""][found.name][-1]
+            if found.name in there.classes:
+                return there.classes[found.name]
+            if found.name in there.imports:
+                source, found = there, there.imports[found.name]
+            elif found.name in there.bound.get("", {}):
+                return None
+            else:
                 inner = self.module(source, whole, found.level)
                 return None if inner is None else self.sources[inner]
-            source = self.sources[file]
-            if found.name in source.functions.get("", {}):
-                return source.functions[""][found.name][-1]
-            if found.name in source.classes:
-                return source.classes[found.name]
-            if found.name not in source.imports:
-                return None
-            found = source.imports[found.name]
         return None
 
     def named(self, source: FileScopes, name: str) -> "FileScopes | SourceFunction | Class | None":
@@ -162,7 +164,9 @@ class Project:
         if depth > _DEEP:
             return []
         if isinstance(expression, ast.Lambda):
-            return [SourceFunction(source.file, _lambda_name(scope), expression.lineno, scope, expression)]
+            around = [part for part in scope.split(".") if part and not part.startswith("<lambda")]
+            name = ".".join([*around, "<lambda>"])
+            return [SourceFunction(source.file, name, expression.lineno, scope, expression)]
         if isinstance(expression, ast.IfExp):
             both = [self.function(source, scope, e, depth + 1) for e in (expression.body, expression.orelse)]
             return [d for found in both if not isinstance(found, str) for d in found]
@@ -219,20 +223,12 @@ class Project:
         return None
 
 
-def _lambda_name(scope: str) -> str:
-    return ".".join([*(part for part in scope.split(".") if part and not part.startswith("<lambda")), "<lambda>"])
-
-
 def _rename_lambda(definition: SourceFunction, scope: str, name: str) -> SourceFunction:
     """Return a lambda under the name that it was bound to."""
     if not isinstance(definition.node, ast.Lambda) or not definition.name.endswith("<lambda>"):
         return definition
     whole = f"{scope}.{name}" if scope else name
     return SourceFunction(definition.file, whole, definition.line, scope, definition.node)
-
-
-def _names_of_module(source: FileScopes) -> Iterable[str]:
-    return {*source.functions.get("", {}), *source.classes, *source.imports, *source.bound.get("", {})}
 
 
 def _enclosing_scopes(scope: str) -> Iterator[str]:
@@ -259,12 +255,8 @@ def module_parts(file: str) -> tuple[str, ...]:
 
 
 def _count_shared_parts(a: str, b: str) -> int:
-    same = 0
-    for x, y in zip(module_parts(a), module_parts(b), strict=False):
-        if x != y:
-            break
-        same += 1
-    return same
+    both = zip(module_parts(a), module_parts(b), strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda parts: parts[0] == parts[1], both))
 
 
 # Which Python files are read: those of folders that are not hidden, built, installed, ignored by git, or tests.
@@ -290,26 +282,23 @@ def python_files(path: str) -> Iterator[str]:
         return
     tests = not _TEST_FOLDERS.isdisjoint(Path(os.path.relpath(path)).parts)
     above = _ignore_rules_above(Path(path))
-    waiting: list[tuple[str, list[_Rule]]] = [
-        (path, _ignore_rules(Path(path)) if _is_ignored(path, True, above) else above)
-    ]
+    waiting = [(path, _ignore_rules(Path(path)) if _is_ignored(path, True, above) else above)]
     while waiting:
         folder, above = waiting.pop()
         here = above if folder == path else above + _ignore_rules(Path(folder))
         inner: list[str] = []
-        for name in sorted(_names_in_folder(folder)):
+        try:
+            names = sorted(each.name for each in Path(folder).iterdir())
+        except OSError:
+            continue
+        for name in names:
             whole = name if folder == "." else f"{folder.rstrip('/')}/{name}"
+            is_code = name.endswith(".py") and (tests or not _TEST_FILE.fullmatch(name))
             if Path(whole).is_dir():
-                skipped = (
-                    Path(whole).is_symlink() or _is_skipped_folder(name, whole) or (name in _TEST_FOLDERS and not tests)
-                )
-                if not skipped and not _is_ignored(whole, True, here):
+                skipped = Path(whole).is_symlink() or (name in _TEST_FOLDERS and not tests)
+                if not (skipped or _is_skipped_folder(name, whole) or _is_ignored(whole, True, here)):
                     inner.append(whole)
-            elif (
-                name.endswith(".py")
-                and (tests or not _TEST_FILE.fullmatch(name))
-                and not _is_ignored(whole, False, here)
-            ):
+            elif is_code and not _is_ignored(whole, False, here):
                 yield _with_forward_slashes(whole)
         waiting += [(whole, here) for whole in reversed(inner)]
 
@@ -324,24 +313,13 @@ def is_read_from(folder: str, file: str) -> bool:
     return not skipped and not _TEST_FILE.fullmatch(whole.name)
 
 
-def _names_in_folder(folder: str) -> list[str]:
-    try:
-        return [path.name for path in Path(folder).iterdir()]
-    except OSError:
-        return []
-
-
 def _with_forward_slashes(path: str) -> str:
     return path.replace("\\", "/") if os.sep == "\\" else path
 
 
 def _is_skipped_folder(name: str, path: str) -> bool:
-    return (
-        name.startswith(".")
-        or name in SKIPPED
-        or name.endswith((".egg-info", ".dist-info", ".libs"))
-        or Path(path, "pyvenv.cfg").exists()
-    )
+    by_name = name.startswith(".") or name in SKIPPED or name.endswith((".egg-info", ".dist-info", ".libs"))
+    return by_name or Path(path, "pyvenv.cfg").exists()
 
 
 _Rule = tuple[Path, re.Pattern[str], bool, bool]  # the folder it is in, what it matches, only folders, not ignored

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from gradcli.project.discovery.likely_points import SIZES, likely_points, outline_point
-from gradcli.project.discovery.project import HandGradient, Parameter
+from gradcli.project.discovery.project import HandGradient
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES
 
 CUSTOM = ("torch", "jax", "tensorflow", "mlx")
@@ -31,12 +31,8 @@ def suite_text(
     `table` is the table that it is written for: `tool.gradcli` in pyproject.toml, empty in gradcli.toml.
     """
     head = f"[{table}]\n" if table else ""
-    return (
-        "\n\n".join(
-            [f"{head}paths = [{', '.join(map(quote_for_toml, paths))}]", *check_texts(gradients, table, run, reasons)]
-        )
-        + "\n"
-    )
+    head += f"paths = [{', '.join(map(quote_for_toml, paths))}]"
+    return "\n\n".join([head, *check_texts(gradients, table, run, reasons)]) + "\n"
 
 
 _TO_FILL_IN = "# Checks in comments lack something: fill in what is marked with ?, then remove the leading #."
@@ -58,11 +54,16 @@ def check_texts(
     lacking = any(not is_complete_check(gradient) and k not in run for k, gradient in enumerate(gradients))
     parts = [_TO_FILL_IN] if lacking else []
     for k, (gradient, id) in enumerate(zip(gradients, names or check_ids(gradients), strict=True)):
-        reason = reasons.get(k, "")
-        parts.append(_check_text(gradient, id, of_check, reason))
+        reason, said = reasons.get(k, ""), describe_left_out(gradient)
         if k in run:
-            said = describe_left_out(gradient)
-            parts[-1] = (f"# It {said}.\n" if said else "") + _check_lines(run[k], id, of_check)
+            parts.append((f"# It {said}.\n" if said else "") + _check_lines(run[k], id, of_check))
+        elif is_complete_check(gradient):
+            parts.append(_check_lines(keys_of_check(gradient), id, of_check))
+        else:
+            why = [f"Tried, and not run: {reason.splitlines()[0][:_LONGEST]}"] if reason else []
+            lines = _check_lines(_keys_with_object(gradient), id, of_check).splitlines()
+            lines = [*_note_on_naming(gradient, reason), *why, *lines, *_point_line(gradient, reason)]
+            parts.append("\n".join(f"# {line}" for line in lines))
     return parts
 
 
@@ -84,15 +85,14 @@ def commented_ids(text: str) -> frozenset[str]:
 def check_ids(gradients: Sequence[HandGradient]) -> tuple[str, ...]:
     """Return an id for each gradient: its name; after the module's where others have it, too, and numbered where these do."""
     names = [gradient.name for gradient in gradients]
-    longer = [
-        n if names.count(n) == 1 else f"{PurePosixPath(g.file).stem}.{n}" for n, g in zip(names, gradients, strict=True)
-    ]
+    stems = [PurePosixPath(gradient.file).stem for gradient in gradients]
+    longer = [n if names.count(n) == 1 else f"{stem}.{n}" for n, stem in zip(names, stems, strict=True)]
     return tuple(n if longer.count(n) == 1 else f"{n}#{longer[:k].count(n) + 1}" for k, n in enumerate(longer))
 
 
 def is_complete_check(gradient: HandGradient) -> bool:
     """Whether the check can be made as it is: the gradient can be named, and its point is known."""
-    known = bool(gradient.parameters) and all(_is_float_text(p.default) for p in gradient.parameters)
+    known = bool(gradient.parameters) and all(type(_parse_number(p.default)) is float for p in gradient.parameters)
     return gradient.reachable and gradient.found_by not in CUSTOM and (known or gradient.point)
 
 
@@ -102,38 +102,17 @@ def _check_lines(keys: Keys, id: str, table: str) -> str:
     return "\n".join([f"[[{table}]]", f"id = {quote_for_toml(id)}", *written])
 
 
-def _check_text(gradient: HandGradient, id: str, table: str, reason: str) -> str:
-    if is_complete_check(gradient):
-        return _check_lines(keys_of_check(gradient), id, table)
-    why = [f"Tried, and not run: {reason.splitlines()[0][:_LONGEST]}"] if reason else []
-    lines = _check_lines(_keys_with_object(gradient), id, table).splitlines()
-    return "\n".join(
-        f"# {line}" for line in (*_note_on_naming(gradient, reason), *why, *lines, *_point_line(gradient, reason))
-    )
-
-
 def _keys_with_object(gradient: HandGradient) -> dict[str, str | bool]:
     """Return the keys of a check of a method with an object of its class, where the module holds none."""
     keys = keys_of_check(gradient)
-    if not _needs_object(gradient):
+    nameable = gradient.found_by in CUSTOM or gradient.reachable or gradient.only_run
+    is_method = "." in gradient.name and "<lambda>" not in gradient.name
+    known = gradient.of is not None or gradient.kind == "value-and-grad"
+    if nameable or not is_method or not known or _is_class_pass(gradient) or _is_engine_backward(gradient):
         return keys
     owner, _, of = str(gradient.of or gradient.name).rpartition(".")
     claims = {key: str(x).rpartition(".")[2] for key, x in keys.items() if key in _KEYS}
     return {**keys, "target": f"{gradient.file}:{owner}().{of}", **claims}
-
-
-def _needs_object(gradient: HandGradient) -> bool:
-    plain = (
-        gradient.found_by not in CUSTOM and not gradient.reachable and not gradient.only_run and "." in gradient.name
-    )
-    known = gradient.of is not None or gradient.kind == "value-and-grad"
-    return (
-        plain
-        and known
-        and "<lambda>" not in gradient.name
-        and not _is_class_pass(gradient)
-        and not _is_engine_backward(gradient)
-    )
 
 
 def keys_of_check(gradient: HandGradient) -> dict[str, str | bool]:
@@ -142,7 +121,8 @@ def keys_of_check(gradient: HandGradient) -> dict[str, str | bool]:
     point: dict[str, str | bool] = {"at": f"{gradient.file}:point"} if gradient.point else {}
     by: dict[str, str | bool] = {"wrt": gradient.wrt} if gradient.wrt else {}
     if gradient.found_by in CUSTOM:
-        target = gradient.of if gradient.of is not None and _is_dotted_name(gradient.of) else name
+        parts = ("" if gradient.of is None else gradient.of).split(".")
+        target = gradient.of if all(part.isidentifier() and not keyword.iskeyword(part) for part in parts) else name
         return {"target": f"{gradient.file}:{target}", **by, **point}
     if gradient.kind == "value-and-grad":
         return {"target": f"{gradient.file}:{_name_from_module(gradient, name)}", "value-and-grad": True, **point}
@@ -166,16 +146,13 @@ def _is_class_pass(gradient: HandGradient) -> bool:
 
 def _is_engine_backward(gradient: HandGradient) -> bool:
     """Whether it is the backward pass of an engine: of objects that stand for numbers."""
-    return (
-        gradient.kind == "backward" and gradient.of is None and gradient.found_by not in CUSTOM and "." in gradient.name
-    )
+    alone = gradient.kind == "backward" and gradient.of is None
+    return alone and gradient.found_by not in CUSTOM and "." in gradient.name
 
 
 def _name_from_module(gradient: HandGradient, name: str) -> str:
     """Return a name as it is reached from the module: a method by an object that the module holds."""
-    if not gradient.through:
-        return name
-    return f"{gradient.through}.{name.rpartition('.')[2]}"
+    return f"{gradient.through}.{name.rpartition('.')[2]}" if gradient.through else name
 
 
 def _note_on_naming(gradient: HandGradient, reason: str) -> list[str]:
@@ -210,18 +187,11 @@ def _point_line(gradient: HandGradient, reason: str) -> list[str]:
     untried = not reason or reason == f"{gradient.found_by} is not in this environment"
     if gradient.found_by in CUSTOM and gradient.parameters and untried:
         return [f"at = [{quote_for_toml(next(likely_points(gradient.parameters, SIZES[0], as_function=False)))}]"]
-    defaults = [f"{p.name}={p.default}" for p in gradient.parameters if p.default and _is_part_of_point(p)]
+    # a value whose default is no number belongs to no point
+    numbers = [p for p in gradient.parameters if isinstance(_parse_number(p.default), int | float)]
+    defaults = [f"{p.name}={p.default}" for p in numbers]
     shown = [*outline_point(gradient.parameters, gradient.wrt), *defaults] or ["x=randn(?)"]
     return [f"at = [{quote_for_toml(', '.join(shown))}]"]
-
-
-def _is_part_of_point(parameter: Parameter) -> bool:
-    """Whether a value of the parameter belongs to a point: not one whose default is no number."""
-    return not parameter.default or isinstance(_parse_number(parameter.default), int | float)
-
-
-def _is_float_text(default: str) -> bool:
-    return isinstance(_parse_number(default), float)
 
 
 def _parse_number(text: str) -> object:
@@ -230,10 +200,6 @@ def _parse_number(text: str) -> object:
     except (ValueError, SyntaxError):
         return None
     return None if isinstance(found, bool) else found
-
-
-def _is_dotted_name(text: str) -> bool:
-    return all(part.isidentifier() and not keyword.iskeyword(part) for part in text.split("."))
 
 
 def quote_for_toml(text: str) -> str:

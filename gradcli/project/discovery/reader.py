@@ -70,10 +70,8 @@ def _declared_encoding(content: bytes) -> str:
     try:
         return tokenize.detect_encoding(io.BytesIO(content).readline)[0]
     except SyntaxError as error:
-        said = str(error.msg)
-        raise CannotRead(
-            said if said.startswith("unknown") else "not UTF-8, and no other encoding is declared"
-        ) from None
+        unknown = str(error.msg).startswith("unknown")
+        raise CannotRead(error.msg if unknown else "not UTF-8, and no other encoding is declared") from None
 
 
 def read_files(request: dict[str, Any], progress: TextIO) -> dict[str, Any]:
@@ -162,10 +160,8 @@ def _locate_path(path: str) -> tuple[str, ...]:
         return (path,)
     found = paths_of_module(path)
     if not found:
-        raise BadOption(
-            f"there is no file, folder or Python module '{path}'",
-            do="name files or folders, or modules of this environment such as scipy.optimize",
-        )
+        do = "name files or folders, or modules of this environment such as scipy.optimize"
+        raise BadOption(f"there is no file, folder or Python module '{path}'", do=do)
     return found
 
 
@@ -197,15 +193,14 @@ def _parse_document(line: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _parameter_of_data(data: dict[str, Any]) -> Parameter:
-    sizes = None if data["sizes"] is None else tuple(data["sizes"])
-    return Parameter(**data | {"sizes": sizes, "values": tuple(data["values"])})
-
-
 def findings_of_answer(answer: dict[str, Any]) -> Findings:
     """Return the findings of an answer of the process that reads."""
+
+    def tuples(data: dict[str, Any]) -> dict[str, Any]:
+        return {key: tuple(x) if isinstance(x, list) else x for key, x in data.items()}  # JSON has lists alone
+
     gradients = []
     for each in answer["gradients"]:
-        parameters = tuple(_parameter_of_data(p) for p in each.pop("parameters"))
-        gradients.append(HandGradient(**each | {"checked_by": tuple(each["checked_by"]), "parameters": parameters}))
+        parameters = tuple(Parameter(**tuples(p)) for p in each["parameters"])
+        gradients.append(HandGradient(**tuples(each) | {"parameters": parameters}))
     return Findings(tuple(answer["paths"]), tuple(gradients), tuple(Unread(**u) for u in answer["unreadable"]))

@@ -107,9 +107,8 @@ def try_checks(gradients: Sequence[HandGradient], folder: Path, tell: Callable[[
 
 def _sizes_in_errors(reasons: Iterable[str]) -> list[int]:
     """Return the sizes of arrays that errors speak of, as in `shapes (8,8) (3,)`, the most frequent first."""
-    counts = Counter(
-        int(size) for reason in reasons for shape in _SHAPE.findall(reason) for size in re.findall(r"\d+", shape)
-    )
+    shapes = (shape for reason in reasons for shape in _SHAPE.findall(reason))
+    counts = Counter(int(size) for shape in shapes for size in re.findall(r"\d+", shape))
     return [size for size, _ in counts.most_common() if size not in SIZES and 1 < size <= _LARGEST][:_MOST_SIZES]
 
 
@@ -212,30 +211,22 @@ def candidate_keys(
     keys = keys_of_check(gradient)
     if "?" in str(keys["target"]):
         return
-    made = list(
-        {target: (target, claim, first) for target, claim, first in _candidate_targets(keys, gradient, tree)}.values()
-    )
+    made = {target: (claim, first) for target, claim, first in _candidate_targets(keys, gradient, tree)}
     layers = gradient.kind == "backward"
     tries = [(n, False) for n in sizes if not layers or again] + [(n, True) for n in sizes[:1] if not again]
     for n, as_layer in tries:
-        own = [
-            each for each in made if each[2] is None or (n == sizes[0] and not again)
-        ]  # those with a size of their own once
-        streams = [
-            likely_points(gradient.parameters, first or n, gradient.wrt, as_layer, not layers) for _, _, first in own
-        ]
+        once = n == sizes[0] and not again  # for those with a size of their own
+        own = [(target, claim, first or n) for target, (claim, first) in made.items() if first is None or once]
+        streams = [likely_points(gradient.parameters, m, gradient.wrt, as_layer, not layers) for _, _, m in own]
         for several in itertools.zip_longest(*streams):
             for (target, claim, _), point in zip(own, several, strict=True):
-                if point is not None:
-                    yield from _add_assumptions({**keys, "target": target, **claim, "at": point})
-
-
-def _add_assumptions(keys: dict[str, str | bool]) -> Iterator[dict[str, str | bool]]:
-    """Yield the keys, and those with what a matrix is said to be, as a function reads one triangle of it."""
-    yield keys
-    definite = re.findall(r"(\w+)=spd\(", str(keys["at"]))
-    if definite:
-        yield {**keys, "assume": "; ".join(f"{name}: spd" for name in definite), "structure": True}
+                if point is None:
+                    continue
+                found = {**keys, "target": target, **claim, "at": point}
+                yield found
+                definite = re.findall(r"(\w+)=spd\(", point)
+                if definite:  # a function may read one triangle of such a matrix
+                    yield {**found, "assume": "; ".join(f"{name}: spd" for name in definite), "structure": True}
 
 
 def _candidate_targets(
@@ -307,10 +298,9 @@ def _constructor_arguments(owner: str, needed: Sequence[Parameter]) -> Iterator[
         counted.append([_argument_text(name, sizes) for name in names])
     arrays = []
     for as_layer in (False, True):
-        drawn_values = (
-            [values[name] for name in names] for values in likely_values(needed, n, "", as_layer, not as_layer)
-        )
-        arrays += [*itertools.islice((each for each in drawn_values if "int(" not in str(each)), _MOST_CONSTRUCTORS)]
+        found = likely_values(needed, n, "", as_layer, not as_layer)
+        written = ([values[name] for name in names] for values in found)
+        arrays += [*itertools.islice((each for each in written if "int(" not in str(each)), _MOST_CONSTRUCTORS)]
     of_data = any(p.kind or p.sizes or is_data_name(p.name) for p in needed)
     yield from [*arrays, *counted] if of_data else [*counted, *arrays]
 
@@ -332,10 +322,7 @@ def _required_arguments(of: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -
             return [parameter for parameter in found if not parameter.default]
     if any(last_name(decorator) == "dataclass" for decorator in of.decorator_list):
         fields = [node for node in of.body if isinstance(node, ast.AnnAssign) and node.value is None]
-        return [
-            parameter_of_annotation(node.target.id, node.annotation)
-            for node in fields
-            if isinstance(node.target, ast.Name)
-        ]
+        named = [(node.target, node.annotation) for node in fields]
+        return [parameter_of_annotation(name.id, kind) for name, kind in named if isinstance(name, ast.Name)]
     bases = (classes[base.id] for base in of.bases if isinstance(base, ast.Name) and base.id in classes)
     return next((_required_arguments(base, classes) for base in bases if base is not of), [])

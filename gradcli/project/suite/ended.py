@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from gradcli.errors import OutOfTime, Place, ProcessEnded
 from gradcli.process.process import describe_exit
+from gradcli.request.target_text import is_python
 from gradcli.tracing.provenance import is_users_file, path_for_display
 from gradcli.words import Kind, Severity, Verdict
 
 if TYPE_CHECKING:
     from gradcli.report.check import CheckReport
-    from gradcli.report.common import Target
     from gradcli.report.point_report import PointReport
+    from gradcli.targets.target_request import TargetRequest
 
 _SHOWN = 300  # the last characters of a target are shown, because they name the file
 _ENOUGH = 10.0  # seconds: the shortest time limit that is suggested
@@ -73,17 +74,15 @@ def _innermost_user_line(stack: str) -> Place | None:
     return None
 
 
-def report_unfinished_check(
-    over: SuiteTimeUp, target: "Target", claim: str | None, command: tuple[str, ...], seed: int, allowed: bool
-) -> "CheckReport":
+def report_unfinished_check(over: SuiteTimeUp, ask: "TargetRequest", command: tuple[str, ...]) -> "CheckReport":
     """Return the report of the points that were checked in time, with a finding that time is up.
 
-    The exit status is 1 if one of them failed; else 0 if a timeout is `allowed`, or 3. Where the verdict was decided, it
+    The exit status is 1 if one of them failed; else 0 if a timeout is allowed, or 3. Where the verdict was decided, it
     stands, and the finding says that the cause is not known.
     """
     from gradcli.checks.implementation import describe_environment
     from gradcli.report.check import CheckReport
-    from gradcli.report.common import ABSENT, finding
+    from gradcli.report.common import ABSENT, Target, finding
     from gradcli.report.point_report import Detects, Entries, PointReport
 
     if over.report is not None and over.report.points:  # the verdict was decided
@@ -104,10 +103,12 @@ def report_unfinished_check(
     points.append(replace(last, verdict=verdict, findings=(*last.findings, says)))
     failed = any(point.verdict == Verdict.FAIL for point in points)
     report = over.report or CheckReport(
-        target=target, claim=claim, seed=seed, command=command, exit_status=3, verdict=Verdict.INCONCLUSIVE,
-        detects=Detects(None, None), points=(), environment={},
+        target=Target("python" if is_python(ask.target) else "expression", ask.target), claim=ask.claim and ask.claim[1],
+        seed=ask.options.seed, command=command, exit_status=3, verdict=Verdict.INCONCLUSIVE, detects=Detects(None, None),
+        points=(), environment={},
     )  # fmt: skip
+    status = 1 if failed else 0 if Kind.TIMEOUT in ask.options.allow else 3
     return replace(
-        report, exit_status=1 if failed else 0 if allowed else 3, verdict=Verdict.FAIL if failed else Verdict.INCONCLUSIVE,
-        points=tuple(points), environment=describe_environment(),
+        report, exit_status=status, verdict=Verdict.FAIL if failed else Verdict.INCONCLUSIVE, points=tuple(points),
+        environment=describe_environment(),
     )  # fmt: skip

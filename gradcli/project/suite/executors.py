@@ -15,12 +15,11 @@ from gradcli.process.relay import relayed_errors, wait_for_relay
 from gradcli.project.suite.config import Suite, SuiteCheck
 from gradcli.project.suite.ended import process_ended_error, report_unfinished_check, time_up_error
 from gradcli.project.suite.job import Executor, Job, JobResult, answer_job, job_of_check, row_of_answer
-from gradcli.report.common import ErrorDetail, ErrorReport, Target, error_report
+from gradcli.report.common import ErrorDetail, ErrorReport, error_report
 from gradcli.report.decode import NotADocument, decode_document
 from gradcli.report.encode import encode
 from gradcli.report.suite import CheckRow
-from gradcli.request.target_text import is_python
-from gradcli.words import OUTLINE, Kind, Severity, Verdict
+from gradcli.words import OUTLINE, Severity, Verdict
 
 GROUP = "gradcli.executors"
 Function = Callable[[str], str]  # a job as JSON to its answer as JSON
@@ -190,11 +189,7 @@ def _unfinished_document(job: Job, seconds: float, parts: dict[int, Any]) -> dic
     """
     outline = parts.get(OUTLINE, {})
     points = outline.get("points") or [point for number, point in sorted(parts.items()) if number != OUTLINE]
-    target = Target("python" if is_python(job.ask.target) else "expression", job.ask.target)
-    claim = None if job.ask.claim is None else job.ask.claim[1]
-    options = job.ask.options
-    allowed = Kind.TIMEOUT in options.allow
-    report = report_unfinished_check(time_up_error(seconds), target, claim, job.ask.command, options.seed, allowed)
+    report = report_unfinished_check(time_up_error(seconds), job.ask, job.ask.command)
     document: dict[str, Any] = encode(dataclasses.replace(report, id=job.id))
     line = {} if job.ask.line is None else {"line": job.ask.line}
     (says,) = document["points"][0]["findings"]
