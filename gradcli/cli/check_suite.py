@@ -1,6 +1,5 @@
 """`gradcli check` of several targets, of lines of standard input, and of the checks that a project declares."""
 
-import dataclasses
 import json
 import os
 import re
@@ -109,16 +108,13 @@ def suite_of_paths(words: Sequence[str], options: Options) -> Suite:
     open_ = [gradient for gradient in gradients if not gradient.checked_by]
     for gradient in filter(proposal.is_complete_check, open_):
         inside = Path(os.path.relpath(gradient.file, suite.folder)).as_posix()
-        values = proposal.keys_of_check(dataclasses.replace(gradient, file=inside))
+        values = proposal.keys_of_check(replace(gradient, file=inside))
         given = option_values(values, KEYS, ("target",), gradient.file, lambda key: None)
-        checks.append(
-            build_check(names.of(gradient.name), str(values["target"]), dataclasses.replace(suite.options, **given))
-        )
+        own = replace(suite.options, **given)
+        checks.append(build_check(names.of(gradient.name), str(values["target"]), own))
         only.add(checks[-1].id)
     without = tuple(f"{g.file}:{g.line}  {g.name}" for g in open_ if not proposal.is_complete_check(g))
-    return dataclasses.replace(
-        suite, checks=tuple(checks), without_point=without, only=frozenset(only), words=tuple(words)
-    )
+    return replace(suite, checks=tuple(checks), without_point=without, only=frozenset(only), words=tuple(words))
 
 
 def _is_target_in_paths(target: str, folder: Path, paths: Sequence[str]) -> bool:
@@ -142,20 +138,23 @@ def check_suite(words: Sequence[str], to: ReportOutput, options: Options, world:
     for note in suite.notes:
         world.tell(f"note: {note}")
     if not words and not suite.checks and not options.list_only:
-        raise BadOption(
-            f"{suite.path and suite.path.name} declares no check",
-            do="write one, or fill in those that are comments and remove their leading #",
-        )
+        do = "write one, or fill in those that are comments and remove their leading #"
+        raise BadOption(f"{suite.path and suite.path.name} declares no check", do=do)
     given = words_to_repeat(options, only=options.given - {"seed"})  # the seed is written by each check
-    suite = dataclasses.replace(suite, words=(*suite.words, *given))
+    suite = replace(suite, words=(*suite.words, *given))
     return _Run(suite, to, options, world).of_suite()
 
 
 def _choose_suite(words: Sequence[str], options: Options, world: World) -> Suite:
     """Return what the words name as a suite, that of the project where there are none. Raises BadOption."""
-    if not words:
-        return _declared_suite(options)
-    return suite_of_paths(words, options) if has_only_paths(words) else _suite_of_targets(words, options, world)
+    if words:
+        return suite_of_paths(words, options) if has_only_paths(words) else _suite_of_targets(words, options, world)
+    refuse_target_options(options)
+    suite = find_suite(Path.cwd(), options.profile, options)
+    if suite is None:
+        do = 'gradcli check "sin(x*y)" checks an expression; gradcli init writes a suite for this project'
+        raise BadOption("there is no target, and no suite in this folder or above it", do=do)
+    return suite
 
 
 def _watch_checks(words: Sequence[str], to: ReportOutput, options: Options, world: World) -> int:
@@ -182,18 +181,6 @@ def _refuse_useless_options(words: Sequence[str], options: Options) -> None:
             raise BadOption(f"{flag} is for the checks of a project", do="leave out the targets: gradcli check")
     if options.list_only and (options.json or options.format not in (None, "text")):
         raise BadOption("--list prints text", do="leave --format out; --json without --list has every id too")
-
-
-def _declared_suite(options: Options) -> Suite:
-    """Return the suite of the current folder. Raises BadOption if there is none."""
-    refuse_target_options(options)
-    suite = find_suite(Path.cwd(), options.profile, options)
-    if suite is None:
-        raise BadOption(
-            "there is no target, and no suite in this folder or above it",
-            do='gradcli check "sin(x*y)" checks an expression; gradcli init writes a suite for this project',
-        )
-    return suite
 
 
 def _suite_of_targets(words: Sequence[str], options: Options, world: World) -> Suite:
@@ -293,9 +280,8 @@ class _Run:
             for ask in target_requests(words, options, world):
                 yield job_of_check(self._suite, SuiteCheck(names.of(ask.target), ask))
 
-        with self._choose_executor(
-            options.workers, apart=options.allow_python or options.timeout is not None
-        ) as executor:
+        apart = options.allow_python or options.timeout is not None
+        with self._choose_executor(options.workers, apart) as executor:
             return self._show_rows(run_jobs(jobs(), executor), ())
 
     def of_suite(self) -> int:
@@ -304,13 +290,19 @@ class _Run:
         chosen = self._select_checks(known)
         if self._options.list_only:
             return self._list_checks(chosen)
-        known_failures = self._read_baseline()
+        known_failures: Baseline | None = None
+        baseline = self._baseline_path
+        if baseline is not None:
+            anew = self._options.update_baseline and not baseline.exists()
+            known_failures = selection.Baseline() if anew else selection.read_baseline(baseline)
         jobs = [job_of_check(self._suite, check, run=self._token) for check in chosen]
         apart = any(check.ask.runs_python or check.ask.options.timeout is not None for check in chosen)
         count = min(self._options.workers, max(1, len(chosen)))
         seconds = {name: entry["seconds"] for name, entry in known.items() if isinstance(entry.get("seconds"), float)}
         longest_first = None if count == 1 or self._options.exit_first else seconds
-        self._print_suite_file()
+        path = self._suite.path
+        if path is not None and path.parent != Path.cwd():
+            self._page.head(f"suite: {os.path.relpath(path)}")
         if not chosen:
             return self._show_rows(iter(()), chosen, known_failures)
         with self._choose_executor(count, apart) as executor:
@@ -341,9 +333,8 @@ class _Run:
             target = "" if check.ask.target == check.id else check.ask.target
             self._world.stdout.write(f"{check.id.ljust(min(wide, 40))}  {target}".rstrip() + "\n")
         if not self._suite.checks:
-            self._world.stdout.write(
-                "every check is a comment: fill in what is marked with ?, and remove the leading #\n"
-            )
+            do = "fill in what is marked with ?, and remove the leading #"
+            self._world.stdout.write(f"every check is a comment: {do}\n")
         return Exit.CONFIRMED
 
     def _choose_executor(self, count: int, apart: bool) -> Executors:
@@ -351,19 +342,6 @@ class _Run:
         if url is not None:
             return remote_executor(url)
         return local_executor(count, self._options.threads, apart, self._world.on_github)
-
-    def _print_suite_file(self) -> None:
-        """Name the file of the suite, if it is not in the current folder."""
-        path = self._suite.path
-        if path is not None and path.parent != Path.cwd():
-            self._page.head(f"suite: {os.path.relpath(path)}")
-
-    def _read_baseline(self) -> "Baseline | None":
-        if self._baseline_path is None:
-            return None
-        if self._options.update_baseline and not self._baseline_path.exists():
-            return selection.Baseline()
-        return selection.read_baseline(self._baseline_path)
 
     def _show_rows(
         self, rows: Iterator[CheckRow], chosen: Sequence[SuiteCheck], known: "Baseline | None" = None
@@ -373,7 +351,7 @@ class _Run:
         try:
             while (row := self._wait_for_row(rows, len(chosen))) is not None:
                 if known is not None and not self._options.update_baseline:
-                    row = dataclasses.replace(row, known=known.covers(row))
+                    row = replace(row, known=known.covers(row))
                 self._rows.append(row)
                 self._page.add(row)
                 if self._options.exit_first and row.status is Exit.WRONG:
@@ -390,9 +368,8 @@ class _Run:
             write_last_run(self._suite.folder, self._rows, self._ids_not_reached(chosen), self._world.tell)
         saved = self._save_point()
         if self._options.patch is not None:
-            write_patches(
-                (row.report for row in self._rows if row.report is not None), self._options.patch, self._world
-            )
+            reports = [row.report for row in self._rows if row.report is not None]
+            write_patches(reports, self._options.patch, self._world)
         return worst_status((Exit(report.exit_status), saved))
 
     def _wait_for_row(self, rows: Iterator[CheckRow], wanted: int) -> CheckRow | None:
@@ -456,9 +433,8 @@ class _Run:
         row = next((row for row in rows if row.status is not Exit.CONFIRMED), rows[0])
         try:
             if row.report is None:
-                raise BadOption(
-                    "the arrays of this point are too large for a document", do=f"save it alone: {row.replay()}"
-                )
+                says = "the arrays of this point are too large for a document"
+                raise BadOption(says, do=f"save it alone: {row.replay()}")
             write_point(row.report, self._keep)
         except GradcliError as error:
             print_error(error, None, self._world)

@@ -37,9 +37,8 @@ def compare_modes(world: World, target: list[str], options: Options) -> int:
     to = requested_output(FORMATS, options, world, pictures=True)
     sizes = {normalise_name(name): values[0] for name, values in (options.first_sizes or {}).items()}
     if sizes:
-        world.tell(
-            "note: --sizes gives compare-modes its first sizes alone: gradcli cost --sizes counts how costs grow"
-        )
+        says = "--sizes gives compare-modes its first sizes alone: gradcli cost --sizes counts how costs grow"
+        world.tell(f"note: {says}")
     ask = require_one_target(target_requests(target, replace(options, points=1), world))
     if options.loss_scale is not None and not options.formats:
         raise BadOption("--loss-scale is for low precision", do="name one: --dtype float16")

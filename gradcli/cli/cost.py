@@ -92,8 +92,7 @@ def _values_of_sizes(options: Options, ask: TargetRequest) -> Mapping[str, tuple
         if min(values) < 1:
             raise BadOption(f"{name}={min(values)}: a size is at least 1", do=f"--sizes {name}=1")
         if name not in words and not ask.runs_python:
-            raise BadOption(
-                f"--sizes has '{name}', which neither the point nor the shapes use", do=f'use it: --shapes "x: {name}"'
-            )
+            says = f"--sizes has '{name}', which neither the point nor the shapes use"
+            raise BadOption(says, do=f'use it: --shapes "x: {name}"')
     small = numbers_of_sizes(options.shapes, [], options.seed, {name: min(n, 12) for name, n in fixed.items()})
     return {**{name: (n,) for name, n in small.items() if name not in given}, **given}

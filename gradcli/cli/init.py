@@ -1,10 +1,9 @@
 """`gradcli init`."""
 
-import itertools
 import os
 import textwrap
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,17 +46,20 @@ def init(world: World, options: Options) -> int:
     from gradcli.project.discovery.reader import find_gradients
     from gradcli.project.suite.config import find_suite, read_text
 
+    def say(lines: Sequence[str]) -> int:
+        for line in () if options.quiet else lines:
+            world.stdout.write(make_encodable(f"{make_visible(line)}\n", world.encoding(world.stdout)))
+        return 0
+
     folder = Path()
-    if options.github:
-        _refuse_workflow(folder)
+    workflow = _repository_folder(folder) / WORKFLOW
+    if options.github and workflow.exists():
+        raise BadOption(f"{_path_from_here(workflow)} is there already", do="remove it, or leave --github out")
     place, is_there = choose_suite_file(folder)
     if is_there and not options.add:
         if not options.github:
             raise BadOption(f"{place} has a suite already", do="gradcli init --add adds the checks that it lacks")
-        said = write_workflow(folder)
-        for line in () if options.quiet else said:
-            world.stdout.write(make_encodable(f"{make_visible(line)}\n", world.encoding(world.stdout)))
-        return 0
+        return say(write_workflow(folder))
     suite = find_suite(folder.absolute())
     if suite is not None and suite.path is not None and not is_there:  # of a folder above
         suite = None
@@ -76,16 +78,12 @@ def init(world: World, options: Options) -> int:
     else:
         said = write_suite(place, open_, trials)
     said += _describe_trials(open_, trials, world.width(world.stdout))
-    said += [
-        f"{open_[k].name} {left}" for k, trial in trials.items() if trial.keys and (left := describe_left_out(open_[k]))
-    ]
+    tried = [open_[k] for k, trial in trials.items() if trial.keys]
+    said += [f"{gradient.name} {left}" for gradient in tried if (left := describe_left_out(gradient))]
     if options.github:
         said += write_workflow(folder)
     waiting = any(not gradient.checked_by and names[gradient] in known for gradient in findings.gradients)
-    said += _next_steps(open_, trials, place, len(findings.gradients), waiting)
-    for line in () if options.quiet else said:
-        world.stdout.write(make_encodable(f"{make_visible(line)}\n", world.encoding(world.stdout)))
-    return 0
+    return say([*said, *_next_steps(open_, trials, place, len(findings.gradients), waiting)])
 
 
 def choose_suite_file(folder: Path) -> tuple[Path, bool]:
@@ -114,9 +112,8 @@ def write_suite(place: Path, gradients: Sequence["HandGradient"], trials: Mappin
     if place.name == "gradcli.toml":
         _write_file(place, suite_text(gradients, paths, "", run, reasons).encode(), "xb")
         return [f"gradcli.toml: written, {count}"]
-    _write_file(
-        place, _separating_newlines(place) + suite_text(gradients, paths, run=run, reasons=reasons).encode(), "ab"
-    )
+    text = suite_text(gradients, paths, run=run, reasons=reasons).encode()
+    _write_file(place, _separating_newlines(place) + text, "ab")
     return [f"pyproject.toml: [tool.gradcli] added, {count}"]
 
 
@@ -132,30 +129,21 @@ def add_checks(
     Where its checks are written in a form that cannot be added to, the lines are the checks.
     """
     from gradcli.project.discovery.proposal import check_texts
+    from gradcli.project.suite.config import CheckNames
 
     if not gradients:
         return [f"{place.name}: left as it is, each hand-written gradient has a check there, or a comment"]
-    taken = {check.id for check in suite.checks} if suite is not None else set()
-    free = [next(each for each in _numbered_names(name) if each not in taken) for name in names]
+    free = [*map(CheckNames(check.id for check in (() if suite is None else suite.checks)).of, names)]
     run, reasons = _split_trials(trials)
     parts = check_texts(gradients, "tool.gradcli" if place.name == "pyproject.toml" else "", run, reasons, free)
     text = _separating_newlines(place) + ("\n\n".join(parts) + "\n").encode()
     try:
         tomllib.loads((place.read_bytes() + text).decode("utf-8-sig"))
     except ValueError:
-        return [
-            f"{place.name}: left as it is, since its checks are no tables [[...]]; these can be added:",
-            "",
-            *parts,
-            "",
-        ]
+        says = f"{place.name}: left as it is, since its checks are no tables [[...]]; these can be added:"
+        return [says, "", *parts, ""]
     _write_file(place, text, "ab")
     return [f"{place.name}: added at its end, {_count_checks(gradients, run)}"]
-
-
-def _numbered_names(name: str) -> Iterator[str]:
-    yield name
-    yield from (f"{name}#{k}" for k in itertools.count(2))
 
 
 def _split_trials(trials: Mapping[int, "Trial"]) -> "tuple[dict[int, Keys], dict[int, str]]":
@@ -168,16 +156,17 @@ def _count_checks(gradients: Sequence["HandGradient"], run: Collection[int]) -> 
     from gradcli.project.discovery.proposal import is_complete_check
 
     live = sum(is_complete_check(gradient) or k in run for k, gradient in enumerate(gradients))
-    return (
-        f"{len(gradients)} {'check' if len(gradients) == 1 else 'checks'}, {len(gradients) - live} of them as comments"
-    )
+    counted = "1 check" if len(gradients) == 1 else f"{len(gradients)} checks"
+    return f"{counted}, {len(gradients) - live} of them as comments"
 
 
 def _describe_trials(gradients: Sequence["HandGradient"], trials: Mapping[int, "Trial"], width: int) -> list[str]:
     """Return what trying showed: how many ran, which failed, and each that did not run, with why."""
     run, reasons = _split_trials(trials)
-    verdicts = [trial.verdict for trial in trials.values() if trial.verdict is not None]
-    said = [f"{len(run)} ran at a point that was tried: {_count_verdicts(verdicts)}"] if run else []
+    verdicts = [trial.verdict for trial in trials.values()]
+    words = {Verdict.PASS: "passed", Verdict.FAIL: "failed", Verdict.INCONCLUSIVE: "inconclusive"}
+    counted = [f"{verdicts.count(verdict)} {word}" for verdict, word in words.items() if verdict in verdicts]
+    said = [f"{len(run)} ran at a point that was tried: {', '.join(counted)}"] if run else []
     wrong = [gradients[k].name for k, trial in trials.items() if trial.verdict is Verdict.FAIL]
     said += [f"failed: {', '.join(wrong)}"] if wrong else []
     if reasons:
@@ -189,11 +178,6 @@ def _describe_trials(gradients: Sequence["HandGradient"], trials: Mapping[int, "
     return said
 
 
-def _count_verdicts(verdicts: Sequence[Verdict]) -> str:
-    words = {Verdict.PASS: "passed", Verdict.FAIL: "failed", Verdict.INCONCLUSIVE: "inconclusive"}
-    return ", ".join(f"{verdicts.count(verdict)} {word}" for verdict, word in words.items() if verdict in verdicts)
-
-
 def _repository_folder(folder: Path) -> Path:
     """Return the folder that holds .git, this one or one above it; this one where there is none."""
     here = folder.absolute()
@@ -202,13 +186,6 @@ def _repository_folder(folder: Path) -> Path:
 
 def _path_from_here(path: Path) -> str:
     return Path(os.path.relpath(path)).as_posix()
-
-
-def _refuse_workflow(folder: Path) -> None:
-    """Raise BadOption if there is a workflow already."""
-    path = _repository_folder(folder) / WORKFLOW
-    if path.exists():
-        raise BadOption(f"{_path_from_here(path)} is there already", do="remove it, or leave --github out")
 
 
 def write_workflow(folder: Path) -> list[str]:

@@ -81,7 +81,10 @@ def gradcheck(shell: Any, line: str, cell: str | None = None) -> Printed | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # numpy's; what is empty or not finite becomes a finding
             if source is None or (words and not ASSIGNMENT.fullmatch(words[0])):
-                return _check_target(_single_target(words, options), shell.user_ns)
+                if not words:
+                    raise BadOption("there is no target", do='write one: %gradcheck "sin(x*y)" x=0.5 y=1.2')
+                asks = target_requests(words, options, World(io.StringIO()))
+                return _check_target(require_one_target(asks), shell.user_ns)
             return _check_gradients(_gradients_of_cell(*source), words, options, shell.user_ns, line)
     except GradcliError as error:
         text = error_as_text(error_detail(error), Page()).removeprefix("error: ").rstrip()
@@ -93,9 +96,8 @@ def _parse_line(line: str) -> tuple[list[str], Options] | None:
     try:
         words = shlex.split(line)
     except ValueError as error:
-        raise BadOption(
-            f"the line cannot be read: {error}", do='quote as in a shell: %gradcheck "sin(x*y)" x=0.5 y=1.2'
-        ) from None
+        do = 'quote as in a shell: %gradcheck "sin(x*y)" x=0.5 y=1.2'
+        raise BadOption(f"the line cannot be read: {error}", do=do) from None
     arguments = arrange_command_words("check", words, _notebook_options(), "%gradcheck")
     found = parse_command(_notebook_parser(), "%gradcheck", arguments, World(io.StringIO()))
     return None if isinstance(found, int) else (list(found.words or ()), found.options)
@@ -103,7 +105,9 @@ def _parse_line(line: str) -> tuple[list[str], Options] | None:
 
 def _notebook_options() -> list[Option]:
     """Return the options of `check` that a notebook can have: those that say what is checked, and how."""
-    return [row for row in options_of_command("check") if _is_notebook_option(row)]
+    rows = options_of_command("check")
+    possible = {row.name for row in rows if row.write is not None} - {*_NOT_IN_NOTEBOOKS}
+    return [row for row in rows if row.name in possible or row.name in _OF_THE_TEXT]
 
 
 @cache
@@ -113,20 +117,9 @@ def _notebook_parser() -> Any:
     from typer.main import get_command
 
     app = Typer(add_completion=False, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
-    app.command("check", epilog=EXAMPLES, cls=Command)(
-        make_command("check", _ABOUT, TARGETS, None, _notebook_options())
-    )
+    command = make_command("check", _ABOUT, TARGETS, None, _notebook_options())
+    app.command("check", epilog=EXAMPLES, cls=Command)(command)
     return get_command(app)
-
-
-def _is_notebook_option(row: Option) -> bool:
-    return row.name in _OF_THE_TEXT or (row.write is not None and row.name not in _NOT_IN_NOTEBOOKS)
-
-
-def _single_target(words: Sequence[str], options: Options) -> TargetRequest:
-    if not words:
-        raise BadOption("there is no target", do='write one: %gradcheck "sin(x*y)" x=0.5 y=1.2')
-    return require_one_target(target_requests(words, options, World(io.StringIO())))
 
 
 def _check_target(ask: TargetRequest, names: Mapping[str, Any]) -> CheckReport:
@@ -147,13 +140,8 @@ def _resolve_notebook_names(ask: TargetRequest, names: Mapping[str, Any]) -> Tar
         target = f"{NOTEBOOK}:{target}"
     elif claim is not None and callable(names.get(claim[1].strip())):  # an expression, claimed by a function
         claim = claim[0], f"{NOTEBOOK}:{claim[1].strip()}"
-    return replace(
-        ask,
-        target=target,
-        at=tuple(_resolve_point_values(text, names) for text in ask.at),
-        options=replace_claim(ask.options, claim),
-        module=NOTEBOOK,
-    )
+    at = tuple(_resolve_point_values(text, names) for text in ask.at)
+    return replace(ask, target=target, at=at, options=replace_claim(ask.options, claim), module=NOTEBOOK)
 
 
 def _resolve_point_values(text: str, names: Mapping[str, Any]) -> str:
@@ -207,10 +195,8 @@ def _check_gradients(
 
 def _request_of_gradient(gradient: HandGradient, words: Sequence[str], options: Options) -> TargetRequest:
     """Return the request to check a gradient of the cell; `words` are values of what it has for inputs."""
-    values = {
-        key: x.removeprefix(f"{NOTEBOOK}:") if isinstance(x, str) else x
-        for key, x in proposal.keys_of_check(gradient).items()
-    }
+    keys = proposal.keys_of_check(gradient)
+    values = {key: x.removeprefix(f"{NOTEBOOK}:") if isinstance(x, str) else x for key, x in keys.items()}
     claim = next(((kind, str(values[kind])) for kind in CLAIM_KINDS if kind in values), None)
     inputs = {parameter.name for parameter in gradient.parameters}
     own = [word for word in words if not inputs or re.split(r"[\s.=\[]", word.strip())[0] in inputs]

@@ -66,12 +66,9 @@ def requested_output(forms: Sequence[str], options: "Options", world: World, *, 
         raise BadOption(f"{flag} is for pictures, and none is asked for", do=f"name one: {flag} ... --plot FILE.pdf")
     annotate = form is None and not json and "github" in forms and world.on_github
     drawn_on = Page(
-        size=options.size,
-        dpi=options.dpi,
-        folder=str(Path.cwd()),
-        workspace=world.environ.get("GITHUB_WORKSPACE", ""),
+        size=options.size, dpi=options.dpi, folder=str(Path.cwd()), workspace=world.environ.get("GITHUB_WORKSPACE", ""),
         down=options.direction == "down",
-    )
+    )  # fmt: skip
     return ReportOutput(wanted, files, options.quiet, options.color, annotate, drawn_on)
 
 
@@ -87,9 +84,8 @@ def _form_of_file(path: Path, forms: Sequence[str]) -> str:
         endings = ", ".join(ending for ending, kind in ENDINGS.items() if kind in forms)
         raise BadOption(f"{path} has no ending this command can write", do=f"endings: {endings}")
     try:
-        usable = (
-            path.parent.is_dir() and not path.is_dir() and os.access(path if path.exists() else path.parent, os.W_OK)
-        )
+        place = path if path.exists() else path.parent
+        usable = path.parent.is_dir() and not path.is_dir() and os.access(place, os.W_OK)
     except (OSError, ValueError):
         usable = False
     if not usable:
@@ -128,17 +124,24 @@ def write_report(report: Any, to: ReportOutput, world: World, shown: bool = True
     elif shown and not to.quiet:
         own = page_of_stream(world, world.stdout, to.color)
         text = render_as_text(to.form, report, replace(own, folder=to.page.folder, workspace=to.page.workspace))
-        commands = to.form == "github"  # workflow commands that are meant
-        world.stdout.write(
-            make_encodable(text, own.encoding) if commands else _make_safe_text(text, world, world.stdout)
-        )
+        if to.form == "github":  # workflow commands that are meant
+            world.stdout.write(make_encodable(text, own.encoding))
+        else:
+            world.stdout.write(_make_safe_text(text, world, world.stdout))
     if to.annotations:
         world.stdout.write(make_encodable(render_as_text("github", report, to.page), world.encoding(world.stdout)))
-    if to.annotations or to.form == "github":
-        _add_step_summary(report, world)
+    summary = world.environ.get("GITHUB_STEP_SUMMARY")
+    if summary and (to.annotations or to.form == "github"):
+        with Path(summary).open("a", encoding="utf-8") as stream:
+            stream.write(render_as_text("markdown", report))
     world.stdout.flush()
     for form, path in to.files:
-        content = _content_of_file(form, report, to)
+        try:
+            content = render_as_file(form, report, to.page)
+        except ValueError as error:
+            if form not in PICTURES:
+                raise
+            raise BadOption(f"the picture cannot be drawn: {error}", do="choose another --size or --dpi") from None
         try:
             path.write_bytes(content)
         except (OSError, ValueError) as error:
@@ -150,28 +153,10 @@ def write_report(report: Any, to: ReportOutput, world: World, shown: bool = True
             world.tell(sentence)
 
 
-def _content_of_file(form: str, report: Any, to: ReportOutput) -> bytes:
-    """Return the content of a file. Raises BadOption for a picture of a size that cannot be drawn."""
-    try:
-        return render_as_file(form, report, to.page)
-    except ValueError as error:
-        if form not in PICTURES:
-            raise
-        raise BadOption(f"the picture cannot be drawn: {error}", do="choose another --size or --dpi") from None
-
-
 def _make_safe_text(text: str, world: World, stream: TextIO) -> str:
     """Return text that the stream can write and in which a GitHub runner recognises no workflow command."""
     written = make_encodable(text, world.encoding(stream))
     return without_commands(written) if world.on_github else written
-
-
-def _add_step_summary(report: Any, world: World) -> None:
-    """Add the report to the step summary of a GitHub Actions job."""
-    summary = world.environ.get("GITHUB_STEP_SUMMARY")
-    if summary:
-        with Path(summary).open("a", encoding="utf-8") as stream:
-            stream.write(render_as_text("markdown", report))
 
 
 def print_error(error: GradcliError, data: str | None, world: World, color: bool | None = None) -> None:
@@ -195,6 +180,5 @@ def print_error_text(error: ErrorDetail, world: World, line: int | None = None, 
     from gradcli.report.forms.error_text import error_as_text
 
     prefix = f"line {line}: " if line is not None else ""
-    world.stderr.write(
-        prefix + _make_safe_text(error_as_text(error, page_of_stream(world, world.stderr, color)), world, world.stderr)
-    )
+    text = error_as_text(error, page_of_stream(world, world.stderr, color))
+    world.stderr.write(prefix + _make_safe_text(text, world, world.stderr))

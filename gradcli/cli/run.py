@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from gradcli.project.capture.program_run import ProgramEnd
     from gradcli.project.capture.recorder import Recorder
     from gradcli.project.capture.session import Session
-    from gradcli.report.run import RunReport
+    from gradcli.project.discovery.project import HandGradient
+    from gradcli.report.run import RunReport, UsedGradient
 
 FORMATS = ("text", "json", "markdown", "csv", "junit", "sarif")
 EXAMPLES = """Examples:
@@ -70,18 +71,15 @@ def _find_unwatched_gradients(report: "RunReport", folder: Path) -> tuple[str, .
     files = {str(module.__file__) for module in users_modules() if str(module.__file__).endswith(".py")}
     top = folder.resolve()
     files = {file for file in files if Path(file).is_file() and Path(file).resolve().is_relative_to(top)}
-    used: set[tuple[str, int | str]] = (
-        set()
-    )  # a row may be of a method, and what is found of its class, or the other way round
-    for each in report.gradients:
-        file = os.path.realpath(folder / each.file)
-        used |= {(file, each.line), (file, each.name), (file, each.name.rpartition(".")[0] or each.name)}
-    left = [
-        each
-        for each in (find_gradients(sorted(files)).gradients if files else ())
-        if not used
-        & {(os.path.realpath(each.file), key) for key in (each.line, each.name, each.name.rpartition(".")[0])}
-    ]
+
+    def keys(file: str | Path, each: "UsedGradient | HandGradient") -> set[tuple[str, int | str]]:
+        """Return what a row is known by; it may be of a method, and what is found of its class, or the other way round."""
+        owner = each.name.rpartition(".")[0] or each.name
+        return {(os.path.realpath(file), key) for key in (each.line, each.name, owner)}
+
+    used = {key for each in report.gradients for key in keys(folder / each.file, each)}
+    found = find_gradients(sorted(files)).gradients if files else ()
+    left = [each for each in found if used.isdisjoint(keys(each.file, each))]
     return tuple(f"{each.name}, {shown_path(each.file, folder)}:{each.line}" for each in left)
 
 
@@ -92,9 +90,8 @@ def _refuse_unwritable_files(options: Options) -> None:
             continue
         path = Path(text)
         if path.suffix != ending:
-            raise BadOption(
-                f"{flag} writes {ending}, not '{text[:80]}'", do=f"write {flag} {path.stem or 'file'}{ending}"
-            )
+            do = f"write {flag} {path.stem or 'file'}{ending}"
+            raise BadOption(f"{flag} writes {ending}, not '{text[:80]}'", do=do)
         if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
             raise BadOption(f"{text[:80]} cannot be written", do="name a file in a folder that exists")
         if flag == "--write-suite" and path.exists():
@@ -104,9 +101,8 @@ def _refuse_unwritable_files(options: Options) -> None:
 
             known = find_suite_file(path.parent.absolute())
             if known is not None and known.parent == path.parent.absolute():
-                raise BadOption(
-                    f"{text[:80]} would hide the suite in {known.name}", do="name another file: checks.toml"
-                )
+                says = f"{text[:80]} would hide the suite in {known.name}"
+                raise BadOption(says, do="name another file: checks.toml")
 
 
 class _Run:

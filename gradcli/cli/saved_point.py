@@ -21,9 +21,8 @@ def writable_point_path(text: str) -> Path:
     """Return the path of `--save-point`. Raises BadOption if its ending is unknown or it cannot be written."""
     path = Path(text)
     if path.suffix.lower() not in _ENDINGS:
-        raise BadOption(
-            f"--save-point writes {' or '.join(_ENDINGS)}, not '{text[:80]}'", do="write --save-point point.npz"
-        )
+        says = f"--save-point writes {' or '.join(_ENDINGS)}, not '{text[:80]}'"
+        raise BadOption(says, do="write --save-point point.npz")
     if not path.parent.is_dir() or path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
         raise BadOption(f"{text[:80]} cannot be written", do="name a file in a folder that exists")
     return path
@@ -58,18 +57,15 @@ def _is_numeric(x: Any) -> bool:
 
 def _point_as_json(at: Mapping[str, Any]) -> str:
     """Return a point as strict JSON, with infinities and nan as words, and integers as `int(3)`."""
-    kept: dict[str, Any] = {name: _value_as_json(x) for name, x in at.items()}
-    inside = {"at": kept} if {"at", "points"} & set(kept) else kept  # else these keys would be read as a report's
-    return json.dumps(inside, allow_nan=False) + "\n"
-
-
-def _value_as_json(x: Any) -> Any:
     import numpy as np
 
     from gradcli.report.encode import encode
 
-    plain = np.asarray(x).tolist()
-    return f"int({plain})" if np.asarray(x).dtype.kind in "iu" else encode(plain)
+    kept: dict[str, Any] = {}
+    for name, array in ((name, np.asarray(x)) for name, x in at.items()):
+        kept[name] = f"int({array.tolist()})" if array.dtype.kind in "iu" else encode(array.tolist())
+    inside = {"at": kept} if {"at", "points"} & set(kept) else kept  # else these keys would be read as a report's
+    return json.dumps(inside, allow_nan=False) + "\n"
 
 
 def _write_npz(at: Mapping[str, Any], path: Path) -> None:

@@ -34,7 +34,7 @@ _ENDS_WITH_AN_OPERATOR = re.compile(r"[-+*/^@%<>=]$")
 def target_requests(words: Sequence[str], options: Options, world: World) -> Iterator[TargetRequest]:
     """Yield a request for each target; NAME=VALUE arguments are added to its point, and `-` stands for standard input.
 
-    Raises  BadOption, NotSupported.
+    Raises  BadOption, NotSupported; BadExpression for what can be read in two ways.
     """
     _refuse_unquoted(words, options)
     targets = [word for k, word in enumerate(words) if k == 0 or not ASSIGNMENT.fullmatch(word)]
@@ -44,25 +44,19 @@ def target_requests(words: Sequence[str], options: Options, world: World) -> Ite
     common, claim = (*options.at, *assigned), find_claim(options)
     for target in targets:
         if target == "-":
-            yield from _requests_of_lines(world, common, options)
+            for number, line in world.lines():
+                text = line.strip()
+                if text.startswith("{"):
+                    yield _request_of_object(text, number, common, options)
+                elif text and not text.startswith("#"):
+                    yield TargetRequest(text, common, options, number)
         elif names_python(target):
             yield TargetRequest(target, common, options)
-        else:
-            own, claimed = _read_typed_target(target, claim, common, options, world)
+        else:  # an expression, which may be typed as by hand, and its claim
+            own, claimed = _translate_typed_line(target, _given_names(common, options), common, options, world), claim
+            if claim is not None and not names_python(claim[1]):
+                claimed = claim[0], read_as_formula(claim[1], own, common, options, world)
             yield TargetRequest(own, common, replace_claim(options, claimed))
-
-
-def _read_typed_target(
-    target: str, claim: tuple[str, str] | None, at: Sequence[str], options: Options, world: World
-) -> tuple[str, tuple[str, str] | None]:
-    """Return an expression and its claim in the language, where they are typed as by hand, and say how they are read.
-
-    Raises  BadExpression for what can be read in two ways.
-    """
-    target = _translate_typed_line(target, _given_names(at, options), at, options, world)
-    if claim is None or names_python(claim[1]):
-        return target, claim
-    return target, (claim[0], read_as_formula(claim[1], target, at, options, world))
 
 
 def read_as_formula(text: str, target: str, at: Sequence[str], options: Options, world: World) -> str:
@@ -82,11 +76,8 @@ def _given_names(at: Sequence[str], options: Options) -> set[str]:
 
     values = [normalise_name(match["name"]) for text in at for match in _GIVEN.finditer(text)]
     wrt = [normalise_name(name.strip()) for name in (options.wrt or "").split(",")]
-    return {
-        *values,
-        *(name for name in wrt if name.isidentifier()),
-        *(name for name, _ in split_shapes(options.shapes)),
-    }
+    sized = [name for name, _ in split_shapes(options.shapes)]
+    return {*values, *sized, *(name for name in wrt if name.isidentifier())}
 
 
 def _translate_typed_line(
@@ -136,33 +127,17 @@ def _refuse_unquoted(words: Sequence[str], options: Options) -> None:
         raise BadOption(f"'{spaced.group().replace(chr(10), ' ').strip()}' gives no input a value", do=says)
     targets = [word for k, word in enumerate(words) if k == 0 or not ASSIGNMENT.fullmatch(word)]
     for k, word in enumerate(targets):
-        if len(targets) > 1 and (
-            word == "-" or _STARTS_LIKE_AN_OPERATOR.match(word) or (k and _ENDS_WITH_AN_OPERATOR.search(targets[k - 1]))
-        ):
-            raise BadOption(
-                "the shell has split this expression into words", do=f"quote it: {_quote_expression(words)}"
-            )
+        joins = word == "-" or _STARTS_LIKE_AN_OPERATOR.match(word)
+        if len(targets) > 1 and (joins or (k and _ENDS_WITH_AN_OPERATOR.search(targets[k - 1]))):
+            values = [word for word in words[1:] if ASSIGNMENT.fullmatch(word)]
+            quoted = f'"{" ".join(word for word in words if word not in values)}"'
+            do = f"quote it: {' '.join((quoted, *values))}"
+            raise BadOption("the shell has split this expression into words", do=do)
         if k and _NUMBER.fullmatch(word):
             raise BadOption(f"'{word}' is a number, not a target", do=f"write NAME={word} for a value")
         if k and word.isidentifier() and any(word in _NAME.findall(other) for other in targets[:k]):
             do = f"write --wrt {options.wrt},{word}" if options.wrt else f"write {word}=1 for a value"
             raise BadOption(f"'{word}' is an input of another target, not a target", do=do)
-
-
-def _quote_expression(words: Sequence[str]) -> str:
-    values = [word for word in words[1:] if ASSIGNMENT.fullmatch(word)]
-    return " ".join((f'"{" ".join(word for word in words if word not in values)}"', *values))
-
-
-def _requests_of_lines(world: World, at: tuple[str, ...], options: Options) -> Iterator[TargetRequest]:
-    for number, line in world.lines():
-        text = line.strip()
-        if text and not text.startswith("#"):
-            yield (
-                _request_of_object(text, number, at, options)
-                if text.startswith("{")
-                else TargetRequest(text, at, options, number)
-            )
 
 
 def _known_shapes(at: Sequence[str], options: Options) -> "dict[str, tuple[int, ...]]":
@@ -172,14 +147,11 @@ def _known_shapes(at: Sequence[str], options: Options) -> "dict[str, tuple[int, 
     from gradcli.tracing.shapes import shape
 
     sizes = numbers_of_sizes(options.shapes, at, options.seed)
-    values = {
-        name: x
-        for point in read_points(at, options.seed, sizes)[:1]
-        for name, x in point.items()
-        if name.isidentifier()
-    }
-    given = {**read_shapes(options.shapes, sizes), **{name: shape(x) for name, x in values.items()}}
-    return {**dict.fromkeys(sizes, ()), **given}
+    points = read_points(at, options.seed, sizes)[:1]
+    found = {**dict.fromkeys(sizes, ()), **read_shapes(options.shapes, sizes)}
+    for point in points:
+        found |= {name: shape(x) for name, x in point.items() if name.isidentifier()}
+    return found
 
 
 # Run a study of one target at one point, for `grad` and `trace`.
@@ -244,19 +216,16 @@ def _request_of_object(text: str, number: int, at: tuple[str, ...], options: Opt
         says = "a line's object needs `target` and may have `grad`, `at` and `wrt`, each a text (`grad` and `at` also an object)"
         return TargetRequest(text, at, options, number, problem=says)
     try:
-        said = (
-            grad
-            if not isinstance(grad, dict)
-            else ", ".join(f"{n}={format_value(n, g, True)}" for n, g in grad.items())
-        )
+        said = grad
+        if isinstance(grad, dict):
+            said = ", ".join(f"{n}={format_value(n, g, True)}" for n, g in grad.items())
     except BadPoint as error:
         return TargetRequest(text, at, options, number, problem=error.what)
     points = (*at, here) if isinstance(here, str) else at
     values = here if isinstance(here, dict) else {}
     texts_from_line = tuple(text for text in (said, here) if isinstance(text, str))
-    own = replace(
-        options if said is None else replace_claim(options, ("grad", said)), wrt=found.get("wrt", options.wrt)
-    )
+    claimed = options if said is None else replace_claim(options, ("grad", said))
+    own = replace(claimed, wrt=found.get("wrt", options.wrt))
     return TargetRequest(found["target"], points, own, number, values, texts_from_line=texts_from_line)
 
 

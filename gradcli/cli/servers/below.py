@@ -22,7 +22,13 @@ def refuse_outside(folder: Path, words: Iterable[str], options: Iterable[str] = 
     words = tuple(words)
     for text in (*words, *options):
         for path in _paths_in_text(text):
-            _refuse_path_outside(folder, path, path)
+            try:
+                inside = (folder / path).resolve().is_relative_to(folder)
+            except (OSError, ValueError):  # no file can have this path
+                inside = False
+            if not inside:
+                do = "name files below this folder; others are not read"
+                raise BadOption(f"{path[:80]} lies outside of {folder}", do=do)
         match = TARGET.fullmatch(text.strip())
         if match is not None and not match["file"].endswith(".py"):
             _refuse_foreign_module(folder, match["file"])
@@ -41,15 +47,6 @@ def _paths_in_text(text: str) -> Iterator[str]:
             yield from filter(None, (file, file.rpartition(":")[0]))
         elif part.endswith(".py") or is_folder(part) or part.startswith(".."):
             yield part
-
-
-def _refuse_path_outside(folder: Path, path: str, name: str) -> None:
-    try:
-        inside = (folder / path).resolve().is_relative_to(folder)
-    except (OSError, ValueError):  # no file can have this path
-        inside = False
-    if not inside:
-        raise BadOption(f"{name[:80]} lies outside of {folder}", do="name files below this folder; others are not read")
 
 
 def _refuse_foreign_module(folder: Path, name: str) -> None:

@@ -59,9 +59,8 @@ class Shown:
         """Return the diagnostic: the check in brief, with the kind of mistake as its code."""
         kind = self.brief.kind
         page = None if kind is None else types.CodeDescription(f"{SITE}/gradcli/report/explanations/{kind}.md")
-        return types.Diagnostic(
-            self.range, "\n".join(self.brief.lines()), _SEVERITIES[self.brief.verdict], kind, page, "gradcli"
-        )
+        severity, text = _SEVERITIES[self.brief.verdict], "\n".join(self.brief.lines())
+        return types.Diagnostic(self.range, text, severity, kind, page, "gradcli")
 
     def hover(self) -> str:
         """Return what is shown over the line, as Markdown: the verdict, wrong entries with right values, the right gradient."""
@@ -140,9 +139,7 @@ class Editor:
 
     async def check(self, uri: str, ids: list[str]) -> None:
         """Run the checks of a file with these ids."""
-        await self._start_checks(
-            _uri_to_path(uri), lambda suite: tuple(check for check in suite.checks if check.id in ids)
-        )
+        await self._start_checks(_uri_to_path(uri), lambda suite: [c for c in suite.checks if c.id in ids])
 
     async def _start_checks(self, path: Path, select: Callable[[Suite], Sequence[SuiteCheck]]) -> None:
         self._newest += 1
@@ -153,10 +150,9 @@ class Editor:
         def show(suite: Suite, row: CheckRow | None) -> None:
             loop.call_soon_threadsafe(self._show_row, suite, row)
 
+        wanted = lambda: number == self._newest
         try:
-            await loop.run_in_executor(
-                self._thread, self._run_checks, path, select, lambda: number == self._newest, show
-            )
+            await loop.run_in_executor(self._thread, self._run_checks, path, select, wanted, show)
         except GradcliError as error:
             self._show_message(f"{error.what}; {error.do}" if error.do else error.what, types.MessageType.Error)
 
@@ -182,10 +178,8 @@ class Editor:
 
     def _show_row(self, suite: Suite, row: CheckRow | None) -> None:
         """Show a row in place of the last one of its check; without one, forget the checks that the suite no longer has."""
-        ids = {check.id for check in suite.checks}
-        gone = [
-            key for key in self._shown if key[0] == suite.folder and (key[1] not in ids or (row and key[1] == row.id))
-        ]
+        ids = {check.id for check in suite.checks} - ({row.id} if row is not None else set())
+        gone = [key for key in self._shown if key[0] == suite.folder and key[1] not in ids]
         changed = {self._shown.pop(key).uri for key in gone}
         if row is not None:
             one = place_row(row, suite)
@@ -213,8 +207,11 @@ class Editor:
         uri, first, last = params.text_document.uri, params.range.start.line, params.range.end.line
         found: list[types.CodeAction] = []
         for one in self._shown_at_lines(uri, first, last):
-            if one.brief.verdict in _SEVERITIES and (edit := self._edit_of_repair(uri, one)) is not None:
-                about, kind = [one.diagnostic()], types.CodeActionKind.QuickFix
+            edits: list[types.TextEdit] = []
+            if one.brief.verdict in _SEVERITIES:
+                edits = edits_of_patch(one.brief.edit or "", self._server.workspace.get_text_document(uri).lines)
+            if edits:
+                about, kind, edit = [one.diagnostic()], types.CodeActionKind.QuickFix, types.WorkspaceEdit({uri: edits})
                 found.append(types.CodeAction("Apply the repair", kind, about, is_preferred=True, edit=edit))
             if one.brief.kind is not None:
                 command = types.Command(f"Explain '{one.brief.kind}'", EXPLAIN, arguments=[one.brief.kind])
@@ -222,15 +219,9 @@ class Editor:
         for gradient in await self._gradients_of_file(uri):
             if not gradient.checked_by and first <= gradient.line - 1 <= last:
                 add = await asyncio.to_thread(self._edit_of_addition, _uri_to_path(uri), gradient)
-                found.append(
-                    types.CodeAction("Add a check for this gradient", types.CodeActionKind.RefactorRewrite, edit=add)
-                )
+                kind = types.CodeActionKind.RefactorRewrite
+                found.append(types.CodeAction("Add a check for this gradient", kind, edit=add))
         return found
-
-    def _edit_of_repair(self, uri: str, one: Shown) -> types.WorkspaceEdit | None:
-        """Return the repair as an edit of the document; None where there is none, or its lines are no longer as they were."""
-        edits = edits_of_patch(one.brief.edit or "", self._server.workspace.get_text_document(uri).lines)
-        return types.WorkspaceEdit({uri: edits}) if edits else None
 
     async def lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
         """Return a command above each hand-written gradient: to check it, or to add its check."""

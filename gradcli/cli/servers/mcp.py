@@ -184,7 +184,8 @@ class ClientSession:
                         briefs.append(_brief_of_document(document, words[-1] if words[-2] == "--" else name))
                         await progress.report(briefs[-1].lines()[0])
                     else:
-                        return _result_of_document(name, document)
+                        lines = first_lines(decode_document(_report_type(name), document).brief())
+                        return _make_result(lines, {key: document[key] for key in TOOLS[name].returns}, is_error=False)
         except TimeoutError:
             says = f"{name} did not end within {limit:g} s"
             raise OutOfTime(says, do="ask for less, or start gradcli mcp with a longer --timeout") from None
@@ -239,11 +240,6 @@ def _result_of_checks(briefs: Sequence[Brief], passed: int) -> types.CallToolRes
         "checks": [encode(brief) for brief in shown[:_MOST]],
     }  # fmt: skip
     return _make_result(first_lines(lines), data, is_error=len(briefs) == 1 and briefs[0].verdict == "error")
-
-
-def _result_of_document(name: str, document: dict[str, Any]) -> types.CallToolResult:
-    lines = first_lines(decode_document(_report_type(name), document).brief())
-    return _make_result(lines, {key: document[key] for key in TOOLS[name].returns}, is_error=False)
 
 
 def _make_result(lines: Sequence[str], data: dict[str, Any] | None, is_error: bool) -> types.CallToolResult:

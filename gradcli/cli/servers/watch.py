@@ -44,11 +44,8 @@ def watch(selected: Selected, to: ReportOutput, world: World) -> int:
             for row in checker.rows(suite, checks_of_files(suite, checks, files)):
                 word, tone = row.word
                 rest = row.brief().lines()[0].partition(" ")[2]
-                write_blocks(
-                    [Paragraph((Piece(word, tone), Piece(f" {rest}")), 0, wraps=False)],
-                    page_of_stream(world, world.stdout, to.color),
-                    world,
-                )
+                line = Paragraph((Piece(word, tone), Piece(f" {rest}")), 0, wraps=False)
+                write_blocks([line], page_of_stream(world, world.stdout, to.color), world)
     finally:
         checker.close()
     return 0
