@@ -488,13 +488,17 @@ class CheckNames:
     """Names of checks that are all different: the second one of the same text ends in #2."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._counts = Counter(taken)
+        self._taken = set(taken)
+        self._counts: Counter[str] = Counter()
 
     def of(self, text: str) -> str:
         """Return a name for one more check of this text."""
-        self._counts[text] += 1
-        name = text if self._counts[text] == 1 else f"{text}#{self._counts[text]}"
-        return name if name == text or not self._counts[name] else self.of(text)
+        while True:
+            self._counts[text] += 1
+            name = text if self._counts[text] == 1 else f"{text}#{self._counts[text]}"
+            if name not in self._taken:
+                self._taken.add(name)
+                return name
 
 
 def build_declared_check(name: str, target: str, values: Mapping[str, Any], over: Options) -> SuiteCheck:

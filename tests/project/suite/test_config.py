@@ -11,7 +11,7 @@ import pytest
 
 from gradcli.errors import BadOption
 from gradcli.project.suite import config
-from gradcli.project.suite.config import find_suite, read_suite
+from gradcli.project.suite.config import CheckNames, find_suite, read_suite
 
 # fmt: off
 MISTAKES = [  # the text, the line and the columns of the caret, what is said
@@ -187,3 +187,8 @@ def test_the_schema_accepts_what_is_read(gradcli: Callable[..., Any]) -> None:
     for bad in ({"sede": 0}, {"check": [{}]}, {"check": [{"target": "x", "allwo": 1}]}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(bad, schema)
+
+
+def test_names_of_checks_are_all_different() -> None:
+    names = CheckNames(["f"])
+    assert [names.of(text) for text in ("f", "f#2", "f", "g")] == ["f#2", "f#2#2", "f#3", "g"]
