@@ -16,7 +16,7 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.compiling.abstract import AbstractValue, DetachedFunction, NumpyCall
-from gradcli.compiling.gradient_nodes import Times, expand_rules, value_and_gradient
+from gradcli.compiling.gradient_nodes import times, value_and_gradient
 from gradcli.compiling.straight_line import OfNode, ProgramNode, StraightLine
 from gradcli.compiling.written import FunctionText, write_function
 from gradcli.errors import BadPoint, BadShape, BadTarget, FunctionFailed, GradcliError, TraceDiffers
@@ -141,6 +141,13 @@ def _fixed_module(path: str, name: str) -> Fixed:
     return Fixed(path, importlib.import_module(name))
 
 
+def _varying_parts(argument: Argument) -> list[Array | Number]:
+    """Return the arrays and the floats of an argument."""
+    if isinstance(argument, Container):
+        return [one for part in argument.parts for one in _varying_parts(part)]
+    return [] if isinstance(argument, Fixed) else [argument]
+
+
 def is_variable(x: Any) -> bool:
     """Whether an argument can have another value at each call: a float, or an array of float64."""
     return type(x) in _NUMBERS or (type(x) is np.ndarray and x.dtype == np.float64)
@@ -156,7 +163,7 @@ def argument_kind(path: str, node: Structure, x: Any) -> Argument:
     if isinstance(node, ContainerNode):
         keys = tuple(x) if isinstance(x, Mapping) else None
         parts = tuple(
-            argument_kind(_part_path(path, part), part, member)
+            argument_kind(part.path if isinstance(part, Leaf) else path, part, member)
             for part, member in zip(node.parts, _members(x), strict=True)
         )
         return Container(type(x), keys, parts, path)
@@ -176,10 +183,6 @@ def argument_kind(path: str, node: Structure, x: Any) -> Argument:
             do="compile functions of float64, integer and boolean arrays and of floats",
         )
     return Fixed(path, copy.copy(x) if isinstance(x, set | bytearray) else x)
-
-
-def _part_path(path: str, part: Structure) -> str:
-    return part.path if isinstance(part, Leaf) else path
 
 
 def _members(x: Any) -> list[Any]:
@@ -256,7 +259,17 @@ class Compiled:
     @cached_property
     def source(self) -> str:
         """The code, below comments that say what its names stand for."""
-        return _add_comments(self.__name__, self._varying_arguments(), self._fast)
+        head = self._fast.text.split("(", 1)[1].split(")", 1)[0]
+        lines = [f"# {self.__name__}"]
+        inputs = [one for argument in self._readers for one in _varying_parts(argument)]
+        for symbol, one in zip(filter(None, head.split(", ")), inputs, strict=True):
+            kind = f"{one.dtype} of shape {one.shape}" if isinstance(one, Array) else "a float"
+            path = one.path if one.path.isprintable() else ascii(one.path)[1:-1]
+            lines.append(f"# {symbol}: {path}, {kind}")
+        for symbol, x in self._fast.space.items():
+            if symbol[0] == "c" and symbol[1:].isdigit():
+                lines.append(f"# {symbol}: {np.asarray(x).dtype} of shape {shape(x)}, captured")
+        return "\n".join(lines) + "\n" + self._fast.text
 
     @cached_property
     def _fast_function(self) -> Callable[..., Any]:
@@ -314,20 +327,6 @@ class Compiled:
         return put_together(
             structure, {path: results[x.number] if type(x) is _Place else x for path, x in leaves.items()}
         )
-
-    def _varying_arguments(self) -> list[Argument]:
-        found: list[Argument] = []
-
-        def add(one: Argument) -> None:
-            if isinstance(one, Array | Number):
-                found.append(one)
-            elif not isinstance(one, Fixed):
-                for part in one.parts:
-                    add(part)
-
-        for one in self._arguments.values():
-            add(one)
-        return found
 
     def __reduce__(self) -> Any:
         codes = (self._fast, self._careful)
@@ -388,19 +387,27 @@ def compiled_function(f: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
     function = PythonFunction(f, name, structures, ())
     with np.errstate(all="ignore"), primitive.open_sweep() as level:
         program = StraightLine(AbstractValue, level, differentiate=value_and_gradient)
-        made = _Inputs(program)
-        y = function.raw({path: made.abstract(x) for path, x in leaves.items()})
+        inputs: list[int] = []
+
+        def abstract(x: Any) -> Any:
+            if not is_variable(x):
+                return x
+            made = program.input(x if type(x) is np.ndarray else np.float64(x))
+            inputs.append(made.number)
+            return made
+
+        y = function.raw({path: abstract(x) for path, x in leaves.items()})
         results: list[OfNode] = []
         result = _with_places(y, program, results, name)
-        inputs, numbers = [x.number for x in made.inputs], [x.number for x in results]
-        careful = write_function(expand_rules(program, inputs, numbers, careful=True))
-        products = any(isinstance(node.operation, Times) for node in program.nodes)
+        numbers = [x.number for x in results]
+        careful = write_function(program, inputs, numbers, careful=True)
+        products = any(node.operation is times for node in program.nodes)
         codes = (careful, careful if products else None)
         if products and not _may_lose_nan(program):
-            codes = write_function(expand_rules(program, inputs, numbers, careful=False)), careful
+            codes = write_function(program, inputs, numbers, careful=False), careful
         size = max((largest_finite(node.value) for node in program.nodes), default=0.0)
-    recorded = _Recorded(tuple(map(_without_sample, program.nodes)), tuple(inputs), tuple(numbers))
-    found = Compiled(name, arguments, recorded, codes, result)
+    kept = (node if node.constant else replace(node, value=None) for node in program.nodes)  # without their samples
+    found = Compiled(name, arguments, _Recorded(tuple(kept), tuple(inputs), tuple(numbers)), codes, result)
     try:
         _compare_with_function(found, function, leaves, values, size)
         _compare_with_function(found, function, *_values_at_other_point(leaves, values), size, only_finite=True)
@@ -408,23 +415,6 @@ def compiled_function(f: Callable[..., Any], args: Sequence[Any], kwargs: Mappin
         remember_refusal(f, error.what)
         raise
     return found
-
-
-@dataclass
-class _Inputs:
-    """The inputs of a program, made from the leaves of the example's arguments."""
-
-    program: StraightLine
-
-    def __post_init__(self) -> None:
-        self.inputs: list[OfNode] = []
-
-    def abstract(self, x: Any) -> Any:
-        """Return an input for a float or an array of floats, and anything else as it is."""
-        if not is_variable(x):
-            return x
-        self.inputs.append(self.program.input(x if type(x) is np.ndarray else np.float64(x)))
-        return self.inputs[-1]
 
 
 def _arguments_by_name(
@@ -460,11 +450,6 @@ def _with_places(y: Any, program: StraightLine, results: list[OfNode], name: str
     return put_together(structure, found)
 
 
-def _without_sample(node: ProgramNode) -> ProgramNode:
-    """Return a node without its sample; constants are kept."""
-    return node if node.constant else replace(node, value=None)
-
-
 def _may_lose_nan(program: StraightLine) -> bool:
     """Whether a gradient inside the function decides something: a nan of its fast form would not reach the results."""
     reached: set[int] = set()
@@ -474,7 +459,7 @@ def _may_lose_nan(program: StraightLine) -> bool:
             if constant or isinstance(node.operation, DetachedFunction | NumpyCall):
                 return True
             reached.add(k)
-        elif isinstance(node.operation, Times):
+        elif node.operation is times:
             reached.add(k)
     return False
 
@@ -531,21 +516,3 @@ def _is_close(a: Any, b: Any, size: float) -> bool:
         return bool(np.array_equal(a, b))
     room = _AGREEMENT * np.max(np.abs(b), initial=0.0, where=np.isfinite(b)) + _ROUNDINGS * size
     return bool(np.all(np.isclose(a, b, rtol=0.0, atol=room, equal_nan=True)))
-
-
-def _add_comments(name: str, inputs: Sequence[Argument], code: FunctionText) -> str:
-    """Return the text of the code, with comments that say what its inputs and constants are."""
-    head = code.text.split("(", 1)[1].split(")", 1)[0]
-    lines = [f"# {name}"]
-    for symbol, one in zip(filter(None, head.split(", ")), inputs, strict=True):
-        assert isinstance(one, Array | Number)
-        kind = f"{one.dtype} of shape {one.shape}" if isinstance(one, Array) else "a float"
-        lines.append(f"# {symbol}: {_printable_text(one.path)}, {kind}")
-    for symbol, x in code.space.items():
-        if symbol[0] == "c" and symbol[1:].isdigit():
-            lines.append(f"# {symbol}: {np.asarray(x).dtype} of shape {shape(x)}, captured")
-    return "\n".join(lines) + "\n" + code.text
-
-
-def _printable_text(text: str) -> str:
-    return text if text.isprintable() else ascii(text)[1:-1]

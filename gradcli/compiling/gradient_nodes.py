@@ -23,46 +23,22 @@ from gradcli.tracing.domain import REAL
 from gradcli.tracing.primitive import Params, Primitive, Transposer, Value, primitive_by_name
 from gradcli.tracing.shapes import shape
 
-
-@dataclass(frozen=True, slots=True)
-class Expanded:
-    """A program with its rules written out: the numbers of its inputs, of its results, and of scalars that may be nan.
-
-    A program that is checked has plain products of cotangents and slopes, which may be nan where the careful ones are not.
-    """
-
-    program: StraightLine
-    inputs: list[int]
-    results: list[int]
-    watched: list[int]
-    is_checked: bool
-
-
 _ADD, _MULTIPLY, _NEGATIVE = map(primitive_by_name, ("add", "multiply", "negative"))
 
 
-@dataclass(frozen=True, slots=True)
-class Same:
-    """The operation that returns its operand: what is differentiated is a node of its own."""
-
-    def __call__(self, x: Value) -> Value:
-        return x
+def same(x: Value) -> Value:
+    """Return the operand: what is differentiated is a node of its own."""
+    return x
 
 
-@dataclass(frozen=True, slots=True)
-class Seed:
-    """The cotangent of a scalar, with which a reverse sweep begins: one, or nan where the scalar is nan."""
-
-    def __call__(self, y: Value) -> Value:
-        return np.where(np.isnan(y), np.nan, 1.0)[()]
+def seed(y: Value) -> Value:
+    """Return the cotangent of a scalar, with which a reverse sweep begins: one, or nan where the scalar is nan."""
+    return np.where(np.isnan(y), np.nan, 1.0)[()]
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
-    """The product of a cotangent and a slope; zero where the cotangent is zero and the slope is not finite."""
-
-    def __call__(self, ybar: Value, slope: Value) -> Value:
-        return np.where(np.equal(ybar, 0) & ~np.isfinite(slope), 0.0, np.multiply(ybar, slope))[()]
+def times(ybar: Value, slope: Value) -> Value:
+    """Return the product of a cotangent and a slope; zero where the cotangent is zero and the slope is not finite."""
+    return np.where(np.equal(ybar, 0) & ~np.isfinite(slope), 0.0, np.multiply(ybar, slope))[()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +84,13 @@ class Through:
         return vjp(alone, [xs[self.i]])[1](ybar)[0]
 
 
-SAME, SEED, TIMES = Same(), Seed(), Times()
-
-
 def value_and_gradient(f: Callable[..., Value], xs: Sequence[OfNode | Value]) -> tuple[Value, list[Value]]:
     """Return a scalar function's value and gradient at values of a program that is being written, as nodes of it.
 
     Raises  BadShape if the value is not a scalar.
     """
     program = next(x.program for x in xs if isinstance(x, OfNode))
-    inputs = [program.operation(SAME, [x], {}, again=True) for x in xs]
+    inputs = [program.operation(same, [x], {}, again=True) for x in xs]
     y = f(*inputs)
     if getattr(y, "program", None) is not program:
         return y, [np.zeros(x.shape)[()] for x in inputs]
@@ -132,45 +105,35 @@ def write_gradient(
 ) -> list[OfNode | None]:
     """Return the cotangents of `wrt`, given that of `y`, which for a scalar is one; None where nothing flows."""
     first = min((x.number for x in wrt), default=y.number)
-    moving = _nodes_with_derivative(program, {x.number for x in wrt}, range(first, y.number + 1))
+    moving = {x.number for x in wrt}  # the nodes through which a derivative flows
+    for k in range(first, y.number + 1):
+        node = program.nodes[k]
+        if not moving.isdisjoint(node.operands) and not _is_constant(node):
+            moving.add(k)
     if y.number not in moving:
         return [None for _ in wrt]
     lines = [_tape_line(program, k, first, moving) for k in range(first, y.number + 1)]
     bars: list[Any] = [None] * len(lines)
-    bars[-1] = _seed_node(program, y, moving) if ybar is None else ybar
+    if ybar is None and not program.exact and any(_may_be_nan(program.nodes[k]) for k in moving):
+        ybar = program.operation(seed, [y], {})
+    bars[-1] = program.constant(np.float64(1)) if ybar is None else ybar
     sweep_back(lines, bars, len(lines) - 1)
     return [bars[x.number - first] if x.number <= y.number else None for x in wrt]
-
-
-def _seed_node(program: StraightLine, y: OfNode, moving: set[int]) -> OfNode:
-    if program.exact or not any(_may_be_nan(program.nodes[k]) for k in moving):
-        return program.constant(np.float64(1))
-    return program.operation(SEED, [y], {})
 
 
 def _may_be_nan(node: ProgramNode) -> bool:
     """Whether an operation has no value at some numbers, where its slope may have one all the same."""
     if not isinstance(node.operation, Primitive):
-        return node.operation is not SAME and node.operation is not None
+        return node.operation is not same and node.operation is not None
     everywhere = all(domain is REAL for domain in node.operation.on) or node.params.get("n", -1) >= 0
     return node.operation.kind == "elementwise" and not everywhere
-
-
-def _nodes_with_derivative(program: StraightLine, wrt: set[int], among: range) -> set[int]:
-    """Return the nodes through which a derivative flows."""
-    found = set(wrt)
-    for k in among:
-        node = program.nodes[k]
-        if not found.isdisjoint(node.operands) and not _is_constant(node):
-            found.add(k)
-    return found
 
 
 def _is_constant(node: ProgramNode) -> bool:
     """Whether an operation's result carries no derivative."""
     if isinstance(node.operation, Primitive):
         return node.operation.constant or not node.is_float
-    return isinstance(node.operation, DetachedFunction | Seed) or not node.is_float
+    return isinstance(node.operation, DetachedFunction) or node.operation is seed or not node.is_float
 
 
 def _tape_line(program: StraightLine, k: int, first: int, moving: set[int]) -> Line:
@@ -185,76 +148,65 @@ def _tape_line(program: StraightLine, k: int, first: int, moving: set[int]) -> L
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A rule that writes the cotangent of an argument of node k."""
+    """A rule that writes the cotangent of an argument of node k; the line of the tape has no values."""
 
     program: StraightLine
     k: int
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        return _write_cotangent(self.program, self.k, i, ybar)
+        program, node = self.program, self.program.nodes[self.k]
+        operation, params = node.operation, node.params
+        y = program.abstract(self.k)
+        xs = [
+            x.value if (x := program.nodes[j]).constant and not program.exact else program.abstract(j)
+            for j in node.operands
+        ]
+        if operation is same:
+            return ybar
+        if operation is times:
+            return shapes.unbroadcast(program.operation(times, [ybar, xs[1 - i]], {}), xs[i])
+        if isinstance(operation, Slope):
+            return _pull_through_slope(program, operation, i, ybar, xs, params)
+        assert operation is not None
+        if not isinstance(operation, Primitive):
+            return program.operation(Through(operation, i), [ybar, *xs], params)
+        rule = operation.rule(i)
+        if isinstance(rule, ConstantSlope):
+            if rule.factor == -1.0:
+                ybar = program.operation(_NEGATIVE, [ybar], {})
+            elif rule.factor != 1.0:
+                ybar = program.operation(_MULTIPLY, [np.float64(rule.factor), ybar], {})
+            return shapes.unbroadcast(ybar, xs[i])
+        if isinstance(rule, Partial):
+            slope = _write_slope(program, operation, rule, i, [y, *xs], params)
+            return shapes.unbroadcast(
+                program.operation(_MULTIPLY if program.exact else times, [ybar, slope], {}), xs[i]
+            )
+        if not isinstance(rule, Differential):
+            found = try_rule(lambda: rule.pull(ybar, i, y, xs, params, _refuse_program))
+            if found is not None:
+                return found
+        return program.operation(Pulled(operation, i), [ybar, y, *xs], params)
 
     def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
         raise NotImplementedError("only the reverse sweep is written")
 
 
-def _write_cotangent(program: StraightLine, k: int, i: int, ybar: Value) -> Value:
-    """Return the cotangent of argument i of node k."""
-    node = program.nodes[k]
-    operation, params = node.operation, node.params
-    y, xs = program.abstract(k), [_operand_value(program, j) for j in node.operands]
-    if isinstance(operation, Same):
-        return ybar
-    if isinstance(operation, Times):
-        return shapes.unbroadcast(program.operation(TIMES, [ybar, xs[1 - i]], {}), xs[i])
-    if isinstance(operation, Slope):
-        return _pull_through_slope(program, operation, i, ybar, xs, params)
-    assert operation is not None
-    if not isinstance(operation, Primitive):
-        return program.operation(Through(operation, i), [ybar, *xs], params)
-    rule = operation.rule(i)
-    if isinstance(rule, ConstantSlope):
-        return shapes.unbroadcast(_multiply_by_number(program, rule.factor, ybar), xs[i])
-    if isinstance(rule, Partial):
-        slope = _write_slope(program, operation, i, y, xs, params)
-        times = _MULTIPLY if program.exact else TIMES
-        return shapes.unbroadcast(program.operation(times, [ybar, slope], {}), xs[i])
-    if not isinstance(rule, Differential):
-        found = try_rule(lambda: rule.pull(ybar, i, y, xs, params, _refuse_program))
-        if found is not None:
-            return found
-    return program.operation(Pulled(operation, i), [ybar, y, *xs], params)
-
-
-def _multiply_by_number(program: StraightLine, number: float, ybar: Value) -> Value:
-    if number == 1.0:
-        return ybar
-    if number == -1.0:
-        return program.operation(_NEGATIVE, [ybar], {})
-    return program.operation(_MULTIPLY, [np.float64(number), ybar], {})
-
-
-def _operand_value(program: StraightLine, k: int) -> Value:
-    node = program.nodes[k]
-    return node.value if node.constant and not program.exact else program.abstract(k)
-
-
 def _write_slope(
-    program: StraightLine, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], params: Params
+    program: StraightLine, primitive: Primitive, rule: Partial, i: int, operands: Sequence[Value], params: Params
 ) -> Value:
     """Return a slope: the operations of its formula, unless these need values or another form is more accurate."""
-    rule = primitive.rule(i)
-    assert isinstance(rule, Partial)
     if program.exact:
-        return rule.partial(y, *xs, **params)
-    found = None if rule.kernel else try_rule(lambda: rule.partial(y, *xs, **params))
-    return program.operation(Slope(primitive, i), [y, *xs], params) if found is None else found
+        return rule.partial(*operands, **params)
+    found = None if rule.kernel else try_rule(lambda: rule.partial(*operands, **params))
+    return program.operation(Slope(primitive, i), operands, params) if found is None else found
 
 
 def _pull_through_slope(
     program: StraightLine, slope: Slope, i: int, ybar: Value, xs: Sequence[Value], params: Params
 ) -> Value:
     """Return the cotangent of argument i of a slope; its formula is differentiated, not its more accurate form."""
-    inputs = [program.operation(SAME, [x], {}, again=True) for x in xs]
+    inputs = [program.operation(same, [x], {}, again=True) for x in xs]
     partial = try_rule(lambda: slope.rule.partial(*inputs, **params))
     if partial is None or getattr(partial, "program", None) is not program:
         return program.operation(Through(slope, i), [ybar, *xs], params)
@@ -282,10 +234,13 @@ def _refuse_program(program: Callable[[Value], Value], x: Value, ybar: Value) ->
 # careful one gives zero there, as the tape does; a run whose results have a nan is repeated with it.
 
 
-def expand_rules(program: StraightLine, inputs: Sequence[int], results: Sequence[int], careful: bool) -> Expanded:
+def expand_rules(
+    program: StraightLine, inputs: Sequence[int], results: Sequence[int], careful: bool
+) -> tuple[StraightLine, list[int], list[int], list[int]]:
     """Return the part of a program that its results need, with the rules of elementwise operations written out.
 
-    `watched` are scalars whose derivative was taken: where one is nan, so is the gradient.
+    With it the numbers of its inputs, its results, and of scalars whose derivative was taken: where one is nan, so is the
+    gradient. Inputs and constants come first.
     """
     made = StraightLine(program.values, program.level, differentiate=program.differentiate)
     found: dict[int, Value] = {k: made.input(program.nodes[k].value) for k in inputs}
@@ -298,36 +253,27 @@ def expand_rules(program: StraightLine, inputs: Sequence[int], results: Sequence
             found[k] = made.constant(node.value)
             continue
         xs = [found[j] for j in node.operands]
-        if isinstance(node.operation, Seed) and not careful:
+        if node.operation is seed and not careful:
             watched.append(xs[0].number)
-        found[k] = _as_node(made, _write_operation(made, node, xs, careful))
-    numbers = [found[k].number for k in (*inputs, *results)]
-    place = _compact_program(made, numbers[: len(inputs)], [*numbers[len(inputs) :], *watched])
-    numbers, watched = [place[k] for k in numbers], [place[k] for k in watched]
-    return Expanded(made, numbers[: len(inputs)], numbers[len(inputs) :], watched, not careful)
-
-
-def _compact_program(program: StraightLine, inputs: list[int], results: list[int]) -> dict[int, int]:
-    """Leave out of a program what its results do not need, inputs and constants first; return the new numbers."""
-    needed = sorted({*program.needed(results), *inputs}, key=lambda k: (program.nodes[k].operation is not None, k))
-    place = {k: number for number, k in enumerate(needed)}
-    nodes = [program.nodes[k] for k in needed]
-    program.nodes[:] = [replace(node, operands=tuple(place[j] for j in node.operands)) for node in nodes]
-    return place
-
-
-def _as_node(program: StraightLine, x: Value) -> OfNode:
-    return x if isinstance(x, OfNode) else program.constant(x)
+        y = _write_operation(made, node, xs, careful)
+        found[k] = y if isinstance(y, OfNode) else made.constant(y)
+    ins, outs = [found[k].number for k in inputs], [found[k].number for k in results]
+    needed = {*made.needed([*outs, *watched]), *ins}
+    order = sorted(needed, key=lambda k: (made.nodes[k].operation is not None, k))
+    place = {k: number for number, k in enumerate(order)}
+    nodes = [made.nodes[k] for k in order]
+    made.nodes[:] = [replace(node, operands=tuple(place[j] for j in node.operands)) for node in nodes]
+    return made, [place[k] for k in ins], [place[k] for k in outs], [place[k] for k in watched]
 
 
 def _write_operation(program: StraightLine, node: ProgramNode, xs: list[OfNode], careful: bool) -> Value:
     operation, params = node.operation, node.params
     assert operation is not None
-    if isinstance(operation, Same) or (isinstance(operation, DetachedFunction) and operation.is_identity):
+    if operation is same or (isinstance(operation, DetachedFunction) and operation.is_identity):
         return xs[0]
-    if isinstance(operation, Seed) and not careful:
+    if operation is seed and not careful:
         return np.float64(1)
-    if isinstance(operation, Times) and not careful:
+    if operation is times and not careful:
         return _multiply_slope(program, *xs)
     if operation is _ADD:
         return _add_nodes(program, *xs)
@@ -353,10 +299,10 @@ def _add_nodes(program: StraightLine, a: OfNode, b: OfNode) -> OfNode:
     if one.operation is SELECT and other.operation is SELECT and one.operands[0] == other.operands[0]:
         condition, *mine = map(program.abstract, one.operands)
         yours = list(map(program.abstract, other.operands[1:]))
-        for k in (0, 1):
-            if _is_zero(mine[1 - k]) and _is_zero(yours[k]):
-                branches = (mine[k], yours[1 - k]) if k == 0 else (yours[1 - k], mine[k])
-                return program.operation(SELECT, [condition, *branches], {})
+        if _is_zero(mine[1]) and _is_zero(yours[0]):
+            return program.operation(SELECT, [condition, mine[0], yours[1]], {})
+        if _is_zero(mine[0]) and _is_zero(yours[1]):
+            return program.operation(SELECT, [condition, yours[0], mine[1]], {})
     return program.operation(_ADD, [a, b], {})
 
 
@@ -388,8 +334,7 @@ def _order_with_late_writes(program: StraightLine, results: Sequence[int]) -> li
     What reads the array before the write comes first then, so that the write can use its memory.
     """
     found: dict[int, None] = {}
-    late = [k for k in program.needed(results) if program.nodes[k].operation is PUT]
-    for first in [k for k in program.needed(results) if program.nodes[k].operation is not PUT] + late:
+    for first in sorted(program.needed(results), key=lambda k: program.nodes[k].operation is PUT):
         pending = [first]
         while pending:  # a write may be read by another write: a chain of them, without recursion
             missing = [j for j in program.nodes[pending[-1]].operands if j not in found]

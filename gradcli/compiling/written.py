@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.classes import dataclass
-from gradcli.compiling.gradient_nodes import Expanded
+from gradcli.compiling.gradient_nodes import expand_rules
 from gradcli.compiling.straight_line import ProgramNode, StraightLine, is_elementwise
 from gradcli.rules.elementwise import INTEGER_POWER, RELU
 from gradcli.rules.linalg import EINSUM, MATMUL
@@ -27,13 +27,8 @@ from gradcli.tracing.shapes import shape
 
 _ARITHMETIC = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 _COMPARISONS = {
-    "greater": ">",
-    "greater_equal": ">=",
-    "less": "<",
-    "less_equal": "<=",
-    "equal": "==",
-    "not_equal": "!=",
-}
+    "greater": ">", "greater_equal": ">=", "less": "<", "less_equal": "<=", "equal": "==", "not_equal": "!=",
+}  # fmt: skip
 _INFIX = _ARITHMETIC | _COMPARISONS
 _SPACE: dict[str, Any] = {
     "float64": np.float64, "total": np.add.reduce, "zeros": np.zeros, "broadcast_to": np.broadcast_to, "power": np.power,
@@ -92,7 +87,10 @@ class Memory:
         self.of: dict[int, frozenset[int]] = {}
         self.added: dict[int, int] = {}
         self.written: dict[int, int] = {}
-        self._uses = self._find_readers()
+        self._uses: dict[int, list[int]] = {}
+        for k in self.order:
+            for j in program.nodes[k].operands:
+                self._uses.setdefault(j, []).append(k)
         self._assign_memory()
         self.unmade = frozenset(self.added.values())
         self.last = self._last_uses()
@@ -120,46 +118,38 @@ class Memory:
         node = self.program.nodes[k]
         return node.operation is SCATTER and is_basic_index(node.params["index"])
 
-    def _find_readers(self) -> dict[int, list[int]]:
-        uses: dict[int, list[int]] = {}
-        for k in self.order:
-            for j in self.program.nodes[k].operands:
-                uses.setdefault(j, []).append(k)
-        return uses
-
     def _assign_memory(self) -> None:
         """Find where each node lies, and what is written into the memory of an operand that nothing reads later."""
         latest: dict[int, float] = {}  # of an array: its last reader
         for k in self.order:
             node = self.program.nodes[k]
             if node.operation is _ADD:
-                self._merge_addition(k, node)
+                pairs = (node.operands[::-1], node.operands)
+                scatter = next((scatter for scatter, other in pairs if self._may_add(k, scatter, other)), None)
+                self.added |= {} if scatter is None else {k: scatter}
             elif node.operation is PUT and self._may_write(k, node, latest):
                 self.written[k] = node.operands[0]
-            self.of[k] = self._find_roots(k, node)
+            if k in self.written:
+                self.of[k] = self.of[self.written[k]]
+            elif not node.operands or not self.shape(k) or (self.is_new(k) and k not in self.added):
+                self.of[k] = frozenset((k,))
+            else:
+                self.of[k] = frozenset().union(*(self.of[j] for j in node.operands if j != self.added.get(k)))
             last = float("inf") if k in self.results else max(self._uses.get(k, [k]))
             for root in self.of[k]:
                 latest[root] = last if k in self.written else max(latest.get(root, 0), last)
 
-    def _find_roots(self, k: int, node: ProgramNode) -> frozenset[int]:
-        if k in self.written:
-            return self.of[self.written[k]]
-        if not node.operands or not self.shape(k) or (self.is_new(k) and k not in self.added):
-            return frozenset((k,))
-        return frozenset().union(*(self.of[j] for j in node.operands if j != self.added.get(k)))
+    def _may_add(self, k: int, scatter: int, other: int) -> bool:
+        """Whether addition k can add what a scatter would spread into the memory of its other operand.
 
-    def _merge_addition(self, k: int, node: ProgramNode) -> None:
-        for scatter, other in (node.operands[::-1], node.operands):
-            alone = all(self._uses[x] == [k] and x not in self.results for x in (scatter, other))
-            whole = alone and self.is_simple_scatter(scatter) and self.is_whole(other)
-            if whole and self.shape(other) == self.shape(k) and not self._is_written_before(scatter, k):
-                self.added[k] = scatter
-                return
-
-    def _is_written_before(self, scatter: int, k: int) -> bool:
-        """Whether what a scatter reads is written over before node k, which would read it then."""
-        (operand,) = self.program.nodes[scatter].operands
-        return any(scatter < put < k and not self.of[put].isdisjoint(self.of[operand]) for put in self.written)
+        What the scatter reads must not be written over before node k, which would read it then.
+        """
+        alone = all(self._uses[x] == [k] and x not in self.results for x in (scatter, other))
+        if not alone or not self.is_simple_scatter(scatter) or not self.is_whole(other):
+            return False
+        read = self.of[self.program.nodes[scatter].operands[0]]
+        over = any(scatter < put < k and not self.of[put].isdisjoint(read) for put in self.written)
+        return self.shape(other) == self.shape(k) and not over
 
     def _may_write(self, k: int, node: ProgramNode, latest: dict[int, float]) -> bool:
         """Whether a put can write into its operand's memory: that is all its own, and not read any more."""
@@ -178,10 +168,7 @@ class Memory:
 
     def _last_uses(self) -> dict[int, list[int]]:
         """Return the arrays that are read no more after each node; those of inputs, constants and results stay."""
-        last: dict[int, int] = {}
-        for k in self.order:
-            for j in (k, *self.operands(k)):
-                last |= dict.fromkeys(self.of[j], k)
+        last = {root: k for k in self.order for j in (k, *self.operands(k)) for root in self.of[j]}
         kept = frozenset().union(*(self.of[k] for k in self.results))
         found: dict[int, list[int]] = {}
         for root, k in last.items():
@@ -251,10 +238,18 @@ class _Text:
     def _write_statement(self, k: int, node: ProgramNode) -> None:
         names = [self.name(j) for j in self.memory.operands(k)]
         primitive = node.operation
-        if k in self.memory.added:
-            self._write_scatter_addition(k, node)
-        elif node.operation is PUT:
-            self._write_put(k, node, names)
+        if k in self.memory.added:  # what a scatter would spread over zeros goes into the other operand's memory
+            (other,) = (j for j in node.operands if j != self.memory.added[k])
+            made = self.program.nodes[self.memory.added[k]]
+            at = self._index_text(k, made.params["index"])
+            self.lines += [f"v{other}[{at}] += {self.name(made.operands[0])}", f"v{k} = v{other}"]
+        elif node.operation is PUT:  # into an array that nothing else reads, or into a copy
+            at = self._index_text(k, node.params["index"])
+            base = names[0]
+            if k not in self.memory.written:
+                self.space[f"dtype{k}"] = node.dtype
+                base = f"array({base}, dtype{k})"
+            self.lines += [f"v{k} = {base}", f"v{k}[{at}] = {names[1]}"]
         elif self.memory.is_simple_scatter(k):
             at = self._index_text(k, node.params["index"])
             self.lines += [f"v{k} = zeros({tuple(node.params['into'])!r})", f"v{k}[{at}] = {names[0]}"]
@@ -267,30 +262,12 @@ class _Text:
         else:
             self.lines.append(f"v{k} = {self._numpy_text(k, node, primitive, names) or self._call_text(k, node)}")
 
-    def _write_scatter_addition(self, k: int, node: ProgramNode) -> None:
-        """Add what a scatter would spread over zeros into the other operand's memory."""
-        scatter = self.memory.added[k]
-        (other,) = (j for j in node.operands if j != scatter)
-        made = self.program.nodes[scatter]
-        at = self._index_text(k, made.params["index"])
-        self.lines += [f"v{other}[{at}] += {self.name(made.operands[0])}", f"v{k} = v{other}"]
-
     def _index_text(self, k: int, index: Any) -> str:
         """Return the text of an index: itself where it is simple, else a name."""
         if is_basic_index(index):
             return ", ".join(map(_subscript_text, index if type(index) is tuple else (index,))) or "()"
         self.space[f"at{k}"] = index
         return f"at{k}"
-
-    def _write_put(self, k: int, node: ProgramNode, names: list[str]) -> None:
-        """Write into an array that nothing else reads, or into a copy."""
-        at = self._index_text(k, node.params["index"])
-        if k in self.memory.written:
-            self.lines.append(f"v{k} = {names[0]}")
-        else:
-            self.space[f"dtype{k}"] = node.dtype
-            self.lines.append(f"v{k} = array({names[0]}, dtype{k})")
-        self.lines.append(f"v{k}[{at}] = {names[1]}")
 
     def _elementwise_text(self, k: int, node: ProgramNode, primitive: Primitive, names: list[str]) -> str:
         memory = self.memory.taken(k) if self.memory.is_new(k) else None
@@ -314,7 +291,8 @@ class _Text:
         """Return the call of an operation's own function, which gets float64's numbers and not Python's."""
         names = [f"float64({self.name(j)})" if j in self.numbers else self.name(j) for j in node.operands]
         operation = node.operation
-        kind = operation.name if isinstance(operation, Primitive) else type(operation).__name__.lower()
+        own = operation.name if isinstance(operation, Primitive) else getattr(operation, "__name__", None)
+        kind = own or type(operation).__name__.lower()
         called = f"{kind if kind.isidentifier() else 'call'}_{k}"
         self.space[called] = operation
         if node.params:
@@ -324,8 +302,11 @@ class _Text:
     def _scalar_text(self, k: int, node: ProgramNode, primitive: Primitive, names: list[str]) -> str:
         if primitive.name in _COMPARISONS:
             return f"{names[0]} {_COMPARISONS[primitive.name]} {names[1]}"
-        python, nodes = self._is_of_numbers(node.operands), [self.program.nodes[j] for j in node.operands]
-        floats = python or all(one.is_float for one in nodes)
+        nodes = [self.program.nodes[j] for j in node.operands]
+        others = [x for j, x in zip(node.operands, nodes, strict=True) if j not in self.numbers]
+        # Whether it is an operation of Python's floats; whole numbers may be among them.
+        python = len(others) < len(nodes) and all(type(x.value) is int and x.constant for x in others)
+        floats = python or all(x.is_float for x in nodes)
         if primitive.name == "divide" and python:
             return f"float64({names[0]}) / {names[1]}"
         if primitive.name in _ARITHMETIC and floats:
@@ -341,11 +322,6 @@ class _Text:
         if python:
             self.numbers.add(k)
         return text
-
-    def _is_of_numbers(self, operands: Sequence[int]) -> bool:
-        """Whether an operation on these nodes is one of Python's floats; whole numbers may be among them."""
-        others = [self.program.nodes[j] for j in operands if j not in self.numbers]
-        return len(others) < len(operands) and all(type(node.value) is int and node.constant for node in others)
 
     def _numpy_text(self, k: int, node: ProgramNode, primitive: Primitive, names: list[str]) -> str | None:
         """Return the text of an operation that numpy has in fewer steps than the rule's own function, or None."""
@@ -399,38 +375,32 @@ def _subscript_text(part: Any) -> str:
     return "..." if part is ... else repr(part)
 
 
-def write_function(expanded: Expanded) -> FunctionText:
+def write_function(whole: StraightLine, ins: Sequence[int], outs: Sequence[int], careful: bool) -> FunctionText:
     """Return a program as a function from the inputs' values to the results and a number, which is nan if any of them is.
 
-    Each result is in memory of its own; a scalar is numpy's. The number is 0 where the program is not checked.
+    Each result is in memory of its own; a scalar is numpy's. The number is 0 where the products of cotangents and slopes are
+    careful ones: the plain ones may be nan where these are not.
     """
-    program, results = expanded.program, expanded.results
-    memory = Memory(program, [*results, *expanded.watched], expanded.inputs)
+    program, inputs, results, watched = expand_rules(whole, ins, outs, careful)
+    memory = Memory(program, [*results, *watched], inputs)
     text = _Text(program, memory)
-    numbers = [k for k in expanded.inputs if program.nodes[k].shape == ()]
-    text.numbers.update(numbers)
+    text.numbers.update(k for k in inputs if program.nodes[k].shape == ())
     text.write()
     taken: set[int] = set()
-    found, squares = [], [f"{text.name(k)} * {text.name(k)}" for k in expanded.watched]
+    found, squares = [], [f"{text.name(k)} * {text.name(k)}" for k in watched]
     for k in results:
-        node = program.nodes[k]
+        node, name = program.nodes[k], text.name(k)
         if node.shape == ():
             found.append(text.scalar(k))
         else:
             own = memory.is_whole(k) and taken.isdisjoint(memory.of[k])
-            found.append(text.name(k) if own else f"array({text.name(k)})")
+            found.append(name if own else f"array({name})")
             taken |= memory.of[k]
-        if node.is_float and not node.constant:
-            squares.append(_squared_sum_text(text.name(k), node.shape))
-    total = " + ".join(squares) if expanded.is_checked else ""
+        if node.is_float and not node.constant:  # a sum of squares is nan if and only if an entry is
+            forms = (f"{name} * {name}", f"{name}.dot({name})", f"vdot({name}, {name})")
+            squares.append(forms[min(len(node.shape), 2)])
+    total = "" if careful else " + ".join(squares)
     lines = [*text.lines, f"return ({''.join(f'{x}, ' for x in found)}), {total or 0.0}"]
     used = set(re.findall(r"\w+", "\n".join(lines)))
     space = {name: x for name, x in (_SPACE | text.space).items() if name in used}
-    return FunctionText(program_text(expanded.inputs, lines), space)
-
-
-def _squared_sum_text(name: str, shape: tuple[int, ...]) -> str:
-    """Return the text of the sum of a value's squares, which is nan if and only if an entry is."""
-    if not shape:
-        return f"{name} * {name}"
-    return f"{name}.dot({name})" if len(shape) == 1 else f"vdot({name}, {name})"
+    return FunctionText(program_text(inputs, lines), space)
