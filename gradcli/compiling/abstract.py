@@ -140,9 +140,7 @@ class AbstractValue(OfNode):
 
     @property
     def primal(self) -> Value:
-        if not self.is_constant:
-            raise _missing_value("a plain value", "use numpy's functions of arrays, which compile")
-        return self.node.value
+        return self._plain_value("a plain value")
 
     def settle(self) -> NoReturn:
         raise CannotCompile("the function uses a value that it kept from an earlier call")
@@ -175,33 +173,28 @@ class AbstractValue(OfNode):
     # What needs a plain value.
 
     def __bool__(self) -> bool:
-        if self.is_constant:
-            return bool(self.primal)
-        raise _missing_value("the truth of a value (`if`, `and`, `max`)", f"use {_SELECT}")
+        return bool(self._plain_value("the truth of a value (`if`, `and`, `max`)", f"use {_SELECT}"))
 
     def __float__(self) -> Any:
-        return float(self._plain_value("float()"))
+        return float(self._plain_value("a plain value for float()"))
 
     def __int__(self) -> Any:
-        return int(self._plain_value("int()"))
+        return int(self._plain_value("a plain value for int()"))
 
     def __index__(self) -> Any:
-        if not self.is_constant:
-            raise _missing_value("an index or a size from data", "compute indices and sizes from integers alone")
-        return self.primal.__index__()
+        do = "compute indices and sizes from integers alone"
+        return self._plain_value("an index or a size from data", do).__index__()
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        if not self.is_constant:
-            raise _missing_value("a plain array", "use numpy's functions of arrays, which compile")
-        return np.array(self.primal, dtype)
+        return np.array(self._plain_value("a plain array"), dtype)
 
     def __complex__(self) -> Any:
-        return complex(self._plain_value("complex()"))
+        return complex(self._plain_value("a plain value for complex()"))
 
-    def _plain_value(self, asked: str) -> Any:
+    def _plain_value(self, asked: str, do: str = "use numpy's functions of arrays, which compile") -> Any:
         if not self.is_constant:
-            raise _missing_value(f"a plain value for {asked}", "use numpy's functions of arrays, which compile")
-        return self.primal
+            raise _missing_value(asked, do)
+        return self.node.value
 
     # Masks, and writes that they select.
 
@@ -239,18 +232,17 @@ class AbstractValue(OfNode):
             function, _replace_by_places(tuple(args), operands), _replace_by_places(dict(kwargs), operands)
         )
         found = call(*(x.node.value for x in operands))
+
+        def operation(part: Value, output: int | None = None) -> Value:
+            return self.program.operation(replace(call, shape=np.shape(part), output=output), operands, {})
+
         if not isinstance(found, tuple):
-            return self.program.operation(replace(call, shape=np.shape(found)), operands, {})
-        parts = [
-            self.program.operation(replace(call, shape=np.shape(part), output=k), operands, {})
-            for k, part in enumerate(found)
-        ]
+            return operation(found)
+        parts = [operation(part, k) for k, part in enumerate(found)]
         return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)
 
     def __getitem__(self, index: Any) -> Any:
-        if any(isinstance(part, AbstractValue) for part in (index if isinstance(index, tuple) else (index,))):
-            index = self._plain_index(index)
-        return super().__getitem__(index)
+        return super().__getitem__(_plain_index(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if (
@@ -261,16 +253,7 @@ class AbstractValue(OfNode):
         ):
             assign_value(self, bind(np.where, index, value, self))
             return
-        if any(isinstance(part, AbstractValue) for part in (index if isinstance(index, tuple) else (index,))):
-            index = self._plain_index(index)
-        super().__setitem__(index, value)
-
-    def _plain_index(self, index: Any) -> Any:
-        parts = index if isinstance(index, tuple) else (index,)
-        if not all(part.is_constant for part in parts if isinstance(part, AbstractValue)):
-            raise _missing_value("an index that depends on values", f"use {_SELECT}, or capture the index in a closure")
-        plain = tuple(part.primal if isinstance(part, AbstractValue) else part for part in parts)
-        return plain if isinstance(index, tuple) else plain[0]
+        super().__setitem__(_plain_index(index), value)
 
     def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
         """Return the value as another type; float64 carries the derivative."""
@@ -278,6 +261,14 @@ class AbstractValue(OfNode):
         if self.dtype != np.float64 and wanted.kind in "biuf":
             return self.program.operation(DetachedFunction(np.ndarray.astype), [self], {"dtype": wanted})
         return super().astype(dtype, *args, **kwargs)  # type: ignore[misc]
+
+
+def _plain_index(index: Any) -> Any:
+    """Return an index with the plain values of constants. Raises CannotCompile for one that depends on values."""
+    parts = index if isinstance(index, tuple) else (index,)
+    asked = "an index that depends on values", f"use {_SELECT}, or capture the index in a closure"
+    plain = tuple(part._plain_value(*asked) if isinstance(part, AbstractValue) else part for part in parts)
+    return plain if isinstance(index, tuple) else plain[0]
 
 
 _BITWISE = {np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert}

@@ -31,14 +31,8 @@ MAX_PRODUCTS = 2**38  # multiply-adds of one call: about a minute
 Shape = tuple[int, ...]
 _CONSTRUCTOR_NAMES = {function: name for name, function in CONSTRUCTORS.items()}
 _BROADCASTING = {
-    operator.add,
-    operator.sub,
-    operator.mul,
-    operator.truediv,
-    operator.pow,
-    operator.mod,
-    operator.floordiv,
-}
+    operator.add, operator.sub, operator.mul, operator.truediv, operator.pow, operator.mod, operator.floordiv,
+}  # fmt: skip
 
 
 # How large results are that may have more entries than the arguments, and the work of functions that take more than one pass.
@@ -69,14 +63,6 @@ def _broadcast_size(*shapes: tuple[int, ...]) -> int:
 # Entries.
 
 
-def _tile(A: Any, reps: Any) -> int:
-    return size(A) * _product_of_sizes(reps)
-
-
-def _resize(a: Any, new_shape: Any) -> int:
-    return _product_of_sizes(new_shape)
-
-
 def _filled_like_entries(a: Any, shape: Any = None, **_: Any) -> int:
     return size(a) if shape is None else _product_of_sizes(shape)
 
@@ -84,18 +70,6 @@ def _filled_like_entries(a: Any, shape: Any = None, **_: Any) -> int:
 def _pad_entries(array: Any, pad_width: Any, **_: Any) -> int:
     widths = np.broadcast_to(np.asarray(pad_width, dtype=float), (len(shape(array)), 2))
     return math.prod(n + int(before) + int(after) for n, (before, after) in zip(shape(array), widths, strict=True))
-
-
-def _vander(x: Any, N: Any = None, **_: Any) -> int:
-    return size(x) * (size(x) if N is None else int(N))
-
-
-def _diagflat(v: Any, k: Any = 0) -> int:
-    return (size(v) + abs(int(k))) ** 2
-
-
-def _take_entries(a: Any, indices: Any, axis: Any = None, **_: Any) -> int:
-    return size(indices) * _slice_entries(a, axis)
 
 
 def _take_along_entries(arr: Any, indices: Any, axis: Any = -1) -> int:
@@ -117,10 +91,6 @@ def _covariance_entries(m: Any, y: Any = None, rowvar: Any = True, **_: Any) -> 
     return max(variables**2, sum(math.prod(s) for s in sizes))
 
 
-def _window_entries(x: Any, window_shape: Any, axis: Any = None, **_: Any) -> int:
-    return size(x) * _product_of_sizes(window_shape)
-
-
 def _spaced_entries(start: Any, stop: Any, num: Any = 50, **_: Any) -> int:
     return int(num) * _broadcast_size(shape(start), shape(stop))
 
@@ -128,14 +98,6 @@ def _spaced_entries(start: Any, stop: Any, num: Any = 50, **_: Any) -> int:
 def _quantile_entries(a: Any, q: Any, axis: Any = None, keepdims: Any = False, **_: Any) -> int:
     over = range(len(shape(a))) if axis is None else [int(k) for k in np.ravel(axis)]
     return max(size(a), np.size(q) * (size(a) // max(1, math.prod(shape(a)[k] for k in over))))
-
-
-def _meshgrid_entries(*xi: Any, **_: Any) -> int:
-    return len(xi) * math.prod(size(x) for x in xi)
-
-
-def _broadcast_all_entries(*args: Any, **_: Any) -> int:
-    return len(args) * _broadcast_size(*map(shape, args))
 
 
 def _fft(a: Any, n: Any = None, axis: Any = -1, **_: Any) -> int:
@@ -149,14 +111,6 @@ def _fftn(a: Any, s: Any = None, axes: Any = None, **_: Any) -> int:
     for n, k in zip(lengths, axes or range(-len(lengths), 0), strict=True):
         have[int(k)] = max(n, have[int(k)])
     return 2 * math.prod(have)
-
-
-def _matvec(a: Any, x: Any) -> int:
-    return _broadcast_size(shape(a)[:-2], shape(x)[:-1]) * shape(a)[-2]
-
-
-def _vecmat(x: Any, a: Any) -> int:
-    return _broadcast_size(shape(x)[:-1], shape(a)[:-2]) * shape(a)[-1]
 
 
 def _multi_dot(arrays: Any) -> int:
@@ -175,18 +129,10 @@ def _qr(a: Any, mode: Any = "reduced") -> int:
     return (2 if mode == "reduced" else 1 + rows) * size(a) + (rows**2 if mode == "complete" else 0)
 
 
-def _lstsq(a: Any, b: Any, **_: Any) -> int:
-    return shape(a)[-1] * max(1, size(b) // max(1, shape(b)[0])) + size(a) + size(b)
-
-
 def _solve_entries(a: Any, b: Any) -> int:
     if len(shape(b)) == 1:
         return size(a) // max(1, shape(a)[-1])
     return _broadcast_size(shape(a)[:-2], shape(b)[:-2]) * math.prod(shape(b)[-2:])
-
-
-def _one_hot_entries(k: Any, num_classes: Any) -> int:
-    return np.size(k) * int(num_classes)
 
 
 def _attention_entries(q: Any, k: Any, v: Any, **_: Any) -> int:
@@ -199,16 +145,8 @@ def _dense_entries(x: Any, w: Any, b: Any = 0.0) -> int:
     return _broadcast_size(product, shape(b))
 
 
-def _nll_loss_entries(logp: Any, y: Any, reduction: Any = "mean") -> int:
-    return _broadcast_size(shape(logp), (*shape(y), 1) if len(shape(y)) < len(shape(logp)) else shape(y))
-
-
 def _channel_norm_entries(x: Any, w: Any = 1.0, b: Any = 0.0, **_: Any) -> int:
     return max(size(x), size(x) * max(size(w), size(b)) // max(1, (*shape(x), 1, 1)[1]))
-
-
-def _gradient_entries(f: Any, *varargs: Any, **_: Any) -> int:
-    return size(f) * max(1, len(shape(f)))
 
 
 def _cumulative_entries(x: Any, axis: Any = None, **_: Any) -> int:
@@ -216,49 +154,53 @@ def _cumulative_entries(x: Any, axis: Any = None, **_: Any) -> int:
 
 
 ENTRIES: dict[Any, Count] = {
-    np.tile: _tile, np.resize: _resize, names.pad: _pad_entries, np.vander: _vander, np.diagflat: _diagflat,
-    np.take: _take_entries,
+    np.tile: lambda A, reps: size(A) * _product_of_sizes(reps), np.resize: lambda a, new_shape: _product_of_sizes(new_shape),
+    names.pad: _pad_entries, np.vander: lambda x, N=None, **_: size(x) * (size(x) if N is None else int(N)),
+    np.diagflat: lambda v, k=0: (size(v) + abs(int(k))) ** 2,
+    np.take: lambda a, indices, axis=None, **_: size(indices) * _slice_entries(a, axis),
     names.take_along_axis: _take_along_entries, np.insert: _insert_entries, np.cov: _covariance_entries,
     np.corrcoef: lambda x, y=None, rowvar=True, **_: _covariance_entries(x, y, rowvar),
-    np.lib.stride_tricks.sliding_window_view: _window_entries, np.linspace: _spaced_entries, np.logspace: _spaced_entries,
-    np.geomspace: _spaced_entries,
-    np.quantile: _quantile_entries, np.percentile: _quantile_entries, np.nanquantile: _quantile_entries,
-    np.nanpercentile: _quantile_entries,
-    np.meshgrid: _meshgrid_entries, np.broadcast_arrays: _broadcast_all_entries, np.kron: lambda a, b: size(a) * size(b),
-    np.zeros_like: _filled_like_entries, np.ones_like: _filled_like_entries, np.full_like: _filled_like_entries,
-    FUNCTIONS["zeros_like"]: _filled_like_entries, FUNCTIONS["ones_like"]: _filled_like_entries,
-    np.fft.fft: _fft, np.fft.ifft: _fft, np.fft.rfft: _fft, np.fft.irfft: _fft, np.fft.hfft: _fft, np.fft.ihfft: _fft,
-    np.fft.fftn: _fftn, np.fft.ifftn: _fftn, np.fft.rfftn: _fftn, np.fft.irfftn: _fftn, np.fft.fft2: _fftn, np.fft.ifft2: _fftn,
-    np.fft.rfft2: _fftn, np.fft.irfft2: _fftn, np.linalg.multi_dot: _multi_dot, np.linalg.svd: _svd, np.linalg.qr: _qr,
-    np.linalg.lstsq: _lstsq, np.linalg.solve: _solve_entries, np.linalg.eigh: lambda a, UPLO="L": 2 * size(a),
+    np.lib.stride_tricks.sliding_window_view: lambda x, window_shape, **_: size(x) * _product_of_sizes(window_shape),
+    **dict.fromkeys((np.linspace, np.logspace, np.geomspace), _spaced_entries),
+    **dict.fromkeys((np.quantile, np.percentile, np.nanquantile, np.nanpercentile), _quantile_entries),
+    np.meshgrid: lambda *xi, **_: len(xi) * math.prod(size(x) for x in xi), np.kron: lambda a, b: size(a) * size(b),
+    np.broadcast_arrays: lambda *args, **_: len(args) * _broadcast_size(*map(shape, args)),
+    **dict.fromkeys((np.zeros_like, np.ones_like, np.full_like, FUNCTIONS["zeros_like"], FUNCTIONS["ones_like"]),
+                    _filled_like_entries),
+    **dict.fromkeys((np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft, np.fft.hfft, np.fft.ihfft), _fft),
+    **dict.fromkeys((np.fft.fftn, np.fft.ifftn, np.fft.rfftn, np.fft.irfftn), _fftn),
+    **dict.fromkeys((np.fft.fft2, np.fft.ifft2, np.fft.rfft2, np.fft.irfft2), _fftn),
+    np.linalg.multi_dot: _multi_dot, np.linalg.svd: _svd, np.linalg.qr: _qr,
+    np.linalg.lstsq: lambda a, b, **_: shape(a)[-1] * max(1, size(b) // max(1, shape(b)[0])) + size(a) + size(b),
+    np.linalg.solve: _solve_entries, np.linalg.eigh: lambda a, UPLO="L": 2 * size(a),
     np.linalg.slogdet: lambda a: 2 * max(1, size(a) // max(1, math.prod(shape(a)[-2:]))),
-    np.gradient: _gradient_entries, np.polyint: lambda p, m=1, k=None: size(p) + int(m),
-    np.poly: lambda seq_of_zeros: size(seq_of_zeros) + 1,
+    np.gradient: lambda f, *varargs, **_: size(f) * max(1, len(shape(f))),
+    np.polyint: lambda p, m=1, k=None: size(p) + int(m), np.poly: lambda seq_of_zeros: size(seq_of_zeros) + 1,
     np.polyfit: lambda x, y, deg, **_: (int(deg) + 1) * (size(x) + 1),
-    networks.one_hot: _one_hot_entries, networks.scaled_dot_product_attention: _attention_entries,
-    networks.linear: _dense_entries,
-    networks.embedding: lambda indices, w: np.size(indices) * _slice_entries(w, 0), networks.batch_norm: _channel_norm_entries,
-    networks.instance_norm: _channel_norm_entries,
+    networks.one_hot: lambda k, num_classes: np.size(k) * int(num_classes),
+    networks.scaled_dot_product_attention: _attention_entries, networks.linear: _dense_entries,
+    networks.embedding: lambda indices, w: np.size(indices) * _slice_entries(w, 0),
+    networks.batch_norm: _channel_norm_entries, networks.instance_norm: _channel_norm_entries,
     networks.group_norm: lambda x, num_groups, w=1.0, b=0.0, eps=0.0: _channel_norm_entries(x, w, b),
-    networks.nll_loss: _nll_loss_entries,
+    networks.nll_loss: lambda logp, y, reduction="mean": _broadcast_size(
+        shape(logp), (*shape(y), 1) if len(shape(y)) < len(shape(logp)) else shape(y)),
 }  # fmt: skip
-for _name, _one in (
-    ("matvec", _matvec),
-    ("vecmat", _vecmat),
-    ("cumulative_sum", _cumulative_entries),
-    ("cumulative_prod", _cumulative_entries),
-):
-    if _name in FUNCTIONS:  # numpy 2 has them
-        ENTRIES[FUNCTIONS[_name]] = _one
-for _name in ("modf", "divmod", "sici", "shichi", "fresnel"):
-    ENTRIES[FUNCTIONS[_name]] = lambda **xs: 2 * _broadcast_size(*map(shape, xs.values()))
+ENTRIES |= {
+    FUNCTIONS[name]: count
+    for name, count in {
+        "matvec": lambda a, x: _broadcast_size(shape(a)[:-2], shape(x)[:-1]) * shape(a)[-2],
+        "vecmat": lambda x, a: _broadcast_size(shape(x)[:-1], shape(a)[:-2]) * shape(a)[-1],
+        "cumulative_sum": _cumulative_entries,
+        "cumulative_prod": _cumulative_entries,
+        **dict.fromkeys(
+            ("modf", "divmod", "sici", "shichi", "fresnel"), lambda **xs: 2 * _broadcast_size(*map(shape, xs.values()))
+        ),
+    }.items()
+    if name in FUNCTIONS  # numpy 2 has the first four
+}
 
 
 # Steps: operations that run one after the other, each of which is recorded.
-
-
-def _division_steps(u: Any, v: Any) -> int:
-    return max(0, size(u) - size(v) + 1) * size(v) + size(u)
 
 
 def _count_pieces(ary: Any, indices_or_sections: Any, axis: Any = 0) -> int:
@@ -272,15 +214,15 @@ def _axis_length(x: Any, axis: Any = -1) -> int:
 
 STEPS: dict[Any, Count] = {
     np.vander: lambda x, N=None, increasing=False: size(x) if N is None else int(N), np.polyval: lambda p, x: size(p),
-    np.poly: lambda seq_of_zeros: size(seq_of_zeros), np.polydiv: _division_steps, np.polyder: lambda p, m=1: int(m),
-    np.polyint: lambda p, m=1, k=None: int(m), np.polyfit: lambda x, y, deg, **_: int(deg),
-    np.diff: lambda a, n=1, **_: int(n), np.array_split: _count_pieces, np.split: _count_pieces, np.hsplit: _count_pieces,
-    np.vsplit: _count_pieces,
-    np.dsplit: _count_pieces, networks.logcumsumexp: _axis_length, networks.cummax: _axis_length, networks.cummin: _axis_length,
+    np.polydiv: lambda u, v: max(0, size(u) - size(v) + 1) * size(v) + size(u), np.polyder: lambda p, m=1: int(m),
+    np.poly: lambda seq_of_zeros: size(seq_of_zeros), np.polyint: lambda p, m=1, k=None: int(m),
+    np.polyfit: lambda x, y, deg, **_: int(deg), np.diff: lambda a, n=1, **_: int(n),
+    **dict.fromkeys((np.array_split, np.split, np.hsplit, np.vsplit, np.dsplit), _count_pieces),
+    **dict.fromkeys((networks.logcumsumexp, networks.cummax, networks.cummin), _axis_length),
     networks.multigammaln: lambda a, d: int(d), networks.polygamma: lambda n, x: int(n) // 10,
-    np.quantile: lambda a, q, **_: np.size(q), np.percentile: lambda a, q, **_: np.size(q),
-    np.nanquantile: lambda a, q, axis=None, **_: np.size(q) * (1 if axis is None else size(a)),
-    np.nanpercentile: lambda a, q, axis=None, **_: np.size(q) * (1 if axis is None else size(a)),
+    **dict.fromkeys((np.quantile, np.percentile), lambda a, q, **_: np.size(q)),
+    **dict.fromkeys((np.nanquantile, np.nanpercentile),
+                    lambda a, q, axis=None, **_: np.size(q) * (1 if axis is None else size(a))),
     np.nanmedian: lambda a, axis=None, **_: 1 if axis is None else size(a),
 }  # fmt: skip
 for _name in (name for name in FUNCTIONS if name.startswith("eval_")):  # scipy's polynomials: a degree of 10**6 at most
@@ -294,27 +236,27 @@ if "unstack" in FUNCTIONS:
 _ALONE = 16
 
 
-def _matmul_products(a: Any, b: Any) -> int:
-    rows = shape(a)[-2] if len(shape(a)) > 1 else 1
-    columns = shape(b)[-1] if len(shape(b)) > 1 else 1
-    return _broadcast_size(shape(a)[:-2], shape(b)[:-2]) * rows * shape(a)[-1] * columns
-
-
 def _pair_products(a: Any, v: Any, **_: Any) -> int:
     return _ALONE * size(a) * size(v)
 
 
 def _einsum_products(subscripts: str, *operands: Any, **_: Any) -> int:
     """Return how often the innermost statement of an einsum runs."""
-    inputs = explicit_subscripts(subscripts, [len(shape(x)) for x in operands]).split("->")[0].split(",")
-    sizes = {
-        letter: n for part, x in zip(inputs, operands, strict=True) for letter, n in zip(part, shape(x), strict=True)
-    }
-    return _ALONE * math.prod(sizes.values())
+    return _ALONE * math.prod(_einsum_sizes(subscripts, operands)[1].values())
+
+
+def _einsum_sizes(subscripts: str, operands: Sequence[Any]) -> tuple[str, dict[str, int]]:
+    """Return the letters of an einsum's output, and the size of every letter."""
+    inputs, output = explicit_subscripts(subscripts, [len(shape(x)) for x in operands]).split("->")
+    sizes: dict[str, int] = {}
+    for part, x in zip(inputs.split(","), operands, strict=True):
+        for letter, n in zip(part, shape(x), strict=True):
+            sizes[letter] = max(n, sizes.get(letter, 1))
+    return output, sizes
 
 
 PRODUCTS: dict[Any, Count] = {
-    np.einsum: _einsum_products, linalg.einsum: _einsum_products, np.matmul: _matmul_products,
+    np.einsum: _einsum_products, linalg.einsum: _einsum_products, np.matmul: lambda a, b: _matmul(a, b) * shape(a)[-1],
     np.convolve: _pair_products, np.correlate: _pair_products,
     np.polymul: lambda a1, a2: _pair_products(a1, a2),
     np.polyval: lambda p, x: size(p) * size(x), np.poly: lambda seq_of_zeros: size(seq_of_zeros) ** 2,
@@ -375,44 +317,20 @@ def _dot(a: Any, b: Any) -> int:
     return math.prod(shape(a)[:-1]) * math.prod(shape(b)[:-2]) * (shape(b)[-1] if len(shape(b)) > 1 else 1)
 
 
-def _inner(a: Any, b: Any) -> int:
-    return math.prod(shape(a)[:-1]) * math.prod(shape(b)[:-1])
-
-
-def _outer(a: Any, b: Any) -> int:
-    return math.prod(shape(a)) * math.prod(shape(b))
-
-
 def _tensordot(a: Any, b: Any, axes: Any = 2) -> int:
     summed = range(len(shape(a)) - axes, len(shape(a))) if isinstance(axes, int) else np.atleast_1d(axes[0])
     shared = math.prod(shape(a)[int(k)] for k in summed)
-    return _outer(a, b) // max(1, shared) ** 2
+    return size(a) * size(b) // max(1, shared) ** 2
 
 
 def _einsum(subscripts: str, *operands: Any, **options: Any) -> int:
     """Return the entries of the output; numpy does not store the products that it sums."""
-    inputs, output = explicit_subscripts(subscripts, [len(shape(x)) for x in operands]).split("->")
-    sizes: dict[str, int] = {}
-    for part, x in zip(inputs.split(","), operands, strict=True):
-        for letter, n in zip(part, shape(x), strict=True):
-            sizes[letter] = max(n, sizes.get(letter, 1))
+    output, sizes = _einsum_sizes(subscripts, operands)
     return math.prod(sizes[letter] for letter in output)
 
 
 def _triangle_entries(m: Any, k: int = 0) -> int:
-    return math.prod(shape(m)) ** 2 if len(shape(m)) == 1 else math.prod(shape(m))
-
-
-def _diag(v: Any, k: int = 0) -> int:
-    return (shape(v)[0] + abs(int(k))) ** 2 if len(shape(v)) == 1 else math.prod(shape(v))
-
-
-def _repeat(a: Any, repeats: Any, axis: Any = None) -> int:
-    return math.prod(shape(a)) * int(np.max(repeats))
-
-
-def _broadcast_to(array: Any, shape: Any) -> int:
-    return math.prod(int(n) for n in np.atleast_1d(shape))
+    return size(m) ** 2 if len(shape(m)) == 1 else size(m)
 
 
 def index_value(x: Any, index: Any) -> Any:
@@ -434,10 +352,12 @@ def _indexed_entries(x: Any, index: Any) -> int:
 
 
 _SPECIAL: dict[Any, Callable[..., int]] = {
-    operator.matmul: _matmul, np.matmul: _matmul, np.dot: _dot, np.inner: _inner, np.outer: _outer, np.tensordot: _tensordot,
-    np.einsum: _einsum, linalg.einsum: _einsum, np.tril: _triangle_entries, np.triu: _triangle_entries, np.diag: _diag,
-    np.repeat: _repeat,
-    np.broadcast_to: _broadcast_to, index_value: _indexed_entries,
+    operator.matmul: _matmul, np.matmul: _matmul, np.dot: _dot, np.tensordot: _tensordot, np.einsum: _einsum,
+    linalg.einsum: _einsum, np.inner: lambda a, b: math.prod(shape(a)[:-1]) * math.prod(shape(b)[:-1]),
+    np.outer: lambda a, b: size(a) * size(b), np.tril: _triangle_entries, np.triu: _triangle_entries,
+    np.diag: lambda v, k=0: (size(v) + abs(int(k))) ** 2 if len(shape(v)) == 1 else size(v),
+    np.repeat: lambda a, repeats, axis=None: size(a) * int(np.max(repeats)),
+    np.broadcast_to: lambda array, shape: math.prod(int(n) for n in np.atleast_1d(shape)), index_value: _indexed_entries,
 }  # fmt: skip
 
 
@@ -452,24 +372,16 @@ _UNKNOWN = 2**40  # bytes, so many that only the limits on entries apply where t
 
 def memory_bytes() -> int:
     """Return the bytes that can be allocated now: the system's free memory, or less if a container limits it."""
-    return min(_free_memory(), _free_in_container())
-
-
-def _free_memory() -> int:
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return _UNKNOWN
-
-
-def _free_in_container() -> int:
+    free = contained = _UNKNOWN
     with contextlib.suppress(OSError, ValueError):
         group = Path("/sys/fs/cgroup")
-        return int((group / "memory.max").read_text()) - int((group / "memory.current").read_text())
-    return _UNKNOWN
+        contained = int((group / "memory.max").read_text()) - int((group / "memory.current").read_text())
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), free)
+    return min(free, contained)
 
 
 class Ledger:
@@ -481,17 +393,13 @@ class Ledger:
     def admit(self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Refuse a call whose result would be too large, or that would take too long. Raises TooLarge."""
         self.enter(bound_on_entries(function, args, kwargs))
-        steps = look_up_count(STEPS, function, args, kwargs)
-        if steps > MAX_STEPS:
-            raise TooLarge(
-                f"this call would take {steps:,} steps; the limit is {MAX_STEPS:,}", do="use fewer terms, or arrays"
-            )
-        products = look_up_count(PRODUCTS, function, args, kwargs)
-        if products > MAX_PRODUCTS:
-            raise TooLarge(
-                f"this call would take {products:,} multiply-adds; the limit is {MAX_PRODUCTS:,}",
-                do="use smaller arrays",
-            )
+        for table, most, what, do in (
+            (STEPS, MAX_STEPS, "steps", "use fewer terms, or arrays"),
+            (PRODUCTS, MAX_PRODUCTS, "multiply-adds", "use smaller arrays"),
+        ):
+            count = look_up_count(table, function, args, kwargs)
+            if count > most:
+                raise TooLarge(f"this call would take {count:,} {what}; the limit is {most:,}", do=do)
 
     def enter(self, count: int) -> None:
         """Count a value of `count` entries; refuse it if it, or the total, would be too large. Raises TooLarge."""
