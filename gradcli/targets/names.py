@@ -93,10 +93,6 @@ def _cross(input: Value, other: Value, axis: int | None = None) -> Value:
     return np.cross(input, other, axis=found)
 
 
-def _logdet(input: Value) -> Value:
-    return np.log(np.linalg.det(input))
-
-
 # --- torch.nn.functional ------------------------------------------------------------------------------------------------
 
 
@@ -136,12 +132,6 @@ def _scale_and_shift(y: Value, weight: Value | None, bias: Value | None) -> Valu
     return y if bias is None else y + bias
 
 
-def _group_norm(
-    input: Value, num_groups: int, weight: Value | None = None, bias: Value | None = None, eps: Value = 1e-5
-) -> Value:
-    return networks.group_norm(input, num_groups, *_weight_and_bias(weight, bias), eps)
-
-
 def _weight_and_bias(weight: Value | None, bias: Value | None) -> tuple[Value, Value]:
     return (1.0 if weight is None else weight), (0.0 if bias is None else bias)
 
@@ -154,11 +144,13 @@ def _batch_norm(
         return networks.batch_norm(input, *_weight_and_bias(weight, bias), eps)
     if running_mean is None or running_var is None:
         raise ValueError("batch_norm takes a running mean and a running variance unless training is True")
-    wide = [np.reshape(x, (-1, *(1,) * (len(shape(input)) - 2))) for x in (running_mean, running_var)]
-    w, b = (
-        np.reshape(x, (-1, *(1,) * (len(shape(input)) - 2))) if shape(x) else x for x in _weight_and_bias(weight, bias)
-    )
-    return w * (input - wide[0]) / np.sqrt(wide[1] + eps) + b
+    mean, variance = _along_channels(running_mean, input), _along_channels(running_var, input)
+    w, b = (_along_channels(x, input) if shape(x) else x for x in _weight_and_bias(weight, bias))
+    return w * (input - mean) / np.sqrt(variance + eps) + b
+
+
+def _along_channels(x: Value, input: Value) -> Value:
+    return np.reshape(x, (-1, *(1,) * (len(shape(input)) - 2)))
 
 
 def _softplus(input: Value, beta: Value = 1.0, threshold: Value = 20.0) -> Value:
@@ -167,18 +159,8 @@ def _softplus(input: Value, beta: Value = 1.0, threshold: Value = 20.0) -> Value
 
 
 def _prelu(input: Value, weight: Value) -> Value:
-    wide = (
-        np.reshape(weight, (-1, *(1,) * (len(shape(input)) - 2))) if shape(weight) and len(shape(input)) > 1 else weight
-    )
-    return networks.prelu(input, wide)
-
-
-def _normalize(input: Value, p: Any = 2.0, axis: int = 1, eps: Value = 1e-12) -> Value:
-    return networks.normalize(input, p, axis, eps)
-
-
-def _cosine_similarity(x1: Value, x2: Value, axis: int = 1, eps: Value = 1e-8) -> Value:
-    return networks.cosine_similarity(x1, x2, axis, eps)
+    several = shape(weight) and len(shape(input)) > 1
+    return networks.prelu(input, _along_channels(weight, input) if several else weight)
 
 
 def _cross_entropy(input: Value, target: Value, *, reduction: str = "mean", label_smoothing: Value = 0.0) -> Value:
@@ -216,20 +198,6 @@ def _attention(
             do="write where(mask, 0, -inf)",
         )
     return networks.scaled_dot_product_attention(query, key, value, attn_mask, is_causal, scale)
-
-
-def _instance_norm(input: Value, *, weight: Value | None = None, bias: Value | None = None, eps: Value = 1e-5) -> Value:
-    return networks.instance_norm(input, *_weight_and_bias(weight, bias), eps)
-
-
-def _linear(input: Value, weight: Value, bias: Value | None = None) -> Value:
-    return networks.linear(input, weight, 0.0 if bias is None else bias)
-
-
-def _poisson_nll_loss(
-    input: Value, target: Value, log_input: bool = True, *, eps: Value = 1e-8, reduction: str = "mean"
-) -> Value:
-    return networks.poisson_nll_loss(input, target, log_input, eps, reduction)
 
 
 def _hinge_embedding_loss(input: Value, target: Value, margin: Value = 1.0, *, reduction: str = "mean") -> Value:
@@ -290,7 +258,7 @@ def entry_at(x: Value, k: Value, axis: int) -> Value:
     _check_axis(x, axis)
     n, place = shape(x)[axis], plain_value(k)
     if shape(k) or place != np.floor(place) or not 0 <= place < n:
-        says = f"an index is a whole number from 0 to {n - 1}, not {'an array' if shape(k) else f'{float(place):g}'}"
+        says = f"an index is a whole number from 0 to {n - 1}, not {_number_or_array(place)}"
         raise BadExpression(says, do="give the index a whole number")
     if not isinstance(k, Tracer):
         return x[(*(slice(None),) * axis, int(place))]
@@ -314,19 +282,28 @@ def span_at(x: Value, start: Value, stop: Value, axis: int) -> Value:
     bounds = [None if k is None else plain_value(k) for k in (start, stop)]
     for bound in bounds:
         if bound is not None and (np.ndim(bound) or bound != np.floor(bound)):
-            says = f"a bound of a slice is a whole number, not {'an array' if np.ndim(bound) else f'{float(bound):g}'}"
+            says = f"a bound of a slice is a whole number, not {_number_or_array(bound)}"
             raise BadExpression(says, do="give the bound a whole number")
     span = slice(*(None if bound is None else int(bound) for bound in bounds))
     return x[(*(slice(None),) * axis, span)]
+
+
+def _number_or_array(x: Any) -> str:
+    return "an array" if np.ndim(x) else f"{float(x):g}"
 
 
 def matrix_power(a: Value, n: Value) -> Value:
     """Return a product of n equal matrices. Raises BadExpression for anything but a whole number."""
     exponent = plain_value(n)
     if np.ndim(exponent) or exponent != np.floor(exponent):
-        shown = "an array" if np.ndim(exponent) else f"{float(exponent):g}"
-        raise BadExpression(f"a matrix has whole powers, not {shown}", do="write the power out: matrix_power(X, 3)")
+        says = f"a matrix has whole powers, not {_number_or_array(exponent)}"
+        raise BadExpression(says, do="write the power out: matrix_power(X, 3)")
     return np.linalg.matrix_power(a, int(exponent))
+
+
+def _positional_signature(count: int) -> inspect.Signature:
+    kind = inspect.Parameter.POSITIONAL_ONLY
+    return inspect.Signature([inspect.Parameter(f"x{k + 1}", kind) for k in range(count)])
 
 
 class OfScipy:
@@ -337,10 +314,7 @@ class OfScipy:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        count = len(inspect.signature(COMPOSITES[self.__name__]).parameters)
-        return inspect.Signature([
-            inspect.Parameter(f"x{k + 1}", inspect.Parameter.POSITIONAL_ONLY) for k in range(count)
-        ])  # fmt: skip
+        return _positional_signature(len(inspect.signature(COMPOSITES[self.__name__]).parameters))
 
     def __call__(self, *xs: Value) -> Value:
         import scipy.special
@@ -431,27 +405,13 @@ def _functions_of_numpy() -> dict[str, Callable[..., Any]]:
     """Return numpy's functions that have a handler: the row itself where that is one, else numpy's function."""
     found: dict[str, Callable[..., Any]] = {}
     # read off the modules' own names: getattr would load numpy's lazy submodules
-    named = [
-        (name, function)
-        for module in MODULES.values()
-        for name, function in vars(module).items()
-        if _has_handler(function)
-    ]
-    others = [(f.__name__, f) for f in HANDLERS if (getattr(f, "__module__", None) or "").startswith("numpy")]
-    for name, function in (*named, *others):
-        row = HANDLERS[function]
-        found.setdefault(name, row if isinstance(row, Primitive) else function)
+    named = [pair for module in MODULES.values() for pair in vars(module).items()]
+    named += [(f.__name__, f) for f in HANDLERS if (getattr(f, "__module__", None) or "").startswith("numpy")]
+    for name, function in named:
+        if callable(function) and not isinstance(function, type) and function in HANDLERS:
+            row = HANDLERS[function]
+            found.setdefault(name, row if isinstance(row, Primitive) else function)
     return found
-
-
-def _has_handler(function: Any) -> bool:
-    return callable(function) and not isinstance(function, type) and function in HANDLERS
-
-
-def _functions_of_module(module: Any) -> dict[str, Callable[..., Any]]:
-    """Return the functions that a module of gradcli defines."""
-    own = {name: x for name, x in vars(module).items() if inspect.isfunction(x) and x.__module__ == module.__name__}
-    return {name: function for name, function in own.items() if not name.startswith("_")}
 
 
 # What gradcli differentiates in Python code and an expression cannot call, each with the reason.
@@ -627,7 +587,11 @@ def _table_of_functions() -> dict[str, Callable[..., Any]]:
     found |= {row.name: row for row in shown}
     found |= _functions_of_numpy()
     found |= {name: PRIMITIVES[row] for name, row in SAME.items()}
-    found |= _functions_of_module(networks)
+    found |= {
+        name: x
+        for name, x in vars(networks).items()
+        if inspect.isfunction(x) and x.__module__ == networks.__name__ and not name.startswith("_")
+    }
     found |= CONSTRUCTORS | _OURS | {"linspace": np.linspace}
     found |= {name: as_number(row.fun) for name, row in PRIMITIVES.items() if row.constant and name in _TRUTHS}
     found |= {function.__name__: counts_as_floats(function) for function in _COUNTING}
@@ -653,9 +617,7 @@ def call_signature(function: Callable[..., Any]) -> inspect.Signature | None:
     function = HANDLERS.get(function, function)
     rules = getattr(function, "rules", None)
     if rules is not None:
-        count = len(rules) or getattr(getattr(function, "fun", None), "nin", 1)
-        parameters = [inspect.Parameter(f"x{k + 1}", inspect.Parameter.POSITIONAL_ONLY) for k in range(count)]
-        return inspect.Signature(parameters)
+        return _positional_signature(len(rules) or getattr(getattr(function, "fun", None), "nin", 1))
     try:
         return inspect.signature(function)
     except ValueError:
@@ -673,8 +635,11 @@ def _look_up_functions(words: str) -> dict[str, Call]:
 
 
 _LAYERS: dict[str, Call] = {
-    "layer_norm": _layer_norm, "rms_norm": _rms_norm, "group_norm": _group_norm, "prelu": _prelu,
-    "cosine_similarity": _cosine_similarity,
+    "layer_norm": _layer_norm, "rms_norm": _rms_norm, "prelu": _prelu,
+    "group_norm": lambda input, num_groups, weight=None, bias=None, eps=1e-5: networks.group_norm(
+        input, num_groups, *_weight_and_bias(weight, bias), eps
+    ),
+    "cosine_similarity": lambda x1, x2, axis=1, eps=1e-8: networks.cosine_similarity(x1, x2, axis, eps),
     **_look_up_functions("relu selu celu hardshrink threshold pairwise_distance sigmoid tanh"),
 }  # fmt: skip
 _TORCH: dict[str, Call] = {
@@ -698,7 +663,8 @@ _TORCH: dict[str, Call] = {
     "var": _torch_variance(reductions.var), "std": _torch_variance(reductions.std), "norm": _norm, "median": _median,
     "quantile": _torch_quantile(np.quantile), "nanquantile": _torch_quantile(np.nanquantile), "round": _round, "clamp": _clamp,
     "clip": _clamp, "max": _torch_extreme("max", np.max, np.maximum), "min": _torch_extreme("min", np.min, np.minimum),
-    "cross": _cross, "logdet": _logdet, "transpose": lambda input, dim0, dim1: np.swapaxes(input, dim0, dim1),
+    "cross": _cross, "logdet": lambda input: np.log(np.linalg.det(input)),
+    "transpose": lambda input, dim0, dim1: np.swapaxes(input, dim0, dim1),
     "cov": lambda input, *, correction=1: np.cov(input, ddof=correction),
     "nan_to_num": lambda input, nan=0.0, posinf=None, neginf=None: np.nan_to_num(
         input, nan=nan, posinf=posinf, neginf=neginf
@@ -731,11 +697,18 @@ _FUNCTIONAL: dict[str, Call] = {
     **_look_up_functions(
         "elu embedding gaussian_nll_loss gelu glu hardsigmoid hardswish hardtanh huber_loss leaky_relu logsigmoid mish "
         "one_hot relu6 silu softshrink softsign tanhshrink"),
-    "batch_norm": _batch_norm, "instance_norm": _instance_norm, "softplus": _softplus, "normalize": _normalize,
-    "linear": _linear, "softmax": _with_implicit_axis(reductions.softmax),
-    "log_softmax": _with_implicit_axis(reductions.log_softmax),
+    "batch_norm": _batch_norm, "softplus": _softplus,
+    "instance_norm": lambda input, *, weight=None, bias=None, eps=1e-5: networks.instance_norm(
+        input, *_weight_and_bias(weight, bias), eps
+    ),
+    "normalize": lambda input, p=2.0, axis=1, eps=1e-12: networks.normalize(input, p, axis, eps),
+    "linear": lambda input, weight, bias=None: networks.linear(input, weight, 0.0 if bias is None else bias),
+    "softmax": _with_implicit_axis(reductions.softmax), "log_softmax": _with_implicit_axis(reductions.log_softmax),
     "softmin": _with_implicit_axis(networks.softmin), "scaled_dot_product_attention": _attention,
-    "cross_entropy": _cross_entropy, "nll_loss": _nll_loss, "poisson_nll_loss": _poisson_nll_loss,
+    "cross_entropy": _cross_entropy, "nll_loss": _nll_loss,
+    "poisson_nll_loss": lambda input, target, log_input=True, *, eps=1e-8, reduction="mean": networks.poisson_nll_loss(
+        input, target, log_input, eps, reduction
+    ),
     **{name: _loss_of_target(getattr(networks, name))
        for name in ("mse_loss", "l1_loss", "binary_cross_entropy", "soft_margin_loss")},
     "smooth_l1_loss": lambda input, target, *, reduction="mean", beta=1.0: networks.smooth_l1_loss(
