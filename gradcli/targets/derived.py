@@ -5,6 +5,8 @@ product w J is a claimed gradient of the weighted sum. So one mechanism checks e
 """
 
 import functools
+import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -30,11 +32,12 @@ STEP = "step along v"  # the input of a function along a line; no parameter can 
 class _Derived:
     """Base of the derived functions. The original function has been surveyed, so they report no notices."""
 
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: Function, text: str | None = None, outputs: tuple[OutputPart, ...] | None = None) -> None:
         self.f = f
         self.kind = f.kind
         self.inputs = f.inputs
-        self.outputs: tuple[OutputPart, ...] = f.outputs
+        self.text = f.text if text is None else text
+        self.outputs = f.outputs if outputs is None else outputs
         self.seconds: float | None = None
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
@@ -59,11 +62,9 @@ class Gradient(_Derived):
         values: Mapping[str, Value],
         claim: Callable[[Mapping[str, Value]], Any] | None = None,
     ) -> None:
-        super().__init__(f)
+        super().__init__(f, f"gradient of {f.text}", tuple(OutputPart(f"df/d{n}", shape(values[n])) for n in wrt))
         self.wrt = wrt
         self.claim = claim
-        self.text = f"gradient of {f.text}"
-        self.outputs = tuple(OutputPart(f"df/d{name}", shape(values[name])) for name in wrt)
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         xs = [values[name] for name in self.wrt]
@@ -89,10 +90,9 @@ class Along(_Derived):
     """The function along a line through the point: t -> f(x + t v)."""
 
     def __init__(self, f: Function, v: Mapping[str, Any]) -> None:
-        super().__init__(f)
+        super().__init__(f, f"{f.text} along v")
         self.v = dict(v)
         self.inputs = (STEP, *f.inputs)
-        self.text = f"{f.text} along v"
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         moved = {name: values[name] + values[STEP] * step for name, step in self.v.items()}
@@ -103,10 +103,8 @@ class Weighted(_Derived):
     """A weighted sum of the function's outputs, sum(w * f); its gradient is the product w J."""
 
     def __init__(self, f: Function, w: Any, what: str) -> None:
-        super().__init__(f)
+        super().__init__(f, what, ())
         self.w = w
-        self.text = what
-        self.outputs = ()
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         return np.sum(self.f(values) * self.w)
@@ -116,9 +114,7 @@ class SumOfEntries(_Derived):
     """The sum of the entries of a function whose Jacobian is diagonal: its gradient is that diagonal."""
 
     def __init__(self, f: Function) -> None:
-        super().__init__(f)
-        self.text = f"sum of the entries of {f.text}"
-        self.outputs = ()
+        super().__init__(f, f"sum of the entries of {f.text}", ())
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         return np.sum(self.f(values))
@@ -134,7 +130,6 @@ class OnSurfaces(_Derived):
     def __init__(self, f: Function, surfaces: Mapping[str, Surface]) -> None:
         super().__init__(f)
         self.surfaces = dict(surfaces)
-        self.text = f.text
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         back = {name: surface.bring(values[name]) for name, surface in self.surfaces.items() if name in values}
@@ -158,7 +153,6 @@ class Completed(_Derived):
     def __init__(self, f: Function, others: Mapping[str, Any]) -> None:
         super().__init__(f)
         self.others = dict(others)
-        self.text = f.text
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         return self.f({**self.others, **values})
@@ -233,8 +227,7 @@ def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
         if not isinstance(top, Recorded) or _KEEP.get():
             METER.kept = _KEEP.get()
             return f(*args, **kwargs)
-        again = _Again(f, node, leaves, traced)
-        return again.result([leaves[path] for path in traced])
+        return _Again(f, node, leaves, traced).result([leaves[path] for path in traced])
 
     return checkpointed
 
@@ -270,11 +263,11 @@ class _Again:
         y = row(*xs)
         if isinstance(self.output, Leaf):
             return y
-        parts, start = {}, 0
-        for path, sizes in self.shapes.items():
-            stop = start + int(np.prod(sizes))
-            parts[path] = np.reshape(y[start:stop], sizes)
-            start = stop
+        stops = itertools.accumulate(map(math.prod, self.shapes.values()))
+        parts = {
+            path: np.reshape(y[stop - math.prod(sizes) : stop], sizes)
+            for (path, sizes), stop in zip(self.shapes.items(), stops, strict=True)
+        }
         return put_together(self.output, parts)
 
     def run(self, *xs: Value) -> Value:
@@ -285,11 +278,8 @@ class _Again:
         y = self._call.returned(self.leaves | dict(zip(self.traced, xs, strict=True)))
         self.output, leaves = take_apart("", y)
         self.shapes = {path: shape(x) for path, x in leaves.items()}
-        found = (
-            np.concatenate([np.reshape(x, (-1,)) for x in leaves.values()])
-            if isinstance(self.output, ContainerNode)
-            else y
-        )
+        several = isinstance(self.output, ContainerNode)
+        found = np.concatenate([np.reshape(x, (-1,)) for x in leaves.values()]) if several else y
         mine = max((x.level for x in xs if isinstance(x, Tracer)), default=0)
         if isinstance(found, Tracer) and found.level > mine:
             raise NotSupported(

@@ -35,8 +35,6 @@ def size_names(dims: Iterable[Dims]) -> tuple[str, ...]:
 
 
 _PART = re.compile(r"\s*(\w+)\s*:\s*(.+)")
-
-
 _OFF = 1e-8  # relative to the largest entry, or to 1: how far off a set a value may be that was written in decimals
 
 
@@ -71,14 +69,6 @@ class Fact:
     open: bool = False
 
 
-def _is_square(dims: Dims) -> bool:
-    return len(dims) == 2 and dims[0] == dims[1]
-
-
-def _make_spd(x: Any, rng: Any) -> Any:
-    return x @ x.T / len(x) + np.eye(len(x))
-
-
 def _make_simplex(x: Any, rng: Any) -> Any:
     return np.abs(x) / np.sum(np.abs(x), axis=-1, keepdims=True)
 
@@ -87,29 +77,13 @@ def _make_onehot(x: Any, rng: Any) -> Any:
     return np.eye(np.shape(x)[-1])[rng.integers(np.shape(x)[-1], size=np.shape(x)[:-1])]
 
 
-def _is_any_shape(dims: Dims) -> bool:
-    return True
-
-
 def _symmetric_part(x: Any) -> Any:
     return (x + np.transpose(x)) / 2
-
-
-def _skew_part(x: Any) -> Any:
-    return (x - np.transpose(x)) / 2
 
 
 def _keep_entries(where: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a function that keeps the entries of a square matrix that `where` keeps of a matrix of ones."""
     return lambda x: x * where(np.ones(shape(x)))
-
-
-def _scale_to_unit(x: Any) -> Any:
-    return x / np.sqrt(np.sum(x * x))
-
-
-def _scale_to_sum_one(x: Any) -> Any:
-    return x / np.sum(x, axis=-1, keepdims=True)
 
 
 def _polar_factor(x: Any) -> Any:
@@ -119,30 +93,24 @@ def _polar_factor(x: Any) -> Any:
     return x
 
 
-def _has_whole_entries(x: Any) -> bool:
-    return bool(np.all((x >= 0) & (x == np.floor(x))))
-
-
 def _is_one_hot(x: Any) -> bool:
     return set(np.ravel(x)) <= {0.0, 1.0} and bool(np.all(np.sum(x, axis=-1) == 1))
 
 
-def _self_adjoint_pull(bring: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return the adjoint of an orthogonal projection, which is the projection itself."""
-    return lambda x, g: bring(g)
-
-
 def _linear_surface(name: str, bring: Callable[[Any], Any], hides: str) -> Surface:
-    return Surface(name, bring, _self_adjoint_pull(bring), hides)
+    """Return the surface of an orthogonal projection, which is its own adjoint."""
+    return Surface(name, bring, lambda x, g: bring(g), hides)
 
 
+_Fits = tuple[Callable[[Dims], bool], str]
 _POLAR = 10  # iterations: from singular values of 0.1 to 1.7 to 1
-_VECTOR: tuple[Callable[[Dims], bool], str] = (lambda dims: len(dims) == 1, "a vector")
-_ROWS: tuple[Callable[[Dims], bool], str] = (lambda dims: len(dims) == 2, "a matrix")
-_MATRIX: tuple[Callable[[Dims], bool], str] = (_is_square, "a square matrix")
+_VECTOR: _Fits = (lambda dims: len(dims) == 1, "a vector")
+_ROWS: _Fits = (lambda dims: len(dims) == 2, "a matrix")
+_MATRIX: _Fits = (lambda dims: len(dims) == 2 and dims[0] == dims[1], "a square matrix")
+_ANY: _Fits = (lambda dims: True, "")
 SYMMETRIC = _linear_surface("symmetric matrices", _symmetric_part, "its skew-symmetric part")
 _SPD = _linear_surface("symmetric positive definite matrices", _symmetric_part, "its skew-symmetric part")
-_SKEW = _linear_surface("skew-symmetric matrices", _skew_part, "its symmetric part")
+_SKEW = _linear_surface("skew-symmetric matrices", lambda x: (x - np.transpose(x)) / 2, "its symmetric part")
 _DIAGONAL = _linear_surface(
     "diagonal matrices", _keep_entries(lambda one: np.diag(np.diag(one))), "its entries off the diagonal"
 )
@@ -151,17 +119,18 @@ _UPPER = _linear_surface("upper triangular matrices", _keep_entries(np.triu), "i
 _ORTHOGONAL = Surface(
     "orthogonal matrices", _polar_factor, lambda x, g: (g - x @ np.transpose(g) @ x) / 2, "its part normal to them"
 )
-_UNIT = Surface("unit vectors", _scale_to_unit, lambda x, g: g - x * np.sum(x * g), "its part along the vector")
+_UNIT = Surface(
+    "unit vectors", lambda x: x / np.sqrt(np.sum(x * x)), lambda x, g: g - x * np.sum(x * g), "its part along the vector"
+)  # fmt: skip
 _SIMPLEX = Surface(
-    "the simplex",
-    _scale_to_sum_one,
-    lambda x, g: g - np.sum(x * g, axis=-1, keepdims=True),
-    "a number added to all its entries",
-)
+    "the simplex", lambda x: x / np.sum(x, axis=-1, keepdims=True),
+    lambda x, g: g - np.sum(x * g, axis=-1, keepdims=True), "a number added to all its entries",
+)  # fmt: skip
 _SIMPLICES = Surface("rows on the simplex", _SIMPLEX.bring, _SIMPLEX.pull, "a number added to all entries of a row")
 FACTS: dict[str, Fact] = {
     "symmetric":    Fact(*_MATRIX, lambda x, rng: (x + x.T) / 2, surface=SYMMETRIC),
-    "spd":          Fact(*_MATRIX, _make_spd, lambda x: bool(np.all(np.linalg.eigvalsh(x) > 0)), _SPD),
+    "spd":          Fact(*_MATRIX, lambda x, rng: x @ x.T / len(x) + np.eye(len(x)),
+                         lambda x: bool(np.all(np.linalg.eigvalsh(x) > 0)), _SPD),
     "tied":         Fact(*_MATRIX, lambda x, rng: (x + x.T) / 2, surface=SYMMETRIC),
     "skew":         Fact(*_MATRIX, lambda x, rng: (x - x.T) / 2, surface=_SKEW),
     "diagonal":     Fact(*_MATRIX, lambda x, rng: np.diag(np.diag(x)), surface=_DIAGONAL),
@@ -173,10 +142,11 @@ FACTS: dict[str, Fact] = {
     "onehot":       Fact(*_VECTOR, _make_onehot, _is_one_hot),
     "simplex rows": Fact(*_ROWS,   _make_simplex, lambda x: bool(np.all(x >= 0)), _SIMPLICES),
     "onehot rows":  Fact(*_ROWS,   _make_onehot, _is_one_hot),
-    "signs":        Fact(_is_any_shape, "", lambda x, rng: np.where(x < 0, -1.0, 1.0), lambda x: bool(np.all(np.abs(x) == 1))),
-    "mask":         Fact(_is_any_shape, "", lambda x, rng: np.where(x < 0, 0.0, 1.0), lambda x: set(np.ravel(x)) <= {0.0, 1.0}),
-    "positive":     Fact(_is_any_shape, "", lambda x, rng: np.abs(x) + 0.3, lambda x: bool(np.all(x > 0)), open=True),
-    "index":        Fact(_is_any_shape, "", lambda x, rng: np.floor(np.abs(3 * x)) % 3, _has_whole_entries),
+    "signs":        Fact(*_ANY,    lambda x, rng: np.where(x < 0, -1.0, 1.0), lambda x: bool(np.all(np.abs(x) == 1))),
+    "mask":         Fact(*_ANY,    lambda x, rng: np.where(x < 0, 0.0, 1.0), lambda x: set(np.ravel(x)) <= {0.0, 1.0}),
+    "positive":     Fact(*_ANY,    lambda x, rng: np.abs(x) + 0.3, lambda x: bool(np.all(x > 0)), open=True),
+    "index":        Fact(*_ANY,    lambda x, rng: np.floor(np.abs(3 * x)) % 3,
+                         lambda x: bool(np.all((x >= 0) & (x == np.floor(x))))),
 }  # fmt: skip
 
 
@@ -202,10 +172,9 @@ def surface_of(words: frozenset[str]) -> Surface | None:
 
     Raises  BadOption for assumptions with two surfaces.
     """
-    found = list(dict.fromkeys(s.bring for word in FACTS if word in words and (s := FACTS[word].surface) is not None))
-    if len(found) > 1:
-        raise BadOption(f"no check stays on two sets at once: {', '.join(sorted(words))}", do="assume one of them")
     surfaces = [s for word in FACTS if word in words and (s := FACTS[word].surface) is not None]
+    if len({s.bring for s in surfaces}) > 1:
+        raise BadOption(f"no check stays on two sets at once: {', '.join(sorted(words))}", do="assume one of them")
     return surfaces[0] if surfaces else None
 
 
@@ -232,23 +201,18 @@ def parse_facts(texts: list[str], dims: Mapping[str, Dims]) -> dict[str, frozens
         name, words = match[1], match[2]
         if name not in dims:
             raise BadOption(f"--assume names '{name}', which is not an input", do=f"inputs: {', '.join(dims)}")
-        found[name] = found.get(name, frozenset()) | frozenset(_parse_words(words, name, dims[name]))
+        rest = words.strip().lower()
+        found.setdefault(name, frozenset())
+        while rest:
+            word = next((w for w in sorted(FACTS, key=len, reverse=True) if re.match(rf"{w}\b", rest)), None)
+            if word is None:
+                raise BadOption(f"'{rest.split()[0]}' is no assumption", do=f"known: {', '.join(FACTS)}")
+            if not FACTS[word].fits(dims[name]):
+                own = " x ".join(dims[name]) or "a number"
+                raise BadOption(f"{name} is {own} and cannot be {word}", do=f"{word} is for {FACTS[word].needs}")
+            found[name] |= {word}
+            rest = rest[len(word) :].lstrip(" ,")
     return found
-
-
-def _parse_words(text: str, name: str, dims: Dims) -> list[str]:
-    words = []
-    rest = text.strip().lower()
-    while rest:
-        word = next((w for w in sorted(FACTS, key=len, reverse=True) if re.match(rf"{w}\b", rest)), None)
-        if word is None:
-            raise BadOption(f"'{rest.split()[0]}' is no assumption", do=f"known: {', '.join(FACTS)}")
-        if not FACTS[word].fits(dims):
-            shape = " x ".join(dims) or "a number"
-            raise BadOption(f"{name} is {shape} and cannot be {word}", do=f"{word} is for {FACTS[word].needs}")
-        words.append(word)
-        rest = rest[len(word) :].lstrip(" ,")
-    return words
 
 
 def draw_with_facts(facts: frozenset[str], shape: tuple[int, ...], rng: Any) -> Any:
