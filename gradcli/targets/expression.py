@@ -3,7 +3,7 @@
 import ast
 import dataclasses
 import operator
-from collections.abc import Callable, Container, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,32 +60,8 @@ REFUSED = {
 }  # fmt: skip
 
 
-# What stands in the brackets of x[...]: positions that are written out, and inputs whose values are positions.
-
-
-def parts_of_index(node: ast.expr) -> list[ast.expr]:
-    """Return the parts of an index, one for each axis."""
-    return list(node.elts) if isinstance(node, ast.Tuple) else [node]
-
-
-def axes_indexed_by_inputs(parts: list[ast.expr], names: Container[str], given: Container[str]) -> list[int]:
-    """Return the axes, the last one first, whose index is an input; `names` are those of statements, `given` those of inputs.
-
-    None are returned beside `...` and new axes, which move the axes after them.
-    """
-    if any(isinstance(p, ast.Constant) and p.value in (None, ...) for p in parts):
-        return []
-    named = [isinstance(p, ast.Name) and p.id not in names and (p.id not in CONSTANTS or p.id in given) for p in parts]
-    return [k for k in reversed(range(len(parts))) if named[k]]
-
-
-def axes_of_moving_slices(parts: list[ast.expr]) -> list[int]:
-    """Return the axes whose index is a slice with a bound that is not written out: `x[:m]`, `x[m:m + k]`.
-
-    None are returned beside `...` and new axes, which move the axes after them.
-    """
-    if any(isinstance(p, ast.Constant) and p.value in (None, ...) for p in parts):
-        return []
+def _axes_of_moving_slices(parts: list[ast.expr]) -> list[int]:
+    """Return the axes whose index is a slice with a bound that is not written out: `x[:m]`, `x[m:m + k]`."""
     bounds = [[b for b in (p.lower, p.upper) if b] if isinstance(p, ast.Slice) and not p.step else [] for p in parts]
     computed = [[b for b in own if literal_integer(b) is None] for own in bounds]
     return [k for k, own in enumerate(computed) if own and all(map(_is_sum_of_names, own))]
@@ -100,37 +76,30 @@ def _is_sum_of_names(bound: ast.expr) -> bool:
 # Facts about a syntax tree that are known without running it: integers, axes, shapes, dotted names.
 
 INTEGERS = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Pow: operator.pow,
-}
+}  # fmt: skip
 ARITHMETIC = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 NOT_STATIC = object()
 
 
-def static_value(node: ast.expr, taken: set[str]) -> Any:
-    """Return the value of a static node (an axis, a shape, a string, an order), or NOT_STATIC if it must be computed."""
+def _static_value(node: ast.expr, taken: set[str]) -> Any:
+    """Return the value of a static node (an axis, a shape, a string, `1/3`, `2*pi`), or NOT_STATIC if it must be computed."""
     if isinstance(node, ast.Constant) and (isinstance(node.value, bool | str | float) or node.value is None):
         return node.value
     if isinstance(node, ast.Name) and node.id in CONSTANTS and node.id not in taken:
         return CONSTANTS[node.id]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and literal_integer(node) is None:
-        inner = static_value(node.operand, taken)
+        inner = _static_value(node.operand, taken)
         return -inner if isinstance(inner, float) else NOT_STATIC
     if isinstance(node, ast.Tuple | ast.List):
-        parts = [static_value(part, taken) for part in node.elts]
+        parts = [_static_value(part, taken) for part in node.elts]
         return NOT_STATIC if any(part is NOT_STATIC for part in parts) else tuple(parts)
-    whole = literal_integer(node)
-    return whole if whole is not None else _static_arithmetic(node, taken)
-
-
-def _static_arithmetic(node: ast.expr, taken: set[str]) -> Any:
-    """Return the value of `1/3` or `2*pi`, or NOT_STATIC for anything else."""
+    if (whole := literal_integer(node)) is not None:
+        return whole
     if not isinstance(node, ast.BinOp) or type(node.op) not in ARITHMETIC or _tree_height(node) > 20:
         return NOT_STATIC
-    left, right = static_value(node.left, taken), static_value(node.right, taken)
+    left, right = _static_value(node.left, taken), _static_value(node.right, taken)
     if not all(isinstance(x, int | float) and abs(x) < 2**53 for x in (left, right)):
         return NOT_STATIC
     return NOT_STATIC if isinstance(node.op, ast.Div) and right == 0 else ARITHMETIC[type(node.op)](left, right)
@@ -148,17 +117,14 @@ def literal_integer(root: ast.expr) -> int | None:
     left, right = literal_integer(node.left), literal_integer(node.right)
     if left is None or right is None or abs(left) > 2**53 or abs(right) > 2**53:
         return None
-    if isinstance(node.op, ast.FloorDiv) and right == 0:
-        return None
-    if isinstance(node.op, ast.Pow) and (right < 0 or right * abs(left).bit_length() > 64):
-        return None
-    return sign * int(INTEGERS[type(node.op)](left, right))
+    undefined = isinstance(node.op, ast.FloorDiv) and right == 0
+    large = isinstance(node.op, ast.Pow) and (right < 0 or right * abs(left).bit_length() > 64)
+    return None if undefined or large else sign * int(INTEGERS[type(node.op)](left, right))
 
 
 def _tree_height(node: ast.expr) -> int:
     """Return the height of a tree of binary operators, counted to 21 at most."""
-    level: list[ast.expr] = [node]
-    height = 0
+    level, height = [node], 0
     while level and height <= 20:
         level = [child for n in level if isinstance(n, ast.BinOp) for child in (n.left, n.right)][:1000]
         height += 1
@@ -172,27 +138,6 @@ def dotted_name(node: ast.expr) -> str | None:
         names.append(node.attr)
         node = node.value
     return ".".join([node.id, *reversed(names)]) if isinstance(node, ast.Name) else None
-
-
-def literal_index(node: ast.expr, span: Callable[[ast.AST], Span]) -> Any:
-    """Return an index that is written out. Raises BadExpression for any other; `span` says where a node is."""
-    if isinstance(node, ast.Tuple):
-        return tuple(literal_index(part, span) for part in node.elts)
-    if isinstance(node, ast.Slice):
-        ends = (node.lower, node.upper, node.step)
-        return slice(*(None if part is None else literal_index(part, span) for part in ends))
-    if isinstance(node, ast.Constant) and (node.value is None or node.value is Ellipsis):
-        return node.value
-    if isinstance(node, ast.List):
-        return [literal_index(part, span) for part in node.elts]
-    whole = literal_integer(node)
-    if whole is None:
-        raise BadExpression(
-            "an index must be a whole number, an input, a slice or a list of numbers",
-            where=span(node),
-            do="write x[0], x[k], x[1:] or x[0, :]",
-        )
-    return whole
 
 
 # Axes, shapes, sizes, orders and modes: where such an argument is written out, it is passed as it is.
@@ -237,17 +182,7 @@ def is_static(function: str, parameter: str) -> bool:
     return (parameter in STATIC and (function, parameter) not in VALUES_OF) or (function, parameter) in STATIC_OF
 
 
-def is_always_static(function: str, parameter: str) -> bool:
-    """Return whether an argument must be data."""
-    return is_static(function, parameter) and parameter not in COMPUTED
-
-
-def unsupported_parameters(function: str, parameters: set[str]) -> set[str]:
-    """Return those of the given parameters that a function does not take in an expression."""
-    return {name for name in parameters & NOT_TAKEN if (function, name) not in TAKEN_BY}
-
-
-def positional_parameters(
+def _positional_parameters(
     name: str, function: Callable[..., Any], count: int, keywords: Sequence[str], where: Span
 ) -> list[str]:
     """Return the parameter name of each of `count` positional arguments of a call with these keywords.
@@ -262,7 +197,7 @@ def positional_parameters(
     except TypeError as error:
         shown = ", ".join(p.name if p.default is p.empty else f"{p.name}=..." for p in signature.parameters.values())
         raise BadExpression(f"{name}: {error}", where=where, do=f"write {name}({shown})") from None
-    refused = unsupported_parameters(ALIASES.get(name, name), set(bound.arguments))
+    refused = {p for p in NOT_TAKEN.intersection(bound.arguments) if (ALIASES.get(name, name), p) not in TAKEN_BY}
     if refused:
         raise BadExpression(f"{name} takes no {min(refused)} here", where=where, do="leave it out")
     by_position: dict[int, str] = {}
@@ -310,10 +245,8 @@ def unknown_function_error(dotted: str, where: Span, is_value: bool) -> BadExpre
 
 def extent_of_node(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return where a node begins and ends, as (line, byte) pairs."""
-    return (getattr(node, "lineno", 1), getattr(node, "col_offset", 0)), (
-        getattr(node, "end_lineno", 1) or 1,
-        getattr(node, "end_col_offset", 0) or 0,
-    )
+    begin = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+    return begin, (getattr(node, "end_lineno", 1) or 1, getattr(node, "end_col_offset", 0) or 0)
 
 
 def column_in_characters(source: str, line: int, at: int) -> int:
@@ -335,13 +268,11 @@ def parse_statement(statement: Statement) -> ast.expr:
     except SyntaxError as error:
         at = max(0, min((error.offset or 1) - 1, len(statement.source) - 1))
         message = (error.msg or "invalid syntax").split(". Perhaps")[0].split(". Did you")[0]
-        raise BadExpression(
-            f"{message}", where=statement.span(at, at + 1), do="check the operators and brackets around this place"
-        ) from None
+        do = "check the operators and brackets around this place"
+        raise BadExpression(message, where=statement.span(at, at + 1), do=do) from None
     except (RecursionError, MemoryError, ValueError):
-        raise TooLarge(
-            "the expression is nested too deeply", where=statement.span(0, 1), do="name parts of it: u = ...; ..."
-        ) from None
+        do = "name parts of it: u = ...; ..."
+        raise TooLarge("the expression is nested too deeply", where=statement.span(0, 1), do=do) from None
 
 
 # Warnings about calls that run but may not mean what the user intended; they depend on the values of a run.
@@ -353,11 +284,8 @@ def _first_argument(args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value
 
 def warn_of_vector_transpose(args: Any, kwargs: Any) -> str | None:
     """Warn of `.T` of a vector."""
-    return (
-        ".T of a vector does nothing: for the product of a column and a row write outer(a, b)"
-        if len(shape(_first_argument(args, kwargs))) == 1
-        else None
-    )
+    says = ".T of a vector does nothing: for the product of a column and a row write outer(a, b)"
+    return says if len(shape(_first_argument(args, kwargs))) == 1 else None
 
 
 def warn_of_missing_axis(args: Any, kwargs: Any) -> str | None:
@@ -377,9 +305,7 @@ def warn_of_double_softmax(args: Any, kwargs: Any) -> str | None:
 
 
 NOTICES: dict[str, CallNotice] = {
-    "softmax": warn_of_missing_axis,
-    "log_softmax": warn_of_missing_axis,
-    "logsumexp": warn_of_missing_axis,
+    **dict.fromkeys(("softmax", "log_softmax", "logsumexp"), warn_of_missing_axis),
     "cross_entropy": warn_of_double_softmax,
 }
 
@@ -402,23 +328,19 @@ class Compiler:
         for part in statement.inner:
             self.add(part)
         self.statement = statement
-        tree = parse_statement(statement)
-        result = self._compile_tree(tree)
+        result = self._compile_tree(parse_statement(statement))
         if statement.name is not None:
             name = normalise_name(statement.name.text)
-            self._label_steps(result, name)
+            blocks = [(self.steps, result)]
+            while blocks:
+                steps, wanted = blocks.pop()
+                for k, step in enumerate(steps):
+                    if step.to == wanted and step.name is None:
+                        steps[k] = dataclasses.replace(step, name=name)
+                        blocks += [step.yes, step.no] if isinstance(step, Choice) else []
             self.names[name] = result
         self.program.result = result
         return result
-
-    def _label_steps(self, register: int, name: str) -> None:
-        blocks = [(self.steps, register)]
-        while blocks:
-            steps, wanted = blocks.pop()
-            for k, step in enumerate(steps):
-                if step.to == wanted and step.name is None:
-                    steps[k] = dataclasses.replace(step, name=name)
-                    blocks += [step.yes, step.no] if isinstance(step, Choice) else []
 
     def _compile_tree(self, root: ast.expr) -> int:
         stack: list[Compiling] = [self._compile_node(root)]
@@ -437,20 +359,16 @@ class Compiler:
     def _compile_node(self, node: ast.expr) -> Compiling:
         self.nodes += 1
         if self.nodes > MAX_NODES:
-            raise TooLarge(
-                f"the expression has more than {MAX_NODES:,} parts",
-                where=self._span_of(node),
-                do="use arrays: sum(x**2)",
-            )
+            says = f"the expression has more than {MAX_NODES:,} parts"
+            raise TooLarge(says, where=self._span_of(node), do="use arrays: sum(x**2)")
         rule = _RULES.get(type(node))
         if rule is None:
-            what = type(node).__name__.lower()
-            raise BadExpression(
-                f"a {what} is not part of the language",
-                where=self._span_of(node),
-                do=REFUSED.get(type(node), "an expression has operators, calls, indices, lists and comparisons"),
-            )
+            do = REFUSED.get(type(node), "an expression has operators, calls, indices, lists and comparisons")
+            raise self._refusal(node, f"a {type(node).__name__.lower()} is not part of the language", do)
         return rule(self, node)
+
+    def _refusal(self, node: ast.AST, says: str, do: str) -> BadExpression:
+        return BadExpression(says, where=self._span_of(node), do=do)
 
     # Registers.
 
@@ -473,10 +391,8 @@ class Compiler:
         kwargs: Any = (),
         notice: CallNotice | None = None,
     ) -> int:
-        to = self._add_register()
-        self.steps.append(
-            Instruction(function, operation, tuple(args), tuple(kwargs), to, self._span_of(node), None, notice)
-        )
+        to, span = self._add_register(), self._span_of(node)
+        self.steps.append(Instruction(function, operation, tuple(args), tuple(kwargs), to, span, None, notice))
         return to
 
     def _span_of(self, node: ast.AST) -> Span:
@@ -489,31 +405,22 @@ class Compiler:
     def _compile_constant(self, node: ast.Constant) -> Compiling:
         yield from ()
         if isinstance(node.value, bool | str) or node.value is None:
-            raise BadExpression(
-                f"{node.value!r} is no value here", where=self._span_of(node), do="write a number or a name"
-            )
+            raise self._refusal(node, f"{node.value!r} is no value here", "write a number or a name")
         if isinstance(node.value, complex):
-            raise BadExpression(
-                "complex numbers are not supported", where=self._span_of(node), do="write real and imaginary parts"
-            )
+            raise self._refusal(node, "complex numbers are not supported", "write real and imaginary parts")
         if not isinstance(node.value, int | float):
-            raise BadExpression(
-                f"{node.value!r} is not part of the language", where=self._span_of(node), do="leave it out"
-            )
-        return self._add_register(np.float64(self._finite_float(node, node.value)))
+            raise self._refusal(node, f"{node.value!r} is not part of the language", "leave it out")
+        return self._add_number(node, node.value)
 
-    def _finite_float(self, node: ast.AST, number: float) -> float:
+    def _add_number(self, node: ast.AST, number: float) -> int:
         try:
-            value = float(number)
+            value = np.float64(number)
         except OverflowError:
-            value = float("inf")
-        if value in (float("inf"), float("-inf")):
-            raise BadExpression(
-                "this number is larger than the largest float64",
-                where=self._span_of(node),
-                do="write inf, or a smaller number",
-            )
-        return value
+            value = np.float64("inf")
+        if np.isinf(value):
+            says = "this number is larger than the largest float64"
+            raise self._refusal(node, says, "write inf, or a smaller number")
+        return self._add_register(value)
 
     def _compile_name(self, node: ast.Name) -> Compiling:
         yield from ()
@@ -528,13 +435,12 @@ class Compiler:
 
     def _compile_binary(self, node: ast.BinOp) -> Compiling:
         if type(node.op) not in BINARY:
-            raise BadExpression(
-                "this operator is not part of the language", where=self._span_of(node), do="write and, or, * or **"
-            )
+            raise self._refusal(node, "this operator is not part of the language", "write and, or, * or **")
         function, operation = BINARY[type(node.op)]
         if isinstance(node.op, ast.MatMult) and (sign := self._dot_sign(node)):
             function, operation = np.dot, sign
-        if isinstance(node.op, ast.Pow) and self._is_constant_e(node.left):
+        by_name = isinstance(node.op, ast.Pow) and isinstance(node.left, ast.Name) and node.left.id == "e"
+        if by_name and "e" not in self.names and "e" not in self.given:
             raised = yield node.right
             return self._emit_instruction(node, FUNCTIONS["exp"], "exp", [raised])
         left = yield node.left
@@ -543,15 +449,10 @@ class Compiler:
             right = yield node.right
         else:
             if abs(exponent) > MAX_EXPONENT:
-                raise TooLarge(
-                    f"the integer exponent {exponent} is over the limit of {MAX_EXPONENT:,}",
-                    where=self._span_of(node.right),
-                )
+                says = f"the integer exponent {exponent} is over the limit of {MAX_EXPONENT:,}"
+                raise TooLarge(says, where=self._span_of(node.right))
             right = self._add_register(exponent)
         return self._emit_instruction(node, function, operation, [left, right])
-
-    def _is_constant_e(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Name) and node.id == "e" and "e" not in self.names and "e" not in self.given
 
     def _dot_sign(self, node: ast.BinOp) -> str | None:
         """Return the dot (`·`) if the user wrote the product with one, else None."""
@@ -563,12 +464,12 @@ class Compiler:
     def _compile_unary(self, node: ast.UnaryOp) -> Compiling:
         whole = literal_integer(node)
         if whole is not None:
-            return self._add_register(np.float64(self._finite_float(node, whole)))
+            return self._add_number(node, whole)
         operand = yield node.operand
         if isinstance(node.op, ast.Not):
             return self._emit_instruction(node, as_number(np.logical_not), "not", [operand])
         if isinstance(node.op, ast.Invert):
-            raise BadExpression("'~' is not part of the language", where=self._span_of(node), do="write not")
+            raise self._refusal(node, "'~' is not part of the language", "write not")
         return operand if isinstance(node.op, ast.UAdd) else self._emit_instruction(node, operator.neg, "-", [operand])
 
     def _compile_comparison(self, node: ast.Compare) -> Compiling:
@@ -576,11 +477,7 @@ class Compiler:
         result = None
         for op, right_node in zip(node.ops, node.comparators, strict=True):
             if type(op) not in COMPARE:
-                raise BadExpression(
-                    "this comparison is not part of the language",
-                    where=self._span_of(node),
-                    do="write <, <=, >, >=, == or !=",
-                )
+                raise self._refusal(node, "this comparison is not part of the language", "write <, <=, >, >=, == or !=")
             right = yield right_node
             one = self._emit_instruction(node, *COMPARE[type(op)], [left, right])
             result = one if result is None else self._emit_instruction(node, *LOGICAL[ast.And], [result, one])
@@ -609,9 +506,7 @@ class Compiler:
 
     def _compile_list(self, node: ast.List) -> Compiling:
         if not node.elts:
-            raise BadExpression(
-                "an empty list has no values", where=self._span_of(node), do="write zeros(0), or the values"
-            )
+            raise self._refusal(node, "an empty list has no values", "write zeros(0), or the values")
         entries = []
         for element in node.elts:
             entry = yield element
@@ -628,24 +523,24 @@ class Compiler:
         if node.attr == "I":
             base = yield node.value
             return self._emit_instruction(node, inverse, INVERSE, [base])
-        raise BadExpression(
-            f"'.{node.attr}' is not part of the language",
-            where=self._span_of(node),
-            do=SIZES_HAVE_NAMES if node.attr in ("shape", "size") else f"known: .T and .{', .'.join(METHODS)}(...)",
-        )
+        known = f"known: .T and .{', .'.join(METHODS)}(...)"
+        do = SIZES_HAVE_NAMES if node.attr in ("shape", "size") else known
+        raise self._refusal(node, f"'.{node.attr}' is not part of the language", do)
 
     def _compile_subscript(self, node: ast.Subscript) -> Compiling:
         base = yield node.value
-        parts = parts_of_index(node.slice)
+        parts = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
         if not parts:
-            raise BadExpression("the index is empty", where=self._span_of(node), do="write x[0] or x[1:]")
-        for axis in axes_indexed_by_inputs(parts, self.names, self.given):
+            raise self._refusal(node, "the index is empty", "write x[0] or x[1:]")
+        # `...` and new axes move the axes after them: beside these, an index is written out
+        fixed = any(isinstance(p, ast.Constant) and p.value in (None, ...) for p in parts)
+        for axis in () if fixed else reversed([k for k, part in enumerate(parts) if self._is_input(part)]):
             place = yield parts[axis]
             base = self._emit_instruction(node, entry_at, "[]", [base, place, self._add_register(axis)])
             self.program.places.add(normalise_name(ast.unparse(parts.pop(axis))))
         if not parts:
             return base
-        for axis in axes_of_moving_slices(parts):
+        for axis in () if fixed else _axes_of_moving_slices(parts):
             part = parts[axis]
             assert isinstance(part, ast.Slice)
             bounds = []
@@ -653,9 +548,8 @@ class Compiler:
                 value = self._add_register(None)
                 if bound is not None:
                     value = yield bound
-                    named = {normalise_name(n.id) for n in ast.walk(bound) if isinstance(n, ast.Name)} & {
-                        *self.program.inputs
-                    }
+                    words = {normalise_name(n.id) for n in ast.walk(bound) if isinstance(n, ast.Name)}
+                    named = words & {*self.program.inputs}
                     self.program.places |= named
                     self.program.bounds |= named
                 bounds.append(value)
@@ -663,9 +557,30 @@ class Compiler:
             parts[axis] = ast.Slice()
         if all(isinstance(part, ast.Slice) and ast.unparse(part) == ":" for part in parts):
             return base
-        index = tuple(literal_index(part, self._span_of) for part in parts)
+        index = tuple(map(self._literal_index, parts))
         index = index if isinstance(node.slice, ast.Tuple) else index[0]
         return self._emit_instruction(node, index_value, "[]", [base, self._add_register(index)])
+
+    def _is_input(self, node: ast.expr) -> bool:
+        name = node.id if isinstance(node, ast.Name) else None
+        return name is not None and name not in self.names and (name not in CONSTANTS or name in self.given)
+
+    def _literal_index(self, node: ast.expr) -> Any:
+        """Return an index that is written out. Raises BadExpression for any other."""
+        if isinstance(node, ast.Tuple):
+            return tuple(map(self._literal_index, node.elts))
+        if isinstance(node, ast.List):
+            return list(map(self._literal_index, node.elts))
+        if isinstance(node, ast.Slice):
+            ends = (node.lower, node.upper, node.step)
+            return slice(*(None if part is None else self._literal_index(part) for part in ends))
+        if isinstance(node, ast.Constant) and (node.value is None or node.value is Ellipsis):
+            return node.value
+        whole = literal_integer(node)
+        if whole is None:
+            says = "an index must be a whole number, an input, a slice or a list of numbers"
+            raise self._refusal(node, says, "write x[0], x[k], x[1:] or x[0, :]")
+        return whole
 
     def _compile_call(self, node: ast.Call) -> Compiling:
         if (
@@ -697,14 +612,13 @@ class Compiler:
             known = self._static_argument(node)
             if known is not NOT_STATIC:
                 return self._add_register(known)
-            if is_always_static(ALIASES.get(function, function), parameter):
-                what = f"{function} takes {parameter} as data, known before the expression runs"
+            if parameter not in COMPUTED:
                 do = f"write it out, such as {parameter}=1"
                 if function in SEQUENCES:
                     do = f"write the arrays as a list: {function}([x, y])"
                 if parameter == "ord":
                     do += "; for a vector x and an input p: sum(abs(x)**p)**(1/p)"
-                raise BadExpression(what, where=self._span_of(node), do=do)
+                raise self._refusal(node, f"{function} takes {parameter} as data, known before the expression runs", do)
         if function in SEQUENCES and isinstance(node, ast.List | ast.Tuple) and node.elts:
             result = yield from self._compile_sequence(node, nested=function == "block")
             return result
@@ -717,7 +631,7 @@ class Compiler:
         number = None if named is None else self.program.registers[named]
         if isinstance(number, np.float64):
             return int(number) if number.is_integer() else float(number)
-        return static_value(node, self.given | set(self.names))
+        return _static_value(node, self.given | set(self.names))
 
     def _compile_sequence(self, node: ast.List | ast.Tuple, nested: bool) -> Compiling:
         """Compile a list whose entries may have different shapes; `nested` ones may be such lists."""
@@ -733,39 +647,32 @@ class Compiler:
     def _positional_names(self, node: ast.Call, name: str, function: Any, already: int) -> list[str]:
         """Return the parameter name of each positional argument, after checking the call against the signature."""
         keywords = [KEYWORD_SPELLINGS.get(str(keyword.arg), str(keyword.arg)) for keyword in node.keywords]
-        where = self._span_of(node)
         for keyword in node.keywords:
             if keyword.arg is None:
-                at = self._span_of(keyword.value)
-                raise BadExpression("** is not part of the language here", where=at, do="write the arguments out")
-        return positional_parameters(name, function, already + len(node.args), keywords, where)[already:]
+                raise self._refusal(keyword.value, "** is not part of the language here", "write the arguments out")
+        count, where = already + len(node.args), self._span_of(node)
+        return _positional_parameters(name, function, count, keywords, where)[already:]
 
     def _find_function(self, node: ast.Call) -> tuple[Callable[..., Any], str]:
         dotted = dotted_name(node.func)
         if dotted is None:
-            raise BadExpression(
-                "only named functions can be called", where=self._span_of(node.func), do="to multiply, write *"
-            )
+            raise self._refusal(node.func, "only named functions can be called", "to multiply, write *")
         prefix, _, name = dotted.rpartition(".")
         if not prefix and name in ("max", "min") and len(node.args) == 2:
             return FUNCTIONS[name + "imum"], name
         if prefix and prefix not in PREFIXES:
-            raise BadExpression(
-                f"'{dotted}' is not part of the language",
-                where=self._span_of(node.func),
-                do="methods known: .T, ." + ", .".join(METHODS),
-            )
+            do = "methods known: .T, ." + ", .".join(METHODS)
+            raise self._refusal(node.func, f"'{dotted}' is not part of the language", do)
         if prefix in OF_TORCH and name in OF_TORCH[prefix]:
             return OF_TORCH[prefix][name], name
         if prefix in OF_TORCH and name in FUNCTIONS:
             says = f"'{dotted}' is not part of the language: torch has no such function, or one with other results"
-            raise BadExpression(says, where=self._span_of(node.func), do=f"write {name}(...), which is gradcli's own")
+            raise self._refusal(node.func, says, f"write {name}(...), which is gradcli's own")
         if name in FUNCTIONS:
             return FUNCTIONS[name], name
         if not prefix and (along := function_along_axis(name)) is not None:
             return along, name
         known = not prefix and (name in self.names or name in self.program.inputs)
-
         raise unknown_function_error(dotted, self._span_of(node.func), known)
 
 
@@ -784,11 +691,9 @@ def compile_expression(text: str, given: frozenset[str] = frozenset()) -> Instru
     *named, last = split_statements(text)
     for statement in named:
         if statement.name is None:
-            raise BadExpression(
-                "the value of this statement is not used",
-                where=statement.span(0, len(statement.source)),
-                do="name it (u = ...), or put brackets around an expression of several lines",
-            )
+            where = statement.span(0, len(statement.source))
+            do = "name it (u = ...), or put brackets around an expression of several lines"
+            raise BadExpression("the value of this statement is not used", where=where, do=do)
         compiler.add(statement)
     compiler.add(last)
     result = compiler.program.registers[compiler.program.result]

@@ -185,19 +185,15 @@ ENTRIES: dict[Any, Count] = {
     networks.nll_loss: lambda logp, y, reduction="mean": _broadcast_size(
         shape(logp), (*shape(y), 1) if len(shape(y)) < len(shape(logp)) else shape(y)),
 }  # fmt: skip
-ENTRIES |= {
-    FUNCTIONS[name]: count
-    for name, count in {
-        "matvec": lambda a, x: _broadcast_size(shape(a)[:-2], shape(x)[:-1]) * shape(a)[-2],
-        "vecmat": lambda x, a: _broadcast_size(shape(x)[:-1], shape(a)[:-2]) * shape(a)[-1],
-        "cumulative_sum": _cumulative_entries,
-        "cumulative_prod": _cumulative_entries,
-        **dict.fromkeys(
-            ("modf", "divmod", "sici", "shichi", "fresnel"), lambda **xs: 2 * _broadcast_size(*map(shape, xs.values()))
-        ),
-    }.items()
-    if name in FUNCTIONS  # numpy 2 has the first four
+_BY_NAME: dict[str, Count] = {
+    "matvec": lambda a, x: _broadcast_size(shape(a)[:-2], shape(x)[:-1]) * shape(a)[-2],
+    "vecmat": lambda x, a: _broadcast_size(shape(x)[:-1], shape(a)[:-2]) * shape(a)[-1],
+    **dict.fromkeys(("cumulative_sum", "cumulative_prod"), _cumulative_entries),
+    **dict.fromkeys(
+        ("modf", "divmod", "sici", "shichi", "fresnel"), lambda **xs: 2 * _broadcast_size(*map(shape, xs.values()))
+    ),
 }
+ENTRIES |= {FUNCTIONS[name]: count for name, count in _BY_NAME.items() if name in FUNCTIONS}  # numpy 2 has more
 
 
 # Steps: operations that run one after the other, each of which is recorded.

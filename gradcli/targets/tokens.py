@@ -61,28 +61,7 @@ _TOKEN = re.compile(
 )
 _PRIME = re.compile(r"(?<=[\w)\]ᵀ])['′’]")
 _PAIRS = {")": "(", "]": "[", "}": "{"}
-_OPERATORS = {
-    "+",
-    "-",
-    "*",
-    "/",
-    "//",
-    "%",
-    "@",
-    "^",
-    "**",
-    "<",
-    ">",
-    "<=",
-    ">=",
-    "==",
-    "!=",
-    "if",
-    "and",
-    "or",
-    "not",
-    ".",
-}
+_OPERATORS = set("+ - * / // % @ ^ ** < > <= >= == != if and or not .".split())  # noqa: SIM905
 _AFTER_VALUE = {"if", "else", "and", "or", "in", "is", "for", "not"}
 
 
@@ -122,10 +101,8 @@ def tokenise(text: str) -> list[Token]:
     Raises  BadExpression for a character that no expression can contain; TooLarge for strings, numbers and names too long.
     """
     if len(text) > MAX_CHARACTERS:
-        raise TooLarge(
-            f"the expression has {len(text):,} characters; the limit is {MAX_CHARACTERS:,}",
-            do="give data as files: --at x=@x.npy",
-        )
+        says = f"the expression has {len(text):,} characters; the limit is {MAX_CHARACTERS:,}"
+        raise TooLarge(says, do="give data as files: --at x=@x.npy")
     found: list[Token] = []
     at = 0
     while at < len(text):
@@ -137,9 +114,8 @@ def tokenise(text: str) -> list[Token]:
             raise _character_error(text, at)
         kind = match.lastgroup or ""
         if kind in ("number", "name") and len(match.group()) > MAX_DIGITS:
-            raise TooLarge(
-                f"a {kind} of {len(match.group()):,} characters; the limit is {MAX_DIGITS}", where=Span(text, at)
-            )
+            says = f"a {kind} of {len(match.group()):,} characters; the limit is {MAX_DIGITS}"
+            raise TooLarge(says, where=Span(text, at))
         if kind == "name" and not match.group().isidentifier():
             raise _character_error(text, next(k for k in range(at, match.end()) if not text[at : k + 1].isidentifier()))
         if kind != "space":
@@ -169,11 +145,9 @@ def _rewrite_norms(text: str, found: list[Token]) -> list[Token]:
 
 
 def _character_error(text: str, at: int) -> BadExpression:
-    character = text[at]
-    where = Span(text, at)
-    if character in CHARACTERS:
-        return BadExpression(f"'{character}' is not part of the language", where=where, do=CHARACTERS[character])
-    return BadExpression(f"the character {character!a} is not part of the language", where=where, do="leave it out")
+    shown = f"'{text[at]}'" if text[at] in CHARACTERS else f"the character {text[at]!a}"
+    do = CHARACTERS.get(text[at], "leave it out")
+    return BadExpression(f"{shown} is not part of the language", where=Span(text, at), do=do)
 
 
 def split_statements(text: str) -> list[Statement]:
@@ -195,9 +169,8 @@ def split_parts(text: str, separators: tuple[str, ...] = (",", ";", "\n")) -> li
 def shared_and_parts(text: str) -> tuple[list[Statement], list[Statement]]:
     """Return a claim's shared statements, and its comma-separated parts (`p = softmax(z); z=p-y, y=-log(p)`)."""
     *shared, last = list(_split_at(text, tokenise(text), (";", "\n"))) or [[]]
-    return [_make_statement(text, one) for one in shared], [
-        _make_statement(text, part, ",") for part in _split_at(text, last, (",",))
-    ]
+    parts = _split_at(text, last, (",",))
+    return [_make_statement(text, one) for one in shared], [_make_statement(text, part, ",") for part in parts]
 
 
 def _split_at(text: str, found: list[Token], separators: tuple[str, ...]) -> Iterator[list[Token]]:
@@ -205,19 +178,22 @@ def _split_at(text: str, found: list[Token], separators: tuple[str, ...]) -> Ite
     open_brackets: list[Token] = []
     chains = [0]
     for token in found:
-        if token.kind == "op" and token.text in "([{" and token.text:
+        if token.kind == "op" and token.text in "([{":
             open_brackets.append(token)
             chains.append(0)
             if len(open_brackets) > MAX_NESTING:
-                raise TooLarge(
-                    f"nested deeper than {MAX_NESTING} brackets",
-                    where=Span(text, token.start),
-                    do="name the inner part: u = ...; ...",
-                )
+                do = "name the inner part: u = ...; ..."
+                raise TooLarge(f"nested deeper than {MAX_NESTING} brackets", where=Span(text, token.start), do=do)
         elif token.text in _PAIRS:
-            _close_bracket(text, token, open_brackets)
+            if not open_brackets:
+                do = "remove it, or open a bracket before"
+                raise BadExpression(f"'{token.text}' closes nothing", where=Span(text, token.start), do=do)
+            if open_brackets[-1].text != _PAIRS[token.text]:
+                says = f"'{token.text}' does not close '{open_brackets[-1].text}'"
+                raise BadExpression(says, where=Span(text, token.start), do="close the inner bracket first")
+            open_brackets.pop()
             chains.pop()
-        elif not open_brackets and (token.text in separators):
+        elif not open_brackets and token.text in separators:
             if current:
                 yield current
             current, chains = [], [0]
@@ -225,11 +201,8 @@ def _split_at(text: str, found: list[Token], separators: tuple[str, ...]) -> Ite
         elif token.text in _OPERATORS:
             chains[-1] += 1
             if sum(chains) > MAX_CHAIN:
-                raise TooLarge(
-                    f"more than {MAX_CHAIN:,} operators in a row",
-                    where=Span(text, token.start),
-                    do="name parts of it: u = ...; u + ...; or use sum(x)",
-                )
+                do = "name parts of it: u = ...; u + ...; or use sum(x)"
+                raise TooLarge(f"more than {MAX_CHAIN:,} operators in a row", where=Span(text, token.start), do=do)
         elif token.text == ",":
             chains[-1] = 0
         if token.kind != "newline":
@@ -242,25 +215,13 @@ def _split_at(text: str, found: list[Token], separators: tuple[str, ...]) -> Ite
         yield current
 
 
-def _close_bracket(text: str, token: Token, open_brackets: list[Token]) -> None:
-    where = Span(text, token.start)
-    if not open_brackets:
-        raise BadExpression(f"'{token.text}' closes nothing", where=where, do="remove it, or open a bracket before")
-    if open_brackets[-1].text != _PAIRS[token.text]:
-        raise BadExpression(
-            f"'{token.text}' does not close '{open_brackets[-1].text}'", where=where, do="close the inner bracket first"
-        )
-    open_brackets.pop()
-
-
 def _make_statement(text: str, found: list[Token], separator: str = ";") -> Statement:
     name, body = None, found
     if len(found) > 1 and found[0].kind == "name" and found[1].text == "=":
         name, body = found[0], found[2:]
         if not body:
-            raise BadExpression(
-                f"'{name.text} =' has no value", where=Span(text, found[1].start), do=f"write {name.text} = ..."
-            )
+            where = Span(text, found[1].start)
+            raise BadExpression(f"'{name.text} =' has no value", where=where, do=f"write {name.text} = ...")
         if keyword.iskeyword(name.text):
             raise _keyword_error(text, name)
     _refuse_implausible(text, body, separator)
@@ -279,13 +240,8 @@ def _hoist_deep_parts(text: str, body: list[Token]) -> tuple[list[Token], list[S
         if [token.text for token in kept[start + 1 : start + 2]] == ["="]:
             start += 2  # the name of a keyword argument stays
         part = kept[start:]
-        depth = len(starts) - 1
-        if (
-            depth
-            and depth % DEEP == 0
-            and any(token.text in ("(", "[") for token in part)
-            and ":" not in {t.text for t in part}
-        ):
+        texts, depth = {token.text for token in part}, len(starts) - 1
+        if depth and depth % DEEP == 0 and texts & {"(", "["} and ":" not in texts:
             name = Token("part", f"__part{part[0].start}__", part[0].start, 1)
             inner.append(_render_statement(text, name, part, ()))
             kept[start:] = [name]
@@ -322,40 +278,33 @@ def _render_statement(text: str, name: Token | None, body: list[Token], inner: t
 def _refuse_implausible(text: str, body: list[Token], separator: str) -> None:
     """Refuse, with advice, what Python's parser would only call invalid syntax; `separator` separates statements."""
     depth = 0
+    before = Token("", "", 0)
     for k, token in enumerate(body):
-        where = Span(text, token.start, len(token.text))
-        depth += (token.text in "([") - (token.text in ")]") if token.kind == "op" else 0
-        if token.kind == "name" and keyword.iskeyword(token.text) and token.text not in _WORDS:
+        word, where = token.text, Span(text, token.start, len(token.text))
+        depth += (word in "([") - (word in ")]") if token.kind == "op" else 0
+        if token.kind == "name" and keyword.iskeyword(word) and word not in _WORDS:
             raise _keyword_error(text, token)
-        if token.text in WORDS:
-            raise BadExpression(f"'{token.text}' is not part of the language", where=where, do=WORDS[token.text])
-        if token.text in ("'", '"'):
+        if word in WORDS:
+            raise BadExpression(f"'{word}' is not part of the language", where=where, do=WORDS[word])
+        if word in ("'", '"'):
             raise BadExpression("a string was never closed", where=where, do="add the closing quote")
-        if token.text.endswith("=") and len(token.text) > 1 and token.text not in ("==", "!=", "<=", ">="):
-            raise BadExpression(
-                f"'{token.text}' is not part of the language", where=where, do="write u = u + ... under a new name"
-            )
-        if token.text == "=" and depth == 0:
-            raise BadExpression(
-                "'=' names one value, at the beginning of a statement",
-                where=where,
-                do="write u = ...; or == to compare",
-            )
-        if k and body[k - 1].kind == "number" and token.text in ("j", "J"):
+        if word.endswith("=") and len(word) > 1 and word not in ("==", "!=", "<=", ">="):
+            do = "write u = u + ... under a new name"
+            raise BadExpression(f"'{word}' is not part of the language", where=where, do=do)
+        if word == "=" and depth == 0:
+            says = "'=' names one value, at the beginning of a statement"
+            raise BadExpression(says, where=where, do="write u = ...; or == to compare")
+        if before.kind == "number" and word in ("j", "J"):
             raise BadExpression("complex numbers are not supported", where=where, do="write real and imaginary parts")
-        if k and body[k - 1].kind == token.kind == "postfix" and body[k - 1].text not in (TRANSPOSE, INVERSE):
-            says = f"'{token.text}' after a power can be read in two ways"
+        if before.kind == token.kind == "postfix" and before.text not in (TRANSPOSE, INVERSE):
+            says = f"'{word}' after a power can be read in two ways"
             raise BadExpression(says, where=where, do="write brackets, as in (x²)ᵀ")
-        called = k and token.text == "(" and body[k - 1].kind == "postfix"
-        if called or (k and _ends_value(body[k - 1]) and _begins_value(token)):
+        if (word == "(" and before.kind == "postfix") or (_ends_value(before) and _begins_value(token)):
             raise _missing_operator_error(text, body, k, separator)
-    if not _ends_value(body[-1]) and body[-1].text not in (".", "..."):
-        last = body[-1]
-        raise BadExpression(
-            f"something is missing after '{last.text}'",
-            where=Span(text, last.start, len(last.text)),
-            do="complete the expression",
-        )
+        before = token
+    if not _ends_value(before) and before.text not in (".", "..."):
+        where = Span(text, before.start, len(before.text))
+        raise BadExpression(f"something is missing after '{before.text}'", where=where, do="complete the expression")
 
 
 _WORDS = {"if", "else", "and", "or", "not", "None", "True", "False"}
@@ -385,12 +334,8 @@ def _missing_operator_error(text: str, body: list[Token], k: int, separator: str
 
 def _keyword_error(text: str, token: Token) -> BadExpression:
     advice = {
-        "lambda": "write lam",
-        "for": "write sums over arrays: sum(x**2)",
-        "import": "functions are there without importing",
-    }
-    return BadExpression(
-        f"'{token.text}' is a Python keyword",
-        where=Span(text, token.start, len(token.text)),
-        do=advice.get(token.text, f"choose another name: {token.text}_"),
-    )
+        "lambda": "write lam", "for": "write sums over arrays: sum(x**2)", "import": "functions are there without importing",
+    }  # fmt: skip
+    do = advice.get(token.text, f"choose another name: {token.text}_")
+    where = Span(text, token.start, len(token.text))
+    return BadExpression(f"'{token.text}' is a Python keyword", where=where, do=do)
