@@ -32,15 +32,11 @@ from gradcli.targets.tokens import Statement, split_parts
 from gradcli.tracing.shapes import shape
 
 SMALL = (5, 3, 4)  # sizes for names without a value: all different, the first the largest, so that matrices are tall
-
-
 WHOLE = "*"  # the key of a point that Python code supplies as one object
 _BETWEEN = re.compile(r"[;\n]|,(?=\s*\w+\s*:)")  # also a comma, if another input follows
 _BY = re.compile(r"(?<=\d)\s*[x×]\s*(?=\d)")
 _PLUS = re.compile(r"(?<=\w)(?:\s+([+-])\s+|([+-]))(?=\w)")
 _PAIR = re.compile(r"\s*(?P<name>\w+)\s*:\s*(?P<sizes>[^;:]*)")
-
-
 _NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
@@ -101,22 +97,18 @@ def parse_value(text: str, name: str, seed: int = 0, point: int = 0) -> Any:
 
 
 def read_value(part: Statement, source: RandomStream) -> Any:
+    too_deep = TooLarge("this value is nested too deeply", where=part.span(0, 1), do="give it as a file: x=@x.npy")
     if part.inner:
-        raise TooLarge("this value is nested too deeply", where=part.span(0, 1), do="give it as a file: x=@x.npy")
+        raise too_deep
     try:
         tree = ast.parse(part.source, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise BadPoint(
-            "this value cannot be read",
-            where=part.span(0, len(part.source)),
-            do="write a number, a list or randn(3, 4)",
-        ) from None
+        where, do = part.span(0, len(part.source)), "write a number, a list or randn(3, 4)"
+        raise BadPoint("this value cannot be read", where=where, do=do) from None
     try:
         return _floats_in_tuple(_Reader(part, source.functions(), source.sizes).read(tree))
     except RecursionError:
-        raise TooLarge(
-            "this value is nested too deeply", where=part.span(0, 1), do="give it as a file: x=@x.npy"
-        ) from None
+        raise too_deep from None
 
 
 def _floats_in_tuple(x: Any) -> Any:
@@ -140,7 +132,11 @@ class _Reader:
         if isinstance(node, ast.Constant) and type(node.value) in (int, float, str, bool):
             return node.value
         if isinstance(node, ast.Name):
-            return self._read_constant(node)
+            known = {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan, **self.sizes}
+            if node.id not in known:
+                do = "values are numbers, lists, strings, pi, e, inf and randn(...), zeros(...)"
+                raise self._error_at(node, f"unknown value '{node.id}'", do)
+            return known[node.id]
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             operand = self._read_number(node.operand)
             return -operand if isinstance(node.op, ast.USub) else operand
@@ -151,16 +147,6 @@ class _Reader:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             return self._read_call(node, node.func.id)
         raise self._error_at(node, "this is no value", "write a number, a list, a string or randn(3, 4)")
-
-    def _read_constant(self, node: ast.Name) -> float:
-        known = {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan, **self.sizes}
-        if node.id not in known:
-            raise self._error_at(
-                node,
-                f"unknown value '{node.id}'",
-                "values are numbers, lists, strings, pi, e, inf and randn(...), zeros(...)",
-            )
-        return known[node.id]
 
     def _read_number(self, node: ast.expr) -> Any:
         x = self.read(node)
@@ -173,21 +159,17 @@ class _Reader:
         function = _ARITHMETIC[type(node.op)]
         try:
             self.ledger.admit(function, [a, b], {})
+            if isinstance(node.op, ast.Pow) and np.ndim(a) == np.ndim(b) == 0:
+                a, b = np.float64(a), np.float64(b)
             with np.errstate(all="ignore"):
-                return (
-                    function(np.float64(a), np.float64(b))
-                    if isinstance(node.op, ast.Pow) and np.ndim(a) == np.ndim(b) == 0
-                    else function(a, b)
-                )
+                return function(a, b)
         except GradcliError as error:
             raise self._with_place(error, node) from None
         except (ZeroDivisionError, OverflowError, ValueError, MemoryError) as error:
             raise self._error_at(node, f"this value cannot be computed: {error}", "write the number") from None
 
     def _with_place(self, error: GradcliError, node: ast.AST) -> GradcliError:
-        error.where = error.where or self.part.span(
-            getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 1) or 1
-        )
+        error.where = error.where or self._span_of(node)
         return error
 
     def _read_list(self, node: ast.List | ast.Tuple) -> Any:
@@ -202,50 +184,41 @@ class _Reader:
         except GradcliError as error:
             raise self._with_place(error, node) from None
         except OverflowError:
-            raise self._error_at(
-                node, "a number is larger than the largest float64", "write inf, or a smaller number"
-            ) from None
+            says, do = "a number is larger than the largest float64", "write inf, or a smaller number"
+            raise self._error_at(node, says, do) from None
         except (ValueError, TypeError):
-            raise self._error_at(
-                node, "the rows of this list have different lengths", "make all rows equally long"
-            ) from None
+            says, do = "the rows of this list have different lengths", "make all rows equally long"
+            raise self._error_at(node, says, do) from None
 
     def _read_call(self, node: ast.Call, name: str) -> Any:
         function = self.functions.get(name)
         if function is None:
             close = closest_name(name, self.functions)
-            known = "known: " + " ".join(sorted(self.functions))
-            raise self._error_at(
-                node.func, f"unknown function '{name}' in a value", f"did you mean '{close}'?" if close else known
-            )
+            do = f"did you mean '{close}'?" if close else "known: " + " ".join(sorted(self.functions))
+            raise self._error_at(node.func, f"unknown function '{name}' in a value", do)
         if any(part.arg is None for part in node.keywords) or any(isinstance(part, ast.Starred) for part in node.args):
             raise self._error_at(node, "* and ** are not part of a value", "write the arguments out")
         args = [self.read(part) for part in node.args]
         kwargs = {str(part.arg): self.read(part.value) for part in node.keywords}
+        do = _USAGE.get(name, f"write {name} with numbers")
         try:
-            self._check_size(name, function, args, kwargs)
+            if name in BY_SIZE:  # before the array is made
+                self.ledger.enter(BY_SIZE[name].entries(*args, **kwargs))
+            elif name != "int":
+                self.ledger.admit(function, args, kwargs)
             return function(*args, **kwargs)
         except GradcliError as error:
             raise self._with_place(error, node) from None
         except TypeError:
-            raise self._error_at(
-                node, f"{name} cannot take these arguments", _USAGE.get(name, f"write {name} with numbers")
-            ) from None
+            raise self._error_at(node, f"{name} cannot take these arguments", do) from None
         except (ValueError, IndexError, ArithmeticError, MemoryError) as error:
-            raise self._error_at(
-                node, f"{name} cannot be computed: {error}", _USAGE.get(name, f"write {name} with numbers")
-            ) from None
-
-    def _check_size(self, name: str, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> None:
-        """Refuse an array that would be too large, before it is made."""
-        if name in BY_SIZE:
-            self.ledger.enter(BY_SIZE[name].entries(*args, **kwargs))
-        elif name != "int":
-            self.ledger.admit(function, args, kwargs)
+            raise self._error_at(node, f"{name} cannot be computed: {error}", do) from None
 
     def _error_at(self, node: ast.AST, what: str, do: str) -> BadPoint:
-        start, end = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 1) or 1
-        return BadPoint(what, where=self.part.span(start, end), do=do)
+        return BadPoint(what, where=self._span_of(node), do=do)
+
+    def _span_of(self, node: ast.AST) -> Span:
+        return self.part.span(getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 1) or 1)
 
 
 _USAGE = {
@@ -266,15 +239,12 @@ def read_array_file(reference: str, name: str) -> Any:
     """
     path, key = data_file(reference, name)
     try:
-        found = _READERS[path.suffix.lower()](path, key)
+        return _READERS[path.suffix.lower()](path, key)
     except GradcliError:
         raise
     except _UNREADABLE:
-        raise BadPoint(
-            f"{path.name} cannot be read as {path.suffix[1:]} data",
-            do="write numbers with numpy.save, json.dump or numpy.savetxt",
-        ) from None
-    return found
+        says = f"{path.name} cannot be read as {path.suffix[1:]} data"
+        raise BadPoint(says, do="write numbers with numpy.save, json.dump or numpy.savetxt") from None
 
 
 def read_point_file(reference: str) -> dict[str, Any]:
@@ -286,8 +256,8 @@ def read_point_file(reference: str) -> dict[str, Any]:
     try:
         if path.suffix.lower() == ".npz":
             with zipfile.ZipFile(path) as archive:
-                names = [member.removesuffix(".npy") for member in archive.namelist()]
-            return {normalise_name(key): _read_npz_member(path, key) for key in names}
+                names = _names_in(archive)
+            return {normalise_name(key): _read_npz(path, key) for key in names}
         document = json.loads(path.read_text())
         at = document["points"][0]["at"] if "points" in document else document.get("at", document)
         return {normalise_name(str(key)): _as_numeric_array(path, x) for key, x in at.items()}
@@ -317,20 +287,18 @@ def _read_npy(path: Path, key: str) -> Any:
 
 def _read_npz(path: Path, key: str) -> Any:
     with zipfile.ZipFile(path) as archive:
-        names = [member.removesuffix(".npy") for member in archive.namelist()]
-    if key not in names:
-        raise BadPoint(
-            f"{path.name} has no array '{key}'", do=f"it has: {', '.join(names[:10])}; write @{path.name}:NAME"
-        )
-    return _read_npz_member(path, key)
-
-
-def _read_npz_member(path: Path, key: str) -> Any:
-    with zipfile.ZipFile(path) as archive:
+        names = _names_in(archive)
+        if key not in names:
+            do = f"it has: {', '.join(names[:10])}; write @{path.name}:NAME"
+            raise BadPoint(f"{path.name} has no array '{key}'", do=do)
         with archive.open(f"{key}.npy") as stream:
             _check_header(path, stream)
         with archive.open(f"{key}.npy") as stream:
             return _as_numeric_array(path, np.lib.format.read_array(stream, allow_pickle=False), keep=True)
+
+
+def _names_in(archive: zipfile.ZipFile) -> list[str]:
+    return [member.removesuffix(".npy") for member in archive.namelist()]
 
 
 def _read_json(path: Path, key: str) -> Any:
@@ -368,11 +336,8 @@ def _replace_number_words(x: Any) -> Any:
 
 
 _READERS: dict[str, Callable[[Path, str], Any]] = {
-    ".npy": _read_npy,
-    ".npz": _read_npz,
-    ".json": _read_json,
-    ".csv": _read_csv,
-}
+    ".npy": _read_npy, ".npz": _read_npz, ".json": _read_json, ".csv": _read_csv,
+}  # fmt: skip
 
 
 def parse_assignments(
@@ -404,10 +369,9 @@ def parse_assignments(
                     error.where = error.where or Span(text, match.start(group), match.end(group) - match.start(group))
                 raise
             taken.append(match.span())
-    rest = _blank_out(text, taken)
-    inner = {match.start("name"): match["name"] for match in _INNER.finditer(_blank_out(unquoted, taken))}
-    for start, path in inner.items():
-        rest = rest[:start] + "_" * len(path) + rest[start + len(path) :]
+    rest = _fill_spans(text, taken, " ")
+    inner = {match.start("name"): match["name"] for match in _INNER.finditer(_fill_spans(unquoted, taken, " "))}
+    rest = _fill_spans(rest, [(start, start + len(path)) for start, path in inner.items()], "_")
     for part in split_parts(rest):
         if part.name is None:
             raise BadPoint("a point names its values", where=part.span(0, len(part.source)), do="write x=0.5, y=[1, 2]")
@@ -450,10 +414,10 @@ def _refuse_second_value(name: str, found: dict[str, Any], where: Span) -> None:
         raise BadPoint(f"'{name}' is given twice", where=where, do="leave one out")
 
 
-def _blank_out(text: str, spans: list[tuple[int, int]]) -> str:
-    """Return the string with pieces replaced by blanks, so that columns do not shift."""
+def _fill_spans(text: str, spans: list[tuple[int, int]], fill: str) -> str:
+    """Return the string with pieces replaced by blanks or another character, so that columns do not shift."""
     for start, end in spans:
-        text = text[:start] + " " * (end - start) + text[end:]
+        text = text[:start] + fill * (end - start) + text[end:]
     return text
 
 
@@ -461,10 +425,13 @@ def _parse_point(text: str, seed: int, point: int, sizes: Sizes, target: str) ->
     stripped = text.strip()
     if stripped.startswith("@"):
         return read_point_file(stripped)
-    if is_python(stripped) and not has_assignment(stripped):
-        return {WHOLE: _call_for_point(load(stripped).found, stripped)}
-    if is_python(target) and _NAME.fullmatch(stripped):
-        return {WHOLE: _call_for_point(_find_in_module(stripped, target), stripped)}
+    named = is_python(stripped) and not has_assignment(stripped)
+    if named or (is_python(target) and _NAME.fullmatch(stripped)):
+        found = load(stripped).found if named else _find_in_module(stripped, target)
+        if not callable(found):
+            return {WHOLE: found}
+        with run_user_code(f"{stripped}()", BadPoint):
+            return {WHOLE: found()}
     if not stripped:
         raise BadPoint("the point is empty", do='write --at "x=0.5, y=1.2"')
     return parse_assignments(text, seed, point, sizes, _load_argument if is_python(target) else None)
@@ -488,14 +455,6 @@ def _find_in_module(name: str, target: str) -> Any:
             raise BadPoint(f"{where} has no '{name}'", do=do)
         found = getattr(found, part)
     return found
-
-
-def _call_for_point(found: Any, text: str) -> Any:
-    """Return the point that a function or an object in the user's code supplies."""
-    if not callable(found):
-        return found
-    with run_user_code(f"{text}()", BadPoint):
-        return found()
 
 
 def parse_shape_options(texts: Iterable[str], sizes: Sizes = NO_SIZES) -> dict[str, tuple[int, ...]]:
@@ -523,14 +482,12 @@ def split_shapes(texts: Iterable[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
             if match is None:
                 raise BadOption(f"the shape '{part}' cannot be read", do='write --shapes "W: 3 4; x: 4"')
             sizes = _PLUS.sub(r"\1\2", _BY.sub(" ", match["sizes"].strip("()[] "))).replace(",", " ")
-            yield normalise_name(match["name"]), tuple(map(_tidy_size, sizes.split()))
+            plain = [_NAME.sub(_normalise_match, word) for word in sizes.split()]
+            yield normalise_name(match["name"]), tuple(_PLUS.sub(r" \1\2 ", word) for word in plain)
 
 
-def _tidy_size(word: str) -> str:
-    """Return a size with plain names, and a space on either side of `+` and `-`."""
-    return _PLUS.sub(
-        r" \1\2 ", _NAME.sub(lambda found: normalise_name(found[0]) if found[0].isidentifier() else found[0], word)
-    )
+def _normalise_match(found: re.Match[str]) -> str:
+    return normalise_name(found[0]) if found[0].isidentifier() else found[0]
 
 
 def as_input(name: str, x: Any) -> Any:
@@ -548,20 +505,11 @@ def as_input(name: str, x: Any) -> Any:
 def draw_value(name: str, shape: tuple[int, ...], seed: int, point: int, attempt: int) -> Any:
     """Return a random value; later attempts use other distributions, for functions that are not defined everywhere."""
     size = ", ".join(map(str, shape))
-    kinds = (
-        f"randn({size})",
-        f"uniform(0.1, 0.9{', ' + size if size else ''})",
-        f"uniform(1.1, 3{', ' + size if size else ''})",
-    )
-    return as_input(
-        name,
-        parse_value(kinds[(attempt + _shift_of_distribution(name, attempt)) % 3], name, seed, point + 1000 * attempt),
-    )
-
-
-def _shift_of_distribution(name: str, attempt: int) -> int:
-    """Return a shift by which inputs get different distributions, after six attempts with the same one for all."""
-    return 0 if attempt < 6 else sum(map(ord, name)) * (attempt // 3)
+    rest = f", {size}" if size else ""
+    kinds = (f"randn({size})", f"uniform(0.1, 0.9{rest})", f"uniform(1.1, 3{rest})")
+    # after six attempts with the same distribution for all, inputs get different ones
+    shift = 0 if attempt < 6 else sum(map(ord, name)) * (attempt // 3)
+    return as_input(name, parse_value(kinds[(attempt + shift) % 3], name, seed, point + 1000 * attempt))
 
 
 # Named sizes, such as m and n in `W: m n`: read from the shapes of the given values, or set to small numbers.
@@ -582,11 +530,8 @@ def numbers_of_sizes(
         return fixed
     small = itertools.chain(SMALL, itertools.count(6))
     found: dict[str, int] = {**dict(zip(names, small, strict=False)), **fixed}
-    found |= {
-        n: k
-        for _, n, k in reversed(list(_lengths_of_axes(dims, read_points(at, seed, found, target=target))))
-        if n in names
-    }
+    lengths = list(_lengths_of_axes(dims, read_points(at, seed, found, target=target)))
+    found |= {n: k for _, n, k in reversed(lengths) if n in names}
     owners: dict[str, str] = {}
     for owner, name, length in _lengths_of_axes(dims, read_points(at, seed, found, target=target)):
         known = length_of(name, found)
