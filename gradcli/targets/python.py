@@ -7,7 +7,7 @@ import re
 import textwrap
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -68,11 +68,12 @@ def flatten_result(y: Any, text: str) -> tuple[Value, tuple[OutputPart, ...]]:
             shape. Complex numbers pass, for the complex step.
     """
     y = traced_result(resolve_forms(y))
-    if isinstance(y, Tracer | np.ndarray | float | np.floating):
-        return _result_as_value(y, text), ()
     if isinstance(y, list):
-        y = _join_list(y, text)
-        return _result_as_value(y, text), ()
+        try:
+            y = as_value(_unwrap_float_results(y)) if _holds_tracer(y) else np.asarray(y)
+        except ValueError:
+            says = f"{text} returns a list of parts with different shapes"
+            raise FunctionFailed(says, do="return a tuple of them") from None
     if not isinstance(y, tuple | dict):
         return _result_as_value(y, text), ()
     leaves = {path: _result_as_value(x, text) for path, x in take_apart("", y)[1].items()}
@@ -80,15 +81,6 @@ def flatten_result(y: Any, text: str) -> tuple[Value, tuple[OutputPart, ...]]:
         raise FunctionFailed(f"{text} returns an empty {type(y).__name__}", do=_NUMBER)
     outputs = tuple(OutputPart(path.removeprefix("."), shape(x)) for path, x in leaves.items())
     return np.concatenate([np.reshape(x, (-1,)) for x in leaves.values()]), outputs
-
-
-def _join_list(y: list[Any], text: str) -> Any:
-    try:
-        return as_value(_unwrap_float_results(y)) if _holds_tracer(y) else np.asarray(y)
-    except ValueError:
-        raise FunctionFailed(
-            f"{text} returns a list of parts with different shapes", do="return a tuple of them"
-        ) from None
 
 
 def _unwrap_float_results(y: Any) -> Any:
@@ -111,25 +103,20 @@ def _result_as_value(y: Any, text: str) -> Value:
     if array.dtype.kind == "c":
         return array.copy()[()]  # from the complex step; `survey` has checked that the result is real on real inputs
     if array.dtype.kind not in "fiub":
-        raise FunctionFailed(f"{text} returns {_describe_result(y)}, which has no gradient", do=_NUMBER)
+        kind = "a string" if isinstance(y, str) else f"a value of type {type(y).__name__}"
+        if isinstance(y, np.ndarray):
+            kind = f"an array of {'strings' if y.dtype.kind in 'US' else y.dtype.name}"
+        raise FunctionFailed(f"{text} returns {kind}, which has no gradient", do=_NUMBER)
     return array.astype(np.float64)[()]  # a copy: the function may use its array again
-
-
-def _describe_result(y: Any) -> str:
-    if isinstance(y, str):
-        return "a string"
-    if isinstance(y, np.ndarray):
-        return f"an array of {'strings' if y.dtype.kind in 'US' else y.dtype.name}"
-    return f"a value of type {type(y).__name__}"
 
 
 def output_entry_names(outputs: tuple[OutputPart, ...]) -> list[str]:
     """Return a name for every entry of the concatenated outputs: `loss`, `aux[3]`."""
-    names = []
-    for output in outputs:
-        for at in np.ndindex(*output.shape):
-            names.append(output.name + (f"[{','.join(map(str, at))}]" if at else ""))
-    return names
+    return [
+        output.name + (f"[{','.join(map(str, at))}]" if at else "")
+        for output in outputs
+        for at in np.ndindex(*output.shape)
+    ]
 
 
 # Advice for a call that lacks arguments: the `--at` option to write, with the values given so far and examples.
@@ -169,33 +156,30 @@ def advise_dict(function: Callable[..., Any], text: str, name: str) -> str | Non
     return f"{name} is a dict: --at {file}:{fits[0]}"
 
 
-def suggest_integers(values: Mapping[str, Any], line: str) -> str:
+def _suggest_integers(values: Mapping[str, Any], line: str) -> str:
     """Return the inputs that may be meant as integers in the syntax of `--at`: `n=int(3), target=int([0, 2, 1])`.
 
     Of those whose values are all whole numbers, those that the `line` of the error names, or all.
     """
     whole = {name: x for name, x in values.items() if np.size(x) and np.all(np.asarray(x) == np.floor(x))}
-    words = set(re.findall(r"\w+", line))
-    inside = {word for index in _INDEX.findall(line) for word in re.findall(r"\w+", index)}
-    for chosen in (words & inside, words):
-        named = {name: x for name, x in whole.items() if name in chosen}
-        if named:
-            whole = named
-            break
-    return ", ".join(f"{name}=int({_write_integers(x)})" for name, x in whole.items())
+    chosen = (_words_in_index(line), set(re.findall(r"\w+", line)))
+    named = ({name: x for name, x in whole.items() if name in words} for words in chosen)
+    shown = {
+        name: np.asarray(x).astype(int).tolist() if np.size(x) <= _LABELS else "[...]"
+        for name, x in next(filter(None, named), whole).items()
+    }
+    return ", ".join(f"{name}=int({x})" for name, x in shown.items())
 
 
-def names_in_index(values: Mapping[str, Any], line: str) -> tuple[str, ...]:
+def _names_in_index(values: Mapping[str, Any], line: str) -> tuple[str, ...]:
     """Return the arrays of whole numbers, such as labels, that stand in an index on the `line` of the error."""
-    inside = {word for index in _INDEX.findall(line) for word in re.findall(r"\w+", index)}
+    inside = _words_in_index(line)
     arrays = {name: np.asarray(x) for name, x in values.items() if shape(x) and np.size(x)}
     return tuple(name for name, x in arrays.items() if name in inside and np.all(x == np.floor(x)))
 
 
-def _write_integers(x: Any) -> str:
-    if np.size(x) > _LABELS:
-        return "[...]"
-    return str(np.asarray(x).astype(int).tolist())
+def _words_in_index(line: str) -> set[str]:
+    return {word for index in _INDEX.findall(line) for word in re.findall(r"\w+", index)}
 
 
 def advise_variadic(function: Callable[..., Any], given: Collection[str], key: str = "a") -> str | None:
@@ -204,14 +188,13 @@ def advise_variadic(function: Callable[..., Any], given: Collection[str], key: s
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return None
-    if any(p.kind is p.VAR_KEYWORD for p in parameters) and (key != "a" or not given):
-        named = (
-            f'name the values of **{next(p.name for p in parameters if p.kind is p.VAR_KEYWORD)}: --at "{key}=randn(3)"'
-        )
-        spread = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
-        return f'{named}; those of *{spread[0]}: --at "{spread[0]}=(randn(3), 0.5)"' if spread and key == "a" else named
-    spread = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL and p.name not in given]
-    return f'give the values of *{spread[0]}: --at "{spread[0]}=(randn(3), 0.5)"' if spread else None
+    spread = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+    words = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), None)
+    of_spread = f'*{spread}: --at "{spread}=(randn(3), 0.5)"'
+    if words is not None and (key != "a" or not given):
+        named = f'name the values of **{words}: --at "{key}=randn(3)"'
+        return f"{named}; those of {of_spread}" if spread is not None and key == "a" else named
+    return f"give the values of {of_spread}" if spread is not None and spread not in given else None
 
 
 def _keys_read(target: Any, name: str) -> set[str]:
@@ -233,14 +216,10 @@ def _write_value(x: Any) -> str | None:
     if array.dtype.kind not in "if" or array.ndim > 1 or array.size > _WRITTEN:
         return None
     entries = [f"{float(entry):.6g}" for entry in array.reshape(-1)]
-    if not _is_exact(entries, array.reshape(-1).tolist()):
+    if list(map(float, entries)) != array.reshape(-1).tolist():
         return None
     written = f"[{', '.join(entries)}]" if array.ndim else entries[0]
     return f"int({written})" if isinstance(x, Whole | np.ndarray) and array.dtype.kind == "i" else written
-
-
-def _is_exact(texts: Sequence[str], entries: Sequence[float]) -> bool:
-    return all(float(text) == entry for text, entry in zip(texts, entries, strict=True))
 
 
 class PythonFunction:
@@ -284,10 +263,11 @@ class PythonFunction:
         """
         y = without_ended_sweeps(flatten_result(self.raw(values), self.text)[0])
         if isinstance(y, ComplexPair):
-            raise FunctionFailed(
-                f"{self.text} returns complex numbers", do="return a real number: np.abs(z)**2, z.real"
-            )
+            raise self._complex_error()
         return y
+
+    def _complex_error(self) -> FunctionFailed:
+        return FunctionFailed(f"{self.text} returns complex numbers", do="return a real number: np.abs(z)**2, z.real")
 
     def raw(self, values: Mapping[str, Value]) -> Any:
         """Return what the function itself returns, or only the value if it returns its gradient too."""
@@ -313,7 +293,8 @@ class PythonFunction:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            if not tracers and not self.copies and _is_write_refused(error):
+            refused = isinstance(error, ValueError) and "read-only" in str(error)
+            if refused and not tracers and not self.copies:
                 self.copies = True
                 return self.returned(values)
             raise self._explain_failure(error, bool(tracers), values) from error
@@ -354,23 +335,21 @@ class PythonFunction:
         cause = _find_own_error(error)
         if cause is not None:
             cause.where = cause.where or where
-            self._advise_values(cause, error)
-            return cause
+            return self._advise_values(cause, error)
         if isinstance(error, SystemExit):
             return FunctionFailed(f"{self.text} called sys.exit({error.code!r})", where=where)
         said = message_of(error)
         if tracing:
             package = package_raised(error.__traceback__)
             what = f"{package[0]} of {package[1]} is not traced" if package is not None else "the trace ended"
-            ended = TraceEnded(f"{what}: {said}", where=where)
-            self._advise_values(ended, error)
-            return ended
+            return self._advise_values(TraceEnded(f"{what}: {said}", where=where), error)
         return FunctionFailed(f"{self.text} raised {said}", where=where, do=self._advice_on_error(error, values))
 
-    def _advise_values(self, ended: GradcliError, error: BaseException) -> None:
+    def _advise_values(self, ended: GradcliError, error: BaseException) -> GradcliError:
         """Let the error that ended a trace inside pandas say to take the values."""
         if isinstance(ended, NotSupported) and not isinstance(ended, PandasEnded) and is_raised_in_pandas(error):
             ended.do = advise_values_of_pandas(next(iter(self._labelled), "df"))
+        return ended
 
     def _advice_on_error(self, error: BaseException, values: Mapping[str, Value]) -> str | None:
         text = message_of(error)
@@ -379,31 +358,24 @@ class PythonFunction:
             dicts = filter(None, (advise_dict(self.function, self.text, name) for name in leaves))
             if (hint := next(dicts, None)) is not None:
                 return hint
-            if any(word in text for word in _OF_SEQUENCES):
-                for name, node in self.arguments.items():
-                    given = put_together(node, values)
-                    if isinstance(given, list | tuple) and all(
-                        np.ndim(values[path]) == 0 for path in paths_of_leaves(node)
-                    ):
-                        return f"{name} is a {type(given).__name__} of numbers; give an array: np.array({name})"
-        if (
-            isinstance(error, KeyError)
-            and error.args
-            and isinstance(error.args[0], str)
-            and error.args[0].isidentifier()
-        ):
-            return (
-                advise_variadic(self.function, self.arguments, error.args[0]) if takes_keywords(self.function) else None
-            )
+            for name, node in self.arguments.items() if any(word in text for word in _OF_SEQUENCES) else ():
+                given, numbers = put_together(node, values), [values[path] for path in paths_of_leaves(node)]
+                if isinstance(given, list | tuple) and all(np.ndim(x) == 0 for x in numbers):
+                    return f"{name} is a {type(given).__name__} of numbers; give an array: np.array({name})"
+        key = error.args[0] if isinstance(error, KeyError) and error.args else None
+        if isinstance(key, str) and key.isidentifier():
+            signature = signature_of(self.function)
+            variadic = signature and any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+            return advise_variadic(self.function, self.arguments, key) if variadic else None
         words = _ABOUT_INTEGERS if isinstance(error, TypeError | IndexError) else _OF_TENSORS
         if not any(word in text for word in words):
             return None
         where = place_of_error(error.__traceback__)
+        line = where.text if where else ""
         arrays = words is _OF_TENSORS or "used as ind" in text or "ndarray" in text
         floats = {name: values[name] for name in self.inputs if arrays or np.shape(values[name]) == ()}
-        named = suggest_integers(floats, where.text if where else "")
-        self.indices = names_in_index(floats, where.text if where else "")
-        return f'numbers are floats unless written int(3): --at "{named or "n=int(3)"}"'
+        self.indices = _names_in_index(floats, line)
+        return f'numbers are floats unless written int(3): --at "{_suggest_integers(floats, line) or "n=int(3)"}"'
 
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
         """Return the value and notices: the function writes into inputs, is not deterministic, or returns an int.
@@ -422,11 +394,14 @@ class PythonFunction:
         if self.solvers:
             self.tolerance_factor = min(self.tolerance_factor, self._factor_that_changes(values, y))
         if shape(again) != shape(y) or not np.array_equal(np.asarray(again), np.asarray(y), equal_nan=True):
-            notices.append(_changing_value_notice(y, again))
+            a, b = np.asarray(y, dtype=float), np.asarray(again, dtype=float)
+            size = f" by {float(np.max(np.abs(a - b), initial=0.0)):.1e}" if a.shape == b.shape else ""
+            says = f"two calls with the same arguments give different values{size}"
+            hint = "fix the seed inside the function, or pass the random numbers as an input"
+            notices.append(Notice(Kind.NOT_DETERMINISTIC, Severity.INCONCLUSIVE, says, hint=hint))
         if self.copies:
-            notices.append(
-                Notice(Kind.MUTATES_INPUT, Severity.WARNING, f"{self.text} writes into its input; it was given copies")
-            )
+            says = f"{self.text} writes into its input; it was given copies"
+            notices.append(Notice(Kind.MUTATES_INPUT, Severity.WARNING, says))
         return y, notices
 
     def _factor_that_changes(self, values: Mapping[str, Value], y: Value) -> float:
@@ -442,9 +417,7 @@ class PythonFunction:
         raw = self.raw(values)
         y, outputs = flatten_result(raw, self.text)
         if np.iscomplexobj(y):
-            raise FunctionFailed(
-                f"{self.text} returns complex numbers", do="return a real number: np.abs(z)**2, z.real"
-            )
+            raise self._complex_error()
         if isinstance(raw, int | np.integer) and not isinstance(raw, bool):
             says = f"{self.text} returns an int ({int(raw)}), whose gradient is zero"
             return y, outputs, [Notice(Kind.INTEGER, Severity.WARNING, says, hint="return a float")]
@@ -503,12 +476,6 @@ def ways_to_pass(function: Callable[..., Any], given: tuple[str, ...]) -> dict[s
     return known.passing[given]
 
 
-def takes_keywords(function: Callable[..., Any]) -> bool:
-    """Whether a function has `**kwargs`."""
-    signature = signature_of(function)
-    return signature is not None and any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
-
-
 def _choose_passing(signature: inspect.Signature | None, given: tuple[str, ...]) -> dict[str, str]:
     """Return how each argument is passed: by position up to the first parameter that is left out, then by name."""
     found, unbroken = {}, True
@@ -544,10 +511,6 @@ def _writable_value(x: Value, hold: Callable[[Value], Value]) -> Value:
     return hold(x) if type(x) is np.ndarray and x.dtype == np.float64 else x
 
 
-def _is_write_refused(error: BaseException) -> bool:
-    return isinstance(error, ValueError) and "read-only" in str(error)
-
-
 def _find_own_error(error: BaseException | None) -> GradcliError | None:
     """Return our error in an exception's chain, or None: numpy replaces ours by its own in `a[i] = t`."""
     seen = 0
@@ -575,14 +538,3 @@ def _value_and_gradient_notice(raw: Any, values: Mapping[str, Value], inputs: tu
         hint = f"if part {found[1]} is the gradient: --pick value={found[0]},grad={found[1]}"
     says = "it returns a scalar and an array shaped like its input: both are differentiated, as outputs"
     return [Notice(Kind.VALUE_AND_GRADIENT, Severity.WARNING, says, hint=hint)]
-
-
-def _changing_value_notice(y: Value, again: Value) -> Notice:
-    a, b = np.asarray(y, dtype=float), np.asarray(again, dtype=float)
-    size = f" by {float(np.max(np.abs(a - b), initial=0.0)):.1e}" if a.shape == b.shape else ""
-    return Notice(
-        Kind.NOT_DETERMINISTIC,
-        Severity.INCONCLUSIVE,
-        f"two calls with the same arguments give different values{size}",
-        hint="fix the seed inside the function, or pass the random numbers as an input",
-    )
