@@ -12,6 +12,7 @@ import functools
 import inspect
 import itertools
 import mmap
+import operator
 import random
 import re
 import sys
@@ -149,8 +150,11 @@ class Fresh:
     def leave_out_velocities(self) -> None:
         """Take velocities for no parameters, and let them begin at zero: then a step is that of the gradient alone."""
         shapes = {path: x.shape for path, (_, x) in self.places.items()}
-        for path in [path for path in shapes if _is_velocity(path, shapes)]:
-            self.buffers.append(self.places.pop(path)[1])
+        for path in shapes:  # vW beside W, of the same shape, in the same object
+            owner, dot, last = path.rpartition(".")
+            of = _VELOCITY.fullmatch(last)
+            if of is not None and shapes.get(f"{owner}{dot}{of['name']}") == shapes[path]:
+                self.buffers.append(self.places.pop(path)[1])
 
     @staticmethod
     def _owner_of_parameter(used: Any, place: _Place) -> Any:
@@ -164,10 +168,8 @@ class Fresh:
         """Take the gradients of parameters from where the user says that they are kept. Raises BadOption."""
         for path, where in named:
             if path not in self.places:
-                names = ", ".join(self.places) or "none"
-                raise BadOption(
-                    f"{self.text} holds no parameter '{path}', which --pick names", do=f"its parameters: {names}"
-                )
+                says = f"{self.text} holds no parameter '{path}', which --pick names"
+                raise BadOption(says, do=f"its parameters: {', '.join(self.places) or 'none'}")
             self.gradient_places[path] = where
 
     def gradient(self, used: Any, path: str) -> Any:
@@ -235,23 +237,19 @@ def _is_user_object(x: Any) -> bool:
 def _candidate_gradients(owner: Any, place: _Place) -> Iterator[Any]:
     """Yield what an object holds where the gradient of a parameter usually is."""
     names = [pattern.format(place.key) for pattern in _SPELLED] if isinstance(place.key, str) else []
+    own = vars(owner) if place.holder is None else getattr(owner, place.holder)
     held = [getattr(owner, name) for name in _GRADIENTS if hasattr(owner, name)]
-    if place.holder is not None:
-        held.append(getattr(owner, place.holder))
-    for kept in held:
+    for kept in [*held, own] if place.holder is not None else held:
         if isinstance(kept, dict):
-            own = () if kept is getattr(owner, place.holder or "", None) else (place.key,)
-            yield from (kept[name] for name in (*own, *names) if name in kept)
-        elif kept is getattr(owner, place.holder or "", None):
+            keys = () if kept is own else (place.key,)
+            yield from (kept[name] for name in (*keys, *names) if name in kept)
+        elif kept is own or place.holder in _GRADIENTS:
             continue
-        elif isinstance(kept, list | tuple) and isinstance(place.key, int) and place.holder not in _GRADIENTS:
+        elif isinstance(kept, list | tuple) and isinstance(place.key, int):
             yield from kept[place.key : place.key + 1]
     yield from (getattr(owner, name) for name in names if hasattr(owner, name))
-    beside = (
-        getattr(owner, place.holder) if place.holder is not None else vars(owner)
-    )  # W["grad"] of W["value"], W.grad of W.value
-    if isinstance(beside, dict):
-        yield from (beside[name] for name in _GRADIENTS if isinstance(beside.get(name), np.ndarray))
+    if isinstance(own, dict):  # W["grad"] of W["value"], W.grad of W.value
+        yield from (own[name] for name in _GRADIENTS if isinstance(own.get(name), np.ndarray))
 
 
 @dataclass(slots=True)
@@ -401,14 +399,8 @@ def _replace_method(kind: type, name: str, method: Callable[..., Any]) -> Iterat
 class _Passes:
     """A forward pass with the backward pass that belongs to it, and how the second one is called."""
 
-    def __init__(
-        self,
-        forward: Callable[[Any], Callable[..., Any]],
-        backward: Callable[[Any], Callable[..., Any]],
-        fresh: Fresh,
-        text: str,
-    ) -> None:
-        self.forward, self.backward, self.fresh, self.text = forward, backward, fresh, text
+    def __init__(self, forward: Callable[[Any], Any], backward: Callable[[Any], Any], fresh: Fresh) -> None:
+        self.forward, self.backward, self.fresh, self.text = forward, backward, fresh, fresh.text
         ahead, back = forward(fresh.held), backward(fresh.held)
         self.name, self.back_name = ahead.__name__, back.__name__
         self.inputs = parameters_of(ahead)
@@ -423,23 +415,21 @@ class _Passes:
         cached = [p for p in others if p.name.lower() in _CACHES]
         if not cached and len(others) > 1 and others[-1].default is inspect.Parameter.empty:
             cached = [p for p in others[-1:] if not re.match(r"d|grad|g_|.*(_grad|_bar)$", p.name.lower())]
-        self.cotangents = [p.name for p in others if p not in cached]
-        self.takes_all = (
-            bool(others) and others[-1].kind is inspect.Parameter.VAR_POSITIONAL and others[-1] not in cached
-        )
-        self.by_default = bool(self.cotangents) and _default_number(others, self.cotangents[0]) == 1
+        into = [p for p in others if p not in cached]
+        self.cotangents = [p.name for p in into]
+        self.takes_all = bool(into) and into[-1] is others[-1] and into[-1].kind is into[-1].VAR_POSITIONAL
+        self.by_default = any(type(p.default) in (int, float) and p.default == 1 for p in into[:1])
         self.prediction: str | None = None  # the input that a loss takes in the place of a cotangent
         self.hands_output = False  # which is then the output that its object keeps, as of a softmax with its loss
         self.total = ""  # what makes one number of the losses of many rows: a method, or one of _OF_MANY
         self.cache = cached[0].name if cached else None
         needed = [p.name for p in cached if p.default is p.empty]
-        if needed and _returns_no_tuple(ahead):
-            names = ", ".join(p.name for p in taken)
-            says = f"{text}.{self.back_name} takes {names}: it can get a cotangent, and the inputs by name"
-            raise BadTarget(
-                says, do=f"give {', '.join(needed)} a default, or let {self.name} return it as its last result"
-            )
         self.taken = [p.name for p in taken]
+        if needed and _returns_no_tuple(ahead):
+            says = f"{self.text}.{self.back_name} takes {', '.join(self.taken)}"
+            says += ": it can get a cotangent, and the inputs by name"
+            do = f"give {', '.join(needed)} a default, or let {self.name} return it as its last result"
+            raise BadTarget(says, do=do)
         self.has_default = {p.name for p in taken if p.default is not p.empty}
 
     def run(self, given: Mapping[str, Any], parameters: Mapping[str, Any]) -> tuple[Any, Any, Any]:
@@ -473,14 +463,14 @@ class _Passes:
         if self.cache is not None and (cache is not None or self.cache not in self.has_default):
             arguments[self.cache] = cache
         if self.prediction is None:
-            arguments |= zip(self.cotangents, self._cotangents_by_parameter(w, y), strict=False)
+            each, last = _cotangent_of_each_output(w, y), len(self.cotangents) - 1
+            parts = [*each[:last], each[last:]] if self.takes_all else each  # `*douts` gets all that are left as a list
+            arguments |= zip(self.cotangents, parts, strict=False)
         elif self.cotangents:
-            arguments[self.cotangents[0]] = _copy_argument(
-                output_of_pass(used, None) if self.hands_output else given[self.prediction]
-            )
-        before = (
-            {path: np.array(self.fresh.parameter(used, path)) for path in parameters} if rates or self.rates else {}
-        )
+            predicted = output_of_pass(used, None) if self.hands_output else given[self.prediction]
+            arguments[self.cotangents[0]] = _copy_argument(predicted)
+        steps = rates or self.rates
+        before = {path: np.array(self.fresh.parameter(used, path)) for path in parameters} if steps else {}
         found = _call_by_name(self.backward(used), arguments)
         gradients = self._gradients_by_input(found, used, given)
         for path in parameters:
@@ -492,12 +482,6 @@ class _Passes:
             if own is not None:
                 gradients.setdefault(path, own)
         return gradients
-
-    def _cotangents_by_parameter(self, w: Any, y: Any) -> list[Any]:
-        """Return the cotangents by parameter: `*douts` gets all that are left as a list."""
-        found = _cotangent_of_each_output(w, y)
-        last = len(self.cotangents) - 1
-        return [*found[:last], found[last:]] if self.takes_all else found
 
     def _gradients_by_input(self, found: Any, used: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return what the backward pass returns, by input, else what its object keeps.
@@ -520,10 +504,8 @@ class _Passes:
             return {name: x for name, x in zip(names, found, strict=True) if x is not None}
         if len(found) <= len(floats):
             return {name: x for name, x in zip(floats, found, strict=False) if x is not None}
-        said = [
-            match_gradient_name(word, [*names, *self.fresh.places])
-            for word in returned_names(self.backward(self.fresh.held))
-        ]
+        words, known = returned_names(self.backward(self.fresh.held)), [*names, *self.fresh.places]
+        said = [match_gradient_name(word, known) for word in words]
         if len(said) == len(found) and None not in said and len(set(said)) == len(said):
             return {str(name): x for name, x in zip(said, found, strict=True) if x is not None}
         says = f"{self.text}.{self.back_name}" if self.fresh.held is not None else self.back_name
@@ -551,10 +533,8 @@ class _Passes:
         lacking = {path for path in candidates if found.get(path) is None}
         if absent := sorted(lacking & self.fresh.gradient_places.keys()):
             says = f"after its backward pass {self.text} has nothing at {self.fresh.gradient_places[absent[0]]}"
-            held = ", ".join(
-                name for name, x in vars(self.fresh.last).items() if isinstance(x, np.ndarray | list | dict)
-            )
-            do = f"it has {held}: write --pick {absent[0]}=NAME, or NAME[1] of a list"
+            held = [name for name, x in vars(self.fresh.last).items() if isinstance(x, np.ndarray | list | dict)]
+            do = f"it has {', '.join(held)}: write --pick {absent[0]}=NAME, or NAME[1] of a list"
             raise BadOption(f"{says}, where --pick has the gradient of {absent[0]}", do=do)
         named = {path for path in lacking if self.fresh.places[path][0].holder in _HOLDERS}  # the verdict lists these
         layer.parameters = {path: np.array(x) for path, x in candidates.items() if path in named or path not in lacking}
@@ -612,25 +592,22 @@ class _Passes:
         except Exception:  # of the user's code, which is called with another array than it expects
             return False
 
-    def _gradient_by_prediction(self, given: Mapping[str, Any]) -> np.ndarray | None:
-        """Return the claimed gradient by the prediction; None if it has another shape, or the backward pass raises."""
-        try:
-            found = self.pulled(given, {}, 1.0, {}).get(str(self.prediction))
-        except Exception:  # the check says what it raises for a cotangent
-            return None
-        return None if found is None or shape(found) != shape(given[str(self.prediction)]) else np.asarray(found)
-
     def _slope_distance(self, given: Mapping[str, Any]) -> float:
         """Return how far the claimed slope along one direction is from that of values on both sides, relative to this."""
-        found, x = self._gradient_by_prediction(given), given[str(self.prediction)]
-        if found is None:
+        name = str(self.prediction)
+        x = given[name]
+        try:
+            found = self.pulled(given, {}, 1.0, {}).get(name)
+        except Exception:  # the check says what it raises for a cotangent
+            return np.inf
+        if found is None or shape(found) != shape(x):
             return np.inf
         d = x * np.random.default_rng(0).uniform(0.5, 1.0, np.shape(x))
         try:
-            above, below = (self.run({**given, str(self.prediction): x + h * d}, {})[0] for h in (1e-6, -1e-6))
+            above, below = (self.run({**given, name: x + h * d}, {})[0] for h in (1e-6, -1e-6))
         except Exception:  # of the user's code
             return np.inf
-        slope, claimed = (above - below) / 2e-6, np.sum(found * d)
+        slope, claimed = (above - below) / 2e-6, np.sum(np.asarray(found) * d)
         distance = float(abs(slope - claimed) / (abs(slope) + 1e-4 * abs(above)))
         return distance if np.isfinite(distance) else np.inf
 
@@ -642,9 +619,8 @@ class _Passes:
             layer.claim_gradient(self.cotangents[0])
             says = f"{says}: it is right for {self.cotangents[0]} = 1 alone"
         do = f"multiply by {self.cotangents[0]}, which is that of what comes after"
-        layer.notices.append(
-            Notice(Kind.IGNORES_COTANGENT, Severity.INFO if at_the_end else Severity.WARNING, says, hint=do)
-        )
+        severity = Severity.INFO if at_the_end else Severity.WARNING
+        layer.notices.append(Notice(Kind.IGNORES_COTANGENT, severity, says, hint=do))
 
 
 def layer_of(found: Any, text: str, backward: Any = None, *, finds_partner: bool) -> Layer | None:
@@ -660,7 +636,9 @@ def layer_of(found: Any, text: str, backward: Any = None, *, finds_partner: bool
         partner = backward or (find_backward_pass(found) if finds_partner else None)
         if partner is None:
             return None
-        layer = _layer_of_pair(found, partner, text)
+        fresh = Fresh(None, text)
+        fresh.generators = _generators_of(found)
+        layer = _make_layer(lambda _: found, lambda _: partner, fresh)
         if backward is None:
             says = f"{partner.__name__}, which stands beside it, is the backward pass that was checked"
             layer.notices.append(Notice(Kind.CLAIM, Severity.INFO, says))
@@ -669,7 +647,8 @@ def layer_of(found: Any, text: str, backward: Any = None, *, finds_partner: bool
         return None
     if (names := _names_of_passes(found)) is not None:
         try:
-            return _layer_of_object(instance_of(found, text), names, text, _maker_of(found, text))
+            fresh = Fresh(instance_of(found, text), text, _maker_of(found, text))
+            return _make_layer(operator.attrgetter(names[0]), operator.attrgetter(names[1]), fresh)
         except (BadTarget, ValueError):  # a signature that cannot be read is a ValueError
             if inspect.isclass(found) or not callable(found):
                 raise
@@ -685,10 +664,9 @@ def instance_of(found: Any, text: str) -> Any:
         inspect.signature(found).bind()
     except TypeError as error:
         file, _, name = text.rpartition(":")
-        wanted = [
-            p.name for p in inspect.signature(found).parameters.values() if p.default is p.empty and p.kind in _PLAIN
-        ]
-        do = f'give them: "{file}:{name}({", ".join(f"{word}=..." for word in wanted)})"'
+        known = inspect.signature(found).parameters.values()
+        wanted = ", ".join(f"{p.name}=..." for p in known if p.default is p.empty and p.kind in _PLAIN)
+        do = f'give them: "{file}:{name}({wanted})"'
         raise BadTarget(f"{text}() cannot be made without arguments: {error}", do=do) from error
     with run_user_code(f"{text}()"):
         return found()
@@ -753,14 +731,11 @@ def _method_on_copies(fresh: Fresh, method: Any, parameters: bool) -> Callable[.
 
     def called(**given: Any) -> Any:
         used = fresh(given.get(PARAMETERS, {}))
-        found = getattr(used, method.__name__)(
-            **{p.name: _copy_argument(given[p.name]) for p in known if p.name in given}
-        )
+        arguments = {p.name: _copy_argument(given[p.name]) for p in known if p.name in given}
+        found = getattr(used, method.__name__)(**arguments)
         own = [path for path, (place, x) in fresh.places.items() if place.holder is None and x.shape == np.shape(found)]
-        is_of_one = (
-            isinstance(found, np.ndarray) and found.ndim > 0 and len(own) == 1 and method.__name__ in GRADIENT_METHODS
-        )
-        return {own[0]: found} if is_of_one else found
+        is_gradient = method.__name__ in GRADIENT_METHODS and isinstance(found, np.ndarray) and found.ndim > 0
+        return {own[0]: found} if is_gradient and len(own) == 1 else found
 
     made = _with_name_and_signature(called, method, known, parameters, type(fresh.held).__name__)
     made.fresh, made.holds_parameters = fresh, parameters  # type: ignore[attr-defined]
@@ -788,19 +763,10 @@ def _maker_of(found: Any, text: str) -> Callable[[], Any] | None:
     return (lambda: load(text).found) if named is not None and named["made"] and not named["after"] else None
 
 
-def _layer_of_object(held: Any, names: tuple[str, str], text: str, make: Callable[[], Any] | None) -> Layer:
-    fresh = Fresh(held, text, make)
-    passes = _Passes(lambda x: getattr(x, names[0]), lambda x: getattr(x, names[1]), fresh, text)
-    return _make_layer(passes, getattr(held, names[0]), getattr(held, names[1]), fresh, type(held).__name__)
-
-
-def _layer_of_pair(forward: Callable[..., Any], backward: Callable[..., Any], text: str) -> Layer:
-    fresh = Fresh(None, text)
-    fresh.generators = _generators_of(forward)
-    return _make_layer(_Passes(lambda _: forward, lambda _: backward, fresh, text), forward, backward, fresh, "")
-
-
-def _make_layer(passes: _Passes, forward: Any, backward: Any, fresh: Fresh, owner: str) -> Layer:
+def _make_layer(ahead_of: Callable[[Any], Any], back_of: Callable[[Any], Any], fresh: Fresh) -> Layer:
+    """Return the layer whose passes these functions give of an object, or of None where the passes are functions."""
+    passes = _Passes(ahead_of, back_of, fresh)
+    owner = "" if fresh.held is None else type(fresh.held).__name__
     known = {p.name for p in passes.inputs}
     rates = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_RATE) for name in passes.rates]
     taken = [*passes.inputs, *rates]
@@ -817,15 +783,12 @@ def _make_layer(passes: _Passes, forward: Any, backward: Any, fresh: Fresh, owne
         inputs = {name: x for name, x in given.items() if name in known}
         return passes.pulled(inputs, given.get(PARAMETERS, {}), w, rates)
 
-    ahead = _with_name_and_signature(function, forward, taken, bool(fresh.places), owner)
-    extra = [] if cotangent is None else [inspect.Parameter(cotangent, inspect.Parameter.KEYWORD_ONLY)]
-    layer = Layer(
-        ahead,
-        "vjp" if cotangent is not None else "grad",
-        _with_name_and_signature(claim, backward, [*taken, *extra], bool(fresh.places), owner),
-        fresh,
-        passes=passes,
-    )
+    has_parameters = bool(fresh.places)
+    ahead = _with_name_and_signature(function, ahead_of(fresh.held), taken, has_parameters, owner)
+    if cotangent is not None:
+        taken.append(inspect.Parameter(cotangent, inspect.Parameter.KEYWORD_ONLY))
+    back = _with_name_and_signature(claim, back_of(fresh.held), taken, has_parameters, owner)
+    layer = Layer(ahead, "grad" if cotangent is None else "vjp", back, fresh, passes=passes)
     return layer
 
 
@@ -841,10 +804,6 @@ def _with_name_and_signature(
     function.__wrapped__ = original
     made: Callable[..., Any] = function
     return made
-
-
-def _default_number(parameters: Sequence[inspect.Parameter], name: str) -> Any:
-    return next((p.default for p in parameters if p.name == name and type(p.default) in (int, float)), None)
 
 
 def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -920,13 +879,6 @@ def _input_gradients(held: Any, inputs: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _is_velocity(path: str, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether an array is the velocity of another one of its shape that the same object holds: `vW` beside W."""
-    owner, dot, last = path.rpartition(".")
-    of = _VELOCITY.fullmatch(last)
-    return of is not None and shapes.get(f"{owner}{dot}{of['name']}") == shapes[path]
-
-
 def _generators_of(held: Any) -> list[tuple[Any, Any]]:
     """Return the random generators of the module of an object or a function, each with its state."""
     module = sys.modules.get(getattr(held if inspect.isfunction(held) else type(held), "__module__", ""))
@@ -945,19 +897,14 @@ def _is_kept_gradient(path: str, places: Iterable[str]) -> bool:
 
 def returned_names(function: Callable[..., Any]) -> list[str]:
     """Return the names in the last tuple that a function returns, as its source has them."""
-    parts = (_returned_tuples(function) or [[]])[-1]
-    return [re.sub(r"^self\.", "", ast.unparse(part)) for part in parts]
+    tuples = [value.elts for value in _returned_expressions(function) if isinstance(value, ast.Tuple)]
+    return [re.sub(r"^self\.", "", ast.unparse(part)) for part in (tuples or [[]])[-1]]
 
 
 def _returns_no_tuple(function: Callable[..., Any]) -> bool:
     """Whether the source of a function shows that it never returns a tuple; a call or a name may hold one."""
     found = _returned_expressions(function)
     return bool(found) and not any(isinstance(value, ast.Tuple | ast.Call | ast.Name | ast.IfExp) for value in found)
-
-
-def _returned_tuples(function: Callable[..., Any]) -> list[list[ast.expr]]:
-    """Return the tuples that a function returns, as its source has them."""
-    return [value.elts for value in _returned_expressions(function) if isinstance(value, ast.Tuple)]
 
 
 def _returned_expressions(function: Callable[..., Any]) -> list[ast.expr]:
