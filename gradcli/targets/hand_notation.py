@@ -5,6 +5,7 @@ What is in the language already is left as it is. What can be read in two ways i
 A product without a sign is `*` where one factor is a number, and `@` where the shapes of its factors allow that alone.
 """
 
+import contextlib
 import itertools
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -37,15 +38,8 @@ _APPLIED = frozenset(
 )
 _INVERSE = {name: f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}
 _ONE_OVER = {
-    "sec": "cos",
-    "csc": "sin",
-    "cosec": "sin",
-    "cot": "tan",
-    "ctg": "tan",
-    "sech": "cosh",
-    "csch": "sinh",
-    "coth": "tanh",
-}
+    "sec": "cos", "csc": "sin", "cosec": "sin", "cot": "tan", "ctg": "tan", "sech": "cosh", "csch": "sinh", "coth": "tanh",
+}  # fmt: skip
 _OTHER_NAMES = {"tg": "tan", "arctg": "arctan", "∑": "sum", **{n: f for n, f in FUNCTION_NAMES.items() if n != "E"}}
 _SIGNS = {
     "×": "*", "∗": "*", "⋆": "*", "∘": "*", "⊙": "*", "÷": "/", "∕": "/", "–": "-", "∞": "inf",
@@ -151,11 +145,11 @@ def read_notation(
             return None
         says = "d/dx is not part of the language: gradcli differentiates what it is given"
         return LineReading(inner.texts if inner else (rest,), says)
-    lines = [
-        line
-        for choice in (0, 1)
-        if (line := _try_reading(typed, shapes, program, choice)) is not None and _is_in_language(line.text, check)
-    ]
+    lines: list[_Line] = []
+    for choice in (0, 1):
+        with contextlib.suppress(_NoReading):
+            lines.append(_Line(typed, shapes, program, choice))
+    lines = [line for line in lines if _is_in_language(line.text, check)]
     texts = tuple(dict.fromkeys(line.text for line in lines))
     if texts in ((), (typed.strip(),)):
         return None
@@ -175,10 +169,8 @@ def _is_misread(text: str, shapes: Shapes) -> bool:
     found = list(_tokenise_line(text, 0))
     negated = zip(found, found[1:], found[2:], strict=False)
     return (
-        any(
-            (token.text == "π" and "π" not in shapes) or (token.kind == "raised" and _has_letters(token.text))
-            for token in found
-        )
+        any(token.text == "π" and "π" not in shapes for token in found)
+        or any(token.kind == "raised" and _has_letters(token.text) for token in found)
         or len(list(_split_names(found, shapes))) > len(found)
         or any(_hidden_input(token, found, shapes) for token in found)
         or any(
@@ -186,17 +178,6 @@ def _is_misread(text: str, shapes: Shapes) -> bool:
             for f, sign, x in negated
         )
     )
-
-
-def _try_reading(typed: str, shapes: Shapes, program: Program, choice: int) -> "_Line | None":
-    try:
-        return _Line(typed, shapes, program, choice)
-    except _NoReading:
-        return None
-
-
-def _names_in_text(text: str) -> set[str]:
-    return {match.group() for match in _TOKEN.finditer(text) if match.lastgroup == "name"}
 
 
 def _is_product_of_inputs(name: str, given: Shapes) -> bool:
@@ -232,9 +213,7 @@ def explain_joined_names(typed: str, given: Container[str]) -> Iterator[str]:
             continue
         if function and len(rest) == 1:
             yield f"{name} is one name here; for the function write {function}({rest})"
-        elif 1 < len(name) < 4 and any(
-            token.text in name and token.text != name for token in found if token.kind == "name"
-        ):
+        elif 1 < len(name) < 4 and any(t.text in name and t.text != name for t in found if t.kind == "name"):
             yield f"{name} is one name here; for a product write {'*'.join(name)}"
 
 
@@ -292,11 +271,11 @@ class _Line:
         self.gap = [token.gap for token in self.tokens]
         self.before = [""] * len(self.tokens)
         self.after = [""] * len(self.tokens)
-        self.inputs = {
-            *shapes,
-            *self._names_of_values(),
-            *(() if defined is None else _names_in_text(defined["inputs"])),
-        }
+        named = _TOKEN.finditer(defined["inputs"]) if defined else ()
+        self.inputs = {*shapes, *(match.group() for match in named if match.lastgroup == "name")}
+        for k, token in enumerate(self.tokens):  # what stands somewhere without brackets after it, and is no function
+            if token.kind == "name" and self._text_at(k + 1) != "(" and not _is_function(token.text):
+                self.inputs.add(token.text)
         self.at, self.bars, self.depth, self.applied, self.summing = 0, 0, 0, 0, False
         self.is_refused = False
         self.turned: set[int] = set()  # the primes
@@ -312,12 +291,6 @@ class _Line:
         self.text = _without_brackets(text) if self.shown[0] != "(" else text
 
     # The tokens.
-
-    def _names_of_values(self) -> Iterator[str]:
-        """Yield the names that stand somewhere without brackets after them, and are no functions."""
-        for k, token in enumerate(self.tokens):
-            if token.kind == "name" and self._text_at(k + 1) != "(" and not _is_function(token.text):
-                yield token.text
 
     def _text_at(self, k: int) -> str:
         return self.tokens[k].text if k < len(self.tokens) else ""
@@ -351,9 +324,7 @@ class _Line:
             f = self.program(self._rendered_text(node))
             others = () if any(self.shapes.values()) else None  # beside inputs with sizes, one without is a number
             known = {name: self.shapes.get(name, None if name.isupper() else others) for name in f.inputs}
-            values = {
-                name: np.float64(1.0) if not own else np.ones(own) for name, own in known.items() if own is not None
-            }
+            values = {name: np.ones(own)[()] for name, own in known.items() if own is not None}
             with np.errstate(all="ignore"):
                 return shape(f.run(values)) if values.keys() == known.keys() else None
         except (GradcliError, ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError):
@@ -374,20 +345,18 @@ class _Line:
                 self._read_term()
             else:
                 if self._next_text == ";" and not closing:
-                    self._note_definition(_Node(statement, self.at - 1))
+                    defines = self._kind_at(statement) == "name" and self._text_at(statement + 1) == "="
+                    if defines and statement + 2 < self.at:
+                        own = self._shape_of(_Node(statement + 2, self.at - 1))
+                        self.shapes |= {} if own is None else {self.tokens[statement].text: own}
                     statement = self.at + 1
-                self.shown[self.at] = _SIGNS.get(self._next_text, self._next_text)
-                self.at += 1
+                self._take_sign()
                 ended = "|" not in closing
         self.depth -= 1
 
-    def _note_definition(self, statement: _Node) -> None:
-        """Note the shape of what a statement gives a name."""
-        first = statement.first
-        if self._kind_at(first) == "name" and self._text_at(first + 1) == "=" and first + 1 < statement.last:
-            own = self._shape_of(_Node(first + 2, statement.last))
-            if own is not None:
-                self.shapes[self.tokens[first].text] = own
+    def _take_sign(self) -> None:
+        self.shown[self.at] = _SIGNS.get(self._next_text, self._next_text)
+        self.at += 1
 
     def _read_term(self, before_functions: bool = False) -> _Node:
         """Read a product; `before_functions` ends it before a function that follows without a sign."""
@@ -397,19 +366,18 @@ class _Line:
         while True:
             k = self.at
             if self._next_text in _PRODUCTS:
-                if self._next_text in ("×", "∗", "⋆"):
-                    self._refuse_arrays()
-                self.shown[k] = _SIGNS.get(self._next_text, self._next_text)
-                self.at += 1
+                if self._next_text in ("×", "∗", "⋆") and any(self.shapes.values()):
+                    raise _NoReading  # it means another product for arrays
+                self._take_sign()
                 self._skip_signs()
                 run = self._read_factor()
                 divisor = run if self.shown[k] in ("/", "//", "%") else None
             elif self._begins_value() and not (before_functions and self._is_applied(k)):
-                if (
-                    divisor is not None
-                    and self._note_ambiguity(k, "what follows a quotient without a sign can be read in two ways") == 0
-                ):
-                    run = self._read_implied_run(divisor, before_functions)
+                question = "what follows a quotient without a sign can be read in two ways"
+                if divisor is not None and self._note_ambiguity(k, question) == 0:
+                    run = divisor
+                    while self._begins_value() and not (before_functions and self._is_applied(self.at)):
+                        run = self._read_implied_factor(run)
                     self._put_around(run, "(", ")")
                 else:
                     run = self._read_implied_factor(run)
@@ -421,25 +389,10 @@ class _Line:
         """Whether bars are read as nested where values stand on both sides of one of several, as in |x|y|z|."""
         bars = [k for k, token in enumerate(self.tokens) if token.text == "|"]
         between = [k for k in bars[1:-1] if self._ends_value(k - 1) and self._kind_at(k + 1) in ("number", "name")]
-        return (
-            len(bars) > 2
-            and bool(between)
-            and self._note_ambiguity(between[0], "bars side by side can be read in two ways") == 1
-        )
+        return bool(between) and self._note_ambiguity(between[0], "bars side by side can be read in two ways") == 1
 
     def _ends_value(self, k: int) -> bool:
         return self._kind_at(k) in ("number", "name", "value", "raised") or self._text_at(k) in (")", "]")
-
-    def _refuse_arrays(self) -> None:
-        """End the reading of a product sign that means another product for arrays."""
-        if any(self.shapes.values()):
-            raise _NoReading
-
-    def _read_implied_run(self, left: _Node, before_functions: bool = False) -> _Node:
-        """Read the factors that follow without a sign."""
-        while self._begins_value() and not (before_functions and self._is_applied(self.at)):
-            left = self._read_implied_factor(left)
-        return left
 
     def _read_implied_factor(self, left: _Node) -> _Node:
         """Read one factor that follows without a sign."""
@@ -452,11 +405,8 @@ class _Line:
         right = self._read_factor()
         between_names = before.kind == "name" and before.text not in _CONSTANTS and token.kind == "name" and token.gap
         is_power = right.last > k + 1 and self.shown[k + 1] in _POWERS
-        if (
-            between_names
-            and is_power
-            and self._note_ambiguity(k, "a power after names side by side can be read in two ways") == 1
-        ):
+        question = "a power after names side by side can be read in two ways"
+        if between_names and is_power and self._note_ambiguity(k, question) == 1:
             self.gap[k] = self._product_sign(left, _Node(k, k), k)
             self._put_around(_Node(left.first, k), "(", ")")
             return _Node(left.first, right.last)
@@ -476,15 +426,9 @@ class _Line:
         Beside inputs with sizes a letter without one is a number, unless it stands there `twice`.
         """
         name = self.tokens[node.first].text
-        letter = (
-            self._kind_at(node.first) == "name"
-            and self._rendered_text(node) == name
-            and len(name) == 1
-            and not name.isupper()
-        )
-        sized = any(self.shapes.values())
-        may = letter and (not sized or (twice and name not in self.shapes))
-        return may or len(self._shape_of(node) or ()) == 1
+        letter = self._kind_at(node.first) == "name" and len(name) == 1 and not name.isupper()
+        may = not any(self.shapes.values()) or (twice and name not in self.shapes)
+        return (letter and may and self._rendered_text(node) == name) or len(self._shape_of(node) or ()) == 1
 
     def _product_sign(self, left: _Node, right: _Node, k: int) -> str:
         """Return the sign of the product of two parts, by their shapes."""
@@ -512,9 +456,8 @@ class _Line:
         return node.first == node.last and len(name) == 1 and name.isupper() and self.shapes.get(name) is None
 
     def _skip_signs(self) -> None:
-        while self._next_text in _MINUS and self.at < len(self.tokens):
-            self.shown[self.at] = _SIGNS.get(self._next_text, self._next_text)
-            self.at += 1
+        while self._next_text in _MINUS:
+            self._take_sign()
 
     def _read_factor(self) -> _Node:
         """Read a value with its power."""
@@ -530,10 +473,12 @@ class _Line:
             self.shown[k] = "⁻¹"
             self.at += 4
             return self._read_postfixes(_Node(base.first, k + 4))
-        if self._next_text in ("T", "⊤") and self._is_transpose():
-            self.shown[k], self.shown[k + 1], self.gap[k], self.gap[k + 1] = "", ".T", "", ""
-            self.at += 1
-            return self._read_postfixes(_Node(base.first, k + 1))
+        if self._next_text in ("T", "⊤") and self._next_text not in self.shapes:
+            ts = [n for n, token in enumerate(self.tokens) if token.text == self._next_text]
+            if all(self._text_at(n - 1) in _POWERS for n in ts):  # it is no input
+                self.shown[k], self.shown[k + 1], self.gap[k], self.gap[k + 1] = "", ".T", "", ""
+                self.at += 1
+                return self._read_postfixes(_Node(base.first, k + 1))
         self._skip_signs()
         self.depth += 1
         if self.depth > _DEEPEST:
@@ -541,20 +486,13 @@ class _Line:
         exponent = self._read_factor()
         self.depth -= 1
         follows = exponent.bare and self._begins_value() and not self.tokens[self.at].gap
-        if (
-            follows
-            and not self._is_factor_of_power(base, exponent)
-            and self._note_ambiguity(self.at, "what follows an exponent without a blank can be read in two ways") == 0
-        ):
+        asked = follows and not self._is_factor_of_power(base, exponent)
+        question = "what follows an exponent without a blank can be read in two ways"
+        if asked and self._note_ambiguity(self.at, question) == 0:
             while self._begins_value() and not self.tokens[self.at].gap:
                 exponent = self._read_implied_factor(exponent)
             self._put_around(_Node(k + 1, exponent.last), "(", ")")
         return _Node(base.first, exponent.last)
-
-    def _is_transpose(self) -> bool:
-        """Whether a T in an exponent is no input."""
-        ts = [k for k, token in enumerate(self.tokens) if token.text == self._next_text]
-        return self._next_text not in self.shapes and all(self._text_at(k - 1) in _POWERS for k in ts)
 
     def _is_factor_of_power(self, base: _Node, exponent: _Node) -> bool:
         """Whether what follows an exponent at once is a factor of the power: x^2(x+1), x^2sin(x)."""
@@ -568,17 +506,11 @@ class _Line:
         kind, text = self._kind_at(self.at), self._next_text
         if kind == "name":
             return text not in _WORDS
-        return (
-            kind in ("number", "value")
-            or text in ("(", "{", *_ROOTS)
-            or (text in _NORM and not self.bars)
-            or (text == "|" and self._opens_bars())
-        )
-
-    def _opens_bars(self) -> bool:
-        """Whether the bar here, after a value, opens another pair."""
-        left = sum(token.text == "|" for token in self.tokens[self.at :])
-        return not self.bars or (self.nests and left > 2)
+        if text in _NORM:
+            return not self.bars
+        if text == "|":  # after a value, it may open another pair
+            return not self.bars or (self.nests and sum(t.text == "|" for t in self.tokens[self.at :]) > 2)
+        return kind in ("number", "value") or text in ("(", "{", *_ROOTS)
 
     def _is_applied(self, k: int) -> bool:
         """Whether token `k` is a function that needs no brackets, or any function with brackets after it."""
@@ -641,17 +573,11 @@ class _Line:
             words = ("det(", "abs(") if capital else ("norm(", "abs(") if own and len(own) == 1 else ()
             asked = words and words[self._note_ambiguity(k, "bars around an array can be read in two ways")]
             opening = asked or ("det(" if own and len(own) == 2 else "abs(")
-        index = (
-            normalise_name(self._next_text)
-            if text in _NORM and self._kind_at(self.at) == "name" and not self.tokens[self.at].gap
-            else ""
-        )
-        if index:
-            if index.lstrip("_") not in _NORMS or (
-                len(self._shape_of(inside) or ()) > 1 and index.lstrip("_") not in ("F", "2")
-            ):
+        if text in _NORM and self._kind_at(self.at) == "name" and not self.tokens[self.at].gap:
+            index = normalise_name(self._next_text).lstrip("_")
+            if index not in _NORMS or (index == "1" and len(self._shape_of(inside) or ()) > 1):
                 raise _NoReading
-            opening, closing = _NORMS[index.lstrip("_")]
+            opening, closing = _NORMS[index]
             self.shown[self.at], self.at = "", self.at + 1
         self.shown[k], self.shown[last], self.gap[k + 1], self.gap[last] = opening, closing, "", ""
         return _Node(k, self.at - 1)
@@ -676,14 +602,9 @@ class _Line:
         if name == "π" and name not in self.shapes:
             self.shown[k] = "pi"
         if "." in name or self._next_text == "(":
-            is_product = "." not in name and not _is_function(name) and (name in self.inputs or name in _CONSTANTS)
-            if (
-                self._next_text == "("
-                and not is_product
-                and len(name) == 1
-                and name not in "fgh"
-                and not _is_function(name)
-            ):
+            unknown = "." not in name and not _is_function(name)
+            is_product = unknown and (name in self.inputs or name in _CONSTANTS)
+            if unknown and not is_product and len(name) == 1 and name not in "fgh":
                 self._note_refusal(k, f"'{name}' is no function of the language")
                 is_product = True
             return _Node(k, k, True) if is_product or self._next_text != "(" else self._read_application(k)
@@ -702,13 +623,11 @@ class _Line:
         """Whether a name before a value means a function that is not applied without brackets: sum x, lg x, xlog x."""
         if name in self.shapes or name in _APPLIED or _base_of_logarithm(name) is not None or name in _SUMS:
             return False
-        ends = any(name.endswith(f) and name != f for f in ("log", "ln", "sin", "cos", "tan", "exp", "sqrt"))
-        return (
-            bool(_OVER_AN_INDEX.match(name))
-            or name in _NEEDS_BRACKETS
-            or ends
-            or (_is_function(name) and name not in _GREEK)
+        ends = name.endswith(
+            ("log", "ln", "sin", "cos", "tan", "exp", "sqrt")
         )
+        known = name in _NEEDS_BRACKETS or (_is_function(name) and name not in _GREEK)
+        return ends or known or _OVER_AN_INDEX.match(name) is not None
 
     def _read_powered_function(self, k: int) -> _Node:
         """Read a function with an exponent before what it is applied to: sin²(x), sin^2 x, sin⁻¹(x)."""
@@ -733,16 +652,13 @@ class _Line:
             self.shown[n] = self.gap[n] = self.before[n] = self.after[n] = ""
         name = self.tokens[k].text
         node = self._read_application(k)
-        if (
-            exponent == "-1"
-            and name in _INVERSE
-            and self._note_ambiguity(start, f"{name} to the -1 can be read in two ways") == 0
-        ):
-            self.shown[k] = _INVERSE[name]
-        elif exponent == "-1":
-            self._put_around(node, "(1/", ")")
-        else:
+        question = f"{name} to the -1 can be read in two ways"
+        if exponent != "-1":
             self.after[node.last] += f"^{exponent}"
+        elif name in _INVERSE and self._note_ambiguity(start, question) == 0:
+            self.shown[k] = _INVERSE[name]
+        else:
+            self._put_around(node, "(1/", ")")
         if self._next_text in _POWERS or self._kind_at(self.at) == "raised":
             self._put_around(node, "(", ")")
         return node
@@ -760,8 +676,17 @@ class _Line:
             inside = self._read_bare_argument()
             self.gap[inside.first] = ""
             self._put_around(inside, "(", ")")
-        node = _Node(k, inside.last)
-        self._spell_function(name, node, inside)
+        # The language has it under another name, or not at all.
+        node, base = _Node(k, inside.last), _base_of_logarithm(name)
+        if base is not None or (name in ("log", "ln") and (base := self._take_second_argument(inside)) is not None):
+            self.shown[k] = _BASES.get(base, "log")
+            if base not in _BASES:
+                self._put_around(node, "(", f"/log({base}))")
+        elif name in _ONE_OVER:
+            self.shown[k] = _ONE_OVER[name]
+            self._put_around(node, "(1/", ")")
+        elif name in _OTHER_NAMES and name not in FUNCTIONS:
+            self.shown[k] = _OTHER_NAMES[name]
         return node
 
     def _read_bare_argument(self) -> _Node:
@@ -773,29 +698,14 @@ class _Line:
             raise _NoReading
         value = self._read_value()
         self.applied -= 1
-        k = self.at
-        more = (
-            self._next_text in _POWERS
-            or self._next_text in _PRODUCTS
-            or (self._begins_value() and not self._is_applied(k))
-        )
-        if not more or self._note_ambiguity(k, "what follows a function without brackets can be read in two ways") == 1:
+        more = self._next_text in (*_POWERS, *_PRODUCTS) or (self._begins_value() and not self._is_applied(self.at))
+        question = "what follows a function without brackets can be read in two ways"
+        if not more or self._note_ambiguity(self.at, question) == 1:
             return _Node(start, value.last)
         self.shown, self.gap, self.before, self.after = kept
         self.at = start
         self._skip_signs()
         return _Node(start, self._read_term(before_functions=True).last)
-
-    def _spell_function(self, name: str, node: _Node, inside: _Node) -> None:
-        """Write a function that the language has under another name, or not at all."""
-        base = _base_of_logarithm(name)
-        if base is not None or (name in ("log", "ln") and (base := self._take_second_argument(inside)) is not None):
-            self._write_logarithm(node, inside, base)
-        elif name in _ONE_OVER:
-            self.shown[node.first] = _ONE_OVER[name]
-            self._put_around(node, "(1/", ")")
-        elif name in _OTHER_NAMES and name not in FUNCTIONS:
-            self.shown[node.first] = _OTHER_NAMES[name]
 
     def _take_second_argument(self, inside: _Node) -> str | None:
         """Take the second argument out of brackets and return it; None if there is not exactly one more, without a name."""
@@ -809,11 +719,6 @@ class _Line:
         for k in range(commas[0], inside.last):
             self.shown[k] = self.gap[k] = self.before[k] = self.after[k] = ""
         return second
-
-    def _write_logarithm(self, node: _Node, inside: _Node, base: str) -> None:
-        self.shown[node.first] = _BASES.get(base, "log")
-        if base not in _BASES:
-            self._put_around(node, "(", f"/log({base}))")
 
     def _read_postfixes(self, node: _Node) -> _Node:
         """Read what follows a value: an index, a method, a superscript, a factorial, a prime."""
@@ -855,17 +760,12 @@ class _Line:
     def _refuse_stars_with_primes(self) -> None:
         """Refuse `*` beside primes, which is the product of entries: the products of the line are those of matrices."""
         primes = [k for k, token in enumerate(self.tokens) if token.text in _PRIMES]
-        stars = [
-            k
-            for k, token in enumerate(self.tokens)
-            if token.text == "*" and "number" not in (self._kind_at(k - 1) if k else "", self._kind_at(k + 1))
-        ]
-        if not primes or not stars:
-            return
-        self._note_refusal(primes[0], "a prime is not part of the language, and * is the product of entries")
-        for k in stars:
-            self.tokens[k] = replace(self.tokens[k], text="@")
-            self.shown[k] = "@"
+        kinds = ["", *(token.kind for token in self.tokens), ""]
+        for k, token in enumerate(self.tokens) if primes else ():
+            if token.text == "*" and "number" not in (kinds[k], kinds[k + 2]):
+                self._note_refusal(primes[0], "a prime is not part of the language, and * is the product of entries")
+                self.tokens[k] = replace(token, text="@")
+                self.shown[k] = "@"
 
 
 def _tokenise_line(text: str, start: int) -> Iterator[_Token]:
@@ -888,10 +788,9 @@ def _split_double_bars(found: list[_Token]) -> Iterator[_Token]:
     """Yield the tokens, with `||` as two bars where it does not open and close a norm."""
     alone = sum(token.text == "||" for token in found) == 1
     for token in found:
+        yield replace(token, text="|") if alone and token.text == "||" else token
         if alone and token.text == "||":
-            yield from (replace(token, text="|"), replace(token, text="|", start=token.start + 1, gap=""))
-        else:
-            yield token
+            yield replace(token, text="|", start=token.start + 1, gap="")
 
 
 def _split_names(found: Sequence[_Token], shapes: Shapes) -> Iterator[_Token]:
