@@ -623,9 +623,7 @@ class _Line:
         """Whether a name before a value means a function that is not applied without brackets: sum x, lg x, xlog x."""
         if name in self.shapes or name in _APPLIED or _base_of_logarithm(name) is not None or name in _SUMS:
             return False
-        ends = name.endswith(
-            ("log", "ln", "sin", "cos", "tan", "exp", "sqrt")
-        )
+        ends = name.endswith(("log", "ln", "sin", "cos", "tan", "exp", "sqrt"))
         known = name in _NEEDS_BRACKETS or (_is_function(name) and name not in _GREEK)
         return ends or known or _OVER_AN_INDEX.match(name) is not None
 

@@ -106,25 +106,22 @@ def _array_maker(name: str, original: Any) -> Any:
         if not has_traced_value(x):
             y = original(x, dtype, **kwargs)
             return y if y is x else _hold_array(y)
-        if dtype is not None and np.dtype(dtype).kind == "c":
+        wanted = np.dtype(float if dtype is None else dtype)
+        if wanted.kind == "c":
             return as_value(x) + np.complex128(0)
-        if dtype is not None and np.dtype(dtype).kind == "f" and np.dtype(dtype).itemsize < 8:
-            says = f"f computes in {np.dtype(dtype)}, by np.{name}(..., dtype={np.dtype(dtype)}): the rules are for float64"
+        if wanted != np.float64:
+            says = f"np.{name}(..., dtype=...) turns a traced value into a plain array"
+            if wanted.kind == "f" and wanted.itemsize < 8:
+                says = f"f computes in {wanted}, by np.{name}(..., dtype={wanted}): the rules are for float64"
             raise TraceEnded(says, do="drop dtype= to keep the trace")
-        if dtype is not None and np.dtype(dtype) != np.float64:
-            raise TraceEnded(
-                f"np.{name}(..., dtype=...) turns a traced value into a plain array", do="drop dtype= to keep the trace"
-            )
         y = as_value(x)
-        copied = kwargs.get("copy", True) is True if name == "array" else name == "ascontiguousarray" and _is_strided(y)
+        if name == "ascontiguousarray":  # numpy copies what is not contiguous in memory
+            copied = not positions_in_memory(y)[1].flags.c_contiguous
+        else:
+            copied = name == "array" and kwargs.get("copy", True) is True
         return np.positive(y) if copied and isinstance(x, Tracer) else y
 
     return made
-
-
-def _is_strided(x: Any) -> bool:
-    """Whether a traced array is not contiguous in memory, so that numpy would copy it."""
-    return not positions_in_memory(x)[1].flags.c_contiguous
 
 
 def _full(original: Any) -> Any:
@@ -138,8 +135,7 @@ def _full(original: Any) -> Any:
 
 def dispatch_if_traced(original: Any, stand_in: Any) -> Any:
     def chosen(*args: Any, **kwargs: Any) -> Any:
-        is_traced = has_traced_value(args) or has_traced_value(list(kwargs.values()))
-        return stand_in(*args, **kwargs) if is_traced else original(*args, **kwargs)
+        return (stand_in if has_traced_value([*args, *kwargs.values()]) else original)(*args, **kwargs)
 
     return chosen
 
@@ -209,7 +205,7 @@ class Vectorized:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.function is None:  # used as a decorator with options
             return Vectorized(lambda f: self.original(f), args[0])
-        if not has_traced_value(args) and not has_traced_value(list(kwargs.values())):
+        if not has_traced_value([*args, *kwargs.values()]):
             return self.original(*args, **kwargs)
         if self.signature or kwargs:
             raise TraceEnded("np.vectorize with a signature or keywords cannot be traced", do="write the loop out")

@@ -14,7 +14,7 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from types import FrameType, MethodType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -29,9 +29,7 @@ from gradcli.tracing.captured import Captured
 from gradcli.tracing.provenance import called_name, is_gradcli_file, is_users_file
 
 _LOCK = threading.Lock()
-_INSTALLED: list[
-    tuple[dict[str, Any], dict[str, Any]]
-] = []  # namespaces of modules and their original entries, while any thread traces
+_INSTALLED: list[tuple[dict[str, Any], dict[str, Any]]] = []  # namespaces and original entries, while any thread traces
 _WITH_FLOAT: list[dict[str, Any]] = []  # namespaces of the user's modules in which `float` is replaced meanwhile
 _USERS_OF_IT = [0]
 _SOLVERS_REPLACED: list[tuple[dict[str, Any], str, Any]] = []  # namespaces of modules, a name, and its original entry
@@ -52,7 +50,7 @@ def _choose_by_caller(original: Any, stand_in: Callable[..., Any]) -> Any:
         file = frame.f_code.co_filename
         if is_users_file(file) and _is_call_of(frame, chosen):
             return stand_in(*args, **kwargs)
-        if is_gradcli_file(file) or not (has_traced_value(args) or has_traced_value(list(kwargs.values()))):
+        if is_gradcli_file(file) or not has_traced_value([*args, *kwargs.values()]):
             return original(*args, **kwargs)
         return stand_in(*args, **kwargs)
 
@@ -64,11 +62,9 @@ def _choose_for_method(original: Any, stand_in: Callable[..., Any]) -> Any:
 
     @functools.wraps(original, updated=())
     def chosen(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if SWEEPS.hold is None or not (
-            has_traced_value(args) or has_traced_value(list(kwargs.values())) or of_scipy.has_traced_values(self)
-        ):
-            return original(self, *args, **kwargs)
-        return stand_in(self, *args, **kwargs)
+        if _are_traced(args, kwargs) or (SWEEPS.hold is not None and of_scipy.has_traced_values(self)):
+            return stand_in(self, *args, **kwargs)
+        return original(self, *args, **kwargs)
 
     return chosen
 
@@ -110,10 +106,8 @@ _INHERITED = object()  # the original of a method that the class itself does not
 
 # Functions that numba compiles: their Python code runs on traced arguments, and they are compiled without stand-ins.
 
-Originals = Callable[[], AbstractContextManager[None]]
 
-
-def _njit_call(original: Callable[..., Any], _: Originals) -> Callable[..., Any]:
+def _njit_call(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return what calls a function of `@njit`."""
 
     @functools.wraps(original)
@@ -123,7 +117,7 @@ def _njit_call(original: Callable[..., Any], _: Originals) -> Callable[..., Any]
     return call
 
 
-def _vectorize_call(original: Callable[..., Any], _: Originals) -> Callable[..., Any]:
+def _vectorize_call(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return what calls a function of `@vectorize`, which is defined for one entry."""
 
     @functools.wraps(original)
@@ -140,19 +134,19 @@ def _vectorize_call(original: Callable[..., Any], _: Originals) -> Callable[...,
     return call
 
 
-def _compile_with_originals(original: Callable[..., Any], originals: Originals) -> Callable[..., Any]:
+def _compile_with_originals(original: Callable[..., Any]) -> Callable[..., Any]:
     """Return what compiles a function for types of arguments: numba knows numpy's functions by identity."""
 
     @functools.wraps(original)
     def compile_function(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with originals():
+        with _originals_in_place():
             return original(self, *args, **kwargs)
 
     return compile_function
 
 
 def _are_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return SWEEPS.hold is not None and (has_traced_value(args) or has_traced_value(list(kwargs.values())))
+    return SWEEPS.hold is not None and has_traced_value([*args, *kwargs.values()])
 
 
 _NUMBA_METHODS = (
@@ -161,19 +155,6 @@ _NUMBA_METHODS = (
     ("numba.np.ufunc.dufunc", "DUFunc", "__call__", _vectorize_call),
     ("numba.np.ufunc.ufuncbuilder", "UFuncDispatcher", "compile", _compile_with_originals),
 )
-
-
-def imported_numba_modules() -> list[str]:
-    """Return the modules of numba that have stand-ins and are imported; none is imported for them."""
-    return [name for name in dict.fromkeys(row[0] for row in _NUMBA_METHODS) if name in sys.modules]
-
-
-def numba_replacements(originals: Originals) -> Iterator[tuple[type, str, Callable[..., Any]]]:
-    """Yield a class of numba, the name of a method, and its stand-in; within `originals()` no stand-in is in place."""
-    for module, kind, name, stand_in in _NUMBA_METHODS:
-        owner = getattr(sys.modules.get(module), kind, None)
-        if owner is not None and hasattr(owner, name):
-            yield owner, name, stand_in(getattr(owner, name), originals)
 
 
 def call_python_code() -> None:
@@ -185,7 +166,8 @@ def call_python_code() -> None:
 
 def _update_table() -> None:
     """Make the table of stand-ins once, and add those of a module of scipy after it is imported."""
-    imported = of_scipy.imported_modules() + imported_numba_modules()
+    imported = of_scipy.imported_modules()
+    imported += [name for name in dict.fromkeys(row[0] for row in _NUMBA_METHODS) if name in sys.modules]
     if _TABLE and imported == _SEEN:
         return
     _SEEN[:] = imported
@@ -200,10 +182,10 @@ def _update_table() -> None:
         (owner, name, vars(owner)[name], _choose_for_method(vars(owner)[name], stand_in))
         for owner, name, stand_in in of_scipy.methods(scipys)
     ]
-    _METHODS.extend(
-        (owner, name, vars(owner).get(name, _INHERITED), stand_in)
-        for owner, name, stand_in in numba_replacements(_originals_in_place)
-    )
+    for module_name, kind, name, made in _NUMBA_METHODS:
+        owner = getattr(sys.modules.get(module_name), kind, None)
+        if owner is not None and hasattr(owner, name):
+            _METHODS.append((owner, name, vars(owner).get(name, _INHERITED), made(getattr(owner, name))))
 
 
 _WITH_SOLVERS: list[str] = []  # the modules of scipy whose solvers are in the table
@@ -284,11 +266,6 @@ def _solvers_in_module(module: ModuleType, table: Mapping[int, _Row]) -> list[_S
     if table.keys().isdisjoint(map(id, list(names.values()))):
         return []
     return [(names, key, x) for key, x in list(names.items()) if id(x) in table and table[id(x)][2] is x]
-
-
-def _count_names(modules: Iterable[ModuleType]) -> tuple[int, ...]:
-    """Return how many names each module has, which tells that one of them has got a name."""
-    return tuple(map(len, map(vars, modules)))
 
 
 class stand_ins:
@@ -375,7 +352,7 @@ def _restore_originals() -> None:
 def _install_replacements(modules: tuple[ModuleType, ...]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Install the stand-ins and return, for each namespace, the originals to restore."""
     _update_table()
-    with_float, places = _places_in_modules(modules, _count_names(modules), len(_TABLE))
+    with_float, places = _places_in_modules(modules, tuple(map(len, map(vars, modules))), len(_TABLE))
     for names in with_float:
         names["float"] = FLOAT
     _WITH_FLOAT[:] = with_float
@@ -391,9 +368,8 @@ def _install_replacements(modules: tuple[ModuleType, ...]) -> list[tuple[dict[st
     return changed
 
 
-_Place = tuple[
-    dict[str, Any], dict[str, Any], dict[str, Any]
-]  # a module's namespace, the originals in it by name, their stand-ins by name
+# a module's namespace, the originals in it by name, their stand-ins by name
+_Place = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
 
 
 @functools.lru_cache(maxsize=1)
@@ -437,12 +413,9 @@ def users_modules() -> list[ModuleType]:
 @functools.lru_cache(maxsize=1)
 def _users_modules(loaded: int, last: int) -> list[ModuleType]:
     """Return the user's modules; the arguments key the cache."""
-    found = [m for m in list(sys.modules.values()) if _is_file_module(m) and is_users_file(str(m.__file__))]
+    files = [(m, getattr(m, "__file__", None)) for m in list(sys.modules.values()) if isinstance(m, ModuleType)]
+    found = [m for m, file in files if isinstance(file, str) and is_users_file(file)]
     main = sys.modules.get("__main__")
     if main is not None and main not in found and getattr(main, "__file__", None) is None:
         found.append(main)
     return found
-
-
-def _is_file_module(m: Any) -> bool:
-    return isinstance(m, ModuleType) and isinstance(getattr(m, "__file__", None), str)
