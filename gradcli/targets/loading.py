@@ -1,6 +1,7 @@
 """Load Python targets: the objects that `losses.py:focal` and `package.module:Model.loss` name."""
 
 import ast
+import contextlib
 import importlib
 import importlib.metadata
 import importlib.util
@@ -33,17 +34,8 @@ from gradcli.targets.python import message_of
 from gradcli.tracing.provenance import is_users_file, path_for_display, place_of_error, treat_folder_as_users
 
 NOTEBOOK = "__main__"  # the module that holds the names of a notebook, which messages name alone
-_LIBRARIES = {
-    "numpy",
-    "scipy",
-    "torch",
-    "jax",
-    "jaxlib",
-    "tensorflow",
-    "mlx",
-    "gradcli",
-    "keras",
-}  # their own lines are not the user's
+# their own lines are not the user's
+_LIBRARIES = {"numpy", "scipy", "torch", "jax", "jaxlib", "tensorflow", "mlx", "gradcli", "keras"}
 _PAIRS = ("{}_grad", "grad_{}", "d{}", "{}_jac", "{}_gradient")
 
 
@@ -78,13 +70,9 @@ def load(text: str, what: str = "function") -> Loaded:
             found = found(*args, **kwargs)
         for part in filter(None, match["after"].split(".")):
             if not hasattr(found, part):
-                raise missing_name_error(
-                    f"{match['name']}(...)",
-                    part,
-                    names_of_callables(type(found)),
-                    f"{match['file']}:{match['name']}(...).?",
-                    what,
-                )
+                made = f"{match['name']}(...)"
+                known = names_of_callables(type(found))
+                raise missing_name_error(made, part, known, f"{match['file']}:{made}.?", what)
             found = getattr(found, part)
     shown = text.strip().removeprefix(f"{NOTEBOOK}:")
     return Loaded(shown, found, module)
@@ -178,7 +166,10 @@ def _load_file(path: Path) -> ModuleType:
     root, name = _package_of_file(path)
     make_importable(str(Path.cwd()))
     make_importable(str(path.parent), first=True)
-    _forget_namesakes(path.parent)
+    for file in path.parent.glob("*.py"):  # forget the user's modules of the same names that another folder gave
+        namesake = getattr(sys.modules.get(file.stem), "__file__", None)
+        if isinstance(namesake, str) and is_users_file(namesake) and Path(namesake).resolve() != file:
+            del sys.modules[file.stem]
     treat_folder_as_users(str(path.parent))
     if "." in name:
         make_importable(str(root))
@@ -202,29 +193,17 @@ def _execute_file(path: Path, name: str) -> ModuleType:
             try:
                 spec.loader.exec_module(module)
             except FileNotFoundError as error:
-                if not _is_beside_file(error, path):
+                data = error.filename or str(error).removesuffix(
+                    " not found."
+                )  # np.loadtxt's message; it sets no filename
+                if not isinstance(data, str) or Path(data).is_absolute() or not (path.parent / data).exists():
                     raise
-                with _working_folder(path.parent):  # the file opens its data by paths relative to its own folder
+                with contextlib.chdir(path.parent):  # the file opens its data by paths relative to its own folder
                     spec.loader.exec_module(module)
     except BaseException:
         sys.modules.pop(name, None)
         raise
     return module
-
-
-def _is_beside_file(error: FileNotFoundError, path: Path) -> bool:
-    name = error.filename or str(error).removesuffix(" not found.")  # np.loadtxt's message; it sets no filename
-    return isinstance(name, str) and not Path(name).is_absolute() and (path.parent / name).exists()
-
-
-@contextmanager
-def _working_folder(folder: Path) -> Iterator[None]:
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
 
 
 def _package_of_file(path: Path) -> tuple[Path, str]:
@@ -242,14 +221,6 @@ def make_importable(folder: str, *, first: bool = False) -> None:
         sys.path[:] = [folder, *(other for other in sys.path if other != folder)]
     elif folder not in sys.path:
         sys.path.insert(0, folder)
-
-
-def _forget_namesakes(folder: Path) -> None:
-    """Forget the user's modules that another folder gave, and that this one has under the same name."""
-    for file in folder.glob("*.py"):
-        known = getattr(sys.modules.get(file.stem), "__file__", None)
-        if isinstance(known, str) and is_users_file(known) and Path(known).resolve() != file:
-            del sys.modules[file.stem]
 
 
 def _require_member(module: ModuleType, name: str, file: str, what: str) -> Any:
@@ -276,29 +247,23 @@ def _bound_method(owner: Any, part: str, where: str, file: str) -> Any:
     found = getattr(owner, part)
     if not inspect.isclass(owner) or not inspect.isfunction(inspect.getattr_static(owner, part)):
         return found
-    needed = [p.name for p in list(inspect.signature(found).parameters.values())[:1]]
-    if needed != ["self"]:
+    if next(iter(inspect.signature(found).parameters), None) != "self":
         return found
     try:
         instance = owner()
     except TypeError as error:
-        raise BadTarget(
-            f"{where}.{part} needs an instance, and {where}() cannot be made without arguments",
-            do=f"make one in the file and name it: {file}:instance.{part}",
-        ) from error
+        says = f"{where}.{part} needs an instance, and {where}() cannot be made without arguments"
+        raise BadTarget(says, do=f"make one in the file and name it: {file}:instance.{part}") from error
     return getattr(instance, part)
 
 
 def names_of_callables(owner: Any) -> list[str]:
     """Return the names of the public callables that an object defines; a module's imported ones are left out."""
     name = getattr(owner, "__name__", None)
-    found = []
-    for key, x in vars(owner).items() if hasattr(owner, "__dict__") else ():
-        if not callable(x) or key.startswith("_"):
-            continue
-        if not isinstance(owner, ModuleType) or getattr(x, "__module__", name) == name:
-            found.append(key)
-    return found
+    held = vars(owner).items() if hasattr(owner, "__dict__") else ()
+    called = [(key, x) for key, x in held if callable(x) and not key.startswith("_")]
+    imported = isinstance(owner, ModuleType)
+    return [key for key, x in called if not imported or getattr(x, "__module__", name) == name]
 
 
 def _offer_functions(module: ModuleType, file: str) -> str:
@@ -333,11 +298,9 @@ def run_user_code(what: str, kind: type[BadTarget] | Callable[..., Any] = BadTar
     except SyntaxError as error:
         raise invalid_python_error(what, error, kind) from error
     except SystemExit as error:
-        raise kind(
-            f"{what} called sys.exit({error.code!r})",
-            where=place_of_error(error.__traceback__),
-            do='put the code that runs under: if __name__ == "__main__":',
-        ) from error
+        do = 'put the code that runs under: if __name__ == "__main__":'
+        where = place_of_error(error.__traceback__)
+        raise kind(f"{what} called sys.exit({error.code!r})", where=where, do=do) from error
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -362,8 +325,11 @@ def where_to_install(module: str) -> str | None:
     found = next((python for python in _other_pythons() if _has_package(python, name)), None)
     if found is None and name not in _LIBRARIES:
         return None
-    python = found or "PATH/python"
-    return f"{name} is not in this environment; install gradcli where {name} is: {python} -m pip install {_installation_source()}"
+    # What `pip install` takes to install this gradcli is where it was installed from.
+    text = importlib.metadata.distribution("gradcli").read_text("direct_url.json") or "{}"
+    source = str(json.loads(text).get("url", "PATH-OF-A-CLONE-OF-GRADCLI")).removeprefix("file://")
+    install = f"{found or 'PATH/python'} -m pip install {source}"
+    return f"{name} is not in this environment; install gradcli where {name} is: {install}"
 
 
 def _other_pythons() -> Iterator[Path]:
@@ -379,9 +345,3 @@ def _has_package(python: Path, name: str) -> bool:
     root = python.resolve().parents[1] if not (python.parents[1] / "pyvenv.cfg").is_file() else python.parents[1]
     libraries = [root / "Lib", *root.glob("lib/python3*")]
     return any((library / "site-packages" / name).is_dir() for library in libraries)
-
-
-def _installation_source() -> str:
-    """Return what `pip install` takes to install this gradcli: where it was installed from."""
-    text = importlib.metadata.distribution("gradcli").read_text("direct_url.json") or "{}"
-    return str(json.loads(text).get("url", "PATH-OF-A-CLONE-OF-GRADCLI")).removeprefix("file://")

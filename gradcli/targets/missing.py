@@ -69,9 +69,8 @@ def missing_name_error(where: str, part: str, known: Sequence[str], full: str, w
     """Return the error for a name that a file or an object does not have; `full` is how one beside it is named."""
     near = nearest(part, known)
     listed = f"it has: {', '.join(known[:_LISTED])}" if known else f"it defines no {what}s"
-    return BadTarget(
-        f"{where} has no {what} '{part}'", do=f"did you mean {full.replace('?', near)}? {listed}" if near else listed
-    )
+    do = f"did you mean {full.replace('?', near)}? {listed}" if near else listed
+    return BadTarget(f"{where} has no {what} '{part}'", do=do)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -84,7 +83,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 def _refuse_module(name: str) -> None:
     top = name.partition(".")[0]
-    if top in sys.modules or any(_has_module(folder, top) for folder in (".", SOURCES, *sys.path)):
+    places = (Path(folder or ".", top) for folder in (".", SOURCES, *sys.path))
+    if top in sys.modules or any(path.is_dir() or path.with_name(f"{top}.py").is_file() for path in places):
         return
     import importlib.util
 
@@ -94,11 +94,6 @@ def _refuse_module(name: str) -> None:
         return
     if found is None:
         raise missing_module_error(name)
-
-
-def _has_module(folder: str, name: str) -> bool:
-    path = Path(folder or ".", name)
-    return path.is_dir() or path.with_name(f"{name}.py").is_file()
 
 
 def _read_and_parse(file: str) -> ParsedFile | None:
@@ -142,9 +137,8 @@ def _refuse_name(file: str, source: ParsedFile, name: str) -> None:
         return
     tree = source.tree
     words = {getattr(node, "id", getattr(node, "attr", getattr(node, "name", None))) for node in ast.walk(tree)}
-    if words & _MAKES_NAMES or any(
-        isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)
-    ):
+    stars = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.names[0].name == "*")
+    if words & _MAKES_NAMES or next(stars, None) is not None:
         return
     known = _defined_functions(tree)
     if known is None or name in set(_bound_names(tree)) or name.startswith("__"):
@@ -178,6 +172,7 @@ def _defined_functions(tree: Any) -> list[str] | None:
     found: list[str] = []
     for node in tree.body:
         inner = list(ast.walk(node))
+        used = [part for part in inner if isinstance(part, ast.Name)]
         if isinstance(node, defines):
             found.append(node.name)
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
@@ -186,9 +181,7 @@ def _defined_functions(tree: Any) -> list[str] | None:
             continue  # it is not run when the file is imported
         elif any(isinstance(part, (*defines, ast.Lambda, ast.Delete)) for part in inner):
             return None
-        elif own & {part.id for part in inner if isinstance(part, ast.Name)} and any(
-            isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) for part in inner
-        ):
+        elif own & {part.id for part in used} and any(isinstance(part.ctx, ast.Store) for part in used):
             return None  # such as net = Net(), which may be called
     return list(dict.fromkeys(found))
 
@@ -287,18 +280,14 @@ def _refuse_point(text: str, target: str, source: ParsedFile | None) -> None:
     if is_python(stripped) and not has_assignment(stripped):
         refuse_target(stripped)
         return
+    whole = stripped.startswith("@")
     values = [text[slice(*match.span("file"))].strip() for match in find_file_values(text)]
-    named = [stripped] if stripped.startswith("@") else values
-    for reference in named:
-        if is_python(target) and (source is None or _is_named_in(source.text, reference)):
+    for reference in [stripped] if whole else values:
+        stem = Path(reference.removeprefix("@")).name.partition(".")[0]
+        named = rb"\b%s(?:\.\w+)?['\"]" % re.escape(stem).encode()  # with any ending or none: np.save("x") adds one
+        if is_python(target) and (source is None or re.search(named, source.text)):
             continue
-        if stripped.startswith("@"):
+        if whole:
             point_file(reference)
         else:
             data_file(reference, "")
-
-
-def _is_named_in(code: bytes, reference: str) -> bool:
-    """Whether a string in Python code ends with the name of a file, with any ending or none, as `np.save("x")` adds one."""
-    stem = Path(reference.removeprefix("@")).name.partition(".")[0]
-    return re.search(rb"\b%s(?:\.\w+)?['\"]" % re.escape(stem).encode(), code) is not None

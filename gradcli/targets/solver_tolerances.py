@@ -51,10 +51,8 @@ class SolverRow:
         known, inside = self._known_tolerances(given), given.get("options") or {}
         own = {name: _given_or_default(given, name, default) for name, (default, _) in known[0].items()}
         replaced = own.get("tol") is not None  # it replaces the defaults of all options
-        options = {
-            name: _given_or_default(inside, name, None if replaced else default)
-            for name, (default, _) in known[1].items()
-        }
+        defaults = {name: None if replaced else default for name, (default, _) in known[1].items()}
+        options = {name: _given_or_default(inside, name, default) for name, default in defaults.items()}
         return _reducible_tolerances(own, known[0]), _reducible_tolerances(options, known[1])
 
     def smaller(self, given: Mapping[str, Any], factor: float) -> dict[str, Any]:
@@ -95,9 +93,7 @@ _ODE = {"rtol": (1e-3, 100 * _EPS), "atol": (1e-6, 0.0)}
 _BRACKETED = SolverRow({"xtol": (2e-12, 0.0), "rtol": (None, 4 * _EPS)}, fast=True)
 _BY_RESIDUAL = SolverRow({"rtol": (1e-5, 1e-14), "atol": (0.0, 0.0)})
 _FIT = {"ftol": (1.49e-8, 1e-15), "xtol": (1.49e-8, 1e-15), "gtol": (None, 1e-15)}
-_F_TOL = SolverRow(
-    {"f_tol": (6.06e-6, 1e-14), "f_rtol": (None, 1e-14), "x_tol": (None, 1e-14), "x_rtol": (None, 1e-14)}
-)
+_F_TOL = SolverRow({"f_tol": (6.06e-6, 1e-14), **dict.fromkeys(("f_rtol", "x_tol", "x_rtol"), (None, 1e-14))})
 _QUAD = {"epsabs": (1.49e-8, 0.0), "epsrel": (1.49e-8, 5e-14)}
 _GRADIENT = {"gtol": (1e-5, 1e-12)}
 _TRUST = {"gtol": (1e-4, 1e-12)}
@@ -157,12 +153,8 @@ _HIGHS = {"primal_feasibility_tolerance": (1e-7, 1e-10), "dual_feasibility_toler
 SOLVERS: Mapping[str, Mapping[str, SolverRow]] = {  # by the name of scipy's module
     "integrate": {
         "solve_ivp": SolverRow(_ODE),
-        "odeint": SolverRow(
-            {"rtol": (1.49e-8, 1e-12), "atol": (1.49e-8, 0.0)}, more=lambda given: {"mxstep": 50_000}
-        ),
-        "solve_bvp": SolverRow(
-            {"tol": (1e-3, 100 * _EPS), "bc_tol": (None, 100 * _EPS)}, more=lambda given: {"max_nodes": 20_000}
-        ),
+        "odeint": SolverRow({"rtol": (1.49e-8, 1e-12), "atol": (1.49e-8, 0.0)}, more=lambda given: {"mxstep": 50_000}),
+        "solve_bvp": SolverRow({"tol": (1e-3, 100 * _EPS), "bc_tol": (None, 100 * _EPS)}, more=lambda given: {"max_nodes": 20_000}),
         "quad": SolverRow(_QUAD, more=lambda given: {"limit": 200}, fast=True),
         "dblquad": SolverRow(_QUAD), "tplquad": SolverRow(_QUAD),
         "quad_vec": SolverRow({"epsabs": (None, 1e-150), "epsrel": (1e-8, 1e-13)}, fast=True),
@@ -197,10 +189,8 @@ SOLVERS: Mapping[str, Mapping[str, SolverRow]] = {  # by the name of scipy's mod
     "sparse.linalg": {
         **dict.fromkeys(("bicg", "bicgstab", "cg", "cgs", "gcrotmk", "gmres", "lgmres", "qmr", "tfqmr"), _BY_RESIDUAL),
         "minres": SolverRow({"rtol": (1e-5, 1e-14)}),
-        "lsqr": SolverRow({"atol": (1e-6, 1e-14), "btol": (1e-6, 1e-14)}),
-        "lsmr": SolverRow({"atol": (1e-6, 1e-14), "btol": (1e-6, 1e-14)}),
-        "eigs": SolverRow({"tol": (None, 1e-14)}), "eigsh": SolverRow({"tol": (None, 1e-14)}),
-        "lobpcg": SolverRow({"tol": (None, 1e-14)}), "svds": SolverRow({"tol": (None, 1e-14)}),
+        **dict.fromkeys(("lsqr", "lsmr"), SolverRow({"atol": (1e-6, 1e-14), "btol": (1e-6, 1e-14)})),
+        **dict.fromkeys(("eigs", "eigsh", "lobpcg", "svds"), SolverRow({"tol": (None, 1e-14)})),
     },
 }  # fmt: skip
 
@@ -271,7 +261,8 @@ def call_solver(
     if _WATCH.seen is not None:
         own, options = row.of(given)
         if own or options:
-            _WATCH.seen[_describe_solver(name, {**own, **options})] = None
+            shown = ", ".join(f"{key}={_format_tolerance(x)}" for key, x in {**own, **options}.items())
+            _WATCH.seen[f"{name} at {shown}"] = None
     smaller = row.smaller(given, _WATCH.factor) if _WATCH.factor < 1.0 else {}
     _WATCH.running += 1
     try:
@@ -288,12 +279,14 @@ def _call_with_smaller(
     original: Callable[..., Any], function: Callable[..., Any], args: Any, kwargs: Any, smaller: dict[str, Any]
 ) -> Any:
     """Return the result of a call with some arguments replaced; None if it raises, as scipy may with small tolerances."""
-    names = _positional_names(original)
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [name for name, p in _cached_signature(original).parameters.items() if p.kind in kinds]
     changed = [smaller.pop(names[k], x) if k < len(names) else x for k, x in enumerate(args)]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the call with the user's own tolerances has warned
-            warnings.filterwarnings("error", category=_warning_of_odeint())  # its result is then no solution
+            odeint_warns = getattr(sys.modules.get("scipy.integrate"), "ODEintWarning", ResourceWarning)
+            warnings.filterwarnings("error", category=odeint_warns)  # its result is then no solution
             return function(*changed, **{**kwargs, **smaller})
     except GradcliError:
         raise
@@ -309,20 +302,9 @@ def _folder_of_scipy() -> str:
     return str(Path(str(sys.modules["scipy"].__file__)).parent) + os.sep
 
 
-def _warning_of_odeint() -> type[Warning]:
-    integrate = sys.modules.get("scipy.integrate")
-    return getattr(integrate, "ODEintWarning", ResourceWarning)
-
-
 @functools.lru_cache(maxsize=256)
 def _cached_signature(original: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(original)
-
-
-def _positional_names(original: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the names of the arguments that may be passed by position."""
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return tuple(name for name, p in _cached_signature(original).parameters.items() if p.kind in kinds)
 
 
 def _arguments_by_name(original: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
@@ -333,12 +315,7 @@ def _arguments_by_name(original: Callable[..., Any], args: Any, kwargs: Any) -> 
     return {**given, **given.pop(rest, {})} if rest is not None else given
 
 
-def _describe_solver(name: str, tolerances: Mapping[str, Any]) -> str:
-    """Return a solver with its tolerances, such as `solve_ivp at rtol=1e-8, atol=1e-10`."""
-    return f"{name} at " + ", ".join(f"{key}={_format_tolerance(x)}" for key, x in tolerances.items())
-
-
 def _format_tolerance(x: Any) -> str:
-    return re.sub(
-        r"e([-+])0+", lambda found: f"e{found[1]}".replace("+", ""), f"{float(np.max(np.asarray(x, dtype=float))):.3g}"
-    )
+    """Return the largest tolerance, such as 1e-8."""
+    text = f"{float(np.max(np.asarray(x, dtype=float))):.3g}"
+    return re.sub(r"e([-+])0+", lambda found: f"e{found[1]}".replace("+", ""), text)

@@ -97,14 +97,15 @@ class Parametrised:
             if primitive is not None and primitive.error is not None:
                 self._inner = max(self._inner, primitive.error(operands, params or {}))
         y = np.asarray(plain_value(program.y), dtype=float)
-        rows = []
-        for k in range(y.size):
-            seed = np.zeros(y.size)
-            seed[k] = 1.0
-            rows.append(
-                [np.ravel(xbar) for xbar in program.pull(seed)] if program.moves else [np.zeros(np.size(x)) for x in xs]
-            )
+        if not program.moves:
+            return y, [np.zeros((y.size, np.size(x))) for x in xs]
+        rows = [[np.ravel(xbar) for xbar in program.pull(seed)] for seed in np.eye(y.size)]
         return y, [np.reshape([row[i] for row in rows], (y.size, np.size(x))) for i, x in enumerate(xs)]
+
+    def jacobian_of_part(self, part: int, parameters: Sequence[Any]) -> tuple[Any, Any]:
+        """Return a part of the structure as a vector, and its Jacobian by all parameters together."""
+        y, by_each = self.jacobians(lambda *xs: as_value(self.parts(xs)[part]), parameters)
+        return y, np.concatenate(by_each, axis=1)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy in another process is without the user's functions: it is only named there."""
@@ -125,11 +126,6 @@ class _Elsewhere(Parametrised):
     def __init__(self, name: str) -> None:
         super().__init__(())
         self.name = name
-
-
-def solver_refusal(name: str, why: str, do: str) -> NoRule:
-    """Return the error for a use of a solver that has no rule."""
-    return NoRule(f"{name} {why}", do=do)
 
 
 def relative_error(error: Any, size: Any) -> float:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.errors import NotSupported
+from gradcli.errors import NoRule, NotSupported
 from gradcli.rules.shaping import as_value
-from gradcli.targets.solvers.equation import Parametrised, refuse_tracers, relative_error, solver_refusal
+from gradcli.targets.solvers.equation import Parametrised, refuse_tracers, relative_error
 from gradcli.tracing.captured import Captured
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.tracer import plain_value
@@ -46,24 +46,19 @@ class Trajectory(Parametrised):
     def derivative(self, solution: Any, parameters: Sequence[Any]) -> tuple[list[Any], float]:
         sizes = [np.size(x) for x in parameters]
         n, m = len(solution), sum(sizes)
-        y0, moved = self._jacobian_of_part(1, parameters)
+        y0, moved = self.jacobian_of_part(1, parameters)
         start, times = (np.ravel(np.asarray(x, dtype=float)) for x in self.parts(parameters)[3:])
         first, _ = self._slope_and_jacobians(float(start[0]), y0, parameters)
-        moved = moved - np.outer(first, self._jacobian_of_part(3, parameters)[1][0])
+        moved = moved - np.outer(first, self.jacobian_of_part(3, parameters)[1][0])
         found = self._integrate_sensitivities(np.concatenate([y0, np.ravel(moved)]), float(start[0]), times, parameters)
         y, moved = found[:n], found[n:].reshape(n, m, -1)
         if Captured(self.captured.structure[4]).leaves:
-            _, by_time = self._jacobian_of_part(4, parameters)
+            _, by_time = self.jacobian_of_part(4, parameters)
             slopes = [self._slope_and_jacobians(float(t), y[:, j], parameters)[0] for j, t in enumerate(times)]
             moved = moved + np.stack([np.outer(*pair) for pair in zip(slopes, by_time, strict=True)], axis=-1)
         whole = np.moveaxis(moved, 1, 2).reshape(-1, m)
         error = _AMPLIFIED * relative_error(y - solution.reshape(y.shape), y) + 10 * _RTOL
         return np.split(whole, np.cumsum(sizes)[:-1], axis=1), error
-
-    def _jacobian_of_part(self, part: int, parameters: Sequence[Any]) -> tuple[Any, Any]:
-        """Return a part of the structure as a vector, and its Jacobian by all parameters together."""
-        y, by_each = self.jacobians(lambda *xs: as_value(self.parts(xs)[part]), parameters)
-        return y, np.concatenate(by_each, axis=1)
 
     def _slope_and_jacobians(self, t: float, y: Any, parameters: Sequence[Any]) -> tuple[Any, list[Any]]:
         """Return fun(t, y), and its Jacobian by y and by each parameter."""
@@ -93,7 +88,7 @@ class Trajectory(Parametrised):
         span = (start, float(times[-1]))
         found = _scipy_integrate().solve_ivp(slope, span, u0, method=method, t_eval=times, rtol=_RTOL, atol=_ATOL)
         if not found.success:
-            raise solver_refusal(self.name, f"has no sensitivities: {found.message}", "check it over a shorter time")
+            raise NoRule(f"{self.name} has no sensitivities: {found.message}", do="check it over a shorter time")
         return found.y
 
 
@@ -105,12 +100,11 @@ def solve_ivp(
 
     Raises  NoRule with events, or where the solver does not reach the end.
     """
+    name = "scipy.integrate.solve_ivp"
     if events is not None:
-        raise solver_refusal(
-            "scipy.integrate.solve_ivp", "with events= has no derivative rule", "solve up to a fixed time"
-        )
-    structure = (fun, y0, tuple(args or ()), t_span, t_eval, options)
-    whole = Captured(structure)
+        raise NoRule(f"{name} with events= has no derivative rule", do="solve up to a fixed time")
+    whole = Captured((fun, y0, tuple(args or ()), t_span, t_eval, options))
+    plain = whole.rebuilt([plain_value(x) for x in whole.leaves])
 
     def called(parts: Any, dense: bool = False) -> Any:
         fun, y0, args, span, times, options = parts
@@ -120,51 +114,42 @@ def solve_ivp(
             refuse_tracers(fun), span, y0, method, times, dense, None, vectorized, args or None, **options
         )
 
-    found = called(whole.rebuilt([plain_value(x) for x in whole.leaves]), dense_output)
+    found = called(plain, dense_output)
     if not found.success:
-        raise solver_refusal(
-            "scipy.integrate.solve_ivp", f"failed: {found.message}", "change the method or the time span"
-        )
-    fixed = whole.rebuilt([plain_value(x) for x in whole.leaves])[5]
+        raise NoRule(f"{name} failed: {found.message}", do="change the method or the time span")
 
     def at_times(fun: Any, y0: Any, args: Any, start: Any, times: Any) -> Any:
         times = np.ravel(np.asarray(times, dtype=float))
-        return called((fun, y0, args, (start, _end_of_span(times, t_span, start)), times, fixed)).y
+        later = max if (end := float(plain_value(t_span[1]))) >= float(start) else min  # a time may lie beyond the span
+        return called((fun, y0, args, (start, later(end, float(times[-1]))), times, plain[5])).y
 
     def at_steps(fun: Any, y0: Any, args: Any, start: Any, times: Any) -> Any:
         times = np.ravel(np.asarray(times, dtype=float))
-        again = called((fun, y0, args, (start, times[-1]), None, fixed), dense=True)
+        again = called((fun, y0, args, (start, times[-1]), None, plain[5]), dense=True)
         if again.t.shape == times.shape:
             return again.y
         return np.concatenate([again.sol(np.minimum(times[:-1], times[-1])), again.y[:, -1:]], axis=1)
 
     def trajectory(times: Any, solver: Callable[..., Any] = at_times) -> Value:
         parts = (fun, y0, tuple(args or ()), t_span[0], times)
-        return Trajectory("scipy.integrate.solve_ivp", parts, solver, stiff=method in _STIFF).traced()
+        return Trajectory(name, parts, solver, stiff=method in _STIFF).traced()
 
     result = copy.copy(found)
     if t_eval is not None:
         result["y"] = trajectory(t_eval)
     else:
         result["y"] = trajectory(np.concatenate([found.t[:-1], np.reshape(as_value(t_span[1]), (1,))]), at_steps)
+
+    def dense(t: Any) -> Value:  # at one time or at several, which need not be in order
+        t = as_value(t)
+        row = np.reshape(t, (-1,))
+        order = np.argsort(plain_value(row), kind="stable")
+        y = trajectory(row[order])[:, np.argsort(order)]
+        return y if np.ndim(plain_value(t)) else y[:, 0]
+
     if dense_output:
-        result["sol"] = lambda t: _evaluate_dense(trajectory, t)
+        result["sol"] = dense
     return result
-
-
-def _end_of_span(times: Any, t_span: Any, start: Any) -> float:
-    """Return the end of the time span, or the last time if that is later."""
-    end = float(plain_value(t_span[1]))
-    return max(end, float(times[-1])) if end >= float(start) else min(end, float(times[-1]))
-
-
-def _evaluate_dense(trajectory: Callable[[Any], Value], t: Any) -> Value:
-    """Return a dense solution at one time or at several, which need not be in order."""
-    t = as_value(t)
-    row = np.reshape(t, (-1,))
-    order = np.argsort(plain_value(row), kind="stable")
-    y = trajectory(row[order])[:, np.argsort(order)]
-    return y if np.ndim(plain_value(t)) else y[:, 0]
 
 
 def odeint(
@@ -175,7 +160,7 @@ def odeint(
 ) -> Any:  # fmt: skip
     """Return the solution at the times, one row each; the first time is that of the start."""
     if full_output or Dfun is not None:
-        raise solver_refusal("scipy.integrate.odeint", "with full_output= or Dfun= is not traced", "leave them out")
+        raise NoRule("scipy.integrate.odeint with full_output= or Dfun= is not traced", do="leave them out")
     options = {"rtol": rtol, "atol": atol, "tcrit": tcrit, "h0": h0, "hmax": hmax, "hmin": hmin, "mxstep": mxstep}
     args = args if isinstance(args, tuple) else (args,)
 
@@ -213,16 +198,12 @@ class Integral(Parametrised):
                 raise NotSupported(says, do="split the interval")
             return np.concatenate(self._integrand_and_jacobians(x, parameters)[1], axis=1)
 
-        found, error = _scipy_integrate().quad_vec(
-            integrand, float(a), float(b), epsabs=1e-12, epsrel=1e-10, points=self.breaks
-        )[:2]
-        for part, sign in ((1, -1.0), (2, 1.0)):
+        integrate = _scipy_integrate().quad_vec
+        found, error, *_ = integrate(integrand, float(a), float(b), epsabs=1e-12, epsrel=1e-10, points=self.breaks)
+        for part, sign, end in ((1, -1.0, a), (2, 1.0, b)):
             if Captured(self.captured.structure[part]).leaves:
-                _, by_each = self.jacobians(lambda *xs, part=part: as_value(self.parts(xs)[part]), parameters)
-                end = float(self.parts(parameters)[part])
-                found = found + sign * np.outer(
-                    self._integrand_and_jacobians(end, parameters)[0], np.concatenate(by_each, axis=1)
-                )
+                _, by_end = self.jacobian_of_part(part, parameters)
+                found = found + sign * np.outer(self._integrand_and_jacobians(float(end), parameters)[0], by_end)
         size = max(float(np.max(np.abs(found), initial=0.0)), 1e-300)
         error = max(_AMPLIFIED * relative_error(estimated, solution), error / size)
         return np.split(found, np.cumsum(sizes)[:-1], axis=1), error + 1e-10
@@ -242,14 +223,12 @@ def quad(
 ) -> Any:  # fmt: skip
     """Return the integral and scipy's estimate of its error."""
     if weight is not None or full_output or complex_func:
-        says = "with weight=, full_output= or complex_func= is not traced"
-        raise solver_refusal("scipy.integrate.quad", says, "multiply the function by the weight")
+        says = "scipy.integrate.quad with weight=, full_output= or complex_func= is not traced"
+        raise NoRule(says, do="multiply the function by the weight")
 
     def solver(func: Any, a: Any, b: Any, args: Any) -> Any:
-        found = _scipy_integrate().quad(
-            refuse_tracers(func), float(a), float(b), args, 0, epsabs, epsrel, limit, points
-        )
-        return found[:2]
+        options = (args, 0, epsabs, epsrel, limit, points)
+        return _scipy_integrate().quad(refuse_tracers(func), float(a), float(b), *options)[:2]
 
     made = Integral("scipy.integrate.quad", (func, a, b, args if isinstance(args, tuple) else (args,)), solver, points)
     return made.traced(), made.estimated

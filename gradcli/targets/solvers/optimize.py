@@ -14,13 +14,7 @@ from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import NoRule
 from gradcli.rules.decompositions import Open
 from gradcli.rules.shaping import as_value
-from gradcli.targets.solvers.equation import (
-    Parametrised,
-    accept_tracers,
-    refuse_tracers,
-    relative_error,
-    solver_refusal,
-)
+from gradcli.targets.solvers.equation import Parametrised, accept_tracers, refuse_tracers, relative_error
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import plain_value
@@ -55,8 +49,8 @@ class Root(Parametrised):
             return matrices, 0.0
         square = by_x[np.ix_(free, free)] if by_x.shape[0] == x.size else None
         if square is None or not np.linalg.cond(square) < _MOST_CONDITION:
-            says = "has a solution that is not isolated: its equation has a singular derivative there"
-            raise solver_refusal(self.name, says, "move the point, or give your own gradient to check: --grad")
+            says = f"{self.name} has a solution that is not isolated: its equation has a singular derivative there"
+            raise NoRule(says, do="move the point, or give your own gradient to check: --grad")
         for matrix, by in zip(matrices, by_each, strict=True):
             matrix[free] = -np.linalg.solve(square, by[free])
         missed = np.linalg.solve(square, rest[free])
@@ -70,9 +64,6 @@ def root(
     args = args if isinstance(args, tuple) else (args,)
     with_jacobian = jac is True
 
-    def solver(parts: Any) -> Any:
-        return called(parts).x
-
     def called(parts: Any) -> Any:
         fun, x0, args, jac = parts
         return _scipy_optimize().root(refuse_tracers(fun), np.asarray(x0, dtype=float), args, method, jac, **options)
@@ -81,12 +72,11 @@ def root(
         y = parts[0](x, *parts[2])
         return as_value(y[0] if with_jacobian else y)
 
-    made = Root("scipy.optimize.root", (fun, x0, args, jac), solver, residual)
-    found = called(made.plain_parts())
-    return _traced_result(found, made, "scipy.optimize.root")
+    made = Root("scipy.optimize.root", (fun, x0, args, jac), lambda parts: called(parts).x, residual)
+    return _traced_result(called(made.plain_parts()), made)
 
 
-def _traced_result(found: Any, made: Root, name: str) -> Any:
+def _traced_result(found: Any, made: Root) -> Any:
     """Return scipy's result with a traced solution; what else depends on the parameters is not known.
 
     What the solver says of its success is not asked: the residual decides, because BFGS often stops at a minimum with a warning.
@@ -95,7 +85,7 @@ def _traced_result(found: Any, made: Root, name: str) -> Any:
     result["x"] = made.traced()
     for key in ("fun", "jac", "hess", "hess_inv", "grad", "fjac", "r", "qtf"):
         if key in result:
-            result[key] = Open(f"{key} of the result of {name} is not traced", "use x of the result")
+            result[key] = Open(f"{key} of the result of {made.name} is not traced", "use x of the result")
     return result
 
 
@@ -103,7 +93,7 @@ def fsolve(
     func: Callable[..., Any], x0: Any, args: Any = (), fprime: Any = None, full_output: int = 0, **options: Any
 ) -> Any:
     if full_output:
-        raise solver_refusal("scipy.optimize.fsolve", "with full_output= is not traced", "leave it out")
+        raise NoRule("scipy.optimize.fsolve with full_output= is not traced", do="leave it out")
     args = args if isinstance(args, tuple) else (args,)
 
     def solver(parts: Any) -> Any:
@@ -123,7 +113,7 @@ def _scalar_root_replacement(name: str) -> Callable[..., Value]:
         f: Callable[..., Any], *given: Any, args: Any = (), full_output: bool = False, **options: Any
     ) -> Value:
         if full_output:
-            raise solver_refusal(f"scipy.optimize.{name}", "with full_output= is not traced", "leave it out")
+            raise NoRule(f"scipy.optimize.{name} with full_output= is not traced", do="leave it out")
         args = args if isinstance(args, tuple) else (args,)
 
         def solver(parts: Any) -> Any:
@@ -155,7 +145,7 @@ def root_scalar(f: Callable[..., Any], args: Any = (), **options: Any) -> Any:
     made = Root("scipy.optimize.root_scalar", (f, args, options), lambda parts: called(parts).root, residual)
     result = copy.copy(called(made.plain_parts()))
     if not result.converged:
-        raise solver_refusal("scipy.optimize.root_scalar", f"failed: {result.flag}", "give it another bracket or start")
+        raise NoRule(f"scipy.optimize.root_scalar failed: {result.flag}", do="give it another bracket or start")
     result["root"] = made.traced()
     return result
 
@@ -175,9 +165,8 @@ def minimize(
     Raises  NoRule with constraints.
     """
     if constraints:
-        raise solver_refusal(
-            "scipy.optimize.minimize", "with constraints= has no derivative rule", "substitute the constraint"
-        )
+        says = "scipy.optimize.minimize with constraints= has no derivative rule"
+        raise NoRule(says, do="substitute the constraint")
     args = args if isinstance(args, tuple) else (args,)
     limits = None if bounds is None else _read_bounds(bounds)
 
@@ -190,24 +179,26 @@ def minimize(
         y = parts[0](x, *parts[2])
         return as_value(y[0] if jac is True else y)
 
-    def free(x: Any) -> Any:
-        return np.ones(x.size, dtype=bool) if limits is None else _is_inside_bounds(np.ravel(x), *limits)
-
-    return _traced_minimum("scipy.optimize.minimize", (fun, x0, args, jac, hess, hessp), called, value, free)
-
-
-def _traced_minimum(name: str, structure: Any, called: Any, value: Any, free: Any) -> Any:
-    """Return what `called` finds, with a traced `x`, where the slopes of `value` by the entries that are free are 0."""
-    made = Root(
-        name,
-        structure,
-        lambda parts: called(parts).x,
-        lambda parts, x: _traced_gradient(lambda x: value(parts, x), x),
-        free,
-    )
-    result = _traced_result(called(made.plain_parts()), made, name)
+    structure = (fun, x0, args, jac, hess, hessp)
+    result = _traced_minimum("scipy.optimize.minimize", structure, called, value, limits)
     result["fun"] = value(structure, result["x"])
     return result
+
+
+def _traced_minimum(name: str, structure: Any, called: Any, value: Any, limits: Any) -> Any:
+    """Return what `called` finds, with a traced `x`, where the slopes of `value` by the entries inside the limits are 0."""
+
+    def free(x: Any) -> Any:
+        if limits is None:
+            return np.ones(x.size, dtype=bool)
+        near = _ROUNDED * np.maximum(1.0, np.abs(np.ravel(x)))
+        return (np.ravel(x) > limits[0] + near) & (np.ravel(x) < limits[1] - near)
+
+    def slopes(parts: Any, x: Value) -> Value:
+        return _traced_gradient(lambda x: value(parts, x), x)
+
+    made = Root(name, structure, lambda parts: called(parts).x, slopes, free)
+    return _traced_result(called(made.plain_parts()), made)
 
 
 def _read_bounds(bounds: Any) -> tuple[Any, Any]:
@@ -216,11 +207,6 @@ def _read_bounds(bounds: Any) -> tuple[Any, Any]:
     pairs = [(-np.inf if low is None else low, np.inf if high is None else high) for low, high in bounds]
     low, high = np.transpose(np.asarray(pairs, dtype=float))
     return low, high
-
-
-def _is_inside_bounds(x: Any, low: Any, high: Any) -> Any:
-    near = _ROUNDED * np.maximum(1.0, np.abs(x))
-    return (x > low + near) & (x < high - near)
 
 
 def minimize_scalar(
@@ -236,10 +222,9 @@ def minimize_scalar(
     def value(parts: Any, x: Value) -> Value:
         return as_value(parts[0](x, *parts[1]))
 
-    def free(x: Any) -> Any:
-        return np.ones(1, dtype=bool) if bounds is None else _is_inside_bounds(np.ravel(x), *map(float, bounds))
-
-    return _traced_minimum("scipy.optimize.minimize_scalar", (fun, args), called, value, free)
+    result = _traced_minimum("scipy.optimize.minimize_scalar", (fun, args), called, value, bounds)
+    result["fun"] = value((fun, args), result["x"])
+    return result
 
 
 def least_squares(
@@ -248,7 +233,7 @@ def least_squares(
 ) -> Any:  # fmt: skip
     """Return scipy's result with a traced `x`; an entry at its bound does not move."""
     if options.get("loss", "linear") != "linear":
-        raise solver_refusal("scipy.optimize.least_squares", "with loss= has no derivative rule", "loss='linear'")
+        raise NoRule("scipy.optimize.least_squares with loss= has no derivative rule", do="loss='linear'")
     limits = tuple(np.asarray(x, dtype=float) for x in bounds) if isinstance(bounds, tuple) else _read_bounds(bounds)
 
     def called(parts: Any) -> Any:
@@ -262,19 +247,15 @@ def least_squares(
         fun, _, _, args, kwargs = parts
         return np.sum(np.square(as_value(fun(x, *args, **kwargs)))) / 2
 
-    name = "scipy.optimize.least_squares"
-    made = Root(
-        name, (fun, x0, jac, tuple(args), dict(kwargs or {})), lambda parts: called(parts).x,
-        lambda parts, x: _traced_gradient(lambda x: half_squares(parts, x), x), lambda x: _is_inside_bounds(np.ravel(x), *limits),
-    )  # fmt: skip
-    return _traced_result(called(made.plain_parts()), made, name)
+    structure = (fun, x0, jac, tuple(args), dict(kwargs or {}))
+    return _traced_minimum("scipy.optimize.least_squares", structure, called, half_squares, limits)
 
 
 def curve_fit(f: Callable[..., Any], xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None, **options: Any) -> Any:
     """Return the parameters that fit best; their covariance is not traced."""
     name = "scipy.optimize.curve_fit"
     if options.get("full_output") or np.ndim(plain_value(as_value(0.0 if sigma is None else sigma))) > 1:
-        raise solver_refusal(name, "with full_output= or a matrix sigma= is not traced", "leave them out")
+        raise NoRule(f"{name} with full_output= or a matrix sigma= is not traced", do="leave them out")
 
     def solver(parts: Any) -> Any:
         f, xdata, ydata, p0, sigma = parts
@@ -285,15 +266,11 @@ def curve_fit(f: Callable[..., Any], xdata: Any, ydata: Any, p0: Any = None, sig
         rest = as_value(f(xdata, *(p[k] for k in range(shape(p)[0])))) - ydata
         return np.sum(np.square(rest if sigma is None else rest / sigma)) / 2
 
-    made = Root(
-        name,
-        (f, xdata, ydata, p0, sigma),
-        solver,
-        lambda parts, p: _traced_gradient(lambda p: half_squares(parts, p), p),
-    )
-    return made.traced(), Open(
-        "the covariance that scipy.optimize.curve_fit returns is not traced", "use the parameters"
-    )
+    def slopes(parts: Any, p: Value) -> Value:
+        return _traced_gradient(lambda p: half_squares(parts, p), p)
+
+    covariance = Open("the covariance that scipy.optimize.curve_fit returns is not traced", "use the parameters")
+    return Root(name, (f, xdata, ydata, p0, sigma), solver, slopes).traced(), covariance
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
