@@ -762,7 +762,7 @@ class Expression:
 
     def watched(self, values: Mapping[str, Value], watch: Watch) -> Value:
         """Return the value, and call `watch(step, args, kwargs)` before each operation."""
-        return self.program.watched(values, watch)
+        return self.program.run(values, watch)
 
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
         y, said = self.program.survey(values)

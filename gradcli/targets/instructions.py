@@ -21,17 +21,8 @@ _ULPS_UP = ContextVar("ulps added to constants", default=0)
 Watch = Callable[["Instruction", Sequence[Value], Mapping[str, Value]], None]
 LIST = "[..., ...]"  # the operation that makes a list of values of different shapes
 _ABOUT_SHAPES = (
-    "shape",
-    "broadcast",
-    "mismatch",
-    "aligned",
-    "dimension",
-    "axis",
-    "axes",
-    "square",
-    "out of bounds",
-    "indices",
-)
+    "shape", "broadcast", "mismatch", "aligned", "dimension", "axis", "axes", "square", "out of bounds", "indices",
+)  # fmt: skip
 
 CallNotice = Callable[[Sequence[Value], Mapping[str, Value]], str | None]  # warns of a call that may be meant otherwise
 
@@ -105,12 +96,28 @@ class Instructions:
     bounds: set[str] = field(default_factory=set)
     constants: dict[int, str] = field(default_factory=dict)
 
-    def run(self, values: Mapping[str, Value]) -> Value:
+    def run(self, values: Mapping[str, Value], watch: Watch | None = None) -> Value:
         """Return the result for named input values, in the arithmetic of these values (floats, balls, tracers).
+
+        Calls `watch(step, args, kwargs)` before each step.
 
         Raises  GradcliError with the place in the expression: BadShape for shapes that do not fit, else BadExpression.
         """
-        return self._run(values, None)
+        registers = self.registers.copy()
+        system = next((kind for x in values.values() if (kind := arithmetic_of(x))), None)
+        if system is not None:
+            registers = [system.lift(x) if type(x) is np.float64 else x for x in registers]
+        for k, name in self.constants.items():
+            value = self.registers[k] + _ULPS_UP.get() * np.spacing(self.registers[k])
+            registers[k] = value if system is None else system.lift_constant(name, value)
+        for name, to in self.inputs.items():
+            registers[to] = values[name]
+        try:
+            for step in _resolve_choices(self.steps, registers):
+                _run_instruction(step, registers, watch)
+        finally:
+            HERE.position = None
+        return registers[self.result]
 
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[tuple[str, Span]]]:
         """Run once on plain values; return the result, and the warnings with their places.
@@ -131,13 +138,9 @@ class Instructions:
             if said:
                 notices.append((said, step.span))
 
-        y = self._run(values, watch)
+        y = self.run(values, watch)
         _refuse_several(y, made.get(self.result))
         return y, notices
-
-    def watched(self, values: Mapping[str, Value], watch: Watch) -> Value:
-        """Run once, and call `watch(step, args, kwargs)` before each step."""
-        return self._run(values, watch)
 
     def named(self) -> dict[str, Callable[[Mapping[str, Value]], Value]]:
         """Return the values that have a name of the user's, each as a function of the inputs."""
@@ -147,35 +150,14 @@ class Instructions:
             if step.name is not None
         }
 
-    def _run(self, values: Mapping[str, Value], watch: Watch | None) -> Value:
-        registers = self.registers.copy()
-        system = next((kind for x in values.values() if (kind := arithmetic_of(x))), None)
-        if system is not None:
-            registers = [system.lift(x) if type(x) is np.float64 else x for x in registers]
-        for k, name in self.constants.items():
-            value = self.registers[k] + _ULPS_UP.get() * np.spacing(self.registers[k])
-            registers[k] = value if system is None else system.lift_constant(name, value)
-        for name, to in self.inputs.items():
-            registers[to] = values[name]
-        try:
-            for step in _resolve_choices(self.steps, registers):
-                _run_instruction(step, registers, watch)
-        finally:
-            HERE.position = None
-        return registers[self.result]
-
 
 def _refuse_several(x: Value, maker: Instruction | None) -> None:
     """Raise BadExpression if a value is several arrays that one call returned."""
     if maker is not None and isinstance(x, tuple | list) and maker.operation != LIST:
-        what = f"{maker.operation} returns {len(x)} values"
-        raise BadExpression(
-            what, where=maker.span, do=f"take one: {_shorten_source(maker.span.source)}[{min(1, len(x) - 1)}]"
-        )
-
-
-def _shorten_source(text: str) -> str:
-    return text if len(text) <= 40 else text.partition("(")[0] + "(...)"
+        source = maker.span.source
+        shown = source if len(source) <= 40 else source.partition("(")[0] + "(...)"
+        do = f"take one: {shown}[{min(1, len(x) - 1)}]"
+        raise BadExpression(f"{maker.operation} returns {len(x)} values", where=maker.span, do=do)
 
 
 def _resolve_choices(steps: Iterable[Step], registers: list[Any]) -> Iterator[Instruction]:

@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -27,7 +27,6 @@ class Leaf:
 
 _REDUCTIONS = ("sum", "mean", "prod", "max", "min", "dot", "cumsum", "cumprod")  # which take columns in a DataFrame
 _OTHERWISE = ("std", "var", "round", "sort_values")  # which differ from numpy's in a Series, too
-_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +61,16 @@ class Labels:
             row = list(self.index)[missing[0][0]]
             first = f"column {list(self.columns)[missing[0][1]]!r}, row {row!r}" if self.is_frame else repr(row)
             entries = f"{len(missing)} entr{'y' if len(missing) == 1 else 'ies'}"
-            yield (
-                f"{path} is nan in {entries}, first at {first}",
-                f"leave them out, {path}.dropna(), or fill them, {path}.fillna(0.0)",
-            )
-        for what, labels in (("index", self.index), ("columns", self.columns)):
-            twice = _repeated_labels(() if labels is None else list(labels))
-            if twice:
-                says = f"the {what} of {path} ha{'s' if what == 'index' else 've'} {twice[0]!r} more than once"
-                yield (
-                    says,
-                    "pandas then aligns and selects several at once; reset_index(drop=True) gives each its own label",
-                )
+            do = f"leave them out, {path}.dropna(), or fill them, {path}.fillna(0.0)"
+            yield f"{path} is nan in {entries}, first at {first}", do
+        do = "pandas then aligns and selects several at once; reset_index(drop=True) gives each its own label"
+        for what, has, labels in (("index", "has", self.index), ("columns", "have", self.columns)):
+            seen: set[Any] = set()
+            for label in () if labels is None else labels:
+                if label in seen:
+                    yield f"the {what} of {path} {has} {label!r} more than once", do
+                    break
+                seen.add(label)
 
 
 def labels_of(x: Any) -> Labels | None:
@@ -114,27 +111,22 @@ def _is_float_dtype(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind == "f"
 
 
-def _repeated_labels(labels: Sequence[Any]) -> list[Any]:
-    seen: set[Any] = set()
-    found = []
-    for label in labels:
-        if label in seen:
-            found.append(label)
-            if len(found) == _SHOWN:
-                break
-        seen.add(label)
-    return found
-
-
 def _attach_labels(x: Tracer, labels: Labels) -> Any:
     """Return a traced value that is read by label."""
     kind: Any = type(x)
-    made: Any = object.__new__(_labelled_class(kind))
-    for base in kind.__mro__:
+    made = _as_kind(x, _labelled_class(kind), kind)
+    made.labels = labels
+    return made
+
+
+def _as_kind(x: Any, kind: Any, slots: Any) -> Any:
+    """Return a traced value as one of another class, with what the class `slots` holds, and no storage."""
+    made: Any = object.__new__(kind)
+    for base in slots.__mro__:
         for name in getattr(base, "__slots__", ()):
             if name not in ("storage", "__weakref__", "labels"):
                 setattr(made, name, getattr(x, name))
-    made.storage, made.labels = None, labels
+    made.storage = None
     return made
 
 
@@ -156,15 +148,14 @@ class _ByLabel:
         read = super().__getitem__  # type: ignore[misc]
         if labels is None:
             return read(key)
-        if isinstance(key, np.ndarray | slice | Tracer) and not (isinstance(key, slice) and _is_slice_of_labels(key)):
+        by_label = isinstance(key, slice) and any(isinstance(part, str) for part in (key.start, key.stop))
+        if isinstance(key, np.ndarray | slice | Tracer) and not by_label:
             return read(key)
         if not labels.is_frame:
             return read(_positions_of_labels(labels.index, key, labels))
-        if isinstance(key, list):
-            chosen = Labels(labels.kind, labels.index, key)
-            return _attach_labels(read((slice(None), _positions_of_labels(labels.columns, key, labels))), chosen)
-        column = read((slice(None), _positions_of_labels(labels.columns, key, labels)))
-        return _attach_labels(column, Labels(labels.kind, labels.index, None, key))
+        chosen = (key, None) if isinstance(key, list) else (None, key)  # columns, or the name of one
+        columns = read((slice(None), _positions_of_labels(labels.columns, key, labels)))
+        return _attach_labels(columns, Labels(labels.kind, labels.index, *chosen))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         labels: Labels | None = getattr(self, "labels", None)
@@ -209,17 +200,7 @@ class _ByLabel:
 def _without_labels(x: Any) -> Any:
     """Return a value that is read by label as a plain traced array."""
     base = next(kind for kind in type(x).__mro__ if issubclass(kind, Tracer) and not issubclass(kind, _ByLabel))
-    made: Any = object.__new__(base)
-    for kind in base.__mro__:
-        for name in getattr(kind, "__slots__", ()):
-            if name not in ("storage", "__weakref__"):
-                setattr(made, name, getattr(x, name))
-    made.storage = None
-    return made
-
-
-def _is_slice_of_labels(key: slice) -> bool:
-    return any(isinstance(part, str) for part in (key.start, key.stop))
+    return _as_kind(x, base, base)
 
 
 def _positions_of_labels(known: Any, key: Any, labels: Labels) -> Any:
@@ -245,10 +226,8 @@ class PandasEnded(TraceEnded):
 
 
 def _pandas_error(labels: Labels, what: str) -> TraceEnded:
-    kind = labels.kind.__name__
-    return PandasEnded(
-        f"{what} of a {kind} is not traced", do=advise_values_of_pandas("df" if labels.is_frame else "x")
-    )
+    do = advise_values_of_pandas("df" if labels.is_frame else "x")
+    return PandasEnded(f"{what} of a {labels.kind.__name__} is not traced", do=do)
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,26 +375,20 @@ def nest_by_path(flat: Mapping[str, Any]) -> dict[str, Any]:
     """
     found = _Made()
     for path, x in flat.items():
-        here, keys = found, _split_path(path)
-        for key in keys[:-1]:
+        pieces = path.replace("[", ".[").split(".")
+        *keys, last = (int(p[1:-1]) if p[:1] == "[" and p[1:-1].isdecimal() else p for p in pieces)
+        here = found
+        for key in keys:
             here = here.setdefault(key, _Made())
             if not isinstance(here, _Made):
-                raise BadPoint(
-                    f"'{path}' is given twice: alone, and in the container that holds it", do="leave one out"
-                )
-        here[keys[-1]] = x
+                says = f"'{path}' is given twice: alone, and in the container that holds it"
+                raise BadPoint(says, do="leave one out")
+        here[last] = x
     return {str(name): _plain_containers(x) for name, x in found.items()}
 
 
 class _Made(dict[Any, Any]):
     """A container that paths name."""
-
-
-def _split_path(path: str) -> list[Any]:
-    keys: list[Any] = []
-    for piece in path.replace("[", ".[").split("."):
-        keys.append(int(piece[1:-1]) if piece[:1] == "[" and piece[1:-1].isdecimal() else piece)
-    return keys
 
 
 def _plain_containers(x: Any) -> Any:
