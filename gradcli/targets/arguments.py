@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,6 @@ from gradcli.words import Kind, Severity
 
 _SHOWN = 8  # most entries that a message lists
 _ROOT = re.compile(r"\w+")
-
-
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -37,15 +35,16 @@ def bind_arguments(
     if inspect.isclass(function):
         raise BadTarget(f"{text} is a class", do=f"{text}() makes an instance, which is called")
     if not callable(function):
+        kind = type(function).__name__
         methods = [n for n, x in vars(type(function)).items() if inspect.isfunction(x) and not n.startswith("_")]
-        raise BadTarget(
-            f"{text} is not a function but {_with_article(type(function).__name__)}",
-            do=f"name a method: {text}.{methods[0]}" if methods else "name a function, or what can be called",
-        )
+        says = f"{text} is not a function but {'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
+        do = f"name a method: {text}.{methods[0]}" if methods else "name a function, or what can be called"
+        raise BadTarget(says, do=do)
     refuse_coroutine(function, text)
     signature = signature_of(function)
     parameters = dict(signature.parameters) if signature else {}
-    _refuse_unknown_names(given, parameters, signature, text)
+    if signature is not None:
+        _refuse_unknown_names(given, parameters, text)
     arguments: dict[str, Node] = {}
     values: dict[str, Any] = {}
     notices: list[Notice] = []
@@ -54,16 +53,13 @@ def bind_arguments(
         arguments[name], leaves = take_apart(name, x)
         values |= {path: _normalise_leaf(path, leaf, notices) for path, leaf in leaves.items()}
     _refuse_missing_values(given, parameters, text, function)
-    notices += _pandas_notices(arguments, values)
+    notices += [
+        Notice(Kind.NOTICE, Severity.WARNING, says, hint=hint)
+        for path, labels in labels_by_path(arguments.values()).items()
+        for says, hint in labels.remarks(path, values[path])
+    ]
     inputs = tuple(path for path, x in values.items() if is_float(x))
     return PythonFunction(function, text, arguments, inputs, pick), values, notices
-
-
-def _pandas_notices(arguments: Mapping[str, Node], values: Mapping[str, Any]) -> Iterator[Notice]:
-    """Yield what is odd about the pandas objects among the arguments."""
-    for path, labels in labels_by_path(arguments.values()).items():
-        for says, hint in labels.remarks(path, values[path]):
-            yield Notice(Kind.NOTICE, Severity.WARNING, says, hint=hint)
 
 
 def refuse_coroutine(function: Any, text: str) -> None:
@@ -97,17 +93,8 @@ def default_of(function: Callable[..., Any], name: str) -> Any:
     return None if parameter is None or parameter.default is parameter.empty else parameter.default
 
 
-def _with_article(kind: str) -> str:
-    return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
-
-
-def _refuse_unknown_names(
-    given: Mapping[str, Any],
-    parameters: Mapping[str, inspect.Parameter],
-    signature: inspect.Signature | None,
-    text: str,
-) -> None:
-    if signature is None or any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+def _refuse_unknown_names(given: Mapping[str, Any], parameters: Mapping[str, inspect.Parameter], text: str) -> None:
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return
     positional = [p.name for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     spread = [p.name for p in parameters.values() if p.kind is p.VAR_POSITIONAL]
@@ -118,9 +105,8 @@ def _refuse_unknown_names(
             if by_position and close is None:
                 continue  # one of the values of *args, in the order in which they are given
             listed = f"its parameters: {', '.join(parameters) or 'none'}"
-            raise BadPoint(
-                f"'{name}' is not a parameter of {text}", do=f"did you mean '{close}'? {listed}" if close else listed
-            )
+            do = f"did you mean '{close}'? {listed}" if close else listed
+            raise BadPoint(f"'{name}' is not a parameter of {text}", do=do)
 
 
 def _refuse_missing_values(
@@ -132,13 +118,11 @@ def _refuse_missing_values(
     what = f"{', '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} no value"
     shown = [
         name for name, p in parameters.items() if not isinstance(p.default, NamedValues)
-    ]  # those of an object have values
+    ]  # an object's have values
     if len(shown) > len(lacking):
         what += f" ({text} takes {', '.join(shown)})"
-    raise BadPoint(
-        what,
-        do=advise_missing_values(function, text, given, {name: _example_value(parameters[name]) for name in lacking}),
-    )
+    examples = {name: _example_value(parameters[name]) for name in lacking}
+    raise BadPoint(what, do=advise_missing_values(function, text, given, examples))
 
 
 # Which parameters take integers, flags or strings, as their annotations or defaults say.
@@ -175,11 +159,6 @@ def takes_a_list(parameter: inspect.Parameter | None) -> bool:
     return parameter is not None and _LISTED.fullmatch(_annotation_text(parameter)) is not None
 
 
-def takes_an_array(parameter: inspect.Parameter) -> bool:
-    """Whether a parameter is annotated as an array of integers, or a list of them."""
-    return any(form.fullmatch(_annotation_text(parameter)) for form in (_SEVERAL, _LISTED))
-
-
 def _annotation_text(parameter: inspect.Parameter) -> str:
     annotation: Any = parameter.annotation
     if isinstance(annotation, str):
@@ -192,12 +171,10 @@ def _annotation_text(parameter: inspect.Parameter) -> str:
 def _example_value(parameter: inspect.Parameter) -> str:
     kind = annotated_type(parameter)
     if kind is int:
-        return "int([0, 1, 2])" if takes_an_array(parameter) else "3"
-    if kind is bool:
-        return "True"
-    if kind is str:
-        return "'text'"
-    return "0.5" if parameter.annotation in (float, "float") else "randn(3)"
+        several = any(form.fullmatch(_annotation_text(parameter)) for form in (_SEVERAL, _LISTED))
+        return "int([0, 1, 2])" if several else "3"
+    number = "0.5" if parameter.annotation in (float, "float") else "randn(3)"
+    return {bool: "True", str: "'text'"}.get(kind, number)
 
 
 def _convert_typed_value(name: str, x: Any, parameter: inspect.Parameter | None, typed: bool) -> Any:
@@ -262,28 +239,22 @@ def merge_entries(function: Callable[..., Any], point: Mapping[str, Any], typed:
     """
     found = dict(point)
     for path in [path for path in point if "." in path or "[" in path]:
-        root = _argument_of_path(path, found)
+        # A module's parameters have names of their own; any other entry is that of its first name.
+        first = _ROOT.match(path)
+        named = (name for name, x in found.items() if isinstance(x, NamedValues) and path in x)
+        root = next(named, first[0] if first else path)
         held = found.get(root, default_of(function, root)) if callable(function) else found.get(root)
         if held is None:
             found[path] = _convert_like(None, point[path]) if typed else point[path]
             continue
         node, leaves = take_apart(root, held)
-        named = path if path in leaves else path.removeprefix(f"{root}.") if isinstance(held, NamedValues) else path
-        if not isinstance(node, ContainerNode) or named not in leaves:
+        own = path if path in leaves else path.removeprefix(f"{root}.") if isinstance(held, NamedValues) else path
+        if not isinstance(node, ContainerNode) or own not in leaves:
             raise _missing_entry_error(path, root, list(leaves) if isinstance(node, ContainerNode) else [])
         x = found.pop(path)
-        leaves[named] = _convert_like(leaves[named], x) if typed else x
+        leaves[own] = _convert_like(leaves[own], x) if typed else x
         found[root] = put_together(node, leaves)
     return found
-
-
-def _argument_of_path(path: str, point: Mapping[str, Any]) -> str:
-    """Return the argument that holds an entry: of a module's parameters, which have their own names, or by its first name."""
-    for name, x in point.items():
-        if isinstance(x, NamedValues) and path in x:
-            return name
-    match = _ROOT.match(path)
-    return match[0] if match else path
 
 
 def _convert_like(old: Any, x: Any) -> Any:

@@ -16,8 +16,6 @@ from gradcli.targets.points import parse_value
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer
 
-_BY_NAME = inspect.Parameter.KEYWORD_ONLY
-
 
 @dataclass(frozen=True, slots=True)
 class Component:
@@ -116,34 +114,24 @@ def _make_component(
     instance: Any, partials: Callable[..., Any], inputs: Mapping[str, Any], outputs: Mapping[str, Any]
 ) -> Component:
     def compute(**given: Any) -> Any:
-        held = next((x for x in given.values() if isinstance(x, Tracer)), None)
-        written = {name: _zeros_to_fill(x, held) for name, x in outputs.items()}
+        hold = next((x.hold for x in given.values() if isinstance(x, Tracer)), lambda zeros: zeros)
+        written = {name: hold(np.zeros(np.shape(x))) for name, x in outputs.items()}
         instance.compute(dict(given), written)
         return written if len(written) > 1 else next(iter(written.values()), None)
 
     def jacobian(**given: Any) -> dict[str, Any]:
         y = compute(**given)
-        values = y if isinstance(y, dict) else {_only_output_name(instance, given, outputs): y}
+        names = dict(outputs)  # where none is declared, compute writes the only one
+        if not isinstance(y, dict) and not names:
+            instance.compute(dict(given), names)
+        values = y if isinstance(y, dict) else {next(iter(names)): y}
         found = partials(given, values)
         return {name: _stack_partials(found, values, name, x) for name, x in given.items()}
 
-    names = [inspect.Parameter(name, _BY_NAME) for name in inputs]
-    named = names or [inspect.Parameter("inputs", inspect.Parameter.VAR_KEYWORD)]
-    signature = inspect.Signature(named)
+    named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in inputs]
+    signature = inspect.Signature(named or [inspect.Parameter("inputs", inspect.Parameter.VAR_KEYWORD)])
     claim = _name_like_method(jacobian, instance.compute_partials, signature, instance)
     return Component(_name_like_method(compute, instance.compute, signature, instance), "jac", claim, inputs)
-
-
-def _only_output_name(instance: Any, given: Mapping[str, Any], outputs: Mapping[str, Any]) -> str:
-    written = dict(outputs)
-    if not written:
-        instance.compute(dict(given), written)
-    return next(iter(written))
-
-
-def _zeros_to_fill(x: Any, tracer: Tracer | None) -> Any:
-    zeros = np.zeros(np.shape(x))
-    return zeros if tracer is None else tracer.hold(zeros)
 
 
 def _stack_partials(found: Mapping[tuple[str, str], Any], values: Mapping[str, Any], name: str, x: Any) -> Any:
@@ -167,9 +155,8 @@ def _partial_as_matrix(partial: Any, of: str, name: str, y: Any, x: Any) -> Any:
         return np.full((rows, columns), float(given.reshape(-1)[0]))
     if rows == columns == given.size:
         return np.diag(given.reshape(-1))
-    says = (
-        f"the partial of {of} by {name} has shape {given.shape}; the output has {rows} entries, and the input {columns}"
-    )
+    has = f"the output has {rows} entries, and the input {columns}"
+    says = f"the partial of {of} by {name} has shape {given.shape}; {has}"
     raise BadClaim(says, do=f"write an array of shape ({rows}, {columns})")
 
 
@@ -178,6 +165,5 @@ def _fit_declared_shape(name: str, x: Any, wanted: Sequence[int]) -> Any:
     try:
         return np.array(np.broadcast_to(np.asarray(x, dtype=float), wanted))
     except ValueError:
-        raise BadPoint(
-            f"{name} has shape {shape(x)}; it is declared as {tuple(wanted)}", do="give it that shape"
-        ) from None
+        says = f"{name} has shape {shape(x)}; it is declared as {tuple(wanted)}"
+        raise BadPoint(says, do="give it that shape") from None
