@@ -61,11 +61,9 @@ class NumpyCall:
         found = self.function(*args, **kwargs)
         y = found if self.output is None else found[self.output]
         if self.shape is not None and np.shape(y) != self.shape:
-            name = self.function.__name__
-            raise BadShape(
-                f"np.{name} gives shape {np.shape(y)}; the function was compiled for {self.shape}",
-                do="use functions whose results have the same shape for all values",
-            )
+            gives = f"np.{self.function.__name__} gives shape {np.shape(y)}"
+            do = "use functions whose results have the same shape for all values"
+            raise BadShape(f"{gives}; the function was compiled for {self.shape}", do=do)
         return y
 
 
@@ -228,9 +226,8 @@ class AbstractValue(OfNode):
     def _record_call(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Return a call of a function of numpy's as one operation, or one for each of its results."""
         operands: list[Any] = []
-        call = NumpyCall(
-            function, _replace_by_places(tuple(args), operands), _replace_by_places(dict(kwargs), operands)
-        )
+        parts = _replace_by_places(tuple(args), operands), _replace_by_places(dict(kwargs), operands)
+        call = NumpyCall(function, *parts)
         found = call(*(x.node.value for x in operands))
 
         def operation(part: Value, output: int | None = None) -> Value:
@@ -238,22 +235,18 @@ class AbstractValue(OfNode):
 
         if not isinstance(found, tuple):
             return operation(found)
-        parts = [operation(part, k) for k, part in enumerate(found)]
-        return type(found)(*parts) if hasattr(found, "_fields") else tuple(parts)
+        made = [operation(part, k) for k, part in enumerate(found)]
+        return type(found)(*made) if hasattr(found, "_fields") else tuple(made)
 
     def __getitem__(self, index: Any) -> Any:
         return super().__getitem__(_plain_index(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        if (
-            isinstance(index, AbstractValue)
-            and index.dtype == bool
-            and index.shape == self.shape
-            and np.shape(value) == ()
-        ):
+        is_mask = isinstance(index, AbstractValue) and index.dtype == bool and index.shape == self.shape
+        if is_mask and np.shape(value) == ():
             assign_value(self, bind(np.where, index, value, self))
-            return
-        super().__setitem__(_plain_index(index), value)
+        else:
+            super().__setitem__(_plain_index(index), value)
 
     def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
         """Return the value as another type; float64 carries the derivative."""
@@ -279,10 +272,8 @@ def _install_methods() -> None:
         setattr(AbstractValue, f"__{name}__", lambda self, other, ufunc=ufunc: ufunc(self, other))
         setattr(AbstractValue, f"__r{name}__", lambda self, other, ufunc=ufunc: ufunc(other, self))
     for name in SAME_NAME:
-        function = getattr(np, name)
-        setattr(
-            AbstractValue, name, lambda self, *args, function=function, **kwargs: self.called(function, args, kwargs)
-        )
+        method = lambda self, *args, function=getattr(np, name), **kwargs: self.called(function, args, kwargs)
+        setattr(AbstractValue, name, method)
     setattr(AbstractValue, "__invert__", lambda self: np.invert(self))  # noqa: B010
 
 

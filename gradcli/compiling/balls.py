@@ -16,7 +16,7 @@ from gradcli.arithmetic.ball import Ball, ball_of_constant
 from gradcli.classes import dataclass
 from gradcli.compiling.abstract import WRITING, Exact, NamedConstant
 from gradcli.compiling.gradient_nodes import write_gradient
-from gradcli.compiling.straight_line import StraightLine
+from gradcli.compiling.straight_line import ProgramNode, StraightLine
 from gradcli.compiling.written import compile_text, program_text
 from gradcli.errors import CannotCompile
 from gradcli.tracing import primitive
@@ -58,9 +58,8 @@ def compile_to_balls(
             WRITING.reset(token)
     numbers = [x.number for x in inputs.values()]
     slopes = [None if x is None else x.number for x in bars]
-    return BallCode(
-        _compile_nodes(program, numbers, y.number, None), _compile_nodes(program, numbers, y.number, slopes)
-    )
+    value, both = (_compile_nodes(program, numbers, y.number, own) for own in (None, slopes))
+    return BallCode(value, both)
 
 
 def _compile_nodes(
@@ -74,17 +73,14 @@ def _compile_nodes(
         if node.constant:
             space[f"v{k}"] = Ball.entry(node.value)
         elif node.operation is not None:
-            lines.append(
-                f"v{k} = {_statement_text(node.operation, [f'v{j}' for j in node.operands], node.params, k, space)}"
-            )
+            lines.append(f"v{k} = {_statement_text(node, k, space)}")
     found = "" if slopes is None else f", [{', '.join('zero' if k is None else f'v{k}' for k in slopes)}]"
     return compile_text(program_text(inputs, [*lines, f"return v{y}{found}"]), space)
 
 
-def _statement_text(
-    operation: Any, names: Sequence[str], params: Mapping[str, Any], k: int, space: dict[str, Any]
-) -> str:
+def _statement_text(node: ProgramNode, k: int, space: dict[str, Any]) -> str:
     """Return the text of one operation. Raises CannotCompile for one that balls do not have by name."""
+    operation, params, names = node.operation, node.params, [f"v{j}" for j in node.operands]
     if isinstance(operation, NamedConstant):
         space[f"call{k}"] = partial(ball_of_constant, operation.name, operation.value)
         return f"call{k}()"

@@ -127,9 +127,8 @@ class Container:
             raise _example_mismatch(self.path, _describe_value(x), f"a {self.kind.__name__}")
         values: list[Any] = _members(x) if self.keys is None else [x[key] for key in self.keys if key in x]
         if len(values) != len(self.parts) or (self.keys is not None and tuple(x) != self.keys):
-            raise _example_mismatch(
-                self.path, f"a {self.kind.__name__} with other members, or in another order", "those of the example"
-            )
+            given = f"a {self.kind.__name__} with other members, or in another order"
+            raise _example_mismatch(self.path, given, "those of the example")
         for part, value in zip(self.parts, values, strict=True):
             part.read(value, into)
 
@@ -178,10 +177,8 @@ def argument_kind(path: str, node: Structure, x: Any) -> Argument:
     if hasattr(x, "__next__"):
         raise BadPoint(f"{path} is an iterator, which can be read only once", do="pass a list or an array")
     if isinstance(x, np.ndarray | Tracer | complex | np.inexact):
-        raise BadPoint(
-            f"{path} is {_describe_value(x)}",
-            do="compile functions of float64, integer and boolean arrays and of floats",
-        )
+        do = "compile functions of float64, integer and boolean arrays and of floats"
+        raise BadPoint(f"{path} is {_describe_value(x)}", do=do)
     return Fixed(path, copy.copy(x) if isinstance(x, set | bytearray) else x)
 
 
@@ -225,9 +222,8 @@ def _describe_value(x: Any) -> str:
 
 
 def _example_mismatch(path: str, given: str, example: str) -> ExampleMismatch:
-    return ExampleMismatch(
-        f"{path} is {given}; the function was compiled for {example}", do="compile it again for such an argument"
-    )
+    says = f"{path} is {given}; the function was compiled for {example}"
+    return ExampleMismatch(says, do="compile it again for such an argument")
 
 
 class Compiled:
@@ -308,14 +304,9 @@ class Compiled:
         if not kwargs and len(args) == len(names):
             return args
         given = dict(zip(names, args, strict=False))
-        if (
-            len(args) > len(names)
-            or not kwargs.keys() <= set(names[len(args) :])
-            or len(args) + len(kwargs) < len(names)
-        ):
-            raise TypeError(
-                f"{self.__name__} was compiled for the arguments {', '.join(names)}: give each of them once"
-            )
+        if len(args) > len(names) or kwargs.keys() != set(names[len(args) :]):
+            says = f"{self.__name__} was compiled for the arguments {', '.join(names)}: give each of them once"
+            raise TypeError(says)
         given |= kwargs
         return [given[name] for name in names]
 
@@ -324,9 +315,8 @@ class Compiled:
         if type(self._result) is _Place:
             return results[0]
         structure, leaves = self._structure
-        return put_together(
-            structure, {path: results[x.number] if type(x) is _Place else x for path, x in leaves.items()}
-        )
+        found = {path: results[x.number] if type(x) is _Place else x for path, x in leaves.items()}
+        return put_together(structure, found)
 
     def __reduce__(self) -> Any:
         codes = (self._fast, self._careful)
@@ -426,9 +416,8 @@ def _arguments_by_name(
     try:
         return dict(signature.bind(*args, **kwargs).arguments)
     except TypeError as error:
-        raise BadTarget(
-            f"the example does not fit the function: {error}", do="give each argument of the function"
-        ) from None
+        says = f"the example does not fit the function: {error}"
+        raise BadTarget(says, do="give each argument of the function") from None
 
 
 def _with_places(y: Any, program: StraightLine, results: list[OfNode], name: str) -> Any:
@@ -503,10 +492,8 @@ def _compare_with_function(
     if len(expected) != len(places) or not all(
         _is_close(a, b, size) for results in found for a, b in zip(results, expected, strict=True)
     ):
-        raise TraceDiffers(
-            f"the compiled code of {made.__name__} does not find what the function finds",
-            do="let the function depend on its arguments alone: draw no random numbers in it, and keep no state",
-        )
+        do = "let the function depend on its arguments alone: draw no random numbers in it, and keep no state"
+        raise TraceDiffers(f"the compiled code of {made.__name__} does not find what the function finds", do=do)
 
 
 def _is_close(a: Any, b: Any, size: float) -> bool:

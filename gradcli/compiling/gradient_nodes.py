@@ -14,7 +14,7 @@ from gradcli.arithmetic.recorded_program import vjp
 from gradcli.arithmetic.tape import CONSTANT, SPENT, Line, sweep_back, transpose
 from gradcli.classes import dataclass
 from gradcli.compiling.abstract import DetachedFunction
-from gradcli.compiling.straight_line import OfNode, Operation, ProgramNode, StraightLine
+from gradcli.compiling.straight_line import OfNode, Operation, ProgramNode, StraightLine, is_zero
 from gradcli.errors import BadShape, CannotCompile, GradcliError, TraceEnded
 from gradcli.rules.kinds import ConstantSlope, Differential, Partial
 from gradcli.rules.shaping import PUT, SELECT
@@ -299,9 +299,9 @@ def _add_nodes(program: StraightLine, a: OfNode, b: OfNode) -> OfNode:
     if one.operation is SELECT and other.operation is SELECT and one.operands[0] == other.operands[0]:
         condition, *mine = map(program.abstract, one.operands)
         yours = list(map(program.abstract, other.operands[1:]))
-        if _is_zero(mine[1]) and _is_zero(yours[0]):
+        if is_zero(mine[1].node) and is_zero(yours[0].node):
             return program.operation(SELECT, [condition, mine[0], yours[1]], {})
-        if _is_zero(mine[0]) and _is_zero(yours[1]):
+        if is_zero(mine[0].node) and is_zero(yours[1].node):
             return program.operation(SELECT, [condition, yours[0], mine[1]], {})
     return program.operation(_ADD, [a, b], {})
 
@@ -318,14 +318,10 @@ def _apply_in_branch(program: StraightLine, x: OfNode, linear: Callable[[OfNode]
         return None
     condition, *branches = map(program.abstract, x.node.operands)
     for k in (0, 1):
-        if _is_zero(branches[1 - k]):
+        if is_zero(branches[1 - k].node):
             branches[k] = linear(branches[k])
             return program.operation(SELECT, [condition, *branches], {})
     return None
-
-
-def _is_zero(x: OfNode) -> bool:
-    return x.is_constant and x.shape == () and float(x.node.value) == 0.0
 
 
 def _order_with_late_writes(program: StraightLine, results: Sequence[int]) -> list[int]:

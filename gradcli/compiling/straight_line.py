@@ -87,11 +87,8 @@ class StraightLine:
         known = None if key is None else self._known.get(key)
         if known is not None:
             return self.abstract(known)
-        made = self._append_node(
-            ProgramNode(
-                operation, operands, params, _sample_value(operation, [self.nodes[k].value for k in operands], params)
-            )
-        )
+        sample = _sample_value(operation, [self.nodes[k].value for k in operands], params)
+        made = self._append_node(ProgramNode(operation, operands, params, sample))
         if key is not None:
             self._known[key] = made.number
         return made
@@ -104,7 +101,7 @@ class StraightLine:
         spread = operation in (_BROADCAST, _RESHAPE) and nodes[0].shape == ()
         if not self.exact and not spread and all(node.constant for node in nodes):
             return self.constant(operation.fun(*(node.value for node in nodes), **params))
-        if operation is _NOT_EQUAL and nodes[0].dtype == bool and nodes[1].constant and _is_zero(nodes[1]):
+        if operation is _NOT_EQUAL and nodes[0].dtype == bool and is_zero(nodes[1]):
             return self.abstract(operands[0])
         if operation is _GETITEM and type(params["index"]) is tuple and not params["index"]:
             return self.abstract(operands[0])
@@ -142,9 +139,8 @@ class StraightLine:
             return int(x.number)
         if isinstance(x, Tracer) or not isinstance(x, float | int | np.generic | np.ndarray) or np.iscomplexobj(x):
             what = "a value of another trace" if isinstance(x, Tracer) else f"a {np.asarray(x).dtype} value"
-            raise CannotCompile(
-                f"an operand is {what}", do="compile functions of real numbers, outside of other traces"
-            )
+            do = "compile functions of real numbers, outside of other traces"
+            raise CannotCompile(f"an operand is {what}", do=do)
         if isinstance(x, np.ndarray):
             return self._captured_array_node(x)
         key = ("constant", type(x), x if isinstance(x, int) else np.asarray(x).tobytes())
@@ -167,15 +163,13 @@ class StraightLine:
 
     def _append_node(self, node: ProgramNode) -> "OfNode":
         if len(self.nodes) >= self.most:
-            raise CannotCompile(
-                f"the program has over {self.most:,} operations", do="write loops over entries as array operations"
-            )
+            do = "write loops over entries as array operations"
+            raise CannotCompile(f"the program has over {self.most:,} operations", do=do)
         if isinstance(node.value, np.ndarray) and 0 not in node.value.strides:
             self._bytes += node.value.nbytes
         if self._bytes > MOST_BYTES:
-            raise CannotCompile(
-                f"the program's values take over {MOST_BYTES >> 20} MiB", do="compile it for a smaller example"
-            )
+            says = f"the program's values take over {MOST_BYTES >> 20} MiB"
+            raise CannotCompile(says, do="compile it for a smaller example")
         self.nodes.append(node)
         return self.abstract(len(self.nodes) - 1)
 
@@ -225,8 +219,9 @@ class OfNode(Tracer):
         return self.node.constant
 
 
-def _is_zero(node: ProgramNode) -> bool:
-    return node.shape == () and bool(node.value == 0)
+def is_zero(node: ProgramNode) -> bool:
+    """Whether a node is the number 0."""
+    return node.constant and node.shape == () and bool(node.value == 0)
 
 
 def is_elementwise(primitive: Primitive) -> bool:

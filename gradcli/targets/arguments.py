@@ -173,8 +173,9 @@ def _example_value(parameter: inspect.Parameter) -> str:
     if kind is int:
         several = any(form.fullmatch(_annotation_text(parameter)) for form in (_SEVERAL, _LISTED))
         return "int([0, 1, 2])" if several else "3"
-    number = "0.5" if parameter.annotation in (float, "float") else "randn(3)"
-    return {bool: "True", str: "'text'"}.get(kind, number)
+    if kind is not None:
+        return "True" if kind is bool else "'text'"
+    return "0.5" if parameter.annotation in (float, "float") else "randn(3)"
 
 
 def _convert_typed_value(name: str, x: Any, parameter: inspect.Parameter | None, typed: bool) -> Any:

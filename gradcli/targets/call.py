@@ -168,12 +168,10 @@ def _select_parameters(names: list[str], wrt: Wrt) -> list[str]:
     wanted: Sequence[str | int] = [0] if wrt is None else [wrt] if isinstance(wrt, str | int) else wrt
     found = []
     for name in wanted:
-        if (isinstance(name, int) and not -len(names) <= name < len(names)) or (
-            isinstance(name, str) and name not in names
-        ):
-            raise BadTarget(
-                f"wrt names {name!r}, which is not an argument given", do=f"arguments: {', '.join(names) or 'none'}"
-            )
+        beyond = isinstance(name, int) and not -len(names) <= name < len(names)
+        if beyond or (isinstance(name, str) and name not in names):
+            says = f"wrt names {name!r}, which is not an argument given"
+            raise BadTarget(says, do=f"arguments: {', '.join(names) or 'none'}")
         found.append(names[name] if isinstance(name, int) else name)
     return found
 
@@ -188,9 +186,8 @@ def is_differentiable(x: Any) -> bool:
     if isinstance(x, bool | str | None):
         return False
     if redefines_arithmetic(x):
-        raise BadPoint(
-            f"an argument is a {type(x).__name__}, which redefines arithmetic", do="pass np.asarray(...) of it"
-        )
+        says = f"an argument is a {type(x).__name__}, which redefines arithmetic"
+        raise BadPoint(says, do="pass np.asarray(...) of it")
     if np.iscomplexobj(x):
         raise BadPoint("an argument is complex", do="pass its real and imaginary part as two arguments")
     return np.asarray(x).dtype.kind in "fiu"

@@ -257,10 +257,8 @@ class _Again:
 
     def result(self, xs: Sequence[Value]) -> Any:
         """Return the function's result, recorded as one line; a tuple or dict is cut from the value of that line."""
-        row = Primitive(
-            f"checkpoint of {self._call.text}", self.run, (self,) * len(xs), kind="differential", analytic=False
-        )
-        y = row(*xs)
+        name, rules = f"checkpoint of {self._call.text}", (self,) * len(xs)
+        y = Primitive(name, self.run, rules, kind="differential", analytic=False)(*xs)
         if isinstance(self.output, Leaf):
             return y
         stops = itertools.accumulate(map(math.prod, self.shapes.values()))
@@ -282,10 +280,8 @@ class _Again:
         found = np.concatenate([np.reshape(x, (-1,)) for x in leaves.values()]) if several else y
         mine = max((x.level for x in xs if isinstance(x, Tracer)), default=0)
         if isinstance(found, Tracer) and found.level > mine:
-            raise NotSupported(
-                f"{self._call.text} is checkpointed and uses a traced value that is not among its arguments",
-                do="pass the value as an argument",
-            )
+            says = f"{self._call.text} is checkpointed and uses a traced value that is not among its arguments"
+            raise NotSupported(says, do="pass the value as an argument")
         return found
 
     def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:

@@ -224,9 +224,8 @@ def unknown_function_error(dotted: str, where: Span, is_value: bool) -> BadExpre
     """Return the error for a call of an unknown function; `is_value` if the name is one of the user's values."""
     name = dotted.rpartition(".")[2]
     if is_value:
-        return BadExpression(
-            f"unknown function '{dotted}'", where=where, do=f"'{name}' is a value; to multiply, write {name}*(...)"
-        )
+        do = f"'{name}' is a value; to multiply, write {name}*(...)"
+        return BadExpression(f"unknown function '{dotted}'", where=where, do=do)
     left_out = REASONS.get(name)
     if left_out is not None:
         says = f"'{name}' is not part of the language: {left_out.why}"

@@ -111,14 +111,12 @@ class Fresh:
             generator.bit_generator.state = state
         try:
             self.last = copy.deepcopy(self.held, memo)
-            return self.last
         except Exception as error:
-            if self._make is not None:
-                self.last = self._rebuild_object(self._make, parameters)
-                return self.last
-            says = f"{self.text} cannot be copied: {error}"
-            do = "each evaluation needs the object as it was: leave out what cannot be copied, such as a lock or a file"
-            raise BadTarget(says, do=do) from error
+            if self._make is None:
+                do = "each evaluation needs the object as it was: leave out what cannot be copied, such as a lock or a file"
+                raise BadTarget(f"{self.text} cannot be copied: {error}", do=do) from error
+            self.last = self._rebuild_object(self._make, parameters)
+        return self.last
 
     def _copy_on_write(self, x: np.ndarray) -> np.ndarray | None:
         """Return an array whose pages are copied when they are written to; None where the system has none."""
@@ -586,9 +584,8 @@ class _Passes:
         """Whether the result of the backward pass is a multiple of a cotangent, or takes no notice of it."""
         try:
             once, twice = (self.pulled(given, {}, factor * w, {}) for factor in (1.0, 2.0))
-            return any(
-                all(np.allclose(k * once[name], twice[name], equal_nan=True) for name in once) for k in (1.0, 2.0)
-            )
+            pairs = [(once[name], twice[name]) for name in once]
+            return any(all(np.allclose(k * a, b, equal_nan=True) for a, b in pairs) for k in (1.0, 2.0))
         except Exception:  # of the user's code, which is called with another array than it expects
             return False
 
@@ -1010,15 +1007,8 @@ def engine_of(function: Any, kind: Any, text: str, *, arrays: bool) -> Layer:
         says = f"--engine names {type(kind).__name__}, not a class"
         raise BadTarget(says, do="name the class of your values: --engine Value")
     engine = Engine(function, kind, text, arrays=arrays)
-
-    def value(**given: Any) -> Any:
-        return engine.value(**given)
-
-    def gradients(**given: Any) -> Any:
-        return engine.gradients(**given)
-
-    claim = _with_name_and_signature(gradients, function, engine.known, False, "")
+    claim = _with_name_and_signature(lambda **given: engine.gradients(**given), function, engine.known, False, "")
     claim.__name__ = f"{engine.name}.backward"
     claim.__wrapped__ = getattr(kind, "backward", function)  # type: ignore[attr-defined]
-    ahead = _with_name_and_signature(value, function, engine.known, False, "")
+    ahead = _with_name_and_signature(lambda **given: engine.value(**given), function, engine.known, False, "")
     return Layer(ahead, "grad", claim, Fresh(None, text), engine=engine)

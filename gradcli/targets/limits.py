@@ -400,13 +400,12 @@ class Ledger:
     def enter(self, count: int) -> None:
         """Count a value of `count` entries; refuse it if it, or the total, would be too large. Raises TooLarge."""
         self.total += count
+        says = None
         if count > MAX_ENTRIES:
-            raise TooLarge(
-                f"the result would have {count:,} entries; the limit is {MAX_ENTRIES:,}", do="use smaller arrays"
-            )
-        if count > _SMALL and 8 * count > memory_bytes():
-            raise TooLarge(
-                f"an array of {count:,} entries does not fit into the memory that is free", do="use smaller arrays"
-            )
-        if self.total > MAX_TOTAL:
-            raise TooLarge(f"all values together would have over {MAX_TOTAL:,} entries", do="use smaller arrays")
+            says = f"the result would have {count:,} entries; the limit is {MAX_ENTRIES:,}"
+        elif count > _SMALL and 8 * count > memory_bytes():
+            says = f"an array of {count:,} entries does not fit into the memory that is free"
+        elif self.total > MAX_TOTAL:
+            says = f"all values together would have over {MAX_TOTAL:,} entries"
+        if says is not None:
+            raise TooLarge(says, do="use smaller arrays")

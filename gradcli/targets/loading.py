@@ -298,9 +298,9 @@ def run_user_code(what: str, kind: type[BadTarget] | Callable[..., Any] = BadTar
     except SyntaxError as error:
         raise invalid_python_error(what, error, kind) from error
     except SystemExit as error:
-        do = 'put the code that runs under: if __name__ == "__main__":'
+        under = 'put the code that runs under: if __name__ == "__main__":'
         where = place_of_error(error.__traceback__)
-        raise kind(f"{what} called sys.exit({error.code!r})", where=where, do=do) from error
+        raise kind(f"{what} called sys.exit({error.code!r})", where=where, do=under) from error
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gradcli.errors import BadPoint, BadTarget, GradcliError, Place, TooLarge
+from gradcli.errors import BadPoint, BadTarget, GradcliError, Place, TooLarge, closest_name
 from gradcli.request.target_text import TARGET, is_folder, is_python
 
 # Python targets that are not there, found by looking and by reading, before anything is imported or run.
@@ -53,7 +53,7 @@ def missing_file_error(path: str) -> BadTarget:
         known = sorted(each.name for each in (file.parent if file.parent.is_dir() else Path()).glob("*.py"))
     except OSError:
         known = []
-    near = nearest(file.name, known)
+    near = closest_name(file.name, known)
     if near is not None:
         return BadTarget(what, do=f"did you mean {file.parent / near if str(file.parent) != '.' else near}?")
     return BadTarget(what, do=f"in that folder: {', '.join(known[:8])}" if known else "check the path")
@@ -67,18 +67,10 @@ def missing_module_error(name: str) -> BadTarget:
 
 def missing_name_error(where: str, part: str, known: Sequence[str], full: str, what: str = "function") -> BadTarget:
     """Return the error for a name that a file or an object does not have; `full` is how one beside it is named."""
-    near = nearest(part, known)
+    near = closest_name(part, known)
     listed = f"it has: {', '.join(known[:_LISTED])}" if known else f"it defines no {what}s"
     do = f"did you mean {full.replace('?', near)}? {listed}" if near else listed
     return BadTarget(f"{where} has no {what} '{part}'", do=do)
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name most similar to `name`, or None if none is similar."""
-    import difflib
-
-    close = difflib.get_close_matches(name, list(known), 1, 0.6)
-    return close[0] if close else None
 
 
 def _refuse_module(name: str) -> None:

@@ -188,15 +188,10 @@ def _attention(
     query: Value, key: Value, value: Value, attn_mask: Value | None = None, *, is_causal: bool = False,
     scale: Value | None = None,
 ) -> Value:  # fmt: skip
-    if (
-        attn_mask is not None
-        and np.all(np.isin(plain_value(attn_mask), (0.0, 1.0)))
-        and np.any(plain_value(attn_mask) == 1.0)
-    ):
-        raise NotSupported(
-            "a mask of truth values is added to the scores here, and torch leaves out what is False",
-            do="write where(mask, 0, -inf)",
-        )
+    mask = 0.0 if attn_mask is None else plain_value(attn_mask)
+    if np.all(np.isin(mask, (0.0, 1.0))) and np.any(mask == 1.0):
+        says = "a mask of truth values is added to the scores here, and torch leaves out what is False"
+        raise NotSupported(says, do="write where(mask, 0, -inf)")
     return networks.scaled_dot_product_attention(query, key, value, attn_mask, is_causal, scale)
 
 

@@ -271,9 +271,8 @@ def _take_apart_at(path: str, x: Any, leaves: dict[str, Any], depth: int) -> Nod
         labels = labels_of(x)
         leaves[path] = x if labels is None else values_of(x)
         return Leaf(path) if labels is None else LabelledLeaf(path, labels)
-    return ContainerNode(
-        tuple(_take_apart_at(inner, part, leaves, depth + 1) for inner, part in named), _maker_of_container(x)
-    )
+    parts = tuple(_take_apart_at(inner, part, leaves, depth + 1) for inner, part in named)
+    return ContainerNode(parts, _maker_of_container(x))
 
 
 def _named_parts(path: str, x: Any) -> list[tuple[str, Any]] | None:

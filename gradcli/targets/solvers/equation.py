@@ -83,10 +83,8 @@ class Parametrised:
             except (ArithmeticError, RuntimeError, ValueError) as failed:  # of scipy, where there is no solution
                 raise NoRule(f"{self.name} has no derivative here: {failed}", do="move the point") from failed
             if not error < _MOST_ERROR or not all(np.all(np.isfinite(matrix)) for matrix in matrices):
-                raise NoRule(
-                    f"{self.name} has not converged: its result is off by {error:.1g} of its size",
-                    do="give the solver a smaller tolerance, or another start",
-                )
+                says = f"{self.name} has not converged: its result is off by {error:.1g} of its size"
+                raise NoRule(says, do="give the solver a smaller tolerance, or another start")
             self._known = x, matrices, max(error, LEAST_ERROR) + _AMPLIFIED * self._inner
         return self._known
 
