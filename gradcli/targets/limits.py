@@ -63,10 +63,6 @@ def _broadcast_size(*shapes: tuple[int, ...]) -> int:
 # Entries.
 
 
-def _filled_like_entries(a: Any, shape: Any = None, **_: Any) -> int:
-    return size(a) if shape is None else _product_of_sizes(shape)
-
-
 def _pad_entries(array: Any, pad_width: Any, **_: Any) -> int:
     widths = np.broadcast_to(np.asarray(pad_width, dtype=float), (len(shape(array)), 2))
     return math.prod(n + int(before) + int(after) for n, (before, after) in zip(shape(array), widths, strict=True))
@@ -89,10 +85,6 @@ def _covariance_entries(m: Any, y: Any = None, rowvar: Any = True, **_: Any) -> 
     sizes = [(1, *shape(x))[-2:] for x in (m, y) if x is not None]
     variables = sum(rows if rowvar or len(shape(m)) < 2 else columns for rows, columns in sizes)
     return max(variables**2, sum(math.prod(s) for s in sizes))
-
-
-def _spaced_entries(start: Any, stop: Any, num: Any = 50, **_: Any) -> int:
-    return int(num) * _broadcast_size(shape(start), shape(stop))
 
 
 def _quantile_entries(a: Any, q: Any, axis: Any = None, keepdims: Any = False, **_: Any) -> int:
@@ -149,10 +141,6 @@ def _channel_norm_entries(x: Any, w: Any = 1.0, b: Any = 0.0, **_: Any) -> int:
     return max(size(x), size(x) * max(size(w), size(b)) // max(1, (*shape(x), 1, 1)[1]))
 
 
-def _cumulative_entries(x: Any, axis: Any = None, **_: Any) -> int:
-    return size(x) + _slice_entries(x, axis if axis is not None else 0)
-
-
 ENTRIES: dict[Any, Count] = {
     np.tile: lambda A, reps: size(A) * _product_of_sizes(reps), np.resize: lambda a, new_shape: _product_of_sizes(new_shape),
     names.pad: _pad_entries, np.vander: lambda x, N=None, **_: size(x) * (size(x) if N is None else int(N)),
@@ -161,12 +149,13 @@ ENTRIES: dict[Any, Count] = {
     names.take_along_axis: _take_along_entries, np.insert: _insert_entries, np.cov: _covariance_entries,
     np.corrcoef: lambda x, y=None, rowvar=True, **_: _covariance_entries(x, y, rowvar),
     np.lib.stride_tricks.sliding_window_view: lambda x, window_shape, **_: size(x) * _product_of_sizes(window_shape),
-    **dict.fromkeys((np.linspace, np.logspace, np.geomspace), _spaced_entries),
+    **dict.fromkeys((np.linspace, np.logspace, np.geomspace),
+                    lambda start, stop, num=50, **_: int(num) * _broadcast_size(shape(start), shape(stop))),
     **dict.fromkeys((np.quantile, np.percentile, np.nanquantile, np.nanpercentile), _quantile_entries),
     np.meshgrid: lambda *xi, **_: len(xi) * math.prod(size(x) for x in xi), np.kron: lambda a, b: size(a) * size(b),
     np.broadcast_arrays: lambda *args, **_: len(args) * _broadcast_size(*map(shape, args)),
     **dict.fromkeys((np.zeros_like, np.ones_like, np.full_like, FUNCTIONS["zeros_like"], FUNCTIONS["ones_like"]),
-                    _filled_like_entries),
+                    lambda a, shape=None, **_: size(a) if shape is None else _product_of_sizes(shape)),
     **dict.fromkeys((np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft, np.fft.hfft, np.fft.ihfft), _fft),
     **dict.fromkeys((np.fft.fftn, np.fft.ifftn, np.fft.rfftn, np.fft.irfftn), _fftn),
     **dict.fromkeys((np.fft.fft2, np.fft.ifft2, np.fft.rfft2, np.fft.irfft2), _fftn),
@@ -188,7 +177,9 @@ ENTRIES: dict[Any, Count] = {
 _BY_NAME: dict[str, Count] = {
     "matvec": lambda a, x: _broadcast_size(shape(a)[:-2], shape(x)[:-1]) * shape(a)[-2],
     "vecmat": lambda x, a: _broadcast_size(shape(x)[:-1], shape(a)[:-2]) * shape(a)[-1],
-    **dict.fromkeys(("cumulative_sum", "cumulative_prod"), _cumulative_entries),
+    **dict.fromkeys(
+        ("cumulative_sum", "cumulative_prod"), lambda x, axis=None, **_: size(x) + _slice_entries(x, axis or 0)
+    ),
     **dict.fromkeys(
         ("modf", "divmod", "sici", "shichi", "fresnel"), lambda **xs: 2 * _broadcast_size(*map(shape, xs.values()))
     ),
@@ -204,17 +195,14 @@ def _count_pieces(ary: Any, indices_or_sections: Any, axis: Any = 0) -> int:
     return int(at) if np.ndim(at) == 0 else len(at) + 1
 
 
-def _axis_length(x: Any, axis: Any = -1) -> int:
-    return shape(x)[int(axis)] if shape(x) else 1
-
-
 STEPS: dict[Any, Count] = {
     np.vander: lambda x, N=None, increasing=False: size(x) if N is None else int(N), np.polyval: lambda p, x: size(p),
     np.polydiv: lambda u, v: max(0, size(u) - size(v) + 1) * size(v) + size(u), np.polyder: lambda p, m=1: int(m),
     np.poly: lambda seq_of_zeros: size(seq_of_zeros), np.polyint: lambda p, m=1, k=None: int(m),
     np.polyfit: lambda x, y, deg, **_: int(deg), np.diff: lambda a, n=1, **_: int(n),
     **dict.fromkeys((np.array_split, np.split, np.hsplit, np.vsplit, np.dsplit), _count_pieces),
-    **dict.fromkeys((networks.logcumsumexp, networks.cummax, networks.cummin), _axis_length),
+    **dict.fromkeys((networks.logcumsumexp, networks.cummax, networks.cummin),
+                    lambda x, axis=-1: shape(x)[int(axis)] if shape(x) else 1),
     networks.multigammaln: lambda a, d: int(d), networks.polygamma: lambda n, x: int(n) // 10,
     **dict.fromkeys((np.quantile, np.percentile), lambda a, q, **_: np.size(q)),
     **dict.fromkeys((np.nanquantile, np.nanpercentile),
