@@ -272,8 +272,8 @@ def _install_methods() -> None:
         setattr(AbstractValue, f"__{name}__", lambda self, other, ufunc=ufunc: ufunc(self, other))
         setattr(AbstractValue, f"__r{name}__", lambda self, other, ufunc=ufunc: ufunc(other, self))
     for name in SAME_NAME:
-        method = lambda self, *args, function=getattr(np, name), **kwargs: self.called(function, args, kwargs)
-        setattr(AbstractValue, name, method)
+        f = getattr(np, name)
+        setattr(AbstractValue, name, lambda self, *args, f=f, **kwargs: self.called(f, args, kwargs))
     setattr(AbstractValue, "__invert__", lambda self: np.invert(self))  # noqa: B010
 
 

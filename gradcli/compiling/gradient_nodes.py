@@ -239,8 +239,8 @@ def expand_rules(
 ) -> tuple[StraightLine, list[int], list[int], list[int]]:
     """Return the part of a program that its results need, with the rules of elementwise operations written out.
 
-    With it the numbers of its inputs, its results, and of scalars whose derivative was taken: where one is nan, so is the
-    gradient. Inputs and constants come first.
+    With it the numbers of its inputs, its results, and of scalars whose derivative was taken: where one is nan, so is
+    the gradient. Inputs and constants come first.
     """
     made = StraightLine(program.values, program.level, differentiate=program.differentiate)
     found: dict[int, Value] = {k: made.input(program.nodes[k].value) for k in inputs}

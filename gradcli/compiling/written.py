@@ -378,8 +378,8 @@ def _subscript_text(part: Any) -> str:
 def write_function(whole: StraightLine, ins: Sequence[int], outs: Sequence[int], careful: bool) -> FunctionText:
     """Return a program as a function from the inputs' values to the results and a number, which is nan if any of them is.
 
-    Each result is in memory of its own; a scalar is numpy's. The number is 0 where the products of cotangents and slopes are
-    careful ones: the plain ones may be nan where these are not.
+    Each result is in memory of its own; a scalar is numpy's. The number is 0 where the products of cotangents and
+    slopes are careful ones: the plain ones may be nan where these are not.
     """
     program, inputs, results, watched = expand_rules(whole, ins, outs, careful)
     memory = Memory(program, [*results, *watched], inputs)

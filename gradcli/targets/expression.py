@@ -84,7 +84,7 @@ NOT_STATIC = object()
 
 
 def _static_value(node: ast.expr, taken: set[str]) -> Any:
-    """Return the value of a static node (an axis, a shape, a string, `1/3`, `2*pi`), or NOT_STATIC if it must be computed."""
+    """Return the value of a static node (an axis, a shape, a string, `2*pi`), or NOT_STATIC if it must be computed."""
     if isinstance(node, ast.Constant) and (isinstance(node.value, bool | str | float) or node.value is None):
         return node.value
     if isinstance(node, ast.Name) and node.id in CONSTANTS and node.id not in taken:

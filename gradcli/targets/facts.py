@@ -120,7 +120,8 @@ _ORTHOGONAL = Surface(
     "orthogonal matrices", _polar_factor, lambda x, g: (g - x @ np.transpose(g) @ x) / 2, "its part normal to them"
 )
 _UNIT = Surface(
-    "unit vectors", lambda x: x / np.sqrt(np.sum(x * x)), lambda x, g: g - x * np.sum(x * g), "its part along the vector"
+    "unit vectors", lambda x: x / np.sqrt(np.sum(x * x)),
+    lambda x, g: g - x * np.sum(x * g), "its part along the vector",
 )  # fmt: skip
 _SIMPLEX = Surface(
     "the simplex", lambda x: x / np.sum(x, axis=-1, keepdims=True),

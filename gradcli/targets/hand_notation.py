@@ -38,7 +38,8 @@ _APPLIED = frozenset(
 )
 _INVERSE = {name: f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}
 _ONE_OVER = {
-    "sec": "cos", "csc": "sin", "cosec": "sin", "cot": "tan", "ctg": "tan", "sech": "cosh", "csch": "sinh", "coth": "tanh",
+    "sec": "cos", "csc": "sin", "cosec": "sin", "cot": "tan", "ctg": "tan",
+    "sech": "cosh", "csch": "sinh", "coth": "tanh",
 }  # fmt: skip
 _OTHER_NAMES = {"tg": "tan", "arctg": "arctan", "∑": "sum", **{n: f for n, f in FUNCTION_NAMES.items() if n != "E"}}
 _SIGNS = {

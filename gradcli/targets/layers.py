@@ -113,7 +113,8 @@ class Fresh:
             self.last = copy.deepcopy(self.held, memo)
         except Exception as error:
             if self._make is None:
-                do = "each evaluation needs the object as it was: leave out what cannot be copied, such as a lock or a file"
+                do = "each evaluation needs the object as it was: leave out what cannot be copied"
+                do += ", such as a lock or a file"
                 raise BadTarget(f"{self.text} cannot be copied: {error}", do=do) from error
             self.last = self._rebuild_object(self._make, parameters)
         return self.last

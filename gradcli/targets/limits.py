@@ -142,8 +142,9 @@ def _channel_norm_entries(x: Any, w: Any = 1.0, b: Any = 0.0, **_: Any) -> int:
 
 
 ENTRIES: dict[Any, Count] = {
-    np.tile: lambda A, reps: size(A) * _product_of_sizes(reps), np.resize: lambda a, new_shape: _product_of_sizes(new_shape),
-    names.pad: _pad_entries, np.vander: lambda x, N=None, **_: size(x) * (size(x) if N is None else int(N)),
+    np.tile: lambda A, reps: size(A) * _product_of_sizes(reps), names.pad: _pad_entries,
+    np.resize: lambda a, new_shape: _product_of_sizes(new_shape),
+    np.vander: lambda x, N=None, **_: size(x) * (size(x) if N is None else int(N)),
     np.diagflat: lambda v, k=0: (size(v) + abs(int(k))) ** 2,
     np.take: lambda a, indices, axis=None, **_: size(indices) * _slice_entries(a, axis),
     names.take_along_axis: _take_along_entries, np.insert: _insert_entries, np.cov: _covariance_entries,
@@ -341,7 +342,8 @@ _SPECIAL: dict[Any, Callable[..., int]] = {
     np.outer: lambda a, b: size(a) * size(b), np.tril: _triangle_entries, np.triu: _triangle_entries,
     np.diag: lambda v, k=0: (size(v) + abs(int(k))) ** 2 if len(shape(v)) == 1 else size(v),
     np.repeat: lambda a, repeats, axis=None: size(a) * int(np.max(repeats)),
-    np.broadcast_to: lambda array, shape: math.prod(int(n) for n in np.atleast_1d(shape)), index_value: _indexed_entries,
+    np.broadcast_to: lambda array, shape: math.prod(int(n) for n in np.atleast_1d(shape)),
+    index_value: _indexed_entries,
 }  # fmt: skip
 
 

@@ -154,7 +154,8 @@ SOLVERS: Mapping[str, Mapping[str, SolverRow]] = {  # by the name of scipy's mod
     "integrate": {
         "solve_ivp": SolverRow(_ODE),
         "odeint": SolverRow({"rtol": (1.49e-8, 1e-12), "atol": (1.49e-8, 0.0)}, more=lambda given: {"mxstep": 50_000}),
-        "solve_bvp": SolverRow({"tol": (1e-3, 100 * _EPS), "bc_tol": (None, 100 * _EPS)}, more=lambda given: {"max_nodes": 20_000}),
+        "solve_bvp": SolverRow({"tol": (1e-3, 100 * _EPS), "bc_tol": (None, 100 * _EPS)},
+                               more=lambda given: {"max_nodes": 20_000}),
         "quad": SolverRow(_QUAD, more=lambda given: {"limit": 200}, fast=True),
         "dblquad": SolverRow(_QUAD), "tplquad": SolverRow(_QUAD),
         "quad_vec": SolverRow({"epsabs": (None, 1e-150), "epsrel": (1e-8, 1e-13)}, fast=True),

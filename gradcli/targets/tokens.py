@@ -334,7 +334,8 @@ def _missing_operator_error(text: str, body: list[Token], k: int, separator: str
 
 def _keyword_error(text: str, token: Token) -> BadExpression:
     advice = {
-        "lambda": "write lam", "for": "write sums over arrays: sum(x**2)", "import": "functions are there without importing",
+        "lambda": "write lam", "for": "write sums over arrays: sum(x**2)",
+        "import": "functions are there without importing",
     }  # fmt: skip
     do = advice.get(token.text, f"choose another name: {token.text}_")
     where = Span(text, token.start, len(token.text))

@@ -186,7 +186,7 @@ def minimize(
 
 
 def _traced_minimum(name: str, structure: Any, called: Any, value: Any, limits: Any) -> Any:
-    """Return what `called` finds, with a traced `x`, where the slopes of `value` by the entries inside the limits are 0."""
+    """Return what `called` finds, with a traced `x`, where the slopes of `value` by entries inside the limits are 0."""
 
     def free(x: Any) -> Any:
         if limits is None:
