@@ -210,7 +210,7 @@ class Vectorized:
         if self.signature or kwargs:
             raise TraceEnded("np.vectorize with a signature or keywords cannot be traced", do="write the loop out")
         shape = np.broadcast_shapes(*(np.shape(x) for x in args))
-        spread = [np.broadcast_to(x, shape) if np.shape(x) != shape else x for x in args]
+        spread = [x if isinstance(x, Tracer) and x.shape == shape else np.broadcast_to(x, shape) for x in args]
         entries = [self.function(*(x[at] for x in spread)) for at in np.ndindex(*shape)]
         return np.reshape(np.stack(entries), shape)
 

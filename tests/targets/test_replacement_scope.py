@@ -42,6 +42,11 @@ def vectorized(x: Any) -> Any:
     return np.sum(np.vectorize(lambda t: t * t if t > 0 else -t)(x))
 
 
+def vectorized_with_constants(x: Any) -> Any:
+    scale = np.vectorize(lambda t, c: t * c)
+    return scale(x[0], 2.0) + np.sum(scale(x, [1.0] * len(x)))
+
+
 def imported_name_and_a_view(x: Any) -> Any:
     y = zeros((2, 2))
     y[0, :] = x[:2]
@@ -122,7 +127,7 @@ def at_x(f: Callable[..., Any]) -> PythonFunction:
 
 
 IDIOMS = [
-    filled_buffer, array_of_scalars, filled_with_a_value, vectorized, imported_name_and_a_view, loop, masked_write, math_functions, numbers, methods_of_plain_arrays, lists,
+    filled_buffer, array_of_scalars, filled_with_a_value, vectorized, vectorized_with_constants, imported_name_and_a_view, loop, masked_write, math_functions, numbers, methods_of_plain_arrays, lists,
     floats_asked_for,
 ]  # fmt: skip
 X = np.array([0.3, -0.7, 1.2])
