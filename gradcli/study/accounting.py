@@ -3,7 +3,7 @@
 import itertools
 import math
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -16,7 +16,7 @@ from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, NotSupported, closest_name
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import Effort
-from gradcli.report.common import ABSENT, Absent, Target
+from gradcli.report.common import ABSENT, Target
 from gradcli.report.cost import (
     Activation,
     AdjointNorms,
@@ -31,7 +31,7 @@ from gradcli.report.cost import (
     Rank,
 )
 from gradcli.report.numbers import write_decimal_bytes
-from gradcli.study.mode_cost import one_run, seconds_of
+from gradcli.study.mode_cost import one_run, time_runs
 from gradcli.study.outline import (
     CheckpointPlan,
     Checkpoints,
@@ -106,30 +106,19 @@ class Training:
 # The memory of a training step.
 
 
-def _optimiser_numbers(shapes: Sequence[tuple[int, int, int]], optimizer: str) -> int:
-    """Return how many numbers an optimiser keeps of parameters, each `(how many, rows, columns)`.
-
-    Source  Kingma and Ba (2015) for adam; Shazeer and Stern (2018) for adafactor, which keeps rows and columns of a matrix.
-    """
-    total = sum(count * rows * columns for count, rows, columns in shapes)
-    if optimizer == "adafactor":
-        return sum(
-            count * (rows + columns if rows > 1 and columns > 1 else rows * columns) for count, rows, columns in shapes
-        )
-    return {"none": 0, "sgd": 0, "momentum": total, "adam": 2 * total}[optimizer]
-
-
 def _step_memory(
     shapes: Sequence[tuple[int, int, int]], how: Training, values: Held
 ) -> tuple[tuple[Held, ...], Rank | None]:
-    """Return what a training step holds beside its `values`, with these, and what each rank does."""
+    """Return what a training step holds beside its `values`, with these, and what each rank does.
+
+    Shapes  each of `shapes` is how many parameters have these rows and columns.
+    """
     count = sum(number * rows * columns for number, rows, columns in shapes)
-    states = _optimiser_numbers(shapes, how.optimizer)
+    states = {"momentum": count, "adam": 2 * count}.get(how.optimizer, 0)  # Kingma and Ba (2015)
+    if how.optimizer == "adafactor":  # Shazeer and Stern (2018): the rows and columns of a matrix
+        states = sum(n * (r + c if r > 1 and c > 1 else r * c) for n, r, c in shapes)
     state_format = how.master or how.dtype
-    rows = [
-        Held("parameters", count, count * how.width, how.dtype),
-        Held("gradients", count, count * how.width, how.dtype),
-    ]
+    rows = [Held(name, count, count * how.width, how.dtype) for name in ("parameters", "gradients")]
     copy = 0
     if how.master is not None:
         copy = count * WIDTHS[how.master]
@@ -174,12 +163,16 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
             do="sizes of at most 2,000 each are run and counted",
         ) from None
 
-    def count(at: Sizes) -> tuple[int, ...]:
-        return _count_everything(_first_question(make(at)))
+    def count(at: Sizes) -> tuple[int, ...]:  # what `_COUNTED` names
+        q = _first_question(make(at))
+        return (*count_operations(q), *_count_kept(outline(q)))
 
     formulas = _fit_formulas(programs, count, last, made)
     every = [dict(zip(sizes, at, strict=True)) for at in itertools.product(*sizes.values())]
-    at = tuple(_costs_at_sizes(formulas, one, how) for one in every) if len(every) > 1 and formulas else ()
+    at = []
+    for one in every if len(every) > 1 and formulas else ():
+        function, gradient, _, _, parameters, held, masks = (formula.at(one) for formula in formulas)
+        at.append(AtSizes(one, function, gradient, parameters, held * WIDTHS[how.kept_in] + masks))
     request = make(programs.recorded_first)
     taken = PassCounts(*(formula.at(last) for formula in formulas[:4])) if formulas else None
     if taken is None and programs.recorded_at(last):
@@ -207,7 +200,7 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
             for name, formula in zip(_COUNTED, formulas, strict=bool(formulas))
             if formula.terms and formula.at(last) > 0
         ),
-        at=at, chain=_longest_chain(made, request), ranks=rank,
+        at=tuple(at), chain=_longest_chain(made, request), ranks=rank,
         offload=None if how.link is None else 2 * whole / how.link,
         measured=_measure_seconds(request, last, programs) if how.time else None,
         norms=_adjoint_norms(request, last, programs) if how.norms else (), timeline=_sample_moments(moments),
@@ -220,16 +213,17 @@ def _first_question(request: Request) -> Question:
     return request.question(request.points[0], request.budget.at_least(Effort.ALL))
 
 
+def _question_with_values(request: Request, sizes: Sizes, programs: Programs, why: str) -> Question:
+    if not programs.recorded_at(sizes):
+        raise BadOption(f"{why}, and these sizes are too large to be run", do="--sizes of at most 96")
+    return _first_question(request)
+
+
 def _as_matrices(shape: tuple[int, ...]) -> tuple[int, int, int]:
     """Return a shape as matrices: how many, their rows and columns."""
     if len(shape) < 2:
         return 1, count_entries(shape), 1
     return math.prod(shape[:-2]), shape[-2], shape[-1]
-
-
-def _count_everything(q: Question) -> tuple[int, ...]:
-    """Return what `_COUNTED` names."""
-    return (*count_operations(q), *_count_kept(outline(q)))
 
 
 def _count_kept(made: Outline) -> tuple[int, int, int]:
@@ -251,11 +245,6 @@ def _fit_formulas(
     return found if [*values[:1], *values[4:]] == [operations_of_lines(made.function), *_count_kept(made)] else []
 
 
-def _costs_at_sizes(formulas: Sequence[SizePolynomial], sizes: Sizes, how: Training) -> AtSizes:
-    function, gradient, _, _, parameters, numbers, masks = (formula.at(sizes) for formula in formulas)
-    return AtSizes(dict(sizes), function, gradient, parameters, numbers * WIDTHS[how.kept_in] + masks)
-
-
 def _list_passes(made: Outline, taken: PassCounts | None, how: Training) -> tuple[Pass, ...]:
     """Return the ways to the derivative: differences, forward and reverse mode, and of a scalar the Hessian."""
     f = operations_of_lines(made.function)
@@ -270,21 +259,18 @@ def _list_passes(made: Outline, taken: PassCounts | None, how: Training) -> tupl
     ]
     if scalar and taken is not None and taken.product >= 0:
         rows += [("Hessian times a vector", 1, 1, taken.product), ("whole Hessian", n, n, n * taken.product)]
+    return _make_passes(rows, f, how)
+
+
+def _make_passes(rows: Iterable[tuple[str, int, int, int | None]], f: int, how: Training) -> tuple[Pass, ...]:
+    """Return ways to the derivative, each with its forward runs, its reverse sweeps and its operations, beside those of f."""
     return tuple(
         Pass(
-            name,
-            forward,
-            backward,
-            ops,
-            ops / f if ops is not None and f else None,
-            _pass_seconds(forward + backward, how),
+            name, forward, backward, ops, ops / f if ops is not None and f else None,
+            ABSENT if how.pass_time is None else (forward + backward) * how.pass_time,
         )
         for name, forward, backward, ops in rows
-    )
-
-
-def _pass_seconds(passes: int, how: Training) -> float | Absent:
-    return ABSENT if how.pass_time is None else passes * how.pass_time
+    )  # fmt: skip
 
 
 def _group_kept_values(steps: Sequence[ProgramLine], kept: Sequence[KeptValue], width: int) -> tuple[Activation, ...]:
@@ -363,9 +349,7 @@ def _sample_moments(moments: Sequence[Any]) -> tuple[Instant, ...]:
 
 def _adjoint_norms(request: Request, sizes: Sizes, programs: Programs) -> tuple[AdjointNorms, ...]:
     """Return the norms of adjoints of what runs several times at one place. Raises BadOption at sizes that were not run."""
-    if not programs.recorded_at(sizes):
-        raise BadOption("--norms needs values, and these sizes are too large to be run", do="--sizes of at most 96")
-    q = _first_question(request)
+    q = _question_with_values(request, sizes, programs, "--norms needs values")
     found: dict[tuple[str, str], list[float]] = {}
     for (operation, *_), step, bar in zip(q.lines, outline(q).function, q.bars, strict=True):
         if operation is not None and step.views < 0 and not isinstance(bar, Forgotten):
@@ -381,12 +365,10 @@ def _adjoint_norms(request: Request, sizes: Sizes, programs: Programs) -> tuple[
 
 
 def _measure_seconds(request: Request, sizes: Sizes, programs: Programs) -> tuple[float, float]:
-    if not programs.recorded_at(sizes):
-        raise BadOption("--time measures, and these sizes are too large to be run", do="--sizes of at most 96")
-    q = _first_question(request)
+    q = _question_with_values(request, sizes, programs, "--time measures")
     f, gradient = one_run(q, "finite-difference"), one_run(q, "reverse")
     assert f is not None and gradient is not None
-    return seconds_of(f), seconds_of(gradient)
+    return time_runs(f)[1], time_runs(gradient)[1]
 
 
 def _write_notes(
@@ -427,11 +409,6 @@ def _write_notes(
 # What a published model costs, by formulas.
 
 
-def published_models() -> Mapping[str, Mapping[str, Any]]:
-    """Return the published sizes by the name of the model."""
-    return _read_model_file("presets")
-
-
 @cache
 def _read_model_file(name: str) -> Mapping[str, Any]:
     return tomllib.loads((files("gradcli.study") / "models" / f"{name}.toml").read_text(encoding="utf-8"))
@@ -442,21 +419,19 @@ def account_model(name: str, batch: int, length: int | None, how: Training) -> C
 
     Raises  BadOption for an unknown model, and for more tokens than it has positions.
     """
-    presets = published_models()
+    presets = _read_model_file("presets")  # the published sizes by the name of the model
     if name not in presets:
         near = closest_name(name, list(presets))
-        raise BadOption(
-            f"there is no model '{name}'", do=f"did you mean '{near}'?" if near else f"models: {', '.join(presets)}"
-        )
+        do = f"did you mean '{near}'?" if near else f"models: {', '.join(presets)}"
+        raise BadOption(f"there is no model '{name}'", do=do)
     preset, formulas = presets[name], _read_model_file(presets[name]["of"])
     sizes = {**preset["sizes"], "b": batch}
     if length is not None:
         if "c" in sizes:
             raise BadOption("--seq is for text, and this model reads images", do="leave it out")
         if length > sizes.get("s", length):
-            raise BadOption(
-                f"{name} has {sizes['s']:,} positions, and --seq asks for {length:,}", do=f"--seq {sizes['s']}"
-            )
+            what = f"{name} has {sizes['s']:,} positions, and --seq asks for {length:,}"
+            raise BadOption(what, do=f"--seq {sizes['s']}")
         sizes["n"] = length
 
     def value(text: str) -> int:
@@ -472,12 +447,9 @@ def account_model(name: str, batch: int, length: int | None, how: Training) -> C
     rows, rank = _step_memory(shapes, how, Held("values kept", None, everything, f"{how.kept_in}, as listed"))
     count = rows[0].numbers or 0
     f = sum(value(text) for text in formulas["operations"].values())
-    passes = tuple(
-        Pass(what, forward, backward, ops, ops / f, _pass_seconds(forward + backward, how))
-        for what, forward, backward, ops in (
-            ("f", 1, 0, f), ("reverse mode", 1, 1, 3 * f), ("forward mode", count, 0, 2 * count * f),
-            ("forward differences", count + 1, 0, (count + 1) * f), ("central differences", 2 * count, 0, 2 * count * f),
-        )
+    ways = (
+        ("f", 1, 0, f), ("reverse mode", 1, 1, 3 * f), ("forward mode", count, 0, 2 * count * f),
+        ("forward differences", count + 1, 0, (count + 1) * f), ("central differences", 2 * count, 0, 2 * count * f),
     )  # fmt: skip
     width, layers = WIDTHS[how.kept_in], sizes["L"]
     block = value(formulas["block"]["activations"]) * width + value(formulas["block"]["masks"])
@@ -492,11 +464,18 @@ def account_model(name: str, batch: int, length: int | None, how: Training) -> C
         groups = -(-layers // root)
         held = rest + groups * inside + root * block
         plans.append((f"groups of {root} blocks run again: sqrt({layers})", groups, held, again))
+    rows_of_formulas = []
+    for what, parts in formulas["parameters"].items():
+        factors = [part for part in parts if part != "1"]
+        product = " ".join(f"({part})" if " + " in part and len(factors) > 1 else part for part in factors)
+        rows_of_formulas.append(CostFormula(f"parameters, {what}", product, math.prod(map(value, parts))))
+    for what, text in formulas["operations"].items():
+        rows_of_formulas.append(CostFormula(f"operations of f, {what}", text, value(text)))
     return CostReport(
         model=name, sizes=sizes, dtype=how.dtype, kept_in=how.kept_in, parameters=count, outputs=1, lines=None,
-        passes=passes, memory=rows, kept=tuple(sorted(kept, key=lambda row: -row.bytes)),
+        passes=_make_passes(ways, f, how), memory=rows, kept=tuple(sorted(kept, key=lambda row: -row.bytes)),
         checkpoints=tuple(Checkpointing(what, n, held, ops, 100 * ops / (3 * f)) for what, n, held, ops in plans),
-        formulas=tuple(_model_formulas(formulas, sizes)), at=(), chain=None, ranks=rank,
+        formulas=tuple(rows_of_formulas), at=(), chain=None, ranks=rank,
         offload=None if how.link is None else 2 * everything / how.link, measured=None, norms=(), timeline=(),
         notes=(
             f"Sizes: {preset['source']}.",
@@ -505,15 +484,3 @@ def account_model(name: str, batch: int, length: int | None, how: Training) -> C
         ),
         environment=describe_environment(()),
     )  # fmt: skip
-
-
-def _model_formulas(formulas: Mapping[str, Any], sizes: Sizes) -> list[CostFormula]:
-    found = []
-    for what, parts in formulas["parameters"].items():
-        factors = [part for part in parts if part != "1"]
-        product = " ".join(f"({part})" if " + " in part and len(factors) > 1 else part for part in factors)
-        value = math.prod(SizePolynomial.read(part, tuple(sizes)).at(sizes) for part in parts)
-        found.append(CostFormula(f"parameters, {what}", product, value))
-    for what, text in formulas["operations"].items():
-        found.append(CostFormula(f"operations of f, {what}", text, SizePolynomial.read(text, tuple(sizes)).at(sizes)))
-    return found

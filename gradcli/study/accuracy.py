@@ -70,7 +70,12 @@ def describe_primitive(row: Primitive) -> Operation:
     params = _example_params(row)
     elementwise = all(isinstance(rule, Partial | ConstantSlope) for rule in row.rules)
     names = ("x",) if len(row.rules) == 1 else tuple("abcdefgh"[: len(row.rules)])
-    partials = tuple(_formula_of_rule(rule, names, params) for rule in row.rules) if elementwise else (row.kind,)
+    formulas = (
+        f"{rule.factor:g}" if isinstance(rule, ConstantSlope) else write_formula(rule.partial, "y", names, params)
+        for rule in row.rules
+        if isinstance(rule, Partial | ConstantSlope)
+    )
+    partials = tuple(formulas) if elementwise else (row.kind,)
     return Operation(
         row.name, row.kind, tuple(domain.name for domain in row.on) if elementwise else (), partials, row.kinks,
         worst_ulps(row) if elementwise and not row.body else None, row.reason,
@@ -122,12 +127,10 @@ def draw_array(*shape: int) -> Draw:
 
 
 def _draw_regular_matrix(rng: Any) -> Value:
-    """Return a square matrix far from singular."""
     return rng.normal(size=_S) + 4 * np.eye(3)
 
 
 def _draw_positive_definite(rng: Any) -> Value:
-    """Return a positive definite matrix."""
     a = rng.normal(size=_S)
     return a @ a.T + np.eye(3)
 
@@ -198,10 +201,6 @@ ARRAYS: Mapping[str, tuple[Sample, ...]] = table_by_name({
 # fmt: on
 
 
-def _is_away_from_jumps(a: Value, b: Value) -> bool:
-    return bool(abs((a / b + 0.5) % 1 - 0.5) > _JUMP)
-
-
 def samples(row: Primitive) -> tuple[Sample, ...]:
     """Return the ways to call a primitive alone; empty if none is known."""
     if row.name in ARRAYS and not row.body:
@@ -212,20 +211,14 @@ def samples(row: Primitive) -> tuple[Sample, ...]:
     if row.kind != "elementwise" or len(row.on) != len(row.rules):
         return ()
     draws = tuple(map(draw_from_domain, row.on))
-    jumps = row.name in ("remainder", "fmod")
-    families = ({},) if row.body else PARAMS.get(row.name, ({},))
-    return tuple(
-        Sample(draws, params, fits=_is_away_from_jumps) if jumps else Sample(draws, params) for params in families
-    )
+    if row.name in ("remainder", "fmod"):
+        return (Sample(draws, fits=lambda a, b: bool(abs((a / b + 0.5) % 1 - 0.5) > _JUMP)),)
+    return tuple(Sample(draws, params) for params in (({},) if row.body else PARAMS.get(row.name, ({},))))
 
 
 def _example_params(row: Primitive) -> Params:
     """Return the example parameters with which a primitive is shown and measured."""
     return {} if row.body else PARAMS.get(row.name, ({},))[0]
-
-
-def _formula_of_rule(rule: Any, names: tuple[str, ...], params: Params) -> str:
-    return f"{rule.factor:g}" if isinstance(rule, ConstantSlope) else write_formula(rule.partial, "y", names, params)
 
 
 def hard_points(row: Primitive) -> Iterator[tuple[np.float64, ...]]:
@@ -250,10 +243,8 @@ def worst_ulps(row: Primitive) -> float:
     with np.errstate(all="ignore"):
         for xs in hard_points(row):
             for rule in row.rules:
-                worst = max(
-                    worst,
-                    next((u for bits in BITS if (u := _ulps_of_partial(row, rule, xs, params, bits)) is not None), 0.0),
-                )
+                ulps = (_ulps_of_partial(row, rule, xs, params, bits) for bits in BITS)
+                worst = max(worst, next((u for u in ulps if u is not None), 0.0))
     return worst
 
 
@@ -274,11 +265,6 @@ def _ulps_of_partial(row: Primitive, rule: Any, xs: tuple[np.float64, ...], para
             return None
         slope = np.float64(rule.slope(np.float64(value), xs, params))
         return float(bound_error(right, slope) / np.spacing(size)) if size > SMALLEST else 0.0
-
-
-def expression_functions() -> tuple[str, ...]:
-    """Return the names an expression can call."""
-    return tuple(sorted(FUNCTIONS))
 
 
 # The lists behind `modes` and `ops`: the modes and the primitives.
@@ -304,4 +290,4 @@ def known_operations(name: str | None) -> OpsReport:
         raise BadOption(
             f"there is no primitive '{name}'", do=f"did you mean '{close}'?" if close else "gradcli ops lists them"
         )
-    return OpsReport(found, () if name else expression_functions(), describe_environment())
+    return OpsReport(found, () if name else tuple(sorted(FUNCTIONS)), describe_environment())

@@ -2,16 +2,15 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from flint import arb
 
 from gradcli.arithmetic.ball import Ball, precision
-from gradcli.arithmetic.floats import GUARD, Format, arithmetic_of_bits, round_to_bits
+from gradcli.arithmetic.floats import GUARD, arithmetic_of_bits, round_to_bits
 from gradcli.arithmetic.recorded_program import record
 from gradcli.arithmetic.tape import Recorded
-from gradcli.classes import dataclass
 from gradcli.errors import Undecided
 from gradcli.modes.difference_steps import noise_sample_places, residual_deviation
 from gradcli.modes.jacobians import cotangent_rows
@@ -92,9 +91,8 @@ DECADES = 20  # steps go from 1 down to 1e-20 of the input's size
 PER_DECADE = 3
 _FAR = 10.0  # times the best error: above it, only one of truncation and rounding matters
 _LAW = 0.1  # relative error: with larger errors a scheme is not in its asymptotic range
-_ASYMPTOTIC = (
-    18  # divided by (order + 1): how many of the smallest steps where truncation dominates the order is fitted to
-)
+# divided by (order + 1): how many of the smallest steps where truncation dominates the order is fitted to
+_ASYMPTOTIC = 18
 _NOTHING = 0.5  # relative error above which no digit is right
 _UNSEEN = 1e-31  # relative: the resolution of a slope held as the sum of two float64 numbers
 _TYPICAL = 0.05  # of the rounding error of the law: no neighbourhood of steps errs less, though single steps may
@@ -166,14 +164,13 @@ def _relative_error(estimate: Any, slope: arb, unit: float) -> Any:
     high = float(slope)
     low = float(slope - arb(high))
     estimate = np.asarray(estimate)
-    estimate = estimate.astype(
-        np.promote_types(estimate.dtype, np.float64)
-    )  # else numpy rounds the slope to a narrow format
+    # else numpy rounds the slope to a narrow format
+    estimate = estimate.astype(np.promote_types(estimate.dtype, np.float64))
     error = np.asarray(np.abs((estimate - high) - low) / (abs(high) or 1.0), dtype=np.float64)
     return np.where(error < _UNSEEN, 0.0, error)
 
 
-def errors_in_bits(along: Rays, ray: Ray, schemes: Sequence[Scheme], truth: Truth, hs: Any, bits: int) -> list[Any]:
+def errors_in_bits(q: Question, ray: Ray, schemes: Sequence[Scheme], truth: Truth, hs: Any, bits: int) -> list[Any]:
     """Return the relative errors of every scheme along one ray, in arithmetic of `bits` bits: [scheme][step]."""
     rounded = np.frompyfunc(lambda x: round_to_bits(x, bits), 1, 1)
     offsets = sorted({o for scheme in schemes for o in scheme.offsets})
@@ -181,7 +178,7 @@ def errors_in_bits(along: Rays, ray: Ray, schemes: Sequence[Scheme], truth: Trut
         h = np.array([round_to_bits(arb(float(x)), bits) for x in hs], dtype=object)
         places = {o: [t * arb(o) for t in h] if o else [arb(0)] for o in offsets}
         values = {
-            o: np.array(values_in_balls(along.q, ray, ts, bits + GUARD, arithmetic_of_bits(bits)), dtype=object)
+            o: np.array(values_in_balls(q, ray, ts, bits + GUARD, arithmetic_of_bits(bits)), dtype=object)
             for o, ts in places.items()
         }
         estimates = [scheme.quotient(values, h, rounded) for scheme in schemes]
@@ -193,44 +190,16 @@ def errors_in_bits(along: Rays, ray: Ray, schemes: Sequence[Scheme], truth: Trut
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
-    """A number format, by its name and `eps`, the spacing of its numbers at 1."""
+def make_curve(
+    form: str, eps: float, ray: Ray, scheme: Scheme, hs: Any, errors: Any, still: Any, *, slope: arb, known_to: float,
+    derivatives: Mapping[int, float], e: float,
+) -> Curve:  # fmt: skip
+    """Return one curve with its observed order and best step, and with the best step that theory predicts.
 
-    name: str
-    eps: float
-
-    @property
-    def digits(self) -> float:
-        """The decimal digits of a correctly rounded number."""
-        return float(-np.log10(self.eps / 2))
-
-    @classmethod
-    def of(cls, form: Format) -> "Numbers":
-        return cls(form.name, form.eps)
-
-
-class ErrorCurve(NamedTuple):
-    """The relative error at each step, and a mask of the steps that are lost in rounding: x + h v is x."""
-
-    hs: Any
-    errors: Any
-    still: Any
-
-
-class RayFacts(NamedTuple):
-    """Facts about f along a ray: the slope and its accuracy, higher derivatives, and the rounding error `e` of one value."""
-
-    slope: arb
-    known_to: float  # the relative bound of the slope: smaller errors are not resolved
-    derivatives: Mapping[int, float]
-    e: float
-
-
-def make_curve(kind: Numbers, ray: Ray, scheme: Scheme, seen: ErrorCurve, truth: RayFacts) -> Curve:
-    """Return one curve with its observed order and best step, and with the best step that theory predicts."""
-    hs, errors, still = seen
-    slope, known_to, derivatives, e = truth
+    `eps` is the spacing of a format's numbers at 1, `still` a mask of the steps that are lost in rounding: x + h v is x.
+    `known_to` is the relative bound of the slope: smaller errors are not resolved. `e` is the rounding error of one value.
+    """
+    most_digits = float(-np.log10(eps / 2))  # of a correctly rounded number
     known = np.where(np.isfinite(errors), errors, np.inf)
     nowhere = still & (slope == 0)  # f(x) - f(x) is no estimate of 0
     smooth = np.maximum(median_of_neighbours(np.where(nowhere, np.inf, known)), known_to)
@@ -239,20 +208,20 @@ def make_curve(kind: Numbers, ray: Ray, scheme: Scheme, seen: ErrorCurve, truth:
     likely[0], likely[-1] = max(likely[:2]), max(likely[-2:])  # an end has a neighbour on one side alone
     k = int(np.argmin(likely))
     if scheme.imaginary:
-        k = int(np.argmax(likely <= _AS_GOOD * max(float(likely[k]), kind.eps / 2)))
+        k = int(np.argmax(likely <= _AS_GOOD * max(float(likely[k]), eps / 2)))
     least = float(likely[k])
-    digits = kind.digits if least == 0 else float(np.clip(-np.log10(least), 0.0, kind.digits)) + 0.0
-    floor = max(least, kind.eps / 2)
+    digits = most_digits if least == 0 else float(np.clip(-np.log10(least), 0.0, most_digits)) + 0.0
+    floor = max(least, eps / 2)
     right = (np.arange(len(hs)) < k) & (smooth > 3 * _FAR * floor) & (smooth < _LAW)
     some = max(4, _ASYMPTOTIC // (scheme.order + 1))
     left = (np.arange(len(hs)) > k) & (smooth > _FAR * floor) & (smooth < _NOTHING) & ~still
     order, back = _fit_order(hs[right][-some:], smooth[right][-some:]), log_slope(hs[left], smooth[left])
     return Curve(
-        scheme=scheme.name, dtype=kind.name, input=ray.name, index=ray.index, scale=ray.scale, slope=float(slope),
-        rounding=kind.eps / 2, h=tuple(map(float, hs)), relative_error=tuple(map(float, errors)),
+        scheme=scheme.name, dtype=form, input=ray.name, index=ray.index, scale=ray.scale, slope=float(slope),
+        rounding=eps / 2, h=tuple(map(float, hs)), relative_error=tuple(map(float, errors)),
         order=order, rounding_slope=back,
         best=Best(float(hs[k]), least, digits, in_input_units(float(hs[k]), ray)),
-        predicted=_predict_best_step(kind, scheme, ray, e, derivatives, float(slope)),
+        predicted=_predict_best_step(eps, scheme, ray, e, derivatives, float(slope)),
         useless=tuple(_useless_ranges(hs, known, smooth, still, k)), absolute=bool(slope == 0), known_to=known_to or ABSENT,
         h_absolute=ABSENT if ray.name is None else tuple(map(float, hs * ray.scale)),
         truncation_steps=_range_of_power_law(order, hs[:k], smooth[:k], right[:k], 2.0),
@@ -295,7 +264,7 @@ def _fit_order(hs: Any, errors: Any) -> float | None:
 
 
 def _predict_best_step(
-    kind: Numbers, scheme: Scheme, ray: Ray, e: float, derivatives: Mapping[int, float], slope: float
+    eps: float, scheme: Scheme, ray: Ray, e: float, derivatives: Mapping[int, float], slope: float
 ) -> Predicted | None:
     """Return the best step in theory, with a formula in units of the input; along all inputs, relative to their size."""
     unit = 1.0 if ray.name is None else ray.scale
@@ -303,10 +272,10 @@ def _predict_best_step(
         third = derivatives.get(scheme.derivative, 0.0)
         if not third or not slope:
             return None
-        h = float(np.sqrt(kind.eps / 2 * abs(slope) / (scheme.c * third)))
-        given = f"6 x {kind.eps / 2:.2g} x {abs(slope) / unit:.3g} / {_per_unit(third, unit, 3):.3g}"
+        h = float(np.sqrt(eps / 2 * abs(slope) / (scheme.c * third)))
+        given = f"6 x {eps / 2:.2g} x {abs(slope) / unit:.3g} / {_per_unit(third, unit, 3):.3g}"
         says = f"h < sqrt(6 u |f'| / |{scheme.symbol}|) = sqrt({given}) = {h * unit:.2g}"
-        return Predicted(h, kind.eps / 2, says, in_input_units(h, ray))
+        return Predicted(h, eps / 2, says, in_input_units(h, ray))
     found = scheme.predicted(e, derivatives)
     if found is None or not slope:
         return None
@@ -325,25 +294,18 @@ def _per_unit(derivative: float, unit: float, order: int) -> float:
 
 def _useless_ranges(hs: Any, errors: Any, smooth: Any, still: Any, best: int) -> list[Useless]:
     """Return the ranges of step sizes in which no digit is right, each with its cause."""
-    kinds: list[Why | None] = []
-    for k in range(len(hs)):
+
+    def why(k: int) -> Why | None:
         if still[k]:
-            kinds.append("below one ulp")
-        elif not np.isfinite(errors[k]):
-            kinds.append("no value")
-        elif smooth[k] >= _NOTHING and errors[k] >= _NOTHING / 5:
-            kinds.append("truncation" if k < best else "cancellation")
-        else:
-            kinds.append(None)
-    found: list[Useless] = []
-    start = 0
-    for k in range(1, len(hs) + 1):
-        if k == len(hs) or kinds[k] != kinds[start]:
-            why = kinds[start]
-            if why is not None:
-                found.append(Useless(float(hs[k - 1]), float(hs[start]), why))
-            start = k
-    return found
+            return "below one ulp"
+        if not np.isfinite(errors[k]):
+            return "no value"
+        if smooth[k] >= _NOTHING and errors[k] >= _NOTHING / 5:
+            return "truncation" if k < best else "cancellation"
+        return None
+
+    runs = [(cause, list(steps)) for cause, steps in itertools.groupby(range(len(hs)), key=why)]
+    return [Useless(float(hs[ks[-1]]), float(hs[ks[0]]), cause) for cause, ks in runs if cause is not None]
 
 
 def one_sided_slopes(q: Question, rays: Sequence[Ray]) -> Truth:

@@ -34,17 +34,18 @@ def gradient(q: Question) -> GradReport:
     finite = np.isfinite(np.asarray(q.value))
     known = q.affords_slopes and bool(np.all(finite))
     bounds = {name: np.asarray(q.rounding[name]) if known else np.full(g.shape, np.nan) for name, g in slopes.items()}
-    notes, found = [], {}
+    notes = []
     if not np.all(finite):
-        slopes = {name: np.where(_broadcast_over_inputs(finite, g), g, np.nan) for name, g in slopes.items()}
+        axes = {name: (1,) * (g.ndim - finite.ndim) for name, g in slopes.items()}
+        slopes = {name: np.where(finite.reshape(finite.shape + axes[name]), g, np.nan) for name, g in slopes.items()}
     if not (np.all(finite) and all(np.all(np.isfinite(g)) for g in slopes.values())):
-        notes.append(_explain_not_finite(q, bool(np.all(finite))))
+        why = "" if q.not_finite is None else f": {q.not_finite.says}; {q.not_finite.hint}"
+        notes.append(f"{'the gradient' if np.all(finite) else 'f'} is not finite here{why}")
     zero = _ZERO * _natural_size(q, slopes)
     kept = {name: digits_kept(g, bounds[name], zero) for name, g in slopes.items()}
     unknown = [name for name, digits in kept.items() if np.any(digits < 1)]
-    for name, digits in kept.items():
-        found[name] = _round_entries(slopes[name], bounds[name], digits)
-    if any(np.any(digits < _most_digits()) for digits in kept.values()):
+    found = {name: _round_entries(slopes[name], bounds[name], digits) for name, digits in kept.items()}
+    if any(np.any(digits < -math.log10(_WHOLE)) for digits in kept.values()):
         notes.append(_digits_note(q, kept))
     notes += [f"the gradient may be a convention here: {says}" for says in dict.fromkeys(mark.says for mark in q.kinks)]
     whole = not unknown and not any(np.any(~np.isfinite(g)) for g in found.values())
@@ -54,10 +55,6 @@ def gradient(q: Question) -> GradReport:
         describe_environment(), exit_status=int(Exit.CONFIRMED if whole else Exit.INCONCLUSIVE), notes=tuple(notes),
         bound=bounds if known else ABSENT,
     )  # fmt: skip
-
-
-def _most_digits() -> float:
-    return -math.log10(_WHOLE)
 
 
 def _natural_size(q: Question, slopes: dict[str, Array]) -> float:
@@ -92,20 +89,6 @@ def _round_entries(slopes: Array, bounds: Array, digits: Array) -> Any:
     some = (digits >= 1) & np.isfinite(digits)
     made[some] = [float(f"{x:.{int(kept)}g}") for x, kept in zip(slopes[some], digits[some], strict=True)]
     return made[()]
-
-
-def _broadcast_over_inputs(mask: Array, like: Array) -> Array:
-    """Return a mask of outputs for the Jacobian of one input."""
-    return np.broadcast_to(mask.reshape(mask.shape + (1,) * (like.ndim - mask.ndim)), like.shape)
-
-
-def _explain_not_finite(q: Question, value_is_finite: bool) -> str:
-    """Return a sentence that says what is not finite, why, and what to write instead."""
-    what = "the gradient" if value_is_finite else "f"
-    bad = q.not_finite
-    if bad is None:
-        return f"{what} is not finite here"
-    return f"{what} is not finite here: {bad.says}; {bad.hint}"
 
 
 def _digits_note(q: Question, kept: dict[str, Array]) -> str:

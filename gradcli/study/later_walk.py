@@ -17,25 +17,20 @@ class LaterWalk:
     A pickled copy has what was made before, for the function that is walked through may be in one process alone.
     """
 
-    def __init__(self, make: Callable[[], TraceReport | str]) -> None:
+    def __init__(self, make: Callable[[], TraceReport | str] | None, found: TraceReport | str = _ELSEWHERE) -> None:
         self._make = make
-        self._found: TraceReport | str | None = None
+        self._found = found
 
     def __call__(self) -> TraceReport | str:
-        if self._found is None:
-            self._found = self._make()
+        if self._make is not None:
+            self._found, self._make = self._make(), None
         return self._found
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "LaterWalk":
         return self
 
-    def __reduce__(self) -> tuple[Callable[..., "LaterWalk"], tuple[TraceReport | str]]:
-        return _walk_made_before, (self._found or _ELSEWHERE,)
-
-
-def _walk_made_before(found: TraceReport | str) -> LaterWalk:
-    """Return a walkthrough that was made before."""
-    return LaterWalk(lambda: found)
+    def __reduce__(self) -> tuple[Callable[..., "LaterWalk"], tuple[None, TraceReport | str]]:
+        return LaterWalk, (None, self._found)
 
 
 def with_later_walk(request: Request, report: CheckReport) -> CheckReport:

@@ -1,6 +1,5 @@
 """The study behind `compare-modes`: the value, accuracy and cost of each mode, side by side."""
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
@@ -57,12 +56,12 @@ from gradcli.study.mode_cost import (
     operations_of_reverse,
     recomputed_operations,
     takes_at_most,
+    time_runs,
 )
 from gradcli.study.rays import common_ray
 from gradcli.study.sweep import Study, SweepOptions, calls_per_step
 from gradcli.targets.derived import Gradient, original_function, random_direction
 from gradcli.targets.python import output_entry_names
-from gradcli.tracing.primitive import Value
 from gradcli.tracing.primitive_cost import Operations
 from gradcli.tracing.shapes import shape, size
 from gradcli.words import Derivative, Exit, Kind, Severity
@@ -112,17 +111,14 @@ def compare_accumulation(q: Question, count: int) -> Accumulation:
     if not 1 < count <= rows:
         raise BadOption(f"--accumulate {count} does not fit a batch of {rows}", do=f"--accumulate 2 to {rows}")
     full = _gradient_at_changed(q, {})
-    parts, sizes = [], []
-    for some in np.array_split(np.arange(rows), count):
-        parts.append(_gradient_at_changed(q, {name: q.point.values[name][some] for name in batch}))
-        sizes.append(len(some))
+    split = np.array_split(np.arange(rows), count)
+    parts = [_gradient_at_changed(q, {name: q.point.values[name][some] for name in batch}) for some in split]
+    sizes = [len(some) for some in split]
     shares = np.array(sizes) / rows
     mean = [sum((w * part[k] for w, part in zip(shares, parts, strict=True)), 0.0) for k in range(len(full))]
     total = [sum((part[k] for part in parts), 0.0) for k in range(len(full))]
-    apart: dict[Literal["mean", "sum"], float] = {
-        "mean": _relative_difference(mean, full),
-        "sum": _relative_difference(total, full),
-    }
+    apart: dict[Literal["mean", "sum"], float]
+    apart = {"mean": _relative_difference(mean, full), "sum": _relative_difference(total, full)}
     how = min(apart, key=lambda name: apart[name])
     spread = None
     if apart["mean"] <= _ROUNDING:
@@ -148,8 +144,7 @@ def _batch_inputs(q: Question) -> list[str]:
 
 
 def _gradient_at_changed(q: Question, changed: dict[str, Any]) -> list[Any]:
-    point = replace(q.point, values={**q.point.values, **changed}, value=None)
-    part = replace(q, point=point)
+    part = replace(q, point=replace(q.point, values={**q.point.values, **changed}, value=None))
     with np.errstate(all="ignore"):
         _, xbars = value_and_gradient(part.g, part.xs, lambda y: np.float64(1))
     return [np.asarray(xbar, dtype=np.float64) for xbar in xbars]
@@ -158,9 +153,8 @@ def _gradient_at_changed(q: Question, changed: dict[str, Any]) -> list[Any]:
 def _relative_difference(found: list[Any], full: list[Any]) -> float:
     """Return the largest difference, relative to the largest entry of the full gradient."""
     size = max((float(np.max(np.abs(x), initial=0.0)) for x in full), default=0.0) or 1.0
-    return (
-        max((float(np.max(np.abs(a - b), initial=0.0)) for a, b in zip(found, full, strict=True)), default=0.0) / size
-    )
+    apart = (float(np.max(np.abs(a - b), initial=0.0)) for a, b in zip(found, full, strict=True))
+    return max(apart, default=0.0) / size
 
 
 # Compare ways to compute a Hessian-vector product: forward over reverse, reverse over reverse, differences.
@@ -178,19 +172,28 @@ def hessian_products(q: Question, right: Estimate | None) -> tuple[Product, ...]
         return ()
     vs = [random_direction(q.seed, name, x) for name, x in zip(q.wrt, q.xs, strict=True)]
     truth = None if right is None else _reference_product(right, q, vs)
+
+    def gradient_at(h: float) -> Any:
+        return q.g(*[x + h * v for x, v in zip(q.xs, vs, strict=True)])
+
     ways: dict[str, tuple[Callable[[], Any], int]] = {
         "forward over reverse": (lambda: jvp(q.g, q.xs, vs)[1], 1),
         "reverse over reverse": (lambda: _product_by_reverse(q, vs), 1),
-        "differences of gradients": (lambda: _product_by_differences(q, vs), 2),
+        "differences of gradients": (lambda: (gradient_at(_H) - gradient_at(-_H)) / (2 * _H), 2),
     }
     found = []
+    digits: float | None
+    at_least: bool | Absent
     with np.errstate(all="ignore"):
         for name, (way, calls) in ways.items():
             try:
-                value, seconds = _time_call(way)
+                value, seconds = time_runs(way, _TIMES)
             except NotSupported:
                 continue
-            digits, at_least = (None, ABSENT) if truth is None else _worst_digits(value, *truth)
+            digits, at_least = None, ABSENT
+            if truth is not None:
+                of_entries, lower = digits_against(value, *truth)
+                digits, at_least = float(np.min(of_entries, initial=FULL)), bool(np.any(lower)) or ABSENT
             found.append(Product(name, calls, seconds, seconds / q.seconds, digits, at_least))
     return tuple(found)
 
@@ -210,11 +213,19 @@ def right_digits(q: Question, estimate: Estimate, right: Estimate, *, own: bool 
     Units  decimal digits, relative to the size of each reference entry.
     """
     if estimate is right:
-        digits = measure_entries(q, right, right, lambda name: _digits_by_bound(right.value[name], right.bound[name]))
+
+        def by_bound(name: str) -> Any:
+            value, bound = np.asarray(right.value[name]), np.asarray(right.bound[name])
+            scale = np.where(value == 0, 1.0, np.abs(value))
+            return np.where(bound == 0, EXACT, -np.log10(np.where(bound == 0, 1.0, bound) / scale))
+
+        digits = measure_entries(q, right, right, by_bound)
         return _summarise_digits(digits if right.proved else np.clip(digits, 0.0, FULL), at_least=not right.proved)
     digits = measure_entries(q, estimate, right, lambda name: _digits_of_input(estimate, right, name, own))
-    lower = measure_entries(q, estimate, right, lambda name: _is_lower_bound(estimate, right, name)).astype(bool)
-    return _summarise_digits(digits, at_least=bool(np.any(lower & (digits < FULL))))
+    lower = measure_entries(
+        q, estimate, right, lambda name: digits_against(estimate.value[name], right.value[name], right.bound[name])[1]
+    )
+    return _summarise_digits(digits, at_least=bool(np.any(lower.astype(bool) & (digits < FULL))))
 
 
 def digits_against(x: Any, reference: Any, bound: Any) -> tuple[Any, Any]:
@@ -254,10 +265,6 @@ def _digits_of_input(estimate: Estimate, right: Estimate, name: str, own: bool) 
     return np.where(better & (by_own > digits), by_own, digits)
 
 
-def _is_lower_bound(estimate: Estimate, right: Estimate, name: str) -> Any:
-    return digits_against(estimate.value[name], right.value[name], right.bound[name])[1]
-
-
 def _relative_errors(x: Any, reference: Any, bound: Any) -> tuple[Any, Any]:
     """Return the distance of two values, and a bound, both relative to the reference."""
     reference = np.asarray(reference, dtype=float)
@@ -266,21 +273,10 @@ def _relative_errors(x: Any, reference: Any, bound: Any) -> tuple[Any, Any]:
         return np.abs(np.asarray(x, dtype=float) - reference) / scale, np.asarray(bound, dtype=float) / scale
 
 
-def _digits_by_bound(value: Any, bound: Any) -> Any:
-    scale = np.where(np.asarray(value) == 0, 1.0, np.abs(value))
-    return np.where(np.asarray(bound) == 0, EXACT, -np.log10(np.where(np.asarray(bound) == 0, 1.0, bound) / scale))
-
-
 def _summarise_digits(digits: Any, at_least: bool) -> RightDigits | Absent:
     if not digits.size:
         return ABSENT
     return RightDigits(float(np.min(digits)), float(np.median(digits)), at_least or ABSENT)
-
-
-def _worst_digits(value: Any, truth: Any, bound: Any) -> tuple[float, bool | Absent]:
-    """Return the right digits of the worst entry of a product, and True if they are only a lower bound."""
-    digits, lower = digits_against(value, truth, bound)
-    return float(np.min(digits, initial=FULL)), bool(np.any(lower)) or ABSENT
 
 
 def _reference_product(right: Estimate, q: Question, vs: list[Any]) -> tuple[Any, Any]:
@@ -297,27 +293,8 @@ def _product_by_reverse(q: Question, vs: list[Any]) -> Any:
     whole = np.concatenate([np.reshape(v, -1) for v in vs])
     if shape(y) != shape(whole):
         raise NotSupported("the gradient is taken by other inputs than the Hessian")
-    return np.concatenate(
-        [
-            np.reshape(jacobian_from_rows([[bar]], np.float64(0), 0, x), -1)
-            for bar, x in zip(pull(whole), q.xs, strict=True)
-        ]
-    )
-
-
-def _product_by_differences(q: Question, vs: list[Any]) -> Any:
-    up = q.g(*[x + _H * v for x, v in zip(q.xs, vs, strict=True)])
-    down = q.g(*[x - _H * v for x, v in zip(q.xs, vs, strict=True)])
-    return (up - down) / (2 * _H)
-
-
-def _time_call(way: Callable[[], Any]) -> tuple[Any, float]:
-    best, value = np.inf, None
-    for _ in range(_TIMES):
-        start = time.perf_counter()
-        value = way()
-        best = min(best, time.perf_counter() - start)
-    return value, float(best)
+    rows = [jacobian_from_rows([[bar]], np.float64(0), 0, x) for bar, x in zip(pull(whole), q.xs, strict=True)]
+    return np.concatenate([np.reshape(row, -1) for row in rows])
 
 
 # Measure gradients in low precision: errors in ulps, underflow and overflow, and the effect of loss scaling.
@@ -339,9 +316,12 @@ def measure_in_format(q: Question, right: Estimate, form: Format, scale: int | N
     if shape(q.value) != ():
         raise NotSupported("a loss is scaled, and this result is not a scalar", do="reduce it: sum(...)")
     plain, events = _sweep_in_format(q, form, 0)
-    lost = _lost_entries(plain, right)
+    lost = {name: (x == 0) & (right.value[name] != 0) for name, x in plain.items()}
     small = events["underflow"] + events["subnormal"]
-    k = scale if scale is not None else (_largest_loss_scale(q, form) or None) if small else None
+    k = scale
+    if k is None and small:  # the largest power of two by which no adjoint overflows
+        most = np.floor(np.log2(form.largest / max(q.largest_adjoint, 1.0))) - _HEADROOM
+        k = int(np.clip(most, 0, MOST_SCALE)) or None
     worst, median, infinite = _errors_in_ulps(plain, right, form)
     found = Precision(
         dtype=form.name, ulps_worst=worst, ulps_median=median, zeros=_count_marked(lost), not_finite=infinite,
@@ -370,17 +350,9 @@ def _sweep_in_format(q: Question, form: Format, k: int) -> tuple[dict[str, Any],
             if not isinstance(error.__cause__ or error, np.linalg.LinAlgError):
                 raise
             bars = [np.full(shape(x), np.nan) for x in q.xs]  # a matrix that is singular after rounding
-        found = {name: _to_float64(bar) / 2.0**k for name, bar in zip(q.wrt, bars, strict=True)}
+        plain = [np.asarray(bar.value if isinstance(bar, Low) else bar, dtype=np.float64) for bar in bars]
+        found = {name: bar / 2.0**k for name, bar in zip(q.wrt, plain, strict=True)}
     return found, dict(kind.events) | {key: kind.events[key] for key in ("underflow", "subnormal", "overflow")}
-
-
-def _to_float64(x: Value) -> Any:
-    return np.asarray(x.value if isinstance(x, Low) else x, dtype=np.float64)
-
-
-def _lost_entries(found: dict[str, Any], right: Estimate) -> dict[str, Any]:
-    """Return a mask of the entries that became zero but should not be, by input."""
-    return {name: (x == 0) & (right.value[name] != 0) for name, x in found.items()}
 
 
 def _count_marked(which: dict[str, Any]) -> int:
@@ -402,12 +374,6 @@ def _errors_in_ulps(found: dict[str, Any], right: Estimate, form: Format) -> tup
         errors.append(np.ravel(np.where(np.isfinite(x), ulps, np.inf)))
     every = np.concatenate(errors)
     return (float(np.max(every, initial=0.0)), float(np.median(every)) if len(every) else 0.0, infinite)
-
-
-def _largest_loss_scale(q: Question, form: Format) -> int:
-    """Return the exponent of the largest power of two by which no adjoint overflows."""
-    top = max(q.largest_adjoint, 1.0)
-    return int(np.clip(np.floor(np.log2(form.largest / top)) - _HEADROOM, 0, MOST_SCALE))
 
 
 # A summary of error against step size for `compare-modes`: a few schemes along one ray.
@@ -465,42 +431,36 @@ def _compare_at_point(request: Request, studies: Studies) -> CompareReport:
         imaginary = "complex-step" not in outcomes or outcomes["complex-step"].status == "ok"
         steps: tuple[SchemeSummary, ...] = ()
         without: str | Absent = ABSENT
-        if studies.steps:
-            left_out = None if right is not None and smooth else "there is no smooth derivative here to compare with"
-            left_out = left_out or left_out_of_summary(q)
-            steps, without = ((), left_out) if left_out else (summarise_schemes(q, outcomes, imaginary), ABSENT)
+        if studies.steps and (right is None or not smooth):
+            without = "there is no smooth derivative here to compare with"
+        elif studies.steps:
+            without = left_out_of_summary(q) or ABSENT
+            steps = () if without else summarise_schemes(q, outcomes, imaginary)
         rows = {name: _mode_row(q, outcome, None if open_ else right, measured) for name, outcome in outcomes.items()}
         found = hessian_products(q, right)
-        lows = (
-            tuple(measure_in_format(q, right, form, studies.loss_scale) for form in formats)
-            if right is not None
-            else ()
-        )
+        lows = [measure_in_format(q, right, form, studies.loss_scale) for form in formats if right is not None]
     if request.own is not None and rows["claim"].status == "ok":
         rows["claim"] = replace(rows["claim"], ran_on=request.own.native.ran_on)
     judged = check(request, answers=Answers(q, outcomes)) if request.claim else None
+    status = Exit.INCONCLUSIVE if open_ else Exit.CONFIRMED
+    if any(outcome.status == "unavailable" for outcome in outcomes.values()):
+        status = Exit.UNUSABLE
     derivative: Derivative = "Hessian" if isinstance(q.f, Gradient) else "Jacobian"
     return CompareReport(
         target=Target(q.f.kind, original_function(q.f).text), at=point.values, drawn=point.drawn, seed=request.seed,
         value=q.own_value,
         f_seconds=q.seconds,
         reference=reference, modes=rows, sweep=steps, findings=told,
-        exit_status=_exit_status(outcomes, bool(open_)) if judged is None else judged.exit_status,
+        exit_status=int(status) if judged is None else judged.exit_status,
         verdict=ABSENT if judged is None else judged.verdict, message=ABSENT if judged is None else judged.sentence(),
         function=ABSENT if original_function(q.f) is q.f else q.f.text, columns=columns or ABSENT,
-        precision=lows or ABSENT, products=found or ABSENT,
+        precision=tuple(lows) or ABSENT, products=found or ABSENT,
         accumulation=ABSENT if studies.accumulate is None else compare_accumulation(q, studies.accumulate),
         environment=describe_environment(answered_frameworks(outcomes)),
         derivative=derivative if shape(q.value) else "gradient",
         no_sweep=without,
         outputs=tuple(output_entry_names(q.f.outputs)) if q.f.outputs and size(q.value) <= MAX_ENTRIES else ABSENT,
     )  # fmt: skip
-
-
-def _exit_status(outcomes: Mapping[str, Outcome], inconclusive: bool) -> int:
-    if any(outcome.status == "unavailable" for outcome in outcomes.values()):
-        return int(Exit.UNUSABLE)
-    return int(Exit.INCONCLUSIVE if inconclusive else Exit.CONFIRMED)
 
 
 def _findings(q: Question, right: Estimate | None) -> tuple[Finding, ...]:
@@ -532,16 +492,20 @@ def _mode_row(q: Question, outcome: Outcome, right: Estimate | None, measured: b
     estimate = outcome.estimate
     vector = shape(q.value) != ()
     cost = estimate.cost
-    found = _count_operations(q, outcome.mode.name, cost.evaluations)
-    again = _count_recomputed(q, outcome.mode.name)
-    peak = measure_bytes(q, outcome.mode.name) if measured else cost.peak_bytes
-    seconds = least_seconds(q, outcome.mode.name, cost)
+    mode = outcome.mode.name
+    found = _count_operations(q, mode, cost.evaluations)
+    again = 0  # the evaluations of f that reverse sweeps repeat if f is checkpointed, rounded up
+    if mode == "reverse" and q.checkpointed and len(q.lines) <= MOST_LINES:
+        again = -(-size(q.value) * recomputed_operations(q).total // max(1, operations_of_function(q).total))
+    peak = measure_bytes(q, mode) if measured else cost.peak_bytes
+    seconds = least_seconds(q, mode, cost)
     return ModeRow(
         "ok", gradient=ABSENT if vector else estimate.value, jacobian=estimate.value if vector else ABSENT,
-        right_digits=ABSENT if right is None else right_digits(q, estimate, right, own=outcome.mode.name != "claim"),
+        right_digits=ABSENT if right is None else right_digits(q, estimate, right, own=mode != "claim"),
         bound=estimate.bound, proved=estimate.proved,
         bound_held=_is_within_bounds(q, estimate, right) if right is not None else ABSENT, reference=estimate is right or ABSENT,
-        evaluations=cost.evaluations + again, recomputed=again or ABSENT, sweeps=_count_sweeps(q, outcome.mode.name),
+        evaluations=cost.evaluations + again, recomputed=again or ABSENT,
+        sweeps={"reverse": size(q.value), "forward": q.entries}.get(mode, ABSENT),
         operations=cost.operations if found is None else found.total,
         additions=found.additions if found else ABSENT, multiplications=found.multiplications if found else ABSENT,
         transcendental=found.transcendental if found else ABSENT,
@@ -549,18 +513,6 @@ def _mode_row(q: Question, outcome: Outcome, right: Estimate | None, measured: b
         seconds=seconds, relative_time=seconds / q.seconds, peak_bytes=peak,
         ran_on=estimate.ran_on or ABSENT,
     )  # fmt: skip
-
-
-def _count_sweeps(q: Question, mode: str) -> int | Absent:
-    """Return how many sweeps a mode takes: one reverse sweep for each output, or one forward sweep for each input entry."""
-    return {"reverse": size(q.value), "forward": q.entries}.get(mode, ABSENT)
-
-
-def _count_recomputed(q: Question, mode: str) -> int:
-    """Return the evaluations of f that reverse sweeps repeat if f is checkpointed, rounded up."""
-    if mode != "reverse" or not q.checkpointed or len(q.lines) > MOST_LINES:
-        return 0
-    return -(-size(q.value) * recomputed_operations(q).total // max(1, operations_of_function(q).total))
 
 
 def _count_operations(q: Question, mode: str, evaluations: int) -> Operations | None:

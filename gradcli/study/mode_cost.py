@@ -26,14 +26,13 @@ def count_line_operations(lines: Iterable[Line]) -> Operations:
     """Return the operations of recorded lines, also inside checkpointed calls; moving entries counts nothing."""
     total = Operations()
     for line in lines:
+        primitive, _, xs, y, params, _ = line
         again = lines_of_checkpoint(line)
-        total += count_line_operations(again) if again else _operations_of_line(line)
+        if again:
+            total += count_line_operations(again)
+        elif primitive is not None:
+            total += primitive.cost.operations(xs, y, params or {})
     return total
-
-
-def _operations_of_line(line: Line) -> Operations:
-    primitive, _, xs, y, params, _ = line
-    return Operations() if primitive is None else primitive.cost.operations(xs, y, params or {})
 
 
 def operations_of_function(q: Question) -> Operations:
@@ -47,7 +46,7 @@ def operations_of_reverse(q: Question) -> Operations:
     They are counted by recording the gradient itself. For a vector result: f once, and one reverse sweep for each row of
     the Jacobian.
     """
-    once, f = _count_recorded(*gradient_of(q)), operations_of_function(q)
+    once, f = count_recorded(*gradient_of(q)), operations_of_function(q)
     return f + (once - f).times(size(q.value))
 
 
@@ -55,14 +54,14 @@ def recomputed_operations(q: Question) -> Operations:
     """Return the operations that one reverse sweep repeats because f is checkpointed."""
     if not q.checkpointed:
         return Operations()
-    again = _count_recorded(*gradient_of(q))
+    again = count_recorded(*gradient_of(q))
     with record_checkpoints():
-        return again - _count_recorded(*gradient_of(q))
+        return again - count_recorded(*gradient_of(q))
 
 
 def operations_of_forward(q: Question) -> Operations:
     """Return the operations of one directional derivative by the forward mode."""
-    return _count_recorded(*tangent_of(q))
+    return count_recorded(*tangent_of(q))
 
 
 def gradient_of(q: Question) -> tuple[Callable[..., Any], list[Any]]:
@@ -87,7 +86,8 @@ def as_one_vector(parts: list[Any]) -> Any:
     return np.concatenate([np.zeros(0), *(np.reshape(part, (-1,)) for part in parts)])
 
 
-def _count_recorded(f: Callable[..., Any], xs: list[Any]) -> Operations:
+def count_recorded(f: Callable[..., Any], xs: list[Any]) -> Operations:
+    """Return the operations of a function, counted by recording it."""
     with np.errstate(all="ignore"):
         _, _, tape = record(f, xs)
     return count_line_operations(tape.lines)
@@ -123,20 +123,18 @@ def least_seconds(q: Question, mode: str, cost: EstimateCost) -> float:
     """Return the seconds of a mode; if its repeated part is quick, at most the best time of this part times its repeats."""
     rows = size(q.value) if mode == "reverse" else cost.evaluations
     run = one_run(q, mode) if takes_at_most(q, _AGAIN, _TIMES) else None
-    if run is None:
-        return cost.seconds
-    return min(cost.seconds, rows * seconds_of(run))
+    return cost.seconds if run is None else min(cost.seconds, rows * time_runs(run)[1])
 
 
-def seconds_of(run: Callable[[], Any]) -> float:
-    """Return the seconds of one run, the best of several."""
-    best = np.inf
+def time_runs(run: Callable[[], Any], times: int = _TIMES) -> tuple[Any, float]:
+    """Return the result of a run and its seconds, the best of several."""
+    best, value = np.inf, None
     with np.errstate(all="ignore"):
-        for _ in range(_TIMES):
+        for _ in range(times):
             start = time.perf_counter()
-            run()
+            value = run()
             best = min(best, time.perf_counter() - start)
-    return float(best)
+    return value, float(best)
 
 
 def one_run(q: Question, mode: str) -> Callable[[], Any] | None:

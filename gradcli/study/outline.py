@@ -3,7 +3,7 @@
 import itertools
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from gradcli.arithmetic.recorded_program import record, vjp
 from gradcli.arithmetic.tape import CONSTANT, Line, values_read_by_rules
 from gradcli.errors import GradcliError, NotSupported, Place
 from gradcli.modes.mode import Question
-from gradcli.study.mode_cost import as_one_vector, count_line_operations, gradient_of, tangent_of
+from gradcli.study.mode_cost import as_one_vector, count_line_operations, count_recorded, gradient_of, tangent_of
 from gradcli.targets.derived import record_checkpoints
 from gradcli.tracing.primitive import Primitive
 from gradcli.tracing.primitive_cost import MOVE
@@ -74,9 +74,8 @@ def outline(q: Question) -> Outline:
     """
     q.refuse_untraced()
     if len(q.lines) > MOST_LINES:
-        raise NotSupported(
-            f"the program has more than {MOST_LINES:,} lines", do="a smaller problem, or larger operations"
-        )
+        what = f"the program has more than {MOST_LINES:,} lines"
+        raise NotSupported(what, do="a smaller problem, or larger operations")
     arrays = [x for x in q.point.values.values() if isinstance(x, np.ndarray)]
     return Outline(tuple(map(shape, q.xs)), shape(plain_value(q.recording.y)), _program_lines(q.lines, arrays))
 
@@ -96,25 +95,18 @@ class PassCounts(NamedTuple):
 def count_operations(q: Question) -> PassCounts:
     """Return the operations of f and its derivatives, counted by recording these."""
     scalar = shape(plain_value(q.recording.y)) == ()
+    count, vs = len(q.xs), [np.ones(shape(x))[()] for x in q.xs]
+
+    def product_of_hessian(*at: Any) -> Any:  # the gradient of a tangent
+        return as_one_vector(vjp(lambda *xs: jvp(q.g, xs, at[count:])[1], at[:count])[1](np.float64(1)))
+
     with record_checkpoints(), np.errstate(all="ignore"):
-        gradient, tangent = (
-            count_line_operations(record(*made)[2].lines).total for made in (gradient_of(q), tangent_of(q))
-        )
+        gradient, tangent = (count_recorded(*made).total for made in (gradient_of(q), tangent_of(q)))
         try:
-            product = count_line_operations(record(*_hessian_product_of(q))[2].lines).total if scalar else -1
+            product = count_recorded(product_of_hessian, [*q.xs, *vs]).total if scalar else -1
         except GradcliError:  # a rule has no rule of its own
             product = -1
     return PassCounts(count_line_operations(q.lines).total, gradient, tangent, product)
-
-
-def _hessian_product_of(q: Question) -> tuple[Callable[..., Any], list[Any]]:
-    """Return a Hessian product, the gradient of a tangent, as a function, and the arguments to record it at."""
-    count = len(q.xs)
-
-    def product(*at: Any) -> Any:
-        return as_one_vector(vjp(lambda *xs: jvp(q.g, xs, at[count:])[1], at[:count])[1](np.float64(1)))
-
-    return product, [*q.xs, *(np.ones(shape(x))[()] for x in q.xs)]
 
 
 def lines_of_calls(q: Question, names: Iterable[str]) -> tuple[list[tuple[int, int]], set[str]]:
@@ -162,7 +154,8 @@ def _program_lines(lines: Sequence[Line], inputs: Sequence[Any]) -> tuple[Progra
                 seen.add(id(x))
                 if not any(x is given or np.array_equal(x, given) for given in inputs):
                     constants.append((k, x.shape))
-        views = next((k for k, x in enumerate(xs) if _has_shared_memory(x, y)), -1)
+        arrays = (k for k, x in enumerate(xs) if type(x) is type(y) is np.ndarray)
+        views = next((k for k in arrays if np.may_share_memory(xs[k], y)), -1)
         needed = tuple((name, params[name]) for name in _COUNTED if name in params) if params else ()
         shapes = tuple(map(shape, xs))
         found.append(
@@ -180,10 +173,6 @@ def _source_of_line(position: Any) -> tuple[str, str]:
     if isinstance(at, Place):
         return function, f"{at.file.rpartition('/')[2]}:{at.line}"
     return function, "" if at is None else at.source
-
-
-def _has_shared_memory(x: Any, y: Any) -> bool:
-    return type(x) is np.ndarray and type(y) is np.ndarray and np.may_share_memory(x, y)
 
 
 def count_entries(x: Shape) -> int:
@@ -497,17 +486,12 @@ class Checkpoints:
                     for held, done, before in fronts[start]:
                         if held + max(needs, holds) <= budget:
                             labels.append((held + holds, done + repeats, (*before, segment)))
-            fronts[stop] = _drop_dominated(labels)
+            front = fronts.setdefault(stop, [])
+            for label in sorted(labels, key=lambda label: label[:2]):
+                if not front or label[1] < front[-1][1]:  # it holds more bytes, and repeats fewer operations
+                    front.append(label)
         found = min(fronts[places[-1]], key=lambda label: label[1], default=None)
         return None if found is None else self.plan(found[2])
-
-
-def _drop_dominated(labels: Sequence[Label]) -> list[Label]:
-    found: list[Label] = []
-    for label in sorted(labels, key=lambda label: label[:2]):
-        if not found or label[1] < found[-1][1]:
-            found.append(label)
-    return found
 
 
 # The chain of Jacobians from an input to the result.

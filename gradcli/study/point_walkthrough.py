@@ -16,7 +16,6 @@ from gradcli.modes.claim import Claimed, ClaimedExpressions
 from gradcli.modes.mode import Question
 from gradcli.report.check import CheckReport, worst_point
 from gradcli.report.common import Absent, SourceLine, finding
-from gradcli.report.encode import Values
 from gradcli.report.framework_gradient import NativeReport, Part
 from gradcli.report.point_report import PointReport
 from gradcli.report.trace import ScalarProgram, TraceReport
@@ -45,8 +44,8 @@ def locate_mistake(trace: TraceReport, report: CheckReport, number: int) -> Trac
     Where a custom gradient of a framework is wrong, the claim departs at what enters it.
     """
     said = report.points[number].diagnosis
-    for part in _wrong_parts(report):
-        node = _last_node_read(trace, part)
+    for part in report.native.parts if isinstance(report.native, NativeReport) else ():
+        node = _last_node_read(trace, part) if part.verdict == Verdict.FAIL else None
         if node is not None and isinstance(part.file, str) and isinstance(part.line, int):
             at = SourceLine(part.file, part.line, str(part.source or ""))
             if (
@@ -70,11 +69,6 @@ def show_function_around(trace: TraceReport, file: str, line: int) -> TraceRepor
     more = [SourceLine(file, k, linecache.getline(file, k).rstrip("\n")) for k in lines if (file, k) not in known]
     files = list(dict.fromkeys(shown.file for shown in (*trace.source, *more)))
     return replace(trace, source=tuple(sorted((*trace.source, *more), key=lambda s: (files.index(s.file), s.line))))
-
-
-def _wrong_parts(report: CheckReport) -> list[Part]:
-    found = report.native.parts if isinstance(report.native, NativeReport) else ()
-    return [part for part in found if part.verdict == Verdict.FAIL]
 
 
 def _last_node_read(trace: TraceReport, part: Part) -> str | None:
@@ -191,7 +185,11 @@ def point_walkthrough(request: Request, report: CheckReport) -> TraceReport | st
         if len(q.lines) > MOST_NODES:
             return f"The computation has {len(q.lines):,} operations, too many to be drawn."
         with np.errstate(all="ignore"), record_checkpoints():
-            if not _same_value(plain_value(q.recording.y), report.points[number].value):
+            value = report.points[number].value
+            # up to what threads and devices change
+            if not isinstance(value, Absent) and not np.allclose(
+                plain_value(q.recording.y), value, rtol=_ROUNDED, atol=0, equal_nan=True
+            ):
                 return "The computation is not drawn: the function gave another value when it was called again."
             engine = None if request.layer is None else request.layer.engine
             if engine is not None:
@@ -216,8 +214,3 @@ def _claim_programs(claim: Claimed | None, q: Question) -> dict[str, ScalarProgr
         program = scalar_program(made.tape, made.y.slot) if made.moves and isinstance(made.y, Recorded) else None
         found |= {} if program is None else {name: program}
     return found
-
-
-def _same_value(again: Values, value: Values | Absent) -> bool:
-    """Whether a function gave the value that its check reports, up to what threads and devices change."""
-    return isinstance(value, Absent) or np.allclose(again, value, rtol=_ROUNDED, atol=0, equal_nan=True)

@@ -65,19 +65,13 @@ class SizePolynomial:
 
     def __str__(self) -> str:
         order = sorted(self.terms, key=lambda powers: (-sum(powers), [-p for p in powers]))
-        texts = [(self.terms[powers], self._product_text(powers)) for powers in order if self.terms[powers]]
-        if not texts:
-            return "0"
-        words = []
-        for k, (factor, product) in enumerate(texts):
-            size = abs(factor)
-            text = product if product and size == 1 else f"{size} {product}".strip()
-            sign = "-" if factor < 0 else "+"
-            words.append(f"{'-' if factor < 0 else ''}{text}" if k == 0 else f"{sign} {text}")
-        return " ".join(words)
-
-    def _product_text(self, powers: tuple[int, ...]) -> str:
-        return " ".join(n if p == 1 else f"{n}^{p}" for n, p in zip(self.names, powers, strict=True) if p)
+        words: list[str] = []
+        for factor, powers in ((self.terms[powers], powers) for powers in order if self.terms[powers]):
+            product = [n if p == 1 else f"{n}^{p}" for n, p in zip(self.names, powers, strict=True) if p]
+            text = " ".join(product if product and abs(factor) == 1 else [str(abs(factor)), *product])
+            sign = "-" if factor < 0 else "+" if words else ""
+            words.append(f"{sign} {text}" if words else sign + text)
+        return " ".join(words) or "0"
 
 
 def _divided_differences(xs: Sequence[int], ys: Sequence[int | Fraction]) -> list[Fraction]:
@@ -148,16 +142,25 @@ class Programs:
         """
         if all(n <= _RECORDED for n in sizes.values()):
             return self._record_at(sizes)
+        try:
+            return self._first_found(sizes, lambda tried: self._carry_program(sizes, tried))
+        except NotSupported:
+            raise
+        except (NotPolynomial, GradcliError, ValueError):
+            if all(n <= _RUN for n in sizes.values()):
+                return self._record_at(sizes)
+            raise
+
+    def _first_found(self, sizes: Sizes, find: Callable[[Mapping[str, Sequence[int]]], Any]) -> Any:
+        """Return what is found with the first small sizes with which anything is; raise the last error where nothing is."""
         last: Exception = NotPolynomial()
         for tried in self._sizes_to_try(sizes):
             try:
-                return self._carry_program(sizes, tried)
+                return find(tried)
             except NotSupported:  # other sizes change nothing, and may take long
                 raise
             except (NotPolynomial, GradcliError, ValueError) as error:
                 last = error
-        if all(n <= _RUN for n in sizes.values()):
-            return self._record_at(sizes)
         raise last
 
     def _record_at(self, sizes: Sizes) -> Any:
@@ -195,14 +198,8 @@ class Programs:
         return made
 
     def _confirm_carried(
-        self,
-        found: Sequence[Any],
-        points: Sequence[Sizes],
-        free: Sequence[str],
-        at: Sizes,
-        name: str,
-        tried: Sequence[int],
-    ) -> None:
+        self, found: Sequence[Any], points: Sequence[Sizes], free: Sequence[str], at: Sizes, name: str, tried: Sequence[int]
+    ) -> None:  # fmt: skip
         """Compare what is carried with what is recorded where one size is as large as is quick to run.
 
         Raises  NotPolynomial where they differ, as where a length ends at a limit.
@@ -257,18 +254,14 @@ class Programs:
                 known[key] = count(at)
             return known[key]
 
-        last: Exception = NotPolynomial()
-        for tried in self._sizes_to_try(sizes):
-            try:
-                fixed = self._sizes_that_change_lines(sizes, tried)
-                begin = {name: 1 if name in fixed else xs[0] for name, xs in tried.items()}
-                steps = {name: 1 if name in fixed else xs[1] - xs[0] for name, xs in tried.items()}
-                return _fit_polynomials(counted, self.names, begin, steps)
-            except NotSupported:  # other sizes change nothing, and may take long
-                raise
-            except (NotPolynomial, GradcliError, ValueError) as error:
-                last = error
-        raise last
+        def fit(tried: Mapping[str, Sequence[int]]) -> list[SizePolynomial]:
+            fixed = self._sizes_that_change_lines(sizes, tried)
+            begin = {name: 1 if name in fixed else xs[0] for name, xs in tried.items()}
+            steps = {name: 1 if name in fixed else xs[1] - xs[0] for name, xs in tried.items()}
+            return _fit_polynomials(counted, self.names, begin, steps)
+
+        found: list[SizePolynomial] = self._first_found(sizes, fit)
+        return found
 
 
 def _carry_structure(found: Sequence[Any], points: Sequence[Sizes], free: Sequence[str], sizes: Sizes) -> Any:
@@ -313,12 +306,11 @@ def _carry_integer(ys: Sequence[int], points: Sequence[Sizes], free: Sequence[st
             parts.append(polynomial_at(xs, [first, *ys[own]], at[name]))
         return parts
 
-    ways: list[Callable[[Sizes], Fraction]] = [
-        lambda at: first + sum((part - first for part in along(at)), Fraction(0))
-    ]
-    if first:
-        ways.insert(0, lambda at: math.prod((part / first for part in along(at)), start=Fraction(first)))
-    for way in ways:
+    ways: tuple[Callable[[Sizes], Fraction], ...] = (
+        lambda at: math.prod((part / first for part in along(at)), start=Fraction(first)),
+        lambda at: first + sum((part - first for part in along(at)), Fraction(0)),
+    )
+    for way in ways if first else ways[1:]:
         if all(way(point) == y for point, y in zip(points[-2:], ys[-2:], strict=True)):
             value = way(sizes)
             if value.denominator == 1 and value >= -1:  # -1 stands for a constant operand
@@ -342,7 +334,8 @@ def _fit_polynomials(
             fibres = [_coefficients(xs, list(ys)) for ys in grid.reshape(-1, len(xs))]
             grid = np.moveaxis(np.array(fibres, dtype=object).reshape(grid.shape), -1, axis)
         found.append(SizePolynomial(tuple(names), {at: c for at, c in np.ndenumerate(grid) if c}))
-    for point in _confirming_points(names, start, steps, degrees):
+    for extra in ((1, 2), (2, 1)):
+        point = {name: start[name] + (degrees[name] + extra[k % 2]) * steps[name] for k, name in enumerate(names)}
         if any(p.at(point) != y for p, y in zip(found, counted(point), strict=True)):
             raise NotPolynomial
     return found
@@ -360,8 +353,3 @@ def _highest_degree(counted: Callable[[Sizes], Sequence[int]], name: str, start:
         if most < len(xs):
             return max(0, most - 1)
     raise NotPolynomial
-
-
-def _confirming_points(names: Sequence[str], start: Sizes, steps: Sizes, degrees: Sizes) -> Iterator[Sizes]:
-    for extra in ((1, 2), (2, 1)):
-        yield {name: start[name] + (degrees[name] + extra[k % 2]) * steps[name] for k, name in enumerate(names)}

@@ -21,7 +21,7 @@ from gradcli.modes.complex_step import ComplexStep
 from gradcli.modes.difference_steps import noise_sample_places, residual_deviation
 from gradcli.modes.kinks import TO_FINITE
 from gradcli.modes.mode import Question
-from gradcli.modes.problem import Budget, Effort
+from gradcli.modes.problem import Effort
 from gradcli.modes.registry import MODES
 from gradcli.modes.rounding import EPS
 from gradcli.modes.schemes import ONE_SIDED, SCHEMES, Scheme, log_slope, parse_schemes
@@ -29,9 +29,6 @@ from gradcli.report import numbers
 from gradcli.report.common import ABSENT, Absent, Finding, Target, finding
 from gradcli.report.sweep import Curve, Noise, NoisyStep, SweepReport, Taylor
 from gradcli.study.curves import (
-    ErrorCurve,
-    Numbers,
-    RayFacts,
     Truth,
     errors_in_bits,
     errors_in_format,
@@ -97,9 +94,8 @@ def taylor_test(q: Question, claim: dict[str, Any], ray: Ray, slope: float) -> T
     seen = np.flatnonzero((remainder > floor) & np.isfinite(remainder))[-_POINTS:]
     order = log_slope(H[seen], remainder[seen])
     curvature = float(np.max(remainder[seen] / H[seen] ** 2, initial=0.0))
-    verdict, message = _taylor_verdict(
-        claimed, slope, order, remainder, np.maximum(remainder, floor) / H + curvature * H
-    )
+    sees_at = np.maximum(remainder, floor) / H + curvature * H
+    verdict, message = _taylor_verdict(claimed, slope, order, remainder, sees_at)
     if q.kinks:
         verdict, message = "cannot tell", "f has a kink here: remainders fall with slope 1 whatever the gradient is"
     return Taylor(verdict, message, order, claimed, slope, tuple(map(float, H)), tuple(map(float, remainder)))
@@ -147,7 +143,10 @@ def sweep(request: Request, wanted: SweepOptions, heard: Callable[[str], None] |
         curves, unsupported = study.curves(formats, tuple(dict.fromkeys(wanted.bits)))
         changing = find_changed_value(q)
         study.findings += [] if study.noise or changing else _explain_no_digits(q, study.slope, curves)
-        judged = check(request, answers=study.answers(request.budget)) if request.claim else None
+        within = q.within(request.budget)
+        judged = (
+            check(request, answers=Answers(within, {} if within.crowded else study.found)) if request.claim else None
+        )
         remainders: Taylor | Absent = ABSENT
         if request.claim and study.ray is not None:
             remainders = taylor_test(q, request.claim(point.values), study.ray, float(study.slope))
@@ -155,9 +154,7 @@ def sweep(request: Request, wanted: SweepOptions, heard: Callable[[str], None] |
                 remainders = replace(remainders, verdict="cannot tell")  # the error is too small, or not along v
         study.findings += changing
     finite = np.all(np.isfinite(q.value)) and study.slope.is_finite()
-    steady = all(f.kind != Kind.NOT_DETERMINISTIC for f in study.findings) or (
-        study.noise is not None and study.noise.random
-    )
+    steady = all(f.kind != Kind.NOT_DETERMINISTIC for f in study.findings) or (study.noise and study.noise.random)
     status = Exit.CONFIRMED if finite and steady and FLOAT64.name not in unsupported else Exit.INCONCLUSIVE
     return SweepReport(
         target=Target(q.f.kind, original_function(q.f).text), at=point.values, drawn=point.drawn, seed=request.seed,
@@ -181,14 +178,8 @@ def _explain_no_digits(q: Question, slope: arb, curves: Sequence[Curve]) -> list
         says = f"the slope by one step of the inputs' size is {slope.str(3, radius=False)}, which float64 does not hold"
         return [finding(Kind.RANGE, Severity.WARNING, f"{says}: values of f overflow or underflow nearby")]
     if q.stepping.scales:
-        return [
-            finding(
-                Kind.SCALE,
-                Severity.WARNING,
-                "no difference quotient gives a right digit, not even with steps of the sizes named",
-                hint="--bits 113",
-            )
-        ]
+        says = "no difference quotient gives a right digit, not even with steps of the sizes named"
+        return [finding(Kind.SCALE, Severity.WARNING, says, hint="--bits 113")]
     says = "no difference quotient gives a right digit: f changes on another scale than its inputs' sizes, or rounding hides it"
     return [finding(Kind.SCALE, Severity.WARNING, f"{says}; name a size: --scale {q.wrt[0]}=1")]
 
@@ -224,7 +215,7 @@ def noise_from_neighbours(q: Question) -> Noise | None:
     f = _function_along(q, ray)
     seen: list[float] = []
     for wider in _WIDER:
-        places = [t * float(wider) for t in noise_sample_places(1.0)]
+        places = noise_sample_places(float(wider))
         values = np.array([f(t) for t in places])
         if not np.all(np.isfinite(values)):
             break
@@ -240,13 +231,9 @@ def noise_from_samples(q: Question, samples: int) -> Noise:
     ray = ray_of(q)
     f = _function_along(q, ray)
     values = [f(0.0) for _ in range(samples)]
+    level = float(np.std(values, ddof=1))
     return _noise_with_steps(
-        q,
-        ray,
-        lambda t: float(np.mean([f(t) for _ in range(_MEAN)])),
-        float(np.std(values, ddof=1)),
-        samples,
-        random=True,
+        q, ray, lambda t: float(np.mean([f(t) for _ in range(_MEAN)])), level, samples, random=True
     )
 
 
@@ -263,8 +250,8 @@ def _noise_with_steps(q: Question, ray: Ray, f: Along, level: float, samples: in
     """Return the noise with the best step and error of each scheme, which follow from the noise and the derivatives."""
     spread = level / np.sqrt(_MEAN) if random else level
     derivatives = {
-        2: _resolved_derivative(f, _second_difference, np.sqrt(6.0) * spread, 2),
-        3: _resolved_derivative(f, _third_difference, np.sqrt(2.5) * spread, 3),
+        2: _resolved_derivative(lambda h: f(h) - 2 * f(0.0) + f(-h), np.sqrt(6.0) * spread, 2),
+        3: _resolved_derivative(lambda h: (f(2 * h) - 2 * f(h) + 2 * f(-h) - f(-2 * h)) / 2, np.sqrt(2.5) * spread, 3),
     }
     found = []
     for scheme in (scheme for scheme in SCHEMES if scheme.name in _SHOWN):
@@ -277,19 +264,11 @@ def _noise_with_steps(q: Question, ray: Ray, f: Along, level: float, samples: in
     return Noise(level, samples, random, ray.name, ray.index, tuple(found))
 
 
-def _resolved_derivative(f: Along, difference: Callable[[Along, float], float], noise: float, order: int) -> float:
+def _resolved_derivative(difference: Along, noise: float, order: int) -> float:
     """Return the size of a derivative by the smallest step at which it exceeds its noise, or else by the widest step."""
-    sizes = [(abs(difference(f, h)), h) for h in _WIDE]
+    sizes = [(abs(difference(h)) / h**order, h) for h in _WIDE]
     finite = [(size, h) for size, h in sizes if np.isfinite(size)]
     return next((size for size, h in finite if size > _SEEN * noise / h**order), finite[-1][0] if finite else 0.0)
-
-
-def _second_difference(f: Along, h: float) -> float:
-    return (f(h) - 2 * f(0.0) + f(-h)) / h**2
-
-
-def _third_difference(f: Along, h: float) -> float:
-    return (f(2 * h) - 2 * f(h) + 2 * f(-h) - f(-2 * h)) / (2 * h**3)
 
 
 def is_rounded(q: Question, slope: Any) -> bool:
@@ -353,9 +332,17 @@ class Study:
             self.findings.append(finding(Kind.ZERO_SLOPE, Severity.INFO, says))
         self.findings += find_unexplained_scatter(q, self.ray, float(self.slope))
         if q.kinks:
-            self._use_one_sided_schemes()
+            says = f"{'; '.join(mark.says for mark in q.kinks)}: one-sided curves, against one-sided slopes"
+            self.findings.append(finding(Kind.KINK, Severity.WARNING, says))
+            self.schemes = [scheme for scheme in SCHEMES if scheme.name in ONE_SIDED]
+            self.reference = "one-sided"
         elif any(scheme.imaginary for scheme in self.schemes):
-            self._check_complex_step()
+            try:
+                q.refuse_untraced()
+                ComplexStep().refuse_if_not_analytic(q)
+            except NotSupported as error:
+                self.schemes = [scheme for scheme in self.schemes if not scheme.imaginary]
+                self.findings.append(finding(Kind.COMPLEX, Severity.INFO, f"no complex step: {error.what}"))
 
     def _reference_slopes(self) -> dict[str, Any]:
         """Return the gradient in float64 that errors are measured against, and note its mode as the reference."""
@@ -388,27 +375,6 @@ class Study:
             self.rays, self.findings = [], [f for f in self.findings if f.kind != Kind.ZERO_SLOPE]
         return found
 
-    def answers(self, budget: Budget) -> Answers:
-        """Return the outcomes that a check at this point, within this budget, can reuse."""
-        q = self.q.within(budget)
-        return Answers(q, {} if q.crowded else self.found)
-
-    def _use_one_sided_schemes(self) -> None:
-        says = "; ".join(mark.says for mark in self.q.kinks)
-        self.findings.append(
-            finding(Kind.KINK, Severity.WARNING, f"{says}: one-sided curves, against one-sided slopes")
-        )
-        self.schemes = [scheme for scheme in SCHEMES if scheme.name in ONE_SIDED]
-        self.reference = "one-sided"
-
-    def _check_complex_step(self) -> None:
-        try:
-            self.q.refuse_untraced()
-            ComplexStep().refuse_if_not_analytic(self.q)
-        except NotSupported as error:
-            self.schemes = [scheme for scheme in self.schemes if not scheme.imaginary]
-            self.findings.append(finding(Kind.COMPLEX, Severity.INFO, f"no complex step: {error.what}"))
-
     def curves(self, formats: Sequence[Format], bits: Sequence[int]) -> tuple[list[Curve], dict[str, str]]:
         """Return the curves in all formats, and the reason for each format that has none."""
         found: list[Curve] = []
@@ -434,12 +400,15 @@ class Study:
         schemes = [scheme for scheme in self.schemes if not scheme.imaginary or form.complex is not None]
         self._note_missing_complex(form.name, schemes)
         hs = self._step_sizes(form.eps, schemes)
-        self._announce_long_work(form.name, len(hs) * len(self.rays) * calls_per_step(schemes))
+        calls = len(hs) * len(self.rays) * calls_per_step(schemes)
+        if calls > _MANY if self.q.untraced else not takes_at_most(self.q, _LONG, calls):
+            seconds = numbers.write_seconds(calls * self.q.seconds)
+            self.heard(f"{form.name}: about {calls:,} evaluations of f, {seconds}; --budget N limits them")
         truth = self._true_slopes(along.q, 128)
         errors = errors_in_format(along, self.rays, schemes, truth, hs)
         still = [along.stands_still(ray, hs) for ray in self.rays]
-        self.evaluations += len(hs) * len(self.rays) * calls_per_step(schemes)
-        drawn = self._make_curves(along.q, Numbers.of(form), schemes, hs, errors, still, truth)
+        self.evaluations += calls
+        drawn = self._make_curves(along.q, form.name, form.eps, schemes, hs, errors, still, truth)
         return self._add_error_at_h(along, drawn, schemes, truth)
 
     def _curves_in_bits(self, bits: int) -> list[Curve]:
@@ -450,50 +419,39 @@ class Study:
         self.q.refuse_untraced()
         if len(self.rays) > _MEASURED:
             raise NotSupported(f"{len(self.rays):,} entries are too many for {bits} bits", do="leave out --each")
-        kind = Numbers(f"{bits} bits", 2.0 ** (1 - bits))
+        name, eps = f"{bits} bits", 2.0 ** (1 - bits)
         schemes = [scheme for scheme in self.schemes if not scheme.imaginary]
-        self._note_missing_complex(kind.name, schemes)
-        hs = self._step_sizes(kind.eps, schemes)
+        self._note_missing_complex(name, schemes)
+        hs = self._step_sizes(eps, schemes)
         evaluations = calls_per_step(schemes) * len(hs) * len(self.rays)
         self.q.budget.admit(evaluations * self.q.ball_work, f"{evaluations:,} evaluations in balls", essential=True)
-        q = round_point(
-            self.q, np.vectorize(lambda x: float(round_to_bits(arb(float(x)), bits))) if bits < 53 else np.asarray
-        )
+        rounded = np.vectorize(lambda x: float(round_to_bits(arb(float(x)), bits))) if bits < 53 else np.asarray
+        q = round_point(self.q, rounded)
         truth = self._true_slopes(q, 2 * bits)
-        found = []
-        for k, ray in enumerate(self.rays):
-            own = {side: [slopes[k]] for side, slopes in truth.items()}
-            errors = [[e] for e in errors_in_bits(Rays(q), ray, schemes, own, hs, bits)]
-            found += self._make_curves(q, kind, schemes, hs, errors, [_lost_steps(q, ray, hs, bits)], own, [ray])
-        self.evaluations += len(hs) * len(self.rays) * calls_per_step(schemes)
-        return found
+        by_ray = [
+            errors_in_bits(q, ray, schemes, {side: [slopes[k]] for side, slopes in truth.items()}, hs, bits)
+            for k, ray in enumerate(self.rays)
+        ]
+        still = [_lost_steps(q, ray, hs, bits) for ray in self.rays]
+        self.evaluations += evaluations
+        return self._make_curves(q, name, eps, schemes, hs, list(zip(*by_ray, strict=True)), still, truth)
 
     def _note_missing_complex(self, name: str, schemes: Sequence[Scheme]) -> None:
         """Add a finding if a format has no complex numbers. Raises NotSupported if no scheme is left."""
         if self.schemes and not schemes:
             raise NotSupported(f"there are no complex numbers in {name}, and no complex step")
         if len(schemes) < len(self.schemes):
-            self.findings.append(
-                finding(Kind.COMPLEX, Severity.INFO, f"no complex step in {name}: it has no complex numbers")
-            )
-
-    def _announce_long_work(self, name: str, calls: int) -> None:
-        long = calls > _MANY if self.q.untraced else not takes_at_most(self.q, _LONG, calls)
-        if long:
-            seconds = numbers.write_seconds(calls * self.q.seconds)
-            self.heard(f"{name}: about {calls:,} evaluations of f, {seconds}; --budget N limits them")
+            says = f"no complex step in {name}: it has no complex numbers"
+            self.findings.append(finding(Kind.COMPLEX, Severity.INFO, says))
 
     def _step_sizes(self, eps: float, schemes: Sequence[Scheme]) -> Any:
-        budget = self.q.stepping.budget
-        if budget is None:
-            return step_sizes(eps)
-        most = budget // (calls_per_step(schemes) * len(self.rays))
-        if most < _FEWEST_STEPS:
-            need = _FEWEST_STEPS * calls_per_step(schemes) * len(self.rays)
+        budget, calls = self.q.stepping.budget, calls_per_step(schemes) * len(self.rays)
+        if budget is not None and budget // calls < _FEWEST_STEPS:
             raise BadOption(
-                f"--budget {budget} is not enough for {_FEWEST_STEPS} steps", do=f"--budget {need}, or fewer --schemes"
+                f"--budget {budget} is not enough for {_FEWEST_STEPS} steps",
+                do=f"--budget {_FEWEST_STEPS * calls}, or fewer --schemes",
             )
-        return step_sizes(eps, most)
+        return step_sizes(eps, None if budget is None else budget // calls)
 
     def _true_slopes(self, q: Question, bits: int) -> Truth:
         """Return the slopes along all rays, in `bits` bits, or in float64 if balls cannot run."""
@@ -513,25 +471,18 @@ class Study:
         return float(slope_along(self.q, self.bound, ray, sizes=True) / (abs(slope) if slope != 0 else arb(1)))
 
     def _make_curves(
-        self, q: Question, kind: Numbers, schemes: Sequence[Scheme], hs: Any, errors: Any, still: Any, truth: Truth,
-        rays: Sequence[Ray] | None = None,
+        self, q: Question, name: str, eps: float, schemes: Sequence[Scheme], hs: Any, errors: Any, still: Any, truth: Truth
     ) -> list[Curve]:  # fmt: skip
         found = []
-        for k, ray in enumerate(rays or self.rays):
+        for k, ray in enumerate(self.rays):
             sizes = self._higher_derivatives(q, ray)
             for scheme, of_rays in zip(schemes, errors, strict=True):
                 slope = (truth.get(scheme.name) or truth["both"])[k]
-                e, known = _rounding_of_value(q, kind.eps, float(slope)), sizes if is_in_range(slope) else {}
                 lost = still[k] & (not scheme.imaginary)  # an imaginary step is not added to x, so it is never lost
-                found.append(
-                    make_curve(
-                        kind,
-                        ray,
-                        scheme,
-                        ErrorCurve(hs, of_rays[k], lost),
-                        RayFacts(slope, self._reference_bound(ray, slope), known, e),
-                    )
-                )
+                found.append(make_curve(
+                    name, eps, ray, scheme, hs, of_rays[k], lost, slope=slope, known_to=self._reference_bound(ray, slope),
+                    derivatives=sizes if is_in_range(slope) else {}, e=_rounding_of_value(q, eps, float(slope)),
+                ))  # fmt: skip
         return found
 
     def _add_error_at_h(self, along: Rays, found: list[Curve], schemes: Sequence[Scheme], truth: Truth) -> list[Curve]:
@@ -557,19 +508,16 @@ class Study:
 
 def calls_per_step(schemes: Sequence[Scheme]) -> int:
     """Return the evaluations of f that one step of all schemes takes together."""
-    return (
-        len({o for scheme in schemes for o in scheme.offsets if o}) + sum(scheme.imaginary for scheme in schemes) or 1
-    )
+    offsets = {o for scheme in schemes for o in scheme.offsets if o}
+    return len(offsets) + sum(scheme.imaginary for scheme in schemes) or 1
 
 
 def _rounding_of_value(q: Question, eps: float, slope: float) -> float:
     """Return the rounding error of one value of f in a format, including that of its moved argument."""
     size = float(np.sum(np.abs(output_weights(q) * q.value)))
     if q.untraced:
-        ray = common_ray(q, {name: np.ones(shape(q.value) + shape(x)) for name, x in zip(q.wrt, q.xs, strict=True)})
-        value = float(
-            residual_deviation(noise_sample_places(1.0), Rays(q).values([ray], np.array(noise_sample_places(1.0)))[0])
-        )
+        places = noise_sample_places(1.0)
+        value = float(residual_deviation(places, Rays(q).values([ray_of(q)], np.array(places))[0]))
     else:
         value = max(eps / 2 * size, q.noise_floor * eps / EPS)
     return float(np.hypot(value, eps / 2 * slope))
