@@ -118,12 +118,9 @@ class Rays:
         """Return f along rays of one input, in groups of the size that is quickest; a ray along all inputs goes alone."""
         most = self._most_lanes
         step = max(1, most // len(ts)) if rays[0].name is not None else 1
-        return np.concatenate(
+        return np.block(
             [
-                np.concatenate(
-                    [self._values_together(rays[k : k + step], ts[i : i + most]) for i in range(0, len(ts), most)],
-                    axis=1,
-                )
+                [self._values_together(rays[k : k + step], ts[i : i + most]) for i in range(0, len(ts), most)]
                 for k in range(0, len(rays), step)
             ]
         )
@@ -210,8 +207,10 @@ class Rays:
         values = self._weighted_sum(found)
         for lane in np.flatnonzero(apart):
             values[lane] = self._value_alone({k: x[lane] for k, x in moved.items()})
-        if self.q.stepping.edges:
-            values = np.where(self._is_outside_bounds(moved), np.nan, values)
+        for k, x in moved.items() if self.q.stepping.edges else ():
+            low, high = self.q.stepping.edges_of(self.q.wrt[k])
+            real = np.real(x).reshape(len(x), -1)
+            values = np.where(np.any((real < low) | (real > high), axis=1), np.nan, values)
         return values.reshape(len(rays), len(ts))
 
     def _compiled_lanes(self, moving: int | frozenset[int], kind: type[Lanes], form: Format) -> Lanes:
@@ -239,22 +238,10 @@ class Rays:
             return np.nan
         return self._weighted_sum(found)[0]
 
-    def _is_outside_bounds(self, moved: dict[int, Any]) -> Any:
-        outside = np.zeros(len(next(iter(moved.values()))), dtype=bool)
-        for k, x in moved.items():
-            low, high = self.q.stepping.edges_of(self.q.wrt[k])
-            real = np.real(x).reshape(len(x), -1)
-            outside |= np.any((real < low) | (real > high), axis=1)
-        return outside
-
     def _value_by_call(self, ray: Ray, t: float) -> float:
         moved = self.moved([ray], np.array([t]))
-        return float(
-            np.sum(
-                output_weights(self.q)
-                * self.q.near(*[moved[k][0] if k in moved else x for k, x in enumerate(self.q.xs)])
-            )
-        )
+        xs = [moved[k][0] if k in moved else x for k, x in enumerate(self.q.xs)]
+        return float(np.sum(output_weights(self.q) * self.q.near(*xs)))
 
 
 def round_point(q: Question, rounded: Callable[[Any], Any]) -> Question:

@@ -64,10 +64,8 @@ class WalkthroughStep:
     @cached_property
     def operation(self) -> str:
         """The name of the primitive, or of the called function if its call recorded several primitives."""
-        made = [
-            p.name for k in self.slots if (p := self.tape.primitive(k)) is not None and p.name not in _SHAPE_PRIMITIVES
-        ]
-        names = made or [p.name for k in self.slots if (p := self.tape.primitive(k)) is not None]
+        every = [p.name for k in self.slots if (p := self.tape.primitive(k)) is not None]
+        names = [name for name in every if name not in _SHAPE_PRIMITIVES] or every
         return (called_function_name(self.source) if len(names) > 1 else "") or names[-1]
 
     @property
@@ -100,9 +98,9 @@ def called_function_name(text: str) -> str:
     """Return the name of the function that the text of an operation calls; an empty text if it calls none."""
     whole = parse_operation(text)
     function = whole.func if isinstance(whole, ast.Call) else None
-    return (
-        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
-    )
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
 
 
 @lru_cache(maxsize=4096)
@@ -134,9 +132,8 @@ def without_assignment(text: str) -> str:
         return text
     if not isinstance(statement, ast.AugAssign):
         return text
-    return ast.unparse(
-        ast.BinOp(ast.parse(ast.unparse(statement.target), mode="eval").body, statement.op, statement.value)
-    )
+    target = ast.parse(ast.unparse(statement.target), mode="eval").body
+    return ast.unparse(ast.BinOp(target, statement.op, statement.value))
 
 
 _LONGEST = 1_000  # letters of an operation that is read: each of a long sum has all before it in its text
@@ -191,18 +188,13 @@ def _blocks_of_file(file: str) -> Iterator[CodeBlock]:
     above: list[tuple[ast.AST, str]] = [(tree, "")]
     for node, within in above:
         for child in ast.iter_child_nodes(node):
-            name = within
-            if isinstance(child, ast.FunctionDef | ast.ClassDef):
-                name = f"{within}{child.name}."
+            is_function = isinstance(child, ast.FunctionDef)
+            name = f"{within}{child.name}." if isinstance(child, ast.FunctionDef | ast.ClassDef) else within
             if isinstance(child, ast.FunctionDef | ast.For | ast.While):
                 loop = f"for {ast.unparse(child.target)}" if isinstance(child, ast.For) else "while"
-                is_function = isinstance(child, ast.FunctionDef)
                 title = name.removesuffix(".") if is_function else loop
-                uneven = tuple(
-                    (each.lineno, each.end_lineno or each.lineno)
-                    for each in ast.walk(child)
-                    if isinstance(each, _UNEVEN)
-                )
+                inside = [each for each in ast.walk(child) if isinstance(each, _UNEVEN)]
+                uneven = tuple((each.lineno, each.end_lineno or each.lineno) for each in inside)
                 yield CodeBlock(file, child.lineno, child.end_lineno or child.lineno, title, is_function, uneven)
             above.append((child, name))
 
@@ -222,35 +214,32 @@ def proofs_in_balls(q: Question) -> list[Proved | None]:
 
     Cost  one forward and one backward sweep in balls.
     """
-    floats, none = q.recording, [None] * len(q.lines)
+    floats = q.recording
+    none: list[Proved | None] = [None] * len(q.lines)
     if not floats.moves or q.ball_work > Effort.DEFAULT.value or not np.all(np.isfinite(q.value)):
-        return list(none)
+        return none
     try:
         with precision(_BITS), np.errstate(all="ignore"):
             balls = record(q.g, [Ball.lift(x) for x in q.xs])
             if not _has_same_operations(balls, floats) or not isinstance(balls.y, Recorded):
-                return list(none)
+                return none
             bars = balls.tape.sweep(balls.y.slot, Ball.lift(np.ones(shape(q.value))[()]))
-            values = zip(balls.tape.values, floats.tape.values, bars, q.bars, strict=True)
-            return [_prove_line(*both) for both in values]
+            pairs = zip(balls.tape.values, floats.tape.values, bars, q.bars, strict=True)
+            return [_prove_line(*both) for both in pairs]
     except GradcliError:  # a comparison that is open at this precision, or an operation without balls
-        return list(none)
+        return none
 
 
 def _has_same_operations(balls: RecordedProgram, floats: RecordedProgram) -> bool:
     """Whether two runs made the same operations, on the same values and constants."""
-    if len(balls.lines) != len(floats.lines):
-        return False
-    pairs = zip(balls.lines, floats.lines, strict=True)
-    return all(
-        one == other and slots == others and all(map(_has_same_constant, slots, xs, ys))
-        for (one, slots, xs, *_), (other, others, ys, *_) in pairs
+
+    def has_same_constant(slot: int, x: Value, y: Value) -> bool:
+        return slot != CONSTANT or np.array_equal(nearest_float64(x) if isinstance(x, Ball) else x, y)
+
+    return len(balls.lines) == len(floats.lines) and all(
+        one == other and slots == others and all(map(has_same_constant, slots, xs, ys))
+        for (one, slots, xs, *_), (other, others, ys, *_) in zip(balls.lines, floats.lines, strict=True)
     )
-
-
-def _has_same_constant(slot: int, x: Value, y: Value) -> bool:
-    """Whether an operand is no constant, or the same one in balls as in float64."""
-    return slot != CONSTANT or np.array_equal(nearest_float64(x) if isinstance(x, Ball) else x, y)
 
 
 def _prove_line(ball: Value, y: Value, ball_bar: Value, bar: Value) -> Proved | None:
@@ -259,22 +248,16 @@ def _prove_line(ball: Value, y: Value, ball_bar: Value, bar: Value) -> Proved | 
     bar, ball_bar = zero if bar is None else bar, Ball.lift(zero) if ball_bar is None else ball_bar
     if not (_is_narrow(ball, y) and _is_narrow(ball_bar, bar)):
         return None
-    return Proved(
-        _decimal_text(ball) if number else None,
-        _decimal_text(ball_bar) if number else None,
-        _right_digits(ball, y),
-        _right_digits(ball_bar, bar),
+    value, adjoint = (
+        str(np.ravel(decimal_strings(Ball.lift(0) + x, _DIGITS))[0]) if number else None for x in (ball, ball_bar)
     )
+    return Proved(value, adjoint, _right_digits(ball, y), _right_digits(ball_bar, bar))
 
 
 def _is_narrow(ball: Value, approximate: Value) -> bool:
     """Whether balls tell all digits of float64 values, as they may not where a value depends on itself in a long loop."""
     size = float(np.max(np.abs(np.asarray(approximate)), initial=0.0))
     return bool(np.all(np.asarray(radius(Ball.lift(0) + ball)) <= 1e-17 * size)) or size == 0
-
-
-def _decimal_text(ball: Value) -> str:
-    return str(np.ravel(decimal_strings(Ball.lift(0) + ball, _DIGITS))[0])
 
 
 def _right_digits(ball: Value, approximate: Value) -> float:
@@ -307,10 +290,14 @@ def walkthrough(q: Question, *, prove: bool = False, claimed: Mapping[int, Value
     if q.not_finite is not None:
         bad = q.not_finite
         findings.append(finding(Kind.NON_FINITE, Severity.WARNING, bad.says, hint=bad.hint))
-    target, found, places = Target(q.f.kind, q.f.text), tuple(findings), _places_of_steps(tape, steps)
+    places = [at for step in steps if isinstance(at := place_of_position(tape.position(step.last)), Place)]
+    # The first node, from the result backward, whose adjoint a claim has otherwise. Where the claim is known at the inputs
+    # alone, there is none: the order of the inputs says nothing.
+    wrong = (node for node in reversed(nodes) if not isinstance(node.claimed, Absent) and node.operation != "input")
+    departs = next((node.name for node in wrong), ABSENT)
     return TraceReport(
-        target, q.point.values, q.point.drawn, q.seed, nodes, found, describe_environment(), value=plain_value(y),
-        result=names.get(result, ABSENT), departs=_first_wrong_node(nodes), source=source_around(places),
+        Target(q.f.kind, q.f.text), q.point.values, q.point.drawn, q.seed, nodes, tuple(findings), describe_environment(),
+        value=plain_value(y), result=names.get(result, ABSENT), departs=departs, source=source_around(places),
         blocks_of_code=blocks_of_code(places), program=scalar_program(tape, result, steps),
     )  # fmt: skip
 
@@ -354,21 +341,6 @@ def _scalar_line(line: Line, *, decided: bool = False) -> ScalarLine | None:
     return ScalarLine(primitive.name, operands, tuple(filter(None, partials)), numbers_of)
 
 
-def _first_wrong_node(nodes: Sequence[Node]) -> str | Absent:
-    """Return the name of the first node, from the result backward, whose adjoint a claim has otherwise.
-
-    Where the claim is known at the inputs alone, there is none: the order of the inputs says nothing.
-    """
-    wrong = (node for node in reversed(nodes) if not isinstance(node.claimed, Absent))
-    return next((node.name for node in wrong if node.operation != "input"), ABSENT)
-
-
-def _places_of_steps(tape: Tape, steps: Sequence[WalkthroughStep]) -> list[Place]:
-    """Return the lines of files that the steps are on."""
-    found = (place_of_position(tape.position(step.last)) for step in steps)
-    return [at for at in found if isinstance(at, Place)]
-
-
 def _group_steps(tape: Tape, result: int) -> list[WalkthroughStep]:
     """Group the lines into steps: lines with the same source position form one step, unless an inner value is read outside it.
 
@@ -392,12 +364,12 @@ def _group_steps(tape: Tape, result: int) -> list[WalkthroughStep]:
     places = (tape.position(k) for k in range(len(tape.lines)))
     here = [(id(at[0]), at[1]) if isinstance(at, tuple) else id(at) for at in places]
     read_here = {s for s, k in operands if here[s] == here[k]}
-    return [replace(step, is_part=True) if step.last in read_here and _has_other_name(step) else step for step in steps]
-
-
-def _has_other_name(step: WalkthroughStep) -> bool:
-    """Whether the source of a step calls a function by another name than its operation, as `multi_dot` for a product."""
-    return called_function_name(step.source) not in ("", step.operation)
+    for k, step in enumerate(
+        steps
+    ):  # where the source has another name than the operation, as `multi_dot` for a product
+        if step.last in read_here and called_function_name(step.source) not in ("", step.operation):
+            steps[k] = replace(step, is_part=True)
+    return steps
 
 
 def _name_values(q: Question, result: int, steps: Sequence[WalkthroughStep], tape: Tape, inputs: int) -> dict[int, str]:
@@ -470,14 +442,10 @@ def _function_formula(use: Use) -> str:
     return use.times(slope) if use.elementwise or not use.shape else f"{slope}ᵀ {use.bar}"
 
 
-def _other_operand(use: Use, i: int) -> str:
-    return use.operands[1 - i]
-
-
 def _matmul(use: Use, i: int) -> str:
     (a, b), (left, right) = use.operands, use.shapes
     if len(left) == len(right) == 1:
-        return f"{use.bar} * {_other_operand(use, i)}"
+        return f"{use.bar} * {use.operands[1 - i]}"
     if i == 0:
         return f"{b} {use.bar}" if len(left) == 1 else f"{use.bar} {b}ᵀ"
     return f"{a} {use.bar}ᵀ" if len(left) == 1 else f"{a}ᵀ {use.bar}"
@@ -485,7 +453,7 @@ def _matmul(use: Use, i: int) -> str:
 
 def _einsum(use: Use, i: int) -> str:
     vectors = len(use.shapes) == 2 and all(len(sizes) == 1 for sizes in use.shapes)
-    return f"{use.bar} * {_other_operand(use, i)}" if vectors and not use.shape else f"{use.bar} through einsum"
+    return f"{use.bar} * {use.operands[1 - i]}" if vectors and not use.shape else f"{use.bar} through einsum"
 
 
 def _power(use: Use, i: int) -> str:
@@ -502,7 +470,7 @@ _RULES: dict[str, Callable[[Use, int], str]] = {
     "add": lambda use, i: use.bar,
     "subtract": lambda use, i: use.bar if i == 0 else f"-{use.bar}",
     "negative": lambda use, i: f"-{use.bar}",
-    "multiply": lambda use, i: use.times(_other_operand(use, i)),
+    "multiply": lambda use, i: use.times(use.operands[1 - i]),
     "divide": _divide,
     "matmul": _matmul,
     "einsum": _einsum,
@@ -534,9 +502,8 @@ class _NodeBuilder:
             found = self._step_partials(step)
             partials[step.last] = self._sum_by_operand(found)
             self._add_contributions(uses, step, found)
-        return tuple(
-            self._make_node(k, step, partials.get(step.last, {}), uses[step.last]) for k, step in enumerate(self.steps)
-        )
+        pairs = enumerate(self.steps)
+        return tuple(self._make_node(k, step, partials.get(step.last, {}), uses[step.last]) for k, step in pairs)
 
     def _sum_by_operand(self, partials: Sequence[tuple[int, Any]]) -> dict[str, Any]:
         """Return the local partials by operand, summed over its uses."""
@@ -544,9 +511,8 @@ class _NodeBuilder:
         for slot, partial in partials:
             seen = found.get(self.names[slot])
             is_text = isinstance(seen, str) or isinstance(partial, str)
-            found[self.names[slot]] = (
-                partial if seen is None else f"{seen} and {partial}" if is_text else seen + partial
-            )
+            both = partial if seen is None else f"{seen} and {partial}" if is_text else seen + partial
+            found[self.names[slot]] = both
         return found
 
     def _is_input(self, step: WalkthroughStep) -> bool:
@@ -559,11 +525,8 @@ class _NodeBuilder:
         """
         if len(step.slots) == 1:
             line = step.tape.lines[step.last]
-            return [
-                (slot, _local_partial(line, i))
-                for i, slot in enumerate(step.tape.operands(step.last))
-                if slot != CONSTANT
-            ]
+            operands = enumerate(step.tape.operands(step.last))
+            return [(slot, _local_partial(line, i)) for i, slot in operands if slot != CONSTANT]
         value = step.tape.value(step.last)
         if shape(value) == () or step.elementwise:
             return [(slot, np.asarray(x, dtype=float)[()]) for slot, x in step.vjp(np.ones(shape(value))[()])]
@@ -594,15 +557,10 @@ class _NodeBuilder:
         line = step.tape.lines[primitive_slots[0] if len(primitive_slots) == 1 else step.last]
         primitive, _, _, _, params, _ = line
         is_single_primitive = primitive is not None and len(primitive_slots) <= 1
-        operands = (
-            self._written_operands(step, line)
-            if is_single_primitive
-            else [(s, step.tape.value(s)) for s in step.operands]
-        )
-        names = tuple(
-            self.names[slot] if slot != CONSTANT else self._constant_name(step, i, x)
-            for i, (slot, x) in enumerate(operands)
-        )
+        operands = [(s, step.tape.value(s)) for s in step.operands]
+        if is_single_primitive:
+            operands = self._written_operands(step, line)
+        names = tuple(self._operand_name(step, i, slot, x) for i, (slot, x) in enumerate(operands))
         name = primitive.name if primitive is not None and is_single_primitive else step.operation
         shapes = tuple(shape(x) for _, x in operands)
         y = shape(step.tape.value(step.last))
@@ -622,8 +580,10 @@ class _NodeBuilder:
             found.append((slot, x))
         return found
 
-    def _constant_name(self, step: WalkthroughStep, i: int, x: Value) -> str:
-        """Return the name that the source has as the i-th operand, of an input outside `wrt` or of an array; else the value."""
+    def _operand_name(self, step: WalkthroughStep, i: int, slot: int, x: Value) -> str:
+        """Return the name of the i-th operand; a constant has that in the source, of an input or an array, or its value."""
+        if slot != CONSTANT:
+            return self.names[slot]
         given = {n: v for n, v in self.q.point.values.items() if n not in self.q.wrt}
         names = names_in(step.source, i)
         if shape(x) and len(names) == 1 and isinstance(parse_operation(step.source), ast.BinOp):
@@ -642,27 +602,22 @@ class _NodeBuilder:
         beside = {"column": column, "file": file, "proved": proved, "claimed": self.claimed.get(slot, ABSENT)}
         if self._is_input(step):
             return Node(k, self.names[slot], "input", (), y, adjoint, partials, tuple(uses), line, ABSENT, **beside)
-        operation = step.operation
+        text = step.source
         if len(step.slots) == 1:
             _, slots, xs, _, _, _ = tape.lines[slot]
-            operands = tuple(
-                self.names[slots[i]] if slots[i] != CONSTANT else self._constant_name(step, i, x)
-                for i, x in enumerate(xs)
-            )
+            operands = tuple(self._operand_name(step, i, *at) for i, at in enumerate(zip(slots, xs, strict=True)))
         else:
             operands = tuple(dict.fromkeys(self._use_and_operands(step)[0].operands))
-        text = step.source or _spell_operation(self._use_and_operands(step)[0])
-        return Node(k, self.names[slot], operation, operands, y, adjoint, partials, tuple(uses), line, text, **beside)
+        if not text:  # the source does not have it as one operation: t1 / 3.0, sum(t1)
+            use, _ = self._use_and_operands(step)
+            sign = _SIGNS.get(use.operation) if len(use.operands) == 2 else None
+            text = f" {sign} ".join(use.operands) if sign else f"{use.operation}({', '.join(use.operands)})"
+        return Node(
+            k, self.names[slot], step.operation, operands, y, adjoint, partials, tuple(uses), line, text, **beside
+        )
 
 
 _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "matmul": "@"}
-
-
-def _spell_operation(use: Use) -> str:
-    """Return an operation that the source does not have as one: `t1 / 3.0`, `sum(t1)`."""
-    if use.operation in _SIGNS and len(use.operands) == 2:
-        return f" {_SIGNS[use.operation]} ".join(use.operands)
-    return f"{use.operation}({', '.join(use.operands)})"
 
 
 def _local_partial(line: Line, i: int) -> Any:
