@@ -71,9 +71,7 @@ def statement_edits(statement: ast.stmt, text: Text, scope: Scope | None, alone:
     has_value = isinstance(target, ast.Name | ast.Attribute) and scope is not None
     there = has_value and scope is not None and is_number(scope.value(text.piece(target)))
     known = isinstance(statement, ast.AugAssign) or isinstance(target, ast.Subscript)
-    reads_itself = own == "=" and text.piece(target) in {
-        text.piece(node) for node, _ in walk_expressions(statement.value)
-    }
+    reads_itself = own == "=" and any(text.piece(n) == text.piece(target) for n, _ in walk_expressions(statement.value))
     for sign in _TWINS[own] if (known or there) and not reads_itself else ():  # nobody writes h += h - a
         kind = "sign" if {own, sign} == {"+=", "-="} else "assignment"
         yield Edit(kind, 1.0, statement.lineno, (Change(start, start + len(own), sign),))
@@ -132,20 +130,17 @@ def _possible_updates(scope: Scope, shape: tuple[int, ...], own: str) -> Iterato
             yield 3.0, term.text
     for k, a in enumerate(names):
         for b in names[k:]:
-            both = shape_of(a.value), shape_of(b.value)
-            yield from _possible_products(a.text, b.text, both, shape, scope.prefix)
+            yield from _possible_products(a.text, b.text, shape_of(a.value), shape_of(b.value), shape, scope.prefix)
     for a in names:
         for b in scope.terms:
-            both = shape_of(a.value), shape_of(b.value)
-            yield from (
-                (cost + 0.4, new) for cost, new in _possible_products(a.text, f"({b.text})", both, shape, scope.prefix)
-            )
+            shapes = shape_of(a.value), shape_of(b.value)
+            for cost, new in _possible_products(a.text, f"({b.text})", *shapes, shape, scope.prefix):
+                yield cost + 0.4, new
 
 
 def _possible_products(
-    a: str, b: str, both: tuple[tuple[int, ...], tuple[int, ...]], shape: tuple[int, ...], prefix: str
+    a: str, b: str, first: tuple[int, ...], second: tuple[int, ...], shape: tuple[int, ...], prefix: str
 ) -> Iterator[tuple[float, str]]:
-    first, second = both
     try:
         broadcast = np.broadcast_shapes(first, second)
     except ValueError:
@@ -156,13 +151,11 @@ def _possible_products(
         yield 3.4, f"{b} / {a}"
     if shape == () and broadcast not in ((), (-1,)):
         yield 3.1, f"{prefix}sum({a} * {b})"
-    if len(shape) == 2 and len(first) == len(second) == 1:
-        yield from (
-            (3.1, f"{prefix}outer({p}, {q})")
-            for p, q, n, m in ((a, b, first, second), (b, a, second, first))
-            if n + m == shape
-        )
-    for p, q, left, right in ((a, b, first, second), (b, a, second, first)):
+    ways = ((a, b, first, second), (b, a, second, first))
+    for p, q, left, right in ways:
+        if len(left) == len(right) == 1 and left + right == shape:
+            yield 3.1, f"{prefix}outer({p}, {q})"
+    for p, q, left, right in ways:
         if left and right and len(left) == 2:
             for spelled, rows, inner in ((p, left[0], left[1]), (f"{p}.T", left[1], left[0])):
                 if inner == right[0] and (rows, *right[1:]) == shape:
@@ -244,7 +237,13 @@ class SourceFile:
         """The functions that compute the value: those with a custom gradient, and what `defvjp` registers beside it."""
         calls = [n for n in ast.walk(self.tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
         named = {getattr(n.args[0], "id", "") for n in calls if getattr(n.func, "attr", "") == "defvjp" and n.args}
-        return {node for (_, name), node in self.definitions.items() if name in named or _has_custom_gradient(node)}
+        found = set()
+        for (_, name), node in self.definitions.items():
+            words = [word for d in getattr(node, "decorator_list", ()) for word in ast.walk(d)]
+            custom = {getattr(w, "attr", getattr(w, "id", "")) for w in words} & _WITH_CUSTOM_GRADIENT
+            if custom or name in named:
+                found.add(node)
+        return found
 
     def reached(self, roots: list[Definition]) -> set[Definition]:
         """Return the functions of this file that some of them may call, by their names, and these themselves."""
@@ -254,20 +253,11 @@ class SourceFile:
         found, waiting = set(roots), list(roots)
         while waiting:
             for inner in ast.walk(waiting.pop()):
-                name = (
-                    inner.attr if isinstance(inner, ast.Attribute) else inner.id if isinstance(inner, ast.Name) else ""
-                )
-                for other in named.get(name, []):
+                for other in named.get(getattr(inner, "attr", getattr(inner, "id", "")), []):
                     if other not in found:
                         found.add(other)
                         waiting.append(other)
         return found
-
-
-def _has_custom_gradient(node: Definition) -> bool:
-    """Whether a decorator says that another function computes the gradient of this one."""
-    words = [word for d in getattr(node, "decorator_list", ()) for word in ast.walk(d)]
-    return any(getattr(w, "attr", getattr(w, "id", "")) in _WITH_CUSTOM_GRADIENT for w in words)
 
 
 @dataclass(frozen=True)
@@ -334,8 +324,9 @@ class CodeClaim:
 
     def _protect_arrays(self) -> None:
         """Let no edited text write into arrays that outlive a call, unless the claim itself does."""
-        held = [x for functions in self._live.values() for f in functions for x in _arrays_held_by(f)]
-        kept = [x for x in held if x.flags.writeable]
+        functions = [f for functions in self._live.values() for f in functions]
+        held = [x for f in functions for x in (*f.__globals__.values(), *closure_values(f).values())]
+        kept = [x for x in held if isinstance(x, np.ndarray) and x.flags.writeable]
         for x in kept:
             x.flags.writeable = False
         try:
@@ -361,9 +352,8 @@ class CodeClaim:
 
     def edits(self) -> Iterator[Edit]:
         for definition in self.definitions:
-            for statement, alone in reversed(
-                [*_statements_of(definition)]
-            ):  # a factor is missing where it is used last
+            # a factor is missing where it is used last
+            for statement, alone in reversed([*_statements_of(definition)]):
                 scope = self._scope_at(definition, statement)
                 if isinstance(statement, ast.stmt):
                     yield from statement_edits(statement, self._source_text, scope, alone)
@@ -372,9 +362,8 @@ class CodeClaim:
                         yield from rename_edits(statement, self._source_text, scope)
                 for node, parent in walk_expressions(statement):
                     if scope is not None or isinstance(node, ast.Constant | ast.BinOp | ast.UnaryOp):
-                        yield from edits_of(
-                            EditPlace(node, parent, self._source_text, scope or Scope({}, lambda text: UNKNOWN))
-                        )
+                        within = scope or Scope({}, lambda text: UNKNOWN)
+                        yield from edits_of(EditPlace(node, parent, self._source_text, within))
 
     def composed(self, right: Right) -> Iterator[Edit]:
         claimed = self.gradient((), 0) or {}
@@ -382,12 +371,13 @@ class CodeClaim:
             for statement, _ in _statements_of(definition):
                 scope = self._scope_at(definition, statement)
                 outputs = self._outputs_returned(definition, statement)
-                for node, parent in walk_expressions(statement) if scope is not None and outputs else ():
+                if scope is None or not outputs:
+                    continue
+                for node, parent in walk_expressions(statement):
+                    place = EditPlace(node, parent, self._source_text, scope)
                     for name in outputs.get(node, ()):
-                        if name in right.gradient and scope is not None:
-                            yield from missing_part_edits(
-                                EditPlace(node, parent, self._source_text, scope), name, claimed, right
-                            )
+                        if name in right.gradient:
+                            yield from missing_part_edits(place, name, claimed, right)
 
     def scaled(self) -> Mapping[int, tuple[Change, ...]]:
         found: dict[int, tuple[Change, ...]] = {}
@@ -409,25 +399,22 @@ class CodeClaim:
         text = apply_changes(self.text, edit.changes)
         try:
             file = SourceFile(self.file.path, text)
-            definitions = tuple(self._find_again_in(file, d) for d in self.definitions)
+            definitions = []
+            for d in self.definitions:
+                name, first = getattr(d, "name", "<lambda>"), first_line(d)
+                lines = (first, first - 1)  # it may have moved up by one
+                definitions.append(next(file.definitions[k, name] for k in lines if (k, name) in file.definitions))
             codes = list(self._changed_codes(edit.changes))
         except (SyntaxError, KeyError, StopIteration):
             return None
         for function, code in codes:  # the process is there for this search alone
             function.__code__ = code
-        other = CodeClaim(file, definitions, self.call, self.names, most_lines=self.most_lines)
+        other = CodeClaim(file, tuple(definitions), self.call, self.names, most_lines=self.most_lines)
         try:
             other.watch()
         except Exception:  # the half-repaired claim may raise anything; then nothing is built on it
             return None
         return other
-
-    @staticmethod
-    def _find_again_in(file: SourceFile, definition: Definition) -> Definition:
-        """Return a function in an edited file, whose lines may have moved up by one."""
-        name = getattr(definition, "name", "<lambda>")
-        first = first_line(definition)
-        return next(file.definitions[k] for k in ((first, name), (first - 1, name)) if k in file.definitions)
 
     @cached_property
     def _source_text(self) -> Text:
@@ -487,21 +474,16 @@ class CodeClaim:
                 return UNKNOWN
             return eval(compile(text, self.file.path, "eval"), outer, dict(values))
 
-        loaded = _names_read(definition)
+        nodes = [n for n in ast.walk(definition) if isinstance(n, ast.Name)]
+        loaded = {n.id for n in nodes if isinstance(n.ctx, ast.Load)}
+        stored = {n.id for n in nodes if isinstance(n.ctx, ast.Store)}
+        given = {a.arg for a in ast.walk(definition) if isinstance(a, ast.arg)}
         shared = {n: x for n, x in outer.items() if n in loaded and is_number(x)}
-        functions = {
-            n: x
-            for n, x in outer.items()
-            if _is_function_of_module(x, outer) and self.file.definition(x.__code__) in self.callable
-        }
-        around, of_f = self._texts_around
+        own = {n: x for n, x in outer.items() if isinstance(x, FunctionType) and x.__globals__ is outer}
+        functions = {n: x for n, x in own.items() if self.file.definition(x.__code__) in self.callable}
+        unread = frozenset((stored | given) - loaded)
         return Scope(
-            {**functions, **shared, **values},
-            evaluate,
-            _names_never_read(definition),
-            _prefix_of_library(outer),
-            around,
-            of_f,
+            {**functions, **shared, **values}, evaluate, unread, _prefix_of_library(outer), *self._texts_around
         )
 
     @cached_property
@@ -542,29 +524,6 @@ def _statements_of(definition: Definition) -> Iterator[tuple[Any, bool]]:
                 inner = getattr(statement, name, None)
                 if isinstance(inner, list) and inner and isinstance(inner[0], ast.stmt):
                     blocks.append(inner)
-
-
-def _arrays_held_by(function: FunctionType) -> Iterator[Any]:
-    """Yield the arrays that a function's module and closure hold."""
-    for x in (*function.__globals__.values(), *closure_values(function).values()):
-        if isinstance(x, np.ndarray):
-            yield x
-
-
-def _names_read(definition: Definition) -> set[str]:
-    return {n.id for n in ast.walk(definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-
-
-def _names_never_read(definition: Definition) -> frozenset[str]:
-    """Return the names that a function is given or assigns, and nowhere reads."""
-    stored = {n.id for n in ast.walk(definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return frozenset(
-        (stored | {a.arg for a in ast.walk(definition) if isinstance(a, ast.arg)}) - _names_read(definition)
-    )
-
-
-def _is_function_of_module(x: Any, names: Mapping[str, Any]) -> bool:
-    return isinstance(x, FunctionType) and x.__globals__ is names
 
 
 def _prefix_of_library(names: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from gradcli.repair.scope import (
     ATOM,
+    BINDING,
     SIGN,
     SIGNS,
     UNKNOWN,
@@ -26,7 +27,6 @@ from gradcli.repair.scope import (
     is_number,
     is_term,
     shape_of,
-    strength_of_operator,
 )
 
 # Edits of arithmetic: a number, an operator, brackets, a sign, a power, a factor, a term.
@@ -38,30 +38,22 @@ def constant_edits(place: EditPlace) -> Iterator[New]:
     if not isinstance(node, ast.Constant) or not isinstance(node.value, int | float) or isinstance(node.value, bool):
         return
     x = node.value
-    kind = "axis" if isinstance(place.parent, ast.keyword) else "exponent" if _is_exponent(place) else "constant"
-    kind = "index" if place.in_index else kind
+    parent = place.parent
+    right_of = type(parent.op) if isinstance(parent, ast.BinOp) and node is parent.right else None
+    kind = "constant"
+    if place.in_index:
+        kind = "index"
+    elif isinstance(parent, ast.keyword):
+        kind = "axis"
+    elif isinstance(parent, ast.UnaryOp) or right_of is ast.Pow:
+        kind = "exponent"
     for cost, new in ((1.0, x + 1), (1.0, x - 1), (1.3, x * 2), (1.3, x / 2), (1.6, x * x), (1.8, x * 4), (1.8, x / 4)):
-        if _is_neutral_number(place, new):
-            continue
+        if isinstance(parent, ast.BinOp) and (new == 0 or (new == 1 and right_of in (ast.Mult, ast.Div, ast.Pow))):
+            continue  # such an operation is better left out: + 0, * 1, / 1, ** 1
         whole = isinstance(x, int) and float(new).is_integer()
         yield kind, cost, repr(int(new) if whole else new), ATOM if new >= 0 else SIGN
     if x and not place.in_index:
-        yield kind, 1.7, f"1 / {place.piece}", strength_of_operator(ast.Div)
-
-
-def _is_neutral_number(place: EditPlace, x: float) -> bool:
-    """Whether an operation with this number is better left out: + 0, * 1, / 1, ** 1."""
-    parent = place.parent
-    if not isinstance(parent, ast.BinOp):
-        return False
-    return x == 0 or (x == 1 and isinstance(parent.op, ast.Mult | ast.Div | ast.Pow) and place.node is parent.right)
-
-
-def _is_exponent(place: EditPlace) -> bool:
-    parent = place.parent
-    return isinstance(parent, ast.UnaryOp) or (
-        isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Pow) and place.node is parent.right
-    )
+        yield kind, 1.7, f"1 / {place.piece}", BINDING[ast.Div]
 
 
 _TWIN_OPERATORS: dict[type[ast.AST], tuple[tuple[type[ast.AST], float], ...]] = {
@@ -79,19 +71,19 @@ def operator_edits(place: EditPlace) -> Iterator[New]:
     own, left, right = type(node.op), node.left, node.right
     for other, cost in _TWIN_OPERATORS.get(own, ()):
         new = f"{text.operand(left, other)} {SIGNS[other]} {text.operand(right, other, right=True)}"
-        yield "sign" if {own, other} == {ast.Add, ast.Sub} else "operator", cost, new, strength_of_operator(other)
+        yield "sign" if {own, other} == {ast.Add, ast.Sub} else "operator", cost, new, BINDING[other]
     if own in (ast.Sub, ast.Div, ast.MatMult, ast.Pow):
         new = f"{text.operand(right, own)} {SIGNS[own]} {text.operand(left, own, right=True)}"
-        yield "order", 1.2, new, strength_of_operator(own)
+        yield "order", 1.2, new, BINDING[own]
     if own is ast.Sub:
         new = f"{text.operand(right, own)} - {text.operand(left, own, right=True)}"
-        yield "sign", 1.2, new, strength_of_operator(own)
+        yield "sign", 1.2, new, BINDING[own]
     kind = "term" if own in (ast.Add, ast.Sub) else "factor"
     yield kind, 1.3 if place.in_index else 1.5, text.piece(left), binding_strength(left)
     if own is ast.Sub:
         yield kind, 1.8, f"-{bracket_operand(text.piece(right), binding_strength(right), ast.Mult)}", SIGN
     elif own is ast.Div:
-        yield kind, 1.8, f"1 / {text.operand(right, own, right=True)}", strength_of_operator(own)
+        yield kind, 1.8, f"1 / {text.operand(right, own, right=True)}", BINDING[own]
     yield kind, 1.5, text.piece(right), binding_strength(right)
 
 
@@ -101,39 +93,28 @@ def grouping_edits(place: EditPlace) -> Iterator[New]:
     if not isinstance(node, ast.BinOp):
         return
     own, left, right = type(node.op), node.left, node.right
-    if own in (ast.Add, ast.Sub):
-        sign = SIGNS[own]
-        if isinstance(right, ast.BinOp) and type(right.op) in (ast.Mult, ast.Div, ast.MatMult):
-            op = type(right.op)
-            inner = f"({text.operand(left, own)} {sign} {text.operand(right.left, own, right=True)})"
-            yield (
-                "grouping",
-                1.4,
-                f"{inner} {SIGNS[op]} {text.operand(right.right, op, right=True)}",
-                strength_of_operator(op),
-            )
-        if isinstance(left, ast.BinOp) and type(left.op) in (ast.Mult, ast.MatMult):
-            op = type(left.op)
-            inner = f"({text.operand(left.right, own)} {sign} {text.operand(right, own, right=True)})"
-            yield "grouping", 1.4, f"{text.operand(left.left, op)} {SIGNS[op]} {inner}", strength_of_operator(op)
-    if own in (ast.Mult, ast.Div, ast.MatMult):
-        sign = SIGNS[own]
-        if isinstance(left, ast.BinOp) and type(left.op) in (ast.Add, ast.Sub):
-            op = type(left.op)
-            inner = f"{text.operand(left.right, own)} {sign} {text.operand(right, own, right=True)}"
-            yield "grouping", 1.4, f"{text.operand(left.left, op)} {SIGNS[op]} {inner}", strength_of_operator(op)
-        if isinstance(right, ast.BinOp) and type(right.op) in (ast.Add, ast.Sub) and own is not ast.Div:
-            op = type(right.op)
-            inner = f"{text.operand(left, own)} {sign} {text.operand(right.left, own, right=True)}"
-            yield (
-                "grouping",
-                1.4,
-                f"{inner} {SIGNS[op]} {text.operand(right.right, op, right=True)}",
-                strength_of_operator(op),
-            )
-        if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Div) and own is ast.Mult:
-            inner = f"({text.piece(left.right)} * {text.operand(right, own, right=True)})"
-            yield "grouping", 1.4, f"{text.operand(left.left, ast.Div)} / {inner}", strength_of_operator(ast.Div)
+    products, sums = (ast.Mult, ast.Div, ast.MatMult), (ast.Add, ast.Sub)
+    inside: dict[str, tuple[type[ast.AST], ...]] = {}  # the operations on each side that are moved
+    if own in sums:
+        inside = {"right": products, "left": (ast.Mult, ast.MatMult)}
+    elif own in products:
+        inside = {"left": sums, "right": sums if own is not ast.Div else ()}
+    for side, operators in inside.items():
+        operand = getattr(node, side)
+        if not isinstance(operand, ast.BinOp) or type(operand.op) not in operators:
+            continue
+        op = type(operand.op)
+        first, second = (left, operand.left) if side == "right" else (operand.right, right)
+        inner = f"{text.operand(first, own)} {SIGNS[own]} {text.operand(second, own, right=True)}"
+        inner = f"({inner})" if own in sums else inner
+        if side == "right":
+            new = f"{inner} {SIGNS[op]} {text.operand(operand.right, op, right=True)}"
+        else:
+            new = f"{text.operand(operand.left, op)} {SIGNS[op]} {inner}"
+        yield "grouping", 1.4, new, BINDING[op]
+    if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Div) and own is ast.Mult:
+        inner = f"({text.piece(left.right)} * {text.operand(right, own, right=True)})"
+        yield "grouping", 1.4, f"{text.operand(left.left, ast.Div)} / {inner}", BINDING[ast.Div]
 
 
 def sign_edits(place: EditPlace) -> Iterator[New]:
@@ -153,7 +134,7 @@ def power_edits(place: EditPlace) -> Iterator[New]:
     elif place.carries_numbers and not isinstance(node, ast.Constant):
         base = place.as_operand(ast.Pow)
         for cost, power in ((1.6, "2"), (2.5, "3"), (2.8, "-1")):
-            yield "exponent", cost, f"{base}**{power}", strength_of_operator(ast.Pow)
+            yield "exponent", cost, f"{base}**{power}", BINDING[ast.Pow]
 
 
 _NUMBERS = (("2", 1.4), ("0.5", 1.4), ("3", 1.9), ("4", 1.9))
@@ -161,59 +142,41 @@ _NUMBERS = (("2", 1.4), ("0.5", 1.4), ("3", 1.9), ("4", 1.9))
 
 def factor_edits(place: EditPlace) -> Iterator[New]:
     """Multiply or divide by a number, a name or a size, or by what a derivative often lacks: 1 - t, 1 - t**2."""
-    carries = place.carries_numbers or _is_reduced(place)
-    if not carries or is_factor(place) or isinstance(place.node, ast.Constant):
+    # an array of which a method takes a sum, a mean and the like: `d` in `d.mean(axis=0)`
+    reduces = isinstance(place.parent, ast.Attribute) and place.parent.attr in _REDUCTIONS
+    is_reduced = reduces and is_number(place.value) and shape_of(place.value) != ()
+    if not (place.carries_numbers or is_reduced) or is_factor(place) or isinstance(place.node, ast.Constant):
         return
     product, quotient = place.as_operand(ast.Mult), place.as_operand(ast.Div)
     for number, cost in _NUMBERS:
-        yield "factor", cost, f"{number} * {product}", strength_of_operator(ast.Mult)
+        yield "factor", cost, f"{number} * {product}", BINDING[ast.Mult]
     plain = [(term, 1.3 if term.unread else 1.9) for term in place.scope.names]
     plain += [(term, 1.3) for term in place.scope.object_arrays]
     plain += [(term, 2.1) for term in place.scope.sizes]
     plain += [(term, 1.2 if term.unread and not shape_of(term.value) else 2.4) for term in place.scope.terms]
     for term, cost in plain:
-        wider = term.unread and can_broadcast_into(
-            place.value, term.value
-        )  # an array that nothing reads, such as the cotangent
-        if (wider or can_broadcast_into(term.value, place.value)) and not is_zero_or_one(term.value):
+        if isinstance(term.value, int | float | np.number) and float(term.value) in (0.0, 1.0):
+            continue
+        # or one that is wider, of an array that nothing reads, such as the cotangent
+        if can_broadcast_into(term.value, place.value) or (term.unread and can_broadcast_into(place.value, term.value)):
             by = bracket_operand(term.text, term.bound, ast.Mult, right=True)
             first = not shape_of(term.value) and term.bound == ATOM
-            yield "factor", cost, f"{by} * {product}" if first else f"{product} * {by}", strength_of_operator(ast.Mult)
-            yield "factor", cost + 0.1, f"{quotient} / {by}", strength_of_operator(ast.Div)
+            yield "factor", cost, f"{by} * {product}" if first else f"{product} * {by}", BINDING[ast.Mult]
+            yield "factor", cost + 0.1, f"{quotient} / {by}", BINDING[ast.Div]
     of_f = [term for term in place.scope.terms if term.unread and shape_of(term.value)]
     terms = [(term, 0.0) for term in place.scope.names] + [(term, 0.3) for term in (*place.scope.object_arrays, *of_f)]
     for term, dearer in terms:
         if can_broadcast_into(term.value, place.value) and not is_index(term.value) and not is_mask(term.value):
             t = bracket_operand(term.text, term.bound, ast.Mult, right=True)
             usual = (
-                (1.9, f"(1 - {t})"),
-                (1.9, f"(1 - {t}**2)"),
-                (2.2, f"({t} > 0)"),
-                (2.3, f"{t} * (1 - {t})"),
-                (2.4, f"{t}**2"),
+                (1.9, f"(1 - {t})"), (1.9, f"(1 - {t}**2)"), (2.2, f"({t} > 0)"), (2.3, f"{t} * (1 - {t})"), (2.4, f"{t}**2"),
                 (2.4, f"2 * {t}"),
-            )
+            )  # fmt: skip
             for cost, by in usual:
-                yield "factor", cost + dearer, f"{product} * {by}", strength_of_operator(ast.Mult)
-            yield "factor", 2.4 + dearer, f"{quotient} / {t}**2", strength_of_operator(ast.Div)
+                yield "factor", cost + dearer, f"{product} * {by}", BINDING[ast.Mult]
+            yield "factor", 2.4 + dearer, f"{quotient} / {t}**2", BINDING[ast.Div]
             for name in ("exp", "cos", "sin", "sign", "sqrt"):
-                yield (
-                    "factor",
-                    2.6 + dearer,
-                    f"{product} * {place.scope.prefix}{name}({t})",
-                    strength_of_operator(ast.Mult),
-                )
-
-
-def _is_reduced(place: EditPlace) -> bool:
-    """Whether it is an array of which a method takes a sum, a mean and the like: `d` in `d.mean(axis=0)`."""
-    reduces = isinstance(place.parent, ast.Attribute) and place.parent.attr in _REDUCTIONS
-    return reduces and is_number(place.value) and shape_of(place.value) != ()
-
-
-def is_zero_or_one(x: Any) -> bool:
-    """Whether a factor is 1 or 0 everywhere."""
-    return isinstance(x, int | float | np.number) and float(x) in (0.0, 1.0)
+                yield "factor", 2.6 + dearer, f"{product} * {place.scope.prefix}{name}({t})", BINDING[ast.Mult]
 
 
 def term_edits(place: EditPlace) -> Iterator[New]:
@@ -222,31 +185,19 @@ def term_edits(place: EditPlace) -> Iterator[New]:
         return
     left, right = place.as_operand(ast.Add), place.as_operand(ast.Sub, right=True)
     if not place.in_index:
-        yield "term", 1.8, f"1 + {left}", strength_of_operator(ast.Add)
-        yield "term", 1.8, f"1 - {right}", strength_of_operator(ast.Sub)
-        yield "term", 1.9, f"{left} - 1", strength_of_operator(ast.Sub)
+        yield "term", 1.8, f"1 + {left}", BINDING[ast.Add]
+        yield "term", 1.8, f"1 - {right}", BINDING[ast.Sub]
+        yield "term", 1.9, f"{left} - 1", BINDING[ast.Sub]
     found: list[tuple[CandidateTerm, float]] = [(term, 1.4 if term.unread else 2.2) for term in place.scope.names]
     found += [(term, 2.1 if term.unread else 2.5) for term in place.scope.terms]
-    dearer = (
-        0.0
-        if isinstance(place.parent, ast.stmt | ast.Tuple | ast.List | ast.Dict | ast.Expression | ast.Subscript)
-        else 0.15
-    )
+    whole = isinstance(place.parent, ast.stmt | ast.Tuple | ast.List | ast.Dict | ast.Expression | ast.Subscript)
     for term, cost in found:
-        cost += dearer
+        cost += 0.0 if whole else 0.15
         if can_broadcast_into(term.value, place.value) and not (is_index(place.value) and not is_index(term.value)):
-            yield (
-                "term",
-                cost,
-                f"{left} + {bracket_operand(term.text, term.bound, ast.Add)}",
-                strength_of_operator(ast.Add),
-            )
-            yield (
-                "term",
-                cost,
-                f"{left} - {bracket_operand(term.text, term.bound, ast.Sub, right=True)}",
-                strength_of_operator(ast.Sub),
-            )
+            added = bracket_operand(term.text, term.bound, ast.Add)
+            yield "term", cost, f"{left} + {added}", BINDING[ast.Add]
+            taken = bracket_operand(term.text, term.bound, ast.Sub, right=True)
+            yield "term", cost, f"{left} - {taken}", BINDING[ast.Sub]
 
 
 # Edits of names and calls: another name or function, an axis, a sum, a transpose, an index, an order.
@@ -264,10 +215,10 @@ def name_edits(place: EditPlace) -> Iterator[New]:
             if isinstance(place.parent, ast.Call) and len(place.parent.args) > 1:
                 yield "index", 1.4, "0", ATOM  # range(n) for range(k, n)
             for cost, new in ((1.4, f"{node.id} + 1"), (1.4, f"{node.id} - 1")):
-                yield "index", cost, new, strength_of_operator(ast.Add)
+                yield "index", cost, new, BINDING[ast.Add]
             for term in place.scope.names:
                 if is_index(term.value) and term.text != node.id:
-                    yield "index", 1.8, f"{node.id} + {term.text}", strength_of_operator(ast.Add)
+                    yield "index", 1.8, f"{node.id} + {term.text}", BINDING[ast.Add]
     if isinstance(node, ast.Attribute) and not place.stored and not place.is_function and is_number(own):
         holder = place.scope.value(place.text.piece(node.value))
         for name, x in getattr(holder, "__dict__", {}).items():
@@ -312,12 +263,10 @@ def _arity(function: Any) -> int | None:
     return None if code is None else int(code.co_argcount)
 
 
-_REDUCTIONS = frozenset(
-    (
-        "sum", "mean", "prod", "max", "min", "var", "std", "norm", "softmax", "logsumexp", "cumsum", "diff", "argmax", "argmin",
-        "any", "all", "flip", "roll",
-    )
-)  # fmt: skip
+_REDUCTIONS = frozenset((
+    "sum", "mean", "prod", "max", "min", "var", "std", "norm", "softmax", "logsumexp", "cumsum", "diff", "argmax", "argmin",
+    "any", "all", "flip", "roll",
+))  # fmt: skip
 _AXES = ("axis", "dim")
 
 
@@ -348,32 +297,25 @@ def sum_edits(place: EditPlace) -> Iterator[New]:
     """Sum or average an array, along an axis or wholly."""
     if not place.carries_numbers or not shape_of(place.value) or place.value is UNKNOWN:
         return
-    axes = [*(f", axis={k}" for k in range(len(shape_of(place.value))) if len(shape_of(place.value)) > 1), ""]
-    for axis in axes:
+    count = len(shape_of(place.value))
+    for axis in [*(f", axis={k}" for k in range(count) if count > 1), ""]:
         for name, cost in (("sum", 1.7), ("mean", 2.2)):
             yield "sum", cost, f"{place.scope.prefix}{name}({place.piece}{axis})", ATOM
-
-
-def _shape_at(place: EditPlace, node: ast.expr) -> tuple[int, ...]:
-    return shape_of(place.scope.value(place.text.piece(node)))
 
 
 def transpose_edits(place: EditPlace) -> Iterator[New]:
     """Transpose a matrix, or do not; of vectors, write the outer product that `u@v.T` is on paper."""
     node = place.node
     match node:
-        case ast.BinOp(left, ast.MatMult(), ast.Attribute(right, "T")) if len(_shape_at(place, right)) == 1:
-            operands = f"{place.text.piece(left)}, {place.text.piece(right)}"
-            yield "outer", 1.0, f"{place.scope.prefix}outer({operands})", ATOM
+        case ast.BinOp(left, ast.MatMult(), ast.Attribute(right, "T")):
+            vector = place.text.piece(right)
+            if len(shape_of(place.scope.value(vector))) == 1:
+                yield "outer", 1.0, f"{place.scope.prefix}outer({place.text.piece(left)}, {vector})", ATOM
     if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
         yield "transpose", 1.0, place.text.piece(node.value), binding_strength(node.value)
     elif place.carries_numbers and len(shape_of(place.value)) == 2 and not isinstance(node, ast.Constant):
-        yield (
-            "transpose",
-            1.1 if binding_strength(node) == ATOM else 1.2,
-            f"{bracket_operand(place.piece, binding_strength(node), ast.Pow)}.T",
-            ATOM,
-        )
+        bound = binding_strength(node)
+        yield "transpose", 1.1 if bound == ATOM else 1.2, f"{bracket_operand(place.piece, bound, ast.Pow)}.T", ATOM
 
 
 def subscript_edits(place: EditPlace) -> Iterator[New]:
@@ -452,25 +394,21 @@ def matrix_edits(place: EditPlace) -> Iterator[New]:
         other = shape_of(term.value)
         if other == (shape[0], shape[0]):
             for spelled in (term.text, f"{term.text}.T"):
-                yield (
-                    "factor",
-                    2.2,
-                    f"{spelled} @ {place.as_operand(ast.MatMult, right=True)}",
-                    strength_of_operator(ast.MatMult),
-                )
+                yield "factor", 2.2, f"{spelled} @ {place.as_operand(ast.MatMult, right=True)}", BINDING[ast.MatMult]
         if other == (shape[1], shape[1]):
             for spelled in (term.text, f"{term.text}.T"):
-                yield "factor", 2.2, f"{place.as_operand(ast.MatMult)} @ {spelled}", strength_of_operator(ast.MatMult)
+                yield "factor", 2.2, f"{place.as_operand(ast.MatMult)} @ {spelled}", BINDING[ast.MatMult]
 
 
 def whole_edits(place: EditPlace) -> Iterator[New]:
     """Take a name for an expression of its shape, or sum what one item was taken of."""
     node = place.node
-    if isinstance(node, ast.Subscript) and not place.stored and is_number(place.value) and not shape_of(place.value):
-        yield "sum", 2.0, f"{place.scope.prefix}sum({place.text.piece(node.value)})", ATOM
-    one = isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and type(node.slice.value) is int
-    if one and isinstance(node, ast.Subscript) and shape_of(place.value) and place.carries_numbers and not place.stored:
-        yield "sum", 1.8, f"{place.scope.prefix}sum({place.text.piece(node.value)}, axis=0)", ATOM
+    if isinstance(node, ast.Subscript) and not place.stored:
+        one = isinstance(node.slice, ast.Constant) and type(node.slice.value) is int
+        if is_number(place.value) and not shape_of(place.value):
+            yield "sum", 2.0, f"{place.scope.prefix}sum({place.text.piece(node.value)})", ATOM
+        if one and shape_of(place.value) and place.carries_numbers:
+            yield "sum", 1.8, f"{place.scope.prefix}sum({place.text.piece(node.value)}, axis=0)", ATOM
     if isinstance(node, ast.BinOp | ast.Call | ast.Subscript) and place.carries_numbers and place.value is not UNKNOWN:
         for term in place.scope.names:
             if shape_of(term.value) == shape_of(place.value) and not is_index(term.value):
@@ -502,12 +440,7 @@ _NEAR = 1e-9  # relative: how near a term is to what is lacking, before the repa
 _MOST = 60  # terms that are combined
 _LOOKED_AT = 5  # entries of what is lacking, by which combinations are chosen
 _SIMPLE_NUMBERS = ((1.0, ""), (2.0, "2"), (0.5, "0.5"), (3.0, "3"), (4.0, "4"), (0.25, "0.25"), (1.5, "1.5"))
-_COMBINED = (
-    (ast.Mult, np.multiply, "*"),
-    (ast.Div, np.divide, "/"),
-    (ast.Sub, np.subtract, "-"),
-    (ast.Add, np.add, "+"),
-)
+_COMBINED = ((ast.Mult, np.multiply), (ast.Div, np.divide), (ast.Sub, np.subtract), (ast.Add, np.add))
 
 
 def missing_part_edits(place: EditPlace, name: str, claimed: Gradient, right: Right) -> Iterator[Edit]:
@@ -526,31 +459,22 @@ def missing_part_edits(place: EditPlace, name: str, claimed: Gradient, right: Ri
             if term.text == place.piece:  # a factor is wrong: nobody writes g - 1.5 * g
                 continue
             new = f"{place.as_operand(ast.Add)} {'-' if factor < 0 else '+'} {_text_of_multiple(factor, term)}"
-            yield Edit(
-                "term", 2.5, line, (place.text.in_place(place.node, place.parent, new, strength_of_operator(ast.Add)),)
-            )
+            yield Edit("term", 2.5, line, (place.text.in_place(place.node, place.parent, new, BINDING[ast.Add]),))
         if np.all(np.isfinite(ratio)):
             for term, factor in _find_combinations(place, ratio):
-                by = bracket_operand(
-                    _text_of_multiple(factor, term), strength_of_operator(ast.Mult), ast.Mult, right=True
-                )
+                by = bracket_operand(_text_of_multiple(factor, term), BINDING[ast.Mult], ast.Mult, right=True)
                 new = f"{'-' if factor < 0 else ''}{place.as_operand(ast.Mult)} * {by}"
                 yield Edit(
-                    "factor",
-                    2.5,
-                    line,
-                    (place.text.in_place(place.node, place.parent, new, strength_of_operator(ast.Mult)),),
+                    "factor", 2.5, line, (place.text.in_place(place.node, place.parent, new, BINDING[ast.Mult]),)
                 )
 
 
 def _text_of_multiple(factor: float, term: CandidateTerm) -> str:
     """Return the text of a term times a number of `_SIMPLE_NUMBERS`, as an operand of a sum."""
     number = dict(_SIMPLE_NUMBERS)[abs(factor)]
-    return (
-        f"{number} * {bracket_operand(term.text, term.bound, ast.Mult)}"
-        if number
-        else bracket_operand(term.text, term.bound, ast.Sub, right=True)
-    )
+    if not number:
+        return bracket_operand(term.text, term.bound, ast.Sub, right=True)
+    return f"{number} * {bracket_operand(term.text, term.bound, ast.Mult)}"
 
 
 def _find_combinations(place: EditPlace, wanted: Any) -> Iterator[tuple[CandidateTerm, float]]:
@@ -590,13 +514,14 @@ def _combine_pairs(first: list[CandidateTerm], second: list[CandidateTerm], oper
         for b in second:
             if a is b:
                 continue
-            for op, function, sign in operations:
+            for op, function in operations:
                 if op in (ast.Mult, ast.Add) and a.text > b.text and a.bound == b.bound == ATOM:
                     continue
-                text = (
-                    f"{bracket_operand(a.text, a.bound, op)} {sign} {bracket_operand(b.text, b.bound, op, right=True)}"
+                first_text, second_text = (
+                    bracket_operand(a.text, a.bound, op),
+                    bracket_operand(b.text, b.bound, op, True),
                 )
-                yield CandidateTerm(text, function(a.value, b.value), strength_of_operator(op))
+                yield CandidateTerm(f"{first_text} {SIGNS[op]} {second_text}", function(a.value, b.value), BINDING[op])
 
 
 def _find_simple_multiples(terms: list[CandidateTerm], sample: Any) -> Iterator[tuple[CandidateTerm, float]]:

@@ -53,12 +53,8 @@ def budget_for(found: Verified, options: Options) -> CauseBudget:
 
 
 def with_cause_and_repair(
-    found: Verified,
-    request: Request,
-    ask: TargetRequest,
-    right_answer: RightAnswer,
-    tell: Callable[[str], None] | None = None,
-) -> CheckReport:
+    found: Verified, request: Request, ask: TargetRequest, right_answer: RightAnswer, tell: Callable[[str], None] | None = None
+) -> CheckReport:  # fmt: skip
     """Return the report of a wrong claim with the likely mistake, and the edit that repairs it or the right gradient.
 
     All of it shares one budget, counted in calls, and a time limit as a safety net. `tell` is told what is looked at.
@@ -71,7 +67,12 @@ def with_cause_and_repair(
     with budget.keeping(budget.left // 2):
         report = with_causes(found, budget)
     if request.options.no_diagnose:
-        return _with_reason(report, "it was not looked for (--no-diagnose)")
+        why = "it was not looked for (--no-diagnose)"
+        found_at = [
+            p if p.diagnosis is None else replace(p, diagnosis=replace(p.diagnosis, no_patch=why))
+            for p in report.points
+        ]
+        return replace(report, points=tuple(found_at))
     if not budget.late and not hasattr(original_function(request.f), "by_rank"):  # no edit is tried on several ranks
         report = with_repair(report, request, ask, right_answer, budget, tell)
     return drop_late_causes(report, budget)
@@ -104,23 +105,9 @@ def with_repair(
     names = tuple(dict.fromkeys(m.input for m in point.mismatches)) or point.differentiated
     native = native_of(request.f)
     language = "expression" if request.f.kind == "expression" else native.framework.name if native else "numpy"
-    tell(f"looking for the cause, 2 of 2: edits of {_name_edited_file(report)}, else the closed form")
+    edited = report.claimed_at.file if isinstance(report.claimed_at, SourceLine) else None
+    tell(f"looking for the cause, 2 of 2: edits of {edited or 'the claim'}, else the closed form")
     return repair_claim(report, request, ask, budget, ClosedForm(right_answer, Point(dict(point.at)), names, language))
-
-
-def _name_edited_file(report: CheckReport) -> str:
-    """Return the name of what is edited in search of a repair."""
-    return (
-        report.claimed_at.file if isinstance(report.claimed_at, SourceLine) and report.claimed_at.file else "the claim"
-    )
-
-
-def _with_reason(report: CheckReport, why: str) -> CheckReport:
-    """Return the report with the reason for which no edit is shown."""
-    points = tuple(
-        p if p.diagnosis is None else replace(p, diagnosis=replace(p.diagnosis, no_patch=why)) for p in report.points
-    )
-    return replace(report, points=points)
 
 
 def check_hard_points(found: Verified, request: Request, sizes: Mapping[str, int] | None = None) -> Verified:

@@ -32,13 +32,15 @@ class Around:
     named: Mapping[str, int] | None = None  # the sizes that have a name
     facts: Mapping[str, frozenset[str]] = field(default_factory=dict)  # what is assumed about inputs
 
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The given values of the inputs that are differentiated, as arrays."""
+        return {name: np.asarray(self.values[name], dtype=float) for name in self.wrt}
+
 
 def hard_points(around: Around, more: Iterable[Values] = ()) -> Iterator[Values]:
     """Yield points in an order that takes one of each kind in turn; those outside the bounds are left out."""
-    kinds: list[Iterator[Values]] = [
-        iter(more),
-        *(make(around, np.random.default_rng([around.seed, k])) for k, make in enumerate(_KINDS)),
-    ]
+    kinds = [iter(more), *(make(around, np.random.default_rng([around.seed, k])) for k, make in enumerate(_KINDS))]
     seen = {_bytes_of_values(around.values)}
     while kinds:
         for kind in tuple(kinds):
@@ -85,24 +87,21 @@ def _draw_normal(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """Normal numbers of several sizes, for all inputs at once and for each alone, moved inside the bounds."""
     for _ in range(4):
         for scale in _SCALES:
-            made = {
-                n: _move_inside_bounds(around, n, scale * rng.standard_normal(np.shape(around.values[n])))
-                for n in around.wrt
-            }
+            drawn = {n: scale * rng.standard_normal(x.shape) for n, x in around.inputs.items()}
+            made = _move_inside_bounds(around, drawn)
             yield {**around.values, **made}
             for name in around.wrt if len(around.wrt) > 1 else ():
                 yield {**around.values, name: made[name]}
 
 
-def _move_inside_bounds(around: Around, name: str, x: Any) -> Any:
-    return around.stepping.moved_inside(name, np.asarray(x, dtype=float))
+def _move_inside_bounds(around: Around, values: Values) -> Values:
+    return {name: around.stepping.moved_inside(name, np.asarray(x, dtype=float)) for name, x in values.items()}
 
 
 def _change_signs(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """The given numbers with other signs: all, one input, one entry, at random."""
     yield {**around.values, **{n: -np.asarray(around.values[n]) for n in around.wrt}}
-    for name in around.wrt:
-        x = np.asarray(around.values[name], dtype=float)
+    for name, x in around.inputs.items():
         yield _change_input(around, name, -x)
         for k in _spread_indices(x):
             yield _change_input(around, name, _set_entry(x, k, -x.flat[k]))
@@ -122,8 +121,7 @@ def _set_entry(x: Any, k: int, value: float) -> Any:
 
 def _near_branches(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """Numbers between and beside the constants of the code, in one entry, and in all."""
-    for number, (value, name) in enumerate(itertools.product(around.critical, around.wrt)):
-        x = np.asarray(around.values[name], dtype=float)
+    for number, (value, (name, x)) in enumerate(itertools.product(around.critical, around.inputs.items())):
         if x.size:
             yield _change_input(around, name, _set_entry(x, number % x.size, value))
             if x.size > 1:
@@ -136,8 +134,7 @@ def _scale_by_powers(around: Around, rng: np.random.Generator) -> Iterator[Value
         factor = 10.0**power
         with np.errstate(all="ignore"):
             yield {**around.values, **{n: np.asarray(around.values[n]) * factor for n in around.wrt}}
-            for name in around.wrt:
-                x = np.asarray(around.values[name], dtype=float)
+            for name, x in around.inputs.items():
                 if len(around.wrt) > 1:
                     yield _change_input(around, name, x * factor)
                 for k in _spread_indices(x)[:2] if x.size > 1 else ():
@@ -148,22 +145,19 @@ def _scale_by_powers(around: Around, rng: np.random.Generator) -> Iterator[Value
 def _saturating_numbers(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """Numbers where exponentials saturate or overflow, in one entry or in all, and numbers far from zero and near each other."""
     for value in (12.0, 20.0, 31.0, 37.0, 45.0, 100.0, 500.0, 720.0, 800.0):
-        for name, sign in itertools.product(around.wrt, (1.0, -1.0)):
-            x = np.asarray(around.values[name], dtype=float)
+        for (name, x), sign in itertools.product(around.inputs.items(), (1.0, -1.0)):
             if x.size > 1:
                 yield _change_input(around, name, _set_entry(x, int(rng.integers(x.size)), sign * value))
             yield _change_input(around, name, sign * value + x)
             yield _change_input(around, name, sign * value * np.ones_like(x) * (1 + 0.01 * rng.uniform(-1, 1, x.shape)))
     for power in (3, 5, 7, 9):
-        for name in around.wrt:
-            x = np.asarray(around.values[name], dtype=float)
+        for name, x in around.inputs.items():
             yield _change_input(around, name, 10.0**power + x)
 
 
 def _zeros_and_ties(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """Zeros, equal entries, entries in order, nearly equal ones, one entry alone."""
-    for name in around.wrt:
-        x = np.asarray(around.values[name], dtype=float)
+    for name, x in around.inputs.items():
         yield _change_input(around, name, np.zeros_like(x))
         yield _change_input(around, name, -0.0 * np.ones_like(x))
         for k in _spread_indices(x) if x.size > 1 else ():
@@ -181,15 +175,12 @@ def _zeros_and_ties(around: Around, rng: np.random.Generator) -> Iterator[Values
 def _heavy_tails(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """Heavy-tailed numbers, and numbers evenly spread over their exponents."""
     for _ in range(8):
-        yield {
-            **around.values,
-            **{n: _move_inside_bounds(around, n, rng.standard_cauchy(np.shape(around.values[n]))) for n in around.wrt},
+        made = {n: rng.standard_cauchy(x.shape) for n, x in around.inputs.items()}
+        yield {**around.values, **_move_inside_bounds(around, made)}
+        made = {
+            n: rng.choice([-1.0, 1.0], x.shape) * 10.0 ** rng.uniform(-9, 5, x.shape) for n, x in around.inputs.items()
         }
-        made = {}
-        for n in around.wrt:
-            shape = np.shape(around.values[n])
-            made[n] = rng.choice([-1.0, 1.0], shape) * 10.0 ** rng.uniform(-9, 5, shape)
-        yield {**around.values, **{n: _move_inside_bounds(around, n, x) for n, x in made.items()}}
+        yield {**around.values, **_move_inside_bounds(around, made)}
 
 
 def _spread_over_bounds(around: Around, rng: np.random.Generator) -> Iterator[Values]:

@@ -8,7 +8,7 @@ import pickle
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -34,6 +34,7 @@ from gradcli.repair.scope import (
     Gradient,
     Right,
     Scope,
+    Span,
     Text,
     apply_changes,
     lines_of,
@@ -71,14 +72,12 @@ def repair_claim(
     Expressions are edited here, as they are data; Python code in a process that may write no file. The number of edits
     that are tried, and the time, are limited by the budget. `otherwise` makes the closed form, in the same process.
     """
-    number = point_to_repair(report)
-    if number is None or request.claim is None or WITHIN in os.environ:
+    number, claim = point_to_repair(report), request.claim
+    diagnosis = None if number is None else report.points[number].diagnosis
+    if number is None or diagnosis is None or claim is None or WITHIN in os.environ:
         return report
-    point, claim = report.points[number], request.claim
-    diagnosis = point.diagnosis
+    point = report.points[number]
     names = tuple(name for name in (claim.names or request.wrt) if name in request.wrt)
-    if diagnosis is None:
-        return report
     at = request.points[number] if number < len(request.points) else Point(dict(point.at))
     editable = isinstance(claim, ClaimedExpressions | ClaimedFunction) and bool(names)
     in_a_notebook = ask.target.startswith(f"{NOTEBOOK}:")
@@ -92,11 +91,9 @@ def repair_claim(
             found = replace(found, why=found.why or _IN_A_NOTEBOOK)
     else:
         wanted = RepairRequest(ask, (), "", budget.left, budget.seconds, otherwise)
-        found = (
-            _repair_layer(diagnosis.layer, request, wanted, budget)
-            if isinstance(diagnosis.layer, str)
-            else RepairResult()
-        )
+        found = RepairResult()
+        if isinstance(diagnosis.layer, str):
+            found = _repair_layer(diagnosis.layer, request, wanted, budget)
         if not found.repairs:
             points = draw_near_points(request, at, names) if editable else []
             points = points if len(points) > 1 else []
@@ -152,7 +149,8 @@ class FormulaClaim:
     def edits(self) -> Iterator[Edit]:
         for _, place in self._places_to_edit:
             yield from edits_of(place)
-        spans = [(texts.span(root.body)) for texts, root in self._texts_of_parts]
+        trees = self._trees_of_statements  # of the claims of single inputs:
+        spans = [_spans_in_text(s)(trees[id(s)].body) for s in self._parsed_statements[1] if id(s) in trees]
         for k, first in enumerate(spans):
             for second in spans[k + 1 :]:
                 exchanged = Change(*first, self.text[slice(*second)]), Change(*second, self.text[slice(*first)])
@@ -161,7 +159,7 @@ class FormulaClaim:
     def composed(self, right: Right) -> Iterator[Edit]:
         claimed = self.gradient((), 0) or {}
         for statement, place in self._places_to_edit:
-            name = self._input_of_statement(statement)
+            name = self.wrt[0] if statement.name is None else statement.name.text
             if name in right.gradient and place.parent is self._trees_of_statements[id(statement)]:
                 yield from missing_part_edits(place, name, claimed, right)
 
@@ -171,47 +169,27 @@ class FormulaClaim:
     def after(self, edit: Edit) -> "FormulaClaim":
         return FormulaClaim(apply_changes(self.text, edit.changes), self.wrt, self.sizes, self.points)
 
-    def _input_of_statement(self, statement: Statement) -> str:
-        return self.wrt[0] if statement.name is None else statement.name.text
-
     @cached_property
     def _parsed_statements(self) -> tuple[list[Statement], list[Statement]]:
         return shared_and_parts(self.text)
 
     @cached_property
     def _trees_of_statements(self) -> dict[int, ast.Expression]:
-        return {
-            id(s): ast.Expression(parse_statement(s))
-            for part in self._parsed_statements
-            for s in part
-            if s.source != "None"
-        }
-
-    @property
-    def _texts_of_parts(self) -> list[tuple[Text, ast.Expression]]:
-        """The claims of single inputs, with their trees."""
-        return [
-            (Text(self.text, _spans_in_text(s)), self._trees_of_statements[id(s)])
-            for s in self._parsed_statements[1]
-            if id(s) in self._trees_of_statements
-        ]
+        shared, parts = self._parsed_statements
+        return {id(s): ast.Expression(parse_statement(s)) for s in (*shared, *parts) if s.source != "None"}
 
     @cached_property
     def _places_to_edit(self) -> list[tuple[Statement, EditPlace]]:
         shared, parts = self._parsed_statements
         texts = {id(s): Text(self.text, _spans_in_text(s)) for s in (*shared, *parts)}
-        around = [
-            t
-            for s in (*shared, *parts)
-            if id(s) in self._trees_of_statements
-            for t in texts_of_expressions(texts[id(s)], [self._trees_of_statements[id(s)]])
-        ]
+        trees = self._trees_of_statements
+        around = [t for k, tree in trees.items() for t in texts_of_expressions(texts[k], [tree])]
         found = []
         for number, statement in enumerate((*shared, *parts)):
-            if id(statement) not in self._trees_of_statements or statement.inner:
+            if id(statement) not in trees or statement.inner:
                 continue
             scope = self._scope_after(shared[:number], around)
-            for node, parent in walk_expressions(self._trees_of_statements[id(statement)]):
+            for node, parent in walk_expressions(trees[id(statement)]):
                 found.append((statement, EditPlace(node, parent, texts[id(statement)], scope)))
         return found
 
@@ -227,11 +205,11 @@ class FormulaClaim:
         return Scope(values, evaluate, prefix="", around=tuple(around))
 
 
-def _spans_in_text(statement: Statement) -> Any:
+def _spans_in_text(statement: Statement) -> Callable[[ast.AST], Span]:
     """Return the function that gives the span in the user's text of a node of a statement."""
     source = statement.source
 
-    def span(node: ast.AST) -> tuple[int, int]:
+    def span(node: ast.AST) -> Span:
         start, stop = (column_in_characters(source, line, at) for line, at in extent_of_node(node))
         return statement.columns[start], statement.columns[stop - 1] + 1
 
@@ -327,23 +305,16 @@ def make_patch(path: str, before: str, after: str) -> str | None:
 
     None if the file is outside the project, or its name cannot be written in a patch. Line ends stay as they are.
     """
-    name = path_in_project(path)
-    if name is None:
-        return None
-    lines = difflib.unified_diff(lines_of(before), lines_of(after), f"a/{name}", f"b/{name}")
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-
-
-def path_in_project(path: str) -> str | None:
-    """Return the path of a file as a patch names it; None if it lies outside the project, or has an odd name."""
     file, here = Path(path).resolve(), Path.cwd().resolve()
-    root = next(
-        (folder for folder in (here, *here.parents) if any((folder / name).exists() for name in _PROJECT)), here
-    )
+    roots = (folder for folder in (here, *here.parents) if any((folder / name).exists() for name in _PROJECT))
+    root = next(roots, here)
     if not file.is_relative_to(root):
         return None
     name = file.relative_to(root).as_posix()
-    return None if any(ord(c) < 32 or c in '"\\' for c in name) else name
+    if any(ord(c) < 32 or c in '"\\' for c in name):
+        return None
+    lines = difflib.unified_diff(lines_of(before), lines_of(after), f"a/{name}", f"b/{name}")
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def source_edits(repair: Repair) -> tuple[SourceEdit, ...]:
@@ -407,13 +378,12 @@ def _which_occurrence(number: int, count: int) -> str:
 
 def _add_repairs(diagnosis: Diagnosis, found: RepairResult, formula: bool) -> Diagnosis:
     """Return the diagnosis with the repairs that were found: the first as the patch, the others as alternatives."""
-    texts = [_text_of_repair(found, repair, formula) for repair in found.repairs]
+    texts = [repair.text if formula else make_patch(found.path, found.text, repair.text) for repair in found.repairs]
     shown = [text for text in texts if text]
     if not shown:
         why = found.why or "the claim's file is outside the project"
         here = min(found.right_here, key=lambda repair: repair.cost, default=None)
         return replace(diagnosis, no_patch=why, right_here_only=ABSENT if here is None else source_edits(here))
-    more = dict.fromkeys(shown[1:])
     first = found.repairs[texts.index(shown[0])]
     edits = source_edits(first)
     if diagnosis.kind is DiagnosisKind.UNKNOWN:
@@ -421,14 +391,5 @@ def _add_repairs(diagnosis: Diagnosis, found: RepairResult, formula: bool) -> Di
     if not formula:  # the mistake is in the claim, also where it is named after an operation of f
         file, line, source = shown_path(found.path), edits[0].line, edits[0].before
         diagnosis = replace(diagnosis, file=file, line=line, source=source)
-    return replace(
-        diagnosis,
-        patch=None if formula else shown[0],
-        replacement=shown[0] if formula else ABSENT,
-        edits=edits,
-        alternatives=tuple(more) or ABSENT,
-    )
-
-
-def _text_of_repair(found: RepairResult, repair: Repair, formula: bool) -> str | None:
-    return repair.text if formula else make_patch(found.path, found.text, repair.text)
+    diagnosis = replace(diagnosis, edits=edits, alternatives=tuple(dict.fromkeys(shown[1:])) or ABSENT)
+    return replace(diagnosis, replacement=shown[0]) if formula else replace(diagnosis, patch=shown[0])

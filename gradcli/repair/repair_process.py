@@ -208,7 +208,7 @@ class _Calls:
         """Return the claimed gradient at a point. Raises BadClaim if the value of f is another one there."""
         point, claim = self.points[number], self.requests[number].claim
         assert isinstance(claim, ClaimedFunction)
-        found = reshape_like_right(point, claim(_copy_values(point)))
+        found = reshape_like_right(point, claim(point.copied_values()))
         if self.returns_both and not np.array_equal(self._value_at(number), self.values[number], equal_nan=True):
             raise BadClaim("the edit changes the value of the function")
         return found
@@ -218,34 +218,18 @@ class _Calls:
         for point in points:
             asked = request_at(point.at) if point.resized else self.requests[0]
             self.requests.append((call_claim_after_function(asked) or asked) if point.resized else asked)
-        first = len(self.points)
         self.points += points
-        self.values += [self._value_at(number) for number in range(first, len(self.points))]
+        self.values += [self._value_at(number) for number in range(len(self.values), len(self.points))]
 
     def _value_at(self, number: int) -> Any:
-        return (
-            original_function(self.requests[number].f)(_copy_values(self.points[number])) if self.returns_both else None
-        )
+        f, point = original_function(self.requests[number].f), self.points[number]
+        return f(point.copied_values()) if self.returns_both else None
 
 
 # Which code is run again and again in search of a repair: arithmetic alone, nothing that touches files or processes.
 
 _LIBRARIES = frozenset(
-    {
-        "numpy",
-        "scipy",
-        "math",
-        "cmath",
-        "random",
-        "numba",
-        "torch",
-        "jax",
-        "jaxlib",
-        "tensorflow",
-        "mlx",
-        "functools",
-        "itertools",
-    }
+    "numpy scipy math cmath random numba torch jax jaxlib tensorflow mlx functools itertools".split()  # noqa: SIM905
 )
 _BUILTINS = frozenset(
     """
@@ -284,23 +268,19 @@ def reason_to_refuse(definition: ast.AST, names: Mapping[str, Any], *, writes_ar
         if isinstance(node, ast.Attribute):
             if node.attr.startswith("__") or node.attr in _REFUSED:
                 return f"it uses {node.attr}, line {node.lineno}"
-            root = _root_name(node)
+            inner: ast.expr = node
+            while isinstance(inner, ast.Attribute):
+                inner = inner.value
+            root = inner.id if isinstance(inner, ast.Name) else None  # self of `self.w.grad`
             if isinstance(node.ctx, ast.Store) and root not in own:  # a layer's own copy
                 if writes_around and root not in names:
                     continue
                 return f"it assigns to {ast.unparse(node)}, line {node.lineno}"
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            known = node.id in own or _may_be_used(node.id, names)
-            if not known:
-                return f"it uses {node.id}, line {node.lineno}"
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in own:
+            if _may_be_used(node.id, names):
+                continue
+            return f"it uses {node.id}, line {node.lineno}"
     return None
-
-
-def _root_name(node: ast.expr) -> str | None:
-    """Return the name at which an attribute of an attribute begins: self of `self.w.grad`."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else None
 
 
 def _names_assigned(definition: ast.AST) -> set[str]:
@@ -340,7 +320,12 @@ def _editable_claim(asked: Request, call: _Calls) -> CodeClaim:
     of_f: set[CodeType] = set()
     if not call.returns_both:  # else f is the claim too, and may be edited where its value stays
         of_f = {c for point in call.points for c in codes_run(lambda at=point.at: asked.f(dict(at)))}  # type: ignore[misc]
-    run = _codes_of_claim(call)
+
+    def call_first() -> None:
+        with contextlib.suppress(GradcliError):
+            call(0)
+
+    run = codes_run(call_first)
     path = next((c.co_filename for c in run if c not in of_f and is_users_file(c.co_filename)), None)
     if path is None:
         raise _NotTried("the claim is computed by what the function itself runs, which is never edited")
@@ -349,48 +334,27 @@ def _editable_claim(asked: Request, call: _Calls) -> CodeClaim:
         raise _NotTried("the claim's code is in no file that can be edited")
     used = file.reached([d for c in of_f if c.co_filename == path and (d := file.definition(c)) is not None])
     own = [d for c in run if c.co_filename == path and (d := file.definition(c)) is not None]
-    returned = {
-        d for c in run if c not in of_f and "<locals>" in c.co_qualname and (d := file.definition(c)) is not None
-    }
+    inner = (c for c in run if c not in of_f and "<locals>" in c.co_qualname)
+    returned = {d for c in inner if (d := file.definition(c)) is not None}
     edited = tuple(dict.fromkeys(d for d in own if (d not in used or d in returned) and d not in file.forwards))
     is_engine = asked.layer is not None and asked.layer.engine is not None
     if is_engine:  # its steps: another gradient to begin with would make one function right, and no other
         edited = tuple(d for d in edited if d in returned)
     if not edited:
         raise _NotTried("the claim is computed by the function itself, which is never edited")
-    names = _globals_of_module(file)
+    names: Mapping[str, Any]  # of the module in the file
+    names = next((f.__globals__ for functions in live_functions(path).values() for f in functions), {})
     for definition in own:
         why = reason_to_refuse(definition, names, writes_around=is_engine)
         if why is not None:
             raise _NotTried(f"{getattr(definition, 'name', 'the claim')} is not run in search of a repair: {why}")
-    harmless = tuple(
-        d
-        for d in file.definitions.values()
-        if all(reason_to_refuse(r, names, writes_around=is_engine) is None for r in file.reached([d]))
-    )
+
+    def is_harmless(definition: ast.AST) -> bool:
+        return reason_to_refuse(definition, names, writes_around=is_engine) is None
+
+    harmless = tuple(d for d in file.definitions.values() if all(map(is_harmless, file.reached([d]))))
     around = tuple(d for d in (*own, *used) if d not in edited and d in harmless)
-    return CodeClaim(file, edited, call, _inputs_in_order(asked), around, harmless)
-
-
-def _inputs_in_order(asked: Request) -> tuple[str, ...]:
-    return asked.claim.names if asked.claim is not None and asked.claim.names else asked.wrt
-
-
-def _codes_of_claim(call: Callable[[int], Gradient]) -> list[CodeType]:
-    def first() -> None:
-        with contextlib.suppress(GradcliError):
-            call(0)
-
-    return codes_run(first)
-
-
-def _globals_of_module(file: SourceFile) -> Mapping[str, Any]:
-    """Return the names of the module in a file."""
-    return next((f.__globals__ for functions in live_functions(file.path).values() for f in functions), {})
-
-
-def _copy_values(point: Right) -> dict[str, Any]:
-    return {name: np.array(x) if isinstance(x, np.ndarray) else x for name, x in point.at.items()}
+    return CodeClaim(file, edited, call, asked.claim.names or asked.wrt, around, harmless)
 
 
 def _limit_process(empty: str, seconds: float) -> None:

@@ -21,7 +21,7 @@ New = tuple[str, float, str, int]  # kind, cost, text, how strongly it binds
 
 Span = tuple[int, int]
 _LOOSEST, _SUM, _PRODUCT, SIGN, _POWER, ATOM = 0, 10, 11, 12, 13, 15
-_BINDING: dict[type[ast.AST], int] = {
+BINDING: dict[type[ast.AST], int] = {  # how strongly an operation binds
     ast.Add: _SUM, ast.Sub: _SUM, ast.Mult: _PRODUCT, ast.Div: _PRODUCT, ast.MatMult: _PRODUCT, ast.FloorDiv: _PRODUCT,
     ast.Mod: _PRODUCT, ast.Pow: _POWER,
 }  # fmt: skip
@@ -98,7 +98,7 @@ def spans_of(text: str) -> Callable[[ast.AST], Span]:
 def binding_strength(node: ast.AST) -> int:
     """Return how strongly an expression binds; the operands of a stronger one need brackets."""
     if isinstance(node, ast.BinOp):
-        return _BINDING.get(type(node.op), _LOOSEST)
+        return BINDING.get(type(node.op), _LOOSEST)
     if isinstance(node, ast.UnaryOp):
         return SIGN
     if isinstance(node, ast.Name | ast.Call | ast.Attribute | ast.Subscript | ast.List | ast.Tuple | ast.Dict):
@@ -109,35 +109,25 @@ def binding_strength(node: ast.AST) -> int:
     return _LOOSEST
 
 
-def strength_of_operator(operator: type[ast.AST]) -> int:
-    """Return how strongly an operation with this operator binds."""
-    return _BINDING[operator]
-
-
 def bracket_operand(text: str, bound: int, operator: type[ast.AST], right: bool = False) -> str:
     """Return a text as an operand of an operator, in brackets if it binds less."""
-    need = _BINDING[operator]
+    need = BINDING[operator]
     return f"({text})" if bound < need or (bound == need and right) or (operator is ast.Pow and bound <= need) else text
 
 
 def _needed_strength(node: ast.AST, parent: ast.AST) -> int:
     """Return how strongly what replaces a node must bind to need no brackets."""
     if isinstance(parent, ast.BinOp):
-        need = _BINDING.get(type(parent.op), ATOM)
+        need = BINDING.get(type(parent.op), ATOM)
         after = node is parent.right and not isinstance(parent.op, ast.Add | ast.Pow)
         before_power = isinstance(parent.op, ast.Pow) and node is parent.left
         return need + 1 if after or before_power else need
     if isinstance(parent, ast.UnaryOp):
         return SIGN if isinstance(parent.op, ast.USub | ast.UAdd) else _LOOSEST
-    if isinstance(parent, ast.Attribute) or (
-        isinstance(parent, ast.Subscript | ast.Call) and _is_called_or_indexed(node, parent)
-    ):
+    is_indexed = isinstance(parent, ast.Subscript) and node is parent.value
+    if is_indexed or isinstance(parent, ast.Attribute) or (isinstance(parent, ast.Call) and node is parent.func):
         return ATOM
     return _SUM if isinstance(parent, ast.Compare | ast.BoolOp | ast.IfExp | ast.comprehension) else _LOOSEST
-
-
-def _is_called_or_indexed(node: ast.AST, parent: ast.Subscript | ast.Call) -> bool:
-    return node is (parent.value if isinstance(parent, ast.Subscript) else parent.func)
 
 
 def walk_expressions(root: ast.AST) -> Iterator[tuple[ast.expr, ast.AST]]:
@@ -226,9 +216,10 @@ class Scope:
         for name, x in self.values.items():
             if is_number(x) and shape_of(x):
                 shape = shape_of(x)
-                spelled = [(len(x), f"len({name})")] if len(shape) == 1 else []
-                spelled += [(n, f"{name}.shape[{k}]") for k, n in enumerate(shape)] if len(shape) > 1 else []
-                spelled += [(int(np.prod(shape)), f"{name}.size")] if len(shape) > 1 else []
+                spelled = [(shape[0], f"len({name})")]
+                if len(shape) > 1:
+                    spelled = [(n, f"{name}.shape[{k}]") for k, n in enumerate(shape)]
+                    spelled.append((int(np.prod(shape)), f"{name}.size"))
                 for n, text in spelled:
                     if n > 1:
                         found.setdefault(n, CandidateTerm(text, float(n)))
@@ -292,22 +283,17 @@ def can_broadcast_into(part: Any, whole: Any) -> bool:
         return False
 
 
-def _is_unusual_number(x: Any) -> bool:
-    """Whether a constant is a number other than those that are tried everywhere."""
-    return is_number(x) and x not in (0, 0.5, 1, 2, 3, 4)
-
-
 def texts_of_expressions(text: Text, roots: Iterable[ast.AST]) -> tuple[str, ...]:
     """Return the texts of the expressions below some nodes that can stand elsewhere: operations, calls, items, numbers."""
-    kinds = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Subscript, ast.Attribute, ast.Constant)
-    found = []
-    for root in roots:
-        for node in ast.walk(root):
-            if isinstance(node, kinds) and not (isinstance(node, ast.Constant) and not _is_unusual_number(node.value)):
-                piece = text.piece(node)
-                if len(piece) <= 80 and "\n" not in piece:
-                    found.append(piece)
-    return tuple(sorted(dict.fromkeys(found), key=len))
+    kinds = ast.BinOp | ast.UnaryOp | ast.Call | ast.Subscript | ast.Attribute
+    pieces = (
+        text.piece(node)
+        for root in roots
+        for node in ast.walk(root)
+        if isinstance(node, kinds)  # or a number other than those that are tried everywhere
+        or (isinstance(node, ast.Constant) and is_number(node.value) and node.value not in (0, 0.5, 1, 2, 3, 4))
+    )
+    return tuple(sorted(dict.fromkeys(p for p in pieces if len(p) <= 80 and "\n" not in p), key=len))
 
 
 # A place in a claim's source, and an edit of it.
@@ -396,14 +382,19 @@ class Right:
         names = self.gradient if names is None else names
         if made is None or not set(names) <= set(made):
             return None
-        return {name: self._mask_wrong_entries(name, np.asarray(made[name])) for name in names}
+        found = {}
+        for name in names:
+            right, x = np.asarray(self.gradient[name]), np.asarray(made[name])
+            if x.shape != right.shape:
+                found[name] = np.ones(right.shape, dtype=bool)
+                continue
+            with np.errstate(all="ignore"):
+                found[name] = ~(np.abs(x - right) <= self.room[name] + 4 * EPS * np.abs(right))
+        return found
 
-    def _mask_wrong_entries(self, name: str, made: Any) -> Any:
-        right = np.asarray(self.gradient[name])
-        if made.shape != right.shape:
-            return np.ones(right.shape, dtype=bool)
-        with np.errstate(all="ignore"):
-            return ~(np.abs(made - right) <= self.room[name] + 4 * EPS * np.abs(right))
+    def copied_values(self) -> dict[str, Any]:
+        """Return the values of the point, whose arrays may be written into."""
+        return {name: np.array(x) if isinstance(x, np.ndarray) else x for name, x in self.at.items()}
 
     def holds(self, made: Gradient | None, names: Collection[str] | None = None) -> bool:
         """Whether a claimed gradient is right, by each input or by some."""

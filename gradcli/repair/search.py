@@ -1,5 +1,6 @@
 """The search for the smallest edit that makes a claim right: one edit, then two, within a counted number of evaluations."""
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
@@ -29,6 +30,8 @@ _BASES = 3  # edits that mend a part of the claim, from which a second one is so
 _MOST_ALTERNATIVES = 3
 _CHANGES_RIGHT = 3.0  # added to the cost of edits in statements that do so
 CALLS_A_POINT = 10  # of f, about, for the right gradient at a further point
+
+_RAISED = (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, np.linalg.LinAlgError)  # by code of users
 
 
 class Subject(Protocol):
@@ -66,6 +69,10 @@ class Repair:
     def cost(self) -> float:
         return sum(edit.cost for edit in self.edits)
 
+    def then(self, edit: Edit) -> "Repair":
+        """Return the repair with one more edit of its text."""
+        return Repair(apply_changes(self.text, edit.changes), (*self.edits, edit), (*self.before, self.text))
+
 
 @dataclass
 class RepairSearch:
@@ -83,9 +90,8 @@ class RepairSearch:
 
     def repairs(self, subject: Subject) -> list[Repair]:
         """Return the repairs that hold at every point and every further one, the smallest first."""
-        found = [
-            Repair(apply_changes(subject.text, e.changes), (e,), (subject.text,)) for e in self._single_edits(subject)
-        ]
+        unedited = Repair(subject.text, (), ())
+        found = [unedited.then(edit) for edit in self._single_edits(subject)]
         if not found:
             alone = list(self.right_here)
             for _, first in sorted(self._partly, key=lambda pair: (-pair[0], pair[1].cost))[:_BASES]:
@@ -93,13 +99,9 @@ class RepairSearch:
                 if base is None:
                     continue
                 self._partly = []
-                both = [
-                    Repair(apply_changes(base.text, e.changes), (first, e), (subject.text, base.text))
-                    for e in self._single_edits(base)
-                ]
+                found = [unedited.then(first).then(edit) for edit in self._single_edits(base)]
                 self.right_here = alone
-                if both:
-                    found = both
+                if found:
                     break
         return sorted(found, key=lambda repair: repair.cost)[: 1 + _MOST_ALTERNATIVES]
 
@@ -134,26 +136,27 @@ class RepairSearch:
                 made = self.points[0].wrong(self._gradient_after(subject, edit.changes, 0))
                 if made is None:
                     continue
-                if not any(np.any(mask) for mask in made.values()):
-                    if not all(
-                        p.holds(self._gradient_after(subject, edit.changes, k)) for k, p in enumerate(self.points) if k
-                    ):
-                        continue
-                    if all(
-                        p.holds(self._gradient_after(subject, edit.changes, k))
-                        for k, p in enumerate(self._further_points, len(self.points))
-                    ):
+                if any(np.any(mask) for mask in made.values()):
+                    if wrong is None:
+                        self._partly.append((1, edit))
+                    elif not any(
+                        np.any(made[name] & ~was) for name, was in wrong.items()
+                    ):  # else it broke a right entry
+                        mended = sum(int(np.sum(was) - np.sum(made[name])) for name, was in wrong.items())
+                        self._partly += [(mended, edit)] if mended > 0 else []
+                elif self._holds_at(subject, edit, self.points[1:], 1):
+                    if self._holds_at(subject, edit, self._further_points, len(self.points)):
                         found.append(edit)
                         end, most = min(end, cost + _DEARER), min(most, self.evaluations + _RIVALS)
                     else:
-                        self.right_here.append(
-                            Repair(apply_changes(subject.text, edit.changes), (edit,), (subject.text,))
-                        )
-                elif (mended := 1 if wrong is None else _count_mended(wrong, made)) > 0:
-                    self._partly.append((mended, edit))
+                        self.right_here.append(Repair(subject.text, (), ()).then(edit))
             except BudgetSpent:
                 break
         return found
+
+    def _holds_at(self, subject: Subject, edit: Edit, points: Sequence[Right], first: int) -> bool:
+        numbered = enumerate(points, first)
+        return all(point.holds(self._gradient_after(subject, edit.changes, k)) for k, point in numbered)
 
     @cached_property
     def _further_points(self) -> Sequence[Right]:
@@ -177,28 +180,19 @@ class RepairSearch:
             made = self._gradient_after(subject, changes, 0)
             if made is None:
                 continue
-            moved = {name: _mask_differences(own[name], made.get(name)) for name in wrong}
+            moved = {}
+            for name in wrong:
+                a, b = np.asarray(own[name]), np.asarray(made.get(name))
+                with np.errstate(all="ignore"):
+                    moved[name] = (
+                        ~(np.abs(a - b) <= 1e-9 * np.abs(a)) if a.shape == b.shape else np.ones(a.shape, dtype=bool)
+                    )
             wholly_right = [name for name, mask in wrong.items() if not np.any(mask)]
             if any(np.any(moved[name]) for name in wholly_right):
                 found[line] = _CHANGES_RIGHT
             elif not any(np.any(moved[name] & mask) for name, mask in wrong.items() if moved[name].shape == mask.shape):
                 idle.add(line)
         return found, idle
-
-
-def _count_mended(before: dict[str, Any], after: dict[str, Any]) -> int:
-    """Return how many entries an edit mended; 0 if it broke a right one."""
-    if any(np.any(after[name] & ~before[name]) for name in before):
-        return 0
-    return sum(int(np.sum(before[name]) - np.sum(after[name])) for name in before)
-
-
-def _mask_differences(a: Any, b: Any) -> Any:
-    a, b = np.asarray(a), np.asarray(b)
-    if a.shape != b.shape:
-        return np.ones(a.shape, dtype=bool)
-    with np.errstate(all="ignore"):
-        return ~(np.abs(a - b) <= 1e-9 * np.abs(a))
 
 
 # The points of a repair: the given one, drawn ones near it, and further ones with all inputs drawn anew, or of another size.
@@ -243,16 +237,21 @@ def draw_further_points(request: Request, points: Sequence[Right], resized: AtOt
     """
     first = points[0]
     names, moved = tuple(first.gradient), _inputs_to_move(request, first.at)
-    held = tuple(name for name in names if all(_is_claim_right(request, right, (name,)) for right in points))
-    asked = held if _is_claim_right(request, first, ()) else None
-    return [
-        *_redraw_all_inputs(request, first, names, asked, moved),
-        *_points_of_other_sizes(request, first, names, asked, moved, resized),
-    ]
+    right = tuple(name for name in names if all(_is_claim_right(request, point, (name,)) for point in points))
+    held = right if _is_claim_right(request, first, ()) else None
+    drawn = list(_redraw_all_inputs(request, first, names, held, moved))
+    others = resize_inputs(first.at, moved, np.random.default_rng([request.seed, 0x9E9A3]))
+    of_sizes = (next(filter(None, (_at_another_size(v, names, held, resized) for v in ways)), None) for ways in others)
+    return [*drawn, *itertools.islice(filter(None, of_sizes), SIZES)]
 
 
 def _inputs_to_move(request: Request, values: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(name for name in request.wrt if name != STEP) or tuple(_names_of_floats(values))
+    floats = (
+        name
+        for name, x in values.items()
+        if name != STEP and isinstance(x, np.ndarray | np.floating | float) and np.asarray(x).dtype.kind == "f"
+    )
+    return tuple(name for name in request.wrt if name != STEP) or tuple(floats)
 
 
 def _redraw_all_inputs(
@@ -289,35 +288,13 @@ def _redraw_all_inputs(
         yield right
 
 
-def _points_of_other_sizes(
-    request: Request,
-    first: Right,
-    names: tuple[str, ...],
-    held: tuple[str, ...] | None,
-    moved: tuple[str, ...],
-    resized: AtOtherSizes,
-) -> Iterator[Right]:
-    """Yield the right gradients at points of other sizes that f and the claim accept."""
-    rng = np.random.default_rng([request.seed, 0x9E9A3])
-    count = 0
-    for ways in resize_inputs(first.at, moved, rng):
-        for values in ways:
-            right = _at_another_size(values, names, held, resized)
-            if right is not None:
-                count += 1
-                yield right
-                break
-        if count == SIZES:
-            break
-
-
 def _at_another_size(
     values: Mapping[str, Any], names: tuple[str, ...], held: tuple[str, ...] | None, resized: AtOtherSizes
 ) -> Right | None:
     try:
         with np.errstate(all="ignore"):
             other = resized(values)
-    except (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, np.linalg.LinAlgError):
+    except _RAISED:
         return None
     if not {*names} <= {*other.wrt}:
         return None
@@ -336,12 +313,10 @@ def _is_claim_right(request: Request, right: Right, held: tuple[str, ...] | None
     if claim is None:
         return not held
     try:
-        made = reshape_like_right(
-            right, claim({n: np.array(x) if isinstance(x, np.ndarray) else x for n, x in right.at.items()})
-        )
+        made = reshape_like_right(right, claim(right.copied_values()))
     except WrongShape:
         return held is None
-    except (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, np.linalg.LinAlgError):
+    except _RAISED:
         return False
     return right.holds(made, held or ())
 
@@ -349,12 +324,6 @@ def _is_claim_right(request: Request, right: Right, held: tuple[str, ...] | None
 def reshape_like_right(right: Right, made: Gradient) -> dict[str, Array]:
     """Return a claimed gradient in the shapes of the right one. Raises WrongShape."""
     return {n: reshape_claim(n, x, right.outputs, shape(right.at[n])) for n, x in made.items() if n in right.gradient}
-
-
-def _names_of_floats(values: Mapping[str, Any]) -> Iterator[str]:
-    for name, x in values.items():
-        if name != STEP and isinstance(x, np.ndarray | np.floating | float) and np.asarray(x).dtype.kind == "f":
-            yield name
 
 
 def _draw_nearby_points(
@@ -396,7 +365,7 @@ def _right_gradient_at(request: Request, point: Point, names: tuple[str, ...], q
             if q.untraced is None and (q.ties or q.not_finite is not None):
                 return None
             estimate, changes = _best_estimate(q, quick), q.solver_changes
-    except (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, np.linalg.LinAlgError):
+    except _RAISED:
         return None
     if estimate is None:
         return None
@@ -404,7 +373,14 @@ def _right_gradient_at(request: Request, point: Point, names: tuple[str, ...], q
     if not all(np.all(np.isfinite(g)) for g in gradient.values()):
         return None
     coarseness = request.claim.precision.coarseness() if request.claim is not None else 1.0
-    room = {name: _allowed_error(q, estimate, name, gradient[name], coarseness) for name in names}
+    relative = min(max(_ROOM, _ROUNDINGS * EPS * coarseness), _COARSEST)
+    room = {}
+    for name, g in gradient.items():  # how far a right claim may be, one of whose roundings is so many times float64's
+        rounding = EPS * np.abs(g) if q.untraced is not None else q.rounding_of_textbook.errors[name]
+        granted = np.minimum(
+            GRANT * coarseness * np.asarray(rounding), relative * float(np.max(np.abs(g), initial=0.0))
+        )
+        room[name] = np.asarray(estimate.bound[name]) + granted
     if changes is not None:
         room = {name: x + GRANT_SOLVER * changes.of(name, gradient[name]) for name, x in room.items()}
     return Right(dict(point.values), gradient, room, shape(q.value))
@@ -419,11 +395,3 @@ def _best_estimate(q: Question, quick: bool) -> Estimate | None:
         except GradcliError:
             continue
     return None
-
-
-def _allowed_error(q: Question, estimate: Estimate, name: str, gradient: Array, coarseness: float) -> Array:
-    """Return how far a right claim may be from the right gradient; one of its roundings is `coarseness` times float64's."""
-    rounding = EPS * np.abs(gradient) if q.untraced is not None else q.rounding_of_textbook.errors[name]
-    relative = min(max(_ROOM, _ROUNDINGS * EPS * coarseness), _COARSEST)
-    largest = relative * float(np.max(np.abs(gradient), initial=0.0))
-    return np.asarray(estimate.bound[name]) + np.minimum(GRANT * coarseness * np.asarray(rounding), largest)

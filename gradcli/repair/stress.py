@@ -185,19 +185,23 @@ def _record_both_ways(
 ) -> tuple[RecordedProgram, RecordedProgram] | None:
     """Return a function's program on numbers, and the same in balls; None if it cannot be traced."""
     names = [name for name in wrt if name in values]
+    xs = [values[name] for name in names]
 
     def g(*xs: Value) -> Value:
         return function({**values, **dict(zip(names, xs, strict=True))})
 
-    xs = [values[name] for name in names]
+    plain = _record_or_none(g, xs)
+    with precision(_BITS):
+        sharp = None if plain is None else _record_or_none(g, [Ball.lift(x) for x in xs])
+    return None if plain is None or sharp is None else (plain, sharp)
+
+
+def _record_or_none(function: Any, xs: list[Any]) -> RecordedProgram | None:
     try:
         with np.errstate(all="ignore"):
-            plain = record(g, xs)
-            with precision(_BITS):
-                sharp = record(g, [Ball.lift(x) for x in xs])
+            return record(function, xs)
     except (GradcliError, ValueError, TypeError, ArithmeticError, IndexError, np.linalg.LinAlgError):
         return None
-    return plain, sharp
 
 
 def evaluate_both_ways(function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]) -> tuple[Any, Any] | None:
@@ -205,7 +209,8 @@ def evaluate_both_ways(function: Named, wrt: tuple[str, ...], values: Mapping[st
     programs = _record_both_ways(function, wrt, values)
     if programs is None:
         return None
-    return np.ravel(np.asarray(_nearest_numbers(programs[0].y), dtype=float)), np.ravel(_nearest_numbers(programs[1].y))
+    plain, sharp = (np.ravel(_nearest_numbers(program.y)) for program in programs)
+    return plain, sharp
 
 
 def _nearest_numbers(x: Any) -> Any:
@@ -268,13 +273,8 @@ def _shrinks_in_longdouble(
 
 
 def report_inaccuracy(
-    what: str,
-    digits: float,
-    values: Mapping[str, Any],
-    function: Named | None,
-    wrt: tuple[str, ...],
-    wanted: float | None,
-) -> Finding:
+    what: str, digits: float, values: Mapping[str, Any], function: Named | None, wrt: tuple[str, ...], wanted: float | None
+) -> Finding:  # fmt: skip
     """Return the finding that `what` keeps few right digits at a point, an error if more are `wanted`.
 
     `function` computes it; its line that loses the digits is named where it can be traced.
@@ -310,19 +310,40 @@ def search_hard_points(given: Verified, request: Request, options: StressOptions
         return given
     if request.claim is None:
         return replace(given, report=_search_without_claim(report, request, options))
-    found = _search_points(request, options)
-    report = replace(report, stress=found.report)
-    if found.wrong is not None:
-        failed = replace(found.wrong.report.points[0], name="hard point")
-        causes = {len(report.points): cause for cause in found.wrong.causes.values()}
+    counts = dict.fromkeys(Word, 0)
+    fewest: Look | None = None
+    in_float32: Look | None = None  # where the claim loses the most digits on float32 inputs
+    wrong: Verified | None = None
+    confirmed = 0
+    is_called = isinstance(request.claim, ClaimedFunction) and isinstance(request.claim.compute, Called)
+    narrow = MOST if is_called else 0
+    for values in _draw_hard_points(request, options):
+        seen = look_at_point(request, values)
+        counts[seen.word] += 1
+        if seen.word is Word.WRONG and confirmed < _CONFIRMED:
+            confirmed += 1
+            wrong = _confirm_wrong_point(request, seen.values, request.points[0])
+            if wrong is not None:
+                break
+        if seen.word is Word.RIGHT and _has_fewer_digits(seen, fewest):
+            fewest = seen
+        if seen.word is Word.RIGHT and narrow > 0:
+            narrow -= 1
+            other = look_in_float32(request, seen)
+            in_float32 = other if other is not None and _has_fewer_digits(other, in_float32) else in_float32
+    stress = StressReport(sum(counts.values()), counts[Word.RIGHT], counts[Word.SKIPPED], counts[Word.WRONG])
+    report = replace(report, stress=stress)
+    if wrong is not None:
+        failed = replace(wrong.report.points[0], name="hard point")
+        causes = {len(report.points): cause for cause in wrong.causes.values()}
         points = (*report.points, failed)
         report = replace(report, points=points, verdict=Verdict.FAIL, exit_status=int(Exit.WRONG))
-        return Verified(report, causes, calls=found.wrong.calls)
-    report = _add_fewest_digits(report, request, found.fewest, options.digits)
-    if found.in_float32 is not None:
-        seen = found.in_float32
-        what = f"on float32 inputs the claim of {seen.name}"
-        report = _add_findings(report, [report_inaccuracy(what, seen.digits, seen.values, None, request.wrt, None)])
+        return Verified(report, causes, calls=wrong.calls)
+    report = _add_fewest_digits(report, request, fewest, options.digits)
+    if in_float32 is not None:
+        what = f"on float32 inputs the claim of {in_float32.name}"
+        lost = report_inaccuracy(what, in_float32.digits, in_float32.values, None, request.wrt, None)
+        report = _add_findings(report, [lost])
     return replace(given, report=report)
 
 
@@ -378,7 +399,8 @@ def look_at_point(request: Request, values: Mapping[str, Any], *, conditioned: b
     except WrongShape:
         return Look(Word.WRONG, values, 0.0)
     except BadClaim as error:
-        raise add_point_to_error(error, values) from error
+        what = f"{error.what}, at the hard point {numbers.write_point(values)}"
+        raise BadClaim(what, where=error.where, do=error.do) from error
     except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
         return skipped
     digits, name = digits_of_gradient(claimed, right)
@@ -394,11 +416,6 @@ def look_at_point(request: Request, values: Mapping[str, Any], *, conditioned: b
     if q.untraced is None and any(map(np.any, q.undecided)):  # a staircase, which takes longer to see
         return skipped
     return Look(Word.WRONG, values, digits, name=name)
-
-
-def add_point_to_error(error: BadClaim, values: Mapping[str, Any]) -> BadClaim:
-    """Return the error of a claim, with the point where it was raised."""
-    return BadClaim(f"{error.what}, at the hard point {numbers.write_point(values)}", where=error.where, do=error.do)
 
 
 def right_gradient(q: Question) -> Estimate | None:
@@ -495,14 +512,6 @@ def require_digits(report: CheckReport, request: Request, digits: float) -> Chec
     return _add_fewest_digits(report, request, fewest if fewest.word is Word.RIGHT else None, digits)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    report: StressReport
-    wrong: Verified | None
-    fewest: Look | None
-    in_float32: Look | None  # where the claim loses the most digits on float32 inputs
-
-
 # Points on the other side of the branches that f and its claim took, sought by following the margins of comparisons.
 
 _STEPS = 4  # of Newton's method towards a margin of zero
@@ -521,14 +530,6 @@ def points_beyond_branches(request: Request, point: Point) -> Iterator[dict[str,
         program = _record_or_none(function, [point.values[name] for name in request.wrt])
         if program is not None:
             yield from _cross_comparisons(request, point.values, function, program)
-
-
-def _record_or_none(function: Any, xs: list[Value]) -> RecordedProgram | None:
-    try:
-        with np.errstate(all="ignore"):
-            return record(function, xs)
-    except (GradcliError, ValueError, TypeError, ArithmeticError, IndexError, np.linalg.LinAlgError):
-        return None
 
 
 def _cross_comparisons(
@@ -593,9 +594,14 @@ _NUMBER = re.compile(r"(?<![\w.])\d+\.?\d*(?:[eE][-+]?\d+)?")
 
 def critical_numbers(f: Function, claim: Claimed | None) -> list[float]:
     """Return numbers between and beyond the constants that a function and its claim hold, both signs, the smallest first."""
-    found = {x for function in _functions_to_read(f, claim) for x in _constants_in_code(function, _DEEP, set())}
-    if original_function(f).kind == "expression":
-        texts = (getattr(original_function(f), "text", ""), getattr(claim, "text", ""))
+    root = original_function(f)
+    read: list[Any] = [root.function] if isinstance(root, PythonFunction) else []
+    if isinstance(claim, ClaimedFunction) and isinstance(claim.compute, Called):
+        read.append(claim.compute.function.function)
+    functions = [x for x in map(unwrap_function, read) if isinstance(x, FunctionType)]
+    found = {x for function in functions for x in _constants_in_code(function, _DEEP, set())}
+    if root.kind == "expression":
+        texts = (getattr(root, "text", ""), getattr(claim, "text", ""))
         found |= {float(number) for text in texts for number in _NUMBER.findall(text)}
     held = sorted({x for x in found if np.isfinite(x) and 0 < abs(x) < 1e6} | {0.0})
     if len(held) > _MOST_CRITICAL:
@@ -605,14 +611,6 @@ def critical_numbers(f: Function, claim: Claimed | None) -> list[float]:
     beside = [x * (1 + side) for x in held if x for side in (-1e-3, 1e-3)]
     both = {*beyond, *between, *beside}
     return sorted(both | {-x for x in both}, key=abs)
-
-
-def _functions_to_read(f: Function, claim: Claimed | None) -> list[FunctionType]:
-    root = original_function(f)
-    found: list[Any] = [root.function] if isinstance(root, PythonFunction) else []
-    if isinstance(claim, ClaimedFunction) and isinstance(claim.compute, Called):
-        found.append(claim.compute.function.function)
-    return [x for x in map(unwrap_function, found) if isinstance(x, FunctionType)]
 
 
 def _constants_in_code(function: FunctionType, deep: int, seen: set[int]) -> Iterator[float]:
@@ -643,9 +641,8 @@ def _draw_hard_points(request: Request, options: StressOptions) -> Iterator[dict
     last = _count_calls(request) + _MOST_CALLS
     found = hard_points(around, points_beyond_branches(request, given))
     if isinstance(request.f, Weighted):  # the weights of a product w J have the shapes of the point
-        found = (
-            v for v in found if all(np.shape(v[name]) == np.shape(x) for name, x in given.values.items() if name in v)
-        )
+        shapes = {name: np.shape(x) for name, x in given.values.items()}
+        found = (v for v in found if all(np.shape(v[name]) == own for name, own in shapes.items() if name in v))
     for number, values in enumerate(found):
         if number >= options.points or _count_calls(request) > last:
             return
@@ -659,11 +656,6 @@ DIGITS = float(-np.log10(np.finfo(np.float32).eps))
 _FEWEST_GIVEN = 3.0  # digits that float32 must leave of the right gradient
 _LOST_IN_FLOAT32 = 3.0  # digits that are lost beside those that float64 loses; fewer are no finding
 _SMALLEST, _LARGEST = 1e-30, 1e30  # numbers whose squares and products float32 may not have are left out, unless zero
-
-
-def can_take_float32(request: Request) -> bool:
-    """Whether a claim can be called with float32 inputs: a Python function can."""
-    return isinstance(request.claim, ClaimedFunction) and isinstance(request.claim.compute, Called)
 
 
 def look_in_float32(request: Request, seen: Look) -> Look | None:
@@ -689,9 +681,8 @@ def look_in_float32(request: Request, seen: Look) -> Look | None:
             claimed = {n: reshape_claim(n, x, np.shape(q.value), shape(wide[n])) for n, x in found.items()}
     except (GradcliError, WrongShape, ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError):
         return None
-    digits = {
-        n: min(right_digits(x, right.value[n], right.bound[n]), DIGITS) for n, x in claimed.items() if n in right.value
-    }
+    both = {n: x for n, x in claimed.items() if n in right.value}
+    digits = {n: min(right_digits(x, right.value[n], right.bound[n]), DIGITS) for n, x in both.items()}
     name = min(digits, key=lambda n: digits[n])
     narrowed = Look(Word.RIGHT, wide, digits[name], given, name)
     return narrowed if narrowed.lost > seen.lost + _LOST_IN_FLOAT32 else None
@@ -700,31 +691,6 @@ def look_in_float32(request: Request, seen: Look) -> Look | None:
 def _is_in_float32_range(x: Any) -> bool:
     x = np.abs(np.asarray(x))
     return bool(np.all((x == 0) | ((x > _SMALLEST) & (x < _LARGEST))))
-
-
-def _search_points(request: Request, options: StressOptions) -> _Found:
-    counts = dict.fromkeys(Word, 0)
-    fewest: Look | None = None
-    in_float32: Look | None = None
-    wrong: Verified | None = None
-    confirmed = 0
-    narrow = MOST if can_take_float32(request) else 0
-    for values in _draw_hard_points(request, options):
-        seen = look_at_point(request, values)
-        counts[seen.word] += 1
-        if seen.word is Word.WRONG and confirmed < _CONFIRMED:
-            confirmed += 1
-            wrong = _confirm_wrong_point(request, seen.values, request.points[0])
-            if wrong is not None:
-                break
-        if seen.word is Word.RIGHT and _has_fewer_digits(seen, fewest):
-            fewest = seen
-        if seen.word is Word.RIGHT and narrow > 0:
-            narrow -= 1
-            other = look_in_float32(request, seen)
-            in_float32 = other if other is not None and _has_fewer_digits(other, in_float32) else in_float32
-    report = StressReport(sum(counts.values()), counts[Word.RIGHT], counts[Word.SKIPPED], counts[Word.WRONG])
-    return _Found(report, wrong, fewest, in_float32)
 
 
 def _has_fewer_digits(seen: Look, fewest: Look | None) -> bool:
@@ -783,10 +749,8 @@ def _digits_of_value(request: Request, q: Question) -> Look | None:
 def _search_without_claim(report: CheckReport, request: Request, options: StressOptions) -> CheckReport:
     """Return the report with the points where f, and its gradient by each mode, keep the fewest digits."""
     if request.question(request.points[0]).untraced is not None:
-        raise BadOption(
-            "--stress without a claim compares with certified values, and f is not traced",
-            do="give a claim, which needs values of f alone: --grad g",
-        )
+        what = "--stress without a claim compares with certified values, and f is not traced"
+        raise BadOption(what, do="give a claim, which needs values of f alone: --grad g")
     tried = known = 0
     fewest: dict[str, Look] = {}
     for values in _draw_hard_points(request, options):
@@ -844,8 +808,8 @@ def _simpler_points(
     values: Mapping[str, Any], given: Mapping[str, Any], wrt: tuple[str, ...]
 ) -> Iterator[dict[str, Any]]:
     """Yield simpler points: an input as it was given, all entries rounded, one entry as given or rounded."""
-    for name in values:
-        if not _is_same_array(values[name], given[name]) and np.shape(values[name]) == np.shape(given[name]):
+    for name, x in values.items():
+        if np.shape(x) == np.shape(given[name]) and not np.array_equal(np.asarray(x), np.asarray(given[name])):
             yield {**values, name: given[name]}
     for name in wrt:
         x = np.asarray(values[name], dtype=float)
@@ -857,11 +821,9 @@ def _simpler_points(
         if 1 < x.size <= _FEW:
             was = np.asarray(given[name], dtype=float)
             for k in range(x.size):
-                for simple in (
-                    was.flat[k] if was.shape == x.shape else 1.0,
-                    *(_round_to_digits(x.flat[k], d) for d in _ROUNDED),
-                ):
-                    if _printed_length(simple) < _printed_length(x.flat[k]):
+                first = was.flat[k] if was.shape == x.shape else 1.0
+                for simple in (first, *(_round_to_digits(x.flat[k], d) for d in _ROUNDED)):
+                    if len(repr(float(simple))) < len(repr(float(x.flat[k]))):
                         made = x.copy()
                         made.flat[k] = simple
                         yield {**values, name: made}
@@ -870,14 +832,6 @@ def _simpler_points(
 
 def _round_to_digits(x: Any, digits: int) -> Any:
     return np.vectorize(lambda number: float(f"{number:.{digits}g}"), otypes=[float])(x) if np.size(x) else x
-
-
-def _printed_length(x: Any) -> int:
-    return len(repr(float(x)))
-
-
-def _is_same_array(a: Any, b: Any) -> bool:
-    return np.shape(a) == np.shape(b) and bool(np.array_equal(np.asarray(a), np.asarray(b)))
 
 
 def _confirm_wrong_point(request: Request, values: Mapping[str, Any], given: Point) -> Verified | None:
@@ -898,22 +852,16 @@ def _confirm_wrong_point(request: Request, values: Mapping[str, Any], given: Poi
 def _add_fewest_digits(report: CheckReport, request: Request, fewest: Look | None, wanted: float | None) -> CheckReport:
     if fewest is None or fewest.digits >= max(FEW_DIGITS, wanted or 0.0):
         return report
-    what = f"the claim of {fewest.name}"
-    return _add_findings(
-        report,
-        [report_inaccuracy(what, fewest.digits, fewest.values, traceable_claim(request.claim), request.wrt, wanted)],
-    )
+    claim = traceable_claim(request.claim)
+    lost = report_inaccuracy(f"the claim of {fewest.name}", fewest.digits, fewest.values, claim, request.wrt, wanted)
+    return _add_findings(report, [lost])
 
 
 def _add_findings(report: CheckReport, found: list[Finding]) -> CheckReport:
     """Return the report with some findings at its first point, which fails if one of them is an error."""
     first = replace(report.points[0], findings=(*report.points[0].findings, *found))
-    if not any(each.severity == Severity.ERROR for each in found):
-        return replace(report, points=(first, *report.points[1:]))
-    points = (replace(first, verdict=Verdict.FAIL), *report.points[1:])
-    return replace(
-        report,
-        points=points,
-        verdict=Verdict.FAIL,
-        exit_status=int(worst_status([Exit(report.exit_status), Exit.WRONG])),
-    )
+    if any(each.severity == Severity.ERROR for each in found):
+        first = replace(first, verdict=Verdict.FAIL)
+        status = int(worst_status([Exit(report.exit_status), Exit.WRONG]))
+        report = replace(report, verdict=Verdict.FAIL, exit_status=status)
+    return replace(report, points=(first, *report.points[1:]))
