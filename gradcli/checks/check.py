@@ -24,7 +24,6 @@ from gradcli.checks.evidence import (
     Evidence,
     EvidenceKind,
     Outcome,
-    Projections,
     allowed_difference,
     worst_verdict,
 )
@@ -167,11 +166,12 @@ def verify(request: Request, progress: Progress | None = None, answers: Answers 
         if turned is not None:
             request, results = turned, _check_points(turned, progress, None)
     points = tuple(result.report for result in results)
+    answered = {name for point in points for name, mode in point.modes.items() if mode.status == "ok"}
     report = replace(
         _make_outline(request),
         detects=_largest_detection_limit(points),
         points=points,
-        environment=describe_environment(_frameworks_used(points)),
+        environment=describe_environment(tuple(name for name in FRAMEWORKS if name in answered)),
         derivative=_name_derivative(request, points),
         native=ABSENT,
         on={name: surface.name for name, surface in request.surfaces.items()} or ABSENT,
@@ -196,13 +196,14 @@ def verify(request: Request, progress: Progress | None = None, answers: Answers 
 def _make_outline(request: Request) -> CheckReport:
     """Return a report that says what is checked, before anything is found."""
     native = None if request.own is None else request.own.native
+    text = request.implementation.text if request.implementation else original_function(request.f).text
+    place = None if request.claim is None else request.claim.place
     return CheckReport(
-        target=Target(
-            request.f.kind, request.implementation.text if request.implementation else original_function(request.f).text
-        ),
+        target=Target(request.f.kind, text),
         claim=request.claim.text if request.claim else None,
         seed=request.seed, command=request.command, exit_status=int(Exit.INCONCLUSIVE), verdict=Verdict.INCONCLUSIVE,
-        detects=NO_SIZE, points=(), environment={}, derivative=request.derivative, claimed_at=_place_of_claim(request.claim),
+        detects=NO_SIZE, points=(), environment={}, derivative=request.derivative,
+        claimed_at=ABSENT if place is None else SourceLine(place.file, place.line, place.source),
         native=ABSENT if native is None else NativeReport(native.framework.name, "", native.placed.device, native.placed.dtype),
     )  # fmt: skip
 
@@ -212,35 +213,34 @@ def _with_verdict(request: Request, report: CheckReport) -> CheckReport:
     points = report.points
     status = worst_status(_STATUS[point.verdict] for point in points)
     verdict = next(word for word, exit_ in _STATUS.items() if exit_ == status)
-    exit_status = int(
-        worst_status([Exit(_status_after_allow(request, status, points)), *_status_of_missing_modes(points)])
-    )
-    return replace(report, verdict=verdict, exit_status=exit_status)
+    if status is Exit.INCONCLUSIVE:  # findings that `--allow` names count as success; a timeout must be named
+        kinds = {f.kind for point in points for f in point.findings if f.severity == Severity.INCONCLUSIVE}
+        excused = kinds <= request.options.allow or (request.options.allow_inconclusive and Kind.TIMEOUT not in kinds)
+        status = Exit.CONFIRMED if kinds and excused else status
+    if any(mode.status == "unavailable" for point in points for mode in point.modes.values()):
+        status = worst_status([status, Exit.UNUSABLE])  # modes that were requested by name but are not installed
+    return replace(report, verdict=verdict, exit_status=int(status))
 
 
 def _check_points(request: Request, progress: Progress | None, answers: Answers | None) -> list[PointResult]:
-    return [
-        _report_progress(_check_steady_point(request, point, k, progress, None if k else answers), k, progress)
-        for k, point in enumerate(request.points)
-    ]
+    found = []
+    for k, point in enumerate(request.points):
+        found.append(_check_steady_point(request, point, k, progress, None if k else answers))
+        if progress is not None:
+            progress(k, found[-1].report)
+    return found
 
 
 def with_values_at_smaller_tolerances(request: Request) -> Request:
     """Return the request with the values of f that smaller tolerances of its solvers give, beside the user's own."""
     if not solvers_of(request.f):
         return request
-    points = (
-        point
-        if point.value is None or point.own_value is not None
-        else replace(point, value=np.asarray(request.f(point.values), dtype=float)[()], own_value=point.value)
-        for point in request.points
-    )
+    points = list(request.points)
+    for k, point in enumerate(points):
+        if point.value is not None and point.own_value is None:
+            value = np.asarray(request.f(point.values), dtype=float)[()]
+            points[k] = replace(point, value=value, own_value=point.value)
     return replace(request, points=tuple(points))
-
-
-def _place_of_claim(claim: Claimed | None) -> SourceLine | Absent:
-    place = None if claim is None else claim.place
-    return ABSENT if place is None else SourceLine(place.file, place.line, place.source)
 
 
 def _largest_detection_limit(points: Sequence[PointReport]) -> Detects:
@@ -248,46 +248,17 @@ def _largest_detection_limit(points: Sequence[PointReport]) -> Detects:
     every = [point.detects for point in points]
     unresolved = [detects.unresolved for detects in every if isinstance(detects.unresolved, UnresolvedEntries)]
     most = max(unresolved, key=lambda entries: (entries.count, entries.below), default=ABSENT)
-    return replace(max(every, key=_detection_sort_key), unresolved=most)
 
+    def limits(detects: Detects) -> list[float]:  # the relative one, then the absolute one; None sorts first
+        return [x if isinstance(x, float) else -1.0 for x in (detects.relative, detects.absolute)]
 
-def _detection_sort_key(detects: Detects) -> tuple[float, float]:
-    """Return the key that orders detection limits: the relative limit, then the absolute one; None sorts first."""
-    relative, absolute = (x if isinstance(x, float) else -1.0 for x in (detects.relative, detects.absolute))
-    return relative, absolute
-
-
-def _status_of_missing_modes(points: Sequence[PointReport]) -> list[Exit]:
-    """Return the exit status of modes that were requested by name but are not installed."""
-    states = {result.status for point in points for result in point.modes.values()}
-    return [Exit.UNUSABLE] if "unavailable" in states else []
-
-
-def _frameworks_used(points: Sequence[PointReport]) -> tuple[str, ...]:
-    return tuple(name for name in FRAMEWORKS if any(name in p.modes and p.modes[name].status == "ok" for p in points))
-
-
-def _report_progress(result: PointResult, number: int, progress: Progress | None) -> PointResult:
-    if progress is not None:
-        progress(number, result.report)
-    return result
+    return replace(max(every, key=limits), unresolved=most)
 
 
 def _name_derivative(request: Request, points: Sequence[PointReport]) -> Derivative:
     """Return the name of the derivative that is checked; the gradient of a function with array values is a Jacobian."""
-    vector = request.derivative == "gradient" and any(
-        not isinstance(point.value, Absent) and np.ndim(point.value) > 0 for point in points
-    )
-    return "Jacobian" if vector else request.derivative
-
-
-def _status_after_allow(request: Request, status: Exit, points: Sequence[PointReport]) -> int:
-    """Return the exit status after `--allow`: findings that it names count as success; a timeout must be named."""
-    if status is not Exit.INCONCLUSIVE:
-        return int(status)
-    kinds = {f.kind for point in points for f in point.findings if f.severity == Severity.INCONCLUSIVE}
-    excused = kinds <= request.options.allow or (request.options.allow_inconclusive and Kind.TIMEOUT not in kinds)
-    return int(Exit.CONFIRMED if kinds and excused else status)
+    vector = any(not isinstance(point.value, Absent) and np.ndim(point.value) > 0 for point in points)
+    return "Jacobian" if vector and request.derivative == "gradient" else request.derivative
 
 
 def _check_steady_point(
@@ -299,9 +270,8 @@ def _check_steady_point(
     except (FunctionFailed, TraceEnded) as error:
         if point.value is None:
             raise
-        case = _add_notices(
-            PointCheck(replace(request.question(point), blind=error), {}, None, request.accepted_errors), request
-        )
+        q = replace(request.question(point), blind=error)
+        case = _add_notices(PointCheck(q, {}, None, request.accepted_errors), request)
         says = f"the function had a value at this point, but a later call fails: {error.what}"
         case.inconclusive(Kind.EARLIER_CALLS, says, at=error.where, hint=ALONE)
         return _gather_and_decide(case, request)
@@ -315,26 +285,11 @@ _SWEEPS = 2  # times the values of the recorded run: their adjoints, and another
 _ROUNDED = 1e-12  # of the largest entry: a bound of the reverse sweep that leaves a claim's own bound the wider one
 
 
-def admit_inputs(q: Question) -> None:
-    """Refuse a check whose gradients and bounds would not fit into memory. Raises TooLarge."""
-    if q.entries > _SMALL:
-        _require_memory(8 * _ARRAYS * q.entries, q)
-
-
-def admit_recording(q: Question) -> None:
-    """Refuse a check whose reverse sweeps would not fit into memory, beside the recorded run. Raises TooLarge."""
-    if q.entries > _SMALL and q.untraced is None:
-        _require_memory(8 * _ARRAYS * q.entries + _SWEEPS * held_bytes(q.recording.tape), q)
-
-
 def _require_memory(needed: int, q: Question) -> None:
     free = memory_bytes()
-    if needed <= free:
-        return
-    raise TooLarge(
-        f"a check of {q.entries:,} entries needs about {needed / 1e9:.2g} GB, and {free / 1e9:.2g} GB are free",
-        do="check fewer of the inputs (--wrt), or a smaller problem",
-    )
+    if needed > free:
+        what = f"a check of {q.entries:,} entries needs about {needed / 1e9:.2g} GB, and {free / 1e9:.2g} GB are free"
+        raise TooLarge(what, do="check fewer of the inputs (--wrt), or a smaller problem")
 
 
 def _check_point(
@@ -352,8 +307,10 @@ def _check_point(
     if request.claim is not None and answers is None and full.effort is Effort.DEFAULT and not q.crowded:
         q = replace(q, budget=replace(full, effort=Effort.QUICK))
     heard = None if progress is None else lambda report: progress(number, report)
-    admit_inputs(q)
-    admit_recording(q)
+    if q.entries > _SMALL:
+        _require_memory(8 * _ARRAYS * q.entries, q)
+        if q.untraced is None:
+            _require_memory(8 * _ARRAYS * q.entries + _SWEEPS * held_bytes(q.recording.tape), q)
     if request.claim is not None:
         known, q = q, q.by_values_at_infinite_slopes()
         answers = answers if q is known else None
@@ -386,11 +343,6 @@ class _NotTheFunction(Exception):
 # Make the report of one point from the evidence and the decision.
 
 
-def make_partial_report(q: Question, outcomes: Mapping[str, Outcome]) -> PointReport:
-    """Return the report of the modes that have finished, without further evaluations of f."""
-    return make_point_report(q, Evidence(q.wrt, dict(outcomes)), Decision(Verdict.INCONCLUSIVE, ()))
-
-
 def make_point_report(
     q: Question, seen: Evidence, decision: Decision, not_claimed: tuple[str, ...] = ()
 ) -> PointReport:
@@ -398,6 +350,10 @@ def make_point_report(
     seen = seen if decision.agreement is None else replace(seen, agreement=decision.agreement)
     values = ABSENT if seen.reference is None else seen.estimate(seen.reference).value
     vector = shape(q.value) != ()
+    test = seen.trace
+    trace_test: TraceTestReport | Absent = ABSENT
+    if test.agrees is not None or test.untested_reason:
+        trace_test = TraceTestReport(test.agrees, test.limit, test.evaluations, test.untested_reason or ABSENT)
     compared = seen.agreement.get("claim") or (seen.agreement.get(seen.reference) if seen.reference else None) or {}
     report = PointReport(
         at={name: x for name, x in q.point.values.items() if name != STEP}, drawn=q.point.drawn,
@@ -411,9 +367,18 @@ def make_point_report(
         modes={name: _report_mode(o, seen, vector, decision.findings) for name, o in seen.outcomes.items()},
         findings=decision.findings, diagnosis=decision.diagnosis, detects=decision.detects,
         outputs=tuple(output_entry_names(q.f.outputs)) if q.f.outputs and np.size(q.value) <= MAX_ENTRIES else ABSENT,
-        trace_test=_trace_report(seen), mutants=ABSENT if seen.mutants is None else seen.mutants.mutants,
+        trace_test=trace_test,
+        mutants=ABSENT if seen.mutants is None else seen.mutants.mutants,
     )  # fmt: skip
-    return report if seen.projections is None else _add_projections(report, seen.projections)
+    found = seen.projections
+    if found is None:
+        return report
+    report = replace(report, entries=found.entries)
+    if report.verdict == Verdict.INCONCLUSIVE:
+        return report
+    word = worst_verdict([] if found.agrees else [DISAGREE])
+    modes = report.modes | {"claim": replace(report.modes["claim"], verdict=word)}
+    return replace(report, modes=modes, mismatches=() if found.agrees else sort_mismatches(found.wrong))
 
 
 def _count_entries(agreement: Mapping[str, Any]) -> Entries:
@@ -423,50 +388,27 @@ def _count_entries(agreement: Mapping[str, Any]) -> Entries:
     return Entries(sum(word.size for word in whole), wrong, open_)
 
 
-def _add_projections(report: PointReport, found: Projections) -> PointReport:
-    """Return the report with the results of projections, where random projections of function values decide the verdict."""
-    report = replace(report, entries=found.entries)
-    if report.verdict == Verdict.INCONCLUSIVE:
-        return report
-    word = worst_verdict([] if found.agrees else [DISAGREE])
-    modes = report.modes | {"claim": replace(report.modes["claim"], verdict=word)}
-    return replace(report, modes=modes, mismatches=() if found.agrees else sort_mismatches(found.wrong))
-
-
 def sort_mismatches(found: Sequence[Mismatch]) -> tuple[Mismatch, ...]:
     """Return wrong entries of all inputs, the worst first."""
     claimed, right = (np.array([getattr(m, word) for m in found]) for word in ("claimed", "reference"))
     return tuple(found[k] for k in order_worst_first(claimed, right))
 
 
-def _trace_report(seen: Evidence) -> TraceTestReport | Absent:
-    """Return the result of the trace test, or ABSENT if none was made."""
-    test = seen.trace
-    if test.agrees is None and not test.untested_reason:
-        return ABSENT
-    return TraceTestReport(test.agrees, test.limit, test.evaluations, test.untested_reason or ABSENT)
-
-
 def _report_mode(outcome: Outcome, seen: Evidence, vector: bool, findings: tuple[Finding, ...]) -> ModeResult:
-    """Return the outcome of one mode; where f has no gradient its bound is one of a convention, and proves nothing."""
-    result = mode_result(outcome, seen.agreement.get(outcome.mode.name), vector)
-    open_ = any(np.any(mask) for mask in seen.undecided.values())
-    if result.proved is True and open_ and any(f.kind in (Kind.KINK, Kind.JUMP, Kind.INFINITE_SLOPE) for f in findings):
-        return replace(result, proved=False)
-    return result
+    """Return the outcome of one mode; where f has no gradient its bound is one of a convention, and proves nothing.
 
-
-def mode_result(outcome: Outcome, agreement: Mapping[str, Any] | None, vector: bool) -> ModeResult:
-    """Return the outcome of one mode in the form of the report; `vector` means that f is no scalar."""
+    `vector` means that f is no scalar.
+    """
     rests = tuple(witness.value for witness in Witness if witness in outcome.mode.rests_on)
-    if outcome.estimate is None:
-        error = outcome.error
-        return ModeResult(
-            outcome.status, rests_on=rests, message=error.what if error else ABSENT, hint=error.do if error else ABSENT
-        )
-    estimate = outcome.estimate
+    agreement = seen.agreement.get(outcome.mode.name)
+    estimate, error = outcome.estimate, outcome.error
+    if estimate is None:
+        message, hint = (error.what, error.do) if error else (ABSENT, ABSENT)
+        return ModeResult(outcome.status, rests_on=rests, message=message, hint=hint)
+    open_ = any(np.any(mask) for mask in seen.undecided.values())
+    open_ = open_ and any(f.kind in (Kind.KINK, Kind.JUMP, Kind.INFINITE_SLOPE) for f in findings)
     result = ModeResult(
-        "ok", bound=estimate.bound, decimals=estimate.decimals or ABSENT, proved=estimate.proved,
+        "ok", bound=estimate.bound, decimals=estimate.decimals or ABSENT, proved=estimate.proved and not open_,
         verdict=worst_verdict(agreement.values()) if agreement is not None else ABSENT,
         evaluations=estimate.cost.evaluations, seconds=estimate.cost.seconds, rests_on=rests,
         ran_on=estimate.ran_on or ABSENT,
@@ -523,9 +465,8 @@ class ProjectedClaim:
         if not isinstance(x, np.ndarray):
             expected = (size(self.w), size(at))
             if x.shape != expected:
-                raise WrongShape(
-                    f"the claimed Jacobian of {name} has shape {x.shape}; the right one has shape {expected}"
-                )
+                says = f"the claimed Jacobian of {name} has shape {x.shape}; the right one has shape {expected}"
+                raise WrongShape(says)
             product = x.rmatvec(np.ravel(self.w)) if hasattr(x, "rmatvec") else x.T @ np.ravel(self.w)
             return np.reshape(product, shape(at))
         return np.tensordot(self.w, reshape_claim(name, x, shape(self.w), shape(at)), np.ndim(self.w))
@@ -557,9 +498,13 @@ def _check_by_modes(
     q.prepare()
     if not blind and q.by_convention:
         raise _NotTheFunction("f is smooth where an operation has a tie, and the rules give another slope there")
-    so_far = None if heard is None else lambda outcomes: heard(make_partial_report(q, outcomes))
-    if so_far is not None:
-        so_far({})
+
+    def tell(outcomes: Mapping[str, Outcome]) -> None:  # of the modes that have finished
+        if heard is not None:
+            heard(make_point_report(q, Evidence(q.wrt, dict(outcomes)), Decision(Verdict.INCONCLUSIVE, ())))
+
+    so_far = None if heard is None else tell
+    tell({})
     modes = [MODES[name] for name in request.modes]
     outcomes = run_modes(
         q, modes, so_far, answers.outcomes if answers else {}, for_verdict=claim is not None or request.for_verdict
@@ -571,11 +516,15 @@ def _check_by_modes(
         not_claimed=request.not_claimed, claim=claim,
     )  # fmt: skip
     add_point_findings(_add_notices(case, request))
-    case.findings += _findings_on_gradient(request, q)
+    first_order = check_inner_gradient(request, q)
+    case.findings += [] if first_order is None else [first_order]
     if claim is not None:
         add_claim(case, claim)
     compare_all_modes(case)
-    case.findings += _findings_on_hessian(case)
+    given = case.outcomes["claim"].estimate if "claim" in case.outcomes else None
+    of_hessian = [find_asymmetry(q, given.value) if given else None]
+    of_hessian += [check_hessian_by_values(q, case.estimate(case.reference)) if case.reference is not None else None]
+    case.findings += filter(None, of_hessian)
     return _gather_and_decide(case, request)
 
 
@@ -596,11 +545,9 @@ def _gather_and_decide(case: PointCheck, request: Request) -> PointResult:
         else:
             seen = with_evidence(case, seen, decision)
     report = make_point_report(case.q, seen, decision, case.not_claimed)
-    if not decision.unexplained:
-        return PointResult(report, calls=search_calls_at_point(case) if decision.verdict == Verdict.FAIL else 0)
-    return PointResult(
-        report, make_cause_search(case, seen, wide[-1].first_cause if wide else None), search_calls_at_point(case)
-    )
+    calls = search_calls_at_point(case) if decision.verdict == Verdict.FAIL else 0
+    in_wider_format = wide[-1].first_cause if wide else None
+    return PointResult(report, make_cause_search(case, seen, in_wider_format) if decision.unexplained else None, calls)
 
 
 # Further checks of second derivatives: that the gradient is right, second differences of f, and symmetry.
@@ -608,18 +555,23 @@ def _gather_and_decide(case: PointCheck, request: Request) -> PointResult:
 _SYMMETRIC = 1e-6  # relative to the largest entry: a Hessian that differs more from its transpose gets a finding
 
 
-def check_inner_gradient(q: Question, judged: Callable[[Question, Any], PointReport]) -> Finding | None:
+def check_inner_gradient(request: Request, q: Question) -> Finding | None:
     """Return a finding that says whether the gradient that is differentiated is itself right; None if there is none.
 
-    `judged` checks the gradient as a first derivative. A Hessian by second differences of f needs no gradient.
+    A Hessian by second differences of f needs no gradient.
     """
     gradient = inner_gradient(q.f)
     if gradient is None or isinstance(gradient, GradientByValues):
         return None
     whose = "the gradient that is differentiated" if gradient.claim is None else "the claimed gradient"
     values = {name: x for name, x in q.point.values.items() if name != STEP}
-    point = type(q.point)(values, q.point.drawn, q.point.number)
-    report = judged(Question(gradient.f, point, gradient.wrt, q.seed, q.budget, q.stepping, q.device), gradient.claim)
+    point = Point(values, q.point.drawn, q.point.number)
+    claim: Any = gradient.claim
+    result = _check_point(
+        replace(request, f=gradient.f, wrt=gradient.wrt, claim=claim, notices=(), not_claimed=()), point, 0, None
+    )
+    cause = None if result.cause is None else result.cause(CauseBudget(FEWEST))
+    report = result.report if cause is None else replace(result.report, diagnosis=cause)
     if report.verdict == Verdict.PASS:
         relative = report.detects.relative
         better = "" if relative is None else f" to better than {relative:.0e}"
@@ -646,9 +598,8 @@ def check_hessian_by_values(q: Question, right: Estimate) -> Finding | None:
     if f is q.f:
         h, bound = join_hessian_blocks(right.value, f.wrt), join_hessian_blocks(right.bound, f.wrt)
     else:
-        h, bound = (
-            np.diag(concatenate_entries([np.asarray(of[name]) for name in f.wrt])) for of in (right.value, right.bound)
-        )
+        diagonals = ([np.asarray(of[name]) for name in f.wrt] for of in (right.value, right.bound))
+        h, bound = (np.diag(concatenate_entries(entries)) for entries in diagonals)
     flat = np.concatenate([np.reshape(v[name], -1) for name in f.wrt])
     along, scale = flat @ h @ flat, np.abs(flat) @ np.abs(h) @ np.abs(flat)
     room = float(found.bound) + float(np.abs(flat) @ bound @ np.abs(flat))
@@ -676,11 +627,8 @@ def find_asymmetry(q: Question, claim: dict[str, Array]) -> Finding | None:
     if not np.any(apart > _SYMMETRIC * np.max(np.abs(h), initial=0.0)):
         return None
     i, j = np.unravel_index(int(np.argmax(apart)), apart.shape)
-    return finding(
-        Kind.NOT_SYMMETRIC,
-        Severity.WARNING,
-        f"the claimed Hessian is not symmetric: {h[i, j]:.6g} at {i},{j} and {h[j, i]:.6g} at {j},{i}",
-    )
+    says = f"the claimed Hessian is not symmetric: {h[i, j]:.6g} at {i},{j} and {h[j, i]:.6g} at {j},{i}"
+    return finding(Kind.NOT_SYMMETRIC, Severity.WARNING, says)
 
 
 def join_hessian_blocks(blocks: dict[str, Any], wrt: tuple[str, ...]) -> Any:
@@ -689,22 +637,7 @@ def join_hessian_blocks(blocks: dict[str, Any], wrt: tuple[str, ...]) -> Any:
     Shapes  `blocks[x]` is (n, shape of x), with n entries of all inputs; the result is (n, n).
     """
     rows = shape(next(iter(blocks.values())))[0]
-    return np.concatenate(
-        [np.reshape(blocks[name], (rows, size(blocks[name]) // max(rows, 1))) for name in wrt], axis=1
-    )
-
-
-def _findings_on_gradient(request: Request, q: Question) -> list[Finding]:
-    """Return a finding that says whether the gradient that is differentiated is itself right, if one is."""
-
-    def checked(inner: Question, claim: Claimed | None) -> PointReport:
-        alone = replace(request, f=inner.f, wrt=inner.wrt, claim=claim, notices=(), not_claimed=())
-        found = _check_point(alone, inner.point, 0, None)
-        why = None if found.cause is None else found.cause(CauseBudget(FEWEST))
-        return found.report if why is None else replace(found.report, diagnosis=why)
-
-    confirmed = check_inner_gradient(q, checked)
-    return [confirmed] if confirmed else []
+    return np.hstack([np.reshape(blocks[name], (rows, size(blocks[name]) // max(rows, 1))) for name in wrt])
 
 
 def _add_notices(case: PointCheck, request: Request) -> PointCheck:
@@ -712,10 +645,3 @@ def _add_notices(case: PointCheck, request: Request) -> PointCheck:
     for notice in (*request.notices, *case.q.point.notices):
         case.findings.append(finding(notice.kind, notice.severity, notice.message, at=notice.at, hint=notice.hint))
     return case
-
-
-def _findings_on_hessian(case: PointCheck) -> list[Finding]:
-    claim = case.outcomes["claim"].estimate if "claim" in case.outcomes else None
-    found = [find_asymmetry(case.q, claim.value) if claim else None]
-    found += [check_hessian_by_values(case.q, case.estimate(case.reference))] if case.reference is not None else []
-    return [f for f in found if f is not None]
