@@ -21,11 +21,12 @@ from gradcli.modes.mode import Question
 from gradcli.modes.redraw import redraw_inputs
 from gradcli.modes.registry import MODES
 from gradcli.modes.rounding import EPS
-from gradcli.modes.screening import Limits, ScreeningResult, WrongEntry, screen
+from gradcli.modes.screening import Limits, ScreeningResult, screen
 from gradcli.modes.solver_changes import smaller_tolerances
+from gradcli.report import numbers
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT, Finding, finding
-from gradcli.report.framework_gradient import NativeReport, Part
+from gradcli.report.framework_gradient import NativeReport
 from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch, PointReport
 from gradcli.request.point import Array, Estimate, Point
 from gradcli.targets.derived import STEP, original_function
@@ -133,34 +134,25 @@ def _compare_claim_at(point: Point, q: Question, claim: Claimed, budget: CauseBu
         return None
     right = {n: np.asarray(estimate.value[n]) for n in made}
     rounding = GRANT * EPS * claim.precision.coarseness()
-    room: dict[str, Any] = {n: estimate.bound[n] + rounding * (np.abs(x) + _largest_entry(x)) for n, x in right.items()}
+    room: dict[str, Any] = {}
+    for n, x in right.items():
+        room[n] = estimate.bound[n] + rounding * (np.abs(x) + float(np.max(np.abs(x), initial=0.0)))
     masks = {n: ~(np.abs(made[n] - x) <= room[n] + _SAME * np.abs(x)) for n, x in right.items()}
     return Wrong(other, made, right, masks, room, budget=budget)
 
 
-def _largest_entry(x: Any) -> float:
-    return float(np.max(np.abs(x), initial=0.0))
-
-
 # Check claims with too many entries to move one by one, by random projections of function values and a search.
 
-_Odd = tuple[WrongEntry, str, tuple[int, ...]]
 _MOST_CALLS = 20_000
 _GRANT = 1e-12  # relative rounding of a claim, whose algorithm is unknown, in float64
 
 
 def needs_projections(case: PointCheck) -> bool:
     """Whether only function values are available, and there are too many entries to move each one alone."""
-    differences = case.outcomes.get("finite-difference")
-    return (
-        case.q.untraced is not None
-        and "claim" in case.outcomes
-        and case.outcomes["claim"].estimate is not None
-        and shape(case.q.value) == ()
-        and bool(np.isfinite(case.q.value))
-        and differences is not None
-        and differences.status == "not run"
-    )
+    claim, differences = case.outcomes.get("claim"), case.outcomes.get("finite-difference")
+    is_number = case.q.untraced is not None and shape(case.q.value) == () and bool(np.isfinite(case.q.value))
+    has_claim = claim is not None and claim.estimate is not None
+    return is_number and has_claim and differences is not None and differences.status == "not run"
 
 
 def run_projections(case: PointCheck) -> Projections:
@@ -173,8 +165,14 @@ def run_projections(case: PointCheck) -> Projections:
     flat = concatenate_entries([claim[name] for name in names])
     coarseness = case.claim.precision.coarseness() if case.claim is not None else 1.0
     found = _screen_claim(q, names, flat, _GRANT if coarseness == 1.0 else GRANT_NARROW * coarseness * EPS)
-    odd = [(suspect, name, at, kink_at(q, name, at)) for suspect, name, at in _locate_wrong_entries(q, names, found)]
-    wrong = [_make_mismatch(name, at, flat[s.index], s) for s, name, at, kink in odd if kink is None]
+    placed = [(suspect, *_locate_entry(q, names, suspect.index)) for suspect in found.wrong]
+    odd = [(suspect, name, at, kink_at(q, name, at)) for suspect, name, at in placed]
+    wrong = []
+    for suspect, name, at, kink in odd:
+        if kink is None:
+            claimed, right = float(flat[suspect.index]), suspect.measured
+            ratio = claimed / right if right else float("inf")
+            wrong.append(Mismatch(name, at, claimed, right, claimed - right, suspect.bound, ratio))
     kinks = [finding(Kind.KINK, Severity.INCONCLUSIVE, kink) for *_, kink in odd if kink is not None]
     undecided_because = (*kinks, *_report_doubtful_slopes(q, names, found))
     unplaced = found.agrees is False and not wrong and not undecided_because  # an entry is wrong, but it was not found
@@ -215,28 +213,28 @@ def _screen_claim(q: Question, names: tuple[str, ...], claim: Array, grant: floa
     xs = dict(zip(q.wrt, q.xs, strict=True))
     scales = concatenate_entries([q.stepping.sizes_of_entries(name, xs[name]) for name in names])
 
-    def phi(step: Array) -> float:
-        moved = dict(zip(names, split_like(step, [xs[name] for name in names]), strict=True))
-        at = [x + moved[name] if name in moved else x for name, x in xs.items()]
-        return float(q.near(*at))
+    def by_input(entries: Array) -> dict[str, Array]:
+        return dict(zip(names, split_like(entries, [xs[name] for name in names]), strict=True))
+
+    def moved_by(step: Array) -> list[Any]:
+        moved = by_input(step)
+        return [x + moved[name] if name in moved else x for name, x in xs.items()]
 
     def complex_phi(step: Array) -> complex:
-        moved = dict(zip(names, split_like(step, [xs[name] for name in names]), strict=True))
         with warnings.catch_warnings():
             warnings.simplefilter("error", np.exceptions.ComplexWarning)
             try:
-                return complex(q.g(*[x + moved[name] if name in moved else x for name, x in xs.items()]))
+                return complex(q.g(*moved_by(step)))
             except (GradcliError, np.exceptions.ComplexWarning) as error:
                 raise ValueError(str(error)) from error
 
     budget, changes = q.stepping.budget or _MOST_CALLS, q.solver_changes
-    slopes = dict(zip(names, split_like(claim, [xs[name] for name in names]), strict=True))
-    solvers = (
-        0.0 if changes is None else concatenate_entries([GRANT_SOLVER * changes.of(n, g) for n, g in slopes.items()])
-    )
+    solvers: Any = 0.0
+    if changes is not None:
+        solvers = concatenate_entries([GRANT_SOLVER * changes.of(n, g) for n, g in by_input(claim).items()])
     return screen(
-        phi, claim, scales, seed=q.seed, limits=Limits(budget), claim_error=grant * np.abs(claim) + solvers,
-        complex_phi=complex_phi, phi_at_zero=float(q.value),
+        lambda step: float(q.near(*moved_by(step))), claim, scales, seed=q.seed, limits=Limits(budget),
+        claim_error=grant * np.abs(claim) + solvers, complex_phi=complex_phi, phi_at_zero=float(q.value),
         rounds=native is not None and native.values_format != "float64",
     )  # fmt: skip
 
@@ -247,8 +245,7 @@ def _report_doubtful_slopes(q: Question, names: tuple[str, ...], found: Screenin
     for kink in found.kinks:
         where = "along a random direction"
         if kink.index is not None:
-            name, at = _locate_entry(q, names, kink.index)
-            where = f"at {name}" + (f"[{','.join(map(str, at))}]" if at else "")
+            where = f"at {numbers.entry_name(*_locate_entry(q, names, kink.index))}"
         says = f"its slope is {kink.left:.5g} from the left and {kink.right:.5g} from the right"
         hint = "move the point, or accept it: --allow kink"
         said.append(finding(Kind.KINK, Severity.INCONCLUSIVE, f"f has a kink {where}: {says}", hint=hint))
@@ -260,10 +257,6 @@ def _report_doubtful_slopes(q: Question, names: tuple[str, ...], found: Screenin
         )
         said.append(finding(kind, Severity.INCONCLUSIVE, says, hint=f"accept it: --allow {kind}"))
     return said
-
-
-def _locate_wrong_entries(q: Question, names: tuple[str, ...], found: ScreeningResult) -> list[_Odd]:
-    return [(suspect, *_locate_entry(q, names, suspect.index)) for suspect in found.wrong]
 
 
 def _locate_entry(q: Question, names: tuple[str, ...], index: int) -> tuple[str, tuple[int, ...]]:
@@ -296,11 +289,6 @@ def _report_coverage(found: ScreeningResult, claim: Array) -> Finding:
     return finding(Kind.COVERAGE, Severity.INFO if seen > 0.99 and found.complete else Severity.WARNING, says + more)
 
 
-def _make_mismatch(name: str, at: tuple[int, ...], claimed: float, suspect: WrongEntry) -> Mismatch:
-    ratio = claimed / suspect.measured if suspect.measured else float("inf")
-    return Mismatch(name, at, float(claimed), suspect.measured, float(claimed) - suspect.measured, suspect.bound, ratio)
-
-
 def _detection_limit(q: Question, names: tuple[str, ...], found: ScreeningResult, claim: Array) -> Detects:
     if not np.any(claim) and np.all(np.isfinite(found.detectable)):
         return Detects(None, None, float(np.max(found.detectable, initial=0.0)))
@@ -309,8 +297,7 @@ def _detection_limit(q: Question, names: tuple[str, ...], found: ScreeningResult
     worst = int(np.argmax(relative))
     if not 0 <= relative[worst] < 1:
         return NO_SIZE
-    name, at = _locate_entry(q, names, worst)
-    return Detects(float(relative[worst]), name + (f"[{','.join(map(str, at))}]" if at else ""))
+    return Detects(float(relative[worst]), numbers.entry_name(*_locate_entry(q, names, worst)))
 
 
 def make_cause_search(case: PointCheck, seen: Evidence, in_wider_format: Cause | None) -> Cause:
@@ -349,13 +336,16 @@ def search_calls_at_point(case: PointCheck) -> int:
 def with_causes(verified: Verified, budget: CauseBudget) -> CheckReport:
     """Return the report with the likely mistake at each wrong point, and in each wrong custom gradient."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", RuntimeWarning
-        )  # of points outside the domain, and of formats that are too narrow
+        # of points outside the domain, and of formats that are too narrow
+        warnings.simplefilter("ignore", RuntimeWarning)
         layer, parts = verified.report.first_wrong_layer(), list(verified.report.parts())
         layers_first = {} if layer is None else verified.inner_causes
         inner = {number: cause(budget) for number, cause in layers_first.items()}
-        said = None if layer is None else _attribute_to_layer(layer, inner.get(parts.index(layer)))
+        said = None if layer is None else inner.get(parts.index(layer))
+        if layer is not None and said is not None:  # the mistake of a layer, as that of the network that holds it
+            says = f"in {layer.name}, {said.message}"
+            known = said.kind is not DiagnosisKind.UNKNOWN
+            said = replace(said, message=says, corrected=None, layer=layer.name) if known else None
         found = {number: said or cause(budget) for number, cause in verified.causes.items()}
         inner |= {n: cause(budget) for n, cause in verified.inner_causes.items() if n not in inner}
     report = verified.report
@@ -371,13 +361,6 @@ def with_causes(verified: Verified, budget: CauseBudget) -> CheckReport:
     return replace(report, layers=tuple(parts) or ABSENT)
 
 
-def _attribute_to_layer(layer: Part, diagnosis: Diagnosis | None) -> Diagnosis | None:
-    """Return the mistake of a layer as that of the network that holds it; None where no mistake is known."""
-    if diagnosis is None or diagnosis.kind is DiagnosisKind.UNKNOWN:
-        return None
-    return replace(diagnosis, message=f"in {layer.name}, {diagnosis.message}", corrected=None, layer=layer.name)
-
-
 def drop_late_causes(report: CheckReport, budget: CauseBudget) -> CheckReport:
     """Return the report; without a cause, and with a finding that says so, if the time limit of the search was reached."""
     if not budget.late:
@@ -386,8 +369,7 @@ def drop_late_causes(report: CheckReport, budget: CauseBudget) -> CheckReport:
     late = finding(Kind.TIMEOUT, Severity.INFO, says, hint="--diagnose TIME sets another limit")
 
     def at(point: PointReport) -> PointReport:
-        known = point.diagnosis is not None and point.diagnosis.kind in OF_SHAPE
-        kept = point.diagnosis if known and point.diagnosis is not None else None
+        kept = point.diagnosis if point.diagnosis is not None and point.diagnosis.kind in OF_SHAPE else None
         wrong = point.verdict == Verdict.FAIL
         return replace(point, diagnosis=kept, findings=(*point.findings, late) if wrong else point.findings)
 

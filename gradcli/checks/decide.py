@@ -23,7 +23,6 @@ from gradcli.checks.evidence import (
     MissingEvidence,
     OmittedConstant,
     PerEntry,
-    Projections,
     SetLeft,
     error_ratios,
     has_no_right_digit,
@@ -70,18 +69,22 @@ def decide(seen: Evidence) -> Decision | EvidenceKind:
     """Return the verdict, or the `EvidenceKind` that names the evidence needed before there can be a verdict."""
     try:
         decision = _decide_by_modes(seen)
-        if (
-            decision.verdict == Verdict.INCONCLUSIVE
-            and seen.may_retry_without_trace
-            and _has_wrong_trace(seen, decision.findings)
-        ):
-            return EvidenceKind.VALUES_ALONE
+        if decision.verdict == Verdict.INCONCLUSIVE and seen.may_retry_without_trace and seen.untraced is None:
+            # the trace differs from the function in its value, or in slopes after a traced value was written as text
+            kinds = _kinds_of_findings(decision.findings)
+            contrary = bool(kinds & {Kind.CONTRADICTION, Kind.DISAGREEMENT})
+            if Kind.TRACE in kinds or (seen.written_as_text and contrary):
+                return EvidenceKind.VALUES_ALONE
         if seen.may_keep_state and seen.outcomes:
             changed = require_evidence(seen.function_again, EvidenceKind.FUNCTION_AGAIN).changed
             if changed is not None:
                 return Decision(Verdict.INCONCLUSIVE, (*decision.findings, changed))
         if seen.wants_mutants and seen.outcomes:
-            decision = _add_mutants(seen, decision)
+            problem = require_evidence(seen.mutants, EvidenceKind.MUTANTS).problem
+            if problem is not None:  # there is no pass if a planted mistake was not caught
+                fails = decision.verdict == Verdict.PASS and problem.severity == Severity.INCONCLUSIVE
+                verdict = Verdict.INCONCLUSIVE if fails else decision.verdict
+                decision = replace(decision, verdict=verdict, findings=(*decision.findings, problem))
         if decision.verdict == Verdict.INCONCLUSIVE and seen.needs_projections:
             return _decide_by_projections(seen, decision)
     except MissingEvidence as missing:
@@ -118,21 +121,20 @@ def _decide_by_modes(seen: Evidence) -> Decision:
     if seen.reference is None:
         spent = next((error for error in errors if isinstance(error, OverBudget)), None)
         changed = next((error for error in errors if isinstance(error, ValueChanged)), None)
-        why = (
-            (Kind.BUDGET, spent.what, spent.do)
-            if spent
-            else (Kind.NOT_DETERMINISTIC, changed.what, changed.do)
-            if changed
-            else (Kind.NO_SECOND_WITNESS, "no mode answered", "--modes all")
-        )
-        return _leave_undecided(findings, _inconclusive_finding(*why))
+        why = _inconclusive_finding(Kind.NO_SECOND_WITNESS, "no mode answered", "--modes all")
+        if changed:
+            why = _inconclusive_finding(Kind.NOT_DETERMINISTIC, changed.what, changed.do)
+        if spent:
+            why = _inconclusive_finding(Kind.BUDGET, spent.what, spent.do)
+        return _leave_undecided(findings, why)
     confirmed, said = confirmed_entries(seen, findings)
     findings = (*findings, *said)
-    return (
-        _decide_claim(seen, findings, confirmed)
-        if seen.claimed is not None
-        else _decide_without_claim(seen, findings, confirmed)
-    )
+    if seen.claimed is not None:
+        return _decide_claim(seen, findings, confirmed)
+    findings = (*findings, *_report_disagreements(seen, findings))
+    if all(np.all(mask) for mask in confirmed.values()) and not _has_inconclusive_finding(findings):
+        return Decision(Verdict.PASS, (*findings, *_warn_of_zero_gradient(seen)))
+    return _leave_undecided(findings, *_explain_inconclusive(seen, findings, confirmed))
 
 
 def _inconclusive_finding(kind: Kind, message: str, hint: str | None = None, at: Any = None) -> Finding:
@@ -156,9 +158,8 @@ def _decide_contradiction(seen: Evidence, error: Contradiction) -> Decision:
     blame = require_evidence(seen.blame, EvidenceKind.BLAME)
     values = seen.estimate_or_none("finite-difference") is not None and seen.contradicts("finite-difference")
     if blame.rule is None and (values or blame.operation_at_kink):
-        return _leave_undecided(
-            seen.findings, _explain_contradiction(seen, seen.findings, "function values contradict the traced gradient")
-        )
+        says = "function values contradict the traced gradient"
+        return _leave_undecided(seen.findings, _explain_contradiction(seen, seen.findings, says))
     own = seen.claimed is None
     severity = Severity.ERROR if own else Severity.INCONCLUSIVE
     whose = "" if blame.rule is None else f": the rule of {blame.rule}"
@@ -173,17 +174,14 @@ def _explain_contradiction(seen: Evidence, findings: Findings, says: str) -> Fin
         whose = f"the rules disagree with function values: the rule of {blame.rule} is wrong"
         return _inconclusive_finding(Kind.CONTRADICTION, whose, _REPORT_IT, blame.at)
     if {Kind.KINK_NEARBY, Kind.BRANCH} & _kinds_of_findings(findings) or seen.untraced or blame.operation_at_kink:
-        return _inconclusive_finding(
-            Kind.CONTRADICTION, f"{says}: a kink or a branch may lie closer than the steps of the differences"
-        )
+        says = f"{says}: a kink or a branch may lie closer than the steps of the differences"
+        return _inconclusive_finding(Kind.CONTRADICTION, says)
     if seen.solvers:
         says = f"{says}, beyond what smaller tolerances change: {' and '.join(seen.solvers)}"
         return _inconclusive_finding(Kind.CONTRADICTION, says, "give the solver smaller tolerances")
-    return _inconclusive_finding(
-        Kind.TRACE,
-        f"the trace differs from the function: {says}, although every rule it uses is right",
-        "a value that depends on the inputs was treated as a constant while tracing",
-    )
+    says = f"the trace differs from the function: {says}, although every rule it uses is right"
+    hint = "a value that depends on the inputs was treated as a constant while tracing"
+    return _inconclusive_finding(Kind.TRACE, says, hint)
 
 
 def _needs_second_witness(seen: Evidence) -> bool:
@@ -211,17 +209,15 @@ def confirmed_entries(seen: Evidence, findings: Findings = ()) -> tuple[dict[str
         what = "f in balls of 128 bits" if direction.in_balls else "the untouched function"
         says = f"{what} confirms one random direction to {direction.relative_bound:.0e}"
         return agreed, (finding(Kind.DIRECTION, Severity.INFO, says),)
-    if direction.agrees is False and not _has_two_slopes(seen):
+    differences = seen.estimate_or_none("finite-difference")
+    slopes = (
+        {} if differences is None else differences.slopes
+    )  # a second one over wider steps contradicts no other mode
+    has_two_slopes = any(bool(np.any(np.isfinite(part.other))) for part in slopes.values())
+    if direction.agrees is False and not has_two_slopes:
         says = "a difference of the untouched function contradicts the traced gradient"
         return confirmed, (_explain_contradiction(seen, findings, says),)
     return confirmed, ()
-
-
-def _has_two_slopes(seen: Evidence) -> bool:
-    """Whether differences of an entry show a second slope over wider steps; then they contradict no other mode."""
-    found = seen.estimate_or_none("finite-difference")
-    slopes = {} if found is None else found.slopes
-    return any(bool(np.any(np.isfinite(part.other))) for part in slopes.values())
 
 
 def wrong_entries(seen: Evidence, confirmed: dict[str, Any]) -> dict[str, Any]:
@@ -380,18 +376,14 @@ def _decide_by_agreement(seen: Evidence, findings: Findings, confirmed: dict[str
     if unresolved is not None:
         findings = (*findings, _inconclusive_finding(Kind.NOT_RESOLVED, unresolved, _HOW_TO_RESOLVE))
     seen = replace(seen, agreement={**seen.agreement, "claim": agreement})
-    right = all(
-        np.all(((word == AGREE) & confirmed[name]) | at_kink.get(name, False)) for name, word in agreement.items()
-    )
+    agreed = {name: (word == AGREE) & confirmed[name] for name, word in agreement.items()}
+    right = all(np.all(mask | at_kink.get(name, False)) for name, mask in agreed.items())
     if not right or _has_inconclusive_finding(findings):
         found = _leave_undecided(findings, *_explain_inconclusive(seen, findings, confirmed))
         return replace(found, hull=hull, agreement=seen.agreement)
     if (relative := _error_left_by_solvers(seen, every=True)) > _MOST_OPEN:
-        return replace(
-            _leave_undecided(findings, _report_inexact_solvers(seen, "the worst entry", relative)),
-            hull=hull,
-            agreement=seen.agreement,
-        )
+        found = _leave_undecided(findings, _report_inexact_solvers(seen, "the worst entry", relative))
+        return replace(found, hull=hull, agreement=seen.agreement)
     changed = require_evidence(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
     if changed is not None:
         return Decision(Verdict.FAIL, (*findings, changed), hull=hull, agreement=seen.agreement)
@@ -405,13 +397,6 @@ def _report_right_on_set(left: SetLeft) -> Finding:
     return _inconclusive_finding(Kind.STRUCTURE, says, hint)
 
 
-def _decide_without_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
-    findings = (*findings, *_report_disagreements(seen, findings))
-    if all(np.all(mask) for mask in confirmed.values()) and not _has_inconclusive_finding(findings):
-        return Decision(Verdict.PASS, (*findings, *_warn_of_zero_gradient(seen)))
-    return _leave_undecided(findings, *_explain_inconclusive(seen, findings, confirmed))
-
-
 def _judge_claim_at_kinks(seen: Evidence, findings: Findings) -> tuple[Findings, HullDistance | None]:
     """Return the findings with one on the claim at kinks, and the hull if the claim is a subgradient there."""
     kinks = [f for f in findings if f.kind == Kind.KINK and f.severity == Severity.INCONCLUSIVE]
@@ -420,26 +405,18 @@ def _judge_claim_at_kinks(seen: Evidence, findings: Findings) -> tuple[Findings,
     hull = require_evidence(seen.pieces, EvidenceKind.PIECES).hull
     if hull is None:
         return findings, None
+    one = "the gradient of the one piece whose gradient is known" if hull.piece_count == 1 else ""
     if not hull.holds:
-        why = (
-            "function values contradict the pieces that meet there"
-            if hull.contradicted_by_values
-            else f"an entry is {hull.distance:.1e} of its largest slope away from {_describe_pieces(hull)}"
-        )
+        away = one or f"every mean of the gradients of the {hull.piece_count} pieces"
+        why = f"an entry is {hull.distance:.1e} of its largest slope away from {away}"
+        if hull.contradicted_by_values:
+            why = "function values contradict the pieces that meet there"
         says = f"the claim at the kink is not a subgradient: {why}"
         return (*findings, _inconclusive_finding(Kind.NOT_A_SUBGRADIENT, says)), None
     accepted = tuple(replace(f, severity=Severity.WARNING, hint=None) if f in kinks else f for f in findings)
-    of = f"a mean of the gradients of the {hull.piece_count} smooth pieces that meet there"
-    if hull.piece_count == 1:
-        of = "the gradient of the one piece whose gradient is known"
+    of = one or f"a mean of the gradients of the {hull.piece_count} smooth pieces that meet there"
     says = f"at the kink the claim is a subgradient: {of}"
     return (*accepted, finding(Kind.SUBGRADIENT, Severity.WARNING, says)), hull
-
-
-def _describe_pieces(hull: HullDistance) -> str:
-    if hull.piece_count == 1:
-        return "the gradient of the one piece whose gradient is known"
-    return f"every mean of the gradients of the {hull.piece_count} pieces"
 
 
 def _report_disagreements(seen: Evidence, findings: Findings) -> Findings:
@@ -531,36 +508,22 @@ def _warn_of_zero_gradient(seen: Evidence) -> Findings:
     return (finding(Kind.WEAK, Severity.WARNING, says, hint="check at another point too"),)
 
 
-def _has_wrong_trace(seen: Evidence, findings: Findings) -> bool:
-    """Whether the trace differs from the function: in its value, or in slopes after a traced value was written as text."""
-    kinds = _kinds_of_findings(findings)
-    contrary = bool(kinds & {Kind.CONTRADICTION, Kind.DISAGREEMENT})
-    return seen.untraced is None and (Kind.TRACE in kinds or (seen.written_as_text and contrary))
-
-
-def _add_mutants(seen: Evidence, decision: Decision) -> Decision:
-    """Return the decision with the result of planted mistakes: there is no pass if one of them was not caught."""
-    problem = require_evidence(seen.mutants, EvidenceKind.MUTANTS).problem
-    if problem is None:
-        return decision
-    fails = decision.verdict == Verdict.PASS and problem.severity == Severity.INCONCLUSIVE
-    verdict = Verdict.INCONCLUSIVE if fails else decision.verdict
-    return replace(decision, verdict=verdict, findings=(*decision.findings, problem))
-
-
 def _decide_by_projections(seen: Evidence, so_far: Decision) -> Decision:
     """Return the verdict that random projections give on a claim, with a finding that says how much they cover."""
     claim = seen.estimate("claim").value
     if not all(np.all(np.isfinite(g)) for g in claim.values()):
         return replace(so_far, verdict=Verdict.FAIL, unexplained=True)
     found = require_evidence(seen.projections, EvidenceKind.PROJECTIONS)
-    findings = tuple(
-        f
-        for f in (*so_far.findings, found.coverage, *found.undecided_because)
-        if f.kind not in (Kind.NO_SECOND_WITNESS, Kind.BUDGET, Kind.NOISE)
-    )
-    if found.agrees is None or (found.undecided_because and not found.wrong):
-        return _leave_undecided(findings, *(() if found.undecided_because else (_report_noisy_projections(found),)))
+    every = (*so_far.findings, found.coverage, *found.undecided_because)
+    findings = tuple(f for f in every if f.kind not in (Kind.NO_SECOND_WITNESS, Kind.BUDGET, Kind.NOISE))
+    if found.undecided_because and (found.agrees is None or not found.wrong):
+        return _leave_undecided(findings)
+    if found.agrees is None and found.complete:
+        says = "projections of function values are too noisy to decide the claim"
+        return _leave_undecided(findings, _inconclusive_finding(Kind.NOISE, says))
+    if found.agrees is None:
+        says = f"{found.calls:,} evaluations of f are too few to decide the claim"
+        return _leave_undecided(findings, _inconclusive_finding(Kind.BUDGET, says, f"--budget {10 * found.calls}"))
     if found.agrees and _has_inconclusive_finding(findings):
         return _leave_undecided(findings)
     changed = require_evidence(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
@@ -569,10 +532,3 @@ def _decide_by_projections(seen: Evidence, so_far: Decision) -> Decision:
     if found.agrees:
         return Decision(Verdict.PASS, findings, detects=found.detects)
     return Decision(Verdict.FAIL, findings, unexplained=bool(found.wrong))
-
-
-def _report_noisy_projections(found: Projections) -> Finding:
-    if found.complete:
-        return _inconclusive_finding(Kind.NOISE, "projections of function values are too noisy to decide the claim")
-    says = f"{found.calls:,} evaluations of f are too few to decide the claim"
-    return _inconclusive_finding(Kind.BUDGET, says, f"--budget {10 * found.calls}")

@@ -93,9 +93,10 @@ def resolution_of(seen: Evidence) -> Resolution:
         for name, words in seen.agreement["claim"].items():
             x, y = np.asarray(claim.value[name]), np.asarray(right.value[name])
             room, distance = np.asarray(allowed_difference(claim, right, name, None)), np.abs(x - y)
-            closed = (
-                (distance <= room) & np.isfinite(room) & (words != DISAGREE) & ~_entries_with_several_slopes(seen, name)
-            )
+            slopes = right.slopes.get(name)
+            several = False if slopes is None else np.isfinite(slopes.left) | np.isfinite(slopes.other)
+            at_kink = np.asarray(seen.undecided.get(name, False)) | several
+            closed = (distance <= room) & np.isfinite(room) & (words != DISAGREE) & ~at_kink
             closed &= ~(distance + right.bound[name] <= tolerated_difference(seen.tolerance, y))
             resolved, zero = room <= USEFUL * np.abs(y), (x == 0) & (y == 0)
             hidden[name] = closed & ~resolved & ~zero
@@ -107,13 +108,6 @@ def resolution_of(seen: Evidence) -> Resolution:
             found.accepted[name] = mask & (found.error[name] <= min(DOUBT * limit, MOST) * top)
             found.open[name] = mask & ~found.accepted[name] & _entries_near_zero(seen, name)
     return found
-
-
-def _entries_with_several_slopes(seen: Evidence, name: str) -> Any:
-    """Return a mask of the entries at a kink, and of those with a second slope."""
-    slopes = seen.estimate(str(seen.reference)).slopes.get(name)
-    several = False if slopes is None else np.isfinite(slopes.left) | np.isfinite(slopes.other)
-    return np.asarray(seen.undecided.get(name, False)) | several
 
 
 def _entries_near_zero(seen: Evidence, name: str) -> Any:
@@ -132,7 +126,7 @@ def report_accepted_entries(seen: Evidence, found: Resolution) -> UnresolvedEntr
         count=sum(int(np.sum(mask)) for mask in found.accepted.values()),
         compared=sum(int(np.size(mask)) for mask in found.accepted.values()),
         below=float(found.error[name][at]),
-        at=entry_name(name, at),
+        at=numbers.entry_name(name, at),
         told_from_zero=any(bool(np.any(mask & ~_entries_near_zero(seen, n))) for n, mask in found.accepted.items()),
     )
 
@@ -183,10 +177,8 @@ def find_undecided_entry(seen: Evidence) -> UndecidedEntry | None:
     most = max(float(np.max(x, initial=-np.inf)) for x in absolute.values())
     option = f"--rtol {_round_up(largest[name])}" if np.isfinite(largest[name]) else f"--atol {_round_up(most)}"
     bound = float(np.asarray(right.bound[name])[at])
-    own, off = (
-        float(np.asarray(claim.bound[name])[at]),
-        abs(float(np.asarray(claim.value[name] - right.value[name])[at])),
-    )
+    own = float(np.asarray(claim.bound[name])[at])
+    off = abs(float(np.asarray(claim.value[name] - right.value[name])[at]))
     size = abs(float(np.asarray(right.value[name])[at]))
     outside = bound / size if size and off > DOUBT * (bound + own) else 0.0
     return UndecidedEntry(_describe_entry(seen, name, at), f"{option} decides it", outside)
@@ -201,12 +193,7 @@ def _describe_entry(seen: Evidence, name: str, at: tuple[int, ...]) -> str:
     """Return an entry of the reference with its bound, and the claim: `x[1] is 0 +- 2e-03, claimed 0.0001`."""
     right, claim = seen.estimate(str(seen.reference)), seen.estimate("claim")
     value, bound, own = (float(np.asarray(part[name])[at]) for part in (right.value, right.bound, claim.value))
-    return f"{entry_name(name, at)} is {value:.3g} +- {numbers.write_bound(bound)}, claimed {numbers.few_digits(own)}"
-
-
-def entry_name(name: str, at: tuple[int, ...]) -> str:
-    """Return the name of an entry, such as `x[1]`; that of a number is its input's."""
-    return f"{name}[{','.join(map(str, at))}]" if at else name
+    return f"{numbers.entry_name(name, at)} is {value:.3g} +- {numbers.write_bound(bound)}, claimed {numbers.few_digits(own)}"
 
 
 def find_detection_limit(seen: Evidence, verdict: Verdict, hull: HullDistance | None) -> Detects:
@@ -232,9 +219,8 @@ def find_detection_limit(seen: Evidence, verdict: Verdict, hull: HullDistance | 
         absolute = _largest_absolute_error(seen, right, names)
     for name in names:
         value = np.asarray(right.value[name])
-        top = (
-            largest_finite(value) if claim is not None and claim.narrow else None
-        )  # small entries have no right digit there
+        # small entries have no right digit there
+        top = largest_finite(value) if claim is not None and claim.narrow else None
         left_out = None  # the entries at the kink have the limit of the hull, and those not resolved their own
         if hull is not None and np.any(seen.undecided[name]):
             left_out = np.broadcast_to(seen.undecided[name], value.shape)
@@ -242,11 +228,8 @@ def find_detection_limit(seen: Evidence, verdict: Verdict, hull: HullDistance | 
             left_out = np.broadcast_to(resolution.accepted[name], value.shape)
         for part in iterate_blocks(value.size):
             room = _largest_undetected_error(seen, right, name, part)
-            g = (
-                np.abs(entries_of_part(value, part))
-                if top is None
-                else np.full(np.shape(entries_of_part(value, part)), top)
-            )
+            entries = entries_of_part(value, part)
+            g = np.abs(entries) if top is None else np.full(np.shape(entries), top)
             g = g if left_out is None else np.where(entries_of_part(left_out, part), 0.0, g)
             if room is None or not np.any(g > 0):
                 continue
@@ -254,11 +237,10 @@ def find_detection_limit(seen: Evidence, verdict: Verdict, hull: HullDistance | 
             k = int(np.argmax(relative))
             if float(np.reshape(relative, -1)[k]) > smallest:
                 smallest = float(np.reshape(relative, -1)[k])
-                by_solvers = _difference_by_solvers(claim, right, name, part, k) > _MOSTLY * float(
-                    np.reshape(room, -1)[k]
-                )
+                made = _difference_by_solvers(claim, right, name, part, k)
+                by_solvers = made > _MOSTLY * float(np.reshape(room, -1)[k])
                 place = np.unravel_index(part.start + k, value.shape) if value.ndim else ()
-                at = f"{name}[{','.join(map(str, place))}]" if place else name
+                at = numbers.entry_name(name, tuple(map(int, place)))
     if hull is not None and hull.limit > smallest:
         smallest, at, by_solvers = hull.limit, None, False
     if 0 <= smallest < 1:
@@ -277,12 +259,11 @@ def _difference_by_solvers(claim: Estimate | None, right: Estimate, name: str, p
 
 def _largest_absolute_error(seen: Evidence, right: Estimate, names: Iterable[str]) -> float | None:
     """Return the largest undetected absolute error if all entries are zero; None if it is unknown."""
-    every = slice(None)
-    rooms = [
-        (_allowed_difference_to_claim(seen, right, name, every), _largest_confirmed_error(seen, name, every))
-        for name in names
-    ]
-    known = [room for pair in rooms for room in pair if room is not None]
+    rooms: list[Array | None] = []
+    for name in names:
+        rooms.append(_allowed_difference_to_claim(seen, right, name, slice(None)))
+        rooms.append(_largest_confirmed_error(seen, name, slice(None)))
+    known = [room for room in rooms if room is not None]
     largest = max((float(np.max(room, initial=0.0)) for room in known), default=np.inf)
     return largest if np.isfinite(largest) else None
 
@@ -320,9 +301,8 @@ def _largest_confirmed_error(seen: Evidence, name: str, part: slice) -> Array | 
         return None
     rooms = []
     for a, b in seen.independent_pairs:
-        both = (entries_of_part(seen.agreement[a][name], part) == AGREE) & (
-            entries_of_part(seen.agreement[b][name], part) == AGREE
-        )
+        one, other = (entries_of_part(seen.agreement[mode][name], part) == AGREE for mode in (a, b))
+        both = one & other
         rooms.append(np.where(both, allowed_difference(seen.estimate(a), seen.estimate(b), name, None, part), np.inf))
     if not rooms and seen.direction is not None and seen.direction.agrees:
         return seen.direction.bound_of(name, part)

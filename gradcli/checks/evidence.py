@@ -1,5 +1,6 @@
 """The evidence at one point, as data; the verdict is a function of it alone (`decide`)."""
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from enum import Enum
@@ -269,14 +270,9 @@ def zero_scale(right: Estimate, xs: Iterable[Array], value: Array) -> float:
 
 
 def judge_entries(
-    a: Estimate,
-    b: Estimate,
-    name: str,
-    scale: float,
-    fixed: Tolerance | None = None,
-    useful: float = USEFUL,
+    a: Estimate, b: Estimate, name: str, scale: float, fixed: Tolerance | None = None, useful: float = USEFUL,
     doubt: float = DOUBT,
-) -> Any:
+) -> Any:  # fmt: skip
     """Return the verdict of each entry of one input; `b` is the reference.
 
     `useful` is the bound, relative to an entry, beyond which values that are not equal decide nothing. A difference of up to
@@ -329,10 +325,8 @@ def largest_relative_error(seen: "Evidence") -> float:
     """Return how far the claim is from the reference: the largest difference, relative to the largest entry of each input."""
     claim, right = seen.estimate("claim").value, seen.estimate(str(seen.reference)).value
     with np.errstate(all="ignore"):
-        apart = [
-            np.max(np.abs(x - right[name]), initial=0.0) / (largest_finite(right[name]) or 1.0)
-            for name, x in claim.items()
-        ]
+        sizes = {name: largest_finite(right[name]) or 1.0 for name in claim}
+        apart = [np.max(np.abs(x - right[name]), initial=0.0) / sizes[name] for name, x in claim.items()]
     return float(np.max(apart, initial=0.0))
 
 
@@ -365,15 +359,13 @@ class Evidence:
     tolerance: Tolerance | None = None
     trace: TraceComparison = TraceComparison()
     untraced: GradcliError | None = None  # the error that ended the trace
-    solvers: tuple[
-        str, ...
-    ] = ()  # solvers in f with the tolerances at which they stop, if these change its derivatives
+    # solvers in f with the tolerances at which they stop, if these change its derivatives
+    solvers: tuple[str, ...] = ()
     written_as_text: bool = False  # a traced value was converted to text, where its slope may have been lost
     may_retry_without_trace: bool = False  # function values were requested, and the trace is not rejected yet
     may_keep_state: bool = False  # a Python function, whose value may depend on earlier calls
-    sets_left: tuple[
-        SetLeft, ...
-    ] = ()  # that a derivative by single entries leaves, and f does not allow or does not see
+    # that a derivative by single entries leaves, and f does not allow or does not see
+    sets_left: tuple[SetLeft, ...] = ()
     wants_mutants: bool = False
     needs_projections: bool = False  # a claim without a trace, with too many entries to move one by one
     direction: DirectionalCheck | None = None
@@ -432,13 +424,8 @@ class Evidence:
     @cached_property
     def independent_pairs(self) -> tuple[tuple[str, str], ...]:
         """The pairs of compared modes that share no dependency."""
-        modes = self.modes_without_claim
-        return tuple(
-            (a, b)
-            for i, a in enumerate(modes)
-            for b in modes[i + 1 :]
-            if not self.dependencies(a) & self.dependencies(b)
-        )
+        pairs = itertools.combinations(self.modes_without_claim, 2)
+        return tuple((a, b) for a, b in pairs if not self.dependencies(a) & self.dependencies(b))
 
     def dependencies(self, mode: str) -> frozenset[Witness]:
         """What the answer of a mode depends on."""

@@ -23,7 +23,7 @@ from gradcli.checks.evidence import (
 )
 from gradcli.checks.gradient_slips import explain_wrong_shape
 from gradcli.checks.run_modes import PointCheck
-from gradcli.errors import GradcliError, Place, SlopeNotFinite, Span
+from gradcli.errors import GradcliError, SlopeNotFinite
 from gradcli.frameworks.framework import EPS as FORMATS
 from gradcli.frameworks.native import native_of
 from gradcli.modes.certified import FLOAT_CONSTANTS, certified_difference
@@ -42,6 +42,7 @@ from gradcli.modes.mode import Question
 from gradcli.modes.problem import MANY
 from gradcli.modes.rounding import EPS
 from gradcli.modes.stairs import WIDTHS
+from gradcli.report import numbers
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Array, Estimate, Slopes
@@ -81,40 +82,29 @@ def add_point_findings(case: PointCheck) -> None:
         case.inconclusive(Kind.NON_FINITE, says, hint=TO_FINITE)
         return
     if not q.wrt or not any(np.size(x) for x in q.xs) or not np.size(q.value):
-        case.inconclusive(
-            Kind.NOTHING_TO_CHECK,
-            "there is nothing to differentiate: f has no inputs, or they are empty",
-            hint="name an input",
-        )
+        says = "there is nothing to differentiate: f has no inputs, or they are empty"
+        case.inconclusive(Kind.NOTHING_TO_CHECK, says, hint="name an input")
         return
     if bad is not None:
-        case.inconclusive(
-            Kind.NON_FINITE, bad.says, at=_place_of_mark(bad), operation=_operation_of_mark(bad), hint=bad.hint
-        )
+        at = place_of_position(bad.position)
+        case.inconclusive(Kind.NON_FINITE, bad.says, at=at, operation=bad.primitive.name, hint=bad.hint)
         return
     for mark in q.kinks:
         names = _describe_reached_entries(q, mark)
         where = f" at {names}" if names else ""
-        broken = _find_jump_or_rise(q, mark)
+        broken, at = _find_jump_or_rise(q, mark), place_of_position(mark.position)
         if broken is not None:
             kind, says = broken
-            case.inconclusive(kind, says.format(where), at=_place_of_mark(mark))
+            case.inconclusive(kind, says.format(where), at=at)
             continue
-        case.inconclusive(
-            Kind.KINK, f"f has a kink{where}: {mark.says}{_describe_slopes_at(q, mark)}", at=_place_of_mark(mark),
-            operation=_operation_of_mark(mark),
-            hint="the value shown is a convention; move the point, or accept it: --allow kink",
-        )  # fmt: skip
+        says = f"f has a kink{where}: {mark.says}{_describe_slopes_at(q, mark)}"
+        hint = "the value shown is a convention; move the point, or accept it: --allow kink"
+        case.inconclusive(Kind.KINK, says, at=at, operation=mark.primitive.name, hint=hint)
     near = _report_nearby_kink(q)
     case.findings += [near] if near is not None else []
     for mark in q.staircases:
-        case.inconclusive(
-            Kind.STAIRCASE,
-            mark.says,
-            at=_place_of_mark(mark),
-            operation=_operation_of_mark(mark),
-            hint="accept it: --allow staircase",
-        )
+        at, operation = place_of_position(mark.position), mark.primitive.name
+        case.inconclusive(Kind.STAIRCASE, mark.says, at=at, operation=operation, hint="accept it: --allow staircase")
 
 
 # Compare a gradient with differences of the untouched function, which need no rules and no trace.
@@ -194,8 +184,7 @@ def kink_at(q: Question, name: str, at: tuple[int, ...]) -> str | None:
     size = max(abs(fine[0]), abs(fine[1]))
     if not jump > _JUMP * size or not 0.5 * before < jump < 2 * before or not np.isfinite(jump):
         return None
-    entry = f"{name}[{','.join(map(str, at))}]" if at else name
-    return f"f has a kink at {entry}: its slope is {slopes_in_words(q, name, at)}"
+    return f"f has a kink at {numbers.entry_name(name, at)}: its slope is {slopes_in_words(q, name, at)}"
 
 
 def slopes_in_words(q: Question, name: str, at: tuple[int, ...]) -> str:
@@ -238,14 +227,17 @@ def kink_along(q: Question, gradient: Estimate) -> str | None:
 
 def one_sided_slopes(q: Question, name: str, at: tuple[int, ...], step: float = 1e-6) -> tuple[float, float]:
     """Return the slopes of a scalar f to the left and to the right of one entry, by differences without an error bound."""
+    h = step * max(1.0, abs(float(np.asarray(q.xs[q.wrt.index(name)])[at])))
+    left, here, right = (_value_beside(q, name, at, t) for t in (-h, 0.0, h))
+    return (here - left) / h, (right - here) / h
+
+
+def _value_beside(q: Question, name: str, at: tuple[int, ...], t: float) -> float:
+    """Return the value of a scalar f with one entry moved by t."""
     k = q.wrt.index(name)
-    h = step * max(1.0, abs(float(np.asarray(q.xs[k])[at])))
-    values = []
-    for t in (-h, 0.0, h):
-        moved = np.array(q.xs[k])
-        moved[at] += t
-        values.append(float(q.near(*q.xs[:k], moved[()], *q.xs[k + 1 :])))
-    return (values[1] - values[0]) / h, (values[2] - values[1]) / h
+    moved = np.array(q.xs[k])
+    moved[at] += t
+    return float(q.near(*q.xs[:k], moved[()], *q.xs[k + 1 :]))
 
 
 def _add_kinks_by_values(case: PointCheck) -> None:
@@ -324,16 +316,12 @@ def _report_nearby_kink(q: Question) -> Finding | None:
     if q.untraced is not None or inner_gradient(q.f) is not None or q.kinks:
         return None
     found = q.nearest_kink
-    if found is None:
+    if found is None or not found.distance < _NEAR * max(1.0, abs(float(np.asarray(q.xs[found.number])[found.at]))):
         return None
-    x = np.asarray(q.xs[found.number])
-    if not found.distance < _NEAR * max(1.0, abs(float(x[found.at]))):
-        return None
-    name = q.wrt[found.number] + (f"[{','.join(map(str, found.at))}]" if found.at else "")
+    name = numbers.entry_name(q.wrt[found.number], found.at)
     says = f"a kink is {found.distance:.2g} away in {name}; the gradient is checked on the smooth piece at the point itself"
-    return finding(
-        Kind.KINK_NEARBY, Severity.INFO, says, at=place_of_position(found.position), operation=found.primitive.name
-    )
+    at = place_of_position(found.position)
+    return finding(Kind.KINK_NEARBY, Severity.INFO, says, at=at, operation=found.primitive.name)
 
 
 def _describe_slopes_at(q: Question, mark: Mark) -> str:
@@ -341,21 +329,10 @@ def _describe_slopes_at(q: Question, mark: Mark) -> str:
     for name, mask in zip(q.wrt, mark.reach, strict=True):
         for at in map(tuple, np.argwhere(mask)[:_SLOPES]) if shape(q.value) == () else ():
             left, right = one_sided_slopes(q, name, at)
-            if (
-                np.isfinite(left)
-                and np.isfinite(right)
-                and abs(right - left) > _SLOPES_DIFFER * max(abs(left), abs(right))
-            ):
+            differ = abs(right - left) > _SLOPES_DIFFER * max(abs(left), abs(right))
+            if np.isfinite(left) and np.isfinite(right) and differ:
                 return f"; the slope is {slopes_in_words(q, name, at)}"
     return ""
-
-
-def _place_of_mark(mark: Mark) -> Span | Place | None:
-    return place_of_position(mark.position)
-
-
-def _operation_of_mark(mark: Mark) -> str:
-    return mark.primitive.name
 
 
 def _describe_reached_entries(q: Question, mark: Mark) -> str:
@@ -363,8 +340,7 @@ def _describe_reached_entries(q: Question, mark: Mark) -> str:
     found = []
     for name, x, mask in zip(q.wrt, q.xs, mark.reach, strict=True):
         for at in np.argwhere(mask)[:3]:
-            entry = f"{name}[{','.join(map(str, at))}]" if len(at) else name
-            found.append(f"{entry} = {float(np.asarray(x)[tuple(at)]):.6g}")
+            found.append(f"{numbers.entry_name(name, tuple(at))} = {float(np.asarray(x)[tuple(at)]):.6g}")
     return ", ".join(found[:3])
 
 
@@ -384,9 +360,8 @@ def add_claim(case: PointCheck, claimed: Claimed) -> None:
         case.findings += claimed.notes()
     if claimed.mutates:
         says = f"{claimed.text} writes into its input; it was given copies"
-        case.inconclusive(
-            Kind.MUTATES_INPUT, says, hint="work on a copy: x = x.copy(); or accept it: --allow mutates-input"
-        )
+        hint = "work on a copy: x = x.copy(); or accept it: --allow mutates-input"
+        case.inconclusive(Kind.MUTATES_INPUT, says, hint=hint)
 
 
 def _grant_solver_errors(case: PointCheck, claim: Estimate) -> Estimate:
@@ -399,10 +374,8 @@ def _grant_solver_errors(case: PointCheck, claim: Estimate) -> Estimate:
     granted = {}
     for name, x in claim.value.items():
         change, least = changes.of(name, x), 0.0
-        if differences is not None and name in differences.solvers:
-            least = (
-                differences.bound[name] - differences.solvers[name]
-            )  # a change within the bound of differences is none
+        if differences is not None and name in differences.solvers:  # a change within the bound of differences is none
+            least = differences.bound[name] - differences.solvers[name]
         granted[name] = np.where(change > least, GRANT_SOLVER * change - reference.get(name, 0.0), 0.0)
     return replace(claim, bound={n: b + granted.get(n, 0.0) for n, b in claim.bound.items()}, solvers=granted)
 
@@ -413,15 +386,13 @@ def call_claim_again(case: PointCheck) -> Finding | None:
     if first is None or not isinstance(mode, Claim) or isinstance(mode.claimed, ClaimedExpressions):
         return None  # an expression gives the same value at every call
     try:
-        again = reshape_claims(
-            mode.claimed(dict(case.q.point.values)), case.q
-        )  # a new dict, so that a cache by identity is not hit
+        # a new dict, so that a cache by identity is not hit
+        again = reshape_claims(mode.claimed(dict(case.q.point.values)), case.q)
         apart = max(_largest_excess(again[name], x, first.bound[name]) for name, x in first.value.items())
         if apart and _has_accumulated(again, first.value):
             says = "each call adds its gradient to that of earlier calls: .grad is not set to zero"
-            return finding(
-                Kind.ACCUMULATES, Severity.ERROR, says, hint="zero it first: optimizer.zero_grad(), x.grad = None"
-            )
+            hint = "zero it first: optimizer.zero_grad(), x.grad = None"
+            return finding(Kind.ACCUMULATES, Severity.ERROR, says, hint=hint)
         how = f"two calls with the same arguments give different values by {apart:.1e}"
     except (GradcliError, KeyError, ValueError):
         apart, how = np.inf, "a second call with the same arguments fails"
@@ -452,13 +423,14 @@ def _largest_excess(again: Any, x: Any, bound: Any) -> float:
 
 def _diagnose_shape(case: PointCheck, error: WrongShape) -> Diagnosis:
     """Return the diagnosis of a claim of the wrong shape, with the reduction that would make it right, if there is one."""
-    if error.diagonal is not None and case.reference is not None:
-        says = explain_claimed_diagonal(case.q, error.diagonal, case.estimate(case.reference))
+    says = None
+    right = None if case.reference is None else case.estimate(case.reference)
+    if error.diagonal is not None and right is not None:
+        says = explain_claimed_diagonal(case.q, error.diagonal, right)
         if says is not None:
             return Diagnosis(DiagnosisKind.DIAGONAL_ONLY, says)
-    says = None
-    if error.claimed is not None and case.reference is not None:
-        says = explain_wrong_shape(error.claimed, case.estimate(case.reference).value[error.name], error.name)
+    if error.claimed is not None and right is not None:
+        says = explain_wrong_shape(error.claimed, right.value[error.name], error.name)
     return Diagnosis(DiagnosisKind.SHAPE, error.what + (f"; {says}" if says else ""))
 
 
@@ -471,9 +443,8 @@ _CLEAR = 10.0  # times the bounds: a claim must differ by this much where the bo
 # A function that rounds internally has the slope 0 almost everywhere, although its differences over wider steps are not 0.
 
 _MOST_ZERO_SLOPES = 50  # entries that are examined
-_STEPS = 10.0 ** -np.array(
-    [2.0, 2.5, 5.0, 5.5, 6.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0]
-)  # relative to the size of the entry
+# relative to the size of the entry
+_STEPS = 10.0 ** -np.array([2.0, 2.5, 5.0, 5.5, 6.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0])
 _WIDE = 2  # the number of steps that count as wide
 _BESIDE = 1e-6  # relative to a step: the distance of a second value from the first
 _SMALLER_SLOPES = 0.1  # times the slopes over wide steps: if f is smooth and even, slopes over small steps are smaller
@@ -492,15 +463,17 @@ def judge_zero_slopes(case: PointCheck, name: str, word: Any) -> Any:
     word = np.array(word)
     for at in map(tuple, np.argwhere(np.asarray(claim) == 0)[:_MOST_ZERO_SLOPES]):
         slopes = _one_sided_quotients(case, name, at)
-        entry = f"{name}[{','.join(map(str, at))}]" if at else name
+        entry = numbers.entry_name(name, at)
         if word[at] == AGREE and not np.any(slopes) and _moves_in_steps(case, name, at):
             word[at] = CANNOT_TELL
             says = f"f changes with {entry} in steps alone: its slope is 0 although its value changes"
             case.inconclusive(Kind.STAIRCASE, says, hint="accept it: --allow staircase")
-        if word[at] == DISAGREE and _is_locally_constant(case, slopes, float(np.asarray(right)[at]), name, at):
-            word[at] = CANNOT_TELL
-            says = f"f is a step function at {entry}: it is constant over small steps and changes over wider ones"
-            case.inconclusive(Kind.STAIRCASE, says, hint="accept it: --allow staircase")
+        if word[at] == DISAGREE:
+            slope, size = abs(float(np.asarray(right)[at])), _size_of_entry(case, name, at)
+            if np.any(np.all(slopes == 0, axis=1) & _steps_with_visible_slope(case, slope, size)):
+                word[at] = CANNOT_TELL
+                says = f"f is a step function at {entry}: it is constant over small steps and changes over wider ones"
+                case.inconclusive(Kind.STAIRCASE, says, hint="accept it: --allow staircase")
     return word[()]
 
 
@@ -527,30 +500,17 @@ def find_vanishing_slopes(case: PointCheck, name: str, claimed: Any) -> Any:
 def _one_sided_quotients(case: PointCheck, name: str, at: tuple[int, ...]) -> Any:
     """Return the difference quotients of f to the right and to the left, one row for each step."""
     q = case.q
-    k = q.wrt.index(name)
-    found = []
-    for h in _size_of_entry(case, name, at) * _STEPS:
-        sides = []
-        for sign in (1.0, -1.0):
-            moved = np.array(q.xs[k])
-            moved[at] += sign * h
-            sides.append((float(q.near(*q.xs[:k], moved[()], *q.xs[k + 1 :])) - float(q.value)) / h)
-        found.append(sides)
-    return np.array(found)
+    steps, here = _size_of_entry(case, name, at) * _STEPS, float(q.value)
+    return np.array([[(_value_beside(q, name, at, t) - here) / h for t in (h, -h)] for h in steps])
 
 
 def _moves_in_steps(case: PointCheck, name: str, at: tuple[int, ...]) -> bool:
     """Whether f has other values further away, but is locally constant there too."""
-    q = case.q
-    k, levels = q.wrt.index(name), []
+    levels = []
     for step in _size_of_entry(case, name, at) * np.outer(WIDTHS, (1.0, -1.0)).ravel():
-        there = []
-        for t in (step, step * (1 + _BESIDE)):
-            moved = np.array(q.xs[k])
-            moved[at] += t
-            there.append(float(q.near(*q.xs[:k], moved[()], *q.xs[k + 1 :])))
-        if np.all(np.isfinite(there)) and there[0] != float(q.value):
-            levels.append(there[0] == there[1])
+        there, beside = (_value_beside(case.q, name, at, t) for t in (step, step * (1 + _BESIDE)))
+        if np.isfinite(there) and np.isfinite(beside) and there != float(case.q.value):
+            levels.append(there == beside)
     return bool(levels) and all(levels)
 
 
@@ -564,12 +524,6 @@ def _steps_with_visible_slope(case: PointCheck, slope: float, size: float) -> An
 def _size_of_entry(case: PointCheck, name: str, at: Sequence[int]) -> float:
     x = case.q.xs[case.q.wrt.index(name)]
     return float(np.asarray(case.q.stepping.sizes_of_entries(name, x))[tuple(at)])
-
-
-def _is_locally_constant(case: PointCheck, slopes: Any, slope: float, name: str, at: Sequence[int]) -> bool:
-    """Whether f does not change at all over some step over which the slope would show."""
-    level = np.all(slopes == 0, axis=1)
-    return bool(np.any(level & _steps_with_visible_slope(case, abs(slope), _size_of_entry(case, name, at))))
 
 
 def judge_by_scales(case: PointCheck, mode: str, name: str, word: Any) -> Any:
@@ -624,10 +578,13 @@ def scale_findings(case: PointCheck) -> list[Finding]:
             if name in words and (mode == "claim" or (case.claimed is None and mode == "finite-difference")):
                 open_ |= words[name] == CANNOT_TELL
         both = mask_kinks(slopes)
-        found += [_report_kink(case, name, k, slopes) for k in _first_entries(open_ & both)]
-        found += [
-            _report_two_slopes(case, name, k, slopes) for k in _first_entries(open_ & ~both & np.isfinite(slopes.other))
-        ]
+        for k in _first_entries(open_ & both):
+            sides = f"{float(slopes.left[k]):.5g} from the left and {float(slopes.right[k]):.5g} from the right"
+            says = f"f has a kink at {_name_entry(case, name, k)}: its slope is {sides}"
+            hint = "move the point, or accept it: --allow kink"
+            found.append(finding(Kind.KINK, Severity.INCONCLUSIVE, says, hint=hint))
+        two = _first_entries(open_ & ~both & np.isfinite(slopes.other))
+        found += [_report_two_slopes(case, name, k, slopes) for k in two]
     return found
 
 
@@ -638,14 +595,8 @@ def _first_entries(mask: Any) -> Iterator[tuple[int, ...]]:
 def _name_entry(case: PointCheck, name: str, k: tuple[int, ...]) -> str:
     """Return an entry in words: `x[1]` if f is a scalar, else `output [0] by x[1]`."""
     outputs = len(shape(case.q.value))
-    entry = name + (f"[{','.join(map(str, k[outputs:]))}]" if k[outputs:] else "")
+    entry = numbers.entry_name(name, k[outputs:])
     return f"output [{','.join(map(str, k[:outputs]))}] by {entry}" if outputs else entry
-
-
-def _report_kink(case: PointCheck, name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
-    left, right = float(slopes.left[k]), float(slopes.right[k])
-    says = f"f has a kink at {_name_entry(case, name, k)}: its slope is {left:.5g} from the left and {right:.5g} from the right"
-    return finding(Kind.KINK, Severity.INCONCLUSIVE, says, hint="move the point, or accept it: --allow kink")
 
 
 def _report_two_slopes(case: PointCheck, name: str, k: tuple[int, ...], slopes: Slopes) -> Finding:
@@ -681,26 +632,24 @@ def compare_all_modes(case: PointCheck) -> None:
     for mode, outcome in case.outcomes.items():
         if outcome.estimate is None:
             continue
-        fixed = case.fixed if mode == "claim" else None
+        is_claim, by_differences = mode == "claim", "finite-difference" in (mode, case.reference)
+        fixed, doubt = case.fixed if is_claim else None, DOUBT if is_claim or by_differences else shaken
         agreement = {}
-        for k, name in enumerate(case.q.wrt):
-            if name in outcome.estimate.value:
-                own_bound = mode == "claim" or "finite-difference" in (mode, case.reference)
-                doubt = DOUBT if own_bound else shaken
-                word = judge_entries(outcome.estimate, right, name, scale, fixed, useful, doubt)
-                if mode == "claim":
-                    known = np.isfinite(outcome.estimate.value[name])
-                    word = word if np.all(known) else np.where(~known & np.isfinite(right.value[name]), DISAGREE, word)
-                if mode == "claim" and case.q.untraced is not None and _is_too_coarse(case, outcome):
-                    word = np.where(word == DISAGREE, CANNOT_TELL, word)
-                if "finite-difference" in (mode, case.reference) and mode != case.reference:
-                    word = judge_by_scales(case, mode, name, word)
-                if mode == "claim":
-                    word = judge_zero_slopes(case, name, word)
-                open_ = case.q.undecided[k]
-                agreement[name] = (
-                    np.where(np.broadcast_to(open_, word.shape), CANNOT_TELL, word) if np.any(open_) else word
-                )
+        for name, open_ in zip(case.q.wrt, case.q.undecided, strict=True):
+            if name not in outcome.estimate.value:
+                continue
+            word = judge_entries(outcome.estimate, right, name, scale, fixed, useful, doubt)
+            if is_claim:
+                known = np.isfinite(outcome.estimate.value[name])
+                word = word if np.all(known) else np.where(~known & np.isfinite(right.value[name]), DISAGREE, word)
+            if is_claim and case.q.untraced is not None and _is_too_coarse(case, outcome):
+                word = np.where(word == DISAGREE, CANNOT_TELL, word)
+            if by_differences and mode != case.reference:
+                word = judge_by_scales(case, mode, name, word)
+            if is_claim:
+                word = judge_zero_slopes(case, name, word)
+            word = np.where(np.broadcast_to(open_, word.shape), CANNOT_TELL, word) if np.any(open_) else word
+            agreement[name] = word
         case.agreement[mode] = agreement
 
 

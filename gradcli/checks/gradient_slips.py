@@ -1,5 +1,6 @@
 """Mistakes that change a whole gradient, or some of its entries; each row of the table is one mistake."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -47,10 +48,6 @@ def _broadcast_to_all(how: Callable[[Array], Array]) -> Callable[[Array], Array 
     return lambda g: np.broadcast_to(how(g), np.shape(g)) if np.size(g) > 1 else None
 
 
-def _take_first(g: Array, axis: int, keepdims: bool) -> Array:
-    return np.take(g, [0], axis=axis)
-
-
 _TRIANGLE = "the claim is the symmetric part of the right gradient: the function reads one triangle of the matrix"
 # fmt: off
 TRANSPOSED = Slip(DiagnosisKind.TRANSPOSED, lambda g: np.swapaxes(g, -1, -2) if _is_square_matrix(g) else None, "the gradient is transposed")
@@ -67,7 +64,7 @@ SUMMED     = Slip(DiagnosisKind.BROADCAST, _broadcast_to_all(np.sum), "every ent
 AVERAGED   = Slip(DiagnosisKind.BROADCAST, _broadcast_to_all(np.mean), "every entry is the mean of the right ones: averaged, then broadcast")
 BY_AXIS    = tuple(
     Slip(DiagnosisKind.BROADCAST, _broadcast_along_axis(axis, how), f"along axis {axis} every entry is the {word} of the right ones: {past}, then broadcast")
-    for axis in range(3) for how, word, past in ((np.sum, "sum", "summed over that axis"), (np.mean, "mean", "averaged over that axis"), (_take_first, "first", "picked"))
+    for axis in range(3) for how, word, past in ((np.sum, "sum", "summed over that axis"), (np.mean, "mean", "averaged over that axis"), (lambda g, axis, keepdims: np.take(g, [0], axis=axis), "first", "picked"))
 )
 ABSOLUTE   = Slip(DiagnosisKind.SIGN, np.abs, "the sign is lost: every entry is the absolute value of the right one")
 SQUARED    = Slip(DiagnosisKind.SQUARED, np.square, "every entry is the square of the right one")
@@ -81,7 +78,20 @@ _SIGNED = (DiagnosisKind.TRANSPOSED, DiagnosisKind.PERMUTED, DiagnosisKind.SHIFT
 
 def find_mistake_in_whole(wrong: Wrong) -> Diagnosis | None:
     """Return the mistake that changed the whole gradient of each wrong input; None if there is none."""
-    return _find_factor(wrong) or _find_slip(wrong) or _find_permutation(wrong)
+    factor = fit_factor(wrong.claimed, wrong.right, wrong.names)
+    if factor is not None and wrong.explained({name: factor * wrong.right[name] for name in wrong.names}):
+        named = name_factor(factor, wrong)
+        if named is not None:
+            return wrong.says(named[0], named[1] + _name_wrong_inputs(wrong))
+    for slip in WHOLE_SLIPS:
+        made = {name: slip.makes(np.asarray(wrong.right[name])) for name in wrong.names}
+        fitting = {name: g for name, g in made.items() if g is not None}
+        if len(fitting) < len(made):
+            continue
+        for sign, also in ((1.0, ""), (-1.0, ", and the sign is flipped")) if slip.kind in _SIGNED else ((1.0, ""),):
+            if wrong.explained({name: sign * g for name, g in fitting.items()}):
+                return wrong.says(slip.kind, slip.says + also + _name_wrong_inputs(wrong))
+    return _find_permutation(wrong)
 
 
 # Factors by which gradients are commonly wrong, and the mistake behind each.
@@ -108,6 +118,8 @@ _SMALL_FACTORS = tuple(
     row for n in (3, 4, 6, 8) for row in ((float(n), f"a factor {n} too large"), (1.0 / n, f"a factor {n} too small"))
 )
 FACTORS = (*_FACTORS_WITH_A_CAUSE, *_SMALL_FACTORS)
+# what a scalar argument causes if it is missing or repeated, such as a step size dt: a power of it
+_OF_ARGUMENTS = ((1, "one {} too many"), (-1, "{} is missing"), (2, "{}**2 too many"), (-2, "{}**2 is missing"))
 
 
 def fit_factor(claimed: Gradient, right: Gradient, names: tuple[str, ...]) -> float | None:
@@ -128,13 +140,15 @@ def name_factor(factor: float, wrong: Wrong) -> tuple[DiagnosisKind, str] | None
         return DiagnosisKind.DETACHED, "the gradient is zero: the input is detached somewhere or treated as a constant"
     if abs(factor + 1) < _SAME:
         return DiagnosisKind.SIGN, "the sign is flipped"
+    of_arguments = (
+        (float(x) ** power, f"a factor {float(x) ** power:.6g}: " + says.format(name))
+        for name, x in wrong.q.point.values.items()
+        if isinstance(x, float | np.float64 | int) and np.isfinite(x) and abs(x) not in (0.0, 1.0)
+        for power, says in _OF_ARGUMENTS
+    )
     for value, says in (
-        *_FACTORS_WITH_A_CAUSE,
-        *_factors_of_counts(wrong),
-        *_factors_of_arguments(wrong.q),
-        *_SMALL_FACTORS,
-        *_factors_of_constants(wrong.q),
-    ):
+        *_FACTORS_WITH_A_CAUSE, *_factors_of_counts(wrong), *of_arguments, *_SMALL_FACTORS, *_factors_of_constants(wrong.q),
+    ):  # fmt: skip
         for sign, also in ((1.0, ""), (-1.0, ", and the sign is flipped")):
             if abs(factor / (sign * value) - 1) < _SAME:
                 return DiagnosisKind.FACTOR, says + also
@@ -176,42 +190,8 @@ def _factors_of_counts(wrong: Wrong) -> Iterator[tuple[float, str]]:
             yield (n - 1) / n, f"a factor {n - 1}/{n}: n and n - 1 are mixed up (n counts {what})"
 
 
-def _factors_of_arguments(q: Question) -> Iterator[tuple[float, str]]:
-    """Yield the factors that a scalar argument causes if it is missing or repeated, such as a step size dt."""
-    for name, x in q.point.values.items():
-        if isinstance(x, float | np.float64 | int) and np.isfinite(x) and abs(x) not in (0.0, 1.0):
-            for power, says in (
-                (1, "one {} too many"),
-                (-1, "{} is missing"),
-                (2, "{}**2 too many"),
-                (-2, "{}**2 is missing"),
-            ):
-                yield float(x) ** power, f"a factor {float(x) ** power:.6g}: " + says.format(name)
-
-
-def _find_factor(wrong: Wrong) -> Diagnosis | None:
-    factor = fit_factor(wrong.claimed, wrong.right, wrong.names)
-    if factor is None or not wrong.explained({name: factor * wrong.right[name] for name in wrong.names}):
-        return None
-    named = name_factor(factor, wrong)
-    return None if named is None else wrong.says(named[0], named[1] + _name_wrong_inputs(wrong))
-
-
 def _name_wrong_inputs(wrong: Wrong) -> str:
     return "" if len(wrong.names) == len(wrong.claimed) else f" ({', '.join(wrong.names)})"
-
-
-def _find_slip(wrong: Wrong) -> Diagnosis | None:
-    for slip in WHOLE_SLIPS:
-        for sign in (1.0, -1.0) if slip.kind in _SIGNED else (1.0,):
-            made = {name: slip.makes(np.asarray(wrong.right[name])) for name in wrong.names}
-            if all(g is not None for g in made.values()) and wrong.explained(
-                {n: sign * g for n, g in made.items() if g is not None}
-            ):
-                return wrong.says(
-                    slip.kind, slip.says + ("" if sign > 0 else ", and the sign is flipped") + _name_wrong_inputs(wrong)
-                )
-    return None
 
 
 def _find_permutation(wrong: Wrong) -> Diagnosis | None:
@@ -230,10 +210,8 @@ def _find_permutation(wrong: Wrong) -> Diagnosis | None:
             return None
     if len(wrong.names) == 1 and np.sum(wrong.masks[wrong.names[0]]) == 2:
         return wrong.says(DiagnosisKind.PERMUTED, f"two entries are exchanged{wrong.where()}")
-    return wrong.says(
-        DiagnosisKind.PERMUTED,
-        f"the entries are right but in another order{wrong.where() or _name_wrong_inputs(wrong)}",
-    )
+    where = wrong.where() or _name_wrong_inputs(wrong)
+    return wrong.says(DiagnosisKind.PERMUTED, f"the entries are right but in another order{where}")
 
 
 def find_factor_in_entries(wrong: Wrong) -> Diagnosis | None:
@@ -276,7 +254,11 @@ def find_wrong_entry(wrong: Wrong) -> Diagnosis | None:
         return None
     if not wrong.where():
         return _find_common_factor(wrong)
-    says = f"one entry alone is wrong,{wrong.where().removeprefix(' in')}, {_describe_relative_error(*wrong.masked, wrong)}"
+    (claimed,), (right,) = (of[wrong.names[0]] for of in wrong.masked)
+    apart = (
+        f"by a relative {abs(claimed - right) / abs(right):.1e}; the others agree within their bounds" if right else ""
+    )
+    says = f"one entry alone is wrong,{wrong.where().removeprefix(' in')}, {apart or 'where the right one is 0'}"
     return wrong.says(DiagnosisKind.ENTRY, says)
 
 
@@ -297,9 +279,7 @@ _ROUND = 1e-5  # relative: torch divides by the norm plus 1e-6
 
 def find_clipping(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if the claim is the right gradient clipped: by its norm, or entry by entry."""
-    claims = [np.ravel(wrong.claimed[name]) for name in wrong.claimed]
-    rights = [np.ravel(wrong.right[name]) for name in wrong.claimed]
-    claimed, right = np.concatenate(claims), np.concatenate(rights)
+    claimed, right = (np.concatenate([np.ravel(of[n]) for n in wrong.claimed]) for of in (wrong.claimed, wrong.right))
     if claimed.size < 2 or not (np.all(np.isfinite(claimed)) and np.all(np.isfinite(right))):
         return None
     norm, whole = float(np.linalg.norm(claimed)), float(np.linalg.norm(right))
@@ -324,16 +304,6 @@ def _is_round_number(x: float) -> bool:
     return abs(float(f"{x:.2g}") / x - 1) < _ROUND
 
 
-def _describe_relative_error(claimed: Gradient, right: Gradient, wrong: Wrong) -> str:
-    name = wrong.names[0]
-    a, b = float(claimed[name][0]), float(right[name][0])
-    return (
-        f"by a relative {abs(a - b) / abs(b):.1e}; the others agree within their bounds"
-        if b
-        else "where the right one is 0"
-    )
-
-
 def _change_wrong_entries(wrong: Wrong, makes: Callable[[Array], Array]) -> dict[str, Any]:
     return {name: np.where(wrong.masks[name], makes(wrong.right[name]), wrong.right[name]) for name in wrong.names}
 
@@ -342,20 +312,16 @@ def find_exchanged_inputs(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if the claim for an input is the gradient of another input."""
     taken: dict[str, str] = {}
     for name in wrong.names:
-        for other in (
-            n
-            for n in wrong.q.wrt
-            if n != name and n in wrong.right and shape(wrong.right[n]) == shape(wrong.right[name])
-        ):
+        others = [n for n in wrong.q.wrt if n != name and n in wrong.right]
+        for other in (n for n in others if shape(wrong.right[n]) == shape(wrong.right[name])):
             if wrong.alone(name).explained({name: wrong.right[other]}):
                 taken[name] = other
     if not taken or set(taken) != set(wrong.names):
         return None
     if len(taken) == 2 and set(taken) == set(taken.values()):
         return wrong.says(DiagnosisKind.SWAPPED, f"the gradients of {' and '.join(taken)} are exchanged")
-    return wrong.says(
-        DiagnosisKind.SWAPPED, "; ".join(f"the claim for {a} is the gradient of {b}" for a, b in taken.items())
-    )
+    says = "; ".join(f"the claim for {a} is the gradient of {b}" for a, b in taken.items())
+    return wrong.says(DiagnosisKind.SWAPPED, says)
 
 
 def explain_wrong_shape(claimed: Array, right: Array, name: str) -> str | None:
@@ -383,16 +349,9 @@ def _possible_reshapings(g: Any, wanted: tuple[int, ...]) -> Iterator[tuple[str,
     if g.ndim > 1:
         yield missing.format("all entries", "axes"), np.sum(g)
     if g.ndim < len(wanted):
-        spread = np.broadcast_to(g, wanted) if _can_broadcast(g, wanted) else g
-        yield "every entry is the same: it was summed although {} was not broadcast", spread
-
-
-def _can_broadcast(g: Any, wanted: tuple[int, ...]) -> bool:
-    try:
-        np.broadcast_shapes(g.shape, wanted)
-    except ValueError:
-        return False
-    return True
+        with contextlib.suppress(ValueError):  # where the shapes do not fit
+            g = np.broadcast_to(g, wanted)
+        yield "every entry is the same: it was summed although {} was not broadcast", g
 
 
 # Mistakes in what the ranks of a distributed program tell each other in backward. A row of the table says of one input, by
