@@ -116,17 +116,14 @@ class ClaimOnSurfaces:
             values = {**values, **back}  # an input that was drawn anew: f gets it on the set, too
         found = self.claim(values)
         self.hidden = {}
-        return {name: self._part_along_surface(name, x, values[name]) for name, x in found.items()}
-
-    def _part_along_surface(self, name: str, x: Any, at: Any) -> Any:
-        """Return a claimed gradient or Jacobian along the set; one of another shape is wrong, whatever its numbers."""
-        if name not in self.surfaces:
-            return x
-        pulled = gradient_along_surface(self.surfaces[name], x, at)
-        left_out = float(np.max(np.abs(pulled - x), initial=0.0))
-        if left_out > _HIDDEN * float(np.max(np.abs(x), initial=0.0)):
-            self.hidden[name] = left_out
-        return pulled
+        along = dict(found)
+        for name in self.surfaces.keys() & found.keys():  # one of another shape is wrong, whatever its numbers
+            x = found[name]
+            along[name] = gradient_along_surface(self.surfaces[name], x, values[name])
+            left_out = float(np.max(np.abs(along[name] - x), initial=0.0))
+            if left_out > _HIDDEN * float(np.max(np.abs(x), initial=0.0)):
+                self.hidden[name] = left_out
+        return along
 
     def notes(self) -> list[Finding]:
         """Return a finding for each input whose claim has a part that is not compared."""
@@ -164,12 +161,8 @@ def find_sets_left(case: PointCheck) -> tuple[SetLeft, ...]:
             continue
         room = np.broadcast_to(np.asarray(allowed_difference(claim, right, name, case.fixed)), g.shape)
         for fact in _MEANT:
-            surface = FACTS[fact].surface
-            if (
-                surface is None
-                or not FACTS[fact].fits(tuple(map(str, x.shape)))
-                or first_broken_fact(frozenset({fact}), x)
-            ):
+            surface, fits = FACTS[fact].surface, FACTS[fact].fits(tuple(map(str, x.shape)))
+            if surface is None or not fits or first_broken_fact(frozenset({fact}), x):
                 continue
             if wrong and not _is_zero_along_surface(surface, np.asarray(claim.value[name]) - g, room, x):
                 continue

@@ -1,6 +1,6 @@
 """Build the request for `check` from options and a claim, for the command line and for Python."""
 
-import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcli.checks.assumed_sets import Surfaces, apply_assumptions, restrict_to_surfaces
 from gradcli.checks.claims import Claiming, claim_returned_gradient, replace_by_gradient, resolve_claim
-from gradcli.checks.framework_claim import FrameworkClaim, claim_traced_gradient, own_gradient
+from gradcli.checks.framework_claim import claim_traced_gradient, own_gradient
 from gradcli.checks.implementation import Implementation, implementation_of
 from gradcli.checks.narrow_formats import request_in_float64
 from gradcli.checks.probe import Located, locate, replace_by_reference
@@ -33,12 +33,8 @@ from gradcli.words import Derivative, Kind, Severity
 
 
 def request_for(
-    found: Located,
-    claiming: Claiming | None,
-    options: Options,
-    command: tuple[str, ...] = (),
-    by: Implementation | None = None,
-) -> Request:
+    found: Located, claiming: Claiming | None, options: Options, command: tuple[str, ...] = (), by: Implementation | None = None
+) -> Request:  # fmt: skip
     """Return the request: the function whose Jacobian is checked, its points, and the claim.
 
     With an implementation `by`, the claim is its gradient, and `found` is its reference.
@@ -84,17 +80,15 @@ def request_for(
     if claiming is None or claiming.kind != "jvp":
         looked_at, claim = restrict_to_surfaces(looked_at, claim, assumed.surfaces)
     not_claimed = _find_unclaimed_inputs(found, claiming, looked_at, claim, options) if own is None else ()
+    wider: Callable[[Request], Request | None] = without_wider
+    if own is not None and options.order != 2:
+        wider = functools.partial(request_in_float64, own=own[2])
     return Request(
         looked_at.f, looked_at.points, looked_at.wrt, modes, claim, options,
         Budget(effort_of(options.modes), options.mode_timeout), notices, command,
         _name_derivative(claiming, options, looked_at), None if own is None else own[2], by, not_claimed,
-        without_wider if own is None or options.order == 2 else _make_wider_request(own[2]), assumed.surfaces,
-        found.layer,
+        wider, assumed.surfaces, found.layer,
     )  # fmt: skip
-
-
-def _make_wider_request(own: FrameworkClaim) -> Callable[[Request], Request | None]:
-    return lambda request: request_in_float64(request, own)
 
 
 def _find_unclaimed_inputs(
@@ -129,9 +123,8 @@ def _check_bounds_and_scales(found: Located, stepping: Stepping) -> None:
         for name in stepping.edges:
             if not stepping.are_inside((name,), (point.values[name],)):
                 low, high = stepping.edges_of(name)
-                raise BadOption(
-                    f"{name} lies outside its bounds, {low:g} to {high:g}", do="move the point, or the bounds"
-                )
+                says = f"{name} lies outside its bounds, {low:g} to {high:g}"
+                raise BadOption(says, do="move the point, or the bounds")
 
 
 def _name_derivative(claiming: Claiming | None, options: Options, looked_at: Located) -> Derivative:
@@ -185,9 +178,8 @@ def _refuse_on_ranks(claiming: Claiming | None, options: Options) -> None:
     )  # fmt: skip
     for what, on in given:
         if on:
-            raise BadOption(
-                f"--ranks checks what backward leaves on each rank, without {what}", do="leave one of them out"
-            )
+            says = f"--ranks checks what backward leaves on each rank, without {what}"
+            raise BadOption(says, do="leave one of them out")
 
 
 @contextmanager
@@ -225,7 +217,10 @@ def build_request(ask: TargetRequest, values: Mapping[str, Any] | None = None) -
     reference = None if options.reference is None else target_of_reference(options.reference, ask.target)
     found = locate(ask if reference is None or options.on_ranks is not None else replace(ask, target=reference))
     if values is not None:
-        found = replace_point_values(found, values)
+        # sizes that have names follow the values, which may have other ones
+        lengths = map_axis_lengths(found.points[0].values, values)
+        sizes = {name: lengths.get(n, n) for name, n in found.sizes.items()}
+        found = replace(found, points=(Point(dict(values)),), sizes=sizes)
     by = None
     if reference is not None and options.on_ranks is not None:
         found = replace_by_reference(found, locate(replace(ask, target=reference, options=options.in_one_process)))
@@ -233,13 +228,6 @@ def build_request(ask: TargetRequest, values: Mapping[str, Any] | None = None) -
         by, found = implementation_of(ask.target, found, options)
     claiming = None if ask.claim is None else Claiming(*ask.claim)
     return request_for(found, claiming, options, ask.command_to_repeat, by)
-
-
-def replace_point_values(found: Located, values: Mapping[str, Any]) -> Located:
-    """Return what was located at other values, which may have other sizes; sizes that have names follow them."""
-    lengths = map_axis_lengths(found.points[0].values, values)
-    sizes = {name: lengths.get(n, n) for name, n in found.sizes.items()}
-    return dataclasses.replace(found, points=(Point(dict(values)),), sizes=sizes)
 
 
 def map_axis_lengths(given: Mapping[str, Any], values: Mapping[str, Any]) -> dict[int, int]:

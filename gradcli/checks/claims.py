@@ -15,7 +15,6 @@ from gradcli.errors import BadClaim, BadOption, BadShape, BadTarget, FunctionFai
 from gradcli.frameworks.adapt import wrap_claim
 from gradcli.frameworks.native import native_of
 from gradcli.modes.claim import (
-    Called,
     Claimed,
     ClaimedExpressions,
     ClaimedFunction,
@@ -108,9 +107,8 @@ def claim_returned_gradient(found: Located, pick: Pick) -> tuple[Located, Claime
             return parts
         words = returned_names(inspect.unwrap(f.function))
         if len(y) > 2:
-            named = {
-                n: x for word, x in zip(words[1:], parts, strict=False) if (n := match_gradient_name(word, found.wrt))
-            }
+            by_word = ((match_gradient_name(word, found.wrt), x) for word, x in zip(words[1:], parts, strict=False))
+            named = {name: x for name, x in by_word if name}
             if not named and [*map(shape, parts)] != [shape(at[name]) for name in found.wrt[: len(parts)]]:
                 raise pick.no_pair(y, f.text)
             return named or parts
@@ -123,9 +121,8 @@ def claim_returned_gradient(found: Located, pick: Pick) -> tuple[Located, Claime
         by = of if len(of) == 1 else fitting if len(fitting) == 1 else []
         return {by[0]: parts} if by and by[0] != found.wrt[0] else parts
 
-    claim = ClaimedFunction(
-        f"{f.text} ({pick.named})", gradient, make_claim_matcher(found.arguments, found.wrt, chosen=found.chosen), at
-    )
+    match = make_claim_matcher(found.arguments, found.wrt, chosen=found.chosen)
+    claim = ClaimedFunction(f"{f.text} ({pick.named})", gradient, match, at)
     claim.place = place_of_definition(inspect.unwrap(f.function))
     return replace_elementwise(_restrict_to_claimed(found, claim), claim), claim
 
@@ -153,7 +150,15 @@ def _gradient_for_hessian(found: Located, claiming: Claiming | None, seed: int) 
     first = None
     if claiming is not None and claiming.gradient is not None:
         _, whole = resolve_claim(found, Claiming("grad", claiming.gradient), seed)
-        _refuse_partial_gradient(whole, found)
+        parts = whole(at)
+        for name in found.wrt:
+            if name not in parts:
+                says = f"the claimed gradient leaves out {name}, and the Hessian is its derivative"
+                raise BadClaim(says, do=f"--wrt {','.join(parts)}")
+            made, wanted = shape(parts[name]), shape(at[name])
+            if made != wanted:
+                says = f"the claimed gradient of {name} has shape {made}; the right one has shape {wanted}"
+                raise BadClaim(says, do="check it alone: --grad")
         first = ClaimedPart(whole, found.wrt)
     gradient = Gradient(found.f, found.wrt, at, first)
     try:
@@ -167,19 +172,6 @@ def _gradient_for_hessian(found: Located, claiming: Claiming | None, seed: int) 
             return GivenGradient(found.f, found.wrt, at, first)
         return GradientByValues(found.f, found.wrt, at, ended)
     return gradient
-
-
-def _refuse_partial_gradient(first: Claimed, found: Located) -> None:
-    """Raise BadClaim if the claimed gradient leaves out an input of the Hessian, or has the wrong shape."""
-    at = found.points[0].values
-    parts = first(at)
-    for name in found.wrt:
-        if name not in parts:
-            says = f"the claimed gradient leaves out {name}, and the Hessian is its derivative"
-            raise BadClaim(says, do=f"--wrt {','.join(parts)}")
-        if shape(parts[name]) != shape(at[name]):
-            says = f"the claimed gradient of {name} has shape {shape(parts[name])}; the right one has shape {shape(at[name])}"
-            raise BadClaim(says, do="check it alone: --grad")
 
 
 class ClaimedPart:
@@ -210,9 +202,8 @@ def _find_claimed_function(found: Located, claiming: Claiming) -> str | Callable
         return wrap_claim(load(text).found, native)
     if found.module is None or not all(part.isidentifier() for part in text.split(".")):
         return claim
-    function = find_sibling_method(getattr(original_function(found.f), "function", None), text) or find_member(
-        found.module, text
-    )
+    owner = getattr(original_function(found.f), "function", None)
+    function = find_sibling_method(owner, text) or find_member(found.module, text)
     if callable(function):
         return wrap_claim(function, native)
     if text in found.f.inputs or text == "None":
@@ -231,9 +222,8 @@ def _claim_by_expression(found: Located, claiming: Claiming, text: str, seed: in
         claim = ClaimedExpressions(text, found.wrt, given, found.sizes)
         return replace_elementwise(found, claim), claim
     if claiming.kind != "hess":
-        raise BadClaim(
-            f"--{claiming.kind} takes a function of the inputs and a vector", do=f"--{claiming.kind} file.py:name"
-        )
+        says = f"--{claiming.kind} takes a function of the inputs and a vector"
+        raise BadClaim(says, do=f"--{claiming.kind} file.py:name")
     whole = ClaimedExpressions(text, ("H",), given, found.sizes)
     at = found.points[0].values
 
@@ -273,21 +263,16 @@ def _hessian_claim(
 ) -> tuple[Located, Claimed]:
     at = found.points[0].values
     compute = prepare_claim(function, claiming.text, found.arguments)
-    one = _call_claim(compute, at)
+    try:
+        with np.errstate(all="ignore"):
+            one = compute(at)
+    except FunctionFailed as error:
+        raise BadClaim(error.what, where=error.where, do=error.do) from error
     if not found.chosen and len(found.wrt) > 1 and not isinstance(one, dict | tuple | list):
         first = shape(at[found.wrt[0]])
         if shape(one) == first * 2 or (first and shape(one) == first):
             found = replace(found, wrt=found.wrt[:1])
     return _second_order_claim(found, claiming, claiming.text, compute, one, seed)
-
-
-def _call_claim(compute: Called, at: Mapping[str, Value]) -> Any:
-    """Return what a claim returns at a point. Raises BadClaim if it raises an error."""
-    try:
-        with np.errstate(all="ignore"):
-            return compute(at)
-    except FunctionFailed as error:
-        raise BadClaim(error.what, where=error.where, do=error.do) from error
 
 
 def _second_order_claim(
@@ -361,21 +346,15 @@ def _replace_function(found: Located, f: Function) -> Located:
 def _direction_as_arguments(found: Located, v: Mapping[str, Any]) -> Any:
     """Return a direction in the structure of the differentiated parameters; several parameters form a tuple."""
     values = {path: np.zeros(shape(x))[()] for path, x in found.points[0].values.items()} | dict(v)
-    parts = [put_together(found.arguments.get(name, Leaf(name)), values) for name in found.arguments]
-    moved = [
-        part for name, part in zip(found.arguments, parts, strict=True) if name in _parameters_of_inputs(found, list(v))
-    ]
+    names = _parameters_of_inputs(found, list(v))
+    moved = [put_together(node, values) for name, node in found.arguments.items() if name in names]
     return moved[0] if len(moved) == 1 else tuple(moved)
 
 
 def _locate_along_line(found: Located, f: Along) -> Located:
     points = tuple(replace(point, values={STEP: np.float64(0), **point.values}) for point in found.points)
-    return replace(
-        _replace_function(found, f),
-        points=tuple(replace(point, value=None, seconds=None) for point in points),
-        wrt=(STEP,),
-        arguments={STEP: Leaf(STEP), **found.arguments},
-    )
+    along = replace(found, points=points, wrt=(STEP,), arguments={STEP: Leaf(STEP), **found.arguments})
+    return _replace_function(along, f)
 
 
 _KINDS: dict[str, Callable[..., tuple[Located, Claimed]]] = {

@@ -1,8 +1,9 @@
 """Find the simplest single mistake that turns the right gradient into the claim, or describe the pattern of the error."""
 
+import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -68,10 +69,9 @@ def find_ignored_cotangent(wrong: Wrong) -> Diagnosis | None:
         return None
     wrong.budget.spend(1)
     plain = replace(wrong.q, f=Weighted(f.f, np.ones_like(f.w), f.text))
+    g = restrict_to_inputs(plain.f, wrong.q.point.values, wrong.q.wrt)
     try:
-        _, bars = value_and_gradient(
-            restrict_to_inputs(plain.f, wrong.q.point.values, wrong.q.wrt), list(wrong.q.xs), np.ones_like
-        )
+        _, bars = value_and_gradient(g, list(wrong.q.xs), np.ones_like)
     except (GradcliError, ValueError, TypeError, ArithmeticError):
         return None
     made = {name: bar for name, bar in zip(wrong.q.wrt, bars, strict=True) if name in wrong.claimed}
@@ -86,17 +86,12 @@ def find_squared_gradient(wrong: Wrong) -> Diagnosis | None:
     if gradient is None or len(wrong.names) != 1 or STEP in wrong.names:
         return None
     name, g = wrong.names[0], np.asarray(gradient(wrong.q.point.values))
-    for square, says in (
-        (np.outer(g, g), "the outer product of the gradient with itself"),
-        (np.diag(g * g), "the square"),
-        (g * g, "the square"),
-    ):
-        if square.size == np.size(wrong.claimed[name]) and wrong.explained(
-            {name: square.reshape(shape(wrong.claimed[name]))}
-        ):
-            return wrong.says(
-                DiagnosisKind.SQUARED, f"the claim is {says} of the first derivative, not the second derivative"
-            )
+    outer = (np.outer(g, g), "the outer product of the gradient with itself")
+    for square, says in (outer, (np.diag(g * g), "the square"), (g * g, "the square")):
+        fits = square.size == np.size(wrong.claimed[name])
+        if fits and wrong.explained({name: square.reshape(shape(wrong.claimed[name]))}):
+            says = f"the claim is {says} of the first derivative, not the second derivative"
+            return wrong.says(DiagnosisKind.SQUARED, says)
     return None
 
 
@@ -133,58 +128,33 @@ def find_difference_quotient(wrong: Wrong) -> Diagnosis | None:
     Cost  a few hundred evaluations of f, within the budget. Raises BudgetSpent.
     """
     q = wrong.q
-    sampled, others = list(_largest_wrong_entries(wrong)), list(_largest_right_entries(wrong))
-    if len(sampled) + len(others) < 2 or shape(q.value) != ():
+    errors = {n: np.where(wrong.masks[n], np.abs(wrong.claimed[n] - wrong.right[n]), -1.0) for n in wrong.names}
+    sizes = {n: np.where(wrong.masks[n], -1.0, np.abs(claim)) for n, claim in wrong.claimed.items()}
+    # right entries are those without truncation error
+    sampled = [*_largest_entries(errors, _SAMPLES), *_largest_entries(sizes, _SAMPLES // 2)]
+    if len(sampled) < 2 or shape(q.value) != ():
         return None
     value = float(q.value)
     with np.errstate(all="ignore"):
-        for relative in (False, True):
-            for h in _STEPS:
-                for scheme in _LAWS:
-                    if all(
-                        _is_difference_quotient(wrong, name, at, h, scheme, relative, value)
-                        for name, at in (*sampled, *others)
-                    ):
-                        whose = " times |x|" if relative else ""
-                        right = (
-                            "rounding"
-                            if _is_rounding_error(wrong, value, h)
-                            else f"proportional to {_LAWS[scheme]}: truncation"
-                        )
-                        says = (
-                            f"the claim is a {scheme} difference with the step h = {h:.3g}{whose}; its error is {right}"
-                        )
-                        return wrong.says(DiagnosisKind.APPROXIMATION, says)
+        for relative, h, scheme in itertools.product((False, True), _STEPS, _LAWS):
+            if all(_is_difference_quotient(wrong, name, at, h, scheme, relative, value) for name, at in sampled):
+                whose = " times |x|" if relative else ""
+                apart = np.abs(concatenate_entries(wrong.claimed.values()) - concatenate_entries(wrong.right.values()))
+                is_rounding = np.median(apart[apart > 0]) < _ROUNDINGS * EPS * abs(value) / h
+                error = "rounding" if is_rounding else f"proportional to {_LAWS[scheme]}: truncation"
+                says = f"the claim is a {scheme} difference with the step h = {h:.3g}{whose}; its error is {error}"
+                return wrong.says(DiagnosisKind.APPROXIMATION, says)
     return None
 
 
-def _largest_wrong_entries(wrong: Wrong) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield the wrong entries with the largest errors, largest first."""
+def _largest_entries(of: Mapping[str, Any], most: int) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the inputs and the indices of the largest numbers above 0, largest first."""
     found = []
-    for name in wrong.names:
-        error = np.where(wrong.masks[name], np.abs(wrong.claimed[name] - wrong.right[name]), -1.0)
-        found += [
-            (float(error[at]), name, at)
-            for at in _indices_of_smallest(-error)
-            if error[at] > 0 and np.isfinite(error[at])
-        ]
-    for _, name, at in sorted(found, reverse=True)[:_SAMPLES]:
-        yield name, at
-
-
-def _largest_right_entries(wrong: Wrong) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield the largest right entries: in a difference quotient, these are the ones without truncation error."""
-    found = []
-    for name, claim in wrong.claimed.items():
-        size = np.where(wrong.masks[name], -1.0, np.abs(claim))
-        found += [(float(size[at]), name, at) for at in _indices_of_smallest(-size) if size[at] > 0]
-    for _, name, at in sorted(found, reverse=True)[: _SAMPLES // 2]:
-        yield name, at
-
-
-def _indices_of_smallest(x: Any) -> Iterator[tuple[int, ...]]:
-    for k in np.argsort(np.ravel(x))[:_SAMPLES]:
-        yield tuple(int(i) for i in np.unravel_index(k, shape(x))) if shape(x) else ()
+    for name, x in of.items():
+        for k in np.argsort(np.ravel(-x))[:_SAMPLES]:
+            at = tuple(int(i) for i in np.unravel_index(k, shape(x))) if shape(x) else ()
+            found += [(float(x[at]), name, at)] if 0 < x[at] < np.inf else []
+    return [(name, at) for _, name, at in sorted(found, reverse=True)[:most]]
 
 
 def _is_difference_quotient(
@@ -216,19 +186,10 @@ def _is_difference_quotient(
     return again or abs(claimed - made) <= room <= _GAIN * abs(claimed - right)
 
 
-def _is_rounding_error(wrong: Wrong, value: float, h: float) -> bool:
-    """Whether the error is as small as the rounding error of f divided by h."""
-    errors = np.abs(concatenate_entries(wrong.claimed.values()) - concatenate_entries(wrong.right.values()))
-    return bool(np.median(errors[errors > 0]) < _ROUNDINGS * EPS * abs(value) / h)
-
-
 def find_small_errors(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if every entry is nearly right, with small errors that differ between entries."""
-    errors = [
-        np.ravel(np.abs(wrong.claimed[name] - wrong.right[name]))
-        / max(float(np.max(np.abs(wrong.right[name]), initial=0.0)), 1e-300)
-        for name in wrong.names
-    ]
+    sizes = {name: max(float(np.max(np.abs(wrong.right[name]), initial=0.0)), 1e-300) for name in wrong.names}
+    errors = [np.ravel(np.abs(wrong.claimed[name] - wrong.right[name])) / sizes[name] for name in wrong.names]
     relative = np.concatenate(errors)
     worst = float(np.max(relative, initial=0.0))
     if not 0 < worst < _ALMOST or (relative.size > 1 and np.median(relative) < 1e-3 * worst):
@@ -246,9 +207,9 @@ def _tolerances_to_accept(wrong: Wrong) -> str:
     claimed, right = concatenate_entries(wrong.claimed.values()), concatenate_entries(wrong.right.values())
     used = right != 0
     relative = float(np.max(np.abs(claimed - right)[used] / np.abs(right[used]), initial=0.0))
-    also = (
-        "" if np.all(claimed[~used] == 0) else f" --atol {10 ** np.ceil(np.log10(np.max(np.abs(claimed[~used])))):.0e}"
-    )
+    also = ""
+    if not np.all(claimed[~used] == 0):
+        also = f" --atol {10 ** np.ceil(np.log10(np.max(np.abs(claimed[~used])))):.0e}"
     return f"--rtol {10 ** np.ceil(np.log10(max(relative, 1e-16))):.0e}{also} accepts it"
 
 
@@ -270,24 +231,18 @@ def find_other_point(wrong: Wrong) -> Diagnosis | None:
         for says, xs in _other_points(q):
             made = gradient_at(wrong, xs)
             if made is not None and wrong.explained(made):
-                return wrong.says(
-                    DiagnosisKind.STALE if "exchanged" not in says else DiagnosisKind.SWAPPED,
-                    f"the claim is the right gradient {says}",
-                )
+                kind = DiagnosisKind.STALE if "exchanged" not in says else DiagnosisKind.SWAPPED
+                return wrong.says(kind, f"the claim is the right gradient {says}")
         if wrong.count < 2:
             return None  # some point on any line explains a single number
         for says, direction in _lines_through_point(wrong):
             distance = _find_distance_along(wrong, direction)
             if distance is not None:
-                return wrong.says(
-                    DiagnosisKind.STALE,
-                    f"the claim is the right gradient {says.format(_format_distance(distance))} (a stale value)",
-                )
+                shown = f"{distance:.3g}"
+                shown = shown if abs(float(shown) / distance - 1) < _EVEN else f"{distance:.6g}"
+                says = f"the claim is the right gradient {says.format(shown)} (a stale value)"
+                return wrong.says(DiagnosisKind.STALE, says)
     return None
-
-
-def _format_distance(distance: float) -> str:
-    return f"{distance:.3g}" if abs(float(f"{distance:.3g}") / distance - 1) < _EVEN else f"{distance:.6g}"
 
 
 def gradient_at(wrong: Wrong, xs: list[Array]) -> Gradient | None:
@@ -317,30 +272,20 @@ def _other_points(q: Question) -> Iterator[tuple[str, list[Array]]]:
                 xs = list(q.xs)
                 xs[a], xs[b] = xs[b], xs[a]
                 yield f"with {q.wrt[a]} and {q.wrt[b]} exchanged", xs
-    yield "at the point in float32", [_round_to_float32(x) for x in q.xs]
+    yield "at the point in float32", [np.array(x, dtype=np.float32).astype(np.float64)[()] for x in q.xs]
     for digits in range(4):
-        yield f"at the point rounded to {digits} decimals", [_round_to_decimals(x, digits) for x in q.xs]
+        yield f"at the point rounded to {digits} decimals", [np.asarray(np.round(x, digits))[()] for x in q.xs]
         yield f"at the point rounded to {digits + 1} digits", [_round_to_digits(x, digits + 1) for x in q.xs]
     yield "at zero", [np.zeros(shape(x))[()] for x in q.xs]
     yield "at ones", [np.ones(shape(x))[()] for x in q.xs]
     yield "at the negative point", [-x for x in q.xs]
-    if all(np.all(np.asarray(x) >= 0) for x in q.xs):
-        return
-    yield "at the absolute values of the point", [np.abs(x) for x in q.xs]
+    if any(not np.all(np.asarray(x) >= 0) for x in q.xs):
+        yield "at the absolute values of the point", [np.abs(x) for x in q.xs]
 
 
 def _round_to_digits(x: Array, digits: int) -> Array:
     size = 10.0 ** (np.floor(np.log10(np.where(x == 0, 1.0, np.abs(x)))) + 1 - digits)
     return np.asarray(np.round(x / size) * size)[()]
-
-
-def _round_to_decimals(x: Array, digits: int) -> Array:
-    return np.asarray(np.round(x, digits))[()]
-
-
-def _round_to_float32(x: Array) -> Array:
-    rounded: Any = np.array(x, dtype="float32")
-    return rounded.astype(np.float64)[()]
 
 
 def _lines_through_point(wrong: Wrong) -> Iterator[tuple[str, list[Array]]]:
@@ -349,15 +294,12 @@ def _lines_through_point(wrong: Wrong) -> Iterator[tuple[str, list[Array]]]:
     if all(name in wrong.right and shape(wrong.right[name]) == shape(x) for name, x in zip(q.wrt, q.xs, strict=True)):
         yield "at x + {} times the gradient", [np.asarray(wrong.right[name]) for name in q.wrt]
     yield "at the point times (1 + {})", list(q.xs)
-    if len(q.xs) > 1:
-        for k, name in enumerate(q.wrt):
-            still = [np.zeros(shape(x))[()] for x in q.xs]
-            yield f"at {name} times (1 + {{}})", [*still[:k], q.xs[k], *still[k + 1 :]]
-            if name in wrong.right and shape(wrong.right[name]) == shape(q.xs[k]):
-                yield (
-                    f"at {name} + {{}} times its gradient",
-                    [*still[:k], np.asarray(wrong.right[name]), *still[k + 1 :]],
-                )
+    for k, name in enumerate(q.wrt) if len(q.xs) > 1 else ():
+        still = [np.zeros(shape(x))[()] for x in q.xs]
+        yield f"at {name} times (1 + {{}})", [*still[:k], q.xs[k], *still[k + 1 :]]
+        if name in wrong.right and shape(wrong.right[name]) == shape(q.xs[k]):
+            slope = np.asarray(wrong.right[name])
+            yield f"at {name} + {{}} times its gradient", [*still[:k], slope, *still[k + 1 :]]
 
 
 def _find_distance_along(wrong: Wrong, direction: list[Array]) -> float | None:
@@ -368,11 +310,12 @@ def _find_distance_along(wrong: Wrong, direction: list[Array]) -> float | None:
     if not longest > 0 or not np.isfinite(longest):
         return None
     distance, h = 0.0, _PROBE * scale / longest
+
+    def gradient_after(s: float) -> Gradient | None:
+        return gradient_at(wrong, [x + s * v for x, v in zip(xs, direction, strict=True)])
+
     for turn in range(_TURNS):
-        here, near = (
-            gradient_at(wrong, [x + s * v for x, v in zip(xs, direction, strict=True)])
-            for s in (distance, distance + h)
-        )
+        here, near = (gradient_after(s) for s in (distance, distance + h))
         if here is None or near is None:
             return None
         slope = concatenate_entries(near.values()) - concatenate_entries(here.values())
@@ -383,7 +326,7 @@ def _find_distance_along(wrong: Wrong, direction: list[Array]) -> float | None:
         if turn == 0 and float(np.linalg.norm(left - step * slope)) > _LINEAR * float(np.linalg.norm(left)):
             return None
         distance += step * h
-        made = gradient_at(wrong, [x + distance * v for x, v in zip(xs, direction, strict=True)])
+        made = gradient_after(distance)
         if made is not None and wrong.explained(made):
             return distance
     return None
@@ -420,26 +363,14 @@ def find_law_of_error(wrong: Wrong) -> Diagnosis | None:
             if says in _PENALTIES:
                 lost = "is missing" if factor < 0 else "is too much"
                 term = f"{abs(factor):.6g} times {says.format(' and '.join(names))}"
-                return wrong.says(
-                    DiagnosisKind.TERM, f"a term {lost}: {term}, the gradient of {_PENALTIES[says]} penalty"
-                )
+                says = f"a term {lost}: {term}, the gradient of {_PENALTIES[says]} penalty"
+                return wrong.says(DiagnosisKind.TERM, says)
             return _report_unknown_mistake(wrong, f" is {factor:.6g} times {says.format(' and '.join(names))}")
     return None
 
 
 def describe_error_pattern(wrong: Wrong) -> Diagnosis:
     """Return a diagnosis that describes an unexplained error: the entries it is in, its sign and its size."""
-    return _report_unknown_mistake(wrong, _describe_error(wrong))
-
-
-def _report_unknown_mistake(wrong: Wrong, says: str) -> Diagnosis:
-    notes = "".join(f" ({note})" for note in wrong.notes)
-    return wrong.says(
-        DiagnosisKind.UNKNOWN, f"no mistake that gradcli knows explains the claim{notes}; its error{says}"
-    )
-
-
-def _describe_error(wrong: Wrong) -> str:
     parts = []
     for name in wrong.names:
         error = np.asarray(wrong.claimed[name] - wrong.right[name])
@@ -449,10 +380,15 @@ def _describe_error(wrong: Wrong) -> str:
         size = float(np.max(np.abs(error[mask]))) / max(float(np.max(np.abs(wrong.right[name]), initial=0.0)), 1e-300)
         where = wrong.alone(name).where() or f" in every entry of {name}"
         rank = ", of rank one" if _has_rank_one(error) else ""
-        parts.append(
-            f"{where.removeprefix(' in ')} ({word}{rank}, up to {numbers.write_bound(size)} of the largest entry)"
-        )
-    return " is in " + " and ".join(parts)
+        sized = f"({word}{rank}, up to {numbers.write_bound(size)} of the largest entry)"
+        parts.append(f"{where.removeprefix(' in ')} {sized}")
+    return _report_unknown_mistake(wrong, f" is in {' and '.join(parts)}")
+
+
+def _report_unknown_mistake(wrong: Wrong, says: str) -> Diagnosis:
+    notes = "".join(f" ({note})" for note in wrong.notes)
+    says = f"no mistake that gradcli knows explains the claim{notes}; its error{says}"
+    return wrong.says(DiagnosisKind.UNKNOWN, says)
 
 
 def _has_rank_one(error: Any) -> bool:
@@ -470,9 +406,7 @@ _SEARCH = (  # the simplest first: the first that explains every wrong entry is 
 )  # fmt: skip
 _MANY = 2  # entries, which one number, the distance to the other point, does not explain by accident
 _NUMBER = re.compile(r"\d[\w.+-]*")
-_SAME_NUMBER_ELSEWHERE = frozenset(
-    {DiagnosisKind.UNKNOWN, DiagnosisKind.SCALED, DiagnosisKind.FACTOR, DiagnosisKind.SLIP}
-)
+_SAME_NUMBER_ELSEWHERE = (DiagnosisKind.UNKNOWN, DiagnosisKind.SCALED, DiagnosisKind.FACTOR, DiagnosisKind.SLIP)
 
 
 # Of the calls that are left: what a step may take, so that some are left for later ones, and for trying a name elsewhere.
@@ -493,9 +427,9 @@ def diagnose(wrong: Wrong, elsewhere: Iterable[Wrong] = ()) -> Diagnosis:
         try:
             with wrong.budget.keeping(int((1 - _SHARES.get(find, 1.0)) * wrong.budget.left)):
                 found = find(wrong)
-            if found is not None and all(
-                _is_same_mistake(found, _find_again_at(other, find, found), wrong) for other in others
-            ):
+            if found is None:
+                continue
+            if all(_is_same_mistake(found, _find_again_at(other, find, found), wrong) for other in others):
                 return found
         except BudgetSpent:
             wrong.note_limit()
@@ -525,9 +459,7 @@ def _find_again_at(wrong: Wrong, find: Callable[[Wrong], Diagnosis | None], firs
     for only in ((first.file, first.line), None) if first.line is not None else (None,):
         at = replace(wrong, only_line=only, unnamed=[], slipped=[])
         found = find_slip_on_tape(at)
-        found = (
-            find_unnamed_share(at) if find is find_unnamed_share else found
-        )  # it takes what the search on the tape has left
+        found = find_unnamed_share(at) if find is find_unnamed_share else found  # it takes what that search has left
         if found is not None:
             return found
     return None

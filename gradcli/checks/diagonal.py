@@ -48,9 +48,8 @@ def replace_elementwise(found: Located, claim: ClaimedExpressions | ClaimedFunct
         parts = claim(first.values)
     except GradcliError:  # reported where the claim is compared
         return found
-    names = [
-        name for name, x in parts.items() if name in found.wrt and shape(x) == shape(first.values[name]) == shape(y)
-    ]
+    claimed = {name: x for name, x in parts.items() if name in found.wrt}
+    names = [name for name, x in claimed.items() if shape(x) == shape(first.values[name]) == shape(y)]
     labels = {name: np.arange(size(y)).reshape(shape(y)) for name in names}
     how = _prove_diagonal(found, found.f, labels) if names else None
     if how is None:
@@ -178,14 +177,13 @@ def _is_diagonal_by_trace(f: Function, values: Mapping[str, Value], labels: Mapp
 def _is_elementwise_program(program: RecordedProgram) -> bool:
     """Whether all lines are elementwise, and all values that depend on the inputs have the shape of the result."""
     y = shape(program.tape.value(program.y.slot))
+    if not all(shape(value) == y for value in program.tape.values):
+        return False
     return all(
-        primitive is None
-        or (
-            primitive.kind == "elementwise"
-            and all(s == CONSTANT or shape(x) == y for s, x in zip(slots, xs, strict=True))
-        )
+        primitive.kind == "elementwise" and all(s == CONSTANT or shape(x) == y for s, x in zip(slots, xs, strict=True))
         for primitive, slots, xs, _, _, _ in program.lines
-    ) and all(shape(value) == y for value in program.tape.values)
+        if primitive is not None
+    )
 
 
 def _test_diagonal_by_values(f: Function, values: Mapping[str, Value], labels: Mapping[str, Any]) -> int | None:
@@ -252,10 +250,8 @@ def _test_separability(gradient: Gradient, values: Mapping[str, Value], labels: 
         one, other = ({n: _random_step(rng, values[n], mask[x]) for n, x in labels.items()} for mask in (group, ~group))
 
         def phi(t: float, one: Mapping[str, Any] = one, other: Mapping[str, Any] = other) -> Any:
-            both = {name: one[name] + other[name] for name in labels}
-            return np.array(
-                [float(f({**values, **{n: values[n] + t * v[n] for n in labels}})) for v in (one, other, both)]
-            )
+            ways = (one, other, {name: one[name] + other[name] for name in labels})
+            return np.array([float(f({**values, **{n: values[n] + t * v[n] for n in labels}})) for v in ways])
 
         moved, tried = _first_finite_value(phi)
         calls += 3 * tried

@@ -66,11 +66,8 @@ class SlipSearch:
             rows = [program.pull(seed) for seed in seeds]
         except (GradcliError, ValueError, IndexError, NotImplementedError, np.linalg.LinAlgError):
             return None  # this slip does not fit the shapes
-        return {
-            name: jacobian_from_rows(rows, q.value, k, q.xs[k])
-            for k, name in enumerate(q.wrt)
-            if name in self.wrong.claimed
-        }
+        claimed = ((k, name) for k, name in enumerate(q.wrt) if name in self.wrong.claimed)
+        return {name: jacobian_from_rows(rows, q.value, k, q.xs[k]) for k, name in claimed}
 
     def tried(self, program: RecordedProgram) -> str | None:
         """Return in words where the gradient of a changed program equals the claim, as `explains`; keep a program that does."""
@@ -121,24 +118,27 @@ def change_rule_on_edge(program: RecordedProgram, edge: Edge, rule: Any) -> Reco
 def diagnose_line(search: SlipSearch, kind: DiagnosisKind, says: str, position: Any) -> Diagnosis:
     """Return a diagnosis that quotes the source line, and the operation if the line holds more."""
     at = place_of_position(position)
-    if isinstance(at, Place):
-        whole = at.operation == at.source
-        piece = "" if whole else f", in {at.operation}"
-        return search.wrong.says(kind, says + piece, file=at.file, line=at.line, source=at.source)
-    if isinstance(at, Span):
-        return search.wrong.says(kind, f"{says}, in {at.source}", line=at.line, source=at.source)
-    return search.wrong.says(kind, says)
+    piece = "" if at is None or (isinstance(at, Place) and at.operation == at.source) else f", in {_code_at(at)}"
+    return search.wrong.says(kind, says + piece, **_where(at))
+
+
+def _code_at(at: Place | Span) -> str:
+    return at.operation if isinstance(at, Place) else at.source
+
+
+def _where(at: Place | Span | None) -> dict[str, Any]:
+    if at is None:
+        return {}
+    return {"line": at.line, "source": at.source, **({"file": at.file} if isinstance(at, Place) else {})}
 
 
 def diagnose_operation(search: SlipSearch, kind: DiagnosisKind, says: str, position: Any) -> Diagnosis:
     """Return a diagnosis in which `{}` becomes the operation as the user wrote it, such as `1 - p`."""
     at = place_of_position(position)
-    if isinstance(at, Place):
-        code = "this line" if at.operation == at.source else f"`{at.operation}`"
-        return search.wrong.says(kind, says.replace("{}", code), file=at.file, line=at.line, source=at.source)
-    if isinstance(at, Span):
-        return search.wrong.says(kind, says.replace("{}", f"`{at.source}`"), line=at.line, source=at.source)
-    return search.wrong.says(kind, says.replace("{}", "one operation"))
+    code = "one operation" if at is None else f"`{_code_at(at)}`"
+    if isinstance(at, Place) and at.operation == at.source:
+        code = "this line"
+    return search.wrong.says(kind, says.replace("{}", code), **_where(at))
 
 
 def find_other_iteration(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
@@ -166,11 +166,13 @@ def find_other_value(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     """Find a product whose partial is not the other factor, but a different value of the program."""
     program = search.wrong.q.recording
     tape = program.tape
-    families = _group_lines_by_place(tape)
+    families: dict[Any, list[int]] = {}  # the lines of the program, inputs included, by their place in the source
+    for k, (primitive, _, _, _, _, position) in enumerate(tape.lines):
+        families.setdefault((source_key(position, k), primitive and primitive.name), []).append(k)
     for edge in edges:
         if edge.primitive.name != "multiply":
             continue
-        for lines in families:
+        for lines in families.values():
             rules = _rules_with_factor(tape, edge, lines)
             if rules is None:
                 continue
@@ -181,15 +183,7 @@ def find_other_value(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     return None
 
 
-def _group_lines_by_place(tape: Tape) -> list[tuple[int, ...]]:
-    """Return the lines of the program, inputs included, grouped by their place in the source."""
-    found: dict[Any, list[int]] = {}
-    for k, (primitive, _, _, _, _, position) in enumerate(tape.lines):
-        found.setdefault((source_key(position, k), primitive and primitive.name), []).append(k)
-    return [tuple(lines) for lines in found.values()]
-
-
-def _rules_with_factor(tape: Tape, edge: Edge, lines: tuple[int, ...]) -> Changed | None:
+def _rules_with_factor(tape: Tape, edge: Edge, lines: list[int]) -> Changed | None:
     """Return rules that use the values of `lines` as the partial of a product, iteration by iteration; None if none fit."""
     if len(lines) not in (1, len(edge.lines)):
         return None
@@ -197,14 +191,10 @@ def _rules_with_factor(tape: Tape, edge: Edge, lines: tuple[int, ...]) -> Change
     for n, k in enumerate(edge.lines):
         value = tape.value(lines[0] if len(lines) == 1 else lines[n])
         _, _, xs, y, _, _ = tape.lines[k]
-        if value is xs[1 - edge.i] or not _has_fitting_shape(value, y):
+        if value is xs[1 - edge.i] or shape(value) not in (shape(y), ()):
             return None
         rules[k] = {edge.i: Replaced(edge.primitive.rule(edge.i), _pull_times(value))}
     return rules
-
-
-def _has_fitting_shape(value: Any, y: Any) -> bool:
-    return shape(value) in (shape(y), ())
 
 
 def _pull_times(value: Any) -> Any:
@@ -226,9 +216,8 @@ def find_overwriting(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     for says, rules, position in _ways_to_overwrite(tape, edges):
         whose = search.tried(program.with_rules(rules))
         if whose is not None:
-            return diagnose_operation(
-                search, DiagnosisKind.OVERWRITTEN, f"{says}: overwritten instead of added{whose}", position
-            )
+            says = f"{says}: overwritten instead of added{whose}"
+            return diagnose_operation(search, DiagnosisKind.OVERWRITTEN, says, position)
     return None
 
 
@@ -277,19 +266,21 @@ def _omit_in_turns(tape: Tape, slot: int, found: list[Use]) -> Iterator[tuple[st
     for kept, which in ((found[-1], "last"), (found[0], "first")) if len(found) > 2 else ():
         says = f"of {len(found)} uses of a value only the {which}, {{}}, is counted"
         yield says, _omit_uses(tape, [use for use in found if use != kept]), tape.position(kept[0])
-    sliced = [use for use in found if _name_of_use(tape, use) == "getitem"]
+    regions: dict[Use, Any] = {}  # masks of the entries of the value that slices read
+    for use in found:
+        primitive, _, xs, _, params, _ = tape.lines[use[0]]
+        if primitive is not None and primitive.name == "getitem":
+            regions[use] = np.zeros(shape(xs[use[1]]), dtype=bool)
+            regions[use][(params or {})["index"]] = True
+    sliced = list(regions)
     if not sliced:
         return
-    regions = {use: _region_of_slice(tape, use) for use in sliced}
     for order, when in ((sliced, "later"), (sliced[::-1], "earlier")):
         rules: Changed = {}
         for n, use in enumerate(order):
             _mask_contribution(tape, rules, use, [regions[after] for after in order[n + 1 :]])
-        yield (
-            f"where slices of a value overlap, only the {when} one is counted, as in {{}}",
-            rules,
-            tape.position(sliced[0][0]),
-        )
+        says = f"where slices of a value overlap, only the {when} one is counted, as in {{}}"
+        yield says, rules, tape.position(sliced[0][0])
     for use in sliced if len(found) <= _PAIRS else ():
         for rivals in (found, [u for u in found if u < use], [u for u in found if u > use]):
             rules = {}
@@ -299,19 +290,6 @@ def _omit_in_turns(tape: Tape, slot: int, found: list[Use]) -> Iterator[tuple[st
             yield "the gradient through {} replaces what was there", rules, tape.position(use[0])
 
 
-def _name_of_use(tape: Tape, use: Use) -> str:
-    primitive = tape.primitive(use[0])
-    return "" if primitive is None else primitive.name
-
-
-def _region_of_slice(tape: Tape, use: Use) -> Any:
-    """Return a mask of the entries of the value that a slice reads."""
-    _, _, xs, _, params, _ = tape.lines[use[0]]
-    covered = np.zeros(shape(xs[use[1]]), dtype=bool)
-    covered[(params or {})["index"]] = True
-    return covered
-
-
 def _mask_contribution(tape: Tape, rules: Changed, use: Use, regions: list[Any]) -> None:
     """Change the rules so that a contribution is zero where it is overwritten."""
     primitive = tape.primitive(use[0])
@@ -319,9 +297,8 @@ def _mask_contribution(tape: Tape, rules: Changed, use: Use, regions: list[Any])
         return
     kept = ~np.any(regions, axis=0)
     own: Rule = primitive.rule(use[1])
-    rules.setdefault(use[0], {})[use[1]] = Replaced(
-        own, lambda pulled, ybar, i, y, xs, params: np.where(kept, pulled(ybar), 0.0)
-    )
+    masked = Replaced(own, lambda pulled, ybar, i, y, xs, params: np.where(kept, pulled(ybar), 0.0))
+    rules.setdefault(use[0], {})[use[1]] = masked
 
 
 def _overwrite_gather(tape: Tape, edge: Edge) -> Iterator[tuple[str, Changed, Any]]:
@@ -334,11 +311,8 @@ def _overwrite_gather(tape: Tape, edge: Edge) -> Iterator[tuple[str, Changed, An
         if any(isinstance(part, list | np.ndarray) for part in parts):
             rules[k] = {0: Replaced(edge.primitive.rule(0), _assign_cotangent)}
     if rules:
-        yield (
-            "of repeated positions in the index of {} only the last is counted (np.add.at adds them all)",
-            rules,
-            edge.position,
-        )
+        says = "of repeated positions in the index of {} only the last is counted (np.add.at adds them all)"
+        yield says, rules, edge.position
 
 
 def _assign_cotangent(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
@@ -356,18 +330,17 @@ def find_slip_on_tape(wrong: Wrong) -> Diagnosis | None:
     if q.untraced is not None or size(q.value) > _MOST_OUTPUTS:
         return None
     search = SlipSearch(wrong)
-    edges = [edge for edge in edges_of(q.recording) if wrong.only_line in (None, _line_of_edge(edge))]
+    edges = []
+    for edge in edges_of(q.recording):
+        at = place_of_position(edge.position)
+        line = (at.file if isinstance(at, Place) else None, None if at is None else at.line)
+        edges += [edge] if wrong.only_line in (None, line) else []
     with np.errstate(all="ignore"):
         for search.partly in (False, True) if len(wrong.names) < len(wrong.claimed) else (False,):
             for find in (
-                _find_missing_edge,
-                _find_known_slip,
-                _find_wrong_share,
-                find_other_iteration,
-                find_overwriting,
-                _find_block_slip,
+                _find_missing_edge, _find_known_slip, _find_wrong_share, find_other_iteration, find_overwriting, _find_block_slip,
                 find_other_value,
-            ):
+            ):  # fmt: skip
                 try:
                     found = find(search, edges)
                 except BudgetSpent:  # what was computed before is compared in the next round
@@ -376,11 +349,6 @@ def find_slip_on_tape(wrong: Wrong) -> Diagnosis | None:
                 if found is not None:
                     return found
     return None
-
-
-def _line_of_edge(edge: Edge) -> tuple[str | None, int | None]:
-    at = place_of_position(edge.position)
-    return (at.file, at.line) if isinstance(at, Place) else (None, at.line) if isinstance(at, Span) else (None, None)
 
 
 def find_unnamed_share(wrong: Wrong) -> Diagnosis | None:
@@ -432,21 +400,21 @@ def _find_wrong_share(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None
         without = _gradient_without_edge(search, n, edge)
         if without is None:
             continue
-        factor = _fit_share(wrong, without)
-        if factor is None:
+        # the factor with which the claim holds the contribution that is missing there, by least squares
+        part, held = (
+            concatenate_entries(of[n] - without[n] for n in wrong.names) for of in (wrong.right, wrong.claimed)
+        )
+        scale = float(np.max(np.abs(part), initial=0.0))
+        if not scale > 0 or not np.isfinite(scale):
             continue
+        factor = float((held / scale) @ (part / scale) / ((part / scale) @ (part / scale)))
+        factor = 0.0 if abs(factor) < 1e-6 else factor
         if len(edge.lines) > 1 and abs(factor) > 1e-6:  # in a loop the gradient is not linear in the factor
             whose = search.tried(change_rule_on_edge(program, edge, negated))
             if whose is not None:
-                return diagnose_line(
-                    search,
-                    DiagnosisKind.NEGATED,
-                    f"the derivative on this line has the wrong sign{whose}",
-                    edge.position,
-                )
+                return _diagnose_share(search, -1.0, edge, whose)
             continue
-        mixed = {n: without[n] + factor * (wrong.right[n] - without[n]) for n in without}
-        whose = search.explains(mixed)
+        whose = search.explains({n: without[n] + factor * (wrong.right[n] - without[n]) for n in without})
         if whose is None:
             continue
         wrong.slipped.append(change_rule_on_edge(program, edge, scale_contribution(factor)))
@@ -460,40 +428,26 @@ def _find_wrong_share(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None
     return None
 
 
-def _fit_share(wrong: Wrong, without: Gradient) -> float | None:
-    """Return the factor with which the claim holds the contribution that `without` lacks, by least squares."""
-    part, held = (concatenate_entries(of[n] - without[n] for n in wrong.names) for of in (wrong.right, wrong.claimed))
-    scale = float(np.max(np.abs(part), initial=0.0))
-    if not scale > 0 or not np.isfinite(scale):
-        return None
-    factor = float((held / scale) @ (part / scale) / ((part / scale) @ (part / scale)))
-    return 0.0 if abs(factor) < 1e-6 else factor
-
-
 def _diagnose_share(search: SlipSearch, factor: float, edge: Edge, whose: str) -> Diagnosis | None:
     if factor == 0:
+        tape = search.wrong.q.recording.tape
         if _is_term(search.wrong.q.recording, edge):
-            tape, k = search.wrong.q.recording.tape, edge.lines[-1]
-            term = tape.position(tape.operands(k)[edge.i])
-            return diagnose_line(
-                search, DiagnosisKind.TERM, f"the gradient of one term of the function is missing{whose}", term
-            )
-        uses, position = _find_fork(search.wrong.q.recording.tape, edge)
+            says = f"the gradient of one term of the function is missing{whose}"
+            term = tape.operands(edge.lines[-1])[edge.i]
+            return diagnose_line(search, DiagnosisKind.TERM, says, tape.position(term))
+        uses, position = _find_fork(tape, edge)
         if uses > 1:
             says = f"the gradient through {{}} is missing{whose}: it is dropped, or overwritten instead of added"
             return diagnose_operation(search, DiagnosisKind.OVERWRITTEN, says, position)
         says = f"the gradient through {{}} is missing{whose}: treated as a constant"
         return diagnose_operation(search, DiagnosisKind.LEFT_OUT, says, position)
     if abs(factor + 1) < 1e-6:
-        return diagnose_line(
-            search, DiagnosisKind.NEGATED, f"the derivative on this line has the wrong sign{whose}", edge.position
-        )
+        says = f"the derivative on this line has the wrong sign{whose}"
+        return diagnose_line(search, DiagnosisKind.NEGATED, says, edge.position)
     named = name_factor(factor, search.wrong)
-    return (
-        None
-        if named is None
-        else diagnose_line(search, DiagnosisKind.SLIP, f"on this line, {named[1]}{whose}", edge.position)
-    )
+    if named is None:
+        return None
+    return diagnose_line(search, DiagnosisKind.SLIP, f"on this line, {named[1]}{whose}", edge.position)
 
 
 def _is_term(program: RecordedProgram, edge: Edge) -> bool:
@@ -568,12 +522,9 @@ _WRITTEN_OUT: tuple[tuple[Callable[..., Any], str], ...] = (
     (lambda y, x, p: 1 / p, "the derivative of this value is inverted"),
 )
 _DIAGONAL: tuple[tuple[Callable[..., Any], str], ...] = (
-    (
-        lambda y, x, p: p,
-        "only the diagonal of the Jacobian of this value is used, but its entries depend on each other too",
-    ),
+    (lambda y, x, p: p, "only the diagonal of the Jacobian of this value is used, but its entries depend on each other too"),
     (lambda y, x, p: 1 + 0 * y, "the derivative of this value is missing (used as if it were 1)"),
-)
+)  # fmt: skip
 
 
 def block_slips(program: RecordedProgram) -> Iterator[tuple[DiagnosisKind, str, RecordedProgram, Any]]:
@@ -590,10 +541,9 @@ def block_slips(program: RecordedProgram) -> Iterator[tuple[DiagnosisKind, str, 
         found = [slope for slope in slopes if slope is not None]
         diagonal = not all(whole for _, whole in found)
         for makes, says in _DIAGONAL if diagonal else _WRITTEN_OUT:
-            lines = {
-                v: _make_block_line(tape, u, v, makes(tape.value(v), tape.value(u), slope))
-                for (u, v), (slope, _) in zip(blocks, found, strict=True)
-            }
+            lines = {}
+            for (u, v), (slope, _) in zip(blocks, found, strict=True):
+                lines[v] = _make_block_line(tape, u, v, makes(tape.value(v), tape.value(u), slope))
             yield DiagnosisKind.SLIP, says, program.with_lines(lines), tape.position(blocks[0][1])
 
 
@@ -628,7 +578,7 @@ def _slope_of_block(tape: Tape, u: int, v: int) -> tuple[Any, bool] | None:
     cut = Tape(tape.level)
     cut.lines = [*tape.lines[:u], (None, (), (), x, None, None), *tape.lines[u + 1 : v + 1]]
     n = size(x)
-    if all(_is_elementwise(line) for line in tape.lines[u + 1 : v + 1] if _reaches(line, u)):
+    if all(_is_elementwise(line) for line in tape.lines[u + 1 : v + 1] if any(slot >= u for slot in line[1])):
         bar = cut.sweep(v, np.ones(shape(x))[()])[u]
         return (bar, True) if bar is not None and shape(bar) == shape(x) else None
     if n > _MOST_ENTRIES:
@@ -638,11 +588,6 @@ def _slope_of_block(tape: Tape, u: int, v: int) -> tuple[Any, bool] | None:
         bar = cut.sweep(v, np.eye(1, n, k).reshape(shape(x)))[u]
         diagonal[k] = 0.0 if bar is None else np.ravel(bar)[k]
     return diagonal.reshape(shape(x))[()], False
-
-
-def _reaches(line: Line, u: int) -> bool:
-    _, slots, _, _, _, _ = line
-    return any(slot >= u for slot in slots)
 
 
 def _is_elementwise(line: Line) -> bool:

@@ -184,13 +184,22 @@ _MISSING_PARTIALS = {
 
 def describe_missing_partial(primitive: Primitive, i: int, xs: Sequence[Value], code: str, alone: bool = True) -> str:
     """Say that the derivative with respect to argument `i` is missing; `alone` says whether the code is this one operation."""
-    constant = _scalar_constant(xs, 1 - i) if len(xs) == 2 else None
-    called = _name_of_called(code)
+    other = xs[1 - i] if len(xs) == 2 else None
+    constant = (
+        float(other) if isinstance(other, float | int | np.floating | np.integer) and shape(other) == () else None
+    )
+    node = _parse_code(code)
+    of = node.func if isinstance(node, ast.Call) else None
+    called = getattr(of, "attr", getattr(of, "id", ""))  # `mean` for `np.mean(x)` and `x.mean()`
     if primitive.name in ("multiply", "divide") and (primitive.name, i) != ("divide", 1):
         inverse = "1/" if primitive.name == "divide" else ""
         operand = _other_operand(code, i, primitive.name)
         if operand:
-            return f"the factor {inverse}{_quote_operand(operand, inverse)} is missing{_show_count(operand, constant)}"
+            is_count = constant is not None and constant >= 2 and constant.is_integer()
+            is_named = not re.fullmatch(r"[-+\d.e_()]+", operand)
+            count = f" ({operand} = {constant:.0f})" if is_count and is_named else ""
+            quoted = operand if re.fullmatch(r"[\w.]+", operand) or not inverse else f"({operand})"
+            return f"the factor {inverse}{quoted} is missing{count}"
         if called and constant:
             return f"the factor {_describe_missing_factor(called, 1 / constant if inverse else constant)}"
     if (primitive.name, i) in _MISSING_PARTIALS:
@@ -200,11 +209,6 @@ def describe_missing_partial(primitive: Primitive, i: int, xs: Sequence[Value], 
     if called:
         return f"the derivative of {called} {_AS_IF}" if alone else f"a derivative inside {called}(...) {_AS_IF}"
     return f"the derivative of this operation {_AS_IF}"
-
-
-def _scalar_constant(xs: Sequence[Value], i: int) -> float | None:
-    x = xs[i]
-    return float(x) if isinstance(x, float | int | np.floating | np.integer) and shape(x) == () else None
 
 
 def _describe_missing_factor(called: str, factor: float) -> str:
@@ -230,13 +234,6 @@ def is_operation(code: str) -> bool:
     return isinstance(_parse_code(code), ast.BinOp)
 
 
-def _name_of_called(code: str) -> str:
-    """Return the name of the called function, `mean` for `np.mean(x)` and `x.mean()`; empty if the code is no call."""
-    node = _parse_code(code)
-    of = node.func if isinstance(node, ast.Call) else None
-    return of.attr if isinstance(of, ast.Attribute) else of.id if isinstance(of, ast.Name) else ""
-
-
 def _other_operand(code: str, i: int, name: str) -> str:
     """Return the source of the other operand of a product or quotient; empty if it is long or not found."""
     node, wanted = _parse_code(code), ast.Mult if name == "multiply" else ast.Div
@@ -247,17 +244,6 @@ def _other_operand(code: str, i: int, name: str) -> str:
     else:
         return ""
     return text if len(text) <= _LONGEST else ""
-
-
-def _quote_operand(operand: str, inverse: str) -> str:
-    return operand if re.fullmatch(r"[\w.]+", operand) or not inverse else f"({operand})"
-
-
-def _show_count(operand: str, constant: float | None) -> str:
-    """Return ` (n = 6)` if the operand is a variable that holds a count; empty for literals and other values."""
-    if constant is None or constant < 2 or not constant.is_integer() or re.fullmatch(r"[-+\d.e_()]+", operand):
-        return ""
-    return f" ({operand} = {constant:.0f})"
 
 
 def slips_of_argument(
@@ -299,12 +285,9 @@ def _reduce_copies_by(grew: tuple[int, ...], makes: Callable[[Value, tuple[int, 
     return instead
 
 
-def _sum_other_axes(copies: Value, grew: tuple[int, ...]) -> Value:
-    return np.sum(copies, axis=tuple(k for k in range(np.ndim(copies)) if k not in grew))
-
-
 _SUMS: tuple[tuple[str, DiagnosisKind, Callable[[Value, tuple[int, ...]], Value]], ...] = (
-    ("summed over the wrong axis: the sum is over the axes along which this operand was broadcast", DiagnosisKind.AXIS, _sum_other_axes),
+    ("summed over the wrong axis: the sum is over the axes along which this operand was broadcast", DiagnosisKind.AXIS,
+     lambda c, grew: np.sum(c, axis=tuple(k for k in range(np.ndim(c)) if k not in grew))),
     ("averaged over the axes along which this operand was broadcast, instead of summed", DiagnosisKind.BROADCAST, lambda c, grew: np.mean(c, axis=grew)),
     ("the first of the broadcast copies is used, instead of their sum", DiagnosisKind.BROADCAST, lambda c, grew: _take_end(c, grew, 0)),
     ("the last of the broadcast copies is used, instead of their sum", DiagnosisKind.BROADCAST, lambda c, grew: _take_end(c, grew, -1)),
@@ -318,11 +301,9 @@ def _take_end(copies: Value, grew: tuple[int, ...], which: int) -> Value:
 def _matmul_other_way(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
     """Pull back a matrix product with the other operand not transposed."""
     other = xs[1 - i]
-    if np.ndim(other) < 2 or other.shape[-1] != other.shape[-2]:
+    if np.ndim(other) < 2 or other.shape[-1] != other.shape[-2] or (i == 0 and np.ndim(ybar) < 1):
         return pulled(ybar)
-    if i == 0:
-        return ybar @ other if np.ndim(ybar) >= 1 else pulled(ybar)
-    return other @ ybar
+    return other @ ybar if i else ybar @ other
 
 
 def _transposed_result(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
@@ -340,11 +321,9 @@ def _other_axis(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) ->
 
 
 def _to_every_entry(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
-    return (
-        np.broadcast_to(np.max(np.abs(ybar)) * np.sign(np.sum(ybar)), shape(xs[i]))
-        if np.ndim(ybar) == 0
-        else pulled(ybar)
-    )
+    if np.ndim(ybar) > 0:
+        return pulled(ybar)
+    return np.broadcast_to(np.max(np.abs(ybar)) * np.sign(np.sum(ybar)), shape(xs[i]))
 
 
 def _by_diagonal_inverse(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:

@@ -25,7 +25,6 @@ from gradcli.errors import (
 )
 from gradcli.frameworks.adapt import adapt_target, give_devices, is_format_failure, refuse_options
 from gradcli.frameworks.framework import EPS, Placed
-from gradcli.frameworks.native import Native
 from gradcli.modes.claim import Claimed, ClaimedFunction, ClaimFormat
 from gradcli.modes.mode import Question
 from gradcli.request.options import DEFAULTS, Options, RankOptions
@@ -92,7 +91,8 @@ def locate(ask: TargetRequest) -> Located:
         return _locate_on_ranks(text, text.strip(), points or [{}], options, options.on_ranks, shapes, typed=True)
     if is_python(text):
         loaded = load(text)
-        named = _parameter_names(loaded.found)
+        signature = signature_of(loaded.found) if callable(loaded.found) else None
+        named = tuple(signature.parameters) if signature else ()
         points = read_points(at, options.seed, sizes, ask.separate_points, text)
         given = [_fill_in_sizes(point, sizes, named) for point in points or [{}]]
         found = locate_function(
@@ -100,7 +100,9 @@ def locate(ask: TargetRequest) -> Located:
             finds_partner=not options.has_claim,
         )  # fmt: skip
         return replace(found, sizes=sizes)
-    _suggest_python_target(text)
+    first, _, rest = text.strip().replace(".py.", ".", 1).partition(".")
+    if rest and all(part.isidentifier() for part in text.strip().split(".")) and Path(f"{first}.py").is_file():
+        raise BadTarget(f"'{text.strip()}' is not an expression", do=f"did you mean {first}.py:{rest}?")
     refuse_options(options)
     if options.picked is not None or options.gradient_places:
         flag = "--value-and-grad" if options.picked is not None and options.picked.pair else "--pick"
@@ -109,37 +111,24 @@ def locate(ask: TargetRequest) -> Located:
     return locate_expression(text, points, options, shapes, sizes)
 
 
-def _parameter_names(function: Any) -> Sequence[str]:
-    signature = signature_of(function) if callable(function) else None
-    return tuple(signature.parameters) if signature else ()
-
-
 def _fill_in_sizes(point: dict[str, Any], sizes: Sizes, names: Sequence[str]) -> dict[str, Any]:
     """Return the point; inputs with the name of a size that have no value get the number of that size."""
     return {name: Whole(n) for name, n in sizes.items() if name in names} | point
 
 
-def _suggest_python_target(text: str) -> None:
-    """Raise BadTarget for `losses.focal` if there is a file losses.py, because `losses.py:focal` was meant."""
-    first, _, rest = text.strip().replace(".py.", ".", 1).partition(".")
-    if rest and all(part.isidentifier() for part in text.strip().split(".")) and Path(f"{first}.py").is_file():
-        raise BadTarget(f"'{text.strip()}' is not an expression", do=f"did you mean {first}.py:{rest}?")
-
-
 def locate_expression(
-    text: str,
-    given: list[dict[str, Any]],
-    options: Options = DEFAULTS,
-    shapes: Shapes = _NO_SHAPES,
-    sizes: Sizes = NO_SIZES,
-) -> Located:
+    text: str, given: list[dict[str, Any]], options: Options = DEFAULTS, shapes: Shapes = _NO_SHAPES, sizes: Sizes = NO_SIZES
+) -> Located:  # fmt: skip
     """Return an expression at the given points, or at `options.points` drawn points if none is given.
 
     Raises  BadExpression, BadPoint, BadShape, TooLarge.
     """
     given = [_point_by_input(point) for point in given]
     f = Expression(text, frozenset(name for point in given for name in point))
-    _refuse_unknown_inputs(f, [*given, dict.fromkeys(shapes)])
+    for name in (name for point in (*given, shapes) for name in point if name not in f.inputs):
+        close, inputs = closest_name(name, f.inputs), ", ".join(f.inputs) or "none"
+        do = f"did you mean '{close}'?" if close else f"its inputs: {inputs}"
+        raise BadPoint(f"'{name}' is not an input of the expression", do=do)
     chosen = options.wrt is not None
     fixed = set(sizes) - {name for point in given for name in point}
     moving = [name for name in f.inputs if name not in {*fixed, *f.places} or chosen]
@@ -165,16 +154,9 @@ def _point_by_input(point: dict[str, Any]) -> dict[str, Any]:
 
 
 def locate_function(
-    function: Any,
-    text: str,
-    given: Sequence[dict[str, Any]],
-    options: Options = DEFAULTS,
-    shapes: Shapes = _NO_SHAPES,
-    *,
-    typed: bool = False,
-    module: ModuleType | None = None,
-    finds_partner: bool = False,
-) -> Located:
+    function: Any, text: str, given: Sequence[dict[str, Any]], options: Options = DEFAULTS, shapes: Shapes = _NO_SHAPES, *,
+    typed: bool = False, module: ModuleType | None = None, finds_partner: bool = False,
+) -> Located:  # fmt: skip
     """Return a Python function at points given by parameter name, or by the flat paths of a report, such as `p.w[0]`.
 
     Missing inputs that have `shapes` are drawn. With `finds_partner`, the backward pass of a function that returns a cache
@@ -209,23 +191,22 @@ def locate_function(
             found = _locate_at_points(layer.function, text, given, options, shapes, typed, module)
             others = layer.elsewhere(named[0], options.seed) if len(named) == 1 else {}
             if others:
-                found = _add_second_point(
-                    found, layer.completed({**named[0], **others}), layer, text, options, shapes, typed
-                )
+                other = layer.completed({**named[0], **others})
+                found = _add_second_point(found, other, layer, text, options, shapes, typed)
             own = None if layer.kind is None or layer.claim is None else (layer.kind, layer.claim)
             return replace(found, own_claim=own, layer=layer, notices=(*found.notices, *layer.notices))
         if options.gradient_places:
-            raise BadOption(
-                f"{text} is no layer: it keeps no gradients of parameters",
-                do="--pick value=...,grad=... takes parts of its result",
-            )
+            says = f"{text} is no layer: it keeps no gradients of parameters"
+            raise BadOption(says, do="--pick value=...,grad=... takes parts of its result")
         made = component_of(function, text)
         if made is None:
             return _locate_at_points(function, text, given, options, shapes, typed, module)
         given = [made.completed(point, WHOLE, options.seed, number) for number, point in enumerate(given)]
         found = _locate_at_points(made.function, text, given, options, shapes, typed, module)
         return replace(found, own_claim=(made.kind, made.claim))
-    native.given_as_tensors = _paths_of_tensors(native, given)
+    values = (x for point in given for x in named_arguments(native.function, point).items())
+    leaves = (leaf for name, x in values for leaf in take_apart(name, x)[1].items())
+    native.given_as_tensors = frozenset(path for path, leaf in leaves if native.framework.holds(leaf))
     given = [native.numbers(join_complex_pairs(point)) for point in given]
     for point in given[:1]:
         native.build({name: x for name, x in point.items() if "." not in name})  # without entries of its parameters
@@ -304,9 +285,8 @@ def replace_by_reference(found: Located, reference: Located) -> Located:
     value, notices = f.survey(point.values)
     computed = np.asarray(point.value)
     if np.size(value) != 1:
-        raise BadClaim(
-            f"the reference {reference.f.text} returns shape {np.shape(value)}", do="return the loss, one number"
-        )
+        says = f"the reference {reference.f.text} returns shape {np.shape(value)}"
+        raise BadClaim(says, do="return the loss, one number")
     if not np.allclose(value, computed, rtol=_SAME_LOSS, atol=0.0):
         says = f"the ranks compute {float(computed):.8g}, and the reference {reference.f.text} {float(value):.8g}"
         raise BadClaim(says, do="give the reference of the same function")
@@ -328,9 +308,8 @@ def _add_second_point(
         says = f"parameters whose entries are all alike were not moved: {error.what}"
         return replace(found, notices=(*found.notices, Notice(Kind.NOTICE, Severity.INFO, says)))
     (first,), (other,) = found.points, second.points
-    return (
-        replace(found, points=(first, replace(other, number=1))) if list(first.values) == list(other.values) else found
-    )
+    is_alike = list(first.values) == list(other.values)
+    return replace(found, points=(first, replace(other, number=1))) if is_alike else found
 
 
 def _find_named_callable(
@@ -341,27 +320,15 @@ def _find_named_callable(
         return name
     found = load(name).found if is_python(name) else None if module is None else find_member(module, name)
     if not callable(found):
-        raise BadTarget(
-            f"{flag} names '{name}', which is not there", do="name one of the target's file, or file.py:name"
-        )
+        says = f"{flag} names '{name}', which is not there"
+        raise BadTarget(says, do="name one of the target's file, or file.py:name")
     made: Callable[..., Any] = found
     return made
 
 
-def _paths_of_tensors(native: Native, given: Sequence[dict[str, Any]]) -> frozenset[str]:
-    """Return the paths of the values that are tensors at any of the points."""
-    leaves = (take_apart(name, x)[1] for point in given for name, x in named_arguments(native.function, point).items())
-    return frozenset(path for found in leaves for path, leaf in found.items() if native.framework.holds(leaf))
-
-
 def _first_arguments(
-    function: Callable[..., Any],
-    text: str,
-    given: Sequence[dict[str, Any]],
-    options: Options,
-    shapes: Shapes,
-    typed: bool,
-) -> dict[str, Any]:
+    function: Callable[..., Any], text: str, given: Sequence[dict[str, Any]], options: Options, shapes: Shapes, typed: bool
+) -> dict[str, Any]:  # fmt: skip
     """Return the arguments of a layer's forward pass at the first point, without the parameters of its object."""
     known = signature_of(function)
     point = {name: x for name, x in (given or [{}])[0].items() if known is None or name in known.parameters}
@@ -375,13 +342,13 @@ def _point_by_parameter(
 ) -> dict[str, Any]:
     """Return a point by parameter; inputs that have a shape and no value are drawn, and defaults taken that --wrt names."""
     named = nest_by_path(merge_entries(function, named_arguments(function, point), typed))
-    made = {
-        name: options.stepping.moved_inside(name, draw_value(name, size, options.seed, number, 0))
-        for name, size in shapes.items()
-        if name not in named
-    }
+    missing = {name: size for name, size in shapes.items() if name not in named}
+    drawn = {name: draw_value(name, size, options.seed, number, 0) for name, size in missing.items()}
+    made = {name: options.stepping.moved_inside(name, x) for name, x in drawn.items()}
     named |= _impose_assumptions(made, made, options)
-    return named | _defaults_of_wrt(function, named, options.wrt)
+    wanted = [part.strip() for part in (options.wrt or "").split(",")]
+    wanted = [name for name in wanted if name and name not in named and callable(function)]
+    return named | {name: x for name in wanted if (x := default_of(function, name)) is not None}
 
 
 def _survey_function(
@@ -408,14 +375,9 @@ def _survey_function(
 
 
 def _locate_at_points(
-    function: Any,
-    text: str,
-    given: Sequence[dict[str, Any]],
-    options: Options,
-    shapes: Shapes,
-    typed: bool,
+    function: Any, text: str, given: Sequence[dict[str, Any]], options: Options, shapes: Shapes, typed: bool,
     module: ModuleType | None,
-) -> Located:
+) -> Located:  # fmt: skip
     f: PythonFunction | None = None
     points: list[Point] = []
     said: dict[str, Notice] = {notice.message: notice for notice in getattr(function, "notices", ())}
@@ -429,9 +391,8 @@ def _locate_at_points(
     if f is None:
         raise BadPoint("no point is given", do='--at "x=randn(3)"')
     if not f.inputs:
-        raise BadPoint(
-            f"{text} has no float input to differentiate", do=advise_variadic(function, f.arguments) or _FLOATS
-        )
+        do = advise_variadic(function, f.arguments) or _FLOATS
+        raise BadPoint(f"{text} has no float input to differentiate", do=do)
     names = choose_inputs(f.inputs, options.wrt)
     return Located(f, tuple(points), names, options.wrt is not None, f.arguments, module, tuple(said.values()))
 
@@ -441,14 +402,9 @@ def _impose_assumptions(made: dict[str, Any], known: Mapping[str, Any], options:
     if not options.assumptions_of_check or not made:
         return made
     dims = dims_of_values(known)
-    texts = [
-        part
-        for text in options.assumptions_of_check
-        for part in text.split(";")
-        if part.partition(":")[0].strip() in made
-    ]
+    parts = [part for text in options.assumptions_of_check for part in text.split(";")]
     rng = np.random.default_rng(options.seed)
-    facts = parse_facts(texts, dims)
+    facts = parse_facts([part for part in parts if part.partition(":")[0].strip() in made], dims)
     return made | {name: impose_facts(words, np.asarray(made[name]), rng) for name, words in facts.items()}
 
 
@@ -478,24 +434,6 @@ def named_arguments(function: Any, point: dict[str, Any]) -> dict[str, Any]:
     return {names[0] if names else "x": found} | rest
 
 
-def _defaults_of_wrt(function: Any, named: dict[str, Any], wrt: str | None) -> dict[str, Any]:
-    """Return the default values of parameters that `--wrt` names, since these become inputs."""
-    wanted = [part.strip() for part in (wrt or "").split(",")]
-    found = {name: default_of(function, name) for name in wanted if name and name not in named and callable(function)}
-    return {name: x for name, x in found.items() if x is not None}
-
-
-def _refuse_unknown_inputs(f: Expression, points: Sequence[dict[str, Any]]) -> None:
-    for name in (name for point in points for name in point):
-        if name not in f.inputs:
-            close = closest_name(name, f.inputs)
-            inputs = ", ".join(f.inputs) or "none"
-            raise BadPoint(
-                f"'{name}' is not an input of the expression",
-                do=f"did you mean '{close}'?" if close else f"its inputs: {inputs}",
-            )
-
-
 def choose_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
     """Return the inputs that `--wrt` names, or all; a name may be a glob, or a container that stands for all its entries.
 
@@ -513,10 +451,8 @@ def choose_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
     for pattern in patterns:
         if not any(meant(name, pattern) for name in inputs):
             close = closest_name(pattern, inputs)
-            raise BadPoint(
-                f"--wrt names '{pattern}', which is not an input",
-                do=f"did you mean '{close}'?" if close else f"inputs: {', '.join(inputs) or 'none'}",
-            )
+            do = f"did you mean '{close}'?" if close else f"inputs: {', '.join(inputs) or 'none'}"
+            raise BadPoint(f"--wrt names '{pattern}', which is not an input", do=do)
     return tuple(name for name in inputs if any(meant(name, pattern) for pattern in patterns))
 
 
@@ -571,17 +507,16 @@ def is_smooth(q: Question) -> bool:
     try:
         _, _, tape = q.recording
         finite = np.all(np.isfinite(q.value)) and q.not_finite is None
-        return bool(finite and not q.kinks and all(_is_inside_domain(line) for line in tape.lines))
+        return (
+            bool(finite)
+            and not q.kinks
+            and all(
+                np.all(domain.contains(np.asarray(x)))
+                for primitive, slots, xs, *_ in tape.lines
+                if primitive is not None and primitive.kind == "elementwise"
+                for domain, slot, x in zip(primitive.on, slots, xs, strict=False)
+                if slot >= 0
+            )
+        )
     except GradcliError:
         return False
-
-
-def _is_inside_domain(line: Any) -> bool:
-    primitive, slots, xs, _, _, _ = line
-    if primitive is None or primitive.kind != "elementwise":
-        return True
-    return all(
-        bool(np.all(domain.contains(np.asarray(x))))
-        for domain, slot, x in zip(primitive.on, slots, xs, strict=False)
-        if slot >= 0
-    )

@@ -62,7 +62,9 @@ def run_modes(
                 found[mode.name] = run_mode(mode, q)
             if heard is not None:
                 heard(found)
-        found |= {mode.name: _await_outcome(mode, asked[mode.name]) for mode in modes if mode.name in asked}
+        for mode in modes:
+            if mode.name in asked:
+                found[mode.name] = _outcome_of(mode, asked[mode.name].result, None)
     except BaseException:
         for waiting in asked.values():
             waiting.cancel()
@@ -90,16 +92,12 @@ def run_mode(mode: Mode, q: Question) -> Outcome:
     available = mode.available()
     if not available.yes:
         return Outcome(mode, "unavailable", error=NotSupported(available.why, do=available.install))
-    try:
-        return Outcome(mode, "ok", compute_with_deadline(lambda: mode.gradient(q), q.budget.mode_timeout))
-    except _ENDINGS as error:
-        return _outcome_of_error(mode, error)
+    return _outcome_of(mode, lambda: mode.gradient(q), q.budget.mode_timeout)
 
 
-def _await_outcome(mode: Mode, asked: Asked) -> Outcome:
-    """Wait for the answer of a mode that was asked, and return its outcome."""
+def _outcome_of(mode: Mode, work: Callable[[], Estimate], timeout: float | None) -> Outcome:
     try:
-        return Outcome(mode, "ok", compute_with_deadline(asked.result, None))
+        return Outcome(mode, "ok", compute_with_deadline(work, timeout))
     except _ENDINGS as error:
         return _outcome_of_error(mode, error)
 
@@ -116,10 +114,8 @@ def answered_frameworks(outcomes: Mapping[str, Outcome]) -> tuple[str, ...]:
 
 def report_missing_modes(outcomes: Mapping[str, Outcome]) -> tuple[Finding, ...]:
     """Return a finding for each mode that was requested but is not installed."""
-    errors = [outcome.error for outcome in outcomes.values() if outcome.status == "unavailable"]
-    return tuple(
-        finding(Kind.UNAVAILABLE, Severity.WARNING, error.what, hint=error.do) for error in errors if error is not None
-    )
+    errors = [outcome.error for outcome in outcomes.values() if outcome.status == "unavailable" and outcome.error]
+    return tuple(finding(Kind.UNAVAILABLE, Severity.WARNING, error.what, hint=error.do) for error in errors)
 
 
 def choose_reference(outcomes: dict[str, Outcome]) -> str | None:

@@ -108,9 +108,8 @@ class Wrong:
     room: Gradient = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # remarks on the search, such as that it was cut short
     unnamed: list[Diagnosis] = field(default_factory=list)  # factors with no known cause, as a last resort
-    slipped: list[RecordedProgram] = field(
-        default_factory=list
-    )  # the recorded program with the slip that explains the claim
+    # the recorded program with the slip that explains the claim
+    slipped: list[RecordedProgram] = field(default_factory=list)
     only_line: tuple[str | None, int | None] | None = None  # the file and line of the slips that are tried on the tape
     budget: CauseBudget = field(default_factory=lambda: CauseBudget(MOST))
 
@@ -156,33 +155,32 @@ class Wrong:
         left = total = 0.0
         for name, claim in self.claimed.items():
             candidate = np.asarray(made.get(name, self.right[name]))
-            if shape(candidate) != shape(claim) or not self._is_near_claim(name, candidate):
+            if shape(candidate) != shape(claim):
                 return False
+            scale = max(float(np.max(np.abs(candidate), initial=0.0)), 1e-300)
+            room = CLOSE * np.maximum(np.abs(candidate), SMALL * scale) + self.room.get(name, 0.0)
+            with np.errstate(invalid="ignore"):
+                if not np.all(np.abs(claim - candidate) <= room):
+                    return False
             left += float(np.sum(np.abs(claim - candidate)[self.masks[name]]))
             total += float(np.sum(np.abs(claim - self.right[name])[self.masks[name]]))
         return bool(left <= _LEFT * total) and bool(np.isfinite(total))
-
-    def _is_near_claim(self, name: str, candidate: Array) -> bool:
-        scale = max(float(np.max(np.abs(candidate), initial=0.0)), 1e-300)
-        room = CLOSE * np.maximum(np.abs(candidate), SMALL * scale) + self.room.get(name, 0.0)
-        with np.errstate(invalid="ignore"):
-            return bool(np.all(np.abs(self.claimed[name] - candidate) <= room))
 
     def where(self) -> str:
         """Return in words which entries are wrong, such as ` in x[4]`; empty if all are wrong."""
         if self.count == sum(size(mask) for mask in self.masks.values()):
             return ""
-        parts = [self._describe_entries_of(name) for name in self.names]
+        parts = []
+        for name in self.names:
+            mask = np.asarray(self.masks[name])
+            places = np.argwhere(mask)
+            if np.all(mask):
+                parts.append(f"all of {name}" if size(mask) > 1 else name)
+            elif len(places) <= _NAMED:
+                parts.append(", ".join(self.entry(name, tuple(int(k) for k in at)) for at in places))
+            else:
+                parts.append(describe_entries(mask, name, self.outputs))
         return " in " + " and ".join(parts) if len(parts) <= _NAMED else f" in {self.count:,} entries"
-
-    def _describe_entries_of(self, name: str) -> str:
-        mask = np.asarray(self.masks[name])
-        if np.all(mask):
-            return f"all of {name}" if size(mask) > 1 else name
-        places = np.argwhere(mask)
-        if len(places) <= _NAMED:
-            return ", ".join(self.entry(name, tuple(int(k) for k in at)) for at in places)
-        return describe_entries(mask, name, self.outputs)
 
     def entry(self, name: str, at: tuple[int, ...]) -> str:
         """Return the name of one entry, such as `x[4]`."""
