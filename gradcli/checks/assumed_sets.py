@@ -9,7 +9,6 @@ import numpy as np
 from gradcli.checks.evidence import CANNOT_TELL, DISAGREE, SetLeft, allowed_difference
 from gradcli.checks.probe import Located
 from gradcli.checks.run_modes import PointCheck
-from gradcli.classes import dataclass
 from gradcli.errors import BadOption, BadPoint, GradcliError
 from gradcli.modes.claim import FLOAT64, Claimed
 from gradcli.report import numbers
@@ -37,21 +36,15 @@ _SAME = 1e-12  # what rounding moves a value on a set by, where it is brought ba
 _HIDDEN = 1e-12  # relative to the largest entry of the claim: a smaller part that a set hides is rounding
 
 
-@dataclass(frozen=True, slots=True)
-class Assumed:
-    """A target on the sets that its inputs lie on, and these sets by input; inputs of single values are constant."""
-
-    found: Located
-    surfaces: Surfaces
-
-
-def apply_assumptions(found: Located, options: Options) -> Assumed:
+def apply_assumptions(found: Located, options: Options) -> tuple[Located, Surfaces]:
     """Return a target with its points brought back to the sets that `--assume` names, where that holds for the check.
+
+    The sets are returned beside it, by input; inputs of single values are constant.
 
     Raises  BadPoint for a point that is off its set; BadOption for an assumption that cannot be read or kept to.
     """
     if not options.assumptions_of_check:
-        return Assumed(found, {})
+        return found, {}
     facts = parse_facts(list(options.assumptions_of_check), dims_of_values(found.points[0].values))
     for point in found.points:
         for name, words in facts.items():
@@ -69,7 +62,7 @@ def apply_assumptions(found: Located, options: Options) -> Assumed:
     made = {name: surface_of(words) for name, words in facts.items() if name in kept}
     surfaces = {name: surface for name, surface in made.items() if surface is not None}
     points = tuple(_bring_point_to_sets(point, surfaces) for point in found.points)
-    return Assumed(replace(found, wrt=kept, points=points), surfaces)
+    return replace(found, wrt=kept, points=points), surfaces
 
 
 def _bring_point_to_sets(point: Point, surfaces: Surfaces) -> Point:

@@ -43,9 +43,8 @@ def request_for(
             used; BadTarget for a claim that names no function.
     """
     own = None
-    assumed = apply_assumptions(found, options)
-    found = assumed.found
-    if assumed.surfaces:
+    found, surfaces = apply_assumptions(found, options)
+    if surfaces:
         _refuse_on_sets(claiming, options, by)
     if found.made_claim is not None:
         _refuse_on_ranks(claiming, options)
@@ -67,18 +66,18 @@ def request_for(
     if options.device is not None and native_of(found.f) is None:
         modes = add_mode_for_device(modes, options.device)
     _check_bounds_and_scales(found, options.stepping)
-    looked_at, claim = own[:2] if own is not None else _choose_claim(found, claiming, options, assumed.surfaces)
+    looked_at, claim = own[:2] if own is not None else _choose_claim(found, claiming, options, surfaces)
     if claim is None and by is not None:
         looked_at, claim = claim_traced_gradient(found, by, options.seed)
     notices = (*looked_at.notices, *_find_unchecked_gradients(found, claiming, options))
     gradient = inner_gradient(looked_at.f)
     if isinstance(gradient, GradientByValues):
         gradient.stepping = options.stepping
-    if assumed.surfaces and own is not None and own[2].native.coarseness > 1.0:
+    if surfaces and own is not None and own[2].native.coarseness > 1.0:
         says = f"--assume needs float64, and the function computes in {own[2].native.narrowest}"
         raise BadOption(says, do="leave it out, or give the function float64")
     if claiming is None or claiming.kind != "jvp":
-        looked_at, claim = restrict_to_surfaces(looked_at, claim, assumed.surfaces)
+        looked_at, claim = restrict_to_surfaces(looked_at, claim, surfaces)
     not_claimed = _find_unclaimed_inputs(found, claiming, looked_at, claim, options) if own is None else ()
     wider: Callable[[Request], Request | None] = without_wider
     if own is not None and options.order != 2:
@@ -87,7 +86,7 @@ def request_for(
         looked_at.f, looked_at.points, looked_at.wrt, modes, claim, options,
         Budget(effort_of(options.modes), options.mode_timeout), notices, command,
         _name_derivative(claiming, options, looked_at), None if own is None else own[2], by, not_claimed,
-        wider, assumed.surfaces, found.layer,
+        wider, surfaces, found.layer,
     )  # fmt: skip
 
 

@@ -235,42 +235,34 @@ def entries_to_explain(seen: Evidence) -> dict[str, Any]:
 _FEW = 0.05  # of all entries: so many may have a bound wider than the slopes
 
 
-@dataclass(frozen=True, slots=True)
-class Mistake:
-    """A mistake in a narrow format, with the findings that say why it is none of rounding.
-
-    `explained_by_entries` says that the wrong entries tell which mistake it is. `agreement` replaces that of the evidence.
-    """
-
-    findings: tuple[Finding, ...] = ()
-    diagnosis: Diagnosis | None = None
-    agreement: dict[str, Any] | None = None
-    explained_by_entries: bool = False
-
-
-def mistake_in_format(seen: Evidence, wrong: dict[str, Any], found: FormatEvidence) -> Mistake | None:
-    """Return why a claim in a narrow format is wrong; None if its errors are those of rounding."""
-    any_wrong = any(bool(np.any(mask)) for mask in wrong.values())
+def mistake_in_format(
+    seen: Evidence, findings: Findings, confirmed: dict[str, Any], found: FormatEvidence
+) -> Decision | None:
+    """Return the decision on a claim in a narrow format that is wrong; None if its errors are those of rounding."""
+    any_wrong = any(bool(np.any(mask)) for mask in wrong_entries(seen, confirmed).values())
     claim, right = seen.estimate("claim"), seen.estimate(str(seen.reference)).value
     if found.wide == Verdict.FAIL:
         size = "" if found.wide_error is None else f" by {numbers.write_bound(found.wide_error)} of the largest entry"
         if any_wrong:
             says = f"wrong, not just inexact in {found.dtype}: in a wider format it is off{size} too"
-            return Mistake((finding(Kind.PRECISION, Severity.INFO, says),), explained_by_entries=True)
+            return _decide_by_agreement(seen, (*findings, finding(Kind.PRECISION, Severity.INFO, says)), confirmed)
         says = (
             f"the gradient is wrong: in a wider format it is off{size}, which {found.dtype} has too few digits to show"
         )
-        return Mistake((finding(Kind.OTHER_DERIVATIVE, Severity.ERROR, says),))
+        said = finding(Kind.OTHER_DERIVATIVE, Severity.ERROR, says)
+        return Decision(Verdict.FAIL, (*findings, said), unexplained=True)
     if found.underflows:
         says = f"every entry underflows to 0 in {found.dtype}: scale the loss"
         words = {name: np.where(np.asarray(x) != 0, DISAGREE, AGREE) for name, x in right.items()}
-        return Mistake(diagnosis=Diagnosis(DiagnosisKind.TOO_INEXACT, says), agreement=words)
+        too_inexact = Diagnosis(DiagnosisKind.TOO_INEXACT, says)
+        return Decision(Verdict.FAIL, findings, too_inexact, agreement={**seen.agreement, "claim": words})
     if not any_wrong:
         return None
     if not found.changes:
         says = f"wrong, not just inexact in {found.dtype}: at nearby points it is off by the same amounts"
-        said = (finding(Kind.PRECISION, Severity.INFO, says),) if found.changes is False else ()
-        return Mistake(said, explained_by_entries=True)
+        if found.changes is False:
+            findings = (*findings, finding(Kind.PRECISION, Severity.INFO, says))
+        return _decide_by_agreement(seen, findings, confirmed)
     if has_no_right_digit(claim.value, right):
         says = f"too inexact in {found.dtype}, not wrong: rounding errors are as large as the gradient"
         if not found.predicted:
@@ -278,7 +270,7 @@ def mistake_in_format(seen: Evidence, wrong: dict[str, Any], found: FormatEviden
                 f"too inexact in {found.dtype}: errors as large as the gradient, which change from point to point, as those "
                 "of rounding do, or of memory that is read before it is written"
             )
-        return Mistake(diagnosis=Diagnosis(DiagnosisKind.TOO_INEXACT, says))
+        return Decision(Verdict.FAIL, findings, Diagnosis(DiagnosisKind.TOO_INEXACT, says))
     return None
 
 
@@ -336,14 +328,9 @@ def warn_of_inexactness(seen: Evidence, found: FormatEvidence) -> tuple[Finding,
 def _decide_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
     if seen.estimate("claim").narrow:
         found = require_evidence(seen.format, EvidenceKind.FORMAT)
-        mistake = mistake_in_format(seen, wrong_entries(seen, confirmed), found)
+        mistake = mistake_in_format(seen, findings, confirmed, found)
         if mistake is not None:
-            findings = (*findings, *mistake.findings)
-            if mistake.explained_by_entries:
-                return _decide_by_agreement(seen, findings, confirmed)
-            agreement = None if mistake.agreement is None else {**seen.agreement, "claim": mistake.agreement}
-            unexplained = mistake.diagnosis is None
-            return Decision(Verdict.FAIL, findings, mistake.diagnosis, unexplained, agreement=agreement)
+            return mistake
         findings = (*findings, *warn_of_inexactness(seen, found), *warn_of_few_digits(seen, found))
         seen = replace(seen, agreement={**seen.agreement, "claim": accept_rounding_errors(seen, found)})
         return replace(_decide_by_agreement(seen, findings, confirmed), agreement=seen.agreement)
@@ -468,11 +455,12 @@ def _explain_inconclusive(seen: Evidence, findings: Findings, confirmed: dict[st
     hint = "compare-modes shows the bounds"
     undecided = find_undecided_entry(seen)
     if undecided is not None:
-        if undecided.outside and seen.reference == "finite-difference":
-            says = f"differences of f are known to {undecided.outside:.0e} of the slope alone, too little to call an entry wrong"
+        in_words, option, outside = undecided
+        if outside and seen.reference == "finite-difference":
+            says = f"differences of f are known to {outside:.0e} of the slope alone, too little to call an entry wrong"
             hint = "a wider step may decide it: gradcli sweep shows which, and --h takes it"
-        says += f": {undecided.in_words}"
-        hint = undecided.option if seen.tolerance is not None else hint
+        says += f": {in_words}"
+        hint = option if seen.tolerance is not None else hint
     return (_inconclusive_finding(Kind.NOISE, says, hint),)
 
 

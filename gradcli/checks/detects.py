@@ -1,6 +1,6 @@
 """Compute the smallest error that the check would have detected."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from decimal import ROUND_UP, Context, Decimal
 from typing import Any
@@ -141,21 +141,12 @@ def describe_open_entries(seen: Evidence, found: Resolution) -> str | None:
     return f"{count:,} of {total:,} entr{'y' if total == 1 else 'ies'} not resolved: {_describe_entry(seen, *place)}"
 
 
-@dataclass(frozen=True, slots=True)
-class UndecidedEntry:
-    """The entry of a claim that needs the largest tolerance to be decided, in words, and the option that decides all.
+def find_undecided_entry(seen: Evidence) -> tuple[str, str, float] | None:
+    """Return the undecided entry of the claim that needs the largest tolerance; None if none has a finite bound.
 
-    `outside` is the bound of the reference, relative to it, where the claim is outside of the bounds all the same; 0 where it
-    is not, or the reference is 0.
+    It comes in words, with the option that decides all entries, and with the bound of the reference, relative to it, where
+    the claim is outside of the bounds all the same; 0 where it is not, or the reference is 0.
     """
-
-    in_words: str
-    option: str
-    outside: float
-
-
-def find_undecided_entry(seen: Evidence) -> UndecidedEntry | None:
-    """Return the undecided entry of the claim that needs the largest tolerance; None if none has a finite bound."""
     if seen.claimed is None or seen.reference is None:
         return None
     claim, right = seen.estimate("claim"), seen.estimate(seen.reference)
@@ -181,7 +172,7 @@ def find_undecided_entry(seen: Evidence) -> UndecidedEntry | None:
     off = abs(float(np.asarray(claim.value[name] - right.value[name])[at]))
     size = abs(float(np.asarray(right.value[name])[at]))
     outside = bound / size if size and off > DOUBT * (bound + own) else 0.0
-    return UndecidedEntry(_describe_entry(seen, name, at), f"{option} decides it", outside)
+    return _describe_entry(seen, name, at), f"{option} decides it", outside
 
 
 def _round_up(x: float) -> str:
@@ -216,7 +207,10 @@ def find_detection_limit(seen: Evidence, verdict: Verdict, hull: HullDistance | 
     resolution = resolution_of(seen) if hull is None else Resolution()
     unresolved = report_accepted_entries(seen, resolution) or ABSENT
     if hull is None and not any(np.any(np.asarray(right.value[name]) != 0) for name in names):
-        absolute = _largest_absolute_error(seen, right, names)
+        every = [_allowed_difference_to_claim(seen, right, name, slice(None)) for name in names]
+        every += [_largest_confirmed_error(seen, name, slice(None)) for name in names]
+        largest = max((float(np.max(room, initial=0.0)) for room in every if room is not None), default=np.inf)
+        absolute = largest if np.isfinite(largest) else None
     for name in names:
         value = np.asarray(right.value[name])
         # small entries have no right digit there
@@ -237,7 +231,9 @@ def find_detection_limit(seen: Evidence, verdict: Verdict, hull: HullDistance | 
             k = int(np.argmax(relative))
             if float(np.reshape(relative, -1)[k]) > smallest:
                 smallest = float(np.reshape(relative, -1)[k])
-                made = _difference_by_solvers(claim, right, name, part, k)
+                estimates = [right] if claim is None else [claim, right]
+                parts = [np.ravel(entries_of_part(e.solvers[name], part)) for e in estimates if name in e.solvers]
+                made = sum(float(x[k] if x.size > 1 else x[0]) for x in parts)  # by the tolerances of solvers in f
                 by_solvers = made > _MOSTLY * float(np.reshape(room, -1)[k])
                 place = np.unravel_index(part.start + k, value.shape) if value.ndim else ()
                 at = numbers.entry_name(name, tuple(map(int, place)))
@@ -248,24 +244,6 @@ def find_detection_limit(seen: Evidence, verdict: Verdict, hull: HullDistance | 
         solvers = seen.solvers if by_solvers and seen.tolerance is None else ABSENT
         return Detects(smallest, at, ABSENT if zero_limit is None else zero_limit, unresolved, solvers)
     return Detects(None, None, ABSENT if absolute is None else absolute, unresolved)
-
-
-def _difference_by_solvers(claim: Estimate | None, right: Estimate, name: str, part: slice, k: int) -> float:
-    """Return the part of the allowed difference of one entry that the tolerances of solvers in f make."""
-    estimates = [right] if claim is None else [claim, right]
-    parts = [np.ravel(entries_of_part(e.solvers[name], part)) for e in estimates if name in e.solvers]
-    return sum(float(x[k] if x.size > 1 else x[0]) for x in parts)
-
-
-def _largest_absolute_error(seen: Evidence, right: Estimate, names: Iterable[str]) -> float | None:
-    """Return the largest undetected absolute error if all entries are zero; None if it is unknown."""
-    rooms: list[Array | None] = []
-    for name in names:
-        rooms.append(_allowed_difference_to_claim(seen, right, name, slice(None)))
-        rooms.append(_largest_confirmed_error(seen, name, slice(None)))
-    known = [room for room in rooms if room is not None]
-    largest = max((float(np.max(room, initial=0.0)) for room in known), default=np.inf)
-    return largest if np.isfinite(largest) else None
 
 
 def _largest_undetected_error(seen: Evidence, right: Estimate, name: str, part: slice) -> Array | None:

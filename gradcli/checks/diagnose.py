@@ -422,13 +422,14 @@ def diagnose(wrong: Wrong, elsewhere: Iterable[Wrong] = ()) -> Diagnosis:
     unknown = _find_not_finite(wrong)
     if unknown is not None:
         return unknown
-    others = _Kept(iter(elsewhere))
+    elsewhere = iter(elsewhere)
     for find in _SEARCH:
         try:
             with wrong.budget.keeping(int((1 - _SHARES.get(find, 1.0)) * wrong.budget.left)):
                 found = find(wrong)
             if found is None:
                 continue
+            elsewhere, others = itertools.tee(elsewhere)  # what it yields is kept, and asked for when it is needed
             if all(_is_same_mistake(found, _find_again_at(other, find, found), wrong) for other in others):
                 return found
         except BudgetSpent:
@@ -436,20 +437,6 @@ def diagnose(wrong: Wrong, elsewhere: Iterable[Wrong] = ()) -> Diagnosis:
         except (FunctionFailed, TraceEnded):  # f cannot be called once more, as where it keeps what it was given
             continue
     return describe_error_pattern(wrong)
-
-
-class _Kept:
-    """What an iterator yields, which is asked for it once, and no earlier than it is needed."""
-
-    def __init__(self, source: Iterator[Wrong]) -> None:
-        self.source = source
-        self.known: list[Wrong] = []
-
-    def __iter__(self) -> Iterator[Wrong]:
-        yield from self.known
-        for x in self.source:
-            self.known.append(x)
-            yield x
 
 
 def _find_again_at(wrong: Wrong, find: Callable[[Wrong], Diagnosis | None], first: Diagnosis) -> Diagnosis | None:

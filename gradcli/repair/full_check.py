@@ -119,12 +119,9 @@ def check_hard_points(found: Verified, request: Request, sizes: Mapping[str, int
     """
     options = request.options
     if options.looks_at_hard_points:
-        from gradcli.repair.stress import StressOptions, search_hard_points
+        from gradcli.repair.stress import search_hard_points
 
-        chosen = StressOptions(sizes=options.sizes_check, named=sizes, digits=options.digits, assume=options.assume)
-        if options.stress_points is not None:
-            chosen = replace(chosen, points=options.stress_points)
-        return search_hard_points(found, request, chosen)
+        return search_hard_points(found, request, sizes)
     if options.digits is not None:
         from gradcli.repair.stress import require_digits
 

@@ -221,11 +221,11 @@ def draw_near_points(request: Request, point: Point, names: tuple[str, ...]) -> 
     if first is None:
         return []
     moved = _inputs_to_move(request, point.values)
-    drawn = list(_draw_nearby_points(request, point, names, moved, DRAWN, 0))
+    drawn = list(_draw_nearby_points(request, point, names, moved, 0))
     if all(point is not other for other in request.points):
         given = request.points[0]
         right = _right_gradient_at(request, given, names)
-        drawn += [*([right] if right is not None else []), *_draw_nearby_points(request, given, names, moved, DRAWN, 2)]
+        drawn += [*([right] if right is not None else []), *_draw_nearby_points(request, given, names, moved, 2)]
     return [first, *drawn]
 
 
@@ -327,10 +327,10 @@ def reshape_like_right(right: Right, made: Gradient) -> dict[str, Array]:
 
 
 def _draw_nearby_points(
-    request: Request, point: Point, names: tuple[str, ...], moved: tuple[str, ...], count: int, stream: int
+    request: Request, point: Point, names: tuple[str, ...], moved: tuple[str, ...], stream: int
 ) -> Iterator[Right]:
     rng = np.random.default_rng([request.seed, 0x9E9A1, stream])
-    for _ in range(count):
+    for _ in range(DRAWN):
         spread = _SPREAD
         for _ in range(_ATTEMPTS):
             values = {n: _move_values(request, n, x, rng, spread) if n in moved else x for n, x in point.values.items()}

@@ -55,17 +55,6 @@ _CONFIRMED = 3  # wrong points that are checked in full, before the search goes 
 _LOST = 2.0  # digits that are lost beside those that the inputs leave open; fewer are no finding
 
 
-@dataclass(frozen=True, slots=True)
-class StressOptions:
-    """How many points are looked at, at which sizes, and how many digits must be right; None for no demand."""
-
-    points: int = POINTS
-    sizes: Mapping[str, tuple[int, ...]] | None = None
-    named: Mapping[str, int] | None = None
-    digits: float | None = None
-    assume: tuple[str, ...] = ()
-
-
 FEW_DIGITS = 6.0  # fewer are reported
 
 
@@ -295,11 +284,11 @@ def report_inaccuracy(
     return finding(Kind.INACCURATE, Severity.ERROR if few else Severity.WARNING, says, at=where, hint=hint)
 
 
-def search_hard_points(given: Verified, request: Request, options: StressOptions) -> Verified:
+def search_hard_points(given: Verified, request: Request, sizes: Mapping[str, int] | None = None) -> Verified:
     """Return the verdict with what was seen at hard points.
 
     Of a claim that passed: the point where it is wrong, or where it keeps the fewest digits. Without a claim: where f and
-    its gradient by each mode keep the fewest.
+    its gradient by each mode keep the fewest. `sizes` has the numbers of named sizes.
 
     Raises  BadOption where the claim is no gradient; BadClaim if the claim raises where f is smooth.
     """
@@ -309,7 +298,7 @@ def search_hard_points(given: Verified, request: Request, options: StressOptions
     if report.verdict == Verdict.FAIL:
         return given
     if request.claim is None:
-        return replace(given, report=_search_without_claim(report, request, options))
+        return replace(given, report=_search_without_claim(report, request, sizes))
     counts = dict.fromkeys(Word, 0)
     fewest: Look | None = None
     in_float32: Look | None = None  # where the claim loses the most digits on float32 inputs
@@ -317,7 +306,7 @@ def search_hard_points(given: Verified, request: Request, options: StressOptions
     confirmed = 0
     is_called = isinstance(request.claim, ClaimedFunction) and isinstance(request.claim.compute, Called)
     narrow = MOST if is_called else 0
-    for values in _draw_hard_points(request, options):
+    for values in _draw_hard_points(request, sizes):
         seen = look_at_point(request, values)
         counts[seen.word] += 1
         if seen.word is Word.WRONG and confirmed < _CONFIRMED:
@@ -339,7 +328,7 @@ def search_hard_points(given: Verified, request: Request, options: StressOptions
         points = (*report.points, failed)
         report = replace(report, points=points, verdict=Verdict.FAIL, exit_status=int(Exit.WRONG))
         return Verified(report, causes, calls=wrong.calls)
-    report = _add_fewest_digits(report, request, fewest, options.digits)
+    report = _add_fewest_digits(report, request, fewest, request.options.digits)
     if in_float32 is not None:
         what = f"on float32 inputs the claim of {in_float32.name}"
         lost = report_inaccuracy(what, in_float32.digits, in_float32.values, None, request.wrt, None)
@@ -631,12 +620,12 @@ def _constants_in_code(function: FunctionType, deep: int, seen: set[int]) -> Ite
             yield from map(float, x.reshape(-1))
 
 
-def _draw_hard_points(request: Request, options: StressOptions) -> Iterator[dict[str, Any]]:
+def _draw_hard_points(request: Request, sizes: Mapping[str, int] | None) -> Iterator[dict[str, Any]]:
     """Yield hard points, as many as are wanted, until f was called too often."""
-    given = request.points[0]
+    given, options = request.points[0], request.options
     around = Around(
-        given.values, request.wrt, request.options.stepping, critical_numbers(request.f, request.claim), request.seed,
-        options.sizes, options.named, parse_facts(list(options.assume), dims_of_values(given.values)),
+        given.values, request.wrt, options.stepping, critical_numbers(request.f, request.claim), request.seed,
+        options.sizes_check, sizes, parse_facts(list(options.assume), dims_of_values(given.values)),
     )  # fmt: skip
     last = _count_calls(request) + _MOST_CALLS
     found = hard_points(around, points_beyond_branches(request, given))
@@ -644,7 +633,10 @@ def _draw_hard_points(request: Request, options: StressOptions) -> Iterator[dict
         shapes = {name: np.shape(x) for name, x in given.values.items()}
         found = (v for v in found if all(np.shape(v[name]) == own for name, own in shapes.items() if name in v))
     for number, values in enumerate(found):
-        if number >= options.points or _count_calls(request) > last:
+        if (
+            number >= (POINTS if options.stress_points is None else options.stress_points)
+            or _count_calls(request) > last
+        ):
             return
         yield values
 
@@ -746,14 +738,14 @@ def _digits_of_value(request: Request, q: Question) -> Look | None:
     return Look(Word.RIGHT, values, digits, given)
 
 
-def _search_without_claim(report: CheckReport, request: Request, options: StressOptions) -> CheckReport:
+def _search_without_claim(report: CheckReport, request: Request, sizes: Mapping[str, int] | None) -> CheckReport:
     """Return the report with the points where f, and its gradient by each mode, keep the fewest digits."""
     if request.question(request.points[0]).untraced is not None:
         what = "--stress without a claim compares with certified values, and f is not traced"
         raise BadOption(what, do="give a claim, which needs values of f alone: --grad g")
     tried = known = 0
     fewest: dict[str, Look] = {}
-    for values in _draw_hard_points(request, options):
+    for values in _draw_hard_points(request, sizes):
         tried += 1
         seen = measure_digits(request, request.question(Point(values)))
         known += bool(seen)
@@ -762,11 +754,11 @@ def _search_without_claim(report: CheckReport, request: Request, options: Stress
                 fewest[what] = each
     listed = tuple(FewestDigits(what, x.digits, dict(x.values)) for what, x in fewest.items())
     report = replace(report, stress=StressReport(tried, known, tried - known, 0, listed))
-    found = []
+    found, wanted = [], request.options.digits
     for what, x in fewest.items():
-        if what in (VALUE, *BY_RULES) and x.digits < max(FEW_DIGITS, options.digits or 0.0):
+        if what in (VALUE, *BY_RULES) and x.digits < max(FEW_DIGITS, wanted or 0.0):
             name = "f" if what == VALUE else f"the gradient by {what}"
-            found.append(report_inaccuracy(name, x.digits, x.values, request.f, request.wrt, options.digits))
+            found.append(report_inaccuracy(name, x.digits, x.values, request.f, request.wrt, wanted))
     return _add_findings(report, found)
 
 

@@ -158,10 +158,8 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
     try:
         made: Outline = programs.at(last)
     except NotPolynomial:
-        raise NotSupported(
-            "the lengths of its arrays are no polynomials of the sizes, and the sizes are too large to run it",
-            do="sizes of at most 2,000 each are run and counted",
-        ) from None
+        what = "the lengths of its arrays are no polynomials of the sizes, and the sizes are too large to run it"
+        raise NotSupported(what, do="sizes of at most 2,000 each are run and counted") from None
 
     def count(at: Sizes) -> tuple[int, ...]:  # what `_COUNTED` names
         q = _first_question(make(at))
@@ -180,8 +178,13 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
     width = WIDTHS[how.kept_in]
     moments = list(memory_by_line(made.function, width))
     peak = max((m.values + m.adjoints for m in moments), default=0)
+    step = -(-len(moments) // _INSTANTS) or 1
+    chosen = [max(moments[k : k + step], key=lambda m: m.values + m.adjoints) for k in range(0, len(moments), step)]
+    timeline = tuple(Instant(m.line, m.backward, m.values + m.adjoints) for m in chosen)
     values = Held("values and adjoints", None, peak, f"{how.kept_in}, at the peak")
-    rows, rank = _step_memory([_as_matrices(x) for x in made.parameters], how, values)
+    # a shape as matrices: how many, their rows and columns
+    shapes = [(math.prod(x[:-2]), x[-2], x[-1]) if len(x) > 1 else (1, count_entries(x), 1) for x in made.parameters]
+    rows, rank = _step_memory(shapes, how, values)
     checkpoints = Checkpoints(made.function, width)
     kept = kept_values(made.function)
     whole = checkpoints.everything_kept().bytes
@@ -203,7 +206,7 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
         at=tuple(at), chain=_longest_chain(made, request), ranks=rank,
         offload=None if how.link is None else 2 * whole / how.link,
         measured=_measure_seconds(request, last, programs) if how.time else None,
-        norms=_adjoint_norms(request, last, programs) if how.norms else (), timeline=_sample_moments(moments),
+        norms=_adjoint_norms(request, last, programs) if how.norms else (), timeline=timeline,
         notes=tuple(_write_notes(made, programs, last, passes, formulas, request.layer is not None)),
         environment=describe_environment(()),
     )  # fmt: skip
@@ -217,13 +220,6 @@ def _question_with_values(request: Request, sizes: Sizes, programs: Programs, wh
     if not programs.recorded_at(sizes):
         raise BadOption(f"{why}, and these sizes are too large to be run", do="--sizes of at most 96")
     return _first_question(request)
-
-
-def _as_matrices(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Return a shape as matrices: how many, their rows and columns."""
-    if len(shape) < 2:
-        return 1, count_entries(shape), 1
-    return math.prod(shape[:-2]), shape[-2], shape[-1]
 
 
 def _count_kept(made: Outline) -> tuple[int, int, int]:
@@ -339,12 +335,6 @@ def _longest_chain(made: Outline, request: Request) -> JacobianChain | None:
     forward, reverse, best = products_in_order(sizes)
     pairs = [b * a for a, b in itertools.pairwise(sizes)]
     return JacobianChain(name, tuple(sizes), max(pairs), forward, reverse, best, sizes[-1] * sum(pairs))
-
-
-def _sample_moments(moments: Sequence[Any]) -> tuple[Instant, ...]:
-    step = -(-len(moments) // _INSTANTS) or 1
-    chosen = [max(moments[k : k + step], key=lambda m: m.values + m.adjoints) for k in range(0, len(moments), step)]
-    return tuple(Instant(m.line, m.backward, m.values + m.adjoints) for m in chosen)
 
 
 def _adjoint_norms(request: Request, sizes: Sizes, programs: Programs) -> tuple[AdjointNorms, ...]:

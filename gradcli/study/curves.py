@@ -1,7 +1,7 @@
 """Curves of error against step size, for each scheme, ray and format, with the order and the best step."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -128,7 +128,11 @@ def errors_in_format(
     found = []
     for scheme in schemes:
         slopes = truth.get(scheme.name) or truth["both"]
-        units = [_step_unit(along, ray, slope) for ray, slope in zip(rays, slopes, strict=True)]
+        units = [1.0] * len(rays)  # the power of two that steps are multiplied by
+        for k, (ray, slope) in enumerate(zip(rays, slopes, strict=True)):
+            if not is_in_range(slope):  # the ray's size
+                size = max(float(np.max(np.abs(v), initial=0.0)) for v in directions(along.q, ray) if v is not None)
+                units[k] = float(np.exp2(np.ceil(np.log2(size)))) if size else 1.0
         h = form.rounded(form.rounded(hs) * np.array(units)[:, None])
         if scheme.imaginary:
             estimate = form.rounded(np.imag(along.values(rays, 1j * hs)) / h)
@@ -144,14 +148,6 @@ def errors_in_format(
 def is_in_range(slope: arb) -> bool:
     """Whether a slope along a ray is zero, or far from the limits of the float64 range."""
     return slope == 0 or 1 / _RANGE < abs(float(slope)) < _RANGE
-
-
-def _step_unit(along: Rays, ray: Ray, slope: arb) -> float:
-    """Return the power of two that steps are multiplied by: 1, or the ray's size if its slope is out of float64's range."""
-    if is_in_range(slope):
-        return 1.0
-    size = max(float(np.max(np.abs(v), initial=0.0)) for v in directions(along.q, ray) if v is not None)
-    return float(np.exp2(np.ceil(np.log2(size)))) if size else 1.0
 
 
 def _relative_error(estimate: Any, slope: arb, unit: float) -> Any:
@@ -343,6 +339,16 @@ def find_changed_value(q: Question) -> list[Finding]:
     return [finding(Kind.NOT_DETERMINISTIC, Severity.INCONCLUSIVE, says, hint="let it depend on its arguments alone")]
 
 
+def function_along(q: Question, ray: Ray) -> Callable[[float], float]:
+    """Return f, or the weighted sum of its outputs, at x + t v, as a function of t."""
+    w, vs = output_weights(q), directions(q, ray)
+
+    def f(t: float) -> float:
+        return float(np.sum(w * q.near(*(x if v is None else x + t * v for x, v in zip(q.xs, vs, strict=True)))))
+
+    return f
+
+
 def find_unexplained_scatter(q: Question, ray: Ray, slope: float) -> list[Finding]:
     """Return a finding if values of a Python function near the point scatter by more than rounding explains.
 
@@ -352,15 +358,11 @@ def find_unexplained_scatter(q: Question, ray: Ray, slope: float) -> list[Findin
         return []
     if not q.untraced and not takes_at_most(q, _MOST_WORK, 2 * len(noise_sample_places(1.0))):
         return []
-    w, vs = output_weights(q), directions(q, ray)
-    found = []
+    f, found = function_along(q, ray), []
     for spacing in (1.0, _FINER):
-        moved = [
-            [x if v is None else x + t * v for x, v in zip(q.xs, vs, strict=True)] for t in noise_sample_places(spacing)
-        ]
-        values = np.array([float(np.sum(w * q.near(*xs))) for xs in moved])
-        found.append(float(residual_deviation(noise_sample_places(spacing), values)))
-    size = float(np.sum(np.abs(w * q.value))) if shape(q.value) else abs(float(q.value))
+        places = noise_sample_places(spacing)
+        found.append(float(residual_deviation(places, np.array([f(t) for t in places]))))
+    size = float(np.sum(np.abs(output_weights(q) * q.value))) if shape(q.value) else abs(float(q.value))
     explained = np.finfo(float).eps * (size + abs(slope)) + q.noise_floor
     if not min(found) > _UNEXPLAINED * explained:
         return []

@@ -106,7 +106,14 @@ def compare_accumulation(q: Question, count: int) -> Accumulation:
     """
     if shape(q.value) != ():
         raise BadOption("--accumulate needs a scalar loss", do="reduce the result: mean(...)")
-    batch = _batch_inputs(q)
+    batch = [name for name, x in q.point.values.items() if name not in q.wrt and isinstance(x, np.ndarray) and x.ndim]
+    lengths = {len(q.point.values[name]) for name in batch}
+    if len(lengths) != 1:
+        what = "several lengths" if lengths else "no array"
+        raise BadOption(
+            f"--accumulate splits the inputs that are not differentiated along their first axis, and they have {what}",
+            do='differentiate by the parameters alone: --wrt "w,b"',
+        )
     rows = len(q.point.values[batch[0]])
     if not 1 < count <= rows:
         raise BadOption(f"--accumulate {count} does not fit a batch of {rows}", do=f"--accumulate 2 to {rows}")
@@ -129,18 +136,6 @@ def compare_accumulation(q: Question, count: int) -> Accumulation:
         count, tuple(batch), rows, how if apart[how] <= _ROUNDING else None, apart["mean"], apart["sum"],
         len(set(sizes)) > 1, spread,
     )  # fmt: skip
-
-
-def _batch_inputs(q: Question) -> list[str]:
-    still = [name for name, x in q.point.values.items() if name not in q.wrt and isinstance(x, np.ndarray) and x.ndim]
-    lengths = {len(q.point.values[name]) for name in still}
-    if len(lengths) != 1:
-        what = "several lengths" if lengths else "no array"
-        raise BadOption(
-            f"--accumulate splits the inputs that are not differentiated along their first axis, and they have {what}",
-            do='differentiate by the parameters alone: --wrt "w,b"',
-        )
-    return still
 
 
 def _gradient_at_changed(q: Question, changed: dict[str, Any]) -> list[Any]:

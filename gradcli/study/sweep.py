@@ -34,6 +34,7 @@ from gradcli.study.curves import (
     errors_in_format,
     find_changed_value,
     find_unexplained_scatter,
+    function_along,
     higher_derivatives,
     in_input_units,
     is_in_range,
@@ -212,7 +213,7 @@ def noise_from_neighbours(q: Question) -> Noise | None:
     Source  Moré and Wild (2011), Estimating computational noise: the spacing grows until the values differ.
     """
     ray = ray_of(q)
-    f = _function_along(q, ray)
+    f = function_along(q, ray)
     seen: list[float] = []
     for wider in _WIDER:
         places = noise_sample_places(float(wider))
@@ -229,21 +230,12 @@ def noise_from_neighbours(q: Question) -> Noise | None:
 def noise_from_samples(q: Question, samples: int) -> Noise:
     """Return the noise of a random function and the best steps, from the spread of `samples` values at the point."""
     ray = ray_of(q)
-    f = _function_along(q, ray)
+    f = function_along(q, ray)
     values = [f(0.0) for _ in range(samples)]
     level = float(np.std(values, ddof=1))
     return _noise_with_steps(
         q, ray, lambda t: float(np.mean([f(t) for _ in range(_MEAN)])), level, samples, random=True
     )
-
-
-def _function_along(q: Question, ray: Ray) -> Along:
-    w, vs = output_weights(q), directions(q, ray)
-
-    def f(t: float) -> float:
-        return float(np.sum(w * q.near(*(x if v is None else x + t * v for x, v in zip(q.xs, vs, strict=True)))))
-
-    return f
 
 
 def _noise_with_steps(q: Question, ray: Ray, f: Along, level: float, samples: int, random: bool) -> Noise:
@@ -275,7 +267,7 @@ def is_rounded(q: Question, slope: Any) -> bool:
     """Whether f has stairs: marked in the trace, or suspected because all values near the point are the same."""
     if q.staircases:
         return True
-    f: Any = _function_along(q, ray_of(q))
+    f: Any = function_along(q, ray_of(q))
     unseen = q.f.kind == "python" and (slope == 0 or q.untraced is not None)
     return unseen and len({f(t) for t in noise_sample_places(1.0)}) == 1
 

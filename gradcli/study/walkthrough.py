@@ -495,25 +495,18 @@ class _NodeBuilder:
 
     def build(self) -> tuple[Node, ...]:
         uses: dict[int, list[Contribution]] = defaultdict(list)
-        partials = {}
+        partials: dict[int, dict[str, Any]] = defaultdict(dict)  # the local ones by operand, summed over its uses
         for step in self.steps:
             if self._is_input(step):
                 continue
-            found = self._step_partials(step)
-            partials[step.last] = self._sum_by_operand(found)
+            found, own = self._step_partials(step), partials[step.last]
+            for name, partial in ((self.names[slot], partial) for slot, partial in found):
+                seen = own.get(name)
+                is_text = isinstance(seen, str) or isinstance(partial, str)
+                own[name] = partial if seen is None else f"{seen} and {partial}" if is_text else seen + partial
             self._add_contributions(uses, step, found)
         pairs = enumerate(self.steps)
-        return tuple(self._make_node(k, step, partials.get(step.last, {}), uses[step.last]) for k, step in pairs)
-
-    def _sum_by_operand(self, partials: Sequence[tuple[int, Any]]) -> dict[str, Any]:
-        """Return the local partials by operand, summed over its uses."""
-        found: dict[str, Any] = {}
-        for slot, partial in partials:
-            seen = found.get(self.names[slot])
-            is_text = isinstance(seen, str) or isinstance(partial, str)
-            both = partial if seen is None else f"{seen} and {partial}" if is_text else seen + partial
-            found[self.names[slot]] = both
-        return found
+        return tuple(self._make_node(k, step, partials[step.last], uses[step.last]) for k, step in pairs)
 
     def _is_input(self, step: WalkthroughStep) -> bool:
         return step.tape.primitive(step.last) is None
