@@ -103,10 +103,9 @@ def _find_unclaimed_inputs(
         return ()
     left = tuple(name for name in found.wrt if name not in located.wrt or name not in claim.names)
     if left and options.require_claim and not (isinstance(claim, ClaimedFunction) and claim.declines):
-        raise BadOption(
-            f"--require-claim is given, but the claim does not cover {', '.join(left)}",
-            do=f"claim it too, or choose the others: --wrt {','.join(n for n in found.wrt if n not in left)}",
-        )
+        says = f"--require-claim is given, but the claim does not cover {', '.join(left)}"
+        others = ",".join(name for name in found.wrt if name not in left)
+        raise BadOption(says, do=f"claim it too, or choose the others: --wrt {others}")
     return left
 
 
@@ -130,9 +129,8 @@ def _name_derivative(claiming: Claiming | None, options: Options, looked_at: Loc
     if isinstance(looked_at.f, SumOfEntries):
         return "elementwise derivative" if inner_gradient(looked_at.f) is None else "diagonal of the Hessian"
     kind = claiming.kind if claiming is not None else "hess" if options.order == 2 else "grad"
-    names: dict[str, Derivative] = {
-        "hess": "Hessian", "jvp": "product J v", "vjp": "product w J", "hvp": "product H v",
-    }  # fmt: skip
+    names: dict[str, Derivative]
+    names = {"hess": "Hessian", "jvp": "product J v", "vjp": "product w J", "hvp": "product H v"}
     return names.get(kind, "gradient")
 
 

@@ -168,14 +168,11 @@ def verify(request: Request, progress: Progress | None = None, answers: Answers 
     points = tuple(result.report for result in results)
     answered = {name for point in points for name, mode in point.modes.items() if mode.status == "ok"}
     report = replace(
-        _make_outline(request),
-        detects=_largest_detection_limit(points),
-        points=points,
+        _make_outline(request), detects=_largest_detection_limit(points), points=points, native=ABSENT,
         environment=describe_environment(tuple(name for name in FRAMEWORKS if name in answered)),
         derivative=_name_derivative(request, points),
-        native=ABSENT,
         on={name: surface.name for name, surface in request.surfaces.items()} or ABSENT,
-    )
+    )  # fmt: skip
     report = _with_verdict(request, report)
     inner: dict[int, Cause] = {}
     if request.own is not None:
@@ -459,17 +456,18 @@ class ProjectedClaim:
         return self.claim.mutates
 
     def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
-        return {name: self._product_for_input(name, x, values[name]) for name, x in self.claim(values).items()}
-
-    def _product_for_input(self, name: str, x: Any, at: Any) -> Any:
-        if not isinstance(x, np.ndarray):
-            expected = (size(self.w), size(at))
+        made = {}
+        for name, x in self.claim(values).items():
+            at, expected = values[name], (size(self.w), size(values[name]))
+            if isinstance(x, np.ndarray):
+                made[name] = np.tensordot(self.w, reshape_claim(name, x, shape(self.w), shape(at)), np.ndim(self.w))
+                continue
             if x.shape != expected:
                 says = f"the claimed Jacobian of {name} has shape {x.shape}; the right one has shape {expected}"
                 raise WrongShape(says)
             product = x.rmatvec(np.ravel(self.w)) if hasattr(x, "rmatvec") else x.T @ np.ravel(self.w)
-            return np.reshape(product, shape(at))
-        return np.tensordot(self.w, reshape_claim(name, x, shape(self.w), shape(at)), np.ndim(self.w))
+            made[name] = np.reshape(product, shape(at))
+        return made
 
 
 def project_outputs(q: Question, claim: Claimed | None) -> tuple[Question, Claimed | None, Finding]:

@@ -184,13 +184,6 @@ def _explain_contradiction(seen: Evidence, findings: Findings, says: str) -> Fin
     return _inconclusive_finding(Kind.TRACE, says, hint)
 
 
-def _needs_second_witness(seen: Evidence) -> bool:
-    """Whether the reference was traced, and differences for each entry, or without these balls, cost too much to be run."""
-    second = next((seen.outcomes[name] for name in ("finite-difference", "certified") if name in seen.outcomes), None)
-    too_dear = second is not None and second.status == "not run"
-    return seen.reference == "certified" or (seen.reference in ("reverse", "forward") and too_dear)
-
-
 def confirmed_entries(seen: Evidence, findings: Findings = ()) -> tuple[dict[str, Any], Findings]:
     """Return the confirmed entries, and findings about a second witness that confirms all entries at once.
 
@@ -199,7 +192,11 @@ def confirmed_entries(seen: Evidence, findings: Findings = ()) -> tuple[dict[str
     """
     confirmed = seen.confirmed
     settled = all(np.all(mask | seen.undecided.get(name, False)) for name, mask in confirmed.items())
-    if seen.reference is None or settled or not _needs_second_witness(seen):
+    # differences for each entry, or what else would be run where there are no balls, cost too much
+    second = next((seen.outcomes[name] for name in ("finite-difference", "certified") if name in seen.outcomes), None)
+    too_dear = second is not None and second.status == "not run"
+    is_alone = seen.reference == "certified" or (seen.reference in ("reverse", "forward") and too_dear)
+    if seen.reference is None or settled or not is_alone:
         return confirmed, ()
     agreed = {name: confirmed[name] | (word == AGREE) for name, word in seen.agreement[seen.reference].items()}
     if seen.reference == "certified" and seen.trace.agrees:  # values of the program confirm its rules

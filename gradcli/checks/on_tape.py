@@ -223,7 +223,11 @@ def find_overwriting(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
 
 def _ways_to_overwrite(tape: Tape, edges: list[Edge]) -> Iterator[tuple[str, Changed, Any]]:
     """Yield `(says, rules, position)` for each way to lose contributions by assigning instead of adding."""
-    uses = _uses_by_slot(tape)
+    uses: dict[int, list[Use]] = {}  # of each slot, in order: the lines and arguments that read it
+    for k, (_, slots, *_) in enumerate(tape.lines):
+        for i, slot in enumerate(slots):
+            if slot != CONSTANT:
+                uses.setdefault(slot, []).append((k, i))
     groups = {use: n for n, edge in enumerate(edges) for use in ((k, edge.i) for k in edge.lines)}
     for n, edge in enumerate(edges):
         rivals = [use for k in edge.lines for use in uses[tape.operands(k)[edge.i]] if groups.get(use) != n]
@@ -240,16 +244,6 @@ def _ways_to_overwrite(tape: Tape, edges: list[Edge]) -> Iterator[tuple[str, Cha
     for slot, found in sorted(uses.items()):
         if 1 < len(found) <= _MOST_USES:
             yield from _omit_in_turns(tape, slot, found)
-
-
-def _uses_by_slot(tape: Tape) -> dict[int, list[Use]]:
-    """Return the uses of each slot, in order: the lines and arguments that read it."""
-    uses: dict[int, list[Use]] = {}
-    for k, (_, slots, _, _, _, _) in enumerate(tape.lines):
-        for i, slot in enumerate(slots):
-            if slot != CONSTANT:
-                uses.setdefault(slot, []).append((k, i))
-    return uses
 
 
 def _omit_uses(tape: Tape, uses: Iterable[Use]) -> Changed:

@@ -71,17 +71,6 @@ _KNOWN = (  # a pattern of the line, what it does, what to write
      "mean((x - mean(x))**2)"),
     (r"sqrt\(.+\)\s*-\s*.*sqrt\(.+\)", "the difference of two roots cancels", "(a - b)/(sqrt(a) + sqrt(b))"),
 )  # fmt: skip
-_PATTERNS = tuple((re.compile(pattern), says, do) for pattern, says, do in _KNOWN)
-
-
-def advise_on_line(line: str, operation: str) -> tuple[str, str | None]:
-    """Return what a line loses its digits by, and what to write instead, None where nothing better is known."""
-    for pattern, says, do in _PATTERNS:
-        if pattern.search(line):
-            return says, do
-    if operation in ("sub", "subtract", "add", "sum", "-", "+"):
-        return "nearly equal numbers cancel", None
-    return "digits are lost", None
 
 
 # A function or a claim in balls: whether its own rounding explains its error, and the line that loses the digits.
@@ -149,17 +138,10 @@ def traceable_claim(claim: Claimed | None) -> Named | None:
     if isinstance(claim, ClaimedFunction) and isinstance(claim.compute, Called):
         called = claim.compute
         return lambda values: called.function({**values, **called.fixed})
-    if isinstance(claim, ClaimOnSurfaces):
-        return _traceable_on_surface(claim)
-    return None
-
-
-def _traceable_on_surface(claim: ClaimOnSurfaces) -> Named | None:
-    """Return a claim of one gradient along the set that its input lies on, to be traced; None for a claim of several."""
-    whole = traceable_claim(claim.claim)
-    if whole is None or len(claim.names) != 1:
+    whole = traceable_claim(claim.claim) if isinstance(claim, ClaimOnSurfaces) and len(claim.names) == 1 else None
+    if whole is None or not isinstance(claim, ClaimOnSurfaces):
         return None
-    name = claim.names[0]
+    name = claim.names[0]  # a gradient along the set that its input lies on
     surface = claim.surfaces.get(name)
 
     def along(values: Mapping[str, Value]) -> Value:
@@ -273,7 +255,10 @@ def report_inaccuracy(
     hint, where = None, None
     if lost is not None:
         where = lost.where
-        reason, better = advise_on_line(where.source if where is not None else "", lost.name)
+        line = where.source if where is not None else ""
+        cancels = lost.name in ("sub", "subtract", "add", "sum", "-", "+")
+        unknown = "nearly equal numbers cancel" if cancels else "digits are lost", None
+        reason, better = next(((says, do) for known, says, do in _KNOWN if re.search(known, line)), unknown)
         says += f"; {reason}"
         hint = None if better is None else f"write {better}"
         if isinstance(where, Place) and where.operation != where.source:
@@ -701,9 +686,7 @@ def measure_digits(request: Request, q: Question) -> dict[str, Look]:
 
     Shapes  digits are those of the worst entry.
     """
-    if q.untraced is not None:
-        return {}
-    right = right_gradient(q)
+    right = None if q.untraced is not None else right_gradient(q)
     if right is None:
         return {}
     found = dict(_digits_of_gradients(request, q, right))

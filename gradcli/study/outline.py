@@ -76,8 +76,24 @@ def outline(q: Question) -> Outline:
     if len(q.lines) > MOST_LINES:
         what = f"the program has more than {MOST_LINES:,} lines"
         raise NotSupported(what, do="a smaller problem, or larger operations")
-    arrays = [x for x in q.point.values.values() if isinstance(x, np.ndarray)]
-    return Outline(tuple(map(shape, q.xs)), shape(plain_value(q.recording.y)), _program_lines(q.lines, arrays))
+    inputs = [x for x in q.point.values.values() if isinstance(x, np.ndarray)]
+    seen: set[int] = set()
+    found = []
+    for primitive, slots, xs, y, params, position in q.lines:
+        constants = []
+        for k, (slot, x) in enumerate(zip(slots, xs, strict=True)):
+            if slot == CONSTANT and type(x) is np.ndarray and id(x) not in seen:
+                seen.add(id(x))
+                if not any(x is given or np.array_equal(x, given) for given in inputs):
+                    constants.append((k, x.shape))
+        arrays = (k for k, x in enumerate(xs) if type(x) is type(y) is np.ndarray)
+        views = next((k for k in arrays if np.may_share_memory(xs[k], y)), -1)
+        needed = tuple((name, params[name]) for name in _COUNTED if name in params) if params else ()
+        shapes = tuple(map(shape, xs))
+        found.append(
+            ProgramLine(primitive, slots, shapes, shape(y), needed, views, tuple(constants), *_source_of_line(position))
+        )
+    return Outline(tuple(map(shape, q.xs)), shape(plain_value(q.recording.y)), tuple(found))
 
 
 class PassCounts(NamedTuple):
@@ -142,26 +158,6 @@ def lines_of_calls(q: Question, names: Iterable[str]) -> tuple[list[tuple[int, i
     with record_checkpoints(), np.errstate(all="ignore"):
         record(f, q.xs)
     return spans, {name for name in known if name and "<" not in name}
-
-
-def _program_lines(lines: Sequence[Line], inputs: Sequence[Any]) -> tuple[ProgramLine, ...]:
-    seen: set[int] = set()
-    found = []
-    for primitive, slots, xs, y, params, position in lines:
-        constants = []
-        for k, (slot, x) in enumerate(zip(slots, xs, strict=True)):
-            if slot == CONSTANT and type(x) is np.ndarray and id(x) not in seen:
-                seen.add(id(x))
-                if not any(x is given or np.array_equal(x, given) for given in inputs):
-                    constants.append((k, x.shape))
-        arrays = (k for k, x in enumerate(xs) if type(x) is type(y) is np.ndarray)
-        views = next((k for k in arrays if np.may_share_memory(xs[k], y)), -1)
-        needed = tuple((name, params[name]) for name in _COUNTED if name in params) if params else ()
-        shapes = tuple(map(shape, xs))
-        found.append(
-            ProgramLine(primitive, slots, shapes, shape(y), needed, views, tuple(constants), *_source_of_line(position))
-        )
-    return tuple(found)
 
 
 def _source_of_line(position: Any) -> tuple[str, str]:

@@ -48,12 +48,9 @@ def locate_mistake(trace: TraceReport, report: CheckReport, number: int) -> Trac
         node = _last_node_read(trace, part) if part.verdict == Verdict.FAIL else None
         if node is not None and isinstance(part.file, str) and isinstance(part.line, int):
             at = SourceLine(part.file, part.line, str(part.source or ""))
-            if (
-                said is not None
-                and said.file == at.file
-                and said.line in _innermost_lines(at.file, at.line, ast.FunctionDef)
-            ):
-                at = SourceLine(said.file, said.line or at.line, said.source or "")
+            same_file = said is not None and said.file == at.file
+            if said is not None and same_file and said.line in _innermost_lines(at.file, at.line, ast.FunctionDef):
+                at = SourceLine(at.file, said.line or at.line, said.source or "")
             return replace(show_function_around(trace, at.file, at.line), departs=node, mistake=at)
     if said is None or said.file is None or said.line is None:
         return trace

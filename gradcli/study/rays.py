@@ -139,7 +139,7 @@ class Rays:
         y, _, tape = self.q.recording
         if shape(y) != () or self.q.stepping.edges:
             return None
-        k = self._input_number(rays[0])
+        k = self.q.wrt.index(str(rays[0].name))
         x = np.asarray(self.form.rounded(self.q.xs[k]))
         places, moved = self._flat_positions(rays, x.shape), self._moved_entries(x, rays, ts)
         most = max(1, ALL // (len(tape.lines) * len(ts)))
@@ -165,10 +165,6 @@ class Rays:
         steps = rounded(rounded(np.array([[ray.scale] for ray in rays])) * rounded(np.asarray(ts)))
         return rounded(x.reshape(-1)[self._flat_positions(rays, x.shape)][:, None] + steps)
 
-    def _input_number(self, ray: Ray) -> int:
-        """Return the position in `wrt` of the input that a ray along one entry moves."""
-        return self.q.wrt.index(str(ray.name))
-
     @staticmethod
     def _flat_positions(rays: Sequence[Ray], whole: tuple[int, ...]) -> Any:
         """Return the flat positions of the entries that rays move, in an input of shape `whole`."""
@@ -192,7 +188,7 @@ class Rays:
                 k: form.rounded(form.rounded(x) + form.rounded(ts.reshape(-1, *(1,) * np.ndim(x)) * form.rounded(v[k])))
                 for k, x in enumerate(self.q.xs)
             }
-        k = self._input_number(rays[0])
+        k = self.q.wrt.index(str(rays[0].name))
         x = np.asarray(form.rounded(self.q.xs[k]))
         spread = np.empty((len(rays), len(ts), max(1, x.size)), dtype=np.result_type(x, ts))
         spread[...] = x.reshape(-1)

@@ -120,12 +120,8 @@ class Programs:
     """
 
     def __init__(
-        self,
-        record: Callable[[Sizes], Any],
-        names: Sequence[str],
-        length: Callable[[Any], int],
-        work: Callable[[Any], int],
-    ) -> None:
+        self, record: Callable[[Sizes], Any], names: Sequence[str], length: Callable[[Any], int], work: Callable[[Any], int]
+    ) -> None:  # fmt: skip
         self.record = record
         self.names = tuple(names)
         self.length = length
