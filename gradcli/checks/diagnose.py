@@ -256,11 +256,8 @@ def gradient_at(wrong: Wrong, xs: list[Array]) -> Gradient | None:
         rows = cotangent_rows(record(q.g, xs), np.float64(1))
     except GradcliError:
         return None
-    made = {
-        name: jacobian_from_rows(rows, q.value, k, x)
-        for k, (name, x) in enumerate(zip(q.wrt, xs, strict=True))
-        if name in wrong.claimed
-    }
+    claimed = ((k, name) for k, name in enumerate(q.wrt) if name in wrong.claimed)
+    made = {name: jacobian_from_rows(rows, q.value, k, xs[k]) for k, name in claimed}
     return made if all(np.all(np.isfinite(g)) for g in made.values()) else None
 
 
@@ -379,7 +376,10 @@ def describe_error_pattern(wrong: Wrong) -> Diagnosis:
         word = "positive" if np.all(signs > 0) else "negative" if np.all(signs < 0) else "of both signs"
         size = float(np.max(np.abs(error[mask]))) / max(float(np.max(np.abs(wrong.right[name]), initial=0.0)), 1e-300)
         where = wrong.alone(name).where() or f" in every entry of {name}"
-        rank = ", of rank one" if _has_rank_one(error) else ""
+        rank = ""
+        if np.ndim(error) == 2 and min(error.shape) > 1 and np.all(np.isfinite(error)):
+            values = np.linalg.svd(error, compute_uv=False)
+            rank = ", of rank one" if values[1] < _ALIKE * values[0] else ""
         sized = f"({word}{rank}, up to {numbers.write_bound(size)} of the largest entry)"
         parts.append(f"{where.removeprefix(' in ')} {sized}")
     return _report_unknown_mistake(wrong, f" is in {' and '.join(parts)}")
@@ -389,13 +389,6 @@ def _report_unknown_mistake(wrong: Wrong, says: str) -> Diagnosis:
     notes = "".join(f" ({note})" for note in wrong.notes)
     says = f"no mistake that gradcli knows explains the claim{notes}; its error{says}"
     return wrong.says(DiagnosisKind.UNKNOWN, says)
-
-
-def _has_rank_one(error: Any) -> bool:
-    if np.ndim(error) != 2 or min(error.shape) < 2 or not np.all(np.isfinite(error)):
-        return False
-    values = np.linalg.svd(error, compute_uv=False)
-    return bool(values[1] < _ALIKE * values[0])
 
 
 _SEARCH = (  # the simplest first: the first that explains every wrong entry is the diagnosis
@@ -419,9 +412,10 @@ def diagnose(wrong: Wrong, elsewhere: Iterable[Wrong] = ()) -> Diagnosis:
     A mistake that explains the claim at the point and not `elsewhere`, where the claim is wrong, too, is none. What takes
     calls is tried while the budget of `wrong` has some.
     """
-    unknown = _find_not_finite(wrong)
-    if unknown is not None:
-        return unknown
+    masks = {name: ~np.isfinite(wrong.claimed[name]) & wrong.masks[name] for name in wrong.names}
+    if any(np.any(mask) for mask in masks.values()):
+        where = Wrong(wrong.q, wrong.claimed, wrong.right, masks).where() or " in every entry"
+        return wrong.says(DiagnosisKind.NON_FINITE, f"the claim is not finite{where}, where the right gradient is")
     elsewhere = iter(elsewhere)
     for find in _SEARCH:
         try:
@@ -467,11 +461,3 @@ def _is_same_mistake(found: Diagnosis, other: Diagnosis | None, wrong: Wrong) ->
     if ":" in one and found.kind is not DiagnosisKind.UNKNOWN:  # named by its cause, whose number may be the point's
         one, two = (_NUMBER.sub("", text) for text in (one, two))
     return one == two
-
-
-def _find_not_finite(wrong: Wrong) -> Diagnosis | None:
-    masks = {name: ~np.isfinite(wrong.claimed[name]) & wrong.masks[name] for name in wrong.names}
-    if not any(np.any(mask) for mask in masks.values()):
-        return None
-    where = Wrong(wrong.q, wrong.claimed, wrong.right, masks).where() or " in every entry"
-    return wrong.says(DiagnosisKind.NON_FINITE, f"the claim is not finite{where}, where the right gradient is")

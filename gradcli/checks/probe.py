@@ -506,17 +506,12 @@ def is_smooth(q: Question) -> bool:
     """Whether f and its gradient are finite, with no kink, and every operation is inside its smooth domain."""
     try:
         _, _, tape = q.recording
-        finite = np.all(np.isfinite(q.value)) and q.not_finite is None
-        return (
-            bool(finite)
-            and not q.kinks
-            and all(
-                np.all(domain.contains(np.asarray(x)))
-                for primitive, slots, xs, *_ in tape.lines
-                if primitive is not None and primitive.kind == "elementwise"
-                for domain, slot, x in zip(primitive.on, slots, xs, strict=False)
-                if slot >= 0
-            )
+        if not np.all(np.isfinite(q.value)) or q.not_finite is not None or q.kinks:
+            return False
+        elementwise = (
+            (row, slots, xs) for row, slots, xs, *_ in tape.lines if row is not None and row.kind == "elementwise"
         )
+        places = (at for row, slots, xs in elementwise for at in zip(row.on, slots, xs, strict=False))
+        return all(np.all(domain.contains(np.asarray(x))) for domain, slot, x in places if slot >= 0)
     except GradcliError:
         return False

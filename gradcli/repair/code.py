@@ -44,6 +44,7 @@ _SCALE, _SHIFT = 1 + 2**-10, 2**-10  # a value is multiplied by one and the othe
 _CHANGING = (
     ".append(", ".pop(", ".extend(", ".insert(", ".remove(", ".clear(", ".update(", ".sort(", "next(", ".fill(",
 )  # fmt: skip
+_LIBRARIES = ("numpy", "torch", "jax.numpy", "tensorflow", "mlx.core")  # of arrays
 _FUTURE = 0x1FE0000  # the bits of a code object's flags that `from __future__` sets
 
 
@@ -482,9 +483,10 @@ class CodeClaim:
         own = {n: x for n, x in outer.items() if isinstance(x, FunctionType) and x.__globals__ is outer}
         functions = {n: x for n, x in own.items() if self.file.definition(x.__code__) in self.callable}
         unread = frozenset((stored | given) - loaded)
-        return Scope(
-            {**functions, **shared, **values}, evaluate, unread, _prefix_of_library(outer), *self._texts_around
-        )
+        # how the code spells its array library: `np.`
+        modules = [(name, getattr(x, "__name__", "")) for name, x in outer.items() if type(x).__name__ == "module"]
+        spelled = (f"{name}." for library in _LIBRARIES for name, of in modules if of == library)
+        return Scope({**functions, **shared, **values}, evaluate, unread, next(spelled, "np."), *self._texts_around)
 
     @cached_property
     def _texts_around(self) -> tuple[tuple[str, ...], frozenset[str]]:
@@ -524,15 +526,6 @@ def _statements_of(definition: Definition) -> Iterator[tuple[Any, bool]]:
                 inner = getattr(statement, name, None)
                 if isinstance(inner, list) and inner and isinstance(inner[0], ast.stmt):
                     blocks.append(inner)
-
-
-def _prefix_of_library(names: Mapping[str, Any]) -> str:
-    """Return how the code spells its array library: `np.`."""
-    for library in ("numpy", "torch", "jax.numpy", "tensorflow", "mlx.core"):
-        for name, x in names.items():
-            if getattr(x, "__name__", None) == library and type(x).__name__ == "module":
-                return f"{name}."
-    return "np."
 
 
 class _Watch:

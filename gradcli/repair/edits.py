@@ -517,11 +517,8 @@ def _combine_pairs(first: list[CandidateTerm], second: list[CandidateTerm], oper
             for op, function in operations:
                 if op in (ast.Mult, ast.Add) and a.text > b.text and a.bound == b.bound == ATOM:
                     continue
-                first_text, second_text = (
-                    bracket_operand(a.text, a.bound, op),
-                    bracket_operand(b.text, b.bound, op, True),
-                )
-                yield CandidateTerm(f"{first_text} {SIGNS[op]} {second_text}", function(a.value, b.value), BINDING[op])
+                left, right = bracket_operand(a.text, a.bound, op), bracket_operand(b.text, b.bound, op, right=True)
+                yield CandidateTerm(f"{left} {SIGNS[op]} {right}", function(a.value, b.value), BINDING[op])
 
 
 def _find_simple_multiples(terms: list[CandidateTerm], sample: Any) -> Iterator[tuple[CandidateTerm, float]]:

@@ -189,6 +189,13 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
     kept = kept_values(made.function)
     whole = checkpoints.everything_kept().bytes
     passes = _list_passes(made, taken, how)
+    chain = None  # of at least four Jacobians, from the input that has the longest one
+    chains = [(name, chain_of_sizes(made.function, k)) for k, name in enumerate(request.wrt)]
+    name, lengths = max(chains, key=lambda pair: len(pair[1]), default=("", []))
+    if len(lengths) > 4:
+        forward, reverse, best = products_in_order(lengths)
+        pairs = [b * a for a, b in itertools.pairwise(lengths)]
+        chain = JacobianChain(name, tuple(lengths), max(pairs), forward, reverse, best, lengths[-1] * sum(pairs))
     return CostReport(
         target=Target(original_function(request.f).kind, original_function(request.f).text), sizes=last, dtype=how.dtype,
         kept_in=how.kept_in,
@@ -203,7 +210,7 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
             for name, formula in zip(_COUNTED, formulas, strict=bool(formulas))
             if formula.terms and formula.at(last) > 0
         ),
-        at=tuple(at), chain=_longest_chain(made, request), ranks=rank,
+        at=tuple(at), chain=chain, ranks=rank,
         offload=None if how.link is None else 2 * whole / how.link,
         measured=_measure_seconds(request, last, programs) if how.time else None,
         norms=_adjoint_norms(request, last, programs) if how.norms else (), timeline=timeline,
@@ -326,17 +333,6 @@ def _checkpoint_plans(checkpoints: Checkpoints, how: Training, gradient: int, q:
     )  # fmt: skip
 
 
-def _longest_chain(made: Outline, request: Request) -> JacobianChain | None:
-    """Return the chain of at least four Jacobians from the input that has the longest one; None without."""
-    chains = [(name, chain_of_sizes(made.function, k)) for k, name in enumerate(request.wrt)]
-    name, sizes = max(chains, key=lambda pair: len(pair[1]), default=("", []))
-    if len(sizes) < 5:
-        return None
-    forward, reverse, best = products_in_order(sizes)
-    pairs = [b * a for a, b in itertools.pairwise(sizes)]
-    return JacobianChain(name, tuple(sizes), max(pairs), forward, reverse, best, sizes[-1] * sum(pairs))
-
-
 def _adjoint_norms(request: Request, sizes: Sizes, programs: Programs) -> tuple[AdjointNorms, ...]:
     """Return the norms of adjoints of what runs several times at one place. Raises BadOption at sizes that were not run."""
     q = _question_with_values(request, sizes, programs, "--norms needs values")
@@ -362,13 +358,8 @@ def _measure_seconds(request: Request, sizes: Sizes, programs: Programs) -> tupl
 
 
 def _write_notes(
-    made: Outline,
-    programs: Programs,
-    sizes: Sizes,
-    passes: Sequence[Pass],
-    formulas: Sequence[SizePolynomial],
-    layer: bool,
-) -> list[str]:
+    made: Outline, programs: Programs, sizes: Sizes, passes: Sequence[Pass], formulas: Sequence[SizePolynomial], layer: bool
+) -> list[str]:  # fmt: skip
     found = []
     rows, columns = passes[1], passes[2]
     if made.output != () and rows.operations is not None and columns.operations is not None:

@@ -61,9 +61,8 @@ def _natural_size(q: Question, slopes: dict[str, Array]) -> float:
     """Return the size that entries of the gradient have if they do not cancel: of the largest, or of f over its inputs."""
 
     def largest(xs: Any) -> float:
-        return max(
-            (float(np.max(np.abs(x), initial=0.0, where=np.isfinite(x))) for x in map(np.asarray, xs)), default=0.0
-        )
+        sizes = (float(np.max(np.abs(x), initial=0.0, where=np.isfinite(x))) for x in map(np.asarray, xs))
+        return max(sizes, default=0.0)
 
     return max(largest(slopes.values()), largest([q.value]) / max(largest(q.xs), 1.0))
 

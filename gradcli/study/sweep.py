@@ -1,5 +1,6 @@
 """The study behind `sweep`: error against step size for difference schemes and formats, against the true slope."""
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -405,9 +406,8 @@ class Study:
 
     def _curves_in_bits(self, bits: int) -> list[Curve]:
         if not FEWEST_BITS <= bits <= MOST_BITS:
-            raise BadOption(
-                f"--bits takes {FEWEST_BITS} to {MOST_BITS}, not {bits}", do="--bits 113 is quadruple precision"
-            )
+            what = f"--bits takes {FEWEST_BITS} to {MOST_BITS}, not {bits}"
+            raise BadOption(what, do="--bits 113 is quadruple precision")
         self.q.refuse_untraced()
         if len(self.rays) > _MEASURED:
             raise NotSupported(f"{len(self.rays):,} entries are too many for {bits} bits", do="leave out --each")
@@ -439,10 +439,8 @@ class Study:
     def _step_sizes(self, eps: float, schemes: Sequence[Scheme]) -> Any:
         budget, calls = self.q.stepping.budget, calls_per_step(schemes) * len(self.rays)
         if budget is not None and budget // calls < _FEWEST_STEPS:
-            raise BadOption(
-                f"--budget {budget} is not enough for {_FEWEST_STEPS} steps",
-                do=f"--budget {_FEWEST_STEPS * calls}, or fewer --schemes",
-            )
+            what = f"--budget {budget} is not enough for {_FEWEST_STEPS} steps"
+            raise BadOption(what, do=f"--budget {_FEWEST_STEPS * calls}, or fewer --schemes")
         return step_sizes(eps, None if budget is None else budget // calls)
 
     def _true_slopes(self, q: Question, bits: int) -> Truth:
@@ -467,7 +465,10 @@ class Study:
     ) -> list[Curve]:  # fmt: skip
         found = []
         for k, ray in enumerate(self.rays):
-            sizes = self._higher_derivatives(q, ray)
+            sizes: dict[int, float] = {}  # of the derivatives that determine the truncation error
+            if len(self.rays) <= _MEASURED and not q.kinks and not q.untraced and 9 * q.ball_work <= 2.5e9:
+                with contextlib.suppress(GradcliError, ValueError):  # balls cannot run
+                    sizes = higher_derivatives(q, ray)
             for scheme, of_rays in zip(schemes, errors, strict=True):
                 slope = (truth.get(scheme.name) or truth["both"])[k]
                 lost = still[k] & (not scheme.imaginary)  # an imaginary step is not added to x, so it is never lost
@@ -487,15 +488,6 @@ class Study:
             errors = errors_in_format(along, [ray], schemes, own, np.array([self.q.stepping.h / ray.scale]))
             at |= {(ray.name, ray.index, scheme.name): e[0][0] for scheme, e in zip(schemes, errors, strict=True)}
         return [replace(c, error_at_h=float(at[(c.input, c.index, c.scheme)])) for c in found]
-
-    def _higher_derivatives(self, q: Question, ray: Ray) -> dict[int, float]:
-        """Return the derivatives along a ray that determine the truncation error; empty if balls cannot run, or cost too much."""
-        if len(self.rays) > _MEASURED or q.kinks or q.untraced or 9 * q.ball_work > 2.5e9:
-            return {}
-        try:
-            return higher_derivatives(q, ray)
-        except (GradcliError, ValueError):
-            return {}
 
 
 def calls_per_step(schemes: Sequence[Scheme]) -> int:
