@@ -241,6 +241,12 @@ def test_a_gradient_of_another_shape_is_told_what_to_do(makes: Any, says: str) -
     assert any(says in text for text in everything), everything
 
 
+def test_a_gradient_that_broadcasts_beside_the_right_shape_and_not_to_it_is_told_its_shape() -> None:
+    found = diagnosis_of(gradcli.check("sum(x)", {"x": np.array([[1.0], [2.0]])}, grad="x=[1, 2, 3]", modes=MODES))
+    assert found is not None and found.kind == "shape"
+    assert found.message == "the claimed gradient of x has shape (3,); the right one has shape (2, 1)"
+
+
 def test_a_factor_of_no_known_meaning_is_told_by_its_size() -> None:
     found = named(quintic, {"x": X}, lambda x: 7.7 * d_quintic(x), d_quintic)
     assert found.kind == "unknown"
