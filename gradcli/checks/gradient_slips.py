@@ -140,12 +140,10 @@ def name_factor(factor: float, wrong: Wrong) -> tuple[DiagnosisKind, str] | None
         return DiagnosisKind.DETACHED, "the gradient is zero: the input is detached somewhere or treated as a constant"
     if abs(factor + 1) < _SAME:
         return DiagnosisKind.SIGN, "the sign is flipped"
-    of_arguments = (
-        (float(x) ** power, f"a factor {float(x) ** power:.6g}: " + says.format(name))
-        for name, x in wrong.q.point.values.items()
-        if isinstance(x, float | np.float64 | int) and np.isfinite(x) and abs(x) not in (0.0, 1.0)
-        for power, says in _OF_ARGUMENTS
-    )
+    numbers = {name: x for name, x in wrong.q.point.values.items() if isinstance(x, float | int) and abs(x) != 1.0}
+    with np.errstate(all="ignore"):
+        powers = [(np.float64(x) ** n, says.format(name)) for name, x in numbers.items() for n, says in _OF_ARGUMENTS]
+    of_arguments = [(float(y), f"a factor {y:.6g}: {says}") for y, says in powers if y != 0.0 and np.isfinite(y)]
     for value, says in (
         *_FACTORS_WITH_A_CAUSE, *_factors_of_counts(wrong), *of_arguments, *_SMALL_FACTORS, *_factors_of_constants(wrong.q),
     ):  # fmt: skip

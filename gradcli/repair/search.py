@@ -100,7 +100,7 @@ class RepairSearch:
                     continue
                 self._partly = []
                 found = [unedited.then(first).then(edit) for edit in self._single_edits(base)]
-                self.right_here = alone
+                self.right_here = list(alone)
                 if found:
                     break
         return sorted(found, key=lambda repair: repair.cost)[: 1 + _MOST_ALTERNATIVES]

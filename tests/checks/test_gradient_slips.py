@@ -247,6 +247,11 @@ def test_a_gradient_that_broadcasts_beside_the_right_shape_and_not_to_it_is_told
     assert found.message == "the claimed gradient of x has shape (3,); the right one has shape (2, 1)"
 
 
+def test_a_factor_is_named_beside_an_input_whose_square_is_no_float() -> None:
+    report = gradcli.check("sum(x**2) + 0*a", {"x": X, "a": 1e200}, wrt="x", grad="x=6.6*x", modes=MODES)
+    assert report.verdict == "fail" and diagnosis_of(report) is not None
+
+
 def test_a_factor_of_no_known_meaning_is_told_by_its_size() -> None:
     found = named(quintic, {"x": X}, lambda x: 7.7 * d_quintic(x), d_quintic)
     assert found.kind == "unknown"
