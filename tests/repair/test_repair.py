@@ -399,6 +399,11 @@ def test_where_no_edit_helps_the_closed_form_is_shown(gradcli: Gradcli, here: Pa
     assert "y" not in found["closed_form"]
 
 
+def test_no_repair_multiplies_a_claim_by_the_right_gradient_over_the_claim(gradcli: Gradcli) -> None:
+    found = diagnosis(gradcli("check", "sum(x**2)", "x=[1,2,3]", "--grad", "x=6.6*x", "--json"))
+    assert "replacement" not in found and found["closed_form"] == {"x": "2*x"}, found
+
+
 def test_a_right_claim_has_no_diagnosis(gradcli: Gradcli, here: Path) -> None:
     Path("claimed.py").write_text(RIDGE.format(result="2 / n * X.T @ e + 2 * lam * w"))
     ran = gradcli("check", "claimed.py:f", "--grad", "g", "--at", AT, "--wrt", "w", "--json", "--patch", "fix.diff")
