@@ -16,6 +16,7 @@ from gradcli.checks.evidence import (
     NEAR_ZERO,
     SMALL_CONSTANT,
     USEFUL_SOLVER,
+    ClaimRounding,
     Evidence,
     EvidenceKind,
     FormatEvidence,
@@ -90,8 +91,9 @@ def decide(seen: Evidence) -> Decision | EvidenceKind:
     except MissingEvidence as missing:
         return missing.kind
     detects = find_detection_limit(seen, decision.verdict, decision.hull)
-    if decision.verdict == Verdict.PASS and seen.left_out is not None:
-        detects = replace(detects, relative=max(detects.relative or 0.0, seen.left_out.off))
+    if decision.verdict == Verdict.PASS:
+        off = max((found.off for found in (seen.claim_rounding, seen.left_out) if found is not None), default=0.0)
+        detects = replace(detects, relative=max(detects.relative or 0.0, off)) if off else detects
     return replace(decision, detects=detects)
 
 
@@ -346,11 +348,15 @@ def _decide_by_agreement(seen: Evidence, findings: Findings, confirmed: dict[str
         if changed is not None:
             return Decision(Verdict.FAIL, (*findings, changed))
         is_near = seen.untraced is None and largest_relative_error(seen) <= SMALL_CONSTANT
-        without = require_evidence(seen.left_out, EvidenceKind.LEFT_OUT) if is_near else OmittedConstant()
-        if without.constant is None:
-            return Decision(Verdict.FAIL, findings, unexplained=True)
-        says = f"leaves out {without.constant} in {without.operation}: {without.off:.0e} off"
-        findings = (*findings, finding(Kind.APPROXIMATION, Severity.INFO, says))
+        rounding = require_evidence(seen.claim_rounding, EvidenceKind.CLAIM_ROUNDING) if is_near else ClaimRounding()
+        if rounding.only_error is not None:
+            findings = (*findings, rounding.only_error)
+        else:
+            without = require_evidence(seen.left_out, EvidenceKind.LEFT_OUT) if is_near else OmittedConstant()
+            if without.constant is None:
+                return Decision(Verdict.FAIL, findings, unexplained=True)
+            says = f"leaves out {without.constant} in {without.operation}: {without.off:.0e} off"
+            findings = (*findings, finding(Kind.APPROXIMATION, Severity.INFO, says))
         agreement = {name: np.where(word == DISAGREE, AGREE, word) for name, word in agreement.items()}
         seen = replace(seen, agreement={**seen.agreement, "claim": agreement})
     findings, hull = _judge_claim_at_kinks(seen, findings)

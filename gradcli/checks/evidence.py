@@ -33,6 +33,7 @@ class EvidenceKind(Enum):
     DIRECTION = "direction"
     BLAME = "blame"
     CLAIM_AGAIN = "claim_again"
+    CLAIM_ROUNDING = "claim_rounding"
     LEFT_OUT = "left_out"
     PIECES = "pieces"
     FUNCTION_AGAIN = "function_again"
@@ -97,6 +98,17 @@ class RepeatedCall:
     """The result of another call with the same arguments: a finding if the value changed, else None."""
 
     changed: Finding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRounding:
+    """What the rounding errors of the claim itself explain: a finding if they are its only errors, else None.
+
+    Units  `off` is relative to the largest entry of each input.
+    """
+
+    only_error: Finding | None = None
+    off: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +383,7 @@ class Evidence:
     direction: DirectionalCheck | None = None
     blame: Cause | None = None
     claim_again: RepeatedCall | None = None
+    claim_rounding: ClaimRounding | None = None
     left_out: OmittedConstant | None = None
     pieces: PiecesAtKink | None = None
     function_again: RepeatedCall | None = None

@@ -16,6 +16,7 @@ from gradcli.checks.evidence import (
     DISAGREE,
     SMALL_CONSTANT,
     Cause,
+    ClaimRounding,
     Evidence,
     EvidenceKind,
     HullDistance,
@@ -29,6 +30,7 @@ from gradcli.checks.evidence import (
     zero_scale,
 )
 from gradcli.checks.findings_at_point import call_claim_again, compare_along_direction, scale_findings
+from gradcli.checks.lost_digits import is_right_without_rounding, report_inaccuracy, traceable_claim
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import PointCheck
 from gradcli.classes import dataclass
@@ -269,6 +271,32 @@ _GUARDED = {"log": "log", "sqrt": "sqrt", "divide": "a division", "reciprocal": 
 _ROUNDED = 1e-13  # relative to the largest entry: what the gradient without the constant may be off by rounding
 
 
+def look_at_rounding_of_claim(case: PointCheck, seen: Evidence) -> ClaimRounding:
+    """Return whether the claim, evaluated without rounding, is the right gradient, and where it loses digits.
+
+    Cost  one run of the claim in float64 and one in balls; one more of each for the line that loses the digits.
+    """
+    claim, right, q = seen.estimate("claim"), seen.estimate(str(seen.reference)), case.q
+    values = q.point.values
+    room = {
+        name: np.broadcast_to(right.bound[name] + 2 * EPS * np.abs(right.value[name]), shape(x))
+        for name, x in claim.value.items()
+    }
+    if claim.narrow or not is_right_without_rounding(case.claim, q.wrt, values, claim.value, right.value, room):
+        return ClaimRounding()
+    digits = {name: float(-np.log10(_relative_error(x, right.value[name]))) for name, x in claim.value.items()}
+    worst = min(digits, key=lambda name: digits[name])
+    said = report_inaccuracy(f"the claim of {worst}", digits[worst], values, traceable_claim(case.claim), q.wrt, None)
+    return ClaimRounding(said, largest_relative_error(seen))
+
+
+def _relative_error(x: Any, right: Any) -> float:
+    """Return the largest relative error of the entries that are not zero, at least one rounding."""
+    with np.errstate(all="ignore"):
+        error = np.abs(np.asarray(x) - right) / np.abs(right)
+    return float(np.max(error[np.isfinite(error)], initial=EPS))
+
+
 def find_omitted_constant(case: PointCheck, seen: Evidence) -> OmittedConstant:
     """Return the small constant without which f has the claimed gradient; none unless f is a traced number.
 
@@ -435,6 +463,7 @@ _GATHER: dict[EvidenceKind, Callable[[PointCheck, Evidence], Any]] = {
         case.q, seen.estimate(str(seen.reference)), _wants_balls(case)
     ),
     EvidenceKind.BLAME: _find_cause,
+    EvidenceKind.CLAIM_ROUNDING: look_at_rounding_of_claim,
     EvidenceKind.LEFT_OUT: find_omitted_constant,
     EvidenceKind.CLAIM_AGAIN: lambda case, seen: RepeatedCall(call_claim_again(case)),
     EvidenceKind.PIECES: lambda case, seen: PiecesAtKink(distance_from_hull(case.q, seen.estimate("claim"))),

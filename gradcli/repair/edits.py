@@ -462,7 +462,9 @@ def missing_part_edits(place: EditPlace, name: str, claimed: Gradient, right: Ri
             yield Edit("term", 2.5, line, (place.text.in_place(place.node, place.parent, new, BINDING[ast.Add]),))
         if np.all(np.isfinite(ratio)):
             for term, factor in _find_combinations(place, ratio):
-                if place.piece in term.text and not place.piece.isidentifier():  # the right gradient over the claim itself
+                if (
+                    place.piece in term.text and not place.piece.isidentifier()
+                ):  # the right gradient over the claim itself
                     continue
                 by = bracket_operand(_text_of_multiple(factor, term), BINDING[ast.Mult], ast.Mult, right=True)
                 new = f"{'-' if factor < 0 else ''}{place.as_operand(ast.Mult)} * {by}"

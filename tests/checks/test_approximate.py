@@ -1,5 +1,6 @@
 """Claims that approximate: differences with their step, lower precision, a solver's tolerance; and what nothing explains."""
 
+import math
 import re
 from typing import Any
 
@@ -203,3 +204,25 @@ def test_a_small_constant_that_the_claim_leaves_out_is_named(
     if headline is not None:
         off = float(headline.split()[-2])
         assert report.detects.relative == pytest.approx(off, rel=0.5) and report.points[0].entries.wrong == 0
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "claim", "wrong"),
+    [
+        ("y = 1 - 1/(1 + exp(x)); y", 20.0, "y = 1 - 1/(1 + exp(x)); y*(1 - y)", "y = 1 - 1/(1 + exp(x)); y*(1 - y)*(1 + 1e-6)"),
+        ("logaddexp(0, x)", -14.0, "1 - 1/(1 + exp(x))", "1 - 1/(1 + exp(x*(1 + 1e-7)))"),
+    ],
+)  # fmt: skip
+def test_a_right_formula_that_loses_digits_passes_with_its_line_and_a_wrong_one_fails(
+    f: str, x: float, claim: str, wrong: str
+) -> None:
+    report = gradcli.check(f, {"x": x}, grad=claim)
+    (said,) = [found for found in report.points[0].findings if found.kind == "inaccurate"]
+    assert report.verdict == "pass" and "nearly equal numbers cancel" in said.message
+    assert gradcli.check(f, {"x": x}, grad=wrong).verdict == "fail"
+
+
+def test_a_claim_that_is_no_more_than_nearly_right_is_not_excused_as_rounding() -> None:
+    for factor in (1 + 1e-11, 1 + 1e-7):
+        assert gradcli.check("sum(sin(x))", {"x": [0.3, 2.0]}, grad=f"cos(x)*{factor!r}").verdict == "fail"
+        assert gradcli.check(lambda x: math.sin(x), {"x": 0.3}, grad=lambda x: math.cos(x) * factor).verdict == "fail"  # noqa: B023

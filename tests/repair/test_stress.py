@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gradcli as gc
-from gradcli.repair.stress import find_digit_loss
+from gradcli.checks.lost_digits import find_digit_loss
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 
