@@ -54,13 +54,9 @@ class Line:
         """Whether so many more calls are allowed."""
         return self.calls + calls <= self.most
 
-    def spacing(self, t: float) -> float:
-        """Return the spacing of floats of the size |x| + |t|."""
-        return float(np.spacing(abs(self.x) + abs(t)))
-
     def ulp(self, scale: float) -> float:
         """Return the spacing of floats at x, or at `scale` if x is zero."""
-        return self.spacing(0.0) if self.x else float(np.spacing(scale))
+        return float(np.spacing(abs(self.x) or scale))
 
     def exact(self, t: float) -> float:
         """Return a place t' near t for which x + t' is exact."""
@@ -80,7 +76,7 @@ class Line:
     def edge(self, scale: float) -> float:
         """Return a scale whose steps stay inside the domain, if wider ones leave it; else 0."""
         for h in scale * 10.0 ** -np.arange(1, _DECADES):
-            if all(np.all(np.isfinite(self(float((self.x + t) - self.x)))) for t in (h, -h)):
+            if all(np.all(np.isfinite(self(self.exact(t)))) for t in (h, -h)):
                 return 0.0 if h == scale / 10 else float(10 * h)
         return 0.0
 
@@ -193,7 +189,8 @@ def estimate_noise(phi: Callable[[float], Any], scale: float) -> Any:
     seen = {}
     for t in noise_sample_places(scale):
         y = np.asarray(phi(t), dtype=float)
-        t, y = (t, y) if t == 0 or np.all(np.isfinite(y)) else (-t, np.asarray(phi(-t), dtype=float))
+        if t != 0 and not np.all(np.isfinite(y)):
+            t, y = -t, np.asarray(phi(-t), dtype=float)
         seen[t] = y
     return residual_deviation(list(seen), np.stack(list(seen.values())))
 
@@ -231,14 +228,14 @@ def spacing_of_values(values: Any) -> Any:
     1.0
     """
     values = np.asarray(values, dtype=float)
-    largest = np.max(np.abs(np.where(np.isfinite(values), values, 0.0)), axis=0)
-    mantissa, exponent = np.frexp(np.where(np.isfinite(values), values, 0.0))
+    finite = np.where(np.isfinite(values), values, 0.0)
+    mantissa, exponent = np.frexp(finite)
     whole = (mantissa * 2.0**_BITS).astype(np.int64)
     last = np.where(whole == 0, np.inf, exponent - _BITS + np.log2(np.maximum(whole & -whole, 1)))
     least = np.min(last, axis=0)
     order = np.sort(values, axis=0)
     different = 1 + np.sum(order[1:] > order[:-1], axis=0)
-    usual = np.spacing(largest)
+    usual = np.spacing(np.max(np.abs(finite), axis=0))
     found = np.where(np.isfinite(least), 2.0 ** np.minimum(least, 1e3), usual)
     return np.where((different > 1) & (found > usual * 2.0 ** (_CHANCE / different)), found, usual)
 
@@ -328,12 +325,12 @@ def sweep_steps(line: Line, h: Any, sigma: Any, often: float = _WEIGHT[CENTRAL])
     column = h.reshape((-1,) + (1,) * line.at.ndim)
     sigma = np.maximum(sigma, _stair_height(up, down, line.at, column))
     ahead, behind = (up - line.at) / column, (line.at - down) / column
-    sides = [_one_sided_extrapolants(slopes, column, sigma) for slopes in (ahead, behind)]
+    firsts = (next_neville_column(slopes, column, ONE_SIDED) for slopes in (ahead, behind))
+    sides = [(first[1:], np.abs(first[1:] - first[:-1]) + FAR * sigma / column[2:]) for first in firsts]
     found = list(_extrapolation_levels((up - down) / (2 * column), h, sigma, CENTRAL, often, sides, ahead - behind))
     if not np.all(np.isfinite(up - down)):
-        found += [
-            row for slopes in (ahead, behind) for row in _extrapolation_levels(slopes, h, sigma, ONE_SIDED, often)
-        ]
+        for slopes in (ahead, behind):
+            found += _extrapolation_levels(slopes, h, sigma, ONE_SIDED, often)
     value, bound, used, rounding = (np.concatenate(column) for column in zip(*found, strict=True))
     k = np.argmin(bound, axis=0)[None]
     value, bound, rounding = (np.take_along_axis(rows, k, axis=0)[0] for rows in (value, bound, rounding))
@@ -352,7 +349,8 @@ def _replace_nan_bounds(bound: Any) -> Any:
 # shows every wider structure whose d t is above the noise. Values at distances from the steps down to a few spacings of x
 # show all structure that noise does not hide. Where noise hides it, the slope rests on the assumption that f is smooth.
 
-PROBES = 8  # values between the steps and the spacing of x
+PROBES = 8  # values between the steps and the spacing of x, on alternating sides
+_UNEVEN = np.array([0.0, 0.13, -0.11, 0.07, -0.08, 0.12, -0.05, 0.0])  # so that no wave matches their places
 RESOLVING = 2 * len(ALL_EXPONENTS) + 12  # calls for the steps of all scales, including those for the noise
 _ASKED, _WINDOWS = 6, 4  # entries of the output, and intervals of each, that are searched for jumps at most
 _BETWEEN = (0.0, 0.08, 0.21, 0.38, 0.46, 0.63, 0.79, 0.91, 1.0)  # of an interval: where its roughness is sampled
@@ -438,8 +436,11 @@ def unexplained_slope_error(line: Line, found: Difference, scale: float, noise: 
     Cost    8 calls.
     """
     inside = _INSIDE * np.min(found.h, where=np.isfinite(found.h), initial=np.inf)
-    for t in _probe_places(line, inside, _FINE_STRUCTURE_LEAST * line.ulp(scale)):
-        line(t)
+    least = _FINE_STRUCTURE_LEAST * line.ulp(scale)
+    if least < inside < np.inf:
+        sizes = inside * (least / inside) ** ((np.arange(PROBES) + _UNEVEN) / (PROBES - 1))
+        for t in [line.place(float(t)) for t in dict.fromkeys(sizes * (-1.0) ** np.arange(PROBES))]:
+            line(t)
     return _possible_slope_error(line, found, noise, _SUSPECT)
 
 
@@ -467,20 +468,10 @@ def _possible_slope_error(line: Line, found: Difference, noise: Any, often: floa
     return off
 
 
-def _probe_places(line: Line, inside: float, least: float) -> list[float]:
-    """Return places on alternating sides, from the steps to the spacing of x; uneven, so that no wave matches them."""
-    if not least < inside < np.inf:
-        return []
-    ladder = (np.arange(PROBES) + np.array([0.0, 0.13, -0.11, 0.07, -0.08, 0.12, -0.05, 0.0])) / (PROBES - 1)
-    sizes = inside * (least / inside) ** ladder
-    return [line.place(float(t)) for t in dict.fromkeys(sizes * (-1.0) ** np.arange(PROBES))]
-
-
 def steepness_within_step(line: Line, found: Difference) -> Any:
     """Return how steep the function is within a step h of a difference: |slope| + |second derivative| h / 2."""
-    return np.abs(found.value) + np.where(
-        np.isfinite(found.h), np.abs(_curvature_over_steps(line, found)[0]) * found.h / 2, 0.0
-    )
+    bent = np.abs(_curvature_over_steps(line, found)[0]) * found.h / 2
+    return np.abs(found.value) + np.where(np.isfinite(found.h), bent, 0.0)
 
 
 def _curvature_over_steps(line: Line, found: Difference) -> tuple[Any, Any, Any]:
@@ -685,12 +676,6 @@ def _stair_height(up: Any, down: Any, at: Any, column: Any) -> Any:
     return np.where(np.isfinite(least) & ~beside_a_kink, least, 0.0)
 
 
-def _one_sided_extrapolants(slopes: Any, column: Any, sigma: Any) -> tuple[Any, Any]:
-    """Return the one-sided extrapolants of all but the two widest steps, and their errors by noise and truncation."""
-    first = next_neville_column(slopes, column, ONE_SIDED)
-    return first[1:], np.abs(first[1:] - first[:-1]) + FAR * sigma / column[2:]
-
-
 def _differing_slopes(ahead: Any, behind: Any, column: Any, sigma: Any) -> tuple[Any, Any]:
     """Return the slopes to the left and to the right where the values show that they differ, else nan.
 
@@ -706,15 +691,10 @@ def _differing_slopes(ahead: Any, behind: Any, column: Any, sigma: Any) -> tuple
     beyond = np.nan_to_num(gap - room - _APART * noise, nan=0.0)
     gap = np.maximum(gap, np.maximum.accumulate(beyond[::-1], axis=0)[::-1])
     k = np.argmin(np.nan_to_num(gap + room, nan=np.inf), axis=0)[None]
+    left, right = (next_neville_column(first, column, ONE_SIDED) for first in (left, right))
     gap, room, noise, size, left, right = (
         np.take_along_axis(np.broadcast_to(rows, gap.shape), k, axis=0)[0]
-        for rows in (
-            gap,
-            room,
-            noise,
-            sizes,
-            *(next_neville_column(first, column, ONE_SIDED) for first in (left, right)),
-        )
+        for rows in (gap, room, noise, sizes, left, right)
     )
     opposite = np.abs(right + left) / 2 <= _OPPOSITE * np.minimum(np.abs(right), np.abs(left))
     apart = (gap > room) & (gap + room > _APART * noise) & ((gap + room > USEFUL * size) | opposite)
@@ -746,8 +726,7 @@ def _extrapolation_levels(
             kinks = np.nan_to_num(np.min(np.abs([bends[:-2], bends[1:-1], bends[2:]]), axis=0))
             nearer = [(slopes[level:], room[level:]) for slopes, room in sides]
             apart = np.maximum(apart, _error_by_kink(table[1:-1], kinks, nearer))
-        bound = SAFETY * np.maximum(spread + rounding, apart)
-        yield table[1:-1], np.where(np.isfinite(bound), bound, np.inf), used, rounding
+        yield table[1:-1], _replace_nan_bounds(SAFETY * np.maximum(spread + rounding, apart)), used, rounding
 
 
 def _contradiction_by_finer_steps(values: Any, finer: Any, room: Any) -> Any:
@@ -786,19 +765,6 @@ def quick_derivative(phi: Callable[[float], Any], floor: float, at: float | None
     up, down = (np.array([phi(sign * h) for h in QUICK]) for sign in (1, -1))
     return replace(difference_of_three_steps(up, down, at, QUICK, floor), calls=2 * len(QUICK))
 
-
-__all__ = [
-    "QUICK",
-    "SAFETY",
-    "SILENT",
-    "TAME",
-    "Difference",
-    "FunctionNoise",
-    "Line",
-    "derivative",
-    "quick_derivative",
-    "second_derivative",
-]
 
 SCREEN = slice(2, 5)  # the screen's steps, 1e-2 to 1e-3: truncation and rounding of a smooth function are 1e-12
 WIDE = slice(0, 5)  # the screen's steps and two wider ones, for functions that rounding limits
@@ -870,16 +836,13 @@ def _sharpest_difference(line: Line, scales: Sequence[float], floor: Any, seen: 
     best = unknown_difference(line)
     for scale in scales:
         found = _difference_on_scale(line, scale, floor, seen)
-        best = choose_sharper(best, found if scale == scales[-1] else _discard_unconvincing(found.value != 0, found))
+        if scale != scales[-1]:  # tiny steps without any change show little
+            found = replace(found, bound=np.where(found.value != 0, found.bound, np.inf))
+        best = choose_sharper(best, found)
         if np.all(_has_sharp_bound(best)):
             return best
     edge = line.edge(scales[-1])
     return choose_sharper(_difference_on_scale(line, edge, floor, seen), best) if edge else best
-
-
-def _discard_unconvincing(convincing: Any, d: Difference) -> Difference:
-    """Return the difference with an infinite bound where it is not convincing: tiny steps without any change show little."""
-    return replace(d, bound=np.where(convincing, d.bound, np.inf))
 
 
 SECOND = 10.0 ** -np.arange(1.0, 4.5, 0.5)
@@ -944,8 +907,8 @@ def _difference_on_scale(line: Line, scale: float, floor: Any, seen: Any) -> Dif
 def _noise_at_small_steps(line: Line, scale: float, h: Any) -> Any:
     """Return the noise, from its own samples and the values at the smallest steps; places outside the domain are left out."""
     places = [*noise_sample_places(scale), *(sign * step for step in h[-_NEAREST:] for sign in (1, -1))]
-    values = np.stack([line((line.x + t) - line.x) for t in places])
-    inside = [k for k in range(len(places)) if np.all(np.isfinite(values[k]))]
+    values = np.stack([line(line.exact(t)) for t in places])
+    inside = [k for k, y in enumerate(values) if np.all(np.isfinite(y))]
     if len(inside) < 6:
         return EPS * np.abs(line.at)
     return residual_deviation([places[k] for k in inside], values[inside])

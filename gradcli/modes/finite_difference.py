@@ -1,13 +1,12 @@
 """Finite differences of the untouched function."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from gradcli.classes import dataclass
 from gradcli.errors import NotSupported, TraceDiffers
 from gradcli.frameworks.framework import EPS as EPS_OF_FORMAT
 from gradcli.frameworks.native import native_of
@@ -32,7 +31,7 @@ from gradcli.request.stepping import DEFAULT_STEPPING, Stepping
 from gradcli.targets.derived import STEP, Along, Gradient, SumOfEntries, inner_gradient, original_function
 from gradcli.targets.facts import Function
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.shapes import concatenate_entries, shape, size, split_like
+from gradcli.tracing.shapes import concatenate_entries, shape, split_like
 from gradcli.tracing.tracer import Tracer
 
 CALLS = 21  # for each entry, about: from 14 for a smooth function to over 100
@@ -46,9 +45,7 @@ _SAFETY = 3.0  # times what smaller tolerances of solvers change: what still sma
 
 # Second derivatives of a function that can only be called: second differences of its values.
 
-CALLS_OF_A_SECOND_DERIVATIVE = (
-    38  # for one second derivative: of the difference itself 24, and 14 to see whether f bends
-)
+CALLS_OF_A_SECOND_DERIVATIVE = 38  # of the difference itself 24, and 14 to see whether f bends
 _ONE_SIDED = (1e-2, 1e-3)  # steps, over the entries' sizes
 _APART = 1e-3  # of the second derivative: a smaller distance of the two sides is no kink
 _ROUNDINGS = 100.0
@@ -78,23 +75,13 @@ class GradientByValues(Gradient):
 class _Lines:
     """The function along lines through a point, whose entries form one vector; nan where it raises."""
 
-    def __init__(
-        self, gradient: GradientByValues, values: Mapping[str, Value], budget: Budget = WITHOUT_LIMITS
-    ) -> None:
+    def __init__(self, by: GradientByValues, values: Mapping[str, Value], budget: Budget = WITHOUT_LIMITS) -> None:
         known = {name: x for name, x in values.items() if name != STEP}
-        self._problem = Problem(gradient.f, Point(known), gradient.wrt, budget=budget, stepping=gradient.stepping)
+        self._problem = Problem(by.f, Point(known), by.wrt, budget=budget, stepping=by.stepping)
         self.x = concatenate_entries(self._problem.xs)
 
     def __call__(self, v: Array, t: float) -> float:
         return float(self._problem.near(*split_like(self.x + t * v, self._problem.xs)))
-
-
-def _refuse_over_budget(n: int, for_each: int, budget: int | None) -> None:
-    """Raise OverBudget where second differences, so many for each of n entries, take too many evaluations."""
-    calls, most = for_each * n * CALLS_OF_A_SECOND_DERIVATIVE, budget or MOST_EVALUATIONS
-    if calls > most:
-        says = f"second differences by {n} entries would take about {calls:,} evaluations, more than the budget of {most:,}"
-        raise OverBudget(says, do=f"--budget {calls}, or your gradient beside it: --grad g --hess h")
 
 
 def hessian_by_values(f: Function, values: Mapping[str, Value], stepping: Stepping, budget: Budget) -> Estimate:
@@ -112,14 +99,14 @@ def hessian_by_values(f: Function, values: Mapping[str, Value], stepping: Steppi
         raise TypeError("only a gradient by values has second differences")
     line = _Lines(gradient, values, budget)
     scales = concatenate_entries([stepping.sizes_of_entries(name, values[name]) for name in gradient.wrt])
-    for_each = 2 if isinstance(f, Along) else 1 if isinstance(f, SumOfEntries) else len(scales)
-    _refuse_over_budget(len(scales), for_each, stepping.budget)
-    units = np.diag(scales)
-    calls = 0
+    n, most = len(scales), stepping.budget or MOST_EVALUATIONS
+    calls = n * (2 if isinstance(f, Along) else 1 if isinstance(f, SumOfEntries) else n) * CALLS_OF_A_SECOND_DERIVATIVE
+    if calls > most:
+        says = f"second differences by {n} entries would take about {calls:,} evaluations, more than the budget of {most:,}"
+        raise OverBudget(says, do=f"--budget {calls}, or your gradient beside it: --grad g --hess h")
+    units, like = np.diag(scales), [np.asarray(values[name]) for name in gradient.wrt]
 
     def curvature(v: Array) -> Array:
-        nonlocal calls
-        calls += CALLS_OF_A_SECOND_DERIVATIVE
         found = second_derivative(partial(line, v))
         return np.array([float(found.value), np.inf if _has_curvature_jump(partial(line, v)) else float(found.bound)])
 
@@ -134,15 +121,21 @@ def hessian_by_values(f: Function, values: Mapping[str, Value], stepping: Steppi
             value, bound = {STEP: found[:, 0]}, {STEP: found[:, 1]}
         elif isinstance(f, SumOfEntries):
             alone = np.array([curvature(u) / scale**2 for u, scale in zip(units, scales, strict=True)])
-            like = [np.asarray(values[name]) for name in gradient.wrt]
             value, bound = (dict(zip(gradient.wrt, split_like(part, like), strict=True)) for part in alone.T)
         else:
-            whole = np.zeros((len(scales), len(scales), 2))
+            whole = np.zeros((n, n, 2))
             for i, u in enumerate(units):
                 whole[i, i] = curvature(u) / scales[i] ** 2
                 for j in range(i):
                     whole[i, j] = whole[j, i] = mixed(u, units[j]) / (scales[i] * scales[j])
-            value, bound = (_split_hessian(whole[..., k], gradient, values) for k in (0, 1))
+            parts = np.split(whole, np.cumsum([x.size for x in like])[:-1], axis=1)
+            value, bound = (
+                {
+                    name: np.reshape(part[..., k], (n, *x.shape))
+                    for name, x, part in zip(gradient.wrt, like, parts, strict=True)
+                }
+                for k in (0, 1)
+            )
     return Estimate(value, bound, statistical=True, cost=EstimateCost(evaluations=calls))
 
 
@@ -155,15 +148,6 @@ def _has_curvature_jump(phi: Callable[[float], float]) -> bool:
         size = max(map(abs, sides))
     rounding = _ROUNDINGS * EPS * max(abs(phi(0.0)), abs(phi(h))) / h**2
     return apart[1] > max(apart[0] / 2, _APART * size, rounding)
-
-
-def _split_hessian(h: Array, gradient: Gradient, values: Mapping[str, Value]) -> dict[str, Array]:
-    """Return a Hessian of all entries as the Jacobian of the gradient, split by input."""
-    ends = np.cumsum([size(values[name]) for name in gradient.wrt])
-    parts = np.split(h, ends[:-1], axis=1)
-    return {
-        name: np.reshape(part, (len(h), *shape(values[name]))) for name, part in zip(gradient.wrt, parts, strict=True)
-    }
 
 
 class FiniteDifference:
@@ -195,18 +179,18 @@ class FiniteDifference:
         slopes: dict[str, Slopes] = {}
         with np.errstate(all="ignore"):
             entries, most = q.entries, q.stepping.budget or np.inf
-            around = measure_surroundings(q, most - TAME * entries)
-            calls = around.calls + (_require_same_value(q, around.noise) if q.untraced is not None else 0)
+            noise, looks, calls = measure_noise(q, most - TAME * entries)
+            calls += _require_same_value(q, noise.seen) if q.untraced is not None else 0
             differences: dict[str, list[Difference]] = {}
             for k, name in enumerate(q.wrt):
                 found = differences[name] = []
                 for at in np.ndindex(shape(q.xs[k])):
                     entries -= 1
                     left = most - calls - TAME * entries
-                    found.append(self.entry(q, k, at, around, left))
+                    found.append(self.entry(q, k, at, noise, looks, left))
                     calls += found[-1].calls
-                    if not around.looks and q.solver_changes is None and _is_off_program_slope(q, name, at, found[-1]):
-                        found[-1] = self.entry(q, k, at, replace(around, looks=True), left - found[-1].calls)
+                    if not looks and q.solver_changes is None and _is_off_program_slope(q, name, at, found[-1]):
+                        found[-1] = self.entry(q, k, at, noise, True, left - found[-1].calls)
                         calls += found[-1].calls
             if q.untraced is not None and any(differences.values()):
                 widened = iter(widen_zeros([d for found in differences.values() for d in found]))
@@ -216,14 +200,14 @@ class FiniteDifference:
                 bound[name] = jacobian_from_columns([d.bound for d in found], q.value, q.xs[k])
                 if any(np.any(d.kinked | np.isfinite(d.other)) for d in found):
                     slopes[name] = _collect_slopes(found, q.value, q.xs[k])
-            if (
-                q.untraced is None and q.affords_slopes
-            ):  # the values of an ill-conditioned f are those of a slightly different f
+            if q.untraced is None and q.affords_slopes:
+                # the values of an ill-conditioned f are those of a slightly different f
                 bound = {name: b + q.rounding[name] for name, b in bound.items()}
-            changes = q.solver_changes
-            solvers = {} if changes is None else {name: _SAFETY * changes.of(name, g) for name, g in value.items()}
-            bound = {name: b + solvers.get(name, 0.0) for name, b in bound.items()}
-        calls += 0 if changes is None else changes.evaluations
+            solvers: dict[str, Array] = {}
+            if (changes := q.solver_changes) is not None:
+                solvers = {name: _SAFETY * changes.of(name, g) for name, g in value.items()}
+                bound = {name: b + solvers[name] for name, b in bound.items()}
+                calls += changes.evaluations
         cost = EstimateCost(evaluations=calls, operations=calls * q.operations)
         return Estimate(value, bound, statistical=True, cost=cost, slopes=slopes, solvers=solvers)
 
@@ -238,9 +222,9 @@ class FiniteDifference:
             q.budget.admit(calls * q.work, f"{calls:,} evaluations of f")
 
     def entry(
-        self, q: Question, k: int, at: tuple[int, ...], around: "Surroundings", most: float = np.inf
+        self, q: Question, k: int, at: tuple[int, ...], noise: FunctionNoise, looks: bool, most: float
     ) -> Difference:
-        """Return the derivative with respect to one entry, with at most `most` calls."""
+        """Return the derivative with respect to one entry, with at most `most` calls; `looks` is that of measure_noise."""
         x = q.xs[k]
 
         def phi(t: float) -> Any:
@@ -254,8 +238,8 @@ class FiniteDifference:
         low, high = q.stepping.edges_of(name)
         line = Line(phi, float(np.asarray(x)[at]), low, high, at=q.value, most=most)
         return derivative(
-            line, float(np.median(np.abs(x))), FunctionNoise(around.floor, around.noise, around.rough),
-            h=q.stepping.h, size=q.stepping.scales.get(name), looks=around.looks,
+            line, float(np.median(np.abs(x))), noise,
+            h=q.stepping.h, size=q.stepping.scales.get(name), looks=looks,
         )  # fmt: skip
 
 
@@ -290,25 +274,13 @@ def _collect_slopes(found: list[Difference], y: Array, x: Array) -> Slopes:
     return Slopes(**{name: jacobian_from_columns(columns, y, x) for name, columns in parts.items()})
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What values of f along a random direction show: the noise, its part that is not fine structure, and the calls made.
+def measure_noise(q: Question, most: float) -> tuple[FunctionNoise, bool, int]:
+    """Return the noise of f along a random direction in proportion to the entries, whether it `looks`, and the calls made.
 
-    `floor` is the noise that f is known to have: by its recorded run, or by the spacing of its values. `looks` says whether
-    each entry is searched for structure finer than the steps of differences. It is set if there is such structure along
-    the direction, and for a function with few entries that cannot be traced; never where f calls a solver, whose steps make
-    such structure.
-    """
-
-    floor: Any
-    noise: Any
-    rough: Any
-    looks: bool
-    calls: int
-
-
-def measure_surroundings(q: Question, most: float = np.inf) -> Surroundings:
-    """Return the noise of f along a random direction in proportion to the entries, and how much of it is rounding.
+    The floor of the noise is what f is known to have: by its recorded run, or by the spacing of its values. `looks` says
+    whether each entry is searched for structure finer than the steps of differences. It is set if there is such structure
+    along the direction, and for a function with few entries that cannot be traced; never where f calls a solver, whose
+    steps make such structure.
 
     Cost    9 calls; if f looks noisier than rounding and `most` allows, 28 more, and up to 106 for each of six entries of
             the output; for many entries of a function that cannot be traced, two differences.
@@ -316,11 +288,10 @@ def measure_surroundings(q: Question, most: float = np.inf) -> Surroundings:
     rng = np.random.default_rng([q.seed, 0x4015E])
 
     def line(most: float) -> Line:
-        drawn = [
-            rng.choice([-1.0, 1.0], shape(x)) * q.stepping.sizes_of_entries(name, x)
-            for name, x in zip(q.wrt, q.xs, strict=True)
-        ]
-        vs = [q.stepping.turn_inward(name, x, v) for name, x, v in zip(q.wrt, q.xs, drawn, strict=True)]
+        vs = []
+        for name, x in zip(q.wrt, q.xs, strict=True):
+            v = rng.choice([-1.0, 1.0], shape(x)) * q.stepping.sizes_of_entries(name, x)
+            vs.append(q.stepping.turn_inward(name, x, v))
 
         def phi(t: float) -> Any:
             return q.near(*[x + t * v for x, v in zip(q.xs, vs, strict=True)])
@@ -335,14 +306,14 @@ def measure_surroundings(q: Question, most: float = np.inf) -> Surroundings:
         floor = seen = np.maximum(seen, estimate_noise(along, _MANY_STEPS))
     if q.solver_changes is not None:
         seen = np.maximum(seen, _LEFT * q.solver_changes.error)
-        return Surroundings(floor, seen, seen, False, along.calls)
-    rough, fine, calls = rough_part(along, seen), False, along.calls
+        return FunctionNoise(floor, seen, seen), False, along.calls
+    noise, fine, calls = FunctionNoise(floor, seen, rough_part(along, seen)), False, along.calls
     for _ in range(_DIRECTIONS if q.untraced is not None and q.entries > MANY else 0):
-        found = derivative(line(most - calls), noise=FunctionNoise(floor, seen, rough))
+        found = derivative(line(most - calls), noise=noise)
         calls += found.calls
         fine |= bool(np.any(found.kinked | (np.isfinite(found.other) & ~found.jumps)))
     few = q.untraced is not None and q.entries <= MANY
-    return Surroundings(floor, seen, rough, fine or few or bool(np.any(rough < seen)), calls)
+    return noise, fine or few or bool(np.any(noise.rough < seen)), calls
 
 
 def _coarse_spacing(along: Line) -> Any:
