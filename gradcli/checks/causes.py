@@ -21,7 +21,7 @@ from gradcli.modes.mode import Question
 from gradcli.modes.redraw import redraw_inputs
 from gradcli.modes.registry import MODES
 from gradcli.modes.rounding import EPS
-from gradcli.modes.screening import Limits, ScreeningResult, screen
+from gradcli.modes.screening import ScreeningResult, screen
 from gradcli.modes.solver_changes import smaller_tolerances
 from gradcli.report import numbers
 from gradcli.report.check import CheckReport
@@ -233,7 +233,7 @@ def _screen_claim(q: Question, names: tuple[str, ...], claim: Array, grant: floa
     if changes is not None:
         solvers = concatenate_entries([GRANT_SOLVER * changes.of(n, g) for n, g in by_input(claim).items()])
     return screen(
-        lambda step: float(q.near(*moved_by(step))), claim, scales, seed=q.seed, limits=Limits(budget),
+        lambda step: float(q.near(*moved_by(step))), claim, scales, seed=q.seed, budget=budget,
         claim_error=grant * np.abs(claim) + solvers, complex_phi=complex_phi, phi_at_zero=float(q.value),
         rounds=native is not None and native.values_format != "float64",
     )  # fmt: skip

@@ -36,6 +36,8 @@ _FEWER = 2  # complex steps along a stratum of smaller entries
 _RESERVE = 300  # calls of f that complex steps leave to differences, in case they do not settle it
 _STRUCTURE_BUDGET = 300  # calls of f: with a smaller budget, fine structure is not searched
 _MOST_KINKS = 20  # the largest number of entries at kinks that are reported
+_MOST_WRONG = 20  # the largest number of wrong entries that are searched for
+_PROJECTIONS = 3  # how often a stratum is projected
 _WIDEST = 1e4  # the same, where it is known to be there
 _WIDE = 300.0  # times the usual distance: noise is measured this far apart too, where float32's rounding shows
 
@@ -86,18 +88,6 @@ class ScreeningResult:
     only_wider: tuple[Difference, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How many calls of f a screening may make, how often it projects a stratum, and how many wrong entries it seeks."""
-
-    budget: int = 10_000
-    projections_per_stratum: int = 3
-    max_wrong: int = 20
-
-
-LIMITS = Limits()
-
-
 def screen(
     phi: Callable[[Array], float],
     claim: Array,
@@ -108,9 +98,9 @@ def screen(
     complex_phi: Callable[[Array], complex] | None = None,
     phi_at_zero: float | None = None,
     rounds: bool = False,
-    limits: Limits = LIMITS,
+    budget: int = 10_000,
 ) -> ScreeningResult:
-    """Check every entry of a claimed gradient of a scalar function without moving each entry alone.
+    """Check every entry of a claimed gradient of a scalar function without moving each entry alone, by `budget` calls of f.
 
     Shapes  claim and scales (n,). phi takes a displacement (n,) and returns f there. `complex_phi` does the same for complex
             displacements; it raises ValueError if f does not take them. `phi_at_zero` is f at the point. `rounds` says that f
@@ -125,16 +115,16 @@ def screen(
     known = np.isfinite(claim) & np.isfinite(scales) & (scales != 0)
     claim, scales, claim_error = (np.where(known, x, 0.0) for x in (claim, scales, claim_error))
     rng = np.random.default_rng([seed, 0x5C4E])
-    search = _Search(phi, claim, scales, claim_error, limits.budget, rng, phi_at_zero, rounds)
+    search = _Search(phi, claim, scales, claim_error, budget, rng, phi_at_zero, rounds)
     with np.errstate(all="ignore"):
-        if complex_phi is not None and search.by_complex_steps(complex_phi, limits):
+        if complex_phi is not None and search.by_complex_steps(complex_phi):
             return search.result()
         try:
             search.measure_noise()
-            for count in (1, limits.projections_per_stratum):  # each once first: the budget must reach every stratum
+            for count in (1, _PROJECTIONS):  # each once first: the budget must reach every stratum
                 for stratum in search.strata:
                     search.project(stratum, count)
-            search.find_wrong_entries(limits)
+            search.find_wrong_entries()
         except _BudgetSpent:
             search.complete = False
         return search.result()
@@ -180,15 +170,14 @@ _SAME = 1e-9  # of f: how near its real part must stay to its value
 _USEFUL = 1e-4  # of the slope: a difference with a wider bound confirms nothing
 _ROUNDINGS = 8.0  # times the rounding that was observed: what rounding may be
 _MOST = 0.5  # of a difference: what may be left of it besides the entry that explains it
-Found = tuple[int, float, float]  # an entry, its slope, and the bound of this
 
 
 @dataclass
-class Steps:
+class _Steps:
     """Derivatives of a function along directions by complex steps, compared with those of a claimed gradient.
 
-    `f` takes a displacement, real or complex. `room(terms)` bounds the rounding of a sum of terms of the claim. `claim_error`
-    holds absolute errors of the claim that are no mistake, and `least` is that of terms that nearly vanish.
+    `f` takes a displacement, real or complex. `claim_error` holds absolute errors of the claim that are no mistake, and
+    `least` is that of terms that nearly vanish.
 
     Shapes  claim, claim_error, displacements and directions (n,).
     """
@@ -196,9 +185,8 @@ class Steps:
     f: Callable[[Array], complex]
     value: float
     claim: Array
-    room: Callable[[Array], float]
     claim_error: Array
-    least: float = 0.0
+    least: float
     calls: int = 0
     rounding: float = 0.0  # of a slope, relative to the sum of the sizes of its terms
 
@@ -222,13 +210,12 @@ class Steps:
     def compared(self, v: Array) -> tuple[float, float]:
         """Return the difference between the slope along v and the claim's, and how much of it rounding explains."""
         terms = self.claim * v
+        room = float(_ROUNDED * np.linalg.norm(terms)) + _CHANCE * float(np.linalg.norm(self.claim_error * v))
         bound = self.rounding * float(np.sum(np.abs(terms)))
-        bound += self.least + self.room(terms) + _CHANCE * float(np.linalg.norm(self.claim_error * v))
+        bound += self.least + room
         return self.slope(v) - float(np.sum(terms)), bound
 
-    def odd_alone(
-        self, vs: Sequence[Array], differences: Sequence[float], entries: Array, disagrees: float
-    ) -> Found | None:
+    def odd_alone(self, vs: Sequence[Array], differences: Sequence[float], entries: Array) -> WrongEntry | None:
         """Return the one entry that explains the differences along several directions, if it disagrees alone; else None.
 
         Differences that rounding may explain add up in all entries. Those of a single wrong entry are in proportion to it.
@@ -243,42 +230,42 @@ class Steps:
             return None
         spread = np.ptp(apart, axis=0) / np.where(mean > 0, mean, np.nan)
         k = int(entries[np.nanargmin(spread)])
-        found = self.measured_alone(vs[0], k, disagrees)
+        found = self.measured_alone(vs[0], k)
         if found is None:
             return None
-        error = found[1] - float(self.claim[k])
+        error = found.measured - float(self.claim[k])
         pairs = zip(vs, differences, strict=True)
         explained = all(abs(error * float(v[k]) - difference) <= _MOST * abs(difference) for v, difference in pairs)
         return found if explained else None
 
-    def odd_entry(self, v: Array, entries: Array, disagrees: float) -> Found | None:
-        """Bisect the entries down to one that disagrees with the claim; return its index, its slope and the bound of this.
+    def odd_entry(self, v: Array, entries: Array) -> WrongEntry | None:
+        """Bisect the entries down to one that disagrees with the claim, and return it; None if the last entry agrees.
 
-        Return None if the last entry agrees. Raises ValueError as `measured_alone` does.
+        Raises  ValueError as `measured_alone` does.
         """
         while len(entries) > 1:
             half, moved = entries[: len(entries) // 2], np.zeros(v.shape)
             moved[half] = v[half]
             difference, bound = self.compared(moved)
-            entries = half if abs(difference) > disagrees * bound else entries[len(entries) // 2 :]
-        return self.measured_alone(v, int(entries[0]), disagrees)
+            entries = half if abs(difference) > _DISAGREES * bound else entries[len(entries) // 2 :]
+        return self.measured_alone(v, int(entries[0]))
 
-    def measured_alone(self, v: Array, k: int, disagrees: float) -> Found | None:
-        """Return the index of an entry, its slope and the bound of this, if it disagrees with the claim; else None.
+    def measured_alone(self, v: Array, k: int) -> WrongEntry | None:
+        """Return an entry with its slope and the bound of this, if it disagrees with the claim; else None.
 
         Raises  ValueError if real differences contradict its complex step.
         """
         moved = np.zeros(v.shape)
         moved[k] = v[k]
         difference, bound = self.compared(moved)
-        if abs(difference) <= disagrees * bound:
+        if abs(difference) <= _DISAGREES * bound:
             return None
         measured = float(self.claim[k] * v[k] + difference)
         real = derivative(Line(lambda t: float(np.real(self.f(t * moved))), at=self.value))
         self.calls += real.calls
         if abs(float(real.value) - measured) > 3 * float(real.bound):
             raise ValueError("f behaves differently for complex numbers")
-        return k, measured / float(v[k]), bound / abs(float(v[k]))
+        return WrongEntry(k, measured / float(v[k]), bound / abs(float(v[k])))
 
 
 @dataclass(slots=True)
@@ -322,37 +309,32 @@ class _Search:
         v[entries] = self.scales[entries] * random_signs(self.rng, (len(entries),))
         return v
 
-    def by_complex_steps(self, f: Callable[[Array], complex], limits: Limits) -> bool:
+    def by_complex_steps(self, f: Callable[[Array], complex]) -> bool:
         """Check all entries by complex steps and find the wrong ones; return False if that is not possible."""
         if self.phi_at_zero is None or self.budget < _RESERVE:
             return False
         entries = np.flatnonzero(self.scales)
-        rounding = lambda terms: float(_ROUNDED * np.linalg.norm(terms))
         least = _VANISHING * float(np.max(np.abs(self.claim * self.scales), initial=0.0))
-        steps = Steps(f, self.phi_at_zero, self.claim, rounding, self.claim_error, least)
+        steps = _Steps(f, self.phi_at_zero, self.claim, self.claim_error, least)
         try:
             if not len(entries) or not steps.holds_for(self.random_direction(entries)):
                 return False
             self.sort_into_strata()
-            most = limits.projections_per_stratum
-            wrong: list[WrongEntry] = []
-            for stratum in self.strata:  # the first has the largest entries
-                count = most if stratum is self.strata[0] else min(most, _FEWER)
-                wrong += self.by_steps(steps, stratum, count, limits.max_wrong - len(wrong))
+            for k, stratum in enumerate(self.strata):  # the first has the largest entries
+                self.by_steps(steps, stratum, _FEWER if k else _PROJECTIONS)
         except (TypeError, ValueError, _BudgetSpent):
-            self.strata, self.projections = [], 0
+            self.strata, self.projections, self.wrong = [], 0, []
             return False
         finally:
             self.calls += steps.calls
-        self.wrong, self.bounds_by_entry = wrong, {suspect.index: suspect.bound for suspect in wrong}
+        self.bounds_by_entry = {suspect.index: suspect.bound for suspect in self.wrong}
         return True
 
-    def by_steps(self, steps: Steps, stratum: _Stratum, count: int, most: int) -> list[WrongEntry]:
-        """Project a stratum by complex steps until `count` projections agree, and return the wrong entries that are left out.
+    def by_steps(self, steps: _Steps, stratum: _Stratum, count: int) -> None:
+        """Project a stratum by complex steps until `count` projections agree; wrong entries are left out of it.
 
         Raises  ValueError if they cannot be found, _BudgetSpent.
         """
-        wrong: list[WrongEntry] = []
         while len(stratum.entries):
             vs, differences, found = list[Array](), list[float](), None
             while len(vs) < min(count, len(stratum.entries)) and found is None:
@@ -363,18 +345,17 @@ class _Search:
                 differences.append(difference)
                 stratum.bounds.append(bound)
                 if abs(difference) > _DISAGREES * bound:
-                    found = steps.odd_entry(vs[-1], stratum.entries, _DISAGREES)
+                    found = steps.odd_entry(vs[-1], stratum.entries)
                     if found is None:
                         raise ValueError("no single entry explains the difference")
-            found = found or steps.odd_alone(vs, differences, stratum.entries, _DISAGREES)
+            found = found or steps.odd_alone(vs, differences, stratum.entries)
             self.projections += len(vs)
             if found is None:
-                return wrong
-            if len(wrong) == most:
+                return
+            if len(self.wrong) == _MOST_WRONG:
                 raise ValueError("too many entries are wrong")
-            wrong.append(WrongEntry(*found))
-            stratum.entries, stratum.bounds = np.setdiff1d(stratum.entries, [found[0]]), []
-        return wrong
+            self.wrong.append(found)
+            stratum.entries, stratum.bounds = np.setdiff1d(stratum.entries, [found.index]), []
 
     def measure_noise(self) -> None:
         """Measure the noise of f, and sort the entries into strata."""
@@ -384,11 +365,8 @@ class _Search:
             levels = [estimate_noise(phi, scale) for scale in ((1.0, _WIDE, _WIDEST) if self.rounds else (1.0, _WIDE))]
             entries = entries[1::2]
         levels = list(np.nan_to_num(levels, posinf=0.0))
-        if (
-            self.rounds
-            or self.budget < _STRUCTURE_BUDGET
-            or not self.structure_explains_noise(max(self.noise_floor, levels[0]))
-        ):
+        unexamined = self.rounds or self.budget < _STRUCTURE_BUDGET
+        if unexamined or not self.structure_explains_noise(max(self.noise_floor, levels[0])):
             self.noise_floor = max(self.noise_floor, *levels)
         self.sort_into_strata()
 
@@ -486,18 +464,18 @@ class _Search:
         up, down = (np.array([phi(sign * h) for h in QUICK]) for sign in (1, -1))
         return abs(float(kink_size(up, down, self.phi_at_zero, QUICK)))
 
-    def find_wrong_entries(self, limits: Limits) -> None:
+    def find_wrong_entries(self) -> None:
         """Find the wrong entries of the strata that disagree, and project the remaining entries again."""
         disagreeing = [stratum for stratum in self.strata if stratum.disagreeing]
         for k, stratum in enumerate(disagreeing):
-            remaining, strata_left = limits.max_wrong - len(self.wrong), len(disagreeing) - k
+            remaining, strata_left = _MOST_WRONG - len(self.wrong), len(disagreeing) - k
             quota = len(self.wrong) + -(-remaining // strata_left)  # share what remains equally, rounded up
             while stratum.disagreeing and len(self.wrong) < quota:
                 (v, group), stratum.disagreeing, stratum.bounds, before = stratum.disagreeing, None, [], len(self.wrong)
                 done = self.bisect(v, group, quota)
                 stratum.entries = np.setdiff1d(stratum.entries, done, assume_unique=True)
                 if len(self.wrong) > before:  # else the same projection would disagree again
-                    self.project(stratum, limits.projections_per_stratum)
+                    self.project(stratum, _PROJECTIONS)
         self.complete &= not any(s.disagreeing or (len(s.entries) and not s.bounds) for s in disagreeing)
 
     def bisect(self, v: Array, group: _Residual, quota: int) -> Array:

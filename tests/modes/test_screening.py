@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.modes.screening import Limits, ScreeningResult, screen
+from gradcli.modes.screening import ScreeningResult, screen
 from tests.rows import for_rows
 
 Problem = tuple[Any, Callable[[Any], float], Any]
@@ -38,12 +38,7 @@ def screened(
     x: Any, f: Callable[[Any], float], claim: Any, seed: int = 0, claim_error: Any = 0.0, **options: Any
 ) -> ScreeningResult:
     return screen(
-        lambda d: f(x + d),
-        claim,
-        np.where(x == 0, 1.0, np.abs(x)),
-        seed=seed,
-        claim_error=claim_error,
-        limits=Limits(**options),
+        lambda d: f(x + d), claim, np.where(x == 0, 1.0, np.abs(x)), seed=seed, claim_error=claim_error, **options
     )
 
 
@@ -277,6 +272,6 @@ def test_complex_steps_stay_within_the_budget() -> None:
     f, claim, x = complex_case(0)
     wrong = claim * (1 + 1e-6 * (np.arange(1000) % 50 == 0))
     for budget in (200, 400, 800):
-        found = screen(f, wrong, x, seed=0, complex_phi=f, phi_at_zero=float(f(0.0)), limits=Limits(budget))
+        found = screen(f, wrong, x, seed=0, complex_phi=f, phi_at_zero=float(f(0.0)), budget=budget)
         assert found.calls <= budget
         assert found.agrees is not True or budget < 300
