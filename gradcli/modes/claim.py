@@ -4,7 +4,7 @@ import contextlib
 import copy
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, Protocol
 
@@ -23,9 +23,9 @@ from gradcli.targets.expression import Compiler
 from gradcli.targets.instructions import Instructions
 from gradcli.targets.nesting import ContainerNode, Leaf, Node, paths_of_leaves, take_apart
 from gradcli.targets.python import PythonFunction, signature_of
-from gradcli.targets.tokens import Statement, shared_and_parts
+from gradcli.targets.tokens import shared_and_parts
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.shapes import largest_finite, map_in_blocks, redefines_arithmetic, shape, size
+from gradcli.tracing.shapes import largest_finite, map_in_blocks, redefines_arithmetic, shape, size, split_like
 
 Matcher = Callable[[Any], dict[str, Any]]
 
@@ -120,7 +120,12 @@ class ClaimedExpressions:
         if not pieces:
             raise BadClaim("the claimed gradient is empty", do='write --grad "x=2*x, y=1"')
         for piece in pieces:
-            name = _claimed_input_name(piece, wrt, len(pieces))
+            if piece.name is None and (len(wrt) != 1 or len(pieces) != 1):
+                raise BadClaim(
+                    "a claim for several inputs names each of them",
+                    do='write --grad "' + ", ".join(f"{name}=..." for name in wrt) + '"',
+                )
+            name = wrt[0] if piece.name is None else normalise_name(piece.name.text)
             if name in self.programs or name in self.excluded:
                 raise BadClaim(f"the gradient of {name} is claimed twice", where=piece.span(0, 1), do="leave one out")
             if piece.source == "None":
@@ -130,7 +135,14 @@ class ClaimedExpressions:
             for statement in (*shared, piece):
                 compiler.add(statement)
             self.programs[name] = compiler.program
-        _refuse_shared_input_names(shared, wrt, self.programs)
+        for statement in shared:  # as in `x=2*x; y=1`: the gradient of x would go unchecked
+            if statement.name is not None and normalise_name(statement.name.text) in set(wrt) - set(self.programs):
+                name = statement.name.text
+                raise BadClaim(
+                    f"'{name} = ...;' names a shared value, and the gradient of {name} is not claimed",
+                    where=statement.span(0, 1),
+                    do="separate the gradients of inputs by commas: x=..., y=...",
+                )
         if not self.programs:
             raise BadClaim("the claim names no input", do='write --grad "x=2*x, y=1"')
         strangers = set(self.programs) - set(wrt)
@@ -170,29 +182,6 @@ class ClaimedExpressions:
         return expand_diagonals(found, self.diagonal)
 
 
-def _refuse_shared_input_names(shared: list[Statement], wrt: tuple[str, ...], claimed: dict[str, Instructions]) -> None:
-    """Refuse `x=2*x; y=1`: a semicolon makes `x` a shared value, and the gradient of x would go unchecked."""
-    for statement in shared:
-        if statement.name is not None and normalise_name(statement.name.text) in set(wrt) - set(claimed):
-            name = statement.name.text
-            raise BadClaim(
-                f"'{name} = ...;' names a shared value, and the gradient of {name} is not claimed",
-                where=statement.span(0, 1),
-                do="separate the gradients of inputs by commas: x=..., y=...",
-            )
-
-
-def _claimed_input_name(piece: Statement, wrt: tuple[str, ...], count: int) -> str:
-    if piece.name is not None:
-        return normalise_name(piece.name.text)
-    if len(wrt) == 1 and count == 1:
-        return wrt[0]
-    raise BadClaim(
-        "a claim for several inputs names each of them",
-        do='write --grad "' + ", ".join(f"{name}=..." for name in wrt) + '"',
-    )
-
-
 class Claim:
     """The user's claimed gradient. Its algorithm is unknown, so it is granted many times the rounding error of ours."""
 
@@ -227,9 +216,9 @@ class Claim:
             bound = {name: TYPICAL * typical[name] + EPS * coarse * np.abs(x) for name, x in value.items()}
             return Estimate(value, bound, narrow=True, typical=typical, notes=notes)
         known = None if q.untraced else q.rounding_of_textbook
-        grant = (
-            (GRANT if known is None or known.proved else GRANT_ESTIMATED) if coarse == 1.0 else GRANT_NARROW * coarse
-        )
+        grant = GRANT if known is None or known.proved else GRANT_ESTIMATED
+        if coarse != 1.0:
+            grant = GRANT_NARROW * coarse
 
         def granted(slope: Array, error: Array) -> Array:
             return grant * error + 4 * coarse * EPS * np.abs(slope)
@@ -296,10 +285,8 @@ def reshape_claim(name: str, x: Array, outputs: tuple[int, ...], inputs: tuple[i
     flat = [(entries, math.prod(inputs)), *([inputs] if entries == 1 else [])] if outputs else []
     if shape(x) not in (outputs + inputs, *flat):
         turned = "; it may be transposed" if shape(x) == (outputs + inputs)[::-1] else ""
-        says = (
-            f"the claimed gradient of {name} has shape {shape(x)}; the right one has shape {outputs + inputs}{turned}"
-        )
-        raise WrongShape(says, name, x, {name: x} if outputs == inputs == shape(x) else None)
+        says = f"the claimed gradient of {name} has shape {shape(x)}; the right one has shape {outputs + inputs}"
+        raise WrongShape(says + turned, name, x, {name: x} if outputs == inputs == shape(x) else None)
     return np.reshape(x, outputs + inputs)[()]
 
 
@@ -355,7 +342,9 @@ class ClaimedFunction:
         except FunctionFailed as error:
             raise BadClaim(error.what, where=error.where, do=error.do) from error
         parts = list(found.values()) if isinstance(found, dict) else found
-        self.for_first = not isinstance(found, tuple | list) and not _is_keyed_by_input(found, values)
+        parameters = {path.partition(".")[0].partition("[")[0] for path in values} | set(values)
+        by_input = isinstance(found, dict) and set(map(str, found)) <= parameters
+        self.for_first = not isinstance(found, tuple | list) and not by_input
         self.declines = isinstance(parts, tuple | list) and any(part is None for part in parts)
         return expand_diagonals(self._match(found), self.diagonal)
 
@@ -367,36 +356,25 @@ class ClaimedFunction:
             call(values)
             return compute(values)
 
-        other.compute = CalledAfter(compute.function, compute.fixed, call) if isinstance(compute, Called) else in_turn
+        other.compute = replace(compute, before=call) if isinstance(compute, Called) else in_turn
         other._first = None
         return other
 
 
-def _is_keyed_by_input(found: Any, inputs: Mapping[str, Any]) -> bool:
-    """Whether a claim is a dict by input, or by the parameters that hold the inputs."""
-    parameters = {path.partition(".")[0].partition("[")[0] for path in inputs} | set(inputs)
-    return isinstance(found, dict) and set(map(str, found)) <= parameters
-
-
 @dataclass(frozen=True, slots=True)
 class Called:
-    """The user's claim as a function of the point; the `fixed` arguments are the same at every point."""
+    """The user's claim as a function of the point; the `fixed` arguments are the same at every point.
+
+    A claim that reads what another function kept has that function called right `before` it, at the same point.
+    """
 
     function: PythonFunction
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    before: Callable[[Mapping[str, Value]], Any] | None = None
 
     def __call__(self, values: Mapping[str, Value]) -> Any:
-        return self.function.returned({**values, **self.fixed})
-
-
-@dataclass(frozen=True, slots=True)
-class CalledAfter(Called):
-    """The user's claim, which reads what another function kept: that is called right before it, at the same point."""
-
-    before: Callable[[Mapping[str, Value]], Any] = lambda values: None
-
-    def __call__(self, values: Mapping[str, Value]) -> Any:
-        self.before(values)
+        if self.before is not None:
+            self.before(values)
         return self.function.returned({**values, **self.fixed})
 
 
@@ -421,9 +399,7 @@ def prepare_claim(claim: Callable[..., Any], text: str, arguments: Mapping[str, 
         nodes = {name: node for name, node in arguments.items() if name in names or everything}
         return Called(PythonFunction(claim, text, nodes, ()))
     left_over = sorted(required - set(arguments))
-    if (
-        len(more) == 1 and len(left_over) == 1 and required - {left_over[0]}
-    ):  # the vector has its own name, in any position
+    if len(more) == len(left_over) == 1 and len(required) > 1:  # the vector has its own name, in any position
         nodes = {name: node for name, node in arguments.items() if name in names}
         with_vector = PythonFunction(claim, text, nodes | {left_over[0]: Leaf("the vector")}, ())
         return Called(with_vector, {"the vector": more[0]})
@@ -436,9 +412,7 @@ def prepare_claim(claim: Callable[..., Any], text: str, arguments: Mapping[str, 
     return Called(by_position, extra)
 
 
-def make_claim_matcher(
-    arguments: Mapping[str, Node], wrt: Sequence[str], *, chosen: bool, output: tuple[int, ...] = ()
-) -> Matcher:
+def make_claim_matcher(arguments: Mapping[str, Node], wrt: Sequence[str], *, chosen: bool) -> Matcher:
     """Return a function that assigns a returned gradient to the inputs `wrt`. It raises BadClaim and WrongShape.
 
     A dict is keyed by parameter or by path; a tuple follows the order of the parameters. One array is for the only
@@ -446,46 +420,47 @@ def make_claim_matcher(
     """
     float_paths = {name: [path for path in paths_of_leaves(node) if path in wrt] for name, node in arguments.items()}
     parameters = [name for name, found in float_paths.items() if found]
-    left_out = {path for node in arguments.values() for path in paths_of_leaves(node)} - {*wrt, *arguments}
+    names = {*arguments, *wrt}
+    left_out = {path for node in arguments.values() for path in paths_of_leaves(node)} - names
+
+    def gradients(parts: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+        each = (_gradients_of_parameter(name, x, arguments.get(name, Leaf(name)), wrt) for name, x in parts)
+        return {path: x for found in each for path, x in found.items()}
 
     def match(found: Any) -> dict[str, Any]:
         found = _gather_star_arguments(found, [arguments[name] for name in parameters])
         if chosen and isinstance(found, dict):
             found = {name: x for name, x in found.items() if str(name) not in left_out}
-        if isinstance(found, dict) and found and set(map(str, found)) <= {*arguments, *wrt}:
-            return _merge_dicts(
-                _gradients_of_parameter(str(name), part, arguments.get(str(name), Leaf(str(name))), output, wrt)
-                for name, part in found.items()
-            )
-        if _is_in_parameter_order(
-            found,
-            len(parameters),
-            chosen,
-            isinstance(arguments.get(parameters[0]), ContainerNode) if parameters else False,
-        ):
-            return _merge_dicts(
-                _gradients_of_parameter(name, part, arguments[name], output, wrt)
-                for name, part in zip(parameters, found, strict=False)
-            )
-        if isinstance(found, dict) and found and set(map(str, found)) & {*arguments, *wrt}:
-            strangers = [f"'{name}'" for name in found if str(name) not in {*arguments, *wrt}]
+        if isinstance(found, dict) and found and set(map(str, found)) <= names:
+            return gradients((str(name), part) for name, part in found.items())
+        if len(parameters) > 1 and isinstance(found, tuple | list) and not hasattr(found, "_fields"):
+            # one gradient for each parameter, or for the first ones where none were chosen
+            for_first = not chosen and isinstance(found, tuple) and 1 < len(found) < len(parameters)
+            if len(found) == len(parameters) or (for_first and not isinstance(arguments[parameters[0]], ContainerNode)):
+                return gradients(zip(parameters, found, strict=False))
+        if isinstance(found, dict) and found and set(map(str, found)) & names:
+            strangers = [f"'{name}'" for name in found if str(name) not in names]
             raise BadClaim(
                 f"the claim names {', '.join(strangers)}, which is not an input", do=f"inputs: {', '.join(wrt)}"
             )
         if not parameters:
             raise BadClaim("nothing is differentiated", do="--wrt chooses inputs")
         if isinstance(found, dict) and isinstance(arguments[parameters[0]], Leaf):
-            names = ", ".join(f"'{name}'" for name in found)
-            says = f"the claim names {names}, which is not an input" if found else "the claim is an empty dict"
+            strangers = [f"'{name}'" for name in found]
+            says = (
+                f"the claim names {', '.join(strangers)}, which is not an input"
+                if found
+                else "the claim is an empty dict"
+            )
             raise BadClaim(says, do=f"inputs: {', '.join(wrt)}")
         if chosen and len(parameters) > 1:
             raise BadClaim(
                 f"one gradient is claimed, and {len(parameters)} inputs are differentiated: {', '.join(parameters)}",
                 do="return a tuple in this order, or a dict by name",
             )
-        if isinstance(found, tuple) and len(found) == 1:
-            found = found[0] if not isinstance(arguments[parameters[0]], ContainerNode) else found
-        return _gradients_of_parameter(parameters[0], found, arguments[parameters[0]], output, wrt)
+        if isinstance(found, tuple) and len(found) == 1 and not isinstance(arguments[parameters[0]], ContainerNode):
+            found = found[0]
+        return _gradients_of_parameter(parameters[0], found, arguments[parameters[0]], wrt)
 
     return match
 
@@ -499,44 +474,25 @@ def _gather_star_arguments(found: Any, nodes: Sequence[Node]) -> Any:
     return (*found[:first], tuple(found[first:])) if len(found) == first + len(last.parts) else found
 
 
-def _is_in_parameter_order(found: Any, count: int, chosen: bool, first_is_nested: bool) -> bool:
-    """Whether a claim holds one gradient for each of several parameters, or for the first ones where none were chosen."""
-    if count < 2 or not isinstance(found, tuple | list) or hasattr(found, "_fields"):
-        return False
-    return len(found) == count or (
-        isinstance(found, tuple) and not chosen and not first_is_nested and 1 < len(found) < count
-    )
-
-
-def _merge_dicts(parts: Any) -> dict[str, Any]:
-    return {path: x for part in parts for path, x in part.items()}
-
-
-def _gradients_of_parameter(
-    name: str, found: Any, node: Node, output: tuple[int, ...], wrt: Sequence[str]
-) -> dict[str, Any]:
+def _gradients_of_parameter(name: str, found: Any, node: Node, wrt: Sequence[str]) -> dict[str, Any]:
     """Return the claimed gradients of one parameter's leaves, by path."""
     if found is None:
         return {}
     if isinstance(node, Leaf):
         return {node.path: to_dense_array(name, found)} if node.path in wrt else {}
     if not isinstance(found, dict | list | tuple) and not hasattr(found, "__dataclass_fields__"):
-        return _split_by_leaf(name, to_dense_array(name, found), node, wrt)
-    leaves = take_apart(name, found)[1]
-    strangers = [path for path in leaves if path not in paths_of_leaves(node)]
+        # one array was returned for a list or tuple of scalars
+        found, leaves = to_dense_array(name, found), [path for path in paths_of_leaves(node) if path in wrt]
+        if len(leaves) == 1 and shape(found)[-1:] != (1,):
+            return {leaves[0]: found}  # of one value of *args
+        if shape(found)[-1:] != (len(leaves),):
+            raise WrongShape(f"the claimed gradient of {name} has shape {shape(found)}; it has {len(leaves)} entries")
+        return {path: found[..., k] for k, path in enumerate(leaves)}
+    parts = take_apart(name, found)[1]
+    strangers = [path for path in parts if path not in paths_of_leaves(node)]
     if strangers:
         raise WrongShape(f"the claim has an entry {strangers[0]}, but {name} has no such entry")
-    return {path: to_dense_array(path, x) for path, x in leaves.items() if path in wrt and x is not None}
-
-
-def _split_by_leaf(name: str, found: Any, node: Node, wrt: Sequence[str]) -> dict[str, Any]:
-    """Return the entries of one array, which was returned for a list or tuple of scalars, by path."""
-    leaves = [path for path in paths_of_leaves(node) if path in wrt]
-    if len(leaves) == 1 and shape(found)[-1:] != (1,):
-        return {leaves[0]: found}  # of one value of *args
-    if shape(found)[-1:] != (len(leaves),):
-        raise WrongShape(f"the claimed gradient of {name} has shape {shape(found)}; it has {len(leaves)} entries")
-    return {path: found[..., k] for k, path in enumerate(leaves)}
+    return {path: to_dense_array(path, x) for path, x in parts.items() if path in wrt and x is not None}
 
 
 def to_dense_array(name: str, x: Any) -> Any:
@@ -561,15 +517,9 @@ def to_dense_array(name: str, x: Any) -> Any:
         with contextlib.suppress(TypeError, ValueError):
             array = array.astype(float)
     if array.dtype.kind not in "fiub":
-        raise BadClaim(
-            f"the claimed gradient of {name} is {_describe_type(x, array)}, not real numbers",
-            do="return arrays of floats",
-        )
+        what = "complex" if array.dtype.kind == "c" else f"of type {type(x).__name__}"
+        raise BadClaim(f"the claimed gradient of {name} is {what}, not real numbers", do="return arrays of floats")
     return array.astype(np.float64)[()]
-
-
-def _describe_type(x: Any, array: Any) -> str:
-    return "complex" if array.dtype.kind == "c" else f"of type {type(x).__name__}"
 
 
 def hessian_blocks(found: Any, wrt: Sequence[str], at: Mapping[str, Any]) -> dict[str, Any]:
@@ -583,9 +533,7 @@ def hessian_blocks(found: Any, wrt: Sequence[str], at: Mapping[str, Any]) -> dic
     sizes = [size(at[name]) for name in wrt]
     n = sum(sizes)
     if isinstance(found, dict | tuple | list) and not hasattr(found, "toarray") and _is_made_of_blocks(found, wrt):
-        rows = list(found.values()) if isinstance(found, dict) else list(found)
-        if isinstance(found, dict):
-            rows = [found[name] for name in wrt]
+        rows = [found[name] for name in wrt] if isinstance(found, dict) else list(found)
         columns: dict[str, list[Any]] = {name: [] for name in wrt}
         for row, of_row in zip(rows, sizes, strict=True):
             for k, name in enumerate(wrt):
@@ -599,9 +547,8 @@ def hessian_blocks(found: Any, wrt: Sequence[str], at: Mapping[str, Any]) -> dic
     if shape(whole) != expected:
         says = f"the claimed Hessian has shape {shape(whole)}; the right one has shape {expected}"
         raise WrongShape(says, diagonal=hessian_diagonal(found, wrt, at))
-    flat = np.reshape(whole, (n, n))
-    starts = np.cumsum([0, *sizes])
-    return {name: np.reshape(flat[:, starts[k] : starts[k + 1]], (n, *shape(at[name]))) for k, name in enumerate(wrt)}
+    columns_of = np.split(np.reshape(whole, (n, n)), np.cumsum(sizes)[:-1], axis=1)
+    return {name: np.reshape(part, (n, *shape(at[name]))) for name, part in zip(wrt, columns_of, strict=True)}
 
 
 def hessian_diagonal(found: Any, wrt: Sequence[str], at: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -620,9 +567,7 @@ def hessian_diagonal(found: Any, wrt: Sequence[str], at: Mapping[str, Any]) -> d
     elif isinstance(found, tuple | list) and len(found) == len(wrt):
         parts = dict(zip(wrt, found, strict=True))
     elif shape(found) == (sum(size(at[name]) for name in wrt),):
-        ends = np.cumsum([size(at[name]) for name in wrt])
-        pieces = np.split(np.asarray(found), ends[:-1])
-        parts = {name: np.reshape(x, shape(at[name])) for name, x in zip(wrt, pieces, strict=True)}
+        parts = dict(zip(wrt, split_like(np.asarray(found), [at[name] for name in wrt]), strict=True))
     else:
         parts = {}
     if not parts or any(not shape(at[name]) or shape(x) != shape(at[name]) for name, x in parts.items()):
@@ -633,9 +578,6 @@ def hessian_diagonal(found: Any, wrt: Sequence[str], at: Mapping[str, Any]) -> d
 def _is_made_of_blocks(found: Any, wrt: Sequence[str]) -> bool:
     if isinstance(found, dict):
         return set(found) == set(wrt)
-    return (
-        len(wrt) > 1
-        and len(found) == len(wrt)
-        and all(isinstance(row, tuple | list | dict) and len(row) == len(wrt) for row in found)
-        and (any(np.ndim(part) > 0 for row in found for part in (row.values() if isinstance(row, dict) else row)))
-    )
+    if len(wrt) < 2 or not all(isinstance(x, tuple | list | dict) and len(x) == len(wrt) for x in (found, *found)):
+        return False
+    return any(np.ndim(part) > 0 for row in found for part in (row.values() if isinstance(row, dict) else row))
