@@ -1,11 +1,10 @@
 """The certified value: a reverse sweep in balls, confirmed by a difference that uses no rules."""
 
-import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from flint import arb
@@ -34,7 +33,7 @@ from gradcli.request.point import Array, Estimate, EstimateCost, Witness
 from gradcli.targets.derived import random_signs
 from gradcli.targets.facts import Function
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.shapes import entries_of_part, shape, size
+from gradcli.tracing.shapes import entries_of_part, largest_finite, shape, size
 
 FIRST_BITS = 128
 MOST_ENTRIES = 2**22  # in balls: about 4 GB, with those of the gradient and of two displaced points
@@ -48,9 +47,7 @@ ROUNDED = 1e-22  # relative: beyond what float64 keeps of a number
 MOST_DECIMALS = 1_000
 MOST_OPERATIONS = 1_000  # of a program whose zeros are looked at with all bits
 UNSEEN = 1e-6  # of the size of f and of its adjoints: slopes below it are not told from zero by the witness
-_LOST = (
-    16 * FUNCTION_ERROR
-)  # of what the value is made of: digits that cancel in the untouched function and not in the trace
+_LOST = 16 * FUNCTION_ERROR  # of what the value is made of: digits that cancel in the function and not in the trace
 _FACTORED = 1e-2  # of the value: LAPACK's factors round by the condition number, in another order than balls do
 FLOAT_CONSTANTS = "the gradient is certified with the float64 values of pi and e: "
 _OF_CONSTANTS = 1e-10  # of an entry: what an ulp in pi or e may change where these are exact
@@ -63,51 +60,46 @@ _SEED = 0x5EED  # of the directions
 _CODE: weakref.WeakKeyDictionary[Function, dict[Any, BallCode | None]] = weakref.WeakKeyDictionary()
 _DIRECTIONS: dict[tuple[int, int], list[float]] = {}  # by seed and count: a generator costs more than the rest
 _MOST_KEPT = 64
+Table = list[list[Any]]  # for each entry of the output, something of each input
 
 
-class InBalls(Protocol):
-    """A function of balls, and its reverse sweep, at whatever precision is set."""
-
-    def value(self, xs: list[Value]) -> Value:
-        """Return the function's value."""
-
-    def value_at_53(self, xs: list[Value]) -> Value:
-        """Return its value at the point itself, at 53 bits."""
-
-    def swept(self, xs: list[Value]) -> tuple[Value, list[list[Value]], list[Line]]:
-        """Return the value, the cotangents of the inputs for each entry of it, and the lines of the trace."""
-
-    def directions(self, count: int) -> tuple[list[Any], Any]:
-        """Return a random direction in the inputs, and random weights of so many outputs."""
-
-
-class TracedByPrecision:
-    """The function, traced at each precision."""
+class Traced:
+    """A function of balls, and its reverse sweep, at whatever precision is set: traced at each."""
 
     def __init__(self, q: Question) -> None:
         self.q = q
 
     def value(self, xs: list[Value]) -> Value:
+        """Return the function's value."""
         return self.q.g(*xs)
 
     def value_at_53(self, xs: list[Value]) -> Value:
+        """Return its value at the point itself, at 53 bits."""
         return Ball.lift(0) + (self.q.balls[53] if 53 in self.q.balls else self.value(xs))
 
     def swept(self, xs: list[Value]) -> tuple[Value, list[list[Value]], list[Line]]:
+        """Return the value, the cotangents of the inputs for each entry of it, and the lines of the trace."""
         program = record(self.q.g, xs)
         return program.y, cotangent_rows(program, Ball.lift(1)), program.lines[len(program.inputs) :]
 
     def directions(self, count: int) -> tuple[list[Any], Any]:
-        q = self.q
-        rng = np.random.default_rng([q.seed, _SEED])
-        weights = random_signs(rng, (count,)) if shape(q.value) else [1.0]
-        return [
-            np.where(mask, 0.0, _random_direction(rng, x)) for x, mask in zip(q.xs, q.undecided, strict=True)
-        ], weights
+        """Return a random direction in the inputs, and random weights of so many outputs.
+
+        Its steps are in proportion to the entries, so that small entries do not hide behind large ones.
+        """
+        rng = np.random.default_rng([self.q.seed, _SEED])
+        weights = random_signs(rng, (count,)) if shape(self.q.value) else [1.0]
+        steps = []
+        for x, mask in zip(self.q.xs, self.q.undecided, strict=True):
+            scale = np.abs(x)
+            if not np.all(scale):
+                scale = np.where(scale == 0, float(np.median(scale)) or 1.0, scale)
+            steps.append(np.where(mask, 0.0, random_signs(rng, shape(x)) * scale))
+        return steps, weights
 
 
 class Coded:
-    """An expression of numbers without kinks, as code that was written once and runs at every point and precision."""
+    """The same of an expression of numbers without kinks, as code that was written once, for all points and precisions."""
 
     def __init__(self, q: Question, code: BallCode) -> None:
         self.q, self.code = q, code
@@ -120,8 +112,7 @@ class Coded:
     def value(self, xs: list[Value]) -> Value:
         return Ball(self.code.value(*self._all_inputs(xs)))
 
-    def value_at_53(self, xs: list[Value]) -> Value:
-        return self.value(xs)
+    value_at_53 = value
 
     def swept(self, xs: list[Value]) -> tuple[Value, list[list[Value]], list[Line]]:
         y, slopes = self.code.both(*self._all_inputs(xs))
@@ -151,14 +142,6 @@ def compile_in_balls(q: Question) -> Coded | None:
             known[key] = None
     code = known[key]
     return None if code is None else Coded(q, code)
-
-
-def _random_direction(rng: Any, x: Array) -> Any:
-    """Return random steps in proportion to the entries, so that small entries do not hide behind large ones."""
-    scale = np.abs(x)
-    if not np.all(scale):
-        scale = np.where(scale == 0, float(np.median(scale)) or 1.0, scale)
-    return random_signs(rng, shape(x)) * scale
 
 
 class Certified:
@@ -195,10 +178,10 @@ class Certified:
 
     def _gradient_by_sweeps(self, q: Question, constants: Callable[[], Any] = nullcontext) -> Estimate:
         """Return the gradient by sweeps with the given `constants`; the function's value is compared with float64's."""
-        code = compile_in_balls(q)
-        found = None if code is None else self._gradient_by_code(q, code, constants)
-        if found is not None:
-            return found
+        if (code := compile_in_balls(q)) is not None:
+            found = self._gradient_by_code(q, code, constants)
+            if found is not None:
+                return found
         q.refuse_untraced()
         if q.crowded:
             raise NotRun(f"there are {q.entries:,} entries", do="--modes all")
@@ -210,7 +193,7 @@ class Certified:
         q.budget.admit(q.ball_work, q.ball_work_text)
         if not np.all(np.isfinite(q.value)):
             raise Undecided("f is not finite here", do=TO_FINITE)
-        traced = TracedByPrecision(q)
+        traced = Traced(q)
         with np.errstate(all="ignore"):
             lifted = [Ball.lift(x) for x in q.xs]  # exact, and so the same at every precision
             self._require_value_in_ball(q, traced, lifted)
@@ -239,11 +222,9 @@ class Certified:
                     found = self._gradient_at_precision(q, code, lifted, FIRST_BITS)
         except (TraceDiffers, Undecided):
             return None
-        return (
-            None if found is None else replace(found, cost=EstimateCost(evaluations=4), notes=(f"{FIRST_BITS} bits",))
-        )
+        return found and replace(found, cost=EstimateCost(evaluations=4), notes=(f"{FIRST_BITS} bits",))
 
-    def _require_value_in_ball(self, q: Question, run: InBalls, lifted: list[Value]) -> None:
+    def _require_value_in_ball(self, q: Question, run: Traced | Coded, lifted: list[Value]) -> None:
         """The ball at 53 bits must contain the untouched function's float64 value: else the trace is not the function."""
         try:
             with precision(53):
@@ -261,32 +242,35 @@ class Certified:
         if np.any(excess > 0):
             raise TraceDiffers("the trace differs from the function: the ball does not contain the function's value")
 
-    def _gradient_at_precision(self, q: Question, run: InBalls, lifted: list[Value], bits: int) -> Estimate | None:
+    def _gradient_at_precision(
+        self, q: Question, run: Traced | Coded, lifted: list[Value], bits: int
+    ) -> Estimate | None:
         """Return the gradient at this precision, or None where it is not yet known well enough."""
         with precision(bits):
             try:
                 y, rows, lines = run.swept(lifted)
                 near = [list(map(nearest_float64, row)) for row in rows]
                 radii = [list(map(radius, row)) for row in rows]
-                if not _is_known(rows, near, radii) and not self._is_precise_enough(q, rows, near, radii, lines, bits):
+                if not self._is_precise_enough(q, rows, near, radii, lines, bits):
                     return None
                 if not self._agrees_with_difference(q, run, lifted, rows, near, bits):
                     return None
             except Undecided:
                 return None
-            bounds = [[written_bound(r, g) for r, g in zip(*row, strict=True)] for row in zip(radii, near, strict=True)]
-            written = (
-                [[decimal_strings(xbar, DIGITS) for xbar in row] for row in rows] if _has_few_entries(near) else None
-            )
-        value, bound = _arrays_by_input(q, y, near), _arrays_by_input(q, y, bounds)
-        return Estimate(
-            value, bound, proved=True, decimals=None if written is None else _arrays_by_input(q, y, written)
-        )
+            bounds = [
+                # what writing the midpoint in decimals loses is added
+                [np.asarray(r + np.abs(g) * 10.0 ** (1 - DIGITS))[()] for r, g in zip(*row, strict=True)]
+                for row in zip(radii, near, strict=True)
+            ]
+            decimals = None
+            if _has_few_entries(near):
+                written = [[decimal_strings(xbar, DIGITS) for xbar in row] for row in rows]
+                decimals = _arrays_by_input(q, y, written)
+        return Estimate(_arrays_by_input(q, y, near), _arrays_by_input(q, y, bounds), proved=True, decimals=decimals)
 
     def _is_precise_enough(
-        self, q: Question, rows: list[list[Value]], near: list[list[Array]], radii: list[list[Array]], lines: list[Line],
-        bits: int,
-    ) -> bool:  # fmt: skip
+        self, q: Question, rows: Table, near: Table, radii: Table, lines: list[Line], bits: int
+    ) -> bool:
         """Whether every entry is known to 1e-30, of itself or, where it may be zero, of what it was summed from.
 
         An entry that may be zero must be known better than by float64: more bits may distinguish a slope that is far smaller
@@ -295,29 +279,27 @@ class Certified:
         Among many, of which no digits are written, a small one may also be known to 1e-30 of what it was summed from while
         that is far beyond what it is rounded to.
         """
+        if all(np.all((r <= RELATIVE_RADIUS * np.abs(g)) & np.isfinite(g)) for g, r in _zip_tables(near, radii)):
+            return True
         reach = 0.0 if bits == FIRST_BITS else _largest_value(lines) + q.largest_adjoint
-        floats = None if bits == LAST_BITS else _float64_gradient(q, near)
+        floats = radii
+        if bits != LAST_BITS and q.operations <= MOST_OPERATIONS:  # else bits cost more than they tell
+            slopes = [np.reshape(q.slopes[name], (len(near), *shape(x))) for name, x in zip(q.wrt, q.xs, strict=True)]
+            floats = [[slope[k] for slope in slopes] for k in range(len(near))]
         scale = max((float(np.max(np.abs(g), initial=0.0)) for row in near for g in row), default=0.0)
         allowed = max(RELATIVE_RADIUS * max(scale, reach), LEAST)
         enough = 0.0 if _has_few_entries(near) else ROUNDED
-        for xbar, g, r, by_floats in _zip_tables(rows, near, radii, floats or radii):
+        for xbar, g, r, by_floats in _zip_tables(rows, near, radii, floats):
             own = np.abs(g)
             zero = (own <= r) & ((r <= np.abs(by_floats)) | (r <= LEAST))
             known = (r <= RELATIVE_RADIUS * own) | ((r <= allowed) & (zero | (r <= enough * own)))
-            if not np.all(np.isfinite(r)) or not all(
-                x.rel_accuracy_bits() >= ACCURATE_BITS for x in _flat_balls(xbar)[~np.reshape(known, -1)]
-            ):
+            balls = np.reshape(np.asarray(Ball.objects(xbar), dtype=object), -1)[~np.reshape(known, -1)]
+            if not np.all(np.isfinite(r)) or not all(x.rel_accuracy_bits() >= ACCURATE_BITS for x in balls):
                 return False
         return True
 
     def _agrees_with_difference(
-        self,
-        q: Question,
-        run: InBalls,
-        lifted: list[Value],
-        rows: list[list[Value]],
-        near: list[list[Array]],
-        bits: int,
+        self, q: Question, run: Traced | Coded, lifted: list[Value], rows: Table, near: Table, bits: int
     ) -> bool:
         """Compare <g, v> with a symmetric difference along v in the same arithmetic; no rule is used in the latter.
 
@@ -344,12 +326,16 @@ class Certified:
         natural = float(np.float64(abs(nearest_float64(up))) / unit) + q.largest_adjoint
         agrees = distance <= WITNESS_AGREEMENT * (scale + UNSEEN * natural)
         if not agrees and bits == LAST_BITS and np.isfinite(distance):
+            # the user's own rules are suspected first
+            own = sorted({primitive.name for primitive, *_ in q.lines if primitive is not None and primitive.body})
+            advice = f"a primitive of your own is wrong ({', '.join(own)}): correct its partial derivatives"
             raise Contradiction(
-                "the rules disagree with the function's values along a random direction", do=_advice_on_wrong_rule(q)
+                "the rules disagree with the function's values along a random direction",
+                do=advice if own else "please report it: a rule of gradcli is wrong",
             )
         return agrees
 
-    def _weighted_sum(self, q: Question, run: InBalls, xs: list[Value], weights: Any) -> Value:
+    def _weighted_sum(self, q: Question, run: Traced | Coded, xs: list[Value], weights: Any) -> Value:
         """Return the weighted sum of f's outputs, in balls."""
         y = run.value(xs)
         if shape(y) != shape(q.value):
@@ -361,42 +347,19 @@ class Certified:
         return np.sum(Ball.lift(0) + y * np.reshape(weights, shape(y)))
 
 
-def written_bound(radius: Any, near: Any) -> Any:
-    """Return the radius, and what writing the midpoint in decimals loses."""
-    return np.asarray(radius + np.abs(near) * 10.0 ** (1 - DIGITS))[()]
-
-
-def _is_known(rows: list[list[Value]], near: list[list[Array]], radii: list[list[Array]]) -> bool:
-    """Whether every entry is known to 1e-30 of itself."""
-    return all(
-        np.all((r <= RELATIVE_RADIUS * np.abs(g)) & np.isfinite(g)) for _, g, r in _zip_tables(rows, near, radii)
-    )
-
-
-def _zip_tables(*tables: list[list[Any]]) -> Iterator[tuple[Any, ...]]:
+def _zip_tables(*tables: Table) -> Iterator[tuple[Any, ...]]:
     """Yield, row by row and input by input, what tables alike hold."""
     for row in zip(*tables, strict=True):
         yield from zip(*row, strict=True)
 
 
-def _float64_gradient(q: Question, near: list[list[Array]]) -> list[list[Array]] | None:
-    """Return the float64 gradient by rows and inputs; None where so much is computed that bits cost more than they tell."""
-    if q.operations > MOST_OPERATIONS:
-        return None
-    slopes = [np.reshape(q.slopes[name], (len(near), *shape(x))) for name, x in zip(q.wrt, q.xs, strict=True)]
-    return [[slope[k] for slope in slopes] for k in range(len(near))]
-
-
 def _largest_value(lines: list[Line]) -> float:
-    return max((_largest_finite_entry(y) for _, _, _, y, _, _ in lines), default=0.0)
+    """Return the largest finite entry of all lines, by size."""
+    numbers = (y if type(y) in (np.float64, np.ndarray) else nearest_float64(y) for _, _, _, y, _, _ in lines)
+    return max(map(largest_finite, numbers), default=0.0)
 
 
-def _flat_balls(xbar: Value) -> Any:
-    """Return the balls of a value in a row."""
-    return np.reshape(np.asarray(Ball.objects(xbar), dtype=object), -1)
-
-
-def _has_few_entries(near: list[list[Array]]) -> bool:
+def _has_few_entries(near: Table) -> bool:
     """Whether entries are so few that their digits are written."""
     return sum(size(g) for row in near for g in row) <= MOST_DECIMALS
 
@@ -411,23 +374,7 @@ def scale_by_halvings(v: Any, halvings: int) -> Value:
     return Ball.lift(v) * Ball(arb(2) ** -halvings)
 
 
-def _advice_on_wrong_rule(q: Question) -> str:
-    """Return what to do about a wrong rule: the user's own are suspected first."""
-    own = sorted({primitive.name for primitive, *_ in q.lines if primitive is not None and primitive.body})
-    if own:
-        return f"a primitive of your own is wrong ({', '.join(own)}): correct its partial derivatives"
-    return "please report it: a rule of gradcli is wrong"
-
-
-def _largest_finite_entry(y: Value) -> float:
-    """Return the largest finite entry, by size."""
-    if type(y) is np.float64:
-        return abs(float(y)) if math.isfinite(y) else 0.0
-    found = np.abs(np.atleast_1d(y if type(y) is np.ndarray else nearest_float64(y)))
-    return float(np.max(found[np.isfinite(found)], initial=0.0))
-
-
-def _arrays_by_input(q: Question, y: Value, rows: list[list[Any]]) -> dict[str, Any]:
+def _arrays_by_input(q: Question, y: Value, rows: Table) -> dict[str, Any]:
     """Return row by row results as one array for each input: the output's shape, then the input's."""
     if shape(y) == ():
         return {name: np.asarray(part)[()] for name, part in zip(q.wrt, rows[0], strict=True)}
