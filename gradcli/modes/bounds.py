@@ -1,10 +1,9 @@
 """The rounding error of a float64 gradient at one point: bounded by balls of 53 bits, or estimated by shaken runs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from gradcli.modes.textbook import constants_for_shifts, slopes_by_values
 from gradcli.request.point import Array
 from gradcli.rules.kinds import ConstantSlope, Linear, Partial
 from gradcli.targets.python import message_of
-from gradcli.tracing.primitive import Rule
 from gradcli.tracing.shapes import all_finite, is_plain, largest_magnitude, map_in_blocks, shape, size
 
 _WIDE = 1e-11  # relative: a wider radius may come from balls of dependent values, not from rounding
@@ -68,9 +66,16 @@ def gradient_rounding_error(q: Recording, kernels: bool) -> RoundingError:
 
 
 def _rounding_of_operations(q: Recording, kernels: bool) -> RoundingError:
-    radii = _radii_by_balls(q, kernels)
+    radii: list[Array] | None = None
+    if q.affords_balls:
+        with suppress(Undecided, NotSupported):
+            q.balls[53], radii = rounding_bounds(q.g, q.xs, kernels)
+            radii = radii if all(np.all(np.isfinite(r)) for r in radii) else None
     known = not has_factored_matrix(q.lines)
-    wide = [] if radii is None else _masks_of_wide_radii(q, radii)
+    wide: list[Array] = []  # which radii are wide beside their slope; slopes that cancel to zero are not counted
+    if radii is not None:
+        pairs = zip(radii, q.wrt, strict=True)
+        wide = [r > _WIDE * np.abs(q.slopes[name]) + EPS * _largest_slope(q) for r, name in pairs]
     try:
         if radii is not None and not kernels and (other := _changes_of_textbook_slopes(q, radii)) is not None:
             radii = [np.maximum(r, m / SIZE) for r, m in zip(radii, other, strict=True)]
@@ -143,11 +148,11 @@ def input_rounding(q: Recording) -> dict[str, Array] | None:
 def has_kernels(lines: Iterable[Line]) -> bool:
     """Whether a slope may be computed otherwise than by the textbook's formula in one of the lines."""
     primitives = {primitive for primitive, *_ in lines if primitive is not None}
-    return not all(_is_textbook(rule) for primitive in primitives for rule in primitive.rules)
-
-
-def _is_textbook(rule: Rule) -> bool:
-    return isinstance(rule, ConstantSlope | Linear) or (isinstance(rule, Partial) and rule.kernel is None)
+    return not all(
+        isinstance(rule, ConstantSlope | Linear) or (isinstance(rule, Partial) and rule.kernel is None)
+        for primitive in primitives
+        for rule in primitive.rules
+    )
 
 
 def solver_bounds(q: Recording) -> dict[str, Array]:
@@ -160,16 +165,10 @@ def solver_bounds(q: Recording) -> dict[str, Array]:
     moved = {name: np.zeros(shape(q.slopes[name])) for name in q.wrt}
     for run in range(_SOLVER_RUNS if q.solvers else 0):
         shakes = {name: Shake(q.seed + run, error / EPS) for name, error in q.solvers.items()}
-        for name, slopes in zip(
-            q.wrt, _perturbed_slopes(q, partial(perturb_operations, q.recording, shakes)), strict=True
-        ):
-            np.maximum(moved[name], np.abs(slopes - q.slopes[name]), out=moved[name])
+        slopes = _perturbed_slopes(q, partial(perturb_operations, q.recording, shakes))
+        for name, slope in zip(q.wrt, slopes, strict=True):
+            np.maximum(moved[name], np.abs(slope - q.slopes[name]), out=moved[name])
     return {name: _SOLVER_SAFETY * x for name, x in moved.items()}
-
-
-def _masks_of_wide_radii(q: Recording, radii: list[Array]) -> list[Any]:
-    """Return which radii are wide beside their slope; slopes that cancel to zero are not counted."""
-    return [r > _WIDE * np.abs(q.slopes[name]) + EPS * _largest_slope(q) for r, name in zip(radii, q.wrt, strict=True)]
 
 
 def _largest_slope(q: Recording) -> float:
@@ -180,20 +179,8 @@ def _bounds_from_changes(q: Recording, spread: list[Array]) -> dict[str, Array]:
     def bound(moved: Array, slope: Array) -> Array:
         return 2 * moved + FUNCTION_ERROR * np.abs(slope) + 1e-320
 
-    return {
-        name: np.asarray(map_in_blocks(bound, np.float64, s, q.slopes[name]))[()]
-        for name, s in zip(q.wrt, spread, strict=True)
-    }
-
-
-def _radii_by_balls(q: Recording, kernels: bool) -> list[Any] | None:
-    if not q.affords_balls:
-        return None
-    try:
-        q.balls[53], radii = rounding_bounds(q.g, q.xs, kernels)
-    except (Undecided, NotSupported):
-        return None
-    return radii if all(np.all(np.isfinite(r)) for r in radii) else None
+    pairs = zip(q.wrt, spread, strict=True)
+    return {name: np.asarray(map_in_blocks(bound, np.float64, s, q.slopes[name]))[()] for name, s in pairs}
 
 
 def changes_by_random_rounding(q: Recording, kernels: bool, rough: Mapping[str, float] = {}) -> list[Array]:
@@ -206,10 +193,10 @@ def changes_by_random_rounding(q: Recording, kernels: bool, rough: Mapping[str, 
     Source  Parker (1997), Monte Carlo arithmetic; Vignes (1993), the CESTAC method.
     """
     program = q.recording
-    if size(q.value) > sum(size(x) for x in q.xs) or not all(map(is_plain, program.tape.values)):
+    if size(q.value) > q.entries or not all(map(is_plain, program.tape.values)):
         most = max(8.0, *rough.values(), 0.0)
         return [most * EPS * np.sqrt(len(program.lines)) * np.abs(q.slopes[name]) for name in q.wrt]
-    moved = _largest_changes(q, program, kernels, rough)
+    moved = _largest_changes(q, kernels, rough)
     other = None if kernels else _changes_of_textbook_slopes(q, moved)
     if other is not None:
         moved = [np.maximum(a, b) for a, b in zip(moved, other, strict=True)]
@@ -217,17 +204,15 @@ def changes_by_random_rounding(q: Recording, kernels: bool, rough: Mapping[str, 
     return [_grant_typical_change(m, q.slopes[name], least) for m, name in zip(moved, q.wrt, strict=True)]
 
 
-def _largest_changes(
-    q: Recording, program: RecordedProgram, kernels: bool, rough: Mapping[str, float] = {}
-) -> list[Array]:
-    """Return the largest change of each entry in shaken runs of a program."""
-    if not program.moves:
+def _largest_changes(q: Recording, kernels: bool, rough: Mapping[str, float]) -> list[Array]:
+    """Return the largest change of each entry in shaken runs of the program."""
+    if not q.recording.moves:
         return [np.zeros(shape(q.slopes[name])) for name in q.wrt]
     moved: list[Array] = []
     affordable = next((n for limit, n in _RUNS if q.work < limit), 1)
     for run in range(min(affordable, -(-_MANY // max(1, q.entries)))):
         looser = {name: Shake(q.seed + run, ulps) for name, ulps in rough.items()}
-        slopes = _perturbed_slopes(q, partial(perturb_program, program, Shake(q.seed + run), kernels, looser))
+        slopes = _perturbed_slopes(q, partial(perturb_program, q.recording, Shake(q.seed + run), kernels, looser))
         for k, name in enumerate(q.wrt):
             found = np.abs(slopes[k] - q.slopes[name])
             found = found if all_finite(found) else np.where(np.isfinite(found), found, 0.0)

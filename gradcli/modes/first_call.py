@@ -8,7 +8,7 @@ import numpy as np
 from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import GradcliError, TraceDiffers
 from gradcli.modes.difference_steps import quick_derivative
-from gradcli.modes.kinks import find_kinks
+from gradcli.modes.kinks import EQUALITIES, find_kinks
 from gradcli.modes.trace_test import (
     TraceTest,
     allowed_distance,
@@ -20,11 +20,9 @@ from gradcli.modes.trace_test import (
 from gradcli.targets.call import Call, Wrt, has_passed, name_of_callable, refuse_again, remember_pass, remember_refusal
 from gradcli.targets.derived import random_signs
 from gradcli.tracing import primitive
-from gradcli.tracing.primitive import primitive_by_name
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import is_zero, plain_value
 
-_EQUALITIES = (primitive_by_name("equal"), primitive_by_name("not_equal"))
 _MOST_TESTS = 3  # calls at which nothing could be compared, after which a function is tested no more
 _DO = "let it depend on its arguments alone: keep no state, draw no random numbers; verify=False skips this test"
 
@@ -70,27 +68,26 @@ def _test_trace(call: Call) -> TraceTest:
         return TraceTest(None)
     weights = np.float64(1) if shape(y) == () else random_signs(np.random.default_rng(0), shape(y))
     bars = tape.swept(y.slot, weights, inputs)
-    if any(mark.primitive in _EQUALITIES for mark in find_kinks(program, bars)):
-        return _test_at_equality(call, weights, [bars[x.slot] for x in inputs])
-    contributed = sum_contributions(program, bars)
     sizes = [np.where(is_zero(x), 1.0, np.abs(x)) for x in call.xs]
+    steps = displacement(random_weights(0, call.xs), sizes)
+    if any(mark.primitive in EQUALITIES for mark in find_kinks(program, bars)):
+        return _test_at_equality(call, weights, [bars[x.slot] for x in inputs], steps)
+    contributed = sum_contributions(program, bars)
     largest = max(float(np.max(np.abs(plain_value(y)), initial=0.0)), 1e-300)
 
     def room(value: Any) -> Any:
         grown = max(1.0, float(np.max(np.abs(value), initial=0.0)) / largest)
         return allowed_distance(contributed) * grown + allowed_distance(np.abs(value))
 
-    return trace_test(call, program, call.xs, displacement(random_weights(0, call.xs), sizes), room)
+    return trace_test(call, program, call.xs, steps, room)
 
 
-def _test_at_equality(call: Call, weights: Any, slopes: Sequence[Any]) -> TraceTest:
+def _test_at_equality(call: Call, weights: Any, slopes: Sequence[Any], vs: Sequence[Any]) -> TraceTest:
     """Compare the recorded slope with function values if a comparison for equality holds only at the point itself.
 
     The comparison may be a branch of the function, with the same slope as nearby, or the key of a cache. Several results
     are summed with their `weights`.
     """
-    sizes = [np.where(is_zero(x), 1.0, np.abs(x)) for x in call.xs]
-    vs = displacement(random_weights(0, call.xs), sizes)
 
     def along(t: float) -> float:
         try:

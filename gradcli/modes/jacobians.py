@@ -21,17 +21,9 @@ def cotangent_rows(program: RecordedProgram, one: Value) -> list[list[Value]]:
     Shapes  a list over the entries of the value (in C order) of lists over inputs.
     Cost    one reverse sweep for each entry of the value.
     """
-    y = program.y
-    if shape(y) == ():
+    if shape(program.y) == ():
         return [program.pull(one)]
-    return [program.pull(np.reshape(_unit_seed(one, k, size(y)), shape(y))) for k in range(size(y))]
-
-
-def _unit_seed(one: Value, k: int, count: int) -> Value:
-    """Return a vector with `one` in place k and zeros of the same arithmetic elsewhere."""
-    seed = np.zeros(count)
-    seed[k] = 1.0
-    return one * seed
+    return [program.pull(one * direction) for direction in unit_directions(program.y)]
 
 
 def jacobian_from_rows(rows: list[list[Value]], like: Value, number: int, x: Value) -> Any:
@@ -50,13 +42,11 @@ def jacobian_by_columns(f: Callable[..., Value], xs: Sequence[Array], k: int, y:
     Cost    one dual evaluation for each entry of that input.
     """
     still: list[Any] = [None] * len(xs)
-    columns = [
-        np.asarray(jvp(f, xs, [*still[:k], direction, *still[k + 1 :]])[1]) for direction in unit_directions(xs[k])
-    ]
-    return jacobian_from_columns(columns, y, xs[k])
+    ways = ([*still[:k], direction, *still[k + 1 :]] for direction in unit_directions(xs[k]))
+    return jacobian_from_columns([np.asarray(jvp(f, xs, way)[1]) for way in ways], y, xs[k])
 
 
-def unit_directions(x: Array) -> Iterator[Array]:
+def unit_directions(x: Value) -> Iterator[Array]:
     """Yield the unit directions of an input, in C order."""
     if shape(x) == ():
         yield np.float64(1)

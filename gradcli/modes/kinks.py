@@ -11,12 +11,12 @@ from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape, transpose
 from gradcli.classes import dataclass
 from gradcli.errors import Undecided
 from gradcli.rules.kinds import CAREFUL
-from gradcli.tracing.primitive import Params, Primitive, Value
+from gradcli.tracing.primitive import Params, Primitive, Value, primitive_by_name
 from gradcli.tracing.provenance import code_at
 from gradcli.tracing.shapes import all_finite, shape
 
 _SIGNS = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
-_COMPARISONS = set(_SIGNS)
+EQUALITIES = (primitive_by_name("equal"), primitive_by_name("not_equal"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def find_kinks(program: RecordedProgram, bars: Sequence[Value]) -> list[Mark]:
             found.append(Mark(primitive, position, says, reach_by_slopes(tape, slots, inputs, seeds)))
     moving = _dependent_slots(tape, inputs)
     for primitive, slots, xs, _, _, position in tape.decisions:
-        if primitive is None or primitive.name not in _COMPARISONS or not moving.intersection(slots):
+        if primitive is None or primitive.name not in _SIGNS or not moving.intersection(slots):
             continue
         tie = np.equal(*xs)
         if np.any(tie):
@@ -155,12 +155,9 @@ def _seed_at_kink(primitive: Primitive, hit: Any, x: Value, params: dict[str, An
     if primitive.name == "max":  # only the tied entries reach the kink
         largest = np.max(x, axis=params["axis"], keepdims=True)
         return (np.asarray(x) == largest) * np.reshape(hit, np.shape(largest)) * 1.0
-    return np.ones(np.shape(x)) if primitive.kind != "elementwise" else _touched_entries(hit, x)
-
-
-def _touched_entries(mask: Any, x: Value) -> Value:
-    """Return 1.0 where a broadcast mask touches an entry of `x`."""
-    return np.minimum(_unbroadcast(np.asarray(mask, dtype=float), x), 1.0)
+    if primitive.kind != "elementwise":
+        return np.ones(np.shape(x))
+    return np.minimum(_unbroadcast(np.asarray(hit, dtype=float), x), 1.0)  # 1 where the broadcast mask touches an entry
 
 
 # Why an operation gives a value that is not finite: it overflows, or the point is a pole or outside its domain.
@@ -169,9 +166,7 @@ INTO_THE_DOMAIN = "move the point into the domain of the function"
 TO_FINITE = "move the point to where f and its slope are finite"
 _BY_MAXIMUM = "subtract the maximum first (logsumexp, softmax, softplus), or scale the input"
 _UNDERFLOWING = {"exp", "exp2"}
-_UNDERFLOWED = (
-    "exp underflows to 0 before: subtract the maximum first (logsumexp, softmax, softplus), or scale the input"
-)
+_UNDERFLOWED = f"exp underflows to 0 before: {_BY_MAXIMUM}"
 _BY_SCALE = "scale the input, or compute with logarithms"
 _EXPONENTIAL = {"exp", "exp2", "expm1"}
 _OPERATORS = {
@@ -185,13 +180,6 @@ def primitive_in_words(primitive: Primitive, position: Any) -> str:
     """Return how a message calls a primitive: by its name if the user wrote it, else `the product` for `x*y`."""
     written = re.search(rf"\b{primitive.name}\b", code_at(position))
     return primitive.name if written else _OPERATORS.get(primitive.name, primitive.name)
-
-
-def overflow_hint(primitive: Primitive, xs: Sequence[Value], y: Value, params: Params) -> str | None:
-    """Return advice if the first value that is not finite has overflowed; None if it has another cause."""
-    if not _has_overflowed(primitive, xs, y, params):
-        return None
-    return _BY_MAXIMUM if primitive.name in _EXPONENTIAL else _BY_SCALE
 
 
 def underflow_hint(before: Iterable[Line], xs: Sequence[Value], y: Value) -> str | None:
@@ -212,22 +200,19 @@ def _has_overflowed(primitive: Primitive, xs: Sequence[Value], y: Value, params:
 
     exact = ENTRIES.get(primitive.name)
     if primitive.kind == "elementwise" and exact is not None:
-        return _finite_in_balls(exact, [np.broadcast_to(x, shape(y))[bad].flat[0] for x in xs], params)
+        from flint import arb
+
+        operands = (arb(float(np.broadcast_to(x, shape(y))[bad].flat[0])) for x in xs)
+        try:
+            return bool(exact(*operands, **params).is_finite())
+        except (Undecided, ValueError, TypeError):
+            return False
     if primitive.kind in ("linear", "bilinear"):
         return True
     flags: list[str] = []
     with np.errstate(all="ignore", over="call", divide="call", call=lambda kind, _: flags.append(kind)):
         primitive.fun(*xs, **params)
     return set(flags) == {"overflow"}
-
-
-def _finite_in_balls(exact: Any, xs: Sequence[Any], params: Params) -> bool:
-    from flint import arb
-
-    try:
-        return bool(exact(*(arb(float(x)) for x in xs), **params).is_finite())
-    except (Undecided, ValueError, TypeError):
-        return False
 
 
 def refuse_undefined(y: Value) -> None:
@@ -252,10 +237,12 @@ def _first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:
     ]
     for k, (primitive, _, xs, y, params, position) in enumerate(tape.lines if any(reached) else []):
         if primitive is not None and not all_finite(y) and all(all_finite(x) for x in xs):
-            hint = overflow_hint(primitive, xs, y, params or {})
-            how = "overflows" if hint else f"gives {_bad_value_text(y)}"
+            if _has_overflowed(primitive, xs, y, params or {}):
+                how, hint = "overflows", _BY_MAXIMUM if primitive.name in _EXPONENTIAL else _BY_SCALE
+            else:
+                how = f"gives {np.ravel(y)[~np.isfinite(np.ravel(y))][0]}"
+                hint = underflow_hint(tape.lines[:k], xs, y) or INTO_THE_DOMAIN
             says = f"{primitive_in_words(primitive, position)} {how} at {_describe_operands(xs, y)}"
-            hint = hint or underflow_hint(tape.lines[:k], xs, y) or INTO_THE_DOMAIN
             return Mark(primitive, position, says, (), hint)
     if all(ybar is None or all_finite(ybar) for ybar in bars):  # a slope that is not finite would show in an adjoint
         return None
@@ -268,11 +255,6 @@ def _first_not_finite(tape: Tape, bars: Sequence[Value]) -> Mark | None:
                 says = f"the slope of {primitive_in_words(primitive, position)} is not finite at {_describe_operands(xs, y)}"
                 return Mark(primitive, position, says, (), TO_FINITE)
     return None
-
-
-def _bad_value_text(y: Value) -> str:
-    flat = np.ravel(y)
-    return str(flat[~np.isfinite(flat)][0])
 
 
 def _describe_operands(xs: Sequence[Value], y: Value) -> str:
@@ -312,31 +294,29 @@ def find_nearest_kink(program: RecordedProgram, bars: Sequence[Value]) -> Nearby
     Cost    one reverse sweep for each operand of that kink.
     """
     _, inputs, tape = program
-    best: tuple[float, int, int] | None = None
-    for k, ((primitive, _, xs, _, _, _), bar) in enumerate(zip(tape.lines, bars, strict=True)):
+    best: tuple[float, Line, int] | None = None
+    for line, bar in zip(tape.lines, bars, strict=True):
+        primitive, _, xs, *_ = line
         if primitive is None or primitive.margin is None or bar is None:
             continue
-        margin = np.atleast_1d(np.abs(np.asarray(primitive.margin(*xs), dtype=float)))
-        relative = np.where(margin > 0, margin, np.inf) / max(1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in xs))
+        sizes = np.atleast_1d(np.abs(np.asarray(primitive.margin(*xs), dtype=float)))
+        relative = np.where(sizes > 0, sizes, np.inf) / max(1.0, *(float(np.max(np.abs(x), initial=0.0)) for x in xs))
         where = int(np.argmin(relative)) if relative.size else 0
         if relative.size and (best is None or np.ravel(relative)[where] < best[0]):
-            best = float(np.ravel(relative)[where]), k, where
-    return None if best is None or not np.isfinite(best[0]) else _measure_nearby_kink(tape, inputs, *best[1:])
-
-
-def _measure_nearby_kink(tape: Tape, inputs: Sequence[Recorded], k: int, where: int) -> Nearby | None:
-    primitive, slots, xs, _, _, position = tape.lines[k]
+            best = float(np.ravel(relative)[where]), line, where
+    if best is None or not np.isfinite(best[0]):
+        return None
+    _, (primitive, slots, xs, _, _, position), where = best
     if primitive is None or primitive.margin is None:
         return None
-    whole = np.asarray(primitive.margin(*xs), dtype=float)
-    margin = abs(float(np.ravel(whole)[where]))
+    margin = np.asarray(primitive.margin(*xs), dtype=float)
     slopes: list[Any] = [np.zeros(np.shape(x.primal)) for x in inputs]
     for sign, slot, x in zip((1.0, -1.0), slots, xs, strict=False):
-        if slot == CONSTANT or np.shape(x) != np.shape(whole):
+        if slot == CONSTANT or np.shape(x) != margin.shape:
             continue
-        seed = np.zeros(whole.size)
+        seed = np.zeros(margin.size)
         seed[where] = sign
-        found = tape.sweep(slot, seed.reshape(whole.shape)[()])
+        found = tape.sweep(slot, seed.reshape(margin.shape)[()])
         for n, recorded in enumerate(inputs):
             if found[recorded.slot] is not None:
                 slopes[n] = slopes[n] + found[recorded.slot]
@@ -345,4 +325,5 @@ def _measure_nearby_kink(tape: Tape, inputs: Sequence[Recorded], k: int, where: 
     if not fastest[number] > 0:
         return None
     at = np.unravel_index(int(np.argmax(np.abs(slopes[number]))), np.shape(slopes[number]))
-    return Nearby(primitive, position, margin / fastest[number], number, tuple(int(i) for i in at))
+    distance = abs(float(np.ravel(margin)[where])) / fastest[number]
+    return Nearby(primitive, position, distance, number, tuple(int(i) for i in at))

@@ -18,7 +18,7 @@ from gradcli.modes.bounds import (
     infinite_errors,
     solver_bounds,
 )
-from gradcli.modes.kinks import Mark
+from gradcli.modes.kinks import EQUALITIES, Mark
 from gradcli.modes.pieces import rules_hold_at
 from gradcli.modes.problem import Budget
 from gradcli.modes.recording import Recording
@@ -27,7 +27,7 @@ from gradcli.modes.textbook import has_other_slopes
 from gradcli.modes.trace_test import TraceTest, allowed_distance, displacement, trace_test
 from gradcli.request.point import Array, Estimate, Witness
 from gradcli.targets.derived import inner_gradient, original_function
-from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.primitive import Value
 from gradcli.tracing.provenance import WRITTEN, place_of_position
 from gradcli.tracing.shapes import concatenate_entries, shape
 from gradcli.tracing.tracer import IS_ZERO
@@ -44,7 +44,6 @@ class Contradiction(GradcliError):
 
 # The trace test at a question's point: where it applies, how far the point is displaced, what rounding may do.
 
-_EQUALITIES = (primitive_by_name("equal"), primitive_by_name("not_equal"))
 _BESIDE = 8.0  # how much larger than at the point the radius of f may be beside it
 
 
@@ -58,7 +57,7 @@ def run_trace_test(q: Recording) -> TraceTest:
         return TraceTest(None)
     if native_of(original_function(q.f)) is not None:
         return TraceTest(None)
-    if q.f.kind == "python" and any(mark.primitive in _EQUALITIES for mark in q.ties):
+    if q.f.kind == "python" and any(mark.primitive in EQUALITIES for mark in q.ties):
         why = "a comparison for equality holds only at this exact point, for example because a value comes from a cache"
         return TraceTest(False, why)
     steps = _first_displacement(q)
@@ -71,22 +70,20 @@ def run_trace_test(q: Recording) -> TraceTest:
             still = any(np.any(v != w) for v, w in zip(steps, nonzero, strict=True))
             if still and any(map(np.any, nonzero)):
                 found = _test_at_steps(q, nonzero)  # a rule may have another form at zero alone
-    if found.agrees is None and not found.failed and q.f.kind == "python" and not _has_form_at_zero(q):
-        return replace(found, agrees=False)  # what was recorded is the function at this point alone
+    if found.agrees is None and not found.failed and q.f.kind == "python":
+        decisions = q.recording.tape.decisions  # a rule may have another form at the point itself, of the same function
+        if not any(question is IS_ZERO and np.any(answer) for question, _, _, answer, _, _ in decisions):
+            return replace(found, agrees=False)  # what was recorded is the function at this point alone
     with np.errstate(all="ignore"):
         return found.with_limit([q.slopes[name] for name in q.wrt]) if q.affords_slopes else found
 
 
-def _has_form_at_zero(q: Recording) -> bool:
-    """Whether a rule has another form at the point itself, of the same function."""
-    decisions = q.recording.tape.decisions
-    return any(question is IS_ZERO and np.any(answer) for question, _, _, answer, _, _ in decisions)
-
-
 def _test_at_steps(q: Recording, steps: list[Array]) -> TraceTest:
-    return trace_test(
-        lambda *xs: _value_within_bounds(q, xs), q.recording, q.xs, steps, lambda y: _rounding_beside_point(q, y)
-    )
+    def within_bounds(*xs: Value) -> Value:
+        inside = not q.stepping.edges or q.stepping.are_inside(q.wrt, xs)
+        return q.g(*xs) if inside else np.full(shape(q.value), np.nan)[()]
+
+    return trace_test(within_bounds, q.recording, q.xs, steps, lambda y: _rounding_beside_point(q, y))
 
 
 def _first_displacement(q: Recording) -> list[Array]:
@@ -96,12 +93,6 @@ def _first_displacement(q: Recording) -> list[Array]:
     moved = displacement(q.weights, sizes)
     inward = [q.stepping.turn_inward(name, x, v) for name, x, v in zip(q.wrt, q.xs, moved, strict=True)]
     return [np.where(tie, 0.0, v) if np.any(tie) else v for tie, v in zip(ties, inward, strict=True)]
-
-
-def _value_within_bounds(q: Recording, xs: tuple[Value, ...]) -> Value:
-    """Return the function's value; nan beyond the user's bounds."""
-    inside = not q.stepping.edges or q.stepping.are_inside(q.wrt, xs)
-    return q.g(*xs) if inside else np.full(shape(q.value), np.nan)[()]
 
 
 def _rounding_beside_point(q: Recording, value: Array) -> Array:
@@ -155,9 +146,8 @@ class Question(Recording):
         known: dict[tuple[bytes, ...], bool | None] = {}
         for key, mark in zip(keys, self.ties, strict=True):
             if key not in known:
-                known[key] = (
-                    rules_hold_at(self, mark.reach, self._summed_rounding_error) if len(known) < _MOST_TIES else None
-                )
+                examined = len(known) < _MOST_TIES
+                known[key] = rules_hold_at(self, mark.reach, self._summed_rounding_error) if examined else None
         return [known[key] for key in keys]
 
     @cached_property

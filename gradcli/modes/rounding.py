@@ -72,19 +72,14 @@ def rounding_bounds(f: Callable[..., Value], xs: Sequence[Value], kernels: bool 
     """
     token = KERNELS.set(kernels)
     try:
-        return _value_and_radii(f, xs)
+        with precision(53):
+            program = record(f, [Ball.lift(x) for x in xs])
+            y, rows = program.y, cotangent_rows(program, Ball.lift(1))
+            radii = [[radius(xbar) for xbar in row] for row in rows]
+            value = y.primal if isinstance(y, Recorded) else y
+            return value, [jacobian_from_rows(radii, y, k, x) for k, x in enumerate(xs)]
     finally:
         KERNELS.reset(token)
-
-
-def _value_and_radii(f: Callable[..., Value], xs: Sequence[Value]) -> tuple[Value, list[Any]]:
-    with precision(53):
-        program = record(f, [Ball.lift(x) for x in xs])
-        rows = cotangent_rows(program, Ball.lift(1))
-        radii = [[radius(xbar) for xbar in row] for row in rows]
-        y = program.y
-        value = y.primal if isinstance(y, Recorded) else y
-        return value, [jacobian_from_rows(radii, y, k, x) for k, x in enumerate(xs)]
 
 
 # An a priori bound of the rounding in LAPACK's factorisations, whose kernels differ between processors.

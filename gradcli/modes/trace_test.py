@@ -13,7 +13,7 @@ import numpy as np
 from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, OutOfTime
-from gradcli.modes.rounding import contribution_of_line
+from gradcli.modes.rounding import EPS, contribution_of_line
 from gradcli.request.point import Array
 from gradcli.targets.derived import random_signs
 from gradcli.targets.python import message_of
@@ -23,9 +23,8 @@ from gradcli.tracing.shapes import shape
 _RAISES_ONCE = "the first of two equal calls raises an error, the second does not"
 _FAR = 0.5  # of the size of each entry: the first displacement
 _NEARER = 4.0  # the factor by which each displacement is smaller than the one before
-_NEAREST = 64 * float(np.finfo(np.float64).eps)  # of the size: smaller displacements are lost in rounding
+_NEAREST = 64 * EPS  # of the size: smaller displacements are lost in rounding
 _CONTRIBUTIONS = 1e3  # roundings of a value's contributions: by so much two ways to compute it may differ
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +106,8 @@ def trace_test(
             return TraceTest(False, apart, False, calls)
         apart = says
     if not calls:
-        calls, raised = (
-            1,
-            _explain_missing_value(
-                f, [x + _NEAREST / _FAR * step for x, step in zip(xs, steps, strict=True)], program.y
-            ),
-        )
+        nearest = [x + _NEAREST / _FAR * step for x, step in zip(xs, steps, strict=True)]
+        calls, raised = 1, _explain_missing_value(f, nearest, program.y)
     return _result_without_agreement(apart, raised, calls, stopped)
 
 
@@ -187,4 +182,4 @@ def sum_contributions(program: RecordedProgram, bars: Sequence[Value]) -> float:
 
 def allowed_distance(contributed: float) -> float:
     """Return the allowed distance of two ways to compute a value, given the sum of its contributions."""
-    return _CONTRIBUTIONS * _EPS * contributed
+    return _CONTRIBUTIONS * EPS * contributed
