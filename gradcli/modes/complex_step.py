@@ -51,13 +51,14 @@ class ComplexStep:
         for k, name in enumerate(q.wrt):
             columns = []
             for direction in unit_directions(q.xs[k]):
-                h = _step_for_size(float(np.max(np.abs(q.xs[k] * direction))))
-                columns.append(self._derivative_along(q, k, direction, h))
+                columns.append(self._derivative_along(q, k, direction))
             count += len(columns)
             value[name] = jacobian_from_columns(columns, q.value, q.xs[k])
         # complex functions take more operations than real ones; truncation is of the order of H squared
         loss = max((p.complex_loss for p, *_ in q.lines if p is not None), default=0.0)
-        least = (H**1.5 + loss) * q.largest_adjoint + H**1.5 * _size_per_input(q)
+        largest = max((float(np.max(np.abs(x), initial=0.0)) for x in q.xs), default=1.0)
+        truncation = float(np.max(np.abs(q.value), initial=0.0)) / max(1e-3, largest)  # in f per unit of its inputs
+        least = (H**1.5 + loss) * q.largest_adjoint + H**1.5 * truncation
         bound = {name: 4 * b + least + loss * np.abs(value[name]) for name, b in q.rounding.items()}
         cost = EstimateCost(evaluations=count, operations=4 * q.operations * count)
         return Estimate(value, bound, statistical=q.rounding_is_estimated, cost=cost)
@@ -68,7 +69,11 @@ class ComplexStep:
             if primitive is not None and not primitive.analytic:
                 raise NotSupported(f"{primitive.title(params)} is not analytic", where=place_of_position(position))
 
-    def _derivative_along(self, q: Question, k: int, direction: Array, h: float) -> Array:
+    def _derivative_along(self, q: Question, k: int, direction: Array) -> Array:
+        size = float(np.max(np.abs(q.xs[k] * direction)))
+        if 0 < size < _LEAST:
+            raise NotSupported(f"an entry of {size:.1e} is too small to step from with complex numbers")
+        h = float(np.exp2(np.rint(np.log2(H * (size or _AT_ZERO)))))  # of 2: imaginary parts round as derivatives do
         xs = list(q.xs)
         xs[k] = q.xs[k] + 1j * h * direction
         with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -89,17 +94,3 @@ class ComplexStep:
         if np.any(apart > _SAME * (np.abs(q.value) + q.largest_adjoint * _SAME) + 1e3 * q.noise_floor):
             raise NotSupported("the function behaves differently for complex numbers")
         return np.imag(y) / h if shape(y) else np.float64(np.imag(y) / h)
-
-
-def _step_for_size(size: float) -> float:
-    """Return the step for an entry of some size: a power of two, so that imaginary parts round as derivatives do."""
-    if 0 < size < _LEAST:
-        raise NotSupported(f"an entry of {size:.1e} is too small to step from with complex numbers")
-    return float(np.exp2(np.rint(np.log2(H * (size or _AT_ZERO)))))
-
-
-def _size_per_input(q: Question) -> float:
-    """Return the size of f per unit of its inputs, in which truncation is measured."""
-    return float(np.max(np.abs(q.value), initial=0.0)) / max(
-        1e-3, max((float(np.max(np.abs(x), initial=0.0)) for x in q.xs), default=1.0)
-    )

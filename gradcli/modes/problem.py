@@ -49,7 +49,7 @@ CALL = 1_000  # scalar operations that take as long as one call of numpy
 FUNCTION = 10_000  # the same, for one call of the user's function
 TRACED = 4  # times the function: one traced evaluation
 REVERSE = 5  # times the function: recording it and sweeping back
-_BALL = 6_000  # scalar operations that take as long as one on balls, forward and backward
+BALL = 6_000  # scalar operations that take as long as one on balls, forward and backward
 _BALL_PRODUCT = 30  # the same, for one multiply-add of a matrix product in balls
 MOST_EVALUATIONS = 100_000  # of a function that can only be called, unless the user allows another number
 
@@ -61,8 +61,8 @@ class Effort(Enum):
     `--modes all` allows what takes about ten seconds, and a mode that is requested by name has no limit.
     """
 
-    QUICK = 1_000.0 * _BALL
-    DEFAULT = 30_000.0 * _BALL
+    QUICK = 1_000.0 * BALL
+    DEFAULT = 30_000.0 * BALL
     ALL = 1e10
     NAMED = inf
 
@@ -80,12 +80,7 @@ def work_of_evaluation(lines: Iterable[Any]) -> int:
 
 def work_in_balls(lines: Iterable[Any]) -> int:
     """Return the work of a forward and a backward sweep in balls, in scalar operations of float64."""
-    return sum(found.entries * _BALL + found.products * _BALL_PRODUCT for found in map(work_of_line, lines))
-
-
-def as_ball_operations(work: float) -> float:
-    """Return work as a number of operations on balls."""
-    return work / _BALL
+    return sum(found.entries * BALL + found.products * _BALL_PRODUCT for found in map(work_of_line, lines))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +119,6 @@ WITHOUT_LIMITS = Budget()
 # `--mode-timeout`: a mode is stopped before its next evaluation of f, once its time is up. Time decides nothing else.
 
 _DEADLINE: ContextVar[float] = ContextVar("deadline", default=inf)  # of the mode that runs, on the monotonic clock
-
-
-def stop_at_deadline(g: Callable[..., Value], seconds: float) -> Callable[..., Value]:
-    """Return a function that raises OutOfTime once the time of the mode that calls it is up."""
-
-    def called(*xs: Value) -> Value:
-        if time.monotonic() > _DEADLINE.get():
-            raise time_limit_error(seconds)
-        return g(*xs)
-
-    return called
 
 
 def time_limit_error(seconds: float) -> OutOfTime:
@@ -179,7 +163,16 @@ class Problem:
     def g(self) -> Callable[..., Value]:
         """The function of those inputs alone. Raises OutOfTime in a mode whose time is up."""
         g = restrict_to_inputs(self.f, self.point.values, self.wrt)
-        return g if self.budget.mode_timeout is None else stop_at_deadline(g, self.budget.mode_timeout)
+        seconds = self.budget.mode_timeout
+        if seconds is None:
+            return g
+
+        def in_time(*xs: Value) -> Value:
+            if time.monotonic() > _DEADLINE.get():
+                raise time_limit_error(seconds)
+            return g(*xs)
+
+        return in_time
 
     def near(self, *xs: Value) -> Value:
         """Return the user's function at another point: nan beyond the user's bounds, and where it raises or changes shape."""

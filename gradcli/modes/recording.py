@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,13 +24,13 @@ from gradcli.modes.kinks import (
     nearest_branches,
 )
 from gradcli.modes.problem import (
+    BALL,
     MANY,
     REVERSE,
     TRACED,
     Effort,
     NotRun,
     Problem,
-    as_ball_operations,
     work_in_balls,
     work_of_evaluation,
     work_of_line,
@@ -62,25 +62,8 @@ class TraceOutcome:
     recorded: RecordedProgram | None
     ended: GradcliError | None
     checkpointed: bool = False
-    solvers: tuple["SolverError", ...] = ()
+    solvers: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
-
-
-class SolverError(NamedTuple):
-    """The relative error of a recorded operation that iterates to a tolerance."""
-
-    error: float
-    title: str
-    operation: str
-
-
-def solver_errors(lines: Iterable[Line]) -> tuple[SolverError, ...]:
-    """Return the errors of the operations that iterate to a tolerance. Raises NoRule for one that has not converged."""
-    return tuple(
-        SolverError(primitive.error(xs, params or {}), primitive.title(params), primitive.name)
-        for primitive, _, xs, _, params, _ in lines
-        if primitive is not None and primitive.error is not None
-    )
 
 
 @dataclass(frozen=True)
@@ -88,9 +71,8 @@ class Recording(Problem):
     """A problem with its function recorded on float64 values; each property is computed once, when it is first needed."""
 
     blind: GradcliError | None = None  # why the trace must not be used, if so
-    balls: dict[int, Value] = field(
-        default_factory=dict, init=False, compare=False
-    )  # f in balls, by precision in bits: a by-product
+    # f in balls, by precision in bits: a by-product
+    balls: dict[int, Value] = field(default_factory=dict, init=False, compare=False)
     sweeping: dict[str, float] = field(default_factory=dict, init=False, compare=False)  # seconds; they decide nothing
 
     @cached_property
@@ -112,18 +94,22 @@ class Recording(Problem):
             return TraceOutcome(None, self.blind)
         METER.kept, start = False, time.perf_counter()
         WRITTEN.clear()
+        solvers: dict[str, float] = {}
         try:
             with np.errstate(all="ignore"), record_checkpoints():
                 recorded = record(self.g, self.xs)
-                solvers = solver_errors(recorded.lines)
+                for primitive, _, xs, _, params, _ in recorded.lines:
+                    if primitive is not None and primitive.error is not None:  # raises NoRule if it has not converged
+                        error = primitive.error(xs, params or {})
+                        solvers[primitive.name] = max(error, solvers.get(primitive.name, error))
         except NotSupported as ended:
             return TraceOutcome(None, ended)
         return TraceOutcome(recorded, None, METER.kept, solvers, time.perf_counter() - start)
 
     @property
     def solvers(self) -> dict[str, float]:
-        """The relative errors of the operations that iterate to a tolerance, by their name."""
-        return {solver.operation: solver.error for solver in sorted(self._traced.solvers)}
+        """The largest relative errors of the operations that iterate to a tolerance, by their name."""
+        return self._traced.solvers
 
     @cached_property
     def solver_changes(self) -> SolverChanges | None:
@@ -166,11 +152,10 @@ class Recording(Problem):
 
     def refuse_large_jacobian(self) -> None:
         """Raise NotRun if there are so many outputs that sweeping back from each would take too much work or memory."""
-        outputs, entries = size(self.value), sum(size(x) for x in self.xs)
+        outputs, entries = size(self.value), self.entries
         if outputs * entries > MOST_JACOBIAN:
-            raise NotRun(
-                f"a Jacobian of {outputs:,} by {entries:,} entries is too large", do="reduce the result: sum(...)"
-            )
+            says = f"a Jacobian of {outputs:,} by {entries:,} entries is too large"
+            raise NotRun(says, do="reduce the result: sum(...)")
         self.budget.admit(TRACED * outputs * self.work, f"{outputs:,} reverse sweeps", essential=True)
 
     @property
@@ -182,7 +167,7 @@ class Recording(Problem):
     @cached_property
     def slopes(self) -> dict[str, Array]:
         """Our float64 Jacobian: by rows or by columns, whichever are fewer. Raises NotRun where both are too many."""
-        if size(self.value) <= sum(size(x) for x in self.xs):
+        if size(self.value) <= self.entries:
             return {name: jacobian_from_rows(self.rows, self.value, k, self.xs[k]) for k, name in enumerate(self.wrt)}
         self.budget.admit(TRACED * self.entries * self.work, f"{self.entries:,} forward sweeps", essential=True)
         with np.errstate(all="ignore"):
@@ -339,7 +324,7 @@ class Recording(Problem):
     @property
     def ball_work_text(self) -> str:
         """The work of one reverse sweep in balls, in words."""
-        return f"{as_ball_operations(self.ball_work):,.0f} operations on balls"
+        return f"{self.ball_work / BALL:,.0f} operations on balls"
 
     @cached_property
     def by_constants(self) -> dict[str, Array]:

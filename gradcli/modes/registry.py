@@ -1,7 +1,5 @@
 """The modes by name."""
 
-from collections.abc import Iterable
-
 from gradcli.arithmetic.devices import find_device
 from gradcli.arithmetic.lowering import JaxLowering, MlxLowering, TensorFlowLowering, TorchLowering
 from gradcli.errors import BadOption, Installed, install_command
@@ -40,10 +38,10 @@ def parse_modes(text: str | None) -> tuple[str, ...]:
     """
     if text is None or text.strip() == "all":
         return tuple(OWN)
-    wanted = [_full_names(part.strip()) for part in text.split(",") if part.strip()]
+    wanted = {name for part in text.split(",") if part.strip() for name in _full_names(part.strip())}
     if not wanted:
         raise BadOption("--modes names no mode", do=f"modes: {', '.join(MODES)}, all")
-    return tuple(name for name in MODES if name in _union_of_names(wanted))
+    return tuple(name for name in MODES if name in wanted)
 
 
 def add_mode_for_device(modes: tuple[str, ...], device: str) -> tuple[str, ...]:
@@ -63,20 +61,15 @@ def add_mode_for_device(modes: tuple[str, ...], device: str) -> tuple[str, ...]:
             where=Installed("expressions and numpy functions run on a device in a framework, and neither is installed"),
             do=install_command(*FOR_DEVICES),
         )
-    return (*modes, _first_with_device(device, here))
-
-
-def _first_with_device(device: str, names: Iterable[str]) -> str:
-    """Return the first of the frameworks that has a device. Raises the error of the first if none has it."""
-    refused: BadOption | None = None
-    for name in names:
+    refused = []
+    for name in here:
         try:
             find_device(name, device, in_float64=True)
         except BadOption as error:
-            refused = refused or error
+            refused.append(error)
         else:
-            return name
-    raise refused or BadOption(f"there is no framework for the device {device}")
+            return (*modes, name)
+    raise refused[0]
 
 
 def effort_of(text: str | None) -> Effort:
@@ -86,17 +79,11 @@ def effort_of(text: str | None) -> Effort:
     return Effort.ALL if "all" in (part.strip() for part in text.split(",")) else Effort.NAMED
 
 
-def _union_of_names(wanted: Iterable[tuple[str, ...]]) -> set[str]:
-    return {name for names in wanted for name in names}
-
-
 def _full_names(word: str) -> tuple[str, ...]:
     if word == "all":
         return tuple(OWN)
-    if word in SHORT:
-        return (SHORT[word],)
-    matches = [name for name in MODES if name.startswith(word)]
+    matches = (SHORT[word],) if word in SHORT else tuple(name for name in MODES if name.startswith(word))
     if len(matches) != 1:
         what = f"'{word}' could be {' or '.join(matches)}" if matches else f"there is no mode '{word}'"
         raise BadOption(what, do=f"modes: {', '.join(MODES)}; short: {', '.join(SHORT)}; all")
-    return (matches[0],)
+    return matches

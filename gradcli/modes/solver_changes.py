@@ -1,7 +1,8 @@
 """How much the tolerances of scipy's solvers in f change its derivatives: measured, by smaller tolerances."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 
@@ -15,13 +16,8 @@ from gradcli.targets.replacement_scope import solver_tolerances
 from gradcli.targets.solver_tolerances import TIGHTER
 from gradcli.tracing.shapes import shape
 
-_STEPS = (
-    -0.1,
-    -0.03,
-    0.0,
-    0.03,
-    0.1,
-)  # of the size of an entry: wide, so that a solver's noise is small beside its error
+# of the size of an entry: wide, so that a solver's noise is small beside its error
+_STEPS = (-0.1, -0.03, 0.0, 0.03, 0.1)
 _PAIRS = ((1, 3), (0, 2), (2, 4))  # the steps between which quotients are taken
 _DIRECTIONS = 4
 _SMALL = 1e-3  # of the largest slope: the changes of smaller ones, relative to them, say nothing of the others
@@ -35,14 +31,11 @@ def solvers_of(f: Function) -> tuple[str, ...]:
     return getattr(original_function(f), "solvers", ())
 
 
-@contextmanager
-def smaller_tolerances(f: Function) -> Iterator[None]:
+def smaller_tolerances(f: Function) -> AbstractContextManager[Any]:
     """Context in which solvers that f calls have smaller tolerances, by a factor of a hundred or more."""
     if not solvers_of(f):
-        yield
-        return
-    with solver_tolerances(getattr(original_function(f), "tolerance_factor", TIGHTER[0])):
-        yield
+        return nullcontext()
+    return solver_tolerances(getattr(original_function(f), "tolerance_factor", TIGHTER[0]))
 
 
 class SolverChanges:
@@ -79,9 +72,8 @@ class SolverChanges:
         for at in np.ndindex(shape(x)):
             v = np.zeros(shape(x))
             v[at] = sizes[at]
-            change, slope = self._change_along_direction(
-                q, [v[()] if j == k else np.zeros(shape(other)) for j, other in enumerate(q.xs)]
-            )
+            vs = [v[()] if j == k else np.zeros(shape(other)) for j, other in enumerate(q.xs)]
+            change, slope = self._change_along_direction(q, vs)
             changes.append(change / sizes[at])
             slopes.append(slope / sizes[at])
         change, slope = (jacobian_from_columns(columns, q.value, x) for columns in (changes, slopes))
@@ -108,9 +100,8 @@ class SolverChanges:
         """Return the change of the difference quotient along a direction, and the quotient with the smaller tolerances."""
 
         def values() -> list[Array]:
-            return [
-                np.asarray(q.near(*[x + t * v for x, v in zip(q.xs, vs, strict=True)]), dtype=float) for t in _STEPS
-            ]
+            places = ([x + t * v for x, v in zip(q.xs, vs, strict=True)] for t in _STEPS)
+            return [np.asarray(q.near(*place), dtype=float) for place in places]
 
         smaller = values()
         with solver_tolerances(1.0):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
-from gradcli.arithmetic.tape import CONSTANT, Line, sweep_back
+from gradcli.arithmetic.tape import CONSTANT, sweep_back
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError
 from gradcli.modes.kinks import Mark, reach_by_slopes
@@ -24,7 +24,7 @@ from gradcli.tracing.tracer import plain_value
 
 Masks = list[Any]
 Function = Callable[..., Value]
-Allowed = Callable[[Sequence[Value]], bool]
+Step = tuple[Primitive | None, tuple[int, ...], Any]  # the operation, the slots of its operands, its place
 
 WIDTHS = (0.1, 0.3, 1.0, 10.0)  # times max(1, |entry|): how far an entry is moved to see whether f depends on it
 _SHRINKING = (1e-4, 1e-6)  # times max(1, |entry|): steps to both sides of a jump
@@ -33,10 +33,6 @@ _FEW = 4  # roundings of an operand: a step that changes within these is at its 
 _ROUNDS = 10  # most rounds of leaving out entries that elsewhere reach the result by other paths
 _HALVINGS = 60  # of the way to another value of f: what is left is below its rounding
 _PLACES = 8  # most places of steps that are reported
-
-
-def _allow_everywhere(xs: Sequence[Value]) -> bool:
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +105,7 @@ def find_staircases(
     xs: Sequence[Value],
     program: RecordedProgram,
     slopes: Sequence[Value],
-    allowed: Allowed = _allow_everywhere,
+    allowed: Callable[[Sequence[Value]], bool] = lambda xs: True,
 ) -> list[Mark]:
     """Return the steps that are the only path of some entries to the result; `slopes` are those of the sum of all outputs.
 
@@ -118,22 +114,26 @@ def find_staircases(
     Cost    if there are such entries, 8 recordings a round; another round if some of them take other paths elsewhere. Where
             f changes without them, as much again, and 60 evaluations for each.
     """
-    steps = [line for line in program.tape.decisions if any(slot != CONSTANT for slot in _slots_of_line(line))]
+    steps = [
+        (primitive, slots, position)
+        for primitive, slots, _, _, _, position in program.tape.decisions
+        if any(slot != CONSTANT for slot in slots)
+    ]
     left = [np.equal(slope, 0) for slope in slopes]
-    if not steps or not _has_any_entry(left):
+    if not steps or not any(map(np.any, left)):
         return []
     left = _intersect_masks(left, [~mask for mask in _reach_by_smooth_paths(program)])
-    left = _intersect_masks(left, reach_of_slots(program, [slot for line in steps for slot in _slots_of_line(line)]))
+    left = _intersect_masks(left, reach_of_slots(program, [slot for _, slots, _ in steps for slot in slots]))
     for _ in range(_ROUNDS):
         before, steps_alone = left, False
-        for moved in _moved_points(xs, left) if _has_any_entry(left) else ():
+        for moved in _moved_points(xs, left) if any(map(np.any, left)) else ():
             there = _try_to_record(f, moved) if allowed(moved) else None
             if there is not None:
                 entering = _intersect_masks(left, _reach_by_smooth_paths(there))
-                if not _has_any_entry(entering) and not _is_same_value(there.y, program.y):
+                if not any(map(np.any, entering)) and not _is_same_value(there.y, program.y):
                     first = _record_first_change(f, xs, moved, program.y)
                     entering = entering if first is None else _intersect_masks(left, _reach_by_smooth_paths(first))
-                    steps_alone |= not _has_any_entry(entering)
+                    steps_alone |= not any(map(np.any, entering))
                 left = [mask & ~enters for mask, enters in zip(left, entering, strict=True)]
         if all(np.array_equal(one, other) for one, other in zip(left, before, strict=True)):
             return list(_marks_of_steps(program, steps, left)) if steps_alone else []
@@ -182,7 +182,10 @@ def find_steps_at_jumps(f: Function, program: RecordedProgram, bars: Sequence[Va
         primitive, slots, xs, y, params, position = line
         if primitive is None or not primitive.staircase or all(slot == CONSTANT for slot in slots):
             continue
-        hit = _is_at_jump(primitive, xs, y, params or {})
+        x, *others = xs  # at a jump, the value changes within a few roundings of the first operand
+        near = [x + sign * _FEW * np.spacing(np.abs(x)) for sign in (1.0, -1.0)]
+        up, down = (primitive.fun(moved, *others, **(params or {})) for moved in near)
+        hit = np.not_equal(up, y) | np.not_equal(down, y)
         if not np.any(hit):
             continue
         seeds = [(unbroadcast(hit * 1.0, x) > 0) * 1.0 for x in xs]
@@ -190,13 +193,6 @@ def find_steps_at_jumps(f: Function, program: RecordedProgram, bars: Sequence[Va
         if _has_kink_or_jump(f, program, bars, reached):
             found.append(Mark(primitive, position, f"{primitive.name} is at its jump", reached))
     return found
-
-
-def _is_at_jump(primitive: Primitive, xs: Sequence[Value], y: Value, params: Params) -> Any:
-    """Whether the value of a step changes within a few roundings of its first operand."""
-    x, *others = xs
-    sides = [primitive.fun(x + sign * _FEW * np.spacing(np.abs(x)), *others, **params) for sign in (1.0, -1.0)]
-    return np.not_equal(sides[0], y) | np.not_equal(sides[1], y)
 
 
 def _has_kink_or_jump(f: Function, program: RecordedProgram, bars: Sequence[Value], reached: Sequence[Any]) -> bool:
@@ -208,14 +204,12 @@ def _has_kink_or_jump(f: Function, program: RecordedProgram, bars: Sequence[Valu
     here = float(np.sum(plain_value(program.y)))
     apart = []
     for h in _SHRINKING:
-        sides = [
-            np.sum(f(*((x + sign * h * unit)[()] for x, unit in zip(xs, units, strict=True)))) for sign in (1.0, -1.0)
-        ]
-        apart.append(max(abs((sides[0] - here) / h - along), abs((here - sides[1]) / h - along)))
+        moved = ([(x + side * unit)[()] for x, unit in zip(xs, units, strict=True)] for side in (h, -h))
+        up, down = (np.sum(f(*point)) for point in moved)
+        apart.append(max(abs((up - here) / h - along), abs((here - down) / h - along)))
     wide, fine = apart
-    return bool(np.isfinite(wide) and np.isfinite(fine)) and not fine <= max(
-        wide / 2, _ROUNDED * (abs(here) + abs(along))
-    )
+    shrinks = fine <= max(wide / 2, _ROUNDED * (abs(here) + abs(along)))
+    return bool(np.isfinite(wide) and np.isfinite(fine)) and not shrinks
 
 
 def _reach_by_smooth_paths(program: RecordedProgram) -> Masks:
@@ -223,10 +217,10 @@ def _reach_by_smooth_paths(program: RecordedProgram) -> Masks:
     return reach_of_slots(program, [program.y.slot] if program.moves else [])
 
 
-def _marks_of_steps(program: RecordedProgram, steps: Sequence[Line], left: Masks) -> Iterator[Mark]:
+def _marks_of_steps(program: RecordedProgram, steps: Sequence[Step], left: Masks) -> Iterator[Mark]:
     """Yield a mark for each place of steps; the last one also stands for all further places."""
     places: dict[tuple[Primitive, Any], list[int]] = {}
-    for primitive, slots, _, _, _, position in steps:
+    for primitive, slots, position in steps:
         if primitive is not None:
             places.setdefault((primitive, position), []).extend(slots)
     shown = list(places.items())[:_PLACES]
@@ -234,7 +228,7 @@ def _marks_of_steps(program: RecordedProgram, steps: Sequence[Line], left: Masks
         shown[-1][1].extend(further)
     for (primitive, position), reading in shown:
         reached = _intersect_masks(left, reach_of_slots(program, reading))
-        if _has_any_entry(reached):
+        if any(map(np.any, reached)):
             what = primitive.name if primitive.staircase else code_at(position) or primitive.name
             says = f"{what} is a step function: its slope is 0 although its value changes"
             yield Mark(primitive, position, says, tuple(reached))
@@ -254,12 +248,3 @@ def _moved_points(xs: Sequence[Value], left: Masks) -> Iterator[list[Value]]:
 
 def _intersect_masks(a: Masks, b: Masks) -> Masks:
     return [one & other for one, other in zip(a, b, strict=True)]
-
-
-def _has_any_entry(masks: Masks) -> bool:
-    return any(np.any(mask) for mask in masks)
-
-
-def _slots_of_line(line: Line) -> tuple[int, ...]:
-    _, slots, _, _, _, _ = line
-    return slots

@@ -1,7 +1,6 @@
 """The symbolic mode: sympy's own `diff` of the traced expression, in a child process that can be stopped."""
 
 import pickle
-from typing import Any
 
 import numpy as np
 
@@ -46,12 +45,13 @@ class Symbolic:
         if q.not_finite is not None:
             raise Undecided("f or its gradient is not finite here", do=TO_FINITE)
         recorded = make_plan(q.recording)
-        entries = sum(size(x) for x in q.xs)
+        entries = q.entries
         terms = recorded.terms[recorded.result] * size(q.value)
         by_default = q.budget.by_default
         if terms * entries > MOST_TERMS or (by_default and terms > OPERATIONS_BY_DEFAULT):
+            count = f"{terms:,.0f}" if terms < 1e6 else f"{terms:.0e}"
             raise NotRun(
-                f"the formula would have about {_format_count(terms)} terms, to be differentiated by {entries:,} entries",
+                f"the formula would have about {count} terms, to be differentiated by {entries:,} entries",
                 do="--modes all" if terms * entries <= MOST_TERMS else "--modes without symbolic",
             )
         worker = WORKERS.take()
@@ -72,7 +72,18 @@ class Asked:
         if self.worker is None:
             zeros = {name: np.zeros(np.shape(q.value) + np.shape(x))[()] for name, x in zip(q.wrt, q.xs, strict=True)}
             return Estimate(zeros, zeros, cost=EstimateCost(evaluations=1))
-        answer = self._receive_answer(self.worker)
+        limit = q.budget.mode_timeout
+        try:
+            output = self.worker.receive(limit)
+        except WorkerTimeout:
+            raise time_limit_error(limit or 0.0) from None
+        if not output:
+            status, allowed = self.worker.status, f"{MEMORY_BYTES / 2**30:g} GiB allowed"
+            raise NotSupported(f"sympy ended with status {status}, probably for lack of memory ({allowed})")
+        WORKERS.give(self.worker)
+        kind, answer = pickle.loads(output)
+        if kind == "error":
+            raise answer if isinstance(answer, GradcliError) else NotSupported(f"sympy failed: {answer}")
         return Estimate(
             dict(zip(q.wrt, answer["values"], strict=True)),
             {name: bound + q.rounding[name] for name, bound in zip(q.wrt, answer["bounds"], strict=True)},
@@ -85,22 +96,3 @@ class Asked:
         """End the child process."""
         if self.worker is not None:
             self.worker.stop()
-
-    def _receive_answer(self, worker: Worker) -> dict[str, Any]:
-        limit = self.q.budget.mode_timeout
-        try:
-            output = worker.receive(limit)
-        except WorkerTimeout:
-            raise time_limit_error(limit or 0.0) from None
-        if not output:
-            status, allowed = worker.status, f"{MEMORY_BYTES / 2**30:g} GiB allowed"
-            raise NotSupported(f"sympy ended with status {status}, probably for lack of memory ({allowed})")
-        WORKERS.give(worker)
-        kind, answer = pickle.loads(output)
-        if kind == "error":
-            raise answer if isinstance(answer, GradcliError) else NotSupported(f"sympy failed: {answer}")
-        return dict(answer)
-
-
-def _format_count(number: float) -> str:
-    return f"{number:,.0f}" if number < 1e6 else f"{number:.0e}"

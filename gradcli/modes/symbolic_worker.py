@@ -1,5 +1,6 @@
 """The child process of the symbolic mode: reads requests, differentiates with sympy, writes answers."""
 
+import contextlib
 import gc
 import os
 import pickle
@@ -26,7 +27,10 @@ def main() -> None:
     sys.setrecursionlimit(20_000)
     while length := sys.stdin.buffer.read(LENGTH):
         request, memory = pickle.loads(sys.stdin.buffer.read(int.from_bytes(length, "big")))
-        _limit_memory(memory)
+        with contextlib.suppress(ImportError):  # not on this platform; the time limit still holds
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
         output = pickle.dumps(_answer_request(request))
         sys.stdout.buffer.write(len(output).to_bytes(LENGTH, "big") + output)
         sys.stdout.buffer.flush()
@@ -42,14 +46,6 @@ def _answer_request(request: Any) -> tuple[str, Any]:
         return "error", error
     except (MemoryError, RecursionError, ValueError, TypeError, NotImplementedError, ArithmeticError) as error:
         return "error", f"{type(error).__name__}: {str(error)[:200]}"
-
-
-def _limit_memory(memory: int) -> None:
-    try:
-        import resource
-    except ImportError:  # not on this platform; the time limit still holds
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
 
 def differentiate(recorded: Any, xs: list[Any], output: tuple[int, ...]) -> dict[str, Any]:
@@ -92,17 +88,15 @@ def _count_operations(formulas: list[Any]) -> int:
 def evaluate(formulas: list[Any], numbers: dict[Any, float], cse: Any = True) -> tuple[list[Any], list[Any]]:
     """Return the formulas' values at 30 and at 60 digits; nan where one is not real."""
     function = sp.lambdify(list(numbers), formulas, modules="mpmath", cse=cse)
-    coarse, fine = (_evaluate_at_digits(function, list(numbers.values()), digits) for digits in DIGITS)
-    return coarse or [mpmath.nan] * len(formulas), fine or [mpmath.nan] * len(formulas)
-
-
-def _evaluate_at_digits(function: Any, numbers: list[float], digits: int) -> list[Any]:
-    """Return the values with this many digits, or an empty list if they do not exist."""
-    with mpmath.workdps(digits):
-        try:
-            return [_real_or_nan(mpmath.mpmathify(value)) for value in function(*map(mpmath.mpf, numbers))]
-        except (ZeroDivisionError, ValueError):
-            return []
+    found = []
+    for digits in DIGITS:
+        with mpmath.workdps(digits):
+            try:
+                values = function(*map(mpmath.mpf, numbers.values()))
+                found.append([_real_or_nan(mpmath.mpmathify(value)) for value in values])
+            except (ZeroDivisionError, ValueError):  # there are no values
+                found.append([mpmath.nan] * len(formulas))
+    return found[0], found[1]
 
 
 def _real_or_nan(value: Any) -> Any:

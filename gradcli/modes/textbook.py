@@ -58,9 +58,8 @@ class _Exponentials:
     def __init__(self) -> None:
         self.of: dict[int, tuple[int, Any]] = {}  # by line of an exponential: the slot and the value of its argument
         self.plus_one: dict[int, int] = {}  # by line of 1 + exp(v): that of the exponential
-        self.pairs: dict[
-            tuple[str, int], tuple[Hashable, Hashable]
-        ] = {}  # by line of exp(u) +- exp(v): what u and v are
+        # by line of exp(u) +- exp(v): what u and v are
+        self.pairs: dict[tuple[str, int], tuple[Hashable, Hashable]] = {}
         self._known: dict[int, Hashable] = {}  # by slot: what it is, so that -x is -x wherever it is written
 
     def key(self, slot: int) -> Hashable:
@@ -92,9 +91,7 @@ def slopes_by_values(lines: Sequence[Line]) -> dict[int, Line]:
         seen.read(k, word, slots, xs)
         below = slots[-1] if slots else CONSTANT
         inverse = word == "reciprocal" or (word == "integer_power" and _INVERSE in map(str, (params or {}).values()))
-        if (word == "divide" and slots[0] == CONSTANT and below in seen.plus_one) or (
-            inverse and below in seen.plus_one
-        ):
+        if below in seen.plus_one and (inverse or (word == "divide" and slots[0] == CONSTANT)):
             top = np.asarray(xs[0] if word == "divide" else 1.0, dtype=float)
             slot, v = seen.of[seen.plus_one[below]]
             if np.shape(v) == np.shape(y) and np.all(top != 0):
@@ -105,14 +102,10 @@ def slopes_by_values(lines: Sequence[Line]) -> dict[int, Line]:
                 found[k] = _RISING, (slot,), (v,), y, None, position
         elif word == "divide" and ("subtract", slots[0]) in seen.pairs:
             first, second = seen.pairs["subtract", slots[0]]
-            slot, v = _find_argument(seen, first)
+            slot, v = next((own for own in seen.of.values() if seen.key(own[0]) == first), (CONSTANT, None))
             if seen.pairs.get(("add", below)) == (first, second) and second == ("-", first) and slot != CONSTANT:
                 found[k] = _TANH, (slot,), (v,), y, None, position
     return found
-
-
-def _find_argument(seen: _Exponentials, key: Hashable) -> tuple[int, Any]:
-    return next(((slot, v) for slot, v in seen.of.values() if seen.key(slot) == key), (CONSTANT, None))
 
 
 def _falling_sigmoid(top: Any) -> Primitive:
