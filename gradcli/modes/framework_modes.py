@@ -2,7 +2,6 @@
 
 import importlib.util
 import time
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from gradcli.arithmetic.devices import CPU, find_device, framework_version
 from gradcli.arithmetic.lowering import MATCHED, SINGLE, Lowering, Tensor, TensorFunction
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
-from gradcli.arithmetic.tape import CONSTANT, Line, Tape
+from gradcli.arithmetic.tape import CONSTANT, Line
 from gradcli.errors import GradcliError, NotSupported, install_command
 from gradcli.modes.bounds import changes_by_random_rounding
 from gradcli.modes.jacobians import jacobian_from_rows, unit_directions
@@ -89,7 +88,8 @@ class FrameworkMode:
 
         if q.reverse_work <= _TWICE:
             once()
-        return _time_call(once)
+        start = time.perf_counter()
+        return once(), time.perf_counter() - start
 
     def _rounding_bound(self, q: Question) -> dict[str, Array]:
         usual = q.rounding_of_textbook.errors
@@ -102,12 +102,6 @@ class FrameworkMode:
         return {name: (USUAL * usual[name] + moved + least)[()] for name, moved in zip(q.wrt, more, strict=True)}
 
 
-def _time_call(compute: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    found = compute()
-    return found, time.perf_counter() - start
-
-
 def lower_program(lowering: Lowering, program: RecordedProgram) -> TensorFunction:
     """Return a recorded program as a function of a framework's tensors, on the branches that were taken.
 
@@ -117,8 +111,11 @@ def lower_program(lowering: Lowering, program: RecordedProgram) -> TensorFunctio
     if not program.moves:
         still = lowering.tensor(_constant_operand(y, False))
         return lambda *xs: still
-    needed = _needed_slots(y.slot, tape)
-    found = [_lower_line(lowering, slot, line) for slot, line in enumerate(tape.lines[: y.slot + 1]) if slot in needed]
+    needed = {y.slot}  # those of the lines that the value depends on
+    for k in range(y.slot, -1, -1):
+        if k in needed:
+            needed.update(s for s in tape.operands(k) if s != CONSTANT)
+    found = (_lower_line(lowering, slot, line) for slot, line in enumerate(tape.lines[: y.slot + 1]) if slot in needed)
     steps = [step for step in found if step is not None]
 
     def run(*xs: Tensor) -> Tensor:
@@ -130,15 +127,6 @@ def lower_program(lowering: Lowering, program: RecordedProgram) -> TensorFunctio
     return run
 
 
-def _needed_slots(slot: int, tape: Tape) -> set[int]:
-    """Return the slots of the lines that a value depends on."""
-    needed = {slot}
-    for k in range(slot, -1, -1):
-        if k in needed:
-            needed.update(s for s in tape.operands(k) if s != CONSTANT)
-    return needed
-
-
 def _lower_line(lowering: Lowering, slot: int, line: Line) -> Step | None:
     primitive, slots, xs, y, given, _ = line
     if primitive is None:
@@ -147,12 +135,22 @@ def _lower_line(lowering: Lowering, slot: int, line: Line) -> Step | None:
     if PRIMITIVES.get(name) is not primitive:
         if not primitive.body:
             raise NotSupported(f"{lowering.name} has no {name}")
-        moving = [x for s, x in zip(slots, xs, strict=True) if s != CONSTANT]
-        body = lower_program(lowering, record(_function_of_primitive(line), moving))
-        return slot, body, tuple((s, None) for s in slots if s != CONSTANT), {}
-    if name in lowering.single:
-        _refuse_beyond_float32(lowering, name, [*xs, y])
-    _refuse_outside_domain(lowering, name, xs)
+
+        def body(*moving: Value) -> Value:
+            rest = iter(moving)
+            return primitive.fun(
+                *(x if s == CONSTANT else next(rest) for s, x in zip(slots, xs, strict=True)), **(given or {})
+            )
+
+        lowered = lower_program(lowering, record(body, [x for s, x in zip(slots, xs, strict=True) if s != CONSTANT]))
+        return slot, lowered, tuple((s, None) for s in slots if s != CONSTANT), {}
+    for value in [*xs, y] if name in lowering.single else ():  # which the framework computes in float32
+        sizes = np.abs(np.asarray(value, dtype=float))
+        if np.any(((sizes > 0) & (sizes < _FLOAT32.tiny)) | ((sizes > _FLOAT32.max) & np.isfinite(sizes))):
+            raise NotSupported(f"{lowering.name} computes {name} in float32, which these values are outside of")
+    for domain, x in zip(lowering.holds.get(name, ()), xs, strict=False):  # beyond, the framework is known to be wrong
+        if not np.all(domain.contains(np.asarray(x, dtype=float))):
+            raise NotSupported(f"{lowering.name} is wrong for {name} unless {domain.name}")
     if name in MATCHED:
         params["like"] = y
     constants = [
@@ -162,36 +160,9 @@ def _lower_line(lowering: Lowering, slot: int, line: Line) -> Step | None:
     return slot, lowering.operation(name), tuple(zip(slots, constants, strict=True)), params
 
 
-def _function_of_primitive(line: Line) -> Callable[..., Value]:
-    """Return a primitive that the user has defined as a function of its operands that are not constant."""
-    primitive, slots, xs, _, params, _ = line
-
-    def body(*moving: Value) -> Value:
-        rest = iter(moving)
-        operands = [x if s == CONSTANT else next(rest) for s, x in zip(slots, xs, strict=True)]
-        return primitive.fun(*operands, **(params or {})) if primitive is not None else None
-
-    return body
-
-
 def _constant_operand(x: Value, condition: bool) -> Array:
     """Return a constant operand as float64, or as truth values if it is a condition."""
     plain = np.asarray(x)
     if plain.dtype.kind == "c":
         raise NotSupported("complex numbers are not lowered into a framework")
     return plain.astype(bool) if condition else plain.astype(np.float64)
-
-
-def _refuse_outside_domain(lowering: Lowering, name: str, xs: Sequence[Value]) -> None:
-    """Refuse values for which the framework's operation, or its derivative, is known to be wrong."""
-    for domain, x in zip(lowering.holds.get(name, ()), xs, strict=False):
-        if not np.all(domain.contains(np.asarray(x, dtype=float))):
-            raise NotSupported(f"{lowering.name} is wrong for {name} unless {domain.name}")
-
-
-def _refuse_beyond_float32(lowering: Lowering, name: str, values: Sequence[Value]) -> None:
-    """Refuse values outside the range of float32, for an operation that the framework computes in float32."""
-    for value in values:
-        sizes = np.abs(np.asarray(value, dtype=float))
-        if np.any(((sizes > 0) & (sizes < _FLOAT32.tiny)) | ((sizes > _FLOAT32.max) & np.isfinite(sizes))):
-            raise NotSupported(f"{lowering.name} computes {name} in float32, which these values are outside of")

@@ -144,16 +144,12 @@ class Pieces:
     def _is_contradicted_by_values(self, step: Array, slopes: Array, sizes: Array) -> bool:
         """Whether the untouched function changes along a step differently from what the gradient of the piece predicts."""
         q, x = self.q, concatenate_entries(self.q.xs)
-        one, two = (
-            float(np.sum(self.weights * (q.near(*split_like(x + _LONGER * k * step, q.xs)) - q.value))) for k in (1, 2)
-        )
+        values = (q.near(*split_like(x + _LONGER * k * step, q.xs)) for k in (1, 2))
+        one, two = (float(np.sum(self.weights * (y - q.value))) for y in values)
         moved = (2 * one - two / 2) / _LONGER
         along = step[self.reached]
-        room = (
-            float(np.sum((1e-3 * sizes + 1e-10 * q.largest_adjoint) * np.abs(along)))
-            + 10 * q.noise_floor
-            + 1e-15 * float(np.sum(np.abs(q.value)))
-        )
+        room = float(np.sum((1e-3 * sizes + 1e-10 * q.largest_adjoint) * np.abs(along)))
+        room = room + 10 * q.noise_floor + 1e-15 * float(np.sum(np.abs(q.value)))
         return bool(np.isfinite(moved)) and abs(moved - float(slopes @ along)) > room
 
 

@@ -5,6 +5,7 @@ another; symmetric, skew, triangular and orthogonal matrices; rows that sum to o
 booleans, which may be labels, indices or masks, change places: rows of equally long arrays in the same way.
 """
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -31,9 +32,8 @@ def redraw_inputs(
         elif np.asarray(x).dtype.kind != "f" or (name not in wrt and np.ndim(x) > 0 and _is_whole(x)):
             found[name] = _rearrange_rows(np.asarray(x), rng, orders) if np.ndim(x) > 0 else x
         else:
-            found[name] = _scale_at_random(np.asarray(x), rng, spread, name in wrt, signs).astype(np.asarray(x).dtype)[
-                ()
-            ]
+            drawn = _scale_at_random(np.asarray(x), rng, spread, name in wrt, signs)
+            found[name] = drawn.astype(np.asarray(x).dtype)[()]
     for low, high in _ordered_pairs(values, [n for n in values if n not in wrt]):
         a, b = found[low], found[high]
         found[low], found[high] = np.minimum(a, b), np.maximum(a, b)
@@ -55,7 +55,8 @@ def resize_inputs(values: Values, wrt: Collection[str], rng: np.random.Generator
 def _resize_axes(
     values: Values, wrt: Collection[str], length: int, new: int, rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
-    numbers = [n for n, x in values.items() if np.ndim(x) == 0 and _is_integer(x) and int(x) == length]
+    integers = [n for n, x in values.items() if isinstance(x, int | np.integer) and not isinstance(x, bool)]
+    numbers = [n for n in integers if int(values[n]) == length]
     grown = {name: _grow_axes(np.asarray(x), length, new) if _is_numeric(x) else x for name, x in values.items()}
     yield redraw_inputs(grown, wrt, rng)
     if numbers:
@@ -64,10 +65,6 @@ def _resize_axes(
 
 def _is_numeric(x: Any) -> bool:
     return isinstance(x, np.ndarray | np.generic | float) and np.asarray(x).dtype.kind in "fiub"
-
-
-def _is_integer(x: Any) -> bool:
-    return isinstance(x, int | np.integer) and not isinstance(x, bool)
 
 
 def _is_whole(x: Any) -> bool:
@@ -165,14 +162,11 @@ def _sort_direction(x: Any) -> int:
 
 def _ordered_pairs(values: Values, names: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield pairs of real arrays of one shape of which the first is nowhere larger than the second."""
-    real = [
-        n for n in names if isinstance(values[n], np.ndarray) and values[n].dtype.kind == "f" and values[n].size > 2
-    ]
-    for a in real:
-        for b in real:
-            x, y = values[a], values[b]
-            if a != b and x.shape == y.shape and np.all(x <= y) and np.any(x < y):
-                yield a, b
+    arrays = [(n, values[n]) for n in names if isinstance(values[n], np.ndarray)]
+    real = [(n, x) for n, x in arrays if x.dtype.kind == "f" and x.size > 2]
+    for (a, x), (b, y) in itertools.permutations(real, 2):
+        if x.shape == y.shape and np.all(x <= y) and np.any(x < y):
+            yield a, b
 
 
 def _grow_axes(x: Any, length: int, new: int) -> Any:
