@@ -27,9 +27,8 @@ class Plan:
         """Return the result for other inputs, in their arithmetic."""
         values = list(xs)
         for name, slots, constants, params in self.steps:
-            operands = [
-                constant if slot == CONSTANT else values[slot] for slot, constant in zip(slots, constants, strict=True)
-            ]
+            pairs = zip(slots, constants, strict=True)
+            operands = (constant if slot == CONSTANT else values[slot] for slot, constant in pairs)
             values.append(PRIMITIVES[name](*operands, **params))
         return values[self.result]
 

@@ -348,9 +348,8 @@ class Recording(Problem):
             changes.append({name: np.abs(x - self.slopes[name]) for name, x in found.items()})
         near, far = changes
         room = {name: EPS * np.abs(x) for name, x in self.slopes.items()}
-        return {
-            name: np.where(np.isfinite(x) & (x <= far[name] / 2 + room[name]), x, 0.0)[()] for name, x in near.items()
-        }
+        grows = {name: np.isfinite(x) & (x <= far[name] / 2 + room[name]) for name, x in near.items()}
+        return {name: np.where(grows[name], x, 0.0)[()] for name, x in near.items()}
 
     @property
     def affords_balls(self) -> bool:

@@ -93,11 +93,8 @@ def _sweep_masks(program: RecordedProgram, seeds: dict[int, Any]) -> Masks:
         for primitive, slots, xs, y, params, _ in program.lines
     ]
     sweep_back(lines, bars, len(bars) - 1)
-    found = [bars[x.slot] for x in program.inputs]
-    return [
-        np.zeros(shape(x.primal), dtype=bool) if bar is None else np.asarray(bar) > 0
-        for x, bar in zip(program.inputs, found, strict=True)
-    ]
+    found = ((x, bars[x.slot]) for x in program.inputs)
+    return [np.zeros(shape(x.primal), dtype=bool) if bar is None else np.asarray(bar) > 0 for x, bar in found]
 
 
 def find_staircases(
@@ -238,10 +235,8 @@ def _moved_points(xs: Sequence[Value], left: Masks) -> Iterator[list[Value]]:
     """Yield points at which the entries in `left` are moved, by less and by more than their size, in both directions."""
     rng = np.random.default_rng(0)
     for width in WIDTHS:
-        moves = [
-            width * rng.uniform(0.5, 1.5, shape(x)) * np.maximum(1.0, np.abs(x)) * mask
-            for x, mask in zip(xs, left, strict=True)
-        ]
+        pairs = zip(xs, left, strict=True)
+        moves = [width * rng.uniform(0.5, 1.5, shape(x)) * np.maximum(1.0, np.abs(x)) * mask for x, mask in pairs]
         for sign in (1.0, -1.0):
             yield [(x + sign * move)[()] for x, move in zip(xs, moves, strict=True)]
 
