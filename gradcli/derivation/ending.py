@@ -103,8 +103,8 @@ def count_distinct_operations(e: E) -> int:
 
 def _count_nested_outers(e: E, inside: bool = False) -> int:
     """Return how many outer products are inside other products."""
-    own = inside and e.op == "call" and e.text in ("outer", "einsum")
-    deeper = inside or e.op == Op.MATMUL or (e.op == "call" and e.text in ("trace", "sum", "einsum"))
+    own = inside and e.is_call("outer", "einsum")
+    deeper = inside or e.op == Op.MATMUL or e.is_call("trace", "sum", "einsum")
     return int(own) + sum(_count_nested_outers(a, deeper) for a in e.args)
 
 
@@ -118,7 +118,7 @@ def _cost_of_products(e: E) -> tuple[int, int]:
     chains = [a for a in inside if a.op == Op.MATMUL]
     ranks = {b: axes_of(b) for b in {b for a in chains for b in a.args}}
     of_matrices = any(all(ranks[b] == 2 for b in a.args) for a in chains)
-    sums = [len({*dict(a.options)["first"]} - {*'",->'}) for a in inside if a.op == "call" and a.text == "einsum"]
+    sums = [len({*dict(a.options)["first"]} - {*'",->'}) for a in inside if a.is_call("einsum")]
     beside = [b for a in chains if any(ranks[b] == 1 for b in a.args) for b in a.args if ranks[b] == 2]
     scaled_ones = sum(c.op in (Op.MUL, Op.DIV) for b in beside for c in (b, *b.args))
     return max(3 * of_matrices, *sums, 0), scaled_ones
@@ -310,7 +310,7 @@ def name_densities(made: NamedParts, taken: Collection[str]) -> NamedParts:
 
 
 def _is_density(e: E) -> bool:
-    return e.op == "call" and e.text == DENSITY and not any(_is_density(a) for b in e.args for a in b.walk())
+    return e.is_call(DENSITY) and not any(_is_density(a) for b in e.args for a in b.walk())
 
 
 def write_complements(made: NamedParts, known: Mapping[E, str]) -> tuple[NamedParts, dict[E, str]]:
@@ -320,7 +320,7 @@ def write_complements(made: NamedParts, known: Mapping[E, str]) -> tuple[NamedPa
     rounding of 1 - sigmoid(u).
     """
     inside = {a for x in (made.e, *(p for _, p in made.parts)) for a in x.walk()}
-    logs = {b for a in inside if a.op == "call" and a.text == "log" for b in a.walk()}
+    logs = {b for a in inside if a.is_call("log") for b in a.walk()}
     pairs: list[tuple[E, E]] = []
     for s in sorted({*known} | inside, key=lambda s: (s not in known, _has_leading_minus(s), expression_text(s))):
         other = complement_of_sigmoid(s)
@@ -453,9 +453,7 @@ def _may_be_unbounded(e: E, names: set[str]) -> bool:
     for a in e.walk():
         powers = a.op == Op.POW and not (a.args[1].op == "number" and a.args[1].number in range(_MOST_WHOLE))
         inside = a.args[1] if a.op == Op.DIV else a
-        if (powers or a.op == Op.DIV or (a.op == "call" and a.text in _UNBOUNDED)) and _names_in_expression(
-            inside
-        ) & names:
+        if (powers or a.op == Op.DIV or a.is_call(*_UNBOUNDED)) and _names_in_expression(inside) & names:
             return True
     return False
 

@@ -167,7 +167,7 @@ class Writing:
             (array,) = (a for a in e.args if a not in numbers)
             return multiply_neighbours([*sorted(map(self.formula, numbers), key=place_among_factors), self.row(array)])
         x = self.formula(e)
-        factors = 2 if e.op == "call" and e.text == "sum" and e.options else len(e.args) if e.op == Op.MATMUL else 0
+        factors = 2 if e.is_call("sum") and e.options else len(e.args) if e.op == Op.MATMUL else 0
         if x.sign is Sign.BESIDE and len(x.args) == factors:  # no number is among them, which has no transpose
             return multiply_neighbours([self._transpose_unless_symmetric(p) for p in reversed(x.args)])
         return self._transpose_unless_symmetric(x)
@@ -260,7 +260,7 @@ class Writing:
     def _write_comparison(self, e: E, shape: Shape) -> M:
         place, along = e.args
         inner = along.args[0] if along.op == "column" else along
-        if inner.op == "call" and inner.text == "arange":
+        if inner.is_call("arange"):
             if len(shape) == 1:
                 return M(Sign.UNIT, (self.formula(place),))
             found = function_formula("onehot", self.formula(place))
@@ -269,7 +269,7 @@ class Writing:
 
     def _write_index(self, e: E, shape: Shape) -> M:
         inner = e.args[0]
-        if inner.op == "call" and inner.text == "eye" and "," not in e.text and len(shape) == 1:
+        if inner.is_call("eye") and "," not in e.text and len(shape) == 1:
             return M(Sign.UNIT, text=e.text[1:-1])
         parts = [p.strip() for p in e.text[1:-1].split(",")]
         if parts == ["None"] and len(self.shapes.of(inner)) == 1:
@@ -371,7 +371,7 @@ class Writing:
     def _is_product_or_inverse(self, e: E) -> bool:
         inner = e.args[0] if e.op == Op.TRANSPOSE else e
         moved = inner.op == "name" and inner.text in self.symbols
-        return moved or inner.op == Op.MATMUL or (inner.op == "call" and inner.text == "inv")
+        return moved or inner.op == Op.MATMUL or inner.is_call("inv")
 
     def _write_along_axis(self, name: str, x: M, shape: Shape, axis: str) -> M:
         """Return the sum or the mean of the rows or of the columns of a matrix, as a product with ones."""
@@ -625,7 +625,7 @@ class LineWriter:
                 self.definitions.setdefault(other, add([UNIT, neg(short)]))
             if turned is not None and turned != transpose(e):
                 self.definitions.setdefault(turned, transpose(short))
-            if e.op == "call" and e.text == "sqrt" and e.args[0].size:
+            if e.is_call("sqrt") and e.args[0].size:
                 self.definitions.setdefault(power(e.args[0], Fraction(3, 2)), power(short, Fraction(3)))
                 self.definitions.setdefault(e.args[0], power(short, Fraction(2)))
 

@@ -57,7 +57,7 @@ class E:
         own = 0 if self.op in ("name", "number") else 1
         if self.op in (Op.ADD, Op.MUL, Op.MATMUL):
             own = max(0, len(self.args) - 1)
-        if self.op == "call" and self.text == "einsum":
+        if self.is_call("einsum"):
             own = _EINSUM
         if self.op == Op.ADD:  # a difference is one operation
             return own + sum(a.args[0].size if a.op == Op.NEG else a.size for a in self.args)
@@ -69,6 +69,10 @@ class E:
     @cached_property
     def _hash(self) -> int:
         return hash((self.op, self.args, self.text, self.number, self.options))
+
+    def is_call(self, *names: str) -> bool:
+        """Whether it is the call of a function of one of these names."""
+        return self.op == "call" and self.text in names
 
     def walk(self) -> Iterator["E"]:
         """Yield the node and all nodes below it, each before its operands."""
@@ -84,18 +88,8 @@ def name(text: str, scalar: bool = False, axes: int | None = None) -> E:
     return E("name", text=text, options=(("rank", "0"),) if scalar else (), axes=0 if scalar else axes)
 
 
-_NUMBERS = {
-    "det",
-    "trace",
-    "norm",
-    "var",
-    "mean",
-    "logsumexp",
-    "sum",
-    "prod",
-    "max",
-    "min",
-}  # calls that give a number, unless an axis is given
+# calls that give a number, unless an axis is given
+_NUMBERS = {"det", "trace", "norm", "var", "mean", "logsumexp", "sum", "prod", "max", "min"}
 _ARRAYS = {"outer", "eye", "diag", "inv", "ones", "zeros", "ones_like", "zeros_like", "einsum", "softmax"}
 _SPELLED = {  # functions that are a part of what another one returns
     "eigenvectors": "eigh({0})[1]",
@@ -165,10 +159,10 @@ def transpose(a: E) -> E:
         return a.args[0]
     if a.op == Op.MATMUL:
         return matmul(*(transpose(x) for x in reversed(a.args)))
-    if a.op == "call" and a.text in ("eye", "diag"):
+    if a.is_call("eye", "diag"):
         return a
-    if a.op == "call" and a.text == "outer":
-        return call("outer", a.args[1], a.args[0])
+    if a.is_call("outer"):
+        return call("outer", *a.args[::-1])
     if a.op == Op.NEG:
         return neg(transpose(a.args[0]))
     return E(Op.TRANSPOSE, (a,))
@@ -196,9 +190,9 @@ def add(parts: list[E]) -> E:
     """Return a sum, with positive terms first."""
     flat = [x for p in parts for x in (p.args if p.op == Op.ADD else (p,))]
     flat.sort(key=lambda x: x.op == Op.NEG)
-    if len(flat) == 2 and flat[0] == ONE and flat[1].op == Op.NEG and flat[1].args[0].op == "compare":
-        opposite = flat[1].args[0]
-        if opposite.text == "==":
+    if len(flat) == 2 and flat[0] == ONE and flat[1].op == Op.NEG:
+        (opposite,) = flat[1].args
+        if opposite.op == "compare" and opposite.text == "==":
             return replace(opposite, text="!=")
     return flat[0] if len(flat) == 1 else E(Op.ADD, tuple(flat))
 
@@ -236,14 +230,12 @@ def _flip_difference(e: E) -> E | None:
     return None
 
 
-def negate_as_written(e: E) -> E:
-    """Return -e as it is written: b - a for a - b."""
-    return without_minus(add([neg(a) for a in e.args]) if e.op == Op.ADD else neg(e))
-
-
 def complement_of_sigmoid(e: E) -> E | None:
-    """Return sigmoid(-u) for sigmoid(u); None for anything else."""
-    return replace(e, args=(negate_as_written(*e.args),)) if e.op == "call" and e.text == "sigmoid" else None
+    """Return sigmoid(-u) for sigmoid(u), with b - a for -(a - b); None for anything else."""
+    if not e.is_call("sigmoid"):
+        return None
+    (u,) = e.args
+    return replace(e, args=(without_minus(add([neg(a) for a in u.args]) if u.op == Op.ADD else neg(u)),))
 
 
 _CONSTANTS = {
@@ -329,12 +321,12 @@ def _number_text(e: E) -> tuple[str, int]:
     return shown, PRODUCT if "/" in shown or "*" in shown else ATOM
 
 
-def _sum_text(e: E) -> str:
-    rest = (
-        f" - {expression_text(a.args[0], PRODUCT)}" if a.op == Op.NEG else f" + {expression_text(a, PRODUCT)}"
-        for a in e.args[1:]
-    )
-    return expression_text(e.args[0], SUM) + "".join(rest)
+def _sum_text(e: E) -> tuple[str, int]:
+    shown = expression_text(e.args[0], SUM)
+    for a in e.args[1:]:
+        sign, term = ("-", a.args[0]) if a.op == Op.NEG else ("+", a)
+        shown += f" {sign} {expression_text(term, PRODUCT)}"
+    return shown, SUM
 
 
 def _factor_text(e: E, within: int) -> str:
@@ -342,10 +334,17 @@ def _factor_text(e: E, within: int) -> str:
     return f"({expression_text(e)})" if e.op in (Op.MATMUL, Op.DOT) else expression_text(e, within)
 
 
-def _concat_text(e: E) -> str:
+def _concat_text(e: E) -> tuple[str, int]:
     before, _, after = e.text.partition("|")
-    parts = ", ".join(filter(None, [before, expression_text(e.args[0]), after]))
-    return f"{dict(e.options).get('module', '')}concatenate([{parts}])"
+    return f"concatenate([{', '.join(filter(None, [before, expression_text(e.args[0]), after]))}])", ATOM
+
+
+def _dot_text(e: E) -> tuple[str, int]:
+    """Return the product of two vectors; A@x@(A@x) is not A@x@A@x, which is one product more."""
+    first = e.args[0].op == Op.MATMUL
+    loose = e.args[1].op == Op.MATMUL and not first
+    left, right = (expression_text(a, PRODUCT + (not bare)) for a, bare in zip(e.args, (first, loose), strict=True))
+    return f"{left}@{right}", PRODUCT
 
 
 _PRODUCTS = (Op.MUL, Op.MATMUL, Op.DIV, Op.DOT)
@@ -353,29 +352,21 @@ _PYTHON: dict[str, Callable[[E], tuple[str, int]]] = {  # by operation: the text
     "name": lambda e: (e.text, ATOM),
     "number": _number_text,
     Op.NEG: lambda e: (f"-{expression_text(e.args[0], PRODUCT if e.args[0].op in _PRODUCTS else MINUS)}", SUM),
-    Op.ADD: lambda e: (_sum_text(e), SUM),
+    Op.ADD: _sum_text,
     Op.MUL: lambda e: ("*".join(_factor_text(a, MINUS if k else PRODUCT) for k, a in enumerate(e.args)), PRODUCT),
     Op.DIV: lambda e: (f"{_factor_text(e.args[0], PRODUCT)}/{expression_text(e.args[1], MINUS)}", PRODUCT),
     Op.MATMUL: lambda e: ("@".join(expression_text(a, PRODUCT + 1) for a in e.args), PRODUCT),
-    Op.DOT: lambda e: (_dot_text(*e.args), PRODUCT),
+    Op.DOT: _dot_text,
     Op.POW: lambda e: (f"{expression_text(e.args[0], ATOM)}**{expression_text(e.args[1], ATOM)}", POWER),
     Op.TRANSPOSE: lambda e: (f"{expression_text(e.args[0], ATOM)}.T", ATOM),
     "index": lambda e: (f"{expression_text(e.args[0], ATOM)}{e.text}", ATOM),
     "column": lambda e: (f"{expression_text(e.args[0], ATOM)}[:, None]", ATOM),
     "compare": lambda e: (f"{expression_text(e.args[0], SUM)} {e.text} {expression_text(e.args[1], SUM)}", COMPARE),
-    "concat": lambda e: (_concat_text(e), ATOM),
+    "concat": _concat_text,
 }
 
 
-def _dot_text(left: E, right: E) -> str:
-    """Return the product of two vectors; A@x@(A@x) is not A@x@A@x, which is one product more."""
-    loose = right.op == Op.MATMUL and left.op != Op.MATMUL
-    shown = expression_text(left, PRODUCT if left.op == Op.MATMUL else PRODUCT + 1)
-    return f"{shown}@{expression_text(right, PRODUCT if loose else PRODUCT + 1)}"
-
-
 def _call_text(e: E) -> tuple[str, int]:
-    """Return the call of a function."""
     args = [expression_text(a) for a in e.args]
     word = e.text.rpartition(".")[2]
     if word in ("ones", "zeros") and len(args) > 1:

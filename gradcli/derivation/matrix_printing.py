@@ -215,7 +215,7 @@ def matrix_times_vector(a: E, v: E) -> E:
 def apply_triangles(parts: Sequence[E]) -> list[E]:
     """Return the factors of an elementwise product; a triangle of ones becomes tril or triu of the other factors."""
     for k, a in enumerate(parts):
-        lower = a.op == "call" and a.text == "tril" and a.args[0].text == "ones"
+        lower = a.is_call("tril") and a.args[0].text == "ones"
         upper = (
             a.op == Op.TRANSPOSE
             and a.args[0].op == "call"
@@ -241,19 +241,19 @@ def product_from_logs(logs: E) -> E:
     """Return exp(sum(log(u))) as the product of the entries of u, and the exponential of several such sums as their product."""
     if logs.op == Op.ADD:
         return mul([product_from_logs(a) for a in logs.args])
-    if logs.op == "call" and logs.text == "log":
+    if logs.is_call("log"):
         return logs.args[0]
-    if logs.op == "call" and logs.text == "sum" and logs.args[0].op == "call" and logs.args[0].text == "log":
+    if logs.is_call("sum") and logs.args[0].is_call("log"):
         return E("call", logs.args[0].args, "prod", options=logs.options)
     return call("exp", logs)
 
 
 def _is_triangle_of_ones(e: E) -> bool:
-    return e.op == "call" and e.text == "tril" and len(e.args) == 1 and e.args[0].text == "ones"
+    return e.is_call("tril") and len(e.args) == 1 and e.args[0].text == "ones"
 
 
 def _reverse_vector(v: E) -> E:
-    return v.args[0] if v.op == "call" and v.text == "flip" else call("flip", v)
+    return v.args[0] if v.is_call("flip") else call("flip", v)
 
 
 ONE_ENTRY = call("ones", number(Fraction(1)))  # makes an array of a number
@@ -650,7 +650,7 @@ class Printer:
             return E(Op.POW, tuple(args))
         if atom.op == "logaddexp" and number(Fraction(0)) in args:
             return call("softplus", next(a for a in args if a != number(Fraction(0))))
-        if atom.op == "log" and args[0].op == "call" and args[0].text == "sum" and args[0].args[0].text == "exp":
+        if atom.op == "log" and args[0].is_call("sum") and args[0].args[0].text == "exp":
             return E("call", args[0].args[0].args, "logsumexp", options=args[0].options)
         if is_exp_of_logs(atom):
             return product_from_logs(args[0])
@@ -778,7 +778,7 @@ def _write_root_two_pi(factors: list[E]) -> list[E]:
 def _is_single_matrix_sum(parts: Sequence[Quotient]) -> bool:
     """Whether there is one part only, a matrix summed along an axis, so that its sum is that of the whole matrix."""
     top = [x.e(p.at) for p in parts for x in p.top]
-    return len(top) == 1 and top[0].op == "call" and top[0].text == "sum" and bool(top[0].options)
+    return len(top) == 1 and top[0].is_call("sum") and bool(top[0].options)
 
 
 def _write_means(sums: list[tuple[E, str]], top: list[E], low: list[E]) -> tuple[list[E], list[E]]:
@@ -832,9 +832,9 @@ def _sum_of_vector(vector: Quotient) -> E:
         (a,) = top
         if a.op == Op.POW and a.args[1] == number(Fraction(2)):
             return ex.dot(a.args[0], a.args[0])
-        if a.op == "call" and a.text == "sum" and a.options:
+        if a.is_call("sum") and a.options:
             return call("sum", *a.args)
-        if a.op == "call" and a.text == "diag":
+        if a.is_call("diag"):
             return call("trace", *a.args)
     return call("sum", vector.e())
 

@@ -53,9 +53,10 @@ from gradcli.derivation.units import (
 from gradcli.derivation.whole import opaque_function
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.rules.elementwise import maximum_partial
+from gradcli.rules.kinds import Linear
 from gradcli.rules.linalg import T, expm_frechet
 from gradcli.rules.reductions import PEAKS
-from gradcli.rules.shaping import GETITEM
+from gradcli.rules.shaping import GETITEM, SCATTER
 from gradcli.targets.derived import OnSurfaces, Weighted
 from gradcli.targets.facts import SYMMETRIC, length_of
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value
@@ -133,119 +134,66 @@ def formula_node(op: str, value: Callable[..., Any], *xs: Value) -> GraphNode:
     return GraphNode(op, tuple(GraphNode.lift(x) for x in xs), {}, found)
 
 
-@dataclass(frozen=True, slots=True)
-class _DetRule:
-    """The differential of a determinant, det(x) tr(inv(x) dx), for formulas; the numerical rule avoids the inverse."""
-
-    of_log: bool
-
-    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
-        part = np.sum(np.transpose(np.linalg.inv(xs[0])) * xdot)
-        return part if self.of_log else y * part
-
-    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        return (ybar if self.of_log else ybar * y) * np.transpose(np.linalg.inv(xs[0]))
+Formula = Callable[..., Value]  # of a tangent or a cotangent, the value and the argument, and the parameters
 
 
 @dataclass(frozen=True, slots=True)
-class _CumsumRule:
-    """The rule of running sums as a product with a triangle of ones, whose transpose pulls back without reversing an axis."""
+class FormulaRule:
+    """A rule of a function of one argument, for formulas: its adjoint and, where it is not that for numbers, its differential."""
+
+    adjoint: Formula
+    differential: Formula | None = None
 
     def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
-        return primitive(xdot, **params)
+        if self.differential is not None:
+            return self.differential(xdot, y, xs[0], **params)
+        numerical: Rule = primitive.rules[0]
+        return numerical.push(primitive, i, y, xs, xdot, params)
 
     def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        lengths, axis = shape(xs[0]), params["axis"]
-        if len(lengths) > 2:
-            raise NotSupported("cumsum of an array of more than two axes has no closed form here")
-        ones = np.tri(lengths[axis])
-        return ybar @ ones if axis == 1 else ones.T @ ybar
+        return self.adjoint(ybar, y, xs[0], **params)
 
 
-class _Pulled:
-    """Base of the rules that differ from those for numbers in the adjoint alone."""
-
-    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
-        own: Rule = primitive.rules[0]
-        return own.push(primitive, i, y, xs, xdot, params)
-
-
-class _ExpmRule:
-    """The derivative of a matrix exponential in a direction, by its name."""
-
-    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
-        return formula_node("expm_frechet", expm_frechet, xs[0], xdot)
-
-    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        return formula_node("expm_frechet", expm_frechet, T(xs[0]), ybar)
+def _cumsum_adjoint(ybar: Value, x: Value, *, axis: int) -> Value:
+    """Return the product with a triangle of ones, whose transpose pulls back without reversing an axis."""
+    if len(shape(x)) > 2:
+        raise NotSupported("cumsum of an array of more than two axes has no closed form here")
+    ones = np.tri(shape(x)[axis])
+    return ybar @ ones if axis == 1 else ones.T @ ybar
 
 
-class _SqrtmRule(_Pulled):
-    """The adjoint of a square root of a matrix, which is simple for a trace."""
-
-    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        return formula_node("sqrtm_adjoint", lambda y, ybar: ybar, T(y), ybar)
-
-
-class _PinvRule:
-    """The differential and the adjoint of a pseudoinverse of full rank, whether the matrix is wide or tall."""
-
-    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
-        x, turned = xs[0], T(xdot)
-        right = y @ T(y) @ turned
-        left = turned @ T(y) @ y
-        return -y @ xdot @ y + right - right @ x @ y + left - y @ x @ left
-
-    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        x, turned = xs[0], T(ybar)
-        right = turned @ y @ T(y)
-        left = T(y) @ y @ turned
-        return -T(y) @ ybar @ T(y) + right - x @ y @ right + left - left @ y @ x
+def _pinv_differential(xdot: Value, y: Value, x: Value, *, rcond: float) -> Value:
+    """Return the differential of a pseudoinverse of full rank, whether the matrix is wide or tall."""
+    right = y @ T(y) @ T(xdot)
+    left = T(xdot) @ T(y) @ y
+    return -y @ xdot @ y + right - right @ x @ y + left - y @ x @ left
 
 
-class _LogmRule(_Pulled):
-    """The adjoint of a logarithm of a matrix, which is simple for a trace."""
-
-    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        return formula_node("logm_adjoint", lambda x, ybar: ybar, T(xs[0]), ybar)
-
-
-class _CholeskyRule:
-    """The differential and the adjoint of a Cholesky factor, as functions of the factor."""
-
-    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
-        inner = np.linalg.inv(y) @ xdot @ T(np.linalg.inv(y))
-        return y @ formula_node("lower_half", lambda m: np.tril(m) - np.diag(np.diag(m)) / 2, inner)
-
-    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        return formula_node("cholesky_adjoint", lambda y, ybar: ybar, y, ybar)
+def _pinv_adjoint(ybar: Value, y: Value, x: Value, *, rcond: float) -> Value:
+    right = T(ybar) @ y @ T(y)
+    left = T(y) @ y @ T(ybar)
+    return -T(y) @ ybar @ T(y) + right - x @ y @ right + left - left @ y @ x
 
 
-class _SingularValuesRule:
-    """A singular value moves with u.T @ dX @ v, its own two vectors."""
-
-    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
-        u, v = _singular_vectors(xs[0])
-        return np.sum(u * (xdot @ v), axis=0)
-
-    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        u, v = _singular_vectors(xs[0])
-        return (u * ybar) @ T(v)
+def _cholesky_differential(xdot: Value, y: Value, x: Value) -> Value:
+    inner = np.linalg.inv(y) @ xdot @ T(np.linalg.inv(y))
+    return y @ formula_node("lower_half", lambda m: np.tril(m) - np.diag(np.diag(m)) / 2, inner)
 
 
 def _singular_vectors(x: Value) -> tuple[GraphNode, GraphNode]:
+    """Return the vectors with which a singular value moves: u.T @ dX @ v."""
     left = formula_node("left_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[0], x)
     return left, formula_node("right_vectors", lambda x: np.linalg.svd(x, full_matrices=False)[2].T, x)
 
 
-class _MaxRule:
-    """The largest entry has slope 1, all others have slope 0."""
+def _svdvals_differential(xdot: Value, y: Value, x: Value) -> Value:
+    u, v = _singular_vectors(x)
+    return np.sum(u * (xdot @ v), axis=0)
 
-    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
-        return np.sum(PEAKS(xs[0], **params) * xdot, axis=params["axis"])
 
-    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        return np.expand_dims(ybar, params["axis"]) * PEAKS(xs[0], **params)
+def _svdvals_adjoint(ybar: Value, y: Value, x: Value) -> Value:
+    u, v = _singular_vectors(x)
+    return (u * ybar) @ T(v)
 
 
 class ShiftRule:
@@ -278,18 +226,17 @@ def is_sorting_index(index: Any, x: Value) -> bool:
     return value.ndim == 1 and order.shape == value.shape and not rolled and np.array_equal(order, np.argsort(value))
 
 
-class _GetitemRule:
-    """A sorted vector pulls back to where its entries were."""
+def _getitem_differential(xdot: Value, y: Value, x: Value, *, index: Any) -> Value:
+    if is_sorting_index(index, x):
+        return formula_node("sorted along", lambda x, xdot: xdot[np.argsort(x)], x, xdot)
+    return GETITEM(xdot, index=index)
 
-    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
-        if is_sorting_index(params["index"], xs[0]):
-            return formula_node("sorted along", lambda x, xdot: xdot[np.argsort(x)], xs[0], xdot)
-        return GETITEM.rules[0].push(primitive, i, y, xs, xdot, params)
 
-    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        if is_sorting_index(params["index"], xs[0]):
-            return formula_node("unsorted", lambda x, ybar: ybar[np.argsort(np.argsort(x))], xs[0], ybar)
-        return GETITEM.rules[0].pull(ybar, i, y, xs, params, transpose)
+def _getitem_adjoint(ybar: Value, y: Value, x: Value, *, index: Any) -> Value:
+    """Return the cotangent of an array; that of a sorted vector goes back to where its entries were."""
+    if is_sorting_index(index, x):
+        return formula_node("unsorted", lambda x, ybar: ybar[np.argsort(np.argsort(x))], x, ybar)
+    return SCATTER(ybar, index=index, into=shape(x))
 
 
 class _ConvolveRule:
@@ -335,19 +282,18 @@ class _ExtremeRule:
         return (mine > other if self.largest else mine < other) * 1.0
 
 
-def _may_be_equal(a: Value, b: Value) -> bool:
+def _may_be_equal(*xs: Value) -> bool:
     """Whether two values are equal if each of their piecewise functions takes one of its branches at all entries."""
-    graphs = [GraphNode.lift(_innermost_value(x)) for x in (a, b)]
+    graphs = []
+    for x in xs:
+        while isinstance(x, Recorded):  # the value underneath the sweeps
+            x = x.primal
+        graphs.append(GraphNode.lift(x))
     if not any(node.op in _PIECEWISE for x in graphs for node in _walk_nodes(x)):
         return False
     with np.errstate(all="ignore"):
         first, second = map(_values_of_branches, graphs)
         return any(np.allclose(u, v, rtol=_ROUNDED, atol=0) for u in first for v in second)
-
-
-def _innermost_value(x: Value) -> Any:
-    """Return the value underneath the sweeps."""
-    return _innermost_value(x.primal) if isinstance(x, Recorded) else x
 
 
 def _values_of_branches(x: GraphNode) -> list[Any]:
@@ -374,11 +320,25 @@ def _values_of_branches(x: GraphNode) -> list[Any]:
 
 
 RULES: dict[str, Rule] = {
-    "det": _DetRule(False), "logdet": _DetRule(True), "cumsum": _CumsumRule(), "expm": _ExpmRule(), "sqrtm": _SqrtmRule(),
-    "logm": _LogmRule(),
-    "pinv": _PinvRule(),
-    "cholesky": _CholeskyRule(), "svdvals": _SingularValuesRule(), "max": _MaxRule(), "convolve": _ConvolveRule(),
-    "getitem": _GetitemRule(),
+    #                     the cotangent of x, given ybar, y and x; ydot, given xdot, y and x
+    "det": FormulaRule(lambda ybar, y, x: ybar * y * np.transpose(np.linalg.inv(x)),
+                       lambda xdot, y, x: y * np.sum(np.transpose(np.linalg.inv(x)) * xdot)),
+    "logdet": FormulaRule(lambda ybar, y, x: ybar * np.transpose(np.linalg.inv(x)),
+                          lambda xdot, y, x: np.sum(np.transpose(np.linalg.inv(x)) * xdot)),
+    "cumsum": Linear(_cumsum_adjoint),
+    "expm": FormulaRule(lambda ybar, y, x: formula_node("expm_frechet", expm_frechet, T(x), ybar),
+                        lambda xdot, y, x: formula_node("expm_frechet", expm_frechet, x, xdot)),
+    # adjoints that are simple for a trace
+    "sqrtm": FormulaRule(lambda ybar, y, x: formula_node("sqrtm_adjoint", lambda y, ybar: ybar, T(y), ybar)),
+    "logm": FormulaRule(lambda ybar, y, x: formula_node("logm_adjoint", lambda x, ybar: ybar, T(x), ybar)),
+    "pinv": FormulaRule(_pinv_adjoint, _pinv_differential),
+    "cholesky": FormulaRule(lambda ybar, y, x: formula_node("cholesky_adjoint", lambda y, ybar: ybar, y, ybar),
+                            _cholesky_differential),
+    "svdvals": FormulaRule(_svdvals_adjoint, _svdvals_differential),
+    # the largest entry has slope 1, all others have slope 0
+    "max": FormulaRule(lambda ybar, y, x, axis: np.expand_dims(ybar, axis) * PEAKS(x, axis=axis),
+                       lambda xdot, y, x, axis: np.sum(PEAKS(x, axis=axis) * xdot, axis=axis)),
+    "getitem": FormulaRule(_getitem_adjoint, _getitem_differential), "convolve": _ConvolveRule(),
     "maximum": _ExtremeRule(largest=True), "minimum": _ExtremeRule(largest=False),
 }  # fmt: skip
 

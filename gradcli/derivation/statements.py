@@ -141,7 +141,7 @@ def name_repeated_parts(
 def _is_worth_naming(e: E) -> bool:
     """Whether a name would be clearer than the part itself; identities and unit vectors, for example, are clear."""
     inner = e.args[0] if e.op == "index" else e
-    return e.op not in (Op.NEG, Op.TRANSPOSE, "column") and not (inner.op == "call" and inner.text in _KNOWN)
+    return e.op not in (Op.NEG, Op.TRANSPOSE, "column") and not inner.is_call(*_KNOWN)
 
 
 def _choose_name(e: E, used: set[str]) -> str:

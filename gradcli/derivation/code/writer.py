@@ -231,7 +231,7 @@ class Writer:
             return self._number(e)
         if e.op == Op.TRANSPOSE and ranks[0] < 2:
             return args[0]
-        if e.op == "call" and e.text == "where":
+        if e.is_call("where"):
             condition = replace(e.args[0], args=tuple(map(self._said, e.args[0].args)))
             return self._called("where", (condition, *args[1:]), ranks, e)
         if e.op == "compare":
@@ -315,8 +315,8 @@ def use_linear_solves(e: E) -> E:
 
 def _multiply_with_solves(parts: Sequence[E]) -> E:
     for k, a in enumerate(parts[:-1]):
-        turned = a.op == Op.TRANSPOSE and a.args[0].op == "call" and a.args[0].text == "inv"
-        if turned or (a.op == "call" and a.text == "inv"):
+        turned = a.op == Op.TRANSPOSE and a.args[0].is_call("inv")
+        if turned or a.is_call("inv"):
             inner = E(Op.TRANSPOSE, a.args[0].args) if turned else a.args[0]
             rest = E("call", (inner, _multiply_with_solves(parts[k + 1 :])), "solve")
             return matmul(*parts[:k], rest)
