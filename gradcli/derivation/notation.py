@@ -1,7 +1,7 @@
 """The signs of formulas: a tree of what textbooks write, and the sums, products and numbers that are made of them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from fractions import Fraction
 from typing import ClassVar
@@ -77,15 +77,16 @@ class M:
 
 ONES, IDENTITY, ZERO, ONE = M(Sign.ONES), M(Sign.IDENTITY), M(Sign.NUMBER), M(Sign.NUMBER, number=Fraction(1))
 _NAMES = {"trace": "tr"}
+_E, _PI, _TWO = M(Sign.NAME, text="e"), M(Sign.NAME, text="pi"), M(Sign.NUMBER, number=Fraction(2))
 _CONSTANTS = {
-    "e": M(Sign.NAME, text="e"),
-    "pi": M(Sign.NAME, text="pi"),
-    "(e - 1)": M(Sign.SUM, (M(Sign.NAME, text="e"), M(Sign.MINUS, (ONE,)))),
-    "(pi - 1)": M(Sign.SUM, (M(Sign.NAME, text="pi"), M(Sign.MINUS, (ONE,)))),
-    "sqrt(pi)": M(Sign.ROOT, (M(Sign.NAME, text="pi"),)),
-    "sqrt(2)": M(Sign.ROOT, (M(Sign.NUMBER, number=Fraction(2)),)),
-    "sqrt(2*pi)": M(Sign.ROOT, (M(Sign.BESIDE, (M(Sign.NUMBER, number=Fraction(2)), M(Sign.NAME, text="pi"))),)),
-    "log(2)": M(Sign.FUNCTION, (M(Sign.NUMBER, number=Fraction(2)),), "log"),
+    "e": _E,
+    "pi": _PI,
+    "(e - 1)": M(Sign.SUM, (_E, M(Sign.MINUS, (ONE,)))),
+    "(pi - 1)": M(Sign.SUM, (_PI, M(Sign.MINUS, (ONE,)))),
+    "sqrt(pi)": M(Sign.ROOT, (_PI,)),
+    "sqrt(2)": M(Sign.ROOT, (_TWO,)),
+    "sqrt(2*pi)": M(Sign.ROOT, (M(Sign.BESIDE, (_TWO, _PI)),)),
+    "log(2)": M(Sign.FUNCTION, (_TWO,), "log"),
 }
 
 
@@ -150,15 +151,10 @@ def function_formula(name: str, *args: M, along: str = "") -> M:
 
 def density_formula(u: M) -> M:
     """Return the density of the normal distribution where the letter phi is an input's."""
-    square = M(Sign.POWER, (u, number_formula(Fraction(2))))
-    half = Fraction(1, 2)
-    halved = (
-        M(Sign.OVER, (square, number_formula(Fraction(2))))
-        if is_fraction(half)
-        else multiply_neighbours([number_formula(half), square])
-    )
-    bell = function_formula("exp", M(Sign.MINUS, (halved,)))
-    return M(Sign.OVER, (bell, _CONSTANTS["sqrt(2*pi)"]))
+    two, half = number_formula(Fraction(2)), Fraction(1, 2)
+    square = M(Sign.POWER, (u, two))
+    halved = M(Sign.OVER, (square, two)) if is_fraction(half) else multiply_neighbours([number_formula(half), square])
+    return M(Sign.OVER, (function_formula("exp", M(Sign.MINUS, (halved,))), _CONSTANTS["sqrt(2*pi)"]))
 
 
 def number_formula(x: Number) -> M:
@@ -169,10 +165,8 @@ def number_formula(x: Number) -> M:
     if found is None:
         return M(Sign.NUMBER, number=x)
     ratio, name, below = found
-    value = _CONSTANTS[name]
-    if not below:
-        return multiply_neighbours([M(Sign.NUMBER, number=ratio), value])
-    return M(Sign.OVER, (M(Sign.NUMBER, number=ratio), value))
+    parts = (M(Sign.NUMBER, number=ratio), _CONSTANTS[name])
+    return M(Sign.OVER, parts) if below else multiply_neighbours(parts)
 
 
 # What every notation of formulas shares: the brackets, and which sign is written by what.
@@ -192,6 +186,8 @@ class Notation(ABC):
 
     line: int  # how tightly a quotient binds
     root: int  # how tightly a root binds
+    _between: ClassVar[Mapping[Sign, str]]  # what stands between the factors of each kind of product
+    _templates: ClassVar[Mapping[Sign, str]]  # for what holds its parts in one way, whatever they are
 
     def __init__(self, names: Sequence[str] = ()) -> None:
         self.names = frozenset(names)
@@ -240,12 +236,9 @@ class Notation(ABC):
             return self.sum([(("-", a.args[0]) if a.sign is Sign.MINUS else ("+", a)) for a in m.args])
         if s is Sign.MINUS:
             return self.minus(self.write(m.args[0], ENTRYWISE))
-        if s is Sign.ENTRYWISE:
-            return self.entrywise([self.write(a, self.entrywise_level(a)) for a in m.args])
-        if s is Sign.CROSS:
-            return self.cross([self.write(a, LINE) for a in m.args])
-        if s is Sign.BESIDE:
-            return self.beside([self.write(a, LINE) for a in m.args])
+        if s in self._between:
+            levels = [self.entrywise_level(a) if s is Sign.ENTRYWISE else LINE for a in m.args]
+            return self.factors(s, list(map(self.write, m.args, levels)))
         if s is Sign.TRANSPOSE:
             inner = m.args[0]
             return self.raised(inner.args[0], "-T") if inner.sign is Sign.INVERSE else self.raised(inner, "T")
@@ -253,7 +246,9 @@ class Notation(ABC):
             return self.raised(m.args[0], "-1")
         if s is Sign.TOTAL:
             return self.total(m.text or "sum", m.letters, self.write(m.args[0], ENTRYWISE))
-        return self.other(m)
+        if s is Sign.ENTRY:
+            return self.subscripted(self.write(m.args[0], ATOM), m.letters)
+        return self._templates[s].format(*map(self.write, m.args)) if s in self._templates else self.other(m)
 
     @staticmethod
     def entrywise_level(a: M) -> int:
@@ -293,12 +288,10 @@ class Notation(ABC):
         """Return a formula with a minus before it."""
         return f"-{shown}"
 
-    @abstractmethod
-    def entrywise(self, parts: Sequence[str]) -> str: ...
-    @abstractmethod
-    def cross(self, parts: Sequence[str]) -> str: ...
-    @abstractmethod
-    def beside(self, parts: Sequence[str]) -> str: ...
+    def factors(self, kind: Sign, parts: Sequence[str]) -> str:
+        """Return a product of this kind."""
+        return self._between[kind].join(parts)
+
     @abstractmethod
     def raised(self, base: M, what: str) -> str: ...
     @abstractmethod
@@ -318,8 +311,12 @@ class Notation(ABC):
         """Return the left side of a derivative, df/dx; with the indices of an entry of f and of the input, if there are any."""
 
     @abstractmethod
+    def subscripted(self, shown: str, letters: Letters) -> str:
+        """Return a formula with the indices of an entry; without them if there are none, as of a number."""
+
     def indexed(self, name: str, letters: Letters) -> str:
         """Return a name with the indices of an entry."""
+        return self.subscripted(self.name(name), letters)
 
     @abstractmethod
     def product(self, name: str, direction: str, letters: Letters) -> str:
@@ -333,6 +330,12 @@ class Latex(Notation):
     """LaTeX with amsmath; names are escaped."""
 
     line, root = LINE, ATOM
+    _between: ClassVar = {Sign.ENTRYWISE: r" \circ ", Sign.CROSS: r" \times ", Sign.BESIDE: r" \, "}
+    _templates: ClassVar = {
+        Sign.ONES: r"\mathbf{{1}}", Sign.DIFFERENTIAL: r"\mathrm{{d}}{}", Sign.ADJOINT: r"\bar{{{}}}",
+        Sign.OVER: r"\frac{{{}}}{{{}}}", Sign.ROOT: r"\sqrt{{{}}}", Sign.NORM: r"\left\lVert {} \right\rVert",
+        Sign.ABSOLUTE: r"\left|{}\right|",
+    }  # fmt: skip
     _marks: ClassVar = {"T": r"\top", "-T": r"-\top", "-1": "-1"}
     _comparisons: ClassVar = {">=": r"\geq", "<=": r"\leq", "==": "=", "!=": r"\neq"}
     _words: ClassVar = {"sigmoid": r"\sigma", "Φ": r"\Phi", "φ": r"\phi", "tr": r"\operatorname{tr}"}
@@ -351,15 +354,11 @@ class Latex(Notation):
         ten = f"10^{{{int(exponent)}}}" if e else ""
         return text if not e else ten if mantissa == "1" else rf"{mantissa} \cdot {ten}"
 
-    def entrywise(self, parts: Sequence[str]) -> str:
-        return r" \circ ".join(parts)
-
-    def cross(self, parts: Sequence[str]) -> str:
-        return r" \times ".join(parts)
-
-    def beside(self, parts: Sequence[str]) -> str:
+    def factors(self, kind: Sign, parts: Sequence[str]) -> str:
         first, *rest = parts
-        return f"{first} {self.beside(rest)}" if first[0].isdigit() and rest else r" \, ".join(parts)
+        if kind is Sign.BESIDE and first[0].isdigit() and rest:
+            return f"{first} {self.factors(kind, rest)}"
+        return super().factors(kind, parts)
 
     def raised(self, base: M, what: str) -> str:
         return rf"{self.write(base, ATOM)}^{{{self._marks[what]}}}"
@@ -371,27 +370,13 @@ class Latex(Notation):
         args = [self.write(a) for a in m.args]
         inside = ", ".join(args)
         match m.sign:
-            case Sign.ONES:
-                return r"\mathbf{1}"
             case Sign.IDENTITY:
                 return "I" if self.identity == "I" else r"\mathrm{Id}"
             case Sign.UNIT:
                 return rf"e_{{{inside or m.text}}}"
-            case Sign.DIFFERENTIAL:
-                return rf"\mathrm{{d}}{inside}"
-            case Sign.ADJOINT:
-                return rf"\bar{{{inside}}}"
-            case Sign.OVER:
-                return rf"\frac{{{args[0]}}}{{{args[1]}}}"
             case Sign.POWER | Sign.ENTRY_POWER:
                 by_entry = r"\circ " if m.sign is Sign.ENTRY_POWER else ""
                 return rf"{self.write(m.args[0], ATOM)}^{{{by_entry}{self.exponent(m.args[1])}}}"
-            case Sign.NORM:
-                return rf"\left\lVert {inside} \right\rVert"
-            case Sign.ABSOLUTE:
-                return rf"\left|{inside}\right|"
-            case Sign.ROOT:
-                return rf"\sqrt{{{inside}}}"
             case Sign.TRUTH:
                 sign = self._comparisons.get(m.text, m.text)
                 return rf"\mathbf{{1}}\left[{self.write(m.args[0], SUM)} {sign} {self.write(m.args[1], SUM)}\right]"
@@ -403,19 +388,17 @@ class Latex(Notation):
             case Sign.AT:
                 base = self.write(m.args[0], ATOM)
                 return rf"{{{base}}}_{{{m.text}}}" if "_" in base else rf"{base}_{{{m.text}}}"
-            case Sign.ENTRY:
-                base = self.write(m.args[0], ATOM)
-                return rf"{{{base}}}_{{{self._join_letters(m.letters)}}}" if m.letters else base
             case Sign.JOINED:
                 rows = r" \\[2pt] ".join(args)
-                return rf"\begin{{bmatrix}} {rows} \end{{bmatrix}}" if m.along else rf"\left[{', '.join(args)}\right]"
+                return rf"\begin{{bmatrix}} {rows} \end{{bmatrix}}" if m.along else rf"\left[{inside}\right]"
         escaped = m.text.replace("_", r"\_")
-        usual = rf"\operatorname{{{escaped}}}" if m.text == "sigmoid" and self.has_sigma else self._words.get(m.text)
-        head = f"\\{m.text}" if m.text in _PLAIN_FUNCTIONS else usual or rf"\operatorname{{{escaped}}}"
-        along = (
-            rf"_{{\mathrm{{{m.along}}}}}" if m.along else f"_{{{self._join_letters(m.letters)}}}" if m.letters else ""
-        )
-        return rf"{head}{along}\left({inside}\right)"
+        head = rf"\operatorname{{{escaped}}}"
+        if m.text in _PLAIN_FUNCTIONS:
+            head = f"\\{m.text}"
+        elif m.text != "sigmoid" or not self.has_sigma:
+            head = self._words.get(m.text, head)
+        low = rf"\mathrm{{{m.along}}}" if m.along else self._join_letters(m.letters)
+        return rf"{head}{f'_{{{low}}}' if low else ''}\left({inside}\right)"
 
     def _join_letters(self, letters: Letters) -> str:
         return ", ".join(map(self.name, letters))
@@ -430,8 +413,7 @@ class Latex(Notation):
         twice = rf"{self.indexed(wrt, below[:half])} \, \partial {self.indexed(wrt, below[half:])}"
         return rf"\frac{{\partial^{{2}} f}}{{\partial {twice if below else self.name(wrt) + '^{2}'}}}"
 
-    def indexed(self, name: str, letters: Letters) -> str:
-        shown = self.name(name)
+    def subscripted(self, shown: str, letters: Letters) -> str:
         return f"{{{shown}}}_{{{self._join_letters(letters)}}}" if letters else shown
 
     def product(self, name: str, direction: str, letters: Letters) -> str:
@@ -445,6 +427,16 @@ class Mathml(Notation):
     """Presentation MathML."""
 
     line, root = LINE, ATOM
+    _between: ClassVar = {Sign.ENTRYWISE: "<mo>&#8728;</mo>", Sign.CROSS: "<mo>&#215;</mo>", Sign.BESIDE: _BESIDE}
+    _templates: ClassVar = {
+        Sign.ONES: "<mi>𝟏</mi>",
+        Sign.DIFFERENTIAL: '<mrow><mi mathvariant="normal">d</mi>{}</mrow>',
+        Sign.ADJOINT: "<mover>{}<mo>&#175;</mo></mover>",
+        Sign.OVER: "<mfrac>{}{}</mfrac>",
+        Sign.ROOT: "<msqrt>{}</msqrt>",
+        Sign.NORM: "<mrow><mo>‖</mo>{}<mo>‖</mo></mrow>",
+        Sign.ABSOLUTE: "<mrow><mo>|</mo>{}<mo>|</mo></mrow>",
+    }
     _marks: ClassVar = {
         "T": "<mo>&#8868;</mo>",
         "-T": "<mrow><mo>&#8722;</mo><mo>&#8868;</mo></mrow>",
@@ -486,51 +478,31 @@ class Mathml(Notation):
     def minus(self, shown: str) -> str:
         return f"<mrow><mo>&#8722;</mo>{shown}</mrow>"
 
-    def entrywise(self, parts: Sequence[str]) -> str:
-        return f"<mrow>{'<mo>&#8728;</mo>'.join(parts)}</mrow>"
-
-    def cross(self, parts: Sequence[str]) -> str:
-        return f"<mrow>{'<mo>&#215;</mo>'.join(parts)}</mrow>"
-
-    def beside(self, parts: Sequence[str]) -> str:
-        return f"<mrow>{_BESIDE.join(parts)}</mrow>"
+    def factors(self, kind: Sign, parts: Sequence[str]) -> str:
+        return f"<mrow>{super().factors(kind, parts)}</mrow>"
 
     def raised(self, base: M, what: str) -> str:
         return f"<msup>{self.write(base, ATOM)}{self._marks[what]}</msup>"
 
     def total(self, what: str, letters: Letters, body: str) -> str:
         sign = "&#8721;" if what == "sum" else "&#8719;"
-        return f"<mrow><munder><mo>{sign}</mo>{self._join_letters(letters, '<mo>,</mo>')}</munder>{body}</mrow>"
+        return f"<mrow><munder><mo>{sign}</mo>{self._join_letters(letters)}</munder>{body}</mrow>"
 
-    def _join_letters(self, letters: Sequence[str], between: str = "") -> str:
-        return f"<mrow>{between.join(f'<mi>{escape(GREEK.get(c, c))}</mi>' for c in letters)}</mrow>"
+    def _join_letters(self, letters: Sequence[str]) -> str:
+        return f"<mrow>{'<mo>,</mo>'.join(f'<mi>{escape(GREEK.get(c, c))}</mi>' for c in letters)}</mrow>"
 
     def other(self, m: M) -> str:
         args = [self.write(a) for a in m.args]
         inside = "<mo>,</mo>".join(args)
         match m.sign:
-            case Sign.ONES:
-                return "<mi>𝟏</mi>"
             case Sign.IDENTITY:
                 return f"<mi>{self.identity}</mi>"
             case Sign.UNIT:
                 return f"<msub><mi>e</mi>{inside or f'<mn>{escape(m.text)}</mn>'}</msub>"
-            case Sign.DIFFERENTIAL:
-                return f'<mrow><mi mathvariant="normal">d</mi>{inside}</mrow>'
-            case Sign.ADJOINT:
-                return f"<mover>{inside}<mo>&#175;</mo></mover>"
-            case Sign.OVER:
-                return f"<mfrac>{args[0]}{args[1]}</mfrac>"
             case Sign.POWER | Sign.ENTRY_POWER:
                 power = self.exponent(m.args[1])
                 power = f"<mrow><mo>&#8728;</mo>{power}</mrow>" if m.sign is Sign.ENTRY_POWER else power
                 return f"<msup>{self.write(m.args[0], ATOM)}{power}</msup>"
-            case Sign.NORM:
-                return f"<mrow><mo>‖</mo>{inside}<mo>‖</mo></mrow>"
-            case Sign.ABSOLUTE:
-                return f"<mrow><mo>|</mo>{inside}<mo>|</mo></mrow>"
-            case Sign.ROOT:
-                return f"<msqrt>{inside}</msqrt>"
             case Sign.TRUTH:
                 sign = escape(self._comparisons.get(m.text, m.text))
                 left, right = self.write(m.args[0], SUM), self.write(m.args[1], SUM)
@@ -544,17 +516,12 @@ class Mathml(Notation):
                 return f'<mrow><mo>{{</mo><mtable columnalign="left left">{rows}</mtable></mrow>'
             case Sign.AT:
                 return f"<msub>{self.write(m.args[0], ATOM)}<mi>{escape(m.text)}</mi></msub>"
-            case Sign.ENTRY:
-                base = self.write(m.args[0], ATOM)
-                return f"<msub>{base}{self._join_letters(m.letters, '<mo>,</mo>')}</msub>" if m.letters else base
             case Sign.JOINED:
                 rows = f"<mtable>{''.join(f'<mtr><mtd>{x}</mtd></mtr>' for x in args)}</mtable>"
-                return f"<mrow><mo>[</mo>{rows if m.along else '<mo>,</mo>'.join(args)}<mo>]</mo></mrow>"
+                return f"<mrow><mo>[</mo>{rows if m.along else inside}<mo>]</mo></mrow>"
         head = f"<mi>{'σ' if m.text == 'sigmoid' and not self.has_sigma else escape(m.text)}</mi>"
-        low = (
-            f"<mtext>{m.along}</mtext>" if m.along else self._join_letters(m.letters, "<mo>,</mo>") if m.letters else ""
-        )
-        head = f"<msub>{head}{low}</msub>" if low else head
+        along = f"<msub>{head}<mtext>{m.along}</mtext></msub>"
+        head = along if m.along else self.subscripted(head, m.letters)
         return f"<mrow>{head}<mo>(</mo>{inside}<mo>)</mo></mrow>"
 
     def statements(self, lines: Sequence[tuple[str, str]]) -> str:
@@ -562,39 +529,35 @@ class Mathml(Notation):
 
     def derivative(self, wrt: str, order: int, above: Letters = (), below: Letters = ()) -> str:
         d = "<mo>&#8706;</mo>"
-        if order == 1:
-            return (
-                f"<mfrac><mrow>{d}{self.indexed('f', above)}</mrow><mrow>{d}{self.indexed(wrt, below)}</mrow></mfrac>"
-            )
         half = len(below) // 2
-        twice = f"{d}{self.indexed(wrt, below[:half])}{d}{self.indexed(wrt, below[half:])}"
-        once = f"{d}<msup>{self.name(wrt)}<mn>2</mn></msup>"
-        return (
-            f"<mfrac><mrow><msup>{d}<mn>2</mn></msup><mi>f</mi></mrow><mrow>{twice if below else once}</mrow></mfrac>"
-        )
+        if order == 1:
+            top, low = f"{d}{self.indexed('f', above)}", f"{d}{self.indexed(wrt, below)}"
+        elif below:
+            top = f"<msup>{d}<mn>2</mn></msup><mi>f</mi>"
+            low = f"{d}{self.indexed(wrt, below[:half])}{d}{self.indexed(wrt, below[half:])}"
+        else:
+            top, low = f"<msup>{d}<mn>2</mn></msup><mi>f</mi>", f"{d}<msup>{self.name(wrt)}<mn>2</mn></msup>"
+        return f"<mfrac><mrow>{top}</mrow><mrow>{low}</mrow></mfrac>"
 
-    def indexed(self, name: str, letters: Letters) -> str:
-        return (
-            f"<msub>{self.name(name)}{self._join_letters(letters, '<mo>,</mo>')}</msub>" if letters else self.name(name)
-        )
+    def subscripted(self, shown: str, letters: Letters) -> str:
+        return f"<msub>{shown}{self._join_letters(letters)}</msub>" if letters else shown
 
     def product(self, name: str, direction: str, letters: Letters) -> str:
         shown = f"<mrow>{self.name(name)}<mo>[</mo>{self.name(direction)}<mo>]</mo></mrow>"
-        return f"<msub>{shown}{self._join_letters(letters, '<mo>,</mo>')}</msub>" if letters else shown
+        return self.subscripted(shown, letters)
 
 
 # Formulas in Unicode for a terminal, and on a line of plain text.
-
-
-def _bracket_letters(letters: Letters) -> str:
-    """Return indices in brackets; nothing for a number, which has none."""
-    return f"[{','.join(letters)}]" if letters else ""
 
 
 class Unicode(Notation):
     """Superscripts for transposes, inverses and powers: `A.T @ (A @ x - b)` as `Aᵀ (A x - b)`."""
 
     line, root = ENTRYWISE, RAISED
+    _between: ClassVar = {Sign.ENTRYWISE: " ∘ ", Sign.CROSS: " × ", Sign.BESIDE: " "}
+    _templates: ClassVar = {
+        Sign.ONES: "𝟏", Sign.DIFFERENTIAL: "d{}", Sign.ADJOINT: "{}_bar", Sign.NORM: "‖{}‖", Sign.ABSOLUTE: "|{}|",
+    }  # fmt: skip
     _marks: ClassVar = {"T": "ᵀ", "-T": "⁻ᵀ", "-1": "⁻¹"}
 
     def bracketed(self, shown: str) -> str:
@@ -608,15 +571,6 @@ class Unicode(Notation):
         ten = f"10{str(int(exponent)).translate(_RAISED)}" if e else ""
         return text if not e else ten if mantissa == "1" else f"{mantissa}·{ten}"
 
-    def entrywise(self, parts: Sequence[str]) -> str:
-        return " ∘ ".join(parts)
-
-    def cross(self, parts: Sequence[str]) -> str:
-        return " × ".join(parts)
-
-    def beside(self, parts: Sequence[str]) -> str:
-        return " ".join(parts)
-
     def raised(self, base: M, what: str) -> str:
         return f"{self.write(base, ATOM)}{self._marks[what]}"
 
@@ -627,24 +581,18 @@ class Unicode(Notation):
         args = [self.write(a) for a in m.args]
         inside = ", ".join(args)
         match m.sign:
-            case Sign.ONES:
-                return "𝟏"
             case Sign.IDENTITY:
                 return self.identity
             case Sign.UNIT:
                 return f"e_{inside}" if args else f"e{m.text.translate(_LOWERED)}"
-            case Sign.DIFFERENTIAL:
-                return f"d{inside}"
-            case Sign.ADJOINT:
-                return f"{inside}_bar"
             case Sign.OVER:
                 return f"{self.write(m.args[0], BESIDE)} / {self.write(m.args[1], RAISED)}"
             case Sign.POWER | Sign.ENTRY_POWER:
-                return self._write_power(m)
-            case Sign.NORM:
-                return f"‖{inside}‖"
-            case Sign.ABSOLUTE:
-                return f"|{inside}|"
+                by_entry, shown = "∘" if m.sign is Sign.ENTRY_POWER else "", self.exponent(m.args[1])
+                raised = f"^{by_entry}{shown if shown.isalnum() else f'({shown})'}"
+                if shown.isdigit() and not by_entry:
+                    raised = shown.translate(_RAISED)
+                return f"{self.write(m.args[0], ATOM)}{raised}"
             case Sign.ROOT:
                 return f"√{self.write(m.args[0], ATOM)}"
             case Sign.TRUTH:
@@ -654,20 +602,10 @@ class Unicode(Notation):
                 return f"{yes} if {left} {m.text} {right}, else {no}"
             case Sign.AT:
                 return f"{self.write(m.args[0], ATOM)}[{m.text}]"
-            case Sign.ENTRY:
-                return f"{self.write(m.args[0], ATOM)}{_bracket_letters(m.letters)}"
             case Sign.JOINED:
                 return f"[{(_BELOW if m.along else ', ').join(args)}]"
         low = m.along or ",".join(m.letters)
         return f"{m.text}{f'_{low}' if low else ''}({inside})"
-
-    def _write_power(self, m: M) -> str:
-        base, p = m.args
-        by_entry = "∘" if m.sign is Sign.ENTRY_POWER else ""
-        shown = self.exponent(p)
-        if shown.isdigit() and not by_entry:
-            return f"{self.write(base, ATOM)}{shown.translate(_RAISED)}"
-        return f"{self.write(base, ATOM)}^{by_entry}{shown if shown.isalnum() else f'({shown})'}"
 
     def statements(self, lines: Sequence[tuple[str, str]]) -> str:
         return "; ".join(f"{left} = {right}" for left, right in lines)
@@ -676,21 +614,20 @@ class Unicode(Notation):
         if order == 1:
             return f"∂{self.indexed('f', above)}/∂{self.indexed(wrt, below)}"
         half = len(below) // 2
-        return (
-            f"∂²f/∂{self.indexed(wrt, below[:half])}∂{self.indexed(wrt, below[half:])}"
-            if below
-            else f"∂²f/∂{self.name(wrt)}²"
-        )
+        twice = f"{self.indexed(wrt, below[:half])}∂{self.indexed(wrt, below[half:])}"
+        return f"∂²f/∂{twice if below else f'{self.name(wrt)}²'}"
 
-    def indexed(self, name: str, letters: Letters) -> str:
-        return self.name(name) + (f"[{','.join(letters)}]" if letters else "")
+    def subscripted(self, shown: str, letters: Letters) -> str:
+        return f"{shown}[{','.join(letters)}]" if letters else shown
 
     def product(self, name: str, direction: str, letters: Letters) -> str:
-        return f"{self.name(name)}[{self.name(direction)}]" + (f"[{','.join(letters)}]" if letters else "")
+        return self.subscripted(f"{self.name(name)}[{self.name(direction)}]", letters)
 
 
 class Plain(Unicode):
     """Formulas with indices on a line of ASCII: sum_k A[i,k]*B[k,j]."""
+
+    _between: ClassVar = {**Unicode._between, Sign.BESIDE: "*"}
 
     def name(self, text: str) -> str:
         return text
@@ -700,16 +637,14 @@ class Plain(Unicode):
         ten = f"10^{int(exponent)}" if e else ""
         return text if not e else ten if mantissa == "1" else f"{mantissa}*{ten}"
 
-    def beside(self, parts: Sequence[str]) -> str:
-        return "*".join(parts)
+    def sign(self, m: M) -> str:
+        if m.sign is Sign.ENTRY and m.args[0].sign is not Sign.NAME:  # a part that is an array
+            return self.subscripted(Unicode([*self.names]).write(m.args[0], ATOM), m.letters)
+        return super().sign(m)
 
     def other(self, m: M) -> str:
         if m.sign is Sign.TRUTH:
             return super().other(m)[1:]
-        if m.sign is Sign.ENTRY and m.args[0].sign is Sign.NAME:
-            return f"{m.args[0].text}{_bracket_letters(m.letters)}"
-        if m.sign is Sign.ENTRY:
-            return f"{Unicode([*self.names]).write(m.args[0], ATOM)}{_bracket_letters(m.letters)}"
         if m.sign is Sign.POWER:
             shown = self.exponent(m.args[1])
             return f"{self.write(m.args[0], ATOM)}^{shown if shown.lstrip('-').isalnum() else f'({shown})'}"
