@@ -1,6 +1,7 @@
 """Closed forms: a reverse sweep recorded at three sizes, read as tensors, simplified, written as code, and verified."""
 
 import contextlib
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -26,7 +27,6 @@ from gradcli.derivation.ending import (
     OPEN,
     Begun,
     NamedParts,
-    Simplification,
     add_direction,
     coefficient_of_seed,
     distinct_name,
@@ -56,11 +56,13 @@ from gradcli.derivation.sized_recording import (
     function_of_one_triangle,
     gradient_of,
     record_sweep,
+    value_as_graph,
 )
 from gradcli.derivation.statements import Statements, name_repeated_parts, with_transposes
 from gradcli.derivation.steps import (
     QUIET,
-    NamedLine,
+    Closed,
+    PartNames,
     assigned_names,
     choose_letters,
     is_row,
@@ -77,41 +79,6 @@ from gradcli.targets.derived import OnSurfaces, original_function
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import SIZE, length_of, size_names
 from gradcli.tracing.shapes import shape
-
-
-@dataclass(frozen=True)
-class PartNames:
-    """The names of parts: those the user gave, letters of the steps, the steps' lines, and parts that are written turned."""
-
-    known: dict[E, str]
-    letters: dict[E, str]
-    lines: Sequence[NamedLine]
-    turned: dict[E, E]
-
-    @property
-    def called(self) -> dict[E, str]:
-        """The names that parts have in the steps."""
-        return self.letters | {form: line.name for line in self.lines for form, _ in line.forms}
-
-
-@dataclass(frozen=True)
-class Closed:
-    """A closed form, not yet verified: its tensor as found, the simplifying moves, the simplified tensor, its program."""
-
-    kind: DerivedKind
-    sweeps: Sequence[Sweep]
-    axes: tuple[Index | None, ...]
-    tensor: Tensor
-    moves: Sequence[tuple[str, Tensor]]
-    small: Tensor
-    printer: Printer
-    e: E
-    known: dict[E, str]
-    named: NamedParts
-    whole: NamedParts
-    made: Statements
-    names: PartNames
-
 
 # A closed form as it is printed: in gradcli's language, in Unicode, in LaTeX and in MathML, each with its left sides.
 
@@ -138,33 +105,20 @@ class Derivative:
 
 def write_formula(made: Statements, of: Derivative, dims: Mapping[str, Sequence[str]]) -> Formula:
     """Return a program in every notation; `dims` are the sizes of the inputs by their names."""
+    shapes = Shapes(dims)
+    writing = Writing(shapes)
+    lines: list[Line] = []
     try:
-        lines = _lines_in_matrices(made, dims, row=of.row)
-    except NotSupported:
+        for n, e in made.parts:
+            lines.append((n, writing.formula(e), ()))
+            shapes.add(n, e)
+        lines.append(("", writing.row(made.result) if of.row else writing.formula(made.result), ()))
+    except NotSupported:  # only indices can write it
         entry = entry_of(of.tensor, of.axes, dims)
         lines = [("", entry.formula, entry.letters)]
     taken = [*dims, *(d for own in dims.values() for d in own), *(n for n, _ in made.parts)]
     shown = {key: _write_lines(kind(taken), lines, of) for key, kind in NOTATIONS.items()}
     return Formula(made.text(), shown["unicode"], shown["latex"], shown["mathml"])
-
-
-def write_definition(name: str, e: E, dims: Mapping[str, Sequence[str]]) -> tuple[str, str]:
-    """Return an expression with its name in LaTeX and in MathML. Raises NotSupported for what only indices can write."""
-    shown = Writing(Shapes(dims)).formula(e)
-    latex, mathml = (w.statements([(w.name(name), w.write(shown))]) for w in (Latex([*dims]), Mathml([*dims])))
-    return latex, mathml
-
-
-def _lines_in_matrices(made: Statements, dims: Mapping[str, Sequence[str]], *, row: bool) -> list[Line]:
-    """Return a program in matrix notation. Raises NotSupported for what only indices can write."""
-    shapes = Shapes(dims)
-    writing = Writing(shapes)
-    lines: list[Line] = []
-    for n, e in (*made.parts, ("", made.result)):
-        lines.append((n, writing.formula(e) if n or not row else writing.row(e), ()))
-        if n:
-            shapes.add(n, e)
-    return lines
 
 
 def _write_lines(notation: Notation, lines: Sequence[Line], of: Derivative) -> str:
@@ -212,19 +166,19 @@ def cost_of(made: Statements, dims: Mapping[str, Sequence[str]]) -> Cost | Absen
 
     Units   an operation is one arithmetic operation, or one function of a number; memory is in numbers, not in bytes.
     """
+    count = _Count(dims)
     try:
-        return _count_program(made, _Count(dims))
+        for name, e in made.parts:
+            count.shapes[name] = count.run(e).shape
+        count.run(made.result)
     except NotSupported:
         return ABSENT
-
-
-def _count_program(made: Statements, count: "_Count") -> Cost:
-    for name, e in made.parts:
-        count.shapes[name] = count.run(e).shape
-    count.run(made.result)
     peaks = [polynomial_text(p) for p in _largest_sizes(count.peaks)]
     memory = peaks[0] if len(peaks) == 1 else f"max({', '.join(peaks)})"
-    return Cost(polynomial_text(count.operations), polynomial_text(_leading_terms(count.operations)), memory)
+    # the leading terms are those that divide no other term
+    every = count.operations.monoms()
+    leading = {m: c for m, c in count.operations.terms() if not any(m != n and _is_divisor(m, n) for n in every)}
+    return Cost(polynomial_text(count.operations), polynomial_text(count.ring.from_dict(leading)), memory)
 
 
 @dataclass(frozen=True)
@@ -262,8 +216,16 @@ class _Count:
         """Count an expression and return its array. Raises NotSupported for a function of unknown cost."""
         if e.op == "name" or self._is_literal(e):
             return _Array(self.shapes.get(e.text, ()), self.none)
-        if e.op in (Op.ADD, Op.MUL, Op.MATMUL):
-            return self._count_chain(e)
+        if e.op in (Op.ADD, Op.MUL, Op.MATMUL):  # from left to right; a difference is one operation
+            left = self.value(e.args[0])
+            for a in e.args[1:]:
+                right = self.value(a.args[0] if e.op == Op.ADD and a.op == Op.NEG else a)
+                if e.op == Op.MATMUL:
+                    shape = (*left.shape[:-1], *right.shape[1:])
+                    left = self.made(shape, 2 * self.entries(shape) * right.shape[0], [left, right])
+                else:
+                    left = self.each([left, right])
+            return left
         args = [self.value(a) for a in e.args]
         if e.op in (Op.TRANSPOSE, "column", "index") or e.text == "flip":  # a view of the same numbers
             seen = self._shape_of_view(e, args[0].shape)
@@ -280,18 +242,6 @@ class _Count:
         if e.op == "name":
             return e.text == "pi" and "pi" not in self.shapes
         return e.op == "number" or (bool(e.args) and e.text not in _SIZED and all(map(self._is_literal, e.args)))
-
-    def _count_chain(self, e: E) -> _Array:
-        """Count a sum or a product from left to right, and return its array; a difference is one operation."""
-        left = self.value(e.args[0])
-        for a in e.args[1:]:
-            right = self.value(a.args[0] if e.op == Op.ADD and a.op == Op.NEG else a)
-            left = self._count_product(left, right) if e.op == Op.MATMUL else self.each([left, right])
-        return left
-
-    def _count_product(self, a: _Array, b: _Array) -> _Array:
-        shape = (*a.shape[:-1], *b.shape[1:])
-        return self.made(shape, 2 * self.entries(shape) * b.shape[0], [a, b])
 
     def _shape_of_view(self, e: E, shape: Shape) -> Shape:
         if e.op == Op.TRANSPOSE:
@@ -319,33 +269,25 @@ class _Count:
         start, stop, *step = part.split(":")
         if step not in ([], [""], ["-1"]):
             raise NotSupported(f"the index {part} has no size")
-        begin, end = (self._bound_of_slice(text, n) if text else edge for text, edge in ((start, self.none), (stop, n)))
+        begin, end = (  # one below 0 counts from the end
+            edge if not text else n + int(text) if text.startswith("-") else self.dim(text)
+            for text, edge in ((start, self.none), (stop, n))
+        )
         return end - begin
-
-    def _bound_of_slice(self, text: str, n: fmpq_mpoly) -> fmpq_mpoly:
-        """Return a bound of a slice along an axis of n positions; one below 0 counts from the end."""
-        return n + int(text) if text.startswith("-") else self.dim(text)
 
     def each(self, args: Sequence[_Array], operations: int = 1, aside: bool = False) -> _Array:
         """Count an elementwise operation, and return its array."""
         shape: Shape = ()
         for a in args:
-            shape = self._broadcast_shapes(shape, a.shape)
+            long, short = (shape, a.shape) if len(shape) >= len(a.shape) else (a.shape, shape)
+            rest = len(long) - len(short)
+            shape = (*long[:rest], *(y if x == self.one else x for x, y in zip(long[rest:], short, strict=True)))
         size = self.entries(shape)
         return self.made(shape, operations * size, args, size if aside else self.none, in_place=not aside)
 
-    def _broadcast_shapes(self, a: Shape, b: Shape) -> Shape:
-        long, short = (a, b) if len(a) >= len(b) else (b, a)
-        rest = len(long) - len(short)
-        pairs = zip(long[rest:], short, strict=True)
-        return (*long[:rest], *(y if x == self.one else x for x, y in pairs))
-
     def entries(self, shape: Shape) -> fmpq_mpoly:
         """Return how many entries a shape has."""
-        count = self.one
-        for n in shape:
-            count = count * n
-        return count
+        return math.prod(shape, start=self.one)
 
     def made(
         self,
@@ -358,10 +300,9 @@ class _Count:
         """Count an operation that frees its operands, and return its array; `aside` is memory held only during it."""
         self.operations = self.operations + operations
         size = self.entries(shape) if shape else self.none
-        given = [a.own for a in args]
         taken = in_place and any(a.shape == shape and a.own == size for a in args)
         self.peaks.append(self.held + aside + (self.none if taken else size))
-        self.held = self.held + size - sum(given, self.none)
+        self.held = self.held + size - sum((a.own for a in args), self.none)
         return _Array(shape, size)
 
 
@@ -375,11 +316,6 @@ def _count_reduction(count: _Count, e: E, args: list[_Array]) -> _Array:
     size = count.entries(x.shape)
     aside = size if e.text in _ASIDE and x.shape else count.none
     return count.made(shape, _PER_ENTRY.get(e.text, 1) * size, args, aside)
-
-
-def _count_same_shape(count: _Count, e: E, args: list[_Array]) -> _Array:
-    x = args[0].shape
-    return count.made(x, count.entries(x) if e.text == "cumsum" else count.none, args)
 
 
 def _count_filled_array(count: _Count, e: E, args: list[_Array]) -> _Array:
@@ -421,14 +357,6 @@ def _solve(count: _Count, e: E, args: list[_Array]) -> _Array:
     return count.made(b, fmpq(2, 3) * n**3 + 2 * n * count.entries(b), args, n**2)
 
 
-def _trace(count: _Count, e: E, args: list[_Array]) -> _Array:
-    return count.made((), args[0].shape[0], args)
-
-
-def _count_padding(count: _Count, e: E, args: list[_Array]) -> _Array:
-    return count.made((args[0].shape[0] + e.text.count("0"),), count.none, args)
-
-
 def _count_concatenation(count: _Count, e: E, args: list[_Array]) -> _Array:
     axis = int(dict(e.options)["axis"])
     shape = list(args[0].shape)
@@ -437,11 +365,13 @@ def _count_concatenation(count: _Count, e: E, args: list[_Array]) -> _Array:
 
 
 _RULES: dict[str, Rule] = {
-    **dict.fromkeys(_REDUCING, _count_reduction), **dict.fromkeys(_SIZED, _count_filled_array), "concat": _count_padding,
-    "einsum": _einsum,
-    **dict.fromkeys(("ones_like", "zeros_like", "tril", "triu", "cumsum"), _count_same_shape), "diag": _diag, "outer": _outer,
-    "concatenate": _count_concatenation,
-    "det": _factorisation_rule(0, whole=False), "inv": _factorisation_rule(4, whole=True), "solve": _solve, "trace": _trace,
+    **dict.fromkeys(_REDUCING, _count_reduction), **dict.fromkeys(_SIZED, _count_filled_array),
+    **dict.fromkeys(("ones_like", "zeros_like", "tril", "triu"), lambda count, e, xs: count.made(xs[0].shape, count.none, xs)),
+    "cumsum": lambda count, e, args: count.made(args[0].shape, count.entries(args[0].shape), args),
+    "concat": lambda count, e, args: count.made((args[0].shape[0] + e.text.count("0"),), count.none, args),
+    "trace": lambda count, e, args: count.made((), args[0].shape[0], args),
+    "einsum": _einsum, "outer": _outer, "diag": _diag, "concatenate": _count_concatenation, "solve": _solve,
+    "det": _factorisation_rule(0, whole=False), "inv": _factorisation_rule(4, whole=True),
 }  # fmt: skip
 
 
@@ -484,12 +414,6 @@ def _is_at_least(p: fmpq_mpoly, q: fmpq_mpoly) -> bool:
     return all(c >= 0 for c in more.values())
 
 
-def _leading_terms(p: fmpq_mpoly) -> fmpq_mpoly:
-    """Return the leading terms: those that divide no other term."""
-    kept = {m: c for m, c in p.terms() if not any(m != other and _is_divisor(m, other) for other in p.monoms())}
-    return p.context().from_dict(kept)
-
-
 def _is_divisor(powers: Sequence[int], others: Sequence[int]) -> bool:
     return all(a <= b for a, b in zip(powers, others, strict=True))
 
@@ -522,20 +446,19 @@ class Derivation:
         self.points: Sequence[Any] = list(points) or [self.point(k, problem.seed) for k in range(RECORDINGS)]
         self.begun: Begun | None = None
         self.wrt: str | None = None
-        if any("1" in own for own in problem.dims.values()) and problem.layout == "numerator":
+        single = any("1" in own for own in problem.dims.values())
+        if single and problem.layout == "numerator":
             raise NotSupported("columns and rows are not derived in numerator layout", do="leave out --layout")
-        self.squeezed = (
-            False if any("1" in own for own in problem.dims.values()) else None
-        )  # whether axes of length 1 are left out; None if there are none
+        self.squeezed = False if single else None  # whether axes of length 1 are left out; None if there are none
 
     def point(self, k: int, seed: int) -> dict[str, Any]:
         """Return values of all inputs in the k-th recording's sizes, where f has a value if that can be, and the sizes."""
         sizes = {n: v[k] for n, v in self.sizes.items()}
-        tried = (draw_point(self.problem, sizes, np.random.default_rng([seed, k]), moved) for moved in (None, *MOVED))
-        return next(
-            (at for at in tried if self._has_value_at(at)),
-            draw_point(self.problem, sizes, np.random.default_rng([seed, k])),
-        )
+
+        def drawn(moved: Callable[[Any], Any] | None = None) -> dict[str, Any]:
+            return draw_point(self.problem, sizes, np.random.default_rng([seed, k]), moved)
+
+        return next(filter(self._has_value_at, map(drawn, (None, *MOVED))), None) or drawn()
 
     def _has_value_at(self, at: Mapping[str, Any]) -> bool:
         """Whether f has a value at a point; shapes that do not fit are an error of another kind."""
@@ -545,7 +468,7 @@ class Derivation:
         except NotSupported:
             return False
         except (GradcliError, KeyError, np.linalg.LinAlgError):
-            return True
+            pass
         return True
 
     def by(self, wrt: str) -> "Derivation":
@@ -573,9 +496,8 @@ class Derivation:
         drawn = replace(own, facts={**facts, wrt: frozenset("symmetric" if w == "tied" else w for w in words)})
         try:
             closed = Derivation(own, self.sizes, self.points).closed(wrt)
-            f = Expression(
-                name_repeated_parts(closed.e, [*dims, *self.sizes], closed.known, least=1).text()
-            )  # each part is differentiated once
+            made = name_repeated_parts(closed.e, [*dims, *self.sizes], closed.known, least=1)
+            f = Expression(made.text())  # each part is differentiated once
             if not Verifier(drawn, self.sizes, wrt, "gradient").error(f) <= ALLOWED:
                 return None
         except GradcliError:  # the derivative of the recorded gradient may still have a form
@@ -594,7 +516,11 @@ class Derivation:
             raise error if self.begun else locate_first_refusal(sweeps, self.reader(), error) from None
         shapes = [shape(s.y.primal if isinstance(s.y, Recorded) else s.y) for s in sweeps]
         output = tuple(map(single_index, reader.axes(shapes)))
-        kind, axes, tensor = self._classify_derivative(value, output)
+        kind: DerivedKind = "hessian" if self.problem.order == 2 else "jacobian" if output else "gradient"
+        axes, tensor = value.singles, value.tensor
+        if output and not self.problem.direction:
+            axes = (*output, *axes)
+            tensor = coefficient_of_seed(tensor, SEED, tuple(i for i in output if i is not None))
         if "tied" in self.problem.facts.get(wrt, ()) and (kind == "gradient" or self.problem.direction):
             tensor = _tie_mirrored_entries(tensor)
         if self.problem.layout == "numerator" and kind == "gradient":
@@ -604,9 +530,8 @@ class Derivation:
         if self.squeezed is False and kind != "gradient" and not self.problem.direction:
             return self._without_single_axes().closed(wrt)
         free = tensor.free
-        tensor = (
-            add([Tensor(free, (apply_rules(term, free),)) for term in tensor.terms], free) if tensor.terms else tensor
-        )
+        if tensor.terms:
+            tensor = add([Tensor(free, (apply_rules(term, free),)) for term in tensor.terms], free)
         if any(f.atom.op == "inf" for f in factors_in(tensor)):
             raise NotSupported("a part of f is inf, whatever its inputs are")
         printer = Printer(self._inputs_by_shape())
@@ -623,7 +548,7 @@ class Derivation:
     def in_order_of_f(self, x: Tensor, wrt: str) -> Tensor:
         """Return a sum with its terms in the order in which f has what they are made of, beside the input."""
         words = re.findall(r"[^\W\d]\w*", self.problem.f.text)
-        named = [*dict.fromkeys(word for word in words if word in self.problem.dims), *self.problem.dims]
+        named = [*(word for word in words if word in self.problem.dims), *self.problem.dims]
         place = {name: k for k, name in reversed(list(enumerate(named)))}
 
         def first(term: IndexedTerm) -> int:
@@ -649,10 +574,8 @@ class Derivation:
             apart = self._name_layer_errors(wrt, sweeps, axes, printer, taken) or apart
         apart = use_known_names(apart, names.known)
         whole, known = write_complements(name_densities(apart, taken), names.known)
-        straight, *parts = (with_transposes(x, names.turned) for x in (whole.e, *(part for _, part in whole.parts)))
-        whole = replace(
-            whole, e=straight, parts=tuple((n, part) for (n, _), part in zip(whole.parts, parts, strict=True))
-        )
+        parts = tuple((n, with_transposes(part, names.turned)) for n, part in whole.parts)
+        whole = replace(whole, e=with_transposes(whole.e, names.turned), parts=parts)
         made = name_repeated_parts(whole.e, self.taken, known, begun=whole.parts, steps=names.called)
         shown = {line.name for line in names.lines}
         fixed = ((x, n) for x, n in names.letters.items() if n not in shown)
@@ -671,13 +594,13 @@ class Derivation:
         for number in layer_numbers(chain):
             names.append(distinct_name([f"{ERROR}{number}"], ERROR, [*taken, *names]))
         with np.errstate(all="ignore"):
-            errors = find_layer_errors(sweeps, names)
-        if errors is None:
+            errors, derivative = find_layer_errors(sweeps, names)
+        if not errors:
             return None
         reader = self.reader()
         try:
-            value = reader.read(errors.derivative)
-            found = {word: reader.read(graphs) for word, graphs in errors.by_name.items()}
+            value = reader.read(derivative)
+            found = {word: reader.read(graphs) for word, graphs in errors.items()}
             renamed = {i: own for i, own in zip(value.singles, axes, strict=True) if i is not None and own is not None}
             whole = Tensor(tuple(i for i in axes if i is not None), value.tensor.renamed(renamed).terms)
             return name_layer_errors(whole, found, axes, printer, chained=len(chain) > 1)
@@ -696,19 +619,8 @@ class Derivation:
             return
         yield from self._forms_with_choices(found)
         with contextlib.suppress(NotSupported):  # as it was found it may have no matrix form
-            yield from self._forms_with_choices(
-                self._write_closed_form(
-                    wrt,
-                    found.kind,
-                    found.sweeps,
-                    found.axes,
-                    found.tensor,
-                    (),
-                    found.tensor,
-                    found.printer,
-                    found.names,
-                )
-            )
+            again = (found.sweeps, found.axes, found.tensor, (), found.tensor, found.printer, found.names)
+            yield from self._forms_with_choices(self._write_closed_form(wrt, found.kind, *again))
 
     def _forms_with_choices(self, form: Closed) -> Iterator[Closed]:
         """Yield a form, and the same with choices where a branch has no value."""
@@ -738,18 +650,7 @@ class Derivation:
         made = found.made
         wanted = languages.CodeRequest(made, kind, self.problem.dims, wrt)
         with np.errstate(all="ignore"):  # the rules in the steps are run, at points where f may have no value
-            steps = steps_of(
-                self,
-                wrt,
-                found.sweeps,
-                Simplification(found.tensor, found.moves),
-                found.printer,
-                found.axes,
-                found.named,
-                found.known,
-                found.names.turned,
-                found.names.lines,
-            )
+            steps = steps_of(self, wrt, found)
         index = write_with_indices(found.small, found.axes, self.letter, self.problem.dims)
         if (shorter := self._find_shorter_form(found, verifier, wanted, test)) is not None:
             rule, e, made, check = shorter
@@ -835,40 +736,26 @@ class Derivation:
         try:
             value = self.read(self.problem.f)
             e = write_in_cases(value.tensor, value.singles, printer) or printer.write(value.tensor, value.singles)
-            return write_definition("f", e, self.problem.dims)
+            shown = Writing(Shapes(self.problem.dims)).formula(e)
+            notations = (Latex([*self.problem.dims]), Mathml([*self.problem.dims]))
+            latex, mathml = (w.statements([(w.name("f"), w.write(shown))]) for w in notations)
+            return latex, mathml
         except (GradcliError, np.linalg.LinAlgError):
             return "", ""
 
     def read(self, f: Callable[[Mapping[str, Any]], Any]) -> Value:
         """Return the value of a function of the inputs as a tensor. Raises NotSupported."""
-        graphs = []
-        for k in range(RECORDINGS):
-            point = self.points[k] | {n: v[k] for n, v in self.sizes.items()}
-            with np.errstate(all="ignore"):
-                graphs.append(
-                    f({n: GraphNode.variable(n, x) if n in self.problem.dims else x for n, x in point.items()})
-                )
-        return self.reader().read(graphs)
+        points = [self.points[k] | {n: v[k] for n, v in self.sizes.items()} for k in range(RECORDINGS)]
+        return self.reader().read([value_as_graph(f, self.problem.dims, point) for point in points])
 
     def _write_formula(self, wrt: str, found: Closed) -> Formula:
         of_input = sum(d != "1" for d in self.problem.dims[wrt])
         outputs = sum(i is not None for i in found.axes) - of_input if found.kind == "jacobian" else 0
         along = self.problem.direction
         product = (letter_for(self.problem.dims, self.problem.order), along) if along else None
-        return write_formula(
-            found.made,
-            Derivative(
-                wrt,
-                self.problem.order,
-                found.small,
-                found.axes,
-                outputs,
-                product,
-                row=is_row(self.problem, wrt, found.kind == "gradient"),
-                turned=self.problem.layout == "denominator",
-            ),
-            self.problem.dims,
-        )
+        row, turned = is_row(self.problem, wrt, found.kind == "gradient"), self.problem.layout == "denominator"
+        of = Derivative(wrt, self.problem.order, found.small, found.axes, outputs, product, row, turned)
+        return write_formula(found.made, of, self.problem.dims)
 
     def _name_expressions(
         self, sweeps: Sequence[Sweep], reader: Reader, printer: Printer
@@ -905,7 +792,7 @@ class Derivation:
     def _record_function(self, k: int) -> RecordedProgram:
         """Return f in the k-th recording, with the lines that depend on any input."""
         f = self.problem.f
-        values = self.points[k] | {n: int(v[k]) for n, v in self.sizes.items()}
+        values = self._values_in_recording(k)
         inputs = [n for n in f.inputs if n in self.problem.dims]
         with np.errstate(all="ignore"):
             graphs = [GraphNode.variable(n, np.asarray(values[n])) for n in inputs]
@@ -924,26 +811,15 @@ class Derivation:
             except (GradcliError, np.linalg.LinAlgError):
                 continue
 
-    def _classify_derivative(
-        self, value: Value, output: Sequence[Index | None]
-    ) -> tuple[DerivedKind, tuple[Index | None, ...], Tensor]:
-        if not output:
-            return ("hessian" if self.problem.order == 2 else "gradient"), value.singles, value.tensor
-        if self.problem.direction:
-            return "hessian", value.singles, value.tensor
-        free = tuple(i for i in output if i is not None)
-        tensor = coefficient_of_seed(value.tensor, SEED, free)
-        return ("hessian" if self.problem.order == 2 else "jacobian"), (*output, *value.singles), tensor
+    def _values_in_recording(self, k: int) -> dict[str, Any]:
+        return {**self.points[k], **{n: int(v[k]) for n, v in self.sizes.items()}}
 
     def _sweep_input(self, wrt: str, k: int) -> Sweep:
         f = self.begun.f if self.begun else self.problem.f
-        g: Callable[[Mapping[str, Any]], Any] = f
-        if self.problem.order == 2 and self.begun is None:
-            g = gradient_of(f, [wrt])
-        values = self.points[k] | {n: int(v[k]) for n, v in self.sizes.items()}
-        return record_sweep(
-            g, {n: values[n] for n in dict.fromkeys((wrt, *f.inputs))}, [wrt], self.problem.direction or SEED
-        )
+        g = gradient_of(f, [wrt]) if self.problem.order == 2 and self.begun is None else f
+        values = self._values_in_recording(k)
+        own = {n: values[n] for n in dict.fromkeys((wrt, *f.inputs))}
+        return record_sweep(g, own, [wrt], self.problem.direction or SEED)
 
     @property
     def function(self) -> str:
@@ -981,7 +857,7 @@ class Derivation:
 
     def _count_operations(self, wrt: str) -> int:
         """Return how many operations on arrays the function takes as it is written."""
-        values = self.points[0] | {n: int(v[0]) for n, v in self.sizes.items()}
+        values = self._values_in_recording(0)
         lines = record_sweep(self.problem.f, {n: values[n] for n in self.problem.f.inputs}, [wrt]).tape.lines
         return sum(primitive is not None and primitive.name not in QUIET for primitive, *_ in lines)
 

@@ -1,27 +1,14 @@
-"""The end of a derivation: the differentials substituted, what stands beside dX collected, and the derivative read off."""
+"""What stands at the end of a derivation: parts with names, choices, Jacobians; and what a second derivative begins with."""
 
-import itertools
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 from gradcli.classes import dataclass
 from gradcli.derivation.algebra import DENSITY, ONE, apply_rules, identity, multiply, product, sum_over
 from gradcli.derivation.axes import Value
-from gradcli.derivation.convert import Reader
-from gradcli.derivation.index import (
-    Atom,
-    Index,
-    IndexedFactor,
-    IndexedTerm,
-    Tensor,
-    fresh_index,
-    scale_tensor,
-    tensor_of_atom,
-)
+from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, fresh_index, tensor_of_atom
 from gradcli.derivation.index import add as add_tensors
-from gradcli.derivation.mathematics import LineWriter
 from gradcli.derivation.matrix_expression import ONE as UNIT
 from gradcli.derivation.matrix_expression import (
     E,
@@ -29,10 +16,8 @@ from gradcli.derivation.matrix_expression import (
     add,
     call,
     complement_of_sigmoid,
-    dot,
     expression_text,
     is_fraction,
-    matmul,
     mul,
     name,
     neg,
@@ -41,29 +26,15 @@ from gradcli.derivation.matrix_expression import (
     without_minus,
 )
 from gradcli.derivation.matrix_printing import Printer
-from gradcli.derivation.simplify import SAYS, open_bracket, simplified, size_of_tensor
+from gradcli.derivation.simplify import open_bracket, simplified, size_of_tensor
 from gradcli.derivation.sized_problem import DerivationProblem, first_free_name
 from gradcli.derivation.statements import Statements, replace_part
 from gradcli.derivation.statements import count_axes as axes_of
 from gradcli.derivation.units import cut_span, selection_matrix
 from gradcli.derivation.whole import open_cross_product
 from gradcli.errors import NotSupported
-from gradcli.report.derive import ERROR_OF_LAYER, Step, greek_name
+from gradcli.report.derive import greek_name
 from gradcli.targets.expression import Expression
-
-
-@dataclass(frozen=True)
-class Simplification:
-    """A derivative as it was found and the moves that simplify it: rules, each with what is found after it."""
-
-    first: Tensor
-    moves: Sequence[tuple[str, Tensor]]
-
-    @property
-    def last(self) -> Tensor:
-        """The simplest form."""
-        return self.moves[-1][1] if self.moves else self.first
-
 
 # How large a tensor's printed form is, so that a simplification is one for the reader.
 
@@ -567,15 +538,6 @@ class Begun:
     made: Statements
     known: dict[E, str]
 
-    def text(self, letter: str) -> str:
-        """Return the gradient as statements; the last one gives it its letter."""
-        return "; ".join(
-            [
-                *(f"{n} = {expression_text(e)}" for n, e in self.made.parts),
-                f"{letter} = {expression_text(self.made.result)}",
-            ]
-        )
-
 
 def add_direction(problem: DerivationProblem, wrt: str) -> DerivationProblem:
     """Return the problem with a direction as an extra input, if the second derivative has four indices or more."""
@@ -588,194 +550,4 @@ def add_direction(problem: DerivationProblem, wrt: str) -> DerivationProblem:
     return replace(problem, dims={**problem.dims, v: dims}, facts=facts, direction=v)
 
 
-@dataclass(frozen=True)
-class Ending:
-    """What the last steps are written with; `axes` are those of the derivative, of which `own` belong to the input.
-
-    A derivative that is a `row` is written as one; its terms are `ordered` as f has them.
-    """
-
-    wrt: str
-    letter: str
-    pairing: str
-    facts: Mapping[str, frozenset[str]]
-    printer: Printer
-    axes: tuple[Index | None, ...]
-    own: tuple[Index, ...]
-    lines: LineWriter
-    named: NamedParts
-    ordered: Callable[[Tensor], Tensor]
-    indexed: bool = False
-    row: bool = False
-
-    def from_differential(
-        self, graphs: Sequence[Any], reader: Reader, before: Sequence[Step], result: Tensor
-    ) -> Iterator[Step]:
-        """Yield the steps from the last differential, all others substituted, to the result.
-
-        `before` are the steps so far. Raises NotSupported where the differential has no form.
-        """
-        outputs, whole, slope = self._read_differential(graphs, reader)
-        traced, chained = not outputs and len(self.own) == 2, len(before) > 2
-        said = Value(outputs, whole)
-        first = [("substitute", self.printer.write(whole, outputs))] if chained else []
-        last = yield from self._differential_steps(first, before[-1], said)
-        if not self.named.standardised:
-            yield from self._part_steps()
-        result = self.named.tensor or result
-        lines = self._trace_forms(whole, slope, result) if traced else self._product_forms(slope, outputs, chained)
-        yield from self._differential_steps(lines, last, said)
-        if traced:
-            yield from self._read_off_trace(result)
-            return
-        if self.named.tensor is not None:
-            slope = result
-        moves: list[tuple[str, Tensor]] = []
-        simplified(slope, lambda t: printed_size(self.printer, t, self.axes), moves)
-        yield from self.read_off(Simplification(slope, moves), result)
-
-    def in_indices(
-        self, graphs: Sequence[Any], reader: Reader, before: Sequence[Step], result: Tensor
-    ) -> Iterator[Step]:
-        """Yield the steps from the last differential to the result as a book's first proof has them, with Kronecker deltas.
-
-        Raises  NotSupported where the differential has no form.
-        """
-        outputs, whole, slope = self._read_differential(graphs, reader)
-        if len(before) > 2:
-            yield self.lines.entry("substitute", before[-1].after, "df", Value(outputs, whole), None, None)
-        moves: list[tuple[str, Tensor]] = []
-        simplified(slope, lambda t: printed_size(self.printer, t, self.axes), moves)
-        deltas = jacobian_with_deltas(whole, f"d{self.wrt}", self.own) if self.own else None
-        yield from self.read_off(Simplification(slope, moves), result, deltas)
-
-    def _read_differential(self, graphs: Sequence[Any], reader: Reader) -> tuple[tuple[Index, ...], Tensor, Tensor]:
-        """Return the axes of f, its differential, and the derivative that is read off it."""
-        value = reader.read(graphs)
-        outputs = tuple(i for i in self.axes if i is not None and i not in self.own)
-        names = dict(zip((i for i in value.singles if i is not None), outputs, strict=True))
-        whole = Tensor(outputs, value.tensor.renamed(names).terms)
-        slope = coefficient_of_seed(whole, f"d{self.wrt}", self.own)
-        return outputs, whole, Tensor(tuple(i for i in self.axes if i is not None), slope.terms)
-
-    def _differential_steps(
-        self, lines: Iterable[tuple[str, E]], last: Step, value: Value
-    ) -> Generator[Step, None, Step]:
-        """Yield the last differential in several forms, none that is printed as the one before; return the last step."""
-        for rule, e in lines:
-            step = self.lines.step(rule, last.after, "df", self.lines.in_names(e), value)
-            if step.unicode != last.unicode:
-                yield step
-                last = step
-        return last
-
-    def _product_forms(self, slope: Tensor, outputs: tuple[Index, ...], chained: bool) -> Iterator[tuple[str, E]]:
-        """Yield the last differential with dx at its end, g @ dx, unless it is substituted before."""
-        if not outputs and len(self.own) == 1 and not chained:
-            yield "transpose", dot(self.printer.write(slope, self.own), self._differential_of_input)
-
-    def _trace_forms(self, whole: Tensor, slope: Tensor, result: Tensor) -> Iterator[tuple[str, E]]:
-        """Yield the last differential in terms of dX, as traces, with dX at the end of each, and as one: tr(G.T dX)."""
-        first = self.printer.write(whole, ())
-        if (traced := _write_traces(first, self._differential_of_input)) != first:
-            yield "scalar = trace", traced
-        if self.named.tensor is not None:
-            slope = result
-        if len(slope.terms) > 1:
-            yield "cyclic rule", add([self._signed_trace(Tensor(slope.free, (term,))) for term in slope.terms])
-        yield "cyclic rule" if len(slope.terms) == 1 else "collect", self._trace_expression(result)
-
-    def _signed_trace(self, slope: Tensor) -> E:
-        """Return tr(G.T dX) of one term, a minus before it."""
-        (term,) = slope.terms
-        return neg(self._trace_expression(scale_tensor(slope, -1))) if term.coef < 0 else self._trace_expression(slope)
-
-    @property
-    def _differential_of_input(self) -> E:
-        return name(f"d{self.wrt}", axes=len(self.own))
-
-    def _trace_expression(self, slope: Tensor) -> E:
-        """Return tr(G.T dX), with the sign and the number before the trace."""
-        e = self.printer.write(slope, self.own[::-1])
-        minus, e = e.op == Op.NEG, e.args[0] if e.op == Op.NEG else e
-        numbers = [a for a in e.args if a.op == "number"] if e.op == Op.MUL else []
-        left = mul([a for a in e.args if a not in numbers]) if numbers else e
-        traced = mul([*numbers, call("trace", matmul(left, self._differential_of_input))])
-        return neg(traced) if minus else traced
-
-    def _read_off_trace(self, result: Tensor) -> Iterator[Step]:
-        """Yield what stands beside dX under the trace, which is the transpose of the derivative, and the derivative."""
-        if self.axes != self.own or self.indexed or self.named.standardised:  # or numerator layout
-            yield from self.read_off(Simplification(result, ()), result)
-            return
-        turned = self.printer.write(result, self.own[::-1])
-        straight = self.printer.write(result, self.own)
-        rule = "symmetry" if turned == straight else "transpose"
-        left, value = f"{self.letter}.T", Value(self.own[::-1], result)
-        off = self.lines.step("read off", self.pairing, left, self.lines.in_names(turned), value)
-        yield off
-        e = self.lines.in_names(straight)
-        mirrored = [f"{n} symmetric" for n, words in self.facts.items() if words & MIRRORED]
-        condition = "; ".join(mirrored) if rule == "symmetry" and mirrored else None
-        yield self.lines.step(rule, off.after, self.letter, e, Value(self.axes, result), condition=condition)
-
-    def read_off(self, found: Simplification, result: Tensor, deltas: Tensor | None = None) -> Iterator[Step]:
-        """Yield the derivative as it is read off, each kind of move that simplifies it, and the result in another form.
-
-        With `deltas`, the derivative with an identity for each index of the input, it is read off as that.
-        """
-        before: E | None = None
-        first = "read off"
-        if deltas is not None:
-            yield self.lines.entry(first, self.pairing, self.letter, Value(self.axes, deltas), None, None)
-            first = "Kronecker delta"
-        moves = () if self.named.standardised else _merge_collecting_moves([*found.moves, ("simplify", result)])
-        for rule, after in ((first, self.ordered(found.first)), *((rule, self.ordered(x)) for rule, x in moves)):
-            try:
-                shown = self.lines.in_names(self.printer.write(after, self.axes))
-            except NotSupported:
-                continue
-            if shown != before:
-                complemented = before is None or any(complement_of_sigmoid(a) is not None for a in before.walk())
-                rule = rule if rule != SAYS or complemented else "collect"
-                said = self.pairing if before is None else expression_text(before)
-                value, before = Value(self.axes, after), shown
-                if self.indexed:
-                    yield self.lines.entry(rule, said, self.letter, value, None, None)
-                else:
-                    yield self.lines.step(rule, said, self.letter, shown, value, row=self.row)
-        apart = self.named.standardised or self.named.tensor not in (None, result)
-        if before is not None and apart and not self.indexed:
-            yield from self._part_steps()
-            rule, e = "collect" if self.named.standardised else "substitute", self.lines.in_names(self.named.e)
-            value = Value(self.axes, self.named.tensor or result)
-            yield self.lines.step(rule, expression_text(before), self.letter, e, value, row=self.row)
-
-    def _part_steps(self) -> Iterator[Step]:
-        """Yield the parts that a textbook names, by which later lines call them."""
-        rule = "name" if self.named.tensor is None else ERROR_OF_LAYER
-        for word, e in self.named.parts:
-            yield self.lines.part(rule, word, e, self.named.written_out(e))
-
-
 MIRRORED = frozenset({"symmetric", "spd", "tied", "diagonal"})  # what makes a matrix its own transpose
-_COLLECTING = frozenset(
-    {"collect like terms", "take out a common factor", "distribute", "distribute and collect", "simplify"}
-)
-
-
-def _merge_collecting_moves(moves: Sequence[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
-    """Yield moves, those one after another that only collect terms as one."""
-    for collects, several in itertools.groupby(moves, key=lambda move: move[0] in _COLLECTING):
-        own = list(several)
-        yield from [("collect", own[-1][1])] if collects else own
-
-
-def _write_traces(e: E, moved: E) -> E:
-    """Return a sum with its products of a row and a column that hold dX as traces: u.T v is tr(v u.T)."""
-    if e.op in (Op.ADD, Op.NEG, Op.MUL, Op.DIV):
-        return replace(e, args=tuple(_write_traces(a, moved) for a in e.args))
-    if e.op != Op.DOT or moved not in e.walk():
-        return e
-    first, last = e.args if moved in e.args[1].walk() else e.args[::-1]
-    return call("trace", call("outer", last, first))

@@ -7,17 +7,13 @@ Source   Nielsen (2015), Neural Networks and Deep Learning, chapter 2: the four 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, sweep_back
+from gradcli.arithmetic.tape import CONSTANT, Recorded, sweep_back
 from gradcli.arithmetic.value_graph import GraphNode
 from gradcli.classes import dataclass
-from gradcli.derivation.sized_recording import Sweep, rule_of
+from gradcli.derivation.sized_recording import Sweep, with_naming_rules
 from gradcli.report.derive import split_subscript
-from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer
 
 _PRODUCTS = {"matmul", "einsum", "dot"}
 _MOVING = {"reshape", "transpose", "broadcast_to", "positive"}  # operations that change no entry
@@ -29,14 +25,6 @@ class NetworkLayer:
 
     node: GraphNode
     weights: str
-
-
-@dataclass(frozen=True)
-class LayerErrors:
-    """The errors of layers by their names, the last layer's first, and the derivative in terms of them, in every recording."""
-
-    by_name: Mapping[str, list[Any]]
-    derivative: list[Any]
 
 
 def find_layer_chain(y: GraphNode) -> tuple[NetworkLayer, ...]:
@@ -149,56 +137,32 @@ def _is_elementwise_function(x: Any, z: GraphNode) -> bool:
 # The errors, by a reverse sweep that goes on with their names.
 
 
-@dataclass(frozen=True, slots=True)
-class _Naming:
-    """A rule that stores the cotangent of its line, and continues with a name for it."""
+def find_layer_errors(sweeps: Sequence[Sweep], names: Sequence[str]) -> tuple[dict[str, list[Any]], list[Any]]:
+    """Return the errors of the layers that depend on the one input, and the derivative in terms of them, in every recording.
 
-    rule: Rule
-    name: str
-    store: list[Any]
-
-    def pull(self, ybar: Any, i: int, y: Any, xs: Sequence[Any], params: Params, transpose: Transposer) -> Any:
-        if self.name:
-            self.store[:] = [ybar]
-            ybar = GraphNode.variable(self.name, np.asarray(getattr(ybar, "value", ybar)) + 0 * y.value)
-        return self.rule.pull(ybar, i, y, xs, params, transpose)
-
-    def push(self, primitive: Primitive, i: int, y: Any, xs: Sequence[Any], xdot: Any, params: Params) -> Any:
-        return self.rule.push(primitive, i, y, xs, xdot, params)
-
-
-def find_layer_errors(sweeps: Sequence[Sweep], names: Sequence[str]) -> LayerErrors | None:
-    """Return the errors of the layers that depend on the one input, with these names; None where there are none.
-
-    `names` has one for each layer, the first layer's first.
+    `names` has one for each layer, the first layer's first; the errors have them, the last layer's first.
     """
     found: dict[str, list[Any]] = {}
     derivative: list[Any] = []
     for sweep in sweeps:
         if not isinstance(sweep.y, Recorded) or sweep.y.slot == CONSTANT:
-            return None
+            return {}, []
         by_node = {
             id(layer.node): name
             for layer, name in zip(find_layer_chain(sweep.tape.value(sweep.y.slot)), names, strict=True)
         }
         own: dict[str, list[Any]] = {}
-        lines = [_with_naming_rules(line, by_node, own) for line in sweep.tape.lines[: sweep.y.slot + 1]]
+        lines = []
+        for primitive, slots, xs, y, params, position in sweep.tape.lines[: sweep.y.slot + 1]:
+            if primitive is not None:
+                name = by_node.get(id(y.fixed()), "") if isinstance(y, GraphNode) else ""
+                store = own.setdefault(name, [None]) if name else None
+                primitive = with_naming_rules(primitive, len(slots), name, store)
+            lines.append((primitive, slots, xs, y, params, position))
         bars: list[Any] = [None] * len(lines)
         bars[-1] = GraphNode.lift(1.0)
         sweep_back(lines, bars, sweep.y.slot)
         derivative.append(bars[sweep.inputs[0].slot])
         for name, (bar,) in own.items():
             found.setdefault(name, []).append(bar)
-    in_order = {name: found[name] for name in reversed(names) if name in found}
-    return LayerErrors(in_order, derivative) if in_order else None
-
-
-def _with_naming_rules(line: Line, names: Mapping[int, str], store: dict[str, list[Any]]) -> Line:
-    """Return a line whose rules are those of formulas; if it ends a layer, they give its cotangent the layer's name."""
-    primitive, slots, xs, y, params, position = line
-    if primitive is None:
-        return line
-    name = names.get(id(y.fixed()), "") if isinstance(y, GraphNode) else ""
-    kept = store.setdefault(name, []) if name else []
-    rules = tuple(_Naming(rule_of(primitive, i), name, kept) for i in range(len(slots)))
-    return replace(primitive, rules=rules), slots, xs, y, params, position
+    return {name: found[name] for name in reversed(names) if name in found}, derivative

@@ -1,7 +1,7 @@
 """Recording of a function and its reverse sweep as graphs, at three sizes for each name at which the function is finite."""
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -349,6 +349,37 @@ def rule_of(primitive: Primitive, i: int) -> Rule:
     return own if isinstance(own, ShiftRule) else RULES.get(primitive.name) or own
 
 
+@dataclass(frozen=True, slots=True)
+class _NamingRule:
+    """A rule that stores the cotangent of its line, as that of recording `r`, and continues with a name for it."""
+
+    rule: Rule
+    name: str
+    store: list[Value]
+    r: int
+
+    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
+        self.store[self.r] = ybar
+        named = GraphNode.variable(self.name, np.asarray(getattr(ybar, "value", ybar)) + 0 * y.value)
+        return self.rule.pull(named, i, y, xs, params, transpose)
+
+    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
+        return self.rule.push(primitive, i, y, xs, xdot, params)
+
+
+def with_naming_rules(
+    primitive: Primitive, count: int, name: str = "", store: list[Value] | None = None, r: int = 0
+) -> Primitive:
+    """Return an operation of `count` operands with the rules for formulas.
+
+    With a name, a sweep stores the cotangent of its line in `store[r]`, and goes on with a variable of this name instead.
+    """
+    rules = [rule_of(primitive, i) for i in range(count)]
+    return replace(
+        primitive, rules=tuple(_NamingRule(rule, name, store, r) if store is not None else rule for rule in rules)
+    )
+
+
 def _cotangents_by_rules(program: RecordedProgram, one: Value) -> list[Value]:
     """Return the cotangents of the inputs, by the rules for formulas."""
     rules = {
@@ -424,17 +455,21 @@ def _lengths_by_rank(least: int, rank: int) -> tuple[int, int, int]:
     return least + rank, least + 2 + 2 * rank, least + 4 + 2 * rank + rank * (rank + 1) // 2
 
 
+def value_as_graph(f: Callable[[Mapping[str, Any]], Any], inputs: Container[str], point: Mapping[str, Any]) -> Any:
+    """Return the value of a function at a point as a graph of its inputs."""
+    with np.errstate(all="ignore"):
+        return f({n: GraphNode.variable(n, x) if n in inputs else x for n, x in point.items()})
+
+
 def is_finite_at_sizes(problem: DerivationProblem, sizes: Mapping[str, tuple[int, ...]]) -> bool:
     for k in range(RECORDINGS):
         point = draw_point(problem, {n: v[k] for n, v in sizes.items()}, np.random.default_rng([0, k]))
-        held = {n: GraphNode.variable(n, x) if n in problem.dims else x for n, x in point.items()}
-        with np.errstate(all="ignore"):
-            try:
-                y = problem.f(held)
-            except NotStraight:
-                raise
-            except (np.linalg.LinAlgError, GradcliError):
-                return False
+        try:
+            y = value_as_graph(problem.f, problem.dims, point)
+        except NotStraight:
+            raise
+        except (np.linalg.LinAlgError, GradcliError):
+            return False
         value = np.asarray(getattr(y, "value", y), dtype=float)
         if not np.all(np.abs(value) < _HUGE) or any(_is_singular(node) or _is_cut_off(node) for node in _walk_nodes(y)):
             return False
@@ -477,10 +512,7 @@ def _first_value(problem: DerivationProblem) -> Any:
         for moved in (None, *MOVED):
             point = draw_point(problem, first, np.random.default_rng(0), moved)
             try:
-                with np.errstate(all="ignore"):
-                    return problem.f(
-                        {n: GraphNode.variable(n, x) if n in problem.dims else x for n, x in point.items()}
-                    )
+                return value_as_graph(problem.f, problem.dims, point)
             except NotStraight:
                 raise
             except (np.linalg.LinAlgError, GradcliError):

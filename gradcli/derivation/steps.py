@@ -1,10 +1,11 @@
 """The steps of a derivation: named parts, a differential or adjoint for each by its rule, the result, its simplification."""
 
 import contextlib
+import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,17 +21,37 @@ from gradcli.arithmetic.value_graph import GraphNode
 from gradcli.classes import dataclass
 from gradcli.derivation.axes import Value
 from gradcli.derivation.convert import Reader
-from gradcli.derivation.ending import MIRRORED, Begun, Ending, NamedParts, Simplification
-from gradcli.derivation.index import Index, Tensor
+from gradcli.derivation.ending import (
+    MIRRORED,
+    Begun,
+    NamedParts,
+    coefficient_of_seed,
+    jacobian_with_deltas,
+    printed_size,
+)
+from gradcli.derivation.index import Index, Tensor, magnitude
 from gradcli.derivation.mathematics import LineWriter
-from gradcli.derivation.matrix_expression import E, Op
+from gradcli.derivation.matrix_expression import (
+    E,
+    Op,
+    add,
+    call,
+    complement_of_sigmoid,
+    dot,
+    expression_text,
+    matmul,
+    mul,
+    name,
+    neg,
+)
 from gradcli.derivation.matrix_printing import NAMES, Printer
+from gradcli.derivation.simplify import SAYS, simplified
 from gradcli.derivation.sized_problem import DerivationProblem
-from gradcli.derivation.sized_recording import Sweep, is_shift, rule_of
+from gradcli.derivation.sized_recording import Sweep, is_shift, rule_of, with_naming_rules
+from gradcli.derivation.statements import Statements
 from gradcli.errors import GradcliError, NotSupported
-from gradcli.report.derive import Step
+from gradcli.report.derive import ERROR_OF_LAYER, DerivedKind, Step
 from gradcli.targets.expression import Expression
-from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer
 from gradcli.tracing.shapes import broadcast_like
 
 QUIET = {"reshape", "transpose", "broadcast_to", "getitem", "positive", "scatter", "real", "negative"}
@@ -63,6 +84,48 @@ class NamedLine:
     whole: list[Any] = field(default_factory=list)  # the differential in terms of dx and values alone
     where: str | None = None
     forms: list[tuple[E, E | None]] = field(default_factory=list)  # how `plain` and its transpose are written
+
+
+Moves = Sequence[tuple[str, Tensor]]  # that simplify a derivative: rules, each with what is found after it
+
+
+@dataclass(frozen=True)
+class PartNames:
+    """The names of parts: those the user gave, letters of the steps, the steps' lines, and parts that are written turned."""
+
+    known: dict[E, str]
+    letters: dict[E, str]
+    lines: Sequence[NamedLine]
+    turned: dict[E, E]
+
+    @property
+    def called(self) -> dict[E, str]:
+        """The names that parts have in the steps."""
+        return self.letters | {form: line.name for line in self.lines for form, _ in line.forms}
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A closed form, not yet verified: its tensor as found, the simplifying moves, the simplified tensor, its program."""
+
+    kind: DerivedKind
+    sweeps: Sequence[Sweep]
+    axes: tuple[Index | None, ...]
+    tensor: Tensor
+    moves: Moves
+    small: Tensor
+    printer: Printer
+    e: E
+    known: dict[E, str]
+    named: NamedParts
+    whole: NamedParts
+    made: Statements
+    names: PartNames
+
+    @property
+    def last(self) -> Tensor:
+        """The simplest form."""
+        return self.moves[-1][1] if self.moves else self.tensor
 
 
 class Explained(Protocol):
@@ -137,36 +200,21 @@ def _is_close(x: Any, y: Any) -> bool:
     return bool(np.allclose(x, y, rtol=_CLOSE, atol=_CLOSE * (1 + scale), equal_nan=True))
 
 
-def steps_of(
-    made: Explained,
-    wrt: str,
-    sweeps: Sequence[Sweep],
-    found: Simplification,
-    printer: Printer,
-    axes: tuple[Index | None, ...],
-    named: NamedParts,
-    statements: Mapping[E, str],
-    turned: Mapping[E, E],
-    shown: Sequence[NamedLine],
-) -> tuple[Step, ...]:
-    """Return the steps from the function to the result; `shown` are the lines that have names, none for no way to it.
-
-    `turned` has the forms of transposes of what has a name, each with what it is the transpose of.
-    """
-    facts = made.problem.facts
-    lines = LineWriter(made.problem.dims, [n for n, words in facts.items() if words & MIRRORED], turned)
-    steps = [_gradient_step(made, made.begun, lines)] if made.begun else []
-    moving = {word for word in names_of_lines(sweeps[0].tape.lines) if word}
-    constants = [lines.part("name", n, e, e) for e, n in statements.items() if n not in moving and not made.begun]
-    ending = _make_ending(made, wrt, printer, axes, named, lines)
-    moved = list(_steps_from_function(made, wrt, shown, found, printer, ending))
-    if made.problem.style == "differential" and not made.begun:
+def steps_of(made: Explained, wrt: str, found: Closed) -> tuple[Step, ...]:
+    """Return the steps from the function to the result; where the lines have no names, none are on the way to it."""
+    problem, facts = made.problem, made.problem.facts
+    lines = LineWriter(problem.dims, [n for n, words in facts.items() if words & MIRRORED], found.names.turned)
+    # the first step of a second derivative is the gradient
+    steps = [lines.program("gradient", problem.f.text, made.function, made.begun.made)] if made.begun else []
+    moving = {word for word in names_of_lines(found.sweeps[0].tape.lines) if word}
+    constants = [lines.part("name", n, e, e) for e, n in found.known.items() if n not in moving and not made.begun]
+    moved = list(_Ending(made, wrt, found, lines).steps())
+    if problem.style == "differential" and not made.begun:
         at = {**made.points[0], **{n: np.float64(v[0]) for n, v in made.sizes.items()}}
         if not lines_hold(
-            [*constants, *moved], at, wrt, made.letter, made.problem.layout
+            [*constants, *moved], at, wrt, made.letter, problem.layout
         ):  # the result alone, which is verified
-            plain = LineWriter(made.problem.dims, lines.writing.symmetric)
-            moved = list(_state_assumptions(facts, replace(ending, lines=plain).read_off(found, found.last)))
+            moved = list(_Ending(made, wrt, found, LineWriter(problem.dims, lines.writing.symmetric)).result())
     steps += [step for step in moved if step.after not in {begun.after for begun in steps}]
     used = {word for step in steps for word in _WORD.findall(step.after)}
     for step in reversed(constants):
@@ -179,56 +227,256 @@ def steps_of(
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
-def _steps_from_function(
-    made: Explained, wrt: str, named: Sequence[NamedLine], found: Simplification, printer: Printer, ending: Ending
-) -> Iterator[Step]:
-    """Yield the steps from the lines of the function to the result."""
-    if named:
-        with contextlib.suppress(
-            NotSupported
-        ):  # where a line has no form, the derivative is shown without the way to it
-            shown, differential = _differential_steps(made, wrt, named, printer, ending.lines)
-            yield from shown
-            if differential and len(ending.own) == sum(d != "1" for d in made.problem.dims[wrt]):
-                end = ending.in_indices if ending.indexed else ending.from_differential
-                way = end(differential, made.reader(), shown, found.last)
-                yield from _state_assumptions(made.problem.facts, way)
-                return
-    yield from _state_assumptions(made.problem.facts, ending.read_off(found, found.last))
+class _Ending:
+    """Makes the steps; `own` are the axes of the derivative that belong to the input.
 
+    A derivative that is a `row` is written as one.
+    """
 
-def _state_assumptions(facts: Mapping[str, frozenset[str]], steps: Iterable[Step]) -> Iterator[Step]:
-    """Yield steps, the first one with what is assumed of inputs: from it on, lines may rest on that."""
-    assumed = "; ".join(f"{n}: {', '.join(sorted(words))}" for n, words in facts.items())
-    for k, step in enumerate(steps):
-        yield step if k or not assumed else replace(step, condition="; ".join(filter(None, (assumed, step.condition))))
+    def __init__(self, made: Explained, wrt: str, found: Closed, lines: LineWriter) -> None:
+        self.made, self.wrt, self.found, self.lines = made, wrt, found, lines
+        self.printer, self.axes, self.named, self.letter = found.printer, found.axes, found.named, made.letter
+        problem = made.problem
+        self.rank = sum(d != "1" for d in problem.dims[wrt])
+        self.every = tuple(i for i in found.axes if i is not None)
+        self.own = self.every[-self.rank :] if self.rank else ()
+        self.of_number = problem.order == 1 and len(self.own) == len(found.axes)
+        if problem.layout == "numerator" and self.of_number:
+            self.own = self.own[::-1]
+        if problem.layout == "denominator" and problem.order == 1:
+            self.own = self.every[: self.rank]
+        self.indexed = problem.style == "index"
+        self.row = is_row(problem, wrt, self.of_number)
 
+    @property
+    def pairing(self) -> str:
+        """From what the derivative is read off."""
+        problem, letter, moved = self.made.problem, self.letter, f"d{self.wrt}"
+        if problem.style == "graph":
+            return f"{self.wrt}_bar" if self.of_number else f"{self.wrt}_bar, which is linear in its seed"
+        if problem.direction:
+            return f"d{self.made.function}, {moved} being {problem.direction}"
+        if self.of_number and problem.layout == "numerator" and self.rank == 2:
+            return f"df = tr({letter}@{moved})"
+        if self.of_number and (problem.layout != "numerator" or self.rank != 1):
+            return f"df = <{letter}, {moved}>"
+        left = f"{letter}.T" if problem.layout == "denominator" and problem.order == 1 and self.rank else letter
+        return f"d{self.made.function} = {left}{'@' if problem.dims[self.wrt] else '*'}{moved}"
 
-def _make_ending(
-    made: Explained, wrt: str, printer: Printer, axes: tuple[Index | None, ...], named: NamedParts, lines: LineWriter
-) -> Ending:
-    rank = sum(d != "1" for d in made.problem.dims[wrt])
-    every = tuple(i for i in axes if i is not None)
-    own = every[-rank:] if rank else ()
-    of_number = made.problem.order == 1 and len(own) == len(axes)
-    if made.problem.layout == "numerator" and of_number:
-        own = own[::-1]
-    if made.problem.layout == "denominator" and made.problem.order == 1:
-        own = every[:rank]
-    return Ending(
-        wrt,
-        made.letter,
-        _describe_pairing(made, wrt, of_number),
-        made.problem.facts,
-        printer,
-        axes,
-        own,
-        lines,
-        named,
-        partial(made.in_order_of_f, wrt=wrt),
-        made.problem.style == "index",
-        is_row(made.problem, wrt, of_number),
-    )
+    def steps(self) -> Iterator[Step]:
+        """Yield the steps from the lines of the function to the result."""
+        if self.found.names.lines:
+            # where a line has no form, the derivative is shown without the way to it
+            with contextlib.suppress(NotSupported):
+                shown, differential = self._line_steps()
+                yield from shown
+                if differential and len(self.own) == self.rank:
+                    end = self._in_indices if self.indexed else self._from_differential
+                    yield from self._state_assumptions(end(differential, shown))
+                    return
+        yield from self.result()
+
+    def result(self) -> Iterator[Step]:
+        """Yield the result alone."""
+        yield from self._state_assumptions(self._read_off(self.found.tensor, self.found.moves, self.found.last))
+
+    def _state_assumptions(self, steps: Iterable[Step]) -> Iterator[Step]:
+        """Yield steps, the first one with what is assumed of inputs: from it on, lines may rest on that."""
+        assumed = "; ".join(f"{n}: {', '.join(sorted(words))}" for n, words in self.made.problem.facts.items())
+        for k, step in enumerate(steps):
+            conditions = filter(None, (assumed, step.condition))
+            yield step if k or not assumed else replace(step, condition="; ".join(conditions))
+
+    def _line_steps(self) -> tuple[list[Step], list[Any]]:
+        """Return the named lines and their differentials or adjoints, and the last differential with all others substituted.
+
+        The last is left out where the derivative is not read off it: among adjoints, and in a second derivative.
+        """
+        problem, lines, named = self.made.problem, self.lines, self.found.names.lines
+        reader, backward = self.made.reader(), problem.style == "graph"
+        how = "_bar" if backward else "d"
+        lines.moved(self.wrt, how)
+
+        def needed(line: NamedLine) -> str | None:
+            said = []
+            for condition in line.conditions:
+                values = [reader.read(graphs) for graphs in condition.values]
+                words = [lines.said(lines.in_names(self.printer.write(x.tensor, x.singles))) for x in values]
+                says = condition.by_entry if condition.by_entry and values[0].axes else condition.says
+                said.append(says.format(*words))
+            return "; ".join(dict.fromkeys(said)) or None
+
+        def shown(rule: str, before: str, name: str, graphs: list[Any], line: NamedLine, condition: str | None) -> Step:
+            value = reader.read(graphs)
+            if self.indexed:
+                return lines.entry(rule, before, name, value, line.where, condition)
+            e = lines.in_names(self.printer.write(value.tensor, value.singles))
+            if rule == "name":
+                forms = [write_with_transpose(self.printer, value), *line.forms]
+                symmetric = None not in value.axes and len(value.axes) == 2 and forms[0] == forms[0][::-1]
+                lines.define(name, [(e, None), *forms], symmetric=symmetric)
+            return lines.step(rule, before, name, e, value, line.where, condition)
+
+        steps = [
+            shown("name", "", line.name, line.definition, line, needed(line) if backward else None)
+            for line in named
+            if line.definition
+        ]
+        defined = {step.after.partition(" = ")[0].partition("[")[0]: step.after for step in steps}
+        for line in reversed(named) if backward else named:
+            lines.moved(line.name, how)
+            rule, mark = ("adjoint", f"{line.name}_bar") if backward else (", ".join(line.rules), f"d{line.name}")
+            condition = None if backward else needed(line)
+            steps.append(shown(rule, defined.get(line.name, line.name), mark, line.moved, line, condition))
+        plain = not backward and problem.order == 1 and "tied" not in problem.facts.get(self.wrt, ())
+        return steps, named[-1].whole if plain else []
+
+    def _from_differential(self, graphs: Sequence[Any], before: Sequence[Step]) -> Iterator[Step]:
+        """Yield the steps from the last differential, all others substituted, to the result.
+
+        `before` are the steps so far. Raises NotSupported where the differential has no form.
+        """
+        outputs, whole, slope = self._read_differential(graphs)
+        traced, chained = not outputs and len(self.own) == 2, len(before) > 2
+        said = Value(outputs, whole)
+        first = [("substitute", self.printer.write(whole, outputs))] if chained else []
+        last = yield from self._differential_steps(first, before[-1], said)
+        if not self.named.standardised:
+            yield from self._part_steps()
+        result = self.named.tensor or self.found.last
+        lines: Iterable[tuple[str, E]] = ()
+        if traced:
+            lines = self._trace_forms(whole, slope, result)
+        elif (
+            not outputs and len(self.own) == 1 and not chained
+        ):  # dx at its end, g @ dx, unless it was substituted before
+            lines = [("transpose", dot(self.printer.write(slope, self.own), self._differential_of_input))]
+        yield from self._differential_steps(lines, last, said)
+        if traced:
+            yield from self._read_off_trace(result)
+            return
+        if self.named.tensor is not None:
+            slope = result
+        yield from self._read_off(slope, self._moves_from(slope), result)
+
+    def _in_indices(self, graphs: Sequence[Any], before: Sequence[Step]) -> Iterator[Step]:
+        """Yield the steps from the last differential to the result as a book's first proof has them, with Kronecker deltas.
+
+        Raises  NotSupported where the differential has no form.
+        """
+        outputs, whole, slope = self._read_differential(graphs)
+        if len(before) > 2:
+            yield self.lines.entry("substitute", before[-1].after, "df", Value(outputs, whole), None, None)
+        moves = self._moves_from(slope)
+        deltas = jacobian_with_deltas(whole, f"d{self.wrt}", self.own) if self.own else None
+        yield from self._read_off(slope, moves, self.found.last, deltas)
+
+    def _moves_from(self, slope: Tensor) -> Moves:
+        """Return the moves that simplify the derivative as it is read off the differential."""
+        moves: list[tuple[str, Tensor]] = []
+        simplified(slope, lambda t: printed_size(self.printer, t, self.axes), moves)
+        return moves
+
+    def _read_differential(self, graphs: Sequence[Any]) -> tuple[tuple[Index, ...], Tensor, Tensor]:
+        """Return the axes of f, its differential, and the derivative that is read off it."""
+        value = self.made.reader().read(graphs)
+        outputs = tuple(i for i in self.every if i not in self.own)
+        names = dict(zip((i for i in value.singles if i is not None), outputs, strict=True))
+        whole = Tensor(outputs, value.tensor.renamed(names).terms)
+        slope = coefficient_of_seed(whole, f"d{self.wrt}", self.own)
+        return outputs, whole, Tensor(self.every, slope.terms)
+
+    def _differential_steps(
+        self, lines: Iterable[tuple[str, E]], last: Step, value: Value
+    ) -> Generator[Step, None, Step]:
+        """Yield the last differential in several forms, none that is printed as the one before; return the last step."""
+        for rule, e in lines:
+            step = self.lines.step(rule, last.after, "df", self.lines.in_names(e), value)
+            if step.unicode != last.unicode:
+                yield step
+                last = step
+        return last
+
+    def _trace_forms(self, whole: Tensor, slope: Tensor, result: Tensor) -> Iterator[tuple[str, E]]:
+        """Yield the last differential in terms of dX, as traces, with dX at the end of each, and as one: tr(G.T dX)."""
+        first = self.printer.write(whole, ())
+        if (traced := _write_traces(first, self._differential_of_input)) != first:
+            yield "scalar = trace", traced
+        if self.named.tensor is not None:
+            slope = result
+        if len(slope.terms) > 1:
+            signed = [(t.coef < 0, Tensor(slope.free, (replace(t, coef=magnitude(t.coef)),))) for t in slope.terms]
+            traces = [(minus, self._trace_expression(x)) for minus, x in signed]
+            yield "cyclic rule", add([neg(e) if minus else e for minus, e in traces])
+        yield "cyclic rule" if len(slope.terms) == 1 else "collect", self._trace_expression(result)
+
+    @property
+    def _differential_of_input(self) -> E:
+        return name(f"d{self.wrt}", axes=len(self.own))
+
+    def _trace_expression(self, slope: Tensor) -> E:
+        """Return tr(G.T dX), with the sign and the number before the trace."""
+        e = self.printer.write(slope, self.own[::-1])
+        minus, e = e.op == Op.NEG, e.args[0] if e.op == Op.NEG else e
+        numbers = [a for a in e.args if a.op == "number"] if e.op == Op.MUL else []
+        left = mul([a for a in e.args if a not in numbers]) if numbers else e
+        traced = mul([*numbers, call("trace", matmul(left, self._differential_of_input))])
+        return neg(traced) if minus else traced
+
+    def _read_off_trace(self, result: Tensor) -> Iterator[Step]:
+        """Yield what stands beside dX under the trace, which is the transpose of the derivative, and the derivative."""
+        if self.axes != self.own or self.indexed or self.named.standardised:  # or numerator layout
+            yield from self._read_off(result, (), result)
+            return
+        turned = self.printer.write(result, self.own[::-1])
+        straight = self.printer.write(result, self.own)
+        rule = "symmetry" if turned == straight else "transpose"
+        left, value = f"{self.letter}.T", Value(self.own[::-1], result)
+        off = self.lines.step("read off", self.pairing, left, self.lines.in_names(turned), value)
+        yield off
+        e = self.lines.in_names(straight)
+        mirrored = [f"{n} symmetric" for n, words in self.made.problem.facts.items() if words & MIRRORED]
+        condition = "; ".join(mirrored) if rule == "symmetry" and mirrored else None
+        yield self.lines.step(rule, off.after, self.letter, e, Value(self.axes, result), condition=condition)
+
+    def _read_off(self, found: Tensor, moves: Moves, result: Tensor, deltas: Tensor | None = None) -> Iterator[Step]:
+        """Yield the derivative as it is read off, each kind of move that simplifies it, and the result in another form.
+
+        With `deltas`, the derivative with an identity for each index of the input, it is read off as that.
+        """
+        before: E | None = None
+        first = "read off"
+        if deltas is not None:
+            yield self.lines.entry(first, self.pairing, self.letter, Value(self.axes, deltas), None, None)
+            first = "Kronecker delta"
+        merged = () if self.named.standardised else _merge_collecting_moves([*moves, ("simplify", result)])
+        for rule, x in [(first, found), *merged]:
+            after = self.made.in_order_of_f(x, self.wrt)
+            try:
+                shown = self.lines.in_names(self.printer.write(after, self.axes))
+            except NotSupported:
+                continue
+            if shown != before:
+                complemented = before is None or any(complement_of_sigmoid(a) is not None for a in before.walk())
+                rule = rule if rule != SAYS or complemented else "collect"
+                said = self.pairing if before is None else expression_text(before)
+                value, before = Value(self.axes, after), shown
+                if self.indexed:
+                    yield self.lines.entry(rule, said, self.letter, value, None, None)
+                else:
+                    yield self.lines.step(rule, said, self.letter, shown, value, row=self.row)
+        apart = self.named.standardised or self.named.tensor not in (None, result)
+        if before is not None and apart and not self.indexed:
+            yield from self._part_steps()
+            rule, e = "collect" if self.named.standardised else "substitute", self.lines.in_names(self.named.e)
+            value = Value(self.axes, self.named.tensor or result)
+            yield self.lines.step(rule, expression_text(before), self.letter, e, value, row=self.row)
+
+    def _part_steps(self) -> Iterator[Step]:
+        """Yield the parts that a textbook names, by which later lines call them."""
+        rule = "name" if self.named.tensor is None else ERROR_OF_LAYER
+        for word, e in self.named.parts:
+            yield self.lines.part(rule, word, e, self.named.written_out(e))
 
 
 def is_row(problem: DerivationProblem, wrt: str, of_number: bool) -> bool:
@@ -243,107 +491,32 @@ def letter_for(taken: Iterable[str], order: int = 1) -> str:
     return [letter for letter in ("G", "H", "J", "D", "grad", "hess") if letter not in used][order - 1]
 
 
-def _describe_pairing(made: Explained, wrt: str, of_number: bool) -> str:
-    """Return from what the derivative of f, which may be a number, is read off."""
-    letter, layout, rank = made.letter, made.problem.layout, sum(d != "1" for d in made.problem.dims[wrt])
-    if made.problem.style == "graph":
-        return f"{wrt}_bar" if of_number else f"{wrt}_bar, which is linear in its seed"
-    if made.problem.direction:
-        return f"d{made.function}, d{wrt} being {made.problem.direction}"
-    if of_number and layout == "numerator" and rank == 2:
-        return f"df = tr({letter}@d{wrt})"
-    if of_number and (layout != "numerator" or rank != 1):
-        return f"df = <{letter}, d{wrt}>"
-    left = f"{letter}.T" if layout == "denominator" and made.problem.order == 1 and rank else letter
-    return f"d{made.function} = {left}{'@' if made.problem.dims[wrt] else '*'}d{wrt}"
-
-
-def _gradient_step(made: Explained, begun: Begun, lines: LineWriter) -> Step:
-    """Return the first step of a second derivative: the gradient."""
-    return lines.program("gradient", made.problem.f.text, made.function, begun.made)
-
-
-def _differential_steps(
-    made: Explained, wrt: str, named: Sequence[NamedLine], printer: Printer, lines: LineWriter
-) -> tuple[list[Step], list[Any]]:
-    """Return the named lines and their differentials or adjoints, and the last differential with all others substituted.
-
-    The last is left out where the derivative is not read off it: among adjoints, and in a second derivative.
-    """
-    style = made.problem.style
-    reader = made.reader()
-    lines.moved(wrt, "_bar" if style == "graph" else "d")
-
-    def shown(
-        rule: str,
-        before: str,
-        graphs: list[Any],
-        name: str,
-        where: str | None,
-        condition: str | None = None,
-        forms: Sequence[tuple[E, E | None]] = (),
-    ) -> Step:
-        value = reader.read(graphs)
-        if style == "index":
-            return lines.entry(rule, before, name, value, where, condition)
-        e = lines.in_names(printer.write(value.tensor, value.singles))
-        if rule == "name":
-            again = [write_with_transpose(printer, value), *forms]
-            lines.define(
-                name,
-                [(e, None), *again],
-                symmetric=None not in value.axes and len(value.axes) == 2 and again[0] == again[0][::-1],
-            )
-        return lines.step(rule, before, name, e, value, where, condition)
-
-    def needed(line: NamedLine) -> str | None:
-        said = []
-        for condition in line.conditions:
-            values = [reader.read(graphs) for graphs in condition.values]
-            words = [lines.said(lines.in_names(printer.write(x.tensor, x.singles))) for x in values]
-            says = condition.by_entry if condition.by_entry and values[0].axes else condition.says
-            said.append(says.format(*words))
-        return "; ".join(dict.fromkeys(said)) or None
-
-    backward = style == "graph"
-    steps = [
-        shown("name", "", line.definition, line.name, line.where, needed(line) if backward else None, line.forms)
-        for line in named
-        if line.definition
-    ]
-    defined = {step.after.partition(" = ")[0].partition("[")[0]: step.after for step in steps}
-    for line in reversed(named) if style == "graph" else named:
-        mark = f"{line.name}_bar" if style == "graph" else f"d{line.name}"
-        rule = "adjoint" if style == "graph" else ", ".join(line.rules)
-        lines.moved(line.name, "_bar" if style == "graph" else "d")
-        before = defined.get(line.name, line.name)
-        steps.append(shown(rule, before, line.moved, mark, line.where, None if backward else needed(line)))
-    plain = style != "graph" and made.problem.order == 1 and "tied" not in made.problem.facts.get(wrt, ())
-    return steps, named[-1].whole if plain and named else []
-
-
 def write_with_transpose(printer: Printer, x: Value) -> tuple[E, E | None]:
     """Return how a value is written, and for a matrix also how its transpose is."""
     turned = printer.write(x.tensor, x.singles[::-1]) if len(x.axes) == 2 else None
     return printer.write(x.tensor, x.singles), turned
 
 
-def _read_if_possible(reader: Reader, graphs: Sequence[Any]) -> list[Value]:
-    try:
-        return [reader.read(graphs)] if graphs else []
-    except NotSupported:
-        return []
+_COLLECTING = frozenset(
+    {"collect like terms", "take out a common factor", "distribute", "distribute and collect", "simplify"}
+)
 
 
-def _is_clear_without_name(graphs: Sequence[Any], reader: Reader, printer: Printer) -> bool:
-    """Whether a value is a name already, or as simple as 1 - x, or cannot be written by itself."""
-    try:
-        value = reader.read(graphs)
-        e = printer.write(value.tensor, value.singles)
-    except NotSupported:
-        return True
-    simple = e.op == Op.ADD and e.size == 1 and any(a.op == "number" for a in e.walk())
-    return e.op == "name" or simple
+def _merge_collecting_moves(moves: Sequence[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
+    """Yield moves, those one after another that only collect terms as one."""
+    for collects, several in itertools.groupby(moves, key=lambda move: move[0] in _COLLECTING):
+        own = list(several)
+        yield from [("collect", own[-1][1])] if collects else own
+
+
+def _write_traces(e: E, moved: E) -> E:
+    """Return a sum with its products of a row and a column that hold dX as traces: u.T v is tr(v u.T)."""
+    if e.op in (Op.ADD, Op.NEG, Op.MUL, Op.DIV):
+        return replace(e, args=tuple(_write_traces(a, moved) for a in e.args))
+    if e.op != Op.DOT or moved not in e.walk():
+        return e
+    first, last = e.args if moved in e.args[1].walk() else e.args[::-1]
+    return call("trace", call("outer", last, first))
 
 
 # Which lines of a program a derivation names, and by which rules each is differentiated.
@@ -662,81 +835,81 @@ def lines_to_show(
     clear = f"d{wrt}" not in made.problem.dims and not any(n.endswith("_bar") for n in made.problem.dims)
     if not clear or len(sweeps[0].tape.lines) > _MOST:
         return []
-    reader, backward = made.reader(), made.problem.style == "graph"
-
-    def lettered(graphs: Sequence[Any]) -> str | None:
-        value = reader.read(graphs)
-        return letters.get(printer.write(value.tensor, value.singles))
-
+    reader = made.reader()
     try:
-        named = _record_named_lines(
-            made, wrt, sweeps, lambda graphs: _is_clear_without_name(graphs, reader, printer), lettered, backward
-        )
+        named = _record_named_lines(made, wrt, sweeps, reader, printer, letters)
     except NotSupported:
         return []
-    return [
-        replace(line, forms=[write_with_transpose(printer, v) for v in _read_if_possible(reader, line.plain)])
-        for line in named
-    ]
+    for line in named:
+        try:
+            values = [reader.read(line.plain)] if line.plain else []
+        except NotSupported:
+            continue
+        line.forms = [write_with_transpose(printer, value) for value in values]
+    return named
 
 
 def _record_named_lines(
-    made: Explained,
-    wrt: str,
-    sweeps: Sequence[Sweep],
-    is_named: Callable[[Sequence[Any]], bool],
-    lettered: Callable[[Sequence[Any]], str | None],
-    backward: bool,
+    made: Explained, wrt: str, sweeps: Sequence[Sweep], reader: Reader, printer: Printer, letters: Mapping[E, str]
 ) -> list[NamedLine]:
     """Return the named lines of the program, each in terms of those before it; the others are written where they are used.
 
-    A line also has its differential or, if `backward`, its adjoint in terms of the lines after it.
+    A line also has its differential or, among adjoints, its adjoint in terms of the lines after it.
     """
+
+    def written(graphs: Sequence[Any]) -> E:
+        value = reader.read(graphs)
+        return printer.write(value.tensor, value.singles)
+
+    def is_clear_without_name(graphs: Sequence[Any]) -> bool:
+        """Whether a value is a name already, or as simple as 1 - x, or cannot be written by itself."""
+        try:
+            e = written(graphs)
+        except NotSupported:
+            return True
+        return e.op == "name" or (e.op == Op.ADD and e.size == 1 and any(a.op == "number" for a in e.walk()))
+
+    backward = made.problem.style == "graph"
     named: list[NamedLine] = []
     taken = {*made.problem.dims, *made.sizes, made.function, made.letter, f"d{made.function}", f"d{wrt}", f"{wrt}_bar"}
-    count = len(sweeps[0].tape.lines)
-    values: list[list[Any]] = [[None] * len(sweeps) for _ in range(count)]
-    dots: list[list[Any]] = [[None] * len(sweeps) for _ in range(count)]
-    whole: list[list[Any]] = [[None] * len(sweeps) for _ in range(count)]
-    own = [[sweep.tape.value(k) for sweep in sweeps] for k in range(count)]  # the values without names
+    # of each line, in every recording: the value and the differential in terms of named lines, and of the inputs alone
+    values: dict[int, list[Any]] = {}
+    dots: dict[int, list[Any]] = {}
+    own = {k: [sweep.tape.value(k) for sweep in sweeps] for k in range(len(sweeps[0].tape.lines))}
+    whole: dict[int, list[Any]] = {}
     result = _line_of_result(sweeps[0])
     plan = StepPlan(sweeps[0].tape, result, QUIET, merged=not backward)
     for k in range(result + 1):
         primitive, position = sweeps[0].tape.primitive(k), sweeps[0].tape.position(k)
         if primitive is None:
-            for r, sweep in enumerate(sweeps):
-                x = sweep.tape.value(k)
-                values[k][r], dots[k][r] = x, GraphNode.variable(f"d{wrt}", np.asarray(x.value) * 0 + 0.7)
-                whole[k][r] = dots[k][r]
+            values[k] = own[k]
+            dots[k] = whole[k] = [GraphNode.variable(f"d{wrt}", np.asarray(x.value) * 0 + 0.7) for x in own[k]]
             continue
         if plan.first[k] != k:
-            values[k], dots[k], whole[k] = (own[plan.first[k]] for own in (values, dots, whole))
+            values[k], dots[k], whole[k] = (known[plan.first[k]] for known in (values, dots, whole))
             continue
-        pairs = [_value_and_differential(sweep.tape.lines[k], values, dots, r) for r, sweep in enumerate(sweeps)]
-        whole[k] = [_value_and_differential(sweep.tape.lines[k], own, whole, r)[1] for r, sweep in enumerate(sweeps)]
-        if k != result and (k not in plan.named or is_named([y for y, _ in pairs])):
-            for r, (y, ydot) in enumerate(pairs):
-                values[k][r], dots[k][r] = y, ydot
+        lines = [sweep.tape.lines[k] for sweep in sweeps]
+        pairs = [_value_and_differential(line, values, dots, r) for r, line in enumerate(lines)]
+        whole[k] = [_value_and_differential(line, own, whole, r)[1] for r, line in enumerate(lines)]
+        values[k], dots[k] = ([pair[n] for pair in pairs] for n in (0, 1))
+        if k != result and (k not in plan.named or is_clear_without_name(values[k])):
             continue
         stem = plan.given[k] or plan.letter(k)
-        usual = lettered(own[k]) if plan.given[k] is None and stem != "t" and k != result else None
+        usual = letters.get(written(own[k])) if plan.given[k] is None and stem != "t" and k != result else None
         name = made.function if k == result else usual if usual and usual not in taken else _free_name(stem, taken)
         taken.add(name)
         here = None if made.begun else describe_position(position)  # these lines are not the user's, but the gradient's
         rules, needs = plan.rules(k)
         conditions = tuple(c for need in needs if (c := _condition_of_rule(*need, plan, sweeps, values)) is not None)
-        named.append(
-            NamedLine(name, rules, conditions, [y for y, _ in pairs], [d for _, d in pairs], k, own[k], whole[k], here)
-        )
-        for r, (y, ydot) in enumerate(pairs):
-            values[k][r] = GraphNode.variable(name, y.value)
-            dots[k][r] = GraphNode.variable(f"d{name}", np.asarray(getattr(ydot, "value", ydot)))
+        named.append(NamedLine(name, rules, conditions, values[k], dots[k], k, own[k], whole[k], here))
+        values[k] = [GraphNode.variable(name, y.value) for y in values[k]]
+        dots[k] = [GraphNode.variable(f"d{name}", np.asarray(getattr(ydot, "value", ydot))) for ydot in dots[k]]
     seed = made.problem.direction or _free_name("v", taken)
     return _add_adjoints(wrt, sweeps, named, values, result, seed) if backward and named else named
 
 
 def _condition_of_rule(
-    key: str, k: int, plan: StepPlan, sweeps: Sequence[Sweep], values: Sequence[list[Any]]
+    key: str, k: int, plan: StepPlan, sweeps: Sequence[Sweep], values: Mapping[int, list[Any]]
 ) -> Condition | None:
     """Return what the rule of a line needs of its operands; None for what every value of an operand meets."""
     if key == _SHIFT:
@@ -776,52 +949,29 @@ def _line_of_result(sweep: Sweep) -> int:
 
 
 def _add_adjoints(
-    wrt: str, sweeps: Sequence[Sweep], named: list[NamedLine], values: list[list[Any]], result: int, seed: str
+    wrt: str, sweeps: Sequence[Sweep], named: list[NamedLine], values: Mapping[int, list[Any]], result: int, seed: str
 ) -> list[NamedLine]:
     """Return the lines with their adjoints: each is the sum of what the lines that use it contribute."""
     by_slot = {line.slot: line for line in named}
     for r, sweep in enumerate(sweeps):
         ones = np.ones(np.shape(values[result][r].value))
-        one = GraphNode.lift(ones) if np.shape(sweep.y.primal) == () else GraphNode.variable(seed, ones)
-        lines = [
-            _line_storing_adjoint(line, k, r, values, by_slot.get(k))
-            for k, line in enumerate(sweep.tape.lines[: result + 1])
-        ]
+        lines = []
+        for k, (primitive, slots, xs, y, params, position) in enumerate(sweep.tape.lines[: result + 1]):
+            if primitive is not None:
+                xs = [x if slot == CONSTANT else values[slot][r] for slot, x in zip(slots, xs, strict=True)]
+                y, line = values[k][r], by_slot.get(k)
+                if line is None:
+                    primitive = with_naming_rules(primitive, len(slots))
+                else:
+                    primitive = with_naming_rules(primitive, len(slots), f"{line.name}_bar", line.moved, r)
+            lines.append((primitive, slots, xs, y, params, position))
         bars: list[Any] = [None] * len(lines)
-        bars[result] = one
+        bars[result] = GraphNode.lift(ones) if np.shape(sweep.y.primal) == () else GraphNode.variable(seed, ones)
         sweep_back(lines, bars, result)
         for k, (primitive, *_) in enumerate(lines):
             if primitive is None and bars[k] is not None:
                 by_slot.setdefault(k, NamedLine(wrt, ("adjoint",), (), [], [], k)).moved.append(bars[k])
     return [by_slot[k] for k in sorted(by_slot)]
-
-
-def _line_storing_adjoint(line: Line, k: int, r: int, values: list[list[Any]], named: NamedLine | None) -> Line:
-    """Return a line of recording `r` with named operands; its rules store the adjoint if the line has a name."""
-    primitive, slots, xs, _, params, position = line
-    if primitive is None:
-        return line
-    operands = [x if slot == CONSTANT else values[slot][r] for slot, x in zip(slots, xs, strict=True)]
-    rules = tuple(_Noting(rule_of(primitive, i), named, r) for i in range(len(slots)))
-    return replace(primitive, rules=rules), slots, operands, values[k][r], params, position
-
-
-@dataclass(frozen=True, slots=True)
-class _Noting:
-    """A rule that stores the adjoint of its line, and continues with a variable named after the line."""
-
-    rule: Rule
-    line: NamedLine | None
-    r: int
-
-    def pull(self, ybar: Any, i: int, y: Any, xs: Sequence[Any], params: Params, transpose: Transposer) -> Any:
-        if self.line is not None:
-            self.line.moved[self.r] = ybar
-            ybar = GraphNode.variable(f"{self.line.name}_bar", np.asarray(getattr(ybar, "value", ybar)) + 0 * y.value)
-        return self.rule.pull(ybar, i, y, xs, params, transpose)
-
-    def push(self, primitive: Primitive, i: int, y: Any, xs: Sequence[Any], xdot: Any, params: Params) -> Any:
-        return self.rule.push(primitive, i, y, xs, xdot, params)
 
 
 def assigned_names(lines: Sequence[Line]) -> dict[int, str]:
@@ -837,7 +987,9 @@ def _free_name(stem: str, taken: set[str]) -> str:
     return next(n for n in (*names, *(f"{stem}{k}" for k in range(1, 10_000))) if n not in taken)
 
 
-def _value_and_differential(line: Any, values: list[list[Any]], dots: list[list[Any]], r: int) -> tuple[Any, Any]:
+def _value_and_differential(
+    line: Any, values: Mapping[int, list[Any]], dots: Mapping[int, list[Any]], r: int
+) -> tuple[Any, Any]:
     """Return one line's value and its differential, in terms of its operands and their differentials."""
     primitive, slots, xs, _, params, _ = line
     operands = [x if slot == CONSTANT else values[slot][r] for slot, x in zip(slots, xs, strict=True)]

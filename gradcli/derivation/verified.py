@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.ball import Ball, nearest_float64, precision, radius
-from gradcli.arithmetic.value_graph import GraphNode
 from gradcli.checks.run_modes import run_mode
 from gradcli.classes import dataclass
 from gradcli.derivation.code.writer import NUMPY, Dialect, needed_imports
@@ -18,6 +17,7 @@ from gradcli.derivation.sized_recording import (
     is_finite_at_sizes,
     names_of_inputs,
     order_comparisons,
+    value_as_graph,
 )
 from gradcli.derivation.statements import Statements
 from gradcli.errors import GradcliError
@@ -464,9 +464,8 @@ class Verifier:
 
     def graph_at(self, point: Mapping[str, Any]) -> Any:
         """Return the value of f at a point as a graph of its inputs."""
-        given = {n: GraphNode.variable(n, x) if n in self.problem.dims else x for n, x in point.items()}
-        with np.errstate(all="ignore"):
-            return self.problem.f({n: x for n, x in given.items() if n != self.problem.direction})
+        given = {n: x for n, x in point.items() if n != self.problem.direction}
+        return value_as_graph(self.problem.f, self.problem.dims, given)
 
     def error(self, formula: Expression) -> float:
         """Return the largest error of a formula over all points.
