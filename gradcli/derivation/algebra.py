@@ -17,12 +17,15 @@ from gradcli.derivation.index import (  # fmt: skip
     add,
     apply_function,
     argument_of_factor,
+    as_one_term,
     bracket,
     fresh_index,
     magnitude,
+    multiply_term,
     refresh_bound_indices,
     scalar,
     scale_tensor,
+    subtract,
     tensor_of_atom,
     tensor_of_size,
 )  # fmt: skip
@@ -60,11 +63,6 @@ def product(parts: Sequence[Tensor]) -> Tensor:
     return found
 
 
-def as_one_term(x: Tensor) -> IndexedTerm:
-    """Return a tensor as one term: a sum as a bracket."""
-    return x.terms[0] if len(x.terms) == 1 else bracket(x)
-
-
 def is_exp_of_logs(atom: Atom) -> bool:
     """Whether an atom is the exponential of sums of logarithms, which stands for a product of any sign."""
     inner = atom.args[0].terms if atom.op == "exp" else ()
@@ -98,7 +96,7 @@ _COMPARISONS = {*ORDERS, "equal", "not_equal"}
 
 def is_truth(x: Tensor) -> bool:
     """Whether every entry of a tensor is known to be 0 or 1: a product of comparisons and masks, or 1 minus one."""
-    return _is_product_of_truths(x) or _is_product_of_truths(add([scalar(ONE), scale_tensor(x, -1)], x.free))
+    return _is_product_of_truths(x) or _is_product_of_truths(subtract(scalar(ONE), x, x.free))
 
 
 def _is_product_of_truths(x: Tensor) -> bool:
@@ -125,17 +123,19 @@ def power(x: Tensor, p: Fraction) -> Tensor:
     term = refresh_bound_indices(as_one_term(x), x.free)
     summed = term.indices - set(x.free)
     whole = p.denominator == 1
-    known = all(
-        is_positive(f) or (f.power == 1 and f.atom.op == "group" and len(term.factors) == 1) for f in term.factors
-    )
+    alone = len(term.factors) == 1
+    known = all(is_positive(f) or (f.power == 1 and f.atom.op == "group" and alone) for f in term.factors)
     if not summed and (whole or (term.coef > 0 and known)):
         inner = [f._replace(power=f.power * p) for f in term.factors]
         return Tensor(x.free, (apply_rules(_multiply_by_power(IndexedTerm(ONE, tuple(inner)), term.coef, p), x.free),))
+    # a bracket, which keeps sums over bound indices inside
     share = magnitude(term.coef)
-    group = _bracket_term(Tensor(x.free, (replace(term, coef=term.coef / share),)))
-    return Tensor(
-        x.free, (apply_rules(_multiply_by_power(IndexedTerm(ONE, (group._replace(power=p),)), share, p), x.free),)
-    )
+    inside = bracket(Tensor(x.free, (replace(term, coef=term.coef / share),)))
+    (group,) = inside.factors
+    if inside.coef != 1:
+        group = group._replace(atom=replace(group.atom, args=(scale_tensor(group.atom.args[0], inside.coef),)))
+    made = _multiply_by_power(IndexedTerm(ONE, (group._replace(power=p),)), share, p)
+    return Tensor(x.free, (apply_rules(made, x.free),))
 
 
 def _multiply_by_power(term: IndexedTerm, c: Number, p: Fraction) -> IndexedTerm:
@@ -154,16 +154,6 @@ def _multiply_by_power(term: IndexedTerm, c: Number, p: Fraction) -> IndexedTerm
     return IndexedTerm(coef, (*term.factors, *roots))
 
 
-def _bracket_term(x: Tensor) -> IndexedFactor:
-    """Return a single term as a bracket, which keeps sums over bound indices inside."""
-    f = bracket(x)
-    inner = f.factors[0]
-    if f.coef == 1:
-        return inner
-    arg = scale_tensor(inner.atom.args[0], f.coef)
-    return inner._replace(atom=replace(inner.atom, args=(arg,)))
-
-
 def sum_over(x: Tensor, axes: Iterable[Index]) -> Tensor:
     """Return the sum over indices; a term that lacks an index is multiplied by the index's size."""
     gone = tuple(axes)
@@ -173,7 +163,7 @@ def sum_over(x: Tensor, axes: Iterable[Index]) -> Tensor:
         lacking = [i for i in gone if i not in term.indices]
         one = Tensor(free, (apply_rules(refresh_bound_indices(term, free), free),))
         parts.append(product([one, *(tensor_of_size(i.dim) for i in lacking)]))
-    return add(parts, free) if parts else Tensor(free, ())
+    return add(parts, free)
 
 
 def apply_rules(term: IndexedTerm, free: Sequence[Index]) -> IndexedTerm:
@@ -197,29 +187,18 @@ def apply_rules(term: IndexedTerm, free: Sequence[Index]) -> IndexedTerm:
 def restore_lost_sums(before: IndexedTerm, after: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm:
     """Return a rewritten term times the sizes of the bound indices that it lost, because it is still summed over them."""
     lost = [i for i in before.indices - after.indices if i not in free and i.id >= 0]
-    if not lost or after.coef == 0:
-        return after
-    sizes = [as_one_term(tensor_of_size(i.dim)) for i in sorted(lost)]
-    coef = after.coef
-    for size in sizes:
-        coef = coef * size.coef
-    return IndexedTerm(coef, (*after.factors, *(f for size in sizes for f in size.factors)))
+    for i in sorted(lost) if after.coef != 0 else ():
+        after = multiply_term(after, tensor_of_size(i.dim))
+    return after
 
 
 def _join_equal_factors(term: IndexedTerm) -> IndexedTerm:
     """Return a term with equal factors joined, and those of power 0 left out."""
     powers: dict[tuple[Atom, tuple[Index, ...]], Fraction] = {}
-    coef = term.coef
     for atom, at, p in term.factors:
         place = tuple(sorted(at)) if atom.symmetric else at
         powers[atom, place] = powers.get((atom, place), Fraction(0)) + p
-    return IndexedTerm(coef, tuple(IndexedFactor(atom, at, p) for (atom, at), p in powers.items() if p != 0))
-
-
-def multiply_term(term: IndexedTerm, x: Tensor) -> IndexedTerm:
-    """Return a term times a tensor; a sum as a bracket."""
-    whole = as_one_term(x)
-    return IndexedTerm(term.coef * whole.coef, (*term.factors, *whole.factors))
+    return IndexedTerm(term.coef, tuple(IndexedFactor(atom, at, p) for (atom, at), p in powers.items() if p != 0))
 
 
 def factors_without(term: IndexedTerm, *gone: IndexedFactor) -> tuple[IndexedFactor, ...]:
@@ -280,9 +259,9 @@ def _power_of_tensors(x: Tensor, p: Tensor) -> Tensor:
 
 def logarithm(x: Tensor) -> Tensor:
     """Return log(x); log(exp(u)) is u, and log(1) is 0."""
-    f = x.terms[0].factors[0] if len(x.terms) == 1 and len(x.terms[0].factors) == 1 else None
-    if f is not None and f.atom.op == "exp" and f.power == 1 and x.terms[0].coef == 1 and set(f.at) <= set(x.free):
-        return f.atom.args[0].renamed({s: f.at[-1 - s.id] for s in f.atom.args[0].free})
+    f = x.factor
+    if f is not None and f.atom.op == "exp" and f.power == 1 and set(f.at) <= set(x.free):
+        return argument_of_factor(f)
     return scalar(Fraction(0)) if x.number == 1 else apply_function("log", [x], x.free)
 
 
@@ -308,8 +287,8 @@ def _match_logistic(x: Tensor) -> Tensor | None:
         rest = Tensor(x.free, tuple(t for t in x.terms if t is not term))
         a, b = argument_of_factor(f), argument_of_factor(f, 1)
         for this, other in ((a, b), (b, a)):
-            if not add([rest, scale_tensor(this, -1)], x.free).terms:
-                return apply_function("expit", [add([this, scale_tensor(other, -1)], x.free)], x.free)
+            if not subtract(rest, this, x.free).terms:
+                return apply_function("expit", [subtract(this, other, x.free)], x.free)
     return None
 
 
@@ -319,12 +298,11 @@ def inverse(x: Tensor, i: Index, j: Index) -> Tensor:
         term = x.terms[0]
         f = term.factors[0] if len(term.factors) == 1 else None
         if f is not None and f.atom.op == "inv" and f.power == 1:
-            inner = f.atom.args[0].renamed({s: f.at[-1 - s.id] for s in f.atom.args[0].free})
-            return Tensor(
-                (i, j), scale_tensor(inner.renamed({i: j, j: i}) if f.at == (j, i) else inner, 1 / term.coef).terms
-            )
+            inner = argument_of_factor(f)
+            inner = inner.renamed({i: j, j: i}) if f.at == (j, i) else inner
+            return Tensor((i, j), scale_tensor(inner, 1 / term.coef).terms)
         if term.coef != 1:
-            return scale_tensor(inverse(Tensor(x.free, (IndexedTerm(Fraction(1), term.factors),)), i, j), 1 / term.coef)
+            return scale_tensor(inverse(Tensor(x.free, (IndexedTerm(ONE, term.factors),)), i, j), 1 / term.coef)
     return apply_function("inv", [x], (i, j))
 
 
@@ -333,15 +311,11 @@ def elementwise_function(op: str, *xs: Tensor) -> Tensor:
     return apply_function(op, xs, tuple(dict.fromkeys(i for x in xs for i in x.free)))
 
 
-def _heaviside(x: Tensor, at_zero: Tensor) -> Tensor:
-    """Return where an array is positive, if the step is 0 at 0: the slope of relu."""
-    return apply_function("greater" if at_zero.number == 0 else "heaviside", [x, at_zero], x.free)
-
-
 ALGEBRA: dict[str, Callable[..., Tensor]] = {
-    "heaviside": _heaviside,
+    # where an array is positive, if the step is 0 at 0: the slope of relu
+    "heaviside": lambda x, at_zero: apply_function("greater" if at_zero.number == 0 else "heaviside", [x, at_zero], x.free),
     "positive": lambda x: x, "real": lambda x: x,
-    "add": lambda a, b: add([a, b]), "subtract": lambda a, b: add([a, scale_tensor(b, -1)]),
+    "add": lambda a, b: add([a, b]), "subtract": subtract,
     "negative": lambda a: scale_tensor(a, -1),
     "multiply": multiply, "divide": lambda a, b: multiply(a, power(b, Fraction(-1))),
     "square": lambda a: power(a, Fraction(2)), "reciprocal": lambda a: power(a, Fraction(-1)),
@@ -391,13 +365,9 @@ def _cancel_first_factor(
     if any(first in g.at for g in rest) or _count_uses(rest, middle) != 1 or _count_uses(rest, last) != 1:
         return None
     for other in term.factors:
-        if (
-            other is f
-            or other.atom != a.atom
-            or not _is_square_matrix(other)
-            or last in free
-            or _count_uses(term.factors, last) != 2
-        ):
+        if other is f or other.atom != a.atom or not _is_square_matrix(other):
+            continue
+        if last in free or _count_uses(term.factors, last) != 2:
             continue
         for k in (near, 1 - near) if a.atom.symmetric else (near,):
             if other.at[k] == last:
@@ -451,12 +421,8 @@ def _match_factors(
             found = dict(names)
             fits = all(found.setdefault(a, b) == b for a, b in zip(first.at, at, strict=True))
             if fits and len(set(found.values())) == len(found):
-                for rest in _match_factors(tuple(others), _without_factor(given, g), found):
+                for rest in _match_factors(tuple(others), tuple(h for h in given if h is not g), found):
                     yield [g, *rest]
-
-
-def _without_factor(given: tuple[IndexedFactor, ...], gone: IndexedFactor) -> tuple[IndexedFactor, ...]:
-    return tuple(g for g in given if g is not gone)
 
 
 # Exponentials in products: the density of the normal distribution, and two exponentials whose quotient has no exponential.
@@ -467,10 +433,9 @@ _MOST_EXPONENTIALS = 60  # terms of an exponent that has been multiplied out
 
 def density(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write exp(-u**2/2)/sqrt(2*pi) as the density of the normal distribution at u."""
-    root = next(
-        (f for f in term.factors if f.atom.op == "number" and f.atom.name == "2" and abs(f.power) == _HALF), None
-    )
-    pi = next((f for f in term.factors if f.atom.op == "pi" and f.power == -_HALF), None)
+    twos = (f for f in term.factors if f.atom.op == "number" and f.atom.name == "2")
+    root = next((f for f in twos if abs(f.power) == HALF), None)
+    pi = next((f for f in term.factors if f.atom.op == "pi" and f.power == -HALF), None)
     if root is None or pi is None:
         return None
     for f in term.factors:
@@ -481,19 +446,25 @@ def density(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     return None
 
 
-_HALF = Fraction(1, 2)
-
-
 def _exact_square_root(x: Tensor) -> Tensor | None:
     """Return u of u**2, with its first term positive; None where x is not known to be a square."""
     if len(x.terms) != 1:
         return None
     (term,) = x.terms
-    coef = _root_of_number(term.coef)
-    if coef is None:
+    if term.coef <= 0 or not isinstance(term.coef, Fraction):
         return None
-    found = [Tensor(x.free, (IndexedTerm(coef),))]
-    linked = _group_linked_factors(term, x.free)
+    root = Fraction(isqrt(term.coef.numerator), isqrt(term.coef.denominator))
+    if root * root != term.coef:
+        return None
+    found = [Tensor(x.free, (IndexedTerm(root),))]
+    groups: list[list[IndexedFactor]] = []  # the factors that share summed indices
+    for f in term.factors:
+        bound = set(f.at) - set(x.free)
+        near = [g for g in groups if any(bound & set(h.at) for h in g)]
+        groups = [g for g in groups if g not in near] + [[f, *(h for g in near for h in g)]]
+    linked = [
+        Tensor(tuple(i for i in x.free if any(i in f.at for f in g)), (IndexedTerm(ONE, tuple(g)),)) for g in groups
+    ]
     for key in dict.fromkeys(part.key for part in linked):
         alike = [part for part in linked if part.key == key]
         factor = alike[0].factor
@@ -508,24 +479,6 @@ def _exact_square_root(x: Tensor) -> Tensor | None:
             found += alike[: len(alike) // 2]
     u = product(found)
     return Tensor(x.free, scale_tensor(u, 1 if bracket(u).coef > 0 else -1).terms)
-
-
-def _root_of_number(x: Number) -> Number | None:
-    if x <= 0 or not isinstance(x, Fraction):
-        return None
-    root = Fraction(isqrt(x.numerator), isqrt(x.denominator))
-    return root if root * root == x else None
-
-
-def _group_linked_factors(term: IndexedTerm, free: Sequence[Index]) -> list[Tensor]:
-    """Return the factors of a term in groups that share summed indices, each group as a tensor."""
-    groups: list[list[IndexedFactor]] = []
-    for f in term.factors:
-        bound = set(f.at) - set(free)
-        near = [g for g in groups if any(bound & set(h.at) for h in g)]
-        groups = [g for g in groups if g not in near] + [[f, *(h for g in near for h in g)]]
-    kept = tuple(free)
-    return [Tensor(tuple(i for i in kept if any(i in f.at for f in g)), (IndexedTerm(ONE, tuple(g)),)) for g in groups]
 
 
 def join_exponentials(x: Tensor) -> Iterator[Tensor]:
@@ -556,10 +509,8 @@ def _ratio_of_exponentials(one: IndexedTerm, other: IndexedTerm) -> Tensor | Non
     counts = [sum(f.power for f in fs if f.atom.op == DENSITY) for fs in exponents]
     if not all(exponents) or set(exponents[0]) == set(exponents[1]) or counts[0] != counts[1]:
         return None
-    parts = [_exponent_of_exponential(f) for f in exponents[1]] + [
-        scale_tensor(_exponent_of_exponential(f), -1) for f in exponents[0]
-    ]
-    apart = _multiply_out(add(parts))
+    of_one, of_other = ([_exponent_of_exponential(f) for f in fs] for fs in exponents)
+    apart = _multiply_out(add([*of_other, *(scale_tensor(x, -1) for x in of_one)]))
     if apart is None:
         return None
     ratio = Tensor((), (IndexedTerm(ONE),))

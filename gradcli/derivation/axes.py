@@ -28,7 +28,7 @@ from gradcli.derivation.index import (
     apply_matrix_function,
     fresh_index,
     scalar,
-    scale_tensor,
+    subtract,
 )
 from gradcli.derivation.units import complement_of_triangle
 from gradcli.errors import NotSupported
@@ -112,17 +112,17 @@ def match_indices(mine: Sequence[Axis], theirs: Sequence[Axis]) -> dict[Index, I
     return names
 
 
-def _has_product_index(axis: Axis) -> bool:
-    return any(map(_is_product_of_sizes, indices_of_axes(axis)))
-
-
 def broadcast_axes(reader: Sized, xs: Sequence[Value], graphs: Sequence[GraphNode]) -> tuple[Axis, ...]:
     """Return the axes, with fresh indices, of an operation entry by entry."""
+
+    def has_product_index(axis: Axis) -> bool:
+        return any(map(_is_product_of_sizes, indices_of_axes(axis)))
+
     axes: list[Axis] = []
     rank = len(graphs[0].shape)
     for k in range(rank):
         own = [x.axes[k - rank] for x in xs if len(x.axes) >= rank - k]
-        here = min((a for a in own if a is not None), key=_has_product_index, default=None)
+        here = min((a for a in own if a is not None), key=has_product_index, default=None)
         axes.append(reader.axes([g.shape[k : k + 1] for g in graphs])[0] if here is None else fresh_axis_like(here))
     return tuple(axes)
 
@@ -207,14 +207,8 @@ def _transpose(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequen
 
 
 def _broadcast_to(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
-    own = xs[0].axes
-    count = len(graphs[0].shape) - len(own)
-    axes = [
-        own[k - count]
-        if k >= count and own[k - count] is not None
-        else reader.axes([g.shape[k : k + 1] for g in graphs])[0]
-        for k in range(len(graphs[0].shape))
-    ]
+    own = (*[None] * (len(graphs[0].shape) - len(xs[0].axes)), *xs[0].axes)
+    axes = [reader.axes([g.shape[k : k + 1] for g in graphs])[0] if i is None else i for k, i in enumerate(own)]
     return value_with_axes(axes, xs[0].tensor)
 
 
@@ -260,10 +254,8 @@ def matrix_indices(x: Value) -> tuple[Index, Index]:
 
 
 def _det(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
-    i, j = matrix_indices(xs[0])
-    if graphs[0].op == "logdet":
-        return Value((), logarithm(absolute(apply_matrix_function("det", xs[0].tensor, i, j))))
-    return Value((), apply_matrix_function("det", xs[0].tensor, i, j))
+    det = apply_matrix_function("det", xs[0].tensor, *matrix_indices(xs[0]))
+    return Value((), logarithm(absolute(det)) if graphs[0].op == "logdet" else det)
 
 
 def _solve(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
@@ -272,9 +264,8 @@ def _solve(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[G
     found = inverse(a.tensor, i, j)
     if b.axes[0] is None:
         raise NotSupported("solve of a single equation has no formula here")
-    return value_with_axes(
-        [i, *b.axes[1:]], sum_over(multiply(found, b.tensor.renamed(match_indices(b.axes[:1], [j]))), [j])
-    )
+    right = b.tensor.renamed(match_indices(b.axes[:1], [j]))
+    return value_with_axes([i, *b.axes[1:]], sum_over(multiply(found, right), [j]))
 
 
 def _logsumexp(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
@@ -293,8 +284,8 @@ def _where(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[G
     axes = broadcast_axes(reader, xs, graphs)
     free = indices_of_axes(*axes)
     condition, a, b = (align_to_axes(x, axes) for x in xs)
-    rest = complement_of_triangle(condition) or add([scalar(Fraction(1)), scale_tensor(condition, -1)], free)
-    return Value(axes, Tensor(free, add([multiply(condition, a), multiply(rest, b)], free).terms))
+    rest = complement_of_triangle(condition) or subtract(scalar(Fraction(1)), condition, free)
+    return Value(axes, add([multiply(condition, a), multiply(rest, b)], free))
 
 
 STRUCTURE: dict[Primitive, Callable[[Sized, list[Value], list[Any], Sequence[GraphNode]], Value]] = {

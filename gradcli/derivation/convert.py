@@ -24,7 +24,6 @@ from gradcli.derivation.algebra import (
     is_truth,
     is_truth_factor,
     multiply,
-    multiply_term,
     over_itself,
     power,
     product,
@@ -34,7 +33,7 @@ from gradcli.derivation.algebra import (
     tensor_of_value,
 )
 from gradcli.derivation.axes import STRUCTURE, Axis, Value, align_to_axes, broadcast_axes, indices_of_axes, single_index
-from gradcli.derivation.index import (  # fmt: skip
+from gradcli.derivation.index import (
     Atom,
     Index,
     IndexedFactor,
@@ -46,9 +45,11 @@ from gradcli.derivation.index import (  # fmt: skip
     argument_of_factor,
     bracket,
     fresh_index,
+    multiply_term,
     refresh_bound_indices,
     scalar,
     scale_tensor,
+    subtract,
     tensor_of_atom,
     tensor_of_size,
 )
@@ -170,11 +171,9 @@ def _picked(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     for total in (f for f in term.factors if f.atom.op == "group" and f.power < 0 and len(f.atom.args[0].terms) == 1):
         inner = refresh_bound_indices(argument_of_factor(total).terms[0], total.at)
         summed = inner.indices - set(total.at)
-        for pick in (
-            f
-            for f in inner.factors
-            if len(summed) == 1 and set(indices_summing_to_one(f) or _index_of_onehot(f)) == summed
-        ):
+        for pick in inner.factors if len(summed) == 1 else ():
+            if set(indices_summing_to_one(pick) or _index_of_onehot(pick)) != summed:
+                continue
             for e in (f for f in term.factors if f.atom == pick.atom and f.power >= 1):
                 places = dict(zip(pick.at, e.at, strict=True))
                 if any(a != b for a, b in places.items() if a not in summed):
@@ -185,9 +184,8 @@ def _picked(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
                     continue
                 left = [g._replace(power=g.power - f.power) for f, g in pairs]
                 kept = [f for f in (*left, total._replace(power=total.power + 1)) if f.power != 0]
-                return IndexedTerm(
-                    term.coef / inner.coef, (*factors_without(term, total, *(g for _, g in pairs)), *kept)
-                )
+                rest = factors_without(term, total, *(g for _, g in pairs))
+                return IndexedTerm(term.coef / inner.coef, (*rest, *kept))
     return None
 
 
@@ -236,17 +234,10 @@ def _logistic(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
                     rest = IndexedTerm(term.coef, (*factors_without(term, f, e), *left))
                     return multiply_term(rest, apply_function("expit", [scale_tensor(t, -ONE)], f.at))
                 turned = e.atom.op == "expit" and e.power == 1 and e is not f and set(e.at) == set(f.at)
-                if (
-                    turned
-                    and scale_tensor(t, -ONE).key == _order_indices_like(argument_of_factor(e), t).key
-                    and _has_leading_plus(t)
-                ):
-                    rest_of_one = add(
-                        [scalar(ONE), scale_tensor(Tensor(f.at, (IndexedTerm(ONE, (f._replace(power=ONE),)),)), -1)],
-                        f.at,
-                    )
-                    whole = bracket(rest_of_one)
-                    return IndexedTerm(term.coef * whole.coef, (*factors_without(term, e), *whole.factors))
+                same = turned and scale_tensor(t, -ONE).key == _order_indices_like(argument_of_factor(e), t).key
+                if same and (not t.terms or bracket(t).coef > 0):  # t, and not -t, is the sign that is written
+                    once = Tensor(f.at, (IndexedTerm(ONE, (f._replace(power=ONE),)),))
+                    return multiply_term(IndexedTerm(term.coef, factors_without(term, e)), _one_minus(once, f.at))
             for g in term.factors:  # sigmoid(t) (1 + exp(-t)) is 1
                 if g.atom.op == "group" and g.power >= 1 and set(g.at) == set(f.at) and _is_reciprocal_sigmoid(g, t):
                     k = min(f.power, g.power)
@@ -263,12 +254,9 @@ def _logistic(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
             for e in term.factors:  # (1 - sigmoid(t)) exp(t) is sigmoid(t)
                 opposite = e.atom.op == "exp" and e.power == 1 and set(e.at) == set(f.at)
                 if opposite and _order_indices_like(argument_of_factor(e), inner).key == inner.key:
-                    return multiply_term(
-                        IndexedTerm(term.coef * unit.coef, factors_without(term, f, e)),
-                        Tensor(f.at, (IndexedTerm(ONE, s.factors),)),
-                    )
+                    rest = IndexedTerm(term.coef * unit.coef, factors_without(term, f, e))
+                    return multiply_term(rest, Tensor(f.at, (IndexedTerm(ONE, s.factors),)))
             if not beside:
-                inner = argument_of_factor(s.factors[0])
                 rest = IndexedTerm(term.coef * unit.coef, factors_without(term, f))
                 return multiply_term(rest, apply_function("expit", [scale_tensor(inner, -ONE)], f.at))
     return None
@@ -277,9 +265,8 @@ def _logistic(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
 def _is_reciprocal_sigmoid(f: IndexedFactor, t: Tensor) -> bool:
     """Whether a bracket is 1 + exp(-t), which is 1/sigmoid(t)."""
     parts = argument_of_factor(f).terms
-    e = next(
-        (u.factors[0] for u in parts if len(u.factors) == 1 and u.coef == 1 and u.factors[0].atom.op == "exp"), None
-    )
+    alone = (u.factors[0] for u in parts if len(u.factors) == 1 and u.coef == 1)
+    e = next((g for g in alone if g.atom.op == "exp"), None)
     unit = any(not u.factors and u.coef == 1 for u in parts)
     if len(parts) != 2 or not unit or e is None or abs(e.power) != 1 or set(e.at) != set(f.at):
         return False
@@ -291,15 +278,11 @@ def _contradiction(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | 
     strict = [f for f in term.factors if f.atom.op in ("greater", "less")]
     if len(strict) < 2:
         return None
-    ends = [
-        (argument_of_factor(f), argument_of_factor(f, 1))
-        if f.atom.op == "greater"
-        else (argument_of_factor(f, 1), argument_of_factor(f))
-        for f in strict
-    ]
+    orders = (((0, 1) if f.atom.op == "greater" else (1, 0)) for f in strict)
+    ends = [(argument_of_factor(f, a), argument_of_factor(f, b)) for f, (a, b) in zip(strict, orders, strict=True)]
     for large, small in ends:
         known = [pair for pair in ends if pair != (large, small)]
-        if not add([_resolve_extremes(large, known), scale_tensor(_resolve_extremes(small, known), -1)]).terms:
+        if not subtract(_resolve_extremes(large, known), _resolve_extremes(small, known)).terms:
             return IndexedTerm(Fraction(0))
     return None
 
@@ -310,35 +293,23 @@ def _resolve_extremes(x: Tensor, known: Sequence[tuple[Tensor, Tensor]]) -> Tens
     for term in x.terms:
         whole = Tensor((), (IndexedTerm(term.coef),))
         for f in term.factors:
-            whole = multiply(whole, power(_resolve_extreme_factor(f, known), f.power))
+            own = tensor_of_atom(f.atom, f.at)
+            if f.atom.op == "group":
+                own = _resolve_extremes(argument_of_factor(f), known)
+            elif f.atom.op in ("maximum", "minimum"):
+                operands = argument_of_factor(f), argument_of_factor(f, 1)
+                for large, small in known:
+                    if all(any(not subtract(a, b).terms for b in operands) for a in (large, small)):
+                        own = _resolve_extremes(large if f.atom.op == "maximum" else small, known)
+                        break
+            whole = multiply(whole, power(own, f.power))
         parts.append(Tensor(x.free, whole.terms))
     return add(parts, x.free)
-
-
-def _resolve_extreme_factor(f: IndexedFactor, known: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-    alone = Tensor(tuple(dict.fromkeys(f.at)), (IndexedTerm(ONE, (f._replace(power=ONE),)),))
-    if f.atom.op == "group":
-        return _resolve_extremes(argument_of_factor(f), known)
-    if f.atom.op in ("maximum", "minimum"):
-        operands = argument_of_factor(f), argument_of_factor(f, 1)
-        for large, small in known:
-            if all(any(_is_equal(a, b) for b in operands) for a in (large, small)):
-                return _resolve_extremes(large if f.atom.op == "maximum" else small, known)
-    return alone
-
-
-def _is_equal(a: Tensor, b: Tensor) -> bool:
-    return not add([a, scale_tensor(b, -1)]).terms
 
 
 def _order_indices_like(x: Tensor, like: Tensor) -> Tensor:
     """Return a tensor with its free indices in the order of another's, so that keys can be compared."""
     return Tensor(tuple(i for i in like.free if i in x.free), x.terms)
-
-
-def _has_leading_plus(t: Tensor) -> bool:
-    """Whether t, and not -t, is the sign that is written."""
-    return bracket(t).coef > 0 if t.terms else True
 
 
 def _diagonal(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
@@ -376,16 +347,13 @@ def _signs(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
             return restore_lost_sums(term, IndexedTerm(term.coef, (*factors_without(term, f), *kept)), free)
         if f.atom.op != "absolute":
             continue
-        sign = next(
-            (g for g in term.factors if g.atom.op == "sign" and g.at == f.at and g.atom.args == f.atom.args), None
-        )
+        signs = (g for g in term.factors if g.atom.op == "sign" and g.at == f.at)
+        sign = next((g for g in signs if g.atom.args == f.atom.args), None)
         odd = f.power.denominator == 1 and f.power % 2 == 1
         if (f.power.denominator == 1 and f.power % 2 == 0) or (odd and sign is not None):
-            base = power(argument_of_factor(f), f.power)
             gone = (f,) if sign is None or not odd else (f, sign)
-            return restore_lost_sums(
-                term, multiply_term(IndexedTerm(term.coef, factors_without(term, *gone)), base), free
-            )
+            rest = IndexedTerm(term.coef, factors_without(term, *gone))
+            return restore_lost_sums(term, multiply_term(rest, power(argument_of_factor(f), f.power)), free)
     return None
 
 
@@ -419,12 +387,12 @@ def _masked(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
                 continue
             gone = [f for f in t.factors if f.atom.op != "inf"]
             hidden = Tensor(tuple(dict.fromkeys(i for f in gone for i in f.at)), (IndexedTerm(ONE, tuple(gone)),))
-            shown = complement_of_triangle(hidden) or add([scalar(ONE), scale_tensor(hidden, -1)])
+            shown = complement_of_triangle(hidden) or subtract(scalar(ONE), hidden)
             for f in (f for f in term.factors if f.power == 1 and is_truth_factor(f)):
                 alone = Tensor(tuple(dict.fromkeys(f.at)), (IndexedTerm(ONE, (f,)),))
                 if len(gone) == 1 and f == gone[0]:
                     return IndexedTerm(Fraction(0))
-                if not add([alone, scale_tensor(shown, -1)]).terms:
+                if not subtract(alone, shown).terms:
                     return IndexedTerm(term.coef, factors_without(term, f))
     return None
 
@@ -460,16 +428,14 @@ def _sigmoid(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
         if len(parts) != 2 or unit is None or e is None or abs(e.factors[0].power) != 1 or e.indices - set(f.at):
             continue
         t = scale_tensor(argument_of_factor(e.factors[0]), Fraction(e.factors[0].power))
-        rest = IndexedTerm(
-            term.coef, (*factors_without(term, f), *((f._replace(power=f.power + 1),) if f.power != -1 else ()))
-        )
+        less = (f._replace(power=f.power + 1),) if f.power != -1 else ()
+        rest = IndexedTerm(term.coef, (*factors_without(term, f), *less))
         other = next((g for g in rest.factors if g.atom == e.factors[0].atom and g.at == e.factors[0].at), None)
         if other is not None and other.power * e.factors[0].power > 0:
             left = other.power - e.factors[0].power
             kept = (other._replace(power=left),) if left else ()
-            return multiply_term(
-                IndexedTerm(rest.coef, (*factors_without(rest, other), *kept)), apply_function("expit", [t], f.at)
-            )
+            rest = IndexedTerm(rest.coef, (*factors_without(rest, other), *kept))
+            return multiply_term(rest, apply_function("expit", [t], f.at))
         return multiply_term(rest, apply_function("expit", [scale_tensor(t, -ONE)], f.at))
     return None
 
@@ -549,16 +515,10 @@ class Reader:
             if any(not isinstance(g, GraphNode) or g.op != first.op or len(g.args) != len(first.args) for g in here):
                 if not self.sizes:
                     raise NotSupported("f is computed in another way at other values", do="derive each way by itself")
-                raise NotSupported(
-                    "the program is another one at another size", do="give sizes as numbers: --shapes x:3"
-                )
-            waiting = [
-                operand
-                for k in range(len(first.args))
-                if isinstance(first.args[k], GraphNode) and id(first.args[k]) not in self.seen
-                for operand in [tuple(g.args[k] for g in here)]
-            ]
-            if waiting:
+                says = "the program is another one at another size"
+                raise NotSupported(says, do="give sizes as numbers: --shapes x:3")
+            unseen = (k for k, a in enumerate(first.args) if isinstance(a, GraphNode) and id(a) not in self.seen)
+            if waiting := [tuple(g.args[k] for g in here) for k in unseen]:
                 pending += waiting
                 continue
             self.seen[id(first)] = self._read_node(here)
@@ -618,13 +578,10 @@ class Reader:
             return Value(axes, Tensor(free, number.terms))
         if any("*" in i.dim for i in free):
             raise NotSupported("an array of constants along a product of sizes has no formula", do="make it an input")
-        found = (
-            name_constant_array(free, [x.reshape([n for n in x.shape if n != 1]) for x in arrays])
-            if len(free) in (1, 2)
-            else None
-        )
-        if found is not None:
-            return Value(axes, Tensor(free, multiply(self.number(found[1]), found[0]).terms))
+        if len(free) in (1, 2):
+            found = name_constant_array(free, [x.reshape([n for n in x.shape if n != 1]) for x in arrays])
+            if found is not None:
+                return Value(axes, Tensor(free, multiply(self.number(found[1]), found[0]).terms))
         raise NotSupported("an array of constants has no formula", do="make it an input")
 
     def number(self, xs: Sequence[float]) -> Tensor:
@@ -639,21 +596,16 @@ class Reader:
             for p in _POWERS:
                 whole = [float(m + n) ** float(p) for m, n in zip(self.sizes[a], self.sizes[b], strict=True)]
                 if _has_equal_numbers(ratio := [x / s for x, s in zip(xs, whole, strict=True)]):
-                    return scale_tensor(
-                        power(tensor_of_size(f"{a} + {b}"), p), exact_number(_nearest_simple_fraction(ratio[0]))
-                    )
+                    factor = exact_number(_nearest_simple_fraction(ratio[0]))
+                    return scale_tensor(power(tensor_of_size(f"{a} + {b}"), p), factor)
         for count in (1, 2):
             for names in itertools.combinations(self.sizes, count):
                 for powers in itertools.product(_POWERS, repeat=count):
-                    scale = [
-                        float(
-                            np.prod([float(self.sizes[n][k]) ** float(p) for n, p in zip(names, powers, strict=True)])
-                        )
-                        for k in range(len(xs))
-                    ]
+                    parted = list(zip(names, powers, strict=True))
+                    scale = [math.prod(float(self.sizes[n][k]) ** float(p) for n, p in parted) for k in range(len(xs))]
                     ratio = [x / s for x, s in zip(xs, scale, strict=True)]
                     if _has_equal_numbers(ratio):
-                        parts = [power(tensor_of_size(n), p) for n, p in zip(names, powers, strict=True)]
+                        parts = [power(tensor_of_size(n), p) for n, p in parted]
                         return scale_tensor(product(parts), exact_number(_nearest_simple_fraction(ratio[0])))
         raise NotSupported("a constant depends on the sizes in a way that is not recognised", do="make it an input")
 
@@ -685,13 +637,10 @@ class Reader:
         elif first.op in ORDERS and (truth := _compare_indicator(first.op, *operands)) is not None:
             y = truth
         elif first.op in _LOGICAL:
-            y = _LOGICAL[first.op](*map(self._truth_of_condition, operands))
+            y = _LOGICAL[first.op](*(self._equality_indicator(True, x, scalar(Fraction(0))) for x in operands))
         elif first.op in FUNCTIONS and operands and all(x.number is not None for x in operands):
-            y = tensor_of_value(
-                first.op,
-                [float(x.number or 0) for x in operands],
-                float(first.value.reshape(-1)[0]) if np.ndim(first.value) else float(first.value),
-            )
+            value = float(np.asarray(first.value).flat[0])
+            y = tensor_of_value(first.op, [float(x.number or 0) for x in operands], value)
         elif first.op == "polygamma":
             y = apply_function(first.op, [scalar(Fraction(params[0]["n"])), *operands], free)
         elif first.op in FUNCTIONS:
@@ -721,7 +670,7 @@ class Reader:
     def _equality_indicator(self, unlike: bool, a: Tensor, b: Tensor) -> Tensor:
         """Return a == b, or a != b, as 0 or 1."""
         free = add([a, b]).free
-        difference = add([a, scale_tensor(b, -1)])
+        difference = subtract(a, b)
         if difference.number is not None:
             return scalar(Fraction((difference.number != 0) == unlike))
         for x, number in ((a, b.number), (b, a.number)):
@@ -736,10 +685,6 @@ class Reader:
             return scalar(Fraction(unlike))
         return _one_minus(same, free) if unlike else same
 
-    def _truth_of_condition(self, x: Tensor) -> Tensor:
-        """Return a condition as 0 or 1."""
-        return self._equality_indicator(True, x, scalar(Fraction(0)))
-
 
 def _compare_indicator(op: str, a: Tensor, b: Tensor) -> Tensor | None:
     """Return a comparison of an indicator, or a triangle of ones, with a number; None for other operands."""
@@ -753,7 +698,7 @@ def _compare_indicator(op: str, a: Tensor, b: Tensor) -> Tensor | None:
 
 
 def _one_minus(x: Tensor, free: tuple[Index, ...]) -> Tensor:
-    return add([scalar(ONE), scale_tensor(x, -1)], free)
+    return subtract(scalar(ONE), x, free)
 
 
 def _logical_or(a: Tensor, b: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,11 +23,11 @@ from gradcli.checks.wrong import MOST, CauseBudget
 from gradcli.derivation.axes import match_indices
 from gradcli.derivation.derive import Derivation
 from gradcli.derivation.ending import OPEN
-from gradcli.derivation.index import add, scale_tensor
+from gradcli.derivation.index import subtract
 from gradcli.derivation.matrix_expression import expression_text as written
 from gradcli.derivation.matrix_printing import Printer
 from gradcli.derivation.simplify import simplified
-from gradcli.derivation.sized_problem import RECORDINGS, DerivationProblem, name_shapes_in_text, named_shape
+from gradcli.derivation.sized_problem import RECORDINGS, name_shapes_in_text, named_shape
 from gradcli.derivation.sized_recording import names_of_inputs, order_comparisons
 from gradcli.derivation.verified import ALLOWED, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
@@ -66,7 +66,9 @@ def parse_answers(text: str, inputs: Collection[str]) -> dict[str | None, str]:
     pieces = split_parts(_QUOTIENT.sub(r" \1 =", text))
     for k, piece in enumerate(pieces):
         name, own = None if piece.name is None else normalise_name(piece.name.text), _text_without_name(piece)
-        if name is not None and name not in inputs and not any(_is_name_used(later, name) for later in pieces[k + 1 :]):
+        later = [normalise_name(_text_without_name(other)) for other in pieces[k + 1 :]]
+        helps = name is not None and any(re.search(rf"\b{re.escape(name)}\b", text) for text in later)
+        if name is not None and name not in inputs and not helps:
             rest = (name.removeprefix(start) for start in _LEFT_SIDES if name.startswith(start))
             name = next((word for word in rest if word in inputs), name)
         if name in found:
@@ -81,10 +83,6 @@ def parse_answers(text: str, inputs: Collection[str]) -> dict[str | None, str]:
         says = f"the answer ends with '{helpers[-1]}', which is by no input"
         raise BadOption(says, do=f"inputs: {', '.join(inputs)}")
     return found
-
-
-def _is_name_used(statement: Statement, name: str) -> bool:
-    return re.search(rf"\b{re.escape(name)}\b", normalise_name(_text_without_name(statement))) is not None
 
 
 def _text_without_name(statement: Statement) -> str:
@@ -105,11 +103,11 @@ def judge_answer(made: Derivation, result: Result, text: str) -> Answer:
             warnings.simplefilter("ignore", RuntimeWarning)  # a slip may be tried where it has no value
             slip = next(hand.slips(), None)
         return Answer(text, "wrong", "numbers", f"{what} is wrong: {wrong}", slip)
-    how: Literal["formulas", "numbers"] = "formulas" if hand.equals_the_result() else "numbers"
+    if hand.equals_the_result():
+        return Answer(text, "right", "formulas", f"{what} is right: the difference simplifies to zero")
     error = hand.verifier.error(hand.formula)
     sure = f"{f'to {error:.0e}' if error else 'exactly,'} at random points of three sizes"
-    sure = "the difference simplifies to zero" if how == "formulas" else sure
-    return Answer(text, "right", how, f"{what} is right: {sure}")
+    return Answer(text, "right", "numbers", f"{what} is right: {sure}")
 
 
 # The names that an answer may use beside inputs: those of the user's own statements, and those of the steps.
@@ -120,10 +118,8 @@ _NAMING = ("name", "adjoint")  # the steps that give a name to a part
 def _statements_of_parts(made: Derivation, result: Result) -> Iterator[str]:
     """Yield the statements that give names to parts of the function, in order, such as `H = tanh(X@W)`."""
     f = original_function(made.problem.f)
-    if isinstance(f, Expression):
-        yield from (
-            f"{s.name.text} = {_text_without_name(s)}" for s in split_parts(f.text, (";", "\n")) if s.name is not None
-        )
+    parts = split_parts(f.text, (";", "\n")) if isinstance(f, Expression) else []
+    yield from (f"{s.name.text} = {_text_without_name(s)}" for s in parts if s.name is not None)
     yield from (step.after for step in result.steps if step.rule in _NAMING)
     yield from (f"{name} = {text}" for name, text in result.program)
 
@@ -132,7 +128,12 @@ def _resolve_names(made: Derivation, result: Result, text: str) -> tuple[dict[st
     """Return the statements that the names in an answer stand for, and the answer behind them. Raises BadOption."""
     inputs = frozenset(made.problem.dims)
     known = {*inputs, *made.sizes}
-    text = _add_onehot_lengths(made.problem, result.wrt, text)
+    places = "|".join(n for n, words in made.problem.facts.items() if "index" in words and n in made.problem.dims)
+    if (
+        places and made.problem.dims[result.wrt]
+    ):  # e_c and onehot(c) on paper are onehot(c, n), of the input's last size
+        length = made.problem.dims[result.wrt][-1]
+        text = re.sub(rf"\b(?:e_({places})\b|onehot\(({places})\))", rf"onehot(\1\2, {length})", text)
     offered: dict[str, tuple[str, Expression]] = {}
     for statement in _statements_of_parts(made, result):
         name = statement.partition(" = ")[0]
@@ -155,15 +156,6 @@ def _resolve_names(made: Derivation, result: Result, text: str) -> tuple[dict[st
             used = {name: statement, **used}
             needed |= {*value.inputs}
     return used, Expression("; ".join([*used.values(), text]), inputs)
-
-
-def _add_onehot_lengths(problem: DerivationProblem, wrt: str, text: str) -> str:
-    """Return an answer with e_c and onehot(c), as it is written on paper, as onehot(c, n): n is the input's last size."""
-    if not problem.dims[wrt]:
-        return text
-    length = problem.dims[wrt][-1]
-    places = "|".join(name for name, words in problem.facts.items() if "index" in words and name in problem.dims)
-    return re.sub(rf"\b(?:e_({places})\b|onehot\(({places})\))", rf"onehot(\1\2, {length})", text) if places else text
 
 
 # Slips. Tables: factors and changes of a whole derivative (gradcli.checks.gradient_slips), wrong partials
@@ -195,6 +187,7 @@ _OVER_AN_AXIS: tuple[tuple[str, Callable[[Array, int], Any]], ...] = (
     ("it is summed over axis {} of the derivative, which stays", lambda g, axis: np.sum(g, axis=axis)),
     ("it is averaged over axis {} of the derivative, which stays", lambda g, axis: np.mean(g, axis=axis)),
 )
+_POWERS_OF_A_PART = {1: "is one too many", -1: "is missing", 2: "is twice too many", -2: "is missing twice"}
 _SAME = 1e-9  # relative: two factors that are one number
 _MOST_TRIALS = 2_000  # of changes of a rule, each a reverse sweep
 _MOST_ENTRIES = 300  # of an operand, whose Jacobian is computed row by row
@@ -231,21 +224,18 @@ class _Hand:
 
     def equals_the_result(self) -> bool:
         """Whether the difference of the answer and the result simplifies to zero."""
+
+        def taking_its_inputs(f: Expression) -> Callable[[Mapping[str, Any]], Any]:
+            return lambda values: f({n: x for n, x in values.items() if n in f.inputs})
+
         try:
-            both = [
-                self.made.read(self._take_own_inputs(f))
-                for f in (self.formula, Expression(self.result.formula.expression))
-            ]
+            found = Expression(self.result.formula.expression)
+            one, other = (self.made.read(taking_its_inputs(f)) for f in (self.formula, found))
         except GradcliError:
             return False
-        one, other = both
         again = other.tensor.renamed(match_indices(other.axes, one.axes))
-        difference = add([one.tensor, scale_tensor(again, -1)], one.tensor.free)
+        difference = subtract(one.tensor, again, one.tensor.free)
         return not simplified(difference, lambda t: len(t.terms)).terms
-
-    @staticmethod
-    def _take_own_inputs(f: Expression) -> Callable[[Mapping[str, Any]], Any]:
-        return lambda values: f({n: x for n, x in values.items() if n in f.inputs})
 
     def _sizes_in_recording(self, k: int) -> dict[str, int]:
         return {n: v[k] for n, v in self.made.sizes.items()}
@@ -317,12 +307,9 @@ class _Hand:
         found: list[float] = []
         if any(np.shape(right) != np.shape(value) for right, value in zip(rights, self.values, strict=True)):
             return []
+        sizes = [self.verifier.sizes_at(p) for p, _ in self.verifier.points()]
         for k in range(RECORDINGS):
-            own = [
-                n
-                for n, (p, _) in enumerate(self.verifier.points())
-                if self.verifier.sizes_at(p) == self._sizes_in_recording(k)
-            ]
+            own = [n for n, here in enumerate(sizes) if here == self._sizes_in_recording(k)]
             ratios = [float(np.vdot(rights[n], self.values[n]) / np.vdot(rights[n], rights[n])) for n in own]
             fits = all(self._is_answer_at(n, ratio * rights[n]) for n, ratio in zip(own, ratios, strict=True))
             if not own or not fits or not ratios[0] or not self._is_one_number(ratios):
@@ -355,9 +342,8 @@ class _Hand:
     def needs(self, *assumed: str) -> Iterator[str]:
         """Yield what the answer takes for granted of an input, where it is right if that is assumed."""
         problem = self.made.problem
-        conditions = set().union(
-            *map(names_of_inputs, order_comparisons(self.verifier.graph_at(self.verifier.points()[0][0])))
-        )
+        y = self.verifier.graph_at(self.verifier.points()[0][0])
+        conditions = set().union(*map(names_of_inputs, order_comparisons(y)))
         for name, dims in problem.dims.items():
             facts = problem.facts.get(name, frozenset())
             for word in (w for w in assumed if name not in conditions or w == "positive"):  # 0 may be on the other side
@@ -426,7 +412,12 @@ class _Hand:
         for number, (says, first) in enumerate(self._slips_at_first_point):
             if first is None or not self._is_answer_at(0, factor * first):
                 continue
-            others = (self._derivative_with_slip(program, number) for program in self._recorded_programs[1:])
+
+            def with_slip(program: RecordedProgram, number: int = number) -> Any:
+                trials = itertools.islice(_planted_slips(program, self.result.wrt), number, None)
+                return next((self._compute_slip(makes) for _, makes in trials), None)
+
+            others = map(with_slip, self._recorded_programs[1:])
             if self._is_answer(factor * x if x is not None else None for x in (first, *others)):
                 yield says
 
@@ -435,11 +426,6 @@ class _Hand:
         """Each slip in words, and the derivative that has it at the first point; None where it cannot be computed."""
         trials = (trial for first in self._recorded_programs[:1] for trial in _planted_slips(first, self.result.wrt))
         return [(says, self._compute_slip(makes)) for says, makes in itertools.islice(trials, _MOST_TRIALS)]
-
-    def _derivative_with_slip(self, program: RecordedProgram, number: int) -> Any:
-        """Return the derivative at another point that has the slip with this number; None where there is none."""
-        _, makes = next(itertools.islice(_planted_slips(program, self.result.wrt), number, None), ("", None))
-        return None if makes is None else self._compute_slip(makes)
 
     def _compute_slip(self, makes: Callable[[], Any]) -> Any:
         try:
@@ -451,9 +437,8 @@ class _Hand:
         """Yield the function entry by entry whose derivative is a factor too many in the answer."""
         programs, rights = self._recorded_programs, [t for _, t in self.verifier.points()]
         for slot in reversed(range(len(programs[0].lines))) if programs else ():
-            slopes = [
-                self._as_factor_of_rows(_elementwise_slope(p, slot), g) for p, g in zip(programs, rights, strict=True)
-            ]
+            found = (_elementwise_slope(p, slot) for p in programs)
+            slopes = [self._as_factor_of_rows(x, g) for x, g in zip(found, rights, strict=True)]
             code = code_at(programs[0].tape.position(slot))
             if code and self._is_answer(g * x for g, x in zip(rights, slopes, strict=True)):
                 yield f"the derivative of `{code}` is a factor too many"
@@ -464,17 +449,10 @@ class _Hand:
         for slot in reversed(range(len(programs[0].lines))) if programs else ():
             code = code_at(programs[0].tape.position(slot)) or self.result.wrt
             factors = [self._as_factor_of_rows(p.tape.value(slot), g) for p, g in zip(programs, rights, strict=True)]
-            for power, says in (
-                (1, "is one too many"),
-                (-1, "is missing"),
-                (2, "is twice too many"),
-                (-2, "is missing twice"),
-            ):
+            for power, says in _POWERS_OF_A_PART.items():
                 if self._is_answer(g * x ** float(power) for g, x in zip(rights, factors, strict=True)):
-                    divides = power == 1 and any(
-                        primitive is not None and primitive.name == "divide" and slots[1] == slot
-                        for primitive, slots, *_ in programs[0].lines
-                    )
+                    quotients = [s for p, s, *_ in programs[0].lines if p is not None and p.name == "divide"]
+                    divides = power == 1 and any(slots[1] == slot for slots in quotients)
                     why = ": the quotient rule has the square of the denominator" if divides else ""
                     yield f"a factor `{code}` {says}{why}"
 
@@ -528,19 +506,17 @@ class _Hand:
         from gradcli.repair.repair import FormulaClaim
         from gradcli.repair.scope import Right
 
-        wrt, points = self.result.wrt, []
+        wrt, inputs, points = self.result.wrt, frozenset(self.made.problem.dims), []
         if self.made.problem.layout == "numerator" and len(self.made.problem.dims[wrt]) > 1:
             return None
         for point, truth in self.verifier.points():
             sizes = self.verifier.sizes_at(point)
-            named = {name: self.verifier.value(self._expression_of_name(name), point) for name in self.names}
+            known = {name: Expression("; ".join([*self.names.values(), name]), inputs) for name in self.names}
+            named = {name: self.verifier.value(f, point) for name, f in known.items()}
             room = ALLOWED * float(np.max(np.abs(truth), initial=0.0))
             outputs = np.shape(truth)[: np.ndim(truth) - len(shape(point[wrt]))]
             points.append(Right({**sizes, **point, **named}, {wrt: truth}, {wrt: room}, outputs, sizes=sizes))
         return FormulaClaim(self.text, (wrt,), {}, points)
-
-    def _expression_of_name(self, name: str) -> Expression:
-        return Expression("; ".join([*self.names.values(), name]), frozenset(self.made.problem.dims))
 
 
 _OF_VALUES: tuple[Callable[[_Hand], Iterator[str]], ...] = (

@@ -75,12 +75,10 @@ class Atom:
         """Whether exchanging its two indices changes nothing."""
         if len(self.dims) != 2 or self.dims[0] != self.dims[1]:
             return False
-        if self.op == "mirrored":
+        if self.op in ("mirrored", "delta"):
             return True
         if self.op == "input":
             return bool(self.facts & {"symmetric", "spd", "diagonal", "tied"})
-        if self.op == "delta":
-            return True
         if self.op not in ("group", "inv") and self.axes:
             return False
         if any(-1 - i.id >= len(self.dims) for arg in self.args for i in arg.free):  # a function of a whole array
@@ -124,11 +122,9 @@ class Tensor:
     @cached_property
     def key(self) -> str:
         """A string that is equal for equal tensors, whatever the names of their bound indices."""
-        return " + ".join(f"{t.coef}*{k}" for k, t in sorted(self._terms_by_key().items())) or "0"
-
-    def _terms_by_key(self) -> dict[str, IndexedTerm]:
-        names = {i: f"_{n}" for n, i in enumerate(self.free)} | {i: f"s{-i.id}" for i in _slots_in_tensor(self)}
-        return {key_of_term(t, names): t for t in self.terms}
+        names = {i: f"_{n}" for n, i in enumerate(self.free)} | {i: f"s{-i.id}" for i in self.indices if i.id < 0}
+        by_key = {key_of_term(t, names): t for t in self.terms}
+        return " + ".join(f"{t.coef}*{k}" for k, t in sorted(by_key.items())) or "0"
 
     def renamed(self, names: Mapping[Index, Index]) -> "Tensor":
         """Return the tensor with its free indices renamed, and its bound ones fresh."""
@@ -163,10 +159,6 @@ class Tensor:
         return {i for t in self.terms for i in t.indices}
 
 
-def _slots_in_tensor(tensor: Tensor) -> set[Index]:
-    return {i for i in tensor.indices if i.id < 0}
-
-
 def refresh_bound_indices(term: IndexedTerm, free: Iterable[Index]) -> IndexedTerm:
     """Return a term with fresh bound indices."""
     kept = set(free)
@@ -187,7 +179,8 @@ def _canonical_factors(term: IndexedTerm, names: dict[Index, str]) -> list[tuple
     holders = {i: [(head, f) for head, f in heads if i in f.at] for i in bound}
     for _ in range(3 if bound else 0):
         marks = {i: _mark_of_index(i, holders[i], names, marks) for i in bound}
-        marks = dict(zip(marks, _shorten_marks(list(marks.values())), strict=True))
+        short = {text: f"m{k:03}" for k, text in enumerate(sorted(set(marks.values())))}
+        marks = {i: short[text] for i, text in marks.items()}
         if len(set(marks.values())) == len(marks):
             break
     if len(set(marks.values())) == len(marks):
@@ -236,11 +229,6 @@ def _mark_of_index(
     return f"{i.dim}|{sorted(found)}"
 
 
-def _shorten_marks(texts: list[str]) -> list[str]:
-    order = {text: f"m{k:03}" for k, text in enumerate(sorted(set(texts)))}
-    return [order[text] for text in texts]
-
-
 def _canonical_indices(f: IndexedFactor, names: Mapping[Index, str], marks: Mapping[Index, str]) -> Sequence[Index]:
     if f.atom.symmetric:
         return sorted(f.at, key=lambda i: names.get(i, "~" + marks.get(i, "")))
@@ -270,9 +258,8 @@ def tensor_of_atom(atom: Atom, at: Sequence[Index]) -> Tensor:
 def tensor_of_size(dim: str) -> Tensor:
     """Return a size, such as n, n - 1 or n*m, as a number."""
     if "*" in dim:
-        return Tensor(
-            (), (IndexedTerm(Fraction(1), tuple(IndexedFactor(Atom("size", name), ()) for name in dim.split("*"))),)
-        )
+        factors = tuple(IndexedFactor(Atom("size", name), ()) for name in dim.split("*"))
+        return Tensor((), (IndexedTerm(Fraction(1), factors),))
     parts = [scalar(Fraction(w)) if w.isdecimal() else tensor_of_atom(Atom("size", w), ()) for w in dim.split()[::2]]
     signs = [1, *(-1 if w == "-" else 1 for w in dim.split()[1::2])]
     return parts[0] if len(parts) == 1 else add([scale_tensor(x, sign) for x, sign in zip(parts, signs, strict=True)])
@@ -299,19 +286,33 @@ def open_lone_bracket(term: IndexedTerm, free: tuple[Index, ...]) -> Iterator[In
         f = term.factors[0]
         inside = f.atom.args[0].renamed(dict(zip(f.atom.args[0].free, f.at, strict=True)))
         for part in inside.terms:
-            lost = [i for i in f.at if i.id >= 0 and i not in free and i not in part.indices]
-            sizes = [x.terms[0] if len(x.terms) == 1 else bracket(x) for x in (tensor_of_size(i.dim) for i in lost)]
             whole = replace(part, coef=term.coef * part.coef)
-            for size in sizes:
-                whole = IndexedTerm(whole.coef * size.coef, (*whole.factors, *size.factors))
+            for i in (i for i in f.at if i.id >= 0 and i not in free and i not in part.indices):
+                whole = multiply_term(whole, tensor_of_size(i.dim))
             yield whole
     else:
         yield term
 
 
+def subtract(a: Tensor, b: Tensor, free: tuple[Index, ...] | None = None) -> Tensor:
+    """Return the difference of two tensors."""
+    return add([a, scale_tensor(b, -1)], free)
+
+
 def scale_tensor(x: Tensor, c: Number) -> Tensor:
     """Return a tensor times a number."""
     return Tensor(x.free, tuple(replace(t, coef=t.coef * c) for t in x.terms)) if c != 0 else Tensor(x.free, ())
+
+
+def multiply_term(term: IndexedTerm, x: Tensor) -> IndexedTerm:
+    """Return a term times a tensor; a sum as a bracket."""
+    whole = as_one_term(x)
+    return IndexedTerm(term.coef * whole.coef, (*term.factors, *whole.factors))
+
+
+def as_one_term(x: Tensor) -> IndexedTerm:
+    """Return a tensor as one term: a sum as a bracket."""
+    return x.terms[0] if len(x.terms) == 1 else bracket(x)
 
 
 def indices_by_appearance(tensors: Sequence[Tensor]) -> tuple[Index, ...]:
@@ -369,9 +370,5 @@ def bracket(x: Tensor) -> IndexedTerm:
     share = -share if first.coef < 0 else share
     inner = scale_tensor(x, 1 / share)
     at = indices_by_appearance([inner]) if share != 1 else at
-    atom = Atom(
-        "group",
-        args=(_argument_with_slots(Tensor(at, inner.terms), {i: slot(k, i.dim) for k, i in enumerate(at)}),),
-        dims=tuple(i.dim for i in at),
-    )
-    return IndexedTerm(share, (IndexedFactor(atom, at),))
+    arg = _argument_with_slots(Tensor(at, inner.terms), {i: slot(k, i.dim) for k, i in enumerate(at)})
+    return IndexedTerm(share, (IndexedFactor(Atom("group", args=(arg,), dims=tuple(i.dim for i in at)), at),))

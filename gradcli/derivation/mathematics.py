@@ -126,10 +126,11 @@ class Writing:
 
     def _write_sum(self, e: E, shape: Shape) -> M:
         terms = [self._write_term(a, shape) for a in e.args]
-        if (
-            len(shape) == 2 and not is_vector(shape) and any(map(_is_matrix_product, terms))
-        ):  # no number is added to these
-            terms = [multiply_neighbours([t, _OF_ONES]) if _is_number(t) else t for t in terms]
+        matrix = len(shape) == 2 and not is_vector(shape)
+        if matrix and any(map(_is_matrix_product, terms)):  # no number is added to these
+            bare = [t.args[0] if t.sign is Sign.MINUS else t for t in terms]
+            numbers = [x.sign is Sign.NUMBER for x in bare]
+            terms = [multiply_neighbours([t, _OF_ONES]) if n else t for t, n in zip(terms, numbers, strict=True)]
         return M(Sign.SUM, tuple(sort_by_degree(terms)))
 
     def _write_term(self, a: E, shape: Shape) -> M:
@@ -144,9 +145,8 @@ class Writing:
         if len(own) == len(shape) and is_vector(own) == is_vector(shape):
             return self.formula(e)
         if not own:
-            return multiply_neighbours(
-                [self.formula(e), *([ONES] if is_vector(shape) else [ONES, transpose_formula(ONES)])]
-            )
+            ones = [ONES] if is_vector(shape) else [ONES, transpose_formula(ONES)]
+            return multiply_neighbours([self.formula(e), *ones])
         if own[-1] == "1":
             return multiply_neighbours([self.formula(e), transpose_formula(ONES)])
         row = self.row(e) if len(own) == 1 else self.formula(e)
@@ -179,10 +179,7 @@ class Writing:
 
     def _write_product(self, e: E, shape: Shape) -> M:
         """Return a product in the shape that it has: rows and columns that are broadcast over a matrix are diagonal ones."""
-        numbers: list[M] = []
-        matrices: list[M] = []
-        rows: list[M] = []
-        columns: list[M] = []
+        numbers, matrices, rows, columns = (list[M]() for _ in range(4))
         flat = len(shape) == 2 and shape[0] == "1"  # a row, not made of vectors that are broadcast
         for a in e.args:
             own = self.shapes.of(a)
@@ -195,11 +192,11 @@ class Writing:
             turned = kind is rows and (len(own) == 2) != flat
             kind.append(transpose_formula(self.formula(a)) if turned else self.formula(a))
         numbers.sort(key=place_among_factors)
-        dots = [x for x in numbers if x.sign is Sign.BESIDE and x.args[0].sign is Sign.TRANSPOSE] if shape else []
-        if is_vector(shape) or not shape:
-            return multiply_neighbours(
-                [*numbers, *([entrywise_product([*rows, *columns])] if shape else [])], brackets=dots
-            )
+        if not shape:
+            return multiply_neighbours(numbers)
+        if is_vector(shape):
+            dots = [x for x in numbers if x.sign is Sign.BESIDE and x.args[0].sign is Sign.TRANSPOSE]
+            return multiply_neighbours([*numbers, entrywise_product([*rows, *columns])], brackets=dots)
         matrices = [x for x in matrices if x != _OF_ONES]
         if not matrices:
             left, right = (entrywise_product(x) if x else ONES for x in (columns, rows))
@@ -216,13 +213,10 @@ class Writing:
             return M(Sign.OVER, (self._write_term(top, shape), self.formula(low)))
         inverse = M(Sign.OVER, (ONE, self.formula(low)))
         if is_vector(above) or not above:
-            row = below[-1] != "1"
             parts = [self.formula(top), ONES] if not above else [self.formula(top)]
-            return multiply_neighbours(
-                [*parts, transpose_formula(inverse)]
-                if row
-                else [inverse, transpose_formula(multiply_neighbours(parts))]
-            )
+            if below[-1] == "1":
+                return multiply_neighbours([inverse, transpose_formula(multiply_neighbours(parts))])
+            return multiply_neighbours([*parts, transpose_formula(inverse)])
         diagonal = function_formula("diag", inverse)
         return multiply_neighbours([diagonal, self.formula(top)] if below[-1] == "1" else [self.formula(top), diagonal])
 
@@ -230,12 +224,8 @@ class Writing:
         parts = [self.formula(a) for a in e.args]
         ranks = [len(self.shapes.of(a)) for a in e.args]
         if ranks[0] == 1 and shape:
-            return multiply_neighbours(
-                [
-                    self._transpose_unless_symmetric(p) if r == 2 else p
-                    for p, r in zip(reversed(parts), reversed(ranks), strict=True)
-                ]
-            )
+            turned = [self._transpose_unless_symmetric(p) if r == 2 else p for p, r in zip(parts, ranks, strict=True)]
+            return multiply_neighbours(turned[::-1])
         return multiply_neighbours([transpose_formula(parts[0]), *parts[1:]] if ranks[0] == 1 else parts)
 
     def _write_dot(self, e: E, shape: Shape) -> M:
@@ -276,22 +266,14 @@ class Writing:
             return self.row(inner)
         if "None" in parts:
             raise NotSupported("a product of more than two axes is written with indices")
-        lengths = self.shapes.of(inner)[: len(parts)]
-        if inner.op == "name" and all(
-            p == ":" or (p == "0" and d == "1") for p, d in zip(parts, lengths, strict=False)
-        ):
+        lengths = self.shapes.of(inner)
+        if inner.op == "name" and all(p == ":" or (p, d) == ("0", "1") for p, d in zip(parts, lengths, strict=False)):
             whole = self.formula(inner)  # a row without its axis of length 1 is a vector
-            return (
-                transpose_formula(whole)
-                if parts[0] == "0" and len(self.shapes.of(inner)) == 2 and len(shape) == 1
-                else whole
-            )
+            row = parts[0] == "0" and len(lengths) == 2 and len(shape) == 1
+            return transpose_formula(whole) if row else whole
         return M(Sign.AT, (self.formula(inner),), e.text[1:-1])
 
-    def _write_column(self, e: E, shape: Shape) -> M:
-        return self.formula(e.args[0])
-
-    def _write_concatenation(self, e: E, shape: Shape) -> M:
+    def _write_padded_vector(self, e: E, shape: Shape) -> M:
         before, after = ([ZERO] * text.count("0") for text in e.text.split("|"))
         return M(Sign.JOINED, (*before, self.formula(e.args[0]), *after))
 
@@ -311,10 +293,9 @@ class Writing:
         if name == "einsum":
             raise NotSupported("einsum is written with indices")
         if name == "concatenate":
-            args = [self.formula(_unwrap_number(a)) for a in e.args]
-            return M(
-                Sign.JOINED, tuple(args), along="rows" if len(shape) == 2 and dict(e.options)["axis"] == "0" else ""
-            )
+            below = len(shape) == 2 and dict(e.options)["axis"] == "0"
+            parts = tuple(self.formula(_unwrap_number(a)) for a in e.args)
+            return M(Sign.JOINED, parts, along="rows" if below else "")
         args = [self.formula(a) for a in e.args]
         if name == DENSITY:
             return density_formula(args[0])
@@ -361,17 +342,11 @@ class Writing:
 
     def _factors_of_trace(self, e: E) -> tuple[E, ...]:
         """Return the two matrices of sum(A * B), which is tr(A.T @ B), if one is a product, an inverse or a differential."""
-        matrices = e.op == Op.MUL and len(e.args) == 2 and all(self._is_matrix(a) for a in e.args)
-        return e.args if matrices and any(self._is_product_or_inverse(a) for a in e.args) else ()
-
-    def _is_matrix(self, e: E) -> bool:
-        shape = self.shapes.of(e)
-        return len(shape) == 2 and not is_vector(shape)
-
-    def _is_product_or_inverse(self, e: E) -> bool:
-        inner = e.args[0] if e.op == Op.TRANSPOSE else e
-        moved = inner.op == "name" and inner.text in self.symbols
-        return moved or inner.op == Op.MATMUL or inner.is_call("inv")
+        shapes = [self.shapes.of(a) for a in e.args] if e.op == Op.MUL and len(e.args) == 2 else [()]
+        inner = [a.args[0] if a.op == Op.TRANSPOSE else a for a in e.args]
+        moved = any(a.op == "name" and a.text in self.symbols for a in inner)
+        special = moved or any(a.op == Op.MATMUL or a.is_call("inv") for a in inner)
+        return e.args if special and all(len(s) == 2 and not is_vector(s) for s in shapes) else ()
 
     def _write_along_axis(self, name: str, x: M, shape: Shape, axis: str) -> M:
         """Return the sum or the mean of the rows or of the columns of a matrix, as a product with ones."""
@@ -381,10 +356,8 @@ class Writing:
         size = shape[int(axis)]
         if size == SHAPELESS:
             return function_formula(name, x, along=_ALONG[axis])
-        return M(
-            Sign.OVER,
-            (total, M(Sign.NUMBER, number=Fraction(int(size))) if size.isdecimal() else M(Sign.NAME, text=size)),
-        )
+        count = M(Sign.NUMBER, number=Fraction(int(size))) if size.isdecimal() else M(Sign.NAME, text=size)
+        return M(Sign.OVER, (total, count))
 
 
 def _unwrap_number(e: E) -> E:
@@ -393,11 +366,6 @@ def _unwrap_number(e: E) -> E:
         return neg(_unwrap_number(e.args[0]))
     rest = e.args if e.op == Op.MUL else (e,)
     return mul([a for a in rest if a != ONE_ENTRY] or [UNIT]) if ONE_ENTRY in rest else e
-
-
-def _is_number(term: M) -> bool:
-    inner = term.args[0] if term.sign is Sign.MINUS else term
-    return inner.sign is Sign.NUMBER
 
 
 def _is_matrix_product(term: M) -> bool:
@@ -413,43 +381,32 @@ _OPERATIONS = {
     Op.MATMUL: Writing._write_matmul, Op.DOT: Writing._write_dot,
     Op.POW: Writing._write_power, Op.TRANSPOSE: Writing._write_transpose, "compare": Writing._write_comparison,
     "index": Writing._write_index,
-    "column": Writing._write_column, "concat": Writing._write_concatenation,
+    "column": lambda self, e, shape: self.formula(e.args[0]), "concat": Writing._write_padded_vector,
 }  # fmt: skip
+
+
+def _lower_half(a: M) -> M:
+    diagonal = function_formula("diag", function_formula("diag", a))
+    half = multiply_neighbours([number_formula(Fraction(1, 2)), diagonal])
+    return M(Sign.SUM, (function_formula("tril", a), M(Sign.MINUS, (half,))))
+
+
+def _mirrored(a: M) -> M:
+    above = transpose_formula(function_formula("tril", a, number_formula(Fraction(-1))))
+    return M(Sign.SUM, (function_formula("tril", a), above))
+
+
+def _square_root(a: M) -> M:
+    """Return a root; of the square of a norm, as the sum of the squares of a matrix is, that norm."""
+    squared = a.sign is Sign.POWER and a.args[0].sign is Sign.NORM and a.args[1] == number_formula(Fraction(2))
+    return a.args[0] if squared else M(Sign.ROOT, (a,))
+
+
 _CALLS: dict[str, Callable[..., M]] = {
-    "inv": lambda a: M(Sign.INVERSE, (a,)),
-    "abs": lambda a: M(Sign.ABSOLUTE, (a,)),
-    "norm": lambda a: M(Sign.NORM, (a,)),
-    "cross": lambda a, b: M(Sign.CROSS, (a, b)),
-    "lower_half": lambda a: M(
-        Sign.SUM,
-        (
-            function_formula("tril", a),
-            M(
-                Sign.MINUS,
-                (
-                    multiply_neighbours(
-                        [number_formula(Fraction(1, 2)), function_formula("diag", function_formula("diag", a))]
-                    ),
-                ),
-            ),
-        ),
-    ),
-    "mirrored": lambda a: M(
-        Sign.SUM,
-        (function_formula("tril", a), transpose_formula(function_formula("tril", a, number_formula(Fraction(-1))))),
-    ),
-    "sqrt": lambda a: _norm_of_square(a) or M(Sign.ROOT, (a,)),
-}
-
-
+    "inv": lambda a: M(Sign.INVERSE, (a,)), "abs": lambda a: M(Sign.ABSOLUTE, (a,)), "norm": lambda a: M(Sign.NORM, (a,)),
+    "cross": lambda a, b: M(Sign.CROSS, (a, b)), "lower_half": _lower_half, "mirrored": _mirrored, "sqrt": _square_root,
+}  # fmt: skip
 _OPPOSITE = {">": "<=", "<=": ">", "<": ">=", ">=": "<", "==": "!=", "!=": "=="}
-
-
-def _norm_of_square(square: M) -> M | None:
-    """Return the norm of which this is the square, as the sum of the squares of a matrix is; None for anything else."""
-    if square.sign is Sign.POWER and square.args[0].sign is Sign.NORM and square.args[1] == number_formula(Fraction(2)):
-        return square.args[0]
-    return None
 
 
 # Tensors written with indices: G[i,j] = sum_k A[i,k]*B[k,j].
@@ -482,7 +439,7 @@ class _Scope:
 
     def at(self, names: Mapping[Index, str]) -> "_Scope":
         """Return the scope inside an atom, where other indices have the letters of this place."""
-        return _Scope(names, self.letters, self.writing)
+        return replace(self, names=names)
 
 
 def _sum_formula(x: Tensor, scope: _Scope) -> M:
@@ -491,7 +448,7 @@ def _sum_formula(x: Tensor, scope: _Scope) -> M:
 
 
 def _term_formula(term: IndexedTerm, scope: _Scope) -> M:
-    every = [i for i in dict.fromkeys(i for f in term.factors for i in f.at) if i not in scope.names]
+    every = [i for i in term.indices if i not in scope.names]
     picks = [f for f in term.factors if f.atom.op == "unit" and f.at[0] in every]
     scope = scope.at({**scope.names, **{f.at[0]: _place_of_unit(f.atom) for f in picks}})
     bound = [i for i in every if i not in scope.names]
@@ -541,16 +498,14 @@ def _atom_formula(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
         before = M(Sign.SUM, (M(Sign.NAME, text=own[0]), number_formula(Fraction(atom.name))))
         row = before if atom.name != "0" else before.args[0]
         return M(Sign.TRUTH, (row, M(Sign.NAME, text=own[1])), ">=")
+    names = {slot(k, d): own[k] for k, d in enumerate(atom.dims)}
     if atom.op in EXTREMES:
-        names = {slot(k, d): own[k] for k, d in enumerate(atom.dims)}
         over = [i for i in atom.args[0].free if i not in names]
         inner = scope.at(names).holding(over)
-        return M(
-            Sign.FUNCTION, (_sum_formula(atom.args[0], inner),), atom.op, letters=tuple(inner.names[i] for i in over)
-        )
+        letters = tuple(inner.names[i] for i in over)
+        return M(Sign.FUNCTION, (_sum_formula(atom.args[0], inner),), atom.op, letters=letters)
     if atom.op == "softmax":
-        return _softmax_formula(atom, own, scope)
-    names = {slot(k, d): own[k] for k, d in enumerate(atom.dims)}
+        return _softmax_formula(atom, names, scope)
     inside = [_sum_formula(arg, scope.at(names).holding(arg.free)) for arg in atom.args]
     if atom.op == "group":
         return inside[0]
@@ -568,18 +523,16 @@ def _with_letters(base: M, at: tuple[str, ...]) -> M:
     return M(Sign.ENTRY, (base,), letters=at) if at else base
 
 
-def _softmax_formula(atom: Atom, own: tuple[str, ...], scope: _Scope) -> M:
+def _softmax_formula(atom: Atom, names: Mapping[Index, str], scope: _Scope) -> M:
     """Return an entry of a softmax: softmax_j(Z[i,j]); at a place that has no letter, as a quotient of exponentials."""
-    names = {slot(k, d): own[k] for k, d in enumerate(atom.dims)}
     (arg,) = atom.args
     over = [slot(k, atom.dims[k]) for k in atom.axes]
     here = _logits_formula(arg, scope.at(names).holding(arg.free))
     if all(names[i].isalpha() for i in over):
         return M(Sign.FUNCTION, (here,), "softmax", letters=tuple(names[i] for i in over))
     there = scope.at({i: c for i, c in names.items() if i not in over}).holding(over)
-    total = M(
-        Sign.TOTAL, (function_formula("exp", _logits_formula(arg, there)),), letters=tuple(there.names[i] for i in over)
-    )
+    summed = (function_formula("exp", _logits_formula(arg, there)),)
+    total = M(Sign.TOTAL, summed, letters=tuple(there.names[i] for i in over))
     return M(Sign.OVER, (function_formula("exp", here), total))
 
 
@@ -705,10 +658,8 @@ class LineWriter:
     def _write_entry(self, name: str, value: Value, plain: Notation) -> _Written:
         """Return one entry as a line of text, in LaTeX and in MathML."""
         entry = entry_of(value.tensor, value.singles, self.dims, name)
-        left, right = (
-            self._replace_symbols(self._name_with_letters(name, entry.letters)),
-            self._replace_symbols(entry.formula),
-        )
+        named = _with_letters(M(Sign.NAME, text=name), entry.letters)
+        left, right = map(self._replace_symbols, (named, entry.formula))
         shown, latex, mathml = (w.statements([(w.write(left), w.write(right))]) for w in (plain, *self.notations[1:]))
         return shown, latex, mathml
 
@@ -725,6 +676,3 @@ class LineWriter:
         if bracket:
             return M(Sign.AT, (M(Sign.NAME, text=letter),), direction.rstrip("]"))
         return self.symbols.get(name, M(Sign.NAME, text=name))
-
-    def _name_with_letters(self, name: str, letters: tuple[str, ...]) -> M:
-        return M(Sign.ENTRY, (M(Sign.NAME, text=name),), letters=letters) if letters else M(Sign.NAME, text=name)

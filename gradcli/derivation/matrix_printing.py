@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ from gradcli.derivation.index import (
 )
 from gradcli.derivation.matrix_expression import (
     E,
+    Number,
     Op,
     call,
     count_removed_axes,
@@ -126,9 +127,8 @@ def write_picked_entries(
     for k, spans in picks.items():
         g = factors[k]
         left = tuple(i for n, i in enumerate(g.at) if n not in spans)
-        e = _index_through_transpose(
-            write(g.atom, tuple(range(len(g.at)))), [spans.get(n, ":") for n in range(len(g.at))]
-        )
+        axes = range(len(g.at))
+        e = _index_through_transpose(write(g.atom, tuple(axes)), [spans.get(n, ":") for n in axes])
         parts.append(Quotient(left, (make_piece(e, left),)))
     return parts, [f for k, f in enumerate(factors) if k not in picks and k not in used]
 
@@ -185,18 +185,12 @@ def write_slice(atom: Atom, order: tuple[int, ...], write: Write) -> E:
 
 def write_padded_vector(atom: Atom, inner: E) -> E:
     """Return a vector padded with zeros."""
-    start, less = int(atom.name.partition(":")[0] or 0), _difference_of_sizes(atom.dims[0], atom.args[0].free[0].dim)
-    zeros = [", ".join(["0"] * k) for k in (start, less - start)]
-    parts = [f"[{zeros[0]}]" if zeros[0] else "", f"[{zeros[1]}]" if zeros[1] else ""]
-    return E("concat", (inner,), "|".join(parts))
-
-
-def _difference_of_sizes(whole: str, part: str) -> int:
-    """Return by how much a size is less than another: 1 for n and n - 1."""
-    longer, shorter = parse_position(whole), parse_position(part)
+    start = int(atom.name.partition(":")[0] or 0)
+    longer, shorter = (parse_position(dim) for dim in (atom.dims[0], atom.args[0].free[0].dim))
     if sorted(longer.names) != sorted(shorter.names):
         raise NotSupported("a span has a size of its own")
-    return longer.number - shorter.number
+    zeros = (", ".join(["0"] * k) for k in (start, longer.number - shorter.number - start))
+    return E("concat", (inner,), "|".join(f"[{shown}]" if shown else "" for shown in zeros))
 
 
 def matrix_times_vector(a: E, v: E) -> E:
@@ -215,18 +209,12 @@ def matrix_times_vector(a: E, v: E) -> E:
 def apply_triangles(parts: Sequence[E]) -> list[E]:
     """Return the factors of an elementwise product; a triangle of ones becomes tril or triu of the other factors."""
     for k, a in enumerate(parts):
-        lower = a.is_call("tril") and a.args[0].text == "ones"
-        upper = (
-            a.op == Op.TRANSPOSE
-            and a.args[0].op == "call"
-            and a.args[0].text == "tril"
-            and a.args[0].args[0].text == "ones"
-        )
+        inner = a.args[0] if a.op == Op.TRANSPOSE else a
         others = [b for n, b in enumerate(parts) if n != k]
-        if others and lower:
-            return [call("tril", mul(others), *a.args[1:])]
-        if others and upper:
-            return [call("triu", mul(others), *map(neg, a.args[0].args[1:]))]
+        if others and inner.is_call("tril") and inner.args[0].text == "ones":
+            if inner is a:
+                return [call("tril", mul(others), *a.args[1:])]
+            return [call("triu", mul(others), *map(neg, inner.args[1:]))]
     return list(parts)
 
 
@@ -267,11 +255,8 @@ def _blocks_along(x: Tensor, i: Index) -> tuple[dict[str, tuple[Index | None, li
     blocks: dict[str, tuple[Index | None, list[IndexedTerm]]] = {}
     others = []
     for term in x.terms:
-        mine = [
-            f
-            for f in term.factors
-            if (is_selection_matrix(f) and f.at[1] == i) or (f.atom.op == "unit" and f.at == (i,))
-        ]
+        selecting = (f for f in term.factors if is_selection_matrix(f) or f.atom.op == "unit")
+        mine = [f for f in selecting if f.at[-1] == i]
         rest = factors_without(term, *mine)
         if len(mine) != 1 or mine[0].power != 1 or any(i in f.at for f in rest):
             others.append(term)
@@ -298,9 +283,8 @@ class Printer:
 
     def __init__(self, likes: Mapping[tuple[str, ...], str]) -> None:
         self.likes = likes
-        self.written: dict[
-            tuple[Atom, tuple[str, ...], tuple[int, ...]], E
-        ] = {}  # identities differ by their size alone
+        # by the sizes, too, as identities differ by these alone
+        self.written: dict[tuple[Atom, tuple[str, ...], tuple[int, ...]], E] = {}
 
     def write(self, x: Tensor, axes: Sequence[Index | None]) -> E:
         """Return a tensor as an expression of an array with these axes. Raises NotSupported if it has no form."""
@@ -315,7 +299,7 @@ class Printer:
         parts = [self._write_term(t, at) for t in x.terms]
         spread = len(at) > 2 and {i for t in x.terms for i in t.indices}.issuperset(at)
         whole = spread or any(covers for _, covers in parts)
-        terms = [e if covers or whole or not at else self._fill_axes(e, at) for e, covers in parts]
+        terms = [e if covers or whole or not at else mul([e, self.filled(at, ex.ONE)]) for e, covers in parts]
         return ex.without_minus(terms[0]) if len(terms) == 1 else ex.add(terms)
 
     def _write_in_blocks(self, x: Tensor, axes: Sequence[Index | None]) -> E | None:
@@ -351,15 +335,12 @@ class Printer:
 
     def oriented(self, e: E) -> E:
         """Return an expression in which a function of a matrix occurs in one orientation: softmax(K@Q.T, axis=0) is P.T."""
-        inside = list(dict.fromkeys(e.walk()))
+        inside = {*e.walk()}
         for (atom, dims, order), turned in self.written.items():
             straight = self.written.get((atom, dims, order[::-1])) if order == (1, 0) else None
-            both = {straight, turned}
-            if (
-                straight is None
-                or not both <= {*inside}
-                or any(e is None or e.op not in ("call", "compare") for e in both)
-            ):
+            if straight is None or not {straight, turned} <= inside:
+                continue
+            if any(a.op not in ("call", "compare") for a in (straight, turned)):
                 continue
             kept, other = (straight, turned) if ("axis", "0") not in straight.options else (turned, straight)
             e = replace_part(e, other, transpose(kept))
@@ -373,9 +354,6 @@ class Printer:
         ones = call("ones_like", ex.name(like)) if like else call("ones", *(ex.name(i.dim) for i in at))
         zero = value == number(Fraction(0))
         return E(ones.op, ones.args, ones.text.replace("ones", "zeros")) if zero else mul([value, ones])
-
-    def _fill_axes(self, e: E, at: tuple[Index, ...]) -> E:
-        return mul([e, self.filled(at, ex.ONE)])
 
     def _write_term(self, term: IndexedTerm, at: tuple[Index, ...]) -> tuple[E, bool]:
         """Return a term as products of matrices or, if these cannot express it, as one broadcast array or one einsum."""
@@ -407,8 +385,7 @@ class Printer:
         top, low = self._write_scalars([f for f in term.factors if not f.at])
         if bound:
             above, below = [call("sum", mul(above or [ex.ONE], below), axis=str(len(at)))], []
-        whole = mul([number(magnitude(term.coef)), *top, *above], [*below, *low])
-        return ex.neg(whole) if term.coef < 0 else whole
+        return _with_coefficient(term.coef, [*top, *above], [*below, *low])
 
     def _einsum(self, term: IndexedTerm, at: tuple[Index, ...]) -> E:
         letters = dict(zip([*at, *(i for i in term.indices if i not in at)], "ijklmnpqrstuvwabc", strict=False))
@@ -423,22 +400,18 @@ class Printer:
         product = call("einsum", *shown, first=f'"{inside}->{"".join(letters[i] for i in kept)}"')
         if kept and len(kept) < len(at):
             product = index_array(product, [":" if i in kept else "None" for i in at])
-        whole = mul([number(magnitude(term.coef)), *top, product], low)
-        return ex.neg(whole) if term.coef < 0 else whole
+        return _with_coefficient(term.coef, [*top, product], low)
 
     def _write_matrix_term(self, term: IndexedTerm, at: tuple[Index, ...]) -> tuple[E, bool]:
         """Return a term, and whether it has all the axes that it should have."""
-        scalars = [f for f in term.factors if not f.at]
-        top, low = self._write_scalars(scalars)
+        top, low = self._write_scalars([f for f in term.factors if not f.at])
         picked, factors = write_picked_entries([f for f in term.factors if f.at], at, self.atom)
         traces, factors = self._extract_traces(factors, at)
         sums = [(e, "") for e in (*traces, *(p.e() for p in picked if not p.at))]
         parts = _multiply_equal_indices([*(self._quotient_of_factor(f) for f in factors), *(p for p in picked if p.at)])
         bound = list(dict.fromkeys(i for p in parts for i in p.at if i not in at))
-        while bound:
-            i = min(
-                reversed(bound), key=lambda i: _cost_of_summing(parts, i)
-            )  # from the right: x @ A @ y is x @ (A @ y)
+        while bound:  # from the right: x @ A @ y is x @ (A @ y)
+            i = min(reversed(bound), key=lambda i: _cost_of_summing(parts, i))
             bound.remove(i)
             mine = [p for p in parts if i in p.at]
             others = [p for p in parts if i not in p.at]
@@ -491,13 +464,9 @@ class Printer:
                 free = {i for h in rest if h is not f and h is not g for i in h.at} | set(at)
                 if f is g or f not in rest or g not in rest or len(f.at) != 2 or g.at != f.at[::-1]:
                     continue
-                if (
-                    f.power != 1
-                    or g.power != 1
-                    or set(f.at) & free
-                    or f.at[0] == f.at[1]
-                    or "delta" in (f.atom.op, g.atom.op)
-                ):
+                if f.power != 1 or g.power != 1 or set(f.at) & free or f.at[0] == f.at[1]:
+                    continue
+                if "delta" in (f.atom.op, g.atom.op):
                     continue
                 found.append(call("trace", matmul(self.atom(f.atom, (0, 1)), self.atom(g.atom, (0, 1)))))
                 rest = [h for h in rest if h is not f and h is not g]
@@ -520,9 +489,8 @@ class Printer:
         eye = call("eye", ex.name(i.dim))
         if matrix is not None and [x.e(at) for x in matrix.top] == [eye] and not matrix.low and (row or column):
             vectors = [p for p in (row, column) if p is not None]
-            return call(
-                "diag", mul([x.e(p.at) for p in vectors for x in p.top], [x.e(p.at) for p in vectors for x in p.low])
-            ), True
+            above = [x.e(p.at) for p in vectors for x in p.top]
+            return call("diag", mul(above, [x.e(p.at) for p in vectors for x in p.low])), True
         if matrix is None:
             if row is not None and column is not None:
                 return call("outer", column.e(), row.e()), True
@@ -543,8 +511,8 @@ class Printer:
             if len(at) != 2:
                 raise NotSupported("a diagonal of more than two axes has no matrix form")
             e, above = self._write_power(f, lambda: call("diag", self.atom(f.atom, (0, 1))))
-            one = make_piece(e, at[:1])
-            return Quotient(at[:1], (one,)) if above else Quotient(at[:1], (), (one,))
+            one, at = make_piece(e, at[:1]), at[:1]
+            return Quotient(at, (one,)) if above else Quotient(at, (), (one,))
 
         def write(order: tuple[Index, ...]) -> E:
             return self._write_power(f, lambda: self.atom(f.atom, tuple(at.index(i) for i in order)))[0]
@@ -614,10 +582,8 @@ class Printer:
             return e if order == tuple(sorted(order)) or atom.symmetric else transpose(e)
         if atom.op in ("size", "pi", "inf", "number"):
             return ex.name(atom.name, scalar=True) if atom.op != "number" else number(Fraction(int(atom.name)))
-        if atom.op == "delta":
-            return call("eye", ex.name(atom.dims[0]))
-        if atom.op == "arange":
-            return call("arange", ex.name(atom.dims[0]))
+        if atom.op in ("delta", "arange"):
+            return call("eye" if atom.op == "delta" else "arange", ex.name(atom.dims[0]))
         if atom.op == "unit":
             return ex.index_array(call("eye", ex.name(atom.dims[0])), [atom.name])
         if atom.op == "tri":
@@ -627,9 +593,8 @@ class Printer:
             return self.write_shorter(atom.args[0], axes)
         if atom.op == "det":
             i, j = sorted(atom.args[0].free)
-            return call(
-                "det", min((self.write(atom.args[0], order) for order in ((j, i), (i, j))), key=lambda e: e.size)
-            )
+            inside = (self.write(atom.args[0], order) for order in ((j, i), (i, j)))
+            return call("det", min(inside, key=lambda e: e.size))
         if atom.op in ("inv", "expm", "sqrtm", "logm"):
             return self._write_matrix_function(atom, axes)
         if atom.op == "pinv":
@@ -753,16 +718,20 @@ def substitute_indicator(x: Tensor, truth: IndexedFactor, value: Fraction) -> Te
                 own = raised(substitute_indicator(argument_of_factor(f), truth, value), f.power)
             elif f in known:
                 own = scalar(known[f])
-            elif f.atom.op in ENTRYWISE and any(
-                truth in factors_in(argument_of_factor(f, k)) for k in range(len(f.atom.args))
-            ):
-                inside = [substitute_indicator(argument_of_factor(f, k), truth, value) for k in range(len(f.atom.args))]
-                own = raised(ENTRYWISE[f.atom.op](*inside), f.power)
             else:
                 own = Tensor(tuple(dict.fromkeys(f.at)), (IndexedTerm(Fraction(1), (f,)),))
+                args = [argument_of_factor(f, k) for k in range(len(f.atom.args))] if f.atom.op in ENTRYWISE else []
+                if any(truth in factors_in(arg) for arg in args):
+                    inside = [substitute_indicator(arg, truth, value) for arg in args]
+                    own = raised(ENTRYWISE[f.atom.op](*inside), f.power)
             whole = multiply(whole, own)
         parts.append(Tensor(x.free, whole.terms))
     return add(parts, x.free)
+
+
+def _with_coefficient(coef: Number, above: list[E], below: list[E]) -> E:
+    whole = mul([number(magnitude(coef)), *above], below)
+    return ex.neg(whole) if coef < 0 else whole
 
 
 def _write_root_two_pi(factors: list[E]) -> list[E]:
@@ -785,15 +754,12 @@ def _write_means(sums: list[tuple[E, str]], top: list[E], low: list[E]) -> tuple
     """Return the numerator and the denominator; a sum over its own size becomes a mean, or a variance."""
     for e, dim in sums:
         below = ex.name(dim, scalar=True)
-        if not dim or below not in low or e.op not in (Op.DOT, "call"):
+        if not dim or below not in low or not (e.op == Op.DOT or (e.is_call("sum") and not e.options)):
             top = [*top, e]
             continue
         inner = mul(list(e.args)) if e.op == Op.DOT else e.args[0]
         if e.op == Op.DOT and e.args[0] == e.args[1]:
             inner = ex.power(e.args[0], Fraction(2))
-        if e.op == "call" and (e.text != "sum" or e.options):
-            top = [*top, e]
-            continue
         low = [x for k, x in enumerate(low) if k != low.index(below)]
         top = [*top, _match_variance(inner) or call("mean", inner)]
     return top, low
@@ -874,21 +840,14 @@ class Shapes:
         args = [self.of(a) for a in e.args]
         if e.op == "call":
             name = e.text.rpartition(".")[2]
-            reduces = name in _REDUCING and len(args) == 1
-            return _shape_of_reduction(e, args[0]) if reduces else _CALLED.get(name, _shape_of_broadcast)(e, args)
-        return _SHAPES.get(e.op, _shape_of_broadcast)(e, args)
+            if name in _REDUCING and len(args) == 1:
+                (shape,), axis = args, dict(e.options).get("axis")
+                return () if axis is None else tuple(d for k, d in enumerate(shape) if k != int(axis) % len(shape))
+            return _CALLED.get(name, _broadcast_shapes)(e, args)
+        return _SHAPES.get(e.op, _broadcast_shapes)(e, args)
 
 
-def _shape_of_broadcast(e: E, args: list[Shape]) -> Shape:
-    return _broadcast_shapes(args)
-
-
-def _shape_of_reduction(e: E, shape: Shape) -> Shape:
-    axis = dict(e.options).get("axis")
-    return () if axis is None else tuple(d for k, d in enumerate(shape) if k != int(axis) % len(shape))
-
-
-def _shape_from_arguments(e: E) -> Shape:
+def _shape_from_arguments(e: E, args: list[Shape]) -> Shape:
     """Return the lengths that are the arguments of a call."""
     return tuple(a.text if a.op == "name" else str(a.number) for a in e.args)
 
@@ -904,7 +863,7 @@ _ShapeOf = Callable[[E, list[Shape]], Shape]  # of an expression, from the shape
 _SHAPES: dict[str, _ShapeOf] = {  # by operation; all others are broadcast
     "number": lambda e, args: (),
     Op.DOT: lambda e, args: (),
-    Op.MATMUL: lambda e, args: _shape_of_product(args),
+    Op.MATMUL: lambda e, args: reduce(lambda left, right: (*left[:-1], *right[1:]), args),
     Op.TRANSPOSE: lambda e, args: args[0][::-1],
     "column": lambda e, args: (*args[0], "1"),
     "index": lambda e, args: _shape_of_index(e, args[0]),
@@ -912,9 +871,9 @@ _SHAPES: dict[str, _ShapeOf] = {  # by operation; all others are broadcast
 }
 _CALLED: dict[str, _ShapeOf] = {  # by the name of a function
     **dict.fromkeys(("norm", "det", "trace"), lambda e, args: ()),
-    **dict.fromkeys(("ones", "zeros", "arange"), lambda e, args: _shape_from_arguments(e)),
+    **dict.fromkeys(("ones", "zeros", "arange"), _shape_from_arguments),
     **dict.fromkeys(("svdvals", "convolve", "correlate"), lambda e, args: (SHAPELESS,)),
-    "eye": lambda e, args: _shape_from_arguments(e) * 2,
+    "eye": lambda e, args: _shape_from_arguments(e, args) * 2,
     "outer": lambda e, args: (_length_of_vector(args[0]), _length_of_vector(args[1])),
     "diag": lambda e, args: args[0] * 2 if len(args[0]) == 1 else args[0][:1],
     "solve": lambda e, args: args[1],
@@ -937,13 +896,6 @@ def _length_of_vector(shape: Shape) -> str:
     return next((d for d in shape if d != "1"), "1")
 
 
-def _shape_of_product(shapes: list[Shape]) -> Shape:
-    left, *rest = shapes
-    for right in rest:
-        left = (*left[:-1], *right[1:])
-    return left
-
-
 def _shape_of_index(e: E, shape: Shape) -> Shape:
     parts = [p.strip() for p in e.text[1:-1].split(",")] if "[" not in e.text[1:] else []
     if "None" in parts:
@@ -951,15 +903,11 @@ def _shape_of_index(e: E, shape: Shape) -> Shape:
         return (*("1" if p == "None" else next(own) for p in parts), *own)
     if not parts:
         return (SHAPELESS,) * max(0, len(shape) - count_removed_axes(e))
-    kept = [
-        (d, p)
-        for d, p in zip(shape, [*parts, *":" * (len(shape) - len(parts))], strict=False)
-        if not p.strip("- ").isdigit()
-    ]
-    return tuple(d if p == ":" else SHAPELESS for d, p in kept)
+    pairs = zip(shape, [*parts, *":" * (len(shape) - len(parts))], strict=False)
+    return tuple(d if p == ":" else SHAPELESS for d, p in pairs if not p.strip("- ").isdigit())
 
 
-def _broadcast_shapes(shapes: list[Shape]) -> Shape:
+def _broadcast_shapes(e: E, shapes: list[Shape]) -> Shape:
     """Return the shape of several arrays broadcast together."""
     axes = max(map(len, shapes), default=0)
     found = []

@@ -33,7 +33,8 @@ _ENTRY_BY_ENTRY = {
 # Shapes under which a function runs, as the line to give: --shapes "W: m n; x: n; y: m".
 
 _Score = tuple[int, int, int, int]
-_LETTERS = ("m", "n", "k")
+_LETTERS = "mnkdpqr"  # for sizes, of which a few are tried
+_FEW = 3
 _LENGTHS = (3, 5, 7, 4, 6, 8, 11, 13)  # all different, so that only equal sizes fit
 _MOST = 3_000  # evaluations of f
 _SCALARS = frozenset(  # names that are numbers more often than vectors
@@ -65,48 +66,31 @@ def _best_shapes(
     f: Expression, kept: Mapping[str, Dims], open_: Sequence[str], given: Mapping[str, Dims]
 ) -> tuple[_Score, dict[str, Dims]] | None:
     """Return the best sizes of the open inputs beside those that are kept, with their score; None where none fit."""
-    names = tuple(dict.fromkeys([*size_names(given.values()), *_free_size_letters(f)]))[: len(_LENGTHS)]
+    free = [letter for letter in _LETTERS if letter not in f.inputs][:_FEW]
+    names = tuple(dict.fromkeys([*size_names(given.values()), *free]))[: len(_LENGTHS)]
     lengths = dict(zip(names, _LENGTHS, strict=False))
-    choices = [list(_possible_shapes(name, names[:3])) for name in open_]
+    # a capital is a matrix, other letters are vectors or numbers
+    matrices: list[Dims] = list(itertools.product(names[:3], repeat=2))
+    vectors: list[Dims] = [(), *((size,) for size in names[:3])]
+    choices = [matrices if name[:1].isupper() else vectors for name in open_]
     if not open_ or np.prod([len(c) for c in choices]) > _MOST:
         return None
     every = ({**kept, **dict(zip(open_, own, strict=True))} for own in itertools.product(*choices))
     fits = [(score, dims) for dims in every if (score := _score_shapes(f, dims, lengths)) is not None]
-    best = max(fits, key=lambda pair: pair[0], default=None)
-    return (
-        None
-        if best is None
-        else (best[0], _rename_single_size({n: best[1][n] for n in f.inputs if n in best[1]}, given))
-    )
-
-
-def _rename_single_size(dims: dict[str, Dims], given: Mapping[str, Dims]) -> dict[str, Dims]:
-    """Return sizes of which a single one is n, unless it has been named."""
-    used = {d for own in dims.values() for d in own}
-    if given or len(used) != 1 or "n" in dims:
-        return dims
-    return {name: tuple("n" for _ in own) for name, own in dims.items()}
-
-
-def _free_size_letters(f: Expression) -> list[str]:
-    return [letter for letter in (*_LETTERS, "d", "p", "q", "r") if letter not in f.inputs][: len(_LETTERS)]
-
-
-def _possible_shapes(name: str, sizes: Sequence[str]) -> Iterator[Dims]:
-    """Yield the sizes that an input may have: a capital is a matrix, other letters are vectors or numbers."""
-    if name[:1].isupper():
-        yield from itertools.product(sizes, repeat=2)
-        return
-    yield ()
-    yield from ((size,) for size in sizes)
+    if not fits:
+        return None
+    score, best = max(fits, key=lambda pair: pair[0])
+    dims = {n: best[n] for n in f.inputs if n in best}
+    if not given and len({d for own in dims.values() for d in own}) == 1 and "n" not in dims:  # a single size is n
+        dims = {name: tuple("n" for _ in own) for name, own in dims.items()}
+    return score, dims
 
 
 def _score_shapes(f: Expression, dims: Mapping[str, Dims], lengths: Mapping[str, int]) -> _Score | None:
     """Return how good sizes are; None where f does not run."""
     rng = np.random.default_rng(0)
-    values: dict[str, Any] = {
-        name: rng.uniform(0.5, 1.5, [length_of(d, lengths) for d in own])[()] for name, own in dims.items()
-    }
+    sizes = {name: [length_of(d, lengths) for d in own] for name, own in dims.items()}
+    values: dict[str, Any] = {name: rng.uniform(0.5, 1.5, size)[()] for name, size in sizes.items()}
     values |= {name: np.float64(1.0) for name in f.places if name in values and not dims[name]}  # a position
     used = {d for own in dims.values() for d in own}
     sized = {n: np.float64(lengths[n]) for n in f.inputs if n in used and n not in values}
@@ -149,14 +133,21 @@ def refuse_numbers(problem: DerivationProblem, shapes: Mapping[str, Dims], point
 
 def find_notices(problem: DerivationProblem, point: Mapping[str, Any]) -> list[Finding]:
     """Return notices of what may be misread: names, and functions of square matrices that act entry by entry."""
-    found = [finding(Kind.NOTICE, Severity.INFO, says) for says in _notices_of_names(problem)]
+    found = []
+    for name in problem.f.inputs:
+        owner = next((other for other, dims in problem.dims.items() if name in dims), None)
+        if owner is not None:
+            found.append(finding(Kind.NOTICE, Severity.INFO, f"{name} is the size of {owner} here, and no input"))
+        elif name == "I":
+            says = "I is an input here, not the identity matrix; write eye(n) for that"
+            found.append(finding(Kind.NOTICE, Severity.INFO, says))
     if isinstance(problem.f, Expression):
         seen: dict[Any, str] = {}
 
         def watch(step: Instruction, args: Sequence[Value], kwargs: Mapping[str, Value]) -> None:
-            says = _notice_of_operation(step, args) or (
-                warn_of_missing_axis(args, kwargs) if step.notice is warn_of_missing_axis else None
-            )
+            says = _notice_of_operation(step, args)
+            if not says and step.notice is warn_of_missing_axis:
+                says = warn_of_missing_axis(args, kwargs)
             if says:
                 seen[step.span] = says
 
@@ -164,15 +155,6 @@ def find_notices(problem: DerivationProblem, point: Mapping[str, Any]) -> list[F
             problem.f.watched(point, watch)
         found += [finding(Kind.NOTICE, Severity.INFO, says, at=span) for span, says in seen.items()]
     return found
-
-
-def _notices_of_names(problem: DerivationProblem) -> Iterator[str]:
-    for name in problem.f.inputs:
-        owner = next((other for other, dims in problem.dims.items() if name in dims), None)
-        if owner is not None:
-            yield f"{name} is the size of {owner} here, and no input"
-        elif name == "I":
-            yield "I is an input here, not the identity matrix; write eye(n) for that"
 
 
 def hints_on_label_sums(problem: DerivationProblem, expressions: Iterable[str]) -> Iterator[str]:
@@ -211,10 +193,9 @@ def locate_first_refusal(sweeps: Sequence[Sweep], reader: Reader, error: NotSupp
     for k, (primitive, slots, _, _, _, position) in enumerate(tapes[0].lines):
         same = (primitive, slots)
         if any(k >= len(t.lines) or (t.primitive(k), t.operands(k)) != same for t in tapes[1:]):
-            says, longest = "the program is another one at another size", max(tapes, key=lambda t: len(t.lines))
-            return NotSupported(
-                says, where=place_of_position(longest.position(k)), do="give sizes as numbers: --shapes x:3"
-            )
+            where = place_of_position(max(tapes, key=lambda t: len(t.lines)).position(k))
+            says, do = "the program is another one at another size", "give sizes as numbers: --shapes x:3"
+            return NotSupported(says, where=where, do=do)
         if primitive is not None:
             try:
                 reader.read([t.value(k) for t in tapes])

@@ -1,9 +1,12 @@
 """The derivative of a function of numbers as a book prints it: the shortest of the forms that sympy's simplifications find."""
 
+import itertools
 import math
+import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from gradcli.derivation import matrix_expression as ex
@@ -41,10 +44,8 @@ def shorter_forms(e: E, f: E, typed: str, wrt: str) -> Iterator[tuple[str, E]]:
     usual = _names_of_functions(e) | _names_of_functions(f)
 
     def place(form: E, strange: int = 0) -> tuple[int, int]:
-        as_typed = _count_typed_sums(form, typed)
-        return reading_length(form) + _STRANGE * strange - _KEPT * max(
-            as_typed, _count_typed_sums(form, expression_text(f))
-        ), -as_typed
+        as_typed, as_printed = (_count_typed_sums(form, text) for text in (typed, expression_text(f)))
+        return reading_length(form) + _STRANGE * strange - _KEPT * max(as_typed, as_printed), -as_typed
 
     found: dict[E, tuple[str, int, int]] = {e: ("", *place(e))}
     for rule, form in _simplified_forms(e, f, wrt) if _can_be_simplified(e) and _can_be_simplified(f) else ():
@@ -60,7 +61,7 @@ def _names_of_functions(e: E) -> set[str]:
 
 def _can_be_simplified(e: E) -> bool:
     """Whether a form is small, and made of numbers, names, powers with numbers as exponents and functions of sympy."""
-    if e.size > _LARGEST or not all(a.op in (*_READ, "name", "number") or a.text in _SYMPYS for a in e.walk()):
+    if e.size > _LARGEST or not all(a.op in (*_READ, Op.NEG, "name", "number") or a.text in _SYMPYS for a in e.walk()):
         return False
     numbers = [a.number for a in e.walk() if a.op == "number"]
     powers = [a.args[1] for a in e.walk() if a.op == Op.POW]
@@ -92,26 +93,24 @@ def _simplified_forms(e: E, f: E, wrt: str) -> Iterator[tuple[str, E]]:
 
     symbols = _Symbols()
     begun = [symbols.read(e), symbols.read(f).diff(symbols.read(name(wrt)))]
-    rules: Sequence[tuple[str, Callable[[Any], Any]]] = (
-        ("simplify", lambda s: s),
-        ("common denominator", sp.together),
-        ("cancel", sp.cancel),
-        ("factor", sp.factor),
-        ("trigonometric identities", sp.trigsimp),
-        ("rationalise", sp.radsimp),
-        ("factor", lambda s: sp.factor(sp.together(s))),
-        ("trigonometric identities", lambda s: sp.trigsimp(sp.together(s))),
-        ("trigonometric identities", lambda s: sp.factor(sp.trigsimp(s))),
-        ("factor", lambda s: _multiply_conjugates(sp.factor(s))),
-        ("factor", lambda s: _negate_two_sums(_multiply_conjugates(sp.factor(s)))),
+    rules: Sequence[tuple[str, tuple[Callable[[Any], Any], ...]]] = (  # and what is done, one after another
+        ("simplify", ()),
+        ("common denominator", (sp.together,)),
+        ("cancel", (sp.cancel,)),
+        ("factor", (sp.factor,)),
+        ("trigonometric identities", (sp.trigsimp,)),
+        ("rationalise", (sp.radsimp,)),
+        ("factor", (sp.together, sp.factor)),
+        ("trigonometric identities", (sp.together, sp.trigsimp)),
+        ("trigonometric identities", (sp.trigsimp, sp.factor)),
+        ("factor", (sp.factor, _multiply_conjugates)),
+        ("factor", (sp.factor, _multiply_conjugates, _negate_two_sums)),
     )
-    for start in begun:
-        for rule, simplify in rules:
-            try:
-                form = symbols.write(simplify(start))
-            except (sp.PolynomialError, _NotWritten):
-                continue
-            yield rule, form
+    for start, (rule, simplifications) in itertools.product(begun, rules):
+        try:
+            yield rule, symbols.write(reduce(lambda s, simplify: simplify(s), simplifications, start))
+        except (sp.PolynomialError, _NotWritten):
+            continue
 
 
 def _multiply_conjugates(s: "sp.Expr") -> "sp.Expr":
@@ -157,7 +156,9 @@ class _Symbols:
         if e.op == "number":
             return sp.Rational(Fraction(e.number).numerator, Fraction(e.number).denominator)
         args = [self.read(a) for a in e.args]
-        return _READ[e.op](args) if e.op in _READ else getattr(sp, _SYMPYS[e.text])(*args)
+        if e.op == Op.NEG:
+            return -args[0]
+        return reduce(_READ[e.op], args) if e.op in _READ else getattr(sp, _SYMPYS[e.text])(*args)
 
     def write(self, s: "sp.Expr") -> E:
         """Return a sympy expression as a form. Raises _NotWritten."""
@@ -204,14 +205,12 @@ class _Symbols:
                 below.append(self.write(1 / factor))
             else:
                 above.append(self.write(factor))
-        if coef > 0:
-            return mul(sorted(above, key=_place_in_product), sorted(below, key=_place_in_product))
-        for side in (below, above):  # 2/(1 - x**2) for -2/(x**2 - 1)
-            for k, e in enumerate(side):
-                if e.op == Op.ADD and len(e.args) == 2 and e.args[1].op == Op.NEG:
-                    side[k] = ex.without_minus(neg(e))
-                    return mul(sorted(above, key=_place_in_product), sorted(below, key=_place_in_product))
-        return neg(mul(sorted(above, key=_place_in_product), sorted(below, key=_place_in_product)))
+        minus = coef <= 0
+        for own, k, e in [(side, k, e) for side in (below, above) for k, e in enumerate(side)]:
+            if minus and e.op == Op.ADD and len(e.args) == 2 and e.args[1].op == Op.NEG:
+                own[k], minus = ex.without_minus(neg(e)), False  # 2/(1 - x**2) for -2/(x**2 - 1)
+        whole = mul(*(sorted(side, key=_place_in_product) for side in (above, below)))
+        return neg(whole) if minus else whole
 
 
 def _place_in_product(e: E) -> tuple[int, str]:
@@ -221,22 +220,6 @@ def _place_in_product(e: E) -> tuple[int, str]:
     return place, base.text if place == 1 else ""
 
 
-def _quotient(args: Sequence[Any]) -> Any:
-    return args[0] / args[1]
-
-
-def _sum(args: Sequence[Any]) -> Any:
-    return sum(args[1:], args[0])
-
-
-def _multiply_all(args: Sequence[Any]) -> Any:
-    found = args[0]
-    for x in args[1:]:
-        found *= x
-    return found
-
-
-_READ: dict[str, Callable[[Sequence[Any]], Any]] = {
-    Op.ADD: _sum, Op.MUL: _multiply_all, Op.DIV: _quotient, Op.NEG: lambda args: -args[0],
-    Op.POW: lambda args: args[0] ** args[1],
+_READ: dict[str, Callable[[Any, Any], Any]] = {
+    Op.ADD: operator.add, Op.MUL: operator.mul, Op.DIV: operator.truediv, Op.POW: operator.pow,
 }  # fmt: skip

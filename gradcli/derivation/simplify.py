@@ -9,14 +9,12 @@ from gradcli.derivation.algebra import (
     ONE,
     absolute,
     apply_rules,
-    as_one_term,
     exponential,
     factors_without,
     is_positive,
     is_truth_factor,
     join_exponentials,
     multiply,
-    multiply_term,
     power,
 )
 from gradcli.derivation.index import (
@@ -27,8 +25,9 @@ from gradcli.derivation.index import (
     add,
     apply_function,
     argument_of_factor,
-    bracket,
+    as_one_term,
     fresh_index,
+    multiply_term,
     refresh_bound_indices,
     scale_tensor,
 )
@@ -36,39 +35,34 @@ from gradcli.derivation.sized_problem import MOST_SIMPLIFYING, TooLong, limited_
 
 SAYS = "sigmoid(-t) is 1 - sigmoid(t)"
 _FEW = 3  # terms at most, of a bracket that is opened beside a sigmoid: 1 - y, not a layer
-Expand = Callable[[IndexedTerm, IndexedFactor, tuple[Index, ...]], Tensor]
 
 
-def write_sigmoid_complements(x: Tensor, expand: Expand) -> Iterator[Tensor]:
+def write_sigmoid_complements(x: Tensor) -> Iterator[Tensor]:
     """Yield the sum with a sigmoid(-t) as 1 - sigmoid(t), for each that another term has as sigmoid(t), brackets opened."""
     for k, term in enumerate(x.terms):
         for f in term.factors:
             if f.atom.op != "expit" or f.power != 1:
                 continue
-            other = (
-                apply_function("expit", [scale_tensor(argument_of_factor(f), Fraction(-1))], f.at).terms[0].factors[0]
-            )
+            (turned,) = apply_function("expit", [scale_tensor(argument_of_factor(f), -ONE)], f.at).terms
+            (other,) = turned.factors
             beside = [j for j, t in enumerate(x.terms) if j != k and any(g.atom == other.atom for g in t.factors)]
             if beside:
-                left = tuple(g for g in term.factors if g is not f)
+                left = factors_without(term, f)
                 parts = [
                     IndexedTerm(term.coef, left),
                     IndexedTerm(-term.coef, (*left, other)),
                     *(x.terms[j] for j in beside),
                 ]
                 rest = [Tensor(x.free, (t,)) for j, t in enumerate(x.terms) if j != k and j not in beside]
-                yield add([*rest, *(_open_small_brackets(part, x, expand) for part in parts)], x.free)
+                yield add([*rest, *(_open_small_brackets(part, x.free) for part in parts)], x.free)
 
 
-def _open_small_brackets(term: IndexedTerm, x: Tensor, expand: Expand) -> Tensor:
-    f = next((f for f in term.factors if f.atom.op == "group" and f.power == 1 and _is_small_bracket(f)), None)
+def _open_small_brackets(term: IndexedTerm, free: tuple[Index, ...]) -> Tensor:
+    brackets = (f for f in term.factors if f.atom.op == "group" and f.power == 1)
+    f = next((f for f in brackets if 1 < len(f.atom.args[0].terms) <= _FEW), None)
     if f is None:
-        return Tensor(x.free, (term,))
-    return add([_open_small_brackets(part, x, expand) for part in expand(term, f, x.free).terms], x.free)
-
-
-def _is_small_bracket(f: IndexedFactor) -> bool:
-    return 1 < len(f.atom.args[0].terms) <= _FEW
+        return Tensor(free, (term,))
+    return add([_open_small_brackets(part, free) for part in open_bracket(term, f, free).terms], free)
 
 
 _ROUNDS = 60
@@ -78,16 +72,9 @@ Step = tuple[str, Tensor]  # the name of a rule, and what it made
 
 def size_of_tensor(x: Tensor) -> int:
     """Return the size of a tensor: its factors, and their arguments."""
-    return sum(2 + sum(_size_of_factor(f) for f in t.factors) for t in x.terms)
-
-
-def _size_of_factor(f: IndexedFactor) -> int:
-    own = (
-        1
-        if f.atom.op in ("input", "size", "delta", "pi", "number")
-        else 1 + sum(size_of_tensor(a) for a in f.atom.args)
-    )
-    return own + (f.power not in (1, -1))
+    factors = [f for t in x.terms for f in t.factors]
+    own = sum(1 + sum(map(size_of_tensor, f.atom.args)) + (f.power not in (1, -1)) for f in factors)
+    return 2 * len(x.terms) + own
 
 
 Measure = Callable[[Tensor], int]
@@ -123,12 +110,9 @@ def _possible_moves(x: Tensor, cost: Measure) -> Iterator[Step]:
                     if not inside.terms:
                         yield rule, add(rest, x.free)
                         continue
-                    whole = inside.terms[0] if len(inside.terms) == 1 else bracket(inside)
-                    others = tuple(g for g in term.factors if g is not f)
-                    made = apply_rules(
-                        IndexedTerm(term.coef * whole.coef, (*others, *refresh_bound_indices(whole, f.at).factors)),
-                        x.free,
-                    )
+                    whole = as_one_term(inside)
+                    factors = (*factors_without(term, f), *refresh_bound_indices(whole, f.at).factors)
+                    made = apply_rules(IndexedTerm(term.coef * whole.coef, factors), x.free)
                     yield rule, add([*rest, Tensor(x.free, (made,))], x.free)
                 opened = open_bracket(term, f, x.free)
                 yield "distribute", add([*rest, opened], x.free)
@@ -166,26 +150,18 @@ def one_base(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
             continue
         base, p = argument_of_factor(f), argument_of_factor(f, 1)
         for whole_factor in (g for g in term.factors if g is not f):
-            g = _as_written_alone(whole_factor)
+            g = whole_factor
+            if g.atom.op == "group" and g.power == 1:  # 1 - sigmoid(t), which stands beside sigmoid(t), is sigmoid(-t)
+                once = apply_rules(IndexedTerm(ONE, (g,)), g.at)
+                g = once.factors[0] if len(once.factors) == 1 and once.coef == 1 else g
             same = g.atom == alone.atom and set(g.at) == set(alone.at) <= set(f.at)
             if not same or (g.power / alone.power).denominator != 1:
                 continue
             more = add([p, Tensor((), (IndexedTerm(g.power / alone.power),))], p.free)
-            whole = (
-                power(base, Fraction(more.number))
-                if more.number is not None
-                else apply_function("power", [base, more], f.at)
-            )
+            known = None if more.number is None else Fraction(more.number)
+            whole = apply_function("power", [base, more], f.at) if known is None else power(base, known)
             return multiply_term(IndexedTerm(term.coef, factors_without(term, f, whole_factor)), whole)
     return None
-
-
-def _as_written_alone(f: IndexedFactor) -> IndexedFactor:
-    """Return a factor as it is in no product: 1 - sigmoid(t), which stands beside sigmoid(t), is sigmoid(-t)."""
-    alone = (
-        apply_rules(IndexedTerm(ONE, (f,)), f.at) if f.atom.op == "group" and f.power == 1 else IndexedTerm(ONE, (f,))
-    )
-    return alone.factors[0] if len(alone.factors) == 1 and alone.coef == 1 else f
 
 
 def normal(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
@@ -205,9 +181,8 @@ def _numerator_over_root_two(x: Tensor) -> Tensor | None:
     """Return u of u / sqrt(2); None for anything else."""
     terms = []
     for t in x.terms:
-        root = next(
-            (f for f in t.factors if f.atom.op == "number" and f.atom.name == "2" and f.power == Fraction(-1, 2)), None
-        )
+        twos = (f for f in t.factors if f.atom.op == "number" and f.atom.name == "2")
+        root = next((f for f in twos if f.power == Fraction(-1, 2)), None)
         if root is None:
             return None
         terms.append(IndexedTerm(t.coef, factors_without(t, root)))
@@ -279,19 +254,15 @@ def sign_times(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None
             continue
         for h in term.factors:
             if h.atom == g.atom and h.at == g.at and h.power >= 1 and h.power % 2 == 1:
-                rest = (h._replace(power=h.power - 1),) if h.power > 1 else ()
-                return multiply_term(
-                    IndexedTerm(term.coef, (*factors_without(term, f, h), *rest)), absolute(argument_of_factor(f))
-                )
+                less = (h._replace(power=h.power - 1),) if h.power > 1 else ()
+                rest = IndexedTerm(term.coef, (*factors_without(term, f, h), *less))
+                return multiply_term(rest, absolute(argument_of_factor(f)))
     return None
 
 
-def write_clipped_values(
-    x: Tensor, expand: Callable[[IndexedTerm, IndexedFactor, tuple[Index, ...]], Tensor]
-) -> Iterator[Tensor]:
+def write_clipped_values(x: Tensor) -> Iterator[Tensor]:
     """Yield the sum with u where |u| <= d, and d sign(u) elsewhere, as max(-d, min(u, d))."""
-    parts = [_open_clip_brackets(term, x.free, expand) for term in x.terms]
-    terms = [t for part in parts for t in part]
+    terms = [t for term in x.terms for t in _open_clip_brackets(term, x.free)]
     for inside in terms:
         for f in inside.factors:
             ends = _bounds_of_clip(f)
@@ -303,23 +274,19 @@ def write_clipped_values(
             whole = as_one_term(u)
             for g in (g for g in rest.factors if len(whole.factors) == 1 and g == whole.factors[0]):
                 shared = Tensor(x.free, (IndexedTerm(rest.coef / whole.coef, factors_without(rest, g)),))
-                outer = multiply(shared, beyond).terms
-                if len(outer) != 1:
+                products = multiply(shared, beyond).terms
+                if len(products) != 1:
                     continue
-                left = _remove_terms(
-                    terms, [inside, outer[0], IndexedTerm(-outer[0].coef, (*outer[0].factors, f))], x.free
-                )
+                (outer,) = products
+                gone = [inside, outer, IndexedTerm(-outer.coef, (*outer.factors, f))]
+                left = _remove_terms(terms, gone, x.free)
                 if left is not None:
                     bound = apply_function("minimum", [u, d], f.at)
                     found = multiply(shared, apply_function("maximum", [scale_tensor(d, -1), bound], f.at))
                     yield add([*left, Tensor(x.free, found.terms)], x.free)
 
 
-def _open_clip_brackets(
-    term: IndexedTerm,
-    free: tuple[Index, ...],
-    expand: Callable[[IndexedTerm, IndexedFactor, tuple[Index, ...]], Tensor],
-) -> list[IndexedTerm]:
+def _open_clip_brackets(term: IndexedTerm, free: tuple[Index, ...]) -> list[IndexedTerm]:
     """Return a term, with brackets opened that hold an indicator of |u| <= d, or are beside one and are not u itself."""
     ends = [end for f in term.factors if (end := _bounds_of_clip(f)) is not None]
     kept = [as_one_term(u).factors[0] for u, _ in ends]
@@ -327,7 +294,7 @@ def _open_clip_brackets(
         if f.atom.op != "group" or f.power != 1 or f in kept:
             continue
         if ends or any(_bounds_of_clip(g) is not None for t in argument_of_factor(f).terms for g in t.factors):
-            return [t for part in expand(term, f, free).terms for t in _open_clip_brackets(part, free, expand)]
+            return [t for part in open_bracket(term, f, free).terms for t in _open_clip_brackets(part, free)]
     return [term]
 
 
@@ -372,9 +339,8 @@ def over_common_denominator(x: Tensor) -> Tensor | None:
         base = Tensor(f.at, (IndexedTerm(ONE, (f._replace(power=ONE),)),))
         parts = []
         for t, p in zip(x.terms, powers, strict=True):
-            rest = Tensor(
-                x.free, (IndexedTerm(t.coef, tuple(g for g in t.factors if not (g.atom == f.atom and g.at == f.at))),)
-            )
+            others = tuple(g for g in t.factors if not (g.atom == f.atom and g.at == f.at))
+            rest = Tensor(x.free, (IndexedTerm(t.coef, others),))
             whole, half = divmod(p - least, 1)
             for _ in range(whole):
                 rest = _multiply_opened(rest, base)
@@ -383,7 +349,7 @@ def over_common_denominator(x: Tensor) -> Tensor | None:
         above = over_common_denominator(above) or above  # other denominators stand below, too: (p - y)/(p (1 - p))
         if not above.terms:
             return Tensor(x.free, ())
-        top = above.terms[0] if len(above.terms) == 1 else bracket(above)
+        top = as_one_term(above)
         return multiply(Tensor(x.free, (top,)), power(base, least))
     return None
 
@@ -412,7 +378,7 @@ def take_out_denominator(x: Tensor) -> Iterator[Tensor]:
             parts.append(Tensor(x.free, (IndexedTerm(t.coef, (*(h for h in t.factors if h is not g), *rest)),)))
         inner = add(parts, x.free)
         if inner.terms:
-            yield multiply(Tensor(x.free, (bracket(inner) if len(inner.terms) > 1 else inner.terms[0],)), base)
+            yield multiply(Tensor(x.free, (as_one_term(inner),)), base)
 
 
 def _multiply_opened(x: Tensor, base: Tensor) -> Tensor:
@@ -425,31 +391,34 @@ def _multiply_opened(x: Tensor, base: Tensor) -> Tensor:
 
 def _rewrite_sum(x: Tensor) -> Iterator[Step]:
     """Yield a sum with several of its terms as one function, or over one denominator, with the names of the rules."""
-    yield from ((SAYS, other) for other in write_sigmoid_complements(x, open_bracket))
-    yield from (("1 + erf(u/sqrt(2)) is 2 ndtr(u)", other) for other in join_normal_terms(x))
-    yield from (("take out a common factor", other) for other in factor_logistic_slope(x))
-    yield from (("1 + expm1(u) is exp(u)", other) for other in join_expm1_terms(x))
-    yield from (("u within d, d sign(u) beyond", other) for other in write_clipped_values(x, open_bracket))
-    yield from (("one exponential is a multiple of the other", other) for other in join_exponentials(x))
-    yield from (("take out a common factor", other) for other in take_out_denominator(x))
+    for rule, rewrite in _REWRITES:
+        yield from ((rule, other) for other in rewrite(x))
     over = over_common_denominator(x) if len(x.terms) > 1 else None
     if over is not None:
         yield "common denominator", over
 
 
+_REWRITES: tuple[tuple[str, Callable[[Tensor], Iterator[Tensor]]], ...] = (
+    (SAYS, write_sigmoid_complements),
+    ("1 + erf(u/sqrt(2)) is 2 ndtr(u)", join_normal_terms),
+    ("take out a common factor", factor_logistic_slope),
+    ("1 + expm1(u) is exp(u)", join_expm1_terms),
+    ("u within d, d sign(u) beyond", write_clipped_values),
+    ("one exponential is a multiple of the other", join_exponentials),
+    ("take out a common factor", take_out_denominator),
+)
+
+
 def open_bracket(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> Tensor:
     """Return a term with one bracket opened into a sum."""
-    others = tuple(g for g in term.factors if g is not f)
+    others = factors_without(term, f)
     inner = argument_of_factor(f)
     parts = []
     for part in inner.terms:
         own = refresh_bound_indices(part, f.at)
-        parts.append(Tensor(free, (apply_rules(IndexedTerm(term.coef * own.coef, (*others, *own.factors)), free),)))
-    return add([_refresh_terms(p) for p in parts], free)
-
-
-def _refresh_terms(x: Tensor) -> Tensor:
-    return Tensor(x.free, tuple(refresh_bound_indices(t, x.free) for t in x.terms))
+        made = apply_rules(IndexedTerm(term.coef * own.coef, (*others, *own.factors)), free)
+        parts.append(Tensor(free, (refresh_bound_indices(made, free),)))
+    return add(parts, free)
 
 
 def collect_factors(x: Tensor, cost: Measure) -> Tensor:
@@ -488,23 +457,22 @@ def _is_same_factor(f: IndexedFactor, g: IndexedFactor, free: tuple[Index, ...])
 def _take_out_factor(x: Tensor, f: IndexedFactor, k: int) -> Tensor:
     """Return f times the sum of its cofactors, plus the terms without f."""
     inside: list[Tensor] = []
-    outside_: list[Tensor] = []
+    outside: list[Tensor] = []
     bound = [i for i in f.at if i not in x.free]
     kept = tuple(dict.fromkeys((*x.free, *bound)))
     for j, term in enumerate(x.terms):
         g = f if j == k else next((g for g in term.factors if _is_same_factor(f, g, x.free)), None)
         if g is None:
-            outside_.append(Tensor(x.free, (term,)))
+            outside.append(Tensor(x.free, (term,)))
             continue
         names = {b: a for a, b in zip(f.at, g.at, strict=True) if a != b}
-        clash = {
-            i: fresh_index(i.dim) for i in term.indices if i in f.at and i not in x.free and i not in names and j != k
-        }
-        rest = IndexedTerm(term.coef, tuple(h for h in term.factors if h is not g)).renamed(clash | names)
+        taken = [i for i in term.indices if i in bound and i not in names and j != k]
+        clash = {i: fresh_index(i.dim) for i in taken}
+        rest = IndexedTerm(term.coef, factors_without(term, g)).renamed(clash | names)
         inside.append(Tensor(kept, (refresh_bound_indices(rest, kept),)))
     total = add(inside, kept)
     if not total.terms:
-        return add(outside_, x.free) if outside_ else Tensor(x.free, ())
-    one = total.terms[0] if len(total.terms) == 1 else bracket(total)
+        return add(outside, x.free)
+    one = as_one_term(total)
     whole = apply_rules(IndexedTerm(one.coef, (*one.factors, f)), x.free)
-    return add([*outside_, Tensor(x.free, (whole,))], x.free)
+    return add([*outside, Tensor(x.free, (whole,))], x.free)

@@ -52,8 +52,15 @@ def rank(e: E, known: Mapping[str, int]) -> int:
     args = [rank(a, known) for a in e.args]
     if e.op == "name":
         return known.get(e.text, PLAIN)
-    if e.op in (Op.MATMUL, Op.DOT):
-        return _rank_of_product(args)
+    if e.op in (Op.MATMUL, Op.DOT):  # a chain from the left: each product takes one axis of both sides
+        if not all(r in (1, 2) for r in args):
+            raise NotSupported("an operand of @ or dot must have one or two axes")
+        left, *rest = args
+        for right in rest:
+            if left < 1:
+                raise NotSupported("a scalar cannot be an operand of @")
+            left += right - 2
+        return left
     if e.op == "index":
         return args[0] - count_removed_axes(e) + e.text.count("None")
     if e.op in ("column", "concat"):
@@ -75,25 +82,12 @@ def rank(e: E, known: Mapping[str, int]) -> int:
     return _FIXED.get(e.text, max(args, default=PLAIN))
 
 
-def _rank_of_product(ranks: list[int]) -> int:
-    """Return the rank of a chain of products, from the left: each takes one axis of both sides."""
-    if not all(r in (1, 2) for r in ranks):
-        raise NotSupported("an operand of @ or dot must have one or two axes")
-    left, *rest = ranks
-    for right in rest:
-        if left < 1:
-            raise NotSupported("a scalar cannot be an operand of @")
-        left = left + right - 2
-    return left
-
-
 def count_axes(e: E) -> int | None:
     """Return the number of axes, names without known axes being plain numbers; None for a plain number or an unsupported `@`."""
     if e.op == "name":
         return e.axes
-    names = [a for a in e.walk() if a.op == "name" and a.axes is not None]
     try:
-        found = rank(e, {a.text: a.axes for a in names if a.axes is not None})
+        found = rank(e, {a.text: a.axes for a in e.walk() if a.op == "name" and a.axes is not None})
     except NotSupported:
         return None
     return None if found == PLAIN else found
@@ -117,22 +111,21 @@ def name_repeated_parts(
     parts = list(begun)
     used = {*taken, *(n for n, _ in begun), *names.values(), *called.values()}
     while True:
-        found = Counter(a for a in e.walk() if a.size >= 1 and _is_worth_naming(a))
-        for _, part in parts:
-            found.update(a for a in part.walk() if a.size >= 1 and _is_worth_naming(a))
+        every = (a for x in (e, *(part for _, part in parts)) for a in x.walk())
+        found = Counter(a for a in every if a.size >= 1 and _is_worth_naming(a))
         saved = {a: (n - 1) * a.size for a, n in found.items() if n > 1}
         lettered = {a for a in saved if a.size > 1 and not _NUMBERED.fullmatch(called.get(a, "t1"))}
         worth = {a: size for a, size in saved.items() if size >= least or a in lettered}
         worth |= {a: _USERS for a in found if a in names and a not in worth}
         if not worth:
-            return Statements(tuple(_sort_by_dependency(parts)), e)
+            return Statements(_sort_by_dependency(parts), e)
         best = max(worth, key=lambda a: (worth[a] + _USERS * (a in names), a.size))
         new = names.get(best) or called.get(best) or _choose_name(best, used)
-        names, called = (
-            {replace_part(a, best, name(new)): n for a, n in own.items() if n != new} for own in (names, called)
-        )
         used.add(new)
         short = name(new, axes=count_axes(best))
+        names, called = (
+            {replace_part(a, best, short): n for a, n in own.items() if n != new} for own in (names, called)
+        )
         e = replace_part(e, best, short)
         parts = [(n, replace_part(p, best, short)) for n, p in parts]
         parts.append((new, best))
@@ -166,15 +159,11 @@ def replace_part(e: E, old: E, new: E) -> E:
     return replace(e, args=tuple(replace_part(a, old, new) for a in e.args))
 
 
-def _sort_by_dependency(parts: list[tuple[str, E]]) -> list[tuple[str, E]]:
+def _sort_by_dependency(parts: list[tuple[str, E]]) -> tuple[tuple[str, E], ...]:
     """Return the parts, each after those it uses."""
-    done: list[tuple[str, E]] = []
-    names = {n for n, _ in parts}
-    left = list(parts)
-    while left:
-        ready = next(
-            p for p in left if not {a.text for a in p[1].walk() if a.op == "name"} & (names - {n for n, _ in done})
-        )
-        done.append(ready)
-        left.remove(ready)
-    return done
+    by_name = dict(parts)
+    used = {n: [a.text for a in part.walk() if a.op == "name" and a.text in by_name] for n, part in parts}
+    done: list[str] = []
+    while left := [n for n in by_name if n not in done]:
+        done.append(next(n for n in left if not {*used[n]} & {*left}))
+    return tuple((n, by_name[n]) for n in done)

@@ -79,18 +79,15 @@ def function_at_point(found: Located, shapes: Mapping[str, Dims]) -> FunctionAtP
     if inside is not None:
         raise NotSupported(f"the input {inside} is in a container", do="derive a function of arrays and numbers")
     values = found.points[0].values
-    known = {
-        word: n
-        for name, words in shapes.items()
-        if name in values
-        for word, n in _match_sizes(name, words, values[name])
-    }
+    known: dict[str, int] = {}
+    for name in (name for name in shapes if name in values):
+        known |= _match_sizes(name, shapes[name], values[name])
     other = next((n for n in known if n in values and n not in shapes and np.any(values[n] != known[n])), None)
     if other is not None:
         says = f"{other} is the size {known[other]} in --shapes, and {np.asarray(values[other]).tolist()} in --at"
         raise BadOption(says, do="give sizes and inputs different names")
     inputs = [n for n in found.f.inputs if n not in known or n in shapes]
-    names = dict(_name_lengths([n for n in inputs if n not in shapes], values, known, found.f.inputs))
+    names = _name_lengths([n for n in inputs if n not in shapes], values, known, found.f.inputs)
     dims = {n: shapes[n] if n in shapes else tuple(names[k] for k in shape(values[n])) for n in inputs}
     used = {*size_names(dims[n] for n in inputs if n not in shapes)}
     named = {d: k for k, d in names.items() if d in used and d not in known}
@@ -99,20 +96,20 @@ def function_at_point(found: Located, shapes: Mapping[str, Dims]) -> FunctionAtP
     return FunctionAtPoint(f, dims, named, {n: values[n] for n in found.f.inputs}, found.points[0].drawn)
 
 
-def _match_sizes(name: str, words: Dims, x: Any) -> Iterator[tuple[str, int]]:
-    """Yield the names of sizes with their numbers. Raises BadOption if the value has a different shape."""
+def _match_sizes(name: str, words: Dims, x: Any) -> dict[str, int]:
+    """Return the names of sizes with their numbers. Raises BadOption if the value has a different shape."""
     lengths = shape(x)
     known = [None if size_names([(w,)]) else int(w) for w in words]
     if len(lengths) != len(words) or any(k not in (None, n) for k, n in zip(known, lengths, strict=True)):
         says = f"{name} has shape {lengths}, and --shapes says {' '.join(words) or 'a number'}"
         raise BadOption(says, do="write a name or a number for each of its axes")
-    yield from ((w, n) for w, n in zip(words, lengths, strict=True) if w.isidentifier())
+    return {w: n for w, n in zip(words, lengths, strict=True) if w.isidentifier()}
 
 
 def _name_lengths(
     inputs: list[str], values: Mapping[str, Any], known: Mapping[str, int], taken: tuple[str, ...]
-) -> Iterator[tuple[int, str]]:
-    """Yield each length with its name: that of a size of this length, or a new letter; columns come before rows.
+) -> dict[int, str]:
+    """Return each length with its name: that of a size of this length, or a new letter; columns come before rows.
 
     Raises  BadOption if two sizes have this length.
     """
@@ -126,7 +123,7 @@ def _name_lengths(
                 raise BadOption(f"{name} has a length of {n}, as have {both}", do="name its sizes too: --shapes")
             if n not in names:
                 names[n] = next(letters)
-    yield from names.items()
+    return names
 
 
 def add_value_at_point(
@@ -152,10 +149,8 @@ def add_value_at_point(
         return replace(result, value=value), None
     q = _question_at(problem, result, given.values)
     if q.kinks:
-        says = _describe_kink(q, result.wrt)
-        return replace(result, value=value), finding(
-            Kind.KINK, Severity.INFO, says, hint="see gradcli check at this point"
-        )
+        doubt = finding(Kind.KINK, Severity.INFO, _describe_kink(q, result.wrt), hint="see gradcli check at this point")
+        return replace(result, value=value), doubt
     scale = max(float(np.max(np.abs(truth), initial=0.0)), UNSEEN * max(1.0, float(y)))
     alike = np.shape(value) == np.shape(truth)
     error = float(np.max(np.abs(value - truth), initial=0.0)) / scale if alike else float("inf")
@@ -163,11 +158,8 @@ def add_value_at_point(
     if error <= ALLOWED:
         return found, None
     says = f"by {result.wrt}: at the point the closed form is off by {error:.1e} of the largest entry"
-    hint = (
-        "there entries are equal, and the closed form holds beside it"
-        if q.ties
-        else "check that the assumptions hold at this point"
-    )
+    tied = "there entries are equal, and the closed form holds beside it"
+    hint = tied if q.ties else "check that the assumptions hold at this point"
     return found, finding(Kind.DISAGREEMENT, Severity.INCONCLUSIVE, says, hint=hint)
 
 
@@ -186,12 +178,9 @@ _SPELLED = {"absolute": "abs", "rint": "round", "fmax": "maximum", "fmin": "mini
 
 def _describe_kink(q: Question, wrt: str) -> str:
     primitive = q.kinks[0].primitive.name
-    compares = "equal" in primitive or primitive in ("less", "greater")
-    where = (
-        "two sides of a comparison are equal"
-        if compares
-        else f"{_SPELLED.get(primitive, primitive)} is at its kink or jump"
-    )
+    where = f"{_SPELLED.get(primitive, primitive)} is at its kink or jump"
+    if "equal" in primitive or primitive in ("less", "greater"):
+        where = "two sides of a comparison are equal"
     if q.by_convention:
         return f"by {wrt}: at the point f is smooth, but {where}, and rules give another slope there"
     return f"by {wrt}: at the point {where}, so that nothing confirms the value of the closed form there"
@@ -260,25 +249,41 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     if bounds := sorted({*root.bounds} & {*dims}) if isinstance(root, Expression) else []:
         says = f"{bounds[0]} bounds a slice, and is the size of no axis"
         raise BadOption(says, do=f'give an axis this size, such as "y: {bounds[0]}", or write a number for it')
-    called = _rename_clashing_sizes(dims)
+    # other names for the sizes that have the name of an input
+    sizes = [d for own in dims.values() for d in own]
+    called = {d: first_free_name((d.upper(),), d, {*dims, *sizes}) for d in dict.fromkeys(sizes) if d in dims}
     dims = {n: tuple(called.get(d, d) for d in own) for n, own in dims.items()}
-    facts = _facts_of_inputs(f, wanted, dims)
+    facts = parse_facts(list(wanted.assume), dims)
+    if isinstance(root, Expression):  # what it uses as a position in an array is an index
+        places = {*root.places, *_find_class_indices(root, dims)}
+        facts |= {n: facts.get(n, frozenset()) | {"index"} for n in dims if n in places}
     names, answers = _inputs_and_answers([n for n in f.inputs if n in dims], wanted, facts)
     problem = DerivationProblem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style)
     try:
         problem = prepare_problem(problem)
         made, given = _make_at_fitting_sizes(problem, given, wanted.shapes)
-    except NotStraight as error:
-        return _report_refusal(problem, names, error)
+    except NotStraight as error:  # no input has a formula, for one reason
+        detail, refusals = error_detail(error), tuple(_refusal_finding(name, error) for name in names)
+        return DeriveReport(
+            Target(problem.f.kind, problem.f.text), dict(problem.dims), _facts_in_order(facts),
+            wanted.seed, f"{wanted.layout}: {LAYOUTS[wanted.layout]}", (), refusals,
+            int(Exit.INCONCLUSIVE), describe_environment(), refused=dict.fromkeys(names, detail),
+        )  # fmt: skip
     if given is None:
         refuse_numbers(replace(made.problem, f=f), wanted.shapes, made.points[0])
     results: list[Result] = []
     refused: dict[str, ErrorDetail] = {}
     gradients: dict[str, str] = {}  # by numbers, of which the second derivatives are derived
     findings = find_notices(replace(made.problem, f=f), made.points[0])
-    findings += [_notice_of_renaming(size, word) for size, word in called.items()]
-    if given is None and wanted.shapes:
-        findings += [_notice_of_number(n) for n in dims if n not in wanted.shapes and "index" not in facts.get(n, ())]
+
+    def note(says: str) -> None:
+        findings.append(finding(Kind.NOTICE, Severity.INFO, says))
+
+    for size, word in called.items():
+        note(f"{size} is an input here, and the size that --shapes calls {size} is called {word}")
+    for name in dims if given is None and wanted.shapes else ():
+        if name not in wanted.shapes and "index" not in facts.get(name, ()):
+            note(f"{name} is a number, since --shapes does not name it")
     for name in names:
         try:
             own, result, continuous = _derive_by_input(made, name)
@@ -286,7 +291,10 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
             refused[name] = error_detail(error)
             findings.append(_refusal_finding(name, error))
             continue
-        findings += [_notice_of_single_points(name)] if continuous else []
+        if continuous:
+            note(
+                f"by {name}: comparisons of {name} by == are true at single points only, where the formula may not hold"
+            )
         if own.begun is not None and not dims[name]:
             gradients[name] = own.begun.f.text
         if name in answers:
@@ -298,21 +306,24 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
         results.append(result)
     if len(gradients) > 1:
         (name, gradient), (other, _) = list(gradients.items())[:2]
-        says = f'mixed second derivatives are not among these: by {name} and {other}, derive "{gradient}" --wrt {other}'
-        findings.append(finding(Kind.NOTICE, Severity.INFO, says))
-    said = hints_on_label_sums(made.problem, [result.formula.expression for result in results])
-    findings += [finding(Kind.NOTICE, Severity.INFO, says) for says in said]
+        note(f'mixed second derivatives are not among these: by {name} and {other}, derive "{gradient}" --wrt {other}')
+    for says in hints_on_label_sums(made.problem, [result.formula.expression for result in results]):
+        note(says)
     with limited_work():
         function, function_mathml = made.function_written() if results else ("", "")
     report = DeriveReport(
-        Target(f.kind, f.text), dict(made.problem.dims), {n: tuple(w for w in FACTS if w in facts[n]) for n in facts},
-        wanted.seed, _describe_layout(wanted.layout), tuple(results), tuple(findings),
+        Target(f.kind, f.text), dict(made.problem.dims), _facts_in_order(facts),
+        wanted.seed, f"{wanted.layout}: {LAYOUTS[wanted.layout]}", tuple(results), tuple(findings),
         int(_exit_status(results, findings)), describe_environment(),
         refused=refused or ABSENT, function=function, function_mathml=function_mathml, solution=not answers or wanted.show,
     )  # fmt: skip
     if given is None:
         return report
     return replace(report, at=dict(given.values), drawn=given.drawn, sizes=dict(given.named) or ABSENT)
+
+
+def _facts_in_order(facts: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
+    return {n: tuple(w for w in FACTS if w in words) for n, words in facts.items()}
 
 
 def _derive_by_input(made: Derivation, name: str) -> tuple[Derivation, Result, bool]:
@@ -325,41 +336,15 @@ def _derive_by_input(made: Derivation, name: str) -> tuple[Derivation, Result, b
         if name not in made.problem.compared:
             raise
         smooth = Derivation(ignore_comparisons(made.problem, name), made.sizes)
-        try:
-            with limited_work():
-                own = smooth.by(name)
-                return own, own.result(name), True
-        except (NotSupported, Unverified):
-            pass
+        with contextlib.suppress(NotSupported, Unverified), limited_work():
+            own = smooth.by(name)
+            return own, own.result(name), True
         raise
-
-
-def _notice_of_single_points(name: str) -> Finding:
-    says = f"by {name}: comparisons of {name} by == are true at single points only, where the formula may not hold"
-    return finding(Kind.NOTICE, Severity.INFO, says)
 
 
 def _refusal_finding(name: str, error: GradcliError) -> Finding:
     says = f"by {name}: {error.what}"
     return finding(Kind.REFUSED, Severity.INCONCLUSIVE, says, hint=error.do, at=error.where)
-
-
-def _report_refusal(problem: DerivationProblem, names: Sequence[str], error: NotStraight) -> DeriveReport:
-    """Return the report of a function that has no formula by any input, for one reason."""
-    return DeriveReport(
-        Target(problem.f.kind, problem.f.text), dict(problem.dims),
-        {n: tuple(w for w in FACTS if w in problem.facts[n]) for n in problem.facts},
-        problem.seed, _describe_layout(problem.layout), (), tuple(_refusal_finding(name, error) for name in names),
-        int(Exit.INCONCLUSIVE), describe_environment(), refused={name: error_detail(error) for name in names},
-    )  # fmt: skip
-
-
-def _facts_of_inputs(f: Function, wanted: DeriveOptions, dims: Mapping[str, Dims]) -> dict[str, frozenset[str]]:
-    """Return what is assumed of inputs; what an expression uses as a position in an array is an index."""
-    facts = parse_facts(list(wanted.assume), dims)
-    root = original_function(f)
-    places = {*root.places, *_find_class_indices(root, dims)} if isinstance(root, Expression) else set()
-    return facts | {n: facts.get(n, frozenset()) | {"index"} for n in dims if n in places}
 
 
 def _find_class_indices(f: Expression, dims: Mapping[str, Dims]) -> set[str]:
@@ -390,7 +375,10 @@ def _inputs_and_answers(
     answers = {} if wanted.answer is None else parse_answers(wanted.answer, inputs)
     named = [n for n in inputs if n in answers]
     wrt = ",".join(named) if named and wanted.wrt is None else wanted.wrt
-    names = _choose_inputs(moving if wrt is None else inputs, wrt)
+    # in the order in which --wrt names them
+    parts = [None] if wrt is None else [part for part in wrt.split(",") if part.strip()]
+    among = moving if wrt is None else inputs
+    names = tuple(dict.fromkeys(name for part in parts for name in choose_inputs(among, part)))
     for name in (n for n in names if n not in moving):
         raise BadOption(f"{name} is a position, and no derivative by it exists", do=f"--wrt {(*moving, 'x')[0]}")
     if None in answers and len(names) != 1:
@@ -403,15 +391,6 @@ def _inputs_and_answers(
     for name in (n for n in names if answers and n not in by_input):
         raise BadOption(f"--wrt names {name}, and --answer does not", do=f"--wrt {','.join(by_input)}")
     return names, by_input
-
-
-def _notice_of_number(name: str) -> Finding:
-    return finding(Kind.NOTICE, Severity.INFO, f"{name} is a number, since --shapes does not name it")
-
-
-def _notice_of_renaming(size: str, word: str) -> Finding:
-    says = f"{size} is an input here, and the size that --shapes calls {size} is called {word}"
-    return finding(Kind.NOTICE, Severity.INFO, says)
 
 
 def _make_at_fitting_sizes(
@@ -430,19 +409,8 @@ def _make_at_fitting_sizes(
         return _make_derivation(replace(problem, dims=numbers.dims), shapes), numbers
 
 
-def _choose_inputs(inputs: Sequence[str], wrt: str | None) -> tuple[str, ...]:
-    """Return the inputs to differentiate by, in the order in which --wrt names them."""
-    parts = [None] if wrt is None else [part for part in wrt.split(",") if part.strip()]
-    return tuple(dict.fromkeys(name for part in parts for name in choose_inputs(inputs, part)))
-
-
-def _describe_layout(layout: str) -> str:
-    return f"{layout}: {LAYOUTS[layout]}"
-
-
 def _exit_status(results: Sequence[Result], findings: Sequence[Finding]) -> Exit:
-    verdicts = {r.answer.verdict for r in results if isinstance(r.answer, Answer)}
-    if "wrong" in verdicts:
+    if any(isinstance(r.answer, Answer) and r.answer.verdict == "wrong" for r in results):
         return Exit.WRONG
     open_ = any(f.severity == Severity.INCONCLUSIVE for f in findings)
     return Exit.INCONCLUSIVE if open_ or not results else Exit.CONFIRMED
@@ -460,24 +428,8 @@ def _dims_of_inputs(f: Function, shapes: Mapping[str, tuple[str, ...]]) -> dict[
     return {n: shapes.get(n, ()) for n in f.inputs if n in shapes or n not in sizes}
 
 
-def _rename_clashing_sizes(dims: Mapping[str, Dims]) -> dict[str, str]:
-    """Return other names for the sizes that have the name of an input."""
-    sizes = [d for own in dims.values() for d in own]
-    taken = {*dims, *sizes}
-    return {d: first_free_name((d.upper(),), d, taken) for d in dict.fromkeys(sizes) if d in dims}
-
-
-def _suggest_sizes(problem: DerivationProblem, shapes: Mapping[str, Dims]) -> str:
-    """Return the sizes to give where those that are given, or none, do not fit."""
-    found = find_fitting_shapes(problem.f, shapes, wrong=len(shapes) == len(problem.dims)) or find_fitting_shapes(
-        problem.f, {}
-    )
-    if found is None:
-        return f'give sizes to all arrays: --shapes "{shapes_line(problem.dims)}"'
-    return f'sizes that fit: --shapes "{shapes_line(found)}"'
-
-
 def _make_derivation(problem: DerivationProblem, shapes: Mapping[str, Dims]) -> Derivation:
+    """Return the derivation; where f does not run, the error has the sizes that fit."""
     made, k = Derivation(problem), 0
     try:
         for k in range(RECORDINGS):
@@ -485,6 +437,9 @@ def _make_derivation(problem: DerivationProblem, shapes: Mapping[str, Dims]) -> 
                 problem.f(made.points[k])
     except BadShape as error:
         error.what = name_shapes_in_text(error.what, {n: v[k] for n, v in made.sizes.items()})
-        error.do = _suggest_sizes(problem, shapes)
+        found = find_fitting_shapes(problem.f, shapes, wrong=len(shapes) == len(problem.dims))
+        found = found or find_fitting_shapes(problem.f, {})
+        what = "give sizes to all arrays" if found is None else "sizes that fit"
+        error.do = f'{what}: --shapes "{shapes_line(problem.dims if found is None else found)}"'
         raise
     return made

@@ -10,7 +10,6 @@ from gradcli.derivation.algebra import (
     ALGEBRA,
     FUNCTIONS,
     apply_rules,
-    as_one_term,
     factors_without,
     identity,
     multiply,
@@ -29,6 +28,7 @@ from gradcli.derivation.index import (
     apply_function,
     argument_of_factor,
     fresh_index,
+    multiply_term,
     scalar,
     slot,
     tensor_of_atom,
@@ -143,13 +143,10 @@ def cut_span(x: Tensor, i: Index, new: Index, span: str) -> Tensor:
         rest = Tensor(tuple(dict.fromkeys(j for f in others for j in f.at)), (IndexedTerm(term.coef, others),))
         whole = product([rest, *(_cut_factor(f, i, new, span) for f in term.factors if i in f.at)])
         parts.append(Tensor(free, tuple(apply_rules(t, free) for t in whole.terms)))
-    return add(parts, free) if parts else Tensor(free, ())
+    return add(parts, free)
 
 
 def _cut_factor(f: IndexedFactor, i: Index, new: Index, span: str) -> Tensor:
-    def kept(x: Tensor) -> Tensor:
-        return cut_span(x, i, new, span)
-
     def written(g: IndexedFactor) -> Tensor:
         if g.atom.op == "delta":
             return selection_matrix(span, new, next((j for j in g.at if j != i), new))
@@ -164,7 +161,8 @@ def _cut_factor(f: IndexedFactor, i: Index, new: Index, span: str) -> Tensor:
                 atom = _slice_atom(atom, k, span, places)
         return tensor_of_atom(atom, places)
 
-    return _push_into_factor(f, tuple(dict.fromkeys(new if j == i else j for j in f.at)), kept, written)
+    left = tuple(dict.fromkeys(new if j == i else j for j in f.at))
+    return _push_into_factor(f, left, lambda x: cut_span(x, i, new, span), written)
 
 
 def _simple_cut(f: IndexedFactor, i: Index, new: Index, span: str) -> Tensor | None:
@@ -272,26 +270,19 @@ def at_unit(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
         (i,) = f.at
         others = [g for g in term.factors if g is not f and i in g.at]
         bound = i not in free
-        if (
-            f.power != 1
-            or (not others and not bound)
-            or (bound and len(others) == 1 and _is_indexed_entry(others[0], f))
-        ):
+        if f.power != 1 or not (others or bound):
             continue
+        if bound and len(others) == 1:  # an entry that is written with an index, as that of an input or an inverse is
+            (g,) = others
+            opened = _can_be_entered(g) or g.atom.op == "delta"
+            if g.power == 1 and g.at.count(i) == 1 and not opened and _product_of_units(g, f) is None:
+                continue
         picked = product([_entry_of_factor(g, f) for g in others])
         if not picked.terms:
             return IndexedTerm(Fraction(0))
-        whole = as_one_term(picked)
-        return IndexedTerm(
-            term.coef * whole.coef, (*factors_without(term, f, *others), *(() if bound else (f,)), *whole.factors)
-        )
+        rest = (*factors_without(term, f, *others), *(() if bound else (f,)))
+        return multiply_term(IndexedTerm(term.coef, rest), picked)
     return None
-
-
-def _is_indexed_entry(g: IndexedFactor, f: IndexedFactor) -> bool:
-    """Whether an entry of a factor is written with an index, as that of an input or an inverse is."""
-    opened = _can_be_entered(g) or g.atom.op == "delta"
-    return g.power == 1 and g.at.count(f.at[0]) == 1 and not opened and _product_of_units(g, f) is None
 
 
 def _product_of_units(g: IndexedFactor, f: IndexedFactor) -> int | None:
@@ -309,7 +300,7 @@ def _entry_of_factor(g: IndexedFactor, f: IndexedFactor) -> Tensor:
     def entry(x: Tensor) -> Tensor:
         parts = [sum_over(multiply(Tensor(x.free, (t,)), tensor_of_atom(f.atom, (i,))), [i]) for t in x.terms]
         own = tuple(j for j in x.free if j != i)
-        return add(parts, own) if parts else Tensor(own, ())
+        return add(parts, own)
 
     def written(g: IndexedFactor) -> Tensor:
         common = _product_of_units(g, f)
@@ -339,8 +330,7 @@ def at_rows(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
         kept = product([_cut_factor(g, old, new, span) for g in others])
         if not kept.terms:
             return IndexedTerm(Fraction(0))
-        whole = as_one_term(kept)
-        after = IndexedTerm(term.coef * whole.coef, (*factors_without(term, f, *others), *whole.factors))
+        after = multiply_term(IndexedTerm(term.coef, factors_without(term, f, *others)), kept)
         return restore_lost_sums(term.renamed({old: new}), after, free)
     return None
 
@@ -361,8 +351,7 @@ def at_blocks(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
             new = fresh_index(span_length(span, i.dim))
             parts.append(sum_over(product([_cut_factor(f, i, new, span) for f in mine]), [new]))
         left = tuple(dict.fromkeys(j for f in mine for j in f.at if j != i))
-        whole = as_one_term(add(parts, left))
-        return IndexedTerm(term.coef * whole.coef, (*factors_without(term, *mine), *whole.factors))
+        return multiply_term(IndexedTerm(term.coef, factors_without(term, *mine)), add(parts, left))
     return None
 
 
@@ -420,11 +409,9 @@ def span_length(span: str, dim: str) -> str:
     first, last = (Position(end.names, end.number + b.number) if b.from_end else b for b in bounds)
     names = Counter(last.names)
     names.subtract(first.names)
-    return (
-        ""
-        if min(names.values(), default=0) < 0
-        else Position(tuple(names.elements()), last.number - first.number).text()
-    )
+    if min(names.values(), default=0) < 0:
+        return ""
+    return Position(tuple(names.elements()), last.number - first.number).text()
 
 
 def is_selection_matrix(f: IndexedFactor) -> bool:

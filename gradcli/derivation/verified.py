@@ -1,5 +1,6 @@
 """Verification: the printed form and the code are compared with certified derivatives before they are shown."""
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -101,10 +102,13 @@ def self_test(
         if (one := _make_test_point(problem, sizes, start, truth)) is None:
             continue
         lines, point, derivative = one
-        if not _has_ties(problem, point) or _is_stable(problem, point | sized, derivative, truth):
+        # whether a number occurs twice among the entries of all inputs without assumptions
+        entries = np.concatenate([np.zeros(0), *(np.ravel(point[name]) for name in _free_inputs(problem))])
+        if len(np.unique(entries)) == len(entries) or _is_stable(problem, point | sized, derivative, truth):
             return SelfTest(tuple(lines), ((point, derivative),))
-    chosen = (*written, fallback)[0]
-    return SelfTest(tuple(_write_point(chosen[0])), (chosen,))
+    point, derivative = (*written, fallback)[0]
+    arrays = {name: f"np.array({x.tolist()})" if np.ndim(x) else repr(float(x)) for name, x in point.items()}
+    return SelfTest(tuple(f"{name} = {code}" for name, code in arrays.items()), ((point, derivative),))
 
 
 def _make_test_point(
@@ -140,12 +144,6 @@ def _free_inputs(problem: DerivationProblem) -> list[str]:
     return [name for name in problem.dims if not problem.facts.get(name)]
 
 
-def _has_ties(problem: DerivationProblem, point: Mapping[str, Any]) -> bool:
-    """Whether a number occurs twice among the entries of all inputs without assumptions."""
-    entries = np.concatenate([np.zeros(0), *(np.ravel(point[name]) for name in _free_inputs(problem))])
-    return len(np.unique(entries)) < len(entries)
-
-
 def _is_defined(problem: DerivationProblem, at: Mapping[str, Any]) -> bool:
     """Whether f and all its intermediate values are finite at a point."""
     try:
@@ -153,10 +151,6 @@ def _is_defined(problem: DerivationProblem, at: Mapping[str, Any]) -> bool:
             return bool(np.all(np.isfinite(problem.f({n: at[n] for n in problem.f.inputs}))))
     except (FloatingPointError, np.linalg.LinAlgError, GradcliError):
         return False
-
-
-def _write_point(point: Mapping[str, Any]) -> list[str]:
-    return [f"{name} = {f'np.array({x.tolist()})' if np.ndim(x) else repr(float(x))}" for name, x in point.items()]
 
 
 def _checksum_weights(x: Any) -> Any:
@@ -174,23 +168,18 @@ def _lines_making_point(problem: DerivationProblem, sizes: Mapping[str, int], st
     lines = []
     for k, (name, dims) in enumerate(problem.dims.items(), 1):
         shape = [length_of(d, sizes) for d in dims]
-        sine = f"np.sin({k}.0 + np.arange({int(np.prod(shape, dtype=int))})**2)" if shape else f"np.sin({k}.0)"
+        count = math.prod(shape)
+        sine = f"np.sin({k}.0 + np.arange({count})**2)" if shape else f"np.sin({k}.0)"
         value = start.format(sine=f"{sine}.reshape({shape})" if len(shape) > 1 else sine)
         met = problem.compared.get(name, ())
-        if met and not problem.facts.get(name):
-            value = _literal_numbers((*met, *two_other_numbers(met)), shape, _STARTS.index(start))
+        if met and not problem.facts.get(name):  # an array of these numbers in turn, or one of them
+            numbers = [*met, *two_other_numbers(met)]
+            value = f"np.array({numbers})[np.arange({count}) % {len(numbers)}]"
+            value = f"{value}.reshape({shape})" if len(shape) > 1 else value
+            value = value if shape else repr(numbers[_STARTS.index(start) % len(numbers)])
         lines.append(f"{name} = {value}")
         lines += [f"{name} = {MADE[word].format(x=name)}" for word in MADE if word in problem.facts.get(name, ())]
     return lines
-
-
-def _literal_numbers(numbers: Sequence[float], shape: Sequence[int], k: int) -> str:
-    """Return code for an array of these numbers in turn, or for the k-th of them."""
-    if not shape:
-        return repr(numbers[k % len(numbers)])
-    count = int(np.prod(shape, dtype=int))
-    picked = f"np.array({[*numbers]})[np.arange({count}) % {len(numbers)}]"
-    return f"{picked}.reshape({[*shape]})" if len(shape) > 1 else picked
 
 
 #         how an input is passed, and how the result becomes a numpy array
@@ -209,9 +198,8 @@ def write_python_test(test: SelfTest, kind: str, dialect: Dialect, above: Sequen
     call = result.format(f"{kind}({', '.join(f'{name}={given.format(name)}' for name in names)})")
     body = _test_of_numbers(test, names, call) if test.of_numbers else _test_of_arrays(test, names, call)
     lines = [*_FIRST.get(dialect.name, ()), *body, 'print("ok")']
-    imports = [
-        line for line in needed_imports({**dialect.imports, **NUMPY.imports}, "\n".join(lines)) if line not in above
-    ]
+    needed = needed_imports({**dialect.imports, **NUMPY.imports}, "\n".join(lines))
+    imports = [line for line in needed if line not in above]
     whole = [*imports, "", *lines] if imports else lines
     return '\n\nif __name__ == "__main__":\n' + "".join(f"    {line}\n" if line else "\n" for line in whole)
 
@@ -368,23 +356,22 @@ class Verifier:
 
         Raises  Unverified if they do not: NotFinite if the form has no value at a point, or another shape.
         """
+        run = self._compile_code(code)
         try:
-            worst = max(self.error(Expression(made.text())), self._largest_error(self._compile_code(code)))
+            formula = Expression(made.text())
+            worst = max(self.error(formula), self._largest_error(run))
         except GradcliError as error:
             raise Unverified(f"the closed form found for {self.wrt} cannot be read: {error.what}") from None
         finite = bool(np.isfinite(worst))
-        if worst > ALLOWED and not (
-            finite and self._differs_by_rounding(Expression(made.text()), self._compile_code(code))
-        ):
+        if worst > ALLOWED and not (finite and self._differs_by_rounding(formula, run)):
             says = f"the closed form found for {self.wrt} differs from the certified derivative ({worst:.1e})"
             kind = Unverified if finite else NotFinite
             raise kind(says, do="please report it; gradcli grad computes the derivative")
-        if test is not None and not test.holds(self._compile_code(code)):
+        if test is not None and not test.holds(run):
             says = f"the closed form found for {self.wrt} differs from the certified derivative at the point of its self-test"
             raise Unverified(says, do="please report it; gradcli grad computes the derivative")
-        if (other := self._point_of_mirrored_sizes()) and not self._error_at_points(
-            [other], self._compile_code(code)
-        ) <= ALLOWED:
+        other = self._point_of_mirrored_sizes()
+        if other is not None and not self._largest_error(run, [other]) <= ALLOWED:
             where = ", ".join(f"{n} = {k}" for n, k in self._mirrored_sizes().items())
             says = f"the closed form found for {self.wrt} holds at some sizes only, and not for {where}"
             raise Unverified(says, do="give the sizes as numbers: --shapes x:3")
@@ -472,7 +459,6 @@ class Verifier:
 
         Error   relative to the largest entry; inf if the shape differs or an entry is not finite.
         """
-
         return self._largest_error(lambda point: self.value(formula, point))
 
     def value(self, formula: Expression, point: dict[str, Any]) -> Any:
@@ -487,10 +473,6 @@ class Verifier:
                 if d.isidentifier():
                     found[d] = np.float64(np.shape(point[name])[k])
         return found
-
-    def _least_scale(self, point: dict[str, Any]) -> float:
-        """Return the size below which a derivative may be all rounding error."""
-        return UNSEEN * max(1.0, self._largest_value(point))
 
     def _largest_value(self, point: dict[str, Any]) -> float:
         """Return the largest entry of |f|; nan if one is."""
@@ -517,17 +499,16 @@ class Verifier:
         truth = self.truth(point)
         return None if truth is None else (point, truth)
 
-    def _largest_error(self, value: Any) -> float:
-        return self._error_at_points(self.points(), value)
-
-    def _error_at_points(self, points: Sequence[tuple[dict[str, Any], Any]], value: Any) -> float:
+    def _largest_error(self, value: Any, points: Sequence[tuple[dict[str, Any], Any]] | None = None) -> float:
+        known = self.points() if points is None else points
         with np.errstate(all="ignore"):
-            return max((self._relative_error(value(point), point, truth) for point, truth in points), default=0.0)
+            return max((self._relative_error(value(point), point, truth) for point, truth in known), default=0.0)
 
     def _relative_error(self, found: Any, point: dict[str, Any], truth: Any) -> float:
         """Return the largest error of a value at a point, as `error` has it."""
         x = np.asarray(found, dtype=np.float64)
         if x.shape != truth.shape or not np.all(np.isfinite(x)):
             return float("inf")
-        scale = max(float(np.max(np.abs(truth), initial=0.0)), self._least_scale(point))
+        least = UNSEEN * max(1.0, self._largest_value(point))  # below it a derivative may be all rounding error
+        scale = max(float(np.max(np.abs(truth), initial=0.0)), least)
         return float(np.max(np.abs(x - truth), initial=0.0)) / scale

@@ -12,17 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.value_graph import GraphNode
-from gradcli.derivation.algebra import (
-    HALF,
-    ONE,
-    factors_without,
-    identity,
-    inverse,
-    multiply,
-    multiply_term,
-    product,
-    sum_over,
-)
+from gradcli.derivation.algebra import HALF, ONE, factors_without, identity, inverse, multiply, product, sum_over
 from gradcli.derivation.axes import (
     Sized,
     Value,
@@ -41,9 +31,11 @@ from gradcli.derivation.index import (
     add,
     apply_function,
     fresh_index,
+    multiply_term,
     scalar,
     scale_tensor,
     slot,
+    subtract,
     tensor_of_atom,
 )
 from gradcli.derivation.units import cut_span, triangle_of_ones
@@ -67,73 +59,58 @@ def opaque_function(op: str, operands: Sequence[Value], dims: Sequence[str]) -> 
     return Value(at, tensor_of_atom(Atom(op, args=tuple(args), dims=tuple(dims)), at))
 
 
-def _read_opaque(op: str) -> Read:
-    """Return the reading of a function of arrays of fixed sizes."""
-
-    def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
-        if max(len(x.axes) for x in xs) > 2:
-            raise NotSupported(f"{op} of a stack of matrices has no formula here")
-        return opaque_function(
-            op, xs, [reader.dim(lengths) for lengths in zip(*(g.shape for g in graphs), strict=True)]
-        )
-
-    return read
+def _read_opaque(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
+    """Return a function of arrays of fixed sizes."""
+    op = graphs[0].op
+    if max(len(x.axes) for x in xs) > 2:
+        raise NotSupported(f"{op} of a stack of matrices has no formula here")
+    return opaque_function(op, xs, [reader.dim(lengths) for lengths in zip(*(g.shape for g in graphs), strict=True)])
 
 
-def _read_bilinear(op: str) -> Read:
-    """Return the reading of a convolution or correlation: numbers are taken out, and one with a constant is a sum."""
-
-    def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
-        number = scalar(ONE)
-        operands = []
-        for x in xs:
-            if len(x.tensor.terms) == 1:
-                (term,) = x.tensor.terms
-                apart = [f for f in term.factors if not f.at]
-                number = multiply(number, Tensor((), (IndexedTerm(term.coef, tuple(apart)),)))
-                x = Value(x.axes, Tensor(x.tensor.free, (IndexedTerm(ONE, tuple(f for f in term.factors if f.at)),)))
-            operands.append(x)
-        axes = reader.axes([g.shape for g in graphs])
-        if op == "correlate" and operands[0].tensor.number == 1:
-            return value_with_axes(
-                axes, multiply(number, sum_over(operands[1].tensor, indices_of_axes(*operands[1].axes)))
-            )
-        y = opaque_function(op, operands, [i.dim for i in indices_of_axes(*axes)])
-        return Value(y.axes, multiply(number, y.tensor))
-
-    return read
+def _read_bilinear(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
+    """Return a convolution or correlation: numbers are taken out, and one with a constant is a sum."""
+    op, number = graphs[0].op, scalar(ONE)
+    operands = []
+    for x in xs:
+        if len(x.tensor.terms) == 1:
+            (term,) = x.tensor.terms
+            apart = [f for f in term.factors if not f.at]
+            number = multiply(number, Tensor((), (IndexedTerm(term.coef, tuple(apart)),)))
+            x = Value(x.axes, Tensor(x.tensor.free, (IndexedTerm(ONE, tuple(f for f in term.factors if f.at)),)))
+        operands.append(x)
+    axes = reader.axes([g.shape for g in graphs])
+    if op == "correlate" and operands[0].tensor.number == 1:
+        total = sum_over(operands[1].tensor, indices_of_axes(*operands[1].axes))
+        return value_with_axes(axes, multiply(number, total))
+    y = opaque_function(op, operands, [i.dim for i in indices_of_axes(*axes)])
+    return Value(y.axes, multiply(number, y.tensor))
 
 
-def _read_matrix_function(op: str) -> Read:
-    """Return the reading of a function of a matrix for which f(X.T) is f(X).T."""
-
-    def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
-        i, j = matrix_indices(xs[0])
-        turned = xs[0].axes[::-1] if op == "pinv" else xs[0].axes
-        return value_with_axes(turned, apply_function(op, [xs[0].tensor], (i, j)))
-
-    return read
+def _read_matrix_function(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
+    """Return a function of a matrix for which f(X.T) is f(X).T."""
+    turned = xs[0].axes[::-1] if graphs[0].op == "pinv" else xs[0].axes
+    return value_with_axes(turned, apply_function(graphs[0].op, [xs[0].tensor], matrix_indices(xs[0])))
 
 
 def _read_expm_frechet(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     """Return the derivative of expm in a direction: expm itself times the direction, where that commutes with the matrix."""
+    at = matrix_indices(xs[0])
+    if not _has_commuting_pairs(graphs):
+        return _read_opaque(reader, xs, params, graphs)
+    return _times_direction(apply_function("expm", [xs[0].tensor], at), at, xs[1])
+
+
+_SHARES = {"sqrtm_adjoint": HALF, "logm_adjoint": ONE}
+
+
+def _read_adjoint(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
+    """Return an adjoint that is simple in a direction that commutes with the matrix: a share, an inverse, it."""
     i, j = matrix_indices(xs[0])
     if not _has_commuting_pairs(graphs):
-        return _read_opaque("expm_frechet")(reader, xs, params, graphs)
-    return _times_direction(apply_function("expm", [xs[0].tensor], (i, j)), (i, j), xs[1])
-
-
-def _read_adjoint(op: str, share: Fraction) -> Read:
-    """Return the reading of an adjoint that is simple in a direction that commutes with the matrix: a share, an inverse, it."""
-
-    def read(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
-        i, j = matrix_indices(xs[0])
-        if not _has_commuting_pairs(graphs):
-            says = f"{op} has no closed form here unless what it is multiplied with is a function of the same matrix"
-            raise NotSupported(says, do="gradcli check verifies its gradient")
-        return _times_direction(scale_tensor(inverse(xs[0].tensor, i, j), share), (i, j), xs[1])
-
-    return read
+        of = graphs[0].op.removesuffix("_adjoint")
+        says = f"{of} has no closed form here unless what it is multiplied with is a function of the same matrix"
+        raise NotSupported(says, do="gradcli check verifies its gradient")
+    return _times_direction(scale_tensor(inverse(xs[0].tensor, i, j), _SHARES[graphs[0].op]), (i, j), xs[1])
 
 
 def _has_commuting_pairs(graphs: Sequence[GraphNode]) -> bool:
@@ -161,10 +138,8 @@ def _multiple_of_identity(x: Value) -> Tensor | None:
         return None
     (term,) = x.tensor.terms
     eye = next((f for f in term.factors if f.atom.op == "delta" and set(f.at) == axes and f.power == 1), None)
-    rest = tuple(f for f in term.factors if f is not eye)
-    if eye is None or any(axes & set(f.at) for f in rest):
-        return None
-    return Tensor((), (IndexedTerm(term.coef, rest),))
+    rest = () if eye is None else factors_without(term, eye)
+    return None if eye is None or any(axes & set(f.at) for f in rest) else Tensor((), (IndexedTerm(term.coef, rest),))
 
 
 def _cholesky_adjoint(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
@@ -180,11 +155,8 @@ def _cholesky_adjoint(reader: Sized, xs: list[Value], params: list[Any], graphs:
     if inside.key == Tensor(inside.free, turned.terms).key:
         both = scale_tensor(inside, HALF)
     else:
-        mask, diagonal = (
-            tensor_of_atom(triangle_of_ones((i.dim, i.dim), 0), (i, j)),
-            tensor_of_atom(identity(i.dim), (i, j)),
-        )
-        low = multiply(mask, inside)
+        low = multiply(tensor_of_atom(triangle_of_ones((i.dim, i.dim), 0), (i, j)), inside)
+        diagonal = tensor_of_atom(identity(i.dim), (i, j))
         both = add([low, low.renamed({i: j, j: i}), scale_tensor(multiply(diagonal, inside), -1)], (i, j))
         if any(f.atom.op == "tri" for term in low.terms for f in term.factors):
             mirrored = opaque_function("mirrored", [Value((i, j), inside)], (i.dim, i.dim))
@@ -198,33 +170,24 @@ def _cholesky_adjoint(reader: Sized, xs: list[Value], params: list[Any], graphs:
 
 def _read_largest_entries(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     """Return the largest entries along axes; that of -x is -min(x)."""
-    gone = params[0]["axis"]
-    kept = [a for k, a in enumerate(xs[0].singles) if k not in gone]
-    return value_with_axes(kept, _extreme_entries(xs[0], gone, kept))
+    (x,), gone, sign = xs, params[0]["axis"], _sign_of_terms(xs[0].tensor)
+    kept = [a for k, a in enumerate(x.singles) if k not in gone]
+    own, every = ([i for i in axes if i is not None] for axes in (kept, x.singles))
+    slots = {i: slot(n, i.dim) for n, i in enumerate([*own, *(i for i in every if i not in own)])}
+    arg = Tensor(tuple(slots[i] for i in every), scale_tensor(x.tensor.renamed(slots), sign).terms)
+    found = tensor_of_atom(Atom("min" if sign < 0 else "max", args=(arg,), dims=tuple(i.dim for i in own)), own)
+    return value_with_axes(kept, scale_tensor(found, sign))
 
 
-def _extreme_entries(x: Value, gone: Sequence[int], kept: Sequence[Index | None]) -> Tensor:
-    least = _is_negative(x.tensor)
-    own = [i for i in kept if i is not None]
-    slots = {i: slot(n, i.dim) for n, i in enumerate([*own, *(i for i in x.singles if i is not None and i not in own)])}
-    inside = x.tensor.renamed(slots)
-    arg = Tensor(
-        tuple(slots[i] for i in x.singles if i is not None), scale_tensor(inside, -1).terms if least else inside.terms
-    )
-    found = tensor_of_atom(Atom("min" if least else "max", args=(arg,), dims=tuple(i.dim for i in own)), own)
-    return scale_tensor(found, -1) if least else found
-
-
-def _is_negative(x: Tensor) -> bool:
-    return bool(x.terms) and all(t.coef < 0 for t in x.terms)
+def _sign_of_terms(x: Tensor) -> int:
+    """Return -1 where all terms are negative, else 1."""
+    return -1 if x.terms and all(t.coef < 0 for t in x.terms) else 1
 
 
 def _read_peaks(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     """Return 1 where an entry is the largest along axes, and 0 elsewhere."""
-    gone = params[0]["axis"]
-    kept = [a for k, a in enumerate(xs[0].singles) if k not in gone]
-    sign = -1 if _is_negative(xs[0].tensor) else 1
-    ends = scale_tensor(xs[0].tensor, sign), scale_tensor(_extreme_entries(xs[0], gone, kept), sign)
+    sign = _sign_of_terms(xs[0].tensor)
+    ends = [scale_tensor(x.tensor, sign) for x in (xs[0], _read_largest_entries(reader, xs, params, graphs))]
     return value_with_axes(xs[0].axes, apply_function("equal", ends, tuple(i for i in xs[0].singles if i is not None)))
 
 
@@ -250,19 +213,19 @@ def open_cross_product(f: IndexedFactor) -> Tensor:
     u, v = (arg.renamed({arg.free[0]: i}) for arg in f.atom.args)
     chosen = [[cut_span(x, i, (k := fresh_index(i.dim)), turn).renamed({k: i}) for x, turn in zip((u, v), turns, strict=True)]
               for turns in (_TURNS, _TURNS[::-1])]  # fmt: skip
-    return add([product(chosen[0]), scale_tensor(product(chosen[1]), -1)], (i,))
+    return subtract(product(chosen[0]), product(chosen[1]), (i,))
 
 
 def _cross_product_of_terms(one: IndexedTerm, other: IndexedTerm) -> Tensor | None:
     shared = [f for f in one.factors if f in other.factors]
     parts = [[f for f in t.factors if f not in shared] for t in (one, other)]
     turns = [{f.atom.name: f for f in own} for own in parts]
-    if any(len(own) != 2 or not all(_is_cyclic_slice(f) for f in own) for own in parts) or any(
-        set(t) != {*_TURNS} for t in turns
-    ):
+    single = all(f.atom.op == "slice" and f.power == 1 and [i.dim for i in f.at] == ["3"] for own in parts for f in own)
+    if not single or any(len(own) != 2 for own in parts) or any(set(t) != {*_TURNS} for t in turns):
         return None
     (u, v), (w, z) = (
-        [_atom_of_slice(t[turn]) for turn in order] for t, order in zip(turns, (_TURNS, _TURNS[::-1]), strict=True)
+        [t[turn].atom.args[0].terms[0].factors[0].atom for turn in order]
+        for t, order in zip(turns, (_TURNS, _TURNS[::-1]), strict=True)
     )
     places = {f.at for own in parts for f in own}
     if u != w or v != z or len(places) != 1:
@@ -274,28 +237,17 @@ def _cross_product_of_terms(one: IndexedTerm, other: IndexedTerm) -> Tensor | No
     return multiply(rest, found.tensor.renamed({indices_of_axes(*found.axes)[0]: i}))
 
 
-def _is_cyclic_slice(f: IndexedFactor) -> bool:
-    return f.atom.op == "slice" and f.atom.name in _TURNS and f.power == 1 and len(f.at) == 1 and f.at[0].dim == "3"
-
-
-def _atom_of_slice(f: IndexedFactor) -> Atom:
-    (inner,) = f.atom.args[0].terms[0].factors
-    return inner.atom
-
-
+_OF_FIXED_SIZES = (
+    "eigvalsh", "eigenvectors", "svdvals", "left_vectors", "right_vectors", "cholesky", "lower_half",
+)  # fmt: skip
 WHOLE: dict[str, Read] = {
-    **{op: _read_opaque(op) for op in ("eigvalsh", "eigenvectors", "svdvals", "left_vectors", "right_vectors")},
-    "cholesky": _read_opaque("cholesky"), "lower_half": _read_opaque("lower_half"),
-    "convolve": _read_bilinear("convolve"), "correlate": _read_bilinear("correlate"),
-    "expm": _read_matrix_function("expm"), "sqrtm": _read_matrix_function("sqrtm"), "logm": _read_matrix_function("logm"),
-    "pinv": _read_matrix_function("pinv"),
-    "expm_frechet": _read_expm_frechet, "sqrtm_adjoint": _read_adjoint("sqrtm", HALF),
-    "logm_adjoint": _read_adjoint("logm", ONE), "cholesky_adjoint": _cholesky_adjoint,
+    **dict.fromkeys(_OF_FIXED_SIZES, _read_opaque), **dict.fromkeys(("convolve", "correlate"), _read_bilinear),
+    **dict.fromkeys(("expm", "sqrtm", "logm", "pinv"), _read_matrix_function), **dict.fromkeys(_SHARES, _read_adjoint),
+    "expm_frechet": _read_expm_frechet, "cholesky_adjoint": _cholesky_adjoint,
     "max": _read_largest_entries, "peaks": _read_peaks,
 }  # fmt: skip
 OPAQUE = frozenset({
-    "eigvalsh", "eigenvectors", "svdvals", "left_vectors", "right_vectors", "cholesky", "convolve", "correlate", "expm_frechet",
-    "max", "min", "mirrored", "cross", "sort", "lower_half",
+    *_OF_FIXED_SIZES, "convolve", "correlate", "expm_frechet", "max", "min", "mirrored", "cross", "sort",
 })  # fmt: skip
 
 
@@ -318,15 +270,9 @@ def _recompose_pair(
     term: IndexedTerm, f: IndexedFactor, g: IndexedFactor, free: tuple[Index, ...]
 ) -> IndexedTerm | None:
     (i, k), (j, m) = f.at, g.at if len(g.at) == 2 else (None, None)
-    if (
-        g.power != 1
-        or m != k
-        or k in free
-        or g.atom.op not in _VECTORS
-        or i is None
-        or j is None
-        or not _is_of_same_matrix(f, g)
-    ):
+    if g.power != 1 or m != k or k in free or g.atom.op not in _VECTORS or i is None or j is None:
+        return None
+    if not _is_of_same_matrix(f, g):
         return None
     values = [h for h in term.factors if h is not f and h is not g and k in h.at]
     rest = IndexedTerm(term.coef, factors_without(term, f, g, *values))
@@ -381,7 +327,7 @@ def triangular(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None
             continue
         for f in term.factors:
             if f.atom.op == "cholesky" and f.power == 1 and f.at in (mask.at, mask.at[::-1]):
-                kept = tuple(g for g in term.factors if g is not mask)
+                kept = factors_without(term, mask)
                 diagonal = IndexedFactor(identity(f.at[0].dim), f.at)
                 return IndexedTerm(term.coef, kept if f.at == mask.at else (*kept, diagonal))
     return None
@@ -389,7 +335,12 @@ def triangular(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None
 
 def inverse_factors(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write inv(L).T @ inv(L) as the inverse of the matrix whose Cholesky factor L is."""
-    inverses = [f for f in term.factors if f.atom.op == "inv" and f.power == 1 and _is_cholesky_factor(f.atom)]
+
+    def is_of_cholesky_factor(atom: Atom) -> bool:
+        f = atom.args[0].factor
+        return f is not None and f.atom.op == "cholesky" and f.power == 1 and f.at == atom.args[0].free
+
+    inverses = [f for f in term.factors if f.atom.op == "inv" and f.power == 1 and is_of_cholesky_factor(f.atom)]
     for n, f in enumerate(inverses):
         for g in inverses[n + 1 :]:
             k = f.at[0]
@@ -400,11 +351,6 @@ def inverse_factors(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm |
                 whole = inverse(x, *x.free).renamed(dict(zip(x.free, (f.at[1], g.at[1]), strict=True)))
                 return multiply_term(IndexedTerm(term.coef, factors_without(term, f, g)), whole)
     return None
-
-
-def _is_cholesky_factor(atom: Atom) -> bool:
-    f = atom.args[0].factor
-    return f is not None and f.atom.op == "cholesky" and f.power == 1 and f.at == atom.args[0].free
 
 
 def indices_summing_to_one(f: IndexedFactor) -> list[Index]:

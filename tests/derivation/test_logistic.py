@@ -3,7 +3,7 @@
 import numpy as np
 
 from gradcli.derivation.index import Tensor, fresh_index
-from gradcli.derivation.simplify import open_bracket, write_sigmoid_complements
+from gradcli.derivation.simplify import write_sigmoid_complements
 from tests.derivation.evaluate import at_point, factor, known, of, sum_of, tensor
 from tests.rows import for_rows
 
@@ -33,7 +33,7 @@ SUMS = {  # and how many of their terms can be written otherwise
 
 @for_rows(("made", "count"), SUMS.values(), ids=SUMS)
 def test_the_value_stays(made: Tensor, count: int) -> None:
-    found = list(write_sigmoid_complements(made, open_bracket))
+    found = list(write_sigmoid_complements(made))
     assert len(found) == count
     for other in found:
         np.testing.assert_allclose(at_point(other, VALUES, made.free), at_point(made, VALUES), rtol=1e-12)

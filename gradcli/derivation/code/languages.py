@@ -49,15 +49,12 @@ def write_all_languages(wanted: CodeRequest, test: SelfTest | None) -> tuple[dic
     Raises  NotSupported if numpy cannot, in which all closed forms are verified.
     """
     found, refused = {NUMPY.name: write_array_code(wanted, NUMPY, test)}, {}
-    for dialect in ARRAYS[1:]:
+    for dialect in (*ARRAYS[1:], C):
         try:
-            found[dialect.name] = write_array_code(wanted, dialect, test)
+            own = write_c_code(wanted, test) if dialect is C else write_array_code(wanted, dialect, test)
+            found[dialect.name] = own
         except NotSupported as error:
             refused[dialect.name] = error.what
-    try:
-        found["c"] = write_c_code(wanted, test)
-    except NotSupported as error:
-        refused["c"] = error.what
     return found, refused
 
 
@@ -186,27 +183,17 @@ def c_code(parts: Sequence[tuple[str, E]], result: E, kind: str, inputs: Sequenc
     unused = [f"    (void){names[n]};" for n in inputs if n not in used]
     head = f"double {kind}({', '.join(f'double {names[n]}' for n in inputs)}) {{"
     body = "\n".join([head, *unused, *lines, "}"])
-    return "\n".join(["#include <math.h>", "", *_missing_c_functions(body), body]) + "\n" + main
-
-
-def _missing_c_functions(body: str) -> list[str]:
-    """Return the functions that a piece of code calls and C's library lacks, each before it is called."""
-    used = [f"static {code}" for word, code in _HELPERS.items() if re.search(rf"\b{word}\(", body)]
-    return [*used, *([""] if used else [])]
+    helpers = [f"static {code}\n" for word, code in _HELPERS.items() if re.search(rf"\b{word}\(", body)]
+    return "#include <math.h>\n\n" + "".join(helpers) + ("\n" if helpers else "") + f"{body}\n{main}"
 
 
 def write_c_code(wanted: CodeRequest, test: SelfTest | None = None) -> str:
     """Return a C file for a function of numbers whose result is a number. Raises NotSupported for any other."""
     known = dict.fromkeys(wanted.dims, 0)
-    arrays: Sequence[str] = [name for name, dims in wanted.dims.items() if dims]
-    if arrays:
-        raise NotSupported(f"C is written for functions of numbers, and {arrays[0]} is none")
+    array = next((name for name, dims in wanted.dims.items() if dims), None)
+    if array is not None:
+        raise NotSupported(f"C is written for functions of numbers, and {array} is none")
     if any(rank(e, known) > 0 for _, e in wanted.lines):
         raise NotSupported(f"C is written for functions of numbers, and the {wanted.kind} is none")
-    return c_code(
-        wanted.made.parts,
-        wanted.made.result,
-        wanted.kind,
-        tuple(wanted.dims),
-        write_c_test(test, wanted.kind) if test else "",
-    )
+    main = write_c_test(test, wanted.kind) if test else ""
+    return c_code(wanted.made.parts, wanted.made.result, wanted.kind, tuple(wanted.dims), main)

@@ -38,9 +38,8 @@ def multiply_from_right(e: E, known: Mapping[str, int]) -> E:
 
 
 _LARGE = 2**31  # larger integers may not fit into an array's integers, so they are written as floats
-_CONSTANT = re.compile(
-    r"(?:(.+)([*/]))?(e|pi|\((?:e|pi) - 1\)|(?:sqrt|log)\(.+\))"
-)  # a constant, or a number times or divided by one
+# a constant, or a number times or divided by one
+_CONSTANT = re.compile(r"(?:(.+)([*/]))?(e|pi|\((?:e|pi) - 1\)|(?:sqrt|log)\(.+\))")
 _FUNCTION = re.compile(r"\b(e|pi|sqrt|log)\b")
 _PLACES = re.compile(r"\[[^\[\]]*\]")
 _BACKWARD = re.compile(r":[^,\[\]]*:\s*-")
@@ -258,7 +257,7 @@ class Writer:
     def _number(self, e: E) -> E:
         known = _CONSTANT.fullmatch(number_as_code(e.number))
         if known:
-            constant = _verbatim_code(_FUNCTION.sub(rf"{self.dialect.constants}\1", known[3]))
+            constant = name(_FUNCTION.sub(rf"{self.dialect.constants}\1", known[3]))
             if not known[2]:
                 return constant
             return E(Op.MUL if known[2] == "*" else Op.DIV, (number(Fraction(known[1])), constant))
@@ -277,17 +276,16 @@ class Writer:
         if row is None or (strict and word in _OF_ARRAYS and PLAIN in ranks):
             of = " of a number" if PLAIN in ranks else " of more than two axes" if max(ranks, default=0) > 2 else ""
             raise NotSupported(f"{self.dialect.title} has no {word}{of}")
-        if strict and not plain and word != "compare":
-            args = [self._make_array(a) if r == PLAIN else a for a, r in zip(args, ranks, strict=True)]
+        if strict and not plain and word != "compare":  # numbers are made arrays, for functions that take arrays only
+            args = [
+                name(self._fill_template(self.dialect.array, [expression_text(a)])) if r == PLAIN else a
+                for a, r in zip(args, ranks, strict=True)
+            ]
         given = {self.dialect.axis if k == "axis" else k: v for k, v in options.items()}
         if "{" not in row:
             return E("call", tuple(args), row, options=tuple(given.items()))
         axis = "".join(f", {k}={v}" for k, v in given.items())
-        return _verbatim_code(self._fill_template(row, [expression_text(a) for a in args], axis, e.text))
-
-    def _make_array(self, a: E) -> E:
-        """Return the code that makes an array of a number, for functions that take arrays only."""
-        return _verbatim_code(self._fill_template(self.dialect.array, [expression_text(a)]))
+        return name(self._fill_template(row, [expression_text(a) for a in args], axis, e.text))
 
     def _fill_template(self, row: str, args: Sequence[str], axis: str = "", zeros: str = "") -> str:
         scalar = self.known.get(self.like) == 0
@@ -298,10 +296,6 @@ class Writer:
             *args, args=", ".join(args), shape=shape, axis=axis, along=axis.rpartition("=")[2], like=self.like, dtype=dtype,
             before=before.count("0"), after=after.count("0"),
         )  # fmt: skip
-
-
-def _verbatim_code(code: str) -> E:
-    return name(code)
 
 
 def use_linear_solves(e: E) -> E:
