@@ -48,22 +48,14 @@ def printed_size(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> i
     """Return the size of a tensor's printed form; one without a matrix form is larger than any that has one."""
     try:
         e = printer.write(x, axes)
-        degree, scaled_matrices = _cost_of_products(e)
-        operations = (
-            count_distinct_operations(e)
-            + _RANK_TWO * _count_nested_outers(e)
-            + _SCALED * scaled_matrices
-            + _count_unfactored_slopes(e)
-            + _DEGREE * degree
-        )
-        return 1_000_000 * operations + 1_000 * (e.size + _count_nested_quotients(e)) + size_of_tensor(x)
     except NotSupported:
         return _UNPRINTABLE * 1_000_000 + size_of_tensor(x)
-
-
-def _count_nested_quotients(e: E) -> int:
-    """Return how many quotients stand above or below the line of another one."""
-    return sum(b.op == Op.DIV for a in e.walk() if a.op == Op.DIV for c in a.args for b in c.walk())
+    degree, scaled_matrices = _cost_of_products(e)
+    products = _RANK_TWO * _count_nested_outers(e) + _SCALED * scaled_matrices + _DEGREE * degree
+    operations = count_distinct_operations(e) + _count_unfactored_slopes(e) + products
+    # quotients that stand above or below the line of another one
+    nested = sum(b.op == Op.DIV for a in e.walk() if a.op == Op.DIV for c in a.args for b in c.walk())
+    return 1_000_000 * operations + 1_000 * (e.size + nested) + size_of_tensor(x)
 
 
 def count_distinct_operations(e: E) -> int:
@@ -263,25 +255,19 @@ def use_known_names(made: NamedParts, known: Mapping[E, str]) -> NamedParts:
 
 def name_densities(made: NamedParts, taken: Collection[str]) -> NamedParts:
     """Return a derivative with the densities as parts with names."""
+    two, half = number(Fraction(2)), Fraction(1, 2)
     e, parts = made.e, list(made.parts)
-    while (
-        found := next((a for x in (e, *(p for _, p in parts)) for a in x.walk() if _is_density(a)), None)
-    ) is not None:
-        (u,) = found.args
+    while found := [a for x in (e, *(p for _, p in parts)) for a in x.walk() if a.is_call(DENSITY)]:
+        density = min(found, key=lambda a: sum(b.is_call(DENSITY) for b in a.walk()))  # with none inside
+        (u,) = density.args
         word = distinct_name(["phi"], "phi", [*taken, *(n for n, _ in parts)])
         short = name(word, axes=axes_of(u))
-        e = replace_part(e, found, short)
-        parts = [(n, replace_part(p, found, short)) for n, p in parts]
-        two_pi = mul([number(Fraction(2)), name("pi", scalar=True)])
-        half = Fraction(1, 2)
-        above, below = ([], [number(Fraction(2))]) if is_fraction(half) else ([number(half)], [])
+        e = replace_part(e, density, short)
+        parts = [(n, replace_part(p, density, short)) for n, p in parts]
+        above, below = ([], [two]) if is_fraction(half) else ([number(half)], [])
         bell = call("exp", neg(mul([*above, power(u, Fraction(2))], below)))
-        parts.append((word, mul([bell], [call("sqrt", two_pi)])))
+        parts.append((word, mul([bell], [call("sqrt", mul([two, name("pi", scalar=True)]))])))
     return replace(made, e=e, parts=tuple(parts))
-
-
-def _is_density(e: E) -> bool:
-    return e.is_call(DENSITY) and not any(_is_density(a) for b in e.args for a in b.walk())
 
 
 def write_complements(made: NamedParts, known: Mapping[E, str]) -> tuple[NamedParts, dict[E, str]]:
@@ -293,7 +279,12 @@ def write_complements(made: NamedParts, known: Mapping[E, str]) -> tuple[NamedPa
     inside = {a for x in (made.e, *(p for _, p in made.parts)) for a in x.walk()}
     logs = {b for a in inside if a.is_call("log") for b in a.walk()}
     pairs: list[tuple[E, E]] = []
-    for s in sorted({*known} | inside, key=lambda s: (s not in known, _has_leading_minus(s), expression_text(s))):
+
+    def place(s: E) -> tuple[bool, bool, str]:
+        minus = any(a.op == Op.NEG or (a.op == Op.ADD and a.args[0].op == Op.NEG) for a in s.args)
+        return s not in known, minus, expression_text(s)
+
+    for s in sorted({*known} | inside, key=place):
         other = complement_of_sigmoid(s)
         if other is not None and other in inside - logs and s not in logs:
             inside -= {other, s}
@@ -308,10 +299,6 @@ def write_complements(made: NamedParts, known: Mapping[E, str]) -> tuple[NamedPa
     return replace(made, e=written(made.e), parts=parts), {written(e): n for e, n in known.items()}
 
 
-def _has_leading_minus(e: E) -> bool:
-    return any(a.op == Op.NEG or (a.op == Op.ADD and a.args[0].op == Op.NEG) for a in e.args)
-
-
 # Products with an indicator, as a choice: 0 times a value that is not finite is not 0 in code.
 
 _UNBOUNDED = {
@@ -322,9 +309,8 @@ _UNBOUNDED = {
 
 def write_choices(made: NamedParts) -> NamedParts:
     """Return a derivative with where(c, u, 0) for the product of an indicator and a value that may not be finite elsewhere."""
-    return replace(
-        made, e=_choices_in_expression(made.e), parts=tuple((n, _choices_in_expression(p)) for n, p in made.parts)
-    )
+    parts = tuple((n, _choices_in_expression(p)) for n, p in made.parts)
+    return replace(made, e=_choices_in_expression(made.e), parts=parts)
 
 
 def _choices_in_expression(e: E) -> E:

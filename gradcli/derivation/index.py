@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from gradcli.classes import dataclass
-from gradcli.derivation.sized_problem import spend_on_text, spend_work
+from gradcli.derivation.sized_problem import CHARACTERS, spend_work
 
 Number = Fraction | float
 _fresh = itertools.count(1)
@@ -60,7 +60,7 @@ class Atom:
         if self.op == "input" and self.param is not None:
             return f"input:{int(self.param):03}:{self.name}"
         inside = ",".join(arg.key for arg in self.args)
-        spend_on_text(len(inside))
+        spend_work(len(inside) // CHARACTERS)
         rest = f"{self.axes}" if self.axes else ""
         return f"{self.op}:{self.name}({inside}){rest}{'' if self.param is None else self.param}"
 

@@ -23,9 +23,8 @@ def parse_shapes(texts: Iterable[str]) -> dict[str, Dims]:
     found: dict[str, Dims] = {}
     for name, words in split_shapes(texts):
         if any(re.search(r"- [^\d ]", word) for word in words):
-            raise BadOption(
-                f"a size of {name} is a difference: {' '.join(words)}", do='write sums, such as "y: m; x: m+k"'
-            )
+            says = f"a size of {name} is a difference: {' '.join(words)}"
+            raise BadOption(says, do='write sums, such as "y: m; x: m+k"')
         terms = [term for word in words for term in re.split(" [+-] ", word)]
         if not all((t.isidentifier() and not iskeyword(t)) or (t.isdecimal() and 0 < int(t) < 100) for t in terms):
             says = f"the sizes of {name} are not names, numbers or their sums: {', '.join(words)}"
@@ -37,9 +36,8 @@ def parse_shapes(texts: Iterable[str]) -> dict[str, Dims]:
     alone = {word for words in found.values() for word in words}
     for size in (word for words in found.values() for word in words if not alone.issuperset(size_names([(word,)]))):
         missing = next(name for name in size_names([(size,)]) if name not in alone)
-        raise BadOption(
-            f"the size {missing} occurs only in {size}", do=f"give another axis the size {missing}, or the sum a name"
-        )
+        says = f"the size {missing} occurs only in {size}"
+        raise BadOption(says, do=f"give another axis the size {missing}, or the sum a name")
     return found
 
 
@@ -90,8 +88,9 @@ def draw_point(
         facts = problem.facts.get(name, frozenset())
         value = draw_with_facts(facts, size, rng)
         met = problem.compared.get(name, ())
-        if met and not facts:
-            values[name] = _draw_compared_numbers(met, size, rng)
+        if met and not facts:  # about half of the entries are equal to one of the numbers
+            equal = rng.random(size) < 0.5
+            values[name] = np.where(equal, rng.choice(met, size), rng.choice(two_other_numbers(met), size))[()]
         else:
             values[name] = value if facts or moved is None else moved(value)
     return values | {n: np.float64(s) for n, s in sizes.items() if n in problem.f.inputs and n not in values}
@@ -106,12 +105,6 @@ def ignore_comparisons(problem: DerivationProblem, name: str) -> DerivationProbl
 def two_other_numbers(met: Sequence[float]) -> tuple[float, ...]:
     """Return two numbers that differ from all numbers that an input is compared with."""
     return max(met) + 1.0, max(met) + 0.5
-
-
-def _draw_compared_numbers(met: Sequence[float], size: tuple[int, ...], rng: Any) -> Any:
-    """Return an array of the numbers that an input is compared with, and of others beside them, about half of each."""
-    equal = rng.random(size) < 0.5
-    return np.where(equal, rng.choice(met, size), rng.choice(two_other_numbers(met), size))[()]
 
 
 def _near_identity(x: Any) -> Any:
@@ -146,7 +139,7 @@ def first_free_name(stems: Iterable[str], stem: str, taken: Iterable[str]) -> st
 
 MOST_WORK = 300_000  # of one derivative, in factors that are put in order; those of textbooks take 10,000 at most
 MOST_SIMPLIFYING = 100_000  # of that, for one simplification, which then ends with the smallest form it has found
-_CHARACTERS = 50  # of the canonical text of a function that count as one factor
+CHARACTERS = 50  # of the canonical text of a function that count as one factor
 
 
 class TooLong(NotSupported):
@@ -187,8 +180,3 @@ def spend_work(factors: int) -> None:
             "its formula is too long: finding and simplifying it takes more work than is allowed",
             do="derive a part of f, or name an intermediate result as an input; gradcli grad computes the derivative at a point",
         )
-
-
-def spend_on_text(characters: int) -> None:
-    """Count the work of a canonical text. Raises TooLong if more is done than is allowed."""
-    spend_work(characters // _CHARACTERS)

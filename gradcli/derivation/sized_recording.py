@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -82,12 +83,8 @@ def record_sweep(g: Callable[..., Value], values: Mapping[str, Any], wrt: Sequen
     The cotangents are zero if the result does not depend on the inputs.
     """
     graphs = {name: GraphNode.variable(name, x) if _is_float(x) else x for name, x in values.items()}
-
-    def of_wrt(*xs: Value) -> Value:
-        return g(graphs | dict(zip(wrt, xs, strict=True)))
-
     with np.errstate(all="ignore"):
-        program = record(of_wrt, [graphs[name] for name in wrt])
+        program = record(lambda *xs: g(graphs | dict(zip(wrt, xs, strict=True))), [graphs[name] for name in wrt])
         program, xbars = _mark_shifts(program, _seeded_cotangents(program, seed), seed)
         return Sweep(program.y, list(xbars), program.tape, program.inputs)
 
@@ -399,15 +396,23 @@ def _mark_shifts(
             rule = ShiftRule()
             shifted = program.with_rules({k: {0: rule}})
             found = _seeded_cotangents(shifted, seed)
-            if _is_negligible(rule.cotangents, xbars):
+            # what reached it is 0 up to rounding, beside the cotangents of the inputs
+            reached, beside = (
+                [np.max(np.abs(_floats(v)), initial=0.0) for v in own] for own in (rule.cotangents, xbars)
+            )
+            if max(reached, default=0.0) <= _ROUNDED * max(1.0, *beside):
                 program, xbars = shifted, found
     return program, xbars
 
 
-def _is_negligible(reached: Sequence[Value], xbars: Sequence[Value]) -> bool:
-    """Whether cotangents are 0 up to rounding, beside those of the inputs."""
-    sizes = [np.max(np.abs(np.asarray(getattr(v, "value", v), dtype=float)), initial=0.0) for v in (*reached, *xbars)]
-    return bool(max(sizes[: len(reached)], default=0.0) <= _ROUNDED * max(1.0, *sizes[len(reached) :]))
+def _floats(x: Any) -> Any:
+    """Return the value of a node, or a constant, as an array of floats."""
+    return np.asarray(getattr(x, "value", x), dtype=float)
+
+
+def _shapes_of_operands(graphs: Sequence[GraphNode], k: int = 0) -> list[tuple[int, ...]]:
+    """Return the shapes of an operand in the recordings."""
+    return [np.shape(getattr(g.args[k], "value", g.args[k])) for g in graphs]
 
 
 def _is_float(x: Any) -> bool:
@@ -437,22 +442,19 @@ def _possible_sizes(problem: DerivationProblem) -> Iterator[Sizes]:
     if first is None:
         least = {n: v[0] for n, v in list(_sizes_in_every_order(problem.names))[-1].items()}
         small = sorted(d for d in dims if length_of(d, least) < 2)
-        raise BadOption(
-            f"the size {small[0]} is below 2 where all names are small", do="write it as a sum: x: m+k; y: m"
-        )
+        says = f"the size {small[0]} is below 2 where all names are small"
+        raise BadOption(says, do="write it as a sum: x: m+k; y: m")
     yield from itertools.chain([first], found)
 
 
 def _sizes_in_every_order(names: tuple[str, ...]) -> Iterator[Sizes]:
     for least in _LEAST:
         for order in itertools.islice(itertools.permutations(names), _MOST_ORDERS):
-            rank = {n: r for r, n in enumerate(order)}
-            yield {n: _lengths_by_rank(least, rank[n]) for n in names}
-
-
-def _lengths_by_rank(least: int, rank: int) -> tuple[int, int, int]:
-    """Return the lengths of a size; the last one is quadratic in its rank, so that no two sums of two sizes are alike."""
-    return least + rank, least + 2 + 2 * rank, least + 4 + 2 * rank + rank * (rank + 1) // 2
+            # the last length is quadratic in the rank, so that no two sums of two sizes are alike
+            every = {
+                n: (least + r, least + 2 + 2 * r, least + 4 + 2 * r + r * (r + 1) // 2) for r, n in enumerate(order)
+            }
+            yield {n: every[n] for n in names}
 
 
 def value_as_graph(f: Callable[[Mapping[str, Any]], Any], inputs: Container[str], point: Mapping[str, Any]) -> Any:
@@ -470,8 +472,9 @@ def is_finite_at_sizes(problem: DerivationProblem, sizes: Mapping[str, tuple[int
             raise
         except (np.linalg.LinAlgError, GradcliError):
             return False
-        value = np.asarray(getattr(y, "value", y), dtype=float)
-        if not np.all(np.abs(value) < _HUGE) or any(_is_singular(node) or _is_cut_off(node) for node in _walk_nodes(y)):
+        if not np.all(np.abs(_floats(y)) < _HUGE) or any(
+            _is_singular(node) or _is_cut_off(node) for node in _walk_nodes(y)
+        ):
             return False
     return True
 
@@ -544,7 +547,7 @@ def order_comparisons(y: Any) -> Iterator[GraphNode]:
 def has_infinity(y: Any) -> bool:
     """Whether a graph has infinity as a constant, as a mask of logits does."""
     constants = (x for node in _walk_nodes(y) for x in node.args if not isinstance(x, GraphNode) or x.op == "constant")
-    return any(bool(np.any(np.isinf(np.asarray(getattr(x, "value", x), dtype=float)))) for x in constants)
+    return any(bool(np.any(np.isinf(_floats(x)))) for x in constants)
 
 
 def names_of_inputs(node: Any) -> set[str]:
@@ -554,10 +557,8 @@ def names_of_inputs(node: Any) -> set[str]:
 
 def _is_truth(x: Any) -> bool:
     """Whether a node is a comparison, or a product of comparisons."""
-    if not isinstance(x, GraphNode):
-        return bool(np.all(np.asarray(x) == 1))
-    if x.op == "constant":
-        return bool(np.all(np.asarray(x.value) == 1))
+    if not isinstance(x, GraphNode) or x.op == "constant":
+        return bool(np.all(np.asarray(getattr(x, "value", x)) == 1))
     return x.op in _TRUTHS or (x.op in ("multiply", *_MOVING) and all(map(_is_truth, x.args)))
 
 
@@ -571,11 +572,9 @@ def _compared_inputs(problem: DerivationProblem, y: Any) -> dict[str, tuple[floa
                 found.setdefault(name, set())
             if len(names) != 1 or any(n.op in _TRUTHS for n in _walk_nodes(x)):
                 continue
-            met = (
-                () if names_of_inputs(other) else np.unique(np.asarray(getattr(other, "value", other), dtype=float))[:4]
-            )
-            found[name] |= {float(v) for v in met if np.isfinite(v)}
-            if names_of_inputs(other) or not all(n.op in _MOVING or n.op.startswith("input ") for n in _walk_nodes(x)):
+            moving = bool(names_of_inputs(other))
+            found[name] |= {float(v) for v in (() if moving else np.unique(_floats(other))[:4]) if np.isfinite(v)}
+            if moving or not all(n.op in _MOVING or n.op.startswith("input ") for n in _walk_nodes(x)):
                 found[name] |= {*_FEW_INTEGERS}
     return {name: tuple(sorted(met)) for name, met in found.items()}
 
@@ -669,17 +668,11 @@ def _parse_axis_index(
 
 def _roll_of_index(arrays: Sequence[Any], lengths: Sequence[int]) -> int | None:
     """Return by how many positions an index rolls an axis, at all sizes; None for any other index."""
-    if any(
-        len(a) != n or not np.array_equal(a, np.roll(np.arange(n), -a[0])) for a, n in zip(arrays, lengths, strict=True)
-    ):
+    pairs = list(zip(arrays, lengths, strict=True))
+    if any(len(a) != n or not np.array_equal(a, np.roll(np.arange(n), -a[0])) for a, n in pairs):
         return None
-    return next(
-        (k for k in (-int(arrays[0][0]), lengths[0] - int(arrays[0][0])) if _is_roll_by(k, arrays, lengths)), None
-    )
-
-
-def _is_roll_by(k: int, arrays: Sequence[Any], lengths: Sequence[int]) -> bool:
-    return all(a[0] == -k % n for a, n in zip(arrays, lengths, strict=True))
+    first = int(arrays[0][0])
+    return next((k for k in (-first, lengths[0] - first) if all(a[0] == -k % n for a, n in pairs)), None)
 
 
 def _parse_slice(here: Sequence[slice], lengths: Sequence[int], dim: Callable[[Sequence[int]], str] | None) -> AxisPick:
@@ -689,19 +682,13 @@ def _parse_slice(here: Sequence[slice], lengths: Sequence[int], dim: Callable[[S
     step = steps.pop()
     if steps or any(abs(b or 0) > n for s, n in zip(here, lengths, strict=True) for b in (s.start, s.stop)):
         raise NotSupported(_NOWHERE, do=_WHOLE)
-    firsts = [0 if step > 0 else n - 1 for n in lengths]
-    lasts = [n if step > 0 else -1 for n in lengths]
-    start = _bound_of_slice([a for a, _, _ in exact], firsts, lengths, dim)
-    stop = _bound_of_slice([b for _, b, _ in exact], lasts, lengths, dim)
+    firsts, lasts = ([0 if step > 0 else n - 1 for n in lengths], [n if step > 0 else -1 for n in lengths])
+    starts, stops = ([a for a, _, _ in exact], [b for _, b, _ in exact])
+    start = "" if starts == firsts else common_position(starts, lengths, dim)
+    stop = "" if stops == lasts else common_position(stops, lengths, dim)
     if (start, stop, step) == ("", "", 1):
         return AxisPick("all")
     return AxisPick("span", f"{start}:{stop}" + (f":{step}" if step != 1 else ""))
-
-
-def _bound_of_slice(
-    places: list[int], ends: list[int], lengths: Sequence[int], dim: Callable[[Sequence[int]], str] | None
-) -> str:
-    return "" if places == ends else common_position(places, lengths, dim)
 
 
 def common_position(
@@ -722,15 +709,10 @@ def common_position(
 
 
 def _getitem(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[GraphNode]) -> Indexed:
-    if len(xs[0].axes) == 1 and all(
-        is_sorting_index(p["index"], g.args[0]) for p, g in zip(params, graphs, strict=True)
-    ):
-        return opaque_function(
-            "sort", xs, [reader.dim(lengths) for lengths in zip(*(g.shape for g in graphs), strict=True)]
-        )
-    wanted = parse_index(
-        [p["index"] for p in params], [np.shape(getattr(g.args[0], "value", g.args[0])) for g in graphs], reader.dim
-    )
+    sorts = (is_sorting_index(p["index"], g.args[0]) for p, g in zip(params, graphs, strict=True))
+    if len(xs[0].axes) == 1 and all(sorts):
+        return opaque_function("sort", xs, [reader.dim([g.shape[0] for g in graphs])])
+    wanted = parse_index([p["index"] for p in params], _shapes_of_operands(graphs), reader.dim)
     after = iter(reader.axes([g.shape for g in graphs]))
     own, tensor = iter(xs[0].axes), xs[0].tensor
     axes: list[Axis] = []
@@ -742,10 +724,8 @@ def _getitem(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequen
             continue
         i = next(own)
         if pick.kind == "at":
-            place = single_index(i)
-            tensor = (
-                tensor if place is None else sum_over(multiply(tensor, _unit_vector(place, int(pick.text))), [place])
-            )
+            if (place := single_index(i)) is not None:
+                tensor = sum_over(multiply(tensor, _unit_vector(place, int(pick.text))), [place])
         elif pick.kind == "diagonal" and met:
             tensor = tensor.renamed(match_indices([i], [diagonal]))
             tensor = Tensor(tuple(dict.fromkeys(tensor.free)), tensor.terms)
@@ -859,9 +839,7 @@ def _concatenate(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Se
     if len(xs) == 1:
         return xs[0]
     into = reader.axes([g.shape for g in graphs])
-    spans = _spans_of_parts(
-        reader, [[np.shape(getattr(g.args[n], "value", g.args[n]))[k] for g in graphs] for n in range(len(xs))]
-    )
+    spans = _spans_of_parts(reader, [[own[k] for own in _shapes_of_operands(graphs, n)] for n in range(len(xs))])
     full = [(x, span) for x, span in zip(xs, spans, strict=True) if x.tensor.terms]
     if len(full) == 1 and len(into) == 1 and (padded := _pad_vector(full[0][0], full[0][1], into[0])) is not None:
         return padded
@@ -918,9 +896,8 @@ def _put(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequence[G
     mask = reader.constant([m.astype(float) for m in masks])
     there = mask.tensor.renamed(match_indices(mask.axes, axes))
     rest = complement_of_triangle(there) or add([scalar(Fraction(1)), scale_tensor(there, -1)], there.free)
-    return value_with_axes(
-        axes, add([multiply(rest, xs[0].tensor), multiply(there, xs[1].tensor)], indices_of_axes(*axes))
-    )
+    parts = [multiply(rest, xs[0].tensor), multiply(there, xs[1].tensor)]
+    return value_with_axes(axes, add(parts, indices_of_axes(*axes)))
 
 
 INDEXING: dict[str, Callable[[Sized, list[Indexed], list[Any], Sequence[GraphNode]], Indexed]] = {
@@ -940,21 +917,12 @@ def name_constant_array(at: Sequence[Index], arrays: Sequence[Any]) -> tuple[Ten
     ones = [x / c for x, c in zip(arrays, numbers, strict=True)]
     if any(not np.all((x == 0) | (x == 1)) for x in ones):
         return None
-    found = next(
-        _match_unit_vector(at[0], ones) if len(at) == 1 else _match_matrix(at, ones) if len(at) == 2 else iter(()), None
-    )
+    found = next(_match_matrix(at, ones), None) if len(at) == 2 else None
+    if len(at) == 1 and all(np.sum(x) == 1 for x in ones):
+        with suppress(NotSupported):
+            place = common_position([int(np.argmax(x)) for x in ones], [len(x) for x in ones])
+            found = _unit_vector(at[0], int(place))
     return None if found is None else (found, numbers)
-
-
-def _match_unit_vector(i: Index, ones: Sequence[Any]) -> Iterator[Tensor]:
-    if all(np.sum(x) == 1 for x in ones):
-        try:
-            yield tensor_of_atom(
-                unit_vector(i.dim, int(common_position([int(np.argmax(x)) for x in ones], [len(x) for x in ones]))),
-                (i,),
-            )
-        except NotSupported:
-            return
 
 
 def _match_matrix(at: Sequence[Index], ones: Sequence[Any]) -> Iterator[Tensor]:
@@ -977,16 +945,13 @@ def _match_selected_rows(new: Index, old: Index, ones: Sequence[Any]) -> Iterato
     step = int(places[0][1] - places[0][0]) if len(places[0]) > 1 else 1
     spans = [slice(int(p[0]), int(p[-1]) + step if int(p[-1]) + step >= 0 else None, step) for p in places if step]
     lengths = [x.shape[1:] for x in ones]
-    fits = len(spans) == len(ones) and all(
-        np.array_equal(np.arange(n)[s], p) for (n,), s, p in zip(lengths, spans, places, strict=True)
-    )
+    pairs = zip(lengths, spans, places, strict=False)
+    fits = len(spans) == len(ones) and all(np.array_equal(np.arange(n)[s], p) for (n,), s, p in pairs)
     for wanted in (spans, places) if fits else (places,):
-        try:
+        with suppress(NotSupported):
             (pick,) = parse_index(wanted, lengths)
-        except NotSupported:
-            continue
-        if pick.kind == "span":
-            yield selection_matrix(pick.text, new, old)
+            if pick.kind == "span":
+                yield selection_matrix(pick.text, new, old)
 
 
 def _is_cut_off(node: GraphNode) -> bool:
@@ -994,7 +959,7 @@ def _is_cut_off(node: GraphNode) -> bool:
     if node.op != "getitem":
         return False
     try:
-        parse_index([node.params["index"]], [np.shape(getattr(node.args[0], "value", node.args[0]))])
+        parse_index([node.params["index"]], _shapes_of_operands([node]))
     except NotSupported:
         return True
     return False

@@ -529,15 +529,8 @@ _LINEAR = {  # in all operands together
     "concatenate": "linearity", "trace": "linearity", "diag": "linearity", "mean": "linearity",
     "where": "linearity",
 }  # fmt: skip
-_OF_ITSELF = {
-    "exp",
-    "sqrt",
-    "tanh",
-    "expit",
-    "cholesky",
-    "reciprocal",
-    "inv",
-}  # functions whose differential is in terms of their value
+# functions whose differential is in terms of their value
+_OF_ITSELF = {"exp", "sqrt", "tanh", "expit", "cholesky", "reciprocal", "inv"}
 _CHAINED = {"matmul", "einsum", "dot"}  # products that read as one where they are nested
 _LETTERS = {"softmax": "p", "expit": "s", "inv": "P", "tanh": "h", "cholesky": "L"}
 _PRODUCTS = {"multiply", "matmul", "einsum", "dot", "outer"}  # linear in each operand
@@ -590,9 +583,10 @@ class StepPlan:
         for k, (primitive, slots, xs, y, params, _) in enumerate(self.tape.lines[: self.result + 1]):
             key: Any = k
             if primitive is not None:
+                pairs = zip(slots, xs, strict=True)
                 own = [
-                    self._line_behind_broadcast(found[s], found) if s != CONSTANT else _key_of_constant(x)
-                    for s, x in zip(slots, xs, strict=True)
+                    _key_of_constant(x) if s == CONSTANT else self._line_behind_broadcast(found[s], found)
+                    for s, x in pairs
                 ]
                 key = primitive.name, tuple(own), repr(params), _shape_of_value(y)
             found.append(seen.setdefault(key, k) if k != self.result else k)
@@ -610,34 +604,22 @@ class StepPlan:
     def groups(self) -> dict[int, FunctionGroup]:
         """The lines that end a group, with it; no line inside is used elsewhere, and the user has named none."""
         found = {k: group for k, j in enumerate(self.first) if j == k and (group := self._find_group(k)) is not None}
-        return {
-            k: g
-            for k, g in found.items()
-            if not any(self.given[s] for s in g.inside) and self._is_closed_group(k, g.inside)
-        }
+        unnamed = {k: g for k, g in found.items() if not any(self.given[s] for s in g.inside)}
+        return {k: g for k, g in unnamed.items() if self._is_closed_group(k, g.inside)}
 
     def _find_group(self, k: int) -> FunctionGroup | None:
-        name, moving = self._name_of_primitive(k), [self._skip_reshapes(s) for s in self._moving_operands(k)]
+        moving = [self._skip_reshapes(s) for s in self._moving_operands(k)]
         inner = moving[0] if moving else CONSTANT
-        if name == "log" and self._name_of_primitive(inner) == "det":
-            return FunctionGroup("log det", frozenset({inner}))
-        if (
-            name == "log"
-            and self._name_of_primitive(inner) == "sum"
-            and self._name_of_primitive(e := self._skip_reshapes(self._moving_operands(inner)[0])) == "exp"
-        ):
-            return FunctionGroup("logsumexp", frozenset({inner, e}))
+        names = [self._name_of_primitive(s) for s in (k, *moving)]
         _, _, _, _, params, _ = self.tape.lines[k]
-        if name == "square" or (name == "integer_power" and (params or {}).get("n") == 2):
-            return (
-                FunctionGroup("squared norm", frozenset({inner})) if self._name_of_primitive(inner) == "norm" else None
-            )
-        if (
-            name == "divide"
-            and len(moving) == 2
-            and self._name_of_primitive(inner) == "exp"
-            and self._name_of_primitive(moving[1]) == "sum"
-        ):
+        if names == ["integer_power", "norm"] and (params or {}).get("n") == 2:
+            names = ["square", "norm"]
+        if names in (["log", "det"], ["square", "norm"]):
+            return FunctionGroup("log det" if names[0] == "log" else "squared norm", frozenset({inner}))
+        if names == ["log", "sum"]:
+            e = self._skip_reshapes(self._moving_operands(inner)[0])
+            return FunctionGroup("logsumexp", frozenset({inner, e})) if self._name_of_primitive(e) == "exp" else None
+        if names == ["divide", "exp", "sum"]:
             whole = self._skip_reshapes(self._moving_operands(moving[1])[0])
             return FunctionGroup("softmax", frozenset({inner, moving[1]})) if whole == inner else None
         return None
@@ -659,9 +641,12 @@ class StepPlan:
         return not any(self._skip_reshapes(s) in inside for k in users for s in self._moving_operands(k))
 
     def _is_quiet(self, k: int) -> bool:
-        primitive = self.tape.primitive(k)
-        idle = primitive is not None and (primitive.name in self.quiet or k in self.within)
-        return idle or _is_zero_addition(self.tape.lines[k])
+        primitive, slots, xs, _, _, _ = self.tape.lines[k]
+        if primitive is None:
+            return False
+        # adding zero is idle, too, as with a shift that would keep an exponential from overflowing
+        added = primitive.name in ("add", "subtract") and slots[-1] == CONSTANT and not isinstance(xs[-1], GraphNode)
+        return primitive.name in self.quiet or k in self.within or (added and not np.any(xs[-1]))
 
     def _moving_operands(self, k: int) -> list[int]:
         """Return the lines that a line uses and that depend on the input."""
@@ -676,28 +661,25 @@ class StepPlan:
             return slots[1] == CONSTANT
         return primitive.name in _PRODUCTS and len(self._moving_operands(k)) == 1
 
-    def _used_lines(self) -> list[int]:
-        """Return the lines that the result uses, in order; equal ones are one."""
-        kept, pending = set(), [self.result]
-        while pending:
-            k = pending.pop()
-            if k != CONSTANT and k not in kept:
-                kept.add(k)
-                pending += self._moving_operands(k)
-        return sorted(k for k in kept if self.tape.primitive(k) is not None)
+    def _is_softmax(self, k: int) -> bool:
+        return k in self.groups and self.groups[k].rule == "softmax"
 
     def _factors_of_differential(self, k: int) -> list[int]:
         """Return the lines that are factors of the differential of a line: its operands, or its own value, as that of exp is."""
         product = k - 1 in self.within  # written as the exponential of a sum
-        own = (self._name_of_primitive(k) in _OF_ITSELF and not product) or (
-            k in self.groups and self.groups[k].rule == "softmax"
-        )
+        own = (self._name_of_primitive(k) in _OF_ITSELF and not product) or self._is_softmax(k)
         return [k] if own and k != self.result else self._moving_operands(k)
 
     @cached_property
     def named(self) -> frozenset[int]:
         """The lines that get a name."""
-        kept = self._used_lines()
+        reached, pending = set(), [self.result]
+        while pending:
+            k = pending.pop()
+            if k != CONSTANT and k not in reached:
+                reached.add(k)
+                pending += self._moving_operands(k)
+        kept = sorted(k for k in reached if self.tape.primitive(k) is not None)
         factors = {s for k in kept if not self._is_linear(k) for s in self._factors_of_differential(k)}
         uses = [s for k in kept for s in dict.fromkeys(self._moving_operands(k))]
         wanted = factors | {s for s in uses if uses.count(s) > 1} | {k for k in kept if self.given[k]}
@@ -707,18 +689,13 @@ class StepPlan:
         multiples = (k for k in wanted if self._name_of_primitive(k) in ("multiply", "divide") and self._is_linear(k))
         wanted -= {k for k in multiples if not self.given[k] and self._is_multiple_of_named(k, wanted)}
         inside = {s for group in self.groups.values() for s in group.inside}
-        return frozenset(
-            k for k in wanted - inside - self._chained_products(kept) if k in kept and not self._is_quiet(k)
-        )
+        wanted -= inside | self._chained_products(kept)
+        return frozenset(k for k in wanted if k in kept and not self._is_quiet(k))
 
     def _is_multiple_of_named(self, k: int, wanted: Collection[int]) -> bool:
         """Whether a line is a constant multiple of an input, or of a line that has a name, whatever its sign."""
-        moving = self._moving_operands(k)
-        while (
-            len(moving) == 1
-            and moving[0] not in wanted
-            and self._name_of_primitive(moving[0]) in ("negative", "reshape")
-        ):
+        moving, passed = self._moving_operands(k), ("negative", "reshape")
+        while len(moving) == 1 and moving[0] not in wanted and self._name_of_primitive(moving[0]) in passed:
             moving = self._moving_operands(moving[0])
         return len(moving) == 1 and (moving[0] in wanted or self.tape.primitive(moving[0]) is None)
 
@@ -780,9 +757,7 @@ class StepPlan:
     def is_positive(self, k: int) -> bool:
         """Whether all entries of a line are positive by what it is."""
         k = self._skip_reshapes(k)
-        return k != CONSTANT and (
-            self._name_of_primitive(k) in _POSITIVE or (k in self.groups and self.groups[k].rule == "softmax")
-        )
+        return k != CONSTANT and (self._name_of_primitive(k) in _POSITIVE or self._is_softmax(k))
 
     def _linear_rule(self, k: int) -> str:
         """Return the rule of a line that is linear: its own or, where that only moves entries, that of what it moves."""
@@ -802,14 +777,6 @@ def _key_of_constant(x: Any) -> Any:
     if isinstance(x, GraphNode):
         return id(x)
     return "constant", np.shape(x), np.asarray(x).tobytes() if np.asarray(x).dtype != object else id(x)
-
-
-def _is_zero_addition(line: Line) -> bool:
-    """Whether a line adds zero, such as a shift that would keep an exponential from overflowing."""
-    primitive, slots, xs, _, _, _ = line
-    if primitive is None or primitive.name not in ("add", "subtract"):
-        return False
-    return slots[-1] == CONSTANT and not isinstance(xs[-1], GraphNode) and not np.any(xs[-1])
 
 
 def choose_letters(program: RecordedProgram, taken: Collection[str]) -> dict[int, str]:
