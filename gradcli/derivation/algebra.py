@@ -81,10 +81,8 @@ def is_positive(f: IndexedFactor) -> bool:
         inner = atom.args[0].terms
         return len(inner) == 1 and len(inner[0].factors) == 1 and "spd" in inner[0].factors[0].atom.facts
     if atom.op == "group":
-        return all(
-            t.coef > 0 and all(is_positive(g) or g.power % 2 == 0 for g in t.factors)
-            for t in argument_of_factor(f).terms
-        )
+        terms = argument_of_factor(f).terms
+        return all(t.coef > 0 and all(is_positive(g) or g.power % 2 == 0 for g in t.factors) for t in terms)
     return False
 
 

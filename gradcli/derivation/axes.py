@@ -241,10 +241,6 @@ def _einsum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[
     return value_with_axes([letters[letter] for letter in out], sum_over(product(parts), indices_of_axes(*gone)))
 
 
-def _inv(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
-    return Value(xs[0].axes, inverse(xs[0].tensor, *matrix_indices(xs[0])))
-
-
 def matrix_indices(x: Value) -> tuple[Index, Index]:
     """Return the indices of the rows and of the columns of a matrix. Raises NotSupported for anything else."""
     found = tuple(map(single_index, x.axes))
@@ -290,6 +286,7 @@ def _where(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[G
 
 STRUCTURE: dict[Primitive, Callable[[Sized, list[Value], list[Any], Sequence[GraphNode]], Value]] = {
     SUM: _sum, RESHAPE: _reshape, TRANSPOSE: _transpose, BROADCAST: _broadcast_to,
-    MATMUL: _matmul, EINSUM: _einsum, INV: _inv, DET: _det, LOGDET: _det, SOLVE: _solve,
+    INV: lambda reader, xs, params, graphs: Value(xs[0].axes, inverse(xs[0].tensor, *matrix_indices(xs[0]))),
+    MATMUL: _matmul, EINSUM: _einsum, DET: _det, LOGDET: _det, SOLVE: _solve,
     LOGSUMEXP: _logsumexp, NORM: _norm, SELECT: _where,
 }  # fmt: skip

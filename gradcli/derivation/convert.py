@@ -105,21 +105,18 @@ def _inverse(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
             for other in term.factors:
                 if other.atom != g.atom or other.power != 1 or other is f:
                     continue
-                found = _outer_indices_of_pair(f, other, g, inside.free, free, term)
+                found = _outer_indices_of_pair(f, other, g, free, term)
                 if found is not None:
-                    return IndexedTerm(
-                        term.coef / base.coef,
-                        (*factors_without(term, f, other), IndexedFactor(identity(found[0].dim), found)),
-                    )
+                    eye = IndexedFactor(identity(found[0].dim), found)
+                    return IndexedTerm(term.coef / base.coef, (*factors_without(term, f, other), eye))
         if "orthogonal" in f.atom.facts and f.power == 1:
             for other in term.factors:
                 for k in (0, 1):
                     same = other is not f and other.atom == f.atom and other.power == 1 and other.at[k] == f.at[k]
                     if same and f.at[k] not in free and _count_uses(term, f.at[k]) == 2:
                         ends = (f.at[1 - k], other.at[1 - k])
-                        return IndexedTerm(
-                            term.coef, (*factors_without(term, f, other), IndexedFactor(identity(ends[0].dim), ends))
-                        )
+                        eye = IndexedFactor(identity(ends[0].dim), ends)
+                        return IndexedTerm(term.coef, (*factors_without(term, f, other), eye))
     return None
 
 
@@ -128,12 +125,7 @@ def _count_uses(term: IndexedTerm, i: Index) -> int:
 
 
 def _outer_indices_of_pair(
-    f: IndexedFactor,
-    other: IndexedFactor,
-    inner: IndexedFactor,
-    order: tuple[Index, ...],
-    free: tuple[Index, ...],
-    term: IndexedTerm,
+    f: IndexedFactor, other: IndexedFactor, inner: IndexedFactor, free: tuple[Index, ...], term: IndexedTerm
 ) -> tuple[Index, Index] | None:
     """Return the outer indices of inv(X)[a,b] X[b,c] or X[a,b] inv(X)[b,c], whatever the order of X's own indices."""
     rows = f.at if inner.at == f.at else f.at[::-1]

@@ -44,7 +44,7 @@ from gradcli.derivation.layer_errors import find_layer_chain, find_layer_errors,
 from gradcli.derivation.mathematics import LineWriter, Writing, entry_of, write_with_indices
 from gradcli.derivation.matrix_expression import E, Op, expression_text, transpose
 from gradcli.derivation.matrix_printing import Printer, Shapes, factors_in, restore_single_axes
-from gradcli.derivation.notation import NOTATIONS, Latex, M, Mathml, Notation
+from gradcli.derivation.notation import NOTATIONS, Latex, M, Mathml
 from gradcli.derivation.notes import locate_first_refusal
 from gradcli.derivation.scalar_forms import shorter_forms
 from gradcli.derivation.simplify import simplified
@@ -79,64 +79,6 @@ from gradcli.targets.derived import OnSurfaces, original_function
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import SIZE, length_of, size_names
 from gradcli.tracing.shapes import shape
-
-# A closed form as it is printed: in gradcli's language, in Unicode, in LaTeX and in MathML, each with its left sides.
-
-Line = tuple[str, M, tuple[str, ...]]  # a name, what it is, and the letters if that is one entry
-
-
-@dataclass(frozen=True)
-class Derivative:
-    """What a closed form is: the derivative of f, with `outputs` axes, by an input.
-
-    `tensor` is the same closed form, with its axes, for what can only be written with indices. A `product` H[V] has these two
-    letters. A `row` is the gradient by a vector in numerator layout. A Jacobian that is `turned` has the axes of the input first.
-    """
-
-    wrt: str
-    order: int
-    tensor: Tensor
-    axes: Sequence[Index | None]
-    outputs: int = 0
-    product: tuple[str, str] | None = None
-    row: bool = False
-    turned: bool = False
-
-
-def write_formula(made: Statements, of: Derivative, dims: Mapping[str, Sequence[str]]) -> Formula:
-    """Return a program in every notation; `dims` are the sizes of the inputs by their names."""
-    shapes = Shapes(dims)
-    writing = Writing(shapes)
-    lines: list[Line] = []
-    try:
-        for n, e in made.parts:
-            lines.append((n, writing.formula(e), ()))
-            shapes.add(n, e)
-        lines.append(("", writing.row(made.result) if of.row else writing.formula(made.result), ()))
-    except NotSupported:  # only indices can write it
-        entry = entry_of(of.tensor, of.axes, dims)
-        lines = [("", entry.formula, entry.letters)]
-    taken = [*dims, *(d for own in dims.values() for d in own), *(n for n, _ in made.parts)]
-    shown = {key: _write_lines(kind(taken), lines, of) for key, kind in NOTATIONS.items()}
-    return Formula(made.text(), shown["unicode"], shown["latex"], shown["mathml"])
-
-
-def _write_lines(notation: Notation, lines: Sequence[Line], of: Derivative) -> str:
-    shown = []
-    for n, m, letters in lines:
-        if n:
-            left = notation.indexed(n, letters)
-        elif of.product is not None:
-            left = notation.product(*of.product, letters)
-        else:
-            inputs = len(letters) - of.outputs
-            above, below = letters[: of.outputs], letters[of.outputs :]
-            if of.turned:
-                above, below = letters[inputs:], letters[:inputs]
-            left = notation.derivative(of.wrt, of.order, above, below)
-        shown.append((left, notation.write(m)))
-    return notation.statements(shown)
-
 
 # The cost of a program, as polynomials of the sizes: its operations, and the most numbers it holds at once.
 #
@@ -269,11 +211,12 @@ class _Count:
         start, stop, *step = part.split(":")
         if step not in ([], [""], ["-1"]):
             raise NotSupported(f"the index {part} has no size")
-        begin, end = (  # one below 0 counts from the end
-            edge if not text else n + int(text) if text.startswith("-") else self.dim(text)
-            for text, edge in ((start, self.none), (stop, n))
-        )
-        return end - begin
+
+        def bound(text: str, edge: fmpq_mpoly) -> fmpq_mpoly:
+            known = edge if not text or text.startswith("-") else self.dim(text)
+            return n + int(text) if text.startswith("-") else known  # one below 0 counts from the end
+
+        return bound(stop, n) - bound(start, self.none)
 
     def each(self, args: Sequence[_Array], operations: int = 1, aside: bool = False) -> _Array:
         """Count an elementwise operation, and return its array."""
@@ -380,11 +323,8 @@ def _move_minus_signs(e: E) -> E:
     if e.op == Op.NEG:
         return _negate_first_factor(_move_minus_signs(e.args[0]))
     less = [k and e.op == Op.ADD and a.op == Op.NEG for k, a in enumerate(e.args)]  # differences
-    args = [
-        replace(a, args=(_move_minus_signs(a.args[0]),)) if k else _move_minus_signs(a)
-        for k, a in zip(less, e.args, strict=True)
-    ]
-    return replace(e, args=tuple(args))
+    bare = [_move_minus_signs(a.args[0] if k else a) for k, a in zip(less, e.args, strict=True)]
+    return replace(e, args=tuple(E(Op.NEG, (a,)) if k else a for k, a in zip(less, bare, strict=True)))
 
 
 def _negate_first_factor(e: E) -> E:
@@ -522,7 +462,11 @@ class Derivation:
             axes = (*output, *axes)
             tensor = coefficient_of_seed(tensor, SEED, tuple(i for i in output if i is not None))
         if "tied" in self.problem.facts.get(wrt, ()) and (kind == "gradient" or self.problem.direction):
-            tensor = _tie_mirrored_entries(tensor)
+            # mirrored entries of a symmetric matrix move together: G + G.T - diag(G)
+            i, j = tensor.free
+            diagonal = multiply(tensor, tensor_of_atom(identity(i.dim), (i, j)))
+            turned_terms = tensor.renamed({i: j, j: i}).terms
+            tensor = add([tensor, Tensor((i, j), turned_terms), scale_tensor(diagonal, -1)], (i, j))
         if self.problem.layout == "numerator" and kind == "gradient":
             axes = axes[::-1]
         if self.problem.layout == "denominator" and kind == "jacobian":
@@ -654,9 +598,8 @@ class Derivation:
         index = write_with_indices(found.small, found.axes, self.letter, self.problem.dims)
         if (shorter := self._find_shorter_form(found, verifier, wanted, test)) is not None:
             rule, e, made, check = shorter
-            step = LineWriter(self.problem.dims).step(
-                rule, expression_text(found.e), self.letter, e, Value(found.axes, found.small)
-            )
+            value = Value(found.axes, found.small)
+            step = LineWriter(self.problem.dims).step(rule, expression_text(found.e), self.letter, e, value)
             steps = (*steps, step)
             found, wanted = replace(found, e=e, made=made), replace(wanted, made=made)
             index = index if found.axes else (step.after.replace("**", "^"), step.latex, step.mathml)
@@ -749,13 +692,35 @@ class Derivation:
         return self.reader().read([value_as_graph(f, self.problem.dims, point) for point in points])
 
     def _write_formula(self, wrt: str, found: Closed) -> Formula:
-        of_input = sum(d != "1" for d in self.problem.dims[wrt])
+        """Return the program of a closed form in every notation; what only indices can write is one entry."""
+        problem, dims, made = self.problem, self.problem.dims, found.made
+        shapes = Shapes(dims)
+        writing = Writing(shapes)
+        parts: list[tuple[str, M]] = []
+        letters: tuple[str, ...] = ()
+        try:
+            for n, e in made.parts:
+                parts.append((n, writing.formula(e)))
+                shapes.add(n, e)
+            write = writing.row if is_row(problem, wrt, found.kind == "gradient") else writing.formula
+            result = write(made.result)
+        except NotSupported:
+            parts, (letters, result) = [], entry_of(found.small, found.axes, dims)
+        of_input = sum(d != "1" for d in dims[wrt])
         outputs = sum(i is not None for i in found.axes) - of_input if found.kind == "jacobian" else 0
-        along = self.problem.direction
-        product = (letter_for(self.problem.dims, self.problem.order), along) if along else None
-        row, turned = is_row(self.problem, wrt, found.kind == "gradient"), self.problem.layout == "denominator"
-        of = Derivative(wrt, self.problem.order, found.small, found.axes, outputs, product, row, turned)
-        return write_formula(found.made, of, self.problem.dims)
+        above, below = letters[:outputs], letters[outputs:]
+        if problem.layout == "denominator":  # the axes of the input come first
+            inputs = len(letters) - outputs
+            above, below = letters[inputs:], letters[:inputs]
+        taken = [*dims, *(d for own in dims.values() for d in own), *(n for n, _ in made.parts)]
+        shown = {}
+        for key, kind in NOTATIONS.items():
+            w = kind(taken)
+            left = w.derivative(wrt, problem.order, above, below)
+            if problem.direction:
+                left = w.product(letter_for(dims, problem.order), problem.direction, letters)
+            shown[key] = w.statements([*((w.name(n), w.write(m)) for n, m in parts), (left, w.write(result))])
+        return Formula(made.text(), **shown)
 
     def _name_expressions(
         self, sweeps: Sequence[Sweep], reader: Reader, printer: Printer
@@ -848,9 +813,8 @@ class Derivation:
         return Reader(self.sizes, facts, list(self.problem.dims), compared, continuous)
 
     def _inputs_by_shape(self) -> dict[tuple[str, ...], str]:
-        return {
-            tuple(d for d in dims if d != "1"): name for name, dims in reversed(list(self.problem.dims.items())) if dims
-        }
+        named = [(name, dims) for name, dims in self.problem.dims.items() if dims]
+        return {tuple(d for d in dims if d != "1"): name for name, dims in reversed(named)}
 
     def _first_sizes(self) -> dict[str, int]:
         return {n: v[0] for n, v in self.sizes.items()}
@@ -860,11 +824,3 @@ class Derivation:
         values = self._values_in_recording(0)
         lines = record_sweep(self.problem.f, {n: values[n] for n in self.problem.f.inputs}, [wrt]).tape.lines
         return sum(primitive is not None and primitive.name not in QUIET for primitive, *_ in lines)
-
-
-def _tie_mirrored_entries(x: Tensor) -> Tensor:
-    """Return the gradient with respect to a symmetric matrix whose mirrored entries move together: G + G.T - diag(G)."""
-    i, j = x.free
-    turned = x.renamed({i: j, j: i})
-    diagonal = multiply(x, tensor_of_atom(identity(i.dim), (i, j)))
-    return add([x, Tensor(x.free, turned.terms), scale_tensor(diagonal, -1)], x.free)

@@ -52,16 +52,12 @@ def printed_size(printer: Printer, x: Tensor, axes: Sequence[Index | None]) -> i
         return _UNPRINTABLE * 1_000_000 + size_of_tensor(x)
     degree, scaled_matrices = _cost_of_products(e)
     products = _RANK_TWO * _count_nested_outers(e) + _SCALED * scaled_matrices + _DEGREE * degree
-    operations = count_distinct_operations(e) + _count_unfactored_slopes(e) + products
+    # those of a part that occurs again are counted once, as where it has a name
+    distinct = sum(a.size - sum(b.size for b in a.args) for a in {a for a in e.walk() if a.size})
+    operations = distinct + _count_unfactored_slopes(e) + products
     # quotients that stand above or below the line of another one
     nested = sum(b.op == Op.DIV for a in e.walk() if a.op == Op.DIV for c in a.args for b in c.walk())
     return 1_000_000 * operations + 1_000 * (e.size + nested) + size_of_tensor(x)
-
-
-def count_distinct_operations(e: E) -> int:
-    """Return the number of operations, those of a part that occurs again counted once, as where it has a name."""
-    found = {a for a in e.walk() if a.size}
-    return sum(a.size - sum(b.size for b in a.args) for a in found)
 
 
 def _count_nested_outers(e: E, inside: bool = False) -> int:

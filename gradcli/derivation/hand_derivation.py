@@ -129,9 +129,8 @@ def _resolve_names(made: Derivation, result: Result, text: str) -> tuple[dict[st
     inputs = frozenset(made.problem.dims)
     known = {*inputs, *made.sizes}
     places = "|".join(n for n, words in made.problem.facts.items() if "index" in words and n in made.problem.dims)
-    if (
-        places and made.problem.dims[result.wrt]
-    ):  # e_c and onehot(c) on paper are onehot(c, n), of the input's last size
+    if places and made.problem.dims[result.wrt]:
+        # e_c and onehot(c), as it is written on paper, are onehot(c, n): n is the input's last size
         length = made.problem.dims[result.wrt][-1]
         text = re.sub(rf"\b(?:e_({places})\b|onehot\(({places})\))", rf"onehot(\1\2, {length})", text)
     offered: dict[str, tuple[str, Expression]] = {}
@@ -146,10 +145,8 @@ def _resolve_names(made: Derivation, result: Result, text: str) -> tuple[dict[st
     needed = {*(alone := Expression(text, inputs)).inputs} - known
     if strange := [n for n in alone.inputs if n in needed - offered.keys()]:
         names = f"; names of parts: {', '.join(offered)}" if offered else ""
-        raise BadOption(
-            f"the answer uses '{strange[0]}', which is not an input",
-            do=f"inputs: {', '.join(made.problem.dims)}{names}; or say what it is: {strange[0]} = ...; {text}",
-        )
+        do = f"inputs: {', '.join(made.problem.dims)}{names}; or say what it is: {strange[0]} = ...; {text}"
+        raise BadOption(f"the answer uses '{strange[0]}', which is not an input", do=do)
     used: dict[str, str] = {}
     for name, (statement, value) in reversed(offered.items()):
         if name in needed:
@@ -284,7 +281,7 @@ class _Hand:
         if self._is_one_number(found):
             named = (says for value, says in FACTORS if abs(found[0] / value - 1) <= _SAME)
             says = next(named, f"it is {found[0]:.6g} times the right one")
-            cause = None if flipped else next(self._slips_on_tape(), None)
+            cause = None if flipped else next(self.on_tape(), None)
             return f"{says}: {cause}" if cause else says
         try:
             ratio = written(Printer({}).write(self.made.reader().number(found), ()))
@@ -399,16 +396,13 @@ class _Hand:
             return np.moveaxis(made, range(-inputs, 0), range(inputs))
         return np.transpose(made) if (layout, kind) == ("numerator", "gradient") and made is not None else made
 
-    def on_tape(self) -> Iterator[str]:
-        """Yield the slip in a rule of calculus, in one operation of f, that gives the answer."""
-        yield from self._slips_on_tape()
-
     def on_tape_and_factor(self) -> Iterator[str]:
         """Yield such a slip beside a wrong sign or a factor 2."""
         for sign, also in ((-1.0, "the sign is flipped"), (2.0, "a factor 2 too large"), (0.5, "a factor 2 too small")):
-            yield from (f"{says}, and {also}" for says in self._slips_on_tape(sign))
+            yield from (f"{says}, and {also}" for says in self.on_tape(sign))
 
-    def _slips_on_tape(self, factor: float = 1.0) -> Iterator[str]:
+    def on_tape(self, factor: float = 1.0) -> Iterator[str]:
+        """Yield the slip in a rule of calculus, in one operation of f, that gives the answer, up to a factor."""
         for number, (says, first) in enumerate(self._slips_at_first_point):
             if first is None or not self._is_answer_at(0, factor * first):
                 continue
@@ -555,9 +549,8 @@ def _planted_slips(program: RecordedProgram, wrt: str) -> Iterator[tuple[str, Ca
 
 def _derivative_of_program(program: RecordedProgram) -> Any:
     value = program.tape.value(program.y.slot)
-    return jacobian_from_rows(
-        [program.pull(seed) for seed in unit_directions(value)], value, 0, program.inputs[0].primal
-    )
+    rows = [program.pull(seed) for seed in unit_directions(value)]
+    return jacobian_from_rows(rows, value, 0, program.inputs[0].primal)
 
 
 def _slips_in_rule(program: RecordedProgram, edge: Edge, wrt: str) -> Iterator[tuple[str, Callable[[Rule], Rule]]]:

@@ -37,8 +37,11 @@ def find_layer_chain(y: GraphNode) -> tuple[NetworkLayer, ...]:
                 users.setdefault(id(x), []).append(node)
     found: dict[int, NetworkLayer] = {}
     for node in order:
-        if node.op in _PRODUCTS and (weights := _name_of_weights(node)) is not None:
+        inputs = [x for x in map(_skip_rearrangements, node.args) if _is_input(x)] if node.op in _PRODUCTS else []
+        if inputs and len(node.args) == 2:
             end = _output_of_layer(node, users)
+            # the weights: the input or, of two inputs, the one that is a matrix, the last of two
+            weights = max(reversed(inputs), key=lambda x: len(x.shape)).op.removeprefix("input ")
             found.setdefault(id(end), NetworkLayer(end, weights))
     chain: list[NetworkLayer] = []
     for layer in (own for node in order if (own := found.get(id(node))) is not None and node is not y.fixed()):
@@ -78,14 +81,6 @@ def _skip_rearrangements(x: Any) -> Any:
 
 def _is_input(x: Any) -> bool:
     return isinstance(x, GraphNode) and x.op.startswith("input ")
-
-
-def _name_of_weights(product: GraphNode) -> str | None:
-    """Return the name of the weights in a product: the input, or of two inputs the one that is a matrix, the last of two."""
-    inputs = [x for x in map(_skip_rearrangements, product.args) if _is_input(x)]
-    if not inputs or len(product.args) != 2:
-        return None
-    return str(max(reversed(inputs), key=lambda x: len(x.shape)).op.removeprefix("input "))
 
 
 def _output_of_layer(product: GraphNode, users: Mapping[int, list[GraphNode]]) -> GraphNode:

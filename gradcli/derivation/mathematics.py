@@ -75,19 +75,11 @@ _PARTS = (
 Dims = Mapping[str, Sequence[str]]
 
 
-@dataclass(frozen=True)
-class Entry:
-    """One entry of a tensor as mathematics, and the letters of its indices, None for an axis of length 1."""
-
-    letters: tuple[str, ...]
-    formula: M
-
-
 def write_with_indices(x: Tensor, axes: Sequence[Index | None], name: str, dims: Dims) -> _Written:
     """Return a tensor with indices as a line of text, G[i,j] = sum_k A[i,k]*B[k,j], in LaTeX and in MathML."""
-    entry = entry_of(x, axes, dims, name)
+    letters, formula = entry_of(x, axes, dims, name)
     notations: tuple[Notation, ...] = (Plain([*dims]), Latex([*dims]), Mathml([*dims]))
-    text, latex, mathml = (w.statements([(w.indexed(name, entry.letters), w.write(entry.formula))]) for w in notations)
+    text, latex, mathml = (w.statements([(w.indexed(name, letters), w.write(formula))]) for w in notations)
     return text, latex, mathml
 
 
@@ -412,12 +404,15 @@ _OPPOSITE = {">": "<=", "<=": ">", "<": ">=", ">=": "<", "==": "!=", "!=": "=="}
 # Tensors written with indices: G[i,j] = sum_k A[i,k]*B[k,j].
 
 
-def entry_of(x: Tensor, axes: Sequence[Index | None], dims: Dims, *taken: str) -> Entry:
-    """Return one entry of a tensor; no index has the letter of an input, of a size, or of what else is `taken`."""
+def entry_of(x: Tensor, axes: Sequence[Index | None], dims: Dims, *taken: str) -> tuple[tuple[str, ...], M]:
+    """Return one entry of a tensor as mathematics, after the letters of its indices; an axis of length 1 has none.
+
+    No index has the letter of an input, of a size, or of what else is `taken`.
+    """
     sizes = [d for own in dims.values() for d in own]
     own = [i for i in axes if i is not None]
     scope = _Scope({}, tuple(index_letters(frozenset((*taken, *dims, *sizes)))), Writing(Shapes(dims))).holding(own)
-    return Entry(tuple(scope.names[i] for i in own), _sum_formula(x, scope))
+    return tuple(scope.names[i] for i in own), _sum_formula(x, scope)
 
 
 @dataclass(frozen=True)
@@ -657,9 +652,8 @@ class LineWriter:
 
     def _write_entry(self, name: str, value: Value, plain: Notation) -> _Written:
         """Return one entry as a line of text, in LaTeX and in MathML."""
-        entry = entry_of(value.tensor, value.singles, self.dims, name)
-        named = _with_letters(M(Sign.NAME, text=name), entry.letters)
-        left, right = map(self._replace_symbols, (named, entry.formula))
+        letters, formula = entry_of(value.tensor, value.singles, self.dims, name)
+        left, right = map(self._replace_symbols, (_with_letters(M(Sign.NAME, text=name), letters), formula))
         shown, latex, mathml = (w.statements([(w.write(left), w.write(right))]) for w in (plain, *self.notations[1:]))
         return shown, latex, mathml
 

@@ -73,22 +73,12 @@ SIGNS = {"greater": ">", "greater_equal": ">=", "less": "<", "less_equal": "<=",
 # Operands of matrix products: parts of arrays, padded vectors, triangles of ones.
 
 
-@dataclass(frozen=True)
-class MatrixPiece:
-    """An expression that can be written with its axes in either order."""
-
-    at: tuple[Index, ...]
-    write: Callable[[tuple[Index, ...]], E]
-    natural: tuple[Index, ...] = ()
-
-    def e(self, at: tuple[Index, ...]) -> E:
-        """Return the expression with its axes in this order."""
-        return self.write(at)
+MatrixPiece = Callable[[tuple[Index, ...]], E]  # an expression with its axes in an order
 
 
 def make_piece(e: E, at: tuple[Index, ...]) -> MatrixPiece:
     """Return an expression as a piece, which is transposed for the other order of its axes."""
-    return MatrixPiece(at, lambda wanted: e if wanted == at else transpose(e), at)
+    return lambda wanted: e if wanted == at else transpose(e)
 
 
 @dataclass(frozen=True)
@@ -102,7 +92,7 @@ class Quotient:
     def e(self, at: tuple[Index, ...] | None = None) -> E:
         """Return the quotient with its axes in this order."""
         order = self.at if at is None else at
-        return mul(apply_triangles([x.e(order) for x in self.top]), [x.e(order) for x in self.low])
+        return mul(apply_triangles([x(order) for x in self.top]), [x(order) for x in self.low])
 
 
 Write = Callable[[Atom, tuple[int, ...]], E]  # an atom, its own indices in an order
@@ -417,7 +407,10 @@ class Printer:
             others = [p for p in parts if i not in p.at]
             found = self._sum_over_index(mine, i)
             if isinstance(found, E):
-                sums.append((found, "" if _is_single_matrix_sum(mine) else i.dim))
+                # a matrix alone that is summed along an axis: this sum is that of the whole matrix
+                top_of_sum = [x(p.at) for p in mine for x in p.top]
+                whole_matrix = len(top_of_sum) == 1 and top_of_sum[0].is_call("sum") and top_of_sum[0].options
+                sums.append((found, "" if whole_matrix else i.dim))
                 parts = others
             else:
                 parts = _multiply_equal_indices([*others, found])
@@ -487,10 +480,10 @@ class Printer:
         row = next((p for p in parts if p.at == (j,)), None)
         column = next((p for p in parts if p.at == (i,)), None)
         eye = call("eye", ex.name(i.dim))
-        if matrix is not None and [x.e(at) for x in matrix.top] == [eye] and not matrix.low and (row or column):
-            vectors = [p for p in (row, column) if p is not None]
-            above = [x.e(p.at) for p in vectors for x in p.top]
-            return call("diag", mul(above, [x.e(p.at) for p in vectors for x in p.low])), True
+        if matrix is not None and [x(at) for x in matrix.top] == [eye] and not matrix.low and (row or column):
+            ends = [p for p in (row, column) if p is not None]
+            above = [x(p.at) for p in ends for x in p.top]
+            return call("diag", mul(above, [x(p.at) for p in ends for x in p.low])), True
         if matrix is None:
             if row is not None and column is not None:
                 return call("outer", column.e(), row.e()), True
@@ -498,12 +491,9 @@ class Printer:
             if only is None:
                 return None, False
             return (only.e() if only is row else E("column", (only.e(),))), False
-        top = [
-            *apply_triangles([x.e(at) for x in matrix.top]),
-            *([row.e()] if row else []),
-            *([E("column", (column.e(),))] if column else []),
-        ]
-        return mul(top, [x.e(at) for x in matrix.low]), True
+        vectors = [*([row.e()] if row else []), *([E("column", (column.e(),))] if column else [])]
+        top = [*apply_triangles([x(at) for x in matrix.top]), *vectors]
+        return mul(top, [x(at) for x in matrix.low]), True
 
     def _quotient_of_factor(self, f: IndexedFactor) -> Quotient:
         at = f.at
@@ -517,9 +507,8 @@ class Printer:
         def write(order: tuple[Index, ...]) -> E:
             return self._write_power(f, lambda: self.atom(f.atom, tuple(at.index(i) for i in order)))[0]
 
-        one = MatrixPiece(at, write, at)
         above = f.power > 0 or (f.atom.op == "exp" and not is_exp_of_logs(f.atom))
-        return Quotient(at, (one,)) if above else Quotient(at, (), (one,))
+        return Quotient(at, (write,)) if above else Quotient(at, (), (write,))
 
     def _sum_over_index(self, parts: list[Quotient], i: Index) -> Quotient | E:
         """Return the product of all parts that have an index, summed over it; a number is returned as an expression."""
@@ -548,7 +537,7 @@ class Printer:
                 left = mul([left, vector.e()])
             return matmul(left, last.e((i, order[1])))
 
-        return Quotient((k, l), (MatrixPiece((k, l), write, (k, l)),))
+        return Quotient((k, l), (write,))
 
     def atom(self, atom: Atom, order: tuple[int, ...]) -> E:
         """Return an atom with its indices in an order, directly or as a transpose, whichever is shorter."""
@@ -744,12 +733,6 @@ def _write_root_two_pi(factors: list[E]) -> list[E]:
     return [call("sqrt", mul([number(Fraction(2)), pi.args[0]])) if e == pi else e for e in rest]
 
 
-def _is_single_matrix_sum(parts: Sequence[Quotient]) -> bool:
-    """Whether there is one part only, a matrix summed along an axis, so that its sum is that of the whole matrix."""
-    top = [x.e(p.at) for p in parts for x in p.top]
-    return len(top) == 1 and top[0].is_call("sum") and bool(top[0].options)
-
-
 def _write_means(sums: list[tuple[E, str]], top: list[E], low: list[E]) -> tuple[list[E], list[E]]:
     """Return the numerator and the denominator; a sum over its own size becomes a mean, or a variance."""
     for e, dim in sums:
@@ -791,7 +774,7 @@ def _cost_of_summing(parts: Sequence[Quotient], i: Index) -> tuple[int, int, int
 
 def _sum_of_vector(vector: Quotient) -> E:
     """Return the sum of a vector: of a product of two as a dot product, of a matrix's row sums as the matrix's sum."""
-    top = [x.e(vector.at) for x in vector.top]
+    top = [x(vector.at) for x in vector.top]
     if not vector.low and len(top) == 2:
         return ex.dot(top[0], top[1])
     if not vector.low and len(top) == 1:

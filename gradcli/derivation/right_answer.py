@@ -44,7 +44,7 @@ def right_answer(
     for result in found.results:
         if result.check.verdict != "pass" or (isinstance(result.value_error, float) and result.value_error > 1e-6):
             continue
-        text = _strip_self_test(result.code.get(language, ""))
+        text = result.code.get(language, "").partition("\n\n\nif __name__")[0].strip()  # without its self-test
         if language == "expression":
             text = result.formula.expression
             if not set(Expression(text).inputs) <= {*point.values, *sizes}:
@@ -62,8 +62,3 @@ def _has_fixed_length(text: str, lengths: Collection[int]) -> bool:
     return any(
         re.search(rf"(?<![\w.]){n}(?![\w.])" if n > 2 else rf"{_SIZED}[^()]*\b{n}\b", text) for n in lengths if n > 1
     )
-
-
-def _strip_self_test(code: str) -> str:
-    """Return the function of a generated program, without its test."""
-    return code.partition("\n\n\nif __name__")[0].strip()

@@ -1,5 +1,6 @@
 """Simplification: opens brackets and takes out common factors if that makes a sum smaller; every change is a step."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
@@ -48,11 +49,8 @@ def write_sigmoid_complements(x: Tensor) -> Iterator[Tensor]:
             beside = [j for j, t in enumerate(x.terms) if j != k and any(g.atom == other.atom for g in t.factors)]
             if beside:
                 left = factors_without(term, f)
-                parts = [
-                    IndexedTerm(term.coef, left),
-                    IndexedTerm(-term.coef, (*left, other)),
-                    *(x.terms[j] for j in beside),
-                ]
+                apart = (IndexedTerm(term.coef, left), IndexedTerm(-term.coef, (*left, other)))
+                parts = [*apart, *(x.terms[j] for j in beside)]
                 rest = [Tensor(x.free, (t,)) for j, t in enumerate(x.terms) if j != k and j not in beside]
                 yield add([*rest, *(_open_small_brackets(part, x.free) for part in parts)], x.free)
 
@@ -342,8 +340,12 @@ def over_common_denominator(x: Tensor) -> Tensor | None:
             others = tuple(g for g in t.factors if not (g.atom == f.atom and g.at == f.at))
             rest = Tensor(x.free, (IndexedTerm(t.coef, others),))
             whole, half = divmod(p - least, 1)
-            for _ in range(whole):
-                rest = _multiply_opened(rest, base)
+            for _ in range(whole):  # with the bracket of the base opened
+                (g,) = base.terms[0].factors
+                inside = argument_of_factor(g) if g.atom.op == "group" else base
+                opened = itertools.product(rest.terms, inside.terms)
+                pairs = [multiply(Tensor(x.free, (u,)), Tensor(inside.free, (v,))) for u, v in opened]
+                rest = add(pairs, x.free)
             parts.append(multiply(rest, power(base, half)))
         above = add(parts, x.free)
         above = over_common_denominator(above) or above  # other denominators stand below, too: (p - y)/(p (1 - p))
@@ -379,14 +381,6 @@ def take_out_denominator(x: Tensor) -> Iterator[Tensor]:
         inner = add(parts, x.free)
         if inner.terms:
             yield multiply(Tensor(x.free, (as_one_term(inner),)), base)
-
-
-def _multiply_opened(x: Tensor, base: Tensor) -> Tensor:
-    """Return a tensor times another, whose bracket is opened."""
-    f = base.terms[0].factors[0]
-    inside = argument_of_factor(f) if f.atom.op == "group" else base
-    parts = [multiply(Tensor(x.free, (t,)), Tensor(inside.free, (u,))) for t in x.terms for u in inside.terms]
-    return add(parts, x.free)
 
 
 def _rewrite_sum(x: Tensor) -> Iterator[Step]:

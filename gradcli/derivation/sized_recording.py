@@ -371,10 +371,10 @@ def with_naming_rules(
 
     With a name, a sweep stores the cotangent of its line in `store[r]`, and goes on with a variable of this name instead.
     """
-    rules = [rule_of(primitive, i) for i in range(count)]
-    return replace(
-        primitive, rules=tuple(_NamingRule(rule, name, store, r) if store is not None else rule for rule in rules)
-    )
+    rules: list[Rule] = [rule_of(primitive, i) for i in range(count)]
+    if store is not None:
+        rules = [_NamingRule(rule, name, store, r) for rule in rules]
+    return replace(primitive, rules=tuple(rules))
 
 
 def _cotangents_by_rules(program: RecordedProgram, one: Value) -> list[Value]:
@@ -397,9 +397,7 @@ def _mark_shifts(
             shifted = program.with_rules({k: {0: rule}})
             found = _seeded_cotangents(shifted, seed)
             # what reached it is 0 up to rounding, beside the cotangents of the inputs
-            reached, beside = (
-                [np.max(np.abs(_floats(v)), initial=0.0) for v in own] for own in (rule.cotangents, xbars)
-            )
+            reached, beside = ([np.max(np.abs(_floats(v)), initial=0.0) for v in vs] for vs in (rule.cotangents, xbars))
             if max(reached, default=0.0) <= _ROUNDED * max(1.0, *beside):
                 program, xbars = shifted, found
     return program, xbars
@@ -451,10 +449,8 @@ def _sizes_in_every_order(names: tuple[str, ...]) -> Iterator[Sizes]:
     for least in _LEAST:
         for order in itertools.islice(itertools.permutations(names), _MOST_ORDERS):
             # the last length is quadratic in the rank, so that no two sums of two sizes are alike
-            every = {
-                n: (least + r, least + 2 + 2 * r, least + 4 + 2 * r + r * (r + 1) // 2) for r, n in enumerate(order)
-            }
-            yield {n: every[n] for n in names}
+            lengths = [(least + r, least + 2 + 2 * r, least + 4 + 2 * r + r * (r + 1) // 2) for r in range(len(order))]
+            yield {n: lengths[order.index(n)] for n in names}
 
 
 def value_as_graph(f: Callable[[Mapping[str, Any]], Any], inputs: Container[str], point: Mapping[str, Any]) -> Any:
@@ -472,9 +468,9 @@ def is_finite_at_sizes(problem: DerivationProblem, sizes: Mapping[str, tuple[int
             raise
         except (np.linalg.LinAlgError, GradcliError):
             return False
-        if not np.all(np.abs(_floats(y)) < _HUGE) or any(
-            _is_singular(node) or _is_cut_off(node) for node in _walk_nodes(y)
-        ):
+        if not np.all(np.abs(_floats(y)) < _HUGE):
+            return False
+        if any(_is_singular(node) or _is_cut_off(node) for node in _walk_nodes(y)):
             return False
     return True
 

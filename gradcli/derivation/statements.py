@@ -120,9 +120,13 @@ def name_repeated_parts(
         if not worth:
             return Statements(_sort_by_dependency(parts), e)
         best = max(worth, key=lambda a: (worth[a] + _USERS * (a in names), a.size))
-        new = names.get(best) or called.get(best) or _choose_name(best, used)
+        letter = _LETTERS.get(best.text if best.op == "call" else best.op, "t")
+        axes = count_axes(best)
+        letter = letter.upper() if letter == "p" and axes == 2 else letter
+        free = (n for n in (letter, *(f"{letter}{k}" for k in range(1, 1000))) if n not in used)
+        new = names.get(best) or called.get(best) or next(free)
         used.add(new)
-        short = name(new, axes=count_axes(best))
+        short = name(new, axes=axes)
         names, called = (
             {replace_part(a, best, short): n for a, n in own.items() if n != new} for own in (names, called)
         )
@@ -135,12 +139,6 @@ def _is_worth_naming(e: E) -> bool:
     """Whether a name would be clearer than the part itself; identities and unit vectors, for example, are clear."""
     inner = e.args[0] if e.op == "index" else e
     return e.op not in (Op.NEG, Op.TRANSPOSE, "column") and not inner.is_call(*_KNOWN)
-
-
-def _choose_name(e: E, used: set[str]) -> str:
-    letter = _LETTERS.get(e.text if e.op == "call" else e.op, "t")
-    letter = letter.upper() if letter == "p" and count_axes(e) == 2 else letter
-    return next(n for n in (letter, *(f"{letter}{k}" for k in range(1, 1000))) if n not in used)
 
 
 def with_transposes(e: E, turned: Mapping[E, E]) -> E:

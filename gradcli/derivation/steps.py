@@ -131,16 +131,10 @@ class Closed:
 class Explained(Protocol):
     """What the steps need from a derivation."""
 
+    problem: DerivationProblem
+    sizes: dict[str, tuple[int, ...]]
+    points: Sequence[Any]
     begun: Begun | None
-
-    @property
-    def problem(self) -> DerivationProblem: ...
-
-    @property
-    def sizes(self) -> Mapping[str, tuple[int, ...]]: ...
-
-    @property
-    def points(self) -> Sequence[Mapping[str, Any]]: ...
 
     @property
     def function(self) -> str: ...
@@ -211,9 +205,8 @@ def steps_of(made: Explained, wrt: str, found: Closed) -> tuple[Step, ...]:
     moved = list(_Ending(made, wrt, found, lines).steps())
     if problem.style == "differential" and not made.begun:
         at = {**made.points[0], **{n: np.float64(v[0]) for n, v in made.sizes.items()}}
-        if not lines_hold(
-            [*constants, *moved], at, wrt, made.letter, problem.layout
-        ):  # the result alone, which is verified
+        # else the result alone, which is verified
+        if not lines_hold([*constants, *moved], at, wrt, made.letter, problem.layout):
             moved = list(_Ending(made, wrt, found, LineWriter(problem.dims, lines.writing.symmetric)).result())
     steps += [step for step in moved if step.after not in {begun.after for begun in steps}]
     used = {word for step in steps for word in _WORD.findall(step.after)}
@@ -317,11 +310,10 @@ class _Ending:
                 lines.define(name, [(e, None), *forms], symmetric=symmetric)
             return lines.step(rule, before, name, e, value, line.where, condition)
 
-        steps = [
-            shown("name", "", line.name, line.definition, line, needed(line) if backward else None)
-            for line in named
-            if line.definition
-        ]
+        steps = []
+        for line in (line for line in named if line.definition):
+            condition = needed(line) if backward else None
+            steps.append(shown("name", "", line.name, line.definition, line, condition))
         defined = {step.after.partition(" = ")[0].partition("[")[0]: step.after for step in steps}
         for line in reversed(named) if backward else named:
             lines.moved(line.name, how)
@@ -347,9 +339,7 @@ class _Ending:
         lines: Iterable[tuple[str, E]] = ()
         if traced:
             lines = self._trace_forms(whole, slope, result)
-        elif (
-            not outputs and len(self.own) == 1 and not chained
-        ):  # dx at its end, g @ dx, unless it was substituted before
+        elif not outputs and len(self.own) == 1 and not chained:  # dx at its end, unless it was substituted before
             lines = [("transpose", dot(self.printer.write(slope, self.own), self._differential_of_input))]
         yield from self._differential_steps(lines, last, said)
         if traced:
@@ -583,11 +573,8 @@ class StepPlan:
         for k, (primitive, slots, xs, y, params, _) in enumerate(self.tape.lines[: self.result + 1]):
             key: Any = k
             if primitive is not None:
-                pairs = zip(slots, xs, strict=True)
-                own = [
-                    _key_of_constant(x) if s == CONSTANT else self._line_behind_broadcast(found[s], found)
-                    for s, x in pairs
-                ]
+                own: list[Any] = [s if s == CONSTANT else self._line_behind_broadcast(found[s], found) for s in slots]
+                own += [_key_of_constant(x) for s, x in zip(slots, xs, strict=True) if s == CONSTANT]
                 key = primitive.name, tuple(own), repr(params), _shape_of_value(y)
             found.append(seen.setdefault(key, k) if k != self.result else k)
         return found

@@ -292,9 +292,8 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
             findings.append(_refusal_finding(name, error))
             continue
         if continuous:
-            note(
-                f"by {name}: comparisons of {name} by == are true at single points only, where the formula may not hold"
-            )
+            single = f"comparisons of {name} by == are true at single points only"
+            note(f"by {name}: {single}, where the formula may not hold")
         if own.begun is not None and not dims[name]:
             gradients[name] = own.begun.f.text
         if name in answers:

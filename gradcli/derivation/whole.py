@@ -115,10 +115,11 @@ def _read_adjoint(reader: Sized, xs: list[Value], params: list[Any], graphs: Seq
 
 def _has_commuting_pairs(graphs: Sequence[GraphNode]) -> bool:
     """Whether a matrix and a direction commute at random points, as those of functions of one matrix do."""
-    pairs = [[np.asarray(getattr(v, "value", v), dtype=float) for v in g.args] for g in graphs]
-    return all(
-        np.allclose(a @ d, d @ a, rtol=1e-9, atol=1e-9 * np.linalg.norm(a) * np.linalg.norm(d)) for a, d in pairs
-    )
+    for g in graphs:
+        a, d = (np.asarray(getattr(v, "value", v), dtype=float) for v in g.args)
+        if not np.allclose(a @ d, d @ a, rtol=1e-9, atol=1e-9 * np.linalg.norm(a) * np.linalg.norm(d)):
+            return False
+    return True
 
 
 def _times_direction(x: Tensor, at: tuple[Index, Index], direction: Value) -> Value:
@@ -201,9 +202,8 @@ def write_cross_products(x: Tensor) -> Tensor:
             rest = [t for t in x.terms if t is not one and t is not other]
             found = _cross_product_of_terms(one, other) if one.coef == -other.coef and one.coef > 0 else None
             if found is not None:
-                return write_cross_products(
-                    add([*(Tensor(x.free, (t,)) for t in rest), Tensor(x.free, found.terms)], x.free)
-                )
+                parts = [*(Tensor(x.free, (t,)) for t in rest), Tensor(x.free, found.terms)]
+                return write_cross_products(add(parts, x.free))
     return x
 
 
