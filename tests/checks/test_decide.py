@@ -17,6 +17,7 @@ from gradcli.checks.evidence import (
     CANNOT_TELL,
     DISAGREE,
     Cause,
+    ClaimRounding,
     DirectionalCheck,
     Evidence,
     EvidenceKind,
@@ -158,6 +159,7 @@ NO_DIRECTION = {EvidenceKind.DIRECTION: DirectionalCheck(None, 0.1, 6)}
 AGAINST = {EvidenceKind.DIRECTION: DirectionalCheck(False, 1e-9, 6)}
 OTHER_GRADIENT = {EvidenceKind.CLAIM_AGAIN: RepeatedCall(CHANGED)}
 OTHER_VALUE = {EvidenceKind.FUNCTION_AGAIN: RepeatedCall(MOVED)}
+ROUNDED = {EvidenceKind.CLAIM_ROUNDING: ClaimRounding(finding(Kind.INACCURATE, Severity.WARNING, "8 digits"), 1e-8)}
 EPSILON = {EvidenceKind.LEFT_OUT: OmittedConstant("1e-07", "log", 1e-6)}
 DOUBT = {"may_retry_without_trace": True}
 STATE = {"may_keep_state": True}
@@ -315,10 +317,18 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
     ("rev:a fd:?", DOUBT, {}, "inconclusive: noise"),
     ("rev:a fd:a", {**DOUBT, "written_as_text": True}, {}, "pass"),
     # claims
-    (WHOLE + " claim:n", {}, {}, "fail: [unexplained] < claim_again, left_out"),
-    (WHOLE + " claim:n", {}, EPSILON, "pass: approximation < claim_again, left_out"),
-    (WHOLE + " claim:n", {"findings": JUMP}, EPSILON, "inconclusive: approximation < claim_again, left_out"),
+    (WHOLE + " claim:n", {}, {}, "fail: [unexplained] < claim_again, claim_rounding, left_out"),
+    (WHOLE + " claim:n", {}, EPSILON, "pass: approximation < claim_again, claim_rounding, left_out"),
+    (
+        WHOLE + " claim:n",
+        {"findings": JUMP},
+        EPSILON,
+        "inconclusive: approximation < claim_again, claim_rounding, left_out",
+    ),
     ("rev:aa fd:aa claim:nd", {}, EPSILON, "fail: [unexplained] < claim_again"),
+    (WHOLE + " claim:n", {}, ROUNDED, "pass: inaccurate < claim_again, claim_rounding"),
+    (WHOLE + " claim:n", {"findings": JUMP}, ROUNDED, "inconclusive: inaccurate < claim_again, claim_rounding"),
+    ("rev:aa fd:aa claim:nd", {}, ROUNDED, "fail: [unexplained] < claim_again"),
     (WHOLE + " claim:a", {}, OTHER_GRADIENT, "fail: not-deterministic < claim_again"),
     (WHOLE + " claim:d", {}, OTHER_GRADIENT, "fail: not-deterministic < claim_again"),
     (
