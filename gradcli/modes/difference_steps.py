@@ -224,7 +224,7 @@ def spacing_of_values(values: Any) -> Any:
 
     Shapes  values have a leading axis of places, which the result lacks.
 
-    >>> float(spacing(np.float32([0.1, 0.2, 0.3])) / 2.0**-27)
+    >>> float(spacing_of_values(np.float32([0.1, 0.2, 0.3])) / 2.0**-27)
     1.0
     """
     values = np.asarray(values, dtype=float)

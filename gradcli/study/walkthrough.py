@@ -108,7 +108,7 @@ def names_in(text: str, i: int) -> tuple[str, ...]:
     """Return the names that the text of an operation may have for its i-th operand.
 
     >>> names_in("x + y", 1), names_in("x.dot(y)", 1), names_in("np.outer(x, y)", 0)
-    (('y',), ('x', 'y'), ('x', 'y'))
+    (('y',), ('x', 'y'), ('np', 'x', 'y'))
     """
     whole = parse_operation(text)
     if isinstance(whole, ast.BinOp):
