@@ -7,24 +7,7 @@ from typing import Any, NamedTuple
 import typer
 from typer.main import get_command
 
-from gradcli.cli import (
-    check,
-    compare_modes,
-    cost,
-    derive,
-    explain,
-    find,
-    grad,
-    init,
-    merge,
-    modes,
-    ops,
-    run,
-    schema,
-    serve,
-    sweep,
-    trace,
-)
+from gradcli.cli import check, cost, derive, find, init, listings, merge, run, serve, studies
 from gradcli.cli.command_line import FILES, TARGET, TARGETS, make_command
 from gradcli.cli.help import HELP_ALL, AllCommands, Command
 
@@ -55,23 +38,23 @@ class Body(NamedTuple):
 COMMANDS: dict[str, Body] = {
     "check": Body(check.check, TARGETS, check.EXAMPLES, "Verify a gradient, or one you claim (--grad)."),
     "compare-modes": Body(
-        compare_modes.compare_modes, TARGET, compare_modes.EXAMPLES, "Set all modes side by side: digits and cost.",
+        studies.compare_modes, TARGET, studies.COMPARE_MODES_EXAMPLES, "Set all modes side by side: digits and cost.",
     ),
-    "sweep": Body(sweep.sweep, TARGET, sweep.EXAMPLES, "Show error against step size; choose a step."),
+    "sweep": Body(studies.sweep, TARGET, studies.SWEEP_EXAMPLES, "Show error against step size; choose a step."),
     "cost": Body(cost.cost, TARGETS, cost.EXAMPLES, "Count passes, operations and bytes of a gradient."),
     "derive": Body(derive.derive, TARGET, derive.EXAMPLES, "Derive a closed form, with steps and code."),
-    "grad": Body(grad.grad, TARGET, grad.EXAMPLES, "Print only the gradient, for another program."),
-    "trace": Body(trace.trace, TARGET, trace.EXAMPLES, "Walk through backpropagation, line by line."),
+    "grad": Body(studies.grad, TARGET, studies.GRAD_EXAMPLES, "Print only the gradient, for another program."),
+    "trace": Body(studies.trace, TARGET, studies.TRACE_EXAMPLES, "Walk through backpropagation, line by line."),
     "merge": Body(merge.merge, FILES, merge.EXAMPLES, "Put the documents of shards together."),
     "find": Body(find.find, find.PATHS, find.EXAMPLES, "List the hand-written gradients, and the checks that cover them."),
     "init": Body(init.init, None, init.EXAMPLES, "Write a suite of checks for the gradients that gradcli find lists."),
     "run": Body(run.run, run.WORDS, run.EXAMPLES, "Run a program, and check the gradients that it uses."),
-    "modes": Body(modes.modes, None, None, "List the modes and devices available here."),
-    "ops": Body(ops.ops, ops.NAME, ops.EXAMPLES, "List the functions and their derivatives."),
-    "explain": Body(explain.explain, explain.KIND, explain.EXAMPLES, "Say what a finding or diagnosis means."),
+    "modes": Body(listings.modes, None, None, "List the modes and devices available here."),
+    "ops": Body(listings.ops, listings.OPS_NAME, listings.OPS_EXAMPLES, "List the functions and their derivatives."),
+    "explain": Body(listings.explain, listings.EXPLAIN_KIND, listings.EXPLAIN_EXAMPLES, "Say what a finding or diagnosis means."),
     "mcp": Body(serve.mcp, None, serve.MCP_EXAMPLES, "Serve agents: the Model Context Protocol."),
     "lsp": Body(serve.lsp, None, serve.LSP_EXAMPLES, "Serve editors: the Language Server Protocol."),
-    "schema": Body(schema.schema, schema.NAME, schema.EXAMPLES, "Print the JSON Schema of a document."),
+    "schema": Body(listings.schema, listings.SCHEMA_NAME, listings.SCHEMA_EXAMPLES, "Print the JSON Schema of a document."),
 }  # fmt: skip
 
 

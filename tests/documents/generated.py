@@ -10,8 +10,8 @@ from typing import Any
 
 import typer.core
 
+from gradcli.cli.listings import DOCUMENTS
 from gradcli.cli.program import make_parser
-from gradcli.cli.schema import TYPES
 from gradcli.project.suite.config import schema_of_suite_file as configuration_schema
 from gradcli.report.decode import make_schema
 from gradcli.report.explain import Explanation, read_explanations
@@ -153,7 +153,7 @@ def numpys_functions() -> str:
 def documents() -> str:
     """Return the fields of each document of `--json`, from the types of the reports."""
     parts = []
-    for name, (module, kind) in TYPES.items():
+    for name, (module, kind) in DOCUMENTS.items():
         report = getattr(importlib.import_module(module), kind)
         title = report.__dataclass_fields__["schema"].default
         found = make_schema(report, title)

@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import gradcli as gradcli_package
-from gradcli.cli.schema import TYPES
+from gradcli.cli import listings
 from gradcli.errors import ErrorKind, GradcliError
 from gradcli.report.decode import field_descriptions
 from gradcli.report.encode import document_fields
@@ -238,7 +238,7 @@ def reported(kind: Any, found: dict[str, type] | None = None) -> dict[str, type]
 
 REPORTED = {
     name: report_type
-    for module, report in TYPES.values()
+    for module, report in listings.DOCUMENTS.values()
     for name, report_type in reported(getattr(importlib.import_module(module), report)).items()
 }
 

@@ -13,8 +13,8 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from gradcli import __version__
-from gradcli.cli import check, cost, derive, explain, find
-from gradcli.cli.schema import TYPES
+from gradcli.cli import check, cost, derive, find, listings
+from gradcli.cli.listings import DOCUMENTS
 from gradcli.cli.servers import end_on_signals
 from gradcli.cli.servers.below import refuse_outside
 from gradcli.cli.servers.command import end_all_commands, run_for_documents
@@ -64,7 +64,7 @@ TOOLS = {
     "derive": Tool(derive.derive, "target", _TEXT, True, ("results", "findings"), ("--no-steps",)),
     "cost": Tool(cost.cost, "target", _TEXT, False, ("passes", "memory", "kept", "checkpoints", "notes")),
     "find": Tool(find.find, "paths", _TEXTS, False, ("gradients", "counts", "next")),
-    "explain": Tool(explain.explain, "kind", _TEXT, False, ("kinds",)),
+    "explain": Tool(listings.explain, "kind", _TEXT, False, ("kinds",)),
 }
 _CHECKS = {
     "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
@@ -121,7 +121,7 @@ def _output_schema(name: str) -> dict[str, Any]:
 
 
 def _report_type(name: str) -> Any:
-    module, kind = TYPES[name]
+    module, kind = DOCUMENTS[name]
     return getattr(importlib.import_module(module), kind)
 
 

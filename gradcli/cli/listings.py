@@ -1,0 +1,151 @@
+"""`gradcli modes`, `ops`, `explain` and `schema`: what gradcli says of itself."""
+
+import json as json_module
+from typing import Annotated
+
+import typer
+
+from gradcli.cli.output import requested_output, write_report
+from gradcli.cli.world import World
+from gradcli.errors import BadOption
+from gradcli.request.options import Options
+from gradcli.words import slug
+
+MODES_FORMATS = ("text", "json", "ndjson", "markdown", "csv")
+
+
+def modes(world: World, options: Options) -> int:
+    """List the modes and devices available here, their versions, and how to install the others.
+
+    Formats: text, json, ndjson, markdown, csv.
+    """
+    from gradcli.study.accuracy import available_modes
+
+    write_report(available_modes(), requested_output(MODES_FORMATS, options, world), world)
+    return 0
+
+
+OPS_FORMATS = ("text", "json", "ndjson", "markdown", "csv")
+OPS_EXAMPLES = """Examples:
+
+    gradcli ops tanh
+
+    gradcli ops
+
+    gradcli ops rules.py:softplus
+"""
+
+
+OPS_NAME = Annotated[
+    str | None,
+    typer.Argument(metavar="[NAME]", help="One primitive, or file.py:name for one of your own.", show_default=False),
+]
+
+
+def ops(world: World, name: str | None, options: Options) -> int:
+    """List the primitives: domain, kinks, derivative, and the worst error of the derivative in ulps, measured now.
+
+    Formats: text, json, ndjson, markdown, csv.
+    """
+    from gradcli.study.accuracy import known_operations
+
+    to = requested_output(OPS_FORMATS, options, world)
+    if options.check:
+        world.tell("note: --check does nothing: every check verifies the rules that its function uses")
+    seconds = options.timeout
+    with world.users_code(name or "the primitives", seconds=seconds), world.working("measuring", options.quiet):
+        report = known_operations(name)
+    write_report(report, to, world)
+    return report.exit_status
+
+
+EXPLAIN_FORMATS = ("text", "brief", "json", "ndjson", "markdown", "csv")
+EXPLAIN_EXAMPLES = """Examples:
+
+    gradcli explain
+
+    gradcli explain kink
+
+    gradcli explain kink --json
+"""
+EXPLAIN_KIND = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[KIND]", help="A kind of finding or diagnosis; all, listed, without it.", show_default=False
+    ),
+]
+
+
+def explain(world: World, words: list[str] | None, options: Options) -> int:
+    """Say what a kind of finding or diagnosis means, with an example, and what to do about it; or list all kinds.
+
+    Formats: text, brief, json, ndjson, markdown, csv.
+    """
+    from gradcli.report.explain import ExplainReport, read_explanations
+
+    kind = slug(" ".join(words or ()).lower())
+    known = read_explanations()
+    found = tuple(row for row in known if kind in ("", row.kind))
+    if not found:
+        raise BadOption(f"there is no kind '{kind}'", do=_hint_nearest_kind(kind, [row.kind for row in known]))
+    write_report(ExplainReport(found), requested_output(EXPLAIN_FORMATS, options, world), world)
+    return 0
+
+
+def _hint_nearest_kind(kind: str, known: list[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(kind, known, 1, 0.5) or [k for k in known if kind in k]
+    return f"did you mean '{close[0]}'?" if close else "gradcli explain lists them"
+
+
+SCHEMA_EXAMPLES = """Examples:
+
+    gradcli schema check > check.schema.json
+"""
+DOCUMENTS = {
+    "check": ("gradcli.report.check", "CheckReport"),
+    "compare-modes": ("gradcli.report.compare", "CompareReport"),
+    "sweep": ("gradcli.report.sweep", "SweepReport"),
+    "cost": ("gradcli.report.cost", "CostReport"),
+    "derive": ("gradcli.report.derive", "DeriveReport"),
+    "grad": ("gradcli.report.grad", "GradReport"),
+    "trace": ("gradcli.report.trace", "TraceReport"),
+    "modes": ("gradcli.report.listing", "ModesReport"),
+    "ops": ("gradcli.report.listing", "OpsReport"),
+    "suite": ("gradcli.report.suite", "SuiteReport"),
+    "find": ("gradcli.report.find", "FindReport"),
+    "run": ("gradcli.report.run", "RunReport"),
+    "explain": ("gradcli.report.explain", "ExplainReport"),
+    "brief": ("gradcli.report.brief_of_check", "Brief"),
+    "error": ("gradcli.report.common", "ErrorReport"),
+}
+
+
+SCHEMA_NAME = Annotated[
+    str, typer.Argument(metavar="NAME", help=f"One of {', '.join(DOCUMENTS)}, config.", show_default=False)
+]
+
+
+def schema(world: World, name: str, options: Options) -> int:
+    """Print the JSON Schema of a document, generated from the report's type."""
+    import importlib
+
+    from gradcli.report.decode import make_schema
+
+    if name == "config":
+        from gradcli.project.suite.config import schema_of_suite_file as of_config
+
+        world.stdout.write(json_module.dumps(of_config(), indent=2) + "\n")
+        return 0
+    short, _, number = name.removeprefix("gradcli.").partition("/")
+    if short not in DOCUMENTS:
+        raise BadOption(f"there is no document '{name}'", do=f"documents: {', '.join(DOCUMENTS)}, config")
+    module, kind = DOCUMENTS[short]
+    report = getattr(importlib.import_module(module), kind)
+    title: str = report.__dataclass_fields__["schema"].default
+    if number not in ("", title.partition("/")[2]):
+        raise BadOption(f"this version of gradcli writes {title}", do=f"gradcli schema {short}")
+    found = make_schema(report, title)
+    world.stdout.write(json_module.dumps(found, indent=2) + "\n")
+    return 0

@@ -1,0 +1,170 @@
+"""`gradcli compare-modes`, `sweep`, `grad` and `trace`: what is shown of one target without a verdict."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gradcli.cli.output import DATA, requested_output, write_report
+from gradcli.cli.target_requests import require_one_target, study_target, target_requests
+from gradcli.cli.world import World
+from gradcli.errors import BadOption
+from gradcli.request.option_values import split_words
+from gradcli.request.options import Options
+from gradcli.request.target_text import normalise_name
+
+if TYPE_CHECKING:
+    from gradcli.modes.mode import Question
+    from gradcli.report.trace import TraceReport
+    from gradcli.targets.layers import Layer
+
+COMPARE_MODES_FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv")
+COMPARE_MODES_EXAMPLES = """Examples:
+
+    gradcli compare-modes "sin(x*y) + exp(-x**2)" x=0.5 y=1.2
+
+    gradcli compare-modes "sum(tanh(W@x)**2)" --shapes "W: 3 4; x: 4" --wrt x --cost
+
+    gradcli compare-modes nets.py:deep --at "x=randn(1000)" --modes reverse,forward --steps
+
+    gradcli compare-modes losses.py:focal --at "z=randn(8), y=ones(8)" --dtype float16,bfloat16 --plot modes.svg
+"""
+
+
+def compare_modes(world: World, target: list[str], options: Options) -> int:
+    """Set all modes side by side: values, right digits, error bounds, evaluations of f, operations, time and memory.
+
+    --steps also shows a summary of error against step size; gradcli sweep shows the curves. --dtype shows what low
+    precision does to the gradient. For the cost of a gradient at any size, use gradcli cost. Formats: text, json,
+    ndjson, markdown, html, csv. A file may also be .pdf, .svg or .png.
+    """
+    from gradcli.checks.build import build_request
+    from gradcli.study.mode_comparison import Studies
+    from gradcli.study.mode_comparison import compare_modes as study
+
+    to = requested_output(COMPARE_MODES_FORMATS, options, world, pictures=True)
+    sizes = {normalise_name(name): values[0] for name, values in (options.first_sizes or {}).items()}
+    if sizes:
+        says = "--sizes gives compare-modes its first sizes alone: gradcli cost --sizes counts how costs grow"
+        world.tell(f"note: {says}")
+    ask = require_one_target(target_requests(target, replace(options, points=1), world))
+    if options.loss_scale is not None and not options.formats:
+        raise BadOption("--loss-scale is for low precision", do="name one: --dtype float16")
+    studies = Studies(
+        options.cost, parse_columns(options.columns), options.jacobian, options.formats, options.loss_scale, options.accumulate,
+        options.steps,
+    )  # fmt: skip
+
+    with world.users_code(ask.target, seconds=options.timeout), world.working("comparing modes", options.quiet):
+        report = study(build_request(replace(ask, sizes=sizes)), studies)
+    write_report(report, to, world)
+    return report.exit_status
+
+
+def parse_columns(text: str | None) -> tuple[str, ...]:
+    """Return the columns that `--columns` names. Raises BadOption."""
+    from gradcli.report.compare import COLUMNS
+
+    found = split_words(text)
+    if text is not None and not found:
+        raise BadOption("--columns names no column", do=f"columns: {', '.join(COLUMNS)}")
+    for word in found:
+        if word not in COLUMNS:
+            raise BadOption(f"there is no column '{word}'", do=f"columns: {', '.join(COLUMNS)}")
+    return found
+
+
+SWEEP_FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv")
+SWEEP_EXAMPLES = """Examples:
+
+    gradcli sweep "sin(x)" x=1
+
+    gradcli sweep "exp(x)*sin(x)" x=1 --dtype float16,float32,float64 --bits 113
+
+    gradcli sweep "sum(tanh(W@x)**2)" --shapes "W: 3 4; x: 4" --each --plot sweep.pdf --size 3.5x2.5
+
+    gradcli sweep losses.py:focal --grad focal_grad --at "z=randn(8), y=ones(8)"
+"""
+
+
+def sweep(world: World, target: list[str], options: Options) -> int:
+    """Show error against step size: each difference scheme's order, best step and digits, and what theory predicts.
+
+    Steps go from 1 to 1e-20 of an input's size. Errors are measured against the certified derivative. A step moves all
+    inputs at once, or with --each one entry at a time. The best error is the least on the curve, where each point
+    counts as the median of three neighbouring ones. A claimed gradient (--grad) gets the Taylor remainder test.
+    Formats: text, json, ndjson, markdown, html, csv. A file may also be .pdf, .svg or .png.
+    """
+    from gradcli.checks.build import build_request
+    from gradcli.study.sweep import SweepOptions
+    from gradcli.study.sweep import sweep as study
+
+    to = requested_output(SWEEP_FORMATS, options, world, pictures=True)
+    ask = require_one_target(target_requests(target, replace(options, points=1), world))
+    formats = options.formats or (() if options.bits else ("float64",))
+    wanted = SweepOptions(options.schemes, formats, options.bits, options.each, options.samples)
+    heard = None if options.quiet else world.tell
+    with world.users_code(ask.target, seconds=options.timeout), world.working("sweeping", options.quiet):
+        report = study(build_request(ask), wanted, heard)
+    write_report(report, to, world)
+    return report.exit_status
+
+
+GRAD_FORMATS = ("text", "json", "ndjson", "csv")
+GRAD_EXAMPLES = """Examples:
+
+    gradcli grad "sin(x*y)" x=0.5 y=1.2
+
+    gradcli grad "sum(log(x))" --at "x=@data.npy" --json
+"""
+
+
+def grad(world: World, target: list[str], options: Options) -> int:
+    """Print only the gradient, by the reverse mode, so that another program can read it.
+
+    Digits that are lost to rounding are left out. A note on standard error says how many digits are right, or where f
+    may have a kink. The exit status is 3 if f or its gradient is not finite, or if an entry has no right digit; such an
+    entry is printed as nan.
+
+    Formats: text, json, ndjson, csv.
+    """
+    from gradcli.study.gradient import gradient
+
+    to = requested_output(GRAD_FORMATS, options, world)
+    report = study_target(lambda q, _: gradient(q), target, options, world, "differentiating")
+    write_report(report, to, world)
+    for note in () if to.quiet or to.form in DATA else report.notes:
+        world.tell(f"note: {note}")
+    return report.exit_status
+
+
+TRACE_FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv", "mermaid", "svg")
+TRACE_EXAMPLES = """Examples:
+
+    gradcli trace "v3 = x1 + x2; v3 * x1" x1=3 x2=4
+
+    gradcli trace "sigmoid(w*x + b)" --at "w=2, x=1, b=-1" --out steps.html --out graph.svg
+
+    gradcli trace engine.py:loss --engine Value --at "x=2, w=3"
+"""
+
+
+def trace(world: World, target: list[str], options: Options) -> int:
+    """Show the computation as a walkthrough: forward values, local partials, adjoints and how they were summed.
+
+    With --engine, the gradients of your own engine are shown beside the right ones.
+    A page (--out steps.html) draws the computation as a graph, with forward and backward steps.
+    Formats: text, json, ndjson, markdown, html, csv, mermaid, svg.
+    """
+    to = requested_output(TRACE_FORMATS, options, world)
+
+    def study(q: "Question", layer: "Layer | None") -> "TraceReport":
+        if layer is not None and layer.engine is not None:
+            from gradcli.study.point_walkthrough import engine_walkthrough
+
+            return engine_walkthrough(q, layer.engine, prove=to.pages)
+        from gradcli.study.walkthrough import walkthrough
+
+        return walkthrough(q, prove=to.pages)
+
+    report = study_target(study, target, options, world, "tracing")
+    write_report(report, to, world)
+    return report.exit_status
