@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from gradcli.checks.decide import entries_to_explain
-from gradcli.checks.diagnose import diagnose
 from gradcli.checks.evidence import Evidence, Projections, allowed_difference
 from gradcli.checks.findings_at_point import compare_along_direction, kink_at
 from gradcli.checks.run_modes import PointCheck
@@ -186,6 +185,8 @@ def run_projections(case: PointCheck) -> Projections:
 
 def mistake_in_projections(case: PointCheck, found: Projections | None, budget: CauseBudget) -> Diagnosis | None:
     """Return the likely mistake, from the entries that were measured alone; if `found` is None, from those not finite."""
+    from gradcli.checks.diagnose import diagnose  # a claim that is right loads no names of mistakes
+
     q = case.q
     claim = {name: np.asarray(case.estimate("claim").value[name]) for name in _claimed_inputs(case)}
     if found is None:
@@ -311,6 +312,8 @@ def make_cause_search(case: PointCheck, seen: Evidence, in_wider_format: Cause |
             return explain(budget)
 
     def explain(budget: CauseBudget) -> Diagnosis | None:
+        from gradcli.checks.diagnose import diagnose
+
         if seen.needs_projections:
             return mistake_in_projections(case, seen.projections, budget)
         masks = entries_to_explain(seen)

@@ -27,10 +27,8 @@ from gradcli.checks.evidence import (
     allowed_difference,
     worst_verdict,
 )
-from gradcli.checks.examine import examine_derivatives
 from gradcli.checks.findings_at_point import add_claim, add_point_findings, compare_all_modes
 from gradcli.checks.implementation import describe_environment
-from gradcli.checks.kernel_scenarios import compare_with_reference
 from gradcli.checks.more_evidence import ALONE, evidence_of, with_evidence
 from gradcli.checks.narrow_formats import format_evidence
 from gradcli.checks.own_layers import with_layers
@@ -176,6 +174,8 @@ def verify(request: Request, progress: Progress | None = None, answers: Answers 
     report = _with_verdict(request, report)
     inner: dict[int, Cause] = {}
     if request.own is not None:
+        from gradcli.checks.examine import examine_derivatives  # code without a framework loads none of this
+
         report, inner = examine_derivatives(request, report, request.own, verify)
         report = _with_verdict(request, report)
     if request.layer is not None:
@@ -185,6 +185,8 @@ def verify(request: Request, progress: Progress | None = None, answers: Answers 
 
         report, inner = with_ranks(request, report, verify)
     if request.implementation is not None:
+        from gradcli.checks.kernel_scenarios import compare_with_reference
+
         report = compare_with_reference(request, report)
     causes = {number: result.cause for number, result in enumerate(results) if result.cause is not None}
     return Verified(report, causes, inner, max((result.calls for result in results), default=0))

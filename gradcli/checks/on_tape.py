@@ -572,7 +572,8 @@ def _slope_of_block(tape: Tape, u: int, v: int) -> tuple[Any, bool] | None:
     cut = Tape(tape.level)
     cut.lines = [*tape.lines[:u], (None, (), (), x, None, None), *tape.lines[u + 1 : v + 1]]
     n = size(x)
-    if all(_is_elementwise(line) for line in tape.lines[u + 1 : v + 1] if any(slot >= u for slot in line[1])):
+    moved = (k for k in range(u + 1, v + 1) if any(slot >= u for slot in tape.operands(k)))
+    if all(_is_elementwise(tape.lines[k]) for k in moved):
         bar = cut.sweep(v, np.ones(shape(x))[()])[u]
         return (bar, True) if bar is not None and shape(bar) == shape(x) else None
     if n > _MOST_ENTRIES:

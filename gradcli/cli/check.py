@@ -130,12 +130,13 @@ def _check_one_target(ask: TargetRequest, to: ReportOutput, options: Options, wo
     from gradcli.derivation.right_answer import right_answer
     from gradcli.project.suite.ended import SuiteTimeUp, report_unfinished_check
     from gradcli.repair.full_check import verify_with_options, with_cause_and_repair
-    from gradcli.repair.repair import REPAIR_WORKERS
     from gradcli.study.later_walk import with_walk
 
     keep = None if options.save_point is None else writable_point_path(options.save_point)
     opened = 0
     if FORKS and is_python(ask.target):
+        from gradcli.repair.repair import REPAIR_WORKERS
+
         REPAIR_WORKERS.start(copied=True)
     try:
         with world.users_code(ask.target, options.timeout), end_ranks_on_exit(options):
