@@ -57,11 +57,9 @@ def _serve_jobs(up: int, down: int) -> int:
 def _answer_jobs(up: int, down: int) -> int:
     import warnings
 
-    from gradcli.process.workers import WORKERS, stop_workers
-
-    WORKERS.start()
     from gradcli.checks import build as _asked  # noqa: F401 (what all checks need is loaded before the first one comes)
     from gradcli.checks import check as _check  # noqa: F401
+    from gradcli.process.workers import stop_workers
     from gradcli.project.suite.job import Job, answer_job
     from gradcli.repair.repair import REPAIR_WORKERS
     from gradcli.report.decode import decode_document
