@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from importlib import metadata
-from inspect import Signature
+from inspect import Parameter, Signature, signature
 from typing import Any, Protocol
 
 import numpy as np
@@ -216,11 +216,17 @@ class RecordedSteps:
 
     def __call__(self, xs: Sequence[Value]) -> list[Value]:
         """Return the results at other inputs, which may be traced. Raises what an operation raises."""
-        traced = [x for x in xs if isinstance(x, Tracer)]
-        hold = max(traced, key=lambda x: x.level).hold if traced else None
-        values = dict(zip(self.inputs, (own_copy(x) if self.writes else x for x in xs), strict=True))
-        for number, x in self.constants.items():
-            values[number] = copy_of_constant(x, hold) if self.writes else x
+        values = dict(zip(self.inputs, xs, strict=True)) | self.constants
+        if self.writes:  # into copies, which share no memory with what is given
+            traced = [x for x in xs if isinstance(x, Tracer)]
+            hold = max(traced, key=lambda x: x.level).hold if traced else np.asarray
+            for number, x in zip(self.inputs, xs, strict=True):
+                values[number] = (
+                    x.twin() if isinstance(x, Tracer) else np.array(x)[()] if isinstance(x, np.ndarray) else x
+                )
+            for number, x in self.constants.items():
+                if isinstance(x, np.ndarray):  # traced values may be written into one of floats
+                    values[number] = hold(x.copy()) if x.dtype in (np.float64, np.complex128) else x.copy()
         before = HERE.position
         try:
             for step in self.steps:
@@ -238,20 +244,6 @@ def is_equal_up_to_rounding(ours: Any, theirs: Any, dtype: str, least_size: floa
     """
     room = _SAME.get(dtype, _LOOSE) * max(largest_entry(theirs), least_size) + 1e-300
     return np.shape(ours) == np.shape(theirs) and np.allclose(ours, theirs, rtol=0.0, atol=room, equal_nan=True)
-
-
-def own_copy(x: Value) -> Value:
-    """Return a copy of a value that shares no memory with it."""
-    if isinstance(x, Tracer):
-        return x.twin()
-    return np.array(x)[()] if isinstance(x, np.ndarray) else x
-
-
-def copy_of_constant(x: Any, hold: Callable[[Value], Value] | None) -> Any:
-    """Return a copy of a constant; traced values may be written into one of floats."""
-    if not isinstance(x, np.ndarray):
-        return x
-    return hold(x.copy()) if hold is not None and x.dtype in (np.float64, np.complex128) else x.copy()
 
 
 def run_step(step: FrameworkStep, values: dict[int, Any]) -> None:
@@ -287,71 +279,11 @@ def largest_entry(x: Any) -> float:
     return shapes.largest_finite(x) if x.dtype.kind == "f" else 0.0
 
 
-class FrameworkDefaults:
-    """Default methods for a framework without complex inputs, autocast, deterministic algorithms or cost measurement.
-
-    They are also those of a framework whose functions are not recorded, but compared by their values.
-    """
-
-    name: str
-
-    def complex(self, real: Tensor, imag: Tensor) -> Tensor:
-        """Raise NotSupported."""
-        raise NotSupported(f"complex numbers are not checked in {self.name}", do="pass real and imaginary parts")
-
-    def parts(self, y: Tensor) -> Tensor:
-        """Return the tensor unchanged: it is never complex."""
-        return y
-
-    def mixed(self, function: Callable[..., Any], placed: Placed, dtype: str) -> Callable[..., Any]:
-        """Raise BadOption."""
-        raise BadOption(f"{self.name} has no autocast", do="choose the format it runs in with --dtype")
-
-    def other_way(self, function: Callable[..., Any], way: str) -> Callable[..., Any]:
-        """Raise NotSupported."""
-        raise NotSupported(f"{self.name} has no {way}")
-
-    def settled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
-        """Raise NotSupported."""
-        raise NotSupported(f"{self.name} has no setting for deterministic algorithms")
-
-    def measured(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> Measured | None:
-        """Return None: the cost is not measured."""
-        return None
-
-    def declined(self, f: Flat, xs: Sequence[Tensor], seed: int) -> frozenset[int]:
-        """Return no positions: no custom rule of this framework declines an input."""
-        return frozenset()
-
-    def in_turn(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> Iterator[Run]:
-        """Yield a run at other values and one at the first values again: a result that was kept would show."""
-        for name, inputs in (("changed values", others), ("the first values again", xs)):
-            value, gradient = self.pulled(f, inputs, w, seed)
-            yield Run(name, [self.array(x) for x in inputs], value, gradient)
-
-    def recorded(
-        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
-    ) -> tuple[RecordedSteps, Any]:
-        """Raise NotSupported: functions of this framework are compared by their values."""
-        raise NotSupported(f"gradcli has no rules for the operations of {KNOWN[self.name].title}", do=_BY_VALUES)
-
-    def inside(
-        self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
-    ) -> Inside:
-        """Return nothing to note: the recorded program shows it."""
-        return Inside()
-
-    def array(self, x: Tensor) -> Array:
-        """Return a tensor as a numpy array, with floats in float64."""
-        raise NotImplementedError
-
-    def pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> tuple[Array, list[Array]]:
-        """Return the value of f while its gradient is computed, and the gradient of <w, f>."""
-        raise NotImplementedError
-
-
 class Framework(Protocol):
     """The adapter of one framework: converts tensors, computes its own derivatives, and records calls as programs.
+
+    What has a body here is that of a framework without complex inputs, autocast, deterministic algorithms or cost measurement,
+    whose functions are not recorded, but compared by their values.
 
     Shapes  `w` has the length of the vector that `f` returns; a gradient has the shapes of the inputs `xs`.
     """
@@ -378,9 +310,11 @@ class Framework(Protocol):
 
     def complex(self, real: Tensor, imag: Tensor) -> Tensor:
         """Return a complex tensor from its real and imaginary parts. Raises NotSupported."""
+        raise NotSupported(f"complex numbers are not checked in {self.name}", do="pass real and imaginary parts")
 
     def parts(self, y: Tensor) -> Tensor:
         """Return a complex tensor with its real and imaginary parts along a new last axis; any other tensor unchanged."""
+        return y
 
     def prepared(self, found: Any, placed: Placed, seed: int) -> Prepared:
         """Return a target as a callable of tensors, with a module's parameters. Raises BadOption for its format."""
@@ -392,6 +326,7 @@ class Framework(Protocol):
 
     def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
         """Return the gradient of <w, f> by the framework's reverse mode."""
+        return self.pulled(f, xs, w, seed)[1]
 
     def pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> tuple[Array, list[Array]]:
         """Return the value of f while its gradient is computed, as a custom rule returns it, and the gradient of <w, f>."""
@@ -401,9 +336,13 @@ class Framework(Protocol):
 
     def declined(self, f: Flat, xs: Sequence[Tensor], seed: int) -> frozenset[int]:
         """Return the positions of inputs that custom functions take, and whose backward returns None for them."""
+        return frozenset()
 
     def in_turn(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> Iterator[Run]:
         """Yield runs at other values, in the same memory and in other memory, in which results that were kept would show."""
+        for name, inputs in (("changed values", others), ("the first values again", xs)):
+            value, gradient = self.pulled(f, inputs, w, seed)
+            yield Run(name, [self.array(x) for x in inputs], value, gradient)
 
     def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
         """Return the derivative of f along v by the framework's forward mode. Raises NotSupported where it has none."""
@@ -431,22 +370,27 @@ class Framework(Protocol):
 
     def mixed(self, function: Callable[..., Any], placed: Placed, dtype: str) -> Callable[..., Any]:
         """Return a function that runs in mixed precision. Raises BadOption where there is none."""
+        raise BadOption(f"{self.name} has no autocast", do="choose the format it runs in with --dtype")
 
     def settled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
         """Return the gradient by deterministic algorithms. Raises NotSupported, naming an operation that has none."""
+        raise NotSupported(f"{self.name} has no setting for deterministic algorithms")
 
     def measured(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> Measured | None:
         """Return the cost of the forward and the backward pass, or None if it cannot be measured."""
+        return None
 
     def recorded(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
     ) -> tuple[RecordedSteps, Any]:
         """Record a call as a program of the tensors `xs`; return it with the call's result. Raises NotSupported."""
+        raise NotSupported(f"gradcli has no rules for the operations of {KNOWN[self.name].title}", do=_BY_VALUES)
 
     def inside(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
     ) -> Inside:
         """Return which formats a call computes in, and where it stops gradients, for a function that is not recorded."""
+        return Inside()  # of a function that is recorded, the program shows it
 
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[CustomCall]:
         """Return the calls of custom gradients during one run; also those of modules if `every` is set."""
@@ -500,6 +444,35 @@ KNOWN = {
         KnownFramework("mlx", "MLX", "mlx.core", "mlx", "float32", "exp, sin, erf and others"),
     )
 }
+
+
+# What the adapters have in common.
+
+
+def function_name(function: Any) -> str:
+    """Return the name of a function; "function" for a callable that has none."""
+    return str(getattr(function, "__name__", "function"))
+
+
+def with_parameters(call: Callable[..., Any], like: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return `call` with a name, the signature of another function, and a keyword `parameters`: those of a module."""
+    own = list(signature(like).parameters.values())
+    keyword = Parameter("parameters", Parameter.KEYWORD_ONLY, default=None)
+    last = [p for p in own if p.kind is p.VAR_KEYWORD]
+    call.__signature__ = Signature([*(p for p in own if p not in last), keyword, *last])  # type: ignore[attr-defined]
+    call.__name__ = name
+    return call
+
+
+@contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Replace an attribute in the block."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
 
 
 # Conversion of unusual error types of users' rules and frameworks into RuntimeError, which callers expect.

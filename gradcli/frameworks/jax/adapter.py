@@ -5,8 +5,7 @@ import functools
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -19,12 +18,15 @@ from gradcli.errors import BadOption, FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import (
     CustomCall,
     Flat,
-    FrameworkDefaults,
+    Framework,
     Placed,
     Prepared,
     RecordedSteps,
     Tensor,
+    function_name,
+    replaced,
     reraise_as_runtime_error,
+    with_parameters,
 )
 from gradcli.frameworks.jax.record import Analytic, JaxRecorder, JaxTracer, record_program, to_numpy
 from gradcli.request.point import Array
@@ -95,10 +97,10 @@ class _Seen(JaxRecorder):
         where = place_of_definition(inspect.unwrap(rule)) if rule else None
         constants = _constant_arguments(*_fix_constant_arguments(function, args, kwargs)[1:])
         only_vjp = isinstance(function, jax.custom_vjp) and len(constants) < len(args) + len(kwargs)
-        alone, given, named = _fix_constant_arguments(function, given, named)
-        name, position = _function_name(function), current_position()
+        call = _fix_constant_arguments(function, given, named)
         no_forward = _NO_FORWARD if only_vjp else ""
-        self._keep_call(rule, leaves, CustomCall(name, alone, given, named, position, where, constants, no_forward))
+        found = CustomCall(function_name(function), *call, current_position(), where, constants, no_forward)
+        self._keep_call(rule, leaves, found)
 
     def process_primitive(self, primitive: Any, xs: Sequence[Any], params: dict[str, Any], /) -> Any:
         """Collect a call that an equation makes, too."""
@@ -131,9 +133,8 @@ class _Seen(JaxRecorder):
         constants = frozenset(k for k, x in enumerate(traced[held:]) if not isinstance(x, JaxTracer))
         no_forward = _NO_FORWARD if primitive.name == "custom_vjp_call" and len(constants) < count else ""
         given = tuple(xs[held:])
-        self._keep_call(
-            rule, given, CustomCall(call.__name__, call, given, {}, self.here, where, constants, no_forward)
-        )
+        found = CustomCall(call.__name__, call, given, {}, self.here, where, constants, no_forward)
+        self._keep_call(rule, given, found)
 
     def _keep_call(self, rule: Any, leaves: Sequence[Any], call: CustomCall) -> None:
         key = (call.name, id(rule), tuple(_argument_key(x) for x in leaves))
@@ -144,20 +145,15 @@ class _Seen(JaxRecorder):
         return [self._new(y) for y in ys]
 
 
-@contextmanager
-def _report_calls(kind: Any, seen: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]) -> Iterator[None]:
-    """Report each call of a function of type `kind` to `seen` in the block."""
+def _report_calls(kind: Any, seen: Callable[[Any, tuple[Any, ...], dict[str, Any]], None]) -> Any:
+    """Return a context in which each call of a function of type `kind` is reported to `seen`."""
     own = kind.__call__
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         seen(self, args, kwargs)
         return own(self, *args, **kwargs)
 
-    kind.__call__ = call
-    try:
-        yield
-    finally:
-        kind.__call__ = own
+    return replaced(kind, "__call__", call)
 
 
 def _concrete_value(x: Any) -> Any:
@@ -202,19 +198,15 @@ def _fix_constant_arguments(
 
     free = [p for k, p in enumerate(signature.parameters.values()) if k not in held and k < len(args)]
     call.__signature__ = inspect.Signature(free)  # type: ignore[attr-defined]
-    call.__name__ = _function_name(function)
+    call.__name__ = function_name(function)
     return call, tuple(x for k, x in enumerate(args) if k not in held), {}
-
-
-def _function_name(function: Any) -> str:
-    return str(getattr(function, "__name__", "function"))
 
 
 def _argument_key(x: Any) -> Any:
     return (x.shape, x.dtype) if hasattr(x, "dtype") else repr(x)[:80]
 
 
-class Jax(FrameworkDefaults):
+class Jax(Framework):
     """The adapter for JAX."""
 
     name = "jax"
@@ -228,13 +220,16 @@ class Jax(FrameworkDefaults):
 
     def tensor(self, x: Array, placed: Placed) -> Tensor:
         x = np.asarray(x)
-        wide = placed.dtype == "float64"
         device = DEVICES[self.name].native(placed.device)
-        device = None if device == _default_device() else device  # so that a function may move it to several devices
+        default = jax.config.jax_default_device  # where JAX puts what is put on none, so that a function may move it
+        if isinstance(default, str):
+            default = jax.devices(default)[0]
+        device = None if device == (default or jax.local_devices()[0]) else device
+        wide = _enable_float64(placed.dtype == "float64")
         if x.dtype.kind == "f":
-            with _enable_float64(wide):
+            with wide:
                 return jax.device_put(x.astype(_FORMATS[placed.dtype]), device)
-        with _enable_float64(wide), warnings.catch_warnings():
+        with wide, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # JAX warns that it narrows integers and complex numbers
             return jax.device_put(jnp.asarray(x), device)
 
@@ -273,9 +268,6 @@ class Jax(FrameworkDefaults):
                 return _call_analytically(function, args, kwargs)
             return jax.block_until_ready(function(*args, **kwargs))
 
-    def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
-        return self.pulled(f, xs, w, seed)[1]
-
     def pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> tuple[Array, list[Array]]:
         with _match_precision(xs), reraise_as_runtime_error():
             y, pull = jax.vjp(lambda *ts: f(ts), *xs)
@@ -307,14 +299,10 @@ class Jax(FrameworkDefaults):
                 raise _classify_error(error, ("not implemented", "NotImplementedError")) from error
 
     def mapped(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
-        def one(*ts: Tensor) -> Tensor:
-            y = f(ts)
-            return jnp.vdot(_tensor_like(w, y), y)
-
         with _match_precision(xs), reraise_as_runtime_error():
             pairs = [jnp.stack([a, b]) for a, b in zip(xs, others, strict=True)]
             try:
-                gradients = jax.vmap(jax.grad(one, argnums=tuple(range(len(xs)))))
+                gradients = jax.vmap(jax.grad(_weighted_sum(f, w), argnums=tuple(range(len(xs)))))
                 return [to_numpy(g) for g in _run_compiled(gradients, pairs)]
             except (TypeError, NotImplementedError, FunctionFailed) as error:
                 raise _classify_error(error, ("ConcretizationTypeError", "Tracer", "Batching rule", "vmap")) from error
@@ -324,26 +312,40 @@ class Jax(FrameworkDefaults):
     ) -> dict[str, list[Array | None] | str]:
         """Return the gradient one input at a time, and whether the value that a custom fwd rule returns is the function's."""
         found: dict[str, list[Array | None] | str] = {}
+        weighted = _weighted_sum(f, w)
         with _match_precision(xs), reraise_as_runtime_error():
             y, plain = jax.vjp(lambda *ts: f(ts), *xs)[0], f(xs)
             worst = float(np.max(np.abs(to_numpy(y - plain)), initial=0.0))
             if worst > _ROUNDING * float(jnp.finfo(y.dtype).eps) * float(np.max(np.abs(to_numpy(plain)), initial=0.0)):
                 found["value of fwd"] = f"the rule returns a different value from the function, off by {worst:.1e}"
             if 1 < len(xs) <= _MOST_ALONE:
-                found["one input at a time"] = [self._gradient_of_one_input(f, xs, w, k) for k in range(len(xs))]
+                # not compiled as a whole: its operations were for the whole gradient
+                alone = [jax.grad(lambda x, k=k: weighted(*xs[:k], x, *xs[k + 1 :])) for k in range(len(xs))]
+                found["one input at a time"] = [to_numpy(g(x)) for g, x in zip(alone, xs, strict=True)]
         return found
 
-    def _gradient_of_one_input(self, f: Flat, xs: Sequence[Tensor], w: Array, k: int) -> Array:
-        """Return the gradient with respect to one input, with the others fixed."""
-
-        def one(x: Tensor) -> Tensor:
-            y = f([*xs[:k], x, *xs[k + 1 :]])
-            return jnp.vdot(_tensor_like(w, y), y)
-
-        return to_numpy(jax.grad(one)(xs[k]))  # not compiled as a whole: its operations were for the whole gradient
-
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return _jit_array_arguments(function)
+        """Return a function that is jitted in its array arguments; all other arguments are static."""
+        known: dict[Any, Callable[..., Any]] = {}
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            node, leaves = take_apart("", (args, kwargs))
+            arrays = {path: x for path, x in leaves.items() if isinstance(x, jax.Array)}
+            others = {path: x for path, x in leaves.items() if path not in arrays}
+
+            def of_arrays(given: dict[str, Any]) -> Any:
+                own, named = put_together(node, {**others, **given})
+                return function(*own, **named)
+
+            key = (tuple(arrays), tuple((path, repr(x)) for path, x in others.items()))
+            if key not in known:
+                known[key] = jax.jit(of_arrays)
+            return known[key](arrays)
+
+        with contextlib.suppress(TypeError, ValueError):
+            call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+        call.__name__ = function_name(function)
+        return call
 
     def other_way(self, function: Callable[..., Any], way: str) -> Callable[..., Any]:
         if way == "checkpoint":
@@ -376,12 +378,8 @@ class Jax(FrameworkDefaults):
                 return record_program(call, xs, outputs)
             except GradcliError as error:
                 raise NotSupported(error.what, where=error.where, do=error.do) from error
-            except (
-                RuntimeError,
-                TypeError,
-                ValueError,
-                jax.errors.UnexpectedTracerError,
-            ) as error:  # the function runs in JAX, and only its recording failed
+            except (RuntimeError, TypeError, ValueError, jax.errors.UnexpectedTracerError) as error:
+                # the function runs in JAX, and only its recording failed
                 raise NotSupported(f"JAX cannot trace it: {message_of(error)[:160]}") from error
 
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[CustomCall]:
@@ -402,36 +400,8 @@ def _prepare_module(found: Any, leaves: Sequence[Any], tree: Any) -> tuple[Calla
         given = {**own, **(parameters or {})}
         return jax.tree_util.tree_unflatten(tree, [given[path] for path in paths])(*args, **kwargs)
 
-    taken = list(inspect.signature(found).parameters.values())
-    keyword = inspect.Parameter("parameters", inspect.Parameter.KEYWORD_ONLY, default=None)
-    last = [p for p in taken if p.kind is p.VAR_KEYWORD]
-    call.__signature__ = inspect.Signature([*(p for p in taken if p not in last), keyword, *last])  # type: ignore[attr-defined]
-    call.__name__ = type(found).__name__
-    return call, type(found).__name__, moving
-
-
-def _jit_array_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that is jitted in its array arguments; all other arguments are static."""
-    known: dict[Any, Callable[..., Any]] = {}
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        node, leaves = take_apart("", (args, kwargs))
-        arrays = {path: x for path, x in leaves.items() if isinstance(x, jax.Array)}
-        others = {path: x for path, x in leaves.items() if path not in arrays}
-
-        def of_arrays(given: dict[str, Any]) -> Any:
-            own, named = put_together(node, {**others, **given})
-            return function(*own, **named)
-
-        key = (tuple(arrays), tuple((path, repr(x)) for path, x in others.items()))
-        if key not in known:
-            known[key] = jax.jit(of_arrays)
-        return known[key](arrays)
-
-    with contextlib.suppress(TypeError, ValueError):
-        call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    call.__name__ = getattr(function, "__name__", "function")
-    return call
+    name = type(found).__name__
+    return with_parameters(call, found, name), name, moving
 
 
 def _run_compiled(function: Callable[..., Any], xs: Sequence[Tensor]) -> Any:
@@ -465,6 +435,16 @@ def _call_analytically(function: Callable[..., Any], args: Sequence[Any], kwargs
     return put_together(shaped, {path: recorder.value(y) for path, y in results.items()})
 
 
+def _weighted_sum(f: Flat, w: Array) -> Callable[..., Tensor]:
+    """Return <w, f> as a function of all inputs."""
+
+    def weighted(*ts: Tensor) -> Tensor:
+        y = f(ts)
+        return jnp.vdot(_tensor_like(w, y), y)
+
+    return weighted
+
+
 def _tensor_like(v: Array, x: Tensor) -> Tensor:
     return jnp.asarray(np.asarray(v), dtype=x.dtype).reshape(x.shape)
 
@@ -482,14 +462,6 @@ def _classify_error(error: Exception, words: Sequence[str]) -> Exception:
 def _enable_float64(on: bool) -> Any:
     """Return a context that switches JAX's float64 on or off; one that does nothing where it is so already, which is faster."""
     return contextlib.nullcontext() if jax.config.jax_enable_x64 == on else jax.enable_x64(on)
-
-
-def _default_device() -> Any:
-    """Return the device where JAX puts what is put on none."""
-    default = jax.config.jax_default_device
-    if isinstance(default, str):
-        return jax.devices(default)[0]
-    return jax.local_devices()[0] if default is None else default
 
 
 def _match_precision(x: Any) -> Any:

@@ -7,8 +7,7 @@ result: if the two differ, the recording is refused.
 
 import inspect
 import linecache
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,10 +21,12 @@ from gradcli.frameworks.framework import (
     RecordedSteps,
     Slot,
     is_equal_up_to_rounding,
+    replaced,
     rounds_to,
     run_step,
 )
 from gradcli.frameworks.ops import TABLE
+from gradcli.frameworks.ops.elementwise import scipy_function
 from gradcli.tracing.primitive import Value, primitive_by_name
 from gradcli.tracing.provenance import current_position, is_users_file, path_for_display
 from gradcli.tracing.shapes import concatenate_entries, shape, size, split_like
@@ -123,15 +124,10 @@ def solve_linear_equations(params: Any, xs: Sequence[Value], run: Run) -> list[V
     form = solver_of_contraction(product, lengths.matvec) if len(right) == 1 else None
     if form is not None:
         return [form(constants, right[0])]
-    return _solve_by_columns(lambda *trial: run(product, [*constants, *trial]), right)
-
-
-def _solve_by_columns(multiply: Callable[..., list[Value]], right: Sequence[Value]) -> list[Value]:
-    """Solve with the matrix whose columns are the products of unit vectors."""
     n = sum(size(x) for x in right)
     if n > MOST_UNKNOWNS:
         raise NotSupported(f"custom_linear_solve with {n} unknowns is not replayed", do=f"at most {MOST_UNKNOWNS}")
-    columns = [concatenate_entries(multiply(*split_like(unit, right))) for unit in np.eye(n)]
+    columns = [concatenate_entries(run(product, [*constants, *split_like(unit, right)])) for unit in np.eye(n)]
     return split_like(np.linalg.solve(np.stack(columns, axis=-1), concatenate_entries(right)), right)
 
 
@@ -222,13 +218,10 @@ JAXS_OWN = ("/jax/_src/", "\\jax\\_src\\")  # where these functions are, because
 
 KNOWN: dict[str, Callable[..., Sequence[Value]]] = {
     **{name: lambda *xs, function=function: (function(*xs),) for name, function in {
-        "relu": lambda x: primitive_by_name("relu")(x), "logit": lambda x: primitive_by_name("logit")(x),
-        "log_ndtr": lambda x: primitive_by_name("log_ndtr")(x),
-        "expi": lambda x: primitive_by_name("expi")(x), "_i0": lambda x: primitive_by_name("i0")(x),
-        "_erfcx": lambda x: primitive_by_name("erfcx")(x),
-        "_dawsn": lambda x: primitive_by_name("dawsn")(x), "xlogy": lambda x, y: primitive_by_name("xlogy")(x, y),
-        "xlog1py": lambda x, y: primitive_by_name("xlog1py")(x, y), "logaddexp": np.logaddexp, "logaddexp2": np.logaddexp2,
-        "_det": np.linalg.det,
+        **{name: scipy_function(name.removeprefix("_")) for name in (
+            "relu", "logit", "log_ndtr", "expi", "_i0", "_erfcx", "_dawsn", "xlogy", "xlog1py",
+        )},
+        "logaddexp": np.logaddexp, "logaddexp2": np.logaddexp2, "_det": np.linalg.det,
     }.items()},
     **dict.fromkeys(("_slogdet_lu", "_slogdet_qr", "_slogdet_small"), lambda a: tuple(np.linalg.slogdet(a))),
     "_frexp": lambda x: tuple(np.frexp(x)),
@@ -302,7 +295,12 @@ class _Run:
             return ()
         if any(isinstance(x, Tracer) for x in xs):
             raise NotSupported(f"JAX's {name} is not replayed", do="write it with functions that are: gradcli ops")
-        return _run_in_jax(equation, xs)
+        typed = [
+            np.asarray(x, dtype=atom.aval.dtype) if isinstance(getattr(atom.aval, "dtype", None), np.dtype) else x
+            for x, atom in zip(xs, equation.invars, strict=True)
+        ]
+        y = equation.primitive.bind(*typed, **params)
+        return y if equation.primitive.multiple_results else (y,)
 
     def step(self) -> None:
         """Count one step of a loop. Raises NotSupported when none is left."""
@@ -324,7 +322,10 @@ class _Run:
         while np.any(going := self.closed(params["cond_jaxpr"], [*of_condition, *carry])[0]):
             self.step()
             new = self.closed(params["body_jaxpr"], [*of_body, *carry])
-            carry = new if np.all(going) else [_select_by_mask(going, *pair) for pair in zip(new, carry, strict=True)]
+            if not np.all(going):
+                masks = (np.reshape(going, np.shape(going) + (1,) * (len(shape(x)) - np.ndim(going))) for x in new)
+                new = list(map(np.where, masks, new, carry))
+            carry = new
         return carry
 
     def scan(self, params: Any, xs: list[Value]) -> list[Value]:
@@ -347,20 +348,11 @@ class _Run:
         named = [k for k, names in enumerate(params["platforms"]) if names is None or "cpu" in names]
         return [np.int32(named[0])]
 
-    def solve(self, params: Any, xs: list[Value]) -> list[Value]:
-        """Solve the linear equations of custom_linear_solve."""
-        return solve_linear_equations(params, xs, self.closed)
-
 
 LOOPS: dict[str, Callable[[_Run, Any, list[Value]], list[Value]]] = {
     "cond": _Run.cond, "while": _Run.while_, "scan": _Run.scan, "platform_index": _Run.platform_index,
-    "custom_linear_solve": _Run.solve,
+    "custom_linear_solve": lambda run, params, xs: solve_linear_equations(params, xs, run.closed),
 }  # fmt: skip
-
-
-def _select_by_mask(which: Any, new: Value, old: Value) -> Value:
-    """Return `new` where `which`, an array over the first axes, is true, and `old` elsewhere."""
-    return np.where(np.reshape(which, np.shape(which) + (1,) * (len(shape(new)) - np.ndim(which))), new, old)
 
 
 def to_gradcli_form(x: Any, aval: Any) -> Value:
@@ -376,17 +368,6 @@ def to_gradcli_form(x: Any, aval: Any) -> Value:
     wanted = dtype if dtype.kind in "iub" else real
     y = y if y.dtype == wanted else y.astype(wanted)
     return y if y.shape else y[()]
-
-
-def _run_in_jax(equation: Any, xs: list[Value]) -> Sequence[Value]:
-    """Run one equation on untraced values in JAX itself."""
-    typed = [
-        np.asarray(x, dtype=atom.aval.dtype) if isinstance(getattr(atom.aval, "dtype", None), np.dtype) else x
-        for x, atom in zip(xs, equation.invars, strict=True)
-    ]
-    primitive = equation.primitive
-    y = primitive.bind(*typed, **equation.params)
-    return y if primitive.multiple_results else (y,)
 
 
 class JaxRecorder(jax.core.Trace):  # type: ignore[misc]
@@ -425,12 +406,8 @@ class JaxRecorder(jax.core.Trace):  # type: ignore[misc]
         values = [x.value if self._is_recorded(x) else x for x in xs]
         with jax.core.eval_context():
             y = primitive.bind(*values, **params)
-        news = self._step(
-            primitive.name,
-            lambda: numpy_function(primitive, params, values),
-            xs,
-            y if primitive.multiple_results else [y],
-        )
+        made = lambda: numpy_function(primitive, params, values)
+        news = self._step(primitive.name, made, xs, y if primitive.multiple_results else [y])
         return news if primitive.multiple_results else news[0]
 
     def _step(self, name: str, made: Callable[[], Any], xs: Sequence[Any], ys: Sequence[Any]) -> list[JaxTracer]:
@@ -548,9 +525,8 @@ class Analytic(JaxRecorder):
         return self._new(x)
 
     def _step(self, name: str, made: Callable[[], Any], xs: Sequence[Any], ys: Sequence[Any]) -> list[JaxTracer]:
-        of_parts = any(
-            self._is_recorded(x) and x.dtype.kind == "f" for x in xs
-        )  # real parts and absolute values are allowed in comparisons only
+        # real parts and absolute values are allowed in comparisons only
+        of_parts = any(self._is_recorded(x) and x.dtype.kind == "f" for x in xs)
         if name in _NOT_ANALYTIC or (of_parts and any(jax.typeof(y).dtype.kind in "fc" for y in ys)):
             raise TypeError(f"lax.{name} is not analytic here")
         return [self._new(y) for y in ys]
@@ -582,9 +558,8 @@ def _convert_results(compute: Callable[..., Any], avals: Sequence[Any]) -> Calla
     return settling
 
 
-@contextmanager
-def _allow_recorded_arguments(program: RecordedSteps) -> Iterator[None]:
-    """Let custom_vjp functions take recorded values for their nondiff_argnums; their rules are not needed here."""
+def _allow_recorded_arguments(program: RecordedSteps) -> Any:
+    """Return a context in which custom_vjp functions take recorded values for their nondiff_argnums, without their rules."""
     own = jax.custom_vjp.__call__
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -593,11 +568,7 @@ def _allow_recorded_arguments(program: RecordedSteps) -> Iterator[None]:
         held = [given[k] for k in self.nondiff_argnums if k < len(given)]
         return self.fun(*args, **kwargs) if any(isinstance(x, JaxTracer) for x in held) else own(self, *args, **kwargs)
 
-    jax.custom_vjp.__call__ = call
-    try:
-        yield
-    finally:
-        jax.custom_vjp.__call__ = own
+    return replaced(jax.custom_vjp, "__call__", call)
 
 
 def record_program(

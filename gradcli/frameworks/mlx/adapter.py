@@ -21,7 +21,7 @@ from gradcli.frameworks.framework import (
     EPS,
     CustomCall,
     Flat,
-    FrameworkDefaults,
+    Framework,
     Inside,
     Placed,
     Prepared,
@@ -194,7 +194,7 @@ def _argument_key(x: Any) -> Any:
     return (x.shape, str(x.dtype)) if isinstance(x, mx.array) else repr(x)[:80]
 
 
-class Mlx(FrameworkDefaults):
+class Mlx(Framework):
     """The adapter for MLX."""
 
     name = "mlx"

@@ -20,7 +20,7 @@ from gradcli.frameworks.framework import (
     EPS,
     CustomCall,
     Flat,
-    FrameworkDefaults,
+    Framework,
     Inside,
     Placed,
     Prepared,
@@ -391,7 +391,7 @@ def _with_signature(call: Callable[..., Any], like: Any, kind: type) -> Callable
     return call
 
 
-class TensorFlow(FrameworkDefaults):
+class TensorFlow(Framework):
     """The adapter for TensorFlow."""
 
     name = "tensorflow"

@@ -7,8 +7,8 @@ import inspect
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, cast
 
 import numpy as np
@@ -20,13 +20,15 @@ from gradcli.errors import BadOption, FunctionFailed, NotSupported
 from gradcli.frameworks.framework import (
     CustomCall,
     Flat,
-    FrameworkDefaults,
+    Framework,
     Measured,
     Placed,
     Prepared,
     RecordedSteps,
     Run,
     Tensor,
+    replaced,
+    with_parameters,
 )
 from gradcli.frameworks.torch.record import record_program, to_numpy
 from gradcli.request.point import Array
@@ -70,7 +72,7 @@ def custom_calls(run: Callable[[], Any], every: bool) -> list[CustomCall]:
         return []
     with ExitStack() as stack:
         for function in users:
-            stack.enter_context(report_forward_calls(function, function.forward, seen))
+            stack.enter_context(report_forward_calls(function, seen))
         if every:
             stack.enter_context(_collect_module_calls(found))
         run()
@@ -86,7 +88,7 @@ def find_declined_inputs(f: Flat, leaves: Sequence[torch.Tensor]) -> frozenset[i
 
     with ExitStack() as stack:
         for function in find_user_subclasses(torch.autograd.Function):
-            stack.enter_context(report_forward_calls(function, function.forward, seen))
+            stack.enter_context(report_forward_calls(function, seen))
         y = f(leaves)
         if not passed or not y.requires_grad:
             return frozenset()
@@ -117,9 +119,9 @@ def find_user_subclasses(kind: type) -> list[Any]:
 
 
 @contextmanager
-def report_forward_calls(function: Any, plain: Any, seen: Callable[[Any, tuple[Any, ...]], None]) -> Iterator[None]:
+def report_forward_calls(function: Any, seen: Callable[[Any, tuple[Any, ...]], None]) -> Iterator[None]:
     """Report each forward call of a custom function to `seen` in the block."""
-    own = vars(function).get("forward")
+    plain, own = function.forward, vars(function).get("forward")
     separate = function.setup_context is not torch.autograd.Function.setup_context
 
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -145,7 +147,7 @@ def _collect_module_calls(found: dict[Any, CustomCall]) -> Iterator[None]:
         if next(module.children(), None) is None and id(module) not in found and len(found) < _MOST:
             own = copy.deepcopy(module)
             found[id(module)] = CustomCall(
-                type(module).__name__, own, tuple(map(_detached_copy, args)), {}, current_position()
+                type(module).__name__, own, tuple(map(detached_copy, args)), {}, current_position()
             )
 
     handle = torch.nn.modules.module.register_module_forward_pre_hook(hook)
@@ -162,12 +164,18 @@ def _copy_call(function: type[torch.autograd.Function], args: tuple[Any, ...]) -
     module again), the copied module uses what is passed for that parameter.
     """
     names = {
-        k: [(n, name) for n, a in enumerate(args) if isinstance(a, torch.nn.Module) for name in _parameter_names(a, x)]
+        k: [
+            (n, name)
+            for n, a in enumerate(args)
+            if isinstance(a, torch.nn.Module)
+            for name, p in a.named_parameters(remove_duplicate=False)
+            if p is x
+        ]
         for k, x in enumerate(args)
         if isinstance(x, torch.Tensor)
     }
     plain = as_plain_function(function)
-    own = tuple(map(_detached_copy, args))
+    own = tuple(map(detached_copy, args))
     if not any(names.values()):
         return own, plain
     modules = {n: copy.deepcopy(a) for n, a in enumerate(args) if isinstance(a, torch.nn.Module)}
@@ -183,11 +191,6 @@ def _copy_call(function: type[torch.autograd.Function], args: tuple[Any, ...]) -
     apply.__signature__ = inspect.signature(plain)  # type: ignore[attr-defined]
     apply.__name__ = function.__name__
     return own, apply
-
-
-def _parameter_names(module: torch.nn.Module, x: torch.Tensor) -> list[str]:
-    """Return the names under which a module holds a tensor as a parameter."""
-    return [name for name, p in module.named_parameters(remove_duplicate=False) if p is x]
 
 
 def _requires_grad(a: Any) -> bool:
@@ -206,7 +209,8 @@ def _argument_key(a: Any) -> Any:
     return (tuple(a.shape), a.dtype) if isinstance(a, torch.Tensor) else repr(a)[:80]
 
 
-def _detached_copy(a: Any) -> Any:
+def detached_copy(a: Any) -> Any:
+    """Return a copy of a tensor outside of any graph; anything else as it is."""
     return a.detach().clone() if isinstance(a, torch.Tensor) else a
 
 
@@ -253,12 +257,7 @@ def function_of_module(module: torch.nn.Module) -> Callable[..., Any]:
                 holder._buffers[leaf] = fresh
         return module(*args, **kwargs)
 
-    taken = list(inspect.signature(module.forward).parameters.values())
-    keyword = inspect.Parameter("parameters", inspect.Parameter.KEYWORD_ONLY, default=None)
-    last = [p for p in taken if p.kind is p.VAR_KEYWORD]
-    call.__signature__ = inspect.Signature([*(p for p in taken if p not in last), keyword, *last])  # type: ignore[attr-defined]
-    call.__name__ = type(module).__name__
-    return call
+    return with_parameters(call, module.forward, type(module).__name__)
 
 
 def _places_of_tensor(module: torch.nn.Module, x: torch.Tensor) -> list[tuple[torch.nn.Module, str]]:
@@ -322,43 +321,11 @@ _RUNS = 3
 _ENOUGH = 0.05  # seconds: what takes longer is measured only twice; the first run may compile
 
 
-def in_mixed_precision(function: Callable[..., Any], device: str, dtype: torch.dtype) -> Callable[..., Any]:
-    """Return a function that runs under autocast, as in a training loop."""
-    kind = torch.device(device).type
-
-    def autocast(*args: Any, **kwargs: Any) -> Any:
-        with torch.autocast(kind, dtype):
-            return function(*args, **kwargs)
-
-    return autocast
-
-
-def with_checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function whose intermediate values are computed again in the backward pass."""
-
-    @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        return checkpoint(function, *args, use_reentrant=False, **kwargs)
-
-    return run
-
-
-def without_compilation(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function in which torch.compile has no effect."""
-
-    @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        with torch.compiler.set_stance("force_eager"):
-            return function(*args, **kwargs)
-
-    return run
-
-
 @contextmanager
-def deterministic_algorithms() -> Iterator[None]:
-    """Allow only deterministic algorithms in the block, where torch raises if an operation has none; restore the setting."""
+def deterministic_algorithms(warn_only: bool = False) -> Iterator[None]:
+    """Allow only deterministic algorithms in the block, where torch raises or warns if an operation has none."""
     before, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    torch.use_deterministic_algorithms(True)
+    torch.use_deterministic_algorithms(True, warn_only=warn_only)
     try:
         yield
     finally:
@@ -367,18 +334,11 @@ def deterministic_algorithms() -> Iterator[None]:
 
 @contextmanager
 def fill_memory_with_nan() -> Iterator[None]:
-    """Have torch fill memory that it allocates with nan, where an operation is left to write it; restore the settings."""
-    before, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    fills = torch.utils.deterministic.fill_uninitialized_memory
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = True
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of operations that have no deterministic algorithm
-            yield
-    finally:
-        torch.utils.deterministic.fill_uninitialized_memory = fills
-        torch.use_deterministic_algorithms(before, warn_only=warns)
+    """Have torch fill memory that it allocates with nan in the block, where an operation is left to write it."""
+    filled = replaced(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    with deterministic_algorithms(warn_only=True), filled, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of operations that have no deterministic algorithm
+        yield
 
 
 def value_and_gradient(f: Flat, leaves: Sequence[torch.Tensor], w: Array) -> tuple[Array, list[Array]]:
@@ -387,45 +347,8 @@ def value_and_gradient(f: Flat, leaves: Sequence[torch.Tensor], w: Array) -> tup
     zeros = [np.zeros(tuple(x.shape))[()] for x in leaves]
     if not y.requires_grad:
         return to_numpy(y), zeros
-    ybar = torch.tensor(np.asarray(w), dtype=y.dtype, device=y.device).reshape(y.shape)
-    bars = torch.autograd.grad(y, list(leaves), ybar, allow_unused=True)
+    bars = torch.autograd.grad(y, list(leaves), _tensor_like(w, y), allow_unused=True)
     return to_numpy(y), [zero if bar is None else to_numpy(bar) for zero, bar in zip(zeros, bars, strict=True)]
-
-
-def repeated_runs(
-    f: Flat,
-    xs: Sequence[torch.Tensor],
-    others: Sequence[torch.Tensor],
-    w: Array,
-    seeded: Callable[[], AbstractContextManager[None]],
-) -> Iterator[Run]:
-    """Yield runs in which results that were kept, or memory that was not written, would show."""
-
-    def run(name: str, leaves: Sequence[torch.Tensor]) -> Run:
-        inputs = [to_numpy(x) for x in leaves]
-        with torch.enable_grad(), seeded():
-            return Run(name, inputs, *value_and_gradient(f, leaves, w))
-
-    def fresh(xs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        return [x.detach().clone().requires_grad_() for x in xs]
-
-    leaves = fresh(xs)
-    inputs = [to_numpy(x) for x in leaves]
-    with torch.enable_grad(), seeded():
-        first = f(leaves)
-        ybar = torch.tensor(np.asarray(w), dtype=first.dtype, device=first.device).reshape(first.shape)
-        bars = torch.autograd.grad(first, leaves, ybar, allow_unused=True) if first.requires_grad else [None] * len(xs)
-    with torch.no_grad():
-        for leaf, other in zip(leaves, others, strict=True):
-            leaf.copy_(other)
-    yield run("changed values, same memory", leaves)
-    kept = [np.zeros(np.shape(x)) if bar is None else to_numpy(bar) for x, bar in zip(inputs, bars, strict=True)]
-    yield Run("the first results, after a second call", inputs, to_numpy(first), kept)
-    yield run("the first values again, fresh memory", fresh(xs))
-    yield run("changed values, fresh memory", fresh(others))
-    yield run("non-contiguous inputs", [_strided_copy(x).requires_grad_() for x in xs])
-    with fill_memory_with_nan():
-        yield run("outputs prefilled with nan", fresh(xs))
 
 
 def _strided_copy(x: torch.Tensor) -> torch.Tensor:
@@ -473,7 +396,10 @@ def _once(forward: Any, leaves: Sequence[torch.Tensor], ybar: torch.Tensor, on_g
             kept[storage._cdata] = storage.nbytes()
         return t.detach()  # the tensor itself, if it is a result, would keep its own graph alive
 
-    before = _reset_peak_memory(on_gpu)
+    if on_gpu:
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated() if on_gpu else 0
     start = time.perf_counter()
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t):
         y = forward(leaves)
@@ -488,21 +414,12 @@ def _once(forward: Any, leaves: Sequence[torch.Tensor], ybar: torch.Tensor, on_g
     return Measured(half - start, end - half, sum(kept.values()), peak)
 
 
-def _reset_peak_memory(on_gpu: bool) -> int:
-    """Return the bytes that are allocated on the GPU before a run, and reset the peak."""
-    if not on_gpu:
-        return 0
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    return int(torch.cuda.memory_allocated())
-
-
 def _wait_for_gpu(on_gpu: bool) -> None:
     if on_gpu:
         torch.cuda.synchronize()
 
 
-class Torch(FrameworkDefaults):
+class Torch(Framework):
     """The adapter for torch."""
 
     name = "torch"
@@ -540,13 +457,9 @@ class Torch(FrameworkDefaults):
     def prepared(self, found: Any, placed: Placed, seed: int) -> Prepared:
         if placed.dtype not in FORMATS:
             raise BadOption(f"torch has no format '{placed.dtype}'", do=f"formats: {', '.join(FORMATS)}")
-        notices: list[Notice] = []
         of = getattr(found, "__self__", None)
-        if (
-            inspect.isclass(of)
-            and issubclass(of, torch.autograd.Function)
-            and getattr(found, "__name__", "") == "apply"
-        ):
+        is_method = inspect.isclass(of) and issubclass(of, torch.autograd.Function)
+        if is_method and getattr(found, "__name__", "") == "apply":
             found = of
         if inspect.isclass(found) and issubclass(found, torch.autograd.Function):
             return Prepared(as_plain_function(found), found.__name__, {})
@@ -554,12 +467,10 @@ class Torch(FrameworkDefaults):
             with seeded(seed):
                 found = found()
         if isinstance(found, torch.nn.Module):
+            notices: list[Notice] = []
             module = copy.deepcopy(found).to(placed.device, FORMATS[placed.dtype])
-            if any(
-                True
-                for _ in module.modules()
-                if isinstance(_, torch.nn.modules.batchnorm._BatchNorm | torch.nn.Dropout)
-            ):
+            changing = torch.nn.modules.batchnorm._BatchNorm | torch.nn.Dropout
+            if any(isinstance(part, changing) for part in module.modules()):
                 mode = "training" if module.training else "evaluation"
                 notices.append(Notice(Kind.MODULE, Severity.INFO, f"checked in {mode} mode, as it was handed over"))
             parameters = {
@@ -577,7 +488,7 @@ class Torch(FrameworkDefaults):
         return _call_for_value(function, lambda: function(*args, **kwargs), (args, kwargs), seed)
 
     def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
-        return self._pull_wanted_inputs(f, xs, w, seed, set(range(len(xs))))[0]
+        return self._pull_wanted_inputs(f, xs, w, seed)[0]
 
     def pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> tuple[Array, list[Array]]:
         with torch.enable_grad(), seeded(seed):
@@ -592,7 +503,34 @@ class Torch(FrameworkDefaults):
             return find_declined_inputs(f, [x.detach().clone().requires_grad_() for x in xs])
 
     def in_turn(self, f: Flat, xs: Sequence[Tensor], others: Sequence[Tensor], w: Array, seed: int) -> Iterator[Run]:
-        return repeated_runs(f, xs, others, w, lambda: seeded(seed))
+        """Yield runs in which results that were kept, or memory that was not written, would show."""
+
+        def run(name: str, leaves: Sequence[torch.Tensor]) -> Run:
+            inputs = [to_numpy(x) for x in leaves]
+            with torch.enable_grad(), seeded(seed):
+                return Run(name, inputs, *value_and_gradient(f, leaves, w))
+
+        def fresh(xs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+            return [x.detach().clone().requires_grad_() for x in xs]
+
+        leaves = fresh(xs)
+        inputs = [to_numpy(x) for x in leaves]
+        with torch.enable_grad(), seeded(seed):
+            first = f(leaves)
+            bars = [None] * len(xs)
+            if first.requires_grad:
+                bars = torch.autograd.grad(first, leaves, _tensor_like(w, first), allow_unused=True)
+        with torch.no_grad():
+            for leaf, other in zip(leaves, others, strict=True):
+                leaf.copy_(other)
+        yield run("changed values, same memory", leaves)
+        kept = [np.zeros(np.shape(x)) if bar is None else to_numpy(bar) for x, bar in zip(inputs, bars, strict=True)]
+        yield Run("the first results, after a second call", inputs, to_numpy(first), kept)
+        yield run("the first values again, fresh memory", fresh(xs))
+        yield run("changed values, fresh memory", fresh(others))
+        yield run("non-contiguous inputs", [_strided_copy(x).requires_grad_() for x in xs])
+        with fill_memory_with_nan():
+            yield run("outputs prefilled with nan", fresh(xs))
 
     def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
         try:
@@ -654,11 +592,8 @@ class Torch(FrameworkDefaults):
         """Return the gradient at strided inputs, one input at a time, and whether the backward writes into its cotangent."""
         found: dict[str, list[Array | None] | str | NotSupported] = {}
         if any(x.dim() > 0 for k, x in enumerate(xs) if k not in own):
-            found["non-contiguous inputs"] = list(
-                self._pull_wanted_inputs(
-                    f, [x if k in own else _strided_copy(x) for k, x in enumerate(xs)], w, seed, set(range(len(xs)))
-                )[0]
-            )
+            strided = [x if k in own else _strided_copy(x) for k, x in enumerate(xs)]
+            found["non-contiguous inputs"] = list(self.gradient(f, strided, w, seed))
         if 1 < len(xs) <= _MOST_ALONE:
             try:
                 found["one input at a time"] = [
@@ -668,17 +603,17 @@ class Torch(FrameworkDefaults):
                 if _INSIDE not in str(error):
                     raise
                 found["one input at a time"] = NotSupported(f"it takes no fewer: {str(error)[:100]}")
-        _, kept = self._pull_wanted_inputs(f, xs, w, seed, set(range(len(xs))))
-        if not kept:
+        if not self._pull_wanted_inputs(f, xs, w, seed)[1]:
             found["cotangent"] = (
                 "the backward pass writes into the cotangent it is given: work on a copy of grad_output"
             )
         return found
 
     def _pull_wanted_inputs(
-        self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, wanted: set[int]
+        self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int, wanted: Iterable[int] | None = None
     ) -> tuple[list[Array], bool]:
-        """Return the gradient with respect to the wanted inputs, and whether the cotangent is unchanged."""
+        """Return the gradient with respect to the wanted inputs, by default all, and whether the cotangent is unchanged."""
+        wanted = range(len(xs)) if wanted is None else wanted
         with torch.enable_grad(), seeded(seed):
             leaves = [x.detach().requires_grad_(k in wanted) for k, x in enumerate(xs)]
             y = f(leaves)
@@ -693,7 +628,14 @@ class Torch(FrameworkDefaults):
         return found, bool(torch.equal(ybar, before))
 
     def mixed(self, function: Callable[..., Any], placed: Placed, dtype: str) -> Callable[..., Any]:
-        return in_mixed_precision(function, placed.device, FORMATS[dtype])
+        """Return a function that runs under autocast, as in a training loop."""
+        kind = torch.device(placed.device).type
+
+        def autocast(*args: Any, **kwargs: Any) -> Any:
+            with torch.autocast(kind, FORMATS[dtype]):
+                return function(*args, **kwargs)
+
+        return autocast
 
     def settled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
         try:
@@ -713,7 +655,14 @@ class Torch(FrameworkDefaults):
         return torch.compile(function)  # type: ignore[no-any-return]
 
     def other_way(self, function: Callable[..., Any], way: str) -> Callable[..., Any]:
-        return with_checkpoint(function) if way == "checkpoint" else without_compilation(function)
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if way == "checkpoint":
+                return checkpoint(function, *args, use_reentrant=False, **kwargs)
+            with torch.compiler.set_stance("force_eager"):
+                return function(*args, **kwargs)
+
+        return run
 
     def recorded(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
@@ -743,11 +692,12 @@ def _classify_error(error: Exception, words: Sequence[str]) -> Exception:
     return error
 
 
-@contextlib.contextmanager
+@contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Run the block with seeded random numbers and float64 as the default type; restore both afterwards."""
-    before, states = torch.get_default_dtype(), [(g, g.get_state()) for g in _random_generators()]
-    for generator, _ in states:
+    generators = [torch.default_generator, *(torch.cuda.default_generators if torch.cuda.is_initialized() else ())]
+    before, states = torch.get_default_dtype(), [(g, g.get_state()) for g in generators]
+    for generator in generators:  # torch.manual_seed is not used because it also records where it is called
         generator.manual_seed(seed)
     torch.set_default_dtype(torch.float64)
     try:
@@ -756,11 +706,6 @@ def seeded(seed: int) -> Iterator[None]:
         torch.set_default_dtype(before)
         for generator, state in states:
             generator.set_state(state)
-
-
-def _random_generators() -> list[torch.Generator]:
-    """Return torch's random generators; torch.manual_seed is not used because it also records where it is called."""
-    return [torch.default_generator, *(torch.cuda.default_generators if torch.cuda.is_initialized() else ())]
 
 
 def _forward_derivative(f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int, inside: bool) -> Array:
@@ -789,18 +734,13 @@ def _call_for_value(function: Callable[..., Any], call: Callable[[], Any], given
             if _INSIDE not in str(error):
                 raise
     with seeded(seed), torch.enable_grad():
-        for x in _float_leaves(given):
-            x.requires_grad_()
+        for x in take_apart("", given)[1].values():
+            if isinstance(x, torch.Tensor) and x.is_floating_point() and x.is_leaf:
+                x.requires_grad_()
         y = call()
     with contextlib.suppress(TypeError):  # without weak references, it is tried again at each call
         _BY_INPUTS.add(known)
     return y
-
-
-def _float_leaves(given: Any) -> list[torch.Tensor]:
-    """Return the float leaf tensors among the arguments, which can require a gradient."""
-    _, leaves = take_apart("", given)
-    return [x for x in leaves.values() if isinstance(x, torch.Tensor) and x.is_floating_point() and x.is_leaf]
 
 
 FRAMEWORK = Torch()

@@ -19,6 +19,7 @@ from gradcli.frameworks.torch.adapter import (
     FORMATS,
     FRAMEWORK,
     as_plain_function,
+    detached_copy,
     find_user_subclasses,
     report_forward_calls,
     seeded,
@@ -138,11 +139,8 @@ class TorchRank:
         seen: list[tuple[Any, tuple[Any, ...]]] = []
         with self._fresh_run(), torch.enable_grad(), contextlib.ExitStack() as stack:
             for function in find_user_subclasses(torch.autograd.Function):
-                stack.enter_context(
-                    report_forward_calls(
-                        function, function.forward, lambda f, args: seen.append((f, tuple(map(_detached_copy, args))))
-                    )
-                )
+                keep = lambda f, args: seen.append((f, tuple(map(detached_copy, args))))
+                stack.enter_context(report_forward_calls(function, keep))
             y = self._join_float_results(self.function(**given))
             nodes = [node for node in _graph_nodes(y.grad_fn) if hasattr(node, "_forward_cls")]
             found: dict[Any, tuple[Any, Any]] = {}
@@ -253,10 +251,6 @@ def _graph_nodes(root: Any) -> list[Any]:
             seen[node] = None
             waiting += [other for other, _ in node.next_functions]
     return list(seen)
-
-
-def _detached_copy(x: Any) -> Any:
-    return x.detach().clone() if isinstance(x, torch.Tensor) else x
 
 
 def _full_tensor(x: Tensor) -> Tensor:
