@@ -26,7 +26,10 @@ from gradcli.frameworks.framework import (
     Placed,
     Prepared,
     Tensor,
+    function_name,
+    replaced,
     reraise_as_runtime_error,
+    with_parameters,
 )
 from gradcli.request.point import Array
 from gradcli.targets.facts import Notice
@@ -37,14 +40,8 @@ from gradcli.words import Kind, Severity
 _FORMATS = {"float64": mx.float64, "float32": mx.float32, "float16": mx.float16, "bfloat16": mx.bfloat16}
 _NARROW = {"i8": np.int32, "c16": np.complex64}  # the types that MLX gives Python's own numbers
 _NOT_THERE = (
-    "Not implemented",
-    "not implemented",
-    "not yet implemented",
-    "NYI",
-    "not supported",
-    "not allowed",
-    "Cannot calculate",
-)
+    "Not implemented", "not implemented", "not yet implemented", "NYI", "not supported", "not allowed", "Cannot calculate",
+)  # fmt: skip
 
 
 # Functions with custom gradients (`mx.custom_function`): their parts, their calls in a run, and checks of their rules.
@@ -59,16 +56,12 @@ Own = Callable[..., Any]
 
 def function_and_rule(custom: Any) -> tuple[Own, Own | None]:
     """Return the function and the vjp rule of a custom function; the rule is None if it has none."""
-    inside = [x for x in gc.get_referents(custom) if callable(x) and not inspect.isclass(x)]
-    rules = [rule for rule in inside[1:] if _count_parameters(rule) == _OF_A_VJP]
-    return inside[0], rules[0] if rules else None
-
-
-def _count_parameters(rule: Own) -> int:
-    try:
-        return len(inspect.signature(rule).parameters)
-    except (ValueError, TypeError):
-        return 0
+    function, *rules = [x for x in gc.get_referents(custom) if callable(x) and not inspect.isclass(x)]
+    for rule in rules:
+        with contextlib.suppress(ValueError, TypeError):
+            if len(inspect.signature(rule).parameters) == _OF_A_VJP:
+                return function, rule
+    return function, None
 
 
 def as_plain_function(custom: Any) -> Own:
@@ -79,7 +72,7 @@ def as_plain_function(custom: Any) -> Own:
         return custom(*args, **kwargs)
 
     apply.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    apply.__name__ = getattr(function, "__name__", "function")
+    apply.__name__ = function_name(function)
     apply.__wrapped__ = function  # type: ignore[attr-defined]
     return apply
 
@@ -90,30 +83,24 @@ def custom_calls(f: Flat, xs: Sequence[Any]) -> list[CustomCall]:
 
     def seen(own: Own, custom: Any, args: Any, kwargs: Any) -> Any:
         function, rule = function_and_rule(custom)
-        key = (id(custom), tuple(_argument_key(x) for _, x in tree_flatten([list(args), kwargs])))
-        has_values = not any(_is_traced(x) for _, x in tree_flatten([list(args), kwargs]))
-        if _is_user_function(function) and key not in found and len(found) < _MOST and has_values:
-            name = getattr(function, "__name__", "function")
-            found[key] = CustomCall(
-                name,
-                as_plain_function(custom),
-                tuple(args),
-                dict(kwargs),
-                current_position(),
-                place_of_definition(rule),
-            )
+        leaves = [x for _, x in tree_flatten([list(args), kwargs])]
+        key = (id(custom), tuple(map(_argument_key, leaves)))
+        has_values = not any(map(_is_traced, leaves))
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        if (
+            code is not None
+            and is_users_file(code.co_filename)
+            and key not in found
+            and len(found) < _MOST
+            and has_values
+        ):
+            alone, where = as_plain_function(custom), place_of_definition(rule)
+            found[key] = CustomCall(alone.__name__, alone, tuple(args), dict(kwargs), current_position(), where)
         return own(custom, *args, **kwargs)
 
     with _replace_calls(seen):
         f(xs)
     return list(found.values())
-
-
-@contextmanager
-def without_rules() -> Iterator[None]:
-    """Ignore custom gradients in the block: a custom function runs as the plain function inside it."""
-    with _replace_calls(lambda own, custom, args, kwargs: function_and_rule(custom)[0](*args, **kwargs)):
-        yield
 
 
 @contextmanager
@@ -136,14 +123,11 @@ def validate_rules() -> Iterator[None]:
             custom.vjp(rule)
 
 
-@contextmanager
-def _replace_calls(call: Callable[[Own, Any, Any, Any], Any]) -> Iterator[None]:
+def _replace_calls(call: Callable[[Own, Any, Any, Any], Any]) -> Any:
+    """Return a context in which a custom function is called by `call(own, custom, args, kwargs)`, with MLX's own way."""
     own = mx.custom_function.__call__
-    mx.custom_function.__call__ = lambda self, *args, **kwargs: call(own, self, args, kwargs)
-    try:
-        yield
-    finally:
-        mx.custom_function.__call__ = own
+    new = lambda self, *args, **kwargs: call(own, self, args, kwargs)
+    return replaced(mx.custom_function, "__call__", new)
 
 
 def _validating_rule(rule: Own) -> Own:
@@ -174,11 +158,6 @@ def _validate_gradient(bar: Any, x: Any, k: int) -> Any:
     if bar.shape != x.shape:
         raise ValueError(f"the vjp rule returned an invalid gradient: shape {bar.shape} for argument {k} of {x.shape}")
     return bar
-
-
-def _is_user_function(function: Any) -> bool:
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    return code is not None and is_users_file(code.co_filename)
 
 
 def _is_traced(x: Any) -> bool:
@@ -250,7 +229,7 @@ class Mlx(Framework):
 
     def pulled(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> tuple[Array, list[Array]]:
         with _seeded(seed), validate_rules():
-            y = mx.vjp(_as_list_function(f), list(xs), [_tensor_like(w, f(xs))])[0][0]
+            y = mx.vjp(lambda *ts: [f(ts)], list(xs), [_tensor_like(w, f(xs))])[0][0]
             return to_numpy(y), [to_numpy(xbar) for xbar in _gradient_function(f, w)(*xs)]
 
     def value(self, f: Flat, xs: Sequence[Tensor], seed: int) -> Array:
@@ -260,11 +239,8 @@ class Mlx(Framework):
     def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
         with _seeded(seed), validate_rules():
             try:
-                return to_numpy(
-                    mx.jvp(_as_list_function(f), list(xs), [_tensor_like(v, x) for v, x in zip(vs, xs, strict=True)])[
-                        1
-                    ][0]
-                )
+                xdots = [_tensor_like(v, x) for v, x in zip(vs, xs, strict=True)]
+                return to_numpy(mx.jvp(lambda *ts: [f(ts)], list(xs), xdots)[1][0])
             except (RuntimeError, ValueError) as error:
                 raise _classify_error(error) from error
 
@@ -296,15 +272,12 @@ class Mlx(Framework):
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         inner = mx.compile(function)
-        return _with_signature(
-            lambda *args, **kwargs: inner(*args, **kwargs), function, getattr(function, "__name__", "function")
-        )
+        return _with_signature(lambda *args, **kwargs: inner(*args, **kwargs), function, function_name(function))
 
     def other_way(self, function: Callable[..., Any], way: str) -> Callable[..., Any]:
         if way != "checkpoint":
             raise NotSupported("MLX compiles only what mx.compile is given")
-        name = getattr(function, "__name__", "function")
-        return _with_signature(mx.checkpoint(function), function, name)
+        return _with_signature(mx.checkpoint(function), function, function_name(function))
 
     def inside(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], xs: Sequence[Tensor], seed: int
@@ -328,17 +301,16 @@ class Mlx(Framework):
             stops.append(current_position())
             return own(*args, **kwargs)
 
-        own, mx.stop_gradient = mx.stop_gradient, stop_gradient
+        own = mx.stop_gradient
         try:
-            with _seeded(seed):
+            with replaced(mx, "stop_gradient", stop_gradient), _seeded(seed):
                 mx.eval(call(*xs))  # what is compiled keeps its first trace, which must not be that of the export
                 stops.clear()
-                with without_rules():
+                plain = lambda own, custom, args, kwargs: function_and_rule(custom)[0](*args, **kwargs)
+                with _replace_calls(plain):  # without custom gradients
                     mx.export_function(note_formats, call, *xs)
         except Exception:  # of any type, where a function cannot be exported
             return Inside(stops=tuple(stops))
-        finally:
-            mx.stop_gradient = own
         return Inside(max(formats, key=lambda name: EPS[name]), tuple(stops))
 
     def calls(self, f: Flat, xs: Sequence[Tensor], seed: int, every: bool) -> list[CustomCall]:
@@ -365,14 +337,10 @@ def _run_on_device(device: Any, function: Callable[..., Any], like: Any, name: s
     return _with_signature(call, like, name)
 
 
-def _with_signature(
-    call: Callable[..., Any], like: Any, name: str, extra: tuple[inspect.Parameter, ...] = ()
-) -> Callable[..., Any]:
-    """Return `call` with a name and the signature of another function, extended by keyword parameters."""
+def _with_signature(call: Callable[..., Any], like: Any, name: str) -> Callable[..., Any]:
+    """Return `call` with a name and the signature of another function."""
     with contextlib.suppress(TypeError, ValueError):
-        own = list(inspect.signature(like).parameters.values())
-        last = [p for p in own if p.kind is p.VAR_KEYWORD]
-        call.__signature__ = inspect.Signature([*(p for p in own if p not in last), *extra, *last])  # type: ignore[attr-defined]
+        call.__signature__ = inspect.signature(like)  # type: ignore[attr-defined]
     call.__name__ = name
     return call
 
@@ -390,20 +358,17 @@ def _prepare_module(module: nn.Module, device: Any) -> Prepared:
     notices = (Notice(Kind.MODULE, Severity.INFO, f"checked in {mode} mode, as it was handed over"),) if changes else ()
 
     def call(*args: Any, parameters: Any = None, **kwargs: Any) -> Any:
-        before = tree_unflatten([(path, x) for path, x in tree_flatten(module.parameters())])
+        before = tree_unflatten(tree_flatten(module.parameters()))
         try:
             module.update(tree_unflatten(list((parameters or {}).items())))
             return module(*args, **kwargs)
         finally:
             module.update(before)
 
-    keyword = inspect.Parameter("parameters", inspect.Parameter.KEYWORD_ONLY, default=None)
-    of = _with_signature(_run_on_device(device, call, module, name), module, name, (keyword,))
+    of = _run_on_device(device, call, module, name)
+    with contextlib.suppress(TypeError, ValueError):  # of a module that cannot be called
+        of = with_parameters(of, module, name)
     return Prepared(of, name, parameters, notices)
-
-
-def _as_list_function(f: Flat) -> Callable[..., list[Tensor]]:
-    return lambda *ts: [f(ts)]
 
 
 def _gradient_function(f: Flat, w: Array) -> Callable[..., list[Tensor]]:
@@ -430,7 +395,7 @@ def _classify_error(error: Exception) -> Exception:
     return NotSupported(said[:200]) if any(word in said for word in _NOT_THERE) else error
 
 
-@contextlib.contextmanager
+@contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     """Run the block with seeded random numbers, and unusual errors converted to RuntimeError."""
     mx.random.seed(seed)

@@ -7,6 +7,7 @@ import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,10 @@ from gradcli.frameworks.framework import (
     Placed,
     Prepared,
     Tensor,
+    function_name,
+    replaced,
     reraise_as_runtime_error,
+    with_parameters,
 )
 from gradcli.request.point import Array
 from gradcli.targets.facts import Notice
@@ -61,22 +65,12 @@ def custom_calls(f: Flat, xs: Sequence[Any]) -> list[CustomCall]:
         leaves = take_apart("", (args, kwargs))[1].values()
         key = (code, tuple(_argument_key(x) for x in leaves))
         if code is not None and is_users_file(code.co_filename) and key not in found and len(found) < _MOST:
-            found[key] = CustomCall(
-                _function_name(plain),
-                as_plain_function(function),
-                tuple(args),
-                dict(kwargs),
-                current_position(),
-                place_of_definition(_find_gradient_rule(plain)),
-            )
+            alone, rule = as_plain_function(function), place_of_definition(_find_gradient_rule(plain))
+            found[key] = CustomCall(function_name(plain), alone, tuple(args), dict(kwargs), current_position(), rule)
         return own(function, args, kwargs)
 
-    setattr(custom_gradient, _EAGERLY, seen)
-    try:
-        with run_eagerly():
-            f(xs)
-    finally:
-        setattr(custom_gradient, _EAGERLY, own)
+    with replaced(custom_gradient, _EAGERLY, seen), run_eagerly():
+        f(xs)
     return list(found.values())
 
 
@@ -112,7 +106,7 @@ def as_plain_function(function: Any) -> Callable[..., Any]:
         return call(*args, **kwargs)
 
     apply.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
-    apply.__name__ = _function_name(function)
+    apply.__name__ = function_name(function)
     return apply
 
 
@@ -132,18 +126,7 @@ def _find_gradient_rule(function: Any) -> Any:
     code = function.__code__
     inner = [c for c in code.co_consts if inspect.iscode(c)]
     named = [c for c in inner if not c.co_name.startswith("<")] or inner
-    return _Coded(named[-1]) if named else function
-
-
-class _Coded:
-    """A stand-in for a function that has only its code, from which the source line is read."""
-
-    def __init__(self, code: Any) -> None:
-        self.__code__ = code
-
-
-def _function_name(function: Any) -> str:
-    return str(getattr(function, "__name__", "function"))
+    return SimpleNamespace(__code__=named[-1]) if named else function
 
 
 def _argument_key(x: Any) -> Any:
@@ -171,10 +154,9 @@ def is_made_by_keras(kind: type) -> bool:
 def prepare_module(module: tf.Module, dtype: Any) -> Prepared:
     """Return a copy of a module, with floats converted to `dtype`, as a function of its inputs and trainable variables."""
     own = copy.deepcopy(module)
-    predicate = lambda x: isinstance(x, tf.Variable)
-    paths = [path for path, _ in own._flatten(predicate=predicate, with_path=True)]
+    variables = list(own._flatten(predicate=lambda x: isinstance(x, tf.Variable), with_path=True))
     parameters, still, moving = {}, [], {}
-    for path in paths:
+    for path, _ in variables:
         variable = _value_at_path(own, path)
         if variable.dtype.is_floating:
             variable = tf.Variable(
@@ -188,16 +170,18 @@ def prepare_module(module: tf.Module, dtype: Any) -> Prepared:
             still.append((variable, tf.identity(variable)))
 
     def call(*args: Any, parameters: Any = None, **kwargs: Any) -> Any:
-        with (
-            _restore_variables(still),
-            _substitute_variables(own, {moving[name]: x for name, x in (parameters or {}).items()}),
-        ):
-            return own(*args, **kwargs)
+        try:
+            with _substitute_variables(own, {moving[name]: x for name, x in (parameters or {}).items()}):
+                return own(*args, **kwargs)
+        finally:
+            for variable, x in still:  # which the call may have written to
+                variable.assign(x)
 
-    return Prepared(_with_signature(call, own, type(module)), type(module).__name__, parameters)
+    name = type(module).__name__
+    return Prepared(with_parameters(call, own, name), name, parameters)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _substitute_variables(module: Any, values: dict[Any, Any]) -> Iterator[None]:
     """Replace variables of a module by tensors in the block."""
     before = {path: _value_at_path(module, path) for path in values}
@@ -224,16 +208,6 @@ def _set_at_path(x: Any, path: Sequence[Any], value: Any) -> None:
         owner[last] = value
 
 
-@contextlib.contextmanager
-def _restore_variables(still: Sequence[tuple[Any, Any]]) -> Iterator[None]:
-    """Restore, after the block, the variables that a call may write to."""
-    try:
-        yield
-    finally:
-        for variable, x in still:
-            variable.assign(x)
-
-
 # Random numbers that are the same at every call.
 
 
@@ -244,12 +218,7 @@ class _Last:
     drawn = False
 
 
-def has_drawn_numbers() -> bool:
-    """Whether random numbers were drawn since the seed was set last."""
-    return _Last.drawn
-
-
-@contextlib.contextmanager
+@contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Run the block with seeded random numbers, including those that Keras draws from Python's generator.
 
@@ -265,11 +234,10 @@ def seeded(seed: int) -> Iterator[None]:
         tf.random.set_seed(seed)
         _Last.seed, _Last.drawn = seed, False
     random.seed(seed)
-    random_seed.get_seed = get_seed
     try:
-        yield
+        with replaced(random_seed, "get_seed", get_seed):
+            yield
     finally:
-        random_seed.get_seed = own
         random.setstate(before)
 
 
@@ -292,11 +260,14 @@ def prepare_keras_layer(found: Any, dtype: str, seed: int) -> Prepared:
     if any(type(layer).__name__ in _CHANGES for layer in model._flatten_layers()):
         notices.append(Notice(Kind.MODULE, Severity.INFO, "checked as it is called without training=True"))
 
-    def names() -> dict[str, Any]:
-        return dict(zip(_variable_names(model), model.trainable_variables, strict=True))
+    def variables() -> dict[str, Any]:
+        """Return the trainable variables by the attributes that lead to each, or else by Keras's own name."""
+        found: dict[int, str] = {}
+        _collect_variable_names(model, "", found, set())
+        return {found.get(id(v), v.path.replace("/", ".")): v for v in model.trainable_variables}
 
     def values() -> dict[str, Any]:
-        return {name: to_numpy(v.value) for name, v in names().items()}
+        return {name: to_numpy(v.value) for name, v in variables().items()}
 
     def build(point: dict[str, Any]) -> dict[str, Any]:
         with _compute_in_format(model, dtype), seeded(seed), reraise_as_runtime_error():
@@ -306,20 +277,13 @@ def prepare_keras_layer(found: Any, dtype: str, seed: int) -> Prepared:
     def call(*args: Any, parameters: Any = None, **kwargs: Any) -> Any:
         with _compute_in_format(model, dtype):
             given = parameters or {}
-            own = [given.get(name, v.value) for name, v in names().items()]
+            own = [given.get(name, v.value) for name, v in variables().items()]
             still = [v.value for v in model.non_trainable_variables]
             return model.stateless_call(own, still, *args, **kwargs)[0]
 
     late = build if not model.built or not model.variables else None
-    of = _with_signature(call, model.call, type(model))
-    return Prepared(of, type(model).__name__, values(), tuple(notices), late)
-
-
-def _variable_names(model: Any) -> list[str]:
-    """Return the names of a model's trainable variables: the attributes that lead to each, or else Keras's own name."""
-    names: dict[int, str] = {}
-    _collect_variable_names(model, "", names, set())
-    return [names.get(id(v), v.path.replace("/", ".")) for v in model.trainable_variables]
+    name = type(model).__name__
+    return Prepared(with_parameters(call, model.call, name), name, values(), tuple(notices), late)
 
 
 def _collect_variable_names(x: Any, path: str, names: dict[int, str], seen: set[int]) -> None:
@@ -341,54 +305,33 @@ def _collect_variable_names(x: Any, path: str, names: dict[int, str], seen: set[
             _collect_variable_names(layer, f"{before}layers.{k}", names, seen)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _compute_in_format(model: Any, dtype: str) -> Iterator[None]:
     """Make a model, its layers and its variables compute in the format `dtype` in the block."""
     import keras
 
     layers = list(model._flatten_layers())
-    variables = [v for v in model.variables if keras.backend.is_float_dtype(v.dtype)]
-    inputs = [t for layer in layers for t in _symbolic_inputs(layer)]
-    before = [(layer, layer.dtype_policy) for layer in layers], [(v, v._dtype) for v in variables]
-    formats = [t.dtype for t in inputs]
+    # functional and sequential models, which convert their arguments to the format of their symbolic inputs
+    functional = [x for y in layers for x in (y, getattr(y, "_functional", None)) if isinstance(x, keras.Function)]
+    typed = [*model.variables, *(t for x in functional for t in x._inputs)]
+    typed = [x for x in typed if keras.backend.is_float_dtype(x.dtype)]
+    policies, formats = [layer.dtype_policy for layer in layers], [x._dtype for x in typed]
     kept = keras.config.dtype_policy(), keras.config.floatx()
     try:
         keras.config.set_dtype_policy(dtype)
         keras.config.set_floatx(dtype)
         for layer in layers:
             layer.dtype_policy = dtype
-        for v in variables:
-            v._dtype = dtype
-        for t in inputs:
-            t._dtype = dtype
+        for x in typed:
+            x._dtype = dtype
         yield
     finally:
         keras.config.set_dtype_policy(kept[0])
         keras.config.set_floatx(kept[1])
-        for layer, policy in before[0]:
+        for layer, policy in zip(layers, policies, strict=True):
             layer.dtype_policy = policy
-        for v, own in before[1]:
-            v._dtype = own
-        for t, own in zip(inputs, formats, strict=True):
-            t._dtype = own
-
-
-def _symbolic_inputs(layer: Any) -> list[Any]:
-    """Return the symbolic float inputs of a functional or sequential model, which converts its arguments to their format."""
-    import keras
-
-    made = [x for x in (layer, getattr(layer, "_functional", None)) if isinstance(x, keras.Function)]
-    return [t for x in made for t in x._inputs if keras.backend.is_float_dtype(t.dtype)]
-
-
-def _with_signature(call: Callable[..., Any], like: Any, kind: type) -> Callable[..., Any]:
-    """Return a function with the signature of another and a keyword for parameters."""
-    own = list(inspect.signature(like).parameters.values())
-    keyword = inspect.Parameter("parameters", inspect.Parameter.KEYWORD_ONLY, default=None)
-    last = [p for p in own if p.kind is p.VAR_KEYWORD]
-    call.__signature__ = inspect.Signature([*(p for p in own if p not in last), keyword, *last])  # type: ignore[attr-defined]
-    call.__name__ = kind.__name__
-    return call
+        for x, own in zip(typed, formats, strict=True):
+            x._dtype = own
 
 
 class TensorFlow(Framework):
@@ -451,9 +394,6 @@ class TensorFlow(Framework):
             raise TypeError("it computes in float32 although its inputs are float64")
         return y
 
-    def gradient(self, f: Flat, xs: Sequence[Tensor], w: Array, seed: int) -> list[Array]:
-        return self.pulled(f, xs, w, seed)[1]
-
     def value(self, f: Flat, xs: Sequence[Tensor], seed: int) -> Array:
         with _seeded_on_device(xs, seed):
             return to_numpy(f(xs))
@@ -485,7 +425,10 @@ class TensorFlow(Framework):
                     weighted = tf.reduce_sum(y * _tensor_like(w, y))
                 bars = inner.gradient(weighted, xs, unconnected_gradients=_ZERO)
                 along = tf.add_n(
-                    [tf.reduce_sum(bar * _tensor_like(v, bar)) for bar, v in zip(map(_to_dense, bars), vs, strict=True)]
+                    [
+                        tf.reduce_sum(bar * _tensor_like(v, bar))
+                        for bar, v in zip(map(tf.convert_to_tensor, bars), vs, strict=True)
+                    ]
                 )
             try:
                 return [to_numpy(part) for part in outer.gradient(along, xs, unconnected_gradients=_ZERO)]
@@ -499,23 +442,17 @@ class TensorFlow(Framework):
                 tape.watch(ts)
                 y = f(ts)
                 weighted = tf.reduce_sum(y * _tensor_like(w, y))
-            return [_to_dense(g) for g in tape.gradient(weighted, ts, unconnected_gradients=_ZERO)]
+            return [tf.convert_to_tensor(g) for g in tape.gradient(weighted, ts, unconnected_gradients=_ZERO)]
 
         pairs = [tf.stack([a, b]) for a, b in zip(xs, others, strict=True)]
         with _seeded_on_device(xs, seed), _silence_log():
             try:
                 found = [to_numpy(g) for g in tf.vectorized_map(one, pairs, fallback_to_while_loop=False)]
             except (
-                ValueError,
-                TypeError,
-                NotImplementedError,
-                LookupError,
-                AttributeError,
-                FunctionFailed,
-                tf.errors.OpError,
-            ) as error:
+                ValueError, TypeError, NotImplementedError, LookupError, AttributeError, FunctionFailed, tf.errors.OpError
+            ) as error:  # fmt: skip
                 raise NotSupported(f"tf.vectorized_map: {_short_message(error)}") from error
-            if has_drawn_numbers():
+            if _Last.drawn:
                 raise NotSupported("tf.vectorized_map draws other random numbers")
             return found
 
@@ -529,7 +466,7 @@ class TensorFlow(Framework):
                 found = self.gradient(lambda ts: graph(*ts), xs, w, seed)
         except (ValueError, TypeError, RuntimeError, FunctionFailed):  # Python code that cannot become a graph
             return {}
-        return {} if has_drawn_numbers() else {"inside tf.function": list(found)}  # a graph draws other random numbers
+        return {} if _Last.drawn else {"inside tf.function": list(found)}  # a graph draws other random numbers
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         inner = tf.function(function, jit_compile=False)
@@ -540,12 +477,8 @@ class TensorFlow(Framework):
             return _run_on_device(None, function, tf.recompute_grad(function))
 
         def eager(*args: Any, **kwargs: Any) -> Any:
-            before = tf.config.functions_run_eagerly()
-            tf.config.run_functions_eagerly(True)
-            try:
+            with run_eagerly():
                 return function(*args, **kwargs)
-            finally:
-                tf.config.run_functions_eagerly(before)
 
         return _run_on_device(None, function, eager)
 
@@ -577,14 +510,14 @@ def _run_on_device(
     return call
 
 
-@contextlib.contextmanager
+@contextmanager
 def _seeded_on_device(xs: Sequence[Tensor], seed: int) -> Iterator[None]:
     """Run the block on the device of the inputs, with seeded random numbers."""
     with seeded(seed), reraise_as_runtime_error(), tf.device(xs[0].device if xs else None):
         yield
 
 
-@contextlib.contextmanager
+@contextmanager
 def _silence_log() -> Iterator[None]:
     """Silence TensorFlow's log in the block: it reports graphs that are rebuilt, or that cannot be made."""
     logger = tf.get_logger()
@@ -602,10 +535,6 @@ def _float_tensors(x: Any) -> list[Tensor]:
 
 def _tensor_like(v: Array, x: Tensor) -> Tensor:
     return tf.reshape(tf.cast(tf.constant(np.asarray(v)), x.dtype), tf.shape(x))
-
-
-def _to_dense(x: Any) -> Tensor:
-    return tf.convert_to_tensor(x)
 
 
 def _classify_error(error: Exception, words: Sequence[str]) -> Exception:
