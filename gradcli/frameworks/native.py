@@ -58,11 +58,13 @@ SURROGATES: dict[str, Callable[[Value], Value]] = {
 
 def replaceable_steps(program: RecordedSteps) -> list[FrameworkStep]:
     """Return the steps that a surrogate may replace: step functions, and comparisons whose result is used as a number."""
-    return [
-        step
-        for step in program.steps
-        if _operation_name(step) in _STAIRS or (_operation_name(step) in _TESTS and _is_used_as_number(step, program))
-    ]
+
+    def is_used_as_number(step: FrameworkStep) -> bool:
+        users = [other for other in program.steps if Slot(step.outs[0]) in other.args]
+        return bool(users) and all(_operation_name(other) in _CASTS for other in users)  # by casts and arithmetic alone
+
+    named = [(step, _operation_name(step)) for step in program.steps]
+    return [step for step, name in named if name in _STAIRS or (name in _TESTS and is_used_as_number(step))]
 
 
 def undifferentiated_steps(program: RecordedSteps) -> list[FrameworkStep]:
@@ -93,40 +95,21 @@ def surrogate_program(
         run_step(step, values)
         y = values[step.outs[0]] if step.outs else None
         if smooth is not None and id(step) in chosen:
-            x0 = np.asarray(first, dtype=float)
-            steps.append(_smooth_step(step, smooth, np.asarray(y, dtype=float) - np.asarray(smooth(x0))))
+            offset = np.asarray(y, dtype=float) - np.asarray(smooth(np.asarray(first, dtype=float)))
+            shifted = lambda x, *args, offset=offset, **kwargs: smooth(x) + offset[()]
+            steps.append(replace(step, compute=shifted))
         elif _is_undifferentiated(step) and step.outs and not step.writes:
-            steps.append(replace(step, compute=_constant_function([np.array(values[number]) for number in step.outs])))
+            held = [np.array(values[number]) for number in step.outs]
+            # fresh copies at each call: later steps may write into them
+            constant = lambda *args, held=held, **kwargs: [np.array(y)[()] for y in held]
+            steps.append(replace(step, compute=constant))
         else:
             steps.append(step)
     return replace(program, steps=steps)
 
 
-def _smooth_step(step: FrameworkStep, smooth: Callable[[Value], Value], offset: Any) -> FrameworkStep:
-    def compute(x: Value, *args: Any, **kwargs: Any) -> Value:
-        return smooth(x) + offset[()]
-
-    return replace(step, compute=compute)
-
-
-def _constant_function(ys: Sequence[Any]) -> Callable[..., Any]:
-    """Return a function that returns fresh copies of the same values at each call: later steps may write into them."""
-
-    def constant(*args: Any, **kwargs: Any) -> Any:
-        held = [np.array(y)[()] for y in ys]
-        return held if len(held) > 1 else held[0]
-
-    return constant
-
-
 def _operation_name(step: FrameworkStep) -> str:
     return step.name.rpartition(".")[2]
-
-
-def _is_used_as_number(step: FrameworkStep, program: RecordedSteps) -> bool:
-    """Whether the booleans of a comparison are used only as numbers, by casts and arithmetic."""
-    users = [other for other in program.steps if Slot(step.outs[0]) in other.args]
-    return bool(users) and all(_operation_name(other) in _CASTS for other in users)
 
 
 # Error messages of frameworks that cannot compute a gradient, and the user's mistake behind each.
@@ -252,28 +235,24 @@ def with_random_rounding(program: RecordedSteps, seed: int, float32: str = "floa
     Raises  NotSupported if a step has intermediate values whose format is unknown.
     """
     rng = np.random.default_rng([seed, 0x6E0D])
-    return replace(program, steps=[_round_step(step, rng, float32) for step in program.steps])
 
+    def rounded(step: FrameworkStep) -> FrameworkStep:
+        if step.rounds_to == EXACT:
+            return step
+        if step.rounds_to is None:
+            raise NotSupported(f"it is not known how {step.name} rounds")
+        rounding = Rounding(float32 if step.rounds_to == "float32" else step.rounds_to, rng)
+        rounds = Primitive("round", rounding, (_Rounded(rounding),), kind="linear")
 
-def _round_step(step: FrameworkStep, rng: np.random.Generator, float32: str) -> FrameworkStep:
-    if step.rounds_to == EXACT:
-        return step
-    if step.rounds_to is None:
-        raise NotSupported(f"it is not known how {step.name} rounds")
-    rounding = Rounding(float32 if step.rounds_to == "float32" else step.rounds_to, rng)
-    rounds = Primitive("round", rounding, (_Rounded(rounding),), kind="linear")
+        def compute(*args: Any, **kwargs: Any) -> Any:
+            ys = step.compute(*args, **kwargs)
+            several = isinstance(ys, tuple | list)
+            found = [rounds(y) if getattr(y, "dtype", None) == np.float64 else y for y in (ys if several else [ys])]
+            return found if several else found[0]
 
-    def compute(*args: Any, **kwargs: Any) -> Any:
-        ys = step.compute(*args, **kwargs)
-        several = isinstance(ys, tuple | list)
-        found = [rounds(y) if _is_float64(y) else y for y in (ys if several else [ys])]
-        return found if several else found[0]
+        return replace(step, compute=compute)
 
-    return replace(step, compute=compute)
-
-
-def _is_float64(y: Any) -> bool:
-    return getattr(y, "dtype", None) == np.float64
+    return replace(program, steps=list(map(rounded, program.steps)))
 
 
 class Native:
@@ -322,27 +301,17 @@ class Native:
             raise FunctionFailed(says, do="drop complex-step from --modes")
         if self._stands_in is not None:
             return self._run_program(*self._stands_in, leaves)
-        if any(isinstance(x, Tracer) for x in leaves.values()):
-            return self._replay_recording(node, leaves)
-        if self._is_narrow(node, leaves):
-            return self._replay_recording(node, leaves)
-        return (
-            self._call_function(node, leaves)
-            if self._refused is None
-            else self._call_in_float64(args, kwargs, node, leaves)
-        )
-
-    def _call_in_float64(self, args: Any, kwargs: Any, node: Node, leaves: Mapping[str, Any]) -> Any:
-        """Call a function of a narrow format that could not be recorded in float64, or as it is if it takes none."""
-        if self._inside is None:
-            self._inside = self._look_inside(node, leaves)
-        if self.placed.dtype != "float64" and not self._takes_no_float64:
-            try:
-                wide = self.wide()
-                if wide is not None:
-                    return wide(*args, **kwargs)
-            except (GradcliError, RuntimeError, TypeError, ValueError):
-                self._takes_no_float64 = True
+        if any(isinstance(x, Tracer) for x in leaves.values()) or self._is_narrow(node, leaves):
+            return self._run_program(*self._program_at(node, leaves), leaves)
+        if self._refused is not None:  # a function that could not be recorded is called in float64, if it takes that
+            self._look_inside(node, leaves)
+            if self.placed.dtype != "float64" and not self._takes_no_float64:
+                try:
+                    wide = self.wide()
+                    if wide is not None:
+                        return wide(*args, **kwargs)
+                except (GradcliError, RuntimeError, TypeError, ValueError):
+                    self._takes_no_float64 = True
         return self._call_function(node, leaves)
 
     def wide(self) -> "Native | None":
@@ -353,15 +322,20 @@ class Native:
         self._wide = self._wide or self.run_at(Placed("float64", device))
         return self._wide
 
-    def _look_inside(self, node: Node, leaves: Mapping[str, Any]) -> Inside:
-        """Return what a call of a function that is not recorded shows; nothing if the call fails, which others report."""
+    def _look_inside(self, node: Node, leaves: Mapping[str, Any]) -> None:
+        """Keep what the first call of a function that is not recorded shows; nothing if it fails, which others report."""
+        if self._inside is None:
+            arguments = self._arguments(node, leaves)
+            try:
+                self._inside = self.framework.inside(self.function, *arguments, self.seed)
+            except (GradcliError, RuntimeError, TypeError, ValueError):
+                self._inside = Inside()
+
+    def _arguments(self, node: Node, leaves: Mapping[str, Any]) -> tuple[Any, Any, list[Tensor]]:
+        """Return the arguments and the keyword arguments as tensors, and those of them that are differentiated."""
         tensors = {path: self.tensor(x) for path, x in leaves.items()}
         args, kwargs = put_together(node, tensors)
-        xs = [tensors[path] for path, x in leaves.items() if _is_float(x)]
-        try:
-            return self.framework.inside(self.function, args, kwargs, xs, self.seed)
-        except (GradcliError, RuntimeError, TypeError, ValueError):
-            return Inside()
+        return args, kwargs, [tensors[path] for path, x in leaves.items() if _is_float(x)]
 
     @property
     def is_recorded(self) -> bool:
@@ -460,12 +434,9 @@ class Native:
         if _is_complex(x) or isinstance(x, complex):
             self._has_complex = True
             return self._split(self._plain_number(np.real(x) * 1.0), self._plain_number(np.imag(x) * 1.0))
-        narrow = (
-            self.placed.dtype != "float64" and isinstance(x, float | np.ndarray) and np.asarray(x).dtype.kind == "f"
-        )
-        return (
-            self.framework.array(self.framework.tensor(np.asarray(x, dtype=np.float64), self.placed)) if narrow else x
-        )
+        if self.placed.dtype == "float64" or not isinstance(x, float | np.ndarray) or np.asarray(x).dtype.kind != "f":
+            return x
+        return self.framework.array(self.framework.tensor(np.asarray(x, dtype=np.float64), self.placed))
 
     def tensor(self, x: Any) -> Any:
         """Return a numeric value as a tensor on the function's device and in its format; anything else unchanged."""
@@ -473,10 +444,12 @@ class Native:
 
     def _result_arrays(self, y: Any) -> Any:
         """Return a result with arrays for tensors; among several results, drop those that have no gradient."""
+        own = self.framework
         node, leaves = take_apart("", y)
-        found = {path: self._result_array(x) for path, x in leaves.items()}
+        # a complex result becomes real and imaginary parts along a new last axis
+        found = {path: own.array(own.parts(x)) if own.holds(x) else x for path, x in leaves.items()}
         floats = [x for x in found.values() if np.asarray(x).dtype.kind == "f"]
-        if not floats and any(map(self.framework.holds, leaves.values())):
+        if not floats and any(map(own.holds, leaves.values())):
             kinds = ", ".join(sorted({str(np.asarray(x).dtype) for x in found.values()}))
             raise FunctionFailed(
                 f"{self.__name__} returns a tensor of {kinds}, which has no gradient", do="return a tensor of floats"
@@ -485,21 +458,12 @@ class Native:
             return tuple(floats) if len(floats) > 1 else floats[0]
         return put_together(node, found)
 
-    def _result_array(self, x: Any) -> Any:
-        """Return one result as an array; a complex one as real and imaginary parts along a new last axis."""
-        return self.framework.array(self.framework.parts(x)) if self.framework.holds(x) else x
-
-    def _replay_recording(self, node: Node, leaves: Mapping[str, Any]) -> Any:
-        """Run the recorded program on values that may be traced. Raises NotSupported."""
-        return self._run_program(*self._program_at(node, leaves), leaves)
-
     def _run_program(
         self, program: RecordedSteps, made: Callable[[list[Value]], Any], leaves: Mapping[str, Any]
     ) -> Any:
         if self._rounding_seed is not None:
-            program = with_random_rounding(
-                program, self._rounding_seed, "tf32" if self.placed.dtype == "tf32" else "float32"
-            )
+            float32 = "tf32" if self.placed.dtype == "tf32" else "float32"
+            program = with_random_rounding(program, self._rounding_seed, float32)
         return made(program([x for x in leaves.values() if _is_float(x)]))
 
     def with_rounding(self, seed: int) -> "Native":
@@ -515,27 +479,13 @@ class Native:
         """Return the program recorded for these values, recording it if it is not cached. Raises NotSupported."""
         if self._has_complex:
             raise NotSupported("gradcli has no rules for complex numbers")
-        key = self._cache_key(leaves)
+        plain = {path: plain_value(x) if _is_float(x) else x for path, x in leaves.items()}
+        key = tuple(plain.values())
         for kept, program, made in self._programs:
             if _is_same_call(kept, key, program.holds_everywhere):
                 return program, made
-        program, made = self._record_program(
-            node, {path: plain_value(x) if _is_float(x) else x for path, x in leaves.items()}
-        )
-        self._programs = [(key, program, made), *self._programs[: _KEPT - 1]]
-        return program, made
-
-    def _cache_key(self, leaves: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple(plain_value(x) if _is_float(x) else x for x in leaves.values())
-
-    def _record_program(
-        self, node: Node, leaves: Mapping[str, Any]
-    ) -> tuple[RecordedSteps, Callable[[list[Value]], Any]]:
-        tensors = {path: self.tensor(x) for path, x in leaves.items()}
-        args, kwargs = put_together(node, tensors)
-        xs = [tensors[path] for path, x in leaves.items() if _is_float(x)]
         try:
-            program, y = self.framework.recorded(self.function, args, kwargs, xs, self.seed)
+            program, y = self.framework.recorded(self.function, *self._arguments(node, plain), self.seed)
         except GradcliError:
             raise
         except Exception as error:  # frameworks and user code raise any type when they cannot handle recorded values
@@ -545,12 +495,13 @@ class Native:
         if not moving:
             raise NotSupported(f"{self.__name__} returns no tensor of floats")
 
-        def made(floats: list[Value]) -> Any:
+        def result(floats: list[Value]) -> Any:
             if len(moving) < len(results):
                 return tuple(floats) if len(floats) > 1 else floats[0]
             return put_together(shaped, dict(zip(moving, floats, strict=True)))
 
-        return program, made
+        self._programs = [(key, program, result), *self._programs[: _KEPT - 1]]
+        return program, result
 
     def with_surrogate(self, smooth: Callable[[Value], Value] | None) -> "Native":
         """Return the function with the step functions of its last recorded program replaced by `smooth`, if that is given.

@@ -7,7 +7,7 @@ refused.
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -63,9 +63,8 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
         self.memory: dict[tuple[Any, ...], int] = {}
         self.depth = 0  # of nested decompositions that are being recorded
         self.shadows: dict[int, Any] = {}
-        self.stopping: list[bool | None] = [
-            False
-        ]  # for each block that the user's code entered, innermost last: whether it switches differentiation off
+        # for each block that the user's code entered, innermost last: whether it switches differentiation off
+        self.stopping: list[bool | None] = [False]
         for x in inputs:
             number = self._new_slot(x)
             self.program.inputs.append(number)
@@ -85,7 +84,8 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
         """Run an operation, and record it if it depends on the inputs."""
         name = func.overloadpacket.__name__
         of_shape = name.startswith("new_") or name.endswith("_like")  # their result contains no entry of their operand
-        moved = not of_shape and self._has_moving_values((args, kwargs))
+        tensors = _tensors_in((args, kwargs))
+        moved = not of_shape and any(_storage_id(t) in self.moving for t in tensors)
         if name in _SCALARS:
             if moved:
                 self.program.cuts.append(("item", current_position()))
@@ -94,10 +94,8 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
         writes = inplace and torch.Tag.inplace_view not in func.tags
         compute = TABLE.get(name[:-1] if inplace else name) if func.namespace == "aten" and not of_shape else None
         drawn = moved and name.removesuffix("_") in _DRAWS
-        if (
-            compute is None and torch.Tag.nondeterministic_seeded in func.tags
-        ):  # without a row, a random result is a constant
-            moved = False
+        if compute is None and torch.Tag.nondeterministic_seeded in func.tags:
+            moved = False  # without a row, a random result is a constant
         if compute is None and moved:
             parts = find_decomposition(func) if self.depth < _DEEPEST else None
             if parts is not None:
@@ -105,29 +103,23 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
             raise NotSupported(f"gradcli does not know {func.namespace}.{name}", where=_source_place())
         if name == "detach" and moved and not torch.is_grad_enabled():  # else autograd detaches what it saves
             self.program.cuts.append(("detach", current_position()))
-        operands = (
-            [self._operand(a) for a in args],
-            {k: self._operand(a) for k, a in kwargs.items() if k not in _LEFT_OUT},
-        )
-        factory = compute is None or not any(isinstance(a, torch.Tensor) for a in _flatten((args, kwargs)))
+        operands = [self._operand(a) for a in args]
+        named = {k: self._operand(a) for k, a in kwargs.items() if k not in _LEFT_OUT}
         y = func(*args, **kwargs)
         if "empty" in name:
             y.zero_()
-        if factory or _is_integer_conversion(name, y):
+        to_integers = name == "_to_copy" and not y.is_floating_point() and not y.is_complex()
+        if compute is None or not tensors or to_integers:  # then it is a constant
             for t in _tensors_in(y):
                 number = self._add_constant(t)
-                if drawn:
-                    self._record_draw(name, operands[0], self.program.constants.pop(number), number)
+                if drawn:  # its derivative with respect to its parameters is 0
+                    draw = partial(_DRAW, y=self.program.constants.pop(number))
+                    xs = tuple(a for a in operands if isinstance(a, Slot))
+                    step = FrameworkStep(f"aten.{name}", draw, xs, {}, (number,), current_position(), rounds_to=EXACT)
+                    self.program.steps.append(step)
             return y
-        self._record_step(
-            name,
-            compute,
-            *operands,
-            y,
-            writes,
-            moved,
-            EXACT if func.is_view else rounds_to(map(_format_name, _tensors_in(y))),
-        )
+        form = EXACT if func.is_view else rounds_to(map(_format_name, _tensors_in(y)))
+        self._record_step(name, compute, operands, named, y, writes, moved, form)
         return y
 
     _record_uncompiled = torch._disable_dynamo(_record)
@@ -174,15 +166,6 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
         if writes and results and results[0].dim() == 0:
             self._write_to_base(results[0], outs[0])
 
-    def _record_draw(self, name: str, operands: Sequence[Any], value: Any, number: int) -> None:
-        """Record a random draw as a step with a constant value; its derivative with respect to its parameters is 0."""
-        xs = tuple(a for a in operands if isinstance(a, Slot))
-        self.program.steps.append(
-            FrameworkStep(
-                f"aten.{name}", partial(_DRAW, y=value), xs, {}, (number,), current_position(), rounds_to=EXACT
-            )
-        )
-
     def _write_to_base(self, t: torch.Tensor, number: int) -> None:
         """Write a number into the array that it is a view of."""
         base = t._base
@@ -192,15 +175,13 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
         for stride in base.stride():
             at.append(offset // stride if stride else 0)
             offset -= at[-1] * stride
-        step = FrameworkStep(
-            "put",
-            _put_at(tuple(at)),
-            (Slot(self.slots[id(base)]), Slot(number)),
-            {},
-            (self.slots[id(base)],),
-            current_position(),
-            rounds_to=EXACT,
-        )
+
+        def put(base: Any, number: Any) -> Any:
+            base[place] = number
+            return base
+
+        to, place = self.slots[id(base)], tuple(at)
+        step = FrameworkStep("put", put, (Slot(to), Slot(number)), {}, (to,), current_position(), rounds_to=EXACT)
         run_step(step, self.shadows)
         self.program.steps.append(step)
         if _storage_id(t) in self.moving:
@@ -212,15 +193,13 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
         if ours is None or not t.is_floating_point():
             self._store_torch_value(number, ours, theirs)
             return
-        if step.name.removeprefix("aten.") in UP_TO_SIGN:
-            ours, theirs = np.abs(ours), np.abs(theirs)
+        up_to_sign = step.name.removeprefix("aten.") in UP_TO_SIGN
+        pair = (np.abs(ours), np.abs(theirs)) if up_to_sign else (ours, theirs)
         operands = [largest_entry(fill_slots(a, self.shadows)) for a in step.args if isinstance(a, Slot)]
-        if not is_equal_up_to_rounding(ours, theirs, _format_name(t), _CANCELS * max(operands, default=0.0)):
+        if not is_equal_up_to_rounding(*pair, _format_name(t), _CANCELS * max(operands, default=0.0)):
             raise NotSupported(f"gradcli reads {step.name} differently from torch", where=_source_place())
         if not step.writes:  # so that rounding errors do not add up over steps
-            self._store_torch_value(
-                number, None if step.name.removeprefix("aten.") in UP_TO_SIGN else ours, to_numpy(t)
-            )
+            self._store_torch_value(number, None if up_to_sign else ours, theirs)
 
     def _store_torch_value(self, number: int, ours: Any, theirs: Any) -> None:
         """Give a slot torch's value, in place where possible: ours may be a view of memory that is written to later."""
@@ -231,21 +210,21 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
 
     def _operand(self, a: Any) -> Any:
         if isinstance(a, torch.Tensor):
-            return Slot(self._find_slot(a))
+            return Slot(self.slot_of(a))
         if isinstance(a, list | tuple):
             return type(a)(self._operand(part) for part in a)
         if isinstance(a, torch.dtype | torch.device | torch.layout | torch.memory_format):
             return None
         return a
 
-    def _find_slot(self, t: torch.Tensor) -> int:
+    def slot_of(self, t: torch.Tensor) -> int:
+        """Return the slot of an operand or a result."""
         number = self.slots.get(id(t))
         if number is not None:
             return number
         number = self.memory.get(_memory_key(t))
-        if (
-            number is not None and _storage_id(t) in self.moving
-        ):  # the same memory, bypassing autograd: x.data, torch.from_numpy
+        if number is not None and _storage_id(t) in self.moving:
+            # the same memory, bypassing autograd: x.data, torch.from_numpy
             self.program.cuts.append(("data", current_position()))
             self.slots[id(t)] = number
             self.kept.append(t)
@@ -264,13 +243,6 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
         self.memory[_memory_key(t)] = number
         return number
 
-    def _has_moving_values(self, a: Any) -> bool:
-        return any(isinstance(t, torch.Tensor) and _storage_id(t) in self.moving for t in _flatten(a))
-
-    def result(self, t: torch.Tensor) -> int:
-        """Return the slot of one of the function's results."""
-        return self._find_slot(t)
-
 
 # Imports of torch internals that warn when they are imported; the warnings are hidden, because gradcli causes them.
 
@@ -287,19 +259,6 @@ def find_decomposition(func: Any) -> Callable[..., Any] | None:
     if func.namespace == "prims":  # the operations that decompositions use
         return func.impl_aten  # type: ignore[no-any-return]
     return func.decompose if func._can_decompose() else None
-
-
-def _put_at(at: tuple[int, ...]) -> Callable[[Any, Any], Any]:
-    def put(base: Any, number: Any) -> Any:
-        base[at] = number
-        return base
-
-    return put
-
-
-def _is_integer_conversion(name: str, y: Any) -> bool:
-    """Whether an operation converts to integers or booleans, which are constants."""
-    return name == "_to_copy" and not y.is_floating_point() and not y.is_complex()
 
 
 def _format_name(t: torch.Tensor) -> str:
@@ -392,5 +351,5 @@ def record_program(
             y = call()
     except GradcliError as error:
         raise NotSupported(error.what, where=error.where, do=error.do) from error
-    recorder.program.results = [recorder.result(t) for t in outputs(y)]
+    recorder.program.results = [recorder.slot_of(t) for t in outputs(y)]
     return recorder.program, y
