@@ -53,13 +53,8 @@ def give_devices(options: Options) -> None:
 # Recognition of the framework that a function is written in, from the names it uses, or else from its module's imports.
 
 _PACKAGES = {
-    "torch": "torch",
-    "jax": "jax",
-    "jaxlib": "jax",
-    "tensorflow": "tensorflow",
-    "keras": "tensorflow",
-    "mlx": "mlx",
-}
+    "torch": "torch", "jax": "jax", "jaxlib": "jax", "tensorflow": "tensorflow", "keras": "tensorflow", "mlx": "mlx",
+}  # fmt: skip
 _NUMPY = {"numpy", "scipy", "math", "gradcli"}
 _DEPTH = 4  # levels of calls that are followed within the same module
 
@@ -110,9 +105,8 @@ def _packages_used(found: Any, depth: int, seen: set[int]) -> Iterator[str]:
                 yield from _packages_used(getattr(found, name), depth + 1, seen)
         return
     space = {**inner.__globals__, **closure_values(inner)}
-    named = [
-        space[name] for each in nested_codes(code) for name in (*each.co_names, *each.co_freevars) if name in space
-    ]
+    names = [name for each in nested_codes(code) for name in (*each.co_names, *each.co_freevars)]
+    named = [space[name] for name in names if name in space]
     named += [x for x in inspect.get_annotations(inner).values() if not isinstance(x, str)]
     for x in named:
         yield _top_package(x)
@@ -173,9 +167,8 @@ def _wrap_target(placed: Placed, own: Framework, found: Any, text: str, options:
     try:
         prepared = own.prepared(found, placed, options.seed)
     except TypeError as error:
-        raise BadTarget(
-            f"{text} cannot be made without arguments: {message_of(error)}", do="name a factory: model.py:make_net()"
-        ) from error
+        says = f"{text} cannot be made without arguments: {message_of(error)}"
+        raise BadTarget(says, do="name a factory: model.py:make_net()") from error
     if options.autocast is not None:
         prepared = replace(prepared, function=own.mixed(prepared.function, placed, options.autocast))
     if options.compile or (options.devices is not None and way != "eager"):
@@ -191,9 +184,8 @@ def refuse_options(options: Options) -> None:
     """Raise BadOption if an option is set that applies only to functions written in a framework."""
     option = next((o for o, on in _OPTIONS if on(options)), None)
     if option is not None:
-        raise BadOption(
-            f"{option} is for functions written in a framework", do="drop it, or name the framework: --framework"
-        )
+        says = f"{option} is for functions written in a framework"
+        raise BadOption(says, do="drop it, or name the framework: --framework")
 
 
 def is_format_failure(said: str, dtype: str | None) -> bool:

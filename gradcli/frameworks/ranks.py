@@ -7,6 +7,7 @@ on all of them at once, whichever of its names is: each rank has a gradient of i
 import hashlib
 import linecache
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -202,9 +203,9 @@ class OnRanks:
             for k in np.ndindex(x.shape):
                 h = _STEP * max(1.0, abs(float(x[k])))
                 ends = []
-                for moved in (x[k] + h, x[k] - h):
+                for moved in (h, -h):
                     other = x.copy()
-                    other[k] = moved
+                    other[k] += moved
                     ends.append(self.losses(self.values_by_rank({**self.point, part: other[()]}))[rank])
                 slope[k] = (ends[0] - ends[1]) / (2 * h)
             found.append(slope)
@@ -301,12 +302,11 @@ class RankedFunction(OnRanks):
         found = self._ask_with_cotangent("gradient", arguments, parameters, wrt)
         bars = {}
         for name, place in self.by_rank.items():
-            for rank, part in enumerate(place.names):
-                bar = found[rank].get(name)
+            for part, on_rank in zip(place.names, found, strict=True):
                 if part in wrt:
-                    bars[part] = (
-                        np.zeros(shape(values[part]))[()] if bar is None else np.reshape(bar, shape(values[part]))[()]
-                    )
+                    bar = on_rank.get(name)
+                    to = shape(values[part])
+                    bars[part] = (np.zeros(to) if bar is None else np.reshape(bar, to))[()]
         return bars
 
     def custom_calls(self, values: Mapping[str, Value], wrt: Sequence[str]) -> list[list[RankCall]]:
@@ -315,7 +315,15 @@ class RankedFunction(OnRanks):
 
     def shared_in_calls(self, wrt: Sequence[str]) -> list[SharedInCall]:
         """Return what all ranks have in common in each call, seen beside the point, where what they do not share differs."""
-        ranks = self.custom_calls(self._nearby_point(), wrt)
+        rng = np.random.default_rng([self.group.seed, 0xBE51DE])
+        nearby = dict(self.point)
+        for (
+            place
+        ) in self.by_rank.values():  # every entry is moved by up to a hundredth of itself, and what all hold, once
+            for name in place.names[:1] if place.replicated else place.names:
+                x = np.asarray(self.point[name])
+                nearby[name] = (x + rng.uniform(0.001, 0.01, x.shape) * np.where(x == 0, 1.0, x))[()]
+        ranks = self.custom_calls(nearby, wrt)
         found = []
         for number, calls in enumerate(zip(*ranks, strict=False)):
             held = frozenset(k for k in range(len(calls[0].xs)) if _has_equal_parts([call.xs[k] for call in calls]))
@@ -324,16 +332,6 @@ class RankedFunction(OnRanks):
             one = all(_has_same_values(y, ys[0]) and _has_same_values(call.ybars, calls[0].ybars) for y, call in pairs)
             found.append(SharedInCall(held, one))
         return found
-
-    def _nearby_point(self) -> dict[str, Value]:
-        """Return the point with every entry moved by up to a hundredth of itself; what all ranks hold is moved once."""
-        rng = np.random.default_rng([self.group.seed, 0xBE51DE])
-        moved = dict(self.point)
-        for place in self.by_rank.values():
-            for name in place.names[:1] if place.replicated else place.names:
-                x = np.asarray(self.point[name])
-                moved[name] = (x + rng.uniform(0.001, 0.01, x.shape) * np.where(x == 0, 1.0, x))[()]
-        return moved
 
     def _ask_with_cotangent(self, name: str, arguments: Any, parameters: Any, wrt: Sequence[str]) -> list[Any]:
         moved = [
@@ -425,10 +423,7 @@ class RankedReference:
 
 def sum_displacements(parts: Sequence[Value], at: Array) -> Value:
     """Return a value that all ranks hold, moved from `at` by the sum of what each of its names was moved."""
-    x, *others = parts
-    for other in others:
-        x = x + (other - at)
-    return x
+    return reduce(lambda x, other: x + (other - at), parts)
 
 
 def random_weights(seed: int, count: int) -> Any:
@@ -517,8 +512,7 @@ def _place_parameter(names: tuple[str, ...], parts: list[Array], axis: int | Non
 def _positions_by_user(place: Any, name: str, x: Array, group: Group) -> tuple[Any, ...] | None:
     """Return the positions of each rank by the user's function; None if every rank has the whole value."""
     numbers = np.arange(size(x), dtype=float).reshape(shape(x))
-    count = group.count
-    found = group.ask("shard", [place] * count, [name] * count, [numbers] * count)
+    found = group.ask("shard", *([x] * group.count for x in (place, name, numbers)))
     if all(part is None or np.array_equal(part, numbers) for part in found):
         return None
     parts = [part for part in found if part is not None]

@@ -4,7 +4,7 @@
 `stop_gradient` is the identity here: it changes what a framework differentiates, not the function's value.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,6 @@ def by_framework_name(same: str, renamed: str) -> dict[str, Entry]:
 def ignore_params(function: Entry) -> Entry:
     """Return an entry that ignores the operation's parameters (accuracy, out_dtype, ...)."""
     return lambda *xs, **params: function(*xs)
-
-
-def plain_entries(functions: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Return table entries that ignore the operations' parameters."""
-    return {name: ignore_params(function) for name, function in functions.items()}
 
 
 def scipy_function(name: str) -> Entry:
@@ -139,7 +134,7 @@ FUNCTIONS |= {ours: scipy_function(name) for ours, name in {
     "bessel_i0": "i0", "bessel_i0e": "i0e", "bessel_i1": "i1", "bessel_i1e": "i1e", "bessel_j0": "j0", "bessel_j1": "j1",
     "bessel_y0": "y0", "bessel_y1": "y1", "bessel_k0": "k0", "bessel_k0e": "k0e", "bessel_k1": "k1", "bessel_k1e": "k1e",
 }.items()}
-_WITHOUT_PARAMS: dict[str, Entry] = by_framework_name(
+_WITHOUT_PARAMS = by_framework_name(
     same="neg add sub mul rem pow square sqrt rsqrt cbrt abs sign floor ceil max min exp exp2 expm1 log log1p sin cos tan asin "
     "acos atan atan2 sinh cosh tanh asinh acosh atanh eq ne lt le gt ge and or xor not is_finite real imag conj complex clamp "
     "logistic erf erfc erf_inv lgamma digamma polygamma igamma igammac regularized_incomplete_beta bessel_i0e bessel_i1e",
@@ -147,7 +142,8 @@ _WITHOUT_PARAMS: dict[str, Entry] = by_framework_name(
     "reduce_precision=identity name=identity sharding_constraint=identity layout_constraint=identity reshard=identity",
 )
 TABLE: dict[str, Entry] = {
-    **plain_entries(_WITHOUT_PARAMS), "div": ignore_params(divide), "device_put": lambda *xs, **params: xs,
+    **{name: ignore_params(function) for name, function in _WITHOUT_PARAMS.items()},
+    "div": ignore_params(divide), "device_put": lambda *xs, **params: xs,
     "optimization_barrier": lambda *xs, **params: xs, "pvary": lambda *xs, **params: xs,
     "select_n": select_n, "integer_pow": integer_pow, "round": round_, "bitcast_convert_type": bitcast_convert_type,
     "convert_element_type": lambda x, *, new_dtype, **params: convert_type(x, new_dtype),
@@ -174,11 +170,6 @@ def running_entry(function: Entry) -> Entry:
     return run
 
 
-def reduce_xor(x: Any, *, axes: Any, **params: Any) -> Any:
-    """Return the exclusive or of truth values or bits."""
-    return np.bitwise_xor.reduce(x, axis=tuple(axes))
-
-
 def position_entry(function: Entry) -> Entry:
     """Return an entry that finds a position along one axis, such as that of the maximum."""
     return lambda x, *, axes, index_dtype, **params: np.asarray(function(x, axis=axes[0])).astype(index_dtype)
@@ -202,8 +193,8 @@ def top_k(x: Value, *, k: int, axis: int = -1, **params: Any) -> tuple[Value, An
 
 REDUCTIONS: dict[str, Entry] = {
     "reduce_sum": reduction_entry(np.sum), "reduce_prod": reduction_entry(np.prod), "reduce_max": reduction_entry(np.max),
-    "reduce_min": reduction_entry(np.min),
-    "reduce_and": reduction_entry(np.all), "reduce_or": reduction_entry(np.any), "reduce_xor": reduce_xor,
+    "reduce_min": reduction_entry(np.min), "reduce_xor": reduction_entry(np.bitwise_xor.reduce),
+    "reduce_and": reduction_entry(np.all), "reduce_or": reduction_entry(np.any),
     "argmax": position_entry(np.argmax), "argmin": position_entry(np.argmin),
     "cumsum": running_entry(np.cumsum), "cumprod": running_entry(np.cumprod),
     "cummax": running_entry(np.maximum.accumulate), "cummin": running_entry(np.minimum.accumulate),

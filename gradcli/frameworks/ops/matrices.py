@@ -155,10 +155,8 @@ def qr(a: Value, *, full_matrices: bool, **params: Any) -> tuple[Value, Value]:
 
 def fft(x: Value, *, fft_type: Any, fft_lengths: Axes, **params: Any) -> Value:
     """Return a Fourier transform over the last axes."""
-    transform: Any = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}[
-        fft_type.name
-    ]
-    return transform(x, s=tuple(fft_lengths), axes=tuple(range(-len(fft_lengths), 0)))
+    transforms: Any = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}
+    return transforms[fft_type.name](x, s=tuple(fft_lengths), axes=tuple(range(-len(fft_lengths), 0)))
 
 
 TABLE: dict[str, Entry] = {

@@ -65,6 +65,7 @@ class Convolution:
 
     def __init__(self, x: Sizes, w: Sizes, strides: Sizes, ends: Ends, dilation: Sizes, groups: int = 1) -> None:
         self.x, self.w, self.groups = tuple(x), tuple(w), groups
+        self.features_first = (1, 0, *range(2, len(x)))  # the order of axes, and back
         batch, channels, rank = x[0], x[1], len(x) - 2
         places = padded_positions(x, [(0, 0, 0), (0, 0, 0), *ends])
         seen = window_positions(places, (1, 1, *w[2:]), (1, 1, *strides), (1, 1, *dilation))
@@ -74,11 +75,13 @@ class Convolution:
 
     def __call__(self, x: Value, w: Value) -> Value:
         """Return the correlation."""
-        return self._to_output_layout(self._multiply_groups(self._kernels_as_matrices(w), gather_flat(x, self.columns)))
+        y = self._multiply_groups(self._kernels_as_matrices(w), gather_flat(x, self.columns))
+        return np.transpose(np.reshape(y, (self.w[0], self.x[0], *self.space)), self.features_first)
 
     def to_input(self, ybar: Value, w: Value) -> Value:
         """Apply the transpose of the map from `x` to the result; `ybar` has the shape of the result."""
-        pulled = self._multiply_groups(np.swapaxes(self._kernels_as_matrices(w), -1, -2), self._to_matrix_layout(ybar))
+        columns = np.reshape(np.transpose(ybar, self.features_first), (self.groups, self.w[0] // self.groups, -1))
+        pulled = self._multiply_groups(np.swapaxes(self._kernels_as_matrices(w), -1, -2), columns)
         row = add_at(np.zeros(int(np.prod(self.x, dtype=int)) + 1), self.columns, pulled)
         return np.reshape(row[:-1], self.x)
 
@@ -87,14 +90,6 @@ class Convolution:
 
     def _kernels_as_matrices(self, w: Value) -> Value:
         return np.reshape(w, (self.groups, self.w[0] // self.groups, self.count))
-
-    def _to_output_layout(self, y: Value) -> Value:
-        apart = np.reshape(y, (self.w[0], self.x[0], *self.space))
-        return np.transpose(apart, (1, 0, *range(2, len(self.x))))
-
-    def _to_matrix_layout(self, y: Value) -> Value:
-        apart = np.transpose(y, (1, 0, *range(2, len(self.x))))
-        return np.reshape(apart, (self.groups, self.w[0] // self.groups, -1))
 
 
 def conv_general_dilated(

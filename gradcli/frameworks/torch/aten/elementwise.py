@@ -1,5 +1,6 @@
 """Elementwise functions of one, two or three values."""
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -46,9 +47,10 @@ register({
     "round": lambda x, *, decimals=0: np.round(x, decimals), "frac": lambda x: x - np.trunc(x),
     "lerp": lambda start, end, weight: start + weight * (end - start),
     "add": lambda x, y, alpha=1: np.add(x, scale_by(y, alpha)), "sub": lambda x, y, alpha=1: np.subtract(x, scale_by(y, alpha)),
-    "frexp": lambda x: _frexp(x), "nextafter": lambda x, y: _next_float(x, y), "ldexp": lambda x, n: x * np.exp2(n),
+    "frexp": lambda x: tuple(np.frexp(x)), "nextafter": lambda x, y: _next_float(x, y), "ldexp": lambda x, n: x * np.exp2(n),
     "_is_all_true": np.all, "_is_any_true": np.any, "isclose": np.isclose,
-    "lgamma": lambda x: _log_gamma(x), "polygamma": lambda n, x: _polygamma(n, x),
+    "lgamma": lambda x: _log_gamma(x),
+    "polygamma": lambda n, x: primitive_by_name("polygamma")(x, n=n) if n else primitive_by_name("digamma")(x),
     "special_spherical_bessel_j0": lambda x: np.sinc(x / pi(x)),
     "special_hermite_polynomial_h": lambda x, n: _evaluate_polynomial("hermite", x, n),
     "special_hermite_polynomial_he": lambda x, n: _evaluate_polynomial("hermitenorm", x, n),
@@ -77,11 +79,6 @@ def _one_degree_lower(name: str, x: Value, n: Any) -> Value:
     return _evaluate_polynomial(name, x, np.subtract(n, 1))
 
 
-def _frexp(x: Value) -> Any:
-    """Return the mantissas and the exponents."""
-    return tuple(np.frexp(x))
-
-
 def _log_gamma(x: Value) -> Value:
     """Return log(abs(gamma(x))), by reflection left of 1/2, because the primitive is not declared left of 0."""
     left = np.less(plain_value(x), 0.5)
@@ -91,10 +88,6 @@ def _log_gamma(x: Value) -> Value:
     fraction = np.where(left, x - np.floor(plain_value(x)), 0.5)
     by_reflection = np.log(pi(x) / np.abs(np.sin(pi(x) * fraction))) - primitive_by_name("gammaln")(reflected)
     return np.where(left, by_reflection, primitive_by_name("gammaln")(reflected))
-
-
-def _polygamma(n: int, x: Value) -> Value:
-    return primitive_by_name("polygamma")(x, n=n) if n else primitive_by_name("digamma")(x)
 
 
 def _next_float(x: Value, y: Value) -> Value:
@@ -219,9 +212,8 @@ def multilabel_margin_loss_forward(x: Value, target: Any, reduction: int = MEAN)
     right = GETITEM(rows, index=(np.arange(len(labels))[:, None], np.where(valid, labels, 0)))
     over = relu(1 - right[:, :, None] + rows[:, None, :])
     losses = np.sum(np.where(valid[:, :, None] & ~is_right[:, None, :], over, 0.0), axis=(1, 2)) / shape(x)[-1]
-    return reduce_loss(losses if len(shape(x)) > 1 else losses[0], reduction), np.reshape(
-        is_right * 1.0, np.shape(target)
-    )
+    loss = reduce_loss(losses if len(shape(x)) > 1 else losses[0], reduction)
+    return loss, np.reshape(is_right * 1.0, np.shape(target))
 
 
 @aten("_ctc_loss")
@@ -252,20 +244,13 @@ def _sequence_loss(x: Value, labels: Any, blank: int) -> Any:
     skips[2:] = (spread[2:] != blank) & (spread[2:] != spread[:-2])
     reached: list[Value] = [x[0, int(spread[k])] if k < 2 else None for k in range(n)]
     for t in range(1, shape(x)[0]):
-        before = reached
-        reached = []
+        before, reached = reached, []
         for k in range(n):
-            ways = [
-                before[j] for j in (k, k - 1, k - 2) if j >= 0 and (j != k - 2 or skips[k]) and before[j] is not None
-            ]
-            total: Value = ways[0] if ways else None
-            for way in ways[1:]:
-                total = np.logaddexp(total, way)
-            reached.append(None if total is None else total + x[t, int(spread[k])])
-    ends = [y for y in reached[-2:] if y is not None] if n > 1 else reached[-1:]
-    if not ends:
-        return np.float64(np.inf)
-    return -ends[0] if len(ends) == 1 else -np.logaddexp(ends[0], ends[1])
+            ways = [before[j] for j in (k, k - 1, k - 2) if j >= 0 and (j != k - 2 or skips[k])]
+            ways = [way for way in ways if way is not None]
+            reached.append(reduce(np.logaddexp, ways) + x[t, int(spread[k])] if ways else None)
+    ends = [y for y in reached[-2:] if y is not None]
+    return -reduce(np.logaddexp, ends) if ends else np.float64(np.inf)
 
 
 # Reductions over axes (sums, products, extremes, norms), and running operations along an axis.
@@ -409,28 +394,25 @@ def logcumsumexp(x: Value, dim: int) -> Value:
     return np.logaddexp.accumulate(x, axis=dim)
 
 
-def _running_best(x: Value, k: int, better: Any) -> tuple[Value, Any]:
-    """Return the best entry so far along an axis, and its last position."""
+def _position_of_best(x: Value, k: int, better: Any) -> Any:
+    """Return the last position of the best entry so far along an axis."""
     rows = np.moveaxis(plain_value(x), k, 0)
     at = np.zeros(rows.shape, dtype=np.int64)
     for n in range(1, len(rows)):
         held = np.take_along_axis(rows, at[n - 1 : n], 0)[0]
         at[n] = np.where(better(rows[n], held) | np.isnan(rows[n]), n, at[n - 1])
-    at = np.moveaxis(at, 0, k)
-    return np.take_along_axis(x, at, k), at
+    return np.moveaxis(at, 0, k)
 
 
 @aten()
 @allow_scalars
 def cummax(x: Value, dim: int) -> tuple[Value, Any]:
     """Return the largest entry so far, and its position."""
-    _, at = _running_best(x, dim, np.greater_equal)
-    return np.maximum.accumulate(x, axis=dim), at
+    return np.maximum.accumulate(x, axis=dim), _position_of_best(x, dim, np.greater_equal)
 
 
 @aten()
 @allow_scalars
 def cummin(x: Value, dim: int) -> tuple[Value, Any]:
     """Return the smallest entry so far, and its position."""
-    _, at = _running_best(x, dim, np.less_equal)
-    return np.minimum.accumulate(x, axis=dim), at
+    return np.minimum.accumulate(x, axis=dim), _position_of_best(x, dim, np.less_equal)

@@ -84,10 +84,6 @@ def triangular_solve(
     return np.linalg.solve(T(t) if transpose else t, b), a
 
 
-def _gram_matrix(factor: Value, upper: bool) -> Value:
-    return np.matmul(T(factor), factor) if upper else np.matmul(factor, T(factor))
-
-
 @aten()
 def cholesky_solve(b: Value, factor: Value, upper: bool = False) -> Value:
     """Return the solution of a @ y = b, given the Cholesky factor of a."""
@@ -99,7 +95,8 @@ def cholesky_solve(b: Value, factor: Value, upper: bool = False) -> Value:
 @aten()
 def cholesky_inverse(factor: Value, upper: bool = False) -> Value:
     """Return the inverse of a matrix, given its Cholesky factor."""
-    return np.linalg.inv(_gram_matrix(triangle(factor, not upper, False), upper))
+    t = triangle(factor, not upper, False)
+    return np.linalg.inv(np.matmul(T(t), t) if upper else np.matmul(t, T(t)))
 
 
 @aten("_linalg_eigh")
@@ -131,10 +128,8 @@ def _pinv(
     given = [x for x in (*args, rcond, rtol) if isinstance(x, float | np.ndarray)]
     least = np.max(np.abs(plain_value(given[0]))) if given else max(shape(a)[-2:]) * float(np.finfo(np.float64).eps)
     if atol is not None:
-        least = max(
-            float(least) if given else 0.0,
-            float(np.max(plain_value(atol) / np.max(np.linalg.svdvals(plain_value(a)), axis=-1))),
-        )
+        absolute = float(np.max(plain_value(atol) / np.max(np.linalg.svdvals(plain_value(a)), axis=-1)))
+        least = max(float(least) if given else 0.0, absolute)
     return np.linalg.pinv(a, rcond=float(least))
 
 
@@ -218,11 +213,6 @@ def linalg_lstsq(a: Value, b: Value, rcond: Any = None, *, driver: Any = None) -
 # LU factors, and linear solves with them.
 
 
-def _row_orders(pivots: Any, rows: int) -> Any:
-    """Return the order of the rows of each matrix after all exchanges, which torch counts from 1."""
-    return permutation(np.asarray(pivots) - 1, rows)
-
-
 def _lower_and_upper(lu: Value) -> tuple[Value, Value]:
     """Return L with ones on its diagonal, and U."""
     rows, columns = shape(lu)[-2:]
@@ -230,30 +220,30 @@ def _lower_and_upper(lu: Value) -> tuple[Value, Value]:
     return np.tril(lu[..., :n], -1) + np.eye(rows, n), np.triu(lu[..., :n, :])
 
 
-def _permutation_matrices(orders: Any) -> Any:
-    """Return the matrices P with P @ (reordered rows) = (original rows)."""
-    return T(np.eye(orders.shape[-1])[orders])
+def _permutation_matrices(pivots: Any, rows: int) -> Any:
+    """Return the matrices P with P @ (reordered rows) = (original rows), after all exchanges, which torch counts from 1."""
+    return T(np.eye(rows)[permutation(np.asarray(pivots) - 1, rows)])
 
 
 @aten()
 def linalg_lu_factor_ex(a: Value, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """Return the LU factors in one matrix, the row exchanges counted from 1, and zeros as error codes."""
     factors, exchanges, _ = lu(a, pivot)
-    return factors, exchanges + 1, np.zeros(shape(a)[:-2], dtype=np.int32)
+    return factors, exchanges + 1, _zero_error_codes(a)
 
 
 @aten()
 def linalg_lu(a: Value, *, pivot: bool = True) -> Any:
     """Return the permutation, L and U."""
     lu, pivots, _ = linalg_lu_factor_ex(a, pivot=pivot)
-    p = _permutation_matrices(_row_orders(pivots, shape(a)[-2])) if pivot else np.zeros(0)
+    p = _permutation_matrices(pivots, shape(a)[-2]) if pivot else np.zeros(0)
     return p, *_lower_and_upper(lu)
 
 
 @aten()
 def lu_unpack(lu: Value, pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
     """Return the permutation, L and U from the LU factors in one matrix."""
-    p = _permutation_matrices(_row_orders(pivots, shape(lu)[-2])) if unpack_pivots else np.zeros(0)
+    p = _permutation_matrices(pivots, shape(lu)[-2]) if unpack_pivots else np.zeros(0)
     return p, *(_lower_and_upper(lu) if unpack_data else (np.zeros(0), np.zeros(0)))
 
 
@@ -263,7 +253,7 @@ def linalg_lu_solve(lu: Value, pivots: Any, b: Value, *, left: bool = True, adjo
     lower, upper = _lower_and_upper(lu)
     if not left:
         return T(linalg_lu_solve(lu, pivots, T(b), adjoint=not adjoint))
-    p = _permutation_matrices(_row_orders(pivots, shape(lu)[-2]))
+    p = _permutation_matrices(pivots, shape(lu)[-2])
     if adjoint:
         return np.matmul(p, np.linalg.solve(T(lower), np.linalg.solve(T(upper), b)))
     return np.linalg.solve(upper, np.linalg.solve(lower, np.matmul(T(p), b)))
@@ -271,11 +261,8 @@ def linalg_lu_solve(lu: Value, pivots: Any, b: Value, *, left: bool = True, adjo
 
 # Fourier transforms and complex numbers.
 
-FORWARD: tuple[Any, ...] = (
-    "backward",
-    "ortho",
-    "forward",
-)  # numpy's name for torch's 0 (as is), 1 (1 / sqrt(n)) and 2 (1 / n)
+# numpy's name for torch's 0 (as is), 1 (1 / sqrt(n)) and 2 (1 / n)
+FORWARD: tuple[Any, ...] = ("backward", "ortho", "forward")
 BACKWARD: tuple[Any, ...] = ("forward", "ortho", "backward")
 
 

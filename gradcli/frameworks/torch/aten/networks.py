@@ -42,15 +42,11 @@ SAME = (
 )  # operations whose backward takes the cotangent, then the operation's own arguments
 
 
-def _backward_of_moves(name: str) -> Row:
-    """Return the backward row of an operation that moves entries, given the sizes of its argument."""
-    return lambda ybar, sizes, *settings: pull_back(
-        lambda x: TABLE[name](x, *settings), [np.zeros(tuple(sizes))], ybar
-    )[0]
-
-
 def _backward_of_resizing(name: str) -> Row:
-    return lambda ybar, to, sizes, *settings: _backward_of_moves(name)(ybar, sizes, to, *settings)
+    """Return the backward row of an operation that moves entries, given the sizes of its argument."""
+    return lambda ybar, to, sizes, *settings: pull_back(
+        lambda x: TABLE[name](x, to, *settings), [np.zeros(tuple(sizes))], ybar
+    )[0]
 
 
 @aten()
@@ -70,16 +66,9 @@ def embedding(
 
 @aten("_embedding_bag", "_embedding_bag_forward_only")
 def embedding_bag(
-    weight: Value,
-    indices: Any,
-    offsets: Any,
-    scale_grad_by_freq: bool = False,
-    mode: int = 0,
-    sparse: bool = False,
-    per_sample_weights: Value = None,
-    include_last_offset: bool = False,
-    padding_idx: int = -1,
-) -> Any:
+    weight: Value, indices: Any, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False,
+    per_sample_weights: Value = None, include_last_offset: bool = False, padding_idx: int = -1,
+) -> Any:  # fmt: skip
     """Return the sums (mode 0), means (1) or largest entries (2) of rows of weights in bags.
 
     Shapes  weight (rows, features); indices (n,); offsets (bags,); the first result (bags, features).
@@ -151,7 +140,11 @@ def _scaled_dot_product_flash_attention_for_cpu(
 ) -> Any:  # fmt: skip
     """Return attention, and the logsumexp of its scores."""
     y, _, scores = _attention(q, k, v, attn_mask, dropout_p, is_causal, scale)
-    return y, plain_value(_log_sum_exp(scores))
+    x = plain_value(scores)
+    top = np.max(x, axis=-1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return y, np.log(np.sum(np.exp(x - top), axis=-1)) + top[..., 0]
 
 
 @aten()
@@ -170,14 +163,6 @@ def _scaled_dot_product_flash_attention(
 ) -> Any:  # fmt: skip
     """Return attention; None stands for outputs that describe how torch computed it."""
     return _attention(q, k, v, None, dropout_p, is_causal, scale)[0], *(None,) * 8
-
-
-def _log_sum_exp(scores: Value) -> Value:
-    x = plain_value(scores)
-    top = np.max(x, axis=-1, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.log(np.sum(np.exp(x - top), axis=-1)) + top[..., 0]
 
 
 @aten("_weight_norm_interface")
@@ -201,17 +186,9 @@ def size_per_axis(sizes: Any, n: int) -> Sizes:
 
 @aten("convolution", "_convolution", "convolution_overrideable")
 def convolution(
-    x: Value,
-    weight: Value,
-    bias: Value,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    transposed: bool,
-    output_padding: Any,
-    groups: int,
-    *options: Any,
-) -> Value:
+    x: Value, weight: Value, bias: Value, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any,
+    groups: int, *options: Any,
+) -> Value:  # fmt: skip
     """Return the convolution of images with kernels, or its transpose.
 
     Shapes  x is (batch, channel, *sizes); weight is (feature, channel / groups, *kernel), and of the transpose
@@ -219,9 +196,7 @@ def convolution(
     """
     batch, _, *sizes = shape(x)
     n, kernel = len(sizes), shape(weight)[2:]
-    stride, padding, dilation, extra = (
-        size_per_axis(given, n) for given in (stride, padding, dilation, output_padding)
-    )
+    stride, padding, dilation, extra = (size_per_axis(x, n) for x in (stride, padding, dilation, output_padding))
     if transposed:
         to = [
             (m - 1) * s - 2 * p + d * (k - 1) + 1 + e
@@ -276,15 +251,9 @@ def max_pool(
 
 
 def _average_pool(
-    n: int,
-    x: Value,
-    kernel: Any,
-    stride: Any = (),
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-) -> Value:
+    n: int, x: Value, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Value:  # fmt: skip
     """Return the mean of each window."""
     kernel, padding = size_per_axis(kernel, n), size_per_axis(padding, n)
     stride = size_per_axis(stride, n) if stride else kernel
@@ -439,10 +408,6 @@ for way in ("nearest1d", "nearest2d", "nearest3d", "linear1d", "bilinear2d", "tr
 # fmt: on
 
 
-def _apply_output_mask(bars: Sequence[Value], mask: Sequence[bool]) -> tuple[Value, ...]:
-    return tuple(bar if wanted else None for bar, wanted in zip(bars, mask, strict=True))
-
-
 @aten()
 def convolution_backward(
     ybar: Value, x: Value, weight: Value, bias_sizes: Any, stride: Any, padding: Any, dilation: Any, transposed: bool,
@@ -452,7 +417,7 @@ def convolution_backward(
     settings = (stride, padding, dilation, transposed, output_padding, groups)
     xbar, wbar = pull_back(lambda x, w: TABLE["convolution"](x, w, None, *settings), [x, weight], ybar)
     bbar = np.sum(ybar, axis=tuple(k for k in range(len(shape(ybar))) if k != 1))
-    return _apply_output_mask((xbar, wbar, bbar), output_mask)
+    return tuple(bar if wanted else None for bar, wanted in zip((xbar, wbar, bbar), output_mask, strict=True))
 
 
 @aten("_cdist_backward")

@@ -193,9 +193,10 @@ def flip(x: Value, dims: Sequence[int]) -> Value:
 def repeat(x: Value, repeats: Sequence[int]) -> Value:
     """Return the array tiled along each axis; new axes come in front."""
     have = (1,) * (len(repeats) - _ndim(x)) + shape(x)
-    spread = np.broadcast_to(
-        np.reshape(x, tuple(m for n in have for m in (1, n))), tuple(m for pair in zip(repeats, have, strict=True) for m in pair)
-    ) if repeats else x  # fmt: skip
+    spread = x
+    if repeats:
+        apart = np.reshape(x, tuple(m for n in have for m in (1, n)))
+        spread = np.broadcast_to(apart, tuple(m for pair in zip(repeats, have, strict=True) for m in pair))
     return np.reshape(spread, tuple(n * r for n, r in zip(have, repeats, strict=True)))
 
 
@@ -267,11 +268,9 @@ def replication_pad(x: Value, pad: Sequence[int]) -> Value:
 
 def _numpy_index(indices: Sequence[Any]) -> tuple[Any, ...]:
     """Return torch's list of index tensors as numpy's index; None selects a whole axis."""
-    return tuple(slice(None) if i is None else np.asarray(i) if _is_mask(i) else i for i in indices)
-
-
-def _is_mask(i: Any) -> bool:
-    return getattr(i, "dtype", None) == np.bool_
+    return tuple(
+        slice(None) if i is None else np.asarray(i) if getattr(i, "dtype", None) == np.bool_ else i for i in indices
+    )
 
 
 def _broadcast(v: Value, to: tuple[int, ...]) -> Value:
@@ -339,13 +338,11 @@ def scatter(
     x: Value, dim: int, index: Any, src: Value = None, value: Any = None, *, reduce: str | None = None
 ) -> Value:
     """Return x with entries of src written, added or multiplied at these positions along an axis."""
+    src = value if src is None else src
     if reduce is not None:
-        return scatter_reduce(
-            x, dim, index, value if src is None else src, {"add": "sum", "multiply": "prod"}.get(reduce, reduce)
-        )
-    return _treat_scalars_as_vectors(lambda x, k, at, src: PUT(x, src, index=_gather_index(at, k)))(
-        x, dim, index, value if src is None else src
-    )
+        return scatter_reduce(x, dim, index, src, {"add": "sum", "multiply": "prod"}.get(reduce, reduce))
+    run = _treat_scalars_as_vectors(lambda x, k, at, src: PUT(x, src, index=_gather_index(at, k)))
+    return run(x, dim, index, src)
 
 
 @aten()
@@ -375,14 +372,10 @@ def combine_at(x: Value, at: Any, src: Value, reduce: str, include_self: bool = 
     return join(x, places, src)
 
 
-def _scalars_to_vectors(x: Value, src: Value) -> tuple[Value, Value]:
-    return (x, src) if shape(x) else (np.reshape(x, (1,)), np.reshape(src, (1,)))
-
-
 @aten()
 def index_reduce(x: Value, dim: int, index: Any, source: Value, reduce: str, *, include_self: bool = True) -> Value:
     """Return x with slices of source combined with those at these positions along an axis."""
-    rows, parts = _scalars_to_vectors(x, source)
+    rows, parts = (x, source) if shape(x) else (np.reshape(x, (1,)), np.reshape(source, (1,)))
     k = axis(dim, len(shape(x)))
     at = np.broadcast_to(
         np.atleast_1d(index).reshape([-1 if j == k else 1 for j in range(len(shape(parts)))]), shape(parts)
@@ -394,9 +387,8 @@ def index_reduce(x: Value, dim: int, index: Any, source: Value, reduce: str, *, 
 def put(x: Value, index: Any, source: Value, accumulate: bool = False) -> Value:
     """Return x with entries written, or added, at flat positions."""
     row, values, at = np.reshape(x, -1), np.reshape(source, -1), np.ravel(index)
-    return np.reshape(
-        row + SCATTER(values, index=at, into=shape(row)) if accumulate else PUT(row, values, index=at), shape(x)
-    )
+    y = row + SCATTER(values, index=at, into=shape(row)) if accumulate else PUT(row, values, index=at)
+    return np.reshape(y, shape(x))
 
 
 @aten()
@@ -454,11 +446,7 @@ def _kth_smallest(x: Value, dim: int, k: int, keepdim: bool) -> tuple[Value, Any
 @aten()
 def kthvalue(x: Value, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """Return the k-th smallest entry along an axis, counted from 1, and its position."""
-    return (
-        allow_scalars(lambda x, dim: _kth_smallest(x, dim, k - 1, keepdim or not shape(x)))(x, dim)
-        if shape(x)
-        else (x, np.int64(0))
-    )
+    return _kth_smallest(x, axis(dim, _ndim(x)), k - 1, keepdim) if shape(x) else (x, np.int64(0))
 
 
 @aten()
@@ -514,12 +502,8 @@ def searchsorted(
     rows = plain_value(edges) if sorter is None else np.take_along_axis(plain_value(edges), sorter, -1)
     if np.ndim(rows) == 1:
         return np.searchsorted(rows, plain_value(x), side=after)
-    below = (
-        rows[..., None, :] <= plain_value(x)[..., None]
-        if after == "right"
-        else rows[..., None, :] < plain_value(x)[..., None]
-    )
-    return np.sum(below, axis=-1)
+    is_below = np.less_equal if after == "right" else np.less
+    return np.sum(is_below(rows[..., None, :], plain_value(x)[..., None]), axis=-1)
 
 
 @aten()
