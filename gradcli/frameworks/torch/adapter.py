@@ -530,7 +530,8 @@ class Torch(Framework):
         yield run("changed values, fresh memory", fresh(others))
         yield run("non-contiguous inputs", [_strided_copy(x).requires_grad_() for x in xs])
         with fill_memory_with_nan():
-            yield run("outputs prefilled with nan", fresh(xs))
+            filled = run("outputs prefilled with nan", fresh(xs))
+        yield filled
 
     def tangent(self, f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed: int) -> Array:
         try:
