@@ -196,7 +196,7 @@ def find_small_errors(wrong: Wrong) -> Diagnosis | None:
         return None
     says = (
         f"the claim agrees to {-np.log10(worst):.0f} digits in every entry: the function or the claim is an approximation (a "
-        f"solver's tolerance, differences), or a small constant such as eps is missing; "
+        f"solver's tolerance, differences, cancellation), or a small constant such as eps is missing; "
         f"{_tolerances_to_accept(wrong)}"
     )
     return wrong.says(DiagnosisKind.APPROXIMATION, says)

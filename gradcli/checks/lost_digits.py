@@ -13,6 +13,7 @@ from gradcli.checks.assumed_sets import ClaimOnSurfaces
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, Place, Span
 from gradcli.modes.claim import Called, Claimed, ClaimedExpressions, ClaimedFunction
+from gradcli.modes.problem import work_in_balls
 from gradcli.modes.rounding import EPS
 from gradcli.report import numbers
 from gradcli.report.common import Finding, finding
@@ -71,11 +72,14 @@ def is_explained_by_rounding(
 
 def is_right_without_rounding(
     claim: Claimed | None, wrt: tuple[str, ...], values: Mapping[str, Any], claimed: Mapping[str, Any],
-    right: Mapping[str, Any], room: Mapping[str, Any],
+    right: Mapping[str, Any], room: Mapping[str, Any], most_work: float = math.inf,
 ) -> bool | None:  # fmt: skip
-    """Whether a claim without rounding is within `room` of the right gradient in every entry; None if it cannot be traced."""
+    """Whether a claim without rounding is within `room` of the right gradient in every entry.
+
+    None if it cannot be traced, or takes more work in balls than `most_work` scalar operations.
+    """
     function = traceable_claim(claim)
-    exact = None if function is None else evaluate_both_ways(function, wrt, values)
+    exact = None if function is None else evaluate_both_ways(function, wrt, values, most_work)
     if exact is None:
         return None
     plain, sharp = exact
@@ -126,9 +130,9 @@ def traceable_claim(claim: Claimed | None) -> Named | None:
 
 
 def _record_both_ways(
-    function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]
+    function: Named, wrt: tuple[str, ...], values: Mapping[str, Any], most_work: float = math.inf
 ) -> tuple[RecordedProgram, RecordedProgram] | None:
-    """Return a function's program on numbers, and the same in balls; None if it cannot be traced."""
+    """Return a function's program on numbers, and the same in balls; None if it cannot be traced, or takes more work."""
     names = [name for name in wrt if name in values]
     xs = [values[name] for name in names]
 
@@ -136,9 +140,11 @@ def _record_both_ways(
         return function({**values, **dict(zip(names, xs, strict=True))})
 
     plain = record_or_none(g, xs)
+    if plain is None or work_in_balls(plain.lines) > most_work:
+        return None
     with precision(_BITS):
-        sharp = None if plain is None else record_or_none(g, [Ball.lift(x) for x in xs])
-    return None if plain is None or sharp is None else (plain, sharp)
+        sharp = record_or_none(g, [Ball.lift(x) for x in xs])
+    return None if sharp is None else (plain, sharp)
 
 
 def record_or_none(function: Any, xs: list[Any]) -> RecordedProgram | None:
@@ -150,9 +156,11 @@ def record_or_none(function: Any, xs: list[Any]) -> RecordedProgram | None:
         return None
 
 
-def evaluate_both_ways(function: Named, wrt: tuple[str, ...], values: Mapping[str, Any]) -> tuple[Any, Any] | None:
-    """Return what a function computes in float64, and without rounding, both flat; None if it cannot be traced."""
-    programs = _record_both_ways(function, wrt, values)
+def evaluate_both_ways(
+    function: Named, wrt: tuple[str, ...], values: Mapping[str, Any], most_work: float = math.inf
+) -> tuple[Any, Any] | None:
+    """Return what a function computes in float64, and without rounding, both flat; None as `_record_both_ways`."""
+    programs = _record_both_ways(function, wrt, values, most_work)
     if programs is None:
         return None
     plain, sharp = (np.ravel(_nearest_numbers(program.y)) for program in programs)

@@ -38,7 +38,7 @@ from gradcli.errors import GradcliError, TraceEnded
 from gradcli.modes import difference_steps
 from gradcli.modes.mode import Question
 from gradcli.modes.pieces import CLOSE, Pieces
-from gradcli.modes.problem import Effort, work_of_line
+from gradcli.modes.problem import MANY, Effort, work_of_line
 from gradcli.modes.rounding import EPS
 from gradcli.modes.solver_changes import solvers_of
 from gradcli.report.common import Finding, finding
@@ -265,24 +265,25 @@ def distance_from_hull(q: Question, claim: Estimate) -> HullDistance | None:
     return HullDistance(distance, len(pieces.found), float(np.max(limits, initial=CLOSE)), pieces.contradicted)
 
 
-# Find the small constant that a claim leaves out, such as the epsilon that keeps a logarithm from zero.
-
-_GUARDED = {"log": "log", "sqrt": "sqrt", "divide": "a division", "reciprocal": "a division", "power": "a power"}
-_ROUNDED = 1e-13  # relative to the largest entry: what the gradient without the constant may be off by rounding
+# Decide whether a claim that is nearly right is wrong by its own rounding errors alone.
 
 
 def look_at_rounding_of_claim(case: PointCheck, seen: Evidence) -> ClaimRounding:
     """Return whether the claim, evaluated without rounding, is the right gradient, and where it loses digits.
 
-    Cost  one run of the claim in float64 and one in balls; one more of each for the line that loses the digits.
+    Cost  one run of the claim in float64 and one in balls; one more of each for the line that loses the digits. None for
+          more than 5,000 entries; no balls for a claim of more than 30,000 operations on them.
     """
     claim, right, q = seen.estimate("claim"), seen.estimate(str(seen.reference)), case.q
     values = q.point.values
+    if claim.narrow or sum(np.size(x) for x in claim.value.values()) > MANY:
+        return ClaimRounding()
     room = {
         name: np.broadcast_to(right.bound[name] + 2 * EPS * np.abs(right.value[name]), shape(x))
         for name, x in claim.value.items()
     }
-    if claim.narrow or not is_right_without_rounding(case.claim, q.wrt, values, claim.value, right.value, room):
+    work = Effort.DEFAULT.value
+    if not is_right_without_rounding(case.claim, q.wrt, values, claim.value, right.value, room, work):
         return ClaimRounding()
     digits = {name: float(-np.log10(_relative_error(x, right.value[name]))) for name, x in claim.value.items()}
     worst = min(digits, key=lambda name: digits[name])
@@ -295,6 +296,12 @@ def _relative_error(x: Any, right: Any) -> float:
     with np.errstate(all="ignore"):
         error = np.abs(np.asarray(x) - right) / np.abs(right)
     return float(np.max(error[np.isfinite(error)], initial=EPS))
+
+
+# Find the small constant that a claim leaves out, such as the epsilon that keeps a logarithm from zero.
+
+_GUARDED = {"log": "log", "sqrt": "sqrt", "divide": "a division", "reciprocal": "a division", "power": "a power"}
+_ROUNDED = 1e-13  # relative to the largest entry: what the gradient without the constant may be off by rounding
 
 
 def find_omitted_constant(case: PointCheck, seen: Evidence) -> OmittedConstant:

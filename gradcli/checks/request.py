@@ -43,9 +43,7 @@ class Request:
     wider: Callable[["Request"], "Request | None"] = without_wider  # the same request in float64, if there is one
     surfaces: Mapping[str, Surface] = field(default_factory=dict)  # the sets that inputs are assumed to lie on
     layer: Layer | None = None  # the object of one's own that f evaluates
-    for_verdict: bool = (
-        False  # whether the verdict is all that is asked, so that modes which cannot change it are left out
-    )
+    for_verdict: bool = False  # the verdict is all that is asked: modes that cannot change it are left out
 
     @property
     def seed(self) -> int:

@@ -39,7 +39,7 @@ def run_modes(
     """Run the modes that have no outcome in `answered` yet, and return the outcomes of all modes by name.
 
     The symbolic mode runs in a process of its own, beside the others. `heard` is called with the outcomes so far after each
-    mode. If it is `for_verdict` that they are run, and the user did not choose the modes, those that add no witness are left out.
+    mode. With `for_verdict`, modes that add no witness are left out, unless the user chose the modes.
     """
     q.prepare()
     found, asked = dict(answered), dict[str, Asked]()

@@ -247,7 +247,7 @@ class Notation(ABC):
         if s is Sign.TOTAL:
             return self.total(m.text or "sum", m.letters, self.write(m.args[0], ENTRYWISE))
         if s is Sign.ENTRY:
-            return self.subscripted(self.write(m.args[0], ATOM), m.letters)
+            return self.write_subscript(self.write(m.args[0], ATOM), m.letters)
         return self._templates[s].format(*map(self.write, m.args)) if s in self._templates else self.other(m)
 
     @staticmethod
@@ -311,12 +311,12 @@ class Notation(ABC):
         """Return the left side of a derivative, df/dx; with the indices of an entry of f and of the input, if there are any."""
 
     @abstractmethod
-    def subscripted(self, shown: str, letters: Letters) -> str:
+    def write_subscript(self, shown: str, letters: Letters) -> str:
         """Return a formula with the indices of an entry; without them if there are none, as of a number."""
 
     def indexed(self, name: str, letters: Letters) -> str:
         """Return a name with the indices of an entry."""
-        return self.subscripted(self.name(name), letters)
+        return self.write_subscript(self.name(name), letters)
 
     @abstractmethod
     def product(self, name: str, direction: str, letters: Letters) -> str:
@@ -413,7 +413,7 @@ class Latex(Notation):
         twice = rf"{self.indexed(wrt, below[:half])} \, \partial {self.indexed(wrt, below[half:])}"
         return rf"\frac{{\partial^{{2}} f}}{{\partial {twice if below else self.name(wrt) + '^{2}'}}}"
 
-    def subscripted(self, shown: str, letters: Letters) -> str:
+    def write_subscript(self, shown: str, letters: Letters) -> str:
         return f"{{{shown}}}_{{{self._join_letters(letters)}}}" if letters else shown
 
     def product(self, name: str, direction: str, letters: Letters) -> str:
@@ -521,7 +521,7 @@ class Mathml(Notation):
                 return f"<mrow><mo>[</mo>{rows if m.along else inside}<mo>]</mo></mrow>"
         head = f"<mi>{'σ' if m.text == 'sigmoid' and not self.has_sigma else escape(m.text)}</mi>"
         along = f"<msub>{head}<mtext>{m.along}</mtext></msub>"
-        head = along if m.along else self.subscripted(head, m.letters)
+        head = along if m.along else self.write_subscript(head, m.letters)
         return f"<mrow>{head}<mo>(</mo>{inside}<mo>)</mo></mrow>"
 
     def statements(self, lines: Sequence[tuple[str, str]]) -> str:
@@ -539,12 +539,12 @@ class Mathml(Notation):
             top, low = f"<msup>{d}<mn>2</mn></msup><mi>f</mi>", f"{d}<msup>{self.name(wrt)}<mn>2</mn></msup>"
         return f"<mfrac><mrow>{top}</mrow><mrow>{low}</mrow></mfrac>"
 
-    def subscripted(self, shown: str, letters: Letters) -> str:
+    def write_subscript(self, shown: str, letters: Letters) -> str:
         return f"<msub>{shown}{self._join_letters(letters)}</msub>" if letters else shown
 
     def product(self, name: str, direction: str, letters: Letters) -> str:
         shown = f"<mrow>{self.name(name)}<mo>[</mo>{self.name(direction)}<mo>]</mo></mrow>"
-        return self.subscripted(shown, letters)
+        return self.write_subscript(shown, letters)
 
 
 # Formulas in Unicode for a terminal, and on a line of plain text.
@@ -617,11 +617,11 @@ class Unicode(Notation):
         twice = f"{self.indexed(wrt, below[:half])}∂{self.indexed(wrt, below[half:])}"
         return f"∂²f/∂{twice if below else f'{self.name(wrt)}²'}"
 
-    def subscripted(self, shown: str, letters: Letters) -> str:
+    def write_subscript(self, shown: str, letters: Letters) -> str:
         return f"{shown}[{','.join(letters)}]" if letters else shown
 
     def product(self, name: str, direction: str, letters: Letters) -> str:
-        return self.subscripted(f"{self.name(name)}[{self.name(direction)}]", letters)
+        return self.write_subscript(f"{self.name(name)}[{self.name(direction)}]", letters)
 
 
 class Plain(Unicode):
@@ -639,7 +639,7 @@ class Plain(Unicode):
 
     def sign(self, m: M) -> str:
         if m.sign is Sign.ENTRY and m.args[0].sign is not Sign.NAME:  # a part that is an array
-            return self.subscripted(Unicode([*self.names]).write(m.args[0], ATOM), m.letters)
+            return self.write_subscript(Unicode([*self.names]).write(m.args[0], ATOM), m.letters)
         return super().sign(m)
 
     def other(self, m: M) -> str:

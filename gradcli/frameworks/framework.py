@@ -465,7 +465,7 @@ def with_parameters(call: Callable[..., Any], like: Callable[..., Any], name: st
 
 
 @contextmanager
-def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+def replace_attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
     """Replace an attribute in the block."""
     before = getattr(owner, name)
     setattr(owner, name, value)

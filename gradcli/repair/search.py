@@ -69,7 +69,7 @@ class Repair:
     def cost(self) -> float:
         return sum(edit.cost for edit in self.edits)
 
-    def then(self, edit: Edit) -> "Repair":
+    def with_edit(self, edit: Edit) -> "Repair":
         """Return the repair with one more edit of its text."""
         return Repair(apply_changes(self.text, edit.changes), (*self.edits, edit), (*self.before, self.text))
 
@@ -91,7 +91,7 @@ class RepairSearch:
     def repairs(self, subject: Subject) -> list[Repair]:
         """Return the repairs that hold at every point and every further one, the smallest first."""
         unedited = Repair(subject.text, (), ())
-        found = [unedited.then(edit) for edit in self._single_edits(subject)]
+        found = [unedited.with_edit(edit) for edit in self._single_edits(subject)]
         if not found:
             alone = list(self.right_here)
             for _, first in sorted(self._partly, key=lambda pair: (-pair[0], pair[1].cost))[:_BASES]:
@@ -99,7 +99,7 @@ class RepairSearch:
                 if base is None:
                     continue
                 self._partly = []
-                found = [unedited.then(first).then(edit) for edit in self._single_edits(base)]
+                found = [unedited.with_edit(first).with_edit(edit) for edit in self._single_edits(base)]
                 self.right_here = list(alone)
                 if found:
                     break
@@ -149,7 +149,7 @@ class RepairSearch:
                         found.append(edit)
                         end, most = min(end, cost + _DEARER), min(most, self.evaluations + _RIVALS)
                     else:
-                        self.right_here.append(Repair(subject.text, (), ()).then(edit))
+                        self.right_here.append(Repair(subject.text, (), ()).with_edit(edit))
             except BudgetSpent:
                 break
         return found

@@ -264,7 +264,7 @@ def refuse_options(name: str, **options: Any) -> None:
             raise NoRule(f"{name} with {option}= has no derivative rule", do=f"leave out {option}=")
 
 
-def refusing(says: str, do: str) -> Callable[..., NoReturn]:
+def make_refusal(says: str, do: str) -> Callable[..., NoReturn]:
     """Return a function that raises NoRule, whatever it is called with."""
 
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:

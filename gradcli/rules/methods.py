@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import NoRule, TraceEnded
-from gradcli.rules.kinds import as_booleans, is_given, merge_axes_last, refusing, require_float64
+from gradcli.rules.kinds import as_booleans, is_given, make_refusal, merge_axes_last, require_float64
 from gradcli.rules.shaping import GETITEM, as_value, write_flat
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import Value, bind, handles_method
@@ -203,7 +203,7 @@ def _install_methods() -> None:
         setattr(Tracer, name, attribute)
     for name, why in REFUSED.items():
         says = f"x.{name}() has no derivative rule: it {why}"
-        setattr(Tracer, name, refusing(says, "leave it out of the function"))
+        setattr(Tracer, name, make_refusal(says, "leave it out of the function"))
 
 
 _install_methods()

@@ -226,3 +226,18 @@ def test_a_claim_that_is_no_more_than_nearly_right_is_not_excused_as_rounding() 
     for factor in (1 + 1e-11, 1 + 1e-7):
         assert gradcli.check("sum(sin(x))", {"x": [0.3, 2.0]}, grad=f"cos(x)*{factor!r}").verdict == "fail"
         assert gradcli.check(lambda x: math.sin(x), {"x": 0.3}, grad=lambda x: math.cos(x) * factor).verdict == "fail"  # noqa: B023
+
+
+def test_a_claim_of_many_entries_or_much_work_is_not_evaluated_without_rounding() -> None:
+    def claim(x: Any, turns: int = 0) -> Any:
+        g = 1 - 1 / (1 + np.exp(x))
+        for _ in range(turns):
+            g = g + 0 * x
+        return g
+
+    def verdict(n: int, turns: int) -> str:
+        f = lambda x: np.sum(np.logaddexp(0, x))
+        return str(gradcli.check(f, {"x": np.full(n, -14.0)}, grad=lambda x: claim(x, turns)).verdict)
+
+    assert verdict(20, 0) == "pass"
+    assert (verdict(6_000, 0), verdict(20, 2_000)) == ("fail", "fail")

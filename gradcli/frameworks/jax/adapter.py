@@ -24,7 +24,7 @@ from gradcli.frameworks.framework import (
     RecordedSteps,
     Tensor,
     function_name,
-    replaced,
+    replace_attribute,
     reraise_as_runtime_error,
     with_parameters,
 )
@@ -153,7 +153,7 @@ def _report_calls(kind: Any, seen: Callable[[Any, tuple[Any, ...], dict[str, Any
         seen(self, args, kwargs)
         return own(self, *args, **kwargs)
 
-    return replaced(kind, "__call__", call)
+    return replace_attribute(kind, "__call__", call)
 
 
 def _concrete_value(x: Any) -> Any:

@@ -21,7 +21,7 @@ from gradcli.frameworks.framework import (
     RecordedSteps,
     Slot,
     is_equal_up_to_rounding,
-    replaced,
+    replace_attribute,
     rounds_to,
     run_step,
 )
@@ -568,7 +568,7 @@ def _allow_recorded_arguments(program: RecordedSteps) -> Any:
         held = [given[k] for k in self.nondiff_argnums if k < len(given)]
         return self.fun(*args, **kwargs) if any(isinstance(x, JaxTracer) for x in held) else own(self, *args, **kwargs)
 
-    return replaced(jax.custom_vjp, "__call__", call)
+    return replace_attribute(jax.custom_vjp, "__call__", call)
 
 
 def record_program(

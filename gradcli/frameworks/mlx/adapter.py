@@ -27,7 +27,7 @@ from gradcli.frameworks.framework import (
     Prepared,
     Tensor,
     function_name,
-    replaced,
+    replace_attribute,
     reraise_as_runtime_error,
     with_parameters,
 )
@@ -127,7 +127,7 @@ def _replace_calls(call: Callable[[Own, Any, Any, Any], Any]) -> Any:
     """Return a context in which a custom function is called by `call(own, custom, args, kwargs)`, with MLX's own way."""
     own = mx.custom_function.__call__
     new = lambda self, *args, **kwargs: call(own, self, args, kwargs)
-    return replaced(mx.custom_function, "__call__", new)
+    return replace_attribute(mx.custom_function, "__call__", new)
 
 
 def _validating_rule(rule: Own) -> Own:
@@ -303,7 +303,7 @@ class Mlx(Framework):
 
         own = mx.stop_gradient
         try:
-            with replaced(mx, "stop_gradient", stop_gradient), _seeded(seed):
+            with replace_attribute(mx, "stop_gradient", stop_gradient), _seeded(seed):
                 mx.eval(call(*xs))  # what is compiled keeps its first trace, which must not be that of the export
                 stops.clear()
                 plain = lambda own, custom, args, kwargs: function_and_rule(custom)[0](*args, **kwargs)

@@ -27,7 +27,7 @@ from gradcli.frameworks.framework import (
     Prepared,
     Tensor,
     function_name,
-    replaced,
+    replace_attribute,
     reraise_as_runtime_error,
     with_parameters,
 )
@@ -69,7 +69,7 @@ def custom_calls(f: Flat, xs: Sequence[Any]) -> list[CustomCall]:
             found[key] = CustomCall(function_name(plain), alone, tuple(args), dict(kwargs), current_position(), rule)
         return own(function, args, kwargs)
 
-    with replaced(custom_gradient, _EAGERLY, seen), run_eagerly():
+    with replace_attribute(custom_gradient, _EAGERLY, seen), run_eagerly():
         f(xs)
     return list(found.values())
 
@@ -235,7 +235,7 @@ def seeded(seed: int) -> Iterator[None]:
         _Last.seed, _Last.drawn = seed, False
     random.seed(seed)
     try:
-        with replaced(random_seed, "get_seed", get_seed):
+        with replace_attribute(random_seed, "get_seed", get_seed):
             yield
     finally:
         random.setstate(before)

@@ -27,7 +27,7 @@ from gradcli.frameworks.framework import (
     RecordedSteps,
     Run,
     Tensor,
-    replaced,
+    replace_attribute,
     with_parameters,
 )
 from gradcli.frameworks.torch.record import record_program, to_numpy
@@ -335,7 +335,7 @@ def deterministic_algorithms(warn_only: bool = False) -> Iterator[None]:
 @contextmanager
 def fill_memory_with_nan() -> Iterator[None]:
     """Have torch fill memory that it allocates with nan in the block, where an operation is left to write it."""
-    filled = replaced(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    filled = replace_attribute(torch.utils.deterministic, "fill_uninitialized_memory", True)
     with deterministic_algorithms(warn_only=True), filled, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of operations that have no deterministic algorithm
         yield

@@ -196,11 +196,11 @@ def _parse_document(line: str) -> dict[str, Any] | None:
 def findings_of_answer(answer: dict[str, Any]) -> Findings:
     """Return the findings of an answer of the process that reads."""
 
-    def tuples(data: dict[str, Any]) -> dict[str, Any]:
+    def with_tuples(data: dict[str, Any]) -> dict[str, Any]:
         return {key: tuple(x) if isinstance(x, list) else x for key, x in data.items()}  # JSON has lists alone
 
     gradients = []
     for each in answer["gradients"]:
-        parameters = tuple(Parameter(**tuples(p)) for p in each["parameters"])
-        gradients.append(HandGradient(**tuples(each) | {"parameters": parameters}))
+        parameters = tuple(Parameter(**with_tuples(p)) for p in each["parameters"])
+        gradients.append(HandGradient(**with_tuples(each) | {"parameters": parameters}))
     return Findings(tuple(answer["paths"]), tuple(gradients), tuple(Unread(**u) for u in answer["unreadable"]))

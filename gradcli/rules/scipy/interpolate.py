@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import NoRule
-from gradcli.rules.kinds import refusing
+from gradcli.rules.kinds import make_refusal
 from gradcli.rules.scipy.linear import linear_map
 from gradcli.rules.shaping import as_value
 from gradcli.rules.sorting import searchsorted
@@ -373,7 +373,7 @@ def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
     yield interpolate.UnivariateSpline, "__call__", evaluate_spline
     for name in ("integral", "derivative", "derivatives", "antiderivative", "roots", "get_coeffs", "get_residual"):
         says = f"scipy.interpolate.UnivariateSpline.{name} is not traced"
-        yield interpolate.UnivariateSpline, name, refusing(says, "make_interp_spline, and its methods")
+        yield interpolate.UnivariateSpline, name, make_refusal(says, "make_interp_spline, and its methods")
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

@@ -12,7 +12,7 @@ import numpy as np
 from gradcli.errors import NoRule, NotSupported
 from gradcli.rules import linalg
 from gradcli.rules.decompositions import EIGENVECTOR_SIGNS, SINGULAR_VECTOR_SIGNS, relative_signs, symmetric_matrix
-from gradcli.rules.kinds import refusing
+from gradcli.rules.kinds import make_refusal
 from gradcli.rules.linalg import T
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.primitive import Value, primitive_by_name
@@ -340,8 +340,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         np.linalg.norm(as_value(a), ord, axis, keepdims),
     "det": lambda a, overwrite_a=False, check_finite=True: np.linalg.det(as_value(a)),
     "block_diag": block_diag, "toeplitz": toeplitz, "circulant": circulant,
-    "eig": refusing("scipy.linalg.eig has no derivative rule", "np.linalg.eigh of a symmetric matrix"),
-    "eigvals": refusing("scipy.linalg.eigvals has no derivative rule", "np.linalg.eigvalsh of a symmetric matrix"),
+    "eig": make_refusal("scipy.linalg.eig has no derivative rule", "np.linalg.eigh of a symmetric matrix"),
+    "eigvals": make_refusal("scipy.linalg.eigvals has no derivative rule", "np.linalg.eigvalsh of a symmetric matrix"),
     **{f.__name__: _matrix_function_stand_in(f) for f in (linalg.expm, linalg.logm, linalg.sqrtm)},
     "lu": lu, "lu_factor": lu_factor, "lu_solve": lu_solve, "lstsq": lstsq, "hankel": hankel, "companion": companion,
     "khatri_rao": khatri_rao, "solve_toeplitz": solve_toeplitz, "solve_circulant": solve_circulant,

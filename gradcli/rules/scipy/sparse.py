@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import NoRule
-from gradcli.rules.kinds import refusing
+from gradcli.rules.kinds import make_refusal
 from gradcli.rules.shaping import GETITEM, SCATTER, as_value
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
@@ -32,7 +32,7 @@ def _reflected_product(a: Any, x: Value) -> Value:
     return np.transpose(sparse_product(a.T, np.transpose(as_value(x))))
 
 
-_refuse_traced_entries = refusing(
+_refuse_traced_entries = make_refusal(
     "a sparse matrix of traced entries is not traced",
     "make a dense one: np.diag(v), or A = np.zeros((n, n)) and A[i, j] = v",
 )
@@ -45,7 +45,7 @@ def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
     yield _base._spbase, "__rmatmul__", _reflected_product
     yield _base._spbase, "dot", sparse_product
     says = "the entrywise product of a sparse and a traced array is not traced"
-    yield _base._spbase, "multiply", refusing(says, "multiply by A.toarray()")
+    yield _base._spbase, "multiply", make_refusal(says, "multiply by A.toarray()")
     yield _matrix.spmatrix, "__mul__", sparse_product
     yield _matrix.spmatrix, "__rmul__", _reflected_product
     for module, owner in ((_compressed, "_cs_matrix"), (_coo, "_coo_base"), (_dia, "_dia_base")):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import NoRule, NotSupported
-from gradcli.rules.kinds import refusing
+from gradcli.rules.kinds import make_refusal
 from gradcli.rules.scipy.linear import linear_map
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.primitive import Value
@@ -54,6 +54,6 @@ def expm_multiply(A: Any, B: Value, **others: Any) -> Value:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "spsolve": spsolve, "spsolve_triangular": spsolve_triangular, "expm_multiply": expm_multiply,
-    **{name: refusing(f"scipy.sparse.linalg.{name} stops at its own tolerance and is not traced", "spsolve")
+    **{name: make_refusal(f"scipy.sparse.linalg.{name} stops at its own tolerance and is not traced", "spsolve")
        for name in ("cg", "cgs", "bicg", "bicgstab", "gmres", "lgmres", "minres", "qmr", "lsqr", "lsmr")},
 }  # fmt: skip

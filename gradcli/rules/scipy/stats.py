@@ -14,7 +14,7 @@ import numpy as np
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NoRule
 from gradcli.rules import reductions
-from gradcli.rules.kinds import refusing
+from gradcli.rules.kinds import make_refusal
 from gradcli.rules.shaping import as_value
 from gradcli.rules.special import with_plain_orders
 from gradcli.tracing.primitive import Value, primitive_by_name
@@ -623,7 +623,7 @@ def density_methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
         "integrate_gaussian", "integrate_box_1d", "integrate_box", "integrate_kde", "resample", "set_bandwidth", "marginal",
     ):  # fmt: skip
         says = f"scipy.stats.gaussian_kde.{name} has no derivative rule"
-        yield gaussian_kde, name, refusing(says, "give your own gradient: --grad")
+        yield gaussian_kde, name, make_refusal(says, "give your own gradient: --grad")
 
 
 # The methods of all distributions, and the descriptive statistics.
