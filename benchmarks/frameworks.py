@@ -4,12 +4,16 @@
 
 The same loss in several ways: operations alone, one custom function for the loss, one for its activation, one for a layer
 in a method that takes a dict. torch's peer is gradcheck(fast_mode=True), JAX's check_grads of order 1 in reverse mode.
-gradcli compares every entry; both peers compare projections.
+gradcli compares every entry; both peers compare projections. Last, the first check of a new process, which has imported
+everything and computed nothing.
 """
 
 import common  # first: it sets the threads
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -154,6 +158,36 @@ def in_jax() -> dict[str, Check]:
     }  # fmt: skip
 
 
+FIRST = """
+import time, gradcli.api, gradcli.frameworks.{framework}.adapter
+{imports}
+def f(x): return ({functions}.tanh(x) ** 2).sum()
+start = time.perf_counter()
+{check}
+print(1e3 * (time.perf_counter() - start))
+"""
+FIRST_IN = {
+    "torch": {
+        "imports": "import torch; functions = torch; x = torch.arange(5.0, dtype=torch.float64, requires_grad=True)",
+        "gradcli": "gradcli.check(f, x.detach())", "peer": "torch.autograd.gradcheck(f, x, fast_mode=True)",
+    },
+    "jax": {
+        "imports": """
+import jax, jax.numpy as functions; from jax.test_util import check_grads
+jax.config.update("jax_enable_x64", True); import numpy; x = numpy.arange(5.0)""",
+        "gradcli": "gradcli.check(f, functions.array(x))", "peer": 'check_grads(f, (x,), order=1, modes=["rev"])',
+    },
+}  # fmt: skip
+
+
+def first_check(framework: str, which: str) -> float:
+    """Return the milliseconds that the first check of a new process takes."""
+    parts = FIRST_IN[framework]
+    code = FIRST.format(framework=framework, imports=parts["imports"], functions="functions", check=parts[which])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
 def figures(rounds: int) -> Iterator[Figure]:
     for framework, made in (("torch", in_torch), ("jax", in_jax)):
         if not common.there(framework):
@@ -168,6 +202,9 @@ def figures(rounds: int) -> Iterator[Figure]:
         worst = max(x for name, x in found.items() if not name.endswith(", ms"))
         work = f"MLP with 203,530 parameters in {framework}, every entry"
         yield Figure(TOPIC, work, worst, "of its own check", GOALS[framework], found)
+        first = {which: median(first_check(framework, which) for _ in range(5)) for which in ("gradcli", "peer")}
+        own = {"its own": first["peer"]}
+        yield Figure(TOPIC, f"the first check of a process in {framework}", first["gradcli"], "ms", 150, own)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gradcli
+from gradcli.checks import inner_gradients
 from gradcli.errors import BadOption
 
 torch: Any = pytest.importorskip("torch", reason="torch is not installed")
@@ -189,3 +190,33 @@ def test_gradients_of_symmetric_matrices_pass_where_that_is_assumed_and_are_open
 def test_a_set_needs_float64() -> None:
     with pytest.raises(BadOption, match="needs float64"):
         gradcli.check(lambda A: (A.float() ** 2).sum(), {"A": SPD}, framework="torch", assume="A: symmetric")
+
+
+class Scaled(torch.autograd.Function):  # type: ignore[misc]
+    """Three times a vector, which counts its evaluations."""
+
+    calls = 0
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        Scaled.calls += 1
+        return 3 * x
+
+    @staticmethod
+    def backward(ctx: Any, ybar: Any) -> Any:
+        return 3 * ybar
+
+
+def test_a_right_part_of_a_right_function_is_not_compared_with_function_values_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def check() -> int:
+        monkeypatch.setattr(Scaled, "calls", 0)
+        report = gradcli.check(lambda x: torch.tanh(Scaled.apply(x)).sum(), {"x": X})
+        (part,) = report.native.parts
+        assert (report.verdict, part.verdict) == ("pass", "pass") and part.detects < 1e-9
+        return Scaled.calls
+
+    fewer = check()
+    monkeypatch.setattr(inner_gradients, "_verify_part", lambda alone, request, own, whole, verify: verify(alone))
+    assert fewer < check()

@@ -446,7 +446,7 @@ def _weighted_sum(f: Flat, w: Array) -> Callable[..., Tensor]:
 
 
 def _tensor_like(v: Array, x: Tensor) -> Tensor:
-    return jnp.asarray(np.asarray(v), dtype=x.dtype).reshape(x.shape)
+    return jnp.asarray(np.reshape(np.asarray(v), x.shape), dtype=x.dtype)
 
 
 def _classify_error(error: Exception, words: Sequence[str]) -> Exception:

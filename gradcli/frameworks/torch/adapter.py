@@ -44,6 +44,30 @@ _MOST_ALONE = 8  # inputs at most, to be differentiated one at a time
 _NO_FORWARD = ("jvp", "forward AD", "setup_context", "forward-mode", "forward mode")
 
 
+class _WithCotangent(torch.autograd.Function):  # type: ignore[misc]
+    """A number whose derivative by y is the cotangent."""
+
+    @staticmethod
+    def forward(ctx: Any, y: torch.Tensor, ybar: torch.Tensor) -> torch.Tensor:
+        ctx.ybar = ybar
+        return torch.zeros((), device=y.device)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> tuple[torch.Tensor, None]:
+        return ctx.ybar, None
+
+
+def pull_back(
+    y: torch.Tensor, leaves: Sequence[torch.Tensor], ybar: torch.Tensor, create_graph: bool = False
+) -> Sequence[torch.Tensor | None]:
+    """Return the gradient of <ybar, y> by each leaf; None where y does not depend on it.
+
+    torch.autograd.grad(y, leaves, ybar) does the same, but imports sympy, which takes longer than most checks.
+    """
+    number = _WithCotangent.apply(y, ybar)
+    return torch.autograd.grad(number, list(leaves), allow_unused=True, create_graph=create_graph)  # type: ignore[no-any-return]
+
+
 # The calls of custom autograd functions, and of modules, during one run, with their actual arguments.
 
 _MOST = 64  # calls that are collected at most
@@ -92,7 +116,7 @@ def find_declined_inputs(f: Flat, leaves: Sequence[torch.Tensor]) -> frozenset[i
         y = f(leaves)
         if not passed or not y.requires_grad:
             return frozenset()
-        bars = torch.autograd.grad(y, list(leaves), torch.ones_like(y), allow_unused=True)
+        bars = pull_back(y, leaves, torch.ones_like(y))
     return frozenset(k for k in passed if bars[k] is None)
 
 
@@ -347,7 +371,7 @@ def value_and_gradient(f: Flat, leaves: Sequence[torch.Tensor], w: Array) -> tup
     zeros = [np.zeros(tuple(x.shape))[()] for x in leaves]
     if not y.requires_grad:
         return to_numpy(y), zeros
-    bars = torch.autograd.grad(y, list(leaves), _tensor_like(w, y), allow_unused=True)
+    bars = pull_back(y, leaves, _tensor_like(w, y))
     return to_numpy(y), [zero if bar is None else to_numpy(bar) for zero, bar in zip(zeros, bars, strict=True)]
 
 
@@ -407,7 +431,7 @@ def _once(forward: Any, leaves: Sequence[torch.Tensor], ybar: torch.Tensor, on_g
     half = time.perf_counter()
     if not y.requires_grad:
         return None
-    torch.autograd.grad(y, leaves, ybar, allow_unused=True)
+    pull_back(y, leaves, ybar)
     _wait_for_gpu(on_gpu)
     end = time.perf_counter()
     peak = torch.cuda.max_memory_allocated() - before if on_gpu else None
@@ -517,9 +541,8 @@ class Torch(Framework):
         inputs = [to_numpy(x) for x in leaves]
         with torch.enable_grad(), seeded(seed):
             first = f(leaves)
-            bars = [None] * len(xs)
-            if first.requires_grad:
-                bars = torch.autograd.grad(first, leaves, _tensor_like(w, first), allow_unused=True)
+            depends = first.requires_grad
+            bars = pull_back(first, leaves, _tensor_like(w, first)) if depends else [None] * len(xs)
         with torch.no_grad():
             for leaf, other in zip(leaves, others, strict=True):
                 leaf.copy_(other)
@@ -552,7 +575,7 @@ class Torch(Framework):
             if not y.requires_grad:
                 return still
             try:
-                bars = torch.autograd.grad(y, leaves, _tensor_like(w, y), allow_unused=True, create_graph=True)
+                bars = pull_back(y, leaves, _tensor_like(w, y), create_graph=True)
             except RuntimeError as error:
                 raise _classify_error(error, ("use_reentrant",)) from error
             along = [
@@ -623,7 +646,7 @@ class Torch(Framework):
                 return still, True
             ybar = _tensor_like(w, y)
             before = ybar.clone()
-            bars = torch.autograd.grad(y, [x for x in leaves if x.requires_grad], ybar, allow_unused=True)
+            bars = pull_back(y, [x for x in leaves if x.requires_grad], ybar)
         given = dict(zip(sorted(wanted), bars, strict=True))
         found = [still[k] if given.get(k) is None else to_numpy(given[k]) for k in range(len(xs))]
         return found, bool(torch.equal(ybar, before))
@@ -713,6 +736,9 @@ def _forward_derivative(f: Flat, xs: Sequence[Tensor], vs: Sequence[Array], seed
     """Return the derivative along vs by the forward mode; `inside` lets f differentiate with respect to its inputs, too."""
     import torch.autograd.forward_ad as forward
 
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # this uses torch.jit, which is deprecated
+        from torch._decomp import decompositions_for_jvp  # noqa: F401  else the forward mode imports it, and warns
     with torch.enable_grad(), seeded(seed), forward.dual_level():
         leaves = [x.detach().clone().requires_grad_(inside) for x in xs]
         y = forward.unpack_dual(f([forward.make_dual(x, _tensor_like(v, x)) for x, v in zip(leaves, vs, strict=True)]))

@@ -6,7 +6,6 @@ refused.
 """
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch._decomp import decomposition_table
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
@@ -242,14 +242,6 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
         self.slots[id(t)] = number
         self.memory[_memory_key(t)] = number
         return number
-
-
-# Imports of torch internals that warn when they are imported; the warnings are hidden, because gradcli causes them.
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    from torch._decomp import decomposition_table  # it uses torch.jit, which is deprecated
-    from torch._decomp import decompositions_for_jvp as _for_jvp  # noqa: F401  else the forward mode imports it, and warns
 
 
 def find_decomposition(func: Any) -> Callable[..., Any] | None:

@@ -1,5 +1,7 @@
 """Functions, modules and custom functions written in torch, checked as the command line does it."""
 
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -343,3 +345,14 @@ def test_other_derivatives_are_compared_where_a_custom_gradient_is_or_on_request
     assert rows(plain, modes="all")["double backward"] == "agrees"
     custom = rows(lambda x: _Energy.apply(x))
     assert custom["double backward"] == "agrees" and custom["forward (jvp)"] == "unavailable"
+
+
+def test_a_check_imports_nothing_of_torch_that_takes_longer_than_itself() -> None:
+    code = """
+import sys, gradcli, torch
+before = set(sys.modules)
+print(gradcli.check(lambda x: (torch.tanh(x) ** 2).sum(), {"x": torch.arange(3.0)}).verdict)
+print(*(name for name in sorted(set(sys.modules) - before) if name.split(".")[0] in ("torch", "sympy", "mpmath")))
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["pass"], ran.stdout
