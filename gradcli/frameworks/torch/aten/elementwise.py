@@ -8,6 +8,7 @@ import numpy as np
 from gradcli.frameworks.ops.elementwise import by_framework_name
 from gradcli.frameworks.torch.aten.rows import (
     allow_scalars,
+    at_axis,
     aten,
     axes,
     axis,
@@ -47,6 +48,7 @@ register({
     "round": lambda x, *, decimals=0: np.round(x, decimals), "frac": lambda x: x - np.trunc(x),
     "lerp": lambda start, end, weight: start + weight * (end - start),
     "add": lambda x, y, alpha=1: np.add(x, scale_by(y, alpha)), "sub": lambda x, y, alpha=1: np.subtract(x, scale_by(y, alpha)),
+    "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
     "frexp": lambda x: tuple(np.frexp(x)), "nextafter": lambda x, y: _next_float(x, y), "ldexp": lambda x, n: x * np.exp2(n),
     "_is_all_true": np.all, "_is_any_true": np.any, "isclose": np.isclose,
     "lgamma": lambda x: _log_gamma(x),
@@ -148,6 +150,15 @@ register({
 # fmt: on
 
 
+@aten()
+def glu(x: Value, dim: int = -1) -> Value:
+    """Return the first half of an axis times the sigmoid of the second."""
+    k = axis(dim, len(shape(x)))
+    half = shape(x)[k] // 2
+    first, second = (GETITEM(x, index=at_axis(k, part)) for part in (slice(None, half), slice(half, None)))
+    return first * sigmoid(second)
+
+
 @aten("softplus")
 def _softplus(x: Value, beta: float = 1, threshold: float = 20) -> Value:
     """Return log(1 + exp(beta x)) / beta, or x where beta x is above the threshold, as torch does."""
@@ -180,6 +191,59 @@ def _log_softmax(x: Value, dim: int, half_to_float: Any = False) -> Value:
 # Loss functions. `reduction` is 0 for none, 1 for the mean and 2 for the sum.
 
 MEAN = 1
+
+
+@aten()
+def mse_loss(x: Value, target: Value, reduction: int = MEAN) -> Value:
+    """Return squared errors."""
+    return reduce_loss(np.square(x - target), reduction)
+
+
+@aten()
+def smooth_l1_loss(x: Value, target: Value, reduction: int = MEAN, beta: float = 1.0) -> Value:
+    """Return errors, of which those below `beta` are squared, so that the slope has no jump."""
+    error = x - target
+    small = np.less(np.abs(error), beta)
+    return reduce_loss(np.where(small, 0.5 * np.square(error) / beta, np.abs(error) - 0.5 * beta), reduction)
+
+
+@aten()
+def huber_loss(x: Value, target: Value, reduction: int = MEAN, delta: float = 1.0) -> Value:
+    """Return half of the squared errors, continued in a straight line from `delta` on."""
+    error = x - target
+    small = np.less(np.abs(error), delta)
+    return reduce_loss(np.where(small, 0.5 * np.square(error), delta * (np.abs(error) - 0.5 * delta)), reduction)
+
+
+@aten()
+def soft_margin_loss(x: Value, target: Value, reduction: int = MEAN) -> Value:
+    """Return log(1 + exp(-target x))."""
+    return reduce_loss(np.log1p(np.exp(-target * x)), reduction)
+
+
+@aten()
+def binary_cross_entropy(x: Value, target: Value, weight: Value = None, reduction: int = MEAN) -> Value:
+    """Return -log of the probability of the target; logarithms are at least -100, as torch has them."""
+    losses = (target - 1) * np.maximum(np.log1p(-x), -100.0) - target * np.maximum(np.log(x), -100.0)
+    return reduce_loss(losses if weight is None else losses * weight, reduction)
+
+
+@aten("nll_loss_forward", "nll_loss2d_forward")
+def nll_loss(x: Value, target: Any, weight: Value, reduction: int, ignore_index: int) -> tuple[Value, Any]:
+    """Return minus the entries of x at the right classes, weighted, and the sum of their weights, by which a mean divides.
+
+    Shapes  x (batch, class, *places) or (class,); target (batch, *places) or (); weight (class,).
+    """
+    used = target != ignore_index
+    classes = np.where(used, target, 0)
+    places = list(np.indices(shape(target)))
+    places.insert(1 if places else 0, classes)
+    weights = np.where(used, 1.0 if weight is None else weight[classes], 0.0)
+    losses = -weights * GETITEM(x, index=tuple(places))
+    if not reduction:
+        return losses, 0.0
+    total = np.sum(weights)
+    return np.sum(losses) / (total if reduction == MEAN else 1.0), plain_value(total)
 
 
 @aten()

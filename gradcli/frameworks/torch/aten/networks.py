@@ -49,6 +49,62 @@ def _backward_of_resizing(name: str) -> Row:
     )[0]
 
 
+# Normalisation by means and variances.
+
+
+def _normalise(x: Value, over: tuple[int, ...], eps: float) -> tuple[Value, Value, Value]:
+    """Return x with mean 0 and variance 1 over some axes, the means, and what is divided by; axes are kept."""
+    mean = np.mean(x, axis=over, keepdims=True)
+    scale = 1 / np.sqrt(np.mean(np.square(x - mean), axis=over, keepdims=True) + eps)
+    return (x - mean) * scale, mean, scale
+
+
+def _scale_and_shift(y: Value, weight: Value, bias: Value, to: tuple[int, ...]) -> Value:
+    """Return y times the weights plus the bias, both of the shape `to`, where there are any."""
+    y = y if weight is None else y * np.reshape(weight, to)
+    return y if bias is None else y + np.reshape(bias, to)
+
+
+@aten()
+def native_layer_norm(
+    x: Value, normalized_shape: Any, weight: Value, bias: Value, eps: float
+) -> tuple[Value, Value, Value]:
+    """Return each row normalised over the last axes, its mean, and 1 over its standard deviation."""
+    last = tuple(int(n) for n in normalized_shape)
+    y, mean, scale = _normalise(x, tuple(range(-len(last), 0)), eps)
+    return _scale_and_shift(y, weight, bias, last), mean, scale
+
+
+@aten()
+def native_group_norm(
+    x: Value, weight: Value, bias: Value, N: int, C: int, HxW: int, group: int, eps: float
+) -> tuple[Value, Value, Value]:
+    """Return each group of channels normalised, its mean, and 1 over its standard deviation.
+
+    Shapes  x (N, C, *places), with HxW places; weight and bias (C,); means (N, group).
+    """
+    y, mean, scale = _normalise(np.reshape(x, (N, group, C // group * HxW)), (2,), eps)
+    y = _scale_and_shift(np.reshape(y, shape(x)), weight, bias, (C, *(1,) * (len(shape(x)) - 2)))
+    return y, mean[..., 0], scale[..., 0]
+
+
+@aten()
+def native_batch_norm(
+    x: Value, weight: Value, bias: Value, running_mean: Value, running_var: Value, training: bool, momentum: float,
+    eps: float,
+) -> tuple[Value, Value, Value]:  # fmt: skip
+    """Return each channel normalised by the statistics of the batch in training, else by the running ones; and what it used.
+
+    Shapes  x (batch, channel, *places); weight, bias and statistics (channel,); no statistics are returned but in training.
+    """
+    to = (-1, *(1,) * (len(shape(x)) - 2))
+    if training:
+        y, mean, scale = _normalise(x, tuple(k for k in range(len(shape(x))) if k != 1), eps)
+        return _scale_and_shift(y, weight, bias, to), np.reshape(mean, (-1,)), np.reshape(scale, (-1,))
+    y = (x - np.reshape(running_mean, to)) / np.sqrt(np.reshape(running_var, to) + eps)
+    return _scale_and_shift(y, weight, bias, to), np.zeros(0), np.zeros(0)
+
+
 @aten()
 def batch_norm_update_stats(x: Value, mean: Value, variance: Value, momentum: float) -> Any:
     """Return the means and variances of a batch."""
