@@ -50,7 +50,7 @@ class _WithCotangent(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(ctx: Any, y: torch.Tensor, ybar: torch.Tensor) -> torch.Tensor:
         ctx.ybar = ybar
-        return torch.zeros((), device=y.device)
+        return torch.zeros((), dtype=torch.float32, device=y.device)  # which every device has
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> tuple[torch.Tensor, None]:
