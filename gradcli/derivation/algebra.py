@@ -2,11 +2,12 @@
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import isqrt
 
+from gradcli.classes import dataclass
 from gradcli.derivation.index import (  # fmt: skip
     Atom,
     Index,
@@ -38,9 +39,30 @@ HALF = Fraction(1, 2)
 
 POSITIVE = {"exp", "softmax", "expit", "cosh", "size", "pi", "number"}
 ONE = Fraction(1)
-Rule = Callable[[IndexedTerm, tuple[Index, ...]], IndexedTerm | None]
-COUNTING: set[Rule] = set()  # rules that account for the indices they remove
-RULES: list[Rule] = []  # in the order in which they are tried; `rules.py` fills it
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule for products: what it makes of a term with a factor of one of these operations, or with any where there are none.
+
+    A `counting` rule accounts for the indices that it removes.
+    """
+
+    rewrite: Callable[[IndexedTerm, IndexedFactor, tuple[Index, ...]], IndexedTerm | None]
+    ops: Collection[str] = ()
+    counting: bool = False
+
+    def apply(self, term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+        """Return a term as the rule writes it; None where it does not apply."""
+        for f in term.factors:
+            if not self.ops or f.atom.op in self.ops:
+                found = self.rewrite(term, f, free)
+                if found is not None:
+                    return found if self.counting else restore_lost_sums(term, found, free)
+        return None
+
+
+RULES: list[Rule] = []  # in the order in which they are tried; `convert.py` fills it
 
 
 def multiply(a: Tensor, b: Tensor) -> Tensor:
@@ -89,7 +111,7 @@ def is_positive(f: IndexedFactor) -> bool:
 ORDERS: dict[str, Callable[[Number, Number], bool]] = {  # comparisons by order
     "greater": operator.gt, "greater_equal": operator.ge, "less": operator.lt, "less_equal": operator.le,
 }  # fmt: skip
-_COMPARISONS = {*ORDERS, "equal", "not_equal"}
+COMPARISONS = {*ORDERS, "equal", "not_equal"}
 
 
 def is_truth(x: Tensor) -> bool:
@@ -109,7 +131,7 @@ def is_truth_factor(f: IndexedFactor) -> bool:
         return False
     if f.atom.op == "group":
         return is_truth(argument_of_factor(f))
-    return f.atom.op in ("tri", *_COMPARISONS) or (f.atom.op == "input" and "mask" in f.atom.facts)
+    return f.atom.op in ("tri", *COMPARISONS) or (f.atom.op == "input" and "mask" in f.atom.facts)
 
 
 def power(x: Tensor, p: Fraction) -> Tensor:
@@ -172,13 +194,10 @@ def apply_rules(term: IndexedTerm, free: Sequence[Index]) -> IndexedTerm:
     kept = tuple(free)
     for _ in range(200):
         term = restore_lost_sums(term, _join_equal_factors(term), kept)
-        for rule in RULES:
-            found = rule(term, kept)
-            if found is not None:
-                term = found if rule in COUNTING else restore_lost_sums(term, found, kept)
-                break
-        else:
-            return term
+        found = next(filter(None, (rule.apply(term, kept) for rule in RULES)), None)
+        if found is None:
+            break
+        term = found
     return term
 
 
@@ -197,11 +216,6 @@ def _join_equal_factors(term: IndexedTerm) -> IndexedTerm:
         place = tuple(sorted(at)) if atom.symmetric else at
         powers[atom, place] = powers.get((atom, place), Fraction(0)) + p
     return IndexedTerm(term.coef, tuple(IndexedFactor(atom, at, p) for (atom, at), p in powers.items() if p != 0))
-
-
-def factors_without(term: IndexedTerm, *gone: IndexedFactor) -> tuple[IndexedFactor, ...]:
-    """Return the factors of a term except those given, which are compared by identity."""
-    return tuple(f for f in term.factors if not any(f is g for g in gone))
 
 
 def identity(dim: str) -> Atom:
@@ -332,18 +346,13 @@ FUNCTIONS = {
 _MOST = 4  # factors at most, in a sum of products that `over_itself` looks for
 
 
-def inverse_of_product(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def inverse_of_product(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Rewrite inv(A B) A as inv(B), and B inv(A B) as inv(A), for square A and B: both are invertible if A B is."""
-    for f in term.factors:
-        if f.atom.op != "inv" or f.power != 1 or len(set(f.at)) != 2:
-            continue
-        whole = argument_of_factor(f)
-        if len(whole.terms) == 1 and len(whole.terms[0].factors) > 1:
-            for ends in (f.at, f.at[::-1]):
-                found = _cancel_first_factor(term, f, whole.terms[0], ends, free)
-                if found is not None:
-                    return found
-    return None
+    inside = argument_of_factor(f).terms
+    if f.power != 1 or len(set(f.at)) != 2 or len(inside) != 1 or len(inside[0].factors) < 2:
+        return None
+    found = (_cancel_first_factor(term, f, inside[0], ends, free) for ends in (f.at, f.at[::-1]))
+    return next(filter(None, found), None)
 
 
 def _cancel_first_factor(
@@ -372,7 +381,7 @@ def _cancel_first_factor(
                 u, v = fresh_index(first.dim), fresh_index(first.dim)
                 own = IndexedTerm(inner.coef, rest).renamed({middle: u, last: v})
                 smaller = inverse(Tensor((u, v), (own,)), u, v).renamed({u: first, v: other.at[1 - k]}).terms[0]
-                return IndexedTerm(term.coef * smaller.coef, (*factors_without(term, f, other), *smaller.factors))
+                return term.without(f, other).times(*smaller.factors, number=smaller.coef)
     return None
 
 
@@ -384,23 +393,20 @@ def _count_uses(factors: tuple[IndexedFactor, ...], i: Index) -> int:
     return sum(f.at.count(i) for f in factors)
 
 
-def over_itself(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def over_itself(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Cancel a sum of products with a bracket of negative power that holds the same sum."""
-    for f in term.factors:
-        if f.atom.op != "group" or f.power >= 0 or len(f.atom.args[0].terms) != 1:
-            continue
-        inner = refresh_bound_indices(argument_of_factor(f).terms[0], f.at)
-        if not 1 < len(inner.factors) <= _MOST or not inner.indices - set(f.at):
-            continue
-        kept = {*free, *f.at}
-        for same in _match_factors(inner.factors, factors_without(term, f), {i: i for i in f.at}):
-            rest = factors_without(term, f, *same)
-            own = {i for g in same for i in g.at} - set(f.at)
-            if not own & kept and not own & {i for g in rest for i in g.at}:
-                left = (f._replace(power=f.power + 1),) if f.power != -1 else ()
-                lost = [i for i in f.at if i not in free and not any(i in g.at for g in (*rest, *left))]
-                if not lost:
-                    return IndexedTerm(term.coef / inner.coef, (*rest, *left))
+    if f.power >= 0 or len(f.atom.args[0].terms) != 1:
+        return None
+    inner = refresh_bound_indices(argument_of_factor(f).terms[0], f.at)
+    if not 1 < len(inner.factors) <= _MOST or not inner.indices - set(f.at):
+        return None
+    for same in _match_factors(inner.factors, term.without(f).factors, {i: i for i in f.at}):
+        others = term.without(f, *same).indices
+        left = term.without(*same).to_power(f, f.power + 1)
+        own = {i for g in same for i in g.at} - set(f.at)
+        lost = [i for i in f.at if i not in free and i not in left.indices]
+        if not own & {*free, *f.at, *others} and not lost:
+            return replace(left, coef=term.coef / inner.coef)
     return None
 
 
@@ -429,19 +435,16 @@ DENSITY = "normal_density"
 _MOST_EXPONENTIALS = 60  # terms of an exponent that has been multiplied out
 
 
-def density(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def density(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write exp(-u**2/2)/sqrt(2*pi) as the density of the normal distribution at u."""
-    twos = (f for f in term.factors if f.atom.op == "number" and f.atom.name == "2")
-    root = next((f for f in twos if abs(f.power) == HALF), None)
-    pi = next((f for f in term.factors if f.atom.op == "pi" and f.power == -HALF), None)
-    if root is None or pi is None:
+    twos = (g for g in term.factors if g.atom.op == "number" and g.atom.name == "2")
+    root = next((g for g in twos if abs(g.power) == HALF), None)
+    pi = next((g for g in term.factors if g.atom.op == "pi" and g.power == -HALF), None)
+    if root is None or pi is None or f.power != -1:
         return None
-    for f in term.factors:
-        u = _exact_square_root(scale_tensor(argument_of_factor(f), 2)) if f.atom.op == "exp" and f.power == -1 else None
-        if u is not None:
-            rest = IndexedTerm(term.coef * (1 if root.power < 0 else 2), factors_without(term, root, pi, f))
-            return multiply_term(rest, apply_function(DENSITY, [u], f.at))
-    return None
+    u = _exact_square_root(scale_tensor(argument_of_factor(f), 2))
+    rest = term.without(root, pi, f).times(number=1 if root.power < 0 else 2)
+    return None if u is None else multiply_term(rest, apply_function(DENSITY, [u], f.at))
 
 
 def _exact_square_root(x: Tensor) -> Tensor | None:
@@ -538,8 +541,8 @@ def _multiply_out(x: Tensor, deep: int = 99) -> Tensor | None:
         if f is None or depth == deep:
             done.append(Tensor(x.free, (apply_rules(term, x.free),)))
             continue
-        rest = (*factors_without(term, f), *((f._replace(power=f.power - 1),) if f.power > 1 else ()))
+        rest = term.to_power(f, f.power - 1)
         for part in argument_of_factor(f).terms:
             own = refresh_bound_indices(part, f.at)
-            pending.append((apply_rules(IndexedTerm(term.coef * own.coef, (*rest, *own.factors)), x.free), depth + 1))
+            pending.append((apply_rules(rest.times(*own.factors, number=own.coef), x.free), depth + 1))
     return add(done, x.free)

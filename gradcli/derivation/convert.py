@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -11,14 +12,14 @@ import numpy as np
 from gradcli.arithmetic.value_graph import GraphNode
 from gradcli.derivation.algebra import (
     ALGEBRA,
-    COUNTING,
+    COMPARISONS,
     FUNCTIONS,
     ONE,
     ORDERS,
     RULES,
+    Rule,
     density,
     exact_number,
-    factors_without,
     identity,
     inverse_of_product,
     is_truth,
@@ -38,7 +39,6 @@ from gradcli.derivation.index import (
     Index,
     IndexedFactor,
     IndexedTerm,
-    Number,
     Tensor,
     add,
     apply_function,
@@ -58,6 +58,7 @@ from gradcli.derivation.sized_problem import RECORDINGS
 from gradcli.derivation.sized_recording import INDEXING, name_constant_array
 from gradcli.derivation.units import at_blocks, at_rows, at_unit, complement_of_triangle
 from gradcli.derivation.whole import (
+    VECTORS,
     WHOLE,
     indices_summing_to_one,
     inverse_factors,
@@ -71,52 +72,40 @@ from gradcli.tracing.primitive import table_by_name
 # Simplification rules for products: identities join indices, inverses cancel, sums that are one vanish; one rule each.
 
 
-def _delta(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def _delta(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Remove an identity by joining its indices."""
-    for f in term.factors:
-        if f.atom.op != "delta":
-            continue
-        i, j = f.at
-        rest = IndexedTerm(term.coef, factors_without(term, f))
-        if f.power != 1:
-            return IndexedTerm(term.coef, (*rest.factors, f._replace(power=ONE)))
-        if i == j:
-            if i in free or i in rest.indices:
-                return rest
-            return multiply_term(rest, tensor_of_size(i.dim))
-        for gone, stays in ((i, j), (j, i)):
-            if gone not in free:
-                if gone in rest.indices:
-                    return rest.renamed({gone: stays})
-                lost = stays not in free and stays not in rest.indices
-                return multiply_term(rest, tensor_of_size(i.dim)) if lost else rest
+    i, j = f.at
+    rest = term.without(f)
+    if f.power != 1:
+        return term.to_power(f, 1)
+    if i == j:
+        return rest if i in free or i in rest.indices else multiply_term(rest, tensor_of_size(i.dim))
+    for gone, stays in ((i, j), (j, i)):
+        if gone not in free:
+            if gone in rest.indices:
+                return rest.renamed({gone: stays})
+            lost = stays not in free and stays not in rest.indices
+            return multiply_term(rest, tensor_of_size(i.dim)) if lost else rest
     return None
 
 
-def _inverse(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def _inverse(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Replace X inv(X), or an orthogonal matrix times its transpose, by the identity."""
-    for f in term.factors:
-        if f.atom.op == "inv" and f.power == 1:
-            inside = argument_of_factor(f)
-            if len(inside.terms) != 1 or len(inside.terms[0].factors) != 1:
-                continue
-            base = inside.terms[0]
-            g = base.factors[0]
-            for other in term.factors:
-                if other.atom != g.atom or other.power != 1 or other is f:
-                    continue
-                found = _outer_indices_of_pair(f, other, g, free, term)
-                if found is not None:
-                    eye = IndexedFactor(identity(found[0].dim), found)
-                    return IndexedTerm(term.coef / base.coef, (*factors_without(term, f, other), eye))
-        if "orthogonal" in f.atom.facts and f.power == 1:
-            for other in term.factors:
-                for k in (0, 1):
-                    same = other is not f and other.atom == f.atom and other.power == 1 and other.at[k] == f.at[k]
-                    if same and f.at[k] not in free and _count_uses(term, f.at[k]) == 2:
-                        ends = (f.at[1 - k], other.at[1 - k])
-                        eye = IndexedFactor(identity(ends[0].dim), ends)
-                        return IndexedTerm(term.coef, (*factors_without(term, f, other), eye))
+    if f.atom.op == "inv" and f.power == 1:
+        inside = argument_of_factor(f).terms
+        single = [(base, *base.factors) for base in inside if len(inside) == len(base.factors) == 1]
+        pairs = ((base, g, h) for base, g in single for h in term.factors if h.atom == g.atom and h.power == 1)
+        for base, g, other in pairs:
+            found = _outer_indices_of_pair(f, other, g, free, term)
+            if found is not None:
+                rest = term.without(f, other).times(IndexedFactor(identity(found[0].dim), found))
+                return replace(rest, coef=term.coef / base.coef)
+    for other in term.factors if "orthogonal" in f.atom.facts and f.power == 1 else ():
+        for k in (0, 1):
+            same = other is not f and other.atom == f.atom and other.power == 1 and other.at[k] == f.at[k]
+            if same and f.at[k] not in free and _count_uses(term, f.at[k]) == 2:
+                ends = (f.at[1 - k], other.at[1 - k])
+                return term.without(f, other).times(IndexedFactor(identity(ends[0].dim), ends))
     return None
 
 
@@ -128,12 +117,10 @@ def _outer_indices_of_pair(
     f: IndexedFactor, other: IndexedFactor, inner: IndexedFactor, free: tuple[Index, ...], term: IndexedTerm
 ) -> tuple[Index, Index] | None:
     """Return the outer indices of inv(X)[a,b] X[b,c] or X[a,b] inv(X)[b,c], whatever the order of X's own indices."""
-    rows = f.at if inner.at == f.at else f.at[::-1]
-    left, right = rows  # inv(X)[left, right], X being atom[inner.at] = atom[left, right] as a matrix
-    places = [(right, left)] if not f.atom.symmetric else [(right, left), (left, right)]
-    flipped = inner.at != tuple(f.at)
-    a, b = other.at if not flipped else other.at[::-1]
-    for r, l in places:
+    flipped = inner.at != f.at
+    left, right = f.at[::-1] if flipped else f.at  # inv(X)[left, right], X being atom[left, right] as a matrix
+    a, b = other.at[::-1] if flipped else other.at
+    for r, l in ((right, left), (left, right)) if f.atom.symmetric else ((right, left),):
         if a == r and r not in free and _count_uses(term, r) == 2:
             return l, b
         if b == l and l not in free and _count_uses(term, l) == 2:
@@ -141,43 +128,41 @@ def _outer_indices_of_pair(
     return None
 
 
-def _sums_to_one(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def _sums_to_one(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Remove a factor that sums to one over an index that no other factor has."""
-    for f in term.factors:
-        over = [f.at[k] for k in f.atom.axes] if f.atom.op == "softmax" else []
-        if f.atom.op == "input" and f.atom.facts & {"simplex", "onehot"}:
-            over = [f.at[0]]
-        if f.atom.op == "input" and f.atom.facts & {"onehot rows", "simplex rows"}:
-            over = [f.at[-1]]
-        over = over or indices_summing_to_one(f)
-        alone = over and all(i not in free and _count_uses(term, i) == 1 for i in over)
-        if alone and (f.power == 1 or f.atom.facts & {"onehot", "onehot rows"}):
-            rest = IndexedTerm(term.coef, factors_without(term, f))
-            lost = [i for i in f.at if i not in over and i not in free and i not in rest.indices]
-            return multiply_term(rest, product([tensor_of_size(i.dim) for i in lost])) if lost else rest
-    return None
+    over = [f.at[k] for k in f.atom.axes] if f.atom.op == "softmax" else indices_summing_to_one(f)
+    if f.atom.facts & {"simplex", "onehot"}:
+        over = [f.at[0]]
+    if f.atom.facts & {"onehot rows", "simplex rows"}:
+        over = [f.at[-1]]
+    alone = over and all(i not in free and _count_uses(term, i) == 1 for i in over)
+    if not alone or not (f.power == 1 or f.atom.facts & {"onehot", "onehot rows"}):
+        return None
+    rest = term.without(f)
+    lost = [i for i in f.at if i not in over and i not in free and i not in rest.indices]
+    return multiply_term(rest, product([tensor_of_size(i.dim) for i in lost])) if lost else rest
 
 
-def _picked(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def _picked(term: IndexedTerm, total: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Cancel the entry that an indicator picks with a sum that picks it: e[i] x[i] / sum(e x) is e[i]."""
-    for total in (f for f in term.factors if f.atom.op == "group" and f.power < 0 and len(f.atom.args[0].terms) == 1):
-        inner = refresh_bound_indices(argument_of_factor(total).terms[0], total.at)
-        summed = inner.indices - set(total.at)
-        for pick in inner.factors if len(summed) == 1 else ():
-            if set(indices_summing_to_one(pick) or _index_of_onehot(pick)) != summed:
+    if total.power >= 0 or len(total.atom.args[0].terms) != 1:
+        return None
+    inner = refresh_bound_indices(argument_of_factor(total).terms[0], total.at)
+    summed = inner.indices - set(total.at)
+    for pick in inner.factors if len(summed) == 1 else ():
+        if set(indices_summing_to_one(pick) or _index_of_onehot(pick)) != summed:
+            continue
+        for e in (f for f in term.factors if f.atom == pick.atom and f.power >= 1):
+            places = dict(zip(pick.at, e.at, strict=True))
+            if any(a != b for a, b in places.items() if a not in summed):
                 continue
-            for e in (f for f in term.factors if f.atom == pick.atom and f.power >= 1):
-                places = dict(zip(pick.at, e.at, strict=True))
-                if any(a != b for a, b in places.items() if a not in summed):
-                    continue
-                wanted = [f for f in inner.renamed(places).factors if f != pick._replace(at=e.at)]
-                pairs = [(f, g) for f in wanted for g in term.factors if g.atom == f.atom and g.at == f.at]
-                if len(pairs) < len(wanted) or any(g.power * f.power <= 0 for f, g in pairs):
-                    continue
-                left = [g._replace(power=g.power - f.power) for f, g in pairs]
-                kept = [f for f in (*left, total._replace(power=total.power + 1)) if f.power != 0]
-                rest = factors_without(term, total, *(g for _, g in pairs))
-                return IndexedTerm(term.coef / inner.coef, (*rest, *kept))
+            wanted = [f for f in inner.renamed(places).factors if f != pick._replace(at=e.at)]
+            pairs = [(f, g) for f in wanted for g in term.factors if g.atom == f.atom and g.at == f.at]
+            if len(pairs) < len(wanted) or any(g.power * f.power <= 0 for f, g in pairs):
+                continue
+            for f, g in pairs:
+                term = term.to_power(g, g.power - f.power)
+            return replace(term.to_power(total, total.power + 1), coef=term.coef / inner.coef)
     return None
 
 
@@ -187,95 +172,81 @@ def _index_of_onehot(f: IndexedFactor) -> list[Index]:
     return [f.at[0]] if "onehot" in words else [f.at[-1]] if "onehot rows" in words else []
 
 
-def _numbers(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def _numbers(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Compute whole powers of numbers."""
-    for f in term.factors:
-        if f.atom.op == "number" and abs(f.power) >= 1:
-            whole = int(f.power)
-            left = f.power - whole
-            kept = (f._replace(power=left),) if left else ()
-            return IndexedTerm(term.coef * Fraction(int(f.atom.name)) ** whole, (*factors_without(term, f), *kept))
-    return None
+    whole = int(f.power)
+    return term.to_power(f, f.power - whole).times(number=Fraction(int(f.atom.name)) ** whole) if whole else None
 
 
-def _centred(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def _centred(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Sum a bracket over a bound index that no other factor has, if one term or none is left, as for centred values."""
-    for f in term.factors:
-        if f.atom.op != "group" or f.power != 1:
-            continue
-        for i in f.at:
-            if i not in free and _count_uses(term, i) == 1:
-                inner = sum_over(argument_of_factor(f), [i])
-                rest = IndexedTerm(term.coef, factors_without(term, f))
-                if not inner.terms:
-                    return IndexedTerm(Fraction(0))
-                if len(inner.terms) == 1:
-                    return multiply_term(rest, inner)
+    for i in f.at if f.power == 1 else ():
+        if i not in free and _count_uses(term, i) == 1:
+            inner = sum_over(argument_of_factor(f), [i])
+            if not inner.terms:
+                return IndexedTerm(Fraction(0))
+            if len(inner.terms) == 1:
+                return multiply_term(term.without(f), inner)
     return None
 
 
-def _logistic(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def _logistic(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write sigmoid(t) / exp(t) and 1 - sigmoid(t) as sigmoid(-t); beside sigmoid(t), as 1 - sigmoid(t)."""
-    for f in term.factors:
-        if f.atom.op == "expit" and f.power >= 1 and f.power.denominator == 1:
-            t = argument_of_factor(f)
-            left = (f._replace(power=f.power - 1),) if f.power > 1 else ()
-            for e in term.factors:
-                opposite = e.atom.op == "exp" and abs(e.power) == 1 and set(e.at) == set(f.at)
-                if opposite and scale_tensor(t, -e.power).key == _order_indices_like(argument_of_factor(e), t).key:
-                    rest = IndexedTerm(term.coef, (*factors_without(term, f, e), *left))
-                    return multiply_term(rest, apply_function("expit", [scale_tensor(t, -ONE)], f.at))
-                turned = e.atom.op == "expit" and e.power == 1 and e is not f and set(e.at) == set(f.at)
-                same = turned and scale_tensor(t, -ONE).key == _order_indices_like(argument_of_factor(e), t).key
-                if same and (not t.terms or bracket(t).coef > 0):  # t, and not -t, is the sign that is written
-                    once = Tensor(f.at, (IndexedTerm(ONE, (f._replace(power=ONE),)),))
-                    return multiply_term(IndexedTerm(term.coef, factors_without(term, e)), _one_minus(once, f.at))
-            for g in term.factors:  # sigmoid(t) (1 + exp(-t)) is 1
-                if g.atom.op == "group" and g.power >= 1 and set(g.at) == set(f.at) and _is_reciprocal_sigmoid(g, t):
-                    k = min(f.power, g.power)
-                    rest_of_both = [h._replace(power=h.power - k) for h in (f, g) if h.power != k]
-                    return IndexedTerm(term.coef, (*factors_without(term, f, g), *rest_of_both))
-        if f.atom.op == "group" and f.power == 1 and len(f.atom.args[0].terms) == 2:
-            parts = argument_of_factor(f).terms
-            unit = next((t for t in parts if not t.factors and abs(t.coef) == 1), None)
-            s = next((t for t in parts if len(t.factors) == 1 and t.factors[0].atom.op == "expit"), None)
-            if unit is None or s is None or s.coef != -unit.coef or s.factors[0].power != 1 or s.indices - set(f.at):
+    if f.atom.op == "expit" and f.power >= 1 and f.power.denominator == 1:
+        t = argument_of_factor(f)
+        for e in (e for e in term.factors if set(e.at) == set(f.at)):
+            opposite = e.atom.op == "exp" and abs(e.power) == 1
+            if opposite and scale_tensor(t, -e.power).key == _argument_like(e, t).key:
+                rest = term.without(e).to_power(f, f.power - 1)
+                return multiply_term(rest, apply_function("expit", [scale_tensor(t, -ONE)], f.at))
+            turned = e.atom.op == "expit" and e.power == 1 and e is not f
+            same = turned and scale_tensor(t, -ONE).key == _argument_like(e, t).key
+            if same and (not t.terms or bracket(t).coef > 0):  # t, and not -t, is the sign that is written
+                once = Tensor(f.at, (IndexedTerm(ONE, (f._replace(power=ONE),)),))
+                return multiply_term(term.without(e), _one_minus(once, f.at))
+        for g in term.factors:  # sigmoid(t) (1 + exp(-t)) is 1
+            other = _exponential_beside_one(g) if g.power >= 1 and set(g.at) == set(f.at) else None
+            if other is None or set(other.at) != set(f.at):
                 continue
-            beside = any(g.atom == s.factors[0].atom and g.at == s.factors[0].at for g in term.factors)
-            inner = argument_of_factor(s.factors[0])
-            for e in term.factors:  # (1 - sigmoid(t)) exp(t) is sigmoid(t)
-                opposite = e.atom.op == "exp" and e.power == 1 and set(e.at) == set(f.at)
-                if opposite and _order_indices_like(argument_of_factor(e), inner).key == inner.key:
-                    rest = IndexedTerm(term.coef * unit.coef, factors_without(term, f, e))
-                    return multiply_term(rest, Tensor(f.at, (IndexedTerm(ONE, s.factors),)))
-            if not beside:
-                rest = IndexedTerm(term.coef * unit.coef, factors_without(term, f))
-                return multiply_term(rest, apply_function("expit", [scale_tensor(inner, -ONE)], f.at))
+            if scale_tensor(_argument_like(other, t), -other.power).key == t.key:
+                k = min(f.power, g.power)
+                return term.to_power(f, f.power - k).to_power(g, g.power - k)
+    if f.atom.op == "group" and f.power == 1 and len(f.atom.args[0].terms) == 2:
+        parts = argument_of_factor(f).terms
+        unit = next((t for t in parts if not t.factors and abs(t.coef) == 1), None)
+        s = next((t for t in parts if len(t.factors) == 1 and t.factors[0].atom.op == "expit"), None)
+        if unit is None or s is None or s.coef != -unit.coef or s.factors[0].power != 1 or s.indices - set(f.at):
+            return None
+        inner = argument_of_factor(s.factors[0])
+        for e in term.factors:  # (1 - sigmoid(t)) exp(t) is sigmoid(t)
+            opposite = e.atom.op == "exp" and e.power == 1 and set(e.at) == set(f.at)
+            if opposite and _argument_like(e, inner).key == inner.key:
+                return multiply_term(
+                    term.without(f, e).times(number=unit.coef), Tensor(f.at, (IndexedTerm(ONE, s.factors),))
+                )
+        if not any(g.atom == s.factors[0].atom and g.at == s.factors[0].at for g in term.factors):
+            opposite_sigmoid = apply_function("expit", [scale_tensor(inner, -ONE)], f.at)
+            return multiply_term(term.without(f).times(number=unit.coef), opposite_sigmoid)
     return None
 
 
-def _is_reciprocal_sigmoid(f: IndexedFactor, t: Tensor) -> bool:
-    """Whether a bracket is 1 + exp(-t), which is 1/sigmoid(t)."""
-    parts = argument_of_factor(f).terms
-    alone = (u.factors[0] for u in parts if len(u.factors) == 1 and u.coef == 1)
+def _exponential_beside_one(f: IndexedFactor) -> IndexedFactor | None:
+    """Return the exponential of a bracket 1 + exp(t), or 1 + 1/exp(t); None for other factors."""
+    parts = argument_of_factor(f).terms if f.atom.op == "group" else ()
+    unit = any(not t.factors and t.coef == 1 for t in parts)
+    alone = (t.factors[0] for t in parts if len(t.factors) == 1 and t.coef == 1)
     e = next((g for g in alone if g.atom.op == "exp"), None)
-    unit = any(not u.factors and u.coef == 1 for u in parts)
-    if len(parts) != 2 or not unit or e is None or abs(e.power) != 1 or set(e.at) != set(f.at):
-        return False
-    return scale_tensor(_order_indices_like(argument_of_factor(e), t), -e.power).key == t.key
+    return e if len(parts) == 2 and unit and e is not None and abs(e.power) == 1 else None
 
 
-def _contradiction(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def _contradiction(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Remove a product with u a > clip(u) a where its other factors say that clip(u) is u."""
-    strict = [f for f in term.factors if f.atom.op in ("greater", "less")]
-    if len(strict) < 2:
-        return None
-    orders = (((0, 1) if f.atom.op == "greater" else (1, 0)) for f in strict)
-    ends = [(argument_of_factor(f, a), argument_of_factor(f, b)) for f, (a, b) in zip(strict, orders, strict=True)]
-    for large, small in ends:
-        known = [pair for pair in ends if pair != (large, small)]
-        if not subtract(_resolve_extremes(large, known), _resolve_extremes(small, known)).terms:
-            return IndexedTerm(Fraction(0))
+    strict = [f, *(g for g in term.factors if g.atom.op in ("greater", "less") and g is not f)]
+    orders = (((0, 1) if g.atom.op == "greater" else (1, 0)) for g in strict)
+    ends = [(argument_of_factor(g, a), argument_of_factor(g, b)) for g, (a, b) in zip(strict, orders, strict=True)]
+    (large, small), *known = ends
+    if known and not subtract(_resolve_extremes(large, known), _resolve_extremes(small, known)).terms:
+        return IndexedTerm(Fraction(0))
     return None
 
 
@@ -299,93 +270,82 @@ def _resolve_extremes(x: Tensor, known: Sequence[tuple[Tensor, Tensor]]) -> Tens
     return add(parts, x.free)
 
 
-def _order_indices_like(x: Tensor, like: Tensor) -> Tensor:
-    """Return a tensor with its free indices in the order of another's, so that keys can be compared."""
+def _argument_like(f: IndexedFactor, like: Tensor) -> Tensor:
+    """Return the argument of a factor with its free indices in the order of another's, so that keys can be compared."""
+    x = argument_of_factor(f)
     return Tensor(tuple(i for i in like.free if i in x.free), x.terms)
 
 
-def _diagonal(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def _diagonal(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Join the two indices of a diagonal matrix."""
-    for f in term.factors:
-        if f.atom.op == "input" and "diagonal" in f.atom.facts and f.at[0] != f.at[1] and len(f.at) == 2:
-            for gone, stays in (f.at, f.at[::-1]):
-                if gone not in free:
-                    return term.renamed({gone: stays})
-    return None
+    if "diagonal" not in f.atom.facts or len(f.at) != 2 or f.at[0] == f.at[1]:
+        return None
+    return next((term.renamed({gone: stays}) for gone, stays in (f.at, f.at[::-1]) if gone not in free), None)
 
 
-def _facts(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def _facts(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Reduce powers of signs, whose squares are one, and of indicators, which are their own squares; open simple brackets."""
-    for f in term.factors:
-        if "signs" in f.atom.facts and f.power not in (0, 1):
-            rest = (f._replace(power=ONE),) if f.power % 2 else ()
-            return restore_lost_sums(term, IndexedTerm(term.coef, (*factors_without(term, f), *rest)), free)
-        if f.power > 1 and (f.atom.facts & {"onehot", "onehot rows"} or f.atom.op == "tri" or is_truth_factor(f)):
-            return IndexedTerm(term.coef, (*factors_without(term, f), f._replace(power=ONE)))
-        if f.atom.op == "group" and len(f.atom.args[0].terms) == 1 and f.power.denominator == 1 and f.power > 0:
-            inner = refresh_bound_indices(argument_of_factor(f).terms[0], f.at)
-            summed = inner.indices - set(f.at)
-            if f.power == 1 or not summed:
-                opened = tuple(g._replace(power=g.power * f.power) for g in inner.factors)
-                return IndexedTerm(term.coef * inner.coef**f.power.numerator, (*factors_without(term, f), *opened))
+    if "signs" in f.atom.facts and f.power not in (0, 1):
+        return restore_lost_sums(term, term.to_power(f, f.power % 2 != 0), free)
+    if f.power > 1 and (f.atom.facts & {"onehot", "onehot rows"} or f.atom.op == "tri" or is_truth_factor(f)):
+        return term.to_power(f, 1)
+    if f.atom.op == "group" and len(f.atom.args[0].terms) == 1 and f.power.denominator == 1 and f.power > 0:
+        inner = refresh_bound_indices(argument_of_factor(f).terms[0], f.at)
+        if f.power == 1 or not inner.indices - set(f.at):
+            opened = (g._replace(power=g.power * f.power) for g in inner.factors)
+            return term.without(f).times(*opened, number=inner.coef**f.power.numerator)
     return None
 
 
-def _signs(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def _signs(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write |u|^2k as u^2k, sign(u) |u|^p for odd p as u^p, and sign(u)^2 as 1, which it is off the kink."""
-    for f in term.factors:
-        if f.atom.op == "sign" and f.power not in (0, 1):
-            kept = (f._replace(power=ONE),) if f.power % 2 else ()
-            return restore_lost_sums(term, IndexedTerm(term.coef, (*factors_without(term, f), *kept)), free)
-        if f.atom.op != "absolute":
-            continue
-        signs = (g for g in term.factors if g.atom.op == "sign" and g.at == f.at)
-        sign = next((g for g in signs if g.atom.args == f.atom.args), None)
-        odd = f.power.denominator == 1 and f.power % 2 == 1
-        if (f.power.denominator == 1 and f.power % 2 == 0) or (odd and sign is not None):
-            gone = (f,) if sign is None or not odd else (f, sign)
-            rest = IndexedTerm(term.coef, factors_without(term, *gone))
-            return restore_lost_sums(term, multiply_term(rest, power(argument_of_factor(f), f.power)), free)
-    return None
+    if f.atom.op == "sign":
+        return None if f.power in (0, 1) else restore_lost_sums(term, term.to_power(f, f.power % 2 != 0), free)
+    signs = (g for g in term.factors if g.atom.op == "sign" and g.at == f.at)
+    sign = next((g for g in signs if g.atom.args == f.atom.args), None)
+    if f.power.denominator > 1 or (f.power % 2 and sign is None):
+        return None
+    rest = term.without(f, *([sign] if sign is not None and f.power % 2 else []))
+    return restore_lost_sums(term, multiply_term(rest, power(argument_of_factor(f), f.power)), free)
 
 
-def _softmax(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def _softmax(term: IndexedTerm, total: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write exp(z) / sum(exp(z)) as softmax(z)."""
-    for total in term.factors:
-        inner = _sum_of_exp(total)
-        if inner is None:
+    if len(total.atom.args[0].terms) != 1 or total.power.denominator != 1:
+        return None
+    summed = argument_of_factor(total).terms[0]
+    over, u = summed.indices - set(total.at), summed.factors[0] if summed.factors else None
+    if u is None or len(summed.factors) != 1 or u.atom.op != "exp" or abs(u.power) != 1 or not over:
+        return None
+    for e in term.factors:
+        meets = e.atom == u.atom and e.power.denominator == 1 and e.power * u.power * total.power < 0
+        if not meets or any(i != j for i, j in zip(e.at, u.at, strict=True) if j not in over):
             continue
-        u, over, coef = inner
-        for e in term.factors:
-            meets = e.atom == u.atom and e.power.denominator == 1 and e.power * u.power * total.power < 0
-            if not meets or any(i != j for i, j in zip(e.at, u.at, strict=True) if j not in over):
-                continue
-            ours = [i for i, j in zip(e.at, u.at, strict=True) if j in over]
-            k = min(abs(e.power), abs(total.power))
-            step = -k if total.power > 0 else k
-            z = _drop_shift(scale_tensor(argument_of_factor(e), u.power), ours)
-            p = apply_function("softmax", [z], e.at, axes=ours).terms[0].factors[0]._replace(power=step)
-            left = {e: e.power - u.power * step, total: total.power + step}
-            rest = [f._replace(power=left[f]) if f is e or f is total else f for f in term.factors]
-            return IndexedTerm(term.coef * coef ** int(step), (*(f for f in rest if f.power != 0), p))
+        ours = [i for i, j in zip(e.at, u.at, strict=True) if j in over]
+        k = min(abs(e.power), abs(total.power))
+        step = -k if total.power > 0 else k
+        z = _drop_shift(scale_tensor(argument_of_factor(e), u.power), ours)
+        p = apply_function("softmax", [z], e.at, axes=ours).terms[0].factors[0]._replace(power=step)
+        left = {e: e.power - u.power * step, total: total.power + step}
+        rest = [f._replace(power=left[f]) if f is e or f is total else f for f in term.factors]
+        coef = 1 / summed.coef if summed.coef != 1 else ONE
+        return IndexedTerm(term.coef * coef ** int(step), (*(f for f in rest if f.power != 0), p))
     return None
 
 
-def _masked(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def _masked(term: IndexedTerm, p: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Leave out an indicator of what a softmax does not mask by -inf beside it; what it masks is 0."""
-    for p in (f for f in term.factors if f.atom.op == "softmax" and f.power >= 1):
-        for t in argument_of_factor(p).terms:
-            if t.coef >= 0 or not any(f.atom.op == "inf" for f in t.factors):
-                continue
-            gone = [f for f in t.factors if f.atom.op != "inf"]
-            hidden = Tensor(tuple(dict.fromkeys(i for f in gone for i in f.at)), (IndexedTerm(ONE, tuple(gone)),))
-            shown = complement_of_triangle(hidden) or subtract(scalar(ONE), hidden)
-            for f in (f for f in term.factors if f.power == 1 and is_truth_factor(f)):
-                alone = Tensor(tuple(dict.fromkeys(f.at)), (IndexedTerm(ONE, (f,)),))
-                if len(gone) == 1 and f == gone[0]:
-                    return IndexedTerm(Fraction(0))
-                if not subtract(alone, shown).terms:
-                    return IndexedTerm(term.coef, factors_without(term, f))
+    for t in argument_of_factor(p).terms if p.power >= 1 else ():
+        if t.coef >= 0 or not any(f.atom.op == "inf" for f in t.factors):
+            continue
+        gone = [f for f in t.factors if f.atom.op != "inf"]
+        hidden = Tensor(tuple(dict.fromkeys(i for f in gone for i in f.at)), (IndexedTerm(ONE, tuple(gone)),))
+        shown = complement_of_triangle(hidden) or subtract(scalar(ONE), hidden)
+        for f in (f for f in term.factors if f.power == 1 and is_truth_factor(f)):
+            if len(gone) == 1 and f == gone[0]:
+                return IndexedTerm(Fraction(0))
+            if not subtract(tensor_of_atom(f.atom, f.at), shown).terms:
+                return term.without(f)
     return None
 
 
@@ -398,72 +358,48 @@ def _drop_shift(z: Tensor, over: Sequence[Index]) -> Tensor:
     return Tensor(z.free, kept) if kept and set(z.free) <= {i for t in kept for i in t.indices} else z
 
 
-def _sum_of_exp(f: IndexedFactor) -> tuple[IndexedFactor, set[Index], Number] | None:
-    """Return the exponential that a bracket sums, the indices it is summed over, and the reciprocal of its coefficient."""
-    if f.atom.op != "group" or len(f.atom.args[0].terms) != 1 or f.power.denominator != 1:
-        return None
-    term = argument_of_factor(f).terms[0]
-    over = set(term.indices) - set(f.at)
-    if len(term.factors) != 1 or term.factors[0].atom.op != "exp" or abs(term.factors[0].power) != 1 or not over:
-        return None
-    return term.factors[0], over, 1 / term.coef if term.coef != 1 else ONE
-
-
-def _sigmoid(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def _sigmoid(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write 1/(1 + exp(t)) as sigmoid(-t), and exp(t)/(1 + exp(t)) as sigmoid(t)."""
-    for f in term.factors:
-        if f.atom.op != "group" or f.power >= 0 or f.power.denominator != 1:
-            continue
-        parts = argument_of_factor(f).terms
-        unit = next((t for t in parts if not t.factors and t.coef == 1), None)
-        e = next((t for t in parts if len(t.factors) == 1 and t.coef == 1 and t.factors[0].atom.op == "exp"), None)
-        if len(parts) != 2 or unit is None or e is None or abs(e.factors[0].power) != 1 or e.indices - set(f.at):
-            continue
-        t = scale_tensor(argument_of_factor(e.factors[0]), Fraction(e.factors[0].power))
-        less = (f._replace(power=f.power + 1),) if f.power != -1 else ()
-        rest = IndexedTerm(term.coef, (*factors_without(term, f), *less))
-        other = next((g for g in rest.factors if g.atom == e.factors[0].atom and g.at == e.factors[0].at), None)
-        if other is not None and other.power * e.factors[0].power > 0:
-            left = other.power - e.factors[0].power
-            kept = (other._replace(power=left),) if left else ()
-            rest = IndexedTerm(rest.coef, (*factors_without(rest, other), *kept))
-            return multiply_term(rest, apply_function("expit", [t], f.at))
-        return multiply_term(rest, apply_function("expit", [scale_tensor(t, -ONE)], f.at))
-    return None
+    e = _exponential_beside_one(f) if f.power < 0 and f.power.denominator == 1 else None
+    if e is None or set(e.at) - set(f.at):
+        return None
+    t = scale_tensor(argument_of_factor(e), e.power)
+    rest = term.to_power(f, f.power + 1)
+    other = next((g for g in rest.factors if g.atom == e.atom and g.at == e.at), None)
+    if other is not None and other.power * e.power > 0:
+        return multiply_term(rest.to_power(other, other.power - e.power), apply_function("expit", [t], f.at))
+    return multiply_term(rest, apply_function("expit", [scale_tensor(t, -ONE)], f.at))
 
 
-COUNTING |= {
-    at_blocks,
-    at_unit, at_rows, over_itself, _delta, _inverse, inverse_of_product, _diagonal, _facts, _signs, _sums_to_one, _centred,
-    spectral, triangular, inverse_factors,
-}  # fmt: skip
-RULES[:] = [
-    _numbers,
-    _delta,
-    _softmax,  # before spans are cut out of what it is made of
-    at_rows,
-    at_blocks,
-    _inverse,
-    inverse_of_product,
-    _diagonal,
-    _facts,
-    _signs,
-    _masked,
-    _sigmoid,
-    _logistic,
-    at_unit,
-    _sums_to_one,
-    _centred,
-    over_itself,
-    _picked,
-    one_base,
-    normal,
-    density,
-    sign_times,
-    _contradiction,
-    spectral,
-    triangular,
-    inverse_factors,
+RULES[
+    :
+] = [  # a rule, the operations of the factors that it looks at, and whether it accounts for the indices it removes
+    Rule(_numbers, ("number",)),
+    Rule(_delta, ("delta",), counting=True),
+    Rule(_softmax, ("group",)),  # before spans are cut out of what it is made of
+    Rule(at_rows, ("slice",), counting=True),
+    Rule(at_blocks, counting=True),
+    Rule(_inverse, ("inv", "input"), counting=True),
+    Rule(inverse_of_product, ("inv",), counting=True),
+    Rule(_diagonal, ("input",), counting=True),
+    Rule(_facts, ("input", "tri", "group", *COMPARISONS), counting=True),
+    Rule(_signs, ("sign", "absolute"), counting=True),
+    Rule(_masked, ("softmax",)),
+    Rule(_sigmoid, ("group",)),
+    Rule(_logistic, ("expit", "group")),
+    Rule(at_unit, ("unit",), counting=True),
+    Rule(_sums_to_one, ("softmax", "input", "equal"), counting=True),
+    Rule(_centred, ("group",), counting=True),
+    Rule(over_itself, ("group",), counting=True),
+    Rule(_picked, ("group",)),
+    Rule(one_base, ("power",)),
+    Rule(normal, ("erfc", "group")),
+    Rule(density, ("exp",)),
+    Rule(sign_times, ("sign",)),
+    Rule(_contradiction, ("greater", "less")),
+    Rule(spectral, tuple(VECTORS), counting=True),
+    Rule(triangular, ("tri",), counting=True),
+    Rule(inverse_factors, ("inv",), counting=True),
 ]
 
 

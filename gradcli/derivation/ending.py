@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from gradcli.classes import dataclass
-from gradcli.derivation.algebra import DENSITY, ONE, apply_rules, factors_without, identity, multiply, product, sum_over
+from gradcli.derivation.algebra import DENSITY, ONE, apply_rules, identity, multiply, product, sum_over
 from gradcli.derivation.axes import Value
 from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, fresh_index, tensor_of_atom
 from gradcli.derivation.index import add as add_tensors
@@ -429,7 +429,7 @@ def coefficient_of_seed(x: Tensor, seed: str, output: tuple[Index, ...]) -> Tens
     for term in _open_around_seed(x, seed).terms:
         f = next(f for f in term.factors if _is_seed(f.atom, seed))
         own = tuple(dict.fromkeys((*x.free, *f.at)))
-        rest = Tensor(own, (IndexedTerm(term.coef, factors_without(term, f)),))
+        rest = Tensor(own, (term.without(f),))
         whole = multiply(rest, product(_derivative_of_seed(f, output)))
         parts.append(sum_over(whole, [i for i in own if i not in x.free]))
     return Tensor(free, tuple(apply_rules(t, free) for t in add_tensors(parts, free).terms))
@@ -475,7 +475,7 @@ def _open_around_seed(x: Tensor, seed: str) -> Tensor:
         elif f is not None and f.atom.op == "cross":
             (i,) = f.at
             kept = tuple(dict.fromkeys((*x.free, i)))
-            rest = Tensor(kept, (IndexedTerm(term.coef, factors_without(term, f)),))
+            rest = Tensor(kept, (term.without(f),))
             parts = [multiply(rest, Tensor(f.at, (part,))) for part in open_cross_product(f).terms]
             pending += [t for part in parts for t in (part if i in x.free else sum_over(part, [i])).terms]
         else:
@@ -490,7 +490,7 @@ def _open_padded_vector(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, 
     new = fresh_index(old.dim)
     whole = sum_over(multiply(inside.renamed({old: new}), selection_matrix(f.atom.name, new, i)), [new])
     kept = tuple(dict.fromkeys((*free, i)))
-    rest = Tensor(kept, (IndexedTerm(term.coef, factors_without(term, f)),))
+    rest = Tensor(kept, (term.without(f),))
     parts = [multiply(rest, Tensor((i,), (t,))) for t in whole.terms]
     return add_tensors([sum_over(p, [i]) if i not in free else p for p in parts], free)
 

@@ -111,6 +111,18 @@ class IndexedTerm:
         """Return the term with its indices renamed."""
         return replace(self, factors=tuple(f._replace(at=tuple(names.get(i, i) for i in f.at)) for f in self.factors))
 
+    def without(self, *gone: IndexedFactor) -> "IndexedTerm":
+        """Return the term without some of its factors, which are compared by identity."""
+        return replace(self, factors=tuple(f for f in self.factors if not any(f is g for g in gone)))
+
+    def times(self, *factors: IndexedFactor, number: Number = 1) -> "IndexedTerm":
+        """Return the term with further factors at its end."""
+        return IndexedTerm(self.coef * number, (*self.factors, *factors))
+
+    def to_power(self, f: IndexedFactor, p: Fraction | int) -> "IndexedTerm":
+        """Return the term with one of its factors, compared by identity, to another power; without it where that is 0."""
+        return self.without(f).times(*([f._replace(power=Fraction(p))] if p else []))
+
 
 @dataclass(frozen=True)
 class Tensor:
@@ -268,9 +280,14 @@ def tensor_of_size(dim: str) -> Tensor:
 def add(parts: Sequence[Tensor], free: tuple[Index, ...] | None = None) -> Tensor:
     """Return a sum of tensors, with like terms combined; a bracket that is a whole term is opened."""
     free = tuple(dict.fromkeys(i for part in parts for i in part.free)) if free is None else free
+    return add_terms((t for part in parts for t in part.terms), free)
+
+
+def add_terms(terms: Iterable[IndexedTerm], free: tuple[Index, ...]) -> Tensor:
+    """Return a sum of terms, with like ones combined; a bracket that is a whole term is opened."""
     found: dict[str, IndexedTerm] = {}
     names = {i: f"_{n}" for n, i in enumerate(free)}
-    for term in (t for part in parts for whole in part.terms for t in open_lone_bracket(whole, free)):
+    for term in (t for whole in terms for t in open_lone_bracket(whole, free)):
         key = key_of_term(term, names | {i: f"s{-i.id}" for i in term.indices if i.id < 0 and i not in names})
         seen = found.get(key)
         found[key] = term if seen is None else replace(term, coef=term.coef + seen.coef)

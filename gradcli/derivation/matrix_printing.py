@@ -16,7 +16,6 @@ from gradcli.derivation.algebra import (
     FUNCTIONS,
     ORDERS,
     elementwise_function,
-    factors_without,
     identity,
     is_exp_of_logs,
     is_truth,
@@ -247,7 +246,7 @@ def _blocks_along(x: Tensor, i: Index) -> tuple[dict[str, tuple[Index | None, li
     for term in x.terms:
         selecting = (f for f in term.factors if is_selection_matrix(f) or f.atom.op == "unit")
         mine = [f for f in selecting if f.at[-1] == i]
-        rest = factors_without(term, *mine)
+        rest = term.without(*mine).factors
         if len(mine) != 1 or mine[0].power != 1 or any(i in f.at for f in rest):
             others.append(term)
             continue

@@ -11,7 +11,6 @@ from gradcli.derivation.algebra import (
     absolute,
     apply_rules,
     exponential,
-    factors_without,
     is_positive,
     is_truth_factor,
     join_exponentials,
@@ -24,6 +23,7 @@ from gradcli.derivation.index import (
     IndexedTerm,
     Tensor,
     add,
+    add_terms,
     apply_function,
     argument_of_factor,
     as_one_term,
@@ -40,19 +40,16 @@ _FEW = 3  # terms at most, of a bracket that is opened beside a sigmoid: 1 - y, 
 
 def write_sigmoid_complements(x: Tensor) -> Iterator[Tensor]:
     """Yield the sum with a sigmoid(-t) as 1 - sigmoid(t), for each that another term has as sigmoid(t), brackets opened."""
-    for k, term in enumerate(x.terms):
-        for f in term.factors:
-            if f.atom.op != "expit" or f.power != 1:
-                continue
+    for term in x.terms:
+        for f in (f for f in term.factors if f.atom.op == "expit" and f.power == 1):
             (turned,) = apply_function("expit", [scale_tensor(argument_of_factor(f), -ONE)], f.at).terms
             (other,) = turned.factors
-            beside = [j for j, t in enumerate(x.terms) if j != k and any(g.atom == other.atom for g in t.factors)]
+            beside = [t for t in x.terms if t is not term and any(g.atom == other.atom for g in t.factors)]
             if beside:
-                left = factors_without(term, f)
-                apart = (IndexedTerm(term.coef, left), IndexedTerm(-term.coef, (*left, other)))
-                parts = [*apart, *(x.terms[j] for j in beside)]
-                rest = [Tensor(x.free, (t,)) for j, t in enumerate(x.terms) if j != k and j not in beside]
-                yield add([*rest, *(_open_small_brackets(part, x.free) for part in parts)], x.free)
+                left = term.without(f)
+                parts = [left, left.times(other, number=-1), *beside]
+                rest = [t for t in x.terms if t is not term and not any(t is b for b in beside)]
+                yield add_terms([*rest, *(t for p in parts for t in _open_small_brackets(p, x.free).terms)], x.free)
 
 
 def _open_small_brackets(term: IndexedTerm, free: tuple[Index, ...]) -> Tensor:
@@ -97,34 +94,33 @@ def simplified(x: Tensor, cost: Measure, steps: list[Step] | None = None) -> Ten
 
 
 def _possible_moves(x: Tensor, cost: Measure) -> Iterator[Step]:
-    for k, term in enumerate(x.terms):
-        rest = [Tensor(x.free, (t,)) for j, t in enumerate(x.terms) if j != k]
-        for f in term.factors:
-            if f.atom.op == "group" and f.power == 1:
-                if (whole := _take_out_of_bracket(term, f, x.free, cost)) is not None:
-                    yield "take out a common factor", add([*rest, Tensor(x.free, (whole,))], x.free)
-                for rule, other in _rewrite_sum(argument_of_factor(f)):
-                    inside = collect_factors(other, cost)
-                    if not inside.terms:
-                        yield rule, add(rest, x.free)
-                        continue
-                    whole = as_one_term(inside)
-                    factors = (*factors_without(term, f), *refresh_bound_indices(whole, f.at).factors)
-                    made = apply_rules(IndexedTerm(term.coef * whole.coef, factors), x.free)
-                    yield rule, add([*rest, Tensor(x.free, (made,))], x.free)
-                opened = open_bracket(term, f, x.free)
-                yield "distribute", add([*rest, opened], x.free)
-                both = collect_factors(add([*rest, opened], x.free), cost)
-                yield "distribute and collect", both
-                own = [
-                    next(filter(None, (_take_out_of_bracket(t, g, x.free, cost) for g in t.factors)), t)
-                    for t in both.terms
-                ]
-                if any(new is not t for new, t in zip(own, both.terms, strict=True)):
-                    yield "distribute and collect", add([Tensor(x.free, (t,)) for t in own], x.free)
+    for term in x.terms:
+        rest = [t for t in x.terms if t is not term]
+        for f in (f for f in term.factors if f.atom.op == "group" and f.power == 1):
+            if (whole := _take_out_of_bracket(term, f, x.free, cost)) is not None:
+                yield "take out a common factor", add_terms([*rest, whole], x.free)
+            for rule, other in _rewrite_sum(argument_of_factor(f)):
+                inside = collect_factors(other, cost)
+                made = [_put_into_term(term, f, as_one_term(inside), x.free)] if inside.terms else []
+                yield rule, add_terms([*rest, *made], x.free)
+            opened = add_terms([*rest, *open_bracket(term, f, x.free).terms], x.free)
+            yield "distribute", opened
+            both = collect_factors(opened, cost)
+            yield "distribute and collect", both
+            own = [
+                next(filter(None, (_take_out_of_bracket(t, g, x.free, cost) for g in t.factors)), t) for t in both.terms
+            ]
+            if any(new is not t for new, t in zip(own, both.terms, strict=True)):
+                yield "distribute and collect", add_terms(own, x.free)
     if len(x.terms) > 1:
         yield "collect like terms", collect_factors(x, cost)
         yield from ((rule, collect_factors(other, cost)) for rule, other in _rewrite_sum(x))
+
+
+def _put_into_term(term: IndexedTerm, f: IndexedFactor, new: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm:
+    """Return a term with another term in place of one of its factors."""
+    own = refresh_bound_indices(new, f.at)
+    return apply_rules(term.without(f).times(*own.factors, number=own.coef), free)
 
 
 def _take_out_of_bracket(
@@ -132,47 +128,43 @@ def _take_out_of_bracket(
 ) -> IndexedTerm | None:
     """Return a term with what all terms of its bracket have in common taken out of that; None where they have nothing."""
     inner = collect_factors(argument_of_factor(f), cost) if f.atom.op == "group" and f.power == 1 else None
-    if inner is None or len(inner.terms) != 1:
-        return None
-    own = refresh_bound_indices(inner.terms[0], f.at)
-    return apply_rules(IndexedTerm(term.coef * own.coef, (*factors_without(term, f), *own.factors)), free)
+    return None if inner is None or len(inner.terms) != 1 else _put_into_term(term, f, inner.terms[0], free)
 
 
 # Identities of functions entry by entry: powers of one base, the normal distribution, the sign of what it multiplies.
 
 
-def one_base(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def one_base(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write u**p times a power of u as one power: x * x**(x - 1) is x**x."""
-    for f in term.factors:
-        if f.atom.op != "power" or f.power != 1 or (alone := argument_of_factor(f).factor) is None:
+    base, p = argument_of_factor(f), argument_of_factor(f, 1)
+    alone = base.factor
+    if f.power != 1 or alone is None:
+        return None
+    for whole_factor in (g for g in term.factors if g is not f):
+        g = whole_factor
+        if g.atom.op == "group" and g.power == 1:  # 1 - sigmoid(t), which stands beside sigmoid(t), is sigmoid(-t)
+            once = apply_rules(IndexedTerm(ONE, (g,)), g.at)
+            g = once.factors[0] if len(once.factors) == 1 and once.coef == 1 else g
+        same = g.atom == alone.atom and set(g.at) == set(alone.at) <= set(f.at)
+        if not same or (g.power / alone.power).denominator != 1:
             continue
-        base, p = argument_of_factor(f), argument_of_factor(f, 1)
-        for whole_factor in (g for g in term.factors if g is not f):
-            g = whole_factor
-            if g.atom.op == "group" and g.power == 1:  # 1 - sigmoid(t), which stands beside sigmoid(t), is sigmoid(-t)
-                once = apply_rules(IndexedTerm(ONE, (g,)), g.at)
-                g = once.factors[0] if len(once.factors) == 1 and once.coef == 1 else g
-            same = g.atom == alone.atom and set(g.at) == set(alone.at) <= set(f.at)
-            if not same or (g.power / alone.power).denominator != 1:
-                continue
-            more = add([p, Tensor((), (IndexedTerm(g.power / alone.power),))], p.free)
-            known = None if more.number is None else Fraction(more.number)
-            whole = apply_function("power", [base, more], f.at) if known is None else power(base, known)
-            return multiply_term(IndexedTerm(term.coef, factors_without(term, f, whole_factor)), whole)
+        more = add([p, Tensor((), (IndexedTerm(g.power / alone.power),))], p.free)
+        known = None if more.number is None else Fraction(more.number)
+        whole = apply_function("power", [base, more], f.at) if known is None else power(base, known)
+        return multiply_term(term.without(f, whole_factor), whole)
     return None
 
 
-def normal(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def normal(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write erfc(-u/sqrt(2)) and 1 + erf(u/sqrt(2)) as twice the normal distribution function, and 1 minus it at -u."""
-    for f in (f for f in term.factors if f.power.denominator == 1):
-        whole = None
-        if f.atom.op == "erfc" and (u := _numerator_over_root_two(argument_of_factor(f))) is not None:
-            whole = scale_tensor(apply_function("ndtr", [scale_tensor(u, -1)], f.at), 2)
-        elif f.atom.op == "group":
-            whole = _normal_complement(argument_of_factor(f), f.at)
-        if whole is not None:
-            return multiply_term(IndexedTerm(term.coef, factors_without(term, f)), power(whole, f.power))
-    return None
+    if f.power.denominator != 1:
+        return None
+    if f.atom.op == "erfc":
+        u = _numerator_over_root_two(argument_of_factor(f))
+        whole = None if u is None else scale_tensor(apply_function("ndtr", [scale_tensor(u, -1)], f.at), 2)
+    else:
+        whole = _normal_complement(argument_of_factor(f), f.at)
+    return None if whole is None else multiply_term(term.without(f), power(whole, f.power))
 
 
 def _numerator_over_root_two(x: Tensor) -> Tensor | None:
@@ -183,7 +175,7 @@ def _numerator_over_root_two(x: Tensor) -> Tensor | None:
         root = next((f for f in twos if f.power == Fraction(-1, 2)), None)
         if root is None:
             return None
-        terms.append(IndexedTerm(t.coef, factors_without(t, root)))
+        terms.append(t.without(root))
     return Tensor(x.free, tuple(terms)) if terms else None
 
 
@@ -208,36 +200,35 @@ def join_normal_terms(x: Tensor) -> Iterator[Tensor]:
     """Yield the sum with two of its terms, c and c erf(u/sqrt(2)) or -c ndtr(u), as one with the normal distribution."""
     for term in x.terms:
         for f in (f for f in term.factors if f.power == 1 and f.atom.op in ("erf", "ndtr")):
-            rest = IndexedTerm(term.coef, factors_without(term, f))
             for other in x.terms:
-                if abs(other.coef) != abs(term.coef) or other is term or not _has_same_factors(other, rest):
+                if abs(other.coef) != abs(term.coef) or other is term or not _has_same_factors(other, term.without(f)):
                     continue
                 pair = Tensor(f.at, (IndexedTerm(Fraction(1)), IndexedTerm(Fraction(term.coef / other.coef), (f,))))
                 whole = _normal_complement(pair, f.at)
                 if whole is not None:
-                    kept = [Tensor(x.free, (t,)) for t in x.terms if t is not term and t is not other]
-                    yield add([*kept, Tensor(x.free, multiply(Tensor(x.free, (other,)), whole).terms)], x.free)
+                    kept = (t for t in x.terms if t is not term and t is not other)
+                    yield add_terms([*kept, *multiply(Tensor(x.free, (other,)), whole).terms], x.free)
 
 
 def join_expm1_terms(x: Tensor) -> Iterator[Tensor]:
     """Yield the sum with c + c expm1(u) as c exp(u)."""
     for term in x.terms:
         for f in (f for f in term.factors if f.power == 1 and f.atom.op == "expm1"):
-            rest = IndexedTerm(term.coef, factors_without(term, f))
-            left = _remove_terms(x.terms, [term, rest], x.free)
+            rest = term.without(f)
+            left = _remove_terms(x.terms, [term, rest])
             if left is not None:
-                yield add([*left, multiply(Tensor(x.free, (rest,)), exponential(argument_of_factor(f)))], x.free)
+                whole = multiply(Tensor(x.free, (rest,)), exponential(argument_of_factor(f)))
+                yield add_terms([*left, *whole.terms], x.free)
 
 
 def factor_logistic_slope(x: Tensor) -> Iterator[Tensor]:
     """Yield the sum with c s - c s**2 as c s (1 - s), for a sigmoid s."""
     for term in x.terms:
         for f in (f for f in term.factors if f.power == 1 and f.atom.op == "expit"):
-            square = IndexedTerm(-term.coef, (*factors_without(term, f), f._replace(power=Fraction(2))))
-            left = _remove_terms(x.terms, [term, square], x.free)
+            left = _remove_terms(x.terms, [term, term.to_power(f, 2).times(number=-1)])
             if left is not None:
-                rest = add([Tensor((), (IndexedTerm(ONE),)), Tensor(f.at, (IndexedTerm(-ONE, (f,)),))], f.at)
-                yield add([*left, multiply(Tensor(x.free, (term,)), rest)], x.free)
+                rest = add_terms([IndexedTerm(ONE), IndexedTerm(-ONE, (f,))], f.at)
+                yield add_terms([*left, *multiply(Tensor(x.free, (term,)), rest).terms], x.free)
 
 
 def _has_same_factors(a: IndexedTerm, b: IndexedTerm) -> bool:
@@ -245,16 +236,14 @@ def _has_same_factors(a: IndexedTerm, b: IndexedTerm) -> bool:
     return len(a.factors) == len(b.factors) and all(f in b.factors for f in a.factors)
 
 
-def sign_times(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def sign_times(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write sign(u) u as |u|."""
-    for f in term.factors:
-        if f.atom.op != "sign" or f.power != 1 or (g := argument_of_factor(f).factor) is None or g.power != 1:
-            continue
-        for h in term.factors:
-            if h.atom == g.atom and h.at == g.at and h.power >= 1 and h.power % 2 == 1:
-                less = (h._replace(power=h.power - 1),) if h.power > 1 else ()
-                rest = IndexedTerm(term.coef, (*factors_without(term, f, h), *less))
-                return multiply_term(rest, absolute(argument_of_factor(f)))
+    g = argument_of_factor(f).factor if f.power == 1 else None
+    if g is None or g.power != 1:
+        return None
+    for h in term.factors:
+        if h.atom == g.atom and h.at == g.at and h.power >= 1 and h.power % 2 == 1:
+            return multiply_term(term.without(f).to_power(h, h.power - 1), absolute(argument_of_factor(f)))
     return None
 
 
@@ -267,21 +256,20 @@ def write_clipped_values(x: Tensor) -> Iterator[Tensor]:
             if ends is None:
                 continue
             u, d = ends
-            rest = IndexedTerm(inside.coef, factors_without(inside, f))
+            rest = inside.without(f)
             beyond = multiply(d, apply_function("sign", [u], f.at))
             whole = as_one_term(u)
             for g in (g for g in rest.factors if len(whole.factors) == 1 and g == whole.factors[0]):
-                shared = Tensor(x.free, (IndexedTerm(rest.coef / whole.coef, factors_without(rest, g)),))
+                shared = Tensor(x.free, (IndexedTerm(rest.coef / whole.coef, rest.without(g).factors),))
                 products = multiply(shared, beyond).terms
                 if len(products) != 1:
                     continue
                 (outer,) = products
-                gone = [inside, outer, IndexedTerm(-outer.coef, (*outer.factors, f))]
-                left = _remove_terms(terms, gone, x.free)
+                left = _remove_terms(terms, [inside, outer, outer.times(f, number=-1)])
                 if left is not None:
                     bound = apply_function("minimum", [u, d], f.at)
                     found = multiply(shared, apply_function("maximum", [scale_tensor(d, -1), bound], f.at))
-                    yield add([*left, Tensor(x.free, found.terms)], x.free)
+                    yield add_terms([*left, *found.terms], x.free)
 
 
 def _open_clip_brackets(term: IndexedTerm, free: tuple[Index, ...]) -> list[IndexedTerm]:
@@ -307,9 +295,7 @@ def _bounds_of_clip(f: IndexedFactor) -> tuple[Tensor, Tensor] | None:
     return (argument_of_factor(end), d) if known else None
 
 
-def _remove_terms(
-    terms: Sequence[IndexedTerm], gone: Sequence[IndexedTerm], free: tuple[Index, ...]
-) -> list[Tensor] | None:
+def _remove_terms(terms: Sequence[IndexedTerm], gone: Sequence[IndexedTerm]) -> list[IndexedTerm] | None:
     """Return the terms without some, which are compared up to the order of factors; None if one is not there."""
     left = list(terms)
     for term in gone:
@@ -317,7 +303,7 @@ def _remove_terms(
         if same is None:
             return None
         left.remove(same)
-    return [Tensor(free, (t,)) for t in left]
+    return left
 
 
 def over_common_denominator(x: Tensor) -> Tensor | None:
@@ -405,14 +391,8 @@ _REWRITES: tuple[tuple[str, Callable[[Tensor], Iterator[Tensor]]], ...] = (
 
 def open_bracket(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> Tensor:
     """Return a term with one bracket opened into a sum."""
-    others = factors_without(term, f)
-    inner = argument_of_factor(f)
-    parts = []
-    for part in inner.terms:
-        own = refresh_bound_indices(part, f.at)
-        made = apply_rules(IndexedTerm(term.coef * own.coef, (*others, *own.factors)), free)
-        parts.append(Tensor(free, (refresh_bound_indices(made, free),)))
-    return add(parts, free)
+    parts = (_put_into_term(term, f, part, free) for part in argument_of_factor(f).terms)
+    return add_terms([refresh_bound_indices(part, free) for part in parts], free)
 
 
 def collect_factors(x: Tensor, cost: Measure) -> Tensor:
@@ -450,23 +430,19 @@ def _is_same_factor(f: IndexedFactor, g: IndexedFactor, free: tuple[Index, ...])
 
 def _take_out_factor(x: Tensor, f: IndexedFactor, k: int) -> Tensor:
     """Return f times the sum of its cofactors, plus the terms without f."""
-    inside: list[Tensor] = []
-    outside: list[Tensor] = []
+    inside: list[IndexedTerm] = []
+    outside: list[IndexedTerm] = []
     bound = [i for i in f.at if i not in x.free]
     kept = tuple(dict.fromkeys((*x.free, *bound)))
     for j, term in enumerate(x.terms):
         g = f if j == k else next((g for g in term.factors if _is_same_factor(f, g, x.free)), None)
         if g is None:
-            outside.append(Tensor(x.free, (term,)))
+            outside.append(term)
             continue
         names = {b: a for a, b in zip(f.at, g.at, strict=True) if a != b}
         taken = [i for i in term.indices if i in bound and i not in names and j != k]
         clash = {i: fresh_index(i.dim) for i in taken}
-        rest = IndexedTerm(term.coef, factors_without(term, g)).renamed(clash | names)
-        inside.append(Tensor(kept, (refresh_bound_indices(rest, kept),)))
-    total = add(inside, kept)
-    if not total.terms:
-        return add(outside, x.free)
-    one = as_one_term(total)
-    whole = apply_rules(IndexedTerm(one.coef, (*one.factors, f)), x.free)
-    return add([*outside, Tensor(x.free, (whole,))], x.free)
+        inside.append(refresh_bound_indices(term.without(g).renamed(clash | names), kept))
+    total = add_terms(inside, kept)
+    whole = [apply_rules(as_one_term(total).times(f), x.free)] if total.terms else []
+    return add_terms([*outside, *whole], x.free)

@@ -10,7 +10,6 @@ from gradcli.derivation.algebra import (
     ALGEBRA,
     FUNCTIONS,
     apply_rules,
-    factors_without,
     identity,
     multiply,
     power,
@@ -260,29 +259,24 @@ def _can_be_entered(f: IndexedFactor) -> bool:
     return f.atom.op == "group" or (f.atom.op in _ELEMENTWISE and not f.atom.axes)
 
 
-def at_unit(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def at_unit(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Let a unit vector pick an entry of all factors that have its index; alone it sums to one."""
-    for f in term.factors:
-        if f.atom.op != "unit":
-            continue
-        if f.power > 1:
-            return IndexedTerm(term.coef, (*factors_without(term, f), f._replace(power=ONE)))
-        (i,) = f.at
-        others = [g for g in term.factors if g is not f and i in g.at]
-        bound = i not in free
-        if f.power != 1 or not (others or bound):
-            continue
-        if bound and len(others) == 1:  # an entry that is written with an index, as that of an input or an inverse is
-            (g,) = others
-            opened = _can_be_entered(g) or g.atom.op == "delta"
-            if g.power == 1 and g.at.count(i) == 1 and not opened and _product_of_units(g, f) is None:
-                continue
-        picked = product([_entry_of_factor(g, f) for g in others])
-        if not picked.terms:
-            return IndexedTerm(Fraction(0))
-        rest = (*factors_without(term, f, *others), *(() if bound else (f,)))
-        return multiply_term(IndexedTerm(term.coef, rest), picked)
-    return None
+    if f.power > 1:
+        return term.to_power(f, 1)
+    (i,) = f.at
+    others = [g for g in term.factors if g is not f and i in g.at]
+    bound = i not in free
+    if f.power != 1 or not (others or bound):
+        return None
+    if bound and len(others) == 1:  # an entry that is written with an index, as that of an input or an inverse is
+        (g,) = others
+        opened = _can_be_entered(g) or g.atom.op == "delta"
+        if g.power == 1 and g.at.count(i) == 1 and not opened and _product_of_units(g, f) is None:
+            return None
+    picked = product([_entry_of_factor(g, f) for g in others])
+    if not picked.terms:
+        return IndexedTerm(Fraction(0))
+    return multiply_term(term.without(f, *others).times(*([] if bound else [f])), picked)
 
 
 def _product_of_units(g: IndexedFactor, f: IndexedFactor) -> int | None:
@@ -315,43 +309,39 @@ def _entry_of_factor(g: IndexedFactor, f: IndexedFactor) -> Tensor:
     return _push_into_factor(g, left, entry, written)
 
 
-def at_rows(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def at_rows(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Let selected rows of the identity cut a span out of all factors that have their other index."""
-    for f in term.factors:
-        if not is_selection_matrix(f) or f.at[0] == f.at[1]:
-            continue
-        new, old, span = *f.at, f.atom.name
-        if old in free:
-            back = None if new in free else inverse_span(span, old.dim)
-            if back is None:
-                continue
-            new, old, span = old, new, back
-        others = [g for g in term.factors if g is not f and old in g.at]
-        kept = product([_cut_factor(g, old, new, span) for g in others])
-        if not kept.terms:
-            return IndexedTerm(Fraction(0))
-        after = multiply_term(IndexedTerm(term.coef, factors_without(term, f, *others)), kept)
-        return restore_lost_sums(term.renamed({old: new}), after, free)
-    return None
+    if not is_selection_matrix(f) or f.at[0] == f.at[1]:
+        return None
+    new, old, span = *f.at, f.atom.name
+    if old in free:
+        back = None if new in free else inverse_span(span, old.dim)
+        if back is None:
+            return None
+        new, old, span = old, new, back
+    others = [g for g in term.factors if g is not f and old in g.at]
+    kept = product([_cut_factor(g, old, new, span) for g in others])
+    if not kept.terms:
+        return IndexedTerm(Fraction(0))
+    return restore_lost_sums(term.renamed({old: new}), multiply_term(term.without(f, *others), kept), free)
 
 
-def at_blocks(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def at_blocks(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Let a sum along an axis that blocks make up be a sum over each block."""
-    for i in term.indices:
-        if i in free:
+    for i in f.at:
+        mine = [g for g in term.factors if i in g.at]
+        # each index is looked at once; the sum of exp alone is what a softmax is divided by
+        if i in free or mine[0] is not f or [g.atom.op for g in mine] == ["exp"]:
             continue
-        mine = [f for f in term.factors if i in f.at]
-        if [f.atom.op for f in mine] == ["exp"]:  # what a softmax is divided by
-            continue
-        spans = {span for f in mine if _can_be_entered(f) for span in _spans_of_blocks(f, i)}
+        spans = {span for g in mine if _can_be_entered(g) for span in _spans_of_blocks(g, i)}
         if not (found := order_adjacent_spans(spans)):
             continue
         parts = []
         for span in found:
             new = fresh_index(span_length(span, i.dim))
-            parts.append(sum_over(product([_cut_factor(f, i, new, span) for f in mine]), [new]))
-        left = tuple(dict.fromkeys(j for f in mine for j in f.at if j != i))
-        return multiply_term(IndexedTerm(term.coef, factors_without(term, *mine)), add(parts, left))
+            parts.append(sum_over(product([_cut_factor(g, i, new, span) for g in mine]), [new]))
+        left = tuple(dict.fromkeys(j for g in mine for j in g.at if j != i))
+        return multiply_term(term.without(*mine), add(parts, left))
     return None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.value_graph import GraphNode
-from gradcli.derivation.algebra import HALF, ONE, factors_without, identity, inverse, multiply, product, sum_over
+from gradcli.derivation.algebra import HALF, ONE, identity, inverse, multiply, product, sum_over
 from gradcli.derivation.axes import (
     Sized,
     Value,
@@ -139,8 +139,8 @@ def _multiple_of_identity(x: Value) -> Tensor | None:
         return None
     (term,) = x.tensor.terms
     eye = next((f for f in term.factors if f.atom.op == "delta" and set(f.at) == axes and f.power == 1), None)
-    rest = () if eye is None else factors_without(term, eye)
-    return None if eye is None or any(axes & set(f.at) for f in rest) else Tensor((), (IndexedTerm(term.coef, rest),))
+    rest = term if eye is None else term.without(eye)
+    return None if eye is None or axes & rest.indices else Tensor((), (rest,))
 
 
 def _cholesky_adjoint(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
@@ -251,36 +251,30 @@ OPAQUE = frozenset({
 })  # fmt: skip
 
 
-def spectral(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def spectral(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write V diag(w)^p V.T as a power of the matrix, V diag(exp(w)) V.T as expm of it, and U diag(s) V.T as the matrix."""
-    for n, f in enumerate(term.factors):
-        if f.atom.op not in _VECTORS or f.power != 1:
-            continue
-        for g in term.factors[n + 1 :]:
-            found = _recompose_pair(term, f, g, free)
-            if found is not None:
-                return found
-    return None
+    others = (g for g in term.factors if g is not f and f.power == 1)
+    return next(filter(None, (_recompose_pair(term, f, g, free) for g in others)), None)
 
 
-_VECTORS = {"eigenvectors": "eigvalsh", "left_vectors": "svdvals", "right_vectors": "svdvals"}
+VECTORS = {"eigenvectors": "eigvalsh", "left_vectors": "svdvals", "right_vectors": "svdvals"}
 
 
 def _recompose_pair(
     term: IndexedTerm, f: IndexedFactor, g: IndexedFactor, free: tuple[Index, ...]
 ) -> IndexedTerm | None:
     (i, k), (j, m) = f.at, g.at if len(g.at) == 2 else (None, None)
-    if g.power != 1 or m != k or k in free or g.atom.op not in _VECTORS or i is None or j is None:
+    if g.power != 1 or m != k or k in free or g.atom.op not in VECTORS or i is None or j is None:
         return None
     if not _is_of_same_matrix(f, g):
         return None
     values = [h for h in term.factors if h is not f and h is not g and k in h.at]
-    rest = IndexedTerm(term.coef, factors_without(term, f, g, *values))
+    rest = term.without(f, g, *values)
     (x,) = f.atom.args
     row, column = x.free
     if f.atom.op == g.atom.op == "eigenvectors" and len(values) == 1 and _is_exp_of_eigenvalues(values[0], f):
         return multiply_term(rest, apply_function("expm", [x], (row, column)).renamed({row: i, column: j}))
-    if any(h.atom.op != _VECTORS[f.atom.op] or not _is_of_same_matrix(f, h) for h in values) or len(values) > 1:
+    if any(h.atom.op != VECTORS[f.atom.op] or not _is_of_same_matrix(f, h) for h in values) or len(values) > 1:
         return None
     p = values[0].power if values else Fraction(0)
     if f.atom.op == g.atom.op == "eigenvectors" and p.denominator == 1 and abs(p) <= _MOST:
@@ -320,36 +314,27 @@ def _entry_of_power(x: Tensor, p: int, i: Index, j: Index) -> Tensor:
     return sum_over(product(parts), places[1:-1])
 
 
-def triangular(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def triangular(term: IndexedTerm, mask: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Use that a Cholesky factor is lower triangular: a mask keeps all of it, or only its diagonal."""
-    for mask in term.factors:
-        if mask.atom.op != "tri" or mask.atom.name != "0" or mask.power != 1:
-            continue
-        for f in term.factors:
-            if f.atom.op == "cholesky" and f.power == 1 and f.at in (mask.at, mask.at[::-1]):
-                kept = factors_without(term, mask)
-                diagonal = IndexedFactor(identity(f.at[0].dim), f.at)
-                return IndexedTerm(term.coef, kept if f.at == mask.at else (*kept, diagonal))
+    for f in term.factors if mask.atom.name == "0" and mask.power == 1 else ():
+        if f.atom.op == "cholesky" and f.power == 1 and f.at in (mask.at, mask.at[::-1]):
+            diagonal = IndexedFactor(identity(f.at[0].dim), f.at)
+            return term.without(mask).times(*([] if f.at == mask.at else [diagonal]))
     return None
 
 
-def inverse_factors(term: IndexedTerm, free: tuple[Index, ...]) -> IndexedTerm | None:
+def inverse_factors(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Write inv(L).T @ inv(L) as the inverse of the matrix whose Cholesky factor L is."""
-
-    def is_of_cholesky_factor(atom: Atom) -> bool:
-        f = atom.args[0].factor
-        return f is not None and f.atom.op == "cholesky" and f.power == 1 and f.at == atom.args[0].free
-
-    inverses = [f for f in term.factors if f.atom.op == "inv" and f.power == 1 and is_of_cholesky_factor(f.atom)]
-    for n, f in enumerate(inverses):
-        for g in inverses[n + 1 :]:
-            k = f.at[0]
-            alone = sum(k in h.at for h in term.factors) == 2 and k not in free
-            if f.atom == g.atom and g.at[0] == k and alone and k not in (f.at[1], g.at[1]):
-                (inner,) = f.atom.args[0].terms[0].factors
-                (x,) = inner.atom.args
-                whole = inverse(x, *x.free).renamed(dict(zip(x.free, (f.at[1], g.at[1]), strict=True)))
-                return multiply_term(IndexedTerm(term.coef, factors_without(term, f, g)), whole)
+    inner = f.atom.args[0].factor if f.power == 1 else None
+    if inner is None or inner.atom.op != "cholesky" or inner.power != 1 or inner.at != f.atom.args[0].free:
+        return None
+    k, i = f.at
+    for g in term.factors:
+        alone = sum(k in h.at for h in term.factors) == 2 and k not in free
+        if g is not f and g.atom == f.atom and g.power == 1 and g.at[0] == k and alone and k not in (i, g.at[1]):
+            (x,) = inner.atom.args
+            whole = inverse(x, *x.free).renamed(dict(zip(x.free, (i, g.at[1]), strict=True)))
+            return multiply_term(term.without(f, g), whole)
     return None
 
 
