@@ -368,18 +368,18 @@ def _cancel_first_factor(
         return None
     near = a.at.index(first)
     middle = a.at[1 - near]
-    rest = tuple(g for g in inner.factors if g is not a)
-    if any(first in g.at for g in rest) or _count_uses(rest, middle) != 1 or _count_uses(rest, last) != 1:
+    rest = inner.without(a)
+    if first in rest.indices or rest.count(middle) != 1 or rest.count(last) != 1:
         return None
     for other in term.factors:
         if other is f or other.atom != a.atom or not _is_square_matrix(other):
             continue
-        if last in free or _count_uses(term.factors, last) != 2:
+        if last in free or term.count(last) != 2:
             continue
         for k in (near, 1 - near) if a.atom.symmetric else (near,):
             if other.at[k] == last:
                 u, v = fresh_index(first.dim), fresh_index(first.dim)
-                own = IndexedTerm(inner.coef, rest).renamed({middle: u, last: v})
+                own = rest.renamed({middle: u, last: v})
                 smaller = inverse(Tensor((u, v), (own,)), u, v).renamed({u: first, v: other.at[1 - k]}).terms[0]
                 return term.without(f, other).times(*smaller.factors, number=smaller.coef)
     return None
@@ -387,10 +387,6 @@ def _cancel_first_factor(
 
 def _is_square_matrix(f: IndexedFactor) -> bool:
     return f.power == 1 and len(set(f.at)) == 2 and f.at[0].dim == f.at[1].dim
-
-
-def _count_uses(factors: tuple[IndexedFactor, ...], i: Index) -> int:
-    return sum(f.at.count(i) for f in factors)
 
 
 def over_itself(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:

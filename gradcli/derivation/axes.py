@@ -140,9 +140,12 @@ def value_with_axes(axes: Sequence[Axis], tensor: Tensor) -> Value:
 
 
 def _sum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
-    gone = params[0]["axis"]
-    axes = [a for k, a in enumerate(xs[0].axes) if k not in gone]
-    return value_with_axes(axes, sum_over(xs[0].tensor, indices_of_axes(*(xs[0].axes[k] for k in gone))))
+    """Return a sum along axes; for logsumexp, the logarithm of that of the exponentials."""
+    (x,), gone, of_exponentials = xs, params[0]["axis"], graphs[0].op == "logsumexp"
+    kept = [a for k, a in enumerate(x.axes) if k not in gone]
+    entries = exponential(x.tensor) if of_exponentials else x.tensor
+    total = sum_over(entries, indices_of_axes(*(x.axes[k] for k in gone)))
+    return value_with_axes(kept, logarithm(total) if of_exponentials else total)
 
 
 def _reshape(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
@@ -264,13 +267,6 @@ def _solve(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[G
     return value_with_axes([i, *b.axes[1:]], sum_over(multiply(found, right), [j]))
 
 
-def _logsumexp(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
-    gone = params[0]["axis"]
-    axes = [a for k, a in enumerate(xs[0].axes) if k not in gone]
-    total = sum_over(exponential(xs[0].tensor), indices_of_axes(*(xs[0].axes[k] for k in gone)))
-    return value_with_axes(axes, logarithm(total))
-
-
 def _norm(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[GraphNode]) -> Value:
     squares = multiply(xs[0].tensor, xs[0].tensor)
     return Value((), power(sum_over(squares, indices_of_axes(*xs[0].axes)), HALF))
@@ -288,5 +284,5 @@ STRUCTURE: dict[Primitive, Callable[[Sized, list[Value], list[Any], Sequence[Gra
     SUM: _sum, RESHAPE: _reshape, TRANSPOSE: _transpose, BROADCAST: _broadcast_to,
     INV: lambda reader, xs, params, graphs: Value(xs[0].axes, inverse(xs[0].tensor, *matrix_indices(xs[0]))),
     MATMUL: _matmul, EINSUM: _einsum, DET: _det, LOGDET: _det, SOLVE: _solve,
-    LOGSUMEXP: _logsumexp, NORM: _norm, SELECT: _where,
+    LOGSUMEXP: _sum, NORM: _norm, SELECT: _where,
 }  # fmt: skip

@@ -103,14 +103,10 @@ def _inverse(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> In
     for other in term.factors if "orthogonal" in f.atom.facts and f.power == 1 else ():
         for k in (0, 1):
             same = other is not f and other.atom == f.atom and other.power == 1 and other.at[k] == f.at[k]
-            if same and f.at[k] not in free and _count_uses(term, f.at[k]) == 2:
+            if same and f.at[k] not in free and term.count(f.at[k]) == 2:
                 ends = (f.at[1 - k], other.at[1 - k])
                 return term.without(f, other).times(IndexedFactor(identity(ends[0].dim), ends))
     return None
-
-
-def _count_uses(term: IndexedTerm, i: Index) -> int:
-    return sum(f.at.count(i) for f in term.factors)
 
 
 def _outer_indices_of_pair(
@@ -121,9 +117,9 @@ def _outer_indices_of_pair(
     left, right = f.at[::-1] if flipped else f.at  # inv(X)[left, right], X being atom[left, right] as a matrix
     a, b = other.at[::-1] if flipped else other.at
     for r, l in ((right, left), (left, right)) if f.atom.symmetric else ((right, left),):
-        if a == r and r not in free and _count_uses(term, r) == 2:
+        if a == r and r not in free and term.count(r) == 2:
             return l, b
-        if b == l and l not in free and _count_uses(term, l) == 2:
+        if b == l and l not in free and term.count(l) == 2:
             return a, r
     return None
 
@@ -135,7 +131,7 @@ def _sums_to_one(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -
         over = [f.at[0]]
     if f.atom.facts & {"onehot rows", "simplex rows"}:
         over = [f.at[-1]]
-    alone = over and all(i not in free and _count_uses(term, i) == 1 for i in over)
+    alone = over and all(i not in free and term.count(i) == 1 for i in over)
     if not alone or not (f.power == 1 or f.atom.facts & {"onehot", "onehot rows"}):
         return None
     rest = term.without(f)
@@ -181,7 +177,7 @@ def _numbers(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> In
 def _centred(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Sum a bracket over a bound index that no other factor has, if one term or none is left, as for centred values."""
     for i in f.at if f.power == 1 else ():
-        if i not in free and _count_uses(term, i) == 1:
+        if i not in free and term.count(i) == 1:
             inner = sum_over(argument_of_factor(f), [i])
             if not inner.terms:
                 return IndexedTerm(Fraction(0))

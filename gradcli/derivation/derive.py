@@ -174,7 +174,8 @@ class _Count:
             return self.made(seen, self.none, args) if "[" in e.text[1:] else replace(args[0], shape=seen)
         rule = _RULES.get(e.text if e.op == "call" else e.op)
         if rule:
-            return rule(self, e, args)
+            shape, operations, aside = rule(self, e, [a.shape for a in args])
+            return self.made(shape, operations, args, aside)
         if e.op == "call" and e.text not in _EACH:
             raise NotSupported(f"what {e.text} costs is not known")
         return self.each(args, _PER_ENTRY.get(e.text, 1), e.text in _ASIDE)
@@ -249,72 +250,49 @@ class _Count:
         return _Array(shape, size)
 
 
-Rule = Callable[[_Count, E, list[_Array]], _Array]
+# the shape, the operations, and the memory that is held only during them
+Counted = tuple[Shape, fmpq_mpoly | int, fmpq_mpoly | int]
+Rule = Callable[[_Count, E, list[Shape]], Counted]
 
 
-def _count_reduction(count: _Count, e: E, args: list[_Array]) -> _Array:
-    (x,) = args
-    axis = dict(e.options).get("axis")
-    shape = () if axis is None else tuple(n for k, n in enumerate(x.shape) if k != int(axis))
-    size = count.entries(x.shape)
-    aside = size if e.text in _ASIDE and x.shape else count.none
-    return count.made(shape, _PER_ENTRY.get(e.text, 1) * size, args, aside)
+def _count_reduction(count: _Count, e: E, shapes: list[Shape]) -> Counted:
+    (x,), axis = shapes, dict(e.options).get("axis")
+    shape = () if axis is None else tuple(n for k, n in enumerate(x) if k != int(axis))
+    size = count.entries(x)
+    return shape, _PER_ENTRY.get(e.text, 1) * size, size if e.text in _ASIDE and x else 0
 
 
-def _count_filled_array(count: _Count, e: E, args: list[_Array]) -> _Array:
+def _count_filled_array(count: _Count, e: E, shapes: list[Shape]) -> Counted:
     lengths = [count.dim(str(a.number) if a.op == "number" else a.text) for a in e.args]
-    return count.made(tuple(lengths * 2 if e.text == "eye" else lengths), count.none, [])
+    return tuple(lengths * 2 if e.text == "eye" else lengths), 0, 0
 
 
-def _einsum(count: _Count, e: E, args: list[_Array]) -> _Array:
+def _count_einsum(count: _Count, e: E, shapes: list[Shape]) -> Counted:
     inside, _, out = dict(e.options)["first"].strip('"').partition("->")
     lengths: dict[str, fmpq_mpoly] = {}
-    for word, x in zip(inside.split(","), args, strict=True):
-        lengths |= zip(word, x.shape, strict=True)
-    operations = len(args) * count.entries(tuple(lengths.values()))
-    return count.made(tuple(lengths[letter] for letter in out), operations, args)
+    for word, own in zip(inside.split(","), shapes, strict=True):
+        lengths |= zip(word, own, strict=True)
+    return tuple(lengths[letter] for letter in out), len(shapes) * count.entries(tuple(lengths.values())), 0
 
 
-def _diag(count: _Count, e: E, args: list[_Array]) -> _Array:
-    n = args[0].shape[0]
-    return count.made((n, n) if len(args[0].shape) == 1 else (n,), count.none, args)
-
-
-def _outer(count: _Count, e: E, args: list[_Array]) -> _Array:
-    shape = (args[0].shape[0], args[1].shape[0])
-    return count.made(shape, count.entries(shape), args)
-
-
-def _factorisation_rule(thirds: int, whole: bool) -> Rule:
-    """Return the rule of an operation that factorises a copy of a square matrix: (2 + thirds)/3 n^3 operations."""
-
-    def rule(count: _Count, e: E, args: list[_Array]) -> _Array:
-        n = args[0].shape[0]
-        return count.made((n, n) if whole else (), fmpq(2 + thirds, 3) * n**3, args, n**2)
-
-    return rule
-
-
-def _solve(count: _Count, e: E, args: list[_Array]) -> _Array:
-    n, b = args[0].shape[0], args[1].shape
-    return count.made(b, fmpq(2, 3) * n**3 + 2 * n * count.entries(b), args, n**2)
-
-
-def _count_concatenation(count: _Count, e: E, args: list[_Array]) -> _Array:
+def _count_concatenation(count: _Count, e: E, shapes: list[Shape]) -> Counted:
     axis = int(dict(e.options)["axis"])
-    shape = list(args[0].shape)
-    shape[axis] = sum((x.shape[axis] for x in args), count.none)
-    return count.made(tuple(shape), count.none, args)
+    return (*shapes[0][:axis], sum((s[axis] for s in shapes), count.none), *shapes[0][axis + 1 :]), 0, 0
 
 
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(_REDUCING, _count_reduction), **dict.fromkeys(_SIZED, _count_filled_array),
-    **dict.fromkeys(("ones_like", "zeros_like", "tril", "triu"), lambda count, e, xs: count.made(xs[0].shape, count.none, xs)),
-    "cumsum": lambda count, e, args: count.made(args[0].shape, count.entries(args[0].shape), args),
-    "concat": lambda count, e, args: count.made((args[0].shape[0] + e.text.count("0"),), count.none, args),
-    "trace": lambda count, e, args: count.made((), args[0].shape[0], args),
-    "einsum": _einsum, "outer": _outer, "diag": _diag, "concatenate": _count_concatenation, "solve": _solve,
-    "det": _factorisation_rule(0, whole=False), "inv": _factorisation_rule(4, whole=True),
+    **dict.fromkeys(("ones_like", "zeros_like", "tril", "triu"), lambda count, e, xs: (xs[0], 0, 0)),
+    "einsum": _count_einsum, "concatenate": _count_concatenation,
+    "concat":  lambda count, e, xs: ((xs[0][0] + e.text.count("0"),), 0, 0),
+    "cumsum":  lambda count, e, xs: (xs[0], count.entries(xs[0]), 0),
+    "trace":   lambda count, e, xs: ((), xs[0][0], 0),
+    "outer":   lambda count, e, xs: ((xs[0][0], xs[1][0]), xs[0][0] * xs[1][0], 0),
+    "diag":    lambda count, e, xs: (xs[0] * 2 if len(xs[0]) == 1 else xs[0][:1], 0, 0),
+    # those that factorise a copy of a square matrix
+    "det":     lambda count, e, xs: ((), fmpq(2, 3) * xs[0][0] ** 3, xs[0][0] ** 2),
+    "inv":     lambda count, e, xs: (xs[0], 2 * xs[0][0] ** 3, xs[0][0] ** 2),
+    "solve":   lambda count, e, xs: (xs[1], fmpq(2, 3) * xs[0][0] ** 3 + 2 * xs[0][0] * count.entries(xs[1]), xs[0][0] ** 2),
 }  # fmt: skip
 
 
@@ -518,8 +496,7 @@ class Derivation:
             apart = self._name_layer_errors(wrt, sweeps, axes, printer, taken) or apart
         apart = use_known_names(apart, names.known)
         whole, known = write_complements(name_densities(apart, taken), names.known)
-        parts = tuple((n, with_transposes(part, names.turned)) for n, part in whole.parts)
-        whole = replace(whole, e=with_transposes(whole.e, names.turned), parts=parts)
+        whole = whole.map_expressions(lambda x: with_transposes(x, names.turned))
         made = name_repeated_parts(whole.e, self.taken, known, begun=whole.parts, steps=names.called)
         shown = {line.name for line in names.lines}
         fixed = ((x, n) for x, n in names.letters.items() if n not in shown)

@@ -1,13 +1,23 @@
 """What stands at the end of a derivation: parts with names, choices, Jacobians; and what a second derivative begins with."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 from gradcli.classes import dataclass
 from gradcli.derivation.algebra import DENSITY, ONE, apply_rules, identity, multiply, product, sum_over
 from gradcli.derivation.axes import Value
-from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, fresh_index, tensor_of_atom
+from gradcli.derivation.index import (
+    Atom,
+    Index,
+    IndexedFactor,
+    IndexedTerm,
+    Tensor,
+    add_terms,
+    fresh_index,
+    tensor_of_atom,
+)
 from gradcli.derivation.index import add as add_tensors
 from gradcli.derivation.matrix_expression import ONE as UNIT
 from gradcli.derivation.matrix_expression import (
@@ -111,6 +121,15 @@ class NamedParts:
     standardised: bool = False
     tensor: Tensor | None = None
 
+    @property
+    def every(self) -> tuple[E, ...]:
+        """The derivative and its parts."""
+        return (self.e, *(part for _, part in self.parts))
+
+    def map_expressions(self, rewrite: Callable[[E], E]) -> "NamedParts":
+        """Return the derivative rewritten, and its parts with it."""
+        return replace(self, e=rewrite(self.e), parts=tuple((n, rewrite(part)) for n, part in self.parts))
+
     def written_out(self, e: E) -> E:
         """Return a part without the names of other parts."""
         for word, own in reversed(self.parts):
@@ -177,7 +196,7 @@ def _name_standardised(
             powers = {p for _, p, _ in terms}
             if len(powers) > 1 or max(count for _, _, count in terms) < _SQUARED:
                 continue
-            inside = add_tensors([Tensor(x.free, (apply_rules(t, x.free),)) for t, _, _ in terms], x.free)
+            inside = add_terms([apply_rules(t, x.free) for t, _, _ in terms], x.free)
             small = simplified(inside, lambda t: printed_size(printer, t, axes))
             deviation = Tensor(f.at, (IndexedTerm(ONE, (f._replace(power=Fraction(-1, 2)),)),))
             own = dict(zip(_places_of_indices(f, c), f.at, strict=True))
@@ -252,18 +271,16 @@ def use_known_names(made: NamedParts, known: Mapping[E, str]) -> NamedParts:
 def name_densities(made: NamedParts, taken: Collection[str]) -> NamedParts:
     """Return a derivative with the densities as parts with names."""
     two, half = number(Fraction(2)), Fraction(1, 2)
-    e, parts = made.e, list(made.parts)
-    while found := [a for x in (e, *(p for _, p in parts)) for a in x.walk() if a.is_call(DENSITY)]:
+    while found := [a for x in made.every for a in x.walk() if a.is_call(DENSITY)]:
         density = min(found, key=lambda a: sum(b.is_call(DENSITY) for b in a.walk()))  # with none inside
         (u,) = density.args
-        word = distinct_name(["phi"], "phi", [*taken, *(n for n, _ in parts)])
-        short = name(word, axes=axes_of(u))
-        e = replace_part(e, density, short)
-        parts = [(n, replace_part(p, density, short)) for n, p in parts]
+        word = distinct_name(["phi"], "phi", [*taken, *(n for n, _ in made.parts)])
+        made = made.map_expressions(partial(replace_part, old=density, new=name(word, axes=axes_of(u))))
         above, below = ([], [two]) if is_fraction(half) else ([number(half)], [])
         bell = call("exp", neg(mul([*above, power(u, Fraction(2))], below)))
-        parts.append((word, mul([bell], [call("sqrt", mul([two, name("pi", scalar=True)]))])))
-    return replace(made, e=e, parts=tuple(parts))
+        part = mul([bell], [call("sqrt", mul([two, name("pi", scalar=True)]))])
+        made = replace(made, parts=(*made.parts, (word, part)))
+    return made
 
 
 def write_complements(made: NamedParts, known: Mapping[E, str]) -> tuple[NamedParts, dict[E, str]]:
@@ -272,7 +289,7 @@ def write_complements(made: NamedParts, known: Mapping[E, str]) -> tuple[NamedPa
     The second result is `known`, written so. Not in a logarithm, which is finite where sigmoid(-u) is smaller than the
     rounding of 1 - sigmoid(u).
     """
-    inside = {a for x in (made.e, *(p for _, p in made.parts)) for a in x.walk()}
+    inside = {a for x in made.every for a in x.walk()}
     logs = {b for a in inside if a.is_call("log") for b in a.walk()}
     pairs: list[tuple[E, E]] = []
 
@@ -291,8 +308,7 @@ def write_complements(made: NamedParts, known: Mapping[E, str]) -> tuple[NamedPa
             e = replace_part(e, other, rest)
         return e
 
-    parts = tuple((n, written(p)) for n, p in made.parts)
-    return replace(made, e=written(made.e), parts=parts), {written(e): n for e, n in known.items()}
+    return made.map_expressions(written), {written(e): n for e, n in known.items()}
 
 
 # Products with an indicator, as a choice: 0 times a value that is not finite is not 0 in code.
@@ -305,8 +321,7 @@ _UNBOUNDED = {
 
 def write_choices(made: NamedParts) -> NamedParts:
     """Return a derivative with where(c, u, 0) for the product of an indicator and a value that may not be finite elsewhere."""
-    parts = tuple((n, _choices_in_expression(p)) for n, p in made.parts)
-    return replace(made, e=_choices_in_expression(made.e), parts=parts)
+    return made.map_expressions(_choices_in_expression)
 
 
 def _choices_in_expression(e: E) -> E:
@@ -470,29 +485,23 @@ def _open_around_seed(x: Tensor, seed: str) -> Tensor:
         f = next((f for f in term.factors if f.power == 1 and _has_input(f.atom, seed)), None)
         if f is not None and f.atom.op == "group":
             pending += open_bracket(term, f, x.free).terms
-        elif f is not None and f.atom.op == "pad":
-            pending += _open_padded_vector(term, f, x.free).terms
-        elif f is not None and f.atom.op == "cross":
+        elif f is not None and f.atom.op in ("pad", "cross"):
             (i,) = f.at
-            kept = tuple(dict.fromkeys((*x.free, i)))
-            rest = Tensor(kept, (term.without(f),))
-            parts = [multiply(rest, Tensor(f.at, (part,))) for part in open_cross_product(f).terms]
+            whole = open_cross_product(f) if f.atom.op == "cross" else _open_padded_vector(f)
+            rest = Tensor(tuple(dict.fromkeys((*x.free, i))), (term.without(f),))
+            parts = [multiply(rest, Tensor(f.at, (part,))) for part in whole.terms]
             pending += [t for part in parts for t in (part if i in x.free else sum_over(part, [i])).terms]
         else:
             raise NotSupported("an index of an indexed array has no derivative in closed form")
-    return add_tensors([Tensor(x.free, (t,)) for t in done], x.free)
+    return add_terms(done, x.free)
 
 
-def _open_padded_vector(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> Tensor:
-    """Return a term with a padded vector as the product of rows of the identity and the vector."""
+def _open_padded_vector(f: IndexedFactor) -> Tensor:
+    """Return a padded vector as the product of rows of the identity and the vector."""
     (inside,) = f.atom.args
     (i,), (old,) = f.at, inside.free
     new = fresh_index(old.dim)
-    whole = sum_over(multiply(inside.renamed({old: new}), selection_matrix(f.atom.name, new, i)), [new])
-    kept = tuple(dict.fromkeys((*free, i)))
-    rest = Tensor(kept, (term.without(f),))
-    parts = [multiply(rest, Tensor((i,), (t,))) for t in whole.terms]
-    return add_tensors([sum_over(p, [i]) if i not in free else p for p in parts], free)
+    return sum_over(multiply(inside.renamed({old: new}), selection_matrix(f.atom.name, new, i)), [new])
 
 
 def _is_seed(atom: Atom, seed: str) -> bool:

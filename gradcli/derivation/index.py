@@ -111,6 +111,10 @@ class IndexedTerm:
         """Return the term with its indices renamed."""
         return replace(self, factors=tuple(f._replace(at=tuple(names.get(i, i) for i in f.at)) for f in self.factors))
 
+    def count(self, i: Index) -> int:
+        """Return how often an index occurs."""
+        return sum(f.at.count(i) for f in self.factors)
+
     def without(self, *gone: IndexedFactor) -> "IndexedTerm":
         """Return the term without some of its factors, which are compared by identity."""
         return replace(self, factors=tuple(f for f in self.factors if not any(f is g for g in gone)))

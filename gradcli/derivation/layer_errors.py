@@ -6,13 +6,13 @@ function, entry by entry, of what the one before gave.
 Source   Nielsen (2015), Neural Networks and Deep Learning, chapter 2: the four equations of backpropagation.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gradcli.arithmetic.tape import CONSTANT, Recorded, sweep_back
 from gradcli.arithmetic.value_graph import GraphNode
 from gradcli.classes import dataclass
-from gradcli.derivation.sized_recording import Sweep, with_naming_rules
+from gradcli.derivation.sized_recording import Sweep, walk_operands_first, with_naming_rules
 from gradcli.report.derive import split_subscript
 
 _PRODUCTS = {"matmul", "einsum", "dot"}
@@ -30,7 +30,7 @@ class NetworkLayer:
 def find_layer_chain(y: GraphNode) -> tuple[NetworkLayer, ...]:
     """Return the layers of which a value is a function, the first one first; none where they are no chain."""
     users: dict[int, list[GraphNode]] = {}
-    order = list(_walk_operands_first(y.fixed()))
+    order = list(walk_operands_first(y.fixed()))
     for node in order:
         for x in node.args:
             if isinstance(x, GraphNode):
@@ -56,20 +56,6 @@ def layer_numbers(chain: Sequence[NetworkLayer]) -> tuple[str, ...]:
     own = [split_subscript(layer.weights)[1] for layer in chain]
     counted = own and own[0] and own == [str(int(own[0]) + k) for k in range(len(own))]
     return tuple(own) if counted else tuple(str(k) for k in range(1, len(chain) + 1))
-
-
-def _walk_operands_first(y: GraphNode) -> Iterator[GraphNode]:
-    """Yield the nodes of a graph, each after its operands."""
-    done: set[int] = set()
-    pending: list[tuple[GraphNode, bool]] = [(y, False)]
-    while pending:
-        node, ready = pending.pop()
-        if ready:
-            yield node
-        elif id(node) not in done:
-            done.add(id(node))
-            pending.append((node, True))
-            pending += [(x, False) for x in reversed(node.args) if isinstance(x, GraphNode)]
 
 
 def _skip_rearrangements(x: Any) -> Any:
@@ -122,7 +108,7 @@ def _is_elementwise_function(x: Any, z: GraphNode) -> bool:
         node = pending.pop()
         for a in (a for a in node.args if isinstance(a, GraphNode) and a is not z and id(a) not in seen):
             seen.add(id(a))
-            if (a.shape != z.shape or a.op in _PRODUCTS) and any(n is z for n in _walk_operands_first(a)):
+            if (a.shape != z.shape or a.op in _PRODUCTS) and any(n is z for n in walk_operands_first(a)):
                 return False
             pending.append(a)
         met = met or any(a is z for a in node.args)

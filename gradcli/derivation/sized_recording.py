@@ -296,14 +296,7 @@ def _may_be_equal(*xs: Value) -> bool:
 def _values_of_branches(x: GraphNode) -> list[Any]:
     """Return the values that a graph has at its point if each piecewise function takes one branch, or the other."""
     found: dict[int, list[Any]] = {}
-    pending = [x]
-    while pending:
-        node = pending[-1]
-        waiting = [a for a in node.args if isinstance(a, GraphNode) and id(a) not in found]
-        if waiting:
-            pending += waiting
-            continue
-        pending.pop()
+    for node in walk_operands_first(x):
         args = [found[id(a)] if isinstance(a, GraphNode) else [a] for a in node.args]
         if node.op in _PIECEWISE:
             branches = _PIECEWISE[node.op](*args)[:_MOST_PIECES]
@@ -584,6 +577,20 @@ def _walk_nodes(y: Any) -> Iterator[GraphNode]:
             seen.add(id(node))
             pending += node.args
             yield node
+
+
+def walk_operands_first(y: GraphNode) -> Iterator[GraphNode]:
+    """Yield the nodes of a graph, each after its operands."""
+    done: set[int] = set()
+    pending: list[tuple[GraphNode, bool]] = [(y, False)]
+    while pending:
+        node, ready = pending.pop()
+        if ready:
+            yield node
+        elif id(node) not in done:
+            done.add(id(node))
+            pending.append((node, True))
+            pending += [(x, False) for x in reversed(node.args) if isinstance(x, GraphNode)]
 
 
 def _is_singular(node: GraphNode) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gradcli.classes import dataclass
 from gradcli.derivation.matrix_expression import E, Op, count_removed_axes, expression_text, name, transpose
+from gradcli.derivation.sized_problem import first_free_name
 from gradcli.errors import NotSupported
 
 _WORTH = 3  # operations that a name must save
@@ -123,8 +124,7 @@ def name_repeated_parts(
         letter = _LETTERS.get(best.text if best.op == "call" else best.op, "t")
         axes = count_axes(best)
         letter = letter.upper() if letter == "p" and axes == 2 else letter
-        free = (n for n in (letter, *(f"{letter}{k}" for k in range(1, 1000))) if n not in used)
-        new = names.get(best) or called.get(best) or next(free)
+        new = names.get(best) or called.get(best) or first_free_name([letter], letter, used)
         used.add(new)
         short = name(new, axes=axes)
         names, called = (

@@ -46,7 +46,7 @@ from gradcli.derivation.matrix_expression import (
 )
 from gradcli.derivation.matrix_printing import NAMES, Printer
 from gradcli.derivation.simplify import SAYS, simplified
-from gradcli.derivation.sized_problem import DerivationProblem
+from gradcli.derivation.sized_problem import DerivationProblem, first_free_name
 from gradcli.derivation.sized_recording import Sweep, is_shift, rule_of, with_naming_rules
 from gradcli.derivation.statements import Statements
 from gradcli.errors import GradcliError, NotSupported
@@ -774,7 +774,7 @@ def choose_letters(program: RecordedProgram, taken: Collection[str]) -> dict[int
     used, found = set(taken), {}
     for k in sorted(plan.named):
         if plan.given[k] is None and (letter := plan.letter(k)) != "t":
-            found[k] = _free_name(letter, used)
+            found[k] = first_free_name([letter], letter, used)
             used.add(found[k])
     return found
 
@@ -850,7 +850,8 @@ def _record_named_lines(
             continue
         stem = plan.given[k] or plan.letter(k)
         usual = letters.get(written(own[k])) if plan.given[k] is None and stem != "t" and k != result else None
-        name = made.function if k == result else usual if usual and usual not in taken else _free_name(stem, taken)
+        stems = [word for word in (usual, stem) if word and word != "t"]  # t has a number always
+        name = made.function if k == result else first_free_name(stems, stem, taken)
         taken.add(name)
         here = None if made.begun else describe_position(position)  # these lines are not the user's, but the gradient's
         rules, needs = plan.rules(k)
@@ -858,7 +859,7 @@ def _record_named_lines(
         named.append(NamedLine(name, rules, conditions, values[k], dots[k], k, own[k], whole[k], here))
         values[k] = [GraphNode.variable(name, y.value) for y in values[k]]
         dots[k] = [GraphNode.variable(f"d{name}", np.asarray(getattr(ydot, "value", ydot))) for ydot in dots[k]]
-    seed = made.problem.direction or _free_name("v", taken)
+    seed = made.problem.direction or first_free_name(["v"], "v", taken)
     return _add_adjoints(wrt, sweeps, named, values, result, seed) if backward and named else named
 
 
@@ -933,12 +934,6 @@ def assigned_names(lines: Sequence[Line]) -> dict[int, str]:
     found = {k: word for k, word in enumerate(names_of_lines(lines)) if word}
     words = list(found.values())
     return {k: word for k, word in found.items() if words.count(word) == 1}
-
-
-def _free_name(stem: str, taken: set[str]) -> str:
-    """Return a name that is not taken; t has a number always."""
-    names = [stem] if stem != "t" else []
-    return next(n for n in (*names, *(f"{stem}{k}" for k in range(1, 10_000))) if n not in taken)
 
 
 def _value_and_differential(

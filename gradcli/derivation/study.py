@@ -257,18 +257,25 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
     if isinstance(root, Expression):  # what it uses as a position in an array is an index
         places = {*root.places, *_find_class_indices(root, dims)}
         facts |= {n: facts.get(n, frozenset()) | {"index"} for n in dims if n in places}
+
+    def report(
+        problem: DerivationProblem, results: Sequence[Result], findings: Sequence[Finding], **rest: Any
+    ) -> DeriveReport:
+        known = {n: tuple(w for w in FACTS if w in words) for n, words in facts.items()}
+        return DeriveReport(
+            Target(problem.f.kind, problem.f.text), dict(problem.dims), known,
+            wanted.seed, f"{wanted.layout}: {LAYOUTS[wanted.layout]}", tuple(results), tuple(findings),
+            int(_exit_status(results, findings)), describe_environment(), **rest,
+        )  # fmt: skip
+
     names, answers = _inputs_and_answers([n for n in f.inputs if n in dims], wanted, facts)
     problem = DerivationProblem(f, dims, facts, wanted.order, wanted.seed, wanted.layout, wanted.style)
     try:
         problem = prepare_problem(problem)
         made, given = _make_at_fitting_sizes(problem, given, wanted.shapes)
     except NotStraight as error:  # no input has a formula, for one reason
-        detail, refusals = error_detail(error), tuple(_refusal_finding(name, error) for name in names)
-        return DeriveReport(
-            Target(problem.f.kind, problem.f.text), dict(problem.dims), _facts_in_order(facts),
-            wanted.seed, f"{wanted.layout}: {LAYOUTS[wanted.layout]}", (), refusals,
-            int(Exit.INCONCLUSIVE), describe_environment(), refused=dict.fromkeys(names, detail),
-        )  # fmt: skip
+        refusals = [_refusal_finding(name, error) for name in names]
+        return report(problem, (), refusals, refused=dict.fromkeys(names, error_detail(error)))
     if given is None:
         refuse_numbers(replace(made.problem, f=f), wanted.shapes, made.points[0])
     results: list[Result] = []
@@ -310,19 +317,11 @@ def _derive(f: Function, wanted: DeriveOptions) -> DeriveReport:
         note(says)
     with limited_work():
         function, function_mathml = made.function_written() if results else ("", "")
-    report = DeriveReport(
-        Target(f.kind, f.text), dict(made.problem.dims), _facts_in_order(facts),
-        wanted.seed, f"{wanted.layout}: {LAYOUTS[wanted.layout]}", tuple(results), tuple(findings),
-        int(_exit_status(results, findings)), describe_environment(),
-        refused=refused or ABSENT, function=function, function_mathml=function_mathml, solution=not answers or wanted.show,
+    at = {} if given is None else {"at": dict(given.values), "drawn": given.drawn, "sizes": dict(given.named) or ABSENT}
+    return report(
+        replace(made.problem, f=f), results, findings, refused=refused or ABSENT,
+        function=function, function_mathml=function_mathml, solution=not answers or wanted.show, **at,
     )  # fmt: skip
-    if given is None:
-        return report
-    return replace(report, at=dict(given.values), drawn=given.drawn, sizes=dict(given.named) or ABSENT)
-
-
-def _facts_in_order(facts: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
-    return {n: tuple(w for w in FACTS if w in words) for n, words in facts.items()}
 
 
 def _derive_by_input(made: Derivation, name: str) -> tuple[Derivation, Result, bool]:

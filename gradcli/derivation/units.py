@@ -122,8 +122,8 @@ def triangle_of_ones(dims: Sequence[str], k: int) -> Atom:
 
 def complement_of_triangle(x: Tensor) -> Tensor | None:
     """Return 1 - x where x is a triangle of ones: the other triangle. None for anything else."""
-    f = x.terms[0].factors[0] if len(x.terms) == 1 and len(x.terms[0].factors) == 1 else None
-    if f is None or f.atom.op != "tri" or x.terms[0].coef != 1:
+    f = x.factor
+    if f is None or f.atom.op != "tri":
         return None
     return Tensor(x.free, tensor_of_atom(triangle_of_ones(f.atom.dims[::-1], -1 - int(f.atom.name)), f.at[::-1]).terms)
 
