@@ -516,21 +516,19 @@ class Reader:
             apart = [x - n for x, n in zip(xs, known, strict=True)]
             if _has_equal_numbers(apart) and apart[0] == round(apart[0]):
                 return add([tensor_of_size(name), scalar(exact_number(apart[0]))])
-        for a, b in itertools.combinations(self.sizes, 2):
-            for p in _POWERS:
-                whole = [float(m + n) ** float(p) for m, n in zip(self.sizes[a], self.sizes[b], strict=True)]
-                if _has_equal_numbers(ratio := [x / s for x, s in zip(xs, whole, strict=True)]):
-                    factor = exact_number(_nearest_simple_fraction(ratio[0]))
-                    return scale_tensor(power(tensor_of_size(f"{a} + {b}"), p), factor)
-        for count in (1, 2):
-            for names in itertools.combinations(self.sizes, count):
-                for powers in itertools.product(_POWERS, repeat=count):
-                    parted = list(zip(names, powers, strict=True))
-                    scale = [math.prod(float(self.sizes[n][k]) ** float(p) for n, p in parted) for k in range(len(xs))]
-                    ratio = [x / s for x, s in zip(xs, scale, strict=True)]
-                    if _has_equal_numbers(ratio):
-                        parts = [power(tensor_of_size(n), p) for n, p in parted]
-                        return scale_tensor(product(parts), exact_number(_nearest_simple_fraction(ratio[0])))
+        sums = ((f"{a} + {b}",) for a, b in itertools.combinations(self.sizes, 2))
+        names = itertools.chain.from_iterable(itertools.combinations(self.sizes, count) for count in (1, 2))
+        for dims in itertools.chain(sums, names):
+            lengths = [self.lengths(d) for d in dims]
+            for powers in itertools.product(_POWERS, repeat=len(dims)):
+                scales = (
+                    math.prod(float(n) ** float(p) for n, p in zip(own, powers, strict=True))
+                    for own in zip(*lengths, strict=True)
+                )
+                ratio = [x / scale for x, scale in zip(xs, scales, strict=True)]
+                if _has_equal_numbers(ratio):
+                    parts = [power(tensor_of_size(d), p) for d, p in zip(dims, powers, strict=True)]
+                    return scale_tensor(product(parts), exact_number(_nearest_simple_fraction(ratio[0])))
         raise NotSupported("a constant depends on the sizes in a way that is not recognised", do="make it an input")
 
     def _read_node(self, graphs: Sequence[GraphNode]) -> Value:

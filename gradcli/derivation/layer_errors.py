@@ -9,10 +9,10 @@ Source   Nielsen (2015), Neural Networks and Deep Learning, chapter 2: the four 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gradcli.arithmetic.tape import CONSTANT, Recorded, sweep_back
+from gradcli.arithmetic.tape import CONSTANT, Recorded
 from gradcli.arithmetic.value_graph import GraphNode
 from gradcli.classes import dataclass
-from gradcli.derivation.sized_recording import Sweep, walk_operands_first, with_naming_rules
+from gradcli.derivation.sized_recording import Sweep, sweep_back_by_names, walk_operands_first
 from gradcli.report.derive import split_subscript
 
 _PRODUCTS = {"matmul", "einsum", "dot"}
@@ -133,16 +133,13 @@ def find_layer_errors(sweeps: Sequence[Sweep], names: Sequence[str]) -> tuple[di
             for layer, name in zip(find_layer_chain(sweep.tape.value(sweep.y.slot)), names, strict=True)
         }
         own: dict[str, list[Any]] = {}
-        lines = []
-        for primitive, slots, xs, y, params, position in sweep.tape.lines[: sweep.y.slot + 1]:
-            if primitive is not None:
-                name = by_node.get(id(y.fixed()), "") if isinstance(y, GraphNode) else ""
-                store = own.setdefault(name, [None]) if name else None
-                primitive = with_naming_rules(primitive, len(slots), name, store)
-            lines.append((primitive, slots, xs, y, params, position))
-        bars: list[Any] = [None] * len(lines)
-        bars[-1] = GraphNode.lift(1.0)
-        sweep_back(lines, bars, sweep.y.slot)
+        named: dict[int, tuple[str, list[Any]]] = {}
+        lines = sweep.tape.lines[: sweep.y.slot + 1]
+        for k, (primitive, _, _, y, _, _) in enumerate(lines):
+            name = by_node.get(id(y.fixed()), "") if primitive is not None and isinstance(y, GraphNode) else ""
+            if name:
+                named[k] = name, own.setdefault(name, [None])
+        bars = sweep_back_by_names(lines, GraphNode.lift(1.0), named)
         derivative.append(bars[sweep.inputs[0].slot])
         for name, (bar,) in own.items():
             found.setdefault(name, []).append(bar)

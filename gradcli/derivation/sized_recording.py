@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
-from gradcli.arithmetic.tape import Recorded, Tape
+from gradcli.arithmetic.tape import Line, Recorded, Tape, sweep_back
 from gradcli.arithmetic.value_graph import GraphNode, NotStraight
 from gradcli.classes import dataclass
 from gradcli.derivation.algebra import ORDERS, identity, multiply, sum_over
@@ -54,7 +54,7 @@ from gradcli.derivation.units import (
 from gradcli.derivation.whole import opaque_function
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.rules.elementwise import maximum_partial
-from gradcli.rules.kinds import Linear
+from gradcli.rules.kinds import Linear, Partial
 from gradcli.rules.linalg import T, expm_frechet
 from gradcli.rules.reductions import PEAKS
 from gradcli.rules.shaping import GETITEM, SCATTER
@@ -62,7 +62,7 @@ from gradcli.targets.derived import OnSurfaces, Weighted
 from gradcli.targets.facts import SYMMETRIC, length_of
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value
 from gradcli.tracing.primitive import primitive_by_name as primitive_named
-from gradcli.tracing.shapes import shape, unbroadcast
+from gradcli.tracing.shapes import shape
 
 SEED = "seed of the sweep"  # names the cotangent of a result that is not a scalar; no input can have this name
 
@@ -236,16 +236,6 @@ def _getitem_adjoint(ybar: Value, y: Value, x: Value, *, index: Any) -> Value:
     return SCATTER(ybar, index=index, into=shape(x))
 
 
-class _ConvolveRule:
-    """A convolution pulls back by a correlation with the other operand."""
-
-    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
-        return primitive(xdot, xs[1]) if i == 0 else primitive(xs[0], xdot)
-
-    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        return formula_node("correlate", lambda a, v: np.correlate(a, v, "valid"), ybar, xs[1 - i])
-
-
 _PIECEWISE: dict[str, Callable[..., list[Any]]] = {  # by function, the branches that it takes, of those of its arguments
     "maximum": lambda a, b: [*a, *b], "minimum": lambda a, b: [*a, *b], "where": lambda condition, a, b: [*a, *b],
     "relu": lambda x: [*x, 0.0], "absolute": lambda x: [*x, *(-v for v in x)],
@@ -255,28 +245,22 @@ _MOST_PIECES = 64  # of one value
 _ROUNDED = 1e-12  # relative: two forms of one value, such as u + (v - u) and v
 
 
-@dataclass(frozen=True, slots=True)
-class _ExtremeRule:
-    """The larger or smaller of two operands; where they are equal all around, both have one slope, and the first is taken.
+def _rules_of_extreme(*, largest: bool) -> tuple[Rule, Rule]:
+    """Return the rules of the larger or smaller of two operands; where they are equal all around, the first is taken.
 
     So are a*r and a*clip(r, 0.8, 1.2), for r between 0.8 and 1.2. Operands that are equal at single points alone are compared
     strictly, both ways.
     """
 
-    largest: bool
-
-    def push(self, primitive: Primitive, i: int, y: Value, xs: Sequence[Value], xdot: Value, params: Params) -> Value:
-        return self._slope_of_operand(xs[i], xs[1 - i], i) * xdot
-
-    def pull(self, ybar: Value, i: int, y: Value, xs: Sequence[Value], params: Params, transpose: Transposer) -> Value:
-        return unbroadcast(ybar * self._slope_of_operand(xs[i], xs[1 - i], i), xs[i])
-
-    def _slope_of_operand(self, mine: Value, other: Value, i: int) -> Value:
+    def slope(mine: Value, other: Value, first: bool) -> Value:
+        larger, smaller = (mine, other) if largest else (other, mine)
         if not _may_be_equal(mine, other):
-            return maximum_partial(mine, other) if self.largest else maximum_partial(other, mine)
-        if i == 0:
-            return (mine >= other if self.largest else mine <= other) * 1.0
-        return (mine > other if self.largest else mine < other) * 1.0
+            return maximum_partial(larger, smaller)
+        if first:
+            return (mine >= other if largest else mine <= other) * 1.0
+        return (mine > other if largest else mine < other) * 1.0
+
+    return Partial(lambda y, a, b: slope(a, b, first=True)), Partial(lambda y, a, b: slope(b, a, first=False))
 
 
 def _may_be_equal(*xs: Value) -> bool:
@@ -309,34 +293,39 @@ def _values_of_branches(x: GraphNode) -> list[Any]:
     return found[id(x)]
 
 
-RULES: dict[str, Rule] = {
-    #                     the cotangent of x, given ybar, y and x; ydot, given xdot, y and x
-    "det": FormulaRule(lambda ybar, y, x: ybar * y * np.transpose(np.linalg.inv(x)),
-                       lambda xdot, y, x: y * np.sum(np.transpose(np.linalg.inv(x)) * xdot)),
-    "logdet": FormulaRule(lambda ybar, y, x: ybar * np.transpose(np.linalg.inv(x)),
-                          lambda xdot, y, x: np.sum(np.transpose(np.linalg.inv(x)) * xdot)),
-    "cumsum": Linear(_cumsum_adjoint),
-    "expm": FormulaRule(lambda ybar, y, x: formula_node("expm_frechet", expm_frechet, T(x), ybar),
-                        lambda xdot, y, x: formula_node("expm_frechet", expm_frechet, x, xdot)),
+def _correlate(ybar: Value, other: Value) -> Value:
+    return formula_node("correlate", lambda a, v: np.correlate(a, v, "valid"), ybar, other)
+
+
+RULES: dict[str, tuple[Rule, ...]] = {  # by operation, the rule of each argument
+    #                      the cotangent of x, given ybar, y and x; ydot, given xdot, y and x
+    "det": (FormulaRule(lambda ybar, y, x: ybar * y * np.transpose(np.linalg.inv(x)),
+                        lambda xdot, y, x: y * np.sum(np.transpose(np.linalg.inv(x)) * xdot)),),
+    "logdet": (FormulaRule(lambda ybar, y, x: ybar * np.transpose(np.linalg.inv(x)),
+                           lambda xdot, y, x: np.sum(np.transpose(np.linalg.inv(x)) * xdot)),),
+    "cumsum": (Linear(_cumsum_adjoint),),
+    "expm": (FormulaRule(lambda ybar, y, x: formula_node("expm_frechet", expm_frechet, T(x), ybar),
+                         lambda xdot, y, x: formula_node("expm_frechet", expm_frechet, x, xdot)),),
     # adjoints that are simple for a trace
-    "sqrtm": FormulaRule(lambda ybar, y, x: formula_node("sqrtm_adjoint", lambda y, ybar: ybar, T(y), ybar)),
-    "logm": FormulaRule(lambda ybar, y, x: formula_node("logm_adjoint", lambda x, ybar: ybar, T(x), ybar)),
-    "pinv": FormulaRule(_pinv_adjoint, _pinv_differential),
-    "cholesky": FormulaRule(lambda ybar, y, x: formula_node("cholesky_adjoint", lambda y, ybar: ybar, y, ybar),
-                            _cholesky_differential),
-    "svdvals": FormulaRule(_svdvals_adjoint, _svdvals_differential),
+    "sqrtm": (FormulaRule(lambda ybar, y, x: formula_node("sqrtm_adjoint", lambda y, ybar: ybar, T(y), ybar)),),
+    "logm": (FormulaRule(lambda ybar, y, x: formula_node("logm_adjoint", lambda x, ybar: ybar, T(x), ybar)),),
+    "pinv": (FormulaRule(_pinv_adjoint, _pinv_differential),),
+    "cholesky": (FormulaRule(lambda ybar, y, x: formula_node("cholesky_adjoint", lambda y, ybar: ybar, y, ybar),
+                             _cholesky_differential),),
+    "svdvals": (FormulaRule(_svdvals_adjoint, _svdvals_differential),),
     # the largest entry has slope 1, all others have slope 0
-    "max": FormulaRule(lambda ybar, y, x, axis: np.expand_dims(ybar, axis) * PEAKS(x, axis=axis),
-                       lambda xdot, y, x, axis: np.sum(PEAKS(x, axis=axis) * xdot, axis=axis)),
-    "getitem": FormulaRule(_getitem_adjoint, _getitem_differential), "convolve": _ConvolveRule(),
-    "maximum": _ExtremeRule(largest=True), "minimum": _ExtremeRule(largest=False),
+    "max": (FormulaRule(lambda ybar, y, x, axis: np.expand_dims(ybar, axis) * PEAKS(x, axis=axis),
+                        lambda xdot, y, x, axis: np.sum(PEAKS(x, axis=axis) * xdot, axis=axis)),),
+    "getitem": (FormulaRule(_getitem_adjoint, _getitem_differential),),
+    "convolve": (Linear(lambda ybar, a, v: _correlate(ybar, v)), Linear(lambda ybar, a, v: _correlate(ybar, a))),
+    "maximum": _rules_of_extreme(largest=True), "minimum": _rules_of_extreme(largest=False),
 }  # fmt: skip
 
 
 def rule_of(primitive: Primitive, i: int) -> Rule:
     """Return the rule of an argument for formulas, where it has one, else that for numbers."""
     own = primitive.rule(i)
-    return own if isinstance(own, ShiftRule) else RULES.get(primitive.name) or own
+    return own if isinstance(own, ShiftRule) or primitive.name not in RULES else RULES[primitive.name][i]
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,17 +346,24 @@ class _NamingRule:
         return self.rule.push(primitive, i, y, xs, xdot, params)
 
 
-def with_naming_rules(
-    primitive: Primitive, count: int, name: str = "", store: list[Value] | None = None, r: int = 0
-) -> Primitive:
-    """Return an operation of `count` operands with the rules for formulas.
+def sweep_back_by_names(
+    lines: Sequence[Line], one: Value, named: Mapping[int, tuple[str, list[Value]]], r: int = 0
+) -> list[Value]:
+    """Return the cotangents of lines by the rules for formulas, given that of the last line.
 
-    With a name, a sweep stores the cotangent of its line in `store[r]`, and goes on with a variable of this name instead.
+    The cotangent of a line that is `named` is stored as the r-th of its list, and the sweep goes on with its name instead.
     """
-    rules: list[Rule] = [rule_of(primitive, i) for i in range(count)]
-    if store is not None:
-        rules = [_NamingRule(rule, name, store, r) for rule in rules]
-    return replace(primitive, rules=tuple(rules))
+    renamed: list[Line] = []
+    for k, (primitive, slots, xs, y, params, position) in enumerate(lines):
+        if primitive is not None:
+            rules = [rule_of(primitive, i) for i in range(len(slots))]
+            if k in named:
+                rules = [_NamingRule(rule, *named[k], r) for rule in rules]
+            primitive = replace(primitive, rules=tuple(rules))
+        renamed.append((primitive, slots, xs, y, params, position))
+    bars: list[Value] = [*[None] * (len(lines) - 1), one]
+    sweep_back(renamed, bars, len(lines) - 1)
+    return bars
 
 
 def _cotangents_by_rules(program: RecordedProgram, one: Value) -> list[Value]:

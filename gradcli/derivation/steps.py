@@ -16,7 +16,7 @@ from gradcli.arithmetic.recorded_program import (
     inner_lines_of_products,
     names_of_lines,
 )
-from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape, sweep_back
+from gradcli.arithmetic.tape import CONSTANT, Line, Recorded, Tape
 from gradcli.arithmetic.value_graph import GraphNode
 from gradcli.classes import dataclass
 from gradcli.derivation.axes import Value
@@ -47,14 +47,23 @@ from gradcli.derivation.matrix_expression import (
 from gradcli.derivation.matrix_printing import NAMES, Printer
 from gradcli.derivation.simplify import SAYS, simplified
 from gradcli.derivation.sized_problem import DerivationProblem, first_free_name
-from gradcli.derivation.sized_recording import Sweep, is_shift, rule_of, with_naming_rules
+from gradcli.derivation.sized_recording import Sweep, is_shift, rule_of, sweep_back_by_names
 from gradcli.derivation.statements import Statements
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.report.derive import ERROR_OF_LAYER, DerivedKind, Step
 from gradcli.targets.expression import Expression
 from gradcli.tracing.shapes import broadcast_like
 
-QUIET = {"reshape", "transpose", "broadcast_to", "getitem", "positive", "scatter", "real", "negative"}
+QUIET = {
+    "reshape",
+    "transpose",
+    "broadcast_to",
+    "getitem",
+    "positive",
+    "scatter",
+    "real",
+    "negative",
+}  # only move entries
 _MOST = 60  # lines at most, to be shown one by one
 
 
@@ -555,13 +564,10 @@ class FunctionGroup:
 
 
 class StepPlan:
-    """The plan of a program's lines up to its result; `quiet` primitives only move entries, and are never named.
+    """The plan of a program's lines up to its result; `merged` says whether equal lines are one."""
 
-    `merged` says whether equal lines are one.
-    """
-
-    def __init__(self, tape: Tape, result: int, quiet: Collection[str], *, merged: bool) -> None:
-        self.tape, self.result, self.quiet = tape, result, quiet
+    def __init__(self, tape: Tape, result: int, *, merged: bool) -> None:
+        self.tape, self.result = tape, result
         self.given = names_of_lines(tape.lines)
         self.within = inner_lines_of_products(tape.lines)  # lines of one product, which is named as a whole
         self.first = self._first_equal_lines() if merged else list(range(result + 1))
@@ -633,7 +639,7 @@ class StepPlan:
             return False
         # adding zero is idle, too, as with a shift that would keep an exponential from overflowing
         added = primitive.name in ("add", "subtract") and slots[-1] == CONSTANT and not isinstance(xs[-1], GraphNode)
-        return primitive.name in self.quiet or k in self.within or (added and not np.any(xs[-1]))
+        return primitive.name in QUIET or k in self.within or (added and not np.any(xs[-1]))
 
     def _moving_operands(self, k: int) -> list[int]:
         """Return the lines that a line uses and that depend on the input."""
@@ -770,7 +776,7 @@ def choose_letters(program: RecordedProgram, taken: Collection[str]) -> dict[int
     """Return the lines of a program that have a name with a letter of its own, as `s` of a sigmoid; none has a `taken` name."""
     if not program.moves or len(program.lines) > _MOST:
         return {}
-    plan = StepPlan(program.tape, program.y.slot, QUIET, merged=True)
+    plan = StepPlan(program.tape, program.y.slot, merged=True)
     used, found = set(taken), {}
     for k in sorted(plan.named):
         if plan.given[k] is None and (letter := plan.letter(k)) != "t":
@@ -832,7 +838,7 @@ def _record_named_lines(
     own = {k: [sweep.tape.value(k) for sweep in sweeps] for k in range(len(sweeps[0].tape.lines))}
     whole: dict[int, list[Any]] = {}
     result = _line_of_result(sweeps[0])
-    plan = StepPlan(sweeps[0].tape, result, QUIET, merged=not backward)
+    plan = StepPlan(sweeps[0].tape, result, merged=not backward)
     for k in range(result + 1):
         primitive, position = sweeps[0].tape.primitive(k), sweeps[0].tape.position(k)
         if primitive is None:
@@ -908,21 +914,17 @@ def _add_adjoints(
 ) -> list[NamedLine]:
     """Return the lines with their adjoints: each is the sum of what the lines that use it contribute."""
     by_slot = {line.slot: line for line in named}
+    bar_of = {k: (f"{line.name}_bar", line.moved) for k, line in by_slot.items()}
     for r, sweep in enumerate(sweeps):
         ones = np.ones(np.shape(values[result][r].value))
         lines = []
         for k, (primitive, slots, xs, y, params, position) in enumerate(sweep.tape.lines[: result + 1]):
             if primitive is not None:
                 xs = [x if slot == CONSTANT else values[slot][r] for slot, x in zip(slots, xs, strict=True)]
-                y, line = values[k][r], by_slot.get(k)
-                if line is None:
-                    primitive = with_naming_rules(primitive, len(slots))
-                else:
-                    primitive = with_naming_rules(primitive, len(slots), f"{line.name}_bar", line.moved, r)
+                y = values[k][r]
             lines.append((primitive, slots, xs, y, params, position))
-        bars: list[Any] = [None] * len(lines)
-        bars[result] = GraphNode.lift(ones) if np.shape(sweep.y.primal) == () else GraphNode.variable(seed, ones)
-        sweep_back(lines, bars, result)
+        one = GraphNode.lift(ones) if np.shape(sweep.y.primal) == () else GraphNode.variable(seed, ones)
+        bars = sweep_back_by_names(lines, one, bar_of, r)
         for k, (primitive, *_) in enumerate(lines):
             if primitive is None and bars[k] is not None:
                 by_slot.setdefault(k, NamedLine(wrt, ("adjoint",), (), [], [], k)).moved.append(bars[k])

@@ -397,14 +397,14 @@ def _make_at_fitting_sizes(
     """Return the derivation; if f runs only at the sizes that its values have, at these."""
     try:
         return _make_derivation(problem, shapes), given
-    except GradcliError:
-        if given is None or not given.named:
-            raise
-    ones, numbers = given.stricter()
-    try:
-        return _make_derivation(replace(problem, dims=ones.dims), shapes), ones
-    except GradcliError:
-        return _make_derivation(replace(problem, dims=numbers.dims), shapes), numbers
+    except GradcliError as error:
+        failed = error
+    for own in given.stricter() if given is not None and given.named else ():
+        try:
+            return _make_derivation(replace(problem, dims=own.dims), shapes), own
+        except GradcliError as error:
+            failed = error
+    raise failed
 
 
 def _exit_status(results: Sequence[Result], findings: Sequence[Finding]) -> Exit:
