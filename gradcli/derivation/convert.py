@@ -33,7 +33,21 @@ from gradcli.derivation.algebra import (
     tensor_of_number,
     tensor_of_value,
 )
-from gradcli.derivation.axes import STRUCTURE, Axis, Value, align_to_axes, broadcast_axes, indices_of_axes, single_index
+from gradcli.derivation.axes import (
+    READERS,
+    VECTORS,
+    Axis,
+    Value,
+    align_to_axes,
+    broadcast_axes,
+    indices_of_axes,
+    indices_summing_to_one,
+    inverse_factors,
+    single_index,
+    spectral,
+    triangular,
+    write_cross_products,
+)
 from gradcli.derivation.index import (
     Atom,
     Index,
@@ -57,17 +71,7 @@ from gradcli.derivation.simplify import normal, one_base, sign_times
 from gradcli.derivation.sized_problem import RECORDINGS
 from gradcli.derivation.sized_recording import INDEXING, name_constant_array
 from gradcli.derivation.units import at_blocks, at_rows, at_unit, complement_of_triangle
-from gradcli.derivation.whole import (
-    VECTORS,
-    WHOLE,
-    indices_summing_to_one,
-    inverse_factors,
-    spectral,
-    triangular,
-    write_cross_products,
-)
 from gradcli.errors import NotSupported
-from gradcli.tracing.primitive import table_by_name
 
 # Simplification rules for products: identities join indices, inverses cancel, sums that are one vanish; one rule each.
 
@@ -404,7 +408,7 @@ _HALF = Fraction(1, 2)
 _POWERS = (Fraction(1), Fraction(-1), _HALF, -_HALF, Fraction(2), Fraction(-2))
 _CLOSE = 1e-12
 _SIMPLE = 1_000  # the largest denominator of a fraction that a rounded number is taken for
-OPERATIONS = table_by_name(STRUCTURE) | INDEXING | WHOLE
+OPERATIONS = READERS | INDEXING
 
 
 class Reader:

@@ -7,7 +7,7 @@ from functools import partial
 
 from gradcli.classes import dataclass
 from gradcli.derivation.algebra import DENSITY, ONE, apply_rules, identity, multiply, product, sum_over
-from gradcli.derivation.axes import Value
+from gradcli.derivation.axes import Value, open_cross_product
 from gradcli.derivation.index import (
     Atom,
     Index,
@@ -41,7 +41,6 @@ from gradcli.derivation.sized_problem import DerivationProblem, first_free_name
 from gradcli.derivation.statements import Statements, replace_part
 from gradcli.derivation.statements import count_axes as axes_of
 from gradcli.derivation.units import cut_span, selection_matrix
-from gradcli.derivation.whole import open_cross_product
 from gradcli.errors import NotSupported
 from gradcli.report.derive import greek_name
 from gradcli.targets.expression import Expression

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from gradcli.classes import dataclass
 from gradcli.derivation.algebra import DENSITY, is_exp_of_logs
-from gradcli.derivation.axes import Value
+from gradcli.derivation.axes import EXTREMES, OPAQUE, Value
 from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, slot
 from gradcli.derivation.matrix_expression import ONE as UNIT
 from gradcli.derivation.matrix_expression import (
@@ -62,7 +62,6 @@ from gradcli.derivation.notation import (  # fmt: skip
 )
 from gradcli.derivation.statements import Statements, count_axes, replace_part, with_transposes
 from gradcli.derivation.units import Position, parse_position
-from gradcli.derivation.whole import EXTREMES, OPAQUE
 from gradcli.errors import NotSupported
 from gradcli.report.derive import Step, greek_name, index_letters
 

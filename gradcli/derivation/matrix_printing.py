@@ -22,7 +22,7 @@ from gradcli.derivation.algebra import (
     multiply,
 )
 from gradcli.derivation.algebra import power as raised
-from gradcli.derivation.axes import Value
+from gradcli.derivation.axes import OPAQUE, Value
 from gradcli.derivation.index import (
     SINGLE,
     Atom,
@@ -61,7 +61,6 @@ from gradcli.derivation.units import (
     parse_position,
     span_length,
 )
-from gradcli.derivation.whole import OPAQUE
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.targets.expression import Expression
 

@@ -21,6 +21,7 @@ from gradcli.derivation.axes import (
     fresh_axis_like,
     indices_of_axes,
     match_indices,
+    opaque_function,
     single_index,
     value_with_axes,
     with_fresh_indices,
@@ -51,7 +52,6 @@ from gradcli.derivation.units import (
     triangle_of_ones,
     unit_vector,
 )
-from gradcli.derivation.whole import opaque_function
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.rules.elementwise import maximum_partial
 from gradcli.rules.kinds import Linear, Partial
@@ -116,7 +116,7 @@ def gradient_of(g: Callable[..., Value], wrt: Sequence[str]) -> Callable[[Mappin
 # The rules of a derivation where those that compute numbers are not what a textbook writes.
 #
 # A numerical rule avoids an inverse, or takes a matrix of twice the size; a formula names the function. Functions that only
-# formulas have, such as the adjoint of a Cholesky factor, are nodes that `derivation/whole.py` reads.
+# formulas have, such as the adjoint of a Cholesky factor, are nodes that `derivation/axes.py` reads.
 
 
 def formula_node(op: str, value: Callable[..., Any], *xs: Value) -> GraphNode:

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 
 from gradcli.derivation.algebra import apply_rules, identity
-from gradcli.derivation.axes import Value
+from gradcli.derivation.axes import Value, opaque_function
 from gradcli.derivation.convert import RULES
 from gradcli.derivation.index import Atom, Index, IndexedFactor, IndexedTerm, Tensor, fresh_index, slot
 from gradcli.derivation.units import selection_matrix, triangle_of_ones, unit_vector
-from gradcli.derivation.whole import opaque_function
 from tests.derivation.evaluate import ONE, at_point, factor, known, of, sum_of, tensor
 from tests.rows import for_rows
 
