@@ -224,7 +224,7 @@ def _logistic(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> I
                 return multiply_term(
                     term.without(f, e).times(number=unit.coef), Tensor(f.at, (IndexedTerm(ONE, s.factors),))
                 )
-        if not any(g.atom == s.factors[0].atom and g.at == s.factors[0].at for g in term.factors):
+        if term.like(s.factors[0]) is None:
             opposite_sigmoid = apply_function("expit", [scale_tensor(inner, -ONE)], f.at)
             return multiply_term(term.without(f).times(number=unit.coef), opposite_sigmoid)
     return None
@@ -365,7 +365,7 @@ def _sigmoid(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> In
         return None
     t = scale_tensor(argument_of_factor(e), e.power)
     rest = term.to_power(f, f.power + 1)
-    other = next((g for g in rest.factors if g.atom == e.atom and g.at == e.at), None)
+    other = rest.like(e)
     if other is not None and other.power * e.power > 0:
         return multiply_term(rest.to_power(other, other.power - e.power), apply_function("expit", [t], f.at))
     return multiply_term(rest, apply_function("expit", [scale_tensor(t, -ONE)], f.at))

@@ -424,7 +424,11 @@ class Derivation:
 
     def closed(self, wrt: str) -> Closed:
         """Return the closed form of the derivative with respect to one input, not yet verified. Raises NotSupported."""
-        sweeps = [self._sweep_input(wrt, k) for k in range(RECORDINGS)]
+        f = self.begun.f if self.begun else self.problem.f
+        g = gradient_of(f, [wrt]) if self.problem.order == 2 and self.begun is None else f
+        names, seed = dict.fromkeys((wrt, *f.inputs)), self.problem.direction or SEED
+        points = [self._values_in_recording(k) for k in range(RECORDINGS)]
+        sweeps = [record_sweep(g, {n: point[n] for n in names}, [wrt], seed) for point in points]
         reader = self.reader()
         try:
             value = reader.read([s.xbars[0] for s in sweeps])
@@ -464,8 +468,8 @@ class Derivation:
         small = self.in_order_of_f(small, wrt)
         with np.errstate(all="ignore"):  # the lines and their rules are run, at points where f may have no value
             lines = lines_to_show(self, wrt, sweeps, printer, letters)
-        names = PartNames({**known, **own}, letters, lines, turned)
-        return self._write_closed_form(wrt, kind, sweeps, axes, tensor, moves, small, printer, names)
+        parts = PartNames({**known, **own}, letters, lines, turned)
+        return self._write_closed_form(wrt, kind, sweeps, axes, tensor, moves, small, printer, parts)
 
     def in_order_of_f(self, x: Tensor, wrt: str) -> Tensor:
         """Return a sum with its terms in the order in which f has what they are made of, beside the input."""
@@ -487,7 +491,9 @@ class Derivation:
         e = printer.write(small, axes)
         if self.squeezed is not None and (kind == "gradient" or self.problem.direction):
             right = None if self.problem.direction else sweeps[0].xbars[0]
-            e, fits = restore_single_axes(e, axes, wrt, {**self._first_sizes(), **self.points[0]}, right)
+            e, fits = restore_single_axes(
+                e, axes, wrt, {**{n: v[0] for n, v in self.sizes.items()}, **self.points[0]}, right
+            )
             if not (fits or self.squeezed):
                 return self._without_single_axes().closed(wrt)
         taken = [*self.taken, *names.known.values(), *names.called.values()]
@@ -559,13 +565,12 @@ class Derivation:
 
     def result(self, wrt: str) -> Result:
         """Return the derivative with respect to one input, verified. Raises NotSupported, Unverified."""
-        own = self.by(wrt)
-        return own._verify_result(wrt, own.closed(wrt))
-
-    def _verify_result(self, wrt: str, found: Closed) -> Result:
+        found = self.closed(wrt)
         kind = found.kind
         verifier = Verifier(self.problem, self.sizes, wrt, kind)
-        test = self_test(self.problem, kind, self._first_sizes(), verifier.truth, verifier.points())
+        test = self_test(
+            self.problem, kind, {n: v[0] for n, v in self.sizes.items()}, verifier.truth, verifier.points()
+        )
         verifier.refuse_unmet_comparisons()
         found, check = self._first_right_form(wrt, found, verifier, test)
         made = found.made
@@ -713,7 +718,8 @@ class Derivation:
         recorded = [] if self.begun else [self._record_function(k) for k in range(RECORDINGS)]
         tapes = [program.tape for program in recorded] or [sweep.tape for sweep in sweeps]
         given = assigned_names(tapes[0].lines)
-        words = {*given.values(), *(n for n, _ in self._named_statements(printer)), *self.taken}
+        statements = list(self._named_statements(printer))
+        words = {*given.values(), *(n for n, _ in statements), *self.taken}
         lettered = choose_letters(recorded[0], words) if recorded else {}
         for k, name in (lettered | given).items():
             try:
@@ -727,7 +733,7 @@ class Derivation:
             own.setdefault(printer.write_shorter(value.tensor, value.singles), name)
             if other is not None and None not in value.axes and e.size and other not in (e, transpose(e)):
                 turned[other] = e
-        found = {**{e: n for n, e in self._named_statements(printer)}, **found}
+        found = {**{e: n for n, e in statements}, **found}
         known = {e: n for e, n in found.items() if e.size and n not in self.taken}
         return known, {e: n for e, n in letters.items() if e not in known}, turned
 
@@ -755,13 +761,6 @@ class Derivation:
 
     def _values_in_recording(self, k: int) -> dict[str, Any]:
         return {**self.points[k], **{n: int(v[k]) for n, v in self.sizes.items()}}
-
-    def _sweep_input(self, wrt: str, k: int) -> Sweep:
-        f = self.begun.f if self.begun else self.problem.f
-        g = gradient_of(f, [wrt]) if self.problem.order == 2 and self.begun is None else f
-        values = self._values_in_recording(k)
-        own = {n: values[n] for n in dict.fromkeys((wrt, *f.inputs))}
-        return record_sweep(g, own, [wrt], self.problem.direction or SEED)
 
     @property
     def function(self) -> str:
@@ -792,9 +791,6 @@ class Derivation:
     def _inputs_by_shape(self) -> dict[tuple[str, ...], str]:
         named = [(name, dims) for name, dims in self.problem.dims.items() if dims]
         return {tuple(d for d in dims if d != "1"): name for name, dims in reversed(named)}
-
-    def _first_sizes(self) -> dict[str, int]:
-        return {n: v[0] for n, v in self.sizes.items()}
 
     def _count_operations(self, wrt: str) -> int:
         """Return how many operations on arrays the function takes as it is written."""

@@ -115,6 +115,10 @@ class IndexedTerm:
         """Return how often an index occurs."""
         return sum(f.at.count(i) for f in self.factors)
 
+    def like(self, f: IndexedFactor) -> IndexedFactor | None:
+        """Return the factor that is a power of the same atom with the same indices, if there is one."""
+        return next((g for g in self.factors if g.atom == f.atom and g.at == f.at), None)
+
     def without(self, *gone: IndexedFactor) -> "IndexedTerm":
         """Return the term without some of its factors, which are compared by identity."""
         return replace(self, factors=tuple(f for f in self.factors if not any(f is g for g in gone)))

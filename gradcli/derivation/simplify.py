@@ -315,23 +315,21 @@ def over_common_denominator(x: Tensor) -> Tensor | None:
     if _has_indicators(x):
         return None
     for f in (f for t in x.terms for f in t.factors if f.power < 0 and f.atom.op != "number"):
-        powers = [next((g.power for g in t.factors if g.atom == f.atom and g.at == f.at), Fraction(0)) for t in x.terms]
+        same = [t.like(f) for t in x.terms]
+        powers = [Fraction(0) if g is None else g.power for g in same]
         least = min(powers)
         known = all((p - least).denominator <= 2 and p <= 0 for p in powers)
         if least >= 0 or not known or len(set(powers)) == 1 or set(f.at) - set(x.free):
             continue
         base = Tensor(f.at, (IndexedTerm(ONE, (f._replace(power=ONE),)),))
         parts = []
-        for t, p in zip(x.terms, powers, strict=True):
-            others = tuple(g for g in t.factors if not (g.atom == f.atom and g.at == f.at))
-            rest = Tensor(x.free, (IndexedTerm(t.coef, others),))
+        for t, own, p in zip(x.terms, same, powers, strict=True):
+            rest = Tensor(x.free, (t if own is None else t.without(own),))
             whole, half = divmod(p - least, 1)
             for _ in range(whole):  # with the bracket of the base opened
-                (g,) = base.terms[0].factors
-                inside = argument_of_factor(g) if g.atom.op == "group" else base
+                inside = argument_of_factor(f) if f.atom.op == "group" else base
                 opened = itertools.product(rest.terms, inside.terms)
-                pairs = [multiply(Tensor(x.free, (u,)), Tensor(inside.free, (v,))) for u, v in opened]
-                rest = add(pairs, x.free)
+                rest = add([multiply(Tensor(x.free, (u,)), Tensor(inside.free, (v,))) for u, v in opened], x.free)
             parts.append(multiply(rest, power(base, half)))
         above = add(parts, x.free)
         above = over_common_denominator(above) or above  # other denominators stand below, too: (p - y)/(p (1 - p))
@@ -354,17 +352,14 @@ def take_out_denominator(x: Tensor) -> Iterator[Tensor]:
     for f in x.terms[0].factors if len(x.terms) > 1 and x.free and not _has_indicators(x) else ():
         if f.power >= 0 or f.power.denominator > 1 or f.atom.op == "number" or set(f.at) - set(x.free):
             continue
-        same = [next((g for g in t.factors if g.atom == f.atom and g.at == f.at), None) for t in x.terms]
+        same = [t.like(f) for t in x.terms]
         powers = [Fraction(0) if g is None else g.power for g in same]
         shared = max(powers)
         if shared >= 0 or len(set(powers)) == 1:
             continue
         base = Tensor(f.at, (IndexedTerm(ONE, (f._replace(power=shared),)),))
-        parts = []
-        for t, g in zip(x.terms, same, strict=True):
-            rest = (g._replace(power=g.power - shared),) if g is not None and g.power != shared else ()
-            parts.append(Tensor(x.free, (IndexedTerm(t.coef, (*(h for h in t.factors if h is not g), *rest)),)))
-        inner = add(parts, x.free)
+        divided = (t if g is None else t.to_power(g, g.power - shared) for t, g in zip(x.terms, same, strict=True))
+        inner = add_terms(divided, x.free)
         if inner.terms:
             yield multiply(Tensor(x.free, (as_one_term(inner),)), base)
 
