@@ -131,10 +131,7 @@ def _outer_indices_of_pair(
 def _sums_to_one(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
     """Remove a factor that sums to one over an index that no other factor has."""
     over = [f.at[k] for k in f.atom.axes] if f.atom.op == "softmax" else indices_summing_to_one(f)
-    if f.atom.facts & {"simplex", "onehot"}:
-        over = [f.at[0]]
-    if f.atom.facts & {"onehot rows", "simplex rows"}:
-        over = [f.at[-1]]
+    over = _index_of_vectors(f, "onehot") or _index_of_vectors(f, "simplex") or over
     alone = over and all(i not in free and term.count(i) == 1 for i in over)
     if not alone or not (f.power == 1 or f.atom.facts & {"onehot", "onehot rows"}):
         return None
@@ -150,7 +147,8 @@ def _picked(term: IndexedTerm, total: IndexedFactor, free: tuple[Index, ...]) ->
     inner = refresh_bound_indices(argument_of_factor(total).terms[0], total.at)
     summed = inner.indices - set(total.at)
     for pick in inner.factors if len(summed) == 1 else ():
-        if set(indices_summing_to_one(pick) or _index_of_onehot(pick)) != summed:
+        picking = indices_summing_to_one(pick) or (_index_of_vectors(pick, "onehot") if pick.power == 1 else [])
+        if set(picking) != summed:
             continue
         for e in (f for f in term.factors if f.atom == pick.atom and f.power >= 1):
             places = dict(zip(pick.at, e.at, strict=True))
@@ -166,10 +164,9 @@ def _picked(term: IndexedTerm, total: IndexedFactor, free: tuple[Index, ...]) ->
     return None
 
 
-def _index_of_onehot(f: IndexedFactor) -> list[Index]:
-    """Return the index over which a one-hot input picks an entry; none for other factors."""
-    words = f.atom.facts if f.atom.op == "input" and f.power == 1 else frozenset()
-    return [f.at[0]] if "onehot" in words else [f.at[-1]] if "onehot rows" in words else []
+def _index_of_vectors(f: IndexedFactor, fact: str) -> list[Index]:
+    """Return the index that runs along a vector, or along the rows, of which a fact is known; none for other factors."""
+    return [f.at[-1]] if f"{fact} rows" in f.atom.facts else [f.at[0]] if fact in f.atom.facts else []
 
 
 def _numbers(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:

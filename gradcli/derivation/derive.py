@@ -32,7 +32,7 @@ from gradcli.derivation.ending import (
     distinct_name,
     name_densities,
     name_layer_errors,
-    name_parts,
+    name_standardised,
     printed_size,
     use_known_names,
     write_choices,
@@ -497,7 +497,7 @@ class Derivation:
             if not (fits or self.squeezed):
                 return self._without_single_axes().closed(wrt)
         taken = [*self.taken, *names.known.values(), *names.called.values()]
-        apart = NamedParts(e) if self.squeezed is not None else name_parts(small, axes, printer, taken)
+        apart = NamedParts(e) if self.squeezed is not None else name_standardised(small, axes, printer, taken)
         if kind == "gradient" and self.squeezed is None and not apart.parts:
             apart = self._name_layer_errors(wrt, sweeps, axes, printer, taken) or apart
         apart = use_known_names(apart, names.known)

@@ -136,11 +136,6 @@ class NamedParts:
         return e
 
 
-def name_parts(x: Tensor, axes: Sequence[Index | None], printer: Printer, taken: Collection[str]) -> NamedParts:
-    """Return a derivative with its parts named as a textbook does; no part has a name that is `taken`."""
-    return _name_standardised(x, axes, printer, taken) or NamedParts(printer.oriented(printer.write(x, axes)))
-
-
 _WORTH = 3  # operations of the error of a single layer that has a name, a product with the slope of its function
 ERROR = "delta"
 
@@ -183,10 +178,8 @@ def distinct_name(stems: Sequence[str], stem: str, taken: Collection[str]) -> st
 # --- values less their mean, over their standard deviation --------------------------------------------------------------
 
 
-def _name_standardised(
-    x: Tensor, axes: Sequence[Index | None], printer: Printer, taken: Collection[str]
-) -> NamedParts | None:
-    """Return a derivative in terms of x-hat, where its terms have one power of the deviation then; else None."""
+def name_standardised(x: Tensor, axes: Sequence[Index | None], printer: Printer, taken: Collection[str]) -> NamedParts:
+    """Return a derivative in terms of x-hat, where its terms have one power of the deviation then; no name is `taken`."""
     for f in (f for t in x.terms for f in t.factors if f.power < 0 and f.power.denominator == 2):
         for c in _values_in_mean_square(f):
             word = distinct_name(["xhat"], "xhat", taken)
@@ -203,7 +196,7 @@ def _name_standardised(
             value = multiply(tensor_of_atom(c.atom, at), deviation)
             definition = printer.write(value, at)
             return NamedParts(printer.write(small, axes), ((word, definition),), standardised=True)
-    return None
+    return NamedParts(printer.oriented(printer.write(x, axes)))
 
 
 _SQUARED = 2  # times at least that a term has the values: once as they are, once in the mean with the cotangent

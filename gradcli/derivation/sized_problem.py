@@ -146,37 +146,25 @@ class TooLong(NotSupported):
     """A derivative whose formula takes more work than is allowed."""
 
 
-@dataclass
-class _Counter:
-    done: int
-    most: int
-
-
-_COUNTER: ContextVar[_Counter | None] = ContextVar("counter of work", default=None)
+_BUDGETS: ContextVar[tuple[list[int], ...]] = ContextVar("work that is left, of each limit", default=())
 
 
 @contextmanager
 def limited_work(most: int = MOST_WORK) -> Iterator[None]:
     """Let what runs inside do at most this much work, and no more than is left outside."""
-    outer = _COUNTER.get()
-    counter = _Counter(0, most if outer is None else min(most, outer.most - outer.done))
-    token = _COUNTER.set(counter)
+    token = _BUDGETS.set((*_BUDGETS.get(), [most]))
     try:
         yield
     finally:
-        _COUNTER.reset(token)
-        if outer is not None:
-            outer.done += counter.done
+        _BUDGETS.reset(token)
 
 
 def spend_work(factors: int) -> None:
     """Count work. Raises TooLong if more is done than is allowed."""
-    counter = _COUNTER.get()
-    if counter is None:
-        return
-    counter.done += factors
-    if counter.done > counter.most:
-        raise TooLong(
-            "its formula is too long: finding and simplifying it takes more work than is allowed",
-            do="derive a part of f, or name an intermediate result as an input; gradcli grad computes the derivative at a point",
-        )
+    for budget in _BUDGETS.get():
+        budget[0] -= factors
+        if budget[0] < 0:
+            raise TooLong(
+                "its formula is too long: finding and simplifying it takes more work than is allowed",
+                do="derive a part of f, or name an intermediate result as an input; gradcli grad computes the derivative at a point",
+            )

@@ -715,8 +715,7 @@ def _getitem(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequen
     after = iter(reader.axes([g.shape for g in graphs]))
     own, tensor = iter(xs[0].axes), xs[0].tensor
     axes: list[Axis] = []
-    diagonal: Axis = None
-    met = False  # the first axis of a diagonal
+    diagonal: list[Axis] = []  # its first axis, once that is met
     for pick in wanted:
         if pick.kind == "new":
             axes.append(next(after))
@@ -725,18 +724,16 @@ def _getitem(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequen
         if pick.kind == "at":
             if (place := single_index(i)) is not None:
                 tensor = sum_over(multiply(tensor, _unit_vector(place, int(pick.text))), [place])
-        elif pick.kind == "diagonal" and met:
-            tensor = tensor.renamed(match_indices([i], [diagonal]))
+        elif pick.kind == "diagonal" and diagonal:
+            tensor = tensor.renamed(match_indices([i], diagonal))
             tensor = Tensor(tuple(dict.fromkeys(tensor.free)), tensor.terms)
         elif pick.kind == "span":
-            new = next(after)
-            tensor = _cut_axis(tensor, i, new, pick.text)
-            axes.append(new)
+            axes.append(next(after))
+            tensor = _cut_axis(tensor, i, axes[-1], pick.text)
         else:
             next(after)
-            if pick.kind == "diagonal":
-                diagonal, met = i, True
             axes.append(i)
+            diagonal += [i] if pick.kind == "diagonal" else []
     return value_with_axes(axes, tensor)
 
 
@@ -782,8 +779,7 @@ def _scatter(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequen
         return padded
     own, to, tensor = iter(xs[0].axes), iter(into), xs[0].tensor
     axes: list[Axis] = []
-    diagonal: Axis = None
-    met = False  # the first axis of a diagonal
+    diagonal: list[Axis] = []  # its first axis, once that is met
     for pick in wanted:
         if pick.kind == "new":
             next(own)
@@ -792,19 +788,15 @@ def _scatter(reader: Sized, xs: list[Indexed], params: list[Any], graphs: Sequen
         if pick.kind == "at":
             place = single_index(j)
             tensor = tensor if place is None else multiply(tensor, _unit_vector(place, int(pick.text)))
-            axes.append(j)
-        elif pick.kind == "diagonal" and met:
-            for one, other in zip(indices_of_axes(diagonal), indices_of_axes(j), strict=True):
+        elif pick.kind == "diagonal" and diagonal:
+            for one, other in zip(indices_of_axes(*diagonal), indices_of_axes(j), strict=True):
                 tensor = multiply(tensor, tensor_of_atom(identity(one.dim), (one, other)))
-            axes.append(j)
         elif pick.kind == "span" and j is not None:
             tensor = _place_among_zeros(tensor, next(own), j, pick.text)
-            axes.append(j)
         else:
-            i = next(own)
-            if pick.kind == "diagonal":
-                diagonal, met = i, True
-            axes.append(i)
+            j = next(own)
+            diagonal += [j] if pick.kind == "diagonal" else []
+        axes.append(j)
     return value_with_axes(axes, tensor)
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gradcli.classes import dataclass
@@ -40,9 +40,24 @@ class Statements:
 # The number of axes of an expression, by which code can tell arrays from Python's own numbers.
 
 PLAIN = -1  # the rank of a Python number: a literal, or the length of an axis
-_SCALAR_VALUED = {"det", "trace", "norm"}
-_REDUCED = {"sum", "mean", "var", "logsumexp", "prod", "max", "min"}
-_FIXED = {"arange": 1, "outer": 2, "eye": 2, "inv": 2, "eigvalsh": 1, "svdvals": 1}
+_RANKS: dict[
+    str, Callable[[E, list[int]], int]
+] = {  # by function or operation, given the numbers of axes of its arguments
+    **dict.fromkeys(("det", "trace", "norm"), lambda e, args: 0),
+    **dict.fromkeys(("arange", "eigvalsh", "svdvals"), lambda e, args: 1),
+    **dict.fromkeys(("outer", "eye", "inv"), lambda e, args: 2),
+    **dict.fromkeys(("ones", "zeros"), lambda e, args: len(args)),
+    **dict.fromkeys(
+        ("sum", "mean", "var", "logsumexp", "prod", "max", "min"),
+        lambda e, args: PLAIN if args == [PLAIN] else args[0] - 1 if e.options else 0,
+    ),
+    "einsum": lambda e, args: len(dict(e.options)["first"].strip('"').partition("->")[2]),
+    "diag": lambda e, args: 3 - args[0],
+    "solve": lambda e, args: args[1],
+    "index": lambda e, args: args[0] - count_removed_axes(e) + e.text.count("None"),
+    "column": lambda e, args: args[0] + 1,
+    "concat": lambda e, args: args[0],
+}
 
 
 def rank(e: E, known: Mapping[str, int]) -> int:
@@ -62,25 +77,8 @@ def rank(e: E, known: Mapping[str, int]) -> int:
                 raise NotSupported("a scalar cannot be an operand of @")
             left += right - 2
         return left
-    if e.op == "index":
-        return args[0] - count_removed_axes(e) + e.text.count("None")
-    if e.op in ("column", "concat"):
-        return args[0] + (e.op == "column")
-    if e.op != "call":
-        return max(args, default=PLAIN)
-    if e.text in _REDUCED and args != [PLAIN]:
-        return args[0] - 1 if e.options else 0
-    if e.text in ("ones", "zeros"):
-        return len(args)
-    if e.text == "einsum":
-        return len(dict(e.options)["first"].strip('"').partition("->")[2])
-    if e.text == "diag":
-        return 3 - args[0]
-    if e.text in _SCALAR_VALUED:
-        return 0
-    if e.text == "solve":
-        return args[1]
-    return _FIXED.get(e.text, max(args, default=PLAIN))
+    found = _RANKS.get(e.text if e.op == "call" else e.op)
+    return max(args, default=PLAIN) if found is None else found(e, args)
 
 
 def count_axes(e: E) -> int | None:
