@@ -552,7 +552,7 @@ class Derivation:
     def _forms_with_choices(self, form: Closed) -> Iterator[Closed]:
         """Yield a form, and the same with choices where a branch has no value."""
         yield form
-        chosen = write_choices(form.whole)
+        chosen = form.whole.map_expressions(write_choices)
         if chosen != form.whole:
             made = name_repeated_parts(chosen.e, self.taken, form.known, begun=chosen.parts, steps=form.names.called)
             yield replace(form, whole=chosen, made=made)
@@ -586,10 +586,13 @@ class Derivation:
             found, wanted = replace(found, e=e, made=made), replace(wanted, made=made)
             index = index if found.axes else (step.after.replace("**", "^"), step.latex, step.mathml)
         code, uncoded = languages.write_all_languages(wanted, test)
+        values = self._values_in_recording(0)
+        lines = record_sweep(self.problem.f, {n: values[n] for n in self.problem.f.inputs}, [wrt]).tape.lines
+        count = sum(primitive is not None and primitive.name not in QUIET for primitive, *_ in lines)
         return Result(
             wrt, tuple(self.problem.dims[wrt]), kind, self._write_formula(wrt, found),
             tuple((n, expression_text(p)) for n, p in made.parts),
-            steps, code, {"function": self._count_operations(wrt), "program": made.size, "inlined": found.e.size}, check,
+            steps, code, {"function": count, "program": made.size, "inlined": found.e.size}, check,
             *index, uncoded=uncoded,
             direction=self.problem.direction or ABSENT, cost=cost_of(made, self.problem.dims),
         )  # fmt: skip
@@ -791,9 +794,3 @@ class Derivation:
     def _inputs_by_shape(self) -> dict[tuple[str, ...], str]:
         named = [(name, dims) for name, dims in self.problem.dims.items() if dims]
         return {tuple(d for d in dims if d != "1"): name for name, dims in reversed(named)}
-
-    def _count_operations(self, wrt: str) -> int:
-        """Return how many operations on arrays the function takes as it is written."""
-        values = self._values_in_recording(0)
-        lines = record_sweep(self.problem.f, {n: values[n] for n in self.problem.f.inputs}, [wrt]).tape.lines
-        return sum(primitive is not None and primitive.name not in QUIET for primitive, *_ in lines)

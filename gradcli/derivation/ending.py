@@ -311,13 +311,9 @@ _UNBOUNDED = {
 }  # fmt: skip
 
 
-def write_choices(made: NamedParts) -> NamedParts:
-    """Return a derivative with where(c, u, 0) for the product of an indicator and a value that may not be finite elsewhere."""
-    return made.map_expressions(_choices_in_expression)
-
-
-def _choices_in_expression(e: E) -> E:
-    e = replace(e, args=tuple(map(_choices_in_expression, e.args)))
+def write_choices(e: E) -> E:
+    """Return where(c, u, 0) for each product of an indicator and a value that may not be finite elsewhere."""
+    e = replace(e, args=tuple(map(write_choices, e.args)))
     if e.op == Op.NEG and e.args[0].text == "where":
         c, yes, no = e.args[0].args
         return call("where", c, _negate_unless_zero(yes), _negate_unless_zero(no))

@@ -23,7 +23,7 @@ _SYMPYS = {  # the language's names
     "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "sinh": "sinh",
     "cosh": "cosh", "tanh": "tanh", "exp": "exp", "log": "log", "sqrt": "sqrt",
 }  # fmt: skip
-_NAMES = {sympys: own for own, sympys in _SYMPYS.items()}
+_NAMES = {sympys: own for own, sympys in _SYMPYS.items()} | {"Abs": "abs"}
 _ONE_OVER = {"sec": "cos", "csc": "sin", "cot": "tan"}
 _TOKEN = re.compile(r"\w+|\*\*|[^\s\w]")
 
@@ -183,13 +183,10 @@ class _Symbols:
                 return ex.power(base, Fraction(int(s.exp.p), int(s.exp.q)))
             return E(Op.POW, (base, self.write(s.exp)))
         word = type(s).__name__
-        if word in _ONE_OVER:
-            return mul([], [call(_ONE_OVER[word], *(self.write(a) for a in s.args))])
-        if word == "Abs":
-            return call("abs", *(self.write(a) for a in s.args))
-        if word not in _NAMES:
+        if word not in (*_ONE_OVER, *_NAMES):
             raise _NotWritten
-        return call(_NAMES[word], *(self.write(a) for a in s.args))
+        args = [self.write(a) for a in s.args]
+        return mul([], [call(_ONE_OVER[word], *args)]) if word in _ONE_OVER else call(_NAMES[word], *args)
 
     def _write_product(self, s: "sp.Expr") -> E:
         """Return a product, with the factors of negative powers below."""

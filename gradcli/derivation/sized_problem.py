@@ -164,7 +164,6 @@ def spend_work(factors: int) -> None:
     for budget in _BUDGETS.get():
         budget[0] -= factors
         if budget[0] < 0:
-            raise TooLong(
-                "its formula is too long: finding and simplifying it takes more work than is allowed",
-                do="derive a part of f, or name an intermediate result as an input; gradcli grad computes the derivative at a point",
-            )
+            says = "its formula is too long: finding and simplifying it takes more work than is allowed"
+            do = "derive a part of f, or name an intermediate result as an input; gradcli grad computes the derivative at a point"
+            raise TooLong(says, do=do)

@@ -54,16 +54,8 @@ from gradcli.report.derive import ERROR_OF_LAYER, DerivedKind, Step
 from gradcli.targets.expression import Expression
 from gradcli.tracing.shapes import broadcast_like
 
-QUIET = {
-    "reshape",
-    "transpose",
-    "broadcast_to",
-    "getitem",
-    "positive",
-    "scatter",
-    "real",
-    "negative",
-}  # only move entries
+# primitives that only move entries, and are never named
+QUIET = {"reshape", "transpose", "broadcast_to", "getitem", "positive", "scatter", "real", "negative"}
 _MOST = 60  # lines at most, to be shown one by one
 
 
@@ -713,12 +705,14 @@ class StepPlan:
 
         What a rule needs is a key of the conditions and the line that the condition is about.
         """
-        found: dict[str, None] = {}
-        conditions: dict[tuple[str, int], None] = {}
-        self._collect_rules(k, found, conditions)
-        return tuple(found) or (self._linear_rule(k),), tuple(conditions)
+        pairs = list(self._rules_within(k))
+        rules = dict.fromkeys(rule for rule, _ in pairs if rule is not None)
+        return tuple(rules) or (self._linear_rule(k),), tuple(
+            dict.fromkeys(need for _, need in pairs if need is not None)
+        )
 
-    def _collect_rules(self, k: int, found: dict[str, None], conditions: dict[tuple[str, int], None]) -> None:
+    def _rules_within(self, k: int) -> Iterator[tuple[str | None, tuple[str, int] | None]]:
+        """Yield the rules of a line and of all without names that it is made of, each with what it needs."""
         primitive = self.tape.primitive(k)
         if primitive is None:
             return
@@ -729,23 +723,17 @@ class StepPlan:
             if group is not None and self._skip_reshapes(s) in group.inside:
                 pending += self._moving_operands(self._skip_reshapes(s))
             elif s not in self.named:
-                self._collect_rules(s, found, conditions)
+                yield from self._rules_within(s)
         if group is not None:
-            found.setdefault(group.rule)
-            if group.rule == "log det":
-                conditions.setdefault(("log det", next(iter(group.inside))))
-            return
-        if is_shift(primitive):
-            conditions.setdefault((_SHIFT, k))
-            return
-        if self._is_quiet(k) or self._is_linear(k):
-            return
-        name = "prod" if k - 1 in self.within else primitive.name
-        if name == "power" and self.tape.operands(k)[1] != CONSTANT:
-            name = "exp" if self.tape.operands(k)[0] == CONSTANT else "power of both"
-        found.setdefault(_RULES.get(name, f"chain rule: {_SIGNS.get(name) or NAMES.get(name, name)}"))
-        if name in _CONDITIONS:
-            conditions.setdefault((name, k - 2 if name == "prod" else k))
+            yield group.rule, ("log det", next(iter(group.inside))) if group.rule == "log det" else None
+        elif is_shift(primitive):
+            yield None, (_SHIFT, k)
+        elif not self._is_quiet(k) and not self._is_linear(k):
+            name = "prod" if k - 1 in self.within else primitive.name
+            if name == "power" and self.tape.operands(k)[1] != CONSTANT:
+                name = "exp" if self.tape.operands(k)[0] == CONSTANT else "power of both"
+            rule = _RULES.get(name, f"chain rule: {_SIGNS.get(name) or NAMES.get(name, name)}")
+            yield rule, (name, k - 2 if name == "prod" else k) if name in _CONDITIONS else None
 
     def is_positive(self, k: int) -> bool:
         """Whether all entries of a line are positive by what it is."""
