@@ -66,7 +66,6 @@ from gradcli.derivation.steps import (
     assigned_names,
     choose_letters,
     is_row,
-    letter_for,
     lines_to_show,
     steps_of,
     write_with_transpose,
@@ -577,11 +576,11 @@ class Derivation:
         wanted = languages.CodeRequest(made, kind, self.problem.dims, wrt)
         with np.errstate(all="ignore"):  # the rules in the steps are run, at points where f may have no value
             steps = steps_of(self, wrt, found)
-        index = write_with_indices(found.small, found.axes, self.letter, self.problem.dims)
+        index = write_with_indices(found.small, found.axes, self.problem.letter, self.problem.dims)
         if (shorter := self._find_shorter_form(found, verifier, wanted, test)) is not None:
             rule, e, made, check = shorter
             value = Value(found.axes, found.small)
-            step = LineWriter(self.problem.dims).step(rule, expression_text(found.e), self.letter, e, value)
+            step = LineWriter(self.problem.dims).step(rule, expression_text(found.e), self.problem.letter, e, value)
             steps = (*steps, step)
             found, wanted = replace(found, e=e, made=made), replace(wanted, made=made)
             index = index if found.axes else (step.after.replace("**", "^"), step.latex, step.mathml)
@@ -703,7 +702,7 @@ class Derivation:
             w = kind(taken)
             left = w.derivative(wrt, problem.order, above, below)
             if problem.direction:
-                left = w.product(letter_for(dims, problem.order), problem.direction, letters)
+                left = w.product(problem.letters[problem.order - 1], problem.direction, letters)
             shown[key] = w.statements([*((w.name(n), w.write(m)) for n, m in parts), (left, w.write(result))])
         return Formula(made.text(), **shown)
 
@@ -764,17 +763,6 @@ class Derivation:
 
     def _values_in_recording(self, k: int) -> dict[str, Any]:
         return {**self.points[k], **{n: int(v[k]) for n, v in self.sizes.items()}}
-
-    @property
-    def function(self) -> str:
-        """The name of what is differentiated: f, or for order two the letter of its gradient."""
-        return "f" if self.problem.order == 1 else letter_for(self.problem.dims)
-
-    @property
-    def letter(self) -> str:
-        """The letter of the derivative: G, or H for order two, or H[V] for its product with a direction."""
-        letter = letter_for(self.problem.dims, self.problem.order)
-        return f"{letter}[{self.problem.direction}]" if self.problem.direction else letter
 
     @property
     def taken(self) -> list[str]:

@@ -74,6 +74,22 @@ class DerivationProblem:
         """The names of the sizes, in the order in which they occur."""
         return size_names(self.dims.values())
 
+    @property
+    def letters(self) -> list[str]:
+        """The letters of the first and the second derivative: G, H, or the first letters after these that no input has."""
+        return [letter for letter in ("G", "H", "J", "D", "grad", "hess") if letter not in self.dims]
+
+    @property
+    def function(self) -> str:
+        """The name of what is differentiated: f, or for order two the letter of its gradient."""
+        return "f" if self.order == 1 else self.letters[0]
+
+    @property
+    def letter(self) -> str:
+        """The letter of the derivative: G, or H for order two, or H[V] for its product with a direction."""
+        letter = self.letters[self.order - 1]
+        return f"{letter}[{self.direction}]" if self.direction else letter
+
 
 def draw_point(
     problem: DerivationProblem, sizes: Mapping[str, int], rng: Any, moved: Callable[[Any], Any] | None = None

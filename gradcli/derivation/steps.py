@@ -137,12 +137,6 @@ class Explained(Protocol):
     points: Sequence[Any]
     begun: Begun | None
 
-    @property
-    def function(self) -> str: ...
-
-    @property
-    def letter(self) -> str: ...
-
     def reader(self) -> Reader: ...
 
     def in_order_of_f(self, x: Tensor, wrt: str) -> Tensor: ...
@@ -200,14 +194,14 @@ def steps_of(made: Explained, wrt: str, found: Closed) -> tuple[Step, ...]:
     problem, facts = made.problem, made.problem.facts
     lines = LineWriter(problem.dims, [n for n, words in facts.items() if words & MIRRORED], found.names.turned)
     # the first step of a second derivative is the gradient
-    steps = [lines.program("gradient", problem.f.text, made.function, made.begun.made)] if made.begun else []
+    steps = [lines.program("gradient", problem.f.text, problem.function, made.begun.made)] if made.begun else []
     moving = {word for word in names_of_lines(found.sweeps[0].tape.lines) if word}
     constants = [lines.part("name", n, e, e) for e, n in found.known.items() if n not in moving and not made.begun]
     moved = list(_Ending(made, wrt, found, lines).steps())
     if problem.style == "differential" and not made.begun:
         at = {**made.points[0], **{n: np.float64(v[0]) for n, v in made.sizes.items()}}
         # else the result alone, which is verified
-        if not lines_hold([*constants, *moved], at, wrt, made.letter, problem.layout):
+        if not lines_hold([*constants, *moved], at, wrt, problem.letter, problem.layout):
             moved = list(_Ending(made, wrt, found, LineWriter(problem.dims, lines.writing.symmetric)).result())
     steps += [step for step in moved if step.after not in {begun.after for begun in steps}]
     used = {word for step in steps for word in _WORD.findall(step.after)}
@@ -229,7 +223,7 @@ class _Ending:
 
     def __init__(self, made: Explained, wrt: str, found: Closed, lines: LineWriter) -> None:
         self.made, self.wrt, self.found, self.lines = made, wrt, found, lines
-        self.printer, self.axes, self.named, self.letter = found.printer, found.axes, found.named, made.letter
+        self.printer, self.axes, self.named, self.letter = found.printer, found.axes, found.named, made.problem.letter
         problem = made.problem
         self.rank = sum(d != "1" for d in problem.dims[wrt])
         self.every = tuple(i for i in found.axes if i is not None)
@@ -249,13 +243,13 @@ class _Ending:
         if problem.style == "graph":
             return f"{self.wrt}_bar" if self.of_number else f"{self.wrt}_bar, which is linear in its seed"
         if problem.direction:
-            return f"d{self.made.function}, {moved} being {problem.direction}"
+            return f"d{problem.function}, {moved} being {problem.direction}"
         if self.of_number and problem.layout == "numerator" and self.rank == 2:
             return f"df = tr({letter}@{moved})"
         if self.of_number and (problem.layout != "numerator" or self.rank != 1):
             return f"df = <{letter}, {moved}>"
         left = f"{letter}.T" if problem.layout == "denominator" and problem.order == 1 and self.rank else letter
-        return f"d{self.made.function} = {left}{'@' if problem.dims[self.wrt] else '*'}{moved}"
+        return f"d{problem.function} = {left}{'@' if problem.dims[self.wrt] else '*'}{moved}"
 
     def steps(self) -> Iterator[Step]:
         """Yield the steps from the lines of the function to the result."""
@@ -474,12 +468,6 @@ def is_row(problem: DerivationProblem, wrt: str, of_number: bool) -> bool:
     """Whether a derivative of f, which may be a number, is a row: the gradient by a vector in numerator layout."""
     vector = sum(d != "1" for d in problem.dims[wrt]) == 1
     return problem.layout == "numerator" and problem.order == 1 and of_number and vector
-
-
-def letter_for(taken: Iterable[str], order: int = 1) -> str:
-    """Return the letter of the derivative: G, or the first letter after it that no input has; for order two, the next one."""
-    used = set(taken)
-    return [letter for letter in ("G", "H", "J", "D", "grad", "hess") if letter not in used][order - 1]
 
 
 def write_with_transpose(printer: Printer, x: Value) -> tuple[E, E | None]:
@@ -819,7 +807,8 @@ def _record_named_lines(
 
     backward = made.problem.style == "graph"
     named: list[NamedLine] = []
-    taken = {*made.problem.dims, *made.sizes, made.function, made.letter, f"d{made.function}", f"d{wrt}", f"{wrt}_bar"}
+    function, letter = made.problem.function, made.problem.letter
+    taken = {*made.problem.dims, *made.sizes, function, letter, f"d{function}", f"d{wrt}", f"{wrt}_bar"}
     # of each line, in every recording: the value and the differential in terms of named lines, and of the inputs alone
     values: dict[int, list[Any]] = {}
     dots: dict[int, list[Any]] = {}
@@ -845,7 +834,7 @@ def _record_named_lines(
         stem = plan.given[k] or plan.letter(k)
         usual = letters.get(written(own[k])) if plan.given[k] is None and stem != "t" and k != result else None
         stems = [word for word in (usual, stem) if word and word != "t"]  # t has a number always
-        name = made.function if k == result else first_free_name(stems, stem, taken)
+        name = function if k == result else first_free_name(stems, stem, taken)
         taken.add(name)
         here = None if made.begun else describe_position(position)  # these lines are not the user's, but the gradient's
         rules, needs = plan.rules(k)

@@ -212,11 +212,12 @@ def _compose_selections(f: IndexedFactor, i: Index, new: Index, span: str) -> Te
     if f.atom.op != "slice" or f.at.count(i) != 1 or f.at.index(i) != f.atom.axes[0]:
         return None
     (inner,) = f.atom.args[0].terms[0].factors
-    again = _compose_spans(f.atom.name, span, inner.atom.dims[f.atom.axes[0]])
+    k = f.atom.axes[0]
+    again = _compose_spans(f.atom.name, span, inner.atom.dims[k])
     at = tuple(new if j == i else j for j in f.at)
-    if again is None or again == "":
-        return None if again is None else tensor_of_atom(inner.atom, at)
-    return tensor_of_atom(_slice_atom(inner.atom, f.atom.axes[0], again, at), at)
+    if again is None:
+        return None
+    return tensor_of_atom(_slice_atom(inner.atom, k, again, at) if again else inner.atom, at)
 
 
 def _compose_spans(first: str, then: str, dim: str) -> str | None:
