@@ -70,7 +70,7 @@ from gradcli.derivation.steps import (
     steps_of,
     write_with_transpose,
 )
-from gradcli.derivation.verified import ALLOWED, NotFinite, SelfTest, Unverified, Verifier, self_test
+from gradcli.derivation.verified import ALLOWED, NotFinite, Unverified, Verifier
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.report.common import ABSENT, Absent
 from gradcli.report.derive import Check, Cost, DerivedKind, Formula, Result
@@ -567,24 +567,21 @@ class Derivation:
         found = self.closed(wrt)
         kind = found.kind
         verifier = Verifier(self.problem, self.sizes, wrt, kind)
-        test = self_test(
-            self.problem, kind, {n: v[0] for n, v in self.sizes.items()}, verifier.truth, verifier.points()
-        )
         verifier.refuse_unmet_comparisons()
-        found, check = self._first_right_form(wrt, found, verifier, test)
+        found, check = self._first_right_form(wrt, found, verifier)
         made = found.made
         wanted = languages.CodeRequest(made, kind, self.problem.dims, wrt)
         with np.errstate(all="ignore"):  # the rules in the steps are run, at points where f may have no value
             steps = steps_of(self, wrt, found)
         index = write_with_indices(found.small, found.axes, self.problem.letter, self.problem.dims)
-        if (shorter := self._find_shorter_form(found, verifier, wanted, test)) is not None:
+        if (shorter := self._find_shorter_form(found, verifier, wanted)) is not None:
             rule, e, made, check = shorter
             value = Value(found.axes, found.small)
             step = LineWriter(self.problem.dims).step(rule, expression_text(found.e), self.problem.letter, e, value)
             steps = (*steps, step)
             found, wanted = replace(found, e=e, made=made), replace(wanted, made=made)
             index = index if found.axes else (step.after.replace("**", "^"), step.latex, step.mathml)
-        code, uncoded = languages.write_all_languages(wanted, test)
+        code, uncoded = languages.write_all_languages(wanted, verifier.test)
         values = self._values_in_recording(0)
         lines = record_sweep(self.problem.f, {n: values[n] for n in self.problem.f.inputs}, [wrt]).tape.lines
         count = sum(primitive is not None and primitive.name not in QUIET for primitive, *_ in lines)
@@ -597,7 +594,7 @@ class Derivation:
         )  # fmt: skip
 
     def _find_shorter_form(
-        self, found: Closed, verifier: Verifier, wanted: languages.CodeRequest, test: SelfTest | None
+        self, found: Closed, verifier: Verifier, wanted: languages.CodeRequest
     ) -> tuple[str, E, Statements, Check] | None:
         """Return a form of the gradient that is shorter for a reader: its rule, program and check.
 
@@ -608,7 +605,7 @@ class Derivation:
             made = name_repeated_parts(e, self.taken, found.known)
             code = languages.write_array_code(replace(wanted, made=made), writer.NUMPY)
             try:
-                check = verifier.check(made, code, test)
+                check = verifier.check(made, code)
             except Unverified:
                 continue
             if verifier.is_finite(code):
@@ -626,9 +623,7 @@ class Derivation:
             f = found.printer.write(value.tensor, value.singles)
             yield from shorter_forms(found.e, f, self.problem.f.text, wrt)
 
-    def _first_right_form(
-        self, wrt: str, found: Closed, verifier: Verifier, test: SelfTest | None
-    ) -> tuple[Closed, Check]:
+    def _first_right_form(self, wrt: str, found: Closed, verifier: Verifier) -> tuple[Closed, Check]:
         """Return the first form that is right, and finite wherever the derivative is; if none is finite, the first right one.
 
         Raises  NotSupported, Unverified.
@@ -639,7 +634,7 @@ class Derivation:
             wanted = languages.CodeRequest(form.made, form.kind, self.problem.dims, wrt)
             code = languages.write_array_code(wanted, writer.NUMPY)
             try:
-                check = verifier.check(form.made, code, test)
+                check = verifier.check(form.made, code)
             except NotFinite as error:
                 refused = refused or error
                 continue

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -77,82 +78,6 @@ class SelfTest:
             return all(_is_near(np.asarray(value(point)), derivative) for point, derivative in self.points)
 
 
-def self_test(
-    problem: DerivationProblem,
-    kind: str,
-    sizes: Mapping[str, int],
-    truth: Callable[[dict[str, Any]], Any],
-    known: Sequence[tuple[dict[str, Any], Any]],
-) -> SelfTest | None:
-    """Return the test that the code runs if it is run as a program; None if the name of an input hides one in the test.
-
-    The point is made by lines of code or, if f has no derivative there, is the first of `known`, written out. A function of
-    numbers, which may have branches, is tested at several points.
-    """
-    if {kind, "np"} & set(problem.dims):
-        return None
-    written = [({n: at[n] for n in problem.dims}, d) for at, d in known[:_RANDOM] if _is_defined(problem, at)]
-    fallback = ({n: known[0][0][n] for n in problem.dims}, known[0][1])
-    if not any(problem.dims.values()) and np.ndim(known[0][1]) == 0:
-        made = [one[1:] for start in _STARTS if (one := _make_test_point(problem, sizes, start, truth)) is not None]
-        steady = [(point, d) for point, d in (*made, *written) if _is_stable(problem, point, d, truth)]
-        return SelfTest((), tuple(steady or [*made, *written, fallback][:1]))
-    sized = {d: np.float64(s) for d, s in sizes.items() if d in problem.f.inputs and d not in problem.dims}
-    for start in _STARTS:
-        if (one := _make_test_point(problem, sizes, start, truth)) is None:
-            continue
-        lines, point, derivative = one
-        # whether a number occurs twice among the entries of all inputs without assumptions
-        entries = np.concatenate([np.zeros(0), *(np.ravel(point[name]) for name in _free_inputs(problem))])
-        if len(np.unique(entries)) == len(entries) or _is_stable(problem, point | sized, derivative, truth):
-            return SelfTest(tuple(lines), ((point, derivative),))
-    point, derivative = (*written, fallback)[0]
-    arrays = {name: f"np.array({x.tolist()})" if np.ndim(x) else repr(float(x)) for name, x in point.items()}
-    return SelfTest(tuple(f"{name} = {code}" for name, code in arrays.items()), ((point, derivative),))
-
-
-def _make_test_point(
-    problem: DerivationProblem, sizes: Mapping[str, int], start: str, truth: Callable[[dict[str, Any]], Any]
-) -> tuple[list[str], dict[str, Any], Any] | None:
-    """Return lines that make a point, the point, and the derivative there; None where there is none."""
-    lines = _lines_making_point(problem, sizes, start)
-    scope: dict[str, Any] = {"np": np}
-    try:
-        exec("\n".join(lines), scope)  # our own text: names are identifiers, all else from the tables above
-        point = {name: np.asarray(scope[name], dtype=np.float64)[()] for name in problem.dims}
-        at = point | {d: np.float64(s) for d, s in sizes.items() if d in problem.f.inputs and d not in point}
-        derivative = truth(at) if _is_defined(problem, at) else None
-    except (np.linalg.LinAlgError, GradcliError):
-        return None
-    return None if derivative is None else (lines, point, derivative)
-
-
-def _is_stable(
-    problem: DerivationProblem, point: Mapping[str, Any], derivative: Any, truth: Callable[[dict[str, Any]], Any]
-) -> bool:
-    """Whether a derivative is stable under rounding, which differs between libraries, of inputs without assumptions."""
-    rng = np.random.default_rng(0)
-    moves = {name: _NUDGE * rng.uniform(0.5, 1.5, np.shape(point[name])) for name in _free_inputs(problem)}
-    for sign in (1, -1):  # of equal entries, which are in another order on either side
-        moved = truth({**point, **{name: point[name] * (1 + sign * move) for name, move in moves.items()}})
-        if moved is None or np.any(np.abs(moved - derivative) > _MOVES * (1 + np.abs(derivative))):
-            return False
-    return True
-
-
-def _free_inputs(problem: DerivationProblem) -> list[str]:
-    return [name for name in problem.dims if not problem.facts.get(name)]
-
-
-def _is_defined(problem: DerivationProblem, at: Mapping[str, Any]) -> bool:
-    """Whether f and all its intermediate values are finite at a point."""
-    try:
-        with np.errstate(all="raise", under="ignore"):
-            return bool(np.all(np.isfinite(problem.f({n: at[n] for n in problem.f.inputs}))))
-    except (FloatingPointError, np.linalg.LinAlgError, GradcliError):
-        return False
-
-
 def _checksum_weights(x: Any) -> Any:
     return np.cos(np.arange(np.size(x))).reshape(np.shape(x))
 
@@ -162,24 +87,6 @@ def _is_near(found: Any, derivative: Any) -> bool:
         return False
     apart = abs(np.sum((found - derivative) * _checksum_weights(derivative)))
     return bool(apart < TOLERANCE * (1 + np.max(np.abs(found)) * found.size))
-
-
-def _lines_making_point(problem: DerivationProblem, sizes: Mapping[str, int], start: str) -> list[str]:
-    lines = []
-    for k, (name, dims) in enumerate(problem.dims.items(), 1):
-        shape = [length_of(d, sizes) for d in dims]
-        count = math.prod(shape)
-        sine = f"np.sin({k}.0 + np.arange({count})**2)" if shape else f"np.sin({k}.0)"
-        value = start.format(sine=f"{sine}.reshape({shape})" if len(shape) > 1 else sine)
-        met = problem.compared.get(name, ())
-        if met and not problem.facts.get(name):  # an array of these numbers in turn, or one of them
-            numbers = [*met, *two_other_numbers(met)]
-            value = f"np.array({numbers})[np.arange({count}) % {len(numbers)}]"
-            value = f"{value}.reshape({shape})" if len(shape) > 1 else value
-            value = value if shape else repr(numbers[_STARTS.index(start) % len(numbers)])
-        lines.append(f"{name} = {value}")
-        lines += [f"{name} = {MADE[word].format(x=name)}" for word in MADE if word in problem.facts.get(name, ())]
-    return lines
 
 
 #         how an input is passed, and how the result becomes a numpy array
@@ -305,7 +212,7 @@ class Verifier:
         if self.truths:
             return self.truths
         for k in range(RECORDINGS):
-            sizes = {n: v[k] for n, v in self.sizes.items()}
+            sizes = self.sizes_in_recording(k)
             for j in range(POINTS):
                 rng = np.random.default_rng([self.problem.seed, 77, k, j])
                 for moved in (*[None] * _TRIES, *MOVED):
@@ -315,7 +222,7 @@ class Verifier:
                         self.truths.append((point, truth))
                         break
         if not self.truths:
-            point = draw_point(self.problem, {n: v[0] for n, v in self.sizes.items()}, np.random.default_rng(0))
+            point = draw_point(self.problem, self.sizes_in_recording(0), np.random.default_rng(0))
             masked = self._has_mask(point)
             named = f'--assume "{self.wrt}: positive"'
             do = "write -1e9 for -inf: 0 times -inf is nan" if masked else f"assume what f needs, such as {named}"
@@ -351,7 +258,96 @@ class Verifier:
                     return value if np.all(np.isfinite(value)) else None
         return None
 
-    def check(self, made: Statements, code: str, test: SelfTest | None = None) -> Check:
+    @cached_property
+    def test(self) -> SelfTest | None:
+        """The test that the code runs if it is run as a program; None if the name of an input hides one in the test.
+
+        The point is made by lines of code or, if f has no derivative there, is the first of the points, written out. A function
+        of numbers, which may have branches, is tested at several points.
+        """
+        dims, known = self.problem.dims, self.points()
+        if {self.kind, "np"} & set(dims):
+            return None
+        written = [({n: at[n] for n in dims}, d) for at, d in known[:_RANDOM] if self._is_defined(at)]
+        fallback = ({n: known[0][0][n] for n in dims}, known[0][1])
+        if not any(dims.values()) and np.ndim(known[0][1]) == 0:
+            made = [one[1:] for start in _STARTS if (one := self._make_test_point(start)) is not None]
+            steady = [(point, d) for point, d in (*made, *written) if self._is_stable(point, d)]
+            return SelfTest((), tuple(steady or [*made, *written, fallback][:1]))
+        for start in _STARTS:
+            if (one := self._make_test_point(start)) is None:
+                continue
+            lines, point, derivative = one
+            # whether a number occurs twice among the entries of all inputs without assumptions
+            entries = np.concatenate([np.zeros(0), *(np.ravel(point[name]) for name in self._free_inputs)])
+            if len(np.unique(entries)) == len(entries) or self._is_stable(self._with_sizes(point), derivative):
+                return SelfTest(tuple(lines), ((point, derivative),))
+        point, derivative = (*written, fallback)[0]
+        arrays = {name: f"np.array({x.tolist()})" if np.ndim(x) else repr(float(x)) for name, x in point.items()}
+        return SelfTest(tuple(f"{name} = {code}" for name, code in arrays.items()), ((point, derivative),))
+
+    def _make_test_point(self, start: str) -> tuple[list[str], dict[str, Any], Any] | None:
+        """Return lines that make a point, the point, and the derivative there; None where there is none."""
+        lines = self._lines_making_point(start)
+        scope: dict[str, Any] = {"np": np}
+        try:
+            exec("\n".join(lines), scope)  # our own text: names are identifiers, all else from the tables above
+            point = {name: np.asarray(scope[name], dtype=np.float64)[()] for name in self.problem.dims}
+            at = self._with_sizes(point)
+            derivative = self.truth(at) if self._is_defined(at) else None
+        except (np.linalg.LinAlgError, GradcliError):
+            return None
+        return None if derivative is None else (lines, point, derivative)
+
+    def _lines_making_point(self, start: str) -> list[str]:
+        problem, lines = self.problem, []
+        for k, (name, dims) in enumerate(problem.dims.items(), 1):
+            shape = [length_of(d, self.sizes_in_recording(0)) for d in dims]
+            count = math.prod(shape)
+            sine = f"np.sin({k}.0 + np.arange({count})**2)" if shape else f"np.sin({k}.0)"
+            value = start.format(sine=f"{sine}.reshape({shape})" if len(shape) > 1 else sine)
+            met = problem.compared.get(name, ())
+            if met and not problem.facts.get(name):  # an array of these numbers in turn, or one of them
+                numbers = [*met, *two_other_numbers(met)]
+                value = f"np.array({numbers})[np.arange({count}) % {len(numbers)}]"
+                value = f"{value}.reshape({shape})" if len(shape) > 1 else value
+                value = value if shape else repr(numbers[_STARTS.index(start) % len(numbers)])
+            lines.append(f"{name} = {value}")
+            lines += [f"{name} = {MADE[word].format(x=name)}" for word in MADE if word in problem.facts.get(name, ())]
+        return lines
+
+    def _with_sizes(self, point: dict[str, Any]) -> dict[str, Any]:
+        """Return a point of the first sizes, with those that f uses by their names."""
+        sizes = self.sizes_in_recording(0).items()
+        return point | {d: np.float64(s) for d, s in sizes if d in self.problem.f.inputs and d not in point}
+
+    def _is_stable(self, point: Mapping[str, Any], derivative: Any) -> bool:
+        """Whether a derivative is stable under rounding, which differs between libraries, of inputs without assumptions."""
+        rng = np.random.default_rng(0)
+        moves = {name: _NUDGE * rng.uniform(0.5, 1.5, np.shape(point[name])) for name in self._free_inputs}
+        for sign in (1, -1):  # of equal entries, which are in another order on either side
+            moved = self.truth({**point, **{name: point[name] * (1 + sign * move) for name, move in moves.items()}})
+            if moved is None or np.any(np.abs(moved - derivative) > _MOVES * (1 + np.abs(derivative))):
+                return False
+        return True
+
+    @property
+    def _free_inputs(self) -> list[str]:
+        return [name for name in self.problem.dims if not self.problem.facts.get(name)]
+
+    def _is_defined(self, at: Mapping[str, Any]) -> bool:
+        """Whether f and all its intermediate values are finite at a point."""
+        try:
+            with np.errstate(all="raise", under="ignore"):
+                return bool(np.all(np.isfinite(self.problem.f({n: at[n] for n in self.problem.f.inputs}))))
+        except (FloatingPointError, np.linalg.LinAlgError, GradcliError):
+            return False
+
+    def sizes_in_recording(self, k: int) -> dict[str, int]:
+        """Return the k-th of the sizes of each name."""
+        return {n: v[k] for n, v in self.sizes.items()}
+
+    def check(self, made: Statements, code: str) -> Check:
         """Return how well a form and its code agree with certified derivatives.
 
         Raises  Unverified if they do not: NotFinite if the form has no value at a point, or another shape.
@@ -367,7 +363,7 @@ class Verifier:
             says = f"the closed form found for {self.wrt} differs from the certified derivative ({worst:.1e})"
             kind = Unverified if finite else NotFinite
             raise kind(says, do="please report it; gradcli grad computes the derivative")
-        if test is not None and not test.holds(run):
+        if self.test is not None and not self.test.holds(run):
             says = f"the closed form found for {self.wrt} differs from the certified derivative at the point of its self-test"
             raise Unverified(says, do="please report it; gradcli grad computes the derivative")
         other = self._point_of_mirrored_sizes()
@@ -375,7 +371,7 @@ class Verifier:
             where = ", ".join(f"{n} = {k}" for n, k in self._mirrored_sizes().items())
             says = f"the closed form found for {self.wrt} holds at some sizes only, and not for {where}"
             raise Unverified(says, do="give the sizes as numbers: --shapes x:3")
-        sizes = tuple({n: v[k] for n, v in self.sizes.items()} for k in range(RECORDINGS))
+        sizes = tuple(map(self.sizes_in_recording, range(RECORDINGS)))
         return Check("pass", worst, len(self.points()), sizes)
 
     def _differs_by_rounding(self, formula: Expression, run: Callable[[dict[str, Any]], Any]) -> bool:
@@ -413,9 +409,9 @@ class Verifier:
 
     def _hard_points(self) -> Iterator[dict[str, Any]]:
         """Yield points with large, tiny and equal values of the input, and of all inputs without assumptions."""
-        sizes = {n: v[0] for n, v in self.sizes.items()}
-        point = draw_point(self.problem, sizes, np.random.default_rng([self.problem.seed, 79]))
-        free = {n for n in self.problem.dims if not (self.problem.facts.get(n) or n in self.problem.compared)}
+        rng = np.random.default_rng([self.problem.seed, 79])
+        point = draw_point(self.problem, self.sizes_in_recording(0), rng)
+        free = {n for n in self._free_inputs if n not in self.problem.compared}
         for moved in dict.fromkeys((frozenset({self.wrt} & free), frozenset(free))):
             for harden in _HARD if moved else ():
                 yield point | {n: harden(point[n]) for n in moved}
