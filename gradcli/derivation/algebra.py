@@ -16,6 +16,7 @@ from gradcli.derivation.index import (  # fmt: skip
     Number,
     Tensor,
     add,
+    add_terms,
     apply_function,
     argument_of_factor,
     as_one_term,
@@ -74,7 +75,7 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
         if x.number is not None:
             return Tensor(free, scale_tensor(y, x.number).terms)
     left, right = (refresh_bound_indices(as_one_term(x), x.free) for x in (a, b))
-    return Tensor(free, (apply_rules(IndexedTerm(left.coef * right.coef, (*left.factors, *right.factors)), free),))
+    return Tensor(free, (apply_rules(left.times(*right.factors, number=right.coef), free),))
 
 
 def product(parts: Sequence[Tensor]) -> Tensor:
@@ -490,10 +491,10 @@ def join_exponentials(x: Tensor) -> Iterator[Tensor]:
             ratio = _ratio_of_exponentials(one, other)
             if ratio is None:
                 continue
-            rest = Tensor(x.free, (IndexedTerm(other.coef, tuple(f for f in other.factors if not _is_exponential(f))),))
-            shared = Tensor(x.free, (IndexedTerm(ONE, tuple(f for f in one.factors if _is_exponential(f))),))
+            rest = Tensor(x.free, (other.without(*filter(_is_exponential, other.factors)),))
+            shared = Tensor(x.free, (IndexedTerm(ONE, tuple(filter(_is_exponential, one.factors))),))
             whole = product([rest, ratio, shared])
-            yield add([*(Tensor(x.free, (t,)) for t in terms if t is not other), Tensor(x.free, whole.terms)], x.free)
+            yield add_terms([*(t for t in terms if t is not other), *whole.terms], x.free)
 
 
 def _is_exponential(f: IndexedFactor) -> bool:

@@ -29,6 +29,7 @@ from gradcli.derivation.index import (
     IndexedTerm,
     Tensor,
     add,
+    add_terms,
     apply_function,
     apply_matrix_function,
     fresh_index,
@@ -251,7 +252,7 @@ def _einsum(reader: Sized, xs: list[Value], params: list[Any], graphs: Sequence[
 
 def matrix_indices(x: Value) -> tuple[Index, Index]:
     """Return the indices of the rows and of the columns of a matrix. Raises NotSupported for anything else."""
-    found = tuple(map(single_index, x.axes))
+    found = x.singles
     if len(found) != 2 or found[0] is None or found[1] is None:
         raise NotSupported("a matrix of one entry, or a stack of matrices, has no formula here")
     return found[0], found[1]
@@ -447,11 +448,10 @@ def write_cross_products(x: Tensor) -> Tensor:
     """Return a sum with u[[1, 2, 0]] v[[2, 0, 1]] - u[[2, 0, 1]] v[[1, 2, 0]] as the cross product of u and v."""
     for one in x.terms:
         for other in x.terms:
-            rest = [t for t in x.terms if t is not one and t is not other]
             found = _cross_product_of_terms(one, other) if one.coef == -other.coef and one.coef > 0 else None
             if found is not None:
-                parts = [*(Tensor(x.free, (t,)) for t in rest), Tensor(x.free, found.terms)]
-                return write_cross_products(add(parts, x.free))
+                rest = (t for t in x.terms if t is not one and t is not other)
+                return write_cross_products(add_terms([*rest, *found.terms], x.free))
     return x
 
 

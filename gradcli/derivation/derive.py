@@ -39,7 +39,7 @@ from gradcli.derivation.ending import (
     write_complements,
     write_in_cases,
 )
-from gradcli.derivation.index import SINGLE, Index, IndexedTerm, Tensor, add, scale_tensor, tensor_of_atom
+from gradcli.derivation.index import SINGLE, Index, IndexedTerm, Tensor, add, add_terms, scale_tensor, tensor_of_atom
 from gradcli.derivation.layer_errors import find_layer_chain, find_layer_errors, layer_numbers
 from gradcli.derivation.mathematics import LineWriter, Writing, entry_of, write_with_indices
 from gradcli.derivation.matrix_expression import E, Op, expression_text, transpose
@@ -456,7 +456,7 @@ class Derivation:
             return self._without_single_axes().closed(wrt)
         free = tensor.free
         if tensor.terms:
-            tensor = add([Tensor(free, (apply_rules(term, free),)) for term in tensor.terms], free)
+            tensor = add_terms([apply_rules(term, free) for term in tensor.terms], free)
         if any(f.atom.op == "inf" for f in factors_in(tensor)):
             raise NotSupported("a part of f is inf, whatever its inputs are")
         printer = Printer(self._inputs_by_shape())
@@ -667,7 +667,7 @@ class Derivation:
 
     def read(self, f: Callable[[Mapping[str, Any]], Any]) -> Value:
         """Return the value of a function of the inputs as a tensor. Raises NotSupported."""
-        points = [self.points[k] | {n: v[k] for n, v in self.sizes.items()} for k in range(RECORDINGS)]
+        points = map(self._values_in_recording, range(RECORDINGS))
         return self.reader().read([value_as_graph(f, self.problem.dims, point) for point in points])
 
     def _write_formula(self, wrt: str, found: Closed) -> Formula:

@@ -446,7 +446,7 @@ def jacobian_with_deltas(x: Tensor, seed: str, output: tuple[Index, ...]) -> Ten
         if f.atom.op == "slice":
             return None
         deltas = (IndexedFactor(identity(i.dim), (i, o), ONE) for i, o in zip(f.at, output, strict=True))
-        terms.append(IndexedTerm(term.coef, (*(g for g in term.factors if g is not f), *deltas)))
+        terms.append(term.without(f).times(*deltas))
     return Tensor((*output, *x.free), tuple(terms))
 
 

@@ -332,7 +332,7 @@ def scale_tensor(x: Tensor, c: Number) -> Tensor:
 def multiply_term(term: IndexedTerm, x: Tensor) -> IndexedTerm:
     """Return a term times a tensor; a sum as a bracket."""
     whole = as_one_term(x)
-    return IndexedTerm(term.coef * whole.coef, (*term.factors, *whole.factors))
+    return term.times(*whole.factors, number=whole.coef)
 
 
 def as_one_term(x: Tensor) -> IndexedTerm:

@@ -628,12 +628,12 @@ def parse_index(
         found.append(_parse_axis_index(here, [shape[axis] for shape in shapes], dim))
         axis += 1
     kinds = [p.kind for p in found]
-    if kinds.count("diagonal") == 1:
-        found = [AxisPick("all") if p.kind == "diagonal" else p for p in found]
+    diagonal = [k for k, kind in enumerate(kinds) if kind == "diagonal"]
+    if len(diagonal) == 1:
+        found[diagonal[0]] = AxisPick("all")
     several = sum(p.text.startswith("[") for p in found)
-    first = kinds.index("diagonal") if "diagonal" in kinds else 0
-    apart = kinds.count("diagonal") > 1 and kinds[first : first + 2] != ["diagonal", "diagonal"]
-    if apart or kinds.count("diagonal") > 2 or several > 1 or (several and {"at", "diagonal"} & set(kinds)):
+    apart = len(diagonal) > 1 and diagonal != [diagonal[0], diagonal[0] + 1]
+    if apart or several > 1 or (several and {"at", "diagonal"} & set(kinds)):
         raise NotSupported(_NOWHERE, do=_WHOLE)
     return found
 

@@ -138,9 +138,9 @@ def cut_span(x: Tensor, i: Index, new: Index, span: str) -> Tensor:
     free = tuple(new if j == i else j for j in x.free)
     parts = []
     for term in x.terms:
-        others = tuple(f for f in term.factors if i not in f.at)
-        rest = Tensor(tuple(dict.fromkeys(j for f in others for j in f.at)), (IndexedTerm(term.coef, others),))
-        whole = product([rest, *(_cut_factor(f, i, new, span) for f in term.factors if i in f.at)])
+        mine = [f for f in term.factors if i in f.at]
+        rest = term.without(*mine)
+        whole = product([Tensor(tuple(rest.indices), (rest,)), *(_cut_factor(f, i, new, span) for f in mine)])
         parts.append(Tensor(free, tuple(apply_rules(t, free) for t in whole.terms)))
     return add(parts, free)
 
