@@ -124,15 +124,12 @@ def match_indices(mine: Sequence[Axis], theirs: Sequence[Axis]) -> dict[Index, I
 
 def broadcast_axes(reader: Sized, xs: Sequence[Value], graphs: Sequence[GraphNode]) -> tuple[Axis, ...]:
     """Return the axes, with fresh indices, of an operation entry by entry."""
-
-    def has_product_index(axis: Axis) -> bool:
-        return any(map(_is_product_of_sizes, indices_of_axes(axis)))
-
     axes: list[Axis] = []
     rank = len(graphs[0].shape)
     for k in range(rank):
         own = [x.axes[k - rank] for x in xs if len(x.axes) >= rank - k]
-        here = min((a for a in own if a is not None), key=has_product_index, default=None)
+        known = (a for a in own if a is not None)
+        here = min(known, key=lambda a: any(map(_is_product_of_sizes, indices_of_axes(a))), default=None)
         axes.append(reader.axes([g.shape[k : k + 1] for g in graphs])[0] if here is None else fresh_axis_like(here))
     return tuple(axes)
 
