@@ -67,13 +67,14 @@ def _reader_of_type(hint: Any) -> Callable[[Any], Any]:
 
 def _object_reader(kind: type) -> Callable[[Any], Any]:
     hints = get_type_hints(kind, include_extras=True)
-    fields = {field.name: _reader_of_type(hints[field.name]) for field in document_fields(kind)}
-    absent = {name: ABSENT for name in fields if Absent in get_args(hints[name])}
+    fields = document_fields(kind)
+    readers = {name: _reader_of_type(hints[field.name]) for name, field in fields.items()}
+    absent = {field.name: ABSENT for field in fields.values() if Absent in get_args(hints[field.name])}
 
     def read(data: Any) -> Any:
         if not isinstance(data, dict):
             raise NotADocument(f"there is no {kind.__name__}")
-        found = absent | {name: reader(data[name]) for name, reader in fields.items() if name in data}
+        found = absent | {fields[name].name: reader(data[name]) for name, reader in readers.items() if name in data}
         try:
             return kind(**found)
         except TypeError as error:
@@ -281,8 +282,8 @@ _PRIMITIVE_SCHEMAS: dict[Any, Json] = {
 def _object_schema(report_type: type) -> Json:
     hints, descriptions = get_type_hints(report_type, include_extras=True), field_descriptions(report_type)
     required, properties = [], {}
-    for field in document_fields(report_type):
-        name, hint = field.name.rstrip("_"), hints[field.name]
+    for name, field in document_fields(report_type).items():
+        hint = hints[field.name]
         required += [name] if Absent not in get_args(hint) else []
         field_schema = {"const": field.default} if field.name == "schema" else _schema_of_hint(hint)
         properties[name] = {**field_schema, "description": descriptions[field.name]}

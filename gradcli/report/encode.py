@@ -30,9 +30,9 @@ class Opaque:
 
 
 @functools.cache
-def document_fields(report: type) -> tuple[dataclasses.Field[Any], ...]:
-    """Return the fields of a report that documents have: not those that only say how text is shown."""
-    return tuple(field for field in dataclasses.fields(report) if not field.metadata.get(TEXT_ONLY))
+def document_fields(report: type) -> dict[str, dataclasses.Field[Any]]:
+    """Return the fields of a report by their names in documents, which have none of those that only say how text is shown."""
+    return {field.name.rstrip("_"): field for field in dataclasses.fields(report) if not field.metadata.get(TEXT_ONLY)}
 
 
 @functools.cache
@@ -40,7 +40,7 @@ def _field_names(kind: type) -> tuple[tuple[str, str], ...] | None:
     """Return the names of the fields of a report, as attributes and in documents, the schema first; None for other types."""
     if not dataclasses.is_dataclass(kind):
         return None
-    names = [(field.name, field.name.rstrip("_")) for field in document_fields(kind)]
+    names = [(field.name, name) for name, field in document_fields(kind).items()]
     return tuple(sorted(names, key=lambda pair: pair[1] != "schema"))
 
 

@@ -9,16 +9,24 @@ import pytest
 
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ErrorReport
+from gradcli.report.compare import CompareReport
 from gradcli.report.decode import NotADocument, Summarised, decode_document
+from gradcli.report.derive import DeriveReport
 from gradcli.report.encode import encode
 from gradcli.report.forms import render_as_text
+from gradcli.report.grad import GradReport
 from gradcli.report.suite import row_of_document
+from gradcli.report.sweep import SweepReport
+from gradcli.report.trace import TraceReport
 from tests.conftest import gradcli
 from tests.rows import for_rows
 
 FOLDER = Path(__file__).parents[1] / "goldens"
 LINES = [shlex.split(line) for line in (FOLDER / "commands.txt").read_text().splitlines() if line and line[0] != "#"]
 CHECKS = [(words[0], words[1:]) for words in LINES if words[1] == "check" and "--json" in words]
+OTHERS: dict[str, type] = {
+    "compare-modes": CompareReport, "sweep": SweepReport, "derive": DeriveReport, "trace": TraceReport, "grad": GradReport,
+}  # fmt: skip
 
 
 @for_rows(("name", "words"), CHECKS, ids=lambda x: x if isinstance(x, str) else "", parts=7)
@@ -34,6 +42,15 @@ def test_a_document_read_back_is_the_same_report(name: str, words: list[str], mo
     if name in ("power", "softmax", "python-wrong", "kink"):
         told = gradcli(*(word for word in words if word != "--json")).stdout
         assert render_as_text("text", report).split() == told.split()
+
+
+@for_rows("words", [words[1:] for words in LINES if words[0] in ("compare", "sweep", "derive", "trace", "grad")])
+def test_a_document_of_another_command_read_back_is_the_same_report(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(FOLDER)
+    document = gradcli(*words).json
+    assert encode(decode_document(OTHERS[words[0]], document)) == document
 
 
 @for_rows(

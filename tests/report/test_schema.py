@@ -246,7 +246,7 @@ REPORTED = {
 @for_rows("name", sorted(REPORTED))
 def test_a_docstring_describes_every_field_of_a_report_and_no_other(name: str) -> None:
     descriptions = field_descriptions(REPORTED[name])
-    assert list(descriptions) == [field.name for field in document_fields(REPORTED[name])]
+    assert list(descriptions) == [field.name for field in document_fields(REPORTED[name]).values()]
     assert all(sentence[0].isupper() and sentence.endswith(".") for sentence in descriptions.values())
 
 
