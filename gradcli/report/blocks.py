@@ -1,7 +1,7 @@
 """What renderers for people know: a few kinds of block, and text with a tone."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from html import escape
 from typing import Any, Literal
@@ -85,11 +85,11 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under column names; numbers stand under each other."""
+    """Rows under column names; numbers, in the columns `right`, stand under each other."""
 
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    right: frozenset[int] = frozenset()
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    right: Collection[int] = ()
     title: str = ""
 
 
@@ -231,6 +231,11 @@ def _visible_signs() -> dict[int, str]:
 def make_visible(text: str) -> str:
     """Return the text with characters that could drive a terminal or reorder a line replaced, one for one."""
     return text.translate(_visible_signs())
+
+
+def make_one_line(text: str) -> str:
+    """Return the text with such characters replaced, a space for each tab and each end of a line."""
+    return make_visible(text).replace("\n", " ").replace("\t", " ")
 
 
 def escape_markup(text: str) -> str:

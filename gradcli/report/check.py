@@ -78,7 +78,7 @@ class Comparison:
 
     def blocks(self) -> list[Block]:
         """Return what people read of it."""
-        rows = tuple((row.name, aspect_cell(row)) for row in self.rows)
+        rows = [(row.name, aspect_cell(row)) for row in self.rows]
         return [Paragraph(f"Beside {shorten_text(self.reference)}:"), Table(("", ""), rows)]
 
 
@@ -194,14 +194,14 @@ def _point_blocks(report: "CheckReport", point: PointReport, number: int, opened
 
 def _other_point_blocks(points: Mapping[int, PointReport]) -> list[Block]:
     """Return one line for each of these points: its verdict, how many entries are wrong, and where it is."""
-    rows: list[tuple[Cell, ...]] = []
+    rows = []
     for number, point in points.items():
         word, tone = WORDS[point.verdict]
         wrong = f", {point.entries.wrong} of {point.entries.compared} wrong" if point.entries.wrong else ""
         short, full = numbers.few_digits, numbers.write_value
         place = ", ".join(f"{n} = {short(x) if isinstance(x, int | float) else full(x)}" for n, x in point.at.items())
         rows.append((_name_point(point, number), Piece(word.lower() + wrong, tone), f"at {place}"))
-    return [Table(("", "", ""), tuple(rows))] if rows else []
+    return [Table(("", "", ""), rows)] if rows else []
 
 
 def _name_point(point: PointReport, number: int) -> str:
@@ -266,24 +266,26 @@ def edit_lines(edits: Sequence[SourceEdit]) -> list[str]:
 def _stress_blocks(stress: StressReport, verdict: Verdict) -> list[Block]:
     """Say how many hard points were looked at, and at how many the claim is right; without a claim, where digits are lost."""
     says = "1 hard point" if stress.points == 1 else f"{stress.points:,} hard points"
-    rows: list[tuple[Cell, ...]] = []
     if isinstance(stress.fewest, tuple):
         says += f": the right value and gradient are known at {stress.right:,}"
         says += "" if stress.fewest else "; no digits are lost there but those that the inputs leave open"
-        for x in stress.fewest:
-            what = "value of f" if x.of == "value" else f"gradient by {x.of}"
-            rows.append((what, f"{x.digits:.1f}", numbers.write_point(x.at)))
     else:
         says += f": the claim is right at {stress.right:,}"
         says += f"; {stress.skipped:,} were left out, where f has no gradient or no value" if stress.skipped else ""
         says += f"; {stress.wrong:,} could not be decided" if stress.wrong and verdict != Verdict.FAIL else ""
-    table = [Table(("", "right digits", "at"), tuple(rows))] if rows else []
-    return [Paragraph((Piece("Stress: ", "strong"), Piece(says))), *table]
+    blocks: list[Block] = [Paragraph((Piece("Stress: ", "strong"), Piece(says)))]
+    if stress.fewest:
+        rows = [
+            ("value of f" if x.of == "value" else f"gradient by {x.of}", f"{x.digits:.1f}", numbers.write_point(x.at))
+            for x in stress.fewest
+        ]
+        blocks.append(Table(("", "right digits", "at"), rows))
+    return blocks
 
 
 def _mutant_blocks(mutants: Sequence[Mutant]) -> list[Block]:
     """Show what became of planted mistakes."""
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[Sequence[Cell]] = []
     for m in mutants:
         if m.sizeless:
             tone: Tone = "good" if m.caught == m.planted else "bad"
@@ -291,14 +293,14 @@ def _mutant_blocks(mutants: Sequence[Mutant]) -> list[Block]:
         else:
             every = "none" if m.smallest_in_every is None else f"{m.smallest_in_every:.0e}"
             rows.append((m.mistake, f"{every} in every entry, {m.smallest_in_any:.0e} in the best"))
-    return [Table(("planted mistake", "smallest caught"), tuple(rows))]
+    return [Table(("planted mistake", "smallest caught"), rows)]
 
 
 def _wrong_entry_blocks(report: "CheckReport", point: PointReport, number: int) -> list[Block]:
     """Return a table of the worst entries of a wrong claim, and how many others are wrong or right."""
     if not point.mismatches:
         return []
-    rows: list[tuple[Cell, ...]] = []
+    rows = []
     for m in point.mismatches[:_ROWS]:
         entry = numbers.entry_name(m.input, m.index, m.output or (), point.outputs or ())
         claimed, right = numbers.write_differing_pair(m.claimed, m.reference)
@@ -307,7 +309,7 @@ def _wrong_entry_blocks(report: "CheckReport", point: PointReport, number: int) 
     order = f"the worst first, {point_report.WORST_FIRST}" if len(rows) > 1 else ""
     columns = ("entry", "claimed", point.reference or "reference", "ratio")
     caption = ": ".join(filter(None, (title, order)))
-    blocks: list[Block] = [Table(columns, tuple(rows), frozenset({1, 2, 3}), caption)]
+    blocks: list[Block] = [Table(columns, rows, {1, 2, 3}, caption)]
     left = point.entries.wrong - len(rows)
     agree = point.entries.compared - point.entries.wrong - point.entries.undecided
     if left > 0:
@@ -324,7 +326,7 @@ def _modes_table(point: PointReport) -> Block:
     reference = point.modes[point.reference].values if point.reference else next(answered, {})
     scalar = _has_entry_columns(point, reference)
     columns = (*(f"df/d{name}" for name in names), "right digits") if scalar else ("right digits", "largest bound")
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[Sequence[Cell]] = []
     reasons: dict[str, list[str]] = {}  # why modes did not answer: those with the same reason are on one line
     for mode, result in point.modes.items():
         if result.status == "ok":
@@ -333,7 +335,7 @@ def _modes_table(point: PointReport) -> Block:
             reason = f"{result.status}: {result.message}" if result.message else result.status
             reasons.setdefault(reason, []).append(mode)
     rows += [(", ".join(modes), Piece(reason, "dim")) for reason, modes in reasons.items()]
-    return Table(("mode", *columns), tuple(rows))
+    return Table(("mode", *columns), rows)
 
 
 def _gradient_table(report: "CheckReport", point: PointReport) -> list[Block]:
@@ -344,7 +346,7 @@ def _gradient_table(report: "CheckReport", point: PointReport) -> list[Block]:
     others = [result.values for result in point.modes.values() if result.status == "ok"]
     entries = point_report.entries_to_show(reference, others)
     axes = 0 if isinstance(point.value, Absent) else np.ndim(point.value)
-    rows: list[tuple[Cell, ...]] = []
+    rows = []
     for mode in dict.fromkeys(("claim", str(point.reference))):
         if mode in point.modes and (values := point.modes[mode].values):
             known = {n: np.asarray(x) for n, x in values.items()}
@@ -352,7 +354,7 @@ def _gradient_table(report: "CheckReport", point: PointReport) -> list[Block]:
             rows.append((mode, *shown))
     of = (point.outputs or ()) if report.derivative == "Hessian" else ()
     columns = ("", *(point_report.derivative_name(entry, axes, of) for entry in entries))
-    return [Table(columns, tuple(rows), title=point_report.title_of_entries(reference, entries))]
+    return [Table(columns, rows, title=point_report.title_of_entries(reference, entries))]
 
 
 def _has_entry_columns(point: PointReport, reference: dict[str, Values]) -> bool:

@@ -1,9 +1,9 @@
 """The report of `compare-modes`: every mode side by side, as data, as blocks for people, and as pictures."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import ROUND_DOWN, Context, Decimal
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -324,8 +324,7 @@ class CompareReport(Printed):
             for p in self.products:
                 shown = "" if p.digits is None else _write_digits(p.digits, p.at_least)
                 rows.append((p.name, shown, str(p.evaluations), numbers.two_digits(p.relative_time)))
-            columns = ("one product H v", "digits", "gradients", "time, in gradients")
-            found.append(Table(columns, tuple(rows), frozenset({1, 2, 3})))
+            found.append(Table(("one product H v", "digits", "gradients", "time, in gradients"), rows, {1, 2, 3}))
         found += _precision_blocks(self.precision) if self.precision else []
         if self.accumulation:
             found.append(Paragraph(f"{self.accumulation.says()}."))
@@ -392,21 +391,14 @@ def _gradient_table(report: CompareReport) -> Table:
     entries = point_report.entries_to_show(reference, [*ok.values()])
     of = (report.outputs or ()) if report.derivative == "Hessian" else ()
     columns = ("mode", *(point_report.derivative_name(entry, np.ndim(report.value), of) for entry in entries))
-    rows: list[tuple[Cell, ...]] = []
-    for mode, values in ok.items():
-        cells: list[Cell] = []
-        for name, at in entries:
-            if name in values:
-                x, right = (float(np.asarray(of_mode[name])[at]) for of_mode in (values, reference))
-                cells.append(numbers.mark_agreeing_digits(x, right))
-            else:
-                cells.append(Piece("not claimed", "dim"))
-        rows.append((mode, *cells))
-    return Table(columns, tuple(rows), title=point_report.title_of_entries(reference, entries))
 
+    def write_entry(values: dict[str, Values], name: str, at: tuple[int, ...]) -> Cell:
+        if name not in values:
+            return Piece("not claimed", "dim")
+        return numbers.mark_agreeing_digits(*(float(np.asarray(x[name])[at]) for x in (values, reference)))
 
-def _write_if_known(x: Any, write: Callable[[Any], str]) -> str:
-    return "" if x is None or isinstance(x, Absent) else write(x)
+    rows = [(mode, *(write_entry(values, *entry) for entry in entries)) for mode, values in ok.items()]
+    return Table(columns, rows, title=point_report.title_of_entries(reference, entries))
 
 
 def _digits_cell(row: ModeRow, which: Literal["worst", "median"]) -> str:
@@ -435,14 +427,14 @@ COLUMNS: dict[str, tuple[Callable[[ModeRow], Cell], str]] = {
     "held": (_bound_held_cell, "whether the error lies within it"),
     "calls": (lambda row: numbers.two_digits(row.evaluations or 0), "evaluations of f"),
     "time/f": (lambda row: numbers.two_digits(row.relative_time or 0.0), "time in evaluations of f"),
-    "seconds": (lambda row: _write_if_known(row.seconds, numbers.write_seconds), "time"),
-    "ops": (lambda row: _write_if_known(row.operations, numbers.two_digits), "scalar operations"),
-    "adds": (lambda row: _write_if_known(row.additions, numbers.two_digits), "additions"),
-    "mults": (lambda row: _write_if_known(row.multiplications, numbers.two_digits), "multiplications"),
-    "fn": (lambda row: _write_if_known(row.transcendental, numbers.two_digits), "transcendental functions"),
-    "memory": (lambda row: _write_if_known(row.peak_bytes, numbers.write_bytes), "held at the peak of one run"),
+    "seconds": (lambda row: numbers.write_if_known(row.seconds, numbers.write_seconds), "time"),
+    "ops": (lambda row: numbers.write_if_known(row.operations, numbers.two_digits), "scalar operations"),
+    "adds": (lambda row: numbers.write_if_known(row.additions, numbers.two_digits), "additions"),
+    "mults": (lambda row: numbers.write_if_known(row.multiplications, numbers.two_digits), "multiplications"),
+    "fn": (lambda row: numbers.write_if_known(row.transcendental, numbers.two_digits), "transcendental functions"),
+    "memory": (lambda row: numbers.write_if_known(row.peak_bytes, numbers.write_bytes), "held at the peak of one run"),
     "sweeps": (
-        lambda row: _write_if_known(row.sweeps, numbers.two_digits),
+        lambda row: numbers.write_if_known(row.sweeps, numbers.two_digits),
         "sweeps back for each output, or forward for each input entry",
     ),
     "device": (lambda row: row.ran_on.device if isinstance(row.ran_on, RanOn) else "cpu", "what it ran on"),
@@ -462,16 +454,16 @@ def _cost_blocks(report: CompareReport) -> list[Block]:
     """Return the columns that were asked for, or the usual ones, with the device if a framework ran on one; and what they are."""
     usual = OF_JACOBIANS if np.ndim(report.value) else USUAL
     columns = report.columns or (*usual, *(["device"] if _runs_on_frameworks(report) else []))
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[Sequence[Cell]] = []
     for mode, row in report.modes.items():
         if row.status != "ok":
-            rows.append((mode, Piece(row.status if not row.message else f"{row.status}: {row.message}", "dim")))
+            rows.append((mode, Piece(f"{row.status}: {row.message}" if row.message else row.status, "dim")))
         else:
             rows.append((mode, *(COLUMNS[name][0](row) for name in columns)))
-    right = frozenset(k + 1 for k, name in enumerate(columns) if name not in ("held", "device"))
+    right = [k for k, name in enumerate(columns, 1) if name not in ("held", "device")]
     says = "; ".join(f"{name}: {COLUMNS[name][1]}" for name in columns)
     says = says.replace(" of f", " of the gradient") if report.derivative == "Hessian" else says
-    return [Table(("mode", *columns), tuple(rows), right), Paragraph((Piece(says, "dim"),))]
+    return [Table(("mode", *columns), rows, right), Paragraph((Piece(says, "dim"),))]
 
 
 def _cost_sentences(report: CompareReport) -> list[str]:
@@ -508,7 +500,7 @@ def _cost_sentences(report: CompareReport) -> list[str]:
     if symbolic and isinstance(symbolic.formula, int):
         count, shared = numbers.write_count(symbolic.formula, "operation"), symbolic.formula_shared
         program = f", {numbers.two_digits(reverse.operations)} as a program" if reverse and reverse.operations else ""
-        named = f"{_write_if_known(shared, '{:,}'.format)} with common subexpressions named{program}"
+        named = f"{numbers.write_if_known(shared, '{:,}'.format)} with common subexpressions named{program}"
         lines.append(f"The derivative as a formula has {count}, {named}.")
     return lines
 
@@ -520,8 +512,7 @@ def _relative_time(row: ModeRow) -> str:
 def _precision_blocks(found: tuple[Precision, ...]) -> list[Block]:
     """Return the errors in each format, what a scaled loss changes, and why entries are zero though nothing underflowed."""
     columns = ("gradient in", "ulps worst", "median", "lost as 0", "underflow", "overflow", "not finite")
-    rows: list[tuple[Cell, ...]] = []
-    says = []
+    rows, says = [], []
     for p in found:
         ulps = (numbers.two_digits(p.ulps_worst), numbers.two_digits(p.ulps_median))
         rows.append((p.dtype, *ulps, *(f"{n:,}" for n in (p.zeros, p.underflows, p.overflows, p.not_finite))))
@@ -540,7 +531,7 @@ def _precision_blocks(found: tuple[Precision, ...]) -> list[Block]:
                 cause = f"0 after {numbers.write_count(p.overflows, 'overflow')} (1 / inf is 0)"
             lost = f"{numbers.write_count(p.zeros, 'entry')} {_is_or_are(p.zeros)} 0 although nothing underflowed"
             says.append(f"{p.dtype}: {lost}: a slope is {cause}, which no loss scale restores.")
-    return [Table(columns, tuple(rows), frozenset(range(1, len(columns)))), *map(Paragraph, says)]
+    return [Table(columns, rows, range(1, len(columns))), *map(Paragraph, says)]
 
 
 def _is_or_are(count: int) -> str:
@@ -549,7 +540,7 @@ def _is_or_are(count: int) -> str:
 
 def _sweep_blocks(sweep: tuple[SchemeSummary, ...]) -> list[Block]:
     """Return each scheme with its best step, observed and predicted, and which is best."""
-    rows: list[tuple[Cell, ...]] = []
+    rows = []
     for s in sweep:
         order = "-" if s.order is None else f"{s.order:.2f}"
         observed = (numbers.few_digits(s.best_h, 2), numbers.few_digits(s.relative_error, 2), f"{s.digits:.1f}")
@@ -562,4 +553,4 @@ def _sweep_blocks(sweep: tuple[SchemeSummary, ...]) -> list[Block]:
     says = f"{best.scheme.capitalize()} is best: {reached} of the inputs' size."
     if best.digits < 1:
         says = "No step gives a right digit: gradcli sweep says why."
-    return [Table(columns, tuple(rows), frozenset(range(1, 7)), title=title), Paragraph(says)]
+    return [Table(columns, rows, range(1, 7), title), Paragraph(says)]

@@ -2,7 +2,7 @@
 
 from gradcli.classes import dataclass
 from gradcli.report import numbers
-from gradcli.report.blocks import Bars, Block, Cell, Chart, Heading, Paragraph, Piece, Series, Table, shorten_text
+from gradcli.report.blocks import Bars, Block, Chart, Heading, Paragraph, Piece, Series, Table, shorten_text
 from gradcli.report.common import ABSENT, Absent, Printed, Target
 from gradcli.report.encode import Status
 
@@ -268,38 +268,36 @@ class CostReport(Printed):
             found.append(Paragraph(f"measured here: f {f}, f with its gradient {gradient}"))
         if self.chain is not None:
             found.append(Paragraph(_chain_in_words(self.chain)))
-        rows: list[tuple[Cell, ...]] = []
-        for held in self.memory:
-            count = "" if held.numbers is None else _write_count(held.numbers)
-            rows.append((held.name, count, numbers.write_decimal_bytes(held.bytes), held.says))
-        found.append(Table(("memory of a step", "numbers", "bytes", ""), tuple(rows), frozenset({1, 2})))
+        as_bytes, if_known = numbers.write_decimal_bytes, numbers.write_if_known
+        held = [(m.name, if_known(m.numbers, _write_count), as_bytes(m.bytes), m.says) for m in self.memory]
+        found.append(Table(("memory of a step", "numbers", "bytes", ""), held, {1, 2}))
         if self.kept:
-            rows = []
-            for c in self.checkpoints:
-                percent = "" if c.percent is None else f"{c.percent:.3g} %"
-                rows.append((c.name, numbers.write_decimal_bytes(c.bytes), _write_count(c.operations), percent))
-            table = Table(("checkpoints", "bytes", "run again", "of a gradient"), tuple(rows), frozenset({1, 2, 3}))
-            found += [self._kept_table(), table]
+            percent = "{:.3g} %".format
+            cuts = [
+                (c.name, as_bytes(c.bytes), _write_count(c.operations), if_known(c.percent, percent))
+                for c in self.checkpoints
+            ]
+            columns = ("checkpoints", "bytes", "run again", "of a gradient")
+            found += [self._kept_table(), Table(columns, cuts, {1, 2, 3})]
         if self.ranks is not None:
             found.append(Paragraph(_ranks_in_words(self.ranks)))
         if self.offload is not None:
             time = numbers.write_seconds(self.offload)
             found.append(Paragraph(f"Over the link, what is kept takes {time} out and back."))
         if self.norms:
-            rows = []
-            for row in self.norms:
-                by_turn = "" if row.by_turn is None else f"{row.by_turn:.3g}"
-                rows.append((row.name, row.place, f"{row.turns:,}", f"{row.first:.3g}", f"{row.last:.3g}", by_turn))
-            columns = ("adjoints", "at", "turns", "norm, first", "last", "a turn back")
-            found.append(Table(columns, tuple(rows), frozenset(range(2, 6))))
+            short = "{:.3g}".format
+            norms = [
+                (row.name, row.place, f"{row.turns:,}", short(row.first), short(row.last), if_known(row.by_turn, short))
+                for row in self.norms
+            ]
+            found.append(Table(("adjoints", "at", "turns", "norm, first", "last", "a turn back"), norms, range(2, 6)))
         if self.at:
             rows = []
             for each in self.at:
                 counts = map(_write_count, (each.operations, each.gradient, each.parameters))
-                sizes = (f"{each.sizes[name]:,}" for name in self.sizes)
-                rows.append((*sizes, *counts, numbers.write_decimal_bytes(each.activations)))
+                rows.append((*(f"{each.sizes[name]:,}" for name in self.sizes), *counts, as_bytes(each.activations)))
             names = (*self.sizes, "operations of f", "with gradient", "parameters", "kept")
-            found.append(Table(names, tuple(rows), frozenset(range(len(names)))))
+            found.append(Table(names, rows, range(len(names))))
         if self.formulas:
             found.append(Heading("Formulas"))
             found += [Paragraph(f"{row.name} = {row.formula}") for row in self.formulas]
@@ -317,21 +315,19 @@ class CostReport(Printed):
 
     def _pass_table(self) -> Table:
         timed = any(row.seconds is not ABSENT for row in self.passes)
-        columns = ("passes", "forward", "backward", "operations", "of f", *(["time"] if timed else []))
-        rows: list[tuple[Cell, ...]] = []
+        columns = ("passes", "forward", "backward", "operations", "of f", *["time"] * timed)
+        rows = []
         for row in self.passes:
-            counts = ("" if x is None else _write_count(x) for x in (row.forward, row.backward, row.operations))
-            ratio = ""
-            if row.ratio is not None:
-                ratio = f"{row.ratio:,.3g}" if row.ratio < 1000 else _write_count(round(row.ratio))
+            counts = (numbers.write_if_known(x, _write_count) for x in (row.forward, row.backward, row.operations))
+            ratio = numbers.write_if_known(row.ratio, lambda x: f"{x:,.3g}" if x < 1000 else _write_count(round(x)))
             time = [numbers.write_seconds(row.seconds)] if isinstance(row.seconds, float) else []
             rows.append((row.name, *counts, ratio, *time))
-        return Table(columns, tuple(rows), frozenset(range(1, len(columns))))
+        return Table(columns, rows, range(1, len(columns)))
 
     def _kept_table(self) -> Table:
         if self.lines is None:
             rows = [(row.name, row.formula or "", numbers.write_decimal_bytes(row.bytes)) for row in self.kept]
-            return Table(("kept", "numbers", "bytes"), tuple(rows), frozenset({2}))
+            return Table(("kept", "numbers", "bytes"), rows, {2})
         shown = []
         for row in self.kept[:_SHOWN]:
             shape = f"{row.count} of " if row.count > 1 else ""
@@ -341,8 +337,7 @@ class CostReport(Printed):
         rest = self.kept[_SHOWN:]
         if rest:
             shown.append((f"{len(rest)} more", "", "", numbers.write_decimal_bytes(sum(row.bytes for row in rest)), ""))
-        columns = ("kept", "at", "shape", "bytes", "for the rule of")
-        return Table(columns, tuple(shown), frozenset({3}))
+        return Table(("kept", "at", "shape", "bytes", "for the rule of"), shown, {3})
 
     def pictures(self) -> tuple[Chart | Bars, ...]:
         """Return what is held over the step, and the bytes of each choice of checkpoints."""

@@ -45,7 +45,7 @@ def _reader_of_type(hint: Any) -> Callable[[Any], Any]:
     if origin is Annotated:
         return {"array": _read_array, "argument": _read_argument}.get(parts[1], _reader_of_type(parts[0]))
     if origin is Literal:
-        return lambda data: _check_literal(parts, data)
+        return lambda data: _require(data in parts, data, f"not one of {parts}")
     if origin in (Union, types.UnionType):
         readers = [_reader_of_type(part) for part in parts if part not in (Absent, type(None))]
         return _union_reader(readers, type(None) in parts)
@@ -61,8 +61,11 @@ def _reader_of_type(hint: Any) -> Callable[[Any], Any]:
     if dataclasses.is_dataclass(hint):
         return _object_reader(cast(type, hint))
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return lambda data: _enum_member(hint, data)
-    return _PLAIN.get(hint, lambda data: data)
+        words = [member.value for member in hint]
+        return lambda data: hint(_require(data in words, data, f"no {hint.__name__}"))
+    if hint is float:
+        return _read_float
+    return (lambda data: _check_type(hint, data)) if hint in (int, str, bool) else lambda data: data
 
 
 def _object_reader(kind: type) -> Callable[[Any], Any]:
@@ -105,39 +108,22 @@ def _read_tuple(readers: list[Callable[[Any], Any]], data: Any) -> tuple[Any, ..
     return tuple(reader(part) for reader, part in zip(readers, data, strict=True))
 
 
-def _check_literal(words: tuple[Any, ...], data: Any) -> Any:
-    if data not in words:
-        raise NotADocument(f"{data!r:.40} is not one of {words}")
+def _require(is_right: bool, data: Any, what: str) -> Any:
+    """Return the data; raise NotADocument, which says what it is instead, where they are not right."""
+    if not is_right:
+        raise NotADocument(f"{data!r:.40} is {what}")
     return data
-
-
-def _enum_member(kind: type[Enum], data: Any) -> Any:
-    try:
-        return kind(data)
-    except ValueError as error:
-        raise NotADocument(f"{data!r:.40} is no {kind.__name__}") from error
 
 
 def _check_type(kind: type, data: Any) -> Any:
-    if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
-        raise NotADocument(f"{data!r:.40} is no {kind.__name__}")
-    return data
+    is_right = isinstance(data, kind) and not (kind is int and isinstance(data, bool))
+    return _require(is_right, data, f"no {kind.__name__}")
 
 
 def _read_float(data: Any) -> float:
     if isinstance(data, str) and data in _NUMBERS:
         return _NUMBERS[data]
-    if isinstance(data, bool) or not isinstance(data, int | float):
-        raise NotADocument(f"{data!r:.40} is no number")
-    return float(data)
-
-
-_PLAIN: dict[Any, Callable[[Any], Any]] = {
-    float: _read_float,
-    int: lambda data: _check_type(int, data),
-    str: lambda data: _check_type(str, data),
-    bool: lambda data: _check_type(bool, data),
-}
+    return float(_require(isinstance(data, int | float) and not isinstance(data, bool), data, "no number"))
 
 
 def _read_array(data: Any) -> Any:

@@ -339,14 +339,14 @@ class DeriveReport(Printed):
             variables += [Piece("; ")] if variables else []
             variables.append(Mathematics(shown, "plain", space_in_latex(name, dims), _space_in_mathml(name, dims)))
             variables += [Piece(f" ({', '.join(self.assume[name])})")] if name in self.assume else []
-        rows: list[tuple[Cell, ...]] = [("f", self.target.text), ("variables", tuple(variables))]
+        rows: list[Sequence[Cell]] = [("f", self.target.text), ("variables", tuple(variables))]
         if not isinstance(self.at, Absent):
             rows.append(("at", numbers.write_point(self.at, self.drawn or ())))
         if not isinstance(self.sizes, Absent):
             named = ", ".join(f"{n} = {k}" for n, k in self.sizes.items())
             rows.append(("sizes", f"from --at: {named}; give --shapes if equal lengths are not the same size"))
         rows.append(("layout", self.layout))
-        yield Table(("", ""), tuple(rows))
+        yield Table(("", ""), rows)
         for f in self.findings:
             place = "" if f.line is None else f" ({f.file}:{f.line}: {f.source})" if f.file else f" ({f.source})"
             said = f"{f.message}{place}" + (f"; {f.hint}" if f.hint else "")
@@ -388,18 +388,13 @@ class DeriveReport(Printed):
     @property
     def shared(self) -> tuple[Step, ...]:
         """The named lines of the function that the steps of several results have, each once."""
-        found: dict[str, Step] = {}
-        several: set[str] = set()
-        named = [step for result in self.results for step in result.steps if step.names]
-        for step in named:
-            word = _name_introduced(step)
-            several |= {word} if word in found else set()
-            found.setdefault(word, step)
+        named: dict[str, list[Step]] = {}  # the steps that give each name
+        for step in (step for result in self.results for step in result.steps if step.names):
+            named.setdefault(step.after.partition(" = ")[0].partition("[")[0], []).append(step)
         shared: dict[str, Step] = {}
-        for word, step in found.items():
-            used = set(_WORD.findall(step.after.partition(" = ")[2])) & found.keys()
-            meanings = {step.unicode for step in named if _name_introduced(step) == word}
-            if word in several and len(meanings) == 1 and used <= shared.keys():
+        for word, (step, *others) in named.items():
+            used = set(_WORD.findall(step.after.partition(" = ")[2])) & named.keys()
+            if others and {other.unicode for other in others} == {step.unicode} and used <= shared.keys():
                 shared[word] = step
         return tuple(shared.values())
 
@@ -412,11 +407,6 @@ class DeriveReport(Printed):
         """Return what the direction is of which a Hessian's product is a function; nothing where there is none."""
         tied = " and is symmetric" if "tied" in self.assume.get(result.wrt, ()) else ""
         return f"{result.direction} has the shape of {result.wrt}{tied}" if result.direction else ""
-
-
-def _name_introduced(step: Step) -> str:
-    """Return the name that a step gives."""
-    return step.after.partition(" = ")[0].partition("[")[0]
 
 
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -435,7 +425,7 @@ def _step_table(steps: tuple[Step, ...], head: str = "step", title: str = "") ->
         "line": [*lines],
     }
     kept = {name: cells for name, cells in columns.items() if any(cells)}
-    return Table(tuple(kept), tuple(zip(*kept.values(), strict=True)), frozenset({0}), title)
+    return Table([*kept], [*zip(*kept.values(), strict=True)], {0}, title)
 
 
 def narrate_steps(steps: Sequence[Step]) -> Iterator[Block]:
@@ -457,7 +447,7 @@ def _result_table(result: Result, direction: str, narrated: bool) -> Table:
     """Return what was derived, how well it was checked, and what it costs."""
     head = f"{result.kind_name} by {result.wrt}" + (f", {_sizes_in_words(result.shape)}" if result.shape else "")
     lines = (result.formula.whole(),) if narrated else result.formula.lines()
-    rows: list[tuple[Cell, ...]] = [(head if k == 0 else "", line) for k, line in enumerate(lines)]
+    rows: list[Sequence[Cell]] = [(head if k == 0 else "", line) for k, line in enumerate(lines)]
     rows += [("", direction)] if direction else []
     if not isinstance(result.value, Absent):
         compared = "not compared with a derivative"

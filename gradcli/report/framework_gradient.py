@@ -146,7 +146,7 @@ class NativeReport:
         if self.cost and (self.cost.forward_seconds >= _WORTH or self.device != "cpu"):
             blocks.append(Paragraph(self.cost.in_words()))
         rows = [(aspect.name, aspect_cell(aspect)) for aspect in self.aspects]
-        blocks += [Table(("also", ""), tuple(rows))] if rows else []
+        blocks += [Table(("also", ""), rows)] if rows else []
         for part in self.parts:
             name, (word, tone) = f"{part.name} ", _ALONE.get(part.verdict, ("inconclusive", "unsure"))
             says = f" to better than {numbers.write_bound(part.detects)}" if word == "right" and part.detects else ""
@@ -170,7 +170,7 @@ def layer_blocks(layers: Sequence[Part], whole: Verdict, word: str = "layer") ->
     """
     if not layers:
         return []
-    rows: list[tuple[Cell, ...]] = []
+    rows = []
     for part in layers:
         at = f" ({part.file}:{part.line})" if part.file else ""
         if part.verdict == Verdict.PASS:
@@ -183,7 +183,7 @@ def layer_blocks(layers: Sequence[Part], whole: Verdict, word: str = "layer") ->
         else:
             cell = Piece(part.message or "cannot be told", "unsure")
         rows.append((part.name, cell))
-    blocks: list[Block] = [Table((f"{word}, from the loss backwards", "alone"), tuple(rows))]
+    blocks: list[Block] = [Table((f"{word}, from the loss backwards", "alone"), rows)]
     if whole == Verdict.FAIL and not any(part.verdict == Verdict.FAIL for part in layers):
         known = "" if all(part.verdict == Verdict.PASS for part in layers) else ", as far as they were checked"
         blocks.append(Paragraph(f"No {word} is wrong where it is called first{known}: look at what calls them."))

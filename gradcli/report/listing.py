@@ -2,7 +2,7 @@
 
 from gradcli.classes import dataclass
 from gradcli.report import numbers
-from gradcli.report.blocks import Block, Cell, Paragraph, Piece, Table
+from gradcli.report.blocks import Block, Paragraph, Piece, Table
 from gradcli.report.encode import Status
 from gradcli.words import RuleKind
 
@@ -46,12 +46,12 @@ class ModesReport:
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the table of modes."""
-        rows: list[tuple[Cell, ...]] = []
+        rows = []
         for mode in self.modes:
             state = Piece("yes", "good") if mode.available else Piece("no", "unsure")
             how = mode.what if mode.available else mode.hint or ""
             rows.append((mode.name, state, mode.version or "", ", ".join(mode.rests_on), how))
-        table = Table(("mode", "here", "with", "rests on", "how"), tuple(rows))
+        table = Table(("mode", "here", "with", "rests on", "how"), rows)
         return (table, Paragraph(f"devices: {', '.join(self.devices)}"))
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
@@ -106,16 +106,15 @@ class OpsReport:
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the table of primitives, and what is stated about single ones."""
-        columns = ("primitive", "smooth where", "derivative", "ulps")
-        rows: list[tuple[Cell, ...]] = []
+        rows = []
         notes: list[Block] = []
         for op in self.operations:
-            ulps = "" if op.ulps is None else numbers.two_digits(op.ulps)
+            ulps = numbers.write_if_known(op.ulps, numbers.two_digits)
             rows.append((op.name, ", ".join(dict.fromkeys(op.domain)), "; ".join(op.partials), ulps))
             notes += [Paragraph(f"{op.name}: kink where {op.kinks}")] if op.kinks else []
             notes += [Paragraph(f"{op.name}: accuracy: {op.reason}")] if op.reason else []
         notes += [Paragraph("functions: " + " ".join(self.functions))] if self.functions else []
-        return (Table(columns, tuple(rows), frozenset({3})), *notes)
+        return (Table(("primitive", "smooth where", "derivative", "ulps"), rows, {3}), *notes)
 
     def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the primitives as rows."""

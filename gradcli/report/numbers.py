@@ -1,12 +1,14 @@
 """How numbers are written for people: enough digits, no more."""
 
+import itertools
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradcli.report.blocks import Cell, Piece
+from gradcli.report.common import Absent
 from gradcli.report.encode import Opaque
 
 _SHOWN = 4
@@ -42,6 +44,17 @@ def write_count(count: int, noun: str) -> str:
     return f"{count:,} {noun if count == 1 else several}"
 
 
+def round_step(least: float) -> int:
+    """Return the smallest of 1, 2, 5, 10, 20, 50 and so on that is not less: how far apart ticks are."""
+    step: int = next(a * 10**k for k in itertools.count() for a in (1, 2, 5) if a * 10**k >= least)
+    return step
+
+
+def write_if_known(x: Any, write: Callable[[Any], str]) -> str:
+    """Return a number as `write` writes it; an empty text where it is null or absent."""
+    return "" if x is None or isinstance(x, Absent) else write(x)
+
+
 def write_figure(x: Any) -> str:
     """Return a figure rounded to two digits, in powers of ten where it is long: 1,900 and 4.9e+21."""
     return two_digits(x) if x < _COUNTED else few_digits(x, 2)
@@ -55,9 +68,7 @@ def write_bound(x: Any) -> str:
     from decimal import ROUND_UP, Context, Decimal
 
     up = Context(prec=1, rounding=ROUND_UP).create_decimal(Decimal(f"{number:.12g}"))
-    return f"{up:.0e}".replace("e-", "e-0" if up.adjusted() > -10 else "e-").replace(
-        "e+", "e+0" if up.adjusted() < 10 else "e+"
-    )
+    return f"{up.scaleb(-up.adjusted()):.0f}e{up.adjusted():+03}"
 
 
 def write_differing_pair(x: float, y: float) -> tuple[str, str]:

@@ -158,13 +158,12 @@ class RunReport:
         if not self.gradients:
             return (*seed_line(self.seed, 0), Paragraph(Piece(self.counted(), "strong"), 0))
         header = ("verdict", "defined at", "gradient", "checked", "what was found")
-        blocks: list[Block] = [Table(header, tuple(each.row() for each in self.gradients), frozenset({3}))]
+        blocks: list[Block] = [Table(header, [each.row() for each in self.gradients], {3})]
         for each in self.gradients:
             notes = (*each.notes, *filter(None, [each.undecided]))
             blocks += [Paragraph(f"{each.name}, {each.place}: {note}", 0) for note in notes]
             wrong = [p for p in each.points if p.check.status is not Exit.CONFIRMED and not each.undecided]
-            shown = [*each.points] if self.full else wrong
-            for point in shown if self.full else shown[:1]:
+            for point in each.points if self.full else wrong[:1]:
                 at = f", from {point.at}" if point.at else ""
                 drawn = ", at drawn values" if point.drawn else ""
                 call = f"call {point.call:,} of {each.calls:,}{at}{drawn}"
@@ -174,7 +173,7 @@ class RunReport:
                 else:
                     blocks.append(Paragraph(Piece(f"{each.name}, {each.place}: {call}", "strong"), 0))
                 blocks += point.check.blocks(self.full)
-            rest = [f"{p.call:,} ({p.check.word[0]})" for p in shown[1:]] if not self.full else []
+            rest = [] if self.full else [f"{p.call:,} ({p.check.word[0]})" for p in wrong[1:]]
             blocks += [Paragraph(f"Also call {', '.join(rest)}; --verbose shows them in full.")] if rest else []
         left = self.not_watched or ()
         if left:

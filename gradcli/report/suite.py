@@ -10,7 +10,6 @@ from gradcli.report import numbers
 from gradcli.report.blocks import (
     WORDS,
     Block,
-    Cell,
     Code,
     Heading,
     Headline,
@@ -163,11 +162,11 @@ class CheckRow:
             where = [Code(detail.where, "")] if detail.where else []
             return (*blocks, *where, *([Paragraph(detail.hint)] if detail.hint else []))
         for point in self.document["points"]:
-            rows: list[tuple[Cell, ...]] = []
+            rows = []
             for entry in point["mismatches"][:_WRONG_ENTRIES]:
                 name = numbers.entry_name(entry["input"], tuple(entry["index"]), tuple(entry.get("output", ())))
                 rows.append((Verbatim(name), str(entry["claimed"]), str(entry["reference"])))
-            blocks += [Table(("entry", "claimed", "right"), tuple(rows), frozenset({1, 2}))] if rows else []
+            blocks += [Table(("entry", "claimed", "right"), rows, {1, 2})] if rows else []
             blocks += [Paragraph(f"{f['kind']}: {f['message']}") for f in point["findings"]]
             blocks += [Paragraph(f"Likely mistake: {point['diagnosis']['message']}")] if point["diagnosis"] else []
         return (*blocks, Paragraph("Again:"), Code(self.replay()))
@@ -283,11 +282,11 @@ class SuiteReport(Printed):
 
     def _checks_table(self, linked: Collection[int] = ()) -> Table:
         """Return a table of all checks; on a page, these have links to their details."""
-        rows: list[tuple[Cell, ...]] = []
+        rows = []
         for k, check in enumerate(self.checks):
             name = Link(check.id, to=f"check-{k + 1}") if k in linked else Verbatim(check.id)
             rows.append((Piece(*check.word), name, check.said(), _write_seconds(check.seconds)))
-        return Table(("verdict", "check", "what was found", "time"), tuple(rows), frozenset({3}))
+        return Table(("verdict", "check", "what was found", "time"), rows, {3})
 
     def _shown(self) -> list[CheckRow]:
         """Return the checks that are shown in full."""

@@ -11,7 +11,6 @@ from gradcli.report import numbers
 from gradcli.report.blocks import (
     WORDS,
     Block,
-    Cell,
     Chart,
     Figure,
     Headline,
@@ -229,7 +228,7 @@ class Noise:
     def blocks(self) -> list[Block]:
         """Return how noisy the function is, and the steps that follow from it."""
         by = f"{self.samples} calls at the point" if self.random else f"{self.samples} values beside the point"
-        rows: list[tuple[Cell, ...]] = []
+        rows = []
         for step in self.steps:
             absolute = [] if isinstance(step.h_absolute, Absent) else [numbers.few_digits(step.h_absolute, 2)]
             relative = "no digit" if step.relative_error is None else numbers.few_digits(step.relative_error, 2)
@@ -237,7 +236,7 @@ class Noise:
         columns = ("scheme", *([] if self.input is None else ["h"]), "h/|x|", "error")
         title = "steps that balance this noise and truncation"
         says = f"Values of f scatter by {numbers.few_digits(self.level, 2)} (standard deviation, by {by})."
-        return [Paragraph(says), Table(columns, tuple(rows), frozenset(range(1, len(columns))), title)]
+        return [Paragraph(says), Table(columns, rows, range(1, len(columns)), title)]
 
 
 def derivative_of(c: Curve) -> str:
@@ -278,7 +277,7 @@ def _notes_on_curves(curves: tuple[Curve, ...], at: dict[str, Values]) -> list[B
                 steps[part.why].append(f"h >= {low}" if part.to == c.h[0] else below)
             name = f"{derivative_of(c)} " * several + f"{c.dtype} {c.scheme}"
             rows.append((name, *map(", ".join, steps.values())))
-        found.append(Table(("no right digit", *WHYS), tuple(rows), frozenset(range(1, len(WHYS) + 1))))
+        found.append(Table(("no right digit", *WHYS), rows, range(1, len(WHYS) + 1)))
     return found
 
 
@@ -558,7 +557,7 @@ class SweepReport(Printed):
             title += f", the first {PICTURED} in --plot" if every > PICTURED else ""
         elif every > 1:
             title = ""
-        return Table(columns, tuple(rows), frozenset(range(len(lead), len(columns))), title=title)
+        return Table(columns, rows, range(len(lead), len(columns)), title)
 
     def pictures(self) -> tuple[Picture, ...]:
         """Return a picture for each of the first rays, and the remainders of a claim."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.report import numbers
-from gradcli.report.blocks import Block, Cell, Figure, Graph, Paragraph, Piece, Table, Walk, shorten_text
+from gradcli.report.blocks import Block, Figure, Graph, Paragraph, Piece, Table, Walk, shorten_text
 from gradcli.report.common import ABSENT, Absent, Finding, Printed, SourceLine, Target, seed_line
 from gradcli.report.encode import TEXT_ONLY, Given, Status, Values
 
@@ -227,15 +227,13 @@ class TraceReport(Printed):
         return f"the sum of {name}" if not isinstance(self.value, Absent) and np.ndim(self.value) else name
 
     def _forward_table(self) -> Table:
-        rows: list[tuple[Cell, ...]] = []
-        for node in self.nodes:
-            if node.operation == "input":
-                continue
+        rows = []
+        for k, node in enumerate((node for node in self.nodes if node.operation != "input"), 1):
             text = node.text if isinstance(node.text, str) else node.operation
             known = {name: p for name, p in node.partials.items() if not isinstance(p, str)}
             partials = "   ".join(f"d{node.name}/d{name} = {write_partial(p)}" for name, p in known.items())
-            rows.append((str(len(rows) + 1), f"{node.name} = {text}", numbers.write_value(node.value), partials))
-        return Table(("", "forward", "value", "local partials"), tuple(rows), frozenset({0}))
+            rows.append((str(k), f"{node.name} = {text}", numbers.write_value(node.value), partials))
+        return Table(("", "forward", "value", "local partials"), rows, {0})
 
     def departure(self) -> str:
         """Return a sentence that says where a claim first goes wrong, from the result backward; empty if it does nowhere."""
@@ -257,7 +255,7 @@ class TraceReport(Printed):
     def _backward_table(self) -> Table:
         claims = any(not isinstance(node.claimed, Absent) for node in self.nodes)
         claimed = f"{self.engine}.grad" if isinstance(self.engine, str) else "claimed"
-        rows: list[tuple[Cell, ...]] = []
+        rows = []
         for node in reversed(self.nodes):
             products = []
             for c in node.contributions:  # each a product of numbers, or of matrices where one of them is an array
@@ -269,8 +267,7 @@ class TraceReport(Printed):
             other = "" if isinstance(node.claimed, Absent) else Piece(numbers.write_value(node.claimed), "bad")
             value = numbers.write_value(node.adjoint)
             rows.append((f"dL/d{node.name}", value, *(other,) * claims, f"= {how}" if how else ""))
-        head = ("adjoint", "value", *(claimed,) * claims, "from its uses")
-        return Table(head, tuple(rows))
+        return Table(("adjoint", "value", *(claimed,) * claims, "from its uses"), rows)
 
     def graph(self) -> Graph:
         """Return the nodes with their values, and the edges with their local partials."""

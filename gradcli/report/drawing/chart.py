@@ -24,7 +24,6 @@ _TINTS = ("#e69f00", "#0072b2")  # of the regions of a chart
 _LETTER = 7.3  # the width of one
 _EDGE = 0.2  # of the width: so near to an edge, a name has no room
 _MOST_TICKS = 9
-_STEPS = (1, 2, 5, 10, 20, 50, 100, 200)
 _MOST_CELLS = 40  # rows or columns of a matrix that are drawn one by one
 _DECADES = "power of ten"  # the unit of relative errors
 _ERRORS = (-17.0, 0.0)  # their decades: the last bit, and no right digit
@@ -140,7 +139,7 @@ class _Axis:
         return (decade - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[int]:
-        step = next((step for step in _STEPS if (self.high - self.low) / step <= _MOST_TICKS), _STEPS[-1])
+        step = numbers.round_step((self.high - self.low) / _MOST_TICKS)
         return [k for k in range(self.low, self.high + 1) if k % step == 0]
 
 
@@ -328,7 +327,7 @@ class Cells:
     def ticks(self, axis: int) -> list[tuple[int, float]]:
         """Return a few indices along an axis, from 0, and the place of each in cells."""
         size = self.shape[axis]
-        step = next(a * 10**k for k in range(20) for a in (1, 2, 5) if size <= _MOST_INDICES * a * 10**k)
+        step = numbers.round_step(size / _MOST_INDICES)
         return [(index, self.place(axis, index)) for index in range(0, size, step)]
 
     def place(self, axis: int, index: int) -> float:

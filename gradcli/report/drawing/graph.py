@@ -1,11 +1,12 @@
 """The graph of a computation as SVG: values above the nodes, adjoints below them, local partials on the edges."""
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, islice, pairwise, takewhile
+from statistics import fmean, median
 
 import numpy as np
 
@@ -179,8 +180,7 @@ def insert_dummies(rank: Sequence[int], edges: Sequence[tuple[int, int]]) -> Pro
     for first, end in zip(rank, last, strict=True):
         chains.append(tuple(range(len(ranks), len(ranks) + end - first)))
         ranks.extend(range(first + 1, end + 1))
-    segments = {(box, chain[0]): None for box, chain in enumerate(chains) if chain}
-    segments |= {pair: None for chain in chains for pair in pairwise(chain)}
+    segments = dict.fromkeys(pair for box, chain in enumerate(chains) for pair in pairwise((box, *chain)))
     for first, second in edges:
         skipped = rank[second] - rank[first] - 1
         segments[chains[first][skipped - 1] if skipped else first, second] = None
@@ -291,27 +291,20 @@ def _sweep_layers(order: "_Order", rounds: int) -> tuple[list[list[int]], int]:
 # The number of crossings of the segments between two layers.
 
 
-def crossings_between(targets: Sequence[Sequence[int]], places: int) -> int:
+def crossings_between(targets: Sequence[Sequence[int]]) -> int:
     """Return how many segments cross between two layers; `targets` are the places that each vertex goes to, in order.
 
-    Cost    the number of segments times the logarithm of the number of places.
-    Source  Barth, Juenger and Mutzel (2002), Simple and efficient bilayer cross counting, section 4.
+    Cost    for each segment a search in a sorted list, and an insertion into it.
 
-    >>> crossings_between([[0, 1], [0, 1]], 2)
+    >>> crossings_between([[0, 1], [0, 1]])
     1
     """
-    leaves = 1 << max(places - 1, 0).bit_length()
-    tree = [0] * (2 * leaves)  # each vertex of it holds the number of segments that end below it
+    before: list[int] = []  # where the segments of the vertices above end
     crossings = 0
     for ends in targets:
-        for end in sorted(ends):
-            index = end + leaves
-            tree[index] += 1
-            while index > 1:
-                if not index & 1:
-                    crossings += tree[index + 1]
-                index >>= 1
-                tree[index] += 1
+        crossings += sum(len(before) - bisect_right(before, end) for end in ends)
+        for end in ends:
+            insort(before, end)
     return crossings
 
 
@@ -327,16 +320,14 @@ class _Order:
 
     def crossings(self) -> int:
         """Return the number of crossings of all segments."""
-        return sum(
-            crossings_between([[self.place[w] for w in self.graph.right[v]] for v in layer], len(after))
-            for layer, after in pairwise(self.layers)
-        )
+        place, right = self.place, self.graph.right
+        return sum(crossings_between([[place[w] for w in right[v]] for v in layer]) for layer in self.layers)
 
     def sweep(self, number: int) -> None:
         """Order all layers but one by the places of their neighbours: rightwards or leftwards, by means or medians."""
         rightwards = number % 2 == 1
         near = self.graph.left if rightwards else self.graph.right
-        wanted = _median if number % 4 > 2 else _mean
+        wanted = median if number % 4 > 2 else fmean
         for layer in self.layers if rightwards else reversed(self.layers):
             keys = {v: wanted([self.place[w] for w in near[v]]) for v in layer if near[v]}
             movable = iter(sorted(keys if number % 4 < 2 else reversed(keys), key=keys.__getitem__))
@@ -355,26 +346,15 @@ class _Order:
     def transpose_layer(self, layer: list[int]) -> bool:
         """Exchange neighbours in one layer where that saves crossings; whether there were such."""
         sides = self._neighbour_places(layer)
-        saved = False
-        for _ in range(_PASSES):
-            moved = False
-            for k in range(len(layer) - 1):
-                if _count_saved_crossings(sides[layer[k]], sides[layer[k + 1]]) > 0:
-                    layer[k], layer[k + 1] = layer[k + 1], layer[k]
-                    moved = True
-            saved |= moved
-            if not moved:
-                break
+        passes = (_exchange_neighbours(layer, sides, lambda saved: saved > 0) for _ in range(_PASSES))
+        saved = [*takewhile(bool, passes)]
         self._number_vertices(layer)
-        return saved
+        return bool(saved)
 
     def exchange_ties(self) -> None:
         """Exchange neighbours wherever that leaves as many crossings, so that later changes start from another order."""
         for layer in self.layers:
-            sides = self._neighbour_places(layer)
-            for k in range(len(layer) - 1):
-                if _count_saved_crossings(sides[layer[k]], sides[layer[k + 1]]) == 0:
-                    layer[k], layer[k + 1] = layer[k + 1], layer[k]
+            _exchange_neighbours(layer, self._neighbour_places(layer), lambda saved: saved == 0)
             self._number_vertices(layer)
 
     def sift_layer(self, layer: list[int]) -> bool:
@@ -408,13 +388,14 @@ class _Order:
             self.place[vertex] = k
 
 
-def _mean(places: list[int]) -> float:
-    return sum(places) / len(places)
-
-
-def _median(places: list[int]) -> float:
-    places = sorted(places)
-    return (places[(len(places) - 1) // 2] + places[len(places) // 2]) / 2
+def _exchange_neighbours(layer: list[int], sides: dict[int, _Sides], is_wanted: Callable[[int], bool]) -> bool:
+    """Exchange neighbours in a layer, from its beginning, where what that saves is wanted; whether there were such."""
+    exchanged = False
+    for k in range(len(layer) - 1):
+        if is_wanted(_count_saved_crossings(sides[layer[k]], sides[layer[k + 1]])):
+            layer[k], layer[k + 1] = layer[k + 1], layer[k]
+            exchanged = True
+    return exchanged
 
 
 def _count_saved_crossings(above: _Sides, below: _Sides) -> int:
@@ -436,8 +417,8 @@ def _saved_crossings_on_side(above: list[int], below: list[int]) -> int:
 
 # The heights at which vertices of ordered layers lie: long edges straight, and boxes amid their neighbours.
 
-Layers = Sequence[Sequence[int]]
-Separation = Callable[[int, int], int]  # the least distance of the centres of two vertices, the upper one first
+Layers = Sequence[tuple[int, ...]]
+Separation = Callable[[int, int], int]  # the least distance of the centres of two vertices
 
 
 def place_vertices(graph: Proper, columns: Layers, separation: Separation) -> list[int]:
@@ -446,20 +427,24 @@ def place_vertices(graph: Proper, columns: Layers, separation: Separation) -> li
     Four layouts align each vertex with a median of its neighbours: of those before it or after it, and the upper or the lower
     median. Each of the four keeps the separations and the straight chains; so does the mean of the middle two.
 
-    Cost    four times the number of segments.
+    Cost    four times the number of segments, and in each layer that number times the number of those between dummies.
     Source  Brandes and Koepf (2001), Fast and simple horizontal coordinate assignment; the blocks of aligned vertices are
             placed by longest paths, once from either side.
     """
-    place = [0] * len(graph.rank)
+    place = {vertex: k for column in columns for k, vertex in enumerate(column)}
+    inner, barred = set(graph.inner()), set()  # segments that cross one between two dummies, which stays straight
     for column in columns:
-        for k, vertex in enumerate(column):
-            place[vertex] = k
-    barred = _crossing_chains(graph, place)
+        segments = [(v, w) for v in column for w in graph.right[v]]
+        straight = [segment for segment in segments if segment in inner]
+        barred |= {
+            (v, w) for v, w in segments for a, b in straight if (place[v] - place[a]) * (place[w] - place[b]) < 0
+        }
     found = []
+    mirrored = [column[::-1] for column in columns]  # in which the lower median is the upper one
     for forwards in (True, False):
-        for upper in (True, False):
-            blocks = _align_blocks(graph, columns, place, barred, forwards, upper)
-            found.append(_compact_blocks(columns, blocks, separation, upper))
+        for seen, sign in ((columns, 1), (mirrored, -1)):
+            blocks = _align_blocks(graph, seen, barred, forwards)
+            found.append([sign * place for place in _compact_blocks(seen, blocks, separation)])
     # all are moved over the narrowest one: those of upper medians to the same least place, others to the same greatest
     narrowest = min(found, key=lambda places: max(places, default=0) - min(places, default=0))
     moved = []
@@ -470,62 +455,37 @@ def place_vertices(graph: Proper, columns: Layers, separation: Separation) -> li
     return [sum(sorted(four)[1:3]) // 2 for four in zip(*moved, strict=True)]
 
 
-def _crossing_chains(graph: Proper, place: Sequence[int]) -> set[tuple[int, int]]:
-    """Return the segments that cross one between two dummies: the latter stays straight, so they cannot."""
-    inner = set(graph.inner())
-    barred = set()
-    for layer in graph.layers:
-        segments = sorted((place[v], place[w], v, w) for v in layer for w in graph.right[v])
-        for ordered, sign in ((segments, 1), (segments[::-1], -1)):
-            farthest, waiting, start = None, None, None  # of the inner segments that start before the present one
-            for first, second, v, w in ordered:
-                if first != start and waiting is not None:
-                    farthest = waiting if farthest is None else max(farthest, waiting)
-                    waiting = None
-                start = first
-                if (v, w) in inner:
-                    waiting = sign * second
-                elif farthest is not None and farthest > sign * second:
-                    barred.add((v, w))
-    return barred
-
-
-def _align_blocks(
-    graph: Proper, columns: Layers, place: Sequence[int], barred: set[tuple[int, int]], forwards: bool, upper: bool
-) -> list[int]:
-    """Return the block of each vertex, by the number of the vertex that was its first."""
+def _align_blocks(graph: Proper, columns: Layers, barred: set[tuple[int, int]], forwards: bool) -> list[int]:
+    """Return the block of each vertex, by the number of the vertex that was its first; the upper of two medians goes first."""
+    place = {vertex: k for column in columns for k, vertex in enumerate(column)}
     near = graph.left if forwards else graph.right
     # the dummy that each dummy continues, where its chain has one before it, or after it
     straight = {second: first for first, second in graph.inner()} if forwards else dict(graph.inner())
     taken = set(straight.values())  # the chain of these goes on, and what branches off does not align with them
-    sign = 1 if upper else -1
     block = list(range(len(place)))
     for column in columns if forwards else reversed(columns):
-        last = -1 if upper else len(place)
-        for vertex in column if upper else reversed(column):
+        last = -1
+        for vertex in column:
             ordered = [straight[vertex]] if vertex in straight else sorted(near[vertex], key=place.__getitem__)
-            medians = ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]
-            for other in medians if upper else reversed(medians):
+            for other in ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1]:  # the medians
                 pair = (other, vertex) if forwards else (vertex, other)
                 free = vertex in straight or (other not in taken and pair not in barred)
-                if free and sign * place[other] > sign * last:
+                if free and place[other] > last:
                     block[vertex], last = block[other], place[other]
                     break
     return block
 
 
-def _compact_blocks(columns: Layers, block: Sequence[int], separation: Separation, upper: bool) -> list[int]:
+def _compact_blocks(columns: Layers, block: Sequence[int], separation: Separation) -> list[int]:
     """Return the places of the vertices, with the blocks as near to each other as the separations allow.
 
-    The blocks are pushed to the side of the upper medians (or else of the lower ones), and then back towards the blocks that
-    follow them, so that no room is left between a block and those that it was aligned next to.
+    The blocks are pushed to the side of the upper medians, and then back towards the blocks that follow them, so that no room
+    is left between a block and those that it was aligned next to.
     """
     after: dict[int, dict[int, int]] = {first: {} for first in block}
     for column in columns:
         for above, below in pairwise(column):
             first, second, room = block[above], block[below], separation(above, below)
-            if not upper:
-                first, second = second, first
             after[first][second] = max(room, after[first].get(second, 0))
     place = dict.fromkeys(after, 0)
     backwards = [*TopologicalSorter(after).static_order()]
@@ -535,7 +495,7 @@ def _compact_blocks(columns: Layers, block: Sequence[int], separation: Separatio
     for first in backwards:
         if after[first]:
             place[first] = min(place[second] - room for second, room in after[first].items())
-    return [place[first] if upper else -place[first] for first in block]
+    return [place[first] for first in block]
 
 
 def lay_out_boxes(sizes: Sequence[Spot], edges: Sequence[tuple[int, int]], *, between: float, apart: float) -> Layout:
@@ -636,14 +596,16 @@ def draw_graph(
         arrivals.sort(key=lambda k: (layout.routes[k][-2][1], layout.routes[k][0][1]))
         for place, k in enumerate(arrivals):
             ports[k] = layout.centers[b][1] + room[b] * (place - (len(arrivals) - 1) / 2)
-    turned = _Turned(down)
     parts = [_ARROWHEAD, f'<g class="edges{" down" * down}">']
     for route, port, (_, b), name, label in zip(layout.routes, ports, joins, ids, labels, strict=True):
-        parts.append(turned.edge(route, port, stubs[b], name))
-        if label:
-            parts.append(turned.label(route[-1][0], port, name, label))
+        parts.append(_draw_edge(route, port, stubs[b], name, down))
+        if label:  # on the straight end of the edge
+            end = route[-1][0] - _ARROW
+            across, along = (port, end) if down else (end, port + 4)
+            at = f'x="{round(across)}" y="{round(along)}"'
+            parts.append(f'<text data-edge="{name}" {at}>{escape_markup(label)}</text>')
     parts.append("</g>")
-    centers = [turned.spot(center) for center in layout.centers]
+    centers = [_turn_spot(center, down) for center in layout.centers]
     for outside, (x, y) in zip(given, centers, strict=False):
         words = _draw_words(-_BOX / 4 - 5, "v", outside.value) + _draw_words(4, "n", outside.name)
         move, frame = f"translate({round(x)} {round(y)})", _draw_frame(outside.width, _BOX / 2)
@@ -655,7 +617,7 @@ def draw_graph(
     operations = sum(node.operation != "input" for node in members)
     what = f"Graph of {numbers.write_count(operations, 'operation')} of {shorten_text(trace.target.text, _CUT)}"
     what += f": {level.title}" if level is not None and level.title else ""
-    width, height = (round(length) + 2 * _MARGIN for length in turned.spot((layout.width, layout.height)))
+    width, height = (round(length) + 2 * _MARGIN for length in _turn_spot((layout.width, layout.height), down))
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" role="img" aria-label="{escape_markup(what)}" '
         f'width="{width}" height="{height}" viewBox="{-_MARGIN} {-_MARGIN} {width} {height}">'
@@ -713,40 +675,27 @@ def brief_value(x: Values) -> str:
     return f"{write_shape(np.shape(x))} ‖{numbers.few_digits(norm(x), 3)}‖"
 
 
-@dataclass(frozen=True, slots=True)
-class _Turned:
-    """Draws edges, which the layout lets run to the right, so or downwards."""
+def _turn_spot(spot: Spot, down: bool) -> Spot:
+    """Return a place of the layout, whose edges run to the right, in the picture, where they may run down."""
+    return (spot[1], spot[0]) if down else spot
 
-    down: bool
 
-    def spot(self, at: Spot) -> Spot:
-        """Return a place of the layout in the picture."""
-        return (at[1], at[0]) if self.down else at
+def _draw_edge(route: Sequence[Spot], port: float, stub: float, name: str | None, down: bool) -> str:
+    """Return an edge along its route, straight at the end; between layers that differ in height it is a curve."""
 
-    def _write_spot(self, *at: float) -> str:
-        x, y = self.spot((at[0], at[1]))
-        return f"{round(x)} {round(y)}"
+    def write(*spot: float) -> str:
+        x, y = map(round, _turn_spot((spot[0], spot[1]), down))
+        return f"{x} {y}"
 
-    def edge(self, route: Sequence[Spot], port: float, stub: float, name: str | None) -> str:
-        """Return an edge along its route, straight at the end; between layers that differ in height it is a curve."""
-        ending = route[-1][0]
-        points = [
-            *(spot for k, spot in enumerate(route) if not k or (route[k - 1][0] < spot[0] < ending - stub - _LINE)),
-            (ending - stub, port),
-            (ending, port),
-        ]
-        path = f"M{self._write_spot(*points[0])}"
-        for before, after in pairwise(points):
-            dx, dy = (round(end) - round(start) for start, end in zip(before, after, strict=True))
-            half = dx // 2
-            curve = f"c{self._write_spot(half, 0)} {self._write_spot(half, dy)} {self._write_spot(dx, dy)}"
-            path += curve if dy else f"l{self._write_spot(dx, 0)}"
-        return f'<path class="given" d="{path}"/>' if name is None else f'<path id="{name}" d="{path}"/>'
-
-    def label(self, ending: float, port: float, edge: str | None, label: str) -> str:
-        """Return the label of an edge, on its straight end."""
-        x, y = (port, ending - _ARROW) if self.down else (ending - _ARROW, port + 4)
-        return f'<text data-edge="{edge}" x="{round(x)}" y="{round(y)}">{escape_markup(label)}</text>'
+    ending = route[-1][0]
+    curved = (spot for k, spot in enumerate(route) if not k or route[k - 1][0] < spot[0] < ending - stub - _LINE)
+    points = [*curved, (ending - stub, port), (ending, port)]
+    path = f"M{write(*points[0])}"
+    for before, after in pairwise(points):
+        dx, dy = (round(end) - round(start) for start, end in zip(before, after, strict=True))
+        half = dx // 2
+        path += f"c{write(half, 0)} {write(half, dy)} {write(dx, dy)}" if dy else f"l{write(dx, 0)}"
+    return f'<path class="given" d="{path}"/>' if name is None else f'<path id="{name}" d="{path}"/>'
 
 
 def _draw_box(name: str, box: Box, center: Spot, width: float, height: float) -> str:

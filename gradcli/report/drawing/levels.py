@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from gradcli.classes import dataclass
+from gradcli.report import numbers
 from gradcli.report.common import Absent
 from gradcli.report.trace import CodeBlock, Node, TraceReport
 
@@ -217,8 +218,7 @@ class _Code:
 
     def _join_neighbours(self, parts: Sequence[NodeGroup]) -> list[NodeGroup]:
         """Join so many neighbours that few enough are left."""
-        round_numbers = (a * 10**k for k in range(20) for a in (1, 2, 5))
-        size = next(size for size in round_numbers if -(-len(parts) // size) <= MOST)
+        size = numbers.round_step(len(parts) / MOST)
         found = []
         for k in range(0, len(parts), size):
             joined = parts[k : k + size]

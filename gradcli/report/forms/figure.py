@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gradcli.errors import BadOption
-from gradcli.report.blocks import Bars, Chart, HeatMap, Picture, Series, is_drawable, make_visible
+from gradcli.report.blocks import Bars, Chart, HeatMap, Picture, Series, is_drawable, make_one_line
 from gradcli.report.drawing.chart import COLORS_OF_CELLS, LEVELS, Cells, as_matrix
 
 Form = Literal["svg", "png", "pdf"]
@@ -344,7 +344,7 @@ def _write_in_middle(axes: Axes, words: str) -> None:
 
 def label_on_one_line(text: str, most: int) -> str:
     """Return text on one line of at most `most` characters, with control characters made visible."""
-    line = make_visible(text).replace("\n", " ").replace("\t", " ")
+    line = make_one_line(text)
     return line if len(line) <= most else line[: most - 1] + "…"
 
 

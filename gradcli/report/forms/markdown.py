@@ -1,6 +1,7 @@
 """Reports in GitHub's Markdown; all text in them is escaped."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from gradcli.report.blocks import (
@@ -15,6 +16,7 @@ from gradcli.report.blocks import (
     Piece,
     Table,
     Verbatim,
+    make_one_line,
     make_visible,
     split_into_pieces,
 )
@@ -58,7 +60,7 @@ def _write_table(table: Table) -> str:
     return title + "\n".join([head, rule, *rows])
 
 
-def _write_row(row: tuple[Cell, ...], columns: int) -> str:
+def _write_row(row: Sequence[Cell], columns: int) -> str:
     cells = [_write_line(cell, in_table=True) for cell in row] + [""] * (columns - len(row))
     return "| " + " | ".join(cells) + " |"
 
@@ -80,7 +82,7 @@ def _write_piece(piece: Piece, in_table: bool) -> str:
 
 def _code_span(text: str) -> str:
     """Return text between more backticks than it has in a row; none if it is blank."""
-    inside = _on_one_line(text).strip()
+    inside = make_one_line(text).strip()
     ticks = "`" * (max((len(run) for run in re.findall(r"`+", inside)), default=0) + 1)
     apart = " " if inside.startswith("`") or inside.endswith("`") else ""
     return f"{ticks}{apart}{inside}{apart}{ticks}" if inside else ""
@@ -88,8 +90,4 @@ def _code_span(text: str) -> str:
 
 def escape_markdown(text: str) -> str:
     """Return text escaped for Markdown, on one line."""
-    return _SPECIAL.sub(r"\\\1", _on_one_line(text))
-
-
-def _on_one_line(text: str) -> str:
-    return make_visible(text).replace("\n", " ").replace("\t", " ")
+    return _SPECIAL.sub(r"\\\1", make_one_line(text))

@@ -9,6 +9,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 from gradcli.classes import dataclass
@@ -83,22 +84,11 @@ class _Drawn:
 Shown = Block | _Drawn
 
 
-@dataclass(frozen=True, slots=True)
-class _Blocks:
-    """The part of a report that is shown."""
-
-    shown: tuple[Block, ...]
-
-    def blocks(self) -> tuple[Block, ...]:
-        """Return the blocks."""
-        return self.shown
-
-
 def render(report: Any, page: Page) -> dict[str, str]:
     """Return the report by media types: `text/plain`, `text/html`, `text/markdown`, and `text/latex` of a derivation."""
     shown, html = _cut_to_limit(_blocks_with_pictures(report))
     blocks = [block.block if isinstance(block, _Drawn) else block for block in shown]
-    text = _Blocks(tuple(block for block in blocks if block is not None))
+    text = SimpleNamespace(blocks=lambda: [block for block in blocks if block is not None])
     forms = {
         "text/plain": render_as_text("text", text, Page(_WIDTH)).rstrip("\n"),
         "text/html": html,
@@ -260,14 +250,14 @@ def _limit_block(block: Shown, limit: _Limit) -> Iterator[Shown]:
         elif block.block is not None:
             yield block.block
     elif isinstance(block, Table):
-        rows = tuple(tuple(_limit_cell(cell, limit) for cell in row) for row in block.rows[: limit.rows])
+        rows = [[_limit_cell(cell, limit) for cell in row] for row in block.rows[: limit.rows]]
         yield Table(block.columns, rows, block.right, block.title)
         if len(rows) < len(block.rows):
             yield Paragraph(f"{len(rows):,} of {len(block.rows):,} rows are shown here. {_HOW}", 0)
     elif isinstance(block, Paragraph):
         yield replace(block, text=_limit_cell(block.text, limit))
     elif isinstance(block, Code) and len(block.text) > limit.characters:
-        yield Code(_limit_text(block.text, limit), block.language)
+        yield Code(_cut_text(block.text, limit.characters), block.language)
         yield Paragraph(f"The end of this text is left out here. {_HOW}", 0)
     else:
         yield block
@@ -282,10 +272,10 @@ def _limit_cell(cell: Cell, limit: _Limit) -> Cell:
     left, kept = limit.characters, []
     for piece in pieces:
         if left > 0:
-            kept.append(Piece(_limit_text(piece.text, _Limit(0, left)), piece.tone))
+            kept.append(Piece(_cut_text(piece.text, left), piece.tone))
         left -= len(piece.text)
     return tuple(kept)
 
 
-def _limit_text(text: str, limit: _Limit) -> str:
-    return text if len(text) <= limit.characters else text[: limit.characters] + " …"
+def _cut_text(text: str, most: int) -> str:
+    return text if len(text) <= most else text[:most] + " …"

@@ -40,10 +40,6 @@ _SIGNS = {
 }  # fmt: skip
 
 
-class _NoScript(Exception):
-    """There is no script for a formula."""
-
-
 def write_script(walks: Sequence[TraceReport]) -> str:
     """Return the script of the programs of a page; an empty text where it has none that a browser can compute.
 
@@ -72,7 +68,7 @@ def write_function(program: ScalarProgram | None) -> str:
                 lines.append(f"  v[{k}] = r({_write_javascript(VALUES[line.operation], line, k)});")
             partials.append(f"[{', '.join(_write_javascript(partial, line, k) for partial in line.partials)}]")
         decisions = [_write_javascript(_DECISIONS[line.operation], line, -1) for line in program.decisions]
-    except (KeyError, _NoScript):
+    except (KeyError, ValueError):
         return ""
     body = "\n".join(lines)
     answer = f"  return {{ v, p: [{', '.join(partials)}], d: [{', '.join(decisions)}].map(Number) }};"
@@ -106,7 +102,7 @@ def _write_javascript(formula: str, line: ScalarLine, k: int) -> str:
                 return names[name]
             case ast.Constant(value=int() | float() as value):
                 return _write_number(float(value))
-        raise _NoScript
+        raise ValueError(f"a browser cannot compute {ast.unparse(node)}")
 
     return of(ast.parse(formula, mode="eval").body)
 

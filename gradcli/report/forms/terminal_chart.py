@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from gradcli.classes import dataclass
-from gradcli.report.blocks import Chart, Region, Series, is_drawable, make_visible
+from gradcli.report.blocks import Chart, Region, Series, is_drawable, make_one_line, make_visible
 
 Ink = int | Literal["plain", "dim", "strong"]  # a number is that of a series, from 0
 Line = tuple[tuple[str, Ink], ...]
@@ -232,5 +232,5 @@ def _cut_to_width(title: str, width: int) -> str:
     """Return text on one line of at most `width` columns, without control characters."""
     from rich.cells import cell_len, set_cell_size
 
-    shown = make_visible(title).replace("\n", " ").replace("\t", " ")
+    shown = make_one_line(title)
     return shown if cell_len(shown) <= width else set_cell_size(shown, width - 3) + "..."

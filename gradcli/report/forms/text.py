@@ -3,7 +3,7 @@
 import dataclasses
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from textwrap import indent
 from typing import Any, Literal
 
@@ -67,7 +67,7 @@ class _Blocks:
             yield "" if block is None else _render_block(block, page)
 
 
-def blocks_as_text(blocks: tuple[Block, ...], page: Page) -> str:
+def blocks_as_text(blocks: Sequence[Block], page: Page) -> str:
     """Return blocks as text within the page's width."""
     written = io.StringIO()
     console = Console(
@@ -84,7 +84,7 @@ def blocks_as_text(blocks: tuple[Block, ...], page: Page) -> str:
     return make_encodable("\n".join(line.rstrip() for line in written.getvalue().split("\n")), page.encoding)
 
 
-def _insert_empty_lines(blocks: tuple[Block, ...]) -> Iterator[Block | None]:
+def _insert_empty_lines(blocks: Sequence[Block]) -> Iterator[Block | None]:
     """Yield the blocks that are shown as text, and None where an empty line is."""
     before: Block | None = None
     for block in blocks:
@@ -197,10 +197,10 @@ def _split_columns(table: Table, room: int) -> list[Table]:
     for group in groups:
         kept = [*range(lead), *group]
         shown = table.rows if group is groups[-1] else [row for row in table.rows if len(row) == count]
-        rows = tuple(tuple(row[k] for k in kept) if len(row) == count else row for row in shown)
-        right = frozenset(kept.index(k) for k in kept if k in table.right)
+        rows = [[row[k] for k in kept] if len(row) == count else row for row in shown]
+        right = [place for place, k in enumerate(kept) if k in table.right]
         title = table.title if group is groups[0] else ""
-        parts.append(Table(tuple(table.columns[k] for k in kept), rows, right, title))
+        parts.append(Table([table.columns[k] for k in kept], rows, right, title))
     return parts
 
 
@@ -209,7 +209,7 @@ def _turn_table(table: Table) -> Table:
     full = [row for row in table.rows if len(row) == len(table.columns)]
     rows = [(name, *(row[k + 1] for row in full)) for k, name in enumerate(table.columns[1:])]
     below = [row for row in table.rows if row not in full]
-    return Table((table.columns[0], *(plain_text(row[0]) for row in full)), (*rows, *below), title=table.title)
+    return Table([table.columns[0], *(plain_text(row[0]) for row in full)], [*rows, *below], title=table.title)
 
 
 def _make_grid(table: Table, widths: list[int]) -> RenderableType:
@@ -262,7 +262,7 @@ def _list_entries(table: Table, room: int) -> RenderableType:
 
 def _hang_text(start: Text, text: Text, room: int) -> Text:
     """Return text after its start, further lines below the first."""
-    return start + Text("\n" + " " * len(start)).join(_fold_text(text, room - len(start)).split("\n"))
+    return start + Text("\n" + " " * len(start)).join(_fold_text(text, max(1, room - len(start))).split("\n"))
 
 
 # Cells on several lines: words are wrapped; a number or a formula is broken only where it is longer than a line.

@@ -216,7 +216,7 @@ def test_the_crossings_of_an_order_are_those_of_its_pairs_of_segments(graph: Gra
 def test_the_count_between_two_layers_is_that_of_the_pairs(targets: list[list[int]]) -> None:
     segments = [(k, end) for k, ends in enumerate(targets) for end in ends]
     counted = sum((a - c) * (b - d) < 0 for (a, b), (c, d) in combinations(segments, 2))
-    assert crossings_between(targets, 10) == counted
+    assert crossings_between(targets) == counted
 
 
 @given(graphs())

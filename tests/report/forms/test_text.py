@@ -222,6 +222,13 @@ def test_a_table_with_too_wide_a_cell_has_an_entry_after_another() -> None:
     ]
 
 
+@pytest.mark.parametrize("width", [33, 20, 12])
+def test_a_table_is_shown_where_there_is_no_room_beside_its_first_column(width: int) -> None:
+    rows = (("gradient by finite-difference", "3.1", "x = 1e-9"), ("value of f", "4.2", "x = 2"))
+    text = blocks_as_text((Table(("", "right digits", "at"), rows),), Page(width))
+    assert all(re.sub(r"\s", "", cell) in re.sub(r"\s", "", text) for row in rows for cell in row)
+
+
 def test_only_what_is_too_wide_stands_below_its_name_in_a_list() -> None:
     formula = "G[i] = sum_j A[j,i]*[sum_k A[j,k]*x[k] == max_k(sum_l A[k,l]*x[l])]"
     rows = (("gradient by x, n", "A.T@(y == max(y))"), ("with indices", formula), ("code", "it was run against values"))
