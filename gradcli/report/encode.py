@@ -87,12 +87,9 @@ def _encode_numpy(x: Any) -> Any:
         return [str(part) for part in x.reshape(-1)[:MAX_ENTRIES]]
     if x.size <= MAX_ENTRIES:
         return encode(x.tolist())
-    from gradcli.report.tidy import norm
+    from gradcli.report.tidy import largest_entries, norm
 
-    flat = np.abs(x.reshape(-1))
-    order = np.argsort(-np.where(np.isfinite(flat), flat, np.inf))[:WORST]
-    places = [np.unravel_index(at, x.shape) for at in order]
-    worst = [{"index": [int(k) for k in place], "value": _encode_float(float(x[place]))} for place in places]
+    worst = [{"index": [*at], "value": _encode_float(float(x[at]))} for at in largest_entries(x, WORST)]
     return {"shape": list(x.shape), "norm": _encode_float(norm(x)), "worst": worst}
 
 

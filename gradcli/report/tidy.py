@@ -26,6 +26,13 @@ def write_shape(shape: tuple[int, ...]) -> str:
     return str(shape).replace(" ", "")
 
 
+def largest_entries(x: np.ndarray, most: int) -> list[tuple[int, ...]]:
+    """Return the indices of the largest entries by size: those that are not finite first, and of equal ones the first."""
+    sizes = np.abs(x.reshape(-1))
+    order = np.argsort(-np.where(np.isfinite(sizes), sizes, np.inf), kind="stable")[:most]
+    return [tuple(int(k) for k in np.unravel_index(at, x.shape)) for at in order]
+
+
 def norm(x: Any) -> float:
     """Return the Euclidean norm of all entries, also where their squares are beyond float64."""
     size = np.abs(np.ravel(np.asarray(x)))

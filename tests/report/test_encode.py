@@ -109,6 +109,11 @@ def test_entries_that_are_not_finite_are_the_worst() -> None:
     assert {(entry["index"][0], entry["value"]) for entry in worst[:2]} == {(5, "nan"), (9, "-inf")}
 
 
+def test_of_equal_entries_the_first_are_the_worst() -> None:
+    worst = encode(np.tile([1.0, 3.0, 2.0], MAX_ENTRIES))["worst"]
+    assert [entry["index"] for entry in worst] == [[1 + 3 * k] for k in range(WORST)]
+
+
 def test_a_summary_is_strict_json() -> None:
     x = np.full(MAX_ENTRIES + 1, np.nan)
     assert json.loads(json.dumps(encode(x), allow_nan=False))["norm"] == "nan"

@@ -82,9 +82,7 @@ class _Code:
     def __init__(self, trace: TraceReport) -> None:
         self._nodes = trace.nodes
         self._departs = next((k for k, node in enumerate(trace.nodes) if node.name == trace.departs), -1)
-        self._around: list[
-            list[CodeBlock]
-        ] = []  # of each node the functions and loops that it is in, the outermost first
+        self._around: list[list[CodeBlock]] = []  # the functions and loops that each node is in, the outermost first
         for node in trace.nodes:
             line = -1 if node.line is None else node.line
             blocks = [b for b in trace.blocks_of_code if b.file == node.file and b.first <= line <= b.last]

@@ -40,7 +40,7 @@ from gradcli.report.drawing.levels import MOST, levels_of
 from gradcli.report.encode import Values
 from gradcli.report.forms import Page, recompute
 from gradcli.report.forms.elements import write_elements
-from gradcli.report.tidy import is_small, norm, write_shape
+from gradcli.report.tidy import is_small, largest_entries, norm, write_shape
 from gradcli.report.trace import Contribution, Node, TraceReport
 
 _TITLE = 80  # letters of a page's title
@@ -290,10 +290,8 @@ def _value_in_full(x: Values) -> str:
         return numbers.all_digits(array)
     if array.size <= _LISTED or is_small(array):
         return numbers.list_entries(array)
-    flat = np.abs(array.reshape(-1))
-    order = np.argsort(-np.where(np.isfinite(flat), flat, np.inf), kind="stable")[:_WORST]
-    places = [np.unravel_index(at, array.shape) for at in order]
-    largest = ", ".join(f"[{','.join(map(str, place))}] {numbers.few_digits(array[place], 6)}" for place in places)
+    places = largest_entries(array, _WORST)
+    largest = ", ".join(f"[{','.join(map(str, at))}] {numbers.few_digits(array[at], 6)}" for at in places)
     return f"{write_shape(array.shape)}, norm {numbers.few_digits(norm(array), 6)}, largest {largest}"
 
 
