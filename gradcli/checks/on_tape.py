@@ -19,7 +19,7 @@ from gradcli.checks.partial_slips import (
 )
 from gradcli.checks.wrong import BudgetSpent, Gradient, Wrong
 from gradcli.classes import dataclass
-from gradcli.errors import GradcliError, Place, Span
+from gradcli.errors import GradcliError, Place
 from gradcli.modes.jacobians import jacobian_from_rows, unit_directions
 from gradcli.report.point_report import Diagnosis
 from gradcli.rules.kinds import Linear, Partial
@@ -30,6 +30,7 @@ from gradcli.words import DiagnosisKind
 
 _FEWEST = 3  # entries that must change together before a factor with no known cause explains them
 _MOST_OUTPUTS = 64
+_WRONG_SIGN = "the derivative on this line has the wrong sign"
 
 
 # One trial of the search for a slip: change a line of the recorded program, and compare its gradient with the claim.
@@ -47,6 +48,19 @@ class Edge:
     i: int
     lines: tuple[int, ...]
     position: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A slip to try: what it is called, with `{}` for the operation that was lost, the program with it, and its position."""
+
+    kind: DiagnosisKind
+    says: str
+    program: RecordedProgram
+    position: Any
+
+
+_LOST = (DiagnosisKind.LEFT_OUT, DiagnosisKind.OVERWRITTEN)  # kinds whose sentences name the operation that was lost
 
 
 @dataclass
@@ -69,12 +83,14 @@ class SlipSearch:
         claimed = ((k, name) for k, name in enumerate(q.wrt) if name in self.wrong.claimed)
         return {name: jacobian_from_rows(rows, q.value, k, q.xs[k]) for k, name in claimed}
 
-    def tried(self, program: RecordedProgram) -> str | None:
-        """Return in words where the gradient of a changed program equals the claim, as `explains`; keep a program that does."""
-        whose = self.explains(self.made(program))
-        if whose is not None:
-            self.wrong.slipped.append(program)
-        return whose
+    def find_first(self, trials: Iterable[Trial]) -> Diagnosis | None:
+        """Return the first slip that explains the claim, and keep the program with it; None if none does."""
+        for trial in trials:
+            whose = self.explains(self.made(trial.program))
+            if whose is not None:
+                self.wrong.slipped.append(trial.program)
+                return self.diagnose(trial.kind, trial.says + whose, trial.position)
+        return None
 
     def explains(self, made: Gradient | None) -> str | None:
         """Return in words where a changed gradient equals the claim: empty if everywhere; None if it does not."""
@@ -85,6 +101,18 @@ class SlipSearch:
         if self.partly and self.wrong.explained({n: made[n] for n in self.wrong.names}):
             return f", in the gradient of {' and '.join(self.wrong.names)}"
         return None
+
+    def diagnose(self, kind: DiagnosisKind, says: str, position: Any) -> Diagnosis:
+        """Return a diagnosis on a source line; it names the operation that was lost, or quotes it if the line holds more."""
+        at = place_of_position(position)
+        code = "" if at is None else at.operation if isinstance(at, Place) else at.source
+        is_whole_line = isinstance(at, Place) and code == at.source
+        if kind in _LOST:
+            says = says.replace("{}", "one operation" if at is None else "this line" if is_whole_line else f"`{code}`")
+        elif code and not is_whole_line:
+            says = f"{says}, in {code}"
+        where = {} if at is None else {"line": at.line, "source": at.source}
+        return self.wrong.says(kind, says, **where, **({"file": at.file} if isinstance(at, Place) else {}))
 
 
 def edges_of(program: RecordedProgram) -> Iterable[Edge]:
@@ -115,36 +143,8 @@ def change_rule_on_edge(program: RecordedProgram, edge: Edge, rule: Any) -> Reco
     return program.with_rules({k: {edge.i: rule(own) if callable(rule) else rule} for k in edge.lines})
 
 
-def diagnose_line(search: SlipSearch, kind: DiagnosisKind, says: str, position: Any) -> Diagnosis:
-    """Return a diagnosis that quotes the source line, and the operation if the line holds more."""
-    at = place_of_position(position)
-    piece = "" if at is None or (isinstance(at, Place) and at.operation == at.source) else f", in {_code_at(at)}"
-    return search.wrong.says(kind, says + piece, **_where(at))
-
-
-def _code_at(at: Place | Span) -> str:
-    return at.operation if isinstance(at, Place) else at.source
-
-
-def _where(at: Place | Span | None) -> dict[str, Any]:
-    if at is None:
-        return {}
-    return {"line": at.line, "source": at.source, **({"file": at.file} if isinstance(at, Place) else {})}
-
-
-def diagnose_operation(search: SlipSearch, kind: DiagnosisKind, says: str, position: Any) -> Diagnosis:
-    """Return a diagnosis in which `{}` becomes the operation as the user wrote it, such as `1 - p`."""
-    at = place_of_position(position)
-    code = "one operation" if at is None else f"`{_code_at(at)}`"
-    if isinstance(at, Place) and at.operation == at.source:
-        code = "this line"
-    return search.wrong.says(kind, says.replace("{}", code), **_where(at))
-
-
-def find_other_iteration(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
-    """Find a line of a loop whose partial uses the values of the previous or the next iteration."""
-    program = search.wrong.q.recording
-    tape = program.tape
+def _other_iterations(program: RecordedProgram, edges: list[Edge]) -> Iterator[Trial]:
+    """Yield lines of a loop whose partial uses the values of the previous or the next iteration."""
     for edge in edges:
         rule = edge.primitive.rule(edge.i)
         if len(edge.lines) < 2 or not isinstance(rule, Partial | Linear):
@@ -153,34 +153,23 @@ def find_other_iteration(search: SlipSearch, edges: list[Edge]) -> Diagnosis | N
             rules: Changed = {}
             for n, k in enumerate(edge.lines):
                 other = edge.lines[n + step] if 0 <= n + step < len(edge.lines) else k
-                _, _, xs, y, _, _ = tape.lines[other]
+                _, _, xs, y, _, _ = program.lines[other]
                 rules[k] = {edge.i: evaluate_rule_at(rule, y, xs)}
-            whose = search.tried(program.with_rules(rules))
-            if whose is not None:
-                says = f"the derivative on this line uses the values of the iteration {when}{whose}"
-                return diagnose_line(search, DiagnosisKind.STALE, says, edge.position)
-    return None
+            says = f"the derivative on this line uses the values of the iteration {when}"
+            yield Trial(DiagnosisKind.STALE, says, program.with_rules(rules), edge.position)
 
 
-def find_other_value(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
-    """Find a product whose partial is not the other factor, but a different value of the program."""
-    program = search.wrong.q.recording
-    tape = program.tape
+def _other_values(program: RecordedProgram, edges: list[Edge]) -> Iterator[Trial]:
+    """Yield products whose partial is not the other factor, but a different value of the program."""
+    says = "the derivative of a product is the other factor, but another value is used"
     families: dict[Any, list[int]] = {}  # the lines of the program, inputs included, by their place in the source
-    for k, (primitive, _, _, _, _, position) in enumerate(tape.lines):
+    for k, (primitive, _, _, _, _, position) in enumerate(program.lines):
         families.setdefault((source_key(position, k), primitive and primitive.name), []).append(k)
     for edge in edges:
-        if edge.primitive.name != "multiply":
-            continue
-        for lines in families.values():
-            rules = _rules_with_factor(tape, edge, lines)
-            if rules is None:
-                continue
-            whose = search.tried(program.with_rules(rules))
-            if whose is not None:
-                says = f"the derivative of a product is the other factor, but another value is used{whose}"
-                return diagnose_line(search, DiagnosisKind.SWAPPED, says, edge.position)
-    return None
+        for lines in families.values() if edge.primitive.name == "multiply" else ():
+            rules = _rules_with_factor(program.tape, edge, lines)
+            if rules is not None:
+                yield Trial(DiagnosisKind.SWAPPED, says, program.with_rules(rules), edge.position)
 
 
 def _rules_with_factor(tape: Tape, edge: Edge, lines: list[int]) -> Changed | None:
@@ -209,16 +198,11 @@ _PAIRS = 12  # other uses of a value that are tried as missing together with one
 Use = tuple[int, int]  # a line and its argument
 
 
-def find_overwriting(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
-    """Return a diagnosis if the claim lacks the contributions that an assignment instead of a sum would overwrite."""
-    program = search.wrong.q.recording
-    tape = program.tape
-    for says, rules, position in _ways_to_overwrite(tape, edges):
-        whose = search.tried(program.with_rules(rules))
-        if whose is not None:
-            says = f"{says}: overwritten instead of added{whose}"
-            return diagnose_operation(search, DiagnosisKind.OVERWRITTEN, says, position)
-    return None
+def _overwritings(program: RecordedProgram, edges: list[Edge]) -> Iterator[Trial]:
+    """Yield the cases in which contributions are lost by assigning instead of adding."""
+    for says, rules, position in _ways_to_overwrite(program.tape, edges):
+        says = f"{says}: overwritten instead of added"
+        yield Trial(DiagnosisKind.OVERWRITTEN, says, program.with_rules(rules), position)
 
 
 def _ways_to_overwrite(tape: Tape, edges: list[Edge]) -> Iterator[tuple[str, Changed, Any]]:
@@ -323,20 +307,25 @@ def find_slip_on_tape(wrong: Wrong) -> Diagnosis | None:
     q = wrong.q
     if q.untraced is not None or size(q.value) > _MOST_OUTPUTS:
         return None
-    search = SlipSearch(wrong)
-    edges = []
-    for edge in edges_of(q.recording):
+    search, program, edges = SlipSearch(wrong), q.recording, []
+    for edge in edges_of(program):
         at = place_of_position(edge.position)
         line = (at.file if isinstance(at, Place) else None, None if at is None else at.line)
         edges += [edge] if wrong.only_line in (None, line) else []
+    searches: tuple[Callable[[], Diagnosis | None], ...] = (
+        lambda: _find_missing_edge(search, edges),
+        lambda: search.find_first(_known_slips(program, edges)),
+        lambda: _find_wrong_share(search, edges),
+        lambda: search.find_first(_other_iterations(program, edges)),
+        lambda: search.find_first(_overwritings(program, edges)),
+        lambda: search.find_first(block_slips(program)),
+        lambda: search.find_first(_other_values(program, edges)),
+    )
     with np.errstate(all="ignore"):
         for search.partly in (False, True) if len(wrong.names) < len(wrong.claimed) else (False,):
-            for find in (
-                _find_missing_edge, _find_known_slip, _find_wrong_share, find_other_iteration, find_overwriting, _find_block_slip,
-                find_other_value,
-            ):  # fmt: skip
+            for find in searches:
                 try:
-                    found = find(search, edges)
+                    found = find()
                 except BudgetSpent:  # what was computed before is compared in the next round
                     wrong.note_limit()
                     continue
@@ -350,9 +339,8 @@ def find_unnamed_share(wrong: Wrong) -> Diagnosis | None:
     return next(iter(wrong.unnamed), None)
 
 
-def _find_known_slip(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
-    """Try each slip in the tables: a wrong partial, a forgotten transpose, a wrong axis."""
-    program = search.wrong.q.recording
+def _known_slips(program: RecordedProgram, edges: list[Edge]) -> Iterator[Trial]:
+    """Yield each slip in the tables: a wrong partial, a forgotten transpose, a wrong axis."""
     recorded: dict[Any, set[str]] = {}
     for edge in edges:
         recorded.setdefault(source_key(edge.position, edge.lines[-1]), set()).add(edge.primitive.name)
@@ -360,10 +348,7 @@ def _find_known_slip(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
         _, _, xs, y, _, _ = program.lines[edge.lines[-1]]
         code, alone = code_at(edge.position), len(recorded[source_key(edge.position, edge.lines[-1])]) == 1
         for kind, says, rule in slips_of_argument(edge.primitive, edge.i, y, xs, code, alone):
-            whose = search.tried(change_rule_on_edge(program, edge, rule))
-            if whose is not None:
-                return diagnose_line(search, kind, says + whose, edge.position)
-    return None
+            yield Trial(kind, says, change_rule_on_edge(program, edge, rule), edge.position)
 
 
 def _find_missing_edge(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
@@ -404,9 +389,12 @@ def _find_wrong_share(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None
         factor = float((held / scale) @ (part / scale) / ((part / scale) @ (part / scale)))
         factor = 0.0 if abs(factor) < 1e-6 else factor
         if len(edge.lines) > 1 and abs(factor) > 1e-6:  # in a loop the gradient is not linear in the factor
-            whose = search.tried(change_rule_on_edge(program, edge, negated))
-            if whose is not None:
-                return _diagnose_share(search, -1.0, edge, whose)
+            turned = Trial(
+                DiagnosisKind.NEGATED, _WRONG_SIGN, change_rule_on_edge(program, edge, negated), edge.position
+            )
+            found = search.find_first([turned])
+            if found is not None:
+                return found
             continue
         whose = search.explains({n: without[n] + factor * (wrong.right[n] - without[n]) for n in without})
         if whose is None:
@@ -418,7 +406,7 @@ def _find_wrong_share(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None
         moved = sum(int(np.sum(np.abs(wrong.right[n] - without[n]) > 0)) for n in wrong.names)
         if not wrong.unnamed and moved >= _FEWEST:
             says = f"the contribution through this line is {factor:.6g} times the right one{whose}"
-            wrong.unnamed.append(diagnose_line(search, DiagnosisKind.FACTOR, says, edge.position))
+            wrong.unnamed.append(search.diagnose(DiagnosisKind.FACTOR, says, edge.position))
     return None
 
 
@@ -428,20 +416,19 @@ def _diagnose_share(search: SlipSearch, factor: float, edge: Edge, whose: str) -
         if _is_term(search.wrong.q.recording, edge):
             says = f"the gradient of one term of the function is missing{whose}"
             term = tape.operands(edge.lines[-1])[edge.i]
-            return diagnose_line(search, DiagnosisKind.TERM, says, tape.position(term))
+            return search.diagnose(DiagnosisKind.TERM, says, tape.position(term))
         uses, position = _find_fork(tape, edge)
         if uses > 1:
             says = f"the gradient through {{}} is missing{whose}: it is dropped, or overwritten instead of added"
-            return diagnose_operation(search, DiagnosisKind.OVERWRITTEN, says, position)
+            return search.diagnose(DiagnosisKind.OVERWRITTEN, says, position)
         says = f"the gradient through {{}} is missing{whose}: treated as a constant"
-        return diagnose_operation(search, DiagnosisKind.LEFT_OUT, says, position)
+        return search.diagnose(DiagnosisKind.LEFT_OUT, says, position)
     if abs(factor + 1) < 1e-6:
-        says = f"the derivative on this line has the wrong sign{whose}"
-        return diagnose_line(search, DiagnosisKind.NEGATED, says, edge.position)
+        return search.diagnose(DiagnosisKind.NEGATED, _WRONG_SIGN + whose, edge.position)
     named = name_factor(factor, search.wrong)
     if named is None:
         return None
-    return diagnose_line(search, DiagnosisKind.SLIP, f"on this line, {named[1]}{whose}", edge.position)
+    return search.diagnose(DiagnosisKind.SLIP, f"on this line, {named[1]}{whose}", edge.position)
 
 
 def _is_term(program: RecordedProgram, edge: Edge) -> bool:
@@ -521,8 +508,8 @@ _DIAGONAL: tuple[tuple[Callable[..., Any], str], ...] = (
 )  # fmt: skip
 
 
-def block_slips(program: RecordedProgram) -> Iterator[tuple[DiagnosisKind, str, RecordedProgram, Any]]:
-    """Yield `(kind, says, program, position)` for each slip: the derivative of one block is replaced in the program.
+def block_slips(program: RecordedProgram) -> Iterator[Trial]:
+    """Yield each slip in which the derivative of one block is replaced in the program.
 
     A block computes a value that depends on the inputs only through one other value, of the same shape. If a loop runs a
     block several times, all runs are replaced at once.
@@ -538,7 +525,7 @@ def block_slips(program: RecordedProgram) -> Iterator[tuple[DiagnosisKind, str, 
             lines = {}
             for (u, v), (slope, _) in zip(blocks, found, strict=True):
                 lines[v] = _make_block_line(tape, u, v, makes(tape.value(v), tape.value(u), slope))
-            yield DiagnosisKind.SLIP, says, program.with_lines(lines), tape.position(blocks[0][1])
+            yield Trial(DiagnosisKind.SLIP, says, program.with_lines(lines), tape.position(blocks[0][1]))
 
 
 def _find_blocks(tape: Tape, inputs: int) -> list[list[tuple[int, int]]]:
@@ -594,12 +581,3 @@ def _make_block_line(tape: Tape, u: int, v: int, slope: Any) -> Line:
     """Return a line that computes `v` from `u` in one step, with the given derivative."""
     whole = Primitive("block", np.positive, (Partial(lambda y, x: slope),))
     return whole, (u,), (tape.value(u),), tape.value(v), None, tape.position(v)
-
-
-def _find_block_slip(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
-    """Find a value, computed over several lines from another, whose derivative was replaced by a slip."""
-    for kind, says, program, position in block_slips(search.wrong.q.recording):
-        whose = search.tried(program)
-        if whose is not None:
-            return diagnose_line(search, kind, says + whose, position)
-    return None

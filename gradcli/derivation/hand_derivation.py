@@ -543,8 +543,8 @@ def _planted_slips(program: RecordedProgram, wrt: str) -> Iterator[tuple[str, Ca
         code = code_at(edge.position)
         for _, says, other in slips_of_argument(edge.primitive, edge.i, y, xs, code):
             yield f"{says}, in `{code}`", partial(_derivative_of_program, change_rule_on_edge(program, edge, other))
-    for _, says, made, position in block_slips(program):
-        yield f"{says}, in `{code_at(position)}`", partial(_derivative_of_program, made)
+    for trial in block_slips(program):
+        yield f"{trial.says}, in `{code_at(trial.position)}`", partial(_derivative_of_program, trial.program)
 
 
 def _derivative_of_program(program: RecordedProgram) -> Any:

@@ -166,7 +166,8 @@ def _program_with_slip(q: Question, point: PointReport, claimed: Gradient, right
     if find_slip_on_tape(wrong) is None or not wrong.slipped:
         return None
     program = wrong.slipped[-1]
-    return program if SlipSearch(replace(wrong, budget=CauseBudget(MOST))).tried(program) == "" else None
+    search = SlipSearch(replace(wrong, budget=CauseBudget(MOST)))
+    return program if search.explains(search.made(program)) == "" else None
 
 
 def point_walkthrough(request: Request, report: CheckReport) -> TraceReport | str:
