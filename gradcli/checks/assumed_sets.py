@@ -26,7 +26,7 @@ from gradcli.targets.facts import (
     parse_facts,
     surface_of,
 )
-from gradcli.tracing.shapes import shape, size
+from gradcli.tracing.shapes import largest_magnitude, shape, size
 from gradcli.words import Kind, Severity
 
 Surfaces = Mapping[str, Surface]
@@ -79,8 +79,7 @@ def restrict_to_surfaces(located: Located, claim: Claimed | None, surfaces: Surf
     """Return the function, and the claim of its derivative, on the sets that its inputs lie on."""
     if not surfaces:
         return located, claim
-    points = tuple(replace(point, value=None, seconds=None) for point in located.points)
-    on = replace(located, f=OnSurfaces(located.f, surfaces), points=points)
+    on = located.with_function(OnSurfaces(located.f, surfaces))
     return on, None if claim is None else ClaimOnSurfaces(claim, surfaces)
 
 
@@ -113,8 +112,8 @@ class ClaimOnSurfaces:
         for name in self.surfaces.keys() & found.keys():  # one of another shape is wrong, whatever its numbers
             x = found[name]
             along[name] = gradient_along_surface(self.surfaces[name], x, values[name])
-            left_out = float(np.max(np.abs(along[name] - x), initial=0.0))
-            if left_out > _HIDDEN * float(np.max(np.abs(x), initial=0.0)):
+            left_out = largest_magnitude(along[name] - x)
+            if left_out > _HIDDEN * largest_magnitude(x):
                 self.hidden[name] = left_out
         return along
 

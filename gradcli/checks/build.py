@@ -1,7 +1,6 @@
 """Build the request for `check` from options and a claim, for the command line and for Python."""
 
-import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -12,9 +11,8 @@ from gradcli.checks.assumed_sets import Surfaces, apply_assumptions, restrict_to
 from gradcli.checks.claims import Claiming, claim_returned_gradient, replace_by_gradient, resolve_claim
 from gradcli.checks.framework_claim import claim_traced_gradient, own_gradient
 from gradcli.checks.implementation import Implementation, implementation_of
-from gradcli.checks.narrow_formats import request_in_float64
 from gradcli.checks.probe import Located, locate, replace_by_reference
-from gradcli.checks.request import Request, without_wider
+from gradcli.checks.request import Request
 from gradcli.errors import BadOption, closest_name
 from gradcli.frameworks.native import native_of
 from gradcli.modes.claim import Claimed, ClaimedFunction
@@ -79,14 +77,11 @@ def request_for(
     if claiming is None or claiming.kind != "jvp":
         looked_at, claim = restrict_to_surfaces(looked_at, claim, surfaces)
     not_claimed = _find_unclaimed_inputs(found, claiming, looked_at, claim, options) if own is None else ()
-    wider: Callable[[Request], Request | None] = without_wider
-    if own is not None and options.order != 2:
-        wider = functools.partial(request_in_float64, own=own[2])
     return Request(
         looked_at.f, looked_at.points, looked_at.wrt, modes, claim, options,
         Budget(effort_of(options.modes), options.mode_timeout), notices, command,
         _name_derivative(claiming, options, looked_at), None if own is None else own[2], by, not_claimed,
-        wider, surfaces, found.layer,
+        None if own is None or options.order == 2 else own[2], surfaces, found.layer,
     )  # fmt: skip
 
 

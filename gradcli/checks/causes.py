@@ -9,11 +9,11 @@ import numpy as np
 
 from gradcli.checks.decide import entries_to_explain
 from gradcli.checks.evidence import Evidence, Projections, allowed_difference
-from gradcli.checks.findings_at_point import compare_along_direction, kink_at
+from gradcli.checks.findings_at_point import compare_along_direction, kink_at, report_kink
 from gradcli.checks.run_modes import PointCheck
 from gradcli.checks.wrong import CauseBudget, Wrong, allowed_search_calls
 from gradcli.classes import dataclass
-from gradcli.errors import GradcliError
+from gradcli.errors import GradcliError, Place
 from gradcli.frameworks.native import native_of
 from gradcli.modes.claim import GRANT, GRANT_NARROW, GRANT_SOLVER, Claimed, reshape_claim
 from gradcli.modes.mode import Question
@@ -25,7 +25,7 @@ from gradcli.modes.solver_changes import smaller_tolerances
 from gradcli.report import numbers
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT, Finding, finding
-from gradcli.report.framework_gradient import NativeReport
+from gradcli.report.framework_gradient import NativeReport, Part
 from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch, PointReport
 from gradcli.request.point import Array, Estimate, Point
 from gradcli.targets.derived import STEP, original_function
@@ -60,6 +60,20 @@ class Verified:
     def first_cause(self) -> Cause | None:
         """How the cause at the first wrong point is looked for."""
         return next(iter(self.causes.values()), None)
+
+    def judge(self, part: Part) -> Part:
+        """Return a part that was checked alone with its verdict: how small an error was seen, or why it is not confirmed."""
+        report = self.report
+        if report.verdict != Verdict.PASS:
+            return replace(part, verdict=report.verdict, message=report.sentence())
+        relative = report.detects.relative
+        return replace(part, verdict=Verdict.PASS, detects=ABSENT if relative is None else relative)
+
+
+def open_part(name: str, at: Place | None) -> Part:
+    """Return a custom gradient or a layer that is not checked yet, with the line of its backward function."""
+    part = Part(name, Verdict.INCONCLUSIVE)
+    return part if at is None else replace(part, file=at.file, line=at.line, source=at.source)
 
 
 # A wrong claim at points where all inputs are drawn anew, where a name of its mistake has to hold, too.
@@ -133,9 +147,8 @@ def _compare_claim_at(point: Point, q: Question, claim: Claimed, budget: CauseBu
         return None
     right = {n: np.asarray(estimate.value[n]) for n in made}
     rounding = GRANT * EPS * claim.precision.coarseness()
-    room: dict[str, Any] = {}
-    for n, x in right.items():
-        room[n] = estimate.bound[n] + rounding * (np.abs(x) + float(np.max(np.abs(x), initial=0.0)))
+    sizes = {n: np.abs(x) + np.max(np.abs(x), initial=0.0) for n, x in right.items()}
+    room = {n: estimate.bound[n] + rounding * size_ for n, size_ in sizes.items()}
     masks = {n: ~(np.abs(made[n] - x) <= room[n] + _SAME * np.abs(x)) for n, x in right.items()}
     return Wrong(other, made, right, masks, room, budget=budget)
 
@@ -164,15 +177,16 @@ def run_projections(case: PointCheck) -> Projections:
     flat = concatenate_entries([claim[name] for name in names])
     coarseness = case.claim.precision.coarseness() if case.claim is not None else 1.0
     found = _screen_claim(q, names, flat, _GRANT if coarseness == 1.0 else GRANT_NARROW * coarseness * EPS)
-    placed = [(suspect, *_locate_entry(q, names, suspect.index)) for suspect in found.wrong]
-    odd = [(suspect, name, at, kink_at(q, name, at)) for suspect, name, at in placed]
-    wrong = []
-    for suspect, name, at, kink in odd:
-        if kink is None:
-            claimed, right = float(flat[suspect.index]), suspect.measured
-            ratio = claimed / right if right else float("inf")
-            wrong.append(Mismatch(name, at, claimed, right, claimed - right, suspect.bound, ratio))
-    kinks = [finding(Kind.KINK, Severity.INCONCLUSIVE, kink) for *_, kink in odd if kink is not None]
+    wrong, kinks = [], []
+    for suspect in found.wrong:
+        name, at = _locate_entry(q, names, suspect.index)
+        kink = kink_at(q, name, at)
+        if kink is not None:
+            kinks.append(finding(Kind.KINK, Severity.INCONCLUSIVE, kink))
+            continue
+        claimed, right = float(flat[suspect.index]), suspect.measured
+        ratio = claimed / right if right else float("inf")
+        wrong.append(Mismatch(name, at, claimed, right, claimed - right, suspect.bound, ratio))
     undecided_because = (*kinks, *_report_doubtful_slopes(q, names, found))
     unplaced = found.agrees is False and not wrong and not undecided_because  # an entry is wrong, but it was not found
     return Projections(
@@ -247,9 +261,7 @@ def _report_doubtful_slopes(q: Question, names: tuple[str, ...], found: Screenin
         where = "along a random direction"
         if kink.index is not None:
             where = f"at {numbers.entry_name(*_locate_entry(q, names, kink.index))}"
-        says = f"its slope is {kink.left:.5g} from the left and {kink.right:.5g} from the right"
-        hint = "move the point, or accept it: --allow kink"
-        said.append(finding(Kind.KINK, Severity.INCONCLUSIVE, f"f has a kink {where}: {says}", hint=hint))
+        said.append(report_kink(where, kink.left, kink.right))
     for d in found.only_wider[:1]:
         kind = Kind.STAIRCASE if d.jumps else Kind.FINE_STRUCTURE
         says = (
@@ -308,23 +320,20 @@ def make_cause_search(case: PointCheck, seen: Evidence, in_wider_format: Cause |
     """
 
     def look(budget: CauseBudget) -> Diagnosis | None:
-        with smaller_tolerances(case.q.f):
-            return explain(budget)
-
-    def explain(budget: CauseBudget) -> Diagnosis | None:
         from gradcli.checks.diagnose import diagnose
 
-        if seen.needs_projections:
-            return mistake_in_projections(case, seen.projections, budget)
-        masks = entries_to_explain(seen)
-        if not any(np.any(mask) for mask in masks.values()):
-            return None if in_wider_format is None else in_wider_format(budget)
-        claim, right = seen.estimate("claim"), seen.estimate(str(seen.reference))
-        room = {name: np.asarray(allowed_difference(claim, right, name, seen.tolerance)) for name in masks}
-        claimed, known = ({n: estimate.value[n] for n in masks} for estimate in (claim, right))
-        confirms = case.claim is not None and budget.left > 0  # a name has to hold at other inputs, too
-        elsewhere = wrong_at_other_inputs(case.q, case.claim, budget) if confirms and case.claim is not None else ()
-        return diagnose(Wrong(case.q, claimed, known, masks, room, budget=budget), elsewhere)
+        with smaller_tolerances(case.q.f):
+            if seen.needs_projections:
+                return mistake_in_projections(case, seen.projections, budget)
+            masks = entries_to_explain(seen)
+            if not any(np.any(mask) for mask in masks.values()):
+                return None if in_wider_format is None else in_wider_format(budget)
+            claim, right = seen.estimate("claim"), seen.estimate(str(seen.reference))
+            room = {name: np.asarray(allowed_difference(claim, right, name, seen.tolerance)) for name in masks}
+            claimed, known = ({n: estimate.value[n] for n in masks} for estimate in (claim, right))
+            confirms = case.claim is not None and budget.left > 0  # a name has to hold at other inputs, too
+            elsewhere = wrong_at_other_inputs(case.q, case.claim, budget) if confirms and case.claim is not None else ()
+            return diagnose(Wrong(case.q, claimed, known, masks, room, budget=budget), elsewhere)
 
     return look
 

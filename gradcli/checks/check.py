@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,9 +30,9 @@ from gradcli.checks.evidence import (
 )
 from gradcli.checks.findings_at_point import add_claim, add_point_findings, compare_all_modes
 from gradcli.checks.implementation import describe_environment
-from gradcli.checks.more_evidence import ALONE, evidence_of, with_evidence
+from gradcli.checks.more_evidence import ALONE, GATHER, evidence_of
 from gradcli.checks.narrow_formats import format_evidence
-from gradcli.checks.own_layers import with_layers
+from gradcli.checks.parts import with_layers, with_ranks
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import PointCheck, choose_reference, is_without_balls, report_missing_modes, run_modes
 from gradcli.checks.wrong import FEWEST, CauseBudget
@@ -74,12 +75,13 @@ from gradcli.targets.facts import Notice, restrict_to_inputs
 from gradcli.targets.limits import memory_bytes
 from gradcli.targets.python import PythonFunction, output_entry_names
 from gradcli.tracing.primitive import Value
-from gradcli.tracing.shapes import concatenate_entries, shape, size
+from gradcli.tracing.shapes import concatenate_entries, largest_magnitude, shape, size
 from gradcli.words import OUTLINE, Derivative, Exit, Kind, Severity, Verdict, worst_status
 
 Progress = Callable[
     [int, PointReport | CheckReport], None
 ]  # the number of a point and its report; OUTLINE and the whole
+Heard = Callable[[PointReport], None] | None  # what is told the report of a point so far
 _STATUS = {Verdict.PASS: Exit.CONFIRMED, Verdict.FAIL: Exit.WRONG, Verdict.INCONCLUSIVE: Exit.INCONCLUSIVE}
 
 
@@ -181,8 +183,6 @@ def verify(request: Request, progress: Progress | None = None, answers: Answers 
     if request.layer is not None:
         report, inner = with_layers(request, report, verify)
     if hasattr(original_function(request.f), "by_rank"):
-        from gradcli.checks.rank_calls import with_ranks
-
         report, inner = with_ranks(request, report, verify)
     if request.implementation is not None:
         from gradcli.checks.kernel_scenarios import compare_with_reference
@@ -224,9 +224,10 @@ def _with_verdict(request: Request, report: CheckReport) -> CheckReport:
 def _check_points(request: Request, progress: Progress | None, answers: Answers | None) -> list[PointResult]:
     found = []
     for k, point in enumerate(request.points):
-        found.append(_check_steady_point(request, point, k, progress, None if k else answers))
-        if progress is not None:
-            progress(k, found[-1].report)
+        heard = None if progress is None else partial(progress, k)
+        found.append(_check_steady_point(request, point, heard, None if k else answers))
+        if heard is not None:
+            heard(found[-1].report)
     return found
 
 
@@ -260,12 +261,10 @@ def _name_derivative(request: Request, points: Sequence[PointReport]) -> Derivat
     return "Jacobian" if vector and request.derivative == "gradient" else request.derivative
 
 
-def _check_steady_point(
-    request: Request, point: Point, number: int, progress: Progress | None, answers: Answers | None
-) -> PointResult:
+def _check_steady_point(request: Request, point: Point, heard: Heard, answers: Answers | None) -> PointResult:
     """Check one point; inconclusive if f had a value there first and raises in a later call, since it then keeps state."""
     try:
-        return _check_point(request, point, number, progress, answers)
+        return _check_point(request, point, heard, answers)
     except (FunctionFailed, TraceEnded) as error:
         if point.value is None:
             raise
@@ -291,9 +290,7 @@ def _require_memory(needed: int, q: Question) -> None:
         raise TooLarge(what, do="check fewer of the inputs (--wrt), or a smaller problem")
 
 
-def _check_point(
-    request: Request, point: Point, number: int, progress: Progress | None, answers: Answers | None = None
-) -> PointResult:
+def _check_point(request: Request, point: Point, heard: Heard = None, answers: Answers | None = None) -> PointResult:
     """Check one point by all modes, or by function values alone if the trace turns out to differ from the function.
 
     A claim of few entries is looked at quickly first: where that is no pass, or reverse has lost digits, nothing of it is kept,
@@ -305,7 +302,6 @@ def _check_point(
     full = q.budget
     if request.claim is not None and answers is None and full.effort is Effort.DEFAULT and not q.crowded:
         q = replace(q, budget=replace(full, effort=Effort.QUICK))
-    heard = None if progress is None else lambda report: progress(number, report)
     if q.entries > _SMALL:
         _require_memory(8 * _ARRAYS * q.entries, q)
         if q.untraced is None:
@@ -351,8 +347,8 @@ def make_point_report(
     vector = shape(q.value) != ()
     test = seen.trace
     trace_test: TraceTestReport | Absent = ABSENT
-    if test.agrees is not None or test.untested_reason:
-        trace_test = TraceTestReport(test.agrees, test.limit, test.evaluations, test.untested_reason or ABSENT)
+    if test.agrees is not None or test.why:
+        trace_test = TraceTestReport(test.agrees, test.detects, test.evaluations, test.why or ABSENT)
     compared = seen.agreement.get("claim") or (seen.agreement.get(seen.reference) if seen.reference else None) or {}
     report = PointReport(
         at={name: x for name, x in q.point.values.items() if name != STEP}, drawn=q.point.drawn,
@@ -486,9 +482,7 @@ def project_outputs(q: Question, claim: Claimed | None) -> tuple[Question, Claim
     return weighted, ProjectedClaim(claim, w) if claim else None, finding(Kind.PROJECTION, Severity.INFO, says)
 
 
-def _check_by_modes(
-    request: Request, q: Question, heard: Callable[[PointReport], None] | None, answers: Answers | None = None
-) -> PointResult:
+def _check_by_modes(request: Request, q: Question, heard: Heard, answers: Answers | None = None) -> PointResult:
     """Run the modes at one point, and decide. Raises _NotTheFunction if the trace differs from the function."""
     claim, said = request.claim, []
     blind = q.blind is not None
@@ -503,11 +497,10 @@ def _check_by_modes(
         if heard is not None:
             heard(make_point_report(q, Evidence(q.wrt, dict(outcomes)), Decision(Verdict.INCONCLUSIVE, ())))
 
-    so_far = None if heard is None else tell
     tell({})
     modes = [MODES[name] for name in request.modes]
     outcomes = run_modes(
-        q, modes, so_far, answers.outcomes if answers else {}, for_verdict=claim is not None or request.for_verdict
+        q, modes, tell, answers.outcomes if answers else {}, for_verdict=claim is not None or request.for_verdict
     )
     if q.trace_test.agrees is False and not blind:
         raise _NotTheFunction(f"the trace differs from the function: {q.trace_test.why}", q.trace_test)
@@ -541,9 +534,10 @@ def _gather_and_decide(case: PointCheck, request: Request) -> PointResult:
         if decision is EvidenceKind.VALUES_ALONE:
             raise _NotTheFunction("the trace differs from the function")
         if decision is EvidenceKind.FORMAT:
-            seen = replace(seen, format=format_evidence(case, seen, request, verify_wide))
+            found: Any = format_evidence(case, seen, request, verify_wide)
         else:
-            seen = with_evidence(case, seen, decision)
+            found = GATHER[decision](case, seen)
+        seen = seen.with_gathered(decision, found)
     report = make_point_report(case.q, seen, decision, case.not_claimed)
     calls = search_calls_at_point(case) if decision.verdict == Verdict.FAIL else 0
     in_wider_format = wide[-1].first_cause if wide else None
@@ -567,9 +561,8 @@ def check_inner_gradient(request: Request, q: Question) -> Finding | None:
     values = {name: x for name, x in q.point.values.items() if name != STEP}
     point = Point(values, q.point.drawn, q.point.number)
     claim: Any = gradient.claim
-    result = _check_point(
-        replace(request, f=gradient.f, wrt=gradient.wrt, claim=claim, notices=(), not_claimed=()), point, 0, None
-    )
+    alone = replace(request, f=gradient.f, wrt=gradient.wrt, claim=claim, notices=(), not_claimed=())
+    result = _check_point(alone, point)
     cause = None if result.cause is None else result.cause(CauseBudget(FEWEST))
     report = result.report if cause is None else replace(result.report, diagnosis=cause)
     if report.verdict == Verdict.PASS:
@@ -608,7 +601,7 @@ def check_hessian_by_values(q: Question, right: Estimate) -> Finding | None:
     if abs(float(found.value) - along) > 3 * room:
         says = "second differences of the untouched function contradict the Hessian along a random direction"
         return finding(Kind.DISAGREEMENT, Severity.INCONCLUSIVE, says)
-    apart = float(np.max(np.abs(h - h.T), initial=0.0)) / max(float(np.max(np.abs(h), initial=0.0)), 1e-300)
+    apart = largest_magnitude(h - h.T) / max(largest_magnitude(h), 1e-300)
     says = (
         f"second differences of the untouched function confirm one random direction to {room / max(scale, 1e-300):.0e}"
     )

@@ -44,12 +44,12 @@ from gradcli.targets.derived import (
 from gradcli.targets.facts import Function
 from gradcli.targets.layers import find_sibling_method, match_gradient_name, returned_names
 from gradcli.targets.loading import NOTEBOOK, find_member, load, names_of_callables
-from gradcli.targets.nesting import Leaf, paths_of_leaves, put_together
+from gradcli.targets.nesting import paths_of_leaves, put_together
 from gradcli.targets.python import PythonFunction, flatten_result
 from gradcli.targets.replacement_scope import solver_tolerances
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.provenance import place_of_definition
-from gradcli.tracing.shapes import shape
+from gradcli.tracing.shapes import concatenate_entries, shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ def _gradients_by_name(words: Sequence[Any], parts: Sequence[Any], inputs: Seque
 
 def replace_by_gradient(found: Located, claiming: Claiming | None = None, seed: int = 0) -> Located:
     """Return the gradient of the function at the same points; its Jacobian is the Hessian."""
-    return _replace_function(found, _gradient_for_hessian(found, claiming, seed))
+    return found.with_function(_gradient_for_hessian(found, claiming, seed))
 
 
 def _gradient_for_hessian(found: Located, claiming: Claiming | None, seed: int) -> Gradient:
@@ -149,8 +149,8 @@ def _gradient_for_hessian(found: Located, claiming: Claiming | None, seed: int) 
     at = found.points[0].values
     first = None
     if claiming is not None and claiming.gradient is not None:
-        _, whole = resolve_claim(found, Claiming("grad", claiming.gradient), seed)
-        parts = whole(at)
+        _, first = resolve_claim(found, Claiming("grad", claiming.gradient), seed)
+        parts = first(at)
         for name in found.wrt:
             if name not in parts:
                 says = f"the claimed gradient leaves out {name}, and the Hessian is its derivative"
@@ -159,7 +159,6 @@ def _gradient_for_hessian(found: Located, claiming: Claiming | None, seed: int) 
             if made != wanted:
                 says = f"the claimed gradient of {name} has shape {made}; the right one has shape {wanted}"
                 raise BadClaim(says, do="check it alone: --grad")
-        first = ClaimedPart(whole, found.wrt)
     gradient = Gradient(found.f, found.wrt, at, first)
     try:
         with np.errstate(all="ignore"):
@@ -172,23 +171,6 @@ def _gradient_for_hessian(found: Located, claiming: Claiming | None, seed: int) 
             return GivenGradient(found.f, found.wrt, at, first)
         return GradientByValues(found.f, found.wrt, at, ended)
     return gradient
-
-
-class ClaimedPart:
-    """A claim, restricted to some of its inputs."""
-
-    def __init__(self, whole: Claimed, names: Sequence[str]) -> None:
-        self.whole, self.text, self.place = whole, whole.text, whole.place
-        self.precision = whole.precision
-        self.names = tuple(name for name in whole.names if name in names)
-
-    @property
-    def mutates(self) -> bool:
-        return self.whole.mutates
-
-    def __call__(self, values: Mapping[str, Value]) -> dict[str, Any]:
-        parts = self.whole(values)
-        return {name: parts[name] for name in self.names}
 
 
 def _find_claimed_function(found: Located, claiming: Claiming) -> str | Callable[..., Any]:
@@ -296,31 +278,24 @@ def _second_order_claim(
     return gradient, ClaimedFunction(text, compute, lambda h: hessian_blocks(h, found.wrt, at), at)
 
 
-def _jvp_claim(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
-    at = found.points[0].values
+def _product_claim(
+    found: Located, claiming: Claiming, function: Callable[..., Any], seed: int
+) -> tuple[Located, Claimed]:
+    """Return the function along a line, or its gradient, and the claim of its derivative there: J v, or H v."""
+    at, of_hessian = found.points[0].values, claiming.kind == "hvp"
     v = {name: random_direction(seed, name, at[name]) for name in found.wrt}
     v = tangent_to_surfaces(found.f.surfaces, at, v) if isinstance(found.f, OnSurfaces) else v
-    compute = prepare_claim(function, claiming.text, found.arguments, _direction_as_arguments(found, v))
-
-    def match(result: Any) -> dict[str, Any]:
-        whole = flatten_result(result, claiming.text)[0] if isinstance(result, tuple | dict) else result
-        return {STEP: to_dense_array(claiming.text, whole)}
-
-    along = _locate_along_line(found, Along(found.f, v))
-    return along, ClaimedFunction(claiming.text, compute, match, along.points[0].values)
-
-
-def _hvp_claim(found: Located, claiming: Claiming, function: Callable[..., Any], seed: int) -> tuple[Located, Claimed]:
-    at = found.points[0].values
-    v = {name: random_direction(seed, name, at[name]) for name in found.wrt}
     compute = prepare_claim(function, claiming.text, found.arguments, _direction_as_arguments(found, v))
     by_input = make_claim_matcher(found.arguments, found.wrt, chosen=found.chosen)
 
     def match(result: Any) -> dict[str, Any]:
-        parts = by_input(result)
-        return {STEP: np.concatenate([np.reshape(parts[name], (-1,)) for name in found.wrt if name in parts])}
+        if of_hessian:
+            parts = by_input(result)
+            return {STEP: concatenate_entries(parts[name] for name in found.wrt if name in parts)}
+        whole = flatten_result(result, claiming.text)[0] if isinstance(result, tuple | dict) else result
+        return {STEP: to_dense_array(claiming.text, whole)}
 
-    along = _locate_along_line(found, Along(_gradient_for_hessian(found, claiming, seed), v))
+    along = found.along_line(Along(_gradient_for_hessian(found, claiming, seed) if of_hessian else found.f, v))
     return along, ClaimedFunction(claiming.text, compute, match, along.points[0].values)
 
 
@@ -335,12 +310,7 @@ def _vjp_claim(found: Located, claiming: Claiming, function: Callable[..., Any],
     weighted = Weighted(found.f, w, f"w . {found.f.text}")
     match = make_claim_matcher(found.arguments, found.wrt, chosen=found.chosen)
     claim = ClaimedFunction(claiming.text, compute, match, at)
-    return _replace_function(_restrict_to_claimed(found, claim), weighted), claim
-
-
-def _replace_function(found: Located, f: Function) -> Located:
-    """Return the same points for another function; the values of the old function are removed."""
-    return replace(found, f=f, points=tuple(replace(point, value=None, seconds=None) for point in found.points))
+    return _restrict_to_claimed(found, claim).with_function(weighted), claim
 
 
 def _direction_as_arguments(found: Located, v: Mapping[str, Any]) -> Any:
@@ -351,13 +321,7 @@ def _direction_as_arguments(found: Located, v: Mapping[str, Any]) -> Any:
     return moved[0] if len(moved) == 1 else tuple(moved)
 
 
-def _locate_along_line(found: Located, f: Along) -> Located:
-    points = tuple(replace(point, values={STEP: np.float64(0), **point.values}) for point in found.points)
-    along = replace(found, points=points, wrt=(STEP,), arguments={STEP: Leaf(STEP), **found.arguments})
-    return _replace_function(along, f)
-
-
 _KINDS: dict[str, Callable[..., tuple[Located, Claimed]]] = {
-    "grad": _jacobian_claim, "jac": _jacobian_claim, "hess": _hessian_claim, "jvp": _jvp_claim, "vjp": _vjp_claim,
-    "hvp": _hvp_claim,
+    "grad": _jacobian_claim, "jac": _jacobian_claim, "hess": _hessian_claim, "jvp": _product_claim, "vjp": _vjp_claim,
+    "hvp": _product_claim,
 }  # fmt: skip

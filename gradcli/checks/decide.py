@@ -77,9 +77,9 @@ def decide(seen: Evidence) -> Decision | EvidenceKind:
             if Kind.TRACE in kinds or (seen.written_as_text and contrary):
                 return EvidenceKind.VALUES_ALONE
         if seen.may_keep_state and seen.outcomes:
-            changed = require_evidence(seen.function_again, EvidenceKind.FUNCTION_AGAIN).changed
-            if changed is not None:
-                return Decision(Verdict.INCONCLUSIVE, (*decision.findings, changed))
+            changed = require_evidence(seen.function_again, EvidenceKind.FUNCTION_AGAIN)
+            if changed:
+                return Decision(Verdict.INCONCLUSIVE, (*decision.findings, *changed))
         if seen.wants_mutants and seen.outcomes:
             problem = require_evidence(seen.mutants, EvidenceKind.MUTANTS).problem
             if problem is not None:  # there is no pass if a planted mistake was not caught
@@ -234,7 +234,7 @@ def entries_to_explain(seen: Evidence) -> dict[str, Any]:
 _FEW = 0.05  # of all entries: so many may have a bound wider than the slopes
 
 
-def mistake_in_format(
+def _mistake_in_format(
     seen: Evidence, findings: Findings, confirmed: dict[str, Any], found: FormatEvidence
 ) -> Decision | None:
     """Return the decision on a claim in a narrow format that is wrong; None if its errors are those of rounding."""
@@ -273,43 +273,25 @@ def mistake_in_format(
     return None
 
 
-def accept_rounding_errors(seen: Evidence, found: FormatEvidence) -> dict[str, Any]:
+def _accept_rounding_errors(seen: Evidence, found: FormatEvidence) -> tuple[dict[str, Any], Findings]:
     """Return the agreement of a claim that has no mistake, by input: an entry that differs by rounding agrees.
 
     An entry whose bound is wider than the slopes agrees if the same code is right in a wider format, or if there are few such
     entries, which a finding counts. What a kink leaves undecided stays so.
     """
-    accepts = found.wide == Verdict.PASS or 0 < _count_open_entries(seen) <= _FEW * _count_entries(seen)
-    agreement = {}
-    for name, word in seen.agreement["claim"].items():
-        accepted = (word == DISAGREE) | (_entries_with_wide_bounds(seen, name) if accepts else False)
-        agreement[name] = np.where(accepted, AGREE, word)
-    return agreement
+    words = seen.agreement["claim"]
+    wide = {name: (word == CANNOT_TELL) & ~np.asarray(seen.undecided.get(name, False)) for name, word in words.items()}
+    count, total = sum(int(np.sum(mask)) for mask in wide.values()), sum(int(np.size(word)) for word in words.values())
+    few, right_in_wider = 0 < count <= _FEW * total, found.wide == Verdict.PASS
+    accepted = {n: (word == DISAGREE) | (wide[n] if few or right_in_wider else False) for n, word in words.items()}
+    agreement = {name: np.where(accepted[name], AGREE, word) for name, word in words.items()}
+    if right_in_wider or not few:
+        return agreement, ()
+    says = f"{found.dtype} has too few digits to see errors in {count} of {total:,} entries"
+    return agreement, (finding(Kind.PRECISION, Severity.WARNING, says, hint=found.wider),)
 
 
-def _entries_with_wide_bounds(seen: Evidence, name: str) -> Any:
-    """Return a mask of the entries whose bound is wider than the slopes; those at a kink are open for another reason."""
-    return (seen.agreement["claim"][name] == CANNOT_TELL) & ~np.asarray(seen.undecided.get(name, False))
-
-
-def _count_open_entries(seen: Evidence) -> int:
-    return sum(int(np.sum(_entries_with_wide_bounds(seen, name))) for name in seen.agreement["claim"])
-
-
-def _count_entries(seen: Evidence) -> int:
-    return sum(int(np.size(word)) for word in seen.agreement["claim"].values())
-
-
-def warn_of_few_digits(seen: Evidence, found: FormatEvidence) -> tuple[Finding, ...]:
-    """Return a finding if the format has too few digits to see errors in a few entries, and no wider one was looked at."""
-    count = _count_open_entries(seen)
-    if found.wide == Verdict.PASS or not 0 < count <= _FEW * _count_entries(seen):
-        return ()
-    says = f"{found.dtype} has too few digits to see errors in {count} of {_count_entries(seen):,} entries"
-    return (finding(Kind.PRECISION, Severity.WARNING, says, hint=found.wider),)
-
-
-def warn_of_inexactness(seen: Evidence, found: FormatEvidence) -> tuple[Finding, ...]:
+def _warn_of_inexactness(seen: Evidence, found: FormatEvidence) -> tuple[Finding, ...]:
     """Return a finding if the claim is clearly less exact than the same formula in its format."""
     claim = seen.estimate("claim")
     if claim.typical is None:
@@ -327,11 +309,12 @@ def warn_of_inexactness(seen: Evidence, found: FormatEvidence) -> tuple[Finding,
 def _decide_claim(seen: Evidence, findings: Findings, confirmed: dict[str, Any]) -> Decision:
     if seen.estimate("claim").narrow:
         found = require_evidence(seen.format, EvidenceKind.FORMAT)
-        mistake = mistake_in_format(seen, findings, confirmed, found)
+        mistake = _mistake_in_format(seen, findings, confirmed, found)
         if mistake is not None:
             return mistake
-        findings = (*findings, *warn_of_inexactness(seen, found), *warn_of_few_digits(seen, found))
-        seen = replace(seen, agreement={**seen.agreement, "claim": accept_rounding_errors(seen, found)})
+        agreement, few_digits = _accept_rounding_errors(seen, found)
+        findings = (*findings, *_warn_of_inexactness(seen, found), *few_digits)
+        seen = replace(seen, agreement={**seen.agreement, "claim": agreement})
         return replace(_decide_by_agreement(seen, findings, confirmed), agreement=seen.agreement)
     return _decide_by_agreement(seen, findings, confirmed)
 
@@ -344,9 +327,8 @@ def _decide_by_agreement(seen: Evidence, findings: Findings, confirmed: dict[str
     if wrong and set(wrong) <= set(left):
         return _leave_undecided(findings, *(_report_right_on_set(left[name]) for name in wrong))
     if wrong:
-        changed = require_evidence(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
-        if changed is not None:
-            return Decision(Verdict.FAIL, (*findings, changed))
+        if changed := require_evidence(seen.claim_again, EvidenceKind.CLAIM_AGAIN):
+            return Decision(Verdict.FAIL, (*findings, *changed))
         is_near = seen.untraced is None and largest_relative_error(seen) <= SMALL_CONSTANT
         rounding = require_evidence(seen.claim_rounding, EvidenceKind.CLAIM_ROUNDING) if is_near else ClaimRounding()
         if rounding.only_error is not None:
@@ -368,16 +350,16 @@ def _decide_by_agreement(seen: Evidence, findings: Findings, confirmed: dict[str
     seen = replace(seen, agreement={**seen.agreement, "claim": agreement})
     agreed = {name: (word == AGREE) & confirmed[name] for name, word in agreement.items()}
     right = all(np.all(mask | at_kink.get(name, False)) for name, mask in agreed.items())
+    verdict = Verdict.INCONCLUSIVE
     if not right or _has_inconclusive_finding(findings):
-        found = _leave_undecided(findings, *_explain_inconclusive(seen, findings, confirmed))
-        return replace(found, hull=hull, agreement=seen.agreement)
-    if (relative := _error_left_by_solvers(seen, every=True)) > _MOST_OPEN:
-        found = _leave_undecided(findings, _report_inexact_solvers(seen, "the worst entry", relative))
-        return replace(found, hull=hull, agreement=seen.agreement)
-    changed = require_evidence(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
-    if changed is not None:
-        return Decision(Verdict.FAIL, (*findings, changed), hull=hull, agreement=seen.agreement)
-    return Decision(Verdict.PASS, (*findings, *_warn_of_zero_gradient(seen)), hull=hull, agreement=seen.agreement)
+        why = _explain_inconclusive(seen, findings, confirmed)
+    elif (relative := _error_left_by_solvers(seen, every=True)) > _MOST_OPEN:
+        why = (_report_inexact_solvers(seen, "the worst entry", relative),)
+    elif changed := require_evidence(seen.claim_again, EvidenceKind.CLAIM_AGAIN):
+        verdict, why = Verdict.FAIL, changed
+    else:
+        verdict, why = Verdict.PASS, _warn_of_zero_gradient(seen)
+    return Decision(verdict, (*findings, *why), hull=hull, agreement=seen.agreement)
 
 
 def _report_right_on_set(left: SetLeft) -> Finding:
@@ -392,8 +374,8 @@ def _judge_claim_at_kinks(seen: Evidence, findings: Findings) -> tuple[Findings,
     kinks = [f for f in findings if f.kind == Kind.KINK and f.severity == Severity.INCONCLUSIVE]
     if not kinks or any(f.severity == Severity.INCONCLUSIVE and f.kind != Kind.KINK for f in findings):
         return findings, None
-    hull = require_evidence(seen.pieces, EvidenceKind.PIECES).hull
-    if hull is None:
+    hull = require_evidence(seen.pieces, EvidenceKind.PIECES)
+    if hull.piece_count == 0:
         return findings, None
     one = "the gradient of the one piece whose gradient is known" if hull.piece_count == 1 else ""
     if not hull.holds:
@@ -517,9 +499,8 @@ def _decide_by_projections(seen: Evidence, so_far: Decision) -> Decision:
         return _leave_undecided(findings, _inconclusive_finding(Kind.BUDGET, says, f"--budget {10 * found.calls}"))
     if found.agrees and _has_inconclusive_finding(findings):
         return _leave_undecided(findings)
-    changed = require_evidence(seen.claim_again, EvidenceKind.CLAIM_AGAIN).changed
-    if changed is not None:
-        return Decision(Verdict.FAIL, (*findings, changed))
+    if changed := require_evidence(seen.claim_again, EvidenceKind.CLAIM_AGAIN):
+        return Decision(Verdict.FAIL, (*findings, *changed))
     if found.agrees:
         return Decision(Verdict.PASS, findings, detects=found.detects)
     return Decision(Verdict.FAIL, findings, unexplained=bool(found.wrong))

@@ -252,11 +252,11 @@ def _largest_undetected_error(seen: Evidence, right: Estimate, name: str, part: 
     own = _allowed_difference_to_claim(seen, right, name, part)
     if own is None:
         return None
-    if claim is not None and seen.trace.limit is None and not seen.trace.untested_reason:
+    if claim is not None and seen.trace.detects is None and not seen.trace.why:
         return own  # nothing is traced, or the recorder compares every operation
     lost = _largest_confirmed_error(seen, name, part)
-    if seen.trace.limit is not None:
-        by_test = seen.trace.limit * np.abs(np.asarray(entries_of_part(right.value[name], part)))
+    if seen.trace.detects is not None:
+        by_test = seen.trace.detects * np.abs(np.asarray(entries_of_part(right.value[name], part)))
         lost = by_test if lost is None else np.minimum(lost, by_test)
     if lost is None:
         return None if claim is None else own

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.recorded_program import record, value_and_gradient
+from gradcli.checks.findings_at_point import value_beside
 from gradcli.checks.gradient_slips import (
     find_added_constant,
     find_clipping,
@@ -24,7 +25,6 @@ from gradcli.checks.gradient_slips import (
 from gradcli.checks.on_tape import find_slip_on_tape, find_unnamed_share
 from gradcli.checks.wrong import BudgetSpent, Gradient, Wrong
 from gradcli.errors import FunctionFailed, GradcliError, TraceEnded
-from gradcli.modes.jacobians import cotangent_rows, jacobian_from_rows
 from gradcli.modes.mode import Question
 from gradcli.modes.rounding import EPS
 from gradcli.report import numbers
@@ -32,7 +32,7 @@ from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Array
 from gradcli.targets.derived import STEP, Weighted, inner_gradient
 from gradcli.targets.facts import restrict_to_inputs
-from gradcli.tracing.shapes import concatenate_entries, shape, size
+from gradcli.tracing.shapes import concatenate_entries, largest_magnitude, shape, size
 from gradcli.words import DiagnosisKind
 
 # Mistakes in the chain rule around a function: another parameter, an incoming gradient, a first for a second derivative.
@@ -109,7 +109,7 @@ _LAWS = {"forward": "h", "backward": "h", "central": "h**2"}
 def find_lower_precision(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if every entry of the claim is a number of a lower precision, near the right value."""
     a, b = concatenate_entries(wrong.claimed.values()), concatenate_entries(wrong.right.values())
-    scale = float(np.max(np.abs(b), initial=0.0))
+    scale = largest_magnitude(b)
     if a.size < 2 or scale == 0 or not np.all(np.isfinite(a)):
         return None
     for dtype, digits, room in ((np.float16, 3, 0.01), (np.float32, 7, 1e-5)):
@@ -161,17 +161,14 @@ def _is_difference_quotient(
     wrong: Wrong, name: str, at: tuple[int, ...], h: float, scheme: str, relative: bool, value: float
 ) -> bool:
     q = wrong.q
-    k = q.wrt.index(name)
-    x = float(np.asarray(q.xs[k])[at])
+    x = float(np.asarray(q.xs[q.wrt.index(name)])[at])
     step = h * abs(x) if relative else h
     if step == 0:
         return False
 
     def f(t: float) -> float:
         wrong.budget.spend(1)
-        moved = np.array(q.xs[k])
-        moved[at] += t
-        return float(q.near(*q.xs[:k], moved[()], *q.xs[k + 1 :]))
+        return value_beside(q, name, at, t)
 
     if scheme == "central":
         made = (f(step) - f(-step)) / (2 * step)
@@ -188,7 +185,7 @@ def _is_difference_quotient(
 
 def find_small_errors(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if every entry is nearly right, with small errors that differ between entries."""
-    sizes = {name: max(float(np.max(np.abs(wrong.right[name]), initial=0.0)), 1e-300) for name in wrong.names}
+    sizes = {name: max(largest_magnitude(wrong.right[name]), 1e-300) for name in wrong.names}
     errors = [np.ravel(np.abs(wrong.claimed[name] - wrong.right[name])) / sizes[name] for name in wrong.names]
     relative = np.concatenate(errors)
     worst = float(np.max(relative, initial=0.0))
@@ -253,11 +250,9 @@ def gradient_at(wrong: Wrong, xs: list[Array]) -> Gradient | None:
     q = wrong.q
     wrong.budget.spend(1 + size(q.value))  # an evaluation, and a sweep for each output
     try:
-        rows = cotangent_rows(record(q.g, xs), np.float64(1))
+        made = wrong.gradient_of(record(q.g, xs), xs)
     except GradcliError:
         return None
-    claimed = ((k, name) for k, name in enumerate(q.wrt) if name in wrong.claimed)
-    made = {name: jacobian_from_rows(rows, q.value, k, xs[k]) for k, name in claimed}
     return made if all(np.all(np.isfinite(g)) for g in made.values()) else None
 
 
@@ -302,8 +297,8 @@ def _lines_through_point(wrong: Wrong) -> Iterator[tuple[str, list[Array]]]:
 def _find_distance_along(wrong: Wrong, direction: list[Array]) -> float | None:
     """Return the distance along a line at which the claim is the right gradient, by Newton's method; None if there is none."""
     xs = wrong.q.xs
-    scale = max((float(np.max(np.abs(x), initial=0.0)) for x in xs), default=0.0) or 1.0
-    longest = max(float(np.max(np.abs(v), initial=0.0)) for v in direction)
+    scale = max((largest_magnitude(x) for x in xs), default=0.0) or 1.0
+    longest = max(largest_magnitude(v) for v in direction)
     if not longest > 0 or not np.isfinite(longest):
         return None
     distance, h = 0.0, _PROBE * scale / longest
@@ -374,7 +369,7 @@ def describe_error_pattern(wrong: Wrong) -> Diagnosis:
         mask = np.asarray(wrong.masks[name])
         signs = np.sign(error[mask])
         word = "positive" if np.all(signs > 0) else "negative" if np.all(signs < 0) else "of both signs"
-        size = float(np.max(np.abs(error[mask]))) / max(float(np.max(np.abs(wrong.right[name]), initial=0.0)), 1e-300)
+        size = float(np.max(np.abs(error[mask]))) / max(largest_magnitude(wrong.right[name]), 1e-300)
         where = wrong.alone(name).where() or f" in every entry of {name}"
         rank = ""
         if np.ndim(error) == 2 and min(error.shape) > 1 and np.all(np.isfinite(error)):

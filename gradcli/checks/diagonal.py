@@ -119,8 +119,7 @@ def explain_claimed_diagonal(q: Question, claim: Mapping[str, Any], right: Estim
 
 
 def _sum_entries(found: Located, says: str) -> Located:
-    points = tuple(replace(point, value=None, seconds=None) for point in found.points)
-    return _add_notice(replace(found, f=SumOfEntries(found.f), points=points), says)
+    return _add_notice(found.with_function(SumOfEntries(found.f)), says)
 
 
 def _add_notice(found: Located, says: str) -> Located:
@@ -146,7 +145,7 @@ def _prove_diagonal(found: Located, f: Function, labels: Mapping[str, Any]) -> s
     return known
 
 
-def _separating_groups(labels: Mapping[str, Any], count: int) -> list[Any]:
+def _separating_groups(count: int) -> list[Any]:
     """Return sets of numbers, as masks, so that of any two numbers some set has the first and not the second."""
     found = []
     for bit in range(max(count - 1, 1).bit_length()):
@@ -167,7 +166,7 @@ def _is_diagonal_by_trace(f: Function, values: Mapping[str, Value], labels: Mapp
         return True
     y = shape(program.tape.value(program.y.slot))
     with np.errstate(all="ignore"):
-        for group in _separating_groups(labels, int(np.prod(y))):
+        for group in _separating_groups(int(np.prod(y))):
             reached = reach_of_result(program, group.reshape(y))
             if any(np.any(mask & ~group[labels[name]]) for name, mask in zip(names, reached, strict=True)):
                 return False
@@ -197,7 +196,7 @@ def _test_diagonal_by_values(f: Function, values: Mapping[str, Value], labels: M
     rng = np.random.default_rng(0xD1A6)
     y = np.asarray(f(values), dtype=float)
     calls = 1
-    for group in _separating_groups(labels, y.size):
+    for group in _separating_groups(y.size):
         step = {name: _random_step(rng, values[name], group[x]) for name, x in labels.items()}
         others = ~group.reshape(y.shape)
 
@@ -210,11 +209,8 @@ def _test_diagonal_by_values(f: Function, values: Mapping[str, Value], labels: M
             return None
         if np.array_equal(moved[others], y[others], equal_nan=True):
             continue
-
-        def unmoved(t: float, phi: Callable[[float], Any] = phi, others: Any = others) -> Any:
-            return phi(t)[others]
-
-        found = derivative(Line(unmoved, at=y[others]))
+        unmoved = Line(lambda t, phi=phi, others=others: phi(t)[others], at=y[others])  # type: ignore[misc]
+        found = derivative(unmoved)
         calls += found.calls
         with np.errstate(all="ignore"):
             if not np.all(np.abs(found.value) <= _BOUNDS * np.asarray(found.bound)):
@@ -246,7 +242,7 @@ def _test_separability(gradient: Gradient, values: Mapping[str, Value], labels: 
     f, rng, calls = gradient.f, np.random.default_rng(0xD1A6), 1
     count = sum(size(x) for x in labels.values())
     here = float(f(values))
-    for group in _separating_groups(labels, count)[::2]:
+    for group in _separating_groups(count)[::2]:
         one, other = ({n: _random_step(rng, values[n], mask[x]) for n, x in labels.items()} for mask in (group, ~group))
 
         def phi(t: float, one: Mapping[str, Any] = one, other: Mapping[str, Any] = other) -> Any:

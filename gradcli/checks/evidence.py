@@ -13,10 +13,18 @@ from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, Place, Span
 from gradcli.modes.mode import Mode
 from gradcli.modes.rounding import EPS
+from gradcli.modes.trace_test import TraceTest
 from gradcli.report.common import Finding
 from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch, Mutant
 from gradcli.request.point import Array, Estimate, Witness
-from gradcli.tracing.shapes import all_finite, concatenate_entries, entries_of_part, largest_finite, map_in_blocks
+from gradcli.tracing.shapes import (
+    all_finite,
+    concatenate_entries,
+    entries_of_part,
+    largest_finite,
+    largest_magnitude,
+    map_in_blocks,
+)
 from gradcli.words import Agreement, ModeStatus, Verdict
 
 T = TypeVar("T")
@@ -94,13 +102,6 @@ class Cause:
 
 
 @dataclass(frozen=True, slots=True)
-class RepeatedCall:
-    """The result of another call with the same arguments: a finding if the value changed, else None."""
-
-    changed: Finding | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ClaimRounding:
     """What the rounding errors of the claim itself explain: a finding if they are its only errors, else None.
 
@@ -127,28 +128,21 @@ class OmittedConstant:
 
 @dataclass(frozen=True, slots=True)
 class HullDistance:
-    """The distance of a claim from the convex hull of the pieces' gradients, and the number of these pieces.
+    """The distance of a claim from the convex hull of the gradients of the pieces that meet at a kink; no pieces if unknown.
 
     Units  `distance` is that of the worst entry, and `limit` the largest distance that counts as none, both relative to
            each entry's largest slope.
     """
 
-    distance: float
-    piece_count: int
-    limit: float
+    distance: float = 0.0
+    piece_count: int = 0
+    limit: float = 0.0
     contradicted_by_values: bool = False
 
     @property
     def holds(self) -> bool:
         """Whether the claim is a subgradient."""
         return self.distance <= self.limit and not self.contradicted_by_values
-
-
-@dataclass(frozen=True, slots=True)
-class PiecesAtKink:
-    """The convex hull of the gradients of the pieces that meet at a kink; None if they could not be computed."""
-
-    hull: HullDistance | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,19 +208,6 @@ class SetLeft:
     name: str
     why: str
     differs: bool
-
-
-@dataclass(frozen=True)
-class TraceComparison:
-    """Whether the recorded program gives the function's values near the point; None if this could not be compared.
-
-    Units  `limit` is the smallest lost term that the test would have detected, relative to all slopes.
-    """
-
-    agrees: bool | None = None
-    limit: float | None = None
-    untested_reason: str = ""  # why the values were not compared
-    evaluations: int = 0
 
 
 # Whether two estimates agree, entry by entry.
@@ -296,8 +277,9 @@ def judge_entries(
     Units   `scale` is the absolute value below which an entry of the gradient counts as zero.
     """
     x, y = np.asarray(a.value[name]), np.asarray(b.value[name])
-    if a is b:
-        return map_in_blocks(_judge_against_itself, np.int8, y, b.bound[name])
+    if a is b:  # an estimate beside itself agrees where it and its bound are finite
+        known = lambda y, bound: np.where(np.isfinite(y) & np.isfinite(bound), AGREE, CANNOT_TELL)
+        return map_in_blocks(known, np.int8, y, b.bound[name])
     top = max(largest_finite(y), scale) if a.narrow else 0.0
 
     def words(x: Array, y: Array, bound: Array, own: Array, solvers: Array) -> Any:
@@ -342,11 +324,6 @@ def largest_relative_error(seen: "Evidence") -> float:
     return float(np.max(apart, initial=0.0))
 
 
-def _judge_against_itself(value: Array, bound: Array) -> Any:
-    """Return the verdicts on an estimate beside itself: it agrees where it and its bound are finite."""
-    return np.where(np.isfinite(value) & np.isfinite(bound), AGREE, CANNOT_TELL)
-
-
 def worst_verdict(verdicts: Iterable[Any]) -> Agreement:
     """Return the worst of many verdicts in words."""
     return WORDS[max((int(np.max(v, initial=AGREE)) for v in verdicts), default=0)]
@@ -369,7 +346,7 @@ class Evidence:
     scale_findings: tuple[Finding, ...] = ()  # of differences at several scales, on undecided entries
     wrong_shape: Diagnosis | None = None
     tolerance: Tolerance | None = None
-    trace: TraceComparison = TraceComparison()
+    trace: TraceTest = TraceTest(None)
     untraced: GradcliError | None = None  # the error that ended the trace
     # solvers in f with the tolerances at which they stop, if these change its derivatives
     solvers: tuple[str, ...] = ()
@@ -383,11 +360,11 @@ class Evidence:
     needs_projections: bool = False  # a claim without a trace, with too many entries to move one by one
     direction: DirectionalCheck | None = None
     blame: Cause | None = None
-    claim_again: RepeatedCall | None = None
+    claim_again: tuple[Finding, ...] | None = None  # none if a second call of the claim gives the same gradient
     claim_rounding: ClaimRounding | None = None
     left_out: OmittedConstant | None = None
-    pieces: PiecesAtKink | None = None
-    function_again: RepeatedCall | None = None
+    pieces: HullDistance | None = None
+    function_again: tuple[Finding, ...] | None = None  # none if another call of f gives the same value
     mutants: MutationResult | None = None
     projections: Projections | None = None
     format: FormatEvidence | None = None
@@ -491,11 +468,6 @@ def error_ratios(
 
 def has_no_right_digit(claim: Mapping[str, Array], right: Mapping[str, Array]) -> bool:
     """Whether the error of a claim is at least half as large as the largest entry of the gradient."""
-    x, y = (flatten_entries([part[name] for name in claim]) for part in (claim, right))
-    largest = float(np.max(np.abs(y), initial=0.0))
-    return largest > 0 and not float(np.max(np.abs(x - y), initial=0.0)) < 0.5 * largest
-
-
-def flatten_entries(parts: list[Any]) -> Any:
-    """Return the entries of all inputs, one after the other."""
-    return concatenate_entries([np.asarray(part, dtype=float) for part in parts])
+    x, y = (concatenate_entries(part[name] for name in claim) for part in (claim, right))
+    largest = largest_magnitude(y)
+    return largest > 0 and not largest_magnitude(x - y) < 0.5 * largest

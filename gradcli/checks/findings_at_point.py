@@ -1,6 +1,6 @@
 """Gather the findings at a point from the recorded run, from the claim, and from comparing the modes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -48,7 +48,15 @@ from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Array, Estimate, Slopes
 from gradcli.targets.derived import inner_gradient, original_function, random_signs
 from gradcli.tracing.provenance import place_of_position
-from gradcli.tracing.shapes import all_finite, entries_of_part, iterate_blocks, shape, size
+from gradcli.tracing.shapes import (
+    all_finite,
+    entries_of_part,
+    iterate_blocks,
+    largest_finite,
+    largest_magnitude,
+    shape,
+    size,
+)
 from gradcli.tracing.tracer import plain_value
 from gradcli.words import DiagnosisKind, Kind, Severity
 
@@ -100,8 +108,7 @@ def add_point_findings(case: PointCheck) -> None:
         says = f"f has a kink{where}: {mark.says}{_describe_slopes_at(q, mark)}"
         hint = "the value shown is a convention; move the point, or accept it: --allow kink"
         case.inconclusive(Kind.KINK, says, at=at, operation=mark.primitive.name, hint=hint)
-    near = _report_nearby_kink(q)
-    case.findings += [near] if near is not None else []
+    case.findings += _report_nearby_kink(q)
     for mark in q.staircases:
         at, operation = place_of_position(mark.position), mark.primitive.name
         case.inconclusive(Kind.STAIRCASE, mark.says, at=at, operation=operation, hint="accept it: --allow staircase")
@@ -228,11 +235,11 @@ def kink_along(q: Question, gradient: Estimate) -> str | None:
 def one_sided_slopes(q: Question, name: str, at: tuple[int, ...], step: float = 1e-6) -> tuple[float, float]:
     """Return the slopes of a scalar f to the left and to the right of one entry, by differences without an error bound."""
     h = step * max(1.0, abs(float(np.asarray(q.xs[q.wrt.index(name)])[at])))
-    left, here, right = (_value_beside(q, name, at, t) for t in (-h, 0.0, h))
+    left, here, right = (value_beside(q, name, at, t) for t in (-h, 0.0, h))
     return (here - left) / h, (right - here) / h
 
 
-def _value_beside(q: Question, name: str, at: tuple[int, ...], t: float) -> float:
+def value_beside(q: Question, name: str, at: tuple[int, ...], t: float) -> float:
     """Return the value of a scalar f with one entry moved by t."""
     k = q.wrt.index(name)
     moved = np.array(q.xs[k])
@@ -259,7 +266,7 @@ def _add_kinks_by_values(case: PointCheck) -> None:
 
 def _has_known_slopes(estimate: Estimate) -> bool:
     """Whether differences show finite slopes, known to some digits relative to the largest one."""
-    sizes = [float(np.max(np.abs(g), initial=0.0)) for g in estimate.value.values()]
+    sizes = [largest_magnitude(g) for g in estimate.value.values()]
     room = _DIGITS * max([1.0, *sizes])
     return bool(np.all(np.isfinite(sizes))) and all(np.all(np.asarray(b) <= room) for b in estimate.bound.values())
 
@@ -302,8 +309,8 @@ def _find_jump_or_rise(q: Question, mark: Mark) -> tuple[Kind, str] | None:
         for sign in (-1.0, 1.0):
             moved = [x + sign * step * np.maximum(1.0, np.abs(x)) * m for x, m in zip(q.xs, mark.reach, strict=True)]
             sides.append(np.asarray(q.near(*moved), dtype=float))
-        apart.append(float(np.max(np.abs(sides[1] - sides[0]), initial=0.0)))
-        size = 1.0 + float(np.max(np.abs(sides[0]), initial=0.0))
+        apart.append(largest_magnitude(sides[1] - sides[0]))
+        size = 1.0 + largest_magnitude(sides[0])
         if not apart[0] > 1e-6 * size + 1e-6 * q.largest_adjoint:
             return None
     if not apart[-1] <= _SHRINKS * apart[0]:
@@ -311,17 +318,17 @@ def _find_jump_or_rise(q: Question, mark: Mark) -> tuple[Kind, str] | None:
     return Kind.INFINITE_SLOPE, "f is continuous{}, but its slope grows without bound as the point is approached"
 
 
-def _report_nearby_kink(q: Question) -> Finding | None:
+def _report_nearby_kink(q: Question) -> tuple[Finding, ...]:
     """Return a finding with the distance of the nearest kink, if steps of differences would cross it."""
     if q.untraced is not None or inner_gradient(q.f) is not None or q.kinks:
-        return None
+        return ()
     found = q.nearest_kink
     if found is None or not found.distance < _NEAR * max(1.0, abs(float(np.asarray(q.xs[found.number])[found.at]))):
-        return None
+        return ()
     name = numbers.entry_name(q.wrt[found.number], found.at)
     says = f"a kink is {found.distance:.2g} away in {name}; the gradient is checked on the smooth piece at the point itself"
     at = place_of_position(found.position)
-    return finding(Kind.KINK_NEARBY, Severity.INFO, says, at=at, operation=found.primitive.name)
+    return (finding(Kind.KINK_NEARBY, Severity.INFO, says, at=at, operation=found.primitive.name),)
 
 
 def _describe_slopes_at(q: Question, mark: Mark) -> str:
@@ -380,25 +387,25 @@ def _grant_solver_errors(case: PointCheck, claim: Estimate) -> Estimate:
     return replace(claim, bound={n: b + granted.get(n, 0.0) for n, b in claim.bound.items()}, solvers=granted)
 
 
-def call_claim_again(case: PointCheck) -> Finding | None:
-    """Return a finding if a second call of the claim gives a different gradient, beyond its bound; else None."""
-    mode, first = case.outcomes["claim"].mode, case.outcomes["claim"].estimate
-    if first is None or not isinstance(mode, Claim) or isinstance(mode.claimed, ClaimedExpressions):
-        return None  # an expression gives the same value at every call
+def call_claim_again(case: PointCheck) -> tuple[Finding, ...]:
+    """Return a finding if a second call of the claim gives a different gradient, beyond its bound."""
+    claimed, first = case.claim, case.outcomes["claim"].estimate
+    if first is None or claimed is None or isinstance(claimed, ClaimedExpressions):
+        return ()  # an expression gives the same value at every call
     try:
         # a new dict, so that a cache by identity is not hit
-        again = reshape_claims(mode.claimed(dict(case.q.point.values)), case.q)
+        again = reshape_claims(claimed(dict(case.q.point.values)), case.q)
         apart = max(_largest_excess(again[name], x, first.bound[name]) for name, x in first.value.items())
         if apart and _has_accumulated(again, first.value):
             says = "each call adds its gradient to that of earlier calls: .grad is not set to zero"
             hint = "zero it first: optimizer.zero_grad(), x.grad = None"
-            return finding(Kind.ACCUMULATES, Severity.ERROR, says, hint=hint)
+            return (finding(Kind.ACCUMULATES, Severity.ERROR, says, hint=hint),)
         how = f"two calls with the same arguments give different values by {apart:.1e}"
     except (GradcliError, KeyError, ValueError):
         apart, how = np.inf, "a second call with the same arguments fails"
     hint = "fix the seed inside the claim; keep no state"
     says = f"the claimed gradient is not deterministic: {how}"
-    return finding(Kind.NOT_DETERMINISTIC, Severity.ERROR, says, hint=hint) if apart else None
+    return (finding(Kind.NOT_DETERMINISTIC, Severity.ERROR, says, hint=hint),) if apart else ()
 
 
 def _has_accumulated(again: Any, first: Any) -> bool:
@@ -501,14 +508,14 @@ def _one_sided_quotients(case: PointCheck, name: str, at: tuple[int, ...]) -> An
     """Return the difference quotients of f to the right and to the left, one row for each step."""
     q = case.q
     steps, here = _size_of_entry(case, name, at) * _STEPS, float(q.value)
-    return np.array([[(_value_beside(q, name, at, t) - here) / h for t in (h, -h)] for h in steps])
+    return np.array([[(value_beside(q, name, at, t) - here) / h for t in (h, -h)] for h in steps])
 
 
 def _moves_in_steps(case: PointCheck, name: str, at: tuple[int, ...]) -> bool:
     """Whether f has other values further away, but is locally constant there too."""
     levels = []
     for step in _size_of_entry(case, name, at) * np.outer(WIDTHS, (1.0, -1.0)).ravel():
-        there, beside = (_value_beside(case.q, name, at, t) for t in (step, step * (1 + _BESIDE)))
+        there, beside = (value_beside(case.q, name, at, t) for t in (step, step * (1 + _BESIDE)))
         if np.isfinite(there) and np.isfinite(beside) and there != float(case.q.value):
             levels.append(there == beside)
     return bool(levels) and all(levels)
@@ -557,7 +564,7 @@ def judge_by_scales(case: PointCheck, mode: str, name: str, word: Any) -> Any:
 
 def _mask_wide_bounds(value: Any, bound: Any) -> Any:
     """Return a mask of the slopes whose bounds are too wide, relative to the largest slope, to contradict anything."""
-    size = float(np.max(np.abs(value), initial=0.0, where=np.isfinite(value)))
+    size = largest_finite(value)
     return np.asarray(~(np.asarray(bound) <= USEFUL * size))
 
 
@@ -578,18 +585,17 @@ def scale_findings(case: PointCheck) -> list[Finding]:
             if name in words and (mode == "claim" or (case.claimed is None and mode == "finite-difference")):
                 open_ |= words[name] == CANNOT_TELL
         both = mask_kinks(slopes)
-        for k in _first_entries(open_ & both):
-            sides = f"{float(slopes.left[k]):.5g} from the left and {float(slopes.right[k]):.5g} from the right"
-            says = f"f has a kink at {_name_entry(case, name, k)}: its slope is {sides}"
-            hint = "move the point, or accept it: --allow kink"
-            found.append(finding(Kind.KINK, Severity.INCONCLUSIVE, says, hint=hint))
-        two = _first_entries(open_ & ~both & np.isfinite(slopes.other))
+        for k in map(tuple, np.argwhere(open_ & both)[:_MOST]):
+            found.append(report_kink(f"at {_name_entry(case, name, k)}", slopes.left[k], slopes.right[k]))
+        two = map(tuple, np.argwhere(open_ & ~both & np.isfinite(slopes.other))[:_MOST])
         found += [_report_two_slopes(case, name, k, slopes) for k in two]
     return found
 
 
-def _first_entries(mask: Any) -> Iterator[tuple[int, ...]]:
-    return (tuple(int(i) for i in k) for k in np.argwhere(mask)[:_MOST])
+def report_kink(where: str, left: Any, right: Any) -> Finding:
+    """Return the finding that f has different slopes on both sides of a place, or along a direction."""
+    says = f"f has a kink {where}: its slope is {float(left):.5g} from the left and {float(right):.5g} from the right"
+    return finding(Kind.KINK, Severity.INCONCLUSIVE, says, hint="move the point, or accept it: --allow kink")
 
 
 def _name_entry(case: PointCheck, name: str, k: tuple[int, ...]) -> str:
@@ -642,7 +648,7 @@ def compare_all_modes(case: PointCheck) -> None:
             if is_claim:
                 known = np.isfinite(outcome.estimate.value[name])
                 word = word if np.all(known) else np.where(~known & np.isfinite(right.value[name]), DISAGREE, word)
-            if is_claim and case.q.untraced is not None and _is_too_coarse(case, outcome):
+            if is_claim and case.q.untraced is not None and _is_too_coarse(case):
                 word = np.where(word == DISAGREE, CANNOT_TELL, word)
             if by_differences and mode != case.reference:
                 word = judge_by_scales(case, mode, name, word)
@@ -653,9 +659,9 @@ def compare_all_modes(case: PointCheck) -> None:
         case.agreement[mode] = agreement
 
 
-def _is_too_coarse(case: PointCheck, claim: Outcome) -> bool:
+def _is_too_coarse(case: PointCheck) -> bool:
     """Whether function values are in a format so narrow that they form a staircase, whose differences contradict nothing."""
     native = native_of(original_function(case.q.f))
     if native is not None:  # its values may be taken in a wider format than the claim
         return FORMATS[native.values_format] / FORMATS["float64"] > _STAIRCASE
-    return isinstance(claim.mode, Claim) and claim.mode.claimed.precision.coarseness() > _STAIRCASE
+    return case.claim is not None and case.claim.precision.coarseness() > _STAIRCASE

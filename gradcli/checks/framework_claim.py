@@ -25,7 +25,6 @@ from gradcli.modes.bounds import FORMAT_RUNS, apply_least_error
 from gradcli.modes.claim import FLOAT64, Claimed, ClaimedFunction, ClaimFormat, WrongShape
 from gradcli.targets.derived import STEP, Along, GivenGradient, Gradient, Weighted, random_direction
 from gradcli.targets.facts import Function, Notice, restrict_to_inputs
-from gradcli.targets.nesting import Leaf
 from gradcli.targets.python import PythonFunction
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.provenance import place_of_position
@@ -178,7 +177,7 @@ def own_gradient(
     claim = ClaimedFunction(f"{native.framework.name}'s gradient", own, _return_unchanged, at, precision)
     if order == 2:
         return (*_claim_second_derivative(found, own, claim, derived, seed), own)
-    return (found if plain else _derive_function(found, derived)), claim, own
+    return (found if plain else found.with_function(derived(found.f))), claim, own
 
 
 def _find_declined_inputs(own: FrameworkClaim, values: Mapping[str, Value]) -> tuple[str, ...]:
@@ -201,12 +200,6 @@ def _is_tensor(native: Native, name: str) -> bool:
     return name in native.given_as_tensors or name in native.parameters
 
 
-def _derive_function(found: Located, derived: Callable[[Function], Function]) -> Located:
-    """Return the same points for a function that is made of the one found; its values there are not known."""
-    points = tuple(replace(point, value=None, seconds=None) for point in found.points)
-    return replace(found, f=derived(found.f), points=points)
-
-
 def _claim_second_derivative(
     found: Located, own: FrameworkClaim, first: Claimed, derived: Callable[[Function], Function], seed: int
 ) -> tuple[Located, Claimed]:
@@ -218,13 +211,11 @@ def _claim_second_derivative(
     v = {name: random_direction(seed, name, at[name]) for name in found.wrt}
     kind = Gradient if native.is_recorded else GivenGradient
     given = None if native.is_recorded else first
-    along = _derive_function(found, lambda f: Along(kind(derived(f), found.wrt, at, given), v))
-    points = tuple(replace(p, values={STEP: np.float64(0), **p.values}) for p in along.points)
-    along = replace(along, points=points, wrt=(STEP,), arguments={STEP: Leaf(STEP), **found.arguments})
+    along = found.along_line(Along(kind(derived(found.f), found.wrt, at, given), v))
     compute = lambda values: {STEP: own.along({n: x for n, x in values.items() if n != STEP}, v)}
     precision = ClaimFormat(lambda: native.coarseness)
     text = f"{native.framework.name}'s second derivative"
-    return along, ClaimedFunction(text, compute, _return_unchanged, points[0].values, precision)
+    return along, ClaimedFunction(text, compute, _return_unchanged, along.points[0].values, precision)
 
 
 def claim_traced_gradient(found: Located, by: Implementation, seed: int) -> tuple[Located, Claimed]:
@@ -249,7 +240,7 @@ def claim_traced_gradient(found: Located, by: Implementation, seed: int) -> tupl
         return dict(zip(found.wrt, bars, strict=True))
 
     claim = ClaimedFunction(f"gradcli's gradient of {by.text}", compute, _return_unchanged, at)
-    return _derive_function(found, derived), claim
+    return found.with_function(derived(found.f)), claim
 
 
 def _locate_surrogate(found: Located, own: FrameworkClaim, at: Mapping[str, Any], expect: frozenset[str]) -> Located:
@@ -298,8 +289,8 @@ def _locate_surrogate(found: Located, own: FrameworkClaim, at: Mapping[str, Any]
         for step in held
         if kind == Kind.STOP_GRADIENT or not steps
     ]
-    points = tuple(replace(p, value=None, seconds=None) for p in found.points)
-    return replace(found, f=_surrogate_function(f, native, smooth), points=points, notices=(*found.notices, *notices))
+    found = found.with_function(_surrogate_function(f, native, smooth))
+    return replace(found, notices=(*found.notices, *notices))
 
 
 def _surrogate_function(f: PythonFunction, native: Native, smooth: Any) -> PythonFunction:

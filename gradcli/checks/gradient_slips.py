@@ -14,7 +14,7 @@ from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Array
 from gradcli.targets.derived import original_function
 from gradcli.tracing.provenance import code_at
-from gradcli.tracing.shapes import concatenate_entries, shape, size
+from gradcli.tracing.shapes import concatenate_entries, largest_magnitude, shape, size
 from gradcli.words import DiagnosisKind
 
 _SLIGHT = 0.1  # a factor this near 1 means inexact entries, not a missing factor
@@ -36,12 +36,11 @@ def _is_square_matrix(g: Array) -> bool:
 def _broadcast_along_axis(axis: int, how: Callable[..., Array]) -> Callable[[Array], Array | None]:
     """Return a function that replaces all entries along an axis by one number, computed from them by `how`."""
 
-    def made(g: Array) -> Array | None:
-        if np.ndim(g) <= axis or g.shape[axis] < 2:
-            return None
-        return np.broadcast_to(how(g, axis=axis, keepdims=True), g.shape)
+    def broadcast(g: Array) -> Array | None:
+        has_several = np.ndim(g) > axis and g.shape[axis] > 1
+        return np.broadcast_to(how(g, axis=axis, keepdims=True), g.shape) if has_several else None
 
-    return made
+    return broadcast
 
 
 def _broadcast_to_all(how: Callable[[Array], Array]) -> Callable[[Array], Array | None]:
@@ -128,7 +127,7 @@ def fit_factor(claimed: Gradient, right: Gradient, names: tuple[str, ...]) -> fl
     Shapes  `claimed[x]` and `right[x]` have the same shape for each input x in `names`.
     """
     a, b = (concatenate_entries(of[name] for name in names) for of in (claimed, right))
-    scale = float(np.max(np.abs(b), initial=0.0))
+    scale = largest_magnitude(b)
     if not scale > 0 or not np.all(np.isfinite(a)):
         return None
     return float((a / scale) @ (b / scale) / ((b / scale) @ (b / scale)))
@@ -214,12 +213,17 @@ def _find_permutation(wrong: Wrong) -> Diagnosis | None:
 
 def find_factor_in_entries(wrong: Wrong) -> Diagnosis | None:
     """Return one mistake that changed only the wrong entries: a sign or a known factor."""
+    factor = _factor_of_wrong_entries(wrong)
+    named = None if factor is None else name_factor(factor, wrong)
+    return None if named is None else wrong.says(named[0], named[1] + wrong.where())
+
+
+def _factor_of_wrong_entries(wrong: Wrong) -> float | None:
+    """Return the factor that makes the claim of the right gradient, where it is wrong; None if there is none."""
     factor = fit_factor(*wrong.masked, wrong.names)
-    if factor is not None and wrong.explained(_change_wrong_entries(wrong, lambda g: factor * g)):
-        named = name_factor(factor, wrong)
-        if named is not None:
-            return wrong.says(named[0], named[1] + wrong.where())
-    return None
+    if factor is None or not wrong.explained(_change_wrong_entries(wrong, lambda g: factor * g)):
+        return None
+    return factor
 
 
 def find_added_constant(wrong: Wrong) -> Diagnosis | None:
@@ -234,7 +238,7 @@ def find_added_constant(wrong: Wrong) -> Diagnosis | None:
 def find_slight_error(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if one factor near 1 explains the wrong entries, or a single entry is slightly wrong."""
     found = find_wrong_entry(wrong) or find_unnamed_factor(wrong)
-    if found is None or found.kind == "factor":
+    if found is None:
         return None
     name, at = wrong.worst()
     claimed, right = float(wrong.claimed[name][at]), float(wrong.right[name][at])
@@ -261,8 +265,8 @@ def find_wrong_entry(wrong: Wrong) -> Diagnosis | None:
 
 
 def _find_common_factor(wrong: Wrong) -> Diagnosis | None:
-    factor = fit_factor(*wrong.masked, wrong.names)
-    if factor is None or not wrong.explained(_change_wrong_entries(wrong, lambda g: factor * g)):
+    factor = _factor_of_wrong_entries(wrong)
+    if factor is None:
         return None
     kind = DiagnosisKind.SCALED if abs(factor - 1) < _SLIGHT else DiagnosisKind.UNKNOWN
     shown = f"{factor:.10g}" if abs(factor - 1) > 1e-8 else f"1 {'+-'[factor < 1]} {abs(factor - 1):.1e}"
@@ -328,7 +332,7 @@ def explain_wrong_shape(claimed: Array, right: Array, name: str) -> str | None:
     Shapes  `right` has the shape that the claim should have; `claimed` has any shape.
     """
     for says, made in _possible_reshapings(np.asarray(claimed), shape(right)):
-        room = 1e-6 * max(float(np.max(np.abs(right), initial=0.0)), 1e-300)
+        room = 1e-6 * max(largest_magnitude(right), 1e-300)
         if shape(made) == shape(right) and np.all(np.abs(made - right) <= room):
             return says.format(name)
     return None
@@ -394,10 +398,6 @@ class RankArrays:
         return all(self.near(c, self.claimed[0]) for c in self.claimed)
 
 
-def _sum_of_arrays(of: list[Array]) -> Array:
-    return np.sum(np.stack([np.asarray(x) for x in of]), axis=0)
-
-
 # fmt: off
 RANK_SLIPS = (
     RankSlip(DiagnosisKind.AVERAGED, None, lambda a: a.all_near(lambda g: g / len(a.right)),
@@ -406,13 +406,13 @@ RANK_SLIPS = (
              "is {count} times too large ({twice})"),
     RankSlip(DiagnosisKind.REDUCED_TWICE, None, lambda a: a.all_near(lambda g: g * len(a.right) ** 2),
              "is {count}**2 times too large (reduced three times)"),
-    RankSlip(DiagnosisKind.NOT_REDUCED, True, lambda a: a.near(_sum_of_arrays(a.claimed), a.right[0]),
+    RankSlip(DiagnosisKind.NOT_REDUCED, True, lambda a: a.near(np.sum(a.claimed, axis=0), a.right[0]),
              "on every rank lacks the sum over ranks (an all-reduce in backward)"),
-    RankSlip(DiagnosisKind.NOT_REDUCED, True, lambda a: a.near(_sum_of_arrays(a.claimed) / len(a.right), a.right[0]),
+    RankSlip(DiagnosisKind.NOT_REDUCED, True, lambda a: a.near(np.sum(a.claimed, axis=0) / len(a.right), a.right[0]),
              "on every rank {mean} (an all-reduce in backward)"),
-    RankSlip(DiagnosisKind.REDUCED_TWICE, False, lambda a: a.alike and a.each_near(_sum_of_arrays(a.right)),
+    RankSlip(DiagnosisKind.REDUCED_TWICE, False, lambda a: a.alike and a.each_near(np.sum(a.right, axis=0)),
              "is summed over the ranks, though each has a shard of its own (an all-reduce too many)"),
-    RankSlip(DiagnosisKind.AVERAGED, False, lambda a: a.alike and a.each_near(_sum_of_arrays(a.right) / len(a.right)),
+    RankSlip(DiagnosisKind.AVERAGED, False, lambda a: a.alike and a.each_near(np.sum(a.right, axis=0) / len(a.right)),
              "is averaged over the ranks, though each has a shard of its own (an all-reduce too many)"),
 )
 # fmt: on
@@ -455,7 +455,7 @@ def _mistake_in_one_input(
     """Return the mistake in the gradients of one input on all ranks, and its sentence; None if none explains them."""
     claimed, right = ([np.asarray(of[part]) for part in parts] for of in (wrong.claimed, wrong.right))
     room = sum(np.max(wrong.room.get(part, 0.0), initial=0.0) for part in parts)
-    scale = max(_largest_entry(right), _largest_entry(claimed))
+    scale = max(largest_magnitude(x) for x in (*right, *claimed))
 
     def near(a: Array, b: Array) -> bool:
         return bool(np.all(np.abs(a - b) <= CLOSE * np.maximum(np.abs(b), SMALL * scale) + room))
@@ -490,12 +490,7 @@ def _slopes_of_own_losses(wrong: Wrong, name: str) -> list[Array]:
         wrong.budget.spend(2 * sum(size(f.point[part]) for part in f.by_rank[name].names))
     except BudgetSpent:
         return []
-    slopes: list[Array] = f.slopes_of_own(name)
-    return slopes
-
-
-def _largest_entry(arrays: list[Array]) -> float:
-    return max(float(np.max(np.abs(x), initial=0.0)) for x in arrays)
+    return [*f.slopes_of_own(name)]
 
 
 def _name_ranks(numbers: list[int]) -> str:

@@ -41,40 +41,31 @@ def implementation_of(
 
     Raises  BadTarget if it is no Python function; BadClaim if its result has another size than the reference's.
     """
-    text, function, module = _load_target(target)
+    module, text = None, getattr(target, "__qualname__", type(target).__name__)
+    function: Any = target
+    if isinstance(target, str):
+        if not is_python(target):
+            raise BadTarget(f"'{target}' is an expression", do="--reference is for Python functions: file.py:name")
+        loaded = load(target)
+        module, function, text = loaded.module, loaded.found, loaded.text
     native = adapt_target(function, text, module, options)
     taken = prepare_claim(function if native is None else native, text, reference.arguments).function
     found = Implementation(text, taken, native, module)
     if native is not None:
-        points = tuple(
-            replace(point, values={name: _round_to_format(native, x) for name, x in point.values.items()}, value=None)
-            for point in reference.points
-        )
-        reference = replace(reference, points=points)
-    _check_result_sizes(found, reference)
-    return found, replace(reference, module=module)
-
-
-def _load_target(target: str | Callable[..., Any]) -> tuple[str, Any, ModuleType | None]:
-    if not isinstance(target, str):
-        return getattr(target, "__qualname__", type(target).__name__), target, None
-    if not is_python(target):
-        raise BadTarget(f"'{target}' is an expression", do="--reference is for Python functions: file.py:name")
-    loaded = load(target)
-    return loaded.text, loaded.found, loaded.module
-
-
-def _round_to_format(native: Native, x: Any) -> Any:
-    """Return the value in the format of a framework's inputs, in float64."""
-    return native.numbers(x) if isinstance(x, float | np.ndarray) and np.asarray(x).dtype.kind == "f" else x
-
-
-def _check_result_sizes(found: Implementation, reference: Located) -> None:
+        points = []
+        for point in reference.points:
+            values = dict(point.values)
+            for name, x in point.values.items():
+                if isinstance(x, float | np.ndarray) and np.asarray(x).dtype.kind == "f":
+                    values[name] = native.numbers(x)
+            points.append(replace(point, values=values, value=None))
+        reference = replace(reference, points=tuple(points))
     values = reference.points[0].values
     ours, theirs = np.asarray(found.f(values)), np.asarray(reference.f(values))
     if ours.size != theirs.size:
         says = f"{found.text} returns shape {shape(ours)}, and its reference {reference.f.text} shape {shape(theirs)}"
         raise BadClaim(says, do="give a reference with the same result")
+    return found, replace(reference, module=module)
 
 
 # The versions and settings that a report records about the machine.

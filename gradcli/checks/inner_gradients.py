@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.causes import Cause, Verified
+from gradcli.checks.causes import Cause, Verified, open_part
 from gradcli.checks.framework_claim import FrameworkClaim, draw_output_weights, own_gradient
-from gradcli.checks.narrow_formats import request_in_float64
 from gradcli.checks.probe import Located, locate_function
 from gradcli.checks.request import Request
 from gradcli.errors import BadClaim, GradcliError
@@ -19,7 +18,7 @@ from gradcli.modes.difference_steps import Line, derivative
 from gradcli.modes.problem import Effort
 from gradcli.report.common import ABSENT, Absent
 from gradcli.report.framework_gradient import Part
-from gradcli.report.point_report import Detects, PointReport
+from gradcli.report.point_report import PointReport
 from gradcli.request.options import Options
 from gradcli.targets.arguments import bind_arguments
 from gradcli.targets.derived import random_direction, tangent_to_surfaces
@@ -66,12 +65,11 @@ def _check_custom_gradient(
 ) -> tuple[Part, Cause | None]:  # fmt: skip
     """Check one custom gradient alone, at the values it was called with; also return how the cause of a failure is looked for."""
     call = calls[number]
-    part = Part(call.name, Verdict.INCONCLUSIVE)
-    if call.rule is not None:
-        part = replace(part, file=call.rule.file, line=call.rule.line, source=call.rule.source)
+    part = open_part(call.name, call.rule)
     try:
         if _is_whole_function(call, request, own, whole):
-            return _pass_part(part, whole.detects), None
+            seen = whole.detects.relative
+            return replace(part, verdict=Verdict.PASS, detects=ABSENT if seen is None else seen), None
         alone = _request_for_call(call, request, own.native)
         if alone is None:
             return replace(part, message="it gets no floats"), None
@@ -79,11 +77,7 @@ def _check_custom_gradient(
     except GradcliError as error:
         verdict = Verdict.FAIL if isinstance(error, BadClaim) else Verdict.INCONCLUSIVE
         return replace(part, verdict=verdict, message=error.what), None
-    report = verified.report
-    part = replace(part, verdict=report.verdict)
-    if report.verdict == Verdict.PASS:
-        return _pass_part(part, report.detects), None
-    part = replace(part, message=report.sentence())
+    report, part = verified.report, verified.judge(part)
     if report.verdict == Verdict.FAIL and whole.verdict != Verdict.FAIL:
         ignores = _ignores_cotangent(alone)
         reached = ABSENT if ignores else _is_difference_reached(report.points[0], number, len(calls), request, own)
@@ -162,12 +156,6 @@ def _arrays_in_arguments(call: CustomCall, framework: Framework) -> dict[str, An
     return {path: framework.array(x) for path, x in leaves.items() if framework.holds(x)}
 
 
-def _pass_part(part: Part, detects: Detects) -> Part:
-    """Return the result of a gradient that is right, with the smallest relative error that would have been seen."""
-    seen = part.detects if detects.relative is None else detects.relative
-    return replace(part, verdict=Verdict.PASS, detects=seen)
-
-
 def _is_whole_function(call: CustomCall, request: Request, own: FrameworkClaim, whole: PointReport) -> bool:
     """Whether a custom gradient is that of the whole function, which is right: at the same inputs, for the same cotangent.
 
@@ -215,9 +203,8 @@ def with_cotangent(request: Request, found: Located) -> Request | None:
     if made is None:
         return None
     located, claim, own = made
-    wider = lambda alone: request_in_float64(alone, own)
     return replace(
-        request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=own, wider=wider, surfaces={}
+        request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=own, to_widen=own, surfaces={}
     )
 
 

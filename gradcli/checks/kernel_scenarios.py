@@ -1,8 +1,9 @@
 """Compare an implementation with its reference in the circumstances in which kernels go wrong: each is a row."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from gradcli.checks.evidence import LESS_EXACT, error_ratios
 from gradcli.checks.framework_claim import FrameworkClaim, draw_output_weights, with_function
 from gradcli.checks.narrow_formats import limit_of_wide
 from gradcli.checks.request import Request
+from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS as FORMATS
 from gradcli.frameworks.framework import Run
@@ -27,7 +29,7 @@ from gradcli.report.framework_gradient import Aspect
 from gradcli.targets.derived import original_function
 from gradcli.targets.facts import Function, restrict_to_inputs
 from gradcli.targets.python import PythonFunction, message_of
-from gradcli.tracing.shapes import shape
+from gradcli.tracing.shapes import largest_magnitude, shape
 from gradcli.tracing.tracer import plain_value
 from gradcli.words import Exit, Kind, Severity, Verdict
 
@@ -46,6 +48,7 @@ _MORE = 3.0  # times the error at the point: what a less exact implementation ma
 Quantities = dict[str, Any]  # the value of f as a vector, and the gradient of <w, f> by input
 
 
+@dataclass(eq=False)
 class Reference:
     """What the reference computes in float64, and the typical errors of its formula in a format of machine epsilon `eps`.
 
@@ -53,19 +56,14 @@ class Reference:
     mapping of values, as long as this object lives.
     """
 
-    def __init__(
-        self,
-        f: Function,
-        point: Values,
-        wrt: tuple[str, ...],
-        seed: int,
-        eps: float,
-        rounds_like: PythonFunction | None = None,
-    ) -> None:
-        self.f, self.point, self.wrt, self.seed, self.eps = f, point, wrt, seed, eps
-        self.rounds_like = rounds_like or f
-        self._kept: dict[int, tuple[Values, RecordedProgram, Quantities]] = {}
-        self._typical: dict[int, Quantities] = {}
+    f: Function
+    point: Values
+    wrt: tuple[str, ...]
+    seed: int
+    eps: float
+    rounds_like: PythonFunction | None = None
+    _kept: dict[int, tuple[Values, RecordedProgram, Quantities]] = field(default_factory=dict)
+    _typical: dict[int, Quantities] = field(default_factory=dict)
 
     def weights(self, values: Values) -> Any:
         """Return the weights w of the outputs; 1 for a scalar."""
@@ -78,14 +76,16 @@ class Reference:
 
     def _record_at(self, values: Values) -> tuple[Values, RecordedProgram, Quantities]:
         if id(values) not in self._kept:
-            program = record(restrict_to_inputs(self.f, values, self.wrt), [values[name] for name in self.wrt])
-            self._kept[id(values)] = values, program, self._quantities_of_program(program, values)
+            program = self._record(self.f, values)
+            self._kept[id(values)] = values, program, self._pull(program, values)
         return self._kept[id(values)]
 
-    def _quantities_of_program(self, program: RecordedProgram, values: Values) -> Quantities:
-        bars = program.pull(self.weights(values))
-        found = {VALUE: np.ravel(np.asarray(plain_value(program.y), dtype=float))}
-        return found | {name: np.asarray(bar) for name, bar in zip(self.wrt, bars, strict=True)}
+    def _record(self, f: Function, values: Values) -> RecordedProgram:
+        return record(restrict_to_inputs(f, values, self.wrt), [values[name] for name in self.wrt])
+
+    def _pull(self, program: RecordedProgram, values: Values) -> Quantities:
+        bars = map(np.asarray, program.pull(self.weights(values)))
+        return name_quantities(self.wrt, np.asarray(plain_value(program.y), dtype=float), bars)
 
     def typical(self, values: Values) -> Quantities:
         """Return the root mean square of the errors that random roundings make."""
@@ -100,24 +100,17 @@ class Reference:
 
     def _runs_with_rounding(self, values: Values) -> tuple[Quantities, list[Quantities]]:
         """Return the quantities without rounding errors, and some runs with random ones."""
-        f, native = self.rounds_like, native_of(self.rounds_like)
+        f = self.rounds_like or self.f
+        native = native_of(f)
         if native is not None and isinstance(f, PythonFunction):
             rounding = [with_function(f, native.with_rounding(run)) for run in range(_RUNS)]
-            try:
-                return self._record_and_pull(f, values), [self._record_and_pull(g, values) for g in rounding]
-            except NotSupported:  # it is not known how one of its operations rounds
-                pass
+            with suppress(NotSupported):  # where it is not known how one of its operations rounds
+                exact, *runs = (self._pull(self._record(g, values), values) for g in (f, *rounding))
+                return exact, runs
         _, program, exact = self._record_at(values)
-        shakes = [Shake(self.seed + run, 0.5 * self.eps / EPS) for run in range(_RUNS)]
+        shakes = (Shake(self.seed + run, 0.5 * self.eps / EPS) for run in range(_RUNS))
         with undecided_if_raised():
-            return exact, [
-                self._quantities_of_program(perturb_program(program, shake, kernels=False), values) for shake in shakes
-            ]
-
-    def _record_and_pull(self, f: Function, values: Values) -> Quantities:
-        return self._quantities_of_program(
-            record(restrict_to_inputs(f, values, self.wrt), [values[name] for name in self.wrt]), values
-        )
+            return exact, [self._pull(perturb_program(program, shake, kernels=False), values) for shake in shakes]
 
 
 class Side:
@@ -141,34 +134,30 @@ class Side:
         right, typical = self.reference.right(values), self.reference.typical(values)
         over = {}
         for key, x in found.items():
-            y = right[key]
+            y, what = right[key], _name_quantity(key)
             if np.shape(x) != np.shape(y):
-                return Aspect(
-                    name, "wrong", message=f"{_name_quantity(key)} has shape {np.shape(x)}, not {np.shape(y)}"
-                )
+                return Aspect(name, "wrong", message=f"{what} has shape {np.shape(x)}, not {np.shape(y)}")
             if np.any(~np.isfinite(x) & np.isfinite(y)):
-                return Aspect(name, "wrong", message=f"{_name_quantity(key)} is not finite where the reference's is")
+                return Aspect(name, "wrong", message=f"{what} is not finite where the reference's is")
             least = self.eps * np.maximum(np.abs(y), self.sums * np.max(np.abs(y), initial=0.0))
             mask = np.abs(x - y) > max(self.granted, _MORE * self.off) * typical[key] + least
             if np.any(mask):
                 over[key] = mask
         if not over:
-            return Aspect(
-                name, "agrees", message=self._describe_error_ratio(found, values) if self.eps > EPS else ABSENT
-            )
+            says = self._describe_error_ratio(found, values) if self.eps > EPS else ABSENT
+            return Aspect(name, "agrees", message=says)
         error, key = max((relative_error(found[key], right[key]), key) for key in over)
         if self._is_rounding(found, values, over, error):
             return Aspect(name, "differs", error, message=self._describe_error_ratio(found, values))
         return report_wrong_quantity(name, key, error)
 
-    def largest_ratio(self, found: Quantities, values: Values) -> float:
-        """Return the largest error of an entry in typical errors of the reference's formula."""
-        return error_ratios(found, self.reference.right(values), self.reference.typical(values), self.eps / EPS)[1]
+    def error_ratios(self, found: Quantities, values: Values) -> tuple[float, float]:
+        """Return the errors over the typical errors of the reference's formula: of the worst quantity, and entry."""
+        return error_ratios(found, self.reference.right(values), self.reference.typical(values), self.eps / EPS)
 
     def _describe_error_ratio(self, found: Quantities, values: Values) -> str:
-        ratio, _ = error_ratios(found, self.reference.right(values), self.reference.typical(values), self.eps / EPS)
-        more = "right, but " if ratio > LESS_EXACT else ""
-        return f"{more}{numbers.two_digits(ratio)} times the reference's error"
+        ratio, _ = self.error_ratios(found, values)
+        return f"{'right, but ' if ratio > LESS_EXACT else ''}{numbers.two_digits(ratio)} times the reference's error"
 
     def _is_rounding(self, found: Quantities, values: Values, over: Quantities, error: float) -> bool:
         """Whether the errors are those of rounding: much smaller in a wider format, or changing between nearby points."""
@@ -177,9 +166,9 @@ class Side:
         except RAISED:
             return False
         for key, mask in over.items():  # a mistake of one run alone, such as a stale buffer, is none of rounding
-            if np.shape(same[key]) != np.shape(mask) or not np.allclose(
-                same[key][mask], found[key][mask], rtol=1e-3, atol=0.0
-            ):
+            if np.shape(same[key]) != np.shape(mask):
+                return False
+            if not np.allclose(same[key][mask], found[key][mask], rtol=1e-3, atol=0.0):
                 return False
         if self.wider is not None:
             try:
@@ -199,32 +188,24 @@ class WideSide(Side):
     It may compute in float32, or in the narrow format, whatever the format of its inputs.
     """
 
-    def __init__(
-        self,
-        reference: Reference,
-        compute: Callable[[Values], Quantities],
-        own: FrameworkClaim,
-        narrow: float,
-        limit: float,
-    ) -> None:
-        super().__init__(reference, compute, own, EPS)
+    def __init__(self, reference: Reference, own: FrameworkClaim, narrow: float, limit: float) -> None:
+        super().__init__(reference, compute_by_framework(own, reference), own, EPS)
         self.narrow, self.limit = narrow, limit
 
     def row(self, name: str, found: Quantities, values: Values) -> Aspect:
         """Return whether the quantities found in the wider format are right, to the digits of float32."""
         right = self.reference.right(values)
-        errors = {
-            key: relative_error(x, right[key]) if np.shape(x) == np.shape(right[key]) else np.inf
+        error, key = max(
+            (relative_error(x, right[key]) if np.shape(x) == np.shape(right[key]) else np.inf, key)
             for key, x in found.items()
-        }
-        error, key = max((error, key) for key, error in errors.items())
+        )
         if error <= self.limit:
             return Aspect(name, "agrees")
         over = {key: np.abs(x - right[key]) > self.limit * np.max(np.abs(right[key])) for key, x in found.items()}
         if np.isfinite(error) and has_changing_errors(self, over, values, self.narrow):
             return Aspect(name, "agrees")
         wrong = report_wrong_quantity(name, key, error)
-        return Aspect(name, "wrong", error, message=f"{wrong.message}, in a wider format")
+        return replace(wrong, message=f"{wrong.message}, in a wider format")
 
 
 def has_changing_errors(side: Side, over: Quantities, values: Values, eps: float) -> bool:
@@ -247,25 +228,20 @@ def compute_by_framework(own: FrameworkClaim, reference: Reference) -> Callable[
 
     def compute(values: Values) -> Quantities:
         framework, w = own.native.framework, reference.weights(values)
-        value, bars = framework.pulled(own.flat(values), own.tensors(values), w, own.native.seed)
-        return quantities_of_run(own.wrt, Run("", [], value, bars))
+        return name_quantities(own.wrt, *framework.pulled(own.flat(values), own.tensors(values), w, own.native.seed))
 
     return compute
 
 
-def quantities_of_run(wrt: tuple[str, ...], run: Run) -> Quantities:
-    """Return the value and the gradients of a run of the framework."""
-    return {VALUE: np.ravel(run.value), **dict(zip(wrt, run.gradient, strict=True))}
+def name_quantities(wrt: tuple[str, ...], value: Any, bars: Iterable[Any]) -> Quantities:
+    """Return a value and the gradients by input as the quantities of one run."""
+    return {VALUE: np.ravel(value), **dict(zip(wrt, bars, strict=True))}
 
 
 def report_wrong_quantity(name: str, key: str, error: float) -> Aspect:
     """Return the row of a quantity that is wrong."""
-    return Aspect(
-        name,
-        "wrong",
-        error,
-        message=f"{_name_quantity(key)} is off by {numbers.write_bound(error)} of its largest entry",
-    )
+    says = f"{_name_quantity(key)} is off by {numbers.write_bound(error)} of its largest entry"
+    return Aspect(name, "wrong", error, message=says)
 
 
 def _name_quantity(key: str) -> str:
@@ -274,8 +250,8 @@ def _name_quantity(key: str) -> str:
 
 def relative_error(x: Any, y: Any) -> float:
     """Return the largest difference, relative to the largest entry of `y`."""
-    largest = float(np.max(np.abs(y), initial=0.0))
-    return float(np.max(np.abs(x - y), initial=0.0)) / (largest or 1.0)
+    largest = largest_magnitude(y)
+    return largest_magnitude(x - y) / (largest or 1.0)
 
 
 def compare_with_reference(request: Request, report: CheckReport) -> CheckReport:
@@ -289,19 +265,13 @@ def compare_with_reference(request: Request, report: CheckReport) -> CheckReport
         rows = (Aspect("value and gradient", "unavailable", message=_shorten_error(error)),)
     report = replace(report, comparison=Comparison(getattr(f, "text", ""), rows))
     wrong = [f"{row.name}: {row.message}" for row in rows if row.status == "wrong"]
-    if wrong:
-        return _add_findings(report, wrong, Severity.ERROR, Verdict.FAIL, Exit.WRONG)
-    if report.verdict == Verdict.PASS and all(row.status == "unavailable" for row in rows):
-        says = [f"the reference could not be compared: {rows[0].message}"]
-        return _add_findings(report, says, Severity.INCONCLUSIVE, Verdict.INCONCLUSIVE, Exit.INCONCLUSIVE)
-    return report
-
-
-def _add_findings(
-    report: CheckReport, says: Sequence[str], severity: Severity, verdict: Verdict, status: Exit
-) -> CheckReport:
-    """Return the report with findings on the comparison, and the verdict that follows from them."""
-    said = tuple(finding(Kind.UNLIKE_REFERENCE, severity, message) for message in says)
+    severity, verdict, status = Severity.ERROR, Verdict.FAIL, Exit.WRONG
+    if not wrong:
+        if report.verdict != Verdict.PASS or not all(row.status == "unavailable" for row in rows):
+            return report
+        wrong = [f"the reference could not be compared: {rows[0].message}"]
+        severity, verdict, status = Severity.INCONCLUSIVE, Verdict.INCONCLUSIVE, Exit.INCONCLUSIVE
+    said = tuple(finding(Kind.UNLIKE_REFERENCE, severity, message) for message in wrong)
     point = report.points[0]
     points = (replace(point, verdict=verdict, findings=(*point.findings, *said)), *report.points[1:])
     return replace(report, points=points, verdict=verdict, exit_status=int(status))
@@ -321,7 +291,7 @@ def _compare_circumstances(request: Request) -> tuple[Aspect, ...]:
     wide = _implementation_in_float64(request.own)
     if wide is not None:
         limit = limit_of_wide(request.own.native.narrowest)
-        side.wider = WideSide(reference, compute_by_framework(wide, reference), wide, EPS * coarseness, limit)
+        side.wider = WideSide(reference, wide, EPS * coarseness, limit)
     rows = [*_compare_reference_itself(reference), *_compare_rows(side, values, changed, sizes)]
     try:
         also = [] if side.wider is None else list(_compare_rows(side.wider, values, changed, sizes))
@@ -360,7 +330,7 @@ def _compare_rows(side: Side, values: Values, changed: Values, sizes: Sequence[t
     found = side.compute(values)
     at_point = side.row("value and gradient", found, values)
     yield at_point
-    side.off = side.largest_ratio(found, values) if at_point.status == "differs" else 0.0
+    side.off = side.error_ratios(found, values)[1] if at_point.status == "differs" else 0.0
     if own is not None:
         yield _check_inputs_unchanged(own, values)
         yield from _compare_calls_in_turn(side, own, values, changed)
@@ -412,7 +382,8 @@ def _compare_calls_in_turn(side: Side, own: FrameworkClaim, values: Values, chan
         yield Aspect("calls in turn", "wrong", message=_shorten_error(error))
     for run in made:
         at_changed = all(np.array_equal(x, changed[n]) for n, x in zip(own.wrt, run.inputs, strict=True))
-        yield side.row(run.name, quantities_of_run(own.wrt, run), changed if at_changed else values)
+        found = name_quantities(own.wrt, run.value, run.gradient)
+        yield side.row(run.name, found, changed if at_changed else values)
 
 
 def _change_values(values: Values, request: Request) -> dict[str, Any]:

@@ -52,13 +52,9 @@ Named = Callable[[Mapping[str, Value]], Value]  # a function of named values
 class Loss:
     """The operation that loses the most digits: where it is, as the user wrote it, and how many."""
 
-    position: Any
+    where: Span | Place | None
     name: str
     digits: float
-
-    @property
-    def where(self) -> Span | Place | None:
-        return place_of_position(self.position)
 
 
 def is_explained_by_rounding(
@@ -190,7 +186,7 @@ def find_digit_loss(function: Named, wrt: tuple[str, ...], values: Mapping[str, 
         before = min((digits.get(slot, 16.0) for slot in a[1] if slot >= 0), default=16.0)
         digits[k] = own
         if before - own > 1.0 and (found is None or before - own > found.digits):
-            found = Loss(a[5], a[0].name, before - own)
+            found = Loss(place_of_position(a[5]), a[0].name, before - own)
     return found
 
 
@@ -235,9 +231,8 @@ def report_inaccuracy(
     """
     says = f"{what} keeps {math.floor(digits * 10) / 10:.1f} right digits at {numbers.write_point(values)}"
     lost = None if function is None else find_digit_loss(function, wrt, values)
-    hint, where = None, None
+    hint, where = None, None if lost is None else lost.where
     if lost is not None:
-        where = lost.where
         line = where.source if where is not None else ""
         cancels = lost.name in ("sub", "subtract", "add", "sum", "-", "+")
         unknown = "nearly equal numbers cancel" if cancels else "digits are lost", None

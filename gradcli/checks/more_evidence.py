@@ -1,6 +1,7 @@
 """Gather the evidence for the verdict: what the modes give at once, and what costs more, only when the verdict needs it."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -17,14 +18,12 @@ from gradcli.checks.evidence import (
     SMALL_CONSTANT,
     Cause,
     ClaimRounding,
+    DirectionalCheck,
     Evidence,
     EvidenceKind,
     HullDistance,
     MutationResult,
     OmittedConstant,
-    PiecesAtKink,
-    RepeatedCall,
-    TraceComparison,
     judge_entries,
     largest_relative_error,
     zero_scale,
@@ -41,6 +40,7 @@ from gradcli.modes.pieces import CLOSE, Pieces
 from gradcli.modes.problem import MANY, Effort, work_of_line
 from gradcli.modes.rounding import EPS
 from gradcli.modes.solver_changes import solvers_of
+from gradcli.modes.trace_test import TraceTest
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import Mutant
 from gradcli.request.point import Array, Estimate, Witness
@@ -56,12 +56,14 @@ def evidence_of(case: PointCheck, request: Request) -> Evidence:
     """Return the evidence that is available once the modes have run and been compared."""
     q = case.q
     ran = bool(case.outcomes)
+    estimates = [outcome.estimate for outcome in case.outcomes.values() if outcome.estimate is not None]
+    by_solvers = any(np.any(np.asarray(x) > 0) for estimate in estimates for x in estimate.solvers.values())
     return Evidence(
         inputs=q.wrt, outcomes=case.outcomes, reference=case.reference, agreement=case.agreement, claimed=case.claimed,
         findings=tuple(case.findings), wrong_shape=case.wrong_shape, tolerance=case.fixed,
         undecided=dict(zip(q.wrt, q.undecided, strict=True)) if case.reference is not None else {},
-        scale_findings=tuple(scale_findings(case)), trace=_trace_comparison(q) if ran else TraceComparison(),
-        untraced=q.untraced, solvers=_solvers_with_effect(case),
+        scale_findings=tuple(scale_findings(case)), trace=q.trace_test if ran else TraceTest(None),
+        untraced=q.untraced, solvers=solvers_of(q.f) if by_solvers else (),
         written_as_text=bool(WRITTEN),
         may_retry_without_trace=q.blind is None and "finite-difference" in request.modes and ran,
         sets_left=find_sets_left(case), inside_confirmed=request.inside_confirmed,
@@ -71,27 +73,11 @@ def evidence_of(case: PointCheck, request: Request) -> Evidence:
     )  # fmt: skip
 
 
-def _solvers_with_effect(case: PointCheck) -> tuple[str, ...]:
-    """Return the solvers in f with their tolerances, if smaller ones change a derivative."""
-    estimates = [outcome.estimate for outcome in case.outcomes.values() if outcome.estimate is not None]
-    changed = any(np.any(np.asarray(x) > 0) for estimate in estimates for x in estimate.solvers.values())
-    return solvers_of(case.q.f) if changed else ()
-
-
-def _trace_comparison(q: Question) -> TraceComparison:
-    test = q.trace_test
-    return TraceComparison(test.agrees, test.detects, test.why, test.evaluations)
-
-
-def with_evidence(case: PointCheck, seen: Evidence, kind: EvidenceKind) -> Evidence:
-    """Return the evidence with the field that `kind` names filled in."""
-    return seen.with_gathered(kind, _GATHER[kind](case, seen))
-
-
-def _wants_balls(case: PointCheck) -> bool:
-    """Whether the user named the certified mode, and it was not run."""
-    named = case.q.budget.effort is Effort.NAMED
-    return named and "certified" in case.outcomes and case.outcomes["certified"].status == "not run"
+def _compare_along_direction(case: PointCheck, seen: Evidence) -> DirectionalCheck:
+    """Compare the reference along a direction, in balls if the user named the certified mode, and it was not run."""
+    certified = case.outcomes.get("certified")
+    balls = case.q.budget.effort is Effort.NAMED and certified is not None and certified.status == "not run"
+    return compare_along_direction(case.q, seen.estimate(str(seen.reference)), balls)
 
 
 # Find the operation whose derivative rule is wrong, when function values contradict a traced gradient.
@@ -138,17 +124,17 @@ def _rule_contradicts_values(primitive: Primitive, line: Line, i: int, rng: np.r
     xdot = (rng.choice([-1.0, 1.0], shape(x)) * rng.uniform(0.5, 1.0, shape(x)) * np.where(x == 0, 1.0, np.abs(x)))[()]
     weights = rng.uniform(0.5, 1.5, shape(y)) * ~_entries_at_a_kink(line)  # at a kink, any slope is a convention
     by_rule = weights * primitive.rule(i).push(primitive, i, y, xs, xdot, params or {})
-    size = float(np.sum(np.abs(by_rule)))
-    if work_of_line(line).operations > _MOST_OPERATIONS:
-        return _differences_contradict(primitive, line, i, xdot, weights, float(np.sum(by_rule)), size)
-    try:
-        with precision(_BITS):
-            slope, rule_slope_in_balls, bound = _slopes_in_balls(primitive, i, xs, xdot, weights, params or {})
-    except (GradcliError, ArithmeticError, TypeError, ValueError):  # balls do not support the operation
-        return _differences_contradict(primitive, line, i, xdot, weights, float(np.sum(by_rule)), size)
+    size, rule_slope = float(np.sum(np.abs(by_rule))), float(np.sum(by_rule))
+    in_balls = None
+    if work_of_line(line).operations <= _MOST_OPERATIONS:
+        with suppress(GradcliError, ArithmeticError, TypeError, ValueError), precision(_BITS):
+            in_balls = _slopes_in_balls(primitive, i, xs, xdot, weights, params or {})
+    if in_balls is None:  # balls do not support the operation, or cost too much
+        return _differences_contradict(primitive, line, i, xdot, weights, rule_slope, size)
+    slope, rule_slope_in_balls, bound = in_balls
     if not np.isfinite(bound):
         return False
-    apart, apart_in_floats = abs(rule_slope_in_balls - slope), abs(float(np.sum(by_rule)) - slope)
+    apart, apart_in_floats = abs(rule_slope_in_balls - slope), abs(rule_slope - slope)
     return (
         apart > _CONTRADICTION_FACTOR * bound + _RULE_TOLERANCE * size
         or apart_in_floats > _CONTRADICTION_FACTOR * bound + _FLOAT64_RULE_TOLERANCE * size
@@ -191,10 +177,8 @@ def _differences_contradict(
         noise=difference_steps.FunctionNoise(EPS * float(np.sum(np.abs(weights * y)))),
     )
     room = _CONTRADICTION_FACTOR * float(found.bound) + _RULE_TOLERANCE * size
-    return (
-        bool(np.isfinite(room) and not found.kinked and np.isnan(found.other))
-        and abs(by_rule - float(found.value)) > room
-    )
+    is_smooth = bool(np.isfinite(room) and not found.kinked and np.isnan(found.other))
+    return is_smooth and abs(by_rule - float(found.value)) > room
 
 
 def hits_a_kink(q: Question) -> bool:
@@ -216,18 +200,18 @@ def _find_cause(case: PointCheck, seen: Evidence) -> Cause:
     return Cause(wrong[0].name, place_of_position(wrong[1]))
 
 
-def _call_function_again(case: PointCheck, seen: Evidence) -> RepeatedCall:
+def _call_function_again(case: PointCheck, seen: Evidence) -> tuple[Finding, ...]:
     """Return a finding if a Python function returns a different value when called again, or a value stored in an earlier call."""
     q = case.q
     try:
         if np.array_equal(np.asarray(q.near(*q.xs)), np.asarray(q.value), equal_nan=True):
-            return RepeatedCall()
+            return ()
         says = (
             "the function's value at this point has changed since the first call: the function or the claim keeps state"
         )
     except TraceEnded:
         says = "the function returns a value that it stored in an earlier call"
-    return RepeatedCall(finding(Kind.EARLIER_CALLS, Severity.INCONCLUSIVE, says, hint=ALONE))
+    return (finding(Kind.EARLIER_CALLS, Severity.INCONCLUSIVE, says, hint=ALONE),)
 
 
 # Decide whether a claim at a kink is a subgradient: a convex combination of the gradients of the pieces that meet there.
@@ -236,8 +220,8 @@ def _call_function_again(case: PointCheck, seen: Evidence) -> RepeatedCall:
 # its gradients is the set of all subgradients (Clarke 1983, Optimization and Nonsmooth Analysis, theorem 2.5.1).
 
 
-def distance_from_hull(q: Question, claim: Estimate) -> HullDistance | None:
-    """Return the distance of a claim from the convex hull of the pieces' gradients at a kink; None if it is unknown.
+def distance_from_hull(q: Question, claim: Estimate) -> HullDistance:
+    """Return the distance of a claim from the convex hull of the pieces' gradients at a kink, without pieces if it is unknown.
 
     It is unknown if f has no trace or is no scalar, if the claim leaves out inputs, or if no piece is found. Only the
     entries that reach the kink are compared, each relative to its own largest slope, so that no entry hides behind a
@@ -247,7 +231,7 @@ def distance_from_hull(q: Question, claim: Estimate) -> HullDistance | None:
     """
     names = [name for name in q.wrt if name in claim.value]
     if q.untraced is not None or shape(q.value) != () or len(names) < len(q.wrt):
-        return None
+        return HullDistance()
     reached = np.flatnonzero(concatenate_entries(q.undecided))
     wanted = concatenate_entries([claim.value[name] for name in q.wrt])[reached]
     room = concatenate_entries([claim.bound[name] for name in q.wrt])[reached]
@@ -255,7 +239,7 @@ def distance_from_hull(q: Question, claim: Estimate) -> HullDistance | None:
     with np.errstate(all="ignore"):
         pieces.look_around()
         if not pieces.found:
-            return None
+            return HullDistance()
         nearest = pieces.look_towards(wanted)
         slopes = pieces.slopes()
         allowed = CLOSE * slopes + room
@@ -350,18 +334,22 @@ def plant_mistakes(case: PointCheck, seen: Evidence) -> MutationResult:
     """
     tested, right = _gradient_under_test(seen)
     if tested is None or right is None:
-        return MutationResult((), _report_nothing_planted("no other mode checks the gradient entry by entry"))
+        says = "no mistake was planted: no other mode checks the gradient entry by entry"
+        return MutationResult((), finding(Kind.MUTANT, Severity.INFO, says))
     if seen.wrong_shape is not None or seen.contradicts("claim"):
-        return MutationResult((), _report_nothing_planted("the claim already disagrees without a planted mistake"))
+        says = "no mistake was planted: the claim already disagrees without a planted mistake"
+        return MutationResult((), finding(Kind.MUTANT, Severity.INFO, says))
     trial = _Trial(case.q, seen, tested, right, confirmed_entries(seen)[0])
-    found = [
+    mutants = (
         _plant_by_size(trial, "one entry off by a relative error", lambda g, s: g * (1 + s)),
-        _plant_by_size(trial, "one entry off by a part of the largest", lambda g, s: g + s * _largest_entry(g)),
-        *(_plant_once(trial, says, makes) for says, makes in _GROSS_MISTAKES.items()),
-    ]
-    survived = [m for m in found if m.sizeless and m.caught < m.planted]
+        _plant_by_size(
+            trial, "one entry off by a part of the largest", lambda g, s: g + s * np.max(np.abs(g), initial=0.0)
+        ),
+        *(Mutant(says, *trial.count(makes, _GROSS), None, None) for says, makes in _GROSS_MISTAKES.items()),
+    )
+    survived = [m for m in mutants if m.sizeless and m.caught < m.planted]
     if not survived:
-        return MutationResult(tuple(found), _report_skipped_kinks(seen))
+        return MutationResult(mutants, _report_skipped_kinks(seen))
     first = survived[0]
     says = f"{first.planted - first.caught} of {first.planted} planted mistakes would not be found: {first.mistake}"
     if all(
@@ -369,9 +357,9 @@ def plant_mistakes(case: PointCheck, seen: Evidence) -> MutationResult:
         for m in survived
     ):
         says += "; they are in entries that were not resolved"
-        return MutationResult(tuple(found), finding(Kind.MUTANT, Severity.WARNING, says))
+        return MutationResult(mutants, finding(Kind.MUTANT, Severity.WARNING, says))
     hint = "the bounds of the modes are too wide for these entries"
-    return MutationResult(tuple(found), finding(Kind.MUTANT, Severity.INCONCLUSIVE, says, hint=hint))
+    return MutationResult(mutants, finding(Kind.MUTANT, Severity.INCONCLUSIVE, says, hint=hint))
 
 
 def _report_skipped_kinks(seen: Evidence) -> Finding | None:
@@ -382,10 +370,6 @@ def _report_skipped_kinks(seen: Evidence) -> Finding | None:
     entries = "1 entry" if count == 1 else f"{count} entries"
     says = f"no mistake was planted in {entries} at a kink: other subgradients are right there, too"
     return finding(Kind.MUTANT, Severity.INFO, says)
-
-
-def _report_nothing_planted(why: str) -> Finding:
-    return finding(Kind.MUTANT, Severity.INFO, f"no mistake was planted: {why}")
 
 
 def _gradient_under_test(seen: Evidence) -> tuple[Estimate | None, Estimate | None]:
@@ -400,10 +384,6 @@ def _gradient_under_test(seen: Evidence) -> tuple[Estimate | None, Estimate | No
         if outcome.estimate is not None and by_values and mode != seen.reference:
             return own, outcome.estimate
     return None, None
-
-
-def _largest_entry(g: Array) -> float:
-    return float(np.max(np.abs(g), initial=0.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,6 +413,12 @@ class _Trial:
             found[name] = changed, changed & ~shown
         return found
 
+    def count(self, makes: Makes, least: float = 0.0) -> tuple[int, int]:
+        """Return how many entries a mistake changes, and how many of these, each wrong alone, would be caught."""
+        masks = self.missed(makes, least).values()
+        planted = sum(int(np.sum(changed)) for changed, _ in masks)
+        return planted, planted - sum(int(np.sum(missed)) for _, missed in masks)
+
     def unresolved(self, makes: Makes) -> int:
         """Return in how many entries that were not resolved a gross mistake is not caught."""
         accepted = resolution_of(self.seen).accepted
@@ -440,19 +426,12 @@ class _Trial:
         return sum(int(np.sum(missed[name][1] & mask)) for name, mask in accepted.items() if name in missed)
 
 
-def _count_caught(trial: _Trial, makes: Makes, least: float = 0.0) -> tuple[int, int]:
-    """Return how many entries, each wrong alone, would be caught, and how many the mistake changes."""
-    masks = trial.missed(makes, least).values()
-    planted = sum(int(np.sum(changed)) for changed, _ in masks)
-    return planted - sum(int(np.sum(missed)) for _, missed in masks), planted
-
-
 def _plant_by_size(trial: _Trial, says: str, makes: Callable[[Array, float], Array]) -> Mutant:
     """Return the mutant with the smallest size caught in every entry, and the smallest caught in at least one."""
     every = some = None
     planted = caught = 0
     for size in _SIZES:
-        caught, planted = _count_caught(trial, lambda g, s=size: makes(g, s))  # type: ignore[misc]
+        planted, caught = trial.count(lambda g, s=size: makes(g, s))  # type: ignore[misc]
         if planted and caught == planted:
             every = size
         if caught:
@@ -462,20 +441,14 @@ def _plant_by_size(trial: _Trial, says: str, makes: Callable[[Array, float], Arr
     return Mutant(says, planted, planted if every else 0, every, some)
 
 
-def _plant_once(trial: _Trial, says: str, makes: Any) -> Mutant:
-    caught, planted = _count_caught(trial, makes, _GROSS)
-    return Mutant(says, planted, caught, None, None)
-
-
-_GATHER: dict[EvidenceKind, Callable[[PointCheck, Evidence], Any]] = {
-    EvidenceKind.DIRECTION: lambda case, seen: compare_along_direction(
-        case.q, seen.estimate(str(seen.reference)), _wants_balls(case)
-    ),
+# What gathers each kind of evidence; that on a narrow format takes a check of its own.
+GATHER: dict[EvidenceKind, Callable[[PointCheck, Evidence], Any]] = {
+    EvidenceKind.DIRECTION: _compare_along_direction,
     EvidenceKind.BLAME: _find_cause,
     EvidenceKind.CLAIM_ROUNDING: look_at_rounding_of_claim,
     EvidenceKind.LEFT_OUT: find_omitted_constant,
-    EvidenceKind.CLAIM_AGAIN: lambda case, seen: RepeatedCall(call_claim_again(case)),
-    EvidenceKind.PIECES: lambda case, seen: PiecesAtKink(distance_from_hull(case.q, seen.estimate("claim"))),
+    EvidenceKind.CLAIM_AGAIN: lambda case, seen: call_claim_again(case),
+    EvidenceKind.PIECES: lambda case, seen: distance_from_hull(case.q, seen.estimate("claim")),
     EvidenceKind.FUNCTION_AGAIN: _call_function_again,
     EvidenceKind.MUTANTS: plant_mistakes,
     EvidenceKind.PROJECTIONS: lambda case, seen: run_projections(case),

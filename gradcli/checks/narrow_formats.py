@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.recorded_program import value_and_gradient
-from gradcli.checks.evidence import DISAGREE, Evidence, FormatEvidence, flatten_entries
+from gradcli.checks.evidence import DISAGREE, Evidence, FormatEvidence
 from gradcli.checks.framework_claim import FrameworkClaim, own_gradient, with_function
 from gradcli.checks.probe import Located
-from gradcli.checks.request import Request, Verify, without_wider
+from gradcli.checks.request import Request, Verify
 from gradcli.checks.run_modes import PointCheck
 from gradcli.errors import GradcliError
 from gradcli.frameworks.framework import EPS
 from gradcli.frameworks.native import TINY, native_of
-from gradcli.modes.claim import Claim, Claimed
+from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Question
 from gradcli.modes.rounding import errors_change, loses_as_many_digits
 from gradcli.report.framework_gradient import Aspect, Exactness
@@ -24,6 +24,7 @@ from gradcli.request.point import Array, Point
 from gradcli.targets.derived import original_function
 from gradcli.targets.facts import restrict_to_inputs
 from gradcli.targets.python import PythonFunction
+from gradcli.tracing.shapes import concatenate_entries, largest_magnitude
 from gradcli.words import Verdict
 
 _SCALE = 2.0**16  # the initial scale of torch's GradScaler
@@ -46,7 +47,7 @@ def measure_exactness(
     Shapes  `claim[x]`, `right[x]` and `room[x]` have the shape of input x, or of the output followed by it.
     Units   `room` is the allowed difference of each entry, in units of the gradient.
     """
-    x, y, most = (flatten_entries([part[name] for name in claim]) for part in (claim, right, room))
+    x, y, most = (concatenate_entries(part[name] for name in claim) for part in (claim, right, room))
     with np.errstate(all="ignore"):
         apart = np.abs(x - y)
         ulp = EPS[dtype] * 2.0 ** np.floor(np.log2(np.abs(y)))
@@ -54,9 +55,8 @@ def measure_exactness(
         share = np.where(most > 0, apart / most, 0.0)
     ulps, share = (np.nan_to_num(part, nan=np.inf, posinf=np.inf) for part in (ulps, share))
     vanished = int(np.sum((x == 0) & (y != 0)))
-    return Exactness(
-        float(np.median(ulps)), float(np.max(ulps, initial=0.0)), float(np.max(share, initial=0.0)), vanished
-    )
+    largest, most_of_room = (float(np.max(part, initial=0.0)) for part in (ulps, share))
+    return Exactness(float(np.median(ulps)), largest, most_of_room, vanished)
 
 
 def compare_scaled_gradient(
@@ -70,22 +70,18 @@ def compare_scaled_gradient(
     for _ in range(_HALVINGS):
         try:
             with np.errstate(all="ignore"):
-                claim = {
-                    name: g / scale
-                    for name, g in FrameworkClaim(own.f, own.native, own.wrt, own.w * scale)(values).items()
-                }
+                scaled = FrameworkClaim(own.f, own.native, own.wrt, own.w * scale)(values)
+                claim = {name: g / scale for name, g in scaled.items()}
         except GradcliError as error:
             return Aspect("GradScaler", "wrong", message=f"scaled by {scale:,.0f}: {error.what}")
         if all(np.all(np.isfinite(g)) for g in claim.values()):
             break
         scale /= 2
     found = measure_exactness(own.native.narrowest, claim, right, room)
-    says = f"scaled by {scale:,.0f}, {_describe_underflows(found.vanished)} to 0"
+    count = found.vanished
+    lost = f"{count} entr{'y underflows' if count == 1 else 'ies underflow'}" if count else "no entry underflows"
+    says = f"scaled by {scale:,.0f}, {lost} to 0"
     return Aspect("GradScaler", "agrees" if found.share <= most else "wrong", message=says)
-
-
-def _describe_underflows(count: int) -> str:
-    return "no entry underflows" if not count else f"{count} entr{'y underflows' if count == 1 else 'ies underflow'}"
 
 
 def format_evidence(case: PointCheck, seen: Evidence, request: Request, verify: Verify) -> FormatEvidence:
@@ -94,8 +90,7 @@ def format_evidence(case: PointCheck, seen: Evidence, request: Request, verify: 
     Cost    a check of the same function in a wider format; if an entry is off by more than the format explains, also
             some gradients of the claim and of the function at nearby points.
     """
-    outcome = case.outcomes["claim"]
-    claimed = outcome.mode.claimed if isinstance(outcome.mode, Claim) else None
+    claimed = case.claim
     coarseness = claimed.precision.coarseness() if claimed is not None else 1.0
     natives = [native_of(original_function(case.q.f)), None if request.own is None else request.own.native]
     dtype = max([_WIDE, *(native.narrowest for native in natives if native is not None)], key=lambda name: EPS[name])
@@ -151,14 +146,16 @@ def _add_wide_verdict(found: FormatEvidence, request: Request, verify: Verify) -
     A code that computes in float32 inside, whatever its inputs, is not wrong for that.
     """
     try:
-        wide = request.wider(request)
+        wide = None if request.to_widen is None else request_in_float64(request, request.to_widen)
         if wide is None:
             return found
         report = verify(wide)
     except GradcliError:  # the function or its backward pass takes no other format
         return found
     point = report.points[0]
-    error = _error_at_point(point)
+    claim = point.modes["claim"].gradient if "claim" in point.modes else None
+    both = isinstance(claim, dict) and isinstance(point.gradient, dict)
+    error = _relative_error(claim, point.gradient) if both else None  # type: ignore[arg-type]
     if error is not None and error <= limit_of_wide(found.dtype):  # entries that are much smaller may be open there
         return replace(found, wide=Verdict.PASS, wide_error=error)
     if report.verdict == Verdict.FAIL and _is_rounding(wide, point, EPS[found.dtype]):
@@ -202,27 +199,19 @@ def _errors_change(
                 )
         except (GradcliError, ValueError):
             return None
-        errors = [
-            np.ravel(np.asarray(found[name]) - bar)[np.ravel(wrong[name])]
-            for name, bar in zip(q.wrt, right, strict=True)
-            if name in wrong
-        ]
-        return np.concatenate(errors)
+        by_input = {
+            name: np.asarray(found[name]) - bar for name, bar in zip(q.wrt, right, strict=True) if name in wrong
+        }
+        return np.concatenate([np.ravel(x)[np.ravel(wrong[name])] for name, x in by_input.items()])
 
     return errors_change(off, q.point.values, q.wrt, q.seed, eps)
 
 
-def _error_at_point(point: PointReport) -> float | None:
-    """Return the largest error of a claim relative to the largest entry; None if there is nothing to compare."""
-    claim = point.modes["claim"].gradient if "claim" in point.modes else None
-    both = isinstance(claim, dict) and isinstance(point.gradient, dict)
-    return _relative_error(claim, point.gradient) if both else None  # type: ignore[arg-type]
-
-
 def _relative_error(claim: Mapping[str, Any], right: Mapping[str, Any]) -> float | None:
-    x, y = (flatten_entries([part[name] for name in claim]) for part in (claim, right))
-    largest = float(np.max(np.abs(y), initial=0.0))
-    error = float(np.max(np.abs(x - y), initial=0.0)) / largest if largest else np.nan
+    """Return the largest error of a claim relative to the largest entry; None if this is not finite."""
+    x, y = (concatenate_entries(part[name] for name in claim) for part in (claim, right))
+    largest = largest_magnitude(y)
+    error = largest_magnitude(x - y) / largest if largest else np.nan
     return error if np.isfinite(error) else None
 
 
@@ -252,7 +241,7 @@ def request_in_float64(request: Request, own: FrameworkClaim) -> Request | None:
     located, claim, _ = made
     return replace(
         request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=None, notices=(), command=(),
-        wider=without_wider, implementation=None,
+        to_widen=None, implementation=None,
     )  # fmt: skip
 
 

@@ -20,12 +20,11 @@ from gradcli.checks.partial_slips import (
 from gradcli.checks.wrong import BudgetSpent, Gradient, Wrong
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, Place
-from gradcli.modes.jacobians import jacobian_from_rows, unit_directions
 from gradcli.report.point_report import Diagnosis
 from gradcli.rules.kinds import Linear, Partial
 from gradcli.tracing.primitive import Primitive, Rule
 from gradcli.tracing.provenance import code_at, place_of_position
-from gradcli.tracing.shapes import concatenate_entries, shape, size, unbroadcast
+from gradcli.tracing.shapes import concatenate_entries, largest_magnitude, shape, size, unbroadcast
 from gradcli.words import DiagnosisKind
 
 _FEWEST = 3  # entries that must change together before a factor with no known cause explains them
@@ -73,15 +72,11 @@ class SlipSearch:
 
     def made(self, program: RecordedProgram) -> Gradient | None:
         """Return the gradient of a changed program; None if it cannot be pulled back. Raises BudgetSpent."""
-        q = self.wrong.q
-        seeds = list(unit_directions(q.value))
-        self.wrong.budget.spend(len(seeds))
+        self.wrong.budget.spend(size(self.wrong.q.value))
         try:
-            rows = [program.pull(seed) for seed in seeds]
+            return self.wrong.gradient_of(program, self.wrong.q.xs)
         except (GradcliError, ValueError, IndexError, NotImplementedError, np.linalg.LinAlgError):
             return None  # this slip does not fit the shapes
-        claimed = ((k, name) for k, name in enumerate(q.wrt) if name in self.wrong.claimed)
-        return {name: jacobian_from_rows(rows, q.value, k, q.xs[k]) for k, name in claimed}
 
     def find_first(self, trials: Iterable[Trial]) -> Diagnosis | None:
         """Return the first slip that explains the claim, and keep the program with it; None if none does."""
@@ -207,11 +202,7 @@ def _overwritings(program: RecordedProgram, edges: list[Edge]) -> Iterator[Trial
 
 def _ways_to_overwrite(tape: Tape, edges: list[Edge]) -> Iterator[tuple[str, Changed, Any]]:
     """Yield `(says, rules, position)` for each way to lose contributions by assigning instead of adding."""
-    uses: dict[int, list[Use]] = {}  # of each slot, in order: the lines and arguments that read it
-    for k, (_, slots, *_) in enumerate(tape.lines):
-        for i, slot in enumerate(slots):
-            if slot != CONSTANT:
-                uses.setdefault(slot, []).append((k, i))
+    uses = _uses_of_slots(tape)
     groups = {use: n for n, edge in enumerate(edges) for use in ((k, edge.i) for k in edge.lines)}
     for n, edge in enumerate(edges):
         rivals = [use for k in edge.lines for use in uses[tape.operands(k)[edge.i]] if groups.get(use) != n]
@@ -228,6 +219,16 @@ def _ways_to_overwrite(tape: Tape, edges: list[Edge]) -> Iterator[tuple[str, Cha
     for slot, found in sorted(uses.items()):
         if 1 < len(found) <= _MOST_USES:
             yield from _omit_in_turns(tape, slot, found)
+
+
+def _uses_of_slots(tape: Tape) -> dict[int, list[Use]]:
+    """Return the lines and arguments that read each slot, in order."""
+    uses: dict[int, list[Use]] = {}
+    for k, (_, slots, *_) in enumerate(tape.lines):
+        for i, slot in enumerate(slots):
+            if slot != CONSTANT:
+                uses.setdefault(slot, []).append((k, i))
+    return uses
 
 
 def _omit_uses(tape: Tape, uses: Iterable[Use]) -> Changed:
@@ -383,7 +384,7 @@ def _find_wrong_share(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None
         part, held = (
             concatenate_entries(of[n] - without[n] for n in wrong.names) for of in (wrong.right, wrong.claimed)
         )
-        scale = float(np.max(np.abs(part), initial=0.0))
+        scale = largest_magnitude(part)
         if not scale > 0 or not np.isfinite(scale):
             continue
         factor = float((held / scale) @ (part / scale) / ((part / scale) @ (part / scale)))
@@ -468,18 +469,15 @@ def _find_fork(tape: Tape, edge: Edge) -> tuple[int, Any]:
     The search goes upstream from an edge: a value that is used once, and computed from one value, carries the same
     contribution.
     """
-    uses: dict[int, int] = {}
-    for _, slots, _, _, _, _ in tape.lines:
-        for slot in slots:
-            uses[slot] = uses.get(slot, 0) + 1
+    uses = _uses_of_slots(tape)
     k, i = edge.lines[-1], edge.i
     while True:
         slot = tape.operands(k)[i]
-        moving = [n for n, source in enumerate(tape.operands(slot)) if source != CONSTANT]
-        if uses[slot] > 1 or len(moving) != 1:
+        count, moving = len(uses[slot]), [n for n, source in enumerate(tape.operands(slot)) if source != CONSTANT]
+        if count > 1 or len(moving) != 1:
             several = sum(source != CONSTANT for source in tape.operands(k)) > 1
-            of_value = several and uses[slot] == 1 and tape.primitive(slot) is not None
-            return uses[slot], tape.position(slot if of_value else k)
+            of_value = several and count == 1 and tape.primitive(slot) is not None
+            return count, tape.position(slot if of_value else k)
         k, i = slot, moving[0]
 
 

@@ -31,6 +31,10 @@ def _slips(*rows: tuple[Callable[..., Value], str], i: int = 0) -> tuple[LocalSl
 
 _ROOT = np.sqrt(2 * np.pi)
 # fmt: off
+_OF_POWER = _slips((lambda y, x, n: x ** (n - 1), "the derivative of x**n is n*x**(n-1): the n is missing"),
+                   (lambda y, x, n: n * y, "the derivative of x**n is n*x**(n-1): the exponent is not lowered"),
+                   (lambda y, x, n: n * x ** (n + 1), "the derivative of x**n is n*x**(n-1), not n*x**(n+1)"),
+                   (lambda y, x, n: (n - 1) * x ** (n - 1), "the derivative of x**n is n*x**(n-1), not (n-1)*x**(n-1)"))
 PARTIAL_SLIPS: dict[str, tuple[LocalSlip, ...]] = {
     "tanh":       _slips((lambda y, x: 1 - y, "tanh' is 1 - y**2, not 1 - y"),
                          (lambda y, x: 1 + y * y, "tanh' is 1 - y**2, not 1 + y**2"),
@@ -61,16 +65,10 @@ PARTIAL_SLIPS: dict[str, tuple[LocalSlip, ...]] = {
     "square":     _slips((lambda y, x: x, "the derivative of x**2 is 2*x: the 2 is missing"),
                          (lambda y, x: 2 * y, "the derivative of x**2 is 2*x, not 2*x**2"),
                          (lambda y, x: 2.0 + 0 * x, "the derivative of x**2 is 2*x: the x is missing")),
-    "power":      _slips((lambda y, x, n: x ** (n - 1), "the derivative of x**n is n*x**(n-1): the n is missing"),
-                         (lambda y, x, n: n * y, "the derivative of x**n is n*x**(n-1): the exponent is not lowered"),
-                         (lambda y, x, n: n * x ** (n + 1), "the derivative of x**n is n*x**(n-1), not n*x**(n+1)"),
-                         (lambda y, x, n: (n - 1) * x ** (n - 1), "the derivative of x**n is n*x**(n-1), not (n-1)*x**(n-1)"))
+    "power":      _OF_POWER
                 + _slips((lambda y, x, n: y, "the derivative of x**n by n is x**n*log(x): the log is missing"),
                          (lambda y, x, n: n * x ** (n - 1), "by n, the derivative of x**n is x**n*log(x), not n*x**(n-1)"), i=1),
-    "integer_power": _slips((lambda y, x, n: x ** (n - 1), "the derivative of x**n is n*x**(n-1): the n is missing"),
-                         (lambda y, x, n: n * y, "the derivative of x**n is n*x**(n-1): the exponent is not lowered"),
-                         (lambda y, x, n: n * x ** (n + 1), "the derivative of x**n is n*x**(n-1), not n*x**(n+1)"),
-                         (lambda y, x, n: (n - 1) * x ** (n - 1), "the derivative of x**n is n*x**(n-1), not (n-1)*x**(n-1)")),
+    "integer_power": _OF_POWER,
     "divide":     _slips((lambda y, a, b: 1 / b**2, "the derivative of a/b by a is 1/b, not 1/b**2"),
                          (lambda y, a, b: b, "the derivative of a/b by a is 1/b, not b"))
                 + _slips((lambda y, a, b: -a / b, "the derivative of a/b by b is -a/b**2: b is not squared"),
@@ -311,10 +309,6 @@ def _transposed_result(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: 
     return np.swapaxes(right, -1, -2) if np.ndim(right) >= 2 and right.shape[-1] == right.shape[-2] else right
 
 
-def _mean_for_sum(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
-    return pulled(ybar) * (max(1, size(y)) / max(1, size(xs[i])))
-
-
 def _other_axis(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
     right = pulled(ybar)
     return np.swapaxes(right, 0, 1) if np.ndim(right) == 2 and right.shape[0] == right.shape[1] else right
@@ -324,14 +318,6 @@ def _to_every_entry(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any
     if np.ndim(ybar) > 0:
         return pulled(ybar)
     return np.broadcast_to(np.max(np.abs(ybar)) * np.sign(np.sum(ybar)), shape(xs[i]))
-
-
-def _by_diagonal_inverse(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
-    return ybar * np.linalg.inv(xs[i]) if np.ndim(ybar) == 0 else pulled(ybar)
-
-
-def _cumulate_from_start(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
-    return np.cumsum(ybar, axis=params.get("axis")) if np.ndim(ybar) == 1 else pulled(ybar)
 
 
 def _solve_untransposed(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: Any) -> Any:
@@ -345,12 +331,15 @@ PULL_SLIPS: dict[str, tuple[tuple[DiagnosisKind, str, Callable[..., Value]], ...
         (DiagnosisKind.SLIP, "the gradient of a matrix product is transposed: the factors of the outer product are swapped", _transposed_result),
     ),
     SUM: (
-        (DiagnosisKind.BROADCAST, "the gradient of a sum is divided by the number of entries, as that of a mean would be", _mean_for_sum),
+        (DiagnosisKind.BROADCAST, "the gradient of a sum is divided by the number of entries, as that of a mean would be",
+         lambda pulled, ybar, i, y, xs, params: pulled(ybar) * (max(1, size(y)) / max(1, size(xs[i])))),
         (DiagnosisKind.AXIS, "the gradient of a sum is broadcast along the wrong axis", _other_axis),
     ),
     MAX: ((DiagnosisKind.BROADCAST, "the gradient of a maximum goes to every entry, not to the largest alone", _to_every_entry),),
-    LOGDET: ((DiagnosisKind.SLIP, "the derivative of log det X is the transposed inverse: the transpose is missing", _by_diagonal_inverse),),
-    CUMSUM: ((DiagnosisKind.AXIS, "the gradient of a cumulative sum is a cumulative sum from the end, not from the start", _cumulate_from_start),),
+    LOGDET: ((DiagnosisKind.SLIP, "the derivative of log det X is the transposed inverse: the transpose is missing",
+              lambda pulled, ybar, i, y, xs, params: ybar * np.linalg.inv(xs[i]) if np.ndim(ybar) == 0 else pulled(ybar)),),
+    CUMSUM: ((DiagnosisKind.AXIS, "the gradient of a cumulative sum is a cumulative sum from the end, not from the start",
+              lambda pulled, ybar, i, y, xs, params: np.cumsum(ybar, axis=params.get("axis")) if np.ndim(ybar) == 1 else pulled(ybar)),),
     SOLVE: ((DiagnosisKind.SLIP, "the system is solved with A, not with its transpose", _solve_untransposed),),
     INV: ((DiagnosisKind.SLIP, "the gradient of an inverse is transposed", _transposed_result),),
     LOGSUMEXP: ((DiagnosisKind.BROADCAST, "the gradient of logsumexp goes to every entry equally, not weighted by the softmax", _to_every_entry),),

@@ -32,6 +32,7 @@ from gradcli.request.point import Point
 from gradcli.request.target_text import is_python, normalise_name
 from gradcli.targets.arguments import bind_arguments, default_of, merge_entries, refuse_coroutine
 from gradcli.targets.components import component_of
+from gradcli.targets.derived import STEP
 from gradcli.targets.draws import NO_SIZES, Sizes, Whole
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import Function, Notice, dims_of_values, impose_facts, parse_facts
@@ -68,6 +69,17 @@ class Located:
     own_claim: tuple[str, Callable[..., Any]] | None = None
     layer: Layer | None = None
     made_claim: Claimed | None = None
+
+    def with_function(self, f: Function) -> "Located":
+        """Return the same points for another function, whose values there are not known."""
+        points = tuple(replace(point, value=None, seconds=None) for point in self.points)
+        return replace(self, f=f, points=points)
+
+    def along_line(self, f: Function) -> "Located":
+        """Return the same points for a function of the way along a line, at its start."""
+        points = tuple(replace(point, values={STEP: np.float64(0), **point.values}) for point in self.points)
+        line = replace(self, points=points, wrt=(STEP,), arguments={STEP: Leaf(STEP), **self.arguments})
+        return line.with_function(f)
 
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -172,6 +184,7 @@ def locate_function(
         return _locate_on_ranks(function, text, given, options, options.on_ranks, shapes, typed=typed)
     refuse_coroutine(function, text)
     treat_package_as_users(function)
+    locator = _Locator(text, options, shapes, typed, module)
     native = adapt_target(function, text, module, options, given)
     if native is None:
         layer: Layer | None
@@ -186,13 +199,12 @@ def locate_function(
             if options.gradient_places:
                 layer.fresh.keep_gradients(options.gradient_places)
             if layer.passes is not None:
-                layer.passes.look_at(layer, _first_arguments(layer.function, text, named, options, shapes, typed))
+                layer.passes.look_at(layer, locator.first_arguments(layer.function, named))
             given = [layer.completed(point) for point in named]
-            found = _locate_at_points(layer.function, text, given, options, shapes, typed, module)
+            found = locator.locate_at_points(layer.function, given)
             others = layer.elsewhere(named[0], options.seed) if len(named) == 1 else {}
             if others:
-                other = layer.completed({**named[0], **others})
-                found = _add_second_point(found, other, layer, text, options, shapes, typed)
+                found = locator.add_second_point(found, layer.function, layer.completed({**named[0], **others}))
             own = None if layer.kind is None or layer.claim is None else (layer.kind, layer.claim)
             return replace(found, own_claim=own, layer=layer, notices=(*found.notices, *layer.notices))
         if options.gradient_places:
@@ -200,9 +212,9 @@ def locate_function(
             raise BadOption(says, do="--pick value=...,grad=... takes parts of its result")
         made = component_of(function, text)
         if made is None:
-            return _locate_at_points(function, text, given, options, shapes, typed, module)
+            return locator.locate_at_points(function, given)
         given = [made.completed(point, WHOLE, options.seed, number) for number, point in enumerate(given)]
-        found = _locate_at_points(made.function, text, given, options, shapes, typed, module)
+        found = locator.locate_at_points(made.function, given)
         return replace(found, own_claim=(made.kind, made.claim))
     values = (x for point in given for x in named_arguments(native.function, point).items())
     leaves = (leaf for name, x in values for leaf in take_apart(name, x)[1].items())
@@ -213,7 +225,7 @@ def locate_function(
     if native.parameters:
         given = [{"parameters": NamedValues(native.parameters), **point} for point in given]
     try:
-        return _locate_at_points(native, text, given, options, shapes, typed, module)
+        return locator.locate_at_points(native, given)
     except FunctionFailed as error:
         if not is_format_failure(error.what, options.dtype):
             raise
@@ -221,7 +233,7 @@ def locate_function(
     if narrow is not None:
         narrow.given_as_tensors = native.given_as_tensors
         given = [narrow.numbers(point) for point in given]
-    found = _locate_at_points(narrow, text, given, options, shapes, typed, module)
+    found = locator.locate_at_points(narrow, given)
     says = "f takes float32 only: its gradient is checked within the bounds of float32"
     return replace(found, notices=(*found.notices, Notice(Kind.PRECISION, Severity.INFO, says)))
 
@@ -251,7 +263,7 @@ def _locate_on_ranks(
 
     if described[0].signature is not None:
         stand_in.__signature__ = described[0].signature  # type: ignore[attr-defined]
-    named = _point_by_parameter(stand_in, join_complex_pairs(given[0]), 0, options, shapes, typed)
+    named = _Locator(text, options, shapes, typed).point_by_parameter(stand_in, join_complex_pairs(given[0]))
     bound_to, values, notices = bind_arguments(stand_in, text, named, typed=typed)
     placed = place_inputs(ranks, values, described, group)
     f = RankedFunction(group, bound_to.arguments, values, placed)
@@ -296,20 +308,91 @@ def replace_by_reference(found: Located, reference: Located) -> Located:
     return replace(found, f=f, points=points, module=reference.module)
 
 
-def _add_second_point(
-    found: Located, point: dict[str, Any], layer: Layer, text: str, options: Options, shapes: Shapes, typed: bool
-) -> Located:
-    """Return what was located at a second point too, where constant parameters have other values; a notice if f fails there."""
-    try:
-        second = _locate_at_points(layer.function, text, [point], options, shapes, typed, found.module)
-        if not np.all(np.isfinite(np.asarray(second.points[0].value, dtype=float))):
-            raise FunctionFailed("with other values f is not finite")
-    except FunctionFailed as error:
-        says = f"parameters whose entries are all alike were not moved: {error.what}"
-        return replace(found, notices=(*found.notices, Notice(Kind.NOTICE, Severity.INFO, says)))
-    (first,), (other,) = found.points, second.points
-    is_alike = list(first.values) == list(other.values)
-    return replace(found, points=(first, replace(other, number=1))) if is_alike else found
+@dataclass(frozen=True, slots=True)
+class _Locator:
+    """What is the same at every point of a Python function; `typed` says whether the points were typed."""
+
+    text: str
+    options: Options
+    shapes: Shapes
+    typed: bool
+    module: ModuleType | None = None
+
+    def locate_at_points(self, function: Any, given: Sequence[dict[str, Any]]) -> Located:
+        """Return a function at some points. Raises BadPoint, FunctionFailed."""
+        f: PythonFunction | None = None
+        points: list[Point] = []
+        said: dict[str, Notice] = {notice.message: notice for notice in getattr(function, "notices", ())}
+        for number, point in enumerate(given):
+            named = self.point_by_parameter(function, point, number)
+            f, values, value, surveyed, notices = self.survey(function, named, f)
+            if points and list(values) != list(points[0].values):
+                raise BadPoint("the points have different structures", do="give each point the same names")
+            said |= {notice.message: notice for notice in notices}
+            points.append(Point(values, (), number, tuple(surveyed), value, f.seconds))
+        if f is None:
+            raise BadPoint("no point is given", do='--at "x=randn(3)"')
+        if not f.inputs:
+            do = advise_variadic(function, f.arguments) or _FLOATS
+            raise BadPoint(f"{self.text} has no float input to differentiate", do=do)
+        names, chosen = choose_inputs(f.inputs, self.options.wrt), self.options.wrt is not None
+        return Located(f, tuple(points), names, chosen, f.arguments, self.module, tuple(said.values()))
+
+    def point_by_parameter(self, function: Any, point: dict[str, Any], number: int = 0) -> dict[str, Any]:
+        """Return a point by parameter; inputs that have a shape and no value are drawn, and defaults taken that --wrt names."""
+        options = self.options
+        named = nest_by_path(merge_entries(function, named_arguments(function, point), self.typed))
+        missing = {name: size for name, size in self.shapes.items() if name not in named}
+        drawn = {name: draw_value(name, size, options.seed, number, 0) for name, size in missing.items()}
+        made = {name: options.stepping.moved_inside(name, x) for name, x in drawn.items()}
+        named |= _impose_assumptions(made, made, options)
+        wanted = [part.strip() for part in (options.wrt or "").split(",")]
+        wanted = [name for name in wanted if name and name not in named and callable(function)]
+        return named | {name: x for name in wanted if (x := default_of(function, name)) is not None}
+
+    def survey(
+        self, function: Any, named: dict[str, Any], f: PythonFunction | None = None
+    ) -> tuple[PythonFunction, dict[str, Any], Any, list[Notice], list[Notice]]:
+        """Return the function of a point, or `f` for its value there; the values, that value, and notices of both.
+
+        An array of whole numbers by which the function indexes is taken as integers.
+        """
+        this, values, notices = self._bind(function, named)
+        f = f or this
+        with np.errstate(all="ignore"):
+            try:
+                return f, values, *f.survey(values), notices
+            except FunctionFailed:
+                labels = [name for name in f.indices if self.typed and name in named and name in values]
+                if not labels:
+                    raise
+            whole = named | {name: np.asarray(values[name]).astype(int) for name in labels}
+            f, values, notices = self._bind(function, whole)
+            says = f"{' and '.join(labels)} {'is an index' if len(labels) == 1 else 'are indices'}: taken as integers"
+            return f, values, *f.survey(values), [*notices, Notice(Kind.NOTICE, Severity.INFO, says)]
+
+    def _bind(self, function: Any, named: dict[str, Any]) -> tuple[PythonFunction, dict[str, Any], list[Notice]]:
+        return bind_arguments(function, self.text, named, typed=self.typed, pick=self.options.picked)
+
+    def first_arguments(self, function: Callable[..., Any], given: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return the arguments of a layer's forward pass at the first point, without the parameters of its object."""
+        known = signature_of(function)
+        point = {name: x for name, x in (given or [{}])[0].items() if known is None or name in known.parameters}
+        f, values, *_ = self.survey(function, self.point_by_parameter(function, point))
+        return {name: put_together(node, values) for name, node in f.arguments.items()}
+
+    def add_second_point(self, found: Located, function: Any, point: dict[str, Any]) -> Located:
+        """Return what was located at a second point, too, where constant parameters have other values; a notice if f fails."""
+        try:
+            second = self.locate_at_points(function, [point])
+            if not np.all(np.isfinite(np.asarray(second.points[0].value, dtype=float))):
+                raise FunctionFailed("with other values f is not finite")
+        except FunctionFailed as error:
+            says = f"parameters whose entries are all alike were not moved: {error.what}"
+            return replace(found, notices=(*found.notices, Notice(Kind.NOTICE, Severity.INFO, says)))
+        (first,), (other,) = found.points, second.points
+        is_alike = list(first.values) == list(other.values)
+        return replace(found, points=(first, replace(other, number=1))) if is_alike else found
 
 
 def _find_named_callable(
@@ -324,77 +407,6 @@ def _find_named_callable(
         raise BadTarget(says, do="name one of the target's file, or file.py:name")
     made: Callable[..., Any] = found
     return made
-
-
-def _first_arguments(
-    function: Callable[..., Any], text: str, given: Sequence[dict[str, Any]], options: Options, shapes: Shapes, typed: bool
-) -> dict[str, Any]:  # fmt: skip
-    """Return the arguments of a layer's forward pass at the first point, without the parameters of its object."""
-    known = signature_of(function)
-    point = {name: x for name, x in (given or [{}])[0].items() if known is None or name in known.parameters}
-    named = _point_by_parameter(function, point, 0, options, shapes, typed)
-    f, values, *_ = _survey_function(function, text, named, options, typed)
-    return {name: put_together(node, values) for name, node in f.arguments.items()}
-
-
-def _point_by_parameter(
-    function: Any, point: dict[str, Any], number: int, options: Options, shapes: Shapes, typed: bool
-) -> dict[str, Any]:
-    """Return a point by parameter; inputs that have a shape and no value are drawn, and defaults taken that --wrt names."""
-    named = nest_by_path(merge_entries(function, named_arguments(function, point), typed))
-    missing = {name: size for name, size in shapes.items() if name not in named}
-    drawn = {name: draw_value(name, size, options.seed, number, 0) for name, size in missing.items()}
-    made = {name: options.stepping.moved_inside(name, x) for name, x in drawn.items()}
-    named |= _impose_assumptions(made, made, options)
-    wanted = [part.strip() for part in (options.wrt or "").split(",")]
-    wanted = [name for name in wanted if name and name not in named and callable(function)]
-    return named | {name: x for name in wanted if (x := default_of(function, name)) is not None}
-
-
-def _survey_function(
-    function: Any, text: str, named: dict[str, Any], options: Options, typed: bool, f: PythonFunction | None = None
-) -> tuple[PythonFunction, dict[str, Any], Any, list[Notice], list[Notice]]:
-    """Return the function of a point, or `f` for its value there; the values, that value, and notices of both.
-
-    An array of whole numbers by which the function indexes is taken as integers.
-    """
-    this, values, notices = bind_arguments(function, text, named, typed=typed, pick=options.picked)
-    f = f or this
-    with np.errstate(all="ignore"):
-        try:
-            return f, values, *f.survey(values), notices
-        except FunctionFailed:
-            labels = [name for name in f.indices if typed and name in named and name in values]
-            if not labels:
-                raise
-    whole = named | {name: np.asarray(values[name]).astype(int) for name in labels}
-    f, values, notices = bind_arguments(function, text, whole, typed=typed, pick=options.picked)
-    says = f"{' and '.join(labels)} {'is an index' if len(labels) == 1 else 'are indices'}: taken as integers"
-    with np.errstate(all="ignore"):
-        return f, values, *f.survey(values), [*notices, Notice(Kind.NOTICE, Severity.INFO, says)]
-
-
-def _locate_at_points(
-    function: Any, text: str, given: Sequence[dict[str, Any]], options: Options, shapes: Shapes, typed: bool,
-    module: ModuleType | None,
-) -> Located:  # fmt: skip
-    f: PythonFunction | None = None
-    points: list[Point] = []
-    said: dict[str, Notice] = {notice.message: notice for notice in getattr(function, "notices", ())}
-    for number, point in enumerate(given):
-        named = _point_by_parameter(function, point, number, options, shapes, typed)
-        f, values, value, surveyed, notices = _survey_function(function, text, named, options, typed, f)
-        if points and list(values) != list(points[0].values):
-            raise BadPoint("the points have different structures", do="give each point the same names")
-        said |= {notice.message: notice for notice in notices}
-        points.append(Point(values, (), number, tuple(surveyed), value, f.seconds))
-    if f is None:
-        raise BadPoint("no point is given", do='--at "x=randn(3)"')
-    if not f.inputs:
-        do = advise_variadic(function, f.arguments) or _FLOATS
-        raise BadPoint(f"{text} has no float input to differentiate", do=do)
-    names = choose_inputs(f.inputs, options.wrt)
-    return Located(f, tuple(points), names, options.wrt is not None, f.arguments, module, tuple(said.values()))
 
 
 def _impose_assumptions(made: dict[str, Any], known: Mapping[str, Any], options: Options) -> dict[str, Any]:

@@ -18,11 +18,6 @@ from gradcli.targets.layers import Layer
 from gradcli.words import Derivative
 
 
-def without_wider(request: "Request") -> "Request | None":
-    """Return None: the claim is in float64, or known in one format only."""
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
     """The request to check the gradient of a function at some points, by some modes, with or without a claim."""
@@ -40,7 +35,9 @@ class Request:
     own: FrameworkClaim | None = None  # the framework's own gradient, if it is the claim
     implementation: Implementation | None = None  # the target, if f is its reference
     not_claimed: tuple[str, ...] = ()  # inputs that are differentiated by default, but not claimed
-    wider: Callable[["Request"], "Request | None"] = without_wider  # the same request in float64, if there is one
+    to_widen: FrameworkClaim | None = (
+        None  # the framework's gradient that is checked in float64, too, if the claim is narrow
+    )
     surfaces: Mapping[str, Surface] = field(default_factory=dict)  # the sets that inputs are assumed to lie on
     layer: Layer | None = None  # the object of one's own that f evaluates
     inside_confirmed: bool = False  # f is a part of a function that its values and a second call have confirmed

@@ -1,7 +1,7 @@
 """A wrong claim with the right gradient, and the test whether a mistake explains the claim."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from functools import cached_property
@@ -11,11 +11,12 @@ import numpy as np
 
 from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.classes import dataclass
+from gradcli.modes.jacobians import cotangent_rows, jacobian_from_rows
 from gradcli.modes.mode import Question
 from gradcli.report import numbers
 from gradcli.report.point_report import Diagnosis, order_worst_first
 from gradcli.request.point import Array
-from gradcli.tracing.shapes import shape, size
+from gradcli.tracing.shapes import largest_magnitude, shape, size
 from gradcli.words import DiagnosisKind
 
 Gradient = dict[str, Array]
@@ -150,6 +151,15 @@ class Wrong:
             budget=self.budget,
         )  # fmt: skip
 
+    def gradient_of(self, program: RecordedProgram, xs: Sequence[Array]) -> Gradient:
+        """Return the gradient of a program for the claimed inputs, whose values are `xs`.
+
+        Cost  one reverse sweep for each entry of the value.
+        """
+        rows = cotangent_rows(program, np.float64(1))
+        claimed = ((k, name) for k, name in enumerate(self.q.wrt) if name in self.claimed)
+        return {name: jacobian_from_rows(rows, self.q.value, k, xs[k]) for k, name in claimed}
+
     def explained(self, made: Gradient) -> bool:
         """Whether `made`, the right gradient with a mistake, equals the claim; inputs not in `made` have the right gradient."""
         left = total = 0.0
@@ -157,7 +167,7 @@ class Wrong:
             candidate = np.asarray(made.get(name, self.right[name]))
             if shape(candidate) != shape(claim):
                 return False
-            scale = max(float(np.max(np.abs(candidate), initial=0.0)), 1e-300)
+            scale = max(largest_magnitude(candidate), 1e-300)
             room = CLOSE * np.maximum(np.abs(candidate), SMALL * scale) + self.room.get(name, 0.0)
             with np.errstate(invalid="ignore"):
                 if not np.all(np.abs(claim - candidate) <= room):

@@ -19,7 +19,7 @@ import numpy as np
 
 from gradcli.checks.build import build_request
 from gradcli.checks.check import call_claim_after_function
-from gradcli.checks.own_layers import request_of_layer
+from gradcli.checks.parts import request_of_layer
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import CauseBudget
 from gradcli.classes import dataclass

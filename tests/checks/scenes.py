@@ -21,9 +21,7 @@ from gradcli.checks.evidence import (
     MutationResult,
     OmittedConstant,
     Outcome,
-    PiecesAtKink,
     Projections,
-    RepeatedCall,
 )
 from gradcli.errors import GradcliError, NotSupported, TraceDiffers
 from gradcli.modes.claim import Claim
@@ -62,11 +60,11 @@ COVERAGE = finding(Kind.COVERAGE, Severity.INFO, "20 projections")
 CALM: dict[EvidenceKind, Any] = {
     EvidenceKind.DIRECTION: DirectionalCheck(True, 1e-9, 6, 1e-9, {"x": np.ones(1)}),
     EvidenceKind.BLAME: Cause(),
-    EvidenceKind.CLAIM_AGAIN: RepeatedCall(),
+    EvidenceKind.CLAIM_AGAIN: (),
     EvidenceKind.CLAIM_ROUNDING: ClaimRounding(),
     EvidenceKind.LEFT_OUT: OmittedConstant(),
-    EvidenceKind.PIECES: PiecesAtKink(),
-    EvidenceKind.FUNCTION_AGAIN: RepeatedCall(),
+    EvidenceKind.PIECES: HullDistance(),
+    EvidenceKind.FUNCTION_AGAIN: (),
     EvidenceKind.MUTANTS: MutationResult(()),
     EvidenceKind.PROJECTIONS: Projections(True, COVERAGE, Entries(9000, 0, 0)),
     EvidenceKind.FORMAT: FormatEvidence("bfloat16", 2.0**45),

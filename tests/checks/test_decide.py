@@ -25,12 +25,9 @@ from gradcli.checks.evidence import (
     MutationResult,
     OmittedConstant,
     Outcome,
-    PiecesAtKink,
     Projections,
-    RepeatedCall,
     SetLeft,
     Tolerance,
-    TraceComparison,
     judge_entries,
     worst_verdict,
     zero_scale,
@@ -38,6 +35,7 @@ from gradcli.checks.evidence import (
 from gradcli.errors import NotSupported
 from gradcli.modes.claim import Claim
 from gradcli.modes.registry import MODES
+from gradcli.modes.trace_test import TraceTest
 from gradcli.report.common import Absent, Finding, finding
 from gradcli.report.point_report import Detects, Diagnosis, Entries, Mismatch
 from gradcli.request.point import Estimate
@@ -47,7 +45,7 @@ from tests.rows import for_rows
 from .scenes import CHANGED, COVERAGE, HULL, MOVED, found, in_words, narrow, scene, settled, two_slopes
 
 UNTRACED = NotSupported("the function calls code that is no Python")
-TRACED_WELL = TraceComparison(True, 1e-12)
+TRACED_WELL = TraceTest(True, detects=1e-12)
 WHOLE = "cert:a rev:a fwd:a fd:a"
 
 TESTED = ("cert:a rev:a fwd:a", {"trace": TRACED_WELL})  # the program was compared with the function beside the point
@@ -157,8 +155,8 @@ A_RULE = {EvidenceKind.BLAME: Cause("tanh")}
 FLAT = {EvidenceKind.BLAME: Cause(operation_at_kink=True)}
 NO_DIRECTION = {EvidenceKind.DIRECTION: DirectionalCheck(None, 0.1, 6)}
 AGAINST = {EvidenceKind.DIRECTION: DirectionalCheck(False, 1e-9, 6)}
-OTHER_GRADIENT = {EvidenceKind.CLAIM_AGAIN: RepeatedCall(CHANGED)}
-OTHER_VALUE = {EvidenceKind.FUNCTION_AGAIN: RepeatedCall(MOVED)}
+OTHER_GRADIENT = {EvidenceKind.CLAIM_AGAIN: (CHANGED,)}
+OTHER_VALUE = {EvidenceKind.FUNCTION_AGAIN: (MOVED,)}
 ROUNDED = {EvidenceKind.CLAIM_ROUNDING: ClaimRounding(finding(Kind.INACCURATE, Severity.WARNING, "8 digits"), 1e-8)}
 EPSILON = {EvidenceKind.LEFT_OUT: OmittedConstant("1e-07", "log", 1e-6)}
 DOUBT = {"may_retry_without_trace": True}
@@ -176,7 +174,7 @@ WRONG = (Mismatch("x", (4,), 1.0, 2.0, -1.0, 1e-9, 0.5),)
 
 def hull(**change: Any) -> dict[EvidenceKind, Any]:
     """What the pieces at a kink show."""
-    return {EvidenceKind.PIECES: PiecesAtKink(replace(HULL, **change))}
+    return {EvidenceKind.PIECES: replace(HULL, **change)}
 
 
 def projected(agrees: bool | None, **more: Any) -> dict[EvidenceKind, Any]:
@@ -280,7 +278,7 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
     ("fd:a claim:a", {}, {}, "inconclusive: no-second-witness"),
     ("cert:a", {"trace": TRACED_WELL}, {}, "pass"),
     ("cert:a", {}, NO_DIRECTION, "inconclusive: no-second-witness < direction"),
-    ("cert:a", {"trace": TraceComparison(None, None, "it draws numbers")}, {}, "pass: direction < direction"),
+    ("cert:a", {"trace": TraceTest(None, "it draws numbers")}, {}, "pass: direction < direction"),
     # modes that disagree
     ("cert:a rev:d fd:a", {"trace": TRACED_WELL}, {}, "inconclusive: disagreement"),
     ("cert:a rev:d fd:a claim:a", {"trace": TRACED_WELL}, {}, "inconclusive: disagreement"),
@@ -594,11 +592,11 @@ def test_a_mode_that_did_not_answer_has_no_estimate() -> None:
     ("modes", "more", "gathered", "relative"),
     [
         ("rev:a fd:a", {}, {}, 1e-6),  # by the pair of modes
-        (WHOLE, {"trace": TraceComparison(True, 1e-9)}, {}, 5e-7),  # by the bound of the entry
-        ("cert:a", {"trace": TraceComparison(True, 1e-3)}, {}, 1e-3),  # by what could be lost in tracing
+        (WHOLE, {"trace": TraceTest(True, detects=1e-9)}, {}, 5e-7),  # by the bound of the entry
+        ("cert:a", {"trace": TraceTest(True, detects=1e-3)}, {}, 1e-3),  # by what could be lost in tracing
         ("cert:a", {}, {}, 5e-7),  # by one direction
         ("fd:a claim:a", {"untraced": UNTRACED}, {}, 1e-6),
-        ("rev:a fd:a claim:a", {"trace": TraceComparison(None, None, "it draws numbers")}, {}, 1e-6),
+        ("rev:a fd:a claim:a", {"trace": TraceTest(None, "it draws numbers")}, {}, 1e-6),
         ("rev:a fd:a claim:a", {"tolerance": Tolerance(0.01, 0.0)}, {}, 0.01),
         ("rev:a fd:d", {}, {}, None),
         ("rev:? fd:? claim:?", {"findings": KINK, **OPEN}, hull(), 1e-8),

@@ -216,7 +216,7 @@ def test_the_hull_counts_the_pieces_and_measures_the_distance(
 def test_a_claim_for_some_of_the_inputs_alone_has_no_hull() -> None:
     found = locate(TargetRequest("max(x, y)", ("x=1, y=1",)))
     q = Question(found.f, found.points[0], found.wrt)
-    assert distance_from_hull(q, Estimate({"x": np.float64(1)}, {"x": np.float64(0)})) is None
+    assert distance_from_hull(q, Estimate({"x": np.float64(1)}, {"x": np.float64(0)})) == HullDistance()
 
 
 def test_one_of_several_tied_entries_is_a_subgradient_also_of_many_windows() -> None:
