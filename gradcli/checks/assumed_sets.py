@@ -151,7 +151,7 @@ def find_sets_left(case: PointCheck) -> tuple[SetLeft, ...]:
         wrong = bool(np.any(word == DISAGREE))
         if not wrong and not (np.any(word == CANNOT_TELL) and not np.all(np.isfinite(bound))):
             continue
-        room = np.broadcast_to(np.asarray(allowed_difference(claim, right, name, case.fixed)), g.shape)
+        room = np.broadcast_to(np.asarray(allowed_difference(claim, right, name, case.tolerance)), g.shape)
         for fact in _MEANT:
             surface, fits = FACTS[fact].surface, FACTS[fact].fits(tuple(map(str, x.shape)))
             if surface is None or not fits or first_broken_fact(frozenset({fact}), x):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.checks.decide import entries_to_explain
-from gradcli.checks.evidence import Evidence, Projections, allowed_difference
+from gradcli.checks.evidence import Projections, allowed_difference
 from gradcli.checks.findings_at_point import compare_along_direction, kink_at, report_kink
 from gradcli.checks.run_modes import PointCheck
 from gradcli.checks.wrong import CauseBudget, Wrong, allowed_search_calls
@@ -313,7 +313,7 @@ def _detection_limit(q: Question, names: tuple[str, ...], found: ScreeningResult
     return Detects(float(relative[worst]), numbers.entry_name(*_locate_entry(q, names, worst)))
 
 
-def make_cause_search(case: PointCheck, seen: Evidence, in_wider_format: Cause | None) -> Cause:
+def make_cause_search(case: PointCheck, in_wider_format: Cause | None) -> Cause:
     """Return how the cause of a wrong claim at one point is looked for.
 
     `in_wider_format` looks at the same gradient in a wider format, where that alone shows the mistake.
@@ -323,13 +323,13 @@ def make_cause_search(case: PointCheck, seen: Evidence, in_wider_format: Cause |
         from gradcli.checks.diagnose import diagnose
 
         with smaller_tolerances(case.q.f):
-            if seen.needs_projections:
-                return mistake_in_projections(case, seen.projections, budget)
-            masks = entries_to_explain(seen)
+            if case.needs_projections:
+                return mistake_in_projections(case, case.projections, budget)
+            masks = entries_to_explain(case)
             if not any(np.any(mask) for mask in masks.values()):
                 return None if in_wider_format is None else in_wider_format(budget)
-            claim, right = seen.estimate("claim"), seen.estimate(str(seen.reference))
-            room = {name: np.asarray(allowed_difference(claim, right, name, seen.tolerance)) for name in masks}
+            claim, right = case.estimate("claim"), case.estimate(str(case.reference))
+            room = {name: np.asarray(allowed_difference(claim, right, name, case.tolerance)) for name in masks}
             claimed, known = ({n: estimate.value[n] for n in masks} for estimate in (claim, right))
             confirms = case.claim is not None and budget.left > 0  # a name has to hold at other inputs, too
             elsewhere = wrong_at_other_inputs(case.q, case.claim, budget) if confirms and case.claim is not None else ()

@@ -30,7 +30,7 @@ from gradcli.checks.evidence import (
 )
 from gradcli.checks.findings_at_point import add_claim, add_point_findings, compare_all_modes
 from gradcli.checks.implementation import describe_environment
-from gradcli.checks.more_evidence import ALONE, GATHER, evidence_of
+from gradcli.checks.more_evidence import ALONE, GATHER, complete_evidence
 from gradcli.checks.narrow_formats import format_evidence
 from gradcli.checks.parts import with_layers, with_ranks
 from gradcli.checks.request import Request
@@ -269,7 +269,7 @@ def _check_steady_point(request: Request, point: Point, heard: Heard, answers: A
         if point.value is None:
             raise
         q = replace(request.question(point), blind=error)
-        case = _add_notices(PointCheck(q, {}, None, request.accepted_errors), request)
+        case = _add_notices(PointCheck(q.wrt, tolerance=request.accepted_errors, q=q), request)
         says = f"the function had a value at this point, but a later call fails: {error.what}"
         case.inconclusive(Kind.EARLIER_CALLS, says, at=error.where, hint=ALONE)
         return _gather_and_decide(case, request)
@@ -298,7 +298,8 @@ def _check_point(request: Request, point: Point, heard: Heard = None, answers: A
     """
     q = answers.q if answers else request.question(point)
     if any(notice.kind == Kind.NOT_DETERMINISTIC for notice in point.notices):
-        return _gather_and_decide(_add_notices(PointCheck(q, {}, None, request.accepted_errors), request), request)
+        case = PointCheck(q.wrt, tolerance=request.accepted_errors, q=q)
+        return _gather_and_decide(_add_notices(case, request), request)
     full = q.budget
     if request.claim is not None and answers is None and full.effort is Effort.DEFAULT and not q.crowded:
         q = replace(q, budget=replace(full, effort=Effort.QUICK))
@@ -338,10 +339,9 @@ class _NotTheFunction(Exception):
 # Make the report of one point from the evidence and the decision.
 
 
-def make_point_report(
-    q: Question, seen: Evidence, decision: Decision, not_claimed: tuple[str, ...] = ()
-) -> PointReport:
+def make_point_report(seen: PointCheck, decision: Decision) -> PointReport:
     """Return the report of a point, with the smallest error that would have been detected."""
+    q, not_claimed = seen.q, seen.not_claimed
     seen = seen if decision.agreement is None else replace(seen, agreement=decision.agreement)
     values = ABSENT if seen.reference is None else seen.estimate(seen.reference).value
     vector = shape(q.value) != ()
@@ -495,7 +495,8 @@ def _check_by_modes(request: Request, q: Question, heard: Heard, answers: Answer
 
     def tell(outcomes: Mapping[str, Outcome]) -> None:  # of the modes that have finished
         if heard is not None:
-            heard(make_point_report(q, Evidence(q.wrt, dict(outcomes)), Decision(Verdict.INCONCLUSIVE, ())))
+            so_far = PointCheck(q.wrt, outcomes=dict(outcomes), q=q)
+            heard(make_point_report(so_far, Decision(Verdict.INCONCLUSIVE, ())))
 
     tell({})
     modes = [MODES[name] for name in request.modes]
@@ -505,43 +506,42 @@ def _check_by_modes(request: Request, q: Question, heard: Heard, answers: Answer
     if q.trace_test.agrees is False and not blind:
         raise _NotTheFunction(f"the trace differs from the function: {q.trace_test.why}", q.trace_test)
     case = PointCheck(
-        q, outcomes, choose_reference(outcomes), request.accepted_errors, findings=[*said, *report_missing_modes(outcomes)],
-        not_claimed=request.not_claimed, claim=claim,
+        q.wrt, outcomes, choose_reference(outcomes), findings=(*said, *report_missing_modes(outcomes)), q=q, claim=claim,
+        tolerance=request.accepted_errors, not_claimed=request.not_claimed,
     )  # fmt: skip
     add_point_findings(_add_notices(case, request))
     first_order = check_inner_gradient(request, q)
-    case.findings += [] if first_order is None else [first_order]
+    case.findings += () if first_order is None else (first_order,)
     if claim is not None:
         add_claim(case, claim)
     compare_all_modes(case)
-    given = case.outcomes["claim"].estimate if "claim" in case.outcomes else None
+    given = case.estimate_or_none("claim")
     of_hessian = [find_asymmetry(q, given.value) if given else None]
     of_hessian += [check_hessian_by_values(q, case.estimate(case.reference)) if case.reference is not None else None]
-    case.findings += filter(None, of_hessian)
+    case.findings += tuple(filter(None, of_hessian))
     return _gather_and_decide(case, request)
 
 
 def _gather_and_decide(case: PointCheck, request: Request) -> PointResult:
     """Return the report of a point, after gathering all evidence that its verdict depends on."""
-    seen = evidence_of(case, request)
+    case = complete_evidence(case, request)
     wide: list[Verified] = []
 
     def verify_wide(wider: Request) -> CheckReport:
         wide.append(verify(wider))
         return wide[-1].report
 
-    while isinstance(decision := decide(seen), EvidenceKind):
+    while isinstance(decision := decide(case), EvidenceKind):
         if decision is EvidenceKind.VALUES_ALONE:
             raise _NotTheFunction("the trace differs from the function")
         if decision is EvidenceKind.FORMAT:
-            found: Any = format_evidence(case, seen, request, verify_wide)
+            case.format = format_evidence(case, request, verify_wide)
         else:
-            found = GATHER[decision](case, seen)
-        seen = seen.with_gathered(decision, found)
-    report = make_point_report(case.q, seen, decision, case.not_claimed)
+            setattr(case, decision.value, GATHER[decision](case))
+    report = make_point_report(case, decision)
     calls = search_calls_at_point(case) if decision.verdict == Verdict.FAIL else 0
     in_wider_format = wide[-1].first_cause if wide else None
-    return PointResult(report, make_cause_search(case, seen, in_wider_format) if decision.unexplained else None, calls)
+    return PointResult(report, make_cause_search(case, in_wider_format) if decision.unexplained else None, calls)
 
 
 # Further checks of second derivatives: that the gradient is right, second differences of f, and symmetry.
@@ -636,5 +636,5 @@ def join_hessian_blocks(blocks: dict[str, Any], wrt: tuple[str, ...]) -> Any:
 def _add_notices(case: PointCheck, request: Request) -> PointCheck:
     """Add the notices from the first calls of the function to the findings, and return the same evidence."""
     for notice in (*request.notices, *case.q.point.notices):
-        case.findings.append(finding(notice.kind, notice.severity, notice.message, at=notice.at, hint=notice.hint))
+        case.findings += (finding(notice.kind, notice.severity, notice.message, at=notice.at, hint=notice.hint),)
     return case

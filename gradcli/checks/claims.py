@@ -207,12 +207,8 @@ def _claim_by_expression(found: Located, claiming: Claiming, text: str, seed: in
         says = f"--{claiming.kind} takes a function of the inputs and a vector"
         raise BadClaim(says, do=f"--{claiming.kind} file.py:name")
     whole = ClaimedExpressions(text, ("H",), given, found.sizes)
-    at = found.points[0].values
-
-    def compute(values: Mapping[str, Value]) -> Any:
-        return whole(values)["H"]
-
-    return _second_order_claim(found, claiming, text, compute, compute(at), seed)
+    one = whole(found.points[0].values)["H"]
+    return _second_order_claim(found, claiming, text, lambda values: whole(values)["H"], one, seed)
 
 
 def _restrict_to_claimed(found: Located, claim: ClaimedFunction) -> Located:

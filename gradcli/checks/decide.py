@@ -1,6 +1,5 @@
 """Decide the verdict on one point, with its reasons, as a pure and total function of the evidence."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -63,7 +62,7 @@ class Decision:
     unexplained: bool = False
     hull: HullDistance | None = None
     detects: Detects = NO_SIZE
-    agreement: Mapping[str, PerEntry] | None = None
+    agreement: dict[str, PerEntry] | None = None
 
 
 def decide(seen: Evidence) -> Decision | EvidenceKind:

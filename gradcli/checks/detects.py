@@ -81,7 +81,7 @@ def resolution_of(seen: Evidence) -> Resolution:
 
     The check's own limit is the relative error beyond which it is certain to call a resolved entry wrong: `DOUBT` bounds.
     """
-    claim = seen.estimate_or_none("claim") if seen.claimed is not None else None
+    claim = seen.estimate_or_none("claim")
     if claim is None or claim.narrow or seen.reference is None or "claim" not in seen.agreement:
         return Resolution()
     if seen.dependencies(seen.reference) != {Witness.FUNCTION_VALUES}:
@@ -203,7 +203,7 @@ def find_detection_limit(seen: Evidence, verdict: Verdict, hull: HullDistance | 
     right = seen.estimate(seen.reference)
     smallest, at, absolute, by_solvers = -1.0, None, None, False
     names = seen.claimed or seen.inputs
-    claim = seen.estimate_or_none("claim") if seen.claimed is not None else None
+    claim = seen.estimate_or_none("claim")
     resolution = resolution_of(seen) if hull is None else Resolution()
     unresolved = report_accepted_entries(seen, resolution) or ABSENT
     if hull is None and not any(np.any(np.asarray(right.value[name]) != 0) for name in names):
@@ -248,7 +248,7 @@ def find_detection_limit(seen: Evidence, verdict: Verdict, hull: HullDistance | 
 
 def _largest_undetected_error(seen: Evidence, right: Estimate, name: str, part: slice) -> Array | None:
     """Return the largest undetected absolute error of some entries of one input; None if it is unknown."""
-    claim = seen.estimate_or_none("claim") if seen.claimed is not None else None
+    claim = seen.estimate_or_none("claim")
     own = _allowed_difference_to_claim(seen, right, name, part)
     if own is None:
         return None

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from enum import Enum
 from functools import cached_property
 from typing import Any, TypeVar
@@ -329,7 +329,7 @@ def worst_verdict(verdicts: Iterable[Any]) -> Agreement:
     return WORDS[max((int(np.max(v, initial=AGREE)) for v in verdicts), default=0)]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Evidence:
     """All evidence at one point; a field that a `EvidenceKind` names is None until it has been gathered.
 
@@ -337,9 +337,9 @@ class Evidence:
     """
 
     inputs: tuple[str, ...]
-    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
     reference: str | None = None  # the mode that the others are compared with
-    agreement: Mapping[str, PerEntry] = field(default_factory=dict)  # of each entry with the reference, by mode
+    agreement: dict[str, PerEntry] = field(default_factory=dict)  # of each entry with the reference, by mode
     claimed: tuple[str, ...] | None = None  # the inputs that the claim covers; None without a claim
     findings: tuple[Finding, ...] = ()
     undecided: PerEntry = field(default_factory=dict)  # the entries that a kink or a staircase leaves undecided
@@ -368,12 +368,6 @@ class Evidence:
     mutants: MutationResult | None = None
     projections: Projections | None = None
     format: FormatEvidence | None = None
-
-    def with_gathered(self, kind: EvidenceKind, found: Any) -> "Evidence":
-        """Return the evidence with the field that `kind` names filled in; what follows from the modes is kept."""
-        more = replace(self, **{kind.value: found})
-        more.__dict__.update({name: self.__dict__[name] for name in _BY_MODES if name in self.__dict__})
-        return more
 
     def estimate(self, mode: str) -> Estimate:
         """The estimate of a mode. Raises KeyError if the mode gave none."""
@@ -425,9 +419,6 @@ class Evidence:
     def contradicts(self, mode: str) -> bool:
         """Whether a mode differs from the reference in some entry."""
         return any(np.any(word == DISAGREE) for word in self.agreement.get(mode, {}).values())
-
-
-_BY_MODES = ("modes_without_claim", "confirmed", "independent_pairs")  # what is computed from the modes alone
 
 
 def require_evidence(value: T | None, kind: EvidenceKind) -> T:

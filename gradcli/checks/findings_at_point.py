@@ -78,10 +78,10 @@ def add_point_findings(case: PointCheck) -> None:
     """Add the findings of the recorded run about the point: values that are not finite, kinks, jumps, staircases."""
     q = case.q
     _add_trace_findings(case)
-    certified = case.outcomes["certified"].estimate if "certified" in case.outcomes else None
+    certified = case.estimate_or_none("certified")
     for note in certified.notes if certified is not None else ():
         if note.startswith(FLOAT_CONSTANTS):
-            case.findings.append(finding(Kind.REFERENCE, Severity.INFO, note))
+            case.findings += (finding(Kind.REFERENCE, Severity.INFO, note),)
     bad = q.not_finite
     if q.blind is not None and q.stepping.budget is None:
         _add_kinks_by_values(case)
@@ -249,8 +249,8 @@ def value_beside(q: Question, name: str, at: tuple[int, ...], t: float) -> float
 
 def _add_kinks_by_values(case: PointCheck) -> None:
     """Add the findings that function values give if the trace is rejected: kinks, or no finite slope where rules have none."""
-    q, found = case.q, case.outcomes.get("finite-difference")
-    bad, estimate = q.untraced, None if found is None else found.estimate
+    q, estimate = case.q, case.estimate_or_none("finite-difference")
+    bad = q.untraced
     if isinstance(bad, SlopeNotFinite) and (estimate is None or not _has_known_slopes(estimate)):
         case.inconclusive(Kind.NON_FINITE, bad.what, at=bad.where, hint=bad.do)
     if shape(q.value) != ():
@@ -279,7 +279,7 @@ def _add_trace_findings(case: PointCheck) -> None:
         values = native.values_say if native is not None and inner_gradient(q.f) is None else ""
         formats = f", {values}" if values else ""
         says = f"checked by function values alone{formats}: {q.untraced.what}"
-        case.findings.append(finding(Kind.UNTRACED, Severity.WARNING, says, at=q.untraced.where, hint=q.untraced.do))
+        case.findings += (finding(Kind.UNTRACED, Severity.WARNING, says, at=q.untraced.where, hint=q.untraced.do),)
         return
     apart = np.abs(np.asarray(plain_value(q.recording.y)) - np.asarray(q.value))
     room = _SAME * (np.abs(q.value) + q.largest_adjoint * _SAME) + 1e3 * q.noise_floor
@@ -289,12 +289,12 @@ def _add_trace_findings(case: PointCheck) -> None:
     if q.trace_test.why:
         severity = Severity.INCONCLUSIVE if q.trace_test.failed else Severity.INFO
         says = f"near the point the trace was not compared with the function: {q.trace_test.why}"
-        case.findings.append(finding(Kind.TRACE_TEST, severity, says))
+        case.findings += (finding(Kind.TRACE_TEST, severity, says),)
     if q.unbounded:
         says = f"the rounding error of the gradient has no bound: {q.unbounded}"
-        case.findings.append(finding(Kind.NOISE, Severity.WARNING, says))
+        case.findings += (finding(Kind.NOISE, Severity.WARNING, says),)
     for branch in sorted(q.branches, key=lambda b: abs(b.margin))[:_BRANCHES]:
-        case.findings.append(finding(Kind.BRANCH, Severity.INFO, branch.says, at=place_of_position(branch.position)))
+        case.findings += (finding(Kind.BRANCH, Severity.INFO, branch.says, at=place_of_position(branch.position)),)
 
 
 def _show_first_entry(y: Any) -> str:
@@ -362,9 +362,9 @@ def add_claim(case: PointCheck, claimed: Claimed) -> None:
         case.outcomes = {"claim": Outcome(claim, "failed", error=error)} | case.outcomes
         return
     case.outcomes = {"claim": Outcome(claim, "ok", estimate)} | case.outcomes
-    case.findings += [finding(Kind.CLAIM, Severity.INFO, says) for says in estimate.notes]
+    case.findings += tuple(finding(Kind.CLAIM, Severity.INFO, says) for says in estimate.notes)
     if isinstance(claimed, ClaimOnSurfaces):
-        case.findings += claimed.notes()
+        case.findings += tuple(claimed.notes())
     if claimed.mutates:
         says = f"{claimed.text} writes into its input; it was given copies"
         hint = "work on a copy: x = x.copy(); or accept it: --allow mutates-input"
@@ -376,7 +376,7 @@ def _grant_solver_errors(case: PointCheck, claim: Estimate) -> Estimate:
     changes = case.q.solver_changes
     if changes is None:
         return claim
-    differences = case.outcomes["finite-difference"].estimate if "finite-difference" in case.outcomes else None
+    differences = case.estimate_or_none("finite-difference")
     reference = case.estimate(case.reference).solvers if case.reference is not None else {}
     granted = {}
     for name, x in claim.value.items():
@@ -575,11 +575,11 @@ def mask_kinks(slopes: Slopes) -> Any:
 
 def scale_findings(case: PointCheck) -> list[Finding]:
     """Return findings on the undecided entries at which differences show a kink or a second slope."""
-    outcome = case.outcomes.get("finite-difference")
-    if outcome is None or outcome.estimate is None:
+    differences = case.estimate_or_none("finite-difference")
+    if differences is None:
         return []
     found = []
-    for name, slopes in outcome.estimate.slopes.items():
+    for name, slopes in differences.slopes.items():
         open_ = np.zeros(np.shape(slopes.h), dtype=bool)
         for mode, words in case.agreement.items():
             if name in words and (mode == "claim" or (case.claimed is None and mode == "finite-difference")):
@@ -639,7 +639,7 @@ def compare_all_modes(case: PointCheck) -> None:
         if outcome.estimate is None:
             continue
         is_claim, by_differences = mode == "claim", "finite-difference" in (mode, case.reference)
-        fixed, doubt = case.fixed if is_claim else None, DOUBT if is_claim or by_differences else shaken
+        fixed, doubt = case.tolerance if is_claim else None, DOUBT if is_claim or by_differences else shaken
         agreement = {}
         for name, open_ in zip(case.q.wrt, case.q.undecided, strict=True):
             if name not in outcome.estimate.value:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,6 @@ class Implementation:
     text: str
     f: PythonFunction
     native: Native | None
-    module: ModuleType | None = None
 
 
 def implementation_of(
@@ -50,7 +48,7 @@ def implementation_of(
         module, function, text = loaded.module, loaded.found, loaded.text
     native = adapt_target(function, text, module, options)
     taken = prepare_claim(function if native is None else native, text, reference.arguments).function
-    found = Implementation(text, taken, native, module)
+    found = Implementation(text, taken, native)
     if native is not None:
         points = []
         for point in reference.points:

@@ -83,10 +83,9 @@ def is_right_without_rounding(
         for got, wanted, most in zip(
             *(np.ravel(np.asarray(part, float)) for part in (x, right[name], room[name])), strict=True
         ):
-            if not abs(got - wanted) <= most:
-                at = _nearest_entries(plain, got)
-                if not any(abs(sharp[k] - wanted) <= most for k in at):
-                    return False
+            is_near = abs(got - wanted) <= most
+            if not is_near and not any(abs(sharp[k] - wanted) <= most for k in _nearest_entries(plain, got)):
+                return False
     return True
 
 

@@ -52,16 +52,14 @@ from gradcli.words import Kind, Severity
 ALONE = "let it depend on its arguments alone"
 
 
-def evidence_of(case: PointCheck, request: Request) -> Evidence:
-    """Return the evidence that is available once the modes have run and been compared."""
+def complete_evidence(case: PointCheck, request: Request) -> PointCheck:
+    """Return the evidence with all that is known once the modes have run and been compared."""
     q = case.q
     ran = bool(case.outcomes)
     estimates = [outcome.estimate for outcome in case.outcomes.values() if outcome.estimate is not None]
     by_solvers = any(np.any(np.asarray(x) > 0) for estimate in estimates for x in estimate.solvers.values())
-    return Evidence(
-        inputs=q.wrt, outcomes=case.outcomes, reference=case.reference, agreement=case.agreement, claimed=case.claimed,
-        findings=tuple(case.findings), wrong_shape=case.wrong_shape, tolerance=case.fixed,
-        undecided=dict(zip(q.wrt, q.undecided, strict=True)) if case.reference is not None else {},
+    return replace(
+        case, undecided=dict(zip(q.wrt, q.undecided, strict=True)) if case.reference is not None else {},
         scale_findings=tuple(scale_findings(case)), trace=q.trace_test if ran else TraceTest(None),
         untraced=q.untraced, solvers=solvers_of(q.f) if by_solvers else (),
         written_as_text=bool(WRITTEN),
@@ -73,11 +71,11 @@ def evidence_of(case: PointCheck, request: Request) -> Evidence:
     )  # fmt: skip
 
 
-def _compare_along_direction(case: PointCheck, seen: Evidence) -> DirectionalCheck:
+def _compare_along_direction(case: PointCheck) -> DirectionalCheck:
     """Compare the reference along a direction, in balls if the user named the certified mode, and it was not run."""
     certified = case.outcomes.get("certified")
     balls = case.q.budget.effort is Effort.NAMED and certified is not None and certified.status == "not run"
-    return compare_along_direction(case.q, seen.estimate(str(seen.reference)), balls)
+    return compare_along_direction(case.q, case.estimate(str(case.reference)), balls)
 
 
 # Find the operation whose derivative rule is wrong, when function values contradict a traced gradient.
@@ -193,14 +191,14 @@ def _entries_at_a_kink(line: Line) -> Any:
     return np.zeros(shape(y), dtype=bool) if kink is None else np.asarray(kink(y, *xs, **(params or {})))
 
 
-def _find_cause(case: PointCheck, seen: Evidence) -> Cause:
+def _find_cause(case: PointCheck) -> Cause:
     wrong = find_wrong_rule(case.q)
     if wrong is None:
         return Cause(operation_at_kink=hits_a_kink(case.q))
     return Cause(wrong[0].name, place_of_position(wrong[1]))
 
 
-def _call_function_again(case: PointCheck, seen: Evidence) -> tuple[Finding, ...]:
+def _call_function_again(case: PointCheck) -> tuple[Finding, ...]:
     """Return a finding if a Python function returns a different value when called again, or a value stored in an earlier call."""
     q = case.q
     try:
@@ -254,13 +252,13 @@ def distance_from_hull(q: Question, claim: Estimate) -> HullDistance:
 # Decide whether a claim that is nearly right is wrong by its own rounding errors alone.
 
 
-def look_at_rounding_of_claim(case: PointCheck, seen: Evidence) -> ClaimRounding:
+def look_at_rounding_of_claim(case: PointCheck) -> ClaimRounding:
     """Return whether the claim, evaluated without rounding, is the right gradient, and where it loses digits.
 
     Cost  one run of the claim in float64 and one in balls; one more of each for the line that loses the digits. None for
           more than 5,000 entries; no balls for a claim of more than 30,000 operations on them.
     """
-    claim, right, q = seen.estimate("claim"), seen.estimate(str(seen.reference)), case.q
+    claim, right, q = case.estimate("claim"), case.estimate(str(case.reference)), case.q
     values = q.point.values
     if claim.narrow or sum(np.size(x) for x in claim.value.values()) > MANY:
         return ClaimRounding()
@@ -274,7 +272,7 @@ def look_at_rounding_of_claim(case: PointCheck, seen: Evidence) -> ClaimRounding
     digits = {name: float(-np.log10(_relative_error(x, right.value[name]))) for name, x in claim.value.items()}
     worst = min(digits, key=lambda name: digits[name])
     said = report_inaccuracy(f"the claim of {worst}", digits[worst], values, traceable_claim(case.claim), q.wrt, None)
-    return ClaimRounding(said, largest_relative_error(seen))
+    return ClaimRounding(said, largest_relative_error(case))
 
 
 def _relative_error(x: Any, right: Any) -> float:
@@ -290,12 +288,12 @@ _GUARDED = {"log": "log", "sqrt": "sqrt", "divide": "a division", "reciprocal": 
 _ROUNDED = 1e-13  # relative to the largest entry: what the gradient without the constant may be off by rounding
 
 
-def find_omitted_constant(case: PointCheck, seen: Evidence) -> OmittedConstant:
+def find_omitted_constant(case: PointCheck) -> OmittedConstant:
     """Return the small constant without which f has the claimed gradient; none unless f is a traced number.
 
     Cost  for each small constant that is added before a logarithm, a root or a division, one run and one sweep of the program.
     """
-    q, claim = case.q, seen.estimate("claim").value
+    q, claim = case.q, case.estimate("claim").value
     if q.untraced is not None or shape(q.value) != () or set(claim) - set(q.wrt):
         return OmittedConstant()
     guards = {slot: p.name for p, slots, *_ in q.lines if p is not None and p.name in _GUARDED for slot in slots}
@@ -308,9 +306,9 @@ def find_omitted_constant(case: PointCheck, seen: Evidence) -> OmittedConstant:
                 added.setdefault(float(values[0]), []).append(k)
     for c, lines in added.items():
         made = dict(zip(q.wrt, q.recording.without_constants(frozenset(lines)).pull(np.float64(1)), strict=True))
-        room = {name: seen.estimate("claim").bound[name] + _ROUNDED * largest_finite(x) for name, x in claim.items()}
+        room = {name: case.estimate("claim").bound[name] + _ROUNDED * largest_finite(x) for name, x in claim.items()}
         if all(bool(np.all(np.abs(claim[name] - made[name]) <= room[name])) for name in claim):
-            return OmittedConstant(f"{c:g}", _GUARDED[guards[lines[0]]], largest_relative_error(seen))
+            return OmittedConstant(f"{c:g}", _GUARDED[guards[lines[0]]], largest_relative_error(case))
     return OmittedConstant()
 
 
@@ -327,19 +325,19 @@ _GROSS_MISTAKES: dict[str, Makes] = {
 }
 
 
-def plant_mistakes(case: PointCheck, seen: Evidence) -> MutationResult:
+def plant_mistakes(case: PointCheck) -> MutationResult:
     """Return how many planted mistakes would be caught, and a finding if a gross one is missed or none was planted.
 
     The gradient under test is the claim, or gradcli's own gradient if there is no claim. No mode is run again.
     """
-    tested, right = _gradient_under_test(seen)
+    tested, right = _gradient_under_test(case)
     if tested is None or right is None:
         says = "no mistake was planted: no other mode checks the gradient entry by entry"
         return MutationResult((), finding(Kind.MUTANT, Severity.INFO, says))
-    if seen.wrong_shape is not None or seen.contradicts("claim"):
+    if case.wrong_shape is not None or case.contradicts("claim"):
         says = "no mistake was planted: the claim already disagrees without a planted mistake"
         return MutationResult((), finding(Kind.MUTANT, Severity.INFO, says))
-    trial = _Trial(case.q, seen, tested, right, confirmed_entries(seen)[0])
+    trial = _Trial(case, tested, right, confirmed_entries(case)[0])
     mutants = (
         _plant_by_size(trial, "one entry off by a relative error", lambda g, s: g * (1 + s)),
         _plant_by_size(
@@ -349,7 +347,7 @@ def plant_mistakes(case: PointCheck, seen: Evidence) -> MutationResult:
     )
     survived = [m for m in mutants if m.sizeless and m.caught < m.planted]
     if not survived:
-        return MutationResult(mutants, _report_skipped_kinks(seen))
+        return MutationResult(mutants, _report_skipped_kinks(case))
     first = survived[0]
     says = f"{first.planted - first.caught} of {first.planted} planted mistakes would not be found: {first.mistake}"
     if all(
@@ -376,9 +374,9 @@ def _gradient_under_test(seen: Evidence) -> tuple[Estimate | None, Estimate | No
     """Return the gradient under test and its reference; for gradcli's own, a mode that depends on function values alone."""
     if seen.reference is None:
         return None, None
-    own = seen.estimate(seen.reference)
-    if seen.claimed is not None and seen.estimate_or_none("claim") is not None:
-        return seen.estimate_or_none("claim"), own
+    own, claim = seen.estimate(seen.reference), seen.estimate_or_none("claim")
+    if claim is not None:
+        return claim, own
     for mode, outcome in seen.outcomes.items():
         by_values = outcome.mode.rests_on == {Witness.FUNCTION_VALUES}
         if outcome.estimate is not None and by_values and mode != seen.reference:
@@ -390,8 +388,7 @@ def _gradient_under_test(seen: Evidence) -> tuple[Estimate | None, Estimate | No
 class _Trial:
     """The gradient under test, the estimate that it is compared with, and the entries that two modes confirm."""
 
-    q: Question
-    seen: Evidence
+    seen: PointCheck
     tested: Estimate
     right: Estimate
     confirmed: dict[str, Any]
@@ -402,7 +399,7 @@ class _Trial:
         Entries at a kink are left out; an entry counts as changed if its relative change is more than `least`.
         """
         seen, tested, right = self.seen, self.tested, self.right
-        scale = zero_scale(right, self.q.xs, self.q.value)
+        scale = zero_scale(right, seen.q.xs, seen.q.value)
         found = {}
         for name, g in tested.value.items():
             made = np.asarray(makes(np.asarray(g)))
@@ -442,14 +439,14 @@ def _plant_by_size(trial: _Trial, says: str, makes: Callable[[Array, float], Arr
 
 
 # What gathers each kind of evidence; that on a narrow format takes a check of its own.
-GATHER: dict[EvidenceKind, Callable[[PointCheck, Evidence], Any]] = {
+GATHER: dict[EvidenceKind, Callable[[PointCheck], Any]] = {
     EvidenceKind.DIRECTION: _compare_along_direction,
     EvidenceKind.BLAME: _find_cause,
     EvidenceKind.CLAIM_ROUNDING: look_at_rounding_of_claim,
     EvidenceKind.LEFT_OUT: find_omitted_constant,
-    EvidenceKind.CLAIM_AGAIN: lambda case, seen: call_claim_again(case),
-    EvidenceKind.PIECES: lambda case, seen: distance_from_hull(case.q, seen.estimate("claim")),
+    EvidenceKind.CLAIM_AGAIN: call_claim_again,
+    EvidenceKind.PIECES: lambda case: distance_from_hull(case.q, case.estimate("claim")),
     EvidenceKind.FUNCTION_AGAIN: _call_function_again,
     EvidenceKind.MUTANTS: plant_mistakes,
-    EvidenceKind.PROJECTIONS: lambda case, seen: run_projections(case),
+    EvidenceKind.PROJECTIONS: run_projections,
 }

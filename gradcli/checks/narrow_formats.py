@@ -84,7 +84,7 @@ def compare_scaled_gradient(
     return Aspect("GradScaler", "agrees" if found.share <= most else "wrong", message=says)
 
 
-def format_evidence(case: PointCheck, seen: Evidence, request: Request, verify: Verify) -> FormatEvidence:
+def format_evidence(case: PointCheck, request: Request, verify: Verify) -> FormatEvidence:
     """Return what other runs of a claim say about its errors in a narrow format.
 
     Cost    a check of the same function in a wider format; if an entry is off by more than the format explains, also
@@ -95,13 +95,13 @@ def format_evidence(case: PointCheck, seen: Evidence, request: Request, verify: 
     natives = [native_of(original_function(case.q.f)), None if request.own is None else request.own.native]
     dtype = max([_WIDE, *(native.narrowest for native in natives if native is not None)], key=lambda name: EPS[name])
     found = FormatEvidence(
-        dtype, coarseness, wider=_option_for_wider_format(request, dtype), underflows=_underflows(case, seen, dtype)
+        dtype, coarseness, wider=_option_for_wider_format(request, dtype), underflows=_underflows(case, dtype)
     )
     found = _add_wide_verdict(found, request, verify)
-    wrong = {name: np.asarray(word == DISAGREE) for name, word in seen.agreement["claim"].items()}
+    wrong = {name: np.asarray(word == DISAGREE) for name, word in case.agreement["claim"].items()}
     if found.wide == Verdict.FAIL or claimed is None or not any(map(np.any, wrong.values())):
         return found
-    claim, right = seen.estimate("claim").value, seen.estimate(str(seen.reference)).value
+    claim, right = case.estimate("claim").value, case.estimate(str(case.reference)).value
     if _is_rounding_of_constants(claim, right, wrong, EPS[dtype]):
         return replace(found, changes=True)
     error = _relative_error(claim, right)
@@ -129,15 +129,14 @@ def _option_for_wider_format(request: Request, dtype: str) -> str | None:
     return f"a wider format can: --dtype {wider}" if wider is not None else None
 
 
-def _underflows(case: PointCheck, seen: Evidence, dtype: str) -> bool:
+def _underflows(seen: Evidence, dtype: str) -> bool:
     """Whether every entry of the claim is zero, and right entries that are not are below the smallest normal number."""
     claim, right = seen.estimate("claim").value, seen.estimate(str(seen.reference))
     if any(np.any(np.asarray(x)) for x in claim.values()):
         return False
-    known = [np.abs(np.asarray(right.value[name])) > np.asarray(right.bound[name]) for name in claim]
-    sizes = [np.abs(np.asarray(right.value[name])) for name in claim]
-    most = max((float(np.max(x, initial=0.0, where=mask)) for x, mask in zip(sizes, known, strict=True)), default=0.0)
-    return 0.0 < most < TINY[dtype]
+    sizes = {name: np.abs(np.asarray(right.value[name])) for name in claim}
+    most = max((np.max(x, initial=0.0, where=x > np.asarray(right.bound[n])) for n, x in sizes.items()), default=0.0)
+    return bool(0.0 < most < TINY[dtype])
 
 
 def _add_wide_verdict(found: FormatEvidence, request: Request, verify: Verify) -> FormatEvidence:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.recorded_program import RecordedProgram
-from gradcli.arithmetic.tape import CONSTANT, Line, Tape
+from gradcli.arithmetic.tape import CONSTANT, Tape
 from gradcli.checks.gradient_slips import name_factor
 from gradcli.checks.partial_slips import (
     Replaced,
@@ -522,7 +522,9 @@ def block_slips(program: RecordedProgram) -> Iterator[Trial]:
         for makes, says in _DIAGONAL if diagonal else _WRITTEN_OUT:
             lines = {}
             for (u, v), (slope, _) in zip(blocks, found, strict=True):
-                lines[v] = _make_block_line(tape, u, v, makes(tape.value(v), tape.value(u), slope))
+                made = makes(tape.value(v), tape.value(u), slope)
+                whole = Primitive("block", np.positive, (Partial(lambda y, x, made=made: made),))
+                lines[v] = whole, (u,), (tape.value(u),), tape.value(v), None, tape.position(v)
             yield Trial(DiagnosisKind.SLIP, says, program.with_lines(lines), tape.position(blocks[0][1]))
 
 
@@ -557,8 +559,11 @@ def _slope_of_block(tape: Tape, u: int, v: int) -> tuple[Any, bool] | None:
     cut = Tape(tape.level)
     cut.lines = [*tape.lines[:u], (None, (), (), x, None, None), *tape.lines[u + 1 : v + 1]]
     n = size(x)
-    moved = (k for k in range(u + 1, v + 1) if any(slot >= u for slot in tape.operands(k)))
-    if all(_is_elementwise(tape.lines[k]) for k in moved):
+    moved = (tape.lines[k] for k in range(u + 1, v + 1) if any(slot >= u for slot in tape.operands(k)))
+    if all(
+        primitive is not None and primitive.kind == "elementwise" and all(shape(x) in ((), shape(y)) for x in xs)
+        for primitive, _, xs, y, _, _ in moved
+    ):
         bar = cut.sweep(v, np.ones(shape(x))[()])[u]
         return (bar, True) if bar is not None and shape(bar) == shape(x) else None
     if n > _MOST_ENTRIES:
@@ -568,14 +573,3 @@ def _slope_of_block(tape: Tape, u: int, v: int) -> tuple[Any, bool] | None:
         bar = cut.sweep(v, np.eye(1, n, k).reshape(shape(x)))[u]
         diagonal[k] = 0.0 if bar is None else np.ravel(bar)[k]
     return diagonal.reshape(shape(x))[()], False
-
-
-def _is_elementwise(line: Line) -> bool:
-    primitive, _, xs, y, _, _ = line
-    return primitive is not None and primitive.kind == "elementwise" and all(shape(x) in ((), shape(y)) for x in xs)
-
-
-def _make_block_line(tape: Tape, u: int, v: int, slope: Any) -> Line:
-    """Return a line that computes `v` from `u` in one step, with the given derivative."""
-    whole = Primitive("block", np.positive, (Partial(lambda y, x: slope),))
-    return whole, (u,), (tape.value(u),), tape.value(v), None, tape.position(v)

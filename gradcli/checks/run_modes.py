@@ -1,13 +1,12 @@
 """Run several modes on one question."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from gradcli.checks.evidence import Outcome, Tolerance
+from gradcli.checks.evidence import Evidence, Outcome
 from gradcli.classes import dataclass
 from gradcli.errors import BadExpression, GradcliError, NotSupported, OutOfTime, TraceDiffers, Undecided
 from gradcli.modes.claim import Claimed
@@ -16,7 +15,6 @@ from gradcli.modes.problem import Effort, NotRun, compute_with_deadline
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.modes.symbolic import Asked, Symbolic
 from gradcli.report.common import Finding, finding
-from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Estimate
 from gradcli.words import Kind, ModeStatus, Severity
 
@@ -126,31 +124,14 @@ def choose_reference(outcomes: dict[str, Outcome]) -> str | None:
     return next((name for name, outcome in outcomes.items() if outcome.status == "ok" and name in MODES), None)
 
 
-# The evidence gathered at one point so far: the outcomes of the modes, and the findings.
-
-
-@dataclass
-class PointCheck:
-    """The evidence gathered at one point so far; `agreement` is that of each entry with the reference, by mode and input."""
+@dataclass(kw_only=True)
+class PointCheck(Evidence):
+    """The evidence gathered at one point so far, with what more is gathered from: the question and the claim."""
 
     q: Question
-    outcomes: dict[str, Outcome]
-    reference: str | None
-    fixed: Tolerance | None
-    claimed: tuple[str, ...] | None = None
     claim: Claimed | None = None
     not_claimed: tuple[str, ...] = ()
-    findings: list[Finding] = field(default_factory=list)
-    agreement: dict[str, dict[str, Any]] = field(default_factory=dict)
-    wrong_shape: Diagnosis | None = None
-
-    def estimate(self, mode: str) -> Estimate:
-        """The estimate of a mode. Raises KeyError if the mode gave none."""
-        found = self.outcomes[mode].estimate
-        if found is None:
-            raise KeyError(mode)
-        return found
 
     def inconclusive(self, kind: Kind, message: str, **where: Any) -> None:
         """Add a finding that prevents a verdict unless the user allows it."""
-        self.findings.append(finding(kind, Severity.INCONCLUSIVE, message, **where))
+        self.findings += (finding(kind, Severity.INCONCLUSIVE, message, **where),)

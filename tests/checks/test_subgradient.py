@@ -187,9 +187,7 @@ def lies(text: str, at: str, **claim: Any) -> HullDistance:
     found = locate(TargetRequest(text, (at,)))
     value = {name: np.asarray(x, dtype=float)[()] for name, x in claim.items()}
     bound = {name: np.zeros(np.shape(x))[()] for name, x in value.items()}
-    made = distance_from_hull(Question(found.f, found.points[0], found.wrt), Estimate(value, bound))
-    assert made is not None
-    return made
+    return distance_from_hull(Question(found.f, found.points[0], found.wrt), Estimate(value, bound))
 
 
 @for_rows(
