@@ -197,11 +197,11 @@ def run_projections(case: PointCheck) -> Projections:
     )  # fmt: skip
 
 
-def mistake_in_projections(case: PointCheck, found: Projections | None, budget: CauseBudget) -> Diagnosis | None:
-    """Return the likely mistake, from the entries that were measured alone; if `found` is None, from those not finite."""
+def mistake_in_projections(case: PointCheck, budget: CauseBudget) -> Diagnosis | None:
+    """Return the likely mistake, from the entries that were measured alone; without projections, from those not finite."""
     from gradcli.checks.diagnose import diagnose  # a claim that is right loads no names of mistakes
 
-    q = case.q
+    q, found = case.q, case.projections
     claim = {name: np.asarray(case.estimate("claim").value[name]) for name in _claimed_inputs(case)}
     if found is None:
         masks = {name: ~np.isfinite(x) for name, x in claim.items()}
@@ -313,21 +313,18 @@ def _detection_limit(q: Question, names: tuple[str, ...], found: ScreeningResult
     return Detects(float(relative[worst]), numbers.entry_name(*_locate_entry(q, names, worst)))
 
 
-def make_cause_search(case: PointCheck, in_wider_format: Cause | None) -> Cause:
-    """Return how the cause of a wrong claim at one point is looked for.
-
-    `in_wider_format` looks at the same gradient in a wider format, where that alone shows the mistake.
-    """
+def make_cause_search(case: PointCheck) -> Cause:
+    """Return how the cause of a wrong claim at one point is looked for."""
 
     def look(budget: CauseBudget) -> Diagnosis | None:
         from gradcli.checks.diagnose import diagnose
 
         with smaller_tolerances(case.q.f):
             if case.needs_projections:
-                return mistake_in_projections(case, case.projections, budget)
+                return mistake_in_projections(case, budget)
             masks = entries_to_explain(case)
             if not any(np.any(mask) for mask in masks.values()):
-                return None if in_wider_format is None else in_wider_format(budget)
+                return None if case.wide_cause is None else case.wide_cause(budget)
             claim, right = case.estimate("claim"), case.estimate(str(case.reference))
             room = {name: np.asarray(allowed_difference(claim, right, name, case.tolerance)) for name in masks}
             claimed, known = ({n: estimate.value[n] for n in masks} for estimate in (claim, right))

@@ -525,23 +525,16 @@ def _check_by_modes(request: Request, q: Question, heard: Heard, answers: Answer
 def _gather_and_decide(case: PointCheck, request: Request) -> PointResult:
     """Return the report of a point, after gathering all evidence that its verdict depends on."""
     case = complete_evidence(case, request)
-    wide: list[Verified] = []
-
-    def verify_wide(wider: Request) -> CheckReport:
-        wide.append(verify(wider))
-        return wide[-1].report
-
     while isinstance(decision := decide(case), EvidenceKind):
         if decision is EvidenceKind.VALUES_ALONE:
             raise _NotTheFunction("the trace differs from the function")
         if decision is EvidenceKind.FORMAT:
-            case.format = format_evidence(case, request, verify_wide)
+            case.format = format_evidence(case, request, verify)
         else:
             setattr(case, decision.value, GATHER[decision](case))
     report = make_point_report(case, decision)
     calls = search_calls_at_point(case) if decision.verdict == Verdict.FAIL else 0
-    in_wider_format = wide[-1].first_cause if wide else None
-    return PointResult(report, make_cause_search(case, in_wider_format) if decision.unexplained else None, calls)
+    return PointResult(report, make_cause_search(case) if decision.unexplained else None, calls)
 
 
 # Further checks of second derivatives: that the gradient is right, second differences of f, and symmetry.

@@ -1,16 +1,17 @@
 """Gather what shows whether the error of a gradient in a narrow format is rounding or a mistake."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gradcli.arithmetic.recorded_program import value_and_gradient
+from gradcli.checks.causes import Verified
 from gradcli.checks.evidence import DISAGREE, Evidence, FormatEvidence
 from gradcli.checks.framework_claim import FrameworkClaim, own_gradient, with_function
 from gradcli.checks.probe import Located
-from gradcli.checks.request import Request, Verify
+from gradcli.checks.request import Request
 from gradcli.checks.run_modes import PointCheck
 from gradcli.errors import GradcliError
 from gradcli.frameworks.framework import EPS
@@ -84,8 +85,8 @@ def compare_scaled_gradient(
     return Aspect("GradScaler", "agrees" if found.share <= most else "wrong", message=says)
 
 
-def format_evidence(case: PointCheck, request: Request, verify: Verify) -> FormatEvidence:
-    """Return what other runs of a claim say about its errors in a narrow format.
+def format_evidence(case: PointCheck, request: Request, verify: Callable[[Request], Verified]) -> FormatEvidence:
+    """Return what other runs of a claim say about its errors in a narrow format; the cause in a wider one is kept.
 
     Cost    a check of the same function in a wider format; if an entry is off by more than the format explains, also
             some gradients of the claim and of the function at nearby points.
@@ -97,7 +98,7 @@ def format_evidence(case: PointCheck, request: Request, verify: Verify) -> Forma
     found = FormatEvidence(
         dtype, coarseness, wider=_option_for_wider_format(request, dtype), underflows=_underflows(case, dtype)
     )
-    found = _add_wide_verdict(found, request, verify)
+    found = _add_wide_verdict(found, case, request, verify)
     wrong = {name: np.asarray(word == DISAGREE) for name, word in case.agreement["claim"].items()}
     if found.wide == Verdict.FAIL or claimed is None or not any(map(np.any, wrong.values())):
         return found
@@ -139,7 +140,9 @@ def _underflows(seen: Evidence, dtype: str) -> bool:
     return bool(0.0 < most < TINY[dtype])
 
 
-def _add_wide_verdict(found: FormatEvidence, request: Request, verify: Verify) -> FormatEvidence:
+def _add_wide_verdict(
+    found: FormatEvidence, case: PointCheck, request: Request, verify: Callable[[Request], Verified]
+) -> FormatEvidence:
     """Add the verdict on the same gradient in a wider format, if it can be computed there.
 
     A code that computes in float32 inside, whatever its inputs, is not wrong for that.
@@ -148,9 +151,10 @@ def _add_wide_verdict(found: FormatEvidence, request: Request, verify: Verify) -
         wide = None if request.to_widen is None else request_in_float64(request, request.to_widen)
         if wide is None:
             return found
-        report = verify(wide)
+        verified = verify(wide)
     except GradcliError:  # the function or its backward pass takes no other format
         return found
+    case.wide_cause, report = verified.first_cause, verified.report
     point = report.points[0]
     claim = point.modes["claim"].gradient if "claim" in point.modes else None
     both = isinstance(claim, dict) and isinstance(point.gradient, dict)

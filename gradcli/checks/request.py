@@ -1,6 +1,6 @@
 """The request to `check`: a function, its points, a claim and the options."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 
 from gradcli.checks.evidence import Tolerance
@@ -10,7 +10,6 @@ from gradcli.classes import dataclass
 from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import WITHOUT_LIMITS, Budget
-from gradcli.report.check import CheckReport
 from gradcli.request.options import DEFAULTS, Options
 from gradcli.request.point import Point
 from gradcli.targets.facts import Function, Notice, Surface
@@ -58,6 +57,3 @@ class Request:
         """Return the question for the modes at one point; `budget` replaces the request's own budget."""
         options = self.options
         return Question(self.f, point, self.wrt, self.seed, budget or self.budget, options.stepping, options.device)
-
-
-Verify = Callable[[Request], CheckReport]  # decides the verdict, and leaves the cause

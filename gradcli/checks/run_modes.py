@@ -15,6 +15,7 @@ from gradcli.modes.problem import Effort, NotRun, compute_with_deadline
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.modes.symbolic import Asked, Symbolic
 from gradcli.report.common import Finding, finding
+from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Estimate
 from gradcli.words import Kind, ModeStatus, Severity
 
@@ -131,6 +132,7 @@ class PointCheck(Evidence):
     q: Question
     claim: Claimed | None = None
     not_claimed: tuple[str, ...] = ()
+    wide_cause: Callable[[Any], Diagnosis | None] | None = None  # looks for a mistake that a wider format alone shows
 
     def inconclusive(self, kind: Kind, message: str, **where: Any) -> None:
         """Add a finding that prevents a verdict unless the user allows it."""
