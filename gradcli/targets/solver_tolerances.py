@@ -256,7 +256,7 @@ def call_solver(
     if not _WATCH.watched or (_WATCH.seen is None and _WATCH.factor == 1.0):
         return function(*args, **kwargs)
     try:
-        given = _arguments_by_name(original, args, kwargs)
+        given = arguments_by_name(original, args, kwargs)
     except (TypeError, ValueError):
         return function(*args, **kwargs)  # scipy says what is wrong
     if _WATCH.seen is not None:
@@ -308,7 +308,7 @@ def _cached_signature(original: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(original)
 
 
-def _arguments_by_name(original: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
+def arguments_by_name(original: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
     """Return the arguments of a call by name; those of `**options` are among them."""
     signature = _cached_signature(original)
     given = dict(signature.bind_partial(*args, **kwargs).arguments)

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.integrate import quad, solve_ivp
-from scipy.optimize import curve_fit, minimize
+from scipy.optimize import brentq, curve_fit, minimize, newton
 
 import gradcli
 from gradcli.errors import NotSupported
 from gradcli.report.check import CheckReport
-from gradcli.targets.solvers.optimize import least_squares as traced_least_squares
+from gradcli.targets.solvers import optimize
 from tests.corpus import solvers
 
 MODES = "certified,forward,reverse,complex-step,finite-difference"
@@ -111,7 +111,14 @@ def test_what_has_no_rule_is_refused_by_name(f: Callable[..., Any], words: str) 
 
 def test_a_loss_of_least_squares_is_refused_before_anything_is_solved() -> None:
     with pytest.raises(NotSupported, match="least_squares with loss= has no derivative rule"):
-        traced_least_squares(lambda x: x, [0.0], loss="huber")
+        optimize.FUNCTIONS["least_squares"](lambda x: x, [0.0], loss="huber")
+
+
+def test_arguments_are_taken_by_position_and_by_name_as_scipy_takes_them() -> None:
+    by_position = gradcli.grad(lambda k: brentq(lambda x, c: x**3 - c, 0.0, 3.0, (k,)))
+    by_name = gradcli.grad(lambda k: newton(func=lambda x: x**3 - k, x0=1.0))
+    right = pytest.approx(0.7 ** (-2 / 3) / 3, rel=1e-9)
+    assert (by_position(0.7), by_name(0.7)) == (right, right)
 
 
 @pytest.mark.slow

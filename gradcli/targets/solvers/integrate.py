@@ -5,13 +5,14 @@ Source  Hairer, Norsett and Wanner (1993), Solving Ordinary Differential Equatio
 
 import copy
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gradcli.errors import NoRule, NotSupported
 from gradcli.rules.shaping import as_value
+from gradcli.targets.solver_tolerances import arguments_by_name
 from gradcli.targets.solvers.equation import Parametrised, refuse_tracers, relative_error
 from gradcli.tracing.captured import Captured
 from gradcli.tracing.primitive import Value
@@ -25,6 +26,13 @@ _AMPLIFIED = 3.0  # the derivative of a solver's result may be off by so much mo
 
 def _scipy_integrate() -> Any:
     return sys.modules["scipy.integrate"]
+
+
+def _bind(name: str, first: Sequence[str], given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the arguments of a call of scipy's: those that come `first`, the tuple `args`, and the others by name."""
+    options = arguments_by_name(getattr(_scipy_integrate(), name), given, named)
+    args = options.pop("args", ())
+    return *(options.pop(each) for each in first), args if isinstance(args, tuple) else (args,), options
 
 
 class Trajectory(Parametrised):
@@ -152,25 +160,19 @@ def solve_ivp(
     return result
 
 
-def odeint(
-    func: Callable[..., Any], y0: Any, t: Any, args: Any = (), Dfun: Any = None, col_deriv: int = 0, full_output: int = 0,
-    ml: Any = None, mu: Any = None, rtol: Any = None, atol: Any = None, tcrit: Any = None, h0: float = 0.0,
-    hmax: float = 0.0, hmin: float = 0.0, ixpr: int = 0, mxstep: int = 0, mxhnil: int = 0, mxordn: int = 12,
-    mxords: int = 5, printmessg: int = 0, tfirst: bool = False,
-) -> Any:  # fmt: skip
+def odeint(*given: Any, **named: Any) -> Any:
     """Return the solution at the times, one row each; the first time is that of the start."""
-    if full_output or Dfun is not None:
+    func, y0, t, args, options = _bind("odeint", ("func", "y0", "t"), given, named)
+    if options.get("full_output") or options.get("Dfun") is not None:
         raise NoRule("scipy.integrate.odeint with full_output= or Dfun= is not traced", do="leave them out")
-    options = {"rtol": rtol, "atol": atol, "tcrit": tcrit, "h0": h0, "hmax": hmax, "hmin": hmin, "mxstep": mxstep}
-    args = args if isinstance(args, tuple) else (args,)
 
     def solver(fun: Any, y0: Any, args: Any, start: Any, times: Any) -> Any:
         y0, times = np.ravel(np.asarray(y0, dtype=float)), np.asarray(times, dtype=float)
-        return _scipy_integrate().odeint(refuse_tracers(fun), y0, times, args, tfirst=tfirst, **options).T
+        return _scipy_integrate().odeint(refuse_tracers(fun), y0, times, args, **options).T
 
     times = as_value(t)
-    structure = (func, y0, args, times[0], times)
-    return np.transpose(Trajectory("scipy.integrate.odeint", structure, solver, tfirst, stiff=True).traced())
+    structure, time_first = (func, y0, args, times[0], times), bool(options.get("tfirst"))
+    return np.transpose(Trajectory("scipy.integrate.odeint", structure, solver, time_first, stiff=True).traced())
 
 
 class Integral(Parametrised):
@@ -216,39 +218,35 @@ class Integral(Parametrised):
         return self.jacobians(called, parameters)
 
 
-def quad(
-    func: Callable[..., Any], a: Any, b: Any, args: Any = (), full_output: int = 0, epsabs: float = 1.49e-8,
-    epsrel: float = 1.49e-8, limit: int = 50, points: Any = None, weight: Any = None, wvar: Any = None, wopts: Any = None,
-    maxp1: int = 50, limlst: int = 50, complex_func: bool = False,
-) -> Any:  # fmt: skip
+def quad(*given: Any, **named: Any) -> Any:
     """Return the integral and scipy's estimate of its error."""
-    if weight is not None or full_output or complex_func:
+    func, a, b, args, options = _bind("quad", ("func", "a", "b"), given, named)
+    if options.get("weight") is not None or options.get("full_output") or options.get("complex_func"):
         says = "scipy.integrate.quad with weight=, full_output= or complex_func= is not traced"
         raise NoRule(says, do="multiply the function by the weight")
 
     def solver(func: Any, a: Any, b: Any, args: Any) -> Any:
-        options = (args, 0, epsabs, epsrel, limit, points)
-        return _scipy_integrate().quad(refuse_tracers(func), float(a), float(b), *options)[:2]
+        return _scipy_integrate().quad(refuse_tracers(func), float(a), float(b), args, **options)
 
-    made = Integral("scipy.integrate.quad", (func, a, b, args if isinstance(args, tuple) else (args,)), solver, points)
+    made = Integral("scipy.integrate.quad", (func, a, b, args), solver, options.get("points"))
     return made.traced(), made.estimated
 
 
-def quad_vec(
-    f: Callable[..., Any], a: Any, b: Any, epsabs: float = 1e-200, epsrel: float = 1e-8, **options: Any
-) -> Any:
+def quad_vec(*given: Any, **named: Any) -> Any:
     """Return the integral of a function whose values are arrays, and scipy's estimate of its error."""
-    args = tuple(options.pop("args", ()))
-    points = options.get("points")
+    f, a, b, args, options = _bind("quad_vec", ("f", "a", "b"), given, named)
 
     def solver(f: Any, a: Any, b: Any, args: Any) -> Any:
-        found = _scipy_integrate().quad_vec(refuse_tracers(f), float(a), float(b), epsabs, epsrel, args=args, **options)
+        found = _scipy_integrate().quad_vec(refuse_tracers(f), float(a), float(b), args=args, **options)
         return np.asarray(found[0], dtype=float), found[1]
 
-    made = Integral("scipy.integrate.quad_vec", (f, a, b, args), solver, points)
+    made = Integral("scipy.integrate.quad_vec", (f, a, b, args), solver, options.get("points"))
     return made.traced(), made.estimated
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "solve_ivp": solve_ivp, "odeint": odeint, "quad": quad, "quad_vec": quad_vec,
-}  # fmt: skip
+    "solve_ivp": solve_ivp,
+    "odeint": odeint,
+    "quad": quad,
+    "quad_vec": quad_vec,
+}

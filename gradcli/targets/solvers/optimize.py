@@ -4,8 +4,9 @@ Source  F(x, p) = 0 defines x as a function of p with the derivative -F_x^-1 F_p
 """
 
 import copy
+import functools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import NoRule
 from gradcli.rules.decompositions import Open
 from gradcli.rules.shaping import as_value
+from gradcli.targets.solver_tolerances import arguments_by_name
 from gradcli.targets.solvers.equation import Parametrised, accept_tracers, refuse_tracers, relative_error
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
@@ -57,97 +59,18 @@ class Root(Parametrised):
         return matrices, 10 * relative_error(missed, np.maximum(np.abs(np.ravel(x)), 1e-3))
 
 
-def root(
-    fun: Callable[..., Any], x0: Any, args: Any = (), method: str = "hybr", jac: Any = None, **options: Any
-) -> Any:
-    """Return scipy's result with a traced `x`."""
-    args = args if isinstance(args, tuple) else (args,)
-    with_jacobian = jac is True
-
-    def called(parts: Any) -> Any:
-        fun, x0, args, jac = parts
-        return _scipy_optimize().root(refuse_tracers(fun), np.asarray(x0, dtype=float), args, method, jac, **options)
-
-    def residual(parts: Any, x: Value) -> Value:
-        y = parts[0](x, *parts[2])
-        return as_value(y[0] if with_jacobian else y)
-
-    made = Root("scipy.optimize.root", (fun, x0, args, jac), lambda parts: called(parts).x, residual)
-    return _traced_result(called(made.plain_parts()), made)
+Given = Mapping[str, Any]  # the arguments of a call of scipy's by name, the user's function first
 
 
-def _traced_result(found: Any, made: Root) -> Any:
-    """Return scipy's result with a traced solution; what else depends on the parameters is not known.
-
-    What the solver says of its success is not asked: the residual decides, because BFGS often stops at a minimum with a warning.
-    """
-    result = copy.copy(found)
-    result["x"] = made.traced()
-    for key in ("fun", "jac", "hess", "hess_inv", "grad", "fjac", "r", "qtf"):
-        if key in result:
-            result[key] = Open(f"{key} of the result of {made.name} is not traced", "use x of the result")
-    return result
+def _value(given: Given, x: Value) -> Value:
+    """Return what the user's function returns at x, without derivatives that it returns beside its value."""
+    f = next(iter(given.values()))
+    y = f(x, *given["args"], **(given.get("kwargs") or {}))
+    return as_value(y[0] if any(given.get(name) is True for name in ("jac", "fprime", "fprime2")) else y)
 
 
-def fsolve(
-    func: Callable[..., Any], x0: Any, args: Any = (), fprime: Any = None, full_output: int = 0, **options: Any
-) -> Any:
-    if full_output:
-        raise NoRule("scipy.optimize.fsolve with full_output= is not traced", do="leave it out")
-    args = args if isinstance(args, tuple) else (args,)
-
-    def solver(parts: Any) -> Any:
-        func, x0, args, fprime = parts
-        return _scipy_optimize().fsolve(refuse_tracers(func), np.asarray(x0, dtype=float), args, fprime, 0, **options)
-
-    def residual(parts: Any, x: Value) -> Value:
-        return as_value(parts[0](x, *parts[2]))
-
-    return Root("scipy.optimize.fsolve", (func, x0, args, fprime), solver, residual).traced()
-
-
-def _scalar_root_replacement(name: str) -> Callable[..., Value]:
-    """Return the stand-in of a solver for a root of one number: brentq, newton and their kin."""
-
-    def stand_in(
-        f: Callable[..., Any], *given: Any, args: Any = (), full_output: bool = False, **options: Any
-    ) -> Value:
-        if full_output:
-            raise NoRule(f"scipy.optimize.{name} with full_output= is not traced", do="leave it out")
-        args = args if isinstance(args, tuple) else (args,)
-
-        def solver(parts: Any) -> Any:
-            f, given, args, options = parts
-            return getattr(_scipy_optimize(), name)(refuse_tracers(f), *given, args=args, **options)
-
-        def residual(parts: Any, x: Value) -> Value:
-            y = as_value(parts[0](x, *parts[2]))
-            return y - x if name == "fixed_point" else y
-
-        return Root(f"scipy.optimize.{name}", (f, given, args, options), solver, residual).traced()
-
-    stand_in.__name__ = name
-    return stand_in
-
-
-def root_scalar(f: Callable[..., Any], args: Any = (), **options: Any) -> Any:
-    """Return scipy's result with a traced `root`."""
-    args = args if isinstance(args, tuple) else (args,)
-
-    def called(parts: Any) -> Any:
-        f, args, options = parts
-        return _scipy_optimize().root_scalar(refuse_tracers(f), args, **options)
-
-    def residual(parts: Any, x: Value) -> Value:
-        y = parts[0](x, *parts[1])
-        return as_value(y[0] if isinstance(y, tuple) else y)
-
-    made = Root("scipy.optimize.root_scalar", (f, args, options), lambda parts: called(parts).root, residual)
-    result = copy.copy(called(made.plain_parts()))
-    if not result.converged:
-        raise NoRule(f"scipy.optimize.root_scalar failed: {result.flag}", do="give it another bracket or start")
-    result["root"] = made.traced()
-    return result
+def _half_squares(given: Given, x: Value) -> Value:
+    return np.sum(np.square(_value(given, x))) / 2
 
 
 def _traced_gradient(f: Callable[[Value], Value], x: Value) -> Value:
@@ -156,99 +79,79 @@ def _traced_gradient(f: Callable[[Value], Value], x: Value) -> Value:
     return program.pull(np.float64(1.0))[0]
 
 
-def minimize(
-    fun: Callable[..., Any], x0: Any, args: Any = (), method: Any = None, jac: Any = None, hess: Any = None, hessp: Any = None,
-    bounds: Any = None, constraints: Any = (), **options: Any,
-) -> Any:  # fmt: skip
-    """Return scipy's result with a traced `x` and `fun`; an entry at its bound does not move.
-
-    Raises  NoRule with constraints.
-    """
-    if constraints:
-        says = "scipy.optimize.minimize with constraints= has no derivative rule"
-        raise NoRule(says, do="substitute the constraint")
-    args = args if isinstance(args, tuple) else (args,)
-    limits = None if bounds is None else _read_bounds(bounds)
-
-    def called(parts: Any) -> Any:
-        fun, x0, args, jac, hess, hessp = parts
-        x0 = np.asarray(x0, dtype=float)
-        return _scipy_optimize().minimize(refuse_tracers(fun), x0, args, method, jac, hess, hessp, bounds, **options)
-
-    def value(parts: Any, x: Value) -> Value:
-        y = parts[0](x, *parts[2])
-        return as_value(y[0] if jac is True else y)
-
-    structure = (fun, x0, args, jac, hess, hessp)
-    result = _traced_minimum("scipy.optimize.minimize", structure, called, value, limits)
-    result["fun"] = value(structure, result["x"])
-    return result
-
-
-def _traced_minimum(name: str, structure: Any, called: Any, value: Any, limits: Any) -> Any:
-    """Return what `called` finds, with a traced `x`, where the slopes of `value` by entries inside the limits are 0."""
-
-    def free(x: Any) -> Any:
-        if limits is None:
-            return np.ones(x.size, dtype=bool)
-        near = _ROUNDED * np.maximum(1.0, np.abs(np.ravel(x)))
-        return (np.ravel(x) > limits[0] + near) & (np.ravel(x) < limits[1] - near)
-
-    def slopes(parts: Any, x: Value) -> Value:
-        return _traced_gradient(lambda x: value(parts, x), x)
-
-    made = Root(name, structure, lambda parts: called(parts).x, slopes, free)
-    return _traced_result(called(made.plain_parts()), made)
-
-
-def _read_bounds(bounds: Any) -> tuple[Any, Any]:
-    if hasattr(bounds, "lb"):
-        return np.asarray(bounds.lb, dtype=float), np.asarray(bounds.ub, dtype=float)
+def _limits_by_entry(bounds: Any) -> tuple[Any, Any]:
+    """Return the limits of entries that have a pair each, with None where there is no limit."""
     pairs = [(-np.inf if low is None else low, np.inf if high is None else high) for low, high in bounds]
     low, high = np.transpose(np.asarray(pairs, dtype=float))
     return low, high
 
 
-def minimize_scalar(
-    fun: Callable[..., Any], bracket: Any = None, bounds: Any = None, args: Any = (), **options: Any
-) -> Any:
-    """Return scipy's result with a traced `x` and `fun`."""
-    args = args if isinstance(args, tuple) else (args,)
-
-    def called(parts: Any) -> Any:
-        fun, args = parts
-        return _scipy_optimize().minimize_scalar(refuse_tracers(fun), bracket, bounds, args, **options)
-
-    def value(parts: Any, x: Value) -> Value:
-        return as_value(parts[0](x, *parts[1]))
-
-    result = _traced_minimum("scipy.optimize.minimize_scalar", (fun, args), called, value, bounds)
-    result["fun"] = value((fun, args), result["x"])
-    return result
+_REFUSED = (  # an argument, what the refusal says of it, and what to do
+    ("full_output", "is not traced", "leave it out"),
+    ("constraints", "has no derivative rule", "substitute the constraint"),
+    ("loss", "has no derivative rule", "loss='linear'"),
+)
+# what else of a result depends on the parameters
+_OPEN = ("fun", "jac", "hess", "hess_inv", "grad", "fjac", "r", "qtf")
 
 
-def least_squares(
-    fun: Callable[..., Any], x0: Any, jac: Any = "2-point", bounds: Any = (-np.inf, np.inf), args: Any = (),
-    kwargs: Any = None, **options: Any,
-) -> Any:  # fmt: skip
-    """Return scipy's result with a traced `x`; an entry at its bound does not move."""
-    if options.get("loss", "linear") != "linear":
-        raise NoRule("scipy.optimize.least_squares with loss= has no derivative rule", do="loss='linear'")
-    limits = tuple(np.asarray(x, dtype=float) for x in bounds) if isinstance(bounds, tuple) else _read_bounds(bounds)
+def _stand_in(
+    name: str, equation: Callable[[Given, Value], Value] = _value, *, solution: str | None = None,
+    minimised: Callable[[Given, Value], Value] | None = None, limits: Callable[[Any], tuple[Any, Any]] = tuple,
+) -> Callable[..., Any]:  # fmt: skip
+    """Return what stands in for a solver: its solution is where `equation` is 0, or what is `minimised` has the gradient 0.
 
-    def called(parts: Any) -> Any:
-        fun, x0, jac, args, kwargs = parts
-        x0 = np.asarray(x0, dtype=float)
-        return _scipy_optimize().least_squares(
-            refuse_tracers(fun), x0, jac, bounds, args=args, kwargs=kwargs, **options
-        )
+    scipy's result has a traced `solution`; without that name, the solver returns the solution itself. A `fun` of one number
+    is traced too. An entry at one of its bounds, which `limits` reads, does not move.
+    """
+    full_name = f"scipy.optimize.{name}"
 
-    def half_squares(parts: Any, x: Value) -> Value:
-        fun, _, _, args, kwargs = parts
-        return np.sum(np.square(as_value(fun(x, *args, **kwargs)))) / 2
+    def solve(parts: Given) -> Any:
+        f, *_ = parts
+        plain = {**parts, f: refuse_tracers(parts[f])}
+        if parts.get("x0") is not None:
+            plain["x0"] = np.asarray(parts["x0"], dtype=float)
+        return getattr(_scipy_optimize(), name)(**plain)
 
-    structure = (fun, x0, jac, tuple(args), dict(kwargs or {}))
-    return _traced_minimum("scipy.optimize.least_squares", structure, called, half_squares, limits)
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        given = arguments_by_name(getattr(_scipy_optimize(), name), args, kwargs)
+        for argument, says, do in _REFUSED:
+            if (x := given.get(argument)) and x != "linear":
+                raise NoRule(f"{full_name} with {argument}= {says}", do=do)
+        others = given.get("args", ())
+        given["args"] = tuple(others) if isinstance(others, tuple) or name == "least_squares" else (others,)
+        bounds = given.get("bounds")
+        if bounds is not None:
+            bounds = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else limits(bounds)
+
+        def free(x: Any) -> Any:
+            if bounds is None:
+                return np.ones(x.size, dtype=bool)
+            near = _ROUNDED * np.maximum(1.0, np.abs(np.ravel(x)))
+            return (np.ravel(x) > bounds[0] + near) & (np.ravel(x) < bounds[1] - near)
+
+        def residual(parts: Given, x: Value) -> Value:
+            if minimised is None:
+                return equation(parts, x)
+            return _traced_gradient(functools.partial(minimised, parts), x)
+
+        if solution is None:
+            return Root(full_name, given, solve, residual, free).traced()
+        made = Root(full_name, given, lambda parts: solve(parts)[str(solution)], residual, free)
+        result = copy.copy(solve(made.plain_parts()))
+        # What a minimiser says of its success is not asked: the residual decides, because BFGS often stops at a minimum with
+        # a warning.
+        if not result.get("converged", True):
+            raise NoRule(f"{full_name} failed: {result.flag}", do="give it another bracket or start")
+        result[solution] = made.traced()
+        for key in _OPEN:
+            if key in result:
+                result[key] = Open(f"{key} of the result of {full_name} is not traced", f"use {solution} of the result")
+        if minimised is _value:
+            result["fun"] = _value(given, result[solution])
+        return result
+
+    return stand_in
 
 
 def curve_fit(f: Callable[..., Any], xdata: Any, ydata: Any, p0: Any = None, sigma: Any = None, **options: Any) -> Any:
@@ -274,10 +177,14 @@ def curve_fit(f: Callable[..., Any], xdata: Any, ydata: Any, p0: Any = None, sig
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "root": root, "fsolve": fsolve, "root_scalar": root_scalar, "minimize": minimize, "minimize_scalar": minimize_scalar,
-    "least_squares": least_squares, "curve_fit": curve_fit,
-    **{name: _scalar_root_replacement(name) for name in ("brentq", "brenth", "bisect", "ridder", "toms748", "newton",
-        "fixed_point")},
+    **{name: _stand_in(name) for name in ("fsolve", "brentq", "brenth", "bisect", "ridder", "toms748", "newton")},
+    "fixed_point":     _stand_in("fixed_point", lambda given, x: _value(given, x) - x),
+    "root":            _stand_in("root", solution="x"),
+    "root_scalar":     _stand_in("root_scalar", solution="root"),
+    "minimize":        _stand_in("minimize", solution="x", minimised=_value, limits=_limits_by_entry),
+    "minimize_scalar": _stand_in("minimize_scalar", solution="x", minimised=_value),
+    "least_squares":   _stand_in("least_squares", solution="x", minimised=_half_squares),
+    "curve_fit":       curve_fit,
 }  # fmt: skip
 
 
