@@ -141,7 +141,66 @@ def _channel_norm_entries(x: Any, w: Any = 1.0, b: Any = 0.0, **_: Any) -> int:
     return max(size(x), size(x) * max(size(w), size(b)) // max(1, (*shape(x), 1, 1)[1]))
 
 
+def _einsum_sizes(subscripts: str, operands: Sequence[Any]) -> tuple[str, dict[str, int]]:
+    """Return the letters of an einsum's output, and the size of every letter."""
+    inputs, output = explicit_subscripts(subscripts, [len(shape(x)) for x in operands]).split("->")
+    sizes: dict[str, int] = {}
+    for part, x in zip(inputs.split(","), operands, strict=True):
+        for letter, n in zip(part, shape(x), strict=True):
+            sizes[letter] = max(n, sizes.get(letter, 1))
+    return output, sizes
+
+
+def _matmul(a: Any, b: Any) -> int:
+    rows, columns = (shape(a)[-2:-1] or (1,))[0], shape(b)[-1] if len(shape(b)) > 1 else 1
+    return _broadcast_size(shape(a)[:-2], shape(b)[:-2]) * rows * columns
+
+
+def _dot(a: Any, b: Any) -> int:
+    if not shape(a) or not shape(b):
+        return _broadcast_size(shape(a), shape(b))
+    return math.prod(shape(a)[:-1]) * math.prod(shape(b)[:-2]) * (shape(b)[-1] if len(shape(b)) > 1 else 1)
+
+
+def _tensordot(a: Any, b: Any, axes: Any = 2) -> int:
+    summed = range(len(shape(a)) - axes, len(shape(a))) if isinstance(axes, int) else np.atleast_1d(axes[0])
+    shared = math.prod(shape(a)[int(k)] for k in summed)
+    return size(a) * size(b) // max(1, shared) ** 2
+
+
+def _einsum_entries(subscripts: str, *operands: Any, **_: Any) -> int:
+    """Return the entries of the output; numpy does not store the products that it sums."""
+    output, sizes = _einsum_sizes(subscripts, operands)
+    return math.prod(sizes[letter] for letter in output)
+
+
+def index_value(x: Any, index: Any) -> Any:
+    """Return x[index]."""
+    return x[index]
+
+
+def _indexed_entries(x: Any, index: Any) -> int:
+    parts = index if isinstance(index, tuple) else (index,)
+    lists = [len(part) for part in parts if isinstance(part, list)]
+    sizes = iter(shape(x))
+    kept = 1
+    for part in parts:
+        if part is None or part is Ellipsis:
+            continue
+        n = next(sizes, 1)
+        kept *= len(range(*part.indices(n))) if isinstance(part, slice) else 1
+    return kept * math.prod(sizes) * max(lists, default=1)
+
+
 ENTRIES: dict[Any, Count] = {
+    **dict.fromkeys((operator.matmul, np.matmul), _matmul), np.dot: _dot, np.tensordot: _tensordot,
+    **dict.fromkeys((np.einsum, linalg.einsum), _einsum_entries),
+    np.inner: lambda a, b: math.prod(shape(a)[:-1]) * math.prod(shape(b)[:-1]), np.outer: lambda a, b: size(a) * size(b),
+    **dict.fromkeys((np.tril, np.triu), lambda m, k=0: size(m) ** 2 if len(shape(m)) == 1 else size(m)),
+    np.diag: lambda v, k=0: (size(v) + abs(int(k))) ** 2 if len(shape(v)) == 1 else size(v),
+    np.repeat: lambda a, repeats, axis=None: size(a) * int(np.max(repeats)),
+    np.broadcast_to: lambda array, shape, **_: math.prod(int(n) for n in np.atleast_1d(shape)),
+    index_value: _indexed_entries,
     np.tile: lambda A, reps: size(A) * _product_of_sizes(reps), names.pad: _pad_entries,
     np.resize: lambda a, new_shape: _product_of_sizes(new_shape),
     np.vander: lambda x, N=None, **_: size(x) * (size(x) if N is None else int(N)),
@@ -230,16 +289,6 @@ def _einsum_products(subscripts: str, *operands: Any, **_: Any) -> int:
     return _ALONE * math.prod(_einsum_sizes(subscripts, operands)[1].values())
 
 
-def _einsum_sizes(subscripts: str, operands: Sequence[Any]) -> tuple[str, dict[str, int]]:
-    """Return the letters of an einsum's output, and the size of every letter."""
-    inputs, output = explicit_subscripts(subscripts, [len(shape(x)) for x in operands]).split("->")
-    sizes: dict[str, int] = {}
-    for part, x in zip(inputs.split(","), operands, strict=True):
-        for letter, n in zip(part, shape(x), strict=True):
-            sizes[letter] = max(n, sizes.get(letter, 1))
-    return output, sizes
-
-
 PRODUCTS: dict[Any, Count] = {
     np.einsum: _einsum_products, linalg.einsum: _einsum_products, np.matmul: lambda a, b: _matmul(a, b) * shape(a)[-1],
     np.convolve: _pair_products, np.correlate: _pair_products,
@@ -255,12 +304,6 @@ def bound_on_entries(function: Callable[..., Any], args: Sequence[Any], kwargs: 
     if name is not None:
         return constructed_entries(name, inspect.signature(function).bind(*args, **kwargs).arguments)
     shapes = [shape(x) for x in _flatten_lists([*args, *kwargs.values()])]
-    special = _SPECIAL.get(function)
-    if special is not None:
-        try:
-            return special(*args, **kwargs)
-        except (ValueError, IndexError, TypeError):
-            return 0
     if function in ENTRIES:
         return look_up_count(ENTRIES, function, args, kwargs)
     if function in _BROADCASTING or isinstance(function, Primitive | np.ufunc):
@@ -271,7 +314,7 @@ def bound_on_entries(function: Callable[..., Any], args: Sequence[Any], kwargs: 
 def look_up_count(
     table: dict[Any, Count], function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> int:
-    """Return what a table of `growth` says of a call; 0 for a function that is not there, and for arguments that do not fit."""
+    """Return what a table says of a call; 0 for a function that is not there, and for arguments that do not fit."""
     count, signature = table.get(function), call_signature(function) if function in table else None
     if count is None or signature is None:
         return 0
@@ -289,62 +332,6 @@ def _broadcast_size_or_zero(*shapes: Shape) -> int:
         return math.prod(np.broadcast_shapes(*shapes))
     except ValueError:
         return 0
-
-
-def _matmul(a: Any, b: Any) -> int:
-    rows, columns = (shape(a)[-2:-1] or (1,))[0], shape(b)[-1] if len(shape(b)) > 1 else 1
-    return _broadcast_size_or_zero(shape(a)[:-2], shape(b)[:-2]) * rows * columns
-
-
-def _dot(a: Any, b: Any) -> int:
-    if not shape(a) or not shape(b):
-        return _broadcast_size_or_zero(shape(a), shape(b))
-    return math.prod(shape(a)[:-1]) * math.prod(shape(b)[:-2]) * (shape(b)[-1] if len(shape(b)) > 1 else 1)
-
-
-def _tensordot(a: Any, b: Any, axes: Any = 2) -> int:
-    summed = range(len(shape(a)) - axes, len(shape(a))) if isinstance(axes, int) else np.atleast_1d(axes[0])
-    shared = math.prod(shape(a)[int(k)] for k in summed)
-    return size(a) * size(b) // max(1, shared) ** 2
-
-
-def _einsum(subscripts: str, *operands: Any, **options: Any) -> int:
-    """Return the entries of the output; numpy does not store the products that it sums."""
-    output, sizes = _einsum_sizes(subscripts, operands)
-    return math.prod(sizes[letter] for letter in output)
-
-
-def _triangle_entries(m: Any, k: int = 0) -> int:
-    return size(m) ** 2 if len(shape(m)) == 1 else size(m)
-
-
-def index_value(x: Any, index: Any) -> Any:
-    """Return x[index]."""
-    return x[index]
-
-
-def _indexed_entries(x: Any, index: Any) -> int:
-    parts = index if isinstance(index, tuple) else (index,)
-    lists = [len(part) for part in parts if isinstance(part, list)]
-    sizes = iter(shape(x))
-    kept = 1
-    for part in parts:
-        if part is None or part is Ellipsis:
-            continue
-        n = next(sizes, 1)
-        kept *= len(range(*part.indices(n))) if isinstance(part, slice) else 1
-    return kept * math.prod(sizes) * max(lists, default=1)
-
-
-_SPECIAL: dict[Any, Callable[..., int]] = {
-    operator.matmul: _matmul, np.matmul: _matmul, np.dot: _dot, np.tensordot: _tensordot, np.einsum: _einsum,
-    linalg.einsum: _einsum, np.inner: lambda a, b: math.prod(shape(a)[:-1]) * math.prod(shape(b)[:-1]),
-    np.outer: lambda a, b: size(a) * size(b), np.tril: _triangle_entries, np.triu: _triangle_entries,
-    np.diag: lambda v, k=0: (size(v) + abs(int(k))) ** 2 if len(shape(v)) == 1 else size(v),
-    np.repeat: lambda a, repeats, axis=None: size(a) * int(np.max(repeats)),
-    np.broadcast_to: lambda array, shape: math.prod(int(n) for n in np.atleast_1d(shape)),
-    index_value: _indexed_entries,
-}  # fmt: skip
 
 
 def _flatten_lists(values: Sequence[Any]) -> list[Any]:
