@@ -29,7 +29,7 @@ class Call:
     def __init__(self, f: Function, args: Sequence[Any], kwargs: Mapping[str, Any], wrt: Wrt) -> None:
         if not callable(f):
             raise BadTarget(f"{type(f).__name__} is not a function", do="pass a function of numpy arrays")
-        refuse_coroutine(f, getattr(f, "__name__", type(f).__name__))
+        refuse_coroutine(f, name_of_callable(f))
         signature = signature_of(f)
         if signature is None:
             named: dict[str, Any] = {f"argument{k}": x for k, x in enumerate(args)} | dict(kwargs)
@@ -50,7 +50,7 @@ class Call:
         moving = [path for name in self.chosen for path in paths_of_leaves(self.arguments[name])]
         self.wrt = [path for path in moving if is_differentiable(self.leaves[path])]
         self.xs = [as_float(self.leaves[path]) for path in self.wrt]
-        self.function = PythonFunction(f, getattr(f, "__name__", type(f).__name__), self.arguments, tuple(self.wrt))
+        self.function = PythonFunction(f, name_of_callable(f), self.arguments, tuple(self.wrt))
 
     def blank(self) -> "Call":
         """Return a copy without the values: a template for later calls, which `like` fills."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadPoint, BadTarget
-from gradcli.targets.layers import instance_of, parameters_of
+from gradcli.targets.layers import instance_of, parameters_of, with_name_and_signature
 from gradcli.targets.loading import run_user_code
 from gradcli.targets.points import parse_value
 from gradcli.tracing.shapes import shape
@@ -57,22 +57,9 @@ def component_of(found: Any, text: str) -> Component | None:
     """
     if inspect.isfunction(found) or inspect.ismethod(found) or inspect.isbuiltin(found):
         return None
-    if all(callable(getattr(found, name, None)) for name in ("compute", "compute_partials")):
-        return _explicit_component(instance_of(found, text), text)
-    return None
-
-
-def _name_like_method(function: Any, method: Any, signature: inspect.Signature, instance: Any) -> Callable[..., Any]:
-    """Return a function with the name and the place of a method, and a signature of its own."""
-    function.__signature__ = signature
-    function.__name__ = f"{type(instance).__name__}.{method.__name__}"
-    function.__wrapped__ = method
-    made: Callable[..., Any] = function
-    return made
-
-
-def _explicit_component(instance: Any, text: str) -> Component:
-    """Return what a component computes, and its partials as its Jacobian."""
+    if not all(callable(getattr(found, name, None)) for name in ("compute", "compute_partials")):
+        return None
+    instance = instance_of(found, text)
     if len(parameters_of(instance.compute)) != 2:
         raise BadTarget(f"{text}.compute takes discrete inputs too", do="write a component of the continuous ones")
     if any(kind.__module__.partition(".")[0] == "openmdao" for kind in type(instance).__mro__):
@@ -129,9 +116,10 @@ def _make_component(
         return {name: _stack_partials(found, values, name, x) for name, x in given.items()}
 
     named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in inputs]
-    signature = inspect.Signature(named or [inspect.Parameter("inputs", inspect.Parameter.VAR_KEYWORD)])
-    claim = _name_like_method(jacobian, instance.compute_partials, signature, instance)
-    return Component(_name_like_method(compute, instance.compute, signature, instance), "jac", claim, inputs)
+    taken = named or [inspect.Parameter("inputs", inspect.Parameter.VAR_KEYWORD)]
+    owner = type(instance).__name__
+    claim = with_name_and_signature(jacobian, instance.compute_partials, taken, owner)
+    return Component(with_name_and_signature(compute, instance.compute, taken, owner), "jac", claim, inputs)
 
 
 def _stack_partials(found: Mapping[tuple[str, str], Any], values: Mapping[str, Any], name: str, x: Any) -> Any:

@@ -593,14 +593,18 @@ class Compiler:
                 node.args = [ast.copy_location(ast.Tuple([*node.args], ast.Load()), node)]
         else:
             function, name, args = *self._find_function(node), []
-        names = self._positional_names(node, name, function, len(args))
-        for argument, parameter in zip(node.args, names, strict=False):
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                raise self._refusal(keyword.value, "** is not part of the language here", "write the arguments out")
+        named = [(KEYWORD_SPELLINGS.get(str(k.arg), str(k.arg)), k.value) for k in node.keywords]
+        count, keywords = len(args) + len(node.args), [parameter for parameter, _ in named]
+        names = _positional_parameters(name, function, count, keywords, self._span_of(node))
+        for argument, parameter in zip(node.args, names[len(args) :], strict=False):
             value = yield from self._compile_argument(argument, parameter, name)
             args.append(value)
         kwargs = []
-        for keyword in node.keywords:
-            parameter = KEYWORD_SPELLINGS.get(str(keyword.arg), str(keyword.arg))
-            value = yield from self._compile_argument(keyword.value, parameter, name)
+        for parameter, argument in named:
+            value = yield from self._compile_argument(argument, parameter, name)
             kwargs.append((parameter, value))
         notice = NOTICES.get(name) if function is FUNCTIONS.get(name) else None
         return self._emit_instruction(node, function, name, args, kwargs, notice)
@@ -642,15 +646,6 @@ class Compiler:
                 entry = yield element
             entries.append(entry)
         return self._emit_instruction(node, lambda *xs: list(xs), LIST, entries)
-
-    def _positional_names(self, node: ast.Call, name: str, function: Any, already: int) -> list[str]:
-        """Return the parameter name of each positional argument, after checking the call against the signature."""
-        keywords = [KEYWORD_SPELLINGS.get(str(keyword.arg), str(keyword.arg)) for keyword in node.keywords]
-        for keyword in node.keywords:
-            if keyword.arg is None:
-                raise self._refusal(keyword.value, "** is not part of the language here", "write the arguments out")
-        count, where = already + len(node.args), self._span_of(node)
-        return _positional_parameters(name, function, count, keywords, where)[already:]
 
     def _find_function(self, node: ast.Call) -> tuple[Callable[..., Any], str]:
         dotted = dotted_name(node.func)

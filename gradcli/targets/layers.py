@@ -66,6 +66,17 @@ class _Place:
     holder: str | None
     key: Any
 
+    def owner_in(self, used: Any) -> Any:
+        """Return the object, inside another one, that has the parameter."""
+        owner = used
+        for step in self.steps:
+            owner = getattr(owner, step) if isinstance(step, str) and hasattr(owner, step) else owner[step]
+        return owner
+
+    def holder_in(self, owner: Any) -> Any:
+        """Return the dict or list of the owner that holds the parameter: its attributes, if no other does."""
+        return vars(owner) if self.holder is None else getattr(owner, self.holder)
+
 
 class Fresh:
     """An object as it was when the check began, made anew for each evaluation, and the random states of that moment."""
@@ -140,8 +151,7 @@ class Fresh:
         for path, (place, array) in self.places.items():
             given = parameters.get(path)
             x = array if given is None else given
-            owner = self._owner_of_parameter(made, place)
-            holder = vars(owner) if place.holder is None else getattr(owner, place.holder)
+            holder = place.holder_in(place.owner_in(made))
             if isinstance(holder, dict | list):
                 holder[place.key] = x if isinstance(x, Tracer) else np.array(x)
         return made
@@ -154,14 +164,6 @@ class Fresh:
             of = _VELOCITY.fullmatch(last)
             if of is not None and shapes.get(f"{owner}{dot}{of['name']}") == shapes[path]:
                 self.buffers.append(self.places.pop(path)[1])
-
-    @staticmethod
-    def _owner_of_parameter(used: Any, place: _Place) -> Any:
-        """Return the object inside another one that has a parameter."""
-        owner = used
-        for step in place.steps:
-            owner = getattr(owner, step) if isinstance(step, str) and hasattr(owner, step) else owner[step]
-        return owner
 
     def keep_gradients(self, named: Iterable[tuple[str, str]]) -> None:
         """Take the gradients of parameters from where the user says that they are kept. Raises BadOption."""
@@ -183,16 +185,18 @@ class Fresh:
                     return None
             return found
         place, array = self.places[path]
-        owner = self._owner_of_parameter(used, place)
-        kept = [x for x in _candidate_gradients(owner, place) if isinstance(x, np.ndarray | np.floating | float | list)]
+        kept = [
+            x
+            for x in _candidate_gradients(place.owner_in(used), place)
+            if isinstance(x, np.ndarray | np.floating | float | list)
+        ]
         fitting = (x for x in kept if np.size(x) == array.size)
         return next(fitting, next((x for x in kept if isinstance(x, np.ndarray | np.floating)), None))
 
     def parameter(self, used: Any, path: str) -> Any:
         """Return what an object has in the place of a parameter now."""
         place, _ = self.places[path]
-        owner = self._owner_of_parameter(used, place)
-        return getattr(owner, place.key) if place.holder is None else getattr(owner, place.holder)[place.key]
+        return place.holder_in(place.owner_in(used))[place.key]
 
 
 def _walk_held_values(
@@ -236,7 +240,7 @@ def _is_user_object(x: Any) -> bool:
 def _candidate_gradients(owner: Any, place: _Place) -> Iterator[Any]:
     """Yield what an object holds where the gradient of a parameter usually is."""
     names = [pattern.format(place.key) for pattern in _SPELLED] if isinstance(place.key, str) else []
-    own = vars(owner) if place.holder is None else getattr(owner, place.holder)
+    own = place.holder_in(owner)
     held = [getattr(owner, name) for name in _GRADIENTS if hasattr(owner, name)]
     for kept in [*held, own] if place.holder is not None else held:
         if isinstance(kept, dict):
@@ -735,7 +739,7 @@ def _method_on_copies(fresh: Fresh, method: Any, parameters: bool) -> Callable[.
         is_gradient = method.__name__ in GRADIENT_METHODS and isinstance(found, np.ndarray) and found.ndim > 0
         return {own[0]: found} if is_gradient and len(own) == 1 else found
 
-    made = _with_name_and_signature(called, method, known, parameters, type(fresh.held).__name__)
+    made = with_name_and_signature(called, method, known, type(fresh.held).__name__, parameters)
     made.fresh, made.holds_parameters = fresh, parameters  # type: ignore[attr-defined]
     return made
 
@@ -781,21 +785,23 @@ def _make_layer(ahead_of: Callable[[Any], Any], back_of: Callable[[Any], Any], f
         inputs = {name: x for name, x in given.items() if name in known}
         return passes.pulled(inputs, given.get(PARAMETERS, {}), w, rates)
 
-    has_parameters = bool(fresh.places)
-    ahead = _with_name_and_signature(function, ahead_of(fresh.held), taken, has_parameters, owner)
+    ahead = with_name_and_signature(function, ahead_of(fresh.held), taken, owner, bool(fresh.places))
     if cotangent is not None:
         taken.append(inspect.Parameter(cotangent, inspect.Parameter.KEYWORD_ONLY))
-    back = _with_name_and_signature(claim, back_of(fresh.held), taken, has_parameters, owner)
+    back = with_name_and_signature(claim, back_of(fresh.held), taken, owner, bool(fresh.places))
     layer = Layer(ahead, "grad" if cotangent is None else "vjp", back, fresh, passes=passes)
     return layer
 
 
-def _with_name_and_signature(
-    function: Any, original: Any, taken: Sequence[inspect.Parameter], parameters: bool, owner: str
+def with_name_and_signature(
+    function: Any, original: Any, taken: Sequence[inspect.Parameter], owner: str, parameters: bool = False
 ) -> Callable[..., Any]:
-    """Return a function with the name and the place of the user's, and with a signature of its own."""
+    """Return a function with the name and the place of the user's, which takes arguments by name: a signature of its own.
+
+    With `parameters`, it takes those of an object too.
+    """
     kind = inspect.Parameter.KEYWORD_ONLY
-    rows = [p.replace(kind=kind) for p in taken]
+    rows = [p if p.kind is p.VAR_KEYWORD else p.replace(kind=kind) for p in taken]
     rows += [inspect.Parameter(PARAMETERS, kind, default=NamedValues())] if parameters else []
     function.__signature__ = inspect.Signature(rows)
     function.__name__ = f"{owner}.{original.__name__}" if owner else original.__name__
@@ -1008,8 +1014,8 @@ def engine_of(function: Any, kind: Any, text: str, *, arrays: bool) -> Layer:
         says = f"--engine names {type(kind).__name__}, not a class"
         raise BadTarget(says, do="name the class of your values: --engine Value")
     engine = Engine(function, kind, text, arrays=arrays)
-    claim = _with_name_and_signature(lambda **given: engine.gradients(**given), function, engine.known, False, "")
+    claim = with_name_and_signature(lambda **given: engine.gradients(**given), function, engine.known, "")
     claim.__name__ = f"{engine.name}.backward"
     claim.__wrapped__ = getattr(kind, "backward", function)  # type: ignore[attr-defined]
-    ahead = _with_name_and_signature(lambda **given: engine.value(**given), function, engine.known, False, "")
+    ahead = with_name_and_signature(lambda **given: engine.value(**given), function, engine.known, "")
     return Layer(ahead, "grad", claim, Fresh(None, text), engine=engine)

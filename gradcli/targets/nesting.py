@@ -85,11 +85,6 @@ def labels_of(x: Any) -> Labels | None:
     return Labels(type(x), x.index, None, x.name)
 
 
-def values_of(x: Any) -> Any:
-    """Return the values of a Series or a DataFrame as an array."""
-    return np.asarray(x.to_numpy())
-
-
 def advise_values_of_pandas(x: Any) -> str:
     """Return what to write instead of pandas for an argument, so that the trace goes on."""
     return f"take the values: {x}.to_numpy(), {x}['column'].to_numpy(); these are traced"
@@ -264,31 +259,35 @@ def take_apart(name: str, x: Any) -> tuple[Node, dict[str, Any]]:
 def _take_apart_at(path: str, x: Any, leaves: dict[str, Any], depth: int) -> Node:
     if depth > MOST_DEEP:
         raise BadPoint(f"{path[:40]}... is nested more than {MOST_DEEP} deep", do="give a flatter structure")
-    named = _named_parts(path, x)
-    if named is None:
+    container = _open_container(path, x)
+    if container is None:
         while path in leaves:  # two keys may give the same path
             path += "'"
         labels = labels_of(x)
-        leaves[path] = x if labels is None else values_of(x)
+        leaves[path] = x if labels is None else np.asarray(x.to_numpy())
         return Leaf(path) if labels is None else LabelledLeaf(path, labels)
-    parts = tuple(_take_apart_at(inner, part, leaves, depth + 1) for inner, part in named)
-    return ContainerNode(parts, _maker_of_container(x))
+    named, make = container
+    return ContainerNode(tuple(_take_apart_at(inner, part, leaves, depth + 1) for inner, part in named), make)
 
 
-def _named_parts(path: str, x: Any) -> list[tuple[str, Any]] | None:
-    """Return the parts of a container with their paths, or None for a leaf."""
+def _open_container(path: str, x: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]] | None:
+    """Return the parts of a container with their paths, and what makes it again of other parts; None for a leaf."""
     if isinstance(x, Tracer | np.ndarray):
         return None
-    if isinstance(x, NamedValues):
-        return list(x.items())
     if isinstance(x, Mapping):
-        return [(_path_of_member(path, key), part) for key, part in x.items()]
+        keys = list(x)
+        plain: Any = dict if type(x) is dict else lambda pairs: _mapping_like(x, dict(pairs))
+        paths = keys if isinstance(x, NamedValues) else [_path_of_member(path, key) for key in keys]
+        return list(zip(paths, x.values(), strict=True)), lambda parts: plain(zip(keys, parts, strict=True))
     if isinstance(x, tuple) and hasattr(x, "_fields"):
-        return [(f"{path}.{name}", part) for name, part in zip(x._fields, x, strict=True)]
+        return [(f"{path}.{name}", part) for name, part in zip(x._fields, x, strict=True)], lambda parts: type(x)(
+            *parts
+        )
     if isinstance(x, list | tuple):
-        return [(f"{path}[{k}]", part) for k, part in enumerate(x)]
+        return [(f"{path}[{k}]", part) for k, part in enumerate(x)], type(x)
     if dataclasses.is_dataclass(x) and not isinstance(x, type):
-        return [(f"{path}.{field.name}", getattr(x, field.name)) for field in dataclasses.fields(x)]
+        fields = [(f"{path}.{field.name}", getattr(x, field.name)) for field in dataclasses.fields(x)]
+        return fields, lambda parts: _dataclass_like(x, parts)
     return None
 
 
@@ -296,18 +295,6 @@ def _path_of_member(path: str, key: Any) -> str:
     if isinstance(key, str) and key.isidentifier():
         return f"{path}.{key}" if path else key
     return f"{path}[{key!r}]"
-
-
-def _maker_of_container(x: Any) -> Callable[[list[Any]], Any]:
-    if isinstance(x, Mapping):
-        keys = list(x)
-        plain: Any = dict if type(x) is dict else lambda pairs: _mapping_like(x, dict(pairs))
-        return lambda parts: plain(zip(keys, parts, strict=True))
-    if isinstance(x, tuple) and hasattr(x, "_fields"):
-        return lambda parts: type(x)(*parts)
-    if isinstance(x, list | tuple):
-        return type(x)
-    return lambda parts: _dataclass_like(x, parts)
 
 
 def _mapping_like(original: Any, members: dict[Any, Any]) -> Any:

@@ -209,10 +209,14 @@ class Vectorized:
             return self.original(*args, **kwargs)
         if self.signature or kwargs:
             raise TraceEnded("np.vectorize with a signature or keywords cannot be traced", do="write the loop out")
-        shape = np.broadcast_shapes(*(np.shape(x) for x in args))
-        spread = [x if isinstance(x, Tracer) and x.shape == shape else np.broadcast_to(x, shape) for x in args]
-        entries = [self.function(*(x[at] for x in spread)) for at in np.ndindex(*shape)]
-        return np.reshape(np.stack(entries), shape)
+        return call_by_entry(self.function, args)
+
+
+def call_by_entry(function: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """Return the values of a function of single entries, at each entry of the arguments."""
+    shape = np.broadcast_shapes(*map(np.shape, args))
+    spread = [x if isinstance(x, Tracer) and x.shape == shape else np.broadcast_to(x, shape) for x in args]
+    return np.reshape(np.stack([function(*(x[at] for x in spread)) for at in np.ndindex(*shape)]), shape)
 
 
 class Float:

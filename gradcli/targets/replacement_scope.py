@@ -19,11 +19,17 @@ from types import FrameType, MethodType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from gradcli.errors import TraceEnded
 from gradcli.rules import scipy as of_scipy
-from gradcli.targets.numpy_replacements import FLOAT, SWEEPS, Hold, JoinByIndex, has_traced_value, iterate_replacements
+from gradcli.targets.numpy_replacements import (
+    FLOAT,
+    SWEEPS,
+    Hold,
+    JoinByIndex,
+    call_by_entry,
+    has_traced_value,
+    iterate_replacements,
+)
 from gradcli.targets.solver_tolerances import SOLVERS, SolverRow, call_solver, is_inside_solver, scale_tolerances
 from gradcli.tracing.captured import Captured
 from gradcli.tracing.provenance import called_name, is_gradcli_file, is_users_file
@@ -62,9 +68,10 @@ def _choose_for_method(original: Any, stand_in: Callable[..., Any]) -> Any:
 
     @functools.wraps(original, updated=())
     def chosen(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _are_traced(args, kwargs) or (SWEEPS.hold is not None and of_scipy.has_traced_values(self)):
-            return stand_in(self, *args, **kwargs)
-        return original(self, *args, **kwargs)
+        is_traced = SWEEPS.hold is not None and (
+            has_traced_value([*args, *kwargs.values()]) or of_scipy.has_traced_values(self)
+        )
+        return (stand_in if is_traced else original)(self, *args, **kwargs)
 
     return chosen
 
@@ -107,31 +114,16 @@ _INHERITED = object()  # the original of a method that the class itself does not
 # Functions that numba compiles: their Python code runs on traced arguments, and they are compiled without stand-ins.
 
 
-def _njit_call(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what calls a function of `@njit`."""
-
-    @functools.wraps(original)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return (self.py_func if _are_traced(args, kwargs) else functools.partial(original, self))(*args, **kwargs)
-
-    return call
+def _run_python_code(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call the Python code of a function of `@njit`."""
+    return self.py_func(*args, **kwargs)
 
 
-def _vectorize_call(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what calls a function of `@vectorize`, which is defined for one entry."""
-
-    @functools.wraps(original)
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not _are_traced(args, kwargs):
-            return original(self, *args, **kwargs)
-        if kwargs:
-            raise TraceEnded("a function of numba.vectorize with keywords cannot be traced", do="write y = f(x)")
-        shape = np.broadcast_shapes(*map(np.shape, args))
-        arrays = [np.broadcast_to(x, shape) for x in args]
-        entries = [self.__wrapped__(*(x[at] for x in arrays)) for at in np.ndindex(*shape)]
-        return np.reshape(np.stack(entries), shape)
-
-    return call
+def _run_entry_by_entry(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call the Python code of a function of `@vectorize`, which is defined for one entry."""
+    if kwargs:
+        raise TraceEnded("a function of numba.vectorize with keywords cannot be traced", do="write y = f(x)")
+    return call_by_entry(self.__wrapped__, args)
 
 
 def _compile_with_originals(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -145,15 +137,11 @@ def _compile_with_originals(original: Callable[..., Any]) -> Callable[..., Any]:
     return compile_function
 
 
-def _are_traced(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    return SWEEPS.hold is not None and has_traced_value([*args, *kwargs.values()])
-
-
-_NUMBA_METHODS = (
-    ("numba.core.dispatcher", "Dispatcher", "__call__", _njit_call),
-    ("numba.core.dispatcher", "Dispatcher", "compile", _compile_with_originals),
-    ("numba.np.ufunc.dufunc", "DUFunc", "__call__", _vectorize_call),
-    ("numba.np.ufunc.ufuncbuilder", "UFuncDispatcher", "compile", _compile_with_originals),
+_NUMBA_METHODS: tuple[tuple[str, str, str, Callable[..., Any] | None], ...] = (  # with a stand-in, or what compiles
+    ("numba.core.dispatcher", "Dispatcher", "__call__", _run_python_code),
+    ("numba.core.dispatcher", "Dispatcher", "compile", None),
+    ("numba.np.ufunc.dufunc", "DUFunc", "__call__", _run_entry_by_entry),
+    ("numba.np.ufunc.ufuncbuilder", "UFuncDispatcher", "compile", None),
 )
 
 
@@ -161,7 +149,7 @@ def call_python_code() -> None:
     """From now on, let every function of `@njit` run its Python code: for a process that edits the code of functions."""
     owner = getattr(sys.modules.get("numba.core.dispatcher"), "Dispatcher", None)
     if owner is not None:
-        owner.__call__ = lambda self, *args, **kwargs: self.py_func(*args, **kwargs)
+        owner.__call__ = _run_python_code
 
 
 def _update_table() -> None:
@@ -182,10 +170,12 @@ def _update_table() -> None:
         (owner, name, vars(owner)[name], _choose_for_method(vars(owner)[name], stand_in))
         for owner, name, stand_in in of_scipy.methods(scipys)
     ]
-    for module_name, kind, name, made in _NUMBA_METHODS:
+    for module_name, kind, name, stand_in in _NUMBA_METHODS:
         owner = getattr(sys.modules.get(module_name), kind, None)
         if owner is not None and hasattr(owner, name):
-            _METHODS.append((owner, name, vars(owner).get(name, _INHERITED), made(getattr(owner, name))))
+            original = getattr(owner, name)
+            chosen = _choose_for_method(original, stand_in) if stand_in else _compile_with_originals(original)
+            _METHODS.append((owner, name, vars(owner).get(name, _INHERITED), chosen))
 
 
 _WITH_SOLVERS: list[str] = []  # the modules of scipy whose solvers are in the table
