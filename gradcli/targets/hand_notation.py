@@ -98,12 +98,19 @@ class _Token:
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
-    """A part of the line: its first and its last token, and whether it is a name or a number alone."""
+class _Part:
+    """A part of the line: what it becomes, its first and its last token, and whether it is a name or a number alone.
 
+    `stem` is what is before the sign of a transpose, if the part ends with one; `base` is the base of a power, if that is one
+    token.
+    """
+
+    text: str
     first: int
     last: int
     bare: bool = False
+    stem: str | None = None
+    base: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +245,10 @@ def _lower_exponent(raised: str) -> str:
     return text if text.isalnum() or not _has_letters(raised) else f"({text})"
 
 
+def _put_around(part: _Part, opening: str, closing: str) -> _Part:
+    return _Part(f"{opening}{part.text}{closing}", part.first, part.last)
+
+
 def _without_brackets(text: str) -> str:
     """Return a string without the pair of brackets that encloses all of it, if there is one."""
     stripped = text.strip()
@@ -250,11 +261,7 @@ def _without_brackets(text: str) -> str:
 
 
 class _Line:
-    """One reading of a line, by recursive descent; of two readings of a part, `choice` takes the first or the second.
-
-    The tokens stay in their places: `shown` is what each becomes, `gap` what stands before it, `before` and `after` what is
-    put around it, such as brackets.
-    """
+    """One reading of a line, by recursive descent; of two readings of a part, `choice` takes the first or the second."""
 
     def __init__(self, typed: str, shapes: Shapes, program: Program, choice: int) -> None:
         self.shapes, self.program, self.choice = dict(shapes), program, choice
@@ -268,10 +275,6 @@ class _Line:
         self.tokens = list(_split_names(found, {**split, **shapes}))
         if not self.tokens or len(self.tokens) > _MOST_TOKENS:
             raise _NoReading
-        self.shown = [token.text for token in self.tokens]
-        self.gap = [token.gap for token in self.tokens]
-        self.before = [""] * len(self.tokens)
-        self.after = [""] * len(self.tokens)
         named = _TOKEN.finditer(defined["inputs"]) if defined else ()
         self.inputs = {*shapes, *(match.group() for match in named if match.lastgroup == "name")}
         for k, token in enumerate(self.tokens):  # what stands somewhere without brackets after it, and is no function
@@ -280,16 +283,17 @@ class _Line:
         self.at, self.bars, self.depth, self.applied, self.summing = 0, 0, 0, 0, False
         self.is_refused = False
         self.turned: set[int] = set()  # the primes
+        # the tokens that are multiplied by @, without a sign, with what is before them
+        self.matrix_products: set[int] = set()
         for k, token in enumerate(self.tokens):
             if hidden.get(token.start):
                 self._note_refusal(k, "this is read as one name")
         self.nests = self._has_nested_bars()
         self._refuse_stars_with_primes()
-        self._read_sequence(())
+        text = self._join(self._read_sequence(())).strip()
         if self.at < len(self.tokens):
             raise _NoReading
-        text = self._rendered_text(_Node(0, len(self.tokens) - 1)).strip()
-        self.text = _without_brackets(text) if self.shown[0] != "(" else text
+        self.text = text if self.tokens[0].text in ("(", "{") else _without_brackets(text)
 
     # The tokens.
 
@@ -303,15 +307,14 @@ class _Line:
     def _kind_at(self, k: int) -> str:
         return self.tokens[k].kind if k < len(self.tokens) else ""
 
-    def _rendered_text(self, node: _Node) -> str:
-        """Return what a part has become."""
-        span = range(node.first, node.last + 1)
-        text = "".join(f"{self.gap[k]}{self.before[k]}{self.shown[k]}{self.after[k]}" for k in span)
-        return text[len(self.gap[node.first]) :]
+    def _join(self, parts: Sequence[_Part]) -> str:
+        """Return the text of parts that follow each other, without the blanks before them."""
+        text = "".join(self.tokens[part.first].gap + part.text for part in parts)
+        return text[len(self.tokens[parts[0].first].gap) :] if parts else ""
 
-    def _put_around(self, node: _Node, opening: str, closing: str) -> None:
-        self.before[node.first] = opening + self.before[node.first]
-        self.after[node.last] += closing
+    def _text_of_tokens(self, first: int) -> str:
+        """Return the tokens that were read from one on, with the blanks before them."""
+        return "".join(token.gap + token.text for token in self.tokens[first : self.at])
 
     def _note_ambiguity(self, k: int, question: str) -> int:
         """Note that token `k` has two readings, and return which one is taken."""
@@ -319,10 +322,10 @@ class _Line:
             self.question, self.asked = question, self.tokens[k].start
         return self.choice
 
-    def _shape_of(self, node: _Node) -> Shape | None:
+    def _shape_of(self, text: str) -> Shape | None:
         """Return the shape of a part; None where it is not known."""
         try:
-            f = self.program(self._rendered_text(node))
+            f = self.program(text)
             others = () if any(self.shapes.values()) else None  # beside inputs with sizes, one without is a number
             known = {name: self.shapes.get(name, None if name.isupper() else others) for name in f.inputs}
             values = {name: np.ones(own)[()] for name, own in known.items() if own is not None}
@@ -333,58 +336,62 @@ class _Line:
 
     # The grammar: sequences of terms, products, powers, values.
 
-    def _read_sequence(self, closing: Sequence[str]) -> None:
+    def _read_sequence(self, closing: Sequence[str]) -> list[_Part]:
         """Read terms and what stands between them, up to a closing bracket or bar."""
         self.depth += 1
         if self.depth > _DEEPEST:
             raise _NoReading
         ended = "|" not in closing  # a bar where a value begins opens another pair
+        parts: list[_Part] = []
         statement = self.at
         while self.at < len(self.tokens) and not (ended and self._next_text in closing):
             ended = self._next_text not in _BETWEEN and self._next_text not in _WORDS
             if ended:
-                self._read_term()
-            else:
-                if self._next_text == ";" and not closing:
-                    defines = self._kind_at(statement) == "name" and self._text_at(statement + 1) == "="
-                    if defines and statement + 2 < self.at:
-                        own = self._shape_of(_Node(statement + 2, self.at - 1))
-                        self.shapes |= {} if own is None else {self.tokens[statement].text: own}
-                    statement = self.at + 1
-                self._take_sign()
-                ended = "|" not in closing
+                parts.append(self._read_term())
+                continue
+            if self._next_text == ";" and not closing:
+                value = [part for part in parts if part.first >= statement + 2]
+                if self._kind_at(statement) == "name" and self._text_at(statement + 1) == "=" and value:
+                    own = self._shape_of(self._join(value))
+                    self.shapes |= {} if own is None else {self.tokens[statement].text: own}
+                statement = self.at + 1
+            parts.append(self._take_sign())
+            ended = "|" not in closing
         self.depth -= 1
+        return parts
 
-    def _take_sign(self) -> None:
-        self.shown[self.at] = _SIGNS.get(self._next_text, self._next_text)
+    def _take_sign(self) -> _Part:
         self.at += 1
+        text = self.tokens[self.at - 1].text
+        return _Part(_SIGNS.get(text, text), self.at - 1, self.at - 1)
 
-    def _read_term(self, before_functions: bool = False) -> _Node:
+    def _take_signs(self) -> list[_Part]:
+        signs = []
+        while self._next_text in _MINUS:
+            signs.append(self._take_sign())
+        return signs
+
+    def _read_term(self, before_functions: bool = False) -> _Part:
         """Read a product; `before_functions` ends it before a function that follows without a sign."""
-        factor = self._read_factor()
-        first, run = factor.first, factor
-        divisor: _Node | None = None
+        parts = [self._read_factor()]
+        is_divisor = False
         while True:
-            k = self.at
             if self._next_text in _PRODUCTS:
                 if self._next_text in ("×", "∗", "⋆") and any(self.shapes.values()):
                     raise _NoReading  # it means another product for arrays
-                self._take_sign()
-                self._skip_signs()
-                run = self._read_factor()
-                divisor = run if self.shown[k] in ("/", "//", "%") else None
-            elif self._begins_value() and not (before_functions and self._is_applied(k)):
+                sign = self._take_sign()
+                parts += [sign, *self._take_signs(), self._read_factor()]
+                is_divisor = sign.text in ("/", "//", "%")
+            elif self._begins_value() and not (before_functions and self._is_applied(self.at)):
                 question = "what follows a quotient without a sign can be read in two ways"
-                if divisor is not None and self._note_ambiguity(k, question) == 0:
-                    run = divisor
-                    while self._begins_value() and not (before_functions and self._is_applied(self.at)):
-                        run = self._read_implied_factor(run)
-                    self._put_around(run, "(", ")")
-                else:
-                    run = self._read_implied_factor(run)
-                divisor = None
+                below = is_divisor and self._note_ambiguity(self.at, question) == 0
+                parts[-1] = self._read_implied_factor(parts[-1])
+                while below and self._begins_value() and not (before_functions and self._is_applied(self.at)):
+                    parts[-1] = self._read_implied_factor(parts[-1])
+                parts[-1] = _put_around(parts[-1], "(", ")") if below else parts[-1]
+                is_divisor = False
             else:
-                return _Node(first, self.at - 1)
+                return _Part(self._join(parts), parts[0].first, self.at - 1)
 
     def _has_nested_bars(self) -> bool:
         """Whether bars are read as nested where values stand on both sides of one of several, as in |x|y|z|."""
@@ -395,7 +402,7 @@ class _Line:
     def _ends_value(self, k: int) -> bool:
         return self._kind_at(k) in ("number", "name", "value", "raised") or self._text_at(k) in (")", "]")
 
-    def _read_implied_factor(self, left: _Node) -> _Node:
+    def _read_implied_factor(self, left: _Part) -> _Part:
         """Read one factor that follows without a sign."""
         k = self.at
         token, before = self.tokens[k], self.tokens[left.last]
@@ -405,42 +412,43 @@ class _Line:
             raise _NoReading  # an index of what is before
         right = self._read_factor()
         between_names = before.kind == "name" and before.text not in _CONSTANTS and token.kind == "name" and token.gap
-        is_power = right.last > k + 1 and self.shown[k + 1] in _POWERS
         question = "a power after names side by side can be read in two ways"
-        if between_names and is_power and self._note_ambiguity(k, question) == 1:
-            self.gap[k] = self._product_sign(left, _Node(k, k), k)
-            self._put_around(_Node(left.first, k), "(", ")")
-            return _Node(left.first, right.last)
-        turned = right.last in self.turned or self.shown[right.last] in (".T", "ᵀ")
-        row = replace(right, last=right.last - 1)
-        same = self._rendered_text(row) == self._rendered_text(left)
-        if turned and self._is_column(row, same) and self._is_column(left, same):
-            self.shown[right.last], self.gap[k] = "", ", "
-            self._put_around(_Node(left.first, right.last), "outer(", ")")
+        if between_names and right.base and self._note_ambiguity(k, question) == 1:
+            base = _Part(right.base, k, k)
+            power = right.text.removeprefix(right.base)
+            return _Part(f"({self._multiply(left, base)}){power}", left.first, right.last)
+        row = None if right.stem is None else replace(right, text=right.stem.rstrip())
+        same = row is not None and row.text == left.text
+        if row is not None and self._is_column(row, same) and self._is_column(left, same):
+            text = f"outer({left.text}, {right.stem})"
         else:
-            self.gap[k] = self._product_sign(left, right, k)
-        return _Node(left.first, right.last)
+            text = self._multiply(left, right)
+        return _Part(text, left.first, right.last)
 
-    def _is_column(self, node: _Node, twice: bool) -> bool:
+    def _is_column(self, part: _Part, twice: bool) -> bool:
         """Whether a part is a vector, or a single letter that may be one: x xᵀ is a matrix.
 
         Beside inputs with sizes a letter without one is a number, unless it stands there `twice`.
         """
-        name = self.tokens[node.first].text
-        letter = self._kind_at(node.first) == "name" and len(name) == 1 and not name.isupper()
+        name = self.tokens[part.first].text
+        letter = self._kind_at(part.first) == "name" and len(name) == 1 and not name.isupper()
         may = not any(self.shapes.values()) or (twice and name not in self.shapes)
-        return (letter and may and self._rendered_text(node) == name) or len(self._shape_of(node) or ()) == 1
+        return (letter and may and part.text == name) or len(self._shape_of(part.text) or ()) == 1
 
-    def _product_sign(self, left: _Node, right: _Node, k: int) -> str:
-        """Return the sign of the product of two parts, by their shapes."""
+    def _multiply(self, left: _Part, right: _Part) -> str:
+        """Return the product of two parts, with the sign that their shapes allow."""
+        sign = self._product_sign(left, right)
+        self.matrix_products |= {right.first} if sign == "@" else set()
+        return f"{left.text}{sign}{right.text}"
+
+    def _product_sign(self, left: _Part, right: _Part) -> str:
         if left.first == left.last and self._kind_at(left.first) in ("number", "value"):
             return "*"
-        a, b = self._shape_of(left), self._shape_of(right)
+        a, b = self._shape_of(left.text), self._shape_of(right.text)
         if a == () or b == ():
             return "*"
-        ends = (".T", "ᵀ", "⁻¹")
-        turned = any(node.last in self.turned or self._rendered_text(node).endswith(ends) for node in (left, right))
-        if turned or "@" in self.gap[left.first + 1 : k]:
+        turned = any(part.last in self.turned or part.text.endswith((".T", "ᵀ", "⁻¹")) for part in (left, right))
+        if turned or any(left.first < k < right.first for k in self.matrix_products):
             return "@"
         if a is None or b is None:
             if not (a or b or self._is_matrix(left) or self._is_matrix(right)):
@@ -449,18 +457,15 @@ class _Line:
             return "@"
         elif self.summing:
             return "*"
-        return ("@", "*")[self._note_ambiguity(k, "a product of arrays without a sign can be read in two ways")]
+        question = "a product of arrays without a sign can be read in two ways"
+        return ("@", "*")[self._note_ambiguity(right.first, question)]
 
-    def _is_matrix(self, node: _Node) -> bool:
+    def _is_matrix(self, part: _Part) -> bool:
         """Whether a part is a capital letter, which is a matrix more often than a number, and its shape is not known."""
-        name = self.tokens[node.last].text
-        return node.first == node.last and len(name) == 1 and name.isupper() and self.shapes.get(name) is None
+        name = self.tokens[part.last].text
+        return part.first == part.last and len(name) == 1 and name.isupper() and self.shapes.get(name) is None
 
-    def _skip_signs(self) -> None:
-        while self._next_text in _MINUS:
-            self._take_sign()
-
-    def _read_factor(self) -> _Node:
+    def _read_factor(self) -> _Part:
         """Read a value with its power."""
         base = self._read_value()
         if self._next_text not in _POWERS:
@@ -468,19 +473,15 @@ class _Line:
         k = self.at
         self.at += 1
         braced = [self._text_at(n) for n in range(self.at, self.at + 4)]
-        if braced in (["{", sign, "1", "}"] for sign in _MINUS) and len(self._shape_of(base) or ()) == 2:  # X^{-1}
-            for n in range(k, k + 5):
-                self.shown[n] = self.gap[n] = ""
-            self.shown[k] = "⁻¹"
+        if braced in (["{", sign, "1", "}"] for sign in _MINUS) and len(self._shape_of(base.text) or ()) == 2:  # X^{-1}
             self.at += 4
-            return self._read_postfixes(_Node(base.first, k + 4))
+            return self._read_postfixes(_Part(f"{base.text}⁻¹", base.first, k + 4))
         if self._next_text in ("T", "⊤") and self._next_text not in self.shapes:
             ts = [n for n, token in enumerate(self.tokens) if token.text == self._next_text]
             if all(self._text_at(n - 1) in _POWERS for n in ts):  # it is no input
-                self.shown[k], self.shown[k + 1], self.gap[k], self.gap[k + 1] = "", ".T", "", ""
                 self.at += 1
-                return self._read_postfixes(_Node(base.first, k + 1))
-        self._skip_signs()
+                return self._read_postfixes(_Part(f"{base.text}.T", base.first, k + 1, stem=base.text))
+        signs = self._take_signs()
         self.depth += 1
         if self.depth > _DEEPEST:
             raise _NoReading
@@ -489,13 +490,17 @@ class _Line:
         follows = exponent.bare and self._begins_value() and not self.tokens[self.at].gap
         asked = follows and not self._is_factor_of_power(base, exponent)
         question = "what follows an exponent without a blank can be read in two ways"
+        opening = closing = ""
         if asked and self._note_ambiguity(self.at, question) == 0:
             while self._begins_value() and not self.tokens[self.at].gap:
                 exponent = self._read_implied_factor(exponent)
-            self._put_around(_Node(k + 1, exponent.last), "(", ")")
-        return _Node(base.first, exponent.last)
+            opening, closing = "(", ")"
+        power = f"{self.tokens[k].gap}{self.tokens[k].text}{self.tokens[k + 1].gap}{opening}"
+        text = f"{base.text}{power}{self._join([*signs, exponent])}{closing}"
+        stem = None if exponent.stem is None or closing else text[: len(text) - len(exponent.text)] + exponent.stem
+        return _Part(text, base.first, exponent.last, stem=stem, base=base.text if k == base.first + 1 else None)
 
-    def _is_factor_of_power(self, base: _Node, exponent: _Node) -> bool:
+    def _is_factor_of_power(self, base: _Part, exponent: _Part) -> bool:
         """Whether what follows an exponent at once is a factor of the power: x^2(x+1), x^2sin(x)."""
         number = self._kind_at(exponent.first) == "number"
         growth = base.bare and (self._kind_at(base.first) == "number" or self.tokens[base.first].text == "e")
@@ -524,101 +529,99 @@ class _Line:
             or (_is_function(name) and self._text_at(k + 1) in ("(", "{"))
         )
 
-    def _read_value(self) -> _Node:
-        self._skip_signs()
+    def _read_value(self) -> _Part:
         k, kind, text = self.at, self._kind_at(self.at), self._next_text
         self.at += 1
         if kind in ("number", "value", "string"):
-            self.shown[k] = _SIGNS.get(text, text)
-            return self._read_postfixes(_Node(k, k, True))
+            return self._read_postfixes(_Part(_SIGNS.get(text, text), k, k, True))
         if text in _CLOSED_BY:
-            self._read_bracketed(_CLOSED_BY[text])
-            if text == "{":
-                self.shown[k], self.shown[self.at - 1] = "(", ")"
-            return self._read_postfixes(_Node(k, self.at - 1))
+            self.at = k
+            return self._read_postfixes(_Part(self._join(self._read_bracketed()), k, self.at - 1))
         if text in ("|", *_NORM):
             return self._read_postfixes(self._read_bars(k, text))
         if text in _ROOTS:
-            self.shown[k] = _ROOTS[text]
-            return self._read_postfixes(self._read_application(k))
+            return self._read_postfixes(self._read_application(k, _ROOTS[text]))
         if kind == "name" and text not in _WORDS:
             return self._read_postfixes(self._read_name(k))
         raise _NoReading
 
-    def _read_bracketed(self, closing: str) -> None:
-        """Read what stands in brackets, and the closing one."""
+    def _read_bracketed(self) -> list[_Part]:
+        """Read brackets, which are the first and the last part, with what stands in them; braces are brackets."""
+        opening = self._next_text
+        shown, closing = "(" if opening == "{" else opening, _CLOSED_BY[opening]
+        parts = [_Part(shown, self.at, self.at)]
+        self.at += 1
         bars, self.bars = self.bars, 0
-        self._read_sequence((closing,))
+        parts += self._read_sequence((closing,))
         self.bars = bars
         self._expect_text(closing)
+        return [*parts, _Part(_CLOSED_BY[shown], self.at - 1, self.at - 1)]
 
     def _expect_text(self, text: str) -> None:
         if self._next_text != text:
             raise _NoReading
         self.at += 1
 
-    def _read_bars(self, k: int, text: str) -> _Node:
+    def _read_bars(self, k: int, text: str) -> _Part:
         """Read an absolute value, a determinant or a norm."""
         opening, closing = ("norm(" if text in _NORM else ""), ")"
         bars, self.bars = self.bars, 1
-        self._read_sequence((text,))
+        parts = self._read_sequence((text,))
         self.bars = bars
         self._expect_text(text)
-        last = self.at - 1
-        inside = _Node(k + 1, last - 1)
-        if last == k + 1:
+        inside = _Part(self._join(parts), k + 1, self.at - 2)
+        if not parts:
             raise _NoReading
         if not opening:
-            own = self._shape_of(inside)
+            own = self._shape_of(inside.text)
             capital = inside.first == inside.last and own is None and self._is_matrix(inside)
             words = ("det(", "abs(") if capital else ("norm(", "abs(") if own and len(own) == 1 else ()
             asked = words and words[self._note_ambiguity(k, "bars around an array can be read in two ways")]
             opening = asked or ("det(" if own and len(own) == 2 else "abs(")
         if text in _NORM and self._kind_at(self.at) == "name" and not self.tokens[self.at].gap:
             index = normalise_name(self._next_text).lstrip("_")
-            if index not in _NORMS or (index == "1" and len(self._shape_of(inside) or ()) > 1):
+            if index not in _NORMS or (index == "1" and len(self._shape_of(inside.text) or ()) > 1):
                 raise _NoReading
             opening, closing = _NORMS[index]
-            self.shown[self.at], self.at = "", self.at + 1
-        self.shown[k], self.shown[last], self.gap[k + 1], self.gap[last] = opening, closing, "", ""
-        return _Node(k, self.at - 1)
+            self.at += 1
+        return _Part(f"{opening}{inside.text}{closing}", k, self.at - 1)
 
-    def _read_name(self, k: int) -> _Node:
+    def _read_name(self, k: int) -> _Part:
         """Read a name: a function with what it is applied to, an input, or an attribute of a module."""
-        name = self.tokens[k].text
+        name = shown = self.tokens[k].text
         if self._begins_value() and self._next_text not in ("(", "{") and self._needs_brackets(name):
             raise _NoReading
         while self._next_text == "." and self._kind_at(self.at + 1) == "name" and not self.tokens[self.at].gap:
             if name not in PREFIXES:
-                return _Node(k, k, True)  # a method of a value, which is read after it
+                return _Part(shown, k, k, True)  # a method of a value, which is read after it
             name = f"{name}.{self._text_at(self.at + 1)}"
             self.at += 2
+            shown += self._text_of_tokens(self.at - 2)
         if name in _SUMS and name not in self.shapes:
             summing, self.summing = self.summing, True
-            self.shown[k], inside = "sum", _Node(self.at, self._read_term().last)
+            signs, term = self._take_signs(), self._read_term()
             self.summing = summing
-            self.gap[inside.first] = ""
-            self._put_around(inside, "(", ")")
-            return _Node(k, inside.last)
+            return _Part(f"sum({self._join([*signs, term])})", k, term.last)
         if name == "π" and name not in self.shapes:
-            self.shown[k] = "pi"
+            shown = "pi"
         if "." in name or self._next_text == "(":
             unknown = "." not in name and not _is_function(name)
             is_product = unknown and (name in self.inputs or name in _CONSTANTS)
             if unknown and not is_product and len(name) == 1 and name not in "fgh":
                 self._note_refusal(k, f"'{name}' is no function of the language")
                 is_product = True
-            return _Node(k, k, True) if is_product or self._next_text != "(" else self._read_application(k)
+            is_value = is_product or self._next_text != "("
+            return _Part(shown, k, k, True) if is_value else self._read_application(k, shown)
         if self._next_text == "{" and _is_function(name) and name not in self.shapes:
-            return self._read_application(k)
+            return self._read_application(k, shown)
         powered = self._next_text in _POWERS or (self._kind_at(self.at) == "raised" and self._next_text != "ᵀ")
         if self._is_applied(k) and (powered or self._begins_value() or self._next_text in _MINUS):
-            return self._read_powered_function(k) if powered else self._read_application(k)
+            return self._read_powered_function(k) if powered else self._read_application(k, shown)
         if not name.isidentifier():  # x₁
             if not _INDEXED.fullmatch(name):
                 raise _NoReading
-            self.shown[k] = normalise_name(name)
-        return _Node(k, k, True)
+            shown = normalise_name(name)
+        return _Part(shown, k, k, True)
 
     def _needs_brackets(self, name: str) -> bool:
         """Whether a name before a value means a function that is not applied without brackets: sum x, lg x, xlog x."""
@@ -628,128 +631,104 @@ class _Line:
         known = name in _NEEDS_BRACKETS or (_is_function(name) and name not in _GREEK)
         return ends or known or _OVER_AN_INDEX.match(name) is not None
 
-    def _read_powered_function(self, k: int) -> _Node:
+    def _read_powered_function(self, k: int) -> _Part:
         """Read a function with an exponent before what it is applied to: sin²(x), sin^2 x, sin⁻¹(x)."""
-        start = self.at
-        if self._next_text in _POWERS:
-            self.at += 1
-            sign = "-" if self._next_text in _MINUS else ""
-            self.at += bool(sign)
-            if self._kind_at(self.at) not in ("number", "name") and self._next_text not in ("(", "{"):
-                raise _NoReading
+        name, start = self.tokens[k].text, self.at
+        self.at += 1
+        if self._text_at(start) in _POWERS:
+            exponent = "-" if self._next_text in _MINUS else ""
+            self.at += len(exponent)
             if self._kind_at(self.at) in ("number", "name"):
-                exponent = sign + self._next_text
-                self.at += 1
+                exponent += self._take_sign().text
+            elif self._next_text in ("(", "{"):
+                exponent += self._read_value().text
             else:
-                exponent = self._rendered_text(self._read_value())
+                raise _NoReading
         else:
-            exponent = _lower_exponent(self._next_text)
-            self.at += 1
+            exponent = _lower_exponent(self._text_at(start))
         if not self._begins_value() and self._next_text not in _MINUS:  # the function stands for itself: sin^2
             raise _NoReading
-        for n in range(start, self.at):
-            self.shown[n] = self.gap[n] = self.before[n] = self.after[n] = ""
-        name = self.tokens[k].text
-        node = self._read_application(k)
-        question = f"{name} to the -1 can be read in two ways"
+        part = self._read_application(k, name)
         if exponent != "-1":
-            self.after[node.last] += f"^{exponent}"
-        elif name in _INVERSE and self._note_ambiguity(start, question) == 0:
-            self.shown[k] = _INVERSE[name]
+            part = _put_around(part, "", f"^{exponent}")
+        elif name in _INVERSE and self._note_ambiguity(start, f"{name} to the -1 can be read in two ways") == 0:
+            part = replace(part, text=_INVERSE[name] + part.text.removeprefix(name))
         else:
-            self._put_around(node, "(1/", ")")
+            part = _put_around(part, "(1/", ")")
         if self._next_text in _POWERS or self._kind_at(self.at) == "raised":
-            self._put_around(node, "(", ")")
-        return node
+            part = _put_around(part, "(", ")")
+        return part
 
-    def _read_application(self, k: int) -> _Node:
+    def _read_application(self, k: int, shown: str) -> _Part:
         """Read what the function at token `k` is applied to: in brackets, or the next value."""
         name = self.tokens[k].text
+        base = _base_of_logarithm(name)
         if self._next_text in ("(", "{"):
-            opened = self.at
-            self.at += 1
-            self._read_bracketed(_CLOSED_BY[self._text_at(opened)])
-            self.shown[opened], self.shown[self.at - 1], self.gap[opened] = "(", ")", ""
-            inside = _Node(opened, self.at - 1)
+            parts = self._read_bracketed()
+            last = self.at - 1
+            commas = [n for n, part in enumerate(parts) if part.text == ","]
+            named = any(token.text == "=" for token in self.tokens[parts[0].first : last])
+            if base is None and name in ("log", "ln") and len(commas) == 1 and not named:
+                base = self._join(parts[commas[0] + 1 : -1])
+                parts = [*parts[: commas[0]], parts[-1]]
+            inside = self._join(parts)
         else:
-            inside = self._read_bare_argument()
-            self.gap[inside.first] = ""
-            self._put_around(inside, "(", ")")
+            argument = self._read_bare_argument()
+            inside, last = f"({argument.text})", argument.last
         # The language has it under another name, or not at all.
-        node, base = _Node(k, inside.last), _base_of_logarithm(name)
-        if base is not None or (name in ("log", "ln") and (base := self._take_second_argument(inside)) is not None):
-            self.shown[k] = _BASES.get(base, "log")
-            if base not in _BASES:
-                self._put_around(node, "(", f"/log({base}))")
+        if base is not None:
+            text = f"{_BASES[base]}{inside}" if base in _BASES else f"(log{inside}/log({base}))"
         elif name in _ONE_OVER:
-            self.shown[k] = _ONE_OVER[name]
-            self._put_around(node, "(1/", ")")
-        elif name in _OTHER_NAMES and name not in FUNCTIONS:
-            self.shown[k] = _OTHER_NAMES[name]
-        return node
+            text = f"(1/{_ONE_OVER[name]}{inside})"
+        else:
+            text = (_OTHER_NAMES.get(name, shown) if name not in FUNCTIONS else shown) + inside
+        return _Part(text, k, last)
 
-    def _read_bare_argument(self) -> _Node:
+    def _read_bare_argument(self) -> _Part:
         """Read what follows a function without brackets; what is more than one value can be read in two ways."""
-        start = self.at
-        kept = (self.shown[:], self.gap[:], self.before[:], self.after[:])
+        start, products = self.at, set(self.matrix_products)
         self.applied += 1
         if self.applied > _MOST_APPLIED:
             raise _NoReading
-        value = self._read_value()
+        parts = [*self._take_signs(), self._read_value()]
         self.applied -= 1
         more = self._next_text in (*_POWERS, *_PRODUCTS) or (self._begins_value() and not self._is_applied(self.at))
         question = "what follows a function without brackets can be read in two ways"
-        if not more or self._note_ambiguity(self.at, question) == 1:
-            return _Node(start, value.last)
-        self.shown, self.gap, self.before, self.after = kept
-        self.at = start
-        self._skip_signs()
-        return _Node(start, self._read_term(before_functions=True).last)
+        if more and self._note_ambiguity(self.at, question) == 0:
+            self.at, self.matrix_products = start, products
+            parts = [*self._take_signs(), self._read_term(before_functions=True)]
+        return _Part(self._join(parts), start, parts[-1].last)
 
-    def _take_second_argument(self, inside: _Node) -> str | None:
-        """Take the second argument out of brackets and return it; None if there is not exactly one more, without a name."""
-        depth, commas = 0, []
-        for k in range(inside.first + 1, inside.last):
-            depth += (self.shown[k] in ("(", "[")) - (self.shown[k] in (")", "]"))
-            commas += [k] if self.shown[k] == "," and depth == 0 else []
-        if len(commas) != 1 or "=" in self.shown[inside.first : inside.last]:
-            return None
-        second = self._rendered_text(_Node(commas[0] + 1, inside.last - 1))
-        for k in range(commas[0], inside.last):
-            self.shown[k] = self.gap[k] = self.before[k] = self.after[k] = ""
-        return second
-
-    def _read_postfixes(self, node: _Node) -> _Node:
+    def _read_postfixes(self, part: _Part) -> _Part:
         """Read what follows a value: an index, a method, a superscript, a factorial, a prime."""
         while self.at < len(self.tokens):
-            k, text = self.at, self._next_text
-            if text == "[" and not self.tokens[k].gap:
-                self.at += 1
-                self._read_bracketed("]")
-            elif text == "." and self._kind_at(k + 1) == "name" and not self.tokens[k].gap:
+            k, text, gap = self.at, self._next_text, self.tokens[self.at].gap
+            stem, before, after = None, "", ""
+            if text == "[" and not gap:
+                after = self._join(self._read_bracketed())
+            elif text == "." and self._kind_at(k + 1) == "name" and not gap:
                 self.at += 2
+                after = self._text_of_tokens(k)
                 if self._next_text == "(" and self._text_at(k + 1) in METHODS:
-                    self.at += 1
-                    self._read_bracketed(")")
+                    after += self.tokens[self.at].gap + self._join(self._read_bracketed())
             elif self._kind_at(k) == "raised":
-                if text == "ᵀ" and self._kind_at(node.last) == "number":
+                if text == "ᵀ" and self._kind_at(part.last) == "number":
                     raise _NoReading  # a vector of ones
                 self.at += 1
-                if _has_letters(text):
-                    self.shown[k], self.gap[k] = f"^{_lower_exponent(text)}", ""
+                stem = part.text + gap if text == "ᵀ" else None
+                after = f"^{_lower_exponent(text)}" if _has_letters(text) else gap + text
             elif text == "!":
                 self.at += 1
-                self.shown[k], self.gap[k] = "", ""
-                self._put_around(node, "gamma(", " + 1)")
+                before, after = "gamma(", " + 1)"
             elif text in _PRIMES:
                 self.at += 1
                 self._note_refusal(k, "a prime is not part of the language")
                 self.turned.add(k)
-                self.shown[k], self.gap[k] = "" if len(self._shape_of(node) or ()) == 1 else ".T", ""
+                stem, after = part.text, "" if len(self._shape_of(part.text) or ()) == 1 else ".T"
             else:
-                return node
-            node = replace(node, last=self.at - 1, bare=False)
-        return node
+                return part
+            part = _Part(f"{before}{part.text}{after}", part.first, self.at - 1, stem=stem)
+        return part
 
     def _note_refusal(self, k: int, why: str) -> None:
         """Note that the line is refused although it has one reading, which is shown."""
@@ -764,7 +743,6 @@ class _Line:
             if token.text == "*" and "number" not in (kinds[k], kinds[k + 2]):
                 self._note_refusal(primes[0], "a prime is not part of the language, and * is the product of entries")
                 self.tokens[k] = replace(token, text="@")
-                self.shown[k] = "@"
 
 
 def _tokenise_line(text: str, start: int) -> Iterator[_Token]:
