@@ -28,6 +28,7 @@ _EPS = float(np.finfo(np.float64).eps)
 TIGHTER = (1e-2, 1e-4, 1e-6)  # factors of tolerances: the reference is taken at the first that changes the value
 _ROOT_OF_EPS = 1.5e-8  # a minimum is not known better than this by values of the function alone
 _Tolerances = Mapping[str, tuple[float | None, float]]  # by name: what scipy takes where none is given, and its floor
+_Reducible = dict[str, tuple[Any, float]]  # by name: a tolerance that can be made smaller, and its floor
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,41 +47,33 @@ class SolverRow:
     more: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda given: {}
     fast: bool = False
 
-    def of(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the tolerances of a call that can be made smaller, by name: the arguments, and those in `options`."""
-        known, inside = self._known_tolerances(given), given.get("options") or {}
-        own = {name: _given_or_default(given, name, default) for name, (default, _) in known[0].items()}
-        replaced = own.get("tol") is not None  # it replaces the defaults of all options
-        defaults = {name: None if replaced else default for name, (default, _) in known[1].items()}
-        options = {name: _given_or_default(inside, name, default) for name, default in defaults.items()}
-        return _reducible_tolerances(own, known[0]), _reducible_tolerances(options, known[1])
+    def of(self, given: Mapping[str, Any]) -> tuple[_Reducible, _Reducible]:
+        """Return the tolerances of a call that can be made smaller: the arguments, and those in `options`."""
+        own = self.arguments(given) if callable(self.arguments) else self.arguments
+        options = self.options(given)
+        if "tol" in own and given.get("tol") is not None:  # it replaces the defaults of all options
+            options = {name: (None, floor) for name, (_, floor) in options.items()}
+        return _reducible_tolerances(own, given), _reducible_tolerances(options, given.get("options") or {})
 
     def smaller(self, given: Mapping[str, Any], factor: float) -> dict[str, Any]:
         """Return the arguments that make a call one with smaller tolerances; none if all are at their floors."""
-        known, (own, options) = self._known_tolerances(given), self.of(given)
         factor = factor**2 if self.fast else factor
-        if not own and not options:
+        both = self.of(given)
+        if not any(both):
             return {}
-        found = {name: x for name, x in self.more(given).items() if given.get(name) is None}
-        found |= {name: _reduce_tolerance(x, factor, known[0][name][1]) for name, x in own.items()}
-        if options:
-            made = {name: _reduce_tolerance(x, factor, known[1][name][1]) for name, x in options.items()}
-            found["options"] = {**(given.get("options") or {}), **made}
-        return found
-
-    def _known_tolerances(self, given: Mapping[str, Any]) -> tuple[_Tolerances, _Tolerances]:
-        return self.arguments(given) if callable(self.arguments) else self.arguments, self.options(given)
+        own, options = (
+            {name: _reduce_tolerance(x, factor, floor) for name, (x, floor) in each.items()} for each in both
+        )
+        found = {**{name: x for name, x in self.more(given).items() if given.get(name) is None}, **own}
+        return {**found, "options": {**(given.get("options") or {}), **options}} if options else found
 
 
-def _given_or_default(given: Mapping[str, Any], name: str, default: float | None) -> Any:
-    value = given.get(name)
-    return default if value is None else value
-
-
-def _reducible_tolerances(tolerances: Mapping[str, Any], known: _Tolerances) -> dict[str, Any]:
-    """Return the tolerances that can be made smaller; one may be an array."""
-    given = {name: np.asarray(np.nan if x is None else x) for name, x in tolerances.items()}
-    return {name: tolerances[name] for name, x in given.items() if x.dtype.kind in "fiu" and np.any(x > known[name][1])}
+def _reducible_tolerances(known: _Tolerances, given: Mapping[str, Any]) -> _Reducible:
+    """Return the tolerances, given or those of scipy, that are above their floors; one may be an array."""
+    values = {name: default if given.get(name) is None else given[name] for name, (default, _) in known.items()}
+    arrays = {name: np.asarray(np.nan if x is None else x) for name, x in values.items()}
+    above = [name for name, x in arrays.items() if x.dtype.kind in "fiu" and np.any(x > known[name][1])]
+    return {name: (values[name], known[name][1]) for name in above}
 
 
 def _reduce_tolerance(x: Any, factor: float, floor: float) -> Any:
@@ -262,7 +255,7 @@ def call_solver(
     if _WATCH.seen is not None:
         own, options = row.of(given)
         if own or options:
-            shown = ", ".join(f"{key}={_format_tolerance(x)}" for key, x in {**own, **options}.items())
+            shown = ", ".join(f"{key}={_format_tolerance(x)}" for key, (x, _) in {**own, **options}.items())
             _WATCH.seen[f"{name} at {shown}"] = None
     smaller = row.smaller(given, _WATCH.factor) if _WATCH.factor < 1.0 else {}
     _WATCH.running += 1
