@@ -39,13 +39,12 @@ def accept_tracers(f: Callable[..., Value]) -> Callable[..., Value]:
 class Parametrised:
     """An equation whose parameters are the traced values inside `structure`, what the user passed to a solver.
 
-    A subclass says how it is solved (`solve`), and its `derivative` by the parameters with the solver's relative error.
+    `solver` returns the solution for plain parts, by scipy; a subclass says its `derivative` by the parameters, with the
+    solver's relative error.
     """
 
-    name = "equation"
-
-    def __init__(self, structure: Any) -> None:
-        self.captured = Captured(structure)
+    def __init__(self, name: str, structure: Any, solver: Callable[[Any], Any]) -> None:
+        self.name, self.captured, self.solver = name, Captured(structure), solver
         self._known: tuple[Any, list[Any], float] | None = None
         self._inner = 0.0  # the largest error of a solver inside a function that this one calls
 
@@ -53,17 +52,13 @@ class Parametrised:
         """Return what the user passed, with other values of the parameters."""
         return self.captured.rebuilt(parameters)
 
-    def solve(self, parts: Any) -> Any:
-        """Return the solution for plain parts, by scipy."""
-        raise NotImplementedError
-
     def derivative(self, solution: Any, parameters: Sequence[Any]) -> tuple[list[Any], float]:
         """Return the Jacobian of the solution by each parameter, and the relative error of the solution."""
         raise NotImplementedError
 
     def value(self, *parameters: Any) -> Any:
         with without_tracing(), watch_solvers():
-            return np.asarray(self.solve(self.parts(parameters)), dtype=float)[()]
+            return np.asarray(self.solver(self.parts(parameters)), dtype=float)[()]
 
     def jacobian(self, *parameters: Any) -> list[Any]:
         return self._jacobians_and_error(parameters)[1]
@@ -107,7 +102,7 @@ class Parametrised:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy in another process is without the user's functions: it is only named there."""
-        return _Elsewhere, (self.name,)
+        return Parametrised, (self.name, (), tuple)
 
     def traced(self) -> Value:
         """Return the solution, recorded as one operation of the parameters."""
@@ -116,14 +111,6 @@ class Parametrised:
     def plain_parts(self) -> Any:
         """Return what the user passed, with plain values of the parameters."""
         return self.parts([plain_value(x) for x in self.captured.leaves])
-
-
-class _Elsewhere(Parametrised):
-    """An equation in a process that does not have the user's functions; it cannot be solved there."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(())
-        self.name = name
 
 
 def relative_error(error: Any, size: Any) -> float:

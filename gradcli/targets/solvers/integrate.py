@@ -45,11 +45,8 @@ class Trajectory(Parametrised):
     def __init__(
         self, name: str, structure: Any, solver: Callable[..., Any], time_first: bool = True, stiff: bool = False
     ) -> None:
-        super().__init__(structure)
-        self.name, self.solver, self.time_first, self.stiff = name, solver, time_first, stiff
-
-    def solve(self, parts: Any) -> Any:
-        return self.solver(*parts)
+        super().__init__(name, structure, lambda parts: solver(*parts))
+        self.time_first, self.stiff = time_first, stiff
 
     def derivative(self, solution: Any, parameters: Sequence[Any]) -> tuple[list[Any], float]:
         sizes = [np.size(x) for x in parameters]
@@ -179,13 +176,12 @@ class Integral(Parametrised):
     """The integral of func(x, *args) from a to b; `structure` is (func, a, b, args)."""
 
     def __init__(self, name: str, structure: Any, solver: Callable[..., Any], breaks: Any = None) -> None:
-        super().__init__(structure)
-        self.name, self.solver, self.breaks = name, solver, breaks
-        self.estimated = 0.0
+        def integrate(parts: Any) -> Any:
+            y, self.estimated = solver(*parts)
+            return y
 
-    def solve(self, parts: Any) -> Any:
-        y, self.estimated = self.solver(*parts)
-        return y
+        super().__init__(name, structure, integrate)
+        self.breaks, self.estimated = breaks, 0.0
 
     def derivative(self, solution: Any, parameters: Sequence[Any]) -> tuple[list[Any], float]:
         sizes = [np.size(x) for x in parameters]

@@ -36,11 +36,8 @@ class Root(Parametrised):
         self, name: str, structure: Any, solver: Callable[[Any], Any], residual: Callable[[Any, Value], Value],
         free: Callable[[Any], Any] | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(structure)
-        self.name, self.solver, self.residual, self.free = name, solver, residual, free
-
-    def solve(self, parts: Any) -> Any:
-        return self.solver(parts)
+        super().__init__(name, structure, solver)
+        self.residual, self.free = residual, free
 
     def derivative(self, solution: Any, parameters: Sequence[Any]) -> tuple[list[Any], float]:
         x = np.asarray(solution, dtype=float)
