@@ -60,9 +60,7 @@ class Call:
 
     def like(self, values: Mapping[str, Any]) -> "Call":
         """Return a call of the same function with other values of the same types, given by parameter name."""
-        made: Call = object.__new__(Call)
-        made.arguments, made.chosen, made.one = self.arguments, self.chosen, self.one
-        made.wrt, made.function = self.wrt, self.function
+        made = copy.copy(self)
         made.leaves = {path: values[path] for path in self.leaves}
         made.xs = [np.float64(x) if type(x) is float else x for x in map(made.leaves.__getitem__, self.wrt)]
         return made

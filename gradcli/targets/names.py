@@ -1,7 +1,4 @@
-"""The names that an expression can use: what has a rule or a handler, and constants; there are no others.
-
-What is left out is in left_out.py, with the reasons.
-"""
+"""The names that an expression can use: what has a rule or a handler, and constants; what is left out has a reason here."""
 
 import functools
 import inspect

@@ -57,15 +57,13 @@ def read_points(
     named: set[str] = set()
     for text in texts:
         found = _parse_point(text, seed, max(0, len(points) - 1), sizes, target)
-        if points and named & set(found):
+        if points and named & found.keys():
             found = _parse_point(text, seed, len(points), sizes, target)
-            points.append({**points[-1], **found})
-            named = set(found)
-        elif points:
-            points[-1] |= found
-            named |= set(found)
-        else:
-            points, named = [found], set(found)
+            points.append({**points[-1]})
+            named = set()
+        points = points or [{}]
+        points[-1] |= found
+        named |= found.keys()
     return points
 
 

@@ -35,11 +35,7 @@ from gradcli.tracing.captured import Captured
 from gradcli.tracing.provenance import called_name, is_gradcli_file, is_users_file
 
 _LOCK = threading.Lock()
-_INSTALLED: list[tuple[dict[str, Any], dict[str, Any]]] = []  # namespaces and original entries, while any thread traces
-_WITH_FLOAT: list[dict[str, Any]] = []  # namespaces of the user's modules in which `float` is replaced meanwhile
-_USERS_OF_IT = [0]
-_SOLVERS_REPLACED: list[tuple[dict[str, Any], str, Any]] = []  # namespaces of modules, a name, and its original entry
-_USERS_OF_SOLVERS = [0]
+_Undo = list[tuple[Callable[..., Any], tuple[Any, ...]]]  # the calls that put the originals back, the last one first
 
 
 def _choose_by_caller(original: Any, stand_in: Callable[..., Any]) -> Any:
@@ -202,22 +198,15 @@ def solver_tolerances(factor: float) -> Iterator[dict[str, None]]:
 
     The solvers are replaced in every module that holds them, but not inside scipy, whose functions call each other.
     """
-    with _LOCK:
-        _USERS_OF_SOLVERS[0] += 1
-        if _USERS_OF_SOLVERS[0] == 1:
-            _replace_solvers()
+    _SOLVING.enter(())
     try:
         with scale_tolerances(factor) as calls:
             yield calls
     finally:
-        with _LOCK:
-            _USERS_OF_SOLVERS[0] -= 1
-            while _USERS_OF_SOLVERS[0] == 0 and _SOLVERS_REPLACED:
-                names, name, original = _SOLVERS_REPLACED.pop()
-                names[name] = original
+        _SOLVING.leave()
 
 
-def _replace_solvers() -> None:
+def _replace_solvers(undo: _Undo, modules: Iterable[ModuleType]) -> None:
     """Replace the solvers of scipy; modules of installed packages are looked at once, the user's modules each time."""
     table = _table_of_solvers()
     if not table:
@@ -226,7 +215,7 @@ def _replace_solvers() -> None:
     for names, key, original in (*_solvers_in_packages(len(sys.modules), len(table)), *own):
         if names.get(key) is original:
             names[key] = table[id(original)][3]
-            _SOLVERS_REPLACED.append((names, key, original))
+            undo.append((names.__setitem__, (key, original)))
 
 
 # The namespace of a module that holds a solver, its name there, and the solver.
@@ -271,18 +260,12 @@ class stand_ins:
         self.hold, self.modules = hold, modules
 
     def __enter__(self) -> None:
-        with _LOCK:
-            _USERS_OF_IT[0] += 1
-            if _USERS_OF_IT[0] == 1:
-                _INSTALLED[:] = _install_replacements(tuple(self.modules))
+        _TRACING.enter(self.modules)
         SWEEPS.holds.append(self.hold)
 
     def __exit__(self, *raised: object) -> None:
         SWEEPS.holds.pop()
-        with _LOCK:
-            _USERS_OF_IT[0] -= 1
-            if _USERS_OF_IT[0] == 0:
-                _restore_originals()
+        _TRACING.leave()
 
 
 def replacement_of(function: Any) -> Any:
@@ -316,46 +299,61 @@ def _originals_in_place() -> Iterator[None]:
     """Context in which no stand-in is in place, in any thread."""
     modules = users_modules()
     with _LOCK:
-        if _USERS_OF_IT[0]:
-            _restore_originals()
+        _TRACING.put_back()
     try:
         yield
     finally:
         with _LOCK:
-            if _USERS_OF_IT[0]:
-                _INSTALLED[:] = _install_replacements(tuple(modules))
+            if _TRACING.users:
+                _install_replacements(_TRACING.undo, modules)
 
 
-def _restore_originals() -> None:
-    """Put the originals back in place of the stand-ins."""
-    for names, originals in _INSTALLED:
-        names.update(originals)
-    for owner, name, original, _ in _METHODS:
-        if original is _INHERITED:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, original)
-    for names in _WITH_FLOAT:
-        names.pop("float", None)
-
-
-def _install_replacements(modules: tuple[ModuleType, ...]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Install the stand-ins and return, for each namespace, the originals to restore."""
+def _install_replacements(undo: _Undo, modules: Iterable[ModuleType]) -> None:
+    """Install the stand-ins, and note how they are undone."""
     _update_table()
+    modules = tuple(modules)
     with_float, places = _places_in_modules(modules, tuple(map(len, map(vars, modules))), len(_TABLE))
     for names in with_float:
         names["float"] = FLOAT
-    _WITH_FLOAT[:] = with_float
-    for owner, name, _, stand_in in _METHODS:
+        undo.append((names.pop, ("float", None)))
+    for owner, name, original, stand_in in _METHODS:
         setattr(owner, name, stand_in)
-    changed = []
+        undo.append((delattr, (owner, name)) if original is _INHERITED else (setattr, (owner, name, original)))
     for names, originals, chosen in (*_places_in_libraries(len(_TABLE)), *places):
         if not all(map(operator.is_, map(names.get, originals), originals.values())):
             kept = {name for name, original in originals.items() if names.get(name) is original}
             originals, chosen = ({name: part[name] for name in kept} for part in (originals, chosen))
-        changed.append((names, originals))
+        undo.append((names.update, (originals,)))
         names.update(chosen)
-    return changed
+
+
+class _Replacements:
+    """What is replaced while any thread uses it; `install` replaces it in modules, and notes how that is undone."""
+
+    def __init__(self, install: Callable[[_Undo, Iterable[ModuleType]], None]) -> None:
+        self.install, self.users = install, 0
+        self.undo: _Undo = []
+
+    def enter(self, modules: Iterable[ModuleType]) -> None:
+        with _LOCK:
+            self.users += 1
+            if self.users == 1:
+                self.install(self.undo, modules)
+
+    def leave(self) -> None:
+        with _LOCK:
+            self.users -= 1
+            if self.users == 0:
+                self.put_back()
+
+    def put_back(self) -> None:
+        """Put the originals back."""
+        while self.undo:
+            function, arguments = self.undo.pop()
+            function(*arguments)
+
+
+_TRACING, _SOLVING = _Replacements(_install_replacements), _Replacements(_replace_solvers)
 
 
 # a module's namespace, the originals in it by name, their stand-ins by name
