@@ -246,9 +246,7 @@ def _candidate_gradients(owner: Any, place: _Place) -> Iterator[Any]:
         if isinstance(kept, dict):
             keys = () if kept is own else (place.key,)
             yield from (kept[name] for name in (*keys, *names) if name in kept)
-        elif kept is own or place.holder in _GRADIENTS:
-            continue
-        elif isinstance(kept, list | tuple) and isinstance(place.key, int):
+        elif kept is not own and isinstance(kept, list | tuple) and isinstance(place.key, int):
             yield from kept[place.key : place.key + 1]
     yield from (getattr(owner, name) for name in names if hasattr(owner, name))
     if isinstance(own, dict):  # W["grad"] of W["value"], W.grad of W.value

@@ -138,21 +138,16 @@ def _refuse_name(file: str, source: ParsedFile, name: str) -> None:
     raise missing_name_error(file, name, [each for each in known if not each.startswith("_")], f"{file}:?")
 
 
-def _bound_names(tree: object) -> Iterator[str]:
+def _bound_names(tree: Any) -> Iterator[str]:
     """Yield the names that a file binds anywhere, in functions too, which may declare them global."""
     import ast
 
-    for node in ast.walk(tree):  # type: ignore[arg-type]
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
-        elif isinstance(node, ast.alias):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.alias):
             yield (node.asname or node.name).partition(".")[0]
-        else:
-            for text in (getattr(node, "name", None), getattr(node, "rest", None), *getattr(node, "names", ())):
-                if isinstance(text, str):
-                    yield text
+        elif not isinstance(getattr(node, "ctx", None), ast.Load | ast.Del):
+            texts = (getattr(node, field, None) for field in ("id", "name", "rest"))
+            yield from (text for text in (*texts, *getattr(node, "names", ())) if isinstance(text, str))
 
 
 def _defined_functions(tree: Any) -> list[str] | None:
@@ -178,7 +173,7 @@ def _defined_functions(tree: Any) -> list[str] | None:
     return list(dict.fromkeys(found))
 
 
-def refuse_missing(target: str, points: Iterable[str] = (), claims: Iterable[str] = ()) -> None:
+def refuse_missing(target: str, points: Iterable[str], claims: Iterable[str]) -> None:
     """Raise an error for what a command names and is not there: a Python file, a module, a name, or a file of data.
 
     `points` are the texts of the target's point, `claims` those of claimed derivatives.
