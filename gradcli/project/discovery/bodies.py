@@ -612,28 +612,23 @@ def _names_in_expression(value: ast.expr) -> list[str]:
     return [node.id for node in ast.walk(value) if isinstance(node, ast.Name)]
 
 
-def find_gradient_flag(definition: SourceFunction) -> str | None:
-    """Return the parameter that asks for a derivative beside the value, such as `return_grad=False`, or None."""
+def returns_gradient_if_asked(definition: SourceFunction) -> bool:
+    """Whether a parameter such as `return_grad=False` asks for a derivative beside the value: it is tested, for a tuple."""
     args = definition.node.args
     given = [*zip(reversed([*args.posonlyargs, *args.args]), reversed(args.defaults), strict=False)]
     given += [(a, d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None]
-    for parameter, default in given:
-        words = words_of_name(parameter.arg)
-        if not (isinstance(default, ast.Constant) and isinstance(default.value, bool)):
-            continue
-        if any(kind_of_word(w) and w not in ("score", "prime", "der", "psi") for w in words) and words[0] in _ASKS:
-            return parameter.arg
-    return None
+    flags = (p.arg for p, d in given if isinstance(d, ast.Constant) and isinstance(d.value, bool))
+    asks = next((flag for flag in flags if _asks_for_gradient(words_of_name(flag))), None)
+    tests = [n.test for n in _nodes_of_body(definition) if isinstance(n, ast.If | ast.IfExp | ast.While)]
+    tested = any(isinstance(name, ast.Name) and name.id == asks for test in tests for name in ast.walk(test))
+    return tested and any(isinstance(v, ast.Tuple | ast.IfExp) for v in returned_expressions(definition))
+
+
+def _asks_for_gradient(words: tuple[str, ...]) -> bool:
+    return any(kind_of_word(w) and w not in ("score", "prime", "der", "psi") for w in words) and words[0] in _ASKS
 
 
 _ASKS = frozenset({
     "return", "returns", "eval", "compute", "calc", "with", "want", "need", "get", "give", "grad", "gradient",
     "jac", "jacobian", "hess", "deriv", "derivative",
 })  # fmt: skip
-
-
-def has_flag_for_tuple(definition: SourceFunction, parameter: str) -> bool:
-    """Whether a function tests the parameter, and returns a tuple somewhere."""
-    tests = [n.test for n in _nodes_of_body(definition) if isinstance(n, ast.If | ast.IfExp | ast.While)]
-    tested = any(isinstance(name, ast.Name) and name.id == parameter for test in tests for name in ast.walk(test))
-    return tested and any(isinstance(v, ast.Tuple | ast.IfExp) for v in returned_expressions(definition))

@@ -81,7 +81,7 @@ def _torch_registrations(project: Project, source: FileScopes) -> Iterator[Custo
         value = given.get("backward") or (call.args[place] if len(call.args) > place else None)
         named = call.func.value if isinstance(call.func, ast.Attribute) else None
         of = _text_or_name(call.args[0] if free and call.args else named)
-        for found in _functions_of_expression(project, source, scope, value):
+        for found in project.functions(source, scope, value):
             yield Custom(found.name, found.line, "backward", of, "torch", found, (found,))
 
 
@@ -89,13 +89,6 @@ def _text_or_name(value: ast.expr | None) -> str | None:
     if isinstance(value, ast.Constant) and isinstance(value.value, str):
         return value.value
     return None if value is None else dotted_name(value)
-
-
-def _functions_of_expression(
-    project: Project, source: FileScopes, scope: str, value: ast.expr | None
-) -> list[SourceFunction]:
-    found = [] if value is None else project.function(source, scope, value)
-    return [] if isinstance(found, str) else found
 
 
 def _is_framework_decorator(
@@ -127,7 +120,7 @@ def _jax_gradients(project: Project, source: FileScopes) -> Iterator[Custom]:
             if not isinstance(value, ast.Call) or not value.args:
                 continue
             if _is_framework_decorator(project, source, value.func, "jax", names):
-                for function in _functions_of_expression(project, source, scope, value.args[0]):
+                for function in project.functions(source, scope, value.args[0]):
                     yield _gradient_of_rule(project, source, function, f"{scope}.{name}" if scope else name, rules)
 
 
@@ -156,7 +149,7 @@ def _gradient_of_rule(
     kind = _DEFINING[method]
     if isinstance(place, SourceFunction):
         return Custom(place.name, place.line, kind, name, "jax", function, (place,))
-    inner = [d for value in given for d in _functions_of_expression(project, source, scope, value)]
+    inner = [d for value in given for d in project.functions(source, scope, value)]
     if not inner or isinstance(inner[-1].node, ast.Lambda):
         return Custom(name, place.lineno, kind, name, "jax", function, tuple(inner))
     return Custom(inner[-1].name, inner[-1].line, kind, name, "jax", function, tuple(inner))
@@ -177,7 +170,7 @@ def _gradients_of_decorators(project: Project, source: FileScopes, definition: S
             yield Custom(shown.name, shown.line, "vjp", of, "tensorflow", definition, kept)
         if isinstance(decorator, ast.Attribute) and decorator.attr in ("vjp", "jvp"):
             kind: DerivativeKind = "vjp" if decorator.attr == "vjp" else "jvp"
-            for function in _functions_of_expression(project, source, definition.scope, decorator.value):
+            for function in project.functions(source, definition.scope, decorator.value):
                 mlx = (
                     _is_framework_decorator(project, source, d, "mlx", ("custom_function",))
                     for d in function.decorators
@@ -325,8 +318,8 @@ def _resolve_target(
     owner = project.class_of(source, expression)
     if owner is not None:
         return owner
-    found = project.function(source, "", expression)
-    if not isinstance(found, str) and found:
+    found = project.functions(source, "", expression)
+    if found:
         return found[-1]
     nested = next((d for d in source.definitions() if d.name == name), None)
     if nested is not None:

@@ -4,7 +4,7 @@ import ast
 import contextlib
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gradcli.classes import dataclass
@@ -31,7 +31,7 @@ from gradcli.project.discovery.custom import Covered, Custom, coverage_of_checks
 from gradcli.project.discovery.parameters import describe_parameters
 from gradcli.project.discovery.project import Declared, HandGradient, Parameter, ParameterKind, Project
 from gradcli.project.discovery.source import (
-    PASSED,
+    DERIVATIVE_ARGUMENTS,
     Class,
     FileScopes,
     SourceFunction,
@@ -45,10 +45,6 @@ from gradcli.words import DerivativeKind, FoundBy
 _MORE_EXACT: dict[DerivativeKind, DerivativeKind] = {"jac": "grad"}  # scipy's word for both
 
 
-KINDS: dict[str, DerivativeKind] = {
-    "jac": "jac", "fprime": "grad", "fprime2": "hess", "grad": "grad", "hess": "hess", "hessp": "hvp", "Dfun": "jac",
-    "fun_jac": "jac", "bc_jac": "jac", "fhess": "hess", "fhess_p": "hvp", "fprime_eqcons": "jac", "fprime_ieqcons": "jac",
-}  # fmt: skip
 PLACES = {  # the functions of scipy that take a derivative without its name: after how many arguments, and as what
     "minimize": {4: "jac", 5: "hess", 6: "hessp"}, "least_squares": {2: "jac"}, "leastsq": {3: "Dfun"},
     "fmin_bfgs": {2: "fprime"}, "fmin_cg": {2: "fprime"}, "fmin_ncg": {2: "fprime", 3: "fhess_p", 4: "fhess"},
@@ -160,10 +156,9 @@ def _match_value_and_gradient(definition: SourceFunction) -> GradientMatch | Non
     """Return a function that gives the value and the gradient, always or where a parameter asks for it."""
     if not definition.names:
         return None
-    asked = bodies.find_gradient_flag(definition)
     if (
         bodies.returns_value_and_gradient(definition)
-        or (asked is not None and bodies.has_flag_for_tuple(definition, asked))
+        or bodies.returns_gradient_if_asked(definition)
         or (is_joint_gradient_name(definition.last) and not bodies.has_only_lookups(definition))
     ):
         return GradientMatch(definition, BOTH, None)
@@ -293,12 +288,8 @@ def match_scipy_arguments(project: Project, source: FileScopes) -> Iterator[Grad
             yield from _match_call_arguments(project, source, scope, call, name)
     for scope, found in source.dicts if "scipy" in source.imported else ():
         # such as of a constraint, `{"type": "eq", "fun": f, "jac": g}`
-        entries = _entries_of_dictionary(source, scope, found)
-        fun = entries.get("fun")
-        function = _first_function(project, source, scope, fun)
-        for option, value in entries.items():
-            if option in PASSED and not (isinstance(value, ast.Constant) and fun is None):
-                yield from _match_derivative_argument(project, source, scope, (option, value, fun, function, ""))
+        given = _entries_of_dictionary(source, scope, found)
+        yield from _match_derivatives(project, source, scope, given, project.functions(source, scope, given.get("fun")))
 
 
 def _scipy_function_name(project: Project, source: FileScopes, call: ast.Call) -> str | None:
@@ -322,37 +313,40 @@ def _match_call_arguments(
     fun = next((given[key] for key in _FUNCTIONS if key in given), call.args[0] if call.args else None)
     places = PLACES.get(name, {})
     given |= {places[k]: value for k, value in enumerate(call.args) if k in places}
-    function = _first_function(project, source, scope, fun)
-    for option, value in given.items():
-        if option in PASSED:
-            yield from _match_derivative_argument(project, source, scope, (option, value, fun, function, name))
-    alone = name in _GIVES_BOTH and not {"fprime", "approx_grad"} & given.keys() and len(call.args) < _UP_TO_APPROX
-    origins = {} if function is None else project.origins(project.sources[function.file])
-    if alone and function is not None and bodies.is_written_by_hand(function, origins):
-        yield GradientMatch(function, BOTH, None)
+    functions = project.functions(source, scope, fun)
+    yield from _match_derivatives(project, source, scope, given, functions, name)
+    if name in _GIVES_BOTH and not {"fprime", "approx_grad"} & given.keys() and len(call.args) < _UP_TO_APPROX:
+        yield from (GradientMatch(function, BOTH, None) for function in functions[:1] if _is_by_hand(project, function))
 
 
-_Given = tuple[str, ast.expr, ast.expr | None, SourceFunction | None, str]
-
-
-def _match_derivative_argument(
-    project: Project, source: FileScopes, scope: str, given: _Given
+def _match_derivatives(
+    project: Project,
+    source: FileScopes,
+    scope: str,
+    given: Mapping[str, ast.expr],
+    functions: list[SourceFunction],
+    name: str = "",
 ) -> Iterator[GradientMatch]:
-    key, value, fun, function, name = given
-    if isinstance(value, ast.Constant):
-        found = project.function(source, scope, fun) if value.value is True and fun is not None else []
-        kind: DerivativeKind = BOTH
-        function = None
-        if len(found) > 1:  # bound in several branches: to a value where no gradient is asked for
-            found = [d for d in found if isinstance(d, SourceFunction) and bodies.may_return_tuple(d)]
-    else:
-        found = project.function(source, scope, value)
-        kind = "grad" if key == "jac" and name in _OF_SCALARS else KINDS[key]
-    for definition in [] if isinstance(found, str) else found:
-        origins = project.origins(project.sources[definition.file])
-        if bodies.has_own_body(definition) and bodies.is_written_by_hand(definition, origins):
-            state = STATES.get(name) if key == "jac" else None
-            yield _unwrap_lambda(project, GradientMatch(definition, kind, function, state, name == "curve_fit"))
+    """Yield the derivatives among what is given to a function of scipy, or to a constraint, beside its function."""
+    for key, value in given.items():
+        if key not in DERIVATIVE_ARGUMENTS:
+            continue
+        kind, of = DERIVATIVE_ARGUMENTS[key], next(iter(functions), None)
+        if isinstance(value, ast.Constant):  # jac=True
+            found, kind, of = functions if value.value is True else [], BOTH, None
+            if len(found) > 1:  # bound in several branches: to a value where no gradient is asked for
+                found = [definition for definition in found if bodies.may_return_tuple(definition)]
+        else:
+            found = project.functions(source, scope, value)
+            kind = "grad" if key == "jac" and name in _OF_SCALARS else kind
+        for definition in found:
+            if bodies.has_own_body(definition) and _is_by_hand(project, definition):
+                state = STATES.get(name) if key == "jac" else None
+                yield _unwrap_lambda(project, GradientMatch(definition, kind, of, state, name == "curve_fit"))
+
+
+def _is_by_hand(project: Project, definition: SourceFunction) -> bool:
+    return bodies.is_written_by_hand(definition, project.origins(project.sources[definition.file]))
 
 
 def _unwrap_lambda(project: Project, pair: GradientMatch) -> GradientMatch:
@@ -363,15 +357,8 @@ def _unwrap_lambda(project: Project, pair: GradientMatch) -> GradientMatch:
     if not all(isinstance(a, ast.Name | ast.Constant | ast.Starred | ast.Attribute) for a in node.body.args):
         return pair
     source = project.sources[pair.gradient.file]
-    found = project.function(source, pair.gradient.scope, node.body.func)
-    if isinstance(found, str) or len(found) != 1 or not bodies.has_own_body(found[0]):
-        return pair
-    return replace(pair, gradient=found[0])
-
-
-def _first_function(project: Project, source: FileScopes, scope: str, fun: ast.expr | None) -> SourceFunction | None:
-    found = [] if fun is None else project.function(source, scope, fun)
-    return found[0] if found and not isinstance(found, str) else None
+    found = project.functions(source, pair.gradient.scope, node.body.func)
+    return replace(pair, gradient=found[0]) if len(found) == 1 and bodies.has_own_body(found[0]) else pair
 
 
 def _entries_of_dictionary(source: FileScopes, scope: str, value: ast.expr) -> dict[str, ast.expr]:

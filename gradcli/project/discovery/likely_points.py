@@ -213,15 +213,10 @@ def _label_texts(count: int) -> list[str]:
 def _points_of_function(names: Sequence[str], n: int, rows: int, fixed: dict[str, str]) -> Iterator[dict[str, str]]:
     """Yield points for arguments of these names: vectors, and matrices for capitals."""
     for matrix in ((_ROWS, n), (n, n)):
-        count = rows if matrix[0] == _ROWS else n
-        for label in _label_texts(count)[:3]:
-
-            def drawn(name: str, matrix: tuple[int, int] = matrix, label: str = label) -> str:
-                if _LABELS.match(name) and len(names) > 1:
-                    return label
-                return _array_text(name, matrix if _is_matrix_name(name) else (n,))
-
-            yield {name: drawn(name) for name in names} | fixed
+        labels = [name for name in names if _LABELS.match(name) and len(names) > 1]
+        drawn = {name: _array_text(name, matrix if _is_matrix_name(name) else (n,)) for name in names}
+        for label in _label_texts(rows if matrix[0] == _ROWS else n):
+            yield drawn | dict.fromkeys(labels, label) | fixed
 
 
 def _points_of_layer(names: Sequence[str], n: int, fixed: dict[str, str]) -> Iterator[dict[str, str]]:

@@ -21,7 +21,6 @@ _TRANSPARENT = frozenset({
     "partial", "jit", "njit", "vectorize", "lru_cache", "cache", "wraps", "jitclass", "checkpoint", "guvectorize",
     "array", "asarray",
 })  # fmt: skip
-PARAMETER = "parameter"
 _UNREAD = FileScopes("")
 
 
@@ -41,7 +40,7 @@ class Project:
 
     def origins(self, source: FileScopes) -> dict[str, str]:
         """Return the full names of what a file imports."""
-        return {name: ".".join(filter(None, ("." * i.level + i.module, i.name))) for name, i in source.imports.items()}
+        return {name: found.full_name() for name, found in source.imports.items()}
 
     def origin(self, source: FileScopes, expression: ast.expr) -> str:
         """Return the full name of an imported thing, such as `scipy.optimize.minimize`; empty where it is not imported."""
@@ -55,18 +54,14 @@ class Project:
         local = self._resolve_import(source, found)
         if isinstance(local, FileScopes) and found.name is not None and not rest:
             return ""
-        whole = ".".join(filter(None, ("." * found.level + found.module, found.name, rest)))
-        return self._follow_reexports(source, found, whole)
-
-    def _follow_reexports(self, source: FileScopes, found: Import, whole: str) -> str:
-        """Return the full name of what another file of the project imports itself, such as scipy's functions."""
-        for _ in range(_DEEP):
+        whole = found.full_name(rest)
+        for _ in range(_DEEP):  # another file of the project may import it itself, such as scipy's functions
             file = self.module(source, found.module, found.level)
             if file is None or found.name is None or found.name not in self.sources[file].imports:
                 break
             source = self.sources[file]
             found = source.imports[found.name]
-            whole = ".".join(filter(None, ("." * found.level + found.module, found.name)))
+            whole = found.full_name()
         return whole
 
     def module(self, source: FileScopes, name: str, level: int = 0) -> str | None:
@@ -157,10 +152,14 @@ class Project:
                 known.setdefault(name, several[-1])
         return known
 
-    def function(
-        self, source: FileScopes, scope: str, expression: ast.expr, depth: int = 0
-    ) -> list[SourceFunction] | str:
-        """Return the functions that an expression means in a scope, or `PARAMETER` where it is one; empty where unknown."""
+    def functions(self, source: FileScopes, scope: str, expression: ast.expr | None) -> list[SourceFunction]:
+        """Return the functions that an expression means in a scope; none where it is a parameter, or not known."""
+        return self._find_functions(source, scope, expression, 0) or []
+
+    def _find_functions(
+        self, source: FileScopes, scope: str, expression: ast.expr | None, depth: int
+    ) -> list[SourceFunction] | None:
+        """Return the functions that an expression means, None where it may be a parameter."""
         if depth > _DEEP:
             return []
         if isinstance(expression, ast.Lambda):
@@ -168,46 +167,45 @@ class Project:
             name = ".".join([*around, "<lambda>"])
             return [SourceFunction(source.file, name, expression.lineno, scope, expression)]
         if isinstance(expression, ast.IfExp):
-            both = [self.function(source, scope, e, depth + 1) for e in (expression.body, expression.orelse)]
-            return [d for found in both if not isinstance(found, str) for d in found]
+            both = [self._find_functions(source, scope, e, depth + 1) for e in (expression.body, expression.orelse)]
+            return [d for found in both for d in found or ()]
         if isinstance(expression, ast.Call) and last_name(expression.func) in _TRANSPARENT and expression.args:
-            return self.function(source, scope, expression.args[0], depth + 1)
+            return self._find_functions(source, scope, expression.args[0], depth + 1)
         if isinstance(expression, ast.Name):
             return self._functions_by_name(source, scope, expression.id, depth)
         if isinstance(expression, ast.Attribute):
             return self._functions_by_attribute(source, scope, expression, depth)
         return []
 
-    def _functions_by_name(self, source: FileScopes, scope: str, name: str, depth: int) -> list[SourceFunction] | str:
+    def _functions_by_name(self, source: FileScopes, scope: str, name: str, depth: int) -> list[SourceFunction] | None:
         for place in lookup_scopes(source, scope):
             if name in source.functions.get(place, {}):
                 return source.functions[place][name]
             if name in source.bound.get(place, {}):
                 found: list[SourceFunction] = []
                 for value in source.bound[place][name]:
-                    each = self.function(source, place, value, depth + 1)
-                    if isinstance(each, str):
-                        return each
+                    each = self._find_functions(source, place, value, depth + 1)
+                    if each is None:
+                        return None
                     found += [d for d in each if d not in found]
                 return [_rename_lambda(d, place, name) for d in found]
             if name in source.parameters.get(place, frozenset()):
-                return PARAMETER
+                return None
         imported = self.named(source, name)
         return [imported] if isinstance(imported, SourceFunction) else []
 
     def _functions_by_attribute(
         self, source: FileScopes, scope: str, node: ast.Attribute, depth: int
-    ) -> list[SourceFunction] | str:
+    ) -> list[SourceFunction] | None:
         text = dotted_name(node.value)
         if text in ("self", "cls"):
-            owner = next((source.classes[p] for p in _enclosing_scopes(scope) if p in source.classes), None)
-            found = self.methods(owner).get(node.attr) if owner is not None else None
-            return [found] if found is not None else []
-        owner = self.class_of(source, node.value) or self.class_of_instance(source, scope, node.value, depth)
+            owner = next((source.classes[p] for p in enclosing_scopes(scope) if p in source.classes), None)
+        else:
+            owner = self.class_of(source, node.value) or self.class_of_instance(source, scope, node.value, depth)
         if owner is not None:
             found = self.methods(owner).get(node.attr)
             return [found] if found is not None else []
-        module = None if text is None else self.module_named(source, text)
+        module = None if text in (None, "self", "cls") else self.module_named(source, text)
         return [] if module is None else self._functions_by_name(module, "", node.attr, depth + 1)
 
     def class_of_instance(self, source: FileScopes, scope: str, value: ast.expr, depth: int = 0) -> Class | None:
@@ -231,7 +229,8 @@ def _rename_lambda(definition: SourceFunction, scope: str, name: str) -> SourceF
     return SourceFunction(definition.file, whole, definition.line, scope, definition.node)
 
 
-def _enclosing_scopes(scope: str) -> Iterator[str]:
+def enclosing_scopes(scope: str) -> Iterator[str]:
+    """Yield a scope and those around it, the module last."""
     while scope:
         yield scope
         scope = scope.rpartition(".")[0]
@@ -240,7 +239,7 @@ def _enclosing_scopes(scope: str) -> Iterator[str]:
 
 def lookup_scopes(source: FileScopes, scope: str) -> Iterator[str]:
     """Yield the scopes in which a name is looked for: inside out, without the classes around."""
-    for k, place in enumerate(_enclosing_scopes(scope)):
+    for k, place in enumerate(enclosing_scopes(scope)):
         if k == 0 or place not in source.classes:
             yield place
 

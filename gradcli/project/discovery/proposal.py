@@ -56,12 +56,12 @@ def check_texts(
     for k, (gradient, id) in enumerate(zip(gradients, names or check_ids(gradients), strict=True)):
         reason, said = reasons.get(k, ""), describe_left_out(gradient)
         if k in run:
-            parts.append((f"# It {said}.\n" if said else "") + _check_lines(run[k], id, of_check))
+            parts.append((f"# It {said}.\n" if said else "") + check_lines(run[k], id, of_check))
         elif is_complete_check(gradient):
-            parts.append(_check_lines(keys_of_check(gradient), id, of_check))
+            parts.append(check_lines(keys_of_check(gradient), id, of_check))
         else:
             why = [f"Tried, and not run: {reason.splitlines()[0][:_LONGEST]}"] if reason else []
-            lines = _check_lines(_keys_with_object(gradient), id, of_check).splitlines()
+            lines = check_lines(_keys_with_object(gradient), id, of_check).splitlines()
             lines = [*_note_on_naming(gradient, reason), *why, *lines, *_point_line(gradient, reason)]
             parts.append("\n".join(f"# {line}" for line in lines))
     return parts
@@ -96,7 +96,7 @@ def is_complete_check(gradient: HandGradient) -> bool:
     return gradient.reachable and gradient.found_by not in CUSTOM and (known or gradient.point)
 
 
-def _check_lines(keys: Keys, id: str, table: str) -> str:
+def check_lines(keys: Keys, id: str, table: str) -> str:
     """Return the lines of a check that runs as it is written."""
     written = [f"{key} = {quote_for_toml(x) if isinstance(x, str) else 'true'}" for key, x in keys.items()]
     return "\n".join([f"[[{table}]]", f"id = {quote_for_toml(id)}", *written])

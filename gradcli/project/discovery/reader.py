@@ -21,16 +21,7 @@ from typing import Any, TextIO
 from gradcli.errors import BadOption, GradcliError
 from gradcli.project.discovery.custom import files_of_checks
 from gradcli.project.discovery.gather import gather_gradients
-from gradcli.project.discovery.project import (
-    Declared,
-    Findings,
-    HandGradient,
-    Parameter,
-    Project,
-    Unread,
-    paths_of_module,
-    python_files,
-)
+from gradcli.project.discovery.project import Declared, Findings, Project, paths_of_module, python_files
 from gradcli.project.discovery.source import collect_scopes
 
 LARGEST = 5_000_000  # bytes of a file that is read
@@ -174,33 +165,21 @@ def _run_reader(
     request = json.dumps({"paths": [*paths], "declared": asked, "skipped": skipped})
     command = [sys.executable, "-I", "-S", "-c", _START.format(root=root)]
     ran = subprocess.run(command, input=request.encode(), capture_output=True, check=False)
-    lines = ran.stdout.decode("ascii", "replace").splitlines()
-    last = _parse_document(lines[-1]) if lines else None
-    if ran.returncode == 0 and last is not None and "gradients" in last:
+    try:
+        last = json.loads(ran.stdout.splitlines()[-1])
+    except (IndexError, ValueError):  # the process ended before its first line, or within one
+        last = {}
+    if ran.returncode == 0 and "gradients" in last:
         return last, None, ""
-    at = last.get("reading") if last is not None else None
+    at = last.get("reading")
     if ran.returncode < 0:
         return None, at, f"it ends the process that reads it (signal {-ran.returncode})"
     said = ran.stderr.decode(errors="replace").strip().splitlines()
     return None, at, said[-1][:200] if said else f"status {ran.returncode}"
 
 
-def _parse_document(line: str) -> dict[str, Any] | None:
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def findings_of_answer(answer: dict[str, Any]) -> Findings:
-    """Return the findings of an answer of the process that reads."""
+    """Return the findings of an answer of the process that reads, which loads no numpy."""
+    from gradcli.report.decode import decode_document
 
-    def with_tuples(data: dict[str, Any]) -> dict[str, Any]:
-        return {key: tuple(x) if isinstance(x, list) else x for key, x in data.items()}  # JSON has lists alone
-
-    gradients = []
-    for each in answer["gradients"]:
-        parameters = tuple(Parameter(**with_tuples(p)) for p in each["parameters"])
-        gradients.append(HandGradient(**with_tuples(each) | {"parameters": parameters}))
-    return Findings(tuple(answer["paths"]), tuple(gradients), tuple(Unread(**u) for u in answer["unreadable"]))
+    return decode_document(Findings, answer)

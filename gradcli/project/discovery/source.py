@@ -5,14 +5,15 @@ from collections.abc import Iterator
 from dataclasses import field
 
 from gradcli.classes import dataclass
+from gradcli.words import DerivativeKind
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _BOUND = (ast.Name, ast.Attribute, ast.Call, ast.Lambda, ast.Dict, ast.IfExp)
-PASSED = frozenset({
-    "jac", "fprime", "fprime2", "grad", "hess", "hessp", "Dfun", "fun_jac", "bc_jac", "fhess", "fhess_p",
-    "fprime_eqcons", "fprime_ieqcons",
-})  # fmt: skip
+DERIVATIVE_ARGUMENTS: dict[str, DerivativeKind] = {  # of functions of scipy, by name
+    "jac": "jac", "fprime": "grad", "fprime2": "hess", "grad": "grad", "hess": "hess", "hessp": "hvp", "Dfun": "jac",
+    "fun_jac": "jac", "bc_jac": "jac", "fhess": "hess", "fhess_p": "hvp", "fprime_eqcons": "jac", "fprime_ieqcons": "jac",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +77,10 @@ class Import:
     module: str
     name: str | None
     level: int
+
+    def full_name(self, rest: str = "") -> str:
+        """Return the full name of what is imported, or of what has the name `rest` in it."""
+        return ".".join(filter(None, ("." * self.level + self.module, self.name, rest)))
 
 
 @dataclass(slots=True)
@@ -217,5 +222,5 @@ def _note_node(source: FileScopes, node: ast.AST, scope: str) -> None:
         source.calls.append((scope, node))
     elif isinstance(node, ast.Dict):
         keys = {key.value for key in node.keys if isinstance(key, ast.Constant) and isinstance(key.value, str)}
-        if not PASSED.isdisjoint(keys):
+        if not keys.isdisjoint(DERIVATIVE_ARGUMENTS):
             source.dicts.append((scope, node))

@@ -17,10 +17,11 @@ from gradcli.project.discovery.likely_points import CLASSES, RATES, SIZES, is_da
 from gradcli.project.discovery.parameters import describe_parameters, parameter_of_annotation
 from gradcli.project.discovery.project import HandGradient, Parameter
 from gradcli.project.discovery.proposal import CUSTOM, is_complete_check, keys_of_check
-from gradcli.project.discovery.source import SourceFunction, last_name
+from gradcli.project.discovery.source import SourceFunction, collect_scopes, last_name
+from gradcli.project.suite.config import KEYS, option_values
 from gradcli.project.suite.executors import Pool
 from gradcli.project.suite.job import Job, JobResult
-from gradcli.request.options import CLAIM_KINDS, Options, replace_claim
+from gradcli.request.options import Options
 from gradcli.targets.target_request import TargetRequest
 from gradcli.words import DiagnosisKind, Kind, Verdict
 
@@ -37,8 +38,8 @@ _ARGUMENTS = (3, 4, 2, 5)  # numbers for the arguments of a constructor, in thei
 _OF_STATES = ("Wh", "Whh", "W_hh", "U")
 _NOT_TRIED = tuple(framework for framework in CUSTOM if framework != "torch")
 _SETTINGS = re.compile(r"(sys\.path|(np\.)?random\.seed|np\.set\w+|warnings|logging|matplotlib\.use)\b")  # no programs
-_GENERATORS = re.compile(r"(rng|random_state|generator|rs)$")
 _BIASES = re.compile(r"(b\w{0,2}\d*|bias(es)?)$")
+_GENERATORS = re.compile(r"(rng|random_state|generator|rs)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,47 +63,42 @@ def try_checks(gradients: Sequence[HandGradient], folder: Path, tell: Callable[[
     The first try with a verdict is taken, else the first that is inconclusive. `tell` is told what is tried.
     """
     found: dict[int, Trial] = {}
-    ended: set[int] = set()
-    taken: list[tuple[int, dict[str, str | bool]]] = []
-    said: dict[int, list[str]] = {}
+    loaded: set[str] = set()
     with TemporaryDirectory() as empty, Pool(1) as pool:
-
-        def several(number: int, gradient: HandGradient, tree: ast.Module) -> Iterator[dict[str, str | bool]]:
-            yield from itertools.islice(candidate_keys(gradient, tree), _MOST)
-            sizes = _sizes_in_errors(said.get(number, []))  # of what was tried until now
-            yield from itertools.islice(candidate_keys(gradient, tree, sizes, again=True), _MOST)
-
-        def jobs() -> Iterator[Job]:
-            loaded: set[str] = set()
-            for number, gradient in enumerate(gradients):
-                if is_complete_check(gradient):
-                    continue
-                tree = ast.parse((folder / gradient.file).read_bytes())
-                reason = _find_hindrance(gradient, tree)
-                if reason or gradient.found_by in _NOT_TRIED:
-                    found[number] = Trial(reason=reason)
-                    continue
-                tell(f"trying {gradient.name}, {number + 1} of {len(gradients)}")
-                slow = {each for each in CUSTOM if importlib.util.find_spec(each) is not None} & _imported_modules(tree)
-                for keys in _unique_keys(several(number, gradient, tree)):
-                    if number in ended:  # one worker has answered before the next job is taken
-                        break
-                    taken.append((number, keys))
-                    yield _job_of_keys(keys, folder, empty, _SECONDS if slow <= loaded else _LOADING)
-                    loaded |= slow
-
-        for k, answer in pool.run(jobs()):
-            number, keys = taken[k]
-            now = _trial_of_answer(answer, keys, folder)
-            before = found.setdefault(number, now)
-            better = before.verdict is None and (now.verdict is not None or (now.plausible and not before.plausible))
-            if better or (now.verdict is not None and now.ended):
-                found[number] = now
-            said.setdefault(number, []).append(now.reason)
-            alike = len(said[number]) == _ALIKE and len({*said[number]}) == 1 and now.verdict is None
-            if now.ended or alike:
-                ended.add(number)
+        for number, gradient in enumerate(gradients):
+            if is_complete_check(gradient):
+                continue
+            tree = ast.parse((folder / gradient.file).read_bytes())
+            reason = _find_hindrance(gradient, tree)
+            if reason or gradient.found_by in _NOT_TRIED:
+                found[number] = Trial(reason=reason)
+                continue
+            tell(f"trying {gradient.name}, {number + 1} of {len(gradients)}")
+            imported = collect_scopes(tree, "").imported
+            slow = {each for each in CUSTOM if each in imported and importlib.util.find_spec(each) is not None}
+            tried: list[Trial] = []
+            for keys in _keys_to_try(gradient, tree, tried):
+                job = _job_of_keys(keys, folder, empty, _SECONDS if slow <= loaded else _LOADING)
+                loaded |= slow
+                ((_, answer),) = pool.run([job])
+                tried.append(_trial_of_answer(answer, keys, folder))
+                alike = len(tried) == _ALIKE and len({trial.reason for trial in tried}) == 1
+                if tried[-1].ended or (alike and tried[-1].verdict is None):
+                    break
+            if tried:
+                found[number] = max(tried, key=lambda t: (bool(t.verdict and t.ended), bool(t.verdict), t.plausible))
     return found
+
+
+def _keys_to_try(gradient: HandGradient, tree: ast.Module, tried: Sequence[Trial]) -> Iterator[dict[str, str | bool]]:
+    """Yield keys of checks, each once: in the end with sizes that are in the errors of what was `tried` until then."""
+    several: list[dict[str, str | bool]] = []
+    for again in (False, True):
+        sizes = _sizes_in_errors(trial.reason for trial in tried) if again else SIZES
+        for keys in itertools.islice(candidate_keys(gradient, tree, sizes, again), _MOST):
+            if keys not in several:
+                several.append(keys)
+                yield keys
 
 
 def _sizes_in_errors(reasons: Iterable[str]) -> list[int]:
@@ -110,22 +106,6 @@ def _sizes_in_errors(reasons: Iterable[str]) -> list[int]:
     shapes = (shape for reason in reasons for shape in _SHAPE.findall(reason))
     counts = Counter(int(size) for shape in shapes for size in re.findall(r"\d+", shape))
     return [size for size, _ in counts.most_common() if size not in SIZES and 1 < size <= _LARGEST][:_MOST_SIZES]
-
-
-def _unique_keys(several: Iterable[dict[str, str | bool]]) -> Iterator[dict[str, str | bool]]:
-    seen: set[tuple[tuple[str, str | bool], ...]] = set()
-    for keys in several:
-        if tuple(keys.items()) not in seen:
-            seen.add(tuple(keys.items()))
-            yield keys
-
-
-def _imported_modules(tree: ast.Module) -> set[str]:
-    """Return the outermost modules that a file imports."""
-    nodes = [*ast.walk(tree)]
-    whole = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    whole |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
-    return {name.partition(".")[0] for name in whole}
 
 
 def _find_hindrance(gradient: HandGradient, tree: ast.Module) -> str:
@@ -166,14 +146,10 @@ def _trial_of_answer(answer: JobResult, keys: dict[str, str | bool], folder: Pat
 
 
 def _job_of_keys(keys: dict[str, str | bool], folder: Path, empty: str, seconds: float) -> Job:
-    claim = next(((kind, str(keys[kind])) for kind in CLAIM_KINDS if kind in keys), None)
     file, _, name = str(keys["target"]).partition(":")
-    options = Options(
-        wrt=str(keys["wrt"]) if "wrt" in keys else None, timeout=seconds, no_diagnose=True,
-        value_and_grad="value-and-grad" in keys, assume=(str(keys["assume"]),) if "assume" in keys else (),
-        structure="structure" in keys,
-    )  # fmt: skip
-    ask = TargetRequest(f"{(folder / file).resolve()}:{name}", (str(keys["at"]),), replace_claim(options, claim))
+    given = option_values(keys, KEYS, ("target", "at"), file, lambda key: None)
+    options = Options(timeout=seconds, no_diagnose=True, **given)
+    ask = TargetRequest(f"{(folder / file).resolve()}:{name}", (str(keys["at"]),), options)
     return Job(name, ask, empty, (str(folder.resolve()), str((folder / "src").resolve())))
 
 

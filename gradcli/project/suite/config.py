@@ -17,8 +17,9 @@ from typing import Any
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, Place, closest_name
-from gradcli.project.discovery.project import python_files
+from gradcli.project.discovery.project import enclosing_scopes, python_files
 from gradcli.project.discovery.reader import CannotRead, parse_file
+from gradcli.project.discovery.source import collect_scopes
 from gradcli.request.option_values import Option
 from gradcli.request.options import (
     CLAIM_KINDS,
@@ -170,29 +171,20 @@ def parse_toml(text: str, name: str) -> dict[str, Any]:
 def place_of_key(text: str, file: str, path: KeyPath) -> Place | None:
     """Return the line and columns of the last key of a path in a TOML text; None if it is not found.
 
-    In a table of an array of tables, such as the third `[[check]]`, the text of this table alone is read again.
+    The text is read with each candidate renamed. In a table of an array of tables, such as the third `[[check]]`, those of
+    this table come first.
     """
     number = next((part for part in path if isinstance(part, int)), None)
-    if number is None:
-        return _find_key_in_part(text, 0, len(text), file, path)
-    header = ".".join(map(str, path[: path.index(number)]))
-    bounds = _bounds_of_table(text, header, number)
-    alone = tuple(0 if part == number and isinstance(part, int) else part for part in path)
-    found = None if bounds is None else _find_key_in_part(text, *bounds, file, alone)
-    return found or _find_key_in_part(text, 0, len(text), file, path)
-
-
-def _find_key_in_part(text: str, start: int, end: int, file: str, path: KeyPath) -> Place | None:
-    """Return the place of a key in a part of a text, which is read with each candidate renamed."""
-    part, key = text[start:end], str(path[-1])
-    matches = re.finditer(rf"(?<![\w-])[\"']?{re.escape(key)}[\"']?(?=\s*[=.\]])", part)
-    for match in itertools.islice(matches, _MOST_CANDIDATES):
-        try:
-            renamed: Any = tomllib.loads(part[: match.start()] + _RENAMED + part[match.end() :])
-            functools.reduce(operator.getitem, (*path[:-1], _RENAMED), renamed)
-        except (tomllib.TOMLDecodeError, KeyError, IndexError, TypeError):
-            continue
-        return _place_of_characters(text, file, start + match.start(), len(match.group()))
+    own = None if number is None else _bounds_of_table(text, ".".join(map(str, path[: path.index(number)])), number)
+    candidate = re.compile(rf"(?<![\w-])[\"']?{re.escape(str(path[-1]))}[\"']?(?=\s*[=.\]])")
+    for start, end in filter(None, (own, (0, len(text)))):
+        for match in itertools.islice(candidate.finditer(text, start, end), _MOST_CANDIDATES):
+            try:
+                renamed: Any = tomllib.loads(text[: match.start()] + _RENAMED + text[match.end() :])
+                functools.reduce(operator.getitem, (*path[:-1], _RENAMED), renamed)
+            except (tomllib.TOMLDecodeError, KeyError, IndexError, TypeError):
+                continue
+            return _place_of_characters(text, file, match.start(), len(match.group()))
     return None
 
 
@@ -278,15 +270,10 @@ class _Reader:
         checks = self._require_type(list, self._table.get("check", []), (*self._head, "check"), "a list of tables")
         found = [self._read_check(number, entry, top, chosen) for number, entry in enumerate(checks)]
         found += _checks_of_decorators(self._path.parent, paths or ["."], top, chosen, self._over)
-        _refuse_duplicate_ids(
-            found,
-            lambda number: self._place_of_key((*self._head, "check", number, "id")) or self._place_of_header(number),
-        )
+        _refuse_duplicate_ids(found, lambda number: self._place_in_check(number, "id"))
         options = dataclasses.replace(DEFAULTS, **{**top, **chosen, **options_for_every_check(self._over)})
-        says = (
-            f"cache in {self._path.name} does nothing: a check always runs, and is never answered from an earlier run"
-        )
-        notes = (says,) * ("cache" in {**top, **chosen})
+        useless = "does nothing: a check always runs, and is never answered from an earlier run"
+        notes = (f"cache in {self._path.name} {useless}",) if "cache" in {**top, **chosen} else ()
         return Suite(self._path, self._path.parent, tuple(paths), tuple(found), profile, options, notes)
 
     def _read_check(self, number: int, entry: Any, top: Mapping[str, Any], chosen: Mapping[str, Any]) -> SuiteCheck:
@@ -295,19 +282,22 @@ class _Reader:
         given = self._read_options(table, at, KEYS, ("id", "target"))
         target = table.get("target")
         if not isinstance(target, str) or not target.strip():
-            where = self._place_of_key((*at, "target")) or self._place_of_header(number)
-            raise BadOption("a check needs a target", where=where, do='write target = "src/losses.py:focal"')
+            where, do = self._place_in_check(number, "target"), 'write target = "src/losses.py:focal"'
+            raise BadOption("a check needs a target", where=where, do=do)
         name = self._require_type(str, table.get("id", target), (*at, "id"), "a text")
         if not name.strip() or not name.isprintable():
             key = "id" if "id" in table else "target"
-            where = self._place_of_key((*at, key)) or self._place_of_header(number)
             says = f"the {key} is empty, or has characters that cannot be printed"
-            raise BadOption(says, where=where, do='write a name: id = "focal"')
+            raise BadOption(says, where=self._place_in_check(number, key), do='write a name: id = "focal"')
         try:
             return build_declared_check(name, target, {**top, **given, **chosen}, self._over)
         except GradcliError as error:
             error.where = error.where or self._place_of_header(number)
             raise
+
+    def _place_in_check(self, number: int, key: str) -> Place | None:
+        """Return the place of a key of a check, or of the check's header where it has none."""
+        return self._place_of_key((*self._head, "check", number, key)) or self._place_of_header(number)
 
     def _place_of_header(self, number: int) -> Place | None:
         bounds = _bounds_of_table(self._text, ".".join((*self._head, "check")), number)
@@ -380,11 +370,15 @@ def _decorated_in_file(file: Path, folder: Path) -> Iterator[tuple[str, dict[str
     inside = file.relative_to(folder) if file.is_relative_to(folder) else file
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     names = _spellings_of_decorator(tree)
-    for qualname, function in _qualified_functions(tree, ""):
-        for decorator in function.decorator_list:
+    source = collect_scopes(tree, inside.as_posix())
+    for function in sorted(source.definitions(), key=lambda each: each.line):
+        *around, _ = enclosing_scopes(function.scope)  # the module
+        if isinstance(function.node, ast.AsyncFunctionDef) or not all(place in source.classes for place in around):
+            continue
+        for decorator in function.decorators:
             if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) in names:
-                place = Place(inside.as_posix(), decorator.lineno, lines[decorator.lineno - 1])
-                yield f"{inside.as_posix()}:{qualname}", _decorator_keywords(decorator, place), place
+                place = Place(source.file, decorator.lineno, lines[decorator.lineno - 1])
+                yield f"{source.file}:{function.name}", _decorator_keywords(decorator, place), place
 
 
 def _spellings_of_decorator(tree: ast.Module) -> set[str]:
@@ -398,19 +392,6 @@ def _spellings_of_decorator(tree: ast.Module) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module == "gradcli":
             found |= {alias.asname or alias.name for alias in node.names if alias.name == _NAME}
     return found
-
-
-def _qualified_functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """Yield the functions of a module or class with their names, those below `if`, `try` and `with` too."""
-    for inner in ast.iter_child_nodes(node):
-        if isinstance(inner, ast.FunctionDef):
-            yield f"{prefix}{inner.name}", inner
-        elif isinstance(inner, ast.ClassDef):
-            yield from _qualified_functions(inner, f"{prefix}{inner.name}.")
-        elif isinstance(inner, ast.AsyncFunctionDef):
-            continue
-        elif isinstance(inner, ast.stmt | ast.ExceptHandler | ast.match_case):
-            yield from _qualified_functions(inner, prefix)
 
 
 def _decorator_keywords(decorator: ast.Call, place: Place) -> dict[str, Any]:

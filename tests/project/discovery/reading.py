@@ -1,6 +1,7 @@
 """What the tests of discovery share: files written into a folder, and what is found in them, read in this process."""
 
 import io
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,5 +33,6 @@ def names(folder: Path, source: str) -> list[tuple[str, str, str | None, str]]:
 
 
 def find(paths: Sequence[str]) -> Findings:
-    """Return what is found in files and folders, as `finder.find` does, without a process."""
-    return findings_of_answer(read_files({"paths": [*paths], "declared": [], "skipped": {}}, io.StringIO()))
+    """Return what is found in files and folders, as `find_gradients` does, without a process."""
+    answer = read_files({"paths": [*paths], "declared": [], "skipped": {}}, io.StringIO())
+    return findings_of_answer(json.loads(json.dumps(answer)))
