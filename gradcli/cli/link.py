@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from gradcli.process.earlier import Earlier, pickle_part
-from gradcli.process.process import frame_message, read_exactly, read_message, write_all
+from gradcli.process.process import read_message, write_message
 from gradcli.words import OUTLINE
 
 _exit = os._exit
@@ -32,13 +32,13 @@ class SupervisorLink:
         """
         earlier = self.earlier
         if earlier.stopped:
-            from gradcli.project.suite.ended import process_ended_error, time_up_error
+            from gradcli.project.suite.ended import SuiteTimeUp, process_ended_error
 
             if earlier.status is not None:
                 raise process_ended_error(earlier.status, earlier.stack, target)
             found = {number: pickle.loads(found) for number, found in earlier.points}
             report = found.pop(OUTLINE, None)
-            raise time_up_error(seconds or 0.0, tuple(point for _, point in sorted(found.items())), report)
+            raise SuiteTimeUp(seconds or 0.0, tuple(point for _, point in sorted(found.items())), report)
         self._send_and_wait("begin", seconds)
 
     def point(self, number: int, found: Any) -> None:
@@ -61,7 +61,7 @@ class SupervisorLink:
 
     def _send_and_wait(self, *message: Any) -> None:
         self._send_message(*message)
-        number = int.from_bytes(read_exactly(self._down, 4) or _exit(70), "big")  # the supervisor is gone
+        (number,) = read_message(self._down) or _exit(70)  # the supervisor is gone
         if number:
             raise OSError(number, os.strerror(number))
 
@@ -70,7 +70,7 @@ class SupervisorLink:
             _exit(0)  # a copy of this process, forked by the user's code, must send nothing
         with self._lock:
             try:
-                write_all(self._up, frame_message(message))
+                write_message(self._up, message)
             except BrokenPipeError:
                 _exit(70)  # the supervisor is gone
 

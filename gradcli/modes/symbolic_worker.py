@@ -15,7 +15,7 @@ import sympy as sp
 import gradcli.rules  # noqa: F401  (declares the primitives that the plan names)
 from gradcli.arithmetic.symbol import Symbol
 from gradcli.errors import GradcliError
-from gradcli.process.workers import LENGTH
+from gradcli.process.process import LENGTH
 
 DIGITS = (30, 60)
 

@@ -28,10 +28,10 @@ POSIX = os.name == "posix"
 FORKS = sys.platform == "linux"  # on other systems, libraries of the system may fail after a fork
 
 
-def frame_message(message: tuple[Any, ...]) -> bytes:
-    """Return a message as the bytes that travel through a pipe: its length, then its content."""
+def write_message(fd: int, message: tuple[Any, ...]) -> None:
+    """Write a message to a pipe: its length, then its content."""
     data = marshal.dumps(message)
-    return len(data).to_bytes(LENGTH, "big") + data
+    write_all(fd, len(data).to_bytes(LENGTH, "big") + data)
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -43,12 +43,12 @@ def write_all(fd: int, data: bytes) -> None:
 
 def read_message(fd: int) -> tuple[Any, ...] | None:
     """Return the next message of a pipe; None if the other end was closed."""
-    head = read_exactly(fd, LENGTH)
-    data = None if head is None else read_exactly(fd, int.from_bytes(head, "big"))
+    head = _read_exactly(fd, LENGTH)
+    data = None if head is None else _read_exactly(fd, int.from_bytes(head, "big"))
     return None if data is None else marshal.loads(data)
 
 
-def read_exactly(fd: int, count: int) -> bytes | None:
+def _read_exactly(fd: int, count: int) -> bytes | None:
     """Return so many bytes of a pipe; None if its other end was closed before."""
     found = b""
     while len(found) < count:
@@ -148,14 +148,14 @@ class Process:
     def __init__(self, first: tuple[Any, ...], *, module: str, forks: bool = FORKS) -> None:
         self.status: int | None = None
         self._buffer = b""
-        self._up, up = os.pipe()
+        self.up, up = os.pipe()
         down, self._down = os.pipe()
         self._stack = _open_unnamed_file()
         if POSIX:
-            os.set_blocking(self._up, False)
+            os.set_blocking(self.up, False)
             _wake_on_signals()
         ends = (up, down, self._stack)
-        self._open, self._popen, self.pid = True, None, 0
+        self.is_open, self._popen, self.pid = True, None, 0
         if forks:
             self.pid = self._fork_child(module, ends)
         else:
@@ -175,7 +175,7 @@ class Process:
                 if callable(signal.getsignal(number)):
                     is_interrupt = number == signal.SIGINT
                     signal.signal(number, signal.default_int_handler if is_interrupt else signal.SIG_DFL)
-            for fd in (self._up, self._down, *(Process.wake or ())):
+            for fd in (self.up, self._down, *(Process.wake or ())):
                 os.close(fd)
             Process.wake = None
             signal.pthread_sigmask(signal.SIG_SETMASK, held)
@@ -195,17 +195,17 @@ class Process:
     def send(self, message: tuple[Any, ...]) -> None:
         """Send the child a message; if it has ended, `receive` notices."""
         with contextlib.suppress(OSError):
-            write_all(self._down, frame_message(message))
+            write_message(self._down, message)
 
     def next(self) -> tuple[Any, ...] | None:
         """Return the next message that has come, without waiting; None if there is none."""
         self._poll_status()
-        while self._open and (POSIX or _count_waiting_bytes(self._up)):
+        while self.is_open and (POSIX or _count_waiting_bytes(self.up)):
             try:
-                data = os.read(self._up, 1 << 20)
+                data = os.read(self.up, 1 << 20)
             except BlockingIOError:
                 break
-            self._open = bool(data)
+            self.is_open = bool(data)
             self._buffer += data
         end = LENGTH + int.from_bytes(self._buffer[:LENGTH], "big")
         if len(self._buffer) < end:
@@ -213,16 +213,6 @@ class Process:
         whole, self._buffer = self._buffer[LENGTH:end], self._buffer[end:]
         found: tuple[Any, ...] = marshal.loads(whole)
         return found
-
-    @property
-    def readable(self) -> int | None:
-        """The pipe on which messages come, while it is open."""
-        return self._up if self._open else None
-
-    def answer(self, number: int) -> None:
-        """Send a number as the answer to a message of the child, if it still runs."""
-        with contextlib.suppress(OSError):
-            write_all(self._down, number.to_bytes(4, "big"))
 
     def signal(self, number: int) -> None:
         """Send the child a signal, if it still runs."""
@@ -242,7 +232,7 @@ class Process:
         size = os.lseek(self._stack, 0, os.SEEK_END)
         os.lseek(self._stack, 0, os.SEEK_SET)
         text = os.read(self._stack, size).decode(errors="replace")
-        for fd in (self._up, self._down, self._stack):
+        for fd in (self.up, self._down, self._stack):
             os.close(fd)
         return text
 
@@ -285,7 +275,7 @@ def wait_for_message(processes: Sequence[Process], seconds: float | None) -> Non
         time.sleep(_POLLING if seconds is None else min(seconds, _POLLING))
         return
     woken = Process.wake[0]
-    pipes = [process.readable for process in processes if process.readable is not None]
+    pipes = [process.up for process in processes if process.is_open]
     ready = select.select([woken, *pipes], [], [], seconds)[0]
     if woken in ready:
         with contextlib.suppress(BlockingIOError):

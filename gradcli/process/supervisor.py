@@ -84,12 +84,12 @@ class Supervisor:
                         process.finish()
                         return int(status)
                     case "write", data:
-                        process.answer(self._write_document(data))
+                        process.send((self._write_document(data),))
                     case "begin", seconds:
                         self._heard = self._at_work = True
                         if seconds is not None:
                             self._deadline = time.monotonic() + seconds
-                        process.answer(0)
+                        process.send((0,))
                     case "point", number, found:
                         self._earlier = self._earlier._replace(points=(*self._earlier.points, (number, found)))
                     case ("end",):

@@ -16,7 +16,7 @@ import time
 import warnings
 from typing import Any, NoReturn
 
-from gradcli.process.process import die_with, hold_interrupts
+from gradcli.process.process import LENGTH, die_with, hold_interrupts
 
 # Without the garbage collector sympy loads a tenth faster; `main` turns it on.
 # The site module is not needed, because the child gets this process's sys.path. Ctrl-C is for this process only.
@@ -25,7 +25,6 @@ _PROGRAM = (
     "from {module} import main; main()"
 )
 SYMBOLIC = "gradcli.modes.symbolic_worker"
-LENGTH = 8  # bytes before each message that hold its length
 _AT_ONCE = 4096 - LENGTH  # bytes that fit into the buffer of any pipe, so that writing them never waits
 _GRACE = 0.1  # seconds in which an answer that is there already can be read
 _HIGHEST = 1024  # of the files that a copy closes, which are its parent's

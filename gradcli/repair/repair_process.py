@@ -25,8 +25,7 @@ from gradcli.checks.wrong import CauseBudget
 from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadTarget, GradcliError
 from gradcli.modes.claim import ClaimedFunction
-from gradcli.process.process import FORKS, die_with, write_all
-from gradcli.process.workers import LENGTH
+from gradcli.process.process import FORKS, LENGTH, die_with, write_all
 from gradcli.repair.code import CodeClaim, SourceFile, codes_run, live_functions
 from gradcli.repair.scope import Gradient, Right
 from gradcli.repair.search import Repair, RepairSearch, draw_further_points, reshape_like_right

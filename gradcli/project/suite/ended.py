@@ -36,17 +36,11 @@ class SuiteTimeUp(OutOfTime):
     verdict was decided, and only the cause was still looked for.
     """
 
-    points: tuple["PointReport", ...] = ()
-    report: "CheckReport | None" = None
-
-
-def time_up_error(
-    seconds: float, points: tuple["PointReport", ...] = (), report: "CheckReport | None" = None
-) -> SuiteTimeUp:
-    """Return the error for a target that ran out of time, with the points that were finished."""
-    error = SuiteTimeUp(f"time is up after {seconds:g} s", do=f"--timeout {max(_ENOUGH, 4 * seconds):g}s")
-    error.points, error.report = points, report
-    return error
+    def __init__(
+        self, seconds: float, points: tuple["PointReport", ...] = (), report: "CheckReport | None" = None
+    ) -> None:
+        super().__init__(f"time is up after {seconds:g} s", do=f"--timeout {max(_ENOUGH, 4 * seconds):g}s")
+        self.points, self.report = points, report
 
 
 def process_ended_error(status: int, stack: str, target: str) -> ProcessEnded:

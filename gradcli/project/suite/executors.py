@@ -13,9 +13,9 @@ from gradcli.errors import BadOption, ProcessEnded
 from gradcli.process.process import Process, describe_exit, wait_for_message
 from gradcli.process.relay import relayed_errors, wait_for_relay
 from gradcli.project.suite.config import Suite, SuiteCheck
-from gradcli.project.suite.ended import process_ended_error, report_unfinished_check, time_up_error
+from gradcli.project.suite.ended import SuiteTimeUp, process_ended_error, report_unfinished_check
 from gradcli.project.suite.job import Executor, Job, JobResult, answer_job, job_of_check, row_of_answer
-from gradcli.report.common import ErrorDetail, ErrorReport, error_report
+from gradcli.report.common import ErrorDetail, error_detail
 from gradcli.report.decode import NotADocument, decode_document
 from gradcli.report.encode import encode
 from gradcli.report.suite import CheckRow
@@ -95,17 +95,17 @@ class _Slot:
     """One worker, which is replaced when it ends."""
 
     def __init__(self, threads: int) -> None:
+        self.job: Job | None = None
+        self.number = 0
         self._threads = threads
+        self._points: dict[int, Any] = {}  # documents of what was finished of the job
         self._ended_at_start = 0
         self._start_worker()
 
     def _start_worker(self) -> None:
         self.process = Process((self._threads,), module="gradcli.project.suite.worker", forks=False)
-        self.job: Job | None = None
-        self.number = 0
         self._ready = False
         self._deadline: float | None = None
-        self._points: dict[int, Any] = {}
 
     def begin(self, number: int, job: Job) -> None:
         """Send a job to the worker. Its time begins when the worker is ready for it."""
@@ -140,23 +140,27 @@ class _Slot:
             else:
                 self.job = None
                 return decode_document(JobResult, json.loads(message[1]))
-        if self._deadline is not None and time.monotonic() >= self._deadline:
-            return self._answer_time_up(self.job)
-        return None if self.process.status is None else self._answer_process_end(self.job)
+        is_late = self._deadline is not None and time.monotonic() >= self._deadline
+        if is_late:
+            self.process.end_family()
+            self.process.finish()
+        elif self.process.status is None:
+            return None
+        return self._replace_worker(self.job, is_late)
 
-    def _answer_time_up(self, job: Job) -> JobResult:
-        self.process.end_family()
-        self.process.finish()
-        self._replace_worker()
-        seconds = job.ask.options.timeout or 0.0
-        return JobResult(_unfinished_document(job, seconds, self._points), seconds)
-
-    def _answer_process_end(self, job: Job) -> JobResult | None:
+    def _replace_worker(self, job: Job, is_late: bool) -> JobResult | None:
+        """Start a worker in place of one that has ended, and return the answer to its job; None if that begins again."""
         status, was_ready = self.process.status or 0, self._ready
-        stack = self._replace_worker()
+        self.process.end_group()
+        stack = self.process.close()
+        self.job = None
+        self._start_worker()
+        if is_late:
+            seconds = job.ask.options.timeout or 0.0
+            return JobResult(_unfinished_document(job, seconds, self._points), seconds)
         if was_ready:
-            report = error_report(process_ended_error(status, stack, job.ask.target))
-            return JobResult(encode(dataclasses.replace(report, line=job.ask.line, id=job.id)), 0.0)
+            error = process_ended_error(status, stack, job.ask.target)
+            return JobResult(job.error_document(error_detail(error)), 0.0)
         self._ended_at_start += 1
         if self._ended_at_start == _AT_START:
             says = f"the process that does the work ended with {describe_exit(status)} before it could say anything"
@@ -164,15 +168,6 @@ class _Slot:
             raise ProcessEnded(says, do=hint)
         self.begin(self.number, job)
         return None
-
-    def _replace_worker(self) -> str:
-        """Start a worker in place of one that has ended; return the stack that it left."""
-        number, points = self.number, self._points
-        self.process.end_group()
-        stack = self.process.close()
-        self._start_worker()
-        self.number, self._points = number, points
-        return stack
 
     def close(self) -> None:
         if self.process.status is None:
@@ -189,7 +184,7 @@ def _unfinished_document(job: Job, seconds: float, parts: dict[int, Any]) -> dic
     """
     outline = parts.get(OUTLINE, {})
     points = outline.get("points") or [point for number, point in sorted(parts.items()) if number != OUTLINE]
-    report = report_unfinished_check(time_up_error(seconds), job.ask, job.ask.command)
+    report = report_unfinished_check(SuiteTimeUp(seconds), job.ask, job.ask.command)
     document: dict[str, Any] = encode(dataclasses.replace(report, id=job.id))
     line = {} if job.ask.line is None else {"line": job.ask.line}
     (says,) = document["points"][0]["findings"]
@@ -271,7 +266,7 @@ class Elsewhere:
         except (ValueError, NotADocument):
             says = f"{self._url} gave no answer that can be read"
         detail = ErrorDetail("ended the process", says, None, "run it here: without --executor")
-        return JobResult(encode(ErrorReport(detail, line=job.ask.line, id=job.id)), 0.0)
+        return JobResult(job.error_document(detail), 0.0)
 
 
 @contextmanager

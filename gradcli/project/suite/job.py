@@ -15,7 +15,7 @@ from gradcli.classes import dataclass
 from gradcli.errors import BadOption, BadTarget, GradcliError, TooLarge
 from gradcli.project.suite.config import Suite, SuiteCheck
 from gradcli.report.check import rewrite_hints
-from gradcli.report.common import ABSENT, ErrorDetail, ErrorReport, error_report
+from gradcli.report.common import ABSENT, ErrorDetail, ErrorReport, error_detail
 from gradcli.report.encode import encode
 from gradcli.report.suite import CheckRow, row_of_document
 from gradcli.request.option_values import seed_words
@@ -47,6 +47,11 @@ class Job:
     def text(self) -> str:
         """Return the job as JSON."""
         return json.dumps(encode(self))
+
+    def error_document(self, detail: ErrorDetail) -> dict[str, Any]:
+        """Return the document that says why there is no verdict."""
+        document: dict[str, Any] = encode(ErrorReport(detail, line=self.ask.line, id=self.id))
+        return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +92,13 @@ def answer_job(job: Job, progress: Progress | None = None) -> JobResult:
         with contextlib.chdir(job.folder):
             document = encode(_check_job(job, progress))
     except GradcliError as error:
-        document = encode(_error_with_id(job, error))
+        document = _error_in_suite(job, error)
     except MemoryError:
-        document = encode(_error_with_id(job, TooLarge("there is not enough memory for this", do="use smaller arrays")))
+        document = _error_in_suite(job, TooLarge("there is not enough memory for this", do="use smaller arrays"))
     except Exception as error:
         says = f"internal error: {type(error).__name__}: {str(error)[:300]}"
         do = "please report it, with the command: https://github.com/gradcli/gradcli/issues"
-        document = encode(ErrorReport(ErrorDetail("internal", says, None, do), line=job.ask.line, id=job.id))
+        document = job.error_document(ErrorDetail("internal", says, None, do))
     return JobResult(document, time.perf_counter() - started)
 
 
@@ -124,14 +129,13 @@ def _name_points(points: tuple["PointReport", ...], ask: TargetRequest) -> tuple
     return tuple(dataclasses.replace(point, name=name) for point, name in zip(points, names, strict=False))
 
 
-def _error_with_id(job: Job, error: GradcliError) -> ErrorReport:
-    report = dataclasses.replace(error_report(error), line=job.ask.line, id=job.id)
-    if not job.ask.command:
-        return report
-    message, hint = hint_in_suite(report.error.message, values=False), report.error.hint
-    return dataclasses.replace(
-        report, error=dataclasses.replace(report.error, message=message, hint=hint and hint_in_suite(hint))
-    )
+def _error_in_suite(job: Job, error: GradcliError) -> dict[str, Any]:
+    """Return the document of an error, in which the options of a check of a suite are called as in its file."""
+    detail = error_detail(error)
+    if job.ask.command:
+        message, hint = hint_in_suite(detail.message, values=False), detail.hint and hint_in_suite(detail.hint)
+        detail = dataclasses.replace(detail, message=message, hint=hint)
+    return job.error_document(detail)
 
 
 # Run checks, in whatever order and place, and give their rows in the order in which they are declared.

@@ -13,9 +13,8 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, Span
@@ -337,8 +336,7 @@ def write_last_run(folder: Path, rows: Sequence[CheckRow], not_reached: Sequence
 _SCHEMA = "gradcli.baseline/1"
 
 
-@dataclass(frozen=True, slots=True)
-class KnownFailure:
+class KnownFailure(NamedTuple):
     """One way in which a check is known not to pass: wrong by an input, or without a verdict, and why."""
 
     id: str
@@ -348,13 +346,7 @@ class KnownFailure:
 
     def text(self) -> str:
         """Return it on one line: `focal: gamma: fail: factor`."""
-        return ": ".join((self.id, self.input, self.kind, self.reason))
-
-    @classmethod
-    def of(cls, text: str) -> "KnownFailure":
-        """Return what a line says. Raises ValueError."""
-        name, input_, kind, reason = text.rsplit(": ", 3)
-        return cls(name, input_, kind, reason)
+        return ": ".join(self)
 
 
 @dataclass(frozen=True)
@@ -378,11 +370,7 @@ class Baseline:
         """Return the baseline of what fails now; entries of checks that did not run stay."""
         ran = {row.id for row in rows if row.verdict != "error"}
         kept = [known for known in self.checks if known.id not in ran and known.id in declared]
-        return Baseline(_sort_failures({*kept, *(known for row in rows for known in failures_of_row(row))}))
-
-
-def _sort_failures(known: Iterable[KnownFailure]) -> tuple[KnownFailure, ...]:
-    return tuple(sorted(known, key=attrgetter("id", "input", "kind", "reason")))
+        return Baseline(tuple(sorted({*kept, *(known for row in rows for known in failures_of_row(row))})))
 
 
 def failures_of_row(row: CheckRow) -> tuple[KnownFailure, ...]:
@@ -413,7 +401,7 @@ def read_baseline(path: Path) -> Baseline:
         found = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(found, dict) or found.get("schema") != _SCHEMA:
             raise BadOption(f"{path.name} is no baseline of this version", do=do)
-        return Baseline(_sort_failures(KnownFailure.of(text) for text in found["known"]))
+        return Baseline(tuple(sorted(KnownFailure(*text.rsplit(": ", 3)) for text in found["known"])))
     except IsADirectoryError:
         raise BadOption(f"{path} is a folder", do="name the file of the baseline") from None
     except FileNotFoundError:

@@ -13,10 +13,9 @@ from gradcli.process.process import (
     adopt_orphans,
     die_with,
     dump_stack_at_exit,
-    frame_message,
     open_pipe_ends,
     read_message,
-    write_all,
+    write_message,
 )
 from gradcli.process.threads import compile_from_source, set_threads
 
@@ -42,16 +41,16 @@ def started(up: int, down: int, stack: int, parent: int) -> NoReturn:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
-    _exit(exit_status_of(lambda: _serve_jobs(up, down)))
 
+    def work() -> int:
+        try:
+            return _answer_jobs(up, down)
+        except OSError:  # the user's code has closed the pipes
+            with contextlib.suppress(OSError):
+                os.write(2, b"error: the code that was checked has closed files that its process needs\n")
+            return 1
 
-def _serve_jobs(up: int, down: int) -> int:
-    try:
-        return _answer_jobs(up, down)
-    except OSError:  # the user's code has closed the pipes
-        with contextlib.suppress(OSError):
-            os.write(2, b"error: the code that was checked has closed files that its process needs\n")
-        return 1
+    _exit(exit_status_of(work))
 
 
 def _answer_jobs(up: int, down: int) -> int:
@@ -73,7 +72,7 @@ def _answer_jobs(up: int, down: int) -> int:
     def send(*message: object) -> None:
         if os.getpid() != own:
             _exit(0)  # a copy of this process, forked by the user's code, must send nothing
-        write_all(up, frame_message(message))
+        write_message(up, message)
 
     send("ready")
     while (message := read_message(down)) is not None:
