@@ -74,8 +74,8 @@ class _Open:
 class _Watch:
     """One backward pass: its record, how its calls are checked, and the forward passes that are open."""
 
-    def __init__(self, recorder: Recorder, recorded: RecordedCalls, pair: GradientPair) -> None:
-        self.recorder, self.recorded, self.pair = recorder, recorded, pair
+    def __init__(self, recorded: RecordedCalls, pair: GradientPair) -> None:
+        self.recorder, self.recorded, self.pair = recorded.recorder, recorded, pair
         recorded.none_because = "it raised, or no forward pass was seen whose output has the shape of what it got"
         self.drawn = recorded.drawn((), seeks_largest=False)
         self.active: set[int] = set()  # objects with a call under way: a method may call that of its base class
@@ -194,7 +194,7 @@ class _Watch:
             kept.cotangents, kept.state = cotangents, call.state
             arrays = _bytes_of_arrays((call.held, call.arguments, found, cotangents))
             kept.size = OVERHEAD + arrays + kept.state.size
-            self.recorder.keep(self.recorded, (), places, kept)
+            self.recorded.keep((), places, kept)
 
 
 class Layers:
@@ -287,7 +287,7 @@ class Layers:
         name = function.__qualname__.replace("<locals>.", "")
         recorded = self._recorder.recorded(gradient, kind, None if function is gradient else name)
         pair = GradientPair(kind, function, gradient, "layer")
-        return None if recorded is None else _Watch(self._recorder, recorded, pair)
+        return None if recorded is None else _Watch(recorded, pair)
 
     def _make_watched_method(self, names: tuple[str, str], role: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         """Return a method that is noted, but for objects that are not watched, and for calls within its own.

@@ -30,13 +30,13 @@ def _recording_call(recorder: Recorder, plain: Callable[..., Any]) -> Callable[.
             recorded = recorder.recorded(rule, kind, of) or recorder.recorded(self.fun, kind, of)  # as for defjvps
             if recorded is not None:
                 pair = GradientPair(kind, self, rule, "framework", options={"framework": "jax"})
-                _record_call(recorder, recorded, pair, (args, kwargs))
+                _record_call(recorded, pair, (args, kwargs))
         return plain(self, *args, **kwargs)
 
     return call
 
 
-def _record_call(recorder: Recorder, recorded: RecordedCalls, pair: GradientPair, arguments: Any) -> None:
+def _record_call(recorded: RecordedCalls, pair: GradientPair, arguments: Any) -> None:
     leaves, tree = jax.tree_util.tree_flatten(arguments)
     moving = [k for k, x in enumerate(leaves) if isinstance(x, jax.Array | jax.core.Tracer)]
     at = find_caller("jax")
@@ -48,7 +48,7 @@ def _record_call(recorder: Recorder, recorded: RecordedCalls, pair: GradientPair
 
     def arrived(*values: Any, drawn: bool = False) -> None:
         """Take the values of a call, which JAX may give later, and once for each run of compiled code."""
-        if not recorder.is_on:
+        if not recorded.recorder.is_on:
             return
         own = dict(zip(moving, map(np.asarray, values), strict=True))
 
@@ -57,7 +57,7 @@ def _record_call(recorder: Recorder, recorded: RecordedCalls, pair: GradientPair
             return jax.tree_util.tree_unflatten(tree, whole)
 
         shapes = tuple((x.shape, str(x.dtype)) for x in own.values())
-        recorded.keep_call(recorder, pair, shapes, given, at=at, drawn=drawn)
+        recorded.keep_call(pair, shapes, given, at=at, drawn=drawn)
 
     values = [leaves[k] for k in moving]
     if not any(isinstance(x, jax.core.Tracer) for x in values):

@@ -1,6 +1,6 @@
 """Record the calls of MLX's functions with a gradient of their own, `mx.custom_function`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import mlx.core as mx
@@ -12,12 +12,8 @@ from gradcli.project.capture.recorder import GradientPair, Recorder, find_caller
 
 
 def replacements(recorder: Recorder) -> Iterator[tuple[Any, str, Any]]:
-    """Yield what is replaced in MLX."""
-    yield mx.custom_function, "__call__", _recording_call(recorder, mx.custom_function.__call__)
-
-
-def _recording_call(recorder: Recorder, plain: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the call of a function with a gradient of its own: the same call, which is recorded."""
+    """Yield what is replaced in MLX: by the same call of a function with a gradient of its own, which is recorded."""
+    plain = mx.custom_function.__call__
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         function, rule = function_and_rule(self) if recorder.is_on else (None, None)
@@ -29,12 +25,12 @@ def _recording_call(recorder: Recorder, plain: Callable[..., Any]) -> Callable[.
             def given() -> Any:
                 return tuple(map(_as_array, args)), {name: _as_array(x) for name, x in kwargs.items()}
 
-            kept = recorded.keep_call(recorder, pair, shapes, given, at=find_caller("mlx"))
+            kept = recorded.keep_call(pair, shapes, given, at=find_caller("mlx"))
             if kept is not None:
                 kept.drawn = any(isinstance(x, _Drawn) for x in (*kept.args, *kept.kwargs.values()))
         return plain(self, *args, **kwargs)
 
-    return call
+    yield mx.custom_function, "__call__", call
 
 
 class _Drawn(np.ndarray):

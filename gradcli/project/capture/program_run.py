@@ -3,9 +3,9 @@
 import ast
 import builtins
 import importlib.machinery
-import importlib.util
 import io
 import os
+import runpy
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -78,7 +78,13 @@ def _run_script_or_module(words: Sequence[str], prepare: Prepare) -> None:
             raise CannotStart("Argument expected for the -m option", 2)
         _set_import_folder(str(Path.cwd()))
         sys.argv = ["-m", *words[2:]]
-        return _run_module(words[1], prepare)
+        details: Any = runpy._get_module_details  # type: ignore[attr-defined]  # as pdb of the standard library does
+        try:
+            _, spec, _ = details(words[1], runpy._Error)  # type: ignore[attr-defined]
+        except runpy._Error as error:  # type: ignore[attr-defined]
+            raise CannotStart(f"{sys.executable}: {error}", 1) from None
+        sys.argv[0] = spec.origin or words[1]
+        return _run_spec(spec, prepare)
     path = os.path.join(Path.cwd(), words[0])  # noqa: PTH118 - Python keeps ./ and ..
     sys.argv = [*words]
     if Path(path).is_dir() or _is_zip(path):
@@ -101,21 +107,6 @@ def _run_script_or_module(words: Sequence[str], prepare: Prepare) -> None:
     return None
 
 
-def _run_module(name: str, prepare: Prepare) -> None:
-    """Run a module, or the `__main__` of a package, as `python -m` does."""
-    spec = _find_module_spec(name)
-    if spec.submodule_search_locations is not None:
-        if name.endswith("__main__"):
-            raise CannotStart(f"{sys.executable}: Cannot use package as __main__ module", 1)
-        try:
-            spec = _find_module_spec(f"{name}.__main__")
-        except CannotStart as error:
-            says = f"{error}; {name!r} is a package and cannot be directly executed"
-            raise CannotStart(says, 1) from None
-    sys.argv[0] = spec.origin or name
-    return _run_spec(spec, prepare)
-
-
 def _run_spec(spec: importlib.machinery.ModuleSpec, prepare: Prepare) -> None:
     """Run the code of a module as `__main__`. Raises CannotStart if it has none."""
     loader: Any = spec.loader
@@ -129,18 +120,6 @@ def _run_spec(spec: importlib.machinery.ModuleSpec, prepare: Prepare) -> None:
         prepare(tree, main.__dict__)
         code = compile(tree, code.co_filename, "exec", dont_inherit=True)
     exec(code, main.__dict__)
-
-
-def _find_module_spec(name: str) -> importlib.machinery.ModuleSpec:
-    try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        why = f"{type(error).__name__}: {error}"
-        says = f"{sys.executable}: Error while finding module specification for {name!r} ({why})"
-        raise CannotStart(says, 1) from None
-    if spec is None:
-        raise CannotStart(f"{sys.executable}: No module named {name}", 1)
-    return spec
 
 
 def _make_main_module(file: str | None, spec: importlib.machinery.ModuleSpec | None, loader: Any) -> ModuleType:

@@ -4,6 +4,7 @@ This runs inside the user's program: it imports the standard library alone, and 
 """
 
 import contextlib
+import functools
 import itertools
 import math
 import random
@@ -26,6 +27,7 @@ Convention = Literal[
 Given = Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]
 _MOST_SHAPES = 16  # sets of shapes and formats of which calls are kept, for each gradient
 OVERHEAD = 200  # bytes of a kept call beside its arrays
+_OF_WRAPPED = ("__module__", "__name__", "__qualname__", "__doc__")  # attributes that a function that records has, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +91,6 @@ class Drawn:
 
     Source  Li (1994), Reservoir-sampling algorithms of time complexity O(n(1 + log(N/n))), algorithm L.
     """
-
-    __slots__ = (
-        "_count", "_keep", "_larger", "_random", "_seed", "_seeks_largest", "_weight", "following", "largest", "seen",
-    )  # fmt: skip
 
     def __init__(self, keep: int, seed: str, *, seeks_largest: bool = True) -> None:
         self._keep, self._seed, self._seeks_largest = keep, seed, seeks_largest and keep > 1
@@ -166,9 +164,8 @@ class Room:
 class RecordedCalls:
     """All calls of one gradient: how many, and those that are kept."""
 
-    def __init__(self, definition: Definition, kind: DerivativeKind, of: str | None, keep: int, seed: str) -> None:
-        self.definition, self.kind, self.of = definition, kind, of
-        self.keep, self._seed = keep, seed
+    def __init__(self, recorder: "Recorder", definition: Definition, kind: DerivativeKind, of: str | None) -> None:
+        self.recorder, self.definition, self.kind, self.of = recorder, definition, kind, of
         self.not_kept = 0  # calls, for lack of room
         self.outside = 0  # calls that would be kept, but the function is not finite there
         self.elsewhere = 0  # calls in other processes
@@ -190,8 +187,8 @@ class RecordedCalls:
         """Return the calls with arguments of these shapes; None if there are too many different ones."""
         found = self._drawn.get(shapes)
         if found is None and len(self._drawn) < _MOST_SHAPES:
-            seed = f"{self._seed} {shapes}"
-            found = self._drawn[shapes] = Drawn(self.keep, seed, seeks_largest=seeks_largest)
+            seed = f"{self.recorder.seed} {self.definition.name} {self.definition.line} {shapes}"
+            found = self._drawn[shapes] = Drawn(self.recorder.most_kept, seed, seeks_largest=seeks_largest)
         elif found is None:
             self.unclear.add(f"calls of the first {_MOST_SHAPES} sets of shapes are kept; there were more")
         return found
@@ -211,9 +208,7 @@ class RecordedCalls:
         for drawn in self._drawn.values():
             drawn.restart()
 
-    def keep_call(
-        self, recorder: "Recorder", pair: GradientPair, shapes: Any, given: Given, **more: Any
-    ) -> Kept | None:
+    def keep_call(self, pair: GradientPair, shapes: Any, given: Given, **more: Any) -> Kept | None:
         """Count a call of a framework's function, and keep it with what `given` returns, if it is one of those.
 
         `given` copies the arguments. Return the kept call, None if it is not kept.
@@ -227,9 +222,22 @@ class RecordedCalls:
             args, kwargs = given()
             kept = Kept(pair, number, args, kwargs, **more)
             kept.size = OVERHEAD + count_bytes((*args, *kwargs.values()))
-            recorder.keep(self, shapes, places, kept)
+            self.keep(shapes, places, kept)
             return kept
         return None
+
+    def keep(self, shapes: Any, places: Iterable[int], call: Kept) -> None:
+        """Keep a call at its places, if there is room for it, and drop those that were there."""
+        if not self.recorder.room.take(call.size):
+            self.not_kept += 1
+            return
+        before = [self.places.get((shapes, place)) for place in places]
+        self.places.update(((shapes, place), call) for place in places)
+        for dropped in before:
+            if dropped is not None and all(dropped is not other for other in self.places.values()):
+                self.recorder.room.give_back(dropped.size)
+        if self.recorder.on_kept is not None:
+            self.recorder.on_kept(self, call)
 
     def kept(self) -> list[Kept]:
         """Return the kept calls in their order, each once."""
@@ -241,10 +249,10 @@ class Recorder:
     """The gradients of one program."""
 
     def __init__(self, keep: int, most_bytes: int, seed: int, scope: ReportedDefinitions) -> None:
-        self._keep, self._seed, self._scope = keep, seed, scope
+        self.most_kept, self.seed, self._scope = keep, seed, scope
         self.room = Room(most_bytes)
         self.found: dict[tuple[Definition, DerivativeKind], RecordedCalls] = {}
-        self.on_kept: list[Callable[[RecordedCalls, Kept], None]] = []  # called with each call that is kept
+        self.on_kept: Callable[[RecordedCalls, Kept], None] | None = None  # called with each call that is kept
         self.is_on = True
 
     def recorded(self, gradient: Any, kind: DerivativeKind, of: str | None) -> RecordedCalls | None:
@@ -258,26 +266,12 @@ class Recorder:
         """Return the record of a definition."""
         key = definition, kind
         if key not in self.found:
-            seed = f"{self._seed} {definition.name} {definition.line}"
-            self.found[key] = RecordedCalls(definition, kind, of, self._keep, seed)
+            self.found[key] = RecordedCalls(self, definition, kind, of)
         return self.found[key]
 
     def all(self) -> Iterator[RecordedCalls]:
         """Yield the gradients that were called."""
         yield from (recorded for recorded in self.found.values() if recorded.calls)
-
-    def keep(self, recorded: RecordedCalls, shapes: Any, places: Iterable[int], call: Kept) -> None:
-        """Keep a call at its places, if there is room for it, and drop those that were there."""
-        if not self.room.take(call.size):
-            recorded.not_kept += 1
-            return
-        before = [recorded.places.get((shapes, place)) for place in places]
-        recorded.places.update(((shapes, place), call) for place in places)
-        for dropped in before:
-            if dropped is not None and all(dropped is not other for other in recorded.places.values()):
-                self.room.give_back(dropped.size)
-        for listener in self.on_kept:
-            listener(recorded, call)
 
 
 @dataclass(slots=True)
@@ -307,21 +301,17 @@ def note_last_call(function: Callable[..., Any], last: Last, wrt: int = 0) -> Ca
             last.norm, last.value = squared_norm(args[wrt]), y
         return y
 
-    return _wrap_like(function, call)
+    return functools.update_wrapper(call, function, _OF_WRAPPED, ())
 
 
 def record_calls(
-    recorder: Recorder,
-    recorded: RecordedCalls,
-    pair: GradientPair,
-    last: Last,
-    at: tuple[str, int] | None,
-    inner: Callable[..., Any],
+    recorded: RecordedCalls, pair: GradientPair, last: Last, at: tuple[str, int] | None, inner: Callable[..., Any]
 ) -> Callable[..., Any]:
     """Return `inner`, which calls the gradient of a pair, as a function that records its calls.
 
     Cost  for a call that is not kept, about one microsecond and the norm of its input.
     """
+    recorder = recorded.recorder
     wrt: Any = slice(1, None) if pair.convention == "curve" else pair.wrt
     shapes: Any = None  # the shape and the format of the last input
     drawn: Drawn | None = None
@@ -351,13 +341,13 @@ def record_calls(
         y = inner(*args, **kwargs)
         with recorded.without_harm():
             if kept is not None and _complete_call(kept, args[wrt], wrt, y, recorded):
-                recorder.keep(recorded, (group, shapes), places, kept)
+                recorded.keep((group, shapes), places, kept)
             elif drawn is not None:
                 recorded.outside += 1
                 drawn.largest = largest
         return y
 
-    return _wrap_like(inner, call)
+    return functools.update_wrapper(call, inner, _OF_WRAPPED, ())
 
 
 def _copy_call(
@@ -411,16 +401,6 @@ def copy_arrays(x: Any) -> Any:
     if hasattr(x, "dtype") and hasattr(x, "copy"):
         return x.copy()
     return x
-
-
-def _wrap_like(function: Any, call: Any) -> Callable[..., Any]:
-    """Return a wrapper with the name, the documentation and the signature of the function inside."""
-    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
-        if isinstance(getattr(function, name, None), str):
-            setattr(call, name, getattr(function, name))
-    call.__wrapped__ = function
-    wrapper: Callable[..., Any] = call
-    return wrapper
 
 
 def _shape_of_value(x: Any) -> Any:

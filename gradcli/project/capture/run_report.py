@@ -140,58 +140,56 @@ def gradient_of_pair(pair: GradientPair, *args: Any, **kwargs: Any) -> Any:
     return y if pair.part is None else y[pair.part]
 
 
+def _value_at_input(kept: Kept, x: Any) -> Any:
+    return value_of_pair(kept.pair, *_with_input(kept, x))
+
+
+def _with_input(kept: Kept, x: Any) -> tuple[Any, ...]:
+    """Return the arguments of a kept call with another value of what is differentiated."""
+    return (*kept.args[: kept.pair.wrt], x, *kept.args[kept.pair.wrt + 1 :])
+
+
 def _plain_statement(kept: Kept) -> Stated:
-    pair, at = kept.pair, kept.pair.wrt
-    x = _as_floats(kept.args[at])
-
-    def with_x(x: Any) -> tuple[Any, ...]:
-        return (*kept.args[:at], x, *kept.args[at + 1 :])
-
-    def function(x: Any) -> Any:
-        return value_of_pair(pair, *with_x(x))
-
-    def shaped(g: Any, x: Any) -> Any:
+    def shape_derivative(g: Any, x: Any) -> Any:
         """Return a derivative without, or with, the axes of length 1 by which scipy does not tell shapes apart."""
-        if pair.kind == "hess" or hasattr(g, "toarray") or hasattr(g, "matmat"):
+        if kept.pair.kind == "hess" or hasattr(g, "toarray") or hasattr(g, "matmat"):
             return g
-        g, wanted = np.asarray(g), np.shape(function(np.array(x))) + np.shape(x)
+        g, wanted = np.asarray(g), np.shape(_value_at_input(kept, np.array(x))) + np.shape(x)
         same_but_ones = [n for n in g.shape if n != 1] == [n for n in wanted if n != 1]
         return g.reshape(wanted) if g.shape != wanted and same_but_ones else g
 
+    return _statement_by_input(kept, shape_derivative)
+
+
+def _statement_by_input(
+    kept: Kept, shape_derivative: Callable[[Any, Any], Any], function: Callable[[Any], Any] | None = None
+) -> Stated:
+    """Return what is stated of one argument, with the derivative in the shape that is made of what the gradient returns."""
+    pair = kept.pair
     return _make_statement(
-        kept, function, lambda x: shaped(gradient_of_pair(pair, *with_x(x), **kept.kwargs), x),
-        lambda x: shaped(kept.returned, x), {_argument_name(pair, at): x},
+        kept, function or functools.partial(_value_at_input, kept),
+        lambda x: shape_derivative(gradient_of_pair(pair, *_with_input(kept, x), **kept.kwargs), x),
+        lambda x: shape_derivative(kept.returned, x), {_argument_name(pair, pair.wrt): _as_floats(kept.args[pair.wrt])},
     )  # fmt: skip
 
 
 def _transposed_statement(kept: Kept) -> Stated:
-    made = _plain_statement(kept)
     if not kept.pair.options.get("col_deriv"):
-        return made
-    pair, at = kept.pair, kept.pair.wrt
-
-    def claim(x: Any) -> Any:
-        return np.transpose(gradient_of_pair(pair, *kept.args[:at], x, *kept.args[at + 1 :], **kept.kwargs))
-
-    return _make_statement(kept, made.function, claim, lambda x: np.transpose(kept.returned), made.values)
+        return _plain_statement(kept)
+    return _statement_by_input(kept, lambda g, x: np.transpose(g))
 
 
 def _elementwise_statement(kept: Kept) -> Stated:
     """Newton's method of many equations at once: each value depends on its own unknown alone."""
-    made = _plain_statement(kept)
-    x = np.asarray(next(iter(made.values.values())))
-    if x.ndim == 0 or x.size == 1:
-        return made
-    second = kept.pair.kind == "hess"
+    if np.size(kept.args[kept.pair.wrt]) == 1:
+        return _plain_statement(kept)
 
-    def diagonal(g: Any) -> Any:
-        g = np.broadcast_to(np.asarray(g, dtype=float), x.shape)
-        return np.diag(np.ravel(g)).reshape(x.shape * 2)
+    def diagonal(g: Any, x: Any) -> Any:
+        g = np.broadcast_to(np.asarray(g, dtype=float), np.shape(x))
+        return np.diag(np.ravel(g)).reshape(np.shape(x) * 2)
 
-    function = (lambda x: np.sum(made.function(x))) if second else made.function
-    pair = kept.pair
-    claim = lambda x: diagonal(gradient_of_pair(pair, x, *kept.args[1:], **kept.kwargs))
-    return _make_statement(kept, function, claim, lambda x: diagonal(kept.returned), made.values)
+    total = lambda x: np.sum(_value_at_input(kept, x))
+    return _statement_by_input(kept, diagonal, total if kept.pair.kind == "hess" else None)
 
 
 def _hessian_product_statement(kept: Kept) -> Stated:

@@ -21,17 +21,18 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError
-from gradcli.project.capture.definitions import Definition
+from gradcli.project.capture.definitions import Definition, ReportedDefinitions
 from gradcli.project.capture.recorder import GradientPair, Kept, RecordedCalls, Recorder, squared_norm
+from gradcli.project.discovery.proposal import check_lines
 from gradcli.project.suite.config import find_suite_file
 from gradcli.targets.loading import make_importable
 from gradcli.targets.points import read_array_file
 
 _POINTS = "gradcli-points"
 _LITERALS = (bool, str, type(None))  # that a point may have beside its numbers
-_CLAIMS = {"grad": "grad", "jac": "jac", "hess": "hess", "hvp": "hvp"}
-
-
+_CLAIMS = ("grad", "jac", "hess", "hvp")
+_OF_PAIR = ("convention", "wrt", "own", "joint", "part", "options")  # fields that a file has as they are
+_VALUES = ("args", "kwargs", "returned", "value")  # fields of a call with arrays
 _FORMAT = "gradcli.recorded/1"
 _DOCUMENT = "document"
 _OF_LAYER = "what a program calls by itself, as layers, is not saved: gradcli init writes checks of it"
@@ -45,12 +46,17 @@ def save_calls(recorder: Recorder, words: Sequence[str], path: Path) -> None:
     members = {_DOCUMENT: np.frombuffer(document.encode(), dtype=np.uint8)}
     members |= {f"a{number}": x for number, x in enumerate(arrays)}
     try:
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, x in members.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
-                    np.lib.format.write_array(stream, x, allow_pickle=False)
+        _write_arrays(path, members)
     except OSError as error:
         raise BadOption(f"{path} cannot be written: {error.strerror}", do="name another file") from None
+
+
+def _write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays as `numpy.savez` does, which takes no array of the name file."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, x in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, x, allow_pickle=False)
 
 
 def read_saved_calls(path: Path, allow_python: bool) -> list[tuple[RecordedCalls, str]]:
@@ -65,7 +71,8 @@ def read_saved_calls(path: Path, allow_python: bool) -> list[tuple[RecordedCalls
         if document["schema"] != _FORMAT:
             says = f"{path} is of another version, {document['schema']}"
             raise BadOption(says, do="record it again: gradcli run --save")
-        return [_decode_gradient(each, path, allow_python) for each in document["gradients"]]
+        recorder = Recorder(0, 0, 0, ReportedDefinitions())
+        return [_decode_gradient(each, recorder, path, allow_python) for each in document["gradients"]]
     except BadOption:
         raise
     except (GradcliError, KeyError, TypeError, ValueError, AttributeError, RecursionError, StopIteration, IndexError):
@@ -166,14 +173,12 @@ def _encode_gradient(recorded: RecordedCalls, arrays: list[Any]) -> dict[str, An
             pair = kept.pair
             if pair.convention == "layer":
                 raise NotReachable(_OF_LAYER)
-            returned = kept.returned.toarray() if hasattr(kept.returned, "toarray") else kept.returned
+            if hasattr(kept.returned, "toarray"):
+                kept = dataclasses.replace(kept, returned=kept.returned.toarray())
             found["pairs"].append({
                 "function": _importable_name(pair.function), "gradient": _importable_name(pair.gradient),
-                "convention": pair.convention,
-                "wrt": pair.wrt, "own": pair.own, "joint": pair.joint, "part": pair.part, "options": dict(pair.options),
-                "number": kept.number, "at": kept.at, "args": _encode_value(kept.args, arrays),
-                "kwargs": _encode_value(kept.kwargs, arrays), "returned": _encode_value(returned, arrays),
-                "value": _encode_value(kept.value, arrays),
+                **{name: getattr(pair, name) for name in _OF_PAIR}, "number": kept.number, "at": kept.at,
+                **{name: _encode_value(getattr(kept, name), arrays) for name in _VALUES},
             })  # fmt: skip
         except NotReachable as error:
             del arrays[before:]
@@ -188,22 +193,20 @@ def _importable_name(function: Any) -> list[str]:
     return [name.module, name.file, name.name]
 
 
-def _decode_gradient(found: dict[str, Any], path: Path, allow_python: bool) -> tuple[RecordedCalls, str]:
-    definition = Definition(*found["definition"])
-    recorded = RecordedCalls(definition, found["kind"], found["of"], len(found["pairs"]), "")
+def _decode_gradient(
+    found: dict[str, Any], recorder: Recorder, path: Path, allow_python: bool
+) -> tuple[RecordedCalls, str]:
+    recorded = RecordedCalls(recorder, Definition(*found["definition"]), found["kind"], found["of"])
     recorded.elsewhere = operator.index(found["calls"])
-    reason, keys = found["reason"], ("args", "kwargs", "returned", "value")
+    reason = found["reason"]
     for each in found["pairs"]:
         try:
             function, gradient = (_import_function(Name(*each[key]), allow_python) for key in ("function", "gradient"))
         except NotReachable as error:
             reason = str(error)
             continue
-        pair = GradientPair(
-            recorded.kind, function, gradient, each["convention"], each["wrt"], each["own"], each["joint"], each["part"],
-            each["options"],
-        )  # fmt: skip
-        args, kwargs, returned, value = (_decode_value(each[key], path) for key in keys)
+        pair = GradientPair(recorded.kind, function, gradient, **{name: each[name] for name in _OF_PAIR})
+        args, kwargs, returned, value = (_decode_value(each[name], path) for name in _VALUES)
         at = None if each["at"] is None else tuple(each["at"])
         kept = Kept(pair, each["number"], tuple(args), kwargs, returned, value, at=at)
         recorded.places[(None, len(recorded.places))] = kept
@@ -332,19 +335,15 @@ def _suite_entry(recorded: RecordedCalls, number: int, folder: Path, table: str,
     (folder / _POINTS).mkdir(exist_ok=True)
     stem = re.sub(r"\W+", "-", recorded.definition.name).strip("-")
     point = folder / _POINTS / f"{stem}-{number}.npz"
-    with zipfile.ZipFile(point, "w") as archive:
-        for name, x in values.items():
-            with archive.open(f"{name}.npy", "w") as stream:
-                np.lib.format.write_array(stream, x, allow_pickle=False)
+    _write_arrays(point, values)
     at = f"@{_POINTS}/{point.name}"
     if literals:
         at = ", ".join([f"{name}={at}:{name}" for name in values] + [f"{name}={x!r}" for name, x in literals.items()])
     lines |= {"at": at} | ({} if wrt is None or len(values) == 1 else {"wrt": wrt})
-    body = "\n".join(f"{key} = {json.dumps(value)}" for key, value in lines.items())
-    return f"[[{table}]]\nid = {json.dumps(f'{recorded.definition.name}, call {kept.number}')}\n{body}"
+    return check_lines(lines, f"{recorded.definition.name}, call {kept.number}", table)
 
 
-def _target_and_claim(kept: Kept, folder: Path) -> dict[str, Any]:
+def _target_and_claim(kept: Kept, folder: Path) -> dict[str, str | bool]:
     """Return the target and the claim of an entry. Raises NotReachable."""
     pair = kept.pair
     if pair.convention == "framework":
@@ -356,7 +355,7 @@ def _target_and_claim(kept: Kept, folder: Path) -> dict[str, Any]:
         return {"target": _target_text(function, folder), "value-and-grad": True}
     gradient = _require_loadable(name_in_module(pair.gradient))
     claim = gradient.name if gradient.file == function.file else _target_text(gradient, folder)
-    return {"target": _target_text(function, folder), _CLAIMS[pair.kind]: claim}
+    return {"target": _target_text(function, folder), pair.kind: claim}
 
 
 def _is_called_plainly(kept: Kept) -> bool:

@@ -82,16 +82,16 @@ MODULES = ("scipy.optimize", "scipy.integrate")
 def replacements(recorder: Recorder, module: str) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     """Yield the object that holds each function of a module of scipy, its name there, and what replaces it."""
     for whole, taken in FUNCTIONS.items():
-        if not whole.startswith(module + "."):
+        inside = whole.removeprefix(f"{module}.")
+        if inside == whole:
             continue
+        *path, name = inside.split(".")
         holder: Any = sys.modules[module]
-        *path, name = whole.removeprefix(module + ".").split(".")
         for part in path:
             holder = getattr(holder, part, None)
         original = getattr(holder, name, None)
         if original is not None:
             replacement = _recording_function(recorder, original, taken)
-            inside = whole.removeprefix(module + ".")
             replacement.__module__, replacement.__qualname__ = module, inside  # by which pickle finds it
             yield holder, name, replacement
 
@@ -160,7 +160,7 @@ class _Given:
                 )
                 recorded = recorder.recorded(plain, each.kind, None)
                 if recorded is not None:
-                    arguments[each.of] = record_calls(recorder, recorded, pair, Last(), at, arguments[each.of])
+                    arguments[each.of] = record_calls(recorded, pair, Last(), at, arguments[each.of])
             elif callable(gradient) and not isinstance(gradient, type):
                 more = any(arguments.get(other.name) is True for other in taken if other.of == each.of)  # beside values
                 wrt = 1 if options.get("tfirst") else each.wrt
@@ -170,7 +170,7 @@ class _Given:
                     continue
                 if arguments[each.of] is plain and not more:
                     arguments[each.of] = note_last_call(plain, last, wrt)
-                arguments[each.name] = record_calls(recorder, recorded, pair, last, at, gradient)
+                arguments[each.name] = record_calls(recorded, pair, last, at, gradient)
 
     def _options_of_gradient(self, each: Taken) -> dict[str, Any]:
         """Return the options of scipy that say what the gradient returns, or takes."""

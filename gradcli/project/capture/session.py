@@ -5,9 +5,7 @@ import contextlib
 import dataclasses
 import functools
 import importlib
-import importlib.abc
 import importlib.machinery
-import importlib.util
 import io
 import marshal
 import os
@@ -15,7 +13,7 @@ import pickle
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import CellType, CodeType, FunctionType, ModuleType
@@ -59,26 +57,19 @@ class Patches:
     """What is replaced, and how it was before."""
 
     def __init__(self) -> None:
-        self.waiting: dict[str, list[Replacements]] = {}
+        self._waiting: Mapping[str, Replacements] = {}
         self._before: list[tuple[Any, str, Any, bool]] = []
         self._inside: list[tuple[Any, Any]] = []  # of modules: what was replaced, and by what
-        self._finder = _Finder(self)
 
-    def add(self, module: str, replacements: Replacements) -> None:
-        """Replace functions of a module: now if it is loaded, else when it has been imported."""
-        self.waiting.setdefault(module, []).append(replacements)
-
-    def begin(self) -> None:
-        """Replace what is loaded, and watch imports from now on."""
-        for name in self.waiting:
+    def begin(self, replacements: Mapping[str, Replacements]) -> None:
+        """Replace functions of these modules: now of those that are loaded, else when one has been imported."""
+        self._waiting = replacements
+        for name in replacements:
             if name in sys.modules:
                 self.imported(name)
-        sys.meta_path.insert(0, self._finder)
 
     def end(self) -> None:
         """Put everything back."""
-        with contextlib.suppress(ValueError):
-            sys.meta_path.remove(self._finder)
         for holder, name, before, own in reversed(self._before):
             with contextlib.suppress(AttributeError, TypeError):
                 if own:
@@ -97,9 +88,8 @@ class Patches:
 
         The modules of its own package are left out: their functions call each other.
         """
-        found = [each for replacements in self.waiting[name] for each in replacements(name)]
         inside: dict[int, tuple[Any, Any]] = {}
-        for holder, attribute, replacement in found:
+        for holder, attribute, replacement in [*self._waiting[name](name)] if name in self._waiting else ():
             own = attribute in vars(holder)
             before = vars(holder)[attribute] if own else getattr(holder, attribute)
             self._set_attribute(holder, attribute, replacement, before, own)
@@ -123,42 +113,6 @@ class Patches:
     def _set_attribute(self, holder: Any, name: str, replacement: Any, before: Any, own: bool) -> None:
         setattr(holder, name, replacement)
         self._before.append((holder, name, before, own))
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds nothing by itself: it asks the other finders, and has the module that they load patched after it ran."""
-
-    def __init__(self, patches: Patches) -> None:
-        self._patches = patches
-        self._looking: set[str] = set()
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        """Return the spec that the other finders have for a watched module; None for all others."""
-        if name in self._looking or name not in self._patches.waiting:
-            return None
-        self._looking.add(name)
-        try:
-            spec = importlib.util.find_spec(name)
-        finally:
-            self._looking.discard(name)
-        if spec is None or spec.loader is None:
-            return None
-        loader: Any = spec.loader
-        plain = loader.exec_module
-
-        def exec_module(module: ModuleType) -> None:
-            with contextlib.suppress(AttributeError):
-                del loader.exec_module
-            plain(module)
-            self._patches.imported(name)
-
-        try:
-            loader.exec_module = exec_module
-        except AttributeError:  # a loader that takes no attributes
-            return None
-        return spec
 
 
 # Child processes of the program: each writes what it keeps to a file of its own, and the parent puts them together.
@@ -210,14 +164,10 @@ def append_object(file: BinaryIO, what: Any) -> bool:
 def read_objects(path: Path) -> list[Any]:
     """Return the objects of a file, up to the first that is cut off or cannot be made here."""
     found = []
-    with path.open("rb") as file:
+    with path.open("rb") as file, contextlib.suppress(Exception):  # at its end, and whatever the user's objects raise
         while True:
-            try:
-                found.append(pickle.load(file))
-            except EOFError:
-                return found
-            except Exception:  # whatever the user's objects raise
-                return found
+            found.append(pickle.load(file))
+    return found
 
 
 def rebuild_function(
@@ -274,7 +224,7 @@ class Children:
         for recorded in self._recorder.found.values():
             recorded.restart()
         self._file = (self._folder / f"{os.getpid()}.calls").open("ab")
-        self._recorder.on_kept[:] = [self._write_calls]
+        self._recorder.on_kept = self._write_calls
 
     def ended(self) -> None:
         """Write the counts of a child that ends."""
@@ -314,9 +264,9 @@ class Children:
             if not written.is_whole:
                 says = "what it holds in a child process cannot be carried to the parent: calls are counted alone"
                 recorded.unclear.add(says)
-            if written.call is not None and len(recorded.places) < recorded.keep:
+            if written.call is not None and len(recorded.places) < self._recorder.most_kept:
                 written.call.process = process
-                self._recorder.keep(recorded, process, (len(recorded.places),), written.call)
+                recorded.keep(process, (len(recorded.places),), written.call)
         if found and found[-1] != _DONE:
             for definition, kind in calls:
                 record = self._recorder.of_definition(definition, kind, None)
@@ -347,14 +297,13 @@ class Session:
         self._install_patches(None)
 
     def _install_patches(self, at_exit: Callable[[int], int] | None) -> None:
-        for module in scipy_functions.MODULES:
-            self._patches.add(module, partial(scipy_functions.replacements, self.recorder))
         of_framework = lambda package: importlib.import_module(_FRAMEWORKS[package]).replacements(self.recorder)
-        for package in _FRAMEWORKS:
-            self._patches.add(package, of_framework)
-        self._patches.add("multiprocessing.spawn", self._patch_spawning)
-        self._patches.add("importlib.machinery", self._patch_imports)
-        self._patches.begin()
+        self._patches.begin({
+            **dict.fromkeys(scipy_functions.MODULES, partial(scipy_functions.replacements, self.recorder)),
+            **dict.fromkeys(_FRAMEWORKS, of_framework),
+            "multiprocessing.spawn": self._patch_spawning,
+            "importlib.machinery": self._patch_imports,
+        })  # fmt: skip
 
         def leave(status: int) -> NoReturn:
             if self.children.is_child:
@@ -385,18 +334,23 @@ class Session:
         at = frame.f_code.co_filename, frame.f_lineno
         of_hvp = kind == "hvp"
         pair = GradientPair(kind, function, gradient, "along" if of_hvp else "plain", own=2 if of_hvp else 1)
-        return record_calls(self.recorder, recorded, pair, Last(), at, gradient)  # type: ignore[return-value]
+        return record_calls(recorded, pair, Last(), at, gradient)  # type: ignore[return-value]
 
     def _patch_imports(self, name: str) -> Iterator[tuple[Any, str, Any]]:
-        """Yield what lets the program's modules be looked at when they have been imported."""
-        loader = sys.modules[name].SourceFileLoader
-        plain = loader.exec_module
+        """Yield what lets modules be looked at, and have their functions replaced, when they have been imported."""
+        machinery = sys.modules[name]
 
-        def exec_module(own: Any, module: ModuleType) -> None:
-            plain(own, module)
-            self.layers.look_at_module(module)
+        def after(plain: Callable[[Any, ModuleType], None]) -> Callable[[Any, ModuleType], None]:
+            def exec_module(loader: Any, module: ModuleType) -> None:
+                plain(loader, module)
+                if isinstance(loader, machinery.SourceFileLoader):
+                    self.layers.look_at_module(module)
+                self._patches.imported(module.__name__)
 
-        yield loader, "exec_module", exec_module
+            return exec_module
+
+        for kind in (machinery.SourceFileLoader, machinery.SourcelessFileLoader, machinery.ExtensionFileLoader):
+            yield kind, "exec_module", after(kind.exec_module)
 
     def _patch_spawning(self, name: str) -> Iterator[tuple[Any, str, Any]]:
         """Yield what makes a process that is started anew watch its gradients too."""

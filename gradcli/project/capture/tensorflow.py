@@ -35,7 +35,7 @@ def _recording_call(recorder: Recorder, plain: Callable[..., Any]) -> Callable[.
 
             drawn = any(isinstance(x, tf.Tensor) and not hasattr(x, "numpy") for x in leaves)
             shapes = tuple(map(_shape_and_format, leaves))
-            recorded.keep_call(recorder, pair, shapes, given, at=find_caller("tensorflow"), drawn=drawn)
+            recorded.keep_call(pair, shapes, given, at=find_caller("tensorflow"), drawn=drawn)
         return plain(function, args, kwargs)
 
     return call

@@ -31,7 +31,7 @@ def _recording_apply(recorder: Recorder) -> Callable[..., Any]:
             return plain(cls, *args, **kwargs)
         rule = inspect.unwrap(cls.backward)  # torch has decorators for it, such as once_differentiable
         recorded = recorder.recorded(rule, "backward", cls.__qualname__.replace("<locals>.", ""))
-        kept = None if recorded is None else _keep_call(recorder, recorded, cls, rule, args)
+        kept = None if recorded is None else _keep_call(recorded, cls, rule, args)
         y = plain(cls, *args, **kwargs)
         if kept is not None:
             _keep_results(kept, y)
@@ -55,7 +55,7 @@ def _recording_register(recorder: Recorder, plain: Callable[..., Any]) -> Callab
             if setup_context is not None:
                 setup_context(ctx=ctx, inputs=inputs, output=output, **named)
             if recorder.is_on and not torch.compiler.is_compiling() and _has_values(inputs):
-                _keep_call(recorder, recorded, operator, backward, inputs)
+                _keep_call(recorded, operator, backward, inputs)
 
         setup._gradcli = True  # type: ignore[attr-defined]
         return plain(op, backward, setup_context=setup, **more)
@@ -71,9 +71,7 @@ def _operator_as_function(op: Any) -> Callable[..., Any] | None:
     return op if callable(op) else None
 
 
-def _keep_call(
-    recorder: Recorder, recorded: RecordedCalls, function: Any, rule: Any, args: tuple[Any, ...]
-) -> Kept | None:
+def _keep_call(recorded: RecordedCalls, function: Any, rule: Any, args: tuple[Any, ...]) -> Kept | None:
     pair = GradientPair("backward", function, rule, "framework", own=len(args), options={"framework": "torch"})
     shapes = tuple(map(_shape_and_format, args))
     tensors = [[t for t in tree_leaves(x) if isinstance(t, torch.Tensor)] for x in args]
@@ -81,7 +79,7 @@ def _keep_call(
     constants = frozenset(range(len(args))) - moving if moving else frozenset()
     at = find_caller("torch")
     given: Given = lambda: (tuple(map(_copy_tensor, args)), {})
-    return recorded.keep_call(recorder, pair, shapes, given, at=at, constants=constants)
+    return recorded.keep_call(pair, shapes, given, at=at, constants=constants)
 
 
 def _keep_results(kept: Kept, y: Any) -> None:

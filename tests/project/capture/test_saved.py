@@ -1,6 +1,8 @@
 """Recorded calls in a file, and a suite made of them."""
 
+import importlib
 import json
+import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -190,3 +192,15 @@ def test_the_entry_has_the_call_that_failed_and_is_a_table_of_the_suite_that_is_
     with (tmp_path / "pyproject.toml").open("a") as suite:
         suite.write(f"\n{text}")
     assert [check["verdict"] for check in gradcli("check", "--json").json["checks"]] == ["fail"]
+
+
+def test_a_suite_has_names_of_files_with_rare_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    name = "losses_of_\U00010330"  # TOML has no surrogates, by which JSON writes such a letter
+    (tmp_path / f"{name}.py").write_text("def f(x): return x[0] ** 2\ndef f_grad(x): return [2 * x[0]]\n")
+    module = importlib.import_module(name)
+    kept = recorded(lambda: minimize(module.f, [1.0], jac=module.f_grad))
+    write_suite_of_calls(kept, tmp_path / "gradcli.toml", {})
+    (check,) = tomllib.loads((tmp_path / "gradcli.toml").read_text(encoding="utf-8"))["check"]
+    assert check["target"] == f"{name}.py:f"
