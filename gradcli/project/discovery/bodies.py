@@ -105,14 +105,9 @@ def passes_on_argument(definition: SourceFunction) -> bool:
 def is_autodiff_engine(methods: Iterable[SourceFunction]) -> bool:
     """Whether the methods of a class make values that hold their own step of the backward pass: `out._backward = _backward`."""
     nodes = (node for method in methods for node in _nodes_of_body(method) if isinstance(node, ast.Assign))
-    return any(
-        isinstance(target, ast.Attribute)
-        and is_backward_pass_name(target.attr)
-        and isinstance(node.value, ast.Name | ast.Lambda)
-        for node in nodes
-        for target in node.targets
-        if not (isinstance(target, ast.Attribute) and last_name(target.value) == "self")
-    )
+    targets = (target for node in nodes if isinstance(node.value, ast.Name | ast.Lambda) for target in node.targets)
+    attributes = (target for target in targets if isinstance(target, ast.Attribute))
+    return any(is_backward_pass_name(target.attr) and last_name(target.value) != "self" for target in attributes)
 
 
 def may_return_tuple(definition: SourceFunction) -> bool:

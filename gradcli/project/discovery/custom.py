@@ -102,7 +102,9 @@ def _is_framework_decorator(
     return whole.partition(".")[0] == framework and whole.rpartition(".")[2] in names
 
 
-_Rules = dict[str, tuple[str, str, ast.expr | SourceFunction, tuple[ast.expr, ...]]]
+_Rules = dict[
+    str, tuple[DerivativeKind, int, tuple[SourceFunction, ...]]
+]  # the kind, the line, and the functions of a rule
 
 
 def _jax_gradients(project: Project, source: FileScopes) -> Iterator[Custom]:
@@ -110,49 +112,44 @@ def _jax_gradients(project: Project, source: FileScopes) -> Iterator[Custom]:
     if not {"jax", "flax", "equinox"} & source.imported:
         return
     names = ("custom_vjp", "custom_jvp", "filter_custom_vjp", "filter_custom_jvp")
-    rules = _jax_rules(source)
+    rules = _jax_rules(project, source)
     for function in source.definitions():
         both = itertools.product(function.decorators, ("jax", "equinox"))
         if any(_is_framework_decorator(project, source, decorator, lib, names) for decorator, lib in both):
-            yield _gradient_of_rule(project, source, function, function.name, rules)
+            yield _gradient_of_rule(function, function.name, rules)
     for scope, bound in source.bound.items():
         for name, value in ((name, value) for name, values in bound.items() for value in values):
             if not isinstance(value, ast.Call) or not value.args:
                 continue
             if _is_framework_decorator(project, source, value.func, "jax", names):
                 for function in project.functions(source, scope, value.args[0]):
-                    yield _gradient_of_rule(project, source, function, f"{scope}.{name}" if scope else name, rules)
+                    yield _gradient_of_rule(function, f"{scope}.{name}" if scope else name, rules)
 
 
-def _jax_rules(source: FileScopes) -> _Rules:
-    """Return how custom functions get their rules, by the names that these have there: the method, and where it is called."""
+def _jax_rules(project: Project, source: FileScopes) -> _Rules:
+    """Return the rules of custom functions by the names that these have where they get them."""
     found: _Rules = {}
     for rule in source.definitions():
         for decorator in rule.decorators:
             if isinstance(decorator, ast.Attribute) and decorator.attr in _DEFINING:
-                found[dotted_name(decorator.value) or ""] = (rule.scope, decorator.attr, rule, ())
+                found[dotted_name(decorator.value) or ""] = (_DEFINING[decorator.attr], rule.line, (rule,))
     for scope, call in source.calls:
         if isinstance(call.func, ast.Attribute) and call.func.attr in _DEFINING:
             given = (*call.args, *(k.value for k in call.keywords))
-            found[dotted_name(call.func.value) or ""] = (scope, call.func.attr, call, given)
+            functions = tuple(f for value in given for f in project.functions(source, scope, value))
+            found[dotted_name(call.func.value) or ""] = (_DEFINING[call.func.attr], call.lineno, functions)
     return found
 
 
-def _gradient_of_rule(
-    project: Project, source: FileScopes, function: SourceFunction, name: str, rules: _Rules
-) -> Custom:
+def _gradient_of_rule(function: SourceFunction, name: str, rules: _Rules) -> Custom:
     """Return the gradient of a custom function under the name of its rule, or under its own where that has none."""
     if name.rpartition(".")[2] not in rules:
-        kind: DerivativeKind = "jvp" if any("jvp" in ast.unparse(d) for d in function.decorators) else "vjp"
-        return Custom(name, function.line, kind, name, "jax", function)
-    scope, method, place, given = rules[name.rpartition(".")[2]]
-    kind = _DEFINING[method]
-    if isinstance(place, SourceFunction):
-        return Custom(place.name, place.line, kind, name, "jax", function, (place,))
-    inner = [d for value in given for d in project.functions(source, scope, value)]
+        is_jvp = any("jvp" in ast.unparse(decorator) for decorator in function.decorators)
+        return Custom(name, function.line, "jvp" if is_jvp else "vjp", name, "jax", function)
+    kind, line, inner = rules[name.rpartition(".")[2]]
     if not inner or isinstance(inner[-1].node, ast.Lambda):
-        return Custom(name, place.lineno, kind, name, "jax", function, tuple(inner))
-    return Custom(inner[-1].name, inner[-1].line, kind, name, "jax", function, tuple(inner))
+        return Custom(name, line, kind, name, "jax", function, inner)
+    return Custom(inner[-1].name, inner[-1].line, kind, name, "jax", function, inner)
 
 
 def _gradients_of_decorators(project: Project, source: FileScopes, definition: SourceFunction) -> Iterator[Custom]:
@@ -191,27 +188,96 @@ def _returned_inner_function(source: FileScopes, definition: SourceFunction) -> 
 # Which declared checks cover which gradients: a claim is read as the definition that it names.
 
 
-@dataclass(frozen=True, slots=True)
-class Covered:
-    """The ids of the checks of each definition, and the targets of the checks with what they mention."""
+class Coverage:
+    """The checks that cover each definition."""
 
-    claims: dict[int, list[str]]
-    targets: tuple["CheckTarget", ...]
+    def __init__(self, project: Project, declared: Iterable[Declared]) -> None:
+        self._project = project
+        self._places = {str(Path(file).resolve()): source for file, source in project.sources.items()}
+        self._claims: dict[int, list[str]] = {}
+        self._targets: list[CheckTarget] = []
+        for check in declared:
+            self._add_check(check)
 
     def of_definition(self, definition: SourceFunction) -> tuple[str, ...]:
         """Return the checks whose claim, or target with its own gradient, is this function."""
-        return tuple(dict.fromkeys(self.claims.get(id(definition.node), ())))
+        return tuple(dict.fromkeys(self._claims.get(id(definition.node), ())))
 
     def of_custom(self, source: FileScopes, custom: Custom) -> tuple[str, ...]:
         """Return the checks whose target is the custom function, or a function of the same file that mentions it."""
         last = custom.function.name.rpartition(".")[2]
         wanted = {last} if custom.of is None else {last, custom.of.rpartition(".")[2]}
         ids = []
-        for target in self.targets:
+        for target in self._targets:
             same = target.file == custom.function.file and target.name == custom.function.name
             if same or (target.file == source.file and not wanted.isdisjoint(target.mentions)):
                 ids.append(target.id)
         return tuple(dict.fromkeys([*ids, *(i for d in custom.inner for i in self.of_definition(d))]))
+
+    def _add_check(self, check: Declared) -> None:
+        source, inside = self._source_of_target(check.folder, check.target), _split_target(check.target)[1]
+        target = None if source is None else self._resolve_target(source, inside)
+        covered: list[object] = []
+        if isinstance(target, SourceFunction | Class):
+            nodes = ast.walk(target.node) if isinstance(target, SourceFunction) else ()
+            mentions = frozenset(n.id for n in nodes if isinstance(n, ast.Name))
+            self._targets.append(CheckTarget(check.id, target.file, target.name, mentions))
+        elif target is not None and source is not None:
+            self._targets.append(CheckTarget(check.id, source.file, "", target))
+        if not check.claims and source is not None:
+            if isinstance(target, SourceFunction):
+                beside = source.functions.get(target.scope, {})
+                covered += [target, *(beside[name][-1] for name in backward_names(target.last) if name in beside)]
+            covered += self._own_gradients(source, target)
+        methods = self._sibling_methods(source, inside)
+        for claim in check.claims:
+            there = self._source_of_target(check.folder, claim) or source
+            name = _split_target(claim)[1] or claim
+            covered.append(methods.get(claim) or (None if there is None else self._resolve_target(there, name)))
+        for found in covered:
+            if isinstance(found, SourceFunction):
+                self._claims.setdefault(id(found.node), []).append(check.id)
+
+    def _sibling_methods(self, source: FileScopes | None, target: str) -> dict[str, SourceFunction]:
+        """Return the methods of the class whose method, or whose object's method, is the target, by their names."""
+        before, project = target.rpartition(".")[0], self._project
+        if source is None or not before:
+            return {}
+        expression = ast.parse(before, mode="eval").body
+        owner = project.class_of(source, expression) or project.class_of_instance(source, "", expression)
+        return {} if owner is None else project.methods(owner)
+
+    def _own_gradients(self, source: FileScopes, target: object) -> list[SourceFunction]:
+        """Return the gradients of a class with its function: of the target, or of which an object of the file is made."""
+        owners = [target] if isinstance(target, Class) else []
+        if isinstance(target, frozenset):
+            found = (self._project.class_of(source, ast.Name(name, ast.Load())) for name in sorted(target))
+            owners = [owner for owner in found if owner is not None]
+        methods = [self._project.methods(owner) for owner in owners]
+        return [held[name] for held in methods for name in _OWN if name in held]
+
+    def _source_of_target(self, folder: Path, text: str) -> FileScopes | None:
+        path = _file_of_target(folder, text)
+        if path is not None:
+            return self._places.get(str(path.resolve()))
+        before, _ = _split_target(text)
+        ends = self._project.ends.get(before, []) if before and not before.endswith(".py") else []
+        return self._project.sources[ends[0]] if len(ends) == 1 else None
+
+    def _resolve_target(self, source: FileScopes, name: str) -> SourceFunction | Class | frozenset[str] | None:
+        """Return the function or class of a file that a dotted name means, or the names in the expression it is bound to."""
+        if not name or not all(part.isidentifier() for part in name.split(".")):
+            return None
+        expression = ast.parse(name, mode="eval").body
+        owner = self._project.class_of(source, expression)
+        if owner is not None:
+            return owner
+        nested = (definition for definition in source.definitions() if definition.name == name)
+        found = next(iter([*self._project.functions(source, "", expression)[-1:], *nested]), None)
+        if found is not None:
+            return found
+        values = source.bound.get("", {}).get(name.partition(".")[0], [])
+        return frozenset(n.id for v in values for n in ast.walk(v) if isinstance(n, ast.Name)) if values else None
 
 
 def files_of_checks(declared: Iterable[Declared], near: Iterable[str]) -> tuple[str, ...]:
@@ -246,83 +312,3 @@ def _file_of_target(folder: Path, text: str) -> Path | None:
         return path if path.is_file() else None
     found = (path / "__init__.py" if path.is_dir() else path for path in modules_of_project(folder, before))
     return next((path for path in found if path.is_file()), None)
-
-
-def coverage_of_checks(project: Project, declared: Iterable[Declared]) -> Covered:
-    """Return which definitions the checks cover."""
-    places = {str(Path(file).resolve()): source for file, source in project.sources.items()}
-    claims: dict[int, list[str]] = {}
-    targets = []
-    for check in declared:
-        source = _source_of_target(project, places, check.folder, check.target)
-        target = None if source is None else _resolve_target(project, source, _split_target(check.target)[1])
-        if isinstance(target, SourceFunction | Class):
-            nodes = ast.walk(target.node) if isinstance(target, SourceFunction) else ()
-            mentions = frozenset(n.id for n in nodes if isinstance(n, ast.Name))
-            targets.append(CheckTarget(check.id, target.file, target.name, mentions))
-        elif target is not None and source is not None:
-            targets.append(CheckTarget(check.id, source.file, "", target))
-        covered: list[object] = []
-        if not check.claims and source is not None:
-            if isinstance(target, SourceFunction):
-                beside = source.functions.get(target.scope, {})
-                covered += [target, *(beside[name][-1] for name in backward_names(target.last) if name in beside)]
-            covered += _own_gradients(project, source, target)
-        methods = _sibling_methods(project, source, _split_target(check.target)[1])
-        for claim in check.claims:
-            there = _source_of_target(project, places, check.folder, claim) or source
-            name = _split_target(claim)[1] or claim
-            covered.append(methods.get(claim) or (None if there is None else _resolve_target(project, there, name)))
-        for found in covered:
-            if isinstance(found, SourceFunction):
-                claims.setdefault(id(found.node), []).append(check.id)
-    return Covered(claims, tuple(targets))
-
-
-def _sibling_methods(project: Project, source: FileScopes | None, target: str) -> dict[str, SourceFunction]:
-    """Return the methods of the class whose method, or whose object's method, is the target, by their names."""
-    before = target.rpartition(".")[0]
-    if source is None or not before:
-        return {}
-    expression = ast.parse(before, mode="eval").body
-    owner = project.class_of(source, expression) or project.class_of_instance(source, "", expression)
-    return {} if owner is None else project.methods(owner)
-
-
-def _own_gradients(project: Project, source: FileScopes, target: object) -> list[SourceFunction]:
-    """Return the gradients of a class with its function, which is the target, or of which an object of the file is made."""
-    owners = [target] if isinstance(target, Class) else []
-    if isinstance(target, frozenset):
-        found = (project.class_of(source, ast.Name(name, ast.Load())) for name in sorted(target))
-        owners = [owner for owner in found if owner is not None]
-    methods = [project.methods(owner) for owner in owners]
-    return [held[name] for held in methods for name in _OWN if name in held]
-
-
-def _source_of_target(project: Project, places: dict[str, FileScopes], folder: Path, text: str) -> FileScopes | None:
-    path = _file_of_target(folder, text)
-    if path is not None:
-        return places.get(str(path.resolve()))
-    before, _ = _split_target(text)
-    ends = project.ends.get(before, []) if before and not before.endswith(".py") else []
-    return project.sources[ends[0]] if len(ends) == 1 else None
-
-
-def _resolve_target(
-    project: Project, source: FileScopes, name: str
-) -> "SourceFunction | Class | frozenset[str] | None":
-    """Return the function or class of a file that a dotted name means, or the names in the expression it is bound to."""
-    if not name or not all(part.isidentifier() for part in name.split(".")):
-        return None
-    expression = ast.parse(name, mode="eval").body
-    owner = project.class_of(source, expression)
-    if owner is not None:
-        return owner
-    found = project.functions(source, "", expression)
-    if found:
-        return found[-1]
-    nested = next((d for d in source.definitions() if d.name == name), None)
-    if nested is not None:
-        return nested
-    values = source.bound.get("", {}).get(name.partition(".")[0], [])
-    return frozenset(n.id for v in values for n in ast.walk(v) if isinstance(n, ast.Name)) if values else None

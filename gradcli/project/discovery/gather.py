@@ -4,7 +4,7 @@ import ast
 import contextlib
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from gradcli.classes import dataclass
@@ -27,7 +27,7 @@ from gradcli.project.discovery.bodies import (
     read_derivative_name,
     words_of_name,
 )
-from gradcli.project.discovery.custom import Covered, Custom, coverage_of_checks, custom_gradients
+from gradcli.project.discovery.custom import Coverage, Custom, custom_gradients
 from gradcli.project.discovery.parameters import describe_parameters
 from gradcli.project.discovery.project import Declared, HandGradient, Parameter, ParameterKind, Project
 from gradcli.project.discovery.source import (
@@ -83,49 +83,32 @@ class GradientMatch:
     of: SourceFunction | None
     state: int | None = None
     of_curve: bool = False
+    found_by: FoundBy = "name"
 
 
-@dataclass(frozen=True, slots=True)
 class SiblingFunctions:
-    """The functions that stand beside each other, as a gradient looks for its own among them.
+    """The functions of one scope, by what a gradient looks for among them."""
 
-    `by_key` has them by the forms of their names, `by_required` by their required parameters, `passes` by the usual names of
-    their backward passes; `forward`, `values`, `likelihoods` and `computed` are those whose names say so, the last of these
-    with what a class computes otherwise.
-    """
+    def __init__(self, known: Collection[SourceFunction], is_class: bool) -> None:
+        self.is_class = is_class
+        self.by_key: dict[str, list[SourceFunction]] = {}  # the forms of their names
+        self.by_required: dict[tuple[str, ...], list[SourceFunction]] = {}  # their required parameters
+        for each in known:
+            for form in lookup_keys(each.last):
+                self.by_key.setdefault(form, []).append(each)
+            if each.required:
+                self.by_required.setdefault(each.required, []).append(each)
+        self.by_backward_name = {name: each for each in known for name in backward_names(each.last)}
+        self.forward = [each for each in known if is_forward_pass_name(each.last)][:_MOST]
+        self.values = [each for each in known if has_only_value_words(each.last)][:_MOST]
+        plain = [each for each in known if not each.marked("property", "cached_property")]
+        self.likelihoods = [each for each in plain if is_likelihood_name(each.last)][:_MOST]
+        self.computed = [each for each in plain if _is_computed_name(each.last)][:_MOST]  # by a class
 
-    is_class: bool
-    by_key: dict[str, list[SourceFunction]]
-    by_required: dict[tuple[str, ...], list[SourceFunction]]
-    passes: dict[str, SourceFunction]
-    forward: list[SourceFunction]
-    values: list[SourceFunction]
-    likelihoods: list[SourceFunction]
-    computed: list[SourceFunction]
 
-
-def index_siblings(known: Iterable[SourceFunction], is_class: bool) -> SiblingFunctions:
-    """Return the functions of one scope by what gradients look for."""
-    scope = SiblingFunctions(is_class, {}, {}, {}, [], [], [], [])
-    for each in known:
-        name = each.last
-        for form in lookup_keys(name):
-            scope.by_key.setdefault(form, []).append(each)
-        scope.passes.update(dict.fromkeys(backward_names(name), each))
-        if each.required:
-            scope.by_required.setdefault(each.required, []).append(each)
-        plain = not each.marked("property", "cached_property")
-        of_function = not any(r.word != "d" for r in read_derivative_name(name))
-        chosen = (
-            (is_forward_pass_name(name), scope.forward),
-            (has_only_value_words(name), scope.values),
-            (plain and is_likelihood_name(name), scope.likelihoods),
-            (plain and of_function and (is_value_name(name) or normalise_name(name) in MAPS), scope.computed),
-        )
-        for fits, several in chosen:
-            if fits and len(several) < _MOST:
-                several.append(each)
-    return scope
+def _is_computed_name(name: str) -> bool:
+    is_derivative = any(reading.word != "d" for reading in read_derivative_name(name))
+    return not is_derivative and (is_value_name(name) or normalise_name(name) in MAPS)
 
 
 def match_by_names(project: Project, source: FileScopes) -> Iterator[GradientMatch]:
@@ -134,7 +117,7 @@ def match_by_names(project: Project, source: FileScopes) -> Iterator[GradientMat
     for place, functions in source.functions.items():
         owner = source.classes.get(place)
         known = project.methods(owner) if owner is not None else {n: several[-1] for n, several in functions.items()}
-        scope = index_siblings(known.values(), owner is not None)
+        scope = SiblingFunctions(known.values(), owner is not None)
         if owner is not None and bodies.is_autodiff_engine(known.values()):
             yield from (
                 GradientMatch(definition, "backward", None) for definition in functions.get("backward", [])[-1:]
@@ -188,7 +171,7 @@ def _match_backward_pass(definition: SourceFunction, scope: SiblingFunctions) ->
         is_own = is_backward_pass_name(definition.last) and not part
         forward = scope.forward[0] if scope.forward and is_own else None
     else:
-        forward = scope.passes.get(definition.last) if definition.names else None
+        forward = scope.by_backward_name.get(definition.last) if definition.names else None
     if forward is None:
         return None
     works = any(f(definition) for f in (bodies.has_arithmetic, bodies.writes_entries, bodies.passes_on_argument))
@@ -315,8 +298,9 @@ def _match_call_arguments(
     given |= {places[k]: value for k, value in enumerate(call.args) if k in places}
     functions = project.functions(source, scope, fun)
     yield from _match_derivatives(project, source, scope, given, functions, name)
-    if name in _GIVES_BOTH and not {"fprime", "approx_grad"} & given.keys() and len(call.args) < _UP_TO_APPROX:
-        yield from (GradientMatch(function, BOTH, None) for function in functions[:1] if _is_by_hand(project, function))
+    alone = name in _GIVES_BOTH and not {"fprime", "approx_grad"} & given.keys() and len(call.args) < _UP_TO_APPROX
+    if alone and functions and _is_by_hand(project, functions[0]):
+        yield GradientMatch(functions[0], BOTH, None, found_by="scipy")
 
 
 def _match_derivatives(
@@ -342,7 +326,8 @@ def _match_derivatives(
         for definition in found:
             if bodies.has_own_body(definition) and _is_by_hand(project, definition):
                 state = STATES.get(name) if key == "jac" else None
-                yield _unwrap_lambda(project, GradientMatch(definition, kind, of, state, name == "curve_fit"))
+                match = GradientMatch(definition, kind, of, state, name == "curve_fit", "scipy")
+                yield _unwrap_lambda(project, match)
 
 
 def _is_by_hand(project: Project, definition: SourceFunction) -> bool:
@@ -379,20 +364,18 @@ def gather_gradients(project: Project, files: Iterable[str], declared: Iterable[
     listed = [*files]
     customs = [(file, custom) for file in listed for custom in custom_gradients(project, project.sources[file])]
     inner = {id(d.node) for _, custom in customs for d in custom.inner}
-    found: dict[int, tuple[GradientMatch, FoundBy]] = {}
-    for file in listed:
-        for pair in match_scipy_arguments(project, project.sources[file]):
-            _merge_match(found, pair, "scipy")
-    for file in listed:
-        for pair in match_by_names(project, project.sources[file]):
-            _merge_match(found, pair, "name")
-    covered = coverage_of_checks(project, declared)
+    found: dict[int, GradientMatch] = {}
+    for match, file in itertools.product((match_scipy_arguments, match_by_names), listed):
+        for pair in match(project, project.sources[file]):
+            place = id(pair.gradient.node)
+            found[place] = _merge_matches(found[place], pair) if place in found else pair
+    covered = Coverage(project, declared)
     wanted = set(listed)
     made = [_gradient_of_custom(project, file, custom, covered) for file, custom in customs]
     objects = {file: _objects_by_class(project, project.sources[file]) for file in wanted}
     made += [
-        _gradient_of_match(project.sources[pair.gradient.file], pair, by, covered, objects[pair.gradient.file])
-        for pair, by in found.values()
+        _gradient_of_match(project.sources[pair.gradient.file], pair, covered, objects[pair.gradient.file])
+        for pair in found.values()
         if pair.gradient.file in wanted and id(pair.gradient.node) not in inner and not _is_by_differences(pair)
     ]
     unique = {(each.file, each.line, each.name): each for each in reversed(made)}  # the first of several stays
@@ -408,20 +391,15 @@ def _is_by_differences(pair: GradientMatch) -> bool:
     return bodies.has_difference_quotients(pair.gradient, functions)
 
 
-def _merge_match(found: dict[int, tuple[GradientMatch, FoundBy]], pair: GradientMatch, by: FoundBy) -> None:
-    """Keep a gradient once: found by scipy before found by name, with the function that either knows."""
-    place = id(pair.gradient.node)
-    if place not in found:
-        found[place] = (pair, by)
-        return
-    kept, first = found[place]
-    kind = _MORE_EXACT.get(kept.kind, kept.kind) if pair.kind == "grad" else kept.kind
-    known = kept.of if kept.of is not None and not isinstance(kept.of.node, ast.Lambda) else pair.of or kept.of
-    state = kept.state if kept.state is not None else pair.state
-    found[place] = (GradientMatch(kept.gradient, kind, known, state, kept.of_curve or pair.of_curve), first)
+def _merge_matches(kept: GradientMatch, other: GradientMatch) -> GradientMatch:
+    """Return a gradient that was found twice: by scipy before by its name, with the function that either knows."""
+    kind = _MORE_EXACT.get(kept.kind, kept.kind) if other.kind == "grad" else kept.kind
+    of = kept.of if kept.of is not None and not isinstance(kept.of.node, ast.Lambda) else other.of or kept.of
+    state = kept.state if kept.state is not None else other.state
+    return replace(kept, kind=kind, of=of, state=state, of_curve=kept.of_curve or other.of_curve)
 
 
-def _gradient_of_custom(project: Project, file: str, custom: Custom, covered: Covered) -> HandGradient:
+def _gradient_of_custom(project: Project, file: str, custom: Custom, covered: Coverage) -> HandGradient:
     ids = covered.of_custom(project.sources[file], custom)
     wrt = ""
     if isinstance(custom.function, SourceFunction):
@@ -470,7 +448,7 @@ def _parameters_as_applied(source: FileScopes, name: str, parameters: Sequence[P
 
 
 def _gradient_of_match(
-    source: FileScopes, pair: GradientMatch, by: FoundBy, covered: Covered, objects: dict[Class, str]
+    source: FileScopes, pair: GradientMatch, covered: Coverage, objects: dict[Class, str]
 ) -> HandGradient:
     gradient, of = pair.gradient, pair.of
     function = of or (gradient if pair.kind == "value-and-grad" else None)
@@ -489,7 +467,7 @@ def _gradient_of_match(
     same = function is not None and function.file == gradient.file
     point = "point" in source.bound.get("", {}) or "point" in source.functions.get("", {})
     return HandGradient(
-        gradient.name, gradient.file, gradient.line, pair.kind, None if of is None else of.name, by,
+        gradient.name, gradient.file, gradient.line, pair.kind, None if of is None else of.name, pair.found_by,
         covered.of_definition(gradient), parameters, same and (free or bool(through)), through, point,
         _why_not_nameable(pair, owner), wrt,
     )  # fmt: skip
