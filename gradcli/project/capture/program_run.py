@@ -5,6 +5,7 @@ import builtins
 import importlib.machinery
 import io
 import os
+import pkgutil
 import runpy
 import sys
 import threading
@@ -78,16 +79,16 @@ def _run_script_or_module(words: Sequence[str], prepare: Prepare) -> None:
             raise CannotStart("Argument expected for the -m option", 2)
         _set_import_folder(str(Path.cwd()))
         sys.argv = ["-m", *words[2:]]
-        details: Any = runpy._get_module_details  # type: ignore[attr-defined]  # as pdb of the standard library does
+        python: Any = runpy  # these names are private, and pdb of the standard library uses them, too
         try:
-            _, spec, _ = details(words[1], runpy._Error)  # type: ignore[attr-defined]
-        except runpy._Error as error:  # type: ignore[attr-defined]
+            _, spec, _ = python._get_module_details(words[1], python._Error)
+        except python._Error as error:
             raise CannotStart(f"{sys.executable}: {error}", 1) from None
         sys.argv[0] = spec.origin or words[1]
         return _run_spec(spec, prepare)
     path = os.path.join(Path.cwd(), words[0])  # noqa: PTH118 - Python keeps ./ and ..
     sys.argv = [*words]
-    if Path(path).is_dir() or _is_zip(path):
+    if pkgutil.get_importer(path) is not None:  # a folder, or a zip file
         _set_import_folder(path)
         found = importlib.machinery.PathFinder.find_spec("__main__", [path])
         if found is None:
@@ -137,12 +138,6 @@ def _set_import_folder(folder: str) -> None:
     """Let imports begin in a folder, as for the program alone; Python put the folder of gradcli there."""
     if not sys.flags.safe_path:
         sys.path[0] = folder
-
-
-def _is_zip(path: str) -> bool:
-    import zipfile
-
-    return Path(path).is_file() and not path.endswith(".py") and zipfile.is_zipfile(path)
 
 
 def _wait_for_threads() -> None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -712,9 +712,6 @@ def _check_gradient(recorded: RecordedCalls, reason: str, judge: Judge, folder: 
     )  # fmt: skip
 
 
-_Result = TypeVar("_Result")
-
-
 class _Clock:
     """The time that is left for the checks, and why they stopped before the end."""
 
@@ -722,7 +719,7 @@ class _Clock:
         self._until = None if seconds is None else time.monotonic() + seconds
         self.stopped = ""
 
-    def run_check(self, check: Callable[..., _Result], *given: Any) -> _Result | None:
+    def run_check(self, check: Callable[..., CheckRow | None], *given: Any) -> CheckRow | None:
         """Return the result of a check; None if the time is up, or at an interrupt, and then no other check begins."""
         left = None if self._until is None else self._until - time.monotonic()
         try:

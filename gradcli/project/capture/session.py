@@ -196,7 +196,7 @@ class Children:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._parent = os.getpid()
-        self._folder: Path | None = None
+        self.folder: Path | None = None
         self._file: BinaryIO | None = None
 
     @property
@@ -204,26 +204,23 @@ class Children:
         """Whether this process is a child of the one that was started."""
         return os.getpid() != self._parent
 
-    def begin(self) -> Path:
-        """Have processes that are forked from now on write their own files; return the folder of the files."""
-        self._folder = Path(tempfile.mkdtemp(prefix="gradcli-run-"))
+    def begin(self, folder: Path | None) -> None:
+        """Have child processes write files of their own; `folder` is that of the parent, in a child that was not forked."""
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="gradcli-run-"))
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.forked)
-        return self._folder
-
-    def begin_in(self, folder: Path) -> None:
-        """Write to a folder that the parent made; for a child that was not forked."""
-        self._folder = folder
-        self._parent = 0
-        self.forked()
+        if folder is not None:
+            self._parent = 0
+            self.forked()
+            atexit.register(self.ended)
 
     def forked(self) -> None:
         """Begin again in a child: forget what the parent recorded, and write what is kept from now on."""
-        if self._folder is None or not self._recorder.is_on:
+        if self.folder is None or not self._recorder.is_on:
             return
         for recorded in self._recorder.found.values():
             recorded.restart()
-        self._file = (self._folder / f"{os.getpid()}.calls").open("ab")
+        self._file = (self.folder / f"{os.getpid()}.calls").open("ab")
         self._recorder.on_kept = self._write_calls
 
     def ended(self) -> None:
@@ -245,12 +242,12 @@ class Children:
 
     def merge(self) -> None:
         """Add what the children wrote to the record of the parent, and remove the files."""
-        if self._folder is None or self.is_child:
+        if self.folder is None or self.is_child:
             return
-        for path in sorted(self._folder.glob("*.calls")):
+        for path in sorted(self.folder.glob("*.calls")):
             self._merge_child(read_objects(path), int(path.stem))
-        shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder = None
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder = None
 
     def _merge_child(self, found: list[Any], process: int) -> None:
         calls: dict[Any, int] = {}
@@ -283,20 +280,13 @@ class Session:
         self.layers = Layers(self.recorder, self._patches.replace)
         self.children = Children(self.recorder)
         self._exit = os._exit
-        self._folder: Path | None = None
 
-    def begin(self, at_exit: Callable[[int], int] | None = None) -> None:
-        """Begin to watch. `at_exit` is called with the status before `os._exit` ends the process, and returns the status."""
-        self._folder = self.children.begin()
-        self._install_patches(at_exit)
+    def begin(self, at_exit: Callable[[int], int] | None = None, folder: Path | None = None) -> None:
+        """Begin to watch. `at_exit` is called with the status before `os._exit` ends the process, and returns the status.
 
-    def begin_in(self, folder: Path) -> None:
-        """Begin to watch in a child that was not forked."""
-        self.children.begin_in(folder)
-        atexit.register(self.children.ended)
-        self._install_patches(None)
-
-    def _install_patches(self, at_exit: Callable[[int], int] | None) -> None:
+        In a child that was not forked, `folder` is where it writes.
+        """
+        self.children.begin(folder)
         of_framework = lambda package: importlib.import_module(_FRAMEWORKS[package]).replacements(self.recorder)
         self._patches.begin({
             **dict.fromkeys(scipy_functions.MODULES, partial(scipy_functions.replacements, self.recorder)),
@@ -358,8 +348,8 @@ class Session:
         plain = spawn.get_preparation_data
 
         def get_preparation_data(name: str) -> dict[str, Any]:
-            more = {} if self._folder is None else {"gradcli": Stowaway(self._wanted, str(self._folder))}
-            return {**plain(name), **more}
+            folder = self.children.folder
+            return {**plain(name), **({} if folder is None else {"gradcli": Stowaway(self._wanted, str(folder))})}
 
         yield spawn, "get_preparation_data", get_preparation_data
 
@@ -375,7 +365,7 @@ class Stowaway:
 
     def __setstate__(self, state: tuple[RecordingRequest, str]) -> None:
         self._state = state
-        Session(state[0]).begin_in(Path(state[1]))
+        Session(state[0]).begin(folder=Path(state[1]))
 
 
 def watch(function: Callable[..., Any], gradient: G, kind: DerivativeKind = "grad") -> G:

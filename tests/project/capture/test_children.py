@@ -93,3 +93,13 @@ def test_values_that_cannot_be_carried_are_counted(tmp_path: Path) -> None:
     assert gradient["calls"] > 3
     assert gradient["verdict"] == "inconclusive"
     assert any("cannot be carried" in note for note in gradient["notes"])
+
+
+@pytest.mark.slow
+def test_a_child_of_a_child_is_watched(tmp_path: Path) -> None:
+    start = "p = mp.get_context('spawn').Process(target={target}, args=({value},)); p.start(); p.join()"
+    begin = start.format(target="named", value=1)
+    document, _ = report(tmp_path, start.format(target="fit", value=2.0), begin=begin)
+    assert {gradient["name"]: gradient["verdict"] for gradient in document["gradients"]} == {
+        "fit.<lambda>": "pass", "grad": "pass",
+    }  # fmt: skip

@@ -111,6 +111,7 @@ def test_a_program_is_undisturbed(name: str, tmp_path: Path) -> None:
     [
         ("missing.py",), ("-m", "missing"), ("-m", "package"), ("-m", "package.part", "--out", "x"), ("-m", "package.nothing"),
         ("folder", "y"), ("archive.zip",), ("./deep/script.py",), ("-m", "empty"),
+        ("-m", "package.py"), ("-m", ".package"),
     ],
 )  # fmt: skip
 def test_a_program_is_found_as_python_finds_it(words: tuple[str, ...], tmp_path: Path) -> None:
