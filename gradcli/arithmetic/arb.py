@@ -13,21 +13,8 @@ from flint import acb, acb_mat, arb, arb_mat, ctx, fmpq
 
 from gradcli.arithmetic.objectwise import apply_to_stacks, array_of_entries
 from gradcli.errors import Undecided
-from gradcli.rules.decompositions import (
-    CHOLESKY,
-    EIGENVALUES,
-    EIGENVECTOR_SIGNS,
-    EIGENVECTORS,
-    PINV,
-    QR,
-    SINGULAR_VALUES,
-    SINGULAR_VECTOR_SIGNS,
-    SINGULAR_VECTORS,
-)
-from gradcli.rules.fourier import DFT_COS, DFT_SIN
-from gradcli.rules.linalg import DET, EXPM, INV, LOGDET, LOGM, MATMUL, SOLVE, SQRTM
 from gradcli.rules.special import gammainc_ball
-from gradcli.tracing.primitive import table_by_name
+from gradcli.tracing.primitive import F
 
 
 def less(a: arb, b: arb) -> bool:
@@ -636,34 +623,32 @@ def matrix_logarithm(a: arb_mat) -> arb_mat:
 
 
 # fmt: off
-MATRICES: dict[str, Callable[..., Any]] = table_by_name({
-    MATMUL: apply_to_stacks(_widened_product),
-    DET: apply_to_stacks(lambda a: _as_matrix(a).det()),
-    LOGDET: apply_to_stacks(lambda a: abs(_as_matrix(a).det()).log()),
-    INV: apply_to_stacks(lambda a: _solve_or_undecided(lambda: _as_array(_as_matrix(a).inv()))),
-    SOLVE: apply_to_stacks(_solve),
-    CHOLESKY: apply_to_stacks(_cholesky),
-    EIGENVALUES: apply_to_stacks(lambda s, *, uplo: _eigenvalues(s)),
-    EIGENVECTORS: apply_to_stacks(lambda s, *, uplo: _eigenvectors(s, np.linalg.eigh(_midpoints(s), uplo)[1])),
-    SINGULAR_VALUES: apply_to_stacks(_singular_values),
-    SINGULAR_VECTORS: apply_to_stacks(_singular_vectors),
-    EIGENVECTOR_SIGNS: apply_to_stacks(lambda s, *, uplo: _exact_balls(EIGENVECTOR_SIGNS(_midpoints(s), uplo=uplo))),
-    SINGULAR_VECTOR_SIGNS: apply_to_stacks(lambda a: _exact_balls(SINGULAR_VECTOR_SIGNS(_midpoints(a)))),
-    PINV: apply_to_stacks(_pinv),
-    QR: apply_to_stacks(_qr),
-    EXPM: apply_to_stacks(lambda a: _widen_to_float64(_as_array(_as_matrix(a).exp()), ITERATED * _norm_bound(a))),
-    LOGM: apply_to_stacks(lambda a: _widen_to_float64(_as_array(matrix_logarithm(_as_matrix(a))), ITERATED * _condition_number(a))),
-    SQRTM: apply_to_stacks(lambda a: _widen_to_float64(_as_array(matrix_root(_as_matrix(a))), ITERATED * _condition_number(a))),
-    DFT_COS: _fourier_transform(sine=False),
-    DFT_SIN: _fourier_transform(sine=True),
-})
-
-
+MATRICES: dict[str, Callable[..., Any]] = {  # of one matrix; of two, if they are a product or an equation
+    "matmul": _widened_product,
+    "det": lambda a: _as_matrix(a).det(),
+    "logdet": lambda a: abs(_as_matrix(a).det()).log(),
+    "inv": lambda a: _solve_or_undecided(lambda: _as_array(_as_matrix(a).inv())),
+    "solve": _solve,
+    "cholesky": _cholesky,
+    "eigvalsh": lambda s, *, uplo: _eigenvalues(s),
+    "eigenvectors": lambda s, *, uplo: _eigenvectors(s, np.linalg.eigh(_midpoints(s), uplo)[1]),
+    "svdvals": _singular_values,
+    "singular_vectors": _singular_vectors,
+    "eigenvector_signs": lambda s, *, uplo: _exact_balls(F.eigenvector_signs(_midpoints(s), uplo=uplo)),
+    "singular_vector_signs": lambda a: _exact_balls(F.singular_vector_signs(_midpoints(a))),
+    "pinv": _pinv,
+    "qr": _qr,
+    "expm": lambda a: _widen_to_float64(_as_array(_as_matrix(a).exp()), ITERATED * _norm_bound(a)),
+    "logm": lambda a: _widen_to_float64(_as_array(matrix_logarithm(_as_matrix(a))), ITERATED * _condition_number(a)),
+    "sqrtm": lambda a: _widen_to_float64(_as_array(matrix_root(_as_matrix(a))), ITERATED * _condition_number(a)),
+}
 WHOLE: dict[str, Callable[..., Any]] = {
     "max": lambda x, *, axis: reduce_along(axis, x, partial(reduce, maximum)),
     "peaks": peaks,
     "norm": lambda x: _sum_of_squares(np.reshape(x, -1).tolist()).sqrt(),
     "logsumexp": logsumexp,
-    **MATRICES,
+    "dft_cos": _fourier_transform(sine=False),
+    "dft_sin": _fourier_transform(sine=True),
+    **{name: apply_to_stacks(function) for name, function in MATRICES.items()},
 }
 # fmt: on

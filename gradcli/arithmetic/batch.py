@@ -15,10 +15,9 @@ from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Line
 from gradcli.classes import dataclass
 from gradcli.errors import NotSupported, OutOfTime
-from gradcli.rules.linalg import EINSUM, MATMUL
-from gradcli.rules.reductions import MAX, SUM
-from gradcli.rules.shaping import BROADCAST, GETITEM, JOIN, PUT, RESHAPE, SELECT, TRANSPOSE
-from gradcli.tracing.primitive import Primitive, table_by_name
+from gradcli.rules.linalg import MATMUL
+from gradcli.rules.shaping import SELECT
+from gradcli.tracing.primitive import Primitive
 from gradcli.tracing.shapes import shape, size
 
 MOST = 4  # changed entries of one value in one lane
@@ -238,26 +237,20 @@ def _einsum(xs: Sequence[Any], moves: Sequence[bool], params: dict[str, Any]) ->
     return np.einsum(f"{','.join(terms)}->{letter}{out}", *xs)
 
 
-def _axes_after_lanes(params: dict[str, Any]) -> tuple[int, ...]:
-    return tuple(k + 1 for k in params["axis"])
-
-
 Rule = Callable[[Sequence[Any], Sequence[bool], dict[str, Any]], Any]
-_RULES: dict[str, Rule] = table_by_name(
-    {
-        GETITEM: _getitem,
-        PUT: _put,
-        JOIN: _join,
-        EINSUM: _einsum,
-        RESHAPE: lambda xs, moves, p: xs[0].reshape(len(xs[0]), *p["to"]),
-        TRANSPOSE: lambda xs, moves, p: np.transpose(xs[0], (0, *(k + 1 for k in p["axes"]))),
-        BROADCAST: lambda xs, moves, p: np.broadcast_to(
-            xs[0].reshape(len(xs[0]), *(1,) * (len(p["to"]) - xs[0].ndim + 1), *xs[0].shape[1:]), (len(xs[0]), *p["to"])
-        ),
-        SUM: lambda xs, moves, p: np.sum(xs[0], axis=_axes_after_lanes(p)),
-        MAX: lambda xs, moves, p: np.max(xs[0], axis=_axes_after_lanes(p)),
-    }
-)
+_RULES: dict[str, Rule] = {
+    "getitem": _getitem,
+    "put": _put,
+    "concatenate": _join,
+    "einsum": _einsum,
+    "reshape": lambda xs, moves, p: xs[0].reshape(len(xs[0]), *p["to"]),
+    "transpose": lambda xs, moves, p: np.transpose(xs[0], (0, *(k + 1 for k in p["axes"]))),
+    "broadcast_to": lambda xs, moves, p: np.broadcast_to(
+        xs[0].reshape(len(xs[0]), *(1,) * (len(p["to"]) - xs[0].ndim + 1), *xs[0].shape[1:]), (len(xs[0]), *p["to"])
+    ),
+    "sum": lambda xs, moves, p: np.sum(xs[0], axis=tuple(k + 1 for k in p["axis"])),
+    "max": lambda xs, moves, p: np.max(xs[0], axis=tuple(k + 1 for k in p["axis"])),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,11 +394,9 @@ def _sum(x: ChangedLanes, params: Params) -> Any:
     return x.total()
 
 
-_RULES_OF_ENTRIES: dict[str, Callable[[ChangedLanes, Params], Any]] = table_by_name(
-    {
-        GETITEM: _getitem_of_entries,
-        RESHAPE: lambda x, p: _move_by_view(x, lambda a: np.reshape(a, p["to"])),
-        TRANSPOSE: lambda x, p: _move_by_view(x, lambda a: np.transpose(a, p["axes"])),
-        SUM: _sum,
-    }
-)
+_RULES_OF_ENTRIES: dict[str, Callable[[ChangedLanes, Params], Any]] = {
+    "getitem": _getitem_of_entries,
+    "reshape": lambda x, p: _move_by_view(x, lambda a: np.reshape(a, p["to"])),
+    "transpose": lambda x, p: _move_by_view(x, lambda a: np.transpose(a, p["axes"])),
+    "sum": _sum,
+}

@@ -83,31 +83,22 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the package's own spec with a quiet loader."""
-        if name not in _LOUD:
-            return None
-        spec = PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            os.environ.setdefault(*_LOUD[name])
-            spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
+        """Return the package's own spec, with a loader that runs the package with standard error discarded."""
+        spec = PathFinder.find_spec(name, path, target) if name in _LOUD else None
+        loader: Any = spec and spec.loader
+        if not loader:
+            return spec
+        os.environ.setdefault(*_LOUD[name])
+        run = loader.exec_module
+
+        def run_quietly(module: ModuleType) -> None:
+            with discard_stderr():
+                run(module)
+                if name == "tensorflow":  # looks for devices now, while its messages are discarded
+                    module.constant(0.0)
+
+        loader.exec_module = run_quietly
         return spec
-
-
-class _Loader:
-    """A package's loader that runs the package with standard error discarded."""
-
-    def __init__(self, own: Any) -> None:
-        self.own = own
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.own, name)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Run the package, and make tensorflow look for devices now, while its messages are discarded."""
-        with discard_stderr():
-            self.own.exec_module(module)
-            if module.__name__ == "tensorflow":
-                module.constant(0.0)
 
 
 def find_device(framework: str, name: str, *, in_float64: bool = False) -> str:

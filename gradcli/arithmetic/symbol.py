@@ -8,10 +8,7 @@ import sympy as sp
 
 from gradcli.arithmetic.objectwise import Objectwise, apply_to_stacks, array_of_entries
 from gradcli.errors import NotSupported
-from gradcli.rules.fourier import DFT_COS, DFT_SIN
-from gradcli.rules.linalg import DET, INV, LOGDET, MATMUL, SOLVE
-from gradcli.rules.reductions import LOGSUMEXP, NORM
-from gradcli.tracing.primitive import Value, table_by_name
+from gradcli.tracing.primitive import Value
 
 # Primitives as sympy expressions, by the primitive's name.
 #
@@ -39,25 +36,21 @@ def fourier_sums(x: Any, axis: int, wave: Callable[[Any], Any]) -> Any:
     return np.moveaxis(np.dot(last, waves), -1, axis)
 
 
-def _refuse_order(argindex: int) -> None:
-    if argindex == 1:
-        raise NotSupported("sympy has no accurate derivative of an incomplete gamma function by its order")
-
-
-class lowergamma(sp.lowergamma):  # type: ignore[misc]  # its name is written in formulas
-    """The lower incomplete gamma function; sympy's derivative by the order takes minutes or loses its digits."""
+class _WithoutOrderDerivative:
+    """An incomplete gamma function; sympy's derivative by the order takes minutes or loses its digits."""
 
     def fdiff(self, argindex: int = 2) -> Any:
-        _refuse_order(argindex)
-        return super().fdiff(argindex)
+        if argindex == 1:
+            raise NotSupported("sympy has no accurate derivative of an incomplete gamma function by its order")
+        return super().fdiff(argindex)  # type: ignore[misc]
 
 
-class uppergamma(sp.uppergamma):  # type: ignore[misc]
-    """The upper incomplete gamma function, without a derivative by the order."""
+class lowergamma(_WithoutOrderDerivative, sp.lowergamma):  # type: ignore[misc]  # its name is written in formulas
+    """The lower incomplete gamma function."""
 
-    def fdiff(self, argindex: int = 2) -> Any:
-        _refuse_order(argindex)
-        return super().fdiff(argindex)
+
+class uppergamma(_WithoutOrderDerivative, sp.uppergamma):  # type: ignore[misc]
+    """The upper incomplete gamma function."""
 
 
 # fmt: off
@@ -97,17 +90,17 @@ ENTRIES: dict[str, Callable[..., Any]] = {
     "tandg": lambda x: sp.tan(sp.pi * x / 180), "cotdg": lambda x: sp.cot(sp.pi * x / 180),
     "expit": lambda x: 1 / (1 + sp.exp(-x)), "log_expit": lambda x: -sp.log(1 + sp.exp(-x)), "logit": lambda x: sp.log(x / (1 - x)),
 }
-WHOLE: dict[str, Callable[..., Any]] = table_by_name({
-    MATMUL: lambda a, b: np.matmul(a, b),
-    NORM: lambda x: sp.sqrt(sum(e**2 for e in np.reshape(x, -1).tolist())),
-    LOGSUMEXP: lambda x, *, axis: np.frompyfunc(sp.log, 1, 1)(np.sum(np.frompyfunc(sp.exp, 1, 1)(x), axis=axis)),
-    DET: apply_to_stacks(det),
-    LOGDET: apply_to_stacks(lambda a: half * sp.log(det(a) ** 2)),
-    INV: apply_to_stacks(inv),
-    SOLVE: apply_to_stacks(lambda a, b: np.matmul(inv(a), b)),
-    DFT_COS: lambda x, *, axis: fourier_sums(x, axis, sp.cos),
-    DFT_SIN: lambda x, *, axis: fourier_sums(x, axis, sp.sin),
-})
+WHOLE: dict[str, Callable[..., Any]] = {
+    "matmul": lambda a, b: np.matmul(a, b),
+    "norm": lambda x: sp.sqrt(sum(e**2 for e in np.reshape(x, -1).tolist())),
+    "logsumexp": lambda x, *, axis: np.frompyfunc(sp.log, 1, 1)(np.sum(np.frompyfunc(sp.exp, 1, 1)(x), axis=axis)),
+    "det": apply_to_stacks(det),
+    "logdet": apply_to_stacks(lambda a: half * sp.log(det(a) ** 2)),
+    "inv": apply_to_stacks(inv),
+    "solve": apply_to_stacks(lambda a, b: np.matmul(inv(a), b)),
+    "dft_cos": lambda x, *, axis: fourier_sums(x, axis, sp.cos),
+    "dft_sin": lambda x, *, axis: fourier_sums(x, axis, sp.sin),
+}
 # fmt: on
 
 

@@ -12,7 +12,7 @@ from gradcli.rules.reductions import log_softmax
 from gradcli.rules.shaping import GETITEM, as_value, is_traced
 from gradcli.rules.sorting import record_order, searchsorted
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import Primitive, Value, handle, handles, primitive_by_name
+from gradcli.tracing.primitive import F, Primitive, Value, handle, handles
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer, exact_integer, is_zero, plain_value
 
@@ -119,17 +119,17 @@ def astype(x: Value, dtype: Any, /, *, copy: bool = True, device: Any = None) ->
 
 def relu(x: Value) -> Value:
     """Return max(x, 0), with slope 0 at 0."""
-    return primitive_by_name("relu")(x)
+    return F.relu(x)
 
 
 def sigmoid(x: Value) -> Value:
     """Return 1 / (1 + exp(-x))."""
-    return primitive_by_name("expit")(x)
+    return F.expit(x)
 
 
 def softplus(x: Value) -> Value:
     """Return log(1 + exp(x))."""
-    return primitive_by_name("logaddexp")(x, np.float64(0))
+    return F.logaddexp(x, np.float64(0))
 
 
 def silu(x: Value) -> Value:
@@ -144,10 +144,10 @@ def gelu(x: Value, approximate: str = "none") -> Value:
     Source  Hendrycks and Gimpel (2016), arXiv 1606.08415.
     """
     if approximate == "tanh":
-        return 0.5 * x * (1 + primitive_by_name("tanh")(np.sqrt(2 / pi(x)) * (x + 0.044715 * x**3)))
+        return 0.5 * x * (1 + F.tanh(np.sqrt(2 / pi(x)) * (x + 0.044715 * x**3)))
     if approximate != "none":
         raise ValueError("gelu takes approximate='none' or approximate='tanh'")
-    return 0.5 * x * primitive_by_name("erfc")(-x / np.sqrt(exact_integer(2, x)))
+    return 0.5 * x * F.erfc(-x / np.sqrt(exact_integer(2, x)))
 
 
 def mse(a: Value, b: Value) -> Value:
@@ -356,7 +356,7 @@ def convolve(a: Value, v: Value, mode: str = "full") -> Value:
 
 @handles(np.correlate)
 def correlate(a: Value, v: Value, mode: str = "valid") -> Value:
-    a, v = as_value(a), primitive_by_name("real")(as_value(v))  # numpy conjugates v: not analytic, so no complex step
+    a, v = as_value(a), F.real(as_value(v))  # numpy conjugates v: not analytic, so no complex step
     return _part_of_convolution(np.correlate, a, np.flip(v), mode)
 
 
@@ -476,6 +476,6 @@ handle({
     np.fix: lambda x, out=None: write_result(out, np.trunc(as_value(x))),
     np.copy: lambda a, order="K", subok=False: np.positive(as_value(a)),
     np.real_if_close: lambda a, tol=100: as_value(a),
-    np.i0: lambda x: primitive_by_name("i0")(as_value(x)),
+    np.i0: lambda x: F.i0(as_value(x)),
     np.polymul: lambda a1, a2: convolve(_trim_leading_zeros(a1), _trim_leading_zeros(a2)),
 })  # fmt: skip

@@ -3,7 +3,6 @@
 A test is made by comparing traced values, so that a recorded run can tell how close each comparison was.
 """
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from gradcli.classes import dataclass
 from gradcli.rules.kinds import as_booleans, is_given
 from gradcli.rules.shaping import as_value
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, REASONS, Primitive, Value, handle, handles
+from gradcli.tracing.primitive import REASONS, Value, handle, handles
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer, has_shared_memory, plain_value
 
@@ -53,28 +52,7 @@ REFUSED: tuple[Reason, ...] = (
     Reason("it makes a function of Python objects", "np.vectorize, or a loop", "frompyfunc"),
     Reason("it takes its values from an iterator", "np.stack", "fromiter"),
 )
-CREATED = """
-    arange bartlett blackman diag_indices empty eye frombuffer fromfile fromfunction fromregex fromstring from_dlpack full
-    genfromtxt hamming hanning identity indices kaiser load loadtxt mask_indices ones tri tril_indices triu_indices zeros
-    fft.fftfreq fft.rfftfreq
-    base_repr binary_repr broadcast_shapes format_float_positional format_float_scientific isdtype isfortran issubdtype
-    iterable mintypecode promote_types typename
-"""  # functions of sizes, plain numbers and types: no argument can be traced
-STAND_INS = "array asarray_chkfinite row_stack"  # these do not dispatch to tracers; targets/ replaces them in a trace
-NO_VALUES = """
-    get_include get_printoptions getbufsize geterr geterrcall info printoptions set_printoptions setbufsize seterr seterrcall
-    show_config show_runtime test linalg.test fft.test nested_iters
-"""  # settings and the like, which neither take nor return values
 # fmt: on
-
-
-def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Yield every public function of numpy, numpy.linalg and numpy.fft, by its name after `numpy.`."""
-    for prefix, module in MODULES.items():
-        for name in dir(module):
-            function = getattr(module, name)
-            if callable(function) and not isinstance(function, type) and not name.startswith("_"):
-                yield prefix + name, function
 
 
 def refused() -> dict[str, Reason]:
@@ -123,7 +101,7 @@ def _dtype_if_traced(x: Any) -> Any:
     return x.dtype if isinstance(x, Tracer) else x
 
 
-_HANDLERS: dict[Any, Callable[..., Any]] = {
+handle({
     np.shape: lambda a: shape(as_value(a)), np.ndim: lambda a: len(shape(as_value(a))),
     np.any: lambda a, axis=None, out=None, keepdims=False, *, where=True:
         _reduce_truths(np.any, a, axis, out, keepdims, where),
@@ -145,8 +123,7 @@ _HANDLERS: dict[Any, Callable[..., Any]] = {
     np.tril_indices_from: lambda arr, k=0: np.tril_indices_from(np.empty(shape(arr)), k),
     np.triu_indices_from: lambda arr, k=0: np.triu_indices_from(np.empty(shape(arr)), k),
     np.diag_indices_from: lambda arr: np.diag_indices_from(np.empty(shape(arr))),
-}  # fmt: skip
-handle(_HANDLERS)
+})  # fmt: skip
 
 
 @handles(np.may_share_memory, np.shares_memory)
@@ -157,35 +134,6 @@ def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
 @handles(np.array2string, np.array_repr, np.array_str)
 def array2string(a: Any, *args: Any, **kwargs: Any) -> str:
     return np.array2string(np.asarray(plain_value(a)), *args, **kwargs)
-
-
-CONSTANTS: set[Callable[..., Any]] = {
-    *_HANDLERS, np.size, np.isclose, np.array_equal, np.array_equiv, np.may_share_memory, np.shares_memory, np.array2string,
-    np.array_repr, np.array_str, np.argmax, np.argmin, np.argsort, np.argpartition, np.nanargmax, np.nanargmin, np.searchsorted,
-    np.digitize, np.zeros_like, np.ones_like, np.empty_like, np.iscomplexobj, np.iscomplex, np.isreal, np.linalg.matrix_rank,
-    np.fix,
-}  # fmt: skip
-
-
-def group_functions() -> dict[str, str]:
-    """Return the group of each public function: `primitive`, `composite`, `constant` or `refused`.
-
-    Functions that neither take nor return values (settings, `numpy.test`) are left out.
-    """
-    without_rule, created, replaced = refused(), set(CREATED.split()), set(STAND_INS.split())
-    found = {}
-    for name, function in public_functions():
-        handler = HANDLERS.get(function)
-        row = handler if isinstance(handler, Primitive) else PRIMITIVES.get(getattr(function, "__name__", name))
-        if name in without_rule:
-            found[name] = "refused"
-        elif name in created or function in CONSTANTS or (isinstance(handler, Primitive) and handler.constant):
-            found[name] = "constant"
-        elif handler is not None:
-            found[name] = "primitive" if row is not None and row.rules else "composite"
-        elif name in replaced:
-            found[name] = "composite"
-    return found
 
 
 for _name, _reason in refused().items():

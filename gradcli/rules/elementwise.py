@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import NoRule, Undecided
-from gradcli.rules import complex_values
 from gradcli.rules.kinds import constant, elementwise, require_float64
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.domain import ABOVE_1, ABOVE_MINUS_1, AWAY_FROM_0, INSIDE_1, NOT_HALF_PI, POSITIVE, REAL
-from gradcli.tracing.primitive import Value, handle, handles, primitive_by_name
+from gradcli.tracing.primitive import F, Value, handle, handles
 from gradcli.tracing.primitive_cost import ADDITION, MOVE, MULTIPLICATION, POWER
 from gradcli.tracing.shapes import shape, zeros_like
 from gradcli.tracing.tracer import Tracer, exact_integer, plain_value
@@ -85,6 +84,20 @@ def softplus_kernel(y: Value, a: Value, b: Value) -> Value:
     return (s * (1.0 + error * (1.0 - s)))[()]
 
 
+def complex_log1p(z: Value) -> Any:
+    """Return log(1 + z), with full accuracy for small z; numpy's log1p has it for real numbers only."""
+    re, im = np.real(z), np.imag(z)
+    return 0.5 * np.log1p(re * (2 + re) + im * im) + np.arctan2(im, 1 + re) * 1j
+
+
+def complex_logaddexp(a: Value, b: Value) -> Value:
+    """Return log(exp(a) + exp(b)) at complex numbers near the real axis, without overflow."""
+    first = np.real(a) >= np.real(b)
+    larger: Any = np.where(first, a, b)
+    other: Any = np.where(first, b, a)
+    return larger + complex_log1p(np.exp(other - larger))
+
+
 def is_at_zero(y: Value, x: Value) -> Value:
     """Return where x is at a kink at 0."""
     return x == 0
@@ -146,7 +159,7 @@ elementwise(np.arctan2,   (lambda y, a, b: b / (a * a + b * b),        lambda y,
 elementwise(np.hypot,      lambda y, a, b: a / y, lambda y, a, b: b / y, on=(AWAY_FROM_0, AWAY_FROM_0),
                            kinks="a = b = 0", kink=lambda y, a, b: y == 0, analytic=False)
 elementwise(np.logaddexp, (lambda y, a, b: np.exp(a - y),              softplus_kernel),
-                          (lambda y, a, b: np.exp(b - y),              lambda y, a, b: softplus_kernel(y, b, a)), on_complex=complex_values.logaddexp)
+                          (lambda y, a, b: np.exp(b - y),              lambda y, a, b: softplus_kernel(y, b, a)), on_complex=complex_logaddexp)
 
 elementwise(np.remainder,  1.0, lambda y, a, b: -np.floor_divide(a, b), on=(REAL, AWAY_FROM_0),
                            kinks="a / b an integer (jump)", kink=lambda y, a, b: y == 0, analytic=False)
@@ -179,7 +192,7 @@ def power(x: Value, p: Value) -> Value:
     number = not isinstance(p, Tracer | complex | np.complexfloating) and np.ndim(p) == 0 and np.isfinite(p)
     if number and float(p).is_integer() and abs(p) <= 10**6:
         return INTEGER_POWER(x, n=int(p))
-    return primitive_by_name("power")(x, p)
+    return F.power(x, p)
 
 
 # Functions of the parts of a floating-point number, maxima and minima that ignore nan, and ranges such as linspace.
@@ -236,7 +249,7 @@ def frexp(x: Value) -> tuple[Value, Any]:
 def heaviside(x: Value, h0: Value) -> Value:
     """Return 0 for negative x, h0 for 0, and 1 for positive x."""
     if not isinstance(h0, Tracer):
-        return primitive_by_name("heaviside")(x, h0)
+        return F.heaviside(x, h0)
     return np.where(np.equal(x, 0), h0, np.greater(x, 0) * 1.0)
 
 

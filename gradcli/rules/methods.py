@@ -12,7 +12,7 @@ from gradcli.errors import NoRule, TraceEnded
 from gradcli.rules.kinds import as_booleans, is_given, make_refusal, merge_axes_last, require_float64
 from gradcli.rules.shaping import GETITEM, as_value, write_flat
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import Value, bind, handles_method
+from gradcli.tracing.primitive import METHODS, Value, bind
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import (
     Tracer,
@@ -236,7 +236,6 @@ def _store_output(out: Any, y: Value) -> Value:
     return y if out is None or (isinstance(out, tuple) and out[0] is None) else store_result(out, y)
 
 
-@handles_method("__call__")
 def call_ufunc(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
     """Return the ufunc of the entries that where= selects; other entries keep their values in out=.
 
@@ -260,17 +259,15 @@ def call_ufunc(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
     return target
 
 
-@handles_method("reduce")
 def reduce_ufunc(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
     """Return the reduction by the ufunc along an axis, by default the first, from left to right.
 
     Raises  ValueError for several axes if the ufunc is not reorderable; NoRule for where= without a rule.
     """
-    a, *positional = inputs
-    names = ("axis", "dtype", "out", "keepdims", "initial", "where")
-    options = {"axis": 0} | options | dict(zip(names, positional, strict=False))
-    axis = options.pop("axis")
-    out, keepdims, initial, where = _take_options(ufunc, options, "out", "keepdims", "initial", "where")
+    (a,) = inputs
+    axis, out, keepdims, initial, where = _take_options(
+        ufunc, {"axis": 0} | options, "axis", "out", "keepdims", "initial", "where"
+    )
     known = {"keepdims": bool(keepdims), "initial": initial, "where": where}
     if ufunc in _REDUCTIONS:
         wanted = {name: value for name, value in known.items() if value is not None}
@@ -299,13 +296,10 @@ def _fold_left(ufunc: Any, rows: Value, start: Any) -> Value:
     return functools.reduce(functools.partial(bind, ufunc), columns)
 
 
-@handles_method("accumulate")
 def accumulate_ufunc(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
     """Return all partial results of the reduction along an axis, by default the first."""
-    a, *positional = inputs
-    options = {"axis": 0} | options | dict(zip(("axis", "dtype", "out"), positional, strict=False))
-    axis = options.pop("axis")
-    (out,) = _take_options(ufunc, options, "out")
+    (a,) = inputs
+    axis, out = _take_options(ufunc, {"axis": 0} | options, "axis", "out")
     if ufunc in _ACCUMULATIONS:
         return _store_output(out, bind(_ACCUMULATIONS[ufunc], a, axis=axis))
     rows = np.moveaxis(a, axis, 0)
@@ -315,7 +309,6 @@ def accumulate_ufunc(ufunc: Any, inputs: Sequence[Value], options: Options) -> V
     return _store_output(out, np.moveaxis(np.stack(parts), 0, axis) if parts else np.positive(a))
 
 
-@handles_method("outer")
 def outer(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
     """Return the ufunc of every pair of entries."""
     a, b = inputs
@@ -323,7 +316,6 @@ def outer(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
     return call_ufunc(ufunc, (grown, b), options) if options else bind(ufunc, grown, b)
 
 
-@handles_method("at")
 def apply_at(ufunc: Any, inputs: Sequence[Value], options: Options) -> None:
     """Apply the ufunc in place at positions, once for each time a position occurs."""
     a, index, *others = inputs
@@ -341,13 +333,10 @@ def apply_at(ufunc: Any, inputs: Sequence[Value], options: Options) -> None:
         write_at(a, places, bind(ufunc, GETITEM(a, index=places), *(GETITEM(b, index=now) for b in spread)))
 
 
-@handles_method("reduceat")
 def reduce_slices(ufunc: Any, inputs: Sequence[Value], options: Options) -> Value:
     """Return reductions of the slices that begin at each index and end at the next."""
-    a, indices, *positional = inputs
-    options = {"axis": 0} | options | dict(zip(("axis", "dtype", "out"), positional, strict=False))
-    axis = options.pop("axis")
-    (out,) = _take_options(ufunc, options, "out")
+    a, indices = inputs
+    axis, out = _take_options(ufunc, {"axis": 0} | options, "axis", "out")
     rows, starts = np.moveaxis(a, axis, 0), [int(k) for k in indices]
     ends = [*starts[1:], shape(rows)[0]]
     parts = [
@@ -355,3 +344,9 @@ def reduce_slices(ufunc: Any, inputs: Sequence[Value], options: Options) -> Valu
         for start, end in zip(starts, ends, strict=True)
     ]
     return _store_output(out, np.moveaxis(np.stack(parts), 0, axis))
+
+
+METHODS |= {
+    "__call__": call_ufunc, "reduce": reduce_ufunc, "accumulate": accumulate_ufunc, "outer": outer, "at": apply_at,
+    "reduceat": reduce_slices,
+}  # fmt: skip

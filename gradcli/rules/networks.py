@@ -3,6 +3,7 @@
 Each is made of primitives, so that its kinks are theirs. At a kink the slope is the one that the branch at that point has.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from gradcli.rules.composites import relu, sigmoid, softplus
 from gradcli.rules.elementwise import ln, pi
 from gradcli.rules.reductions import logsumexp, softmax
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.primitive import F, Value
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import exact_integer, plain_value
 
@@ -26,17 +27,9 @@ def _reduce_loss(loss: Value, reduction: str) -> Value:
     return loss
 
 
-# Of values.
-
-
-def mse_loss(x: Value, y: Value, reduction: str = "mean") -> Value:
-    """Return the mean of (x - y)**2."""
-    return _reduce_loss(np.square(x - y), reduction)
-
-
-def l1_loss(x: Value, y: Value, reduction: str = "mean") -> Value:
-    """Return the mean of |x - y|."""
-    return _reduce_loss(np.abs(x - y), reduction)
+# Losses as torch.nn.functional has them: of a value and its target, by default the mean over all entries.
+#
+# `reduction` is 'mean', 'sum', or 'none' for the loss of each entry.
 
 
 def smooth_l1_loss(x: Value, y: Value, reduction: str = "mean", beta: Value = 1.0) -> Value:
@@ -68,14 +61,6 @@ def gaussian_nll_loss(
     return _reduce_loss(loss + (ln(2, x) + np.log(pi(x))) / 2 if full else loss, reduction)
 
 
-# Of probabilities and logits.
-
-
-def binary_cross_entropy(p: Value, y: Value, reduction: str = "mean") -> Value:
-    """Return the mean of -y * log(p) - (1 - y) * log(1 - p), for probabilities p."""
-    return _reduce_loss(-(primitive_by_name("xlogy")(y, p) + primitive_by_name("xlog1py")(1.0 - y, -p)), reduction)
-
-
 def binary_cross_entropy_with_logits(z: Value, y: Value, reduction: str = "mean", pos_weight: Value = 1.0) -> Value:
     """Return the mean of -pos_weight * y * log(s) - (1 - y) * log(1 - s), s the sigmoid of the logits z."""
     return _reduce_loss((1.0 - y) * z + (1.0 + (pos_weight - 1.0) * y) * softplus(-z), reduction)
@@ -83,7 +68,7 @@ def binary_cross_entropy_with_logits(z: Value, y: Value, reduction: str = "mean"
 
 def kl_div_loss(logp: Value, y: Value, reduction: str = "mean", log_target: bool = False) -> Value:
     """Return the mean of y * (log(y) - logp), for log-probabilities; reduction='batchmean' divides the sum by the rows."""
-    loss = np.exp(y) * (y - logp) if log_target else primitive_by_name("xlogy")(y, y) - y * logp
+    loss = np.exp(y) * (y - logp) if log_target else F.xlogy(y, y) - y * logp
     if reduction == "batchmean":
         return np.sum(loss) / (shape(loss)[0] if shape(loss) else 1)
     return _reduce_loss(loss, reduction)
@@ -109,11 +94,6 @@ def celu(x: Value, alpha: Value = 1.0) -> Value:
     return np.where(positive, x, alpha * np.expm1(np.where(positive, 0.0, x) / alpha))
 
 
-def selu(x: Value) -> Value:
-    """Return 1.0507... * elu(x, 1.6732...), which keeps mean 0 and variance 1."""
-    return SELU_SCALE * elu(x, SELU_ALPHA)
-
-
 def leaky_relu(x: Value, negative_slope: Value = 0.01) -> Value:
     """Return x for x > 0, else negative_slope * x."""
     return np.where(np.greater(x, 0), x, negative_slope * x)
@@ -129,56 +109,6 @@ def prelu(x: Value, weight: Value) -> Value:
 def relu6(x: Value) -> Value:
     """Return min(relu(x), 6)."""
     return np.minimum(relu(x), 6.0)
-
-
-def mish(x: Value) -> Value:
-    """Return x * tanh(softplus(x))."""
-    return x * np.tanh(softplus(x))
-
-
-def softsign(x: Value) -> Value:
-    """Return x / (1 + |x|)."""
-    return x / (1 + np.abs(x))
-
-
-def hardtanh(x: Value, min_val: Value = -1.0, max_val: Value = 1.0) -> Value:
-    """Return min(max(x, min_val), max_val)."""
-    return np.minimum(np.maximum(x, min_val), max_val)
-
-
-def hardsigmoid(x: Value) -> Value:
-    """Return relu6(x + 3) / 6."""
-    return relu6(x + 3) / 6
-
-
-def hardswish(x: Value) -> Value:
-    """Return x * hardsigmoid(x)."""
-    return x * hardsigmoid(x)
-
-
-def tanhshrink(x: Value) -> Value:
-    """Return x - tanh(x)."""
-    return x - np.tanh(x)
-
-
-def softshrink(x: Value, lambd: Value = 0.5) -> Value:
-    """Return x moved by lambd towards 0, and 0 between -lambd and lambd."""
-    return np.where(np.greater(x, lambd), x - lambd, np.where(np.less(x, -lambd), x + lambd, 0.0 * x))
-
-
-def hardshrink(x: Value, lambd: Value = 0.5) -> Value:
-    """Return x where |x| > lambd, else 0."""
-    return np.where(np.greater(np.abs(x), lambd), x, 0.0 * x)
-
-
-def threshold(x: Value, threshold: Value, value: Value) -> Value:
-    """Return x where x > threshold, else value."""
-    return np.where(np.greater(x, threshold), x, value)
-
-
-def squareplus(x: Value, b: Value = 4.0) -> Value:
-    """Return (x + sqrt(x**2 + b)) / 2."""
-    return (x + np.sqrt(np.square(x) + b)) / 2
 
 
 # Activations of a whole axis.
@@ -252,16 +182,6 @@ def group_norm(x: Value, num_groups: int, w: Value = 1.0, b: Value = 0.0, eps: V
         raise ValueError(f"group_norm cannot divide {have[1]} channels into {num_groups} groups")
     grouped = np.reshape(x, (have[0], num_groups, -1))
     return _align_with_channels(w, x) * np.reshape(_normalise(grouped, (2,), eps), have) + _align_with_channels(b, x)
-
-
-def rms_norm(x: Value, w: Value = 1.0, eps: Value = EPSILON) -> Value:
-    """Return w * x / sqrt(mean(x**2) + eps) over the last axis."""
-    return w * x / np.sqrt(np.mean(np.square(x), axis=-1, keepdims=True) + eps)
-
-
-def standardize(x: Value, axis: Any = -1, eps: Value = 1e-5) -> Value:
-    """Return (x - mean) / sqrt(var + eps) along an axis, as jax.nn has it."""
-    return _normalise(x, shapes.normalise_axes(axis, len(shape(x))), eps)
 
 
 def normalize(x: Value, p: Any = 2, axis: Any = -1, eps: Value = 1e-12) -> Value:
@@ -338,9 +258,7 @@ def scaled_dot_product_attention(
     return np.matmul(softmax(scores, -1), v)
 
 
-# Losses as torch.nn.functional has them: of a value and its target, by default the mean over all entries.
-#
-# `reduction` is 'mean', 'sum', or 'none' for the loss of each entry.
+# Losses with targets that are classes.
 
 
 def nll_loss(logp: Value, y: Value, reduction: str = "mean") -> Value:
@@ -361,27 +279,7 @@ def sigmoid_focal_loss(z: Value, y: Value, alpha: Value = 0.25, gamma: Value = 2
     return _reduce_loss(weight * np.exp(-gamma * softplus(signed)) * softplus(-signed), reduction)
 
 
-# With margins; targets are 1 or -1.
-
-
-def hinge_loss(s: Value, y: Value, reduction: str = "mean") -> Value:
-    """Return the mean of max(0, 1 - y * s)."""
-    return _reduce_loss(relu(1.0 - y * s), reduction)
-
-
-def squared_hinge_loss(s: Value, y: Value, reduction: str = "mean") -> Value:
-    """Return the mean of max(0, 1 - y * s)**2."""
-    return _reduce_loss(np.square(relu(1.0 - y * s)), reduction)
-
-
-def hinge_embedding_loss(x: Value, y: Value, margin: Value = 1.0, reduction: str = "mean") -> Value:
-    """Return the mean of x where y is 1, and of max(0, margin - x) where it is -1."""
-    return _reduce_loss(np.where(np.greater(y, 0), x, relu(margin - x)), reduction)
-
-
-def soft_margin_loss(x: Value, y: Value, reduction: str = "mean") -> Value:
-    """Return the mean of log(1 + exp(-y * x))."""
-    return _reduce_loss(softplus(-y * x), reduction)
+# Losses with margins; targets are 1 or -1.
 
 
 def margin_ranking_loss(a: Value, b: Value, y: Value, margin: Value = 0.0, reduction: str = "mean") -> Value:
@@ -404,31 +302,6 @@ def triplet_margin_loss(
 
 
 # Functions that torch, JAX and scipy have and numpy lacks, made of primitives.
-
-
-def rsqrt(x: Value) -> Value:
-    """Return 1 / sqrt(x)."""
-    return 1 / np.sqrt(x)
-
-
-def frac(x: Value) -> Value:
-    """Return x without its whole part, with the sign of x."""
-    return x - np.trunc(x)
-
-
-def lerp(a: Value, b: Value, weight: Value) -> Value:
-    """Return a + weight * (b - a)."""
-    return a + weight * (b - a)
-
-
-def masked_fill(x: Value, mask: Value, value: Value) -> Value:
-    """Return x with `value` where the mask is not 0."""
-    return np.where(np.not_equal(mask, 0), value, x)
-
-
-def dist(a: Value, b: Value, p: Any = 2) -> Value:
-    """Return the p-norm of all entries of a - b."""
-    return np.linalg.norm(np.ravel(a - b), p)
 
 
 def logcumsumexp(x: Value, axis: int = -1) -> Value:
@@ -454,14 +327,14 @@ def polygamma(n: Any, x: Value) -> Value:
     order = float(plain_value(n))
     if order < 0 or not order.is_integer():
         raise ValueError(f"the order {order:g} is not one of 0, 1, 2, ...")
-    return primitive_by_name("polygamma")(x, n=int(order)) if order else primitive_by_name("digamma")(x)
+    return F.polygamma(x, n=int(order)) if order else F.digamma(x)
 
 
 def multigammaln(a: Value, d: int) -> Value:
     """Return the logarithm of the multivariate gamma function of dimension d."""
     if d < 1:
         raise ValueError(f"the dimension {d} is not one of 1, 2, 3, ...")
-    parts = [primitive_by_name("gammaln")(a - exact_integer(k, a) / 2) for k in range(d)]
+    parts = [F.gammaln(a - exact_integer(k, a) / 2) for k in range(d)]
     return sum(parts[1:], parts[0]) + exact_integer(d * (d - 1), a) / 4 * np.log(pi(a))
 
 
@@ -469,3 +342,61 @@ def logmeanexp(x: Value, axis: Any = None, keepdims: bool = False) -> Value:
     """Return log(mean(exp(x))) along the axes, without overflow."""
     count = np.size(plain_value(x)) if axis is None else np.prod([shape(x)[k] for k in np.atleast_1d(axis)])
     return logsumexp(x, axis, keepdims) - np.log(exact_integer(int(count), x))
+
+
+# Functions of one formula; targets of losses with margins are 1 or -1.
+
+
+def _define(formulas: dict[str, tuple[str, Callable[..., Value]]]) -> None:
+    """Make each formula a function of this module; the text says what it returns."""
+    for name, (returns, function) in formulas.items():
+        function.__name__ = function.__qualname__ = name
+        function.__doc__ = f"Return {returns}."
+        globals()[name] = function
+
+
+# fmt: off
+_define({
+    # activations, entry by entry
+    "selu":        ("1.0507... * elu(x, 1.6732...), which keeps mean 0 and variance 1",
+                    lambda x: SELU_SCALE * elu(x, SELU_ALPHA)),
+    "mish":        ("x * tanh(softplus(x))",           lambda x: x * np.tanh(softplus(x))),
+    "softsign":    ("x / (1 + |x|)",                   lambda x: x / (1 + np.abs(x))),
+    "hardtanh":    ("min(max(x, min_val), max_val)",
+                    lambda x, min_val=-1.0, max_val=1.0: np.minimum(np.maximum(x, min_val), max_val)),
+    "hardsigmoid": ("relu6(x + 3) / 6",                lambda x: relu6(x + 3) / 6),
+    "hardswish":   ("x * hardsigmoid(x)",              lambda x: x * (relu6(x + 3) / 6)),
+    "tanhshrink":  ("x - tanh(x)",                     lambda x: x - np.tanh(x)),
+    "softshrink":  ("x moved by lambd towards 0, and 0 between -lambd and lambd",
+                    lambda x, lambd=0.5:
+                        np.where(np.greater(x, lambd), x - lambd, np.where(np.less(x, -lambd), x + lambd, 0.0 * x))),
+    "hardshrink":  ("x where |x| > lambd, else 0",     lambda x, lambd=0.5: np.where(np.greater(np.abs(x), lambd), x, 0.0 * x)),
+    "threshold":   ("x where x > threshold, else value",
+                    lambda x, threshold, value: np.where(np.greater(x, threshold), x, value)),
+    "squareplus":  ("(x + sqrt(x**2 + b)) / 2",        lambda x, b=4.0: (x + np.sqrt(np.square(x) + b)) / 2),
+    # normalisations
+    "rms_norm":    ("w * x / sqrt(mean(x**2) + eps) over the last axis",
+                    lambda x, w=1.0, eps=EPSILON: w * x / np.sqrt(np.mean(np.square(x), axis=-1, keepdims=True) + eps)),
+    "standardize": ("(x - mean) / sqrt(var + eps) along an axis, as jax.nn has it",
+                    lambda x, axis=-1, eps=1e-5: _normalise(x, shapes.normalise_axes(axis, len(shape(x))), eps)),
+    # losses; where there is a margin, targets are 1 or -1
+    "mse_loss":    ("the mean of (x - y)**2",          lambda x, y, reduction="mean": _reduce_loss(np.square(x - y), reduction)),
+    "l1_loss":     ("the mean of |x - y|",             lambda x, y, reduction="mean": _reduce_loss(np.abs(x - y), reduction)),
+    "binary_cross_entropy": ("the mean of -y * log(p) - (1 - y) * log(1 - p), for probabilities p",
+                    lambda p, y, reduction="mean": _reduce_loss(-(F.xlogy(y, p) + F.xlog1py(1.0 - y, -p)), reduction)),
+    "hinge_loss":  ("the mean of max(0, 1 - y * s)",   lambda s, y, reduction="mean": _reduce_loss(relu(1.0 - y * s), reduction)),
+    "squared_hinge_loss": ("the mean of max(0, 1 - y * s)**2",
+                    lambda s, y, reduction="mean": _reduce_loss(np.square(relu(1.0 - y * s)), reduction)),
+    "hinge_embedding_loss": ("the mean of x where y is 1, and of max(0, margin - x) where it is -1",
+                    lambda x, y, margin=1.0, reduction="mean":
+                        _reduce_loss(np.where(np.greater(y, 0), x, relu(margin - x)), reduction)),
+    "soft_margin_loss": ("the mean of log(1 + exp(-y * x))",
+                    lambda x, y, reduction="mean": _reduce_loss(softplus(-y * x), reduction)),
+    # what torch, JAX and scipy have and numpy lacks
+    "rsqrt":       ("1 / sqrt(x)",                     lambda x: 1 / np.sqrt(x)),
+    "frac":        ("x without its whole part, with the sign of x", lambda x: x - np.trunc(x)),
+    "lerp":        ("a + weight * (b - a)",            lambda a, b, weight: a + weight * (b - a)),
+    "masked_fill": ("x with `value` where the mask is not 0", lambda x, mask, value: np.where(np.not_equal(mask, 0), value, x)),
+    "dist":        ("the p-norm of all entries of a - b", lambda a, b, p=2: np.linalg.norm(np.ravel(a - b), p)),
+})
+# fmt: on

@@ -17,7 +17,7 @@ from gradcli.rules.elementwise import ln, pi
 from gradcli.rules.kinds import elementwise
 from gradcli.rules.shaping import as_value
 from gradcli.tracing import primitive as core
-from gradcli.tracing.primitive import Params, Primitive, Value, handle, handles, primitive_by_name
+from gradcli.tracing.primitive import F, Params, Primitive, Value, handle, handles
 from gradcli.tracing.primitive_cost import MOVE
 from gradcli.tracing.shapes import broadcast_like, is_number, shape, zeros_like
 from gradcli.tracing.tracer import Tracer, make_view, plain_value
@@ -413,7 +413,7 @@ def _solve(a: Value, b: Value) -> ComplexPair:
 
 # fmt: off
 RULES: dict[str, Callable[..., Value]] = {  # how a primitive runs on complex operands, by its name
-    "positive": lambda x: x, "negative": lambda x: run_linear(primitive_by_name("negative"), [x], {}),
+    "positive": lambda x: x, "negative": lambda x: run_linear(F.negative, [x], {}),
     "add": lambda a, b: pair(*map(add_parts, complex_parts(a), complex_parts(b))), "subtract": _subtract,
     "multiply": _multiply, "divide": _divide, "square": lambda x: _multiply(x, x),
     "reciprocal": lambda x: _divide(1.0, x), "integer_power": _integer_power, "power": _power,

@@ -1,7 +1,6 @@
 """scipy.special's functions as primitives; scipy is imported when the first of them is called."""
 
 from collections.abc import Callable
-from functools import partial
 from math import comb
 from typing import Any
 
@@ -9,9 +8,8 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NoRule, NotSupported
-from gradcli.rules import complex_values
-from gradcli.rules.elementwise import pi
-from gradcli.rules.kinds import Partial, elementwise
+from gradcli.rules.elementwise import complex_log1p, complex_logaddexp, pi
+from gradcli.rules.kinds import Partial, Row, elementwise
 from gradcli.tracing.domain import (
     ABOVE_12,
     ABOVE_30,
@@ -29,14 +27,14 @@ from gradcli.tracing.domain import (
     UNIT,
     UP_TO_10000,
 )
-from gradcli.tracing.primitive import LATE_LOOKUPS, PRIMITIVES, Primitive, Value, declare, primitive_by_name
+from gradcli.tracing.primitive import LATE_LOOKUPS, PRIMITIVES, F, Primitive, Value, declare, primitive_by_name
 from gradcli.tracing.tracer import Tracer, arithmetic_of, exact_integer, is_zero, plain_value
 
 LARGE_EXPONENT = "the density is the exponential of a large number"
 
 
 def _gamma_density(a: Value, x: Value) -> Value:
-    return np.exp((a - 1) * np.log(x) - x - primitive_by_name("gammaln")(a))
+    return np.exp((a - 1) * np.log(x) - x - F.gammaln(a))
 
 
 def _gamma_kernel(y: Value, a: Value, x: Value) -> Value:
@@ -54,12 +52,12 @@ def _gamma_kernel(y: Value, a: Value, x: Value) -> Value:
 
 
 def _beta_density(a: Value, b: Value, x: Value) -> Value:
-    return np.exp((a - 1) * np.log(x) + (b - 1) * np.log1p(-x) - primitive_by_name("betaln")(a, b))
+    return np.exp((a - 1) * np.log(x) + (b - 1) * np.log1p(-x) - F.betaln(a, b))
 
 
 def _order_derivative_by_x(y: Value, a: Value, x: Value, *, n: int = 1) -> Value:
     """Return the n-th derivative of the density by the order, from the derivatives of its logarithm."""
-    of_log: Any = lambda k: -primitive_by_name("polygamma")(a, n=k) if k else np.log(x) - psi(a)
+    of_log: Any = lambda k: -F.polygamma(a, n=k) if k else np.log(x) - F.digamma(a)
     found = [_gamma_density(a, x)]
     for m in range(n):
         found.append(sum(comb(m, k) * of_log(k) * found[m - k] for k in range(m + 1)))
@@ -90,6 +88,7 @@ class ByOrder:
 
 _INFINITE = 1e9  # 1F1 is infinite from here on, unless its parameters are as large
 _TINY = 1e-7  # below it one term of the series is enough
+_TERMS = 18  # of an asymptotic series, beyond 12
 Refusal = Callable[..., GradcliError | None]
 FACTORIALS = [float(np.prod(np.arange(1.0, n + 1))) for n in range(24)]
 
@@ -97,7 +96,7 @@ FACTORIALS = [float(np.prod(np.arange(1.0, n + 1))) for n in range(24)]
 class LateFunction:
     """A function of scipy.special, or one of its several results, imported when it is first called.
 
-    `refuses` returns an error for arguments at which scipy's value is wrong, and the call raises this error.
+    `refuses(name, *xs)` returns an error for arguments at which scipy's value is wrong, and the call raises this error.
     """
 
     def __init__(self, name: str, result: int | None = None, refuses: Refusal | None = None) -> None:
@@ -107,7 +106,7 @@ class LateFunction:
         self.refuses = refuses
 
     def __call__(self, *xs: Value) -> Value:
-        error = self.refuses and self.refuses(*xs)
+        error = self.refuses and self.refuses(self.__name__, *xs)
         if error:
             raise error
         if self.function is None:
@@ -169,7 +168,7 @@ class Laguerre(Polynomial):
         import scipy.special
 
         a = np.asarray(parameter[0] if parameter else 0.0)
-        return np.where(far, scipy.special.binom(n + a, n) * primitive_by_name("hyp1f1").fun(-n, a + 1, x), y)[()]
+        return np.where(far, scipy.special.binom(n + a, n) * F.hyp1f1.fun(-n, a + 1, x), y)[()]
 
 
 class Modified(LateFunction):
@@ -224,22 +223,17 @@ class Oscillating(LateFunction):
         return np.where(far, np.where((x < 0) & (np.fmod(v, 2) != 0), -wave, wave), y)[()]
 
 
-def require_whole_orders(name: str) -> Refusal:
-    """Return a check that refuses orders other than 0, 1, 2, ..., for which scipy has no values or wrong ones."""
-
-    def refuse(n: Value, *xs: Value) -> NotSupported | None:
-        orders = np.ravel(plain_value(n)).astype(float)
-        other = orders[(orders != np.floor(orders)) | (orders < 0)]
-        if not other.size or np.isnan(other[0]):
-            return None
-        return NotSupported(
-            f"{name} of the order {other[0]:g}: scipy has values for 0, 1, 2, ... alone", do="take a whole order"
-        )
-
-    return refuse
+def find_order_error(name: str, n: Value, *xs: Value) -> NotSupported | None:
+    """Return an error for orders other than 0, 1, 2, ..., for which scipy has no values or wrong ones, else None."""
+    orders = np.ravel(plain_value(n)).astype(float)
+    other = orders[(orders != np.floor(orders)) | (orders < 0)]
+    if not other.size or np.isnan(other[0]):
+        return None
+    says = f"{name} of the order {other[0]:g}: scipy has values for 0, 1, 2, ... alone"
+    return NotSupported(says, do="take a whole order")
 
 
-def find_hyperu_error(a: Value, b: Value, x: Value) -> NotSupported | None:
+def find_hyperu_error(name: str, a: Value, b: Value, x: Value) -> NotSupported | None:
     """Return an error for parameters at which all digits of scipy's hyperu may be wrong, else None.
 
     These are integers b below 1, and integers b above 1 where a is close to an integer and terms of the series cancel.
@@ -250,10 +244,8 @@ def find_hyperu_error(a: Value, b: Value, x: Value) -> NotSupported | None:
     if not np.any(wrong):
         return None
     where = tuple(np.argwhere(wrong)[0])
-    return NotSupported(
-        f"hyperu({a[where]:g}, {b[where]:g}, x): scipy's values are wrong there",
-        do="take a b that is not a whole number",
-    )
+    says = f"{name}({a[where]:g}, {b[where]:g}, x): scipy's values are wrong there"
+    return NotSupported(says, do="take a b that is not a whole number")
 
 
 def digamma(x: Value) -> Value:
@@ -317,15 +309,15 @@ def normal_density_kernel(y: Value, x: Value) -> Value:
 def inverse_mills_ratio(y: Value, x: Value) -> Value:
     """Return density over distribution function of the normal distribution, without underflow."""
     right, left = np.maximum(x, 0.0), np.minimum(x, 0.0)
-    far = np.sqrt(2 / np.pi) / primitive_by_name("erfcx")(-left / np.sqrt(2.0))
-    return np.where(x > 0, normal_density_kernel(y, right) / primitive_by_name("ndtr")(right), far)[()]
+    far = np.sqrt(2 / np.pi) / F.erfcx(-left / np.sqrt(2.0))
+    return np.where(x > 0, normal_density_kernel(y, right) / F.ndtr(right), far)[()]
 
 
-def asymptotic_series(x: Value, terms: int, sign: float) -> Value:
+def asymptotic_series(x: Value, sign: float) -> Value:
     """Return the sum of sign^k (2k+1)!! / (2 x^2)^k from k = 0, a factor in the asymptotic series of erfcx and dawsn."""
     q = sign * (0.5 / x) / x
     y, term = np.ones_like(x), np.ones_like(x)
-    for k in range(1, terms):
+    for k in range(1, _TERMS):
         term = term * (2 * k + 1) * q
         y = y + term
     return y
@@ -384,10 +376,8 @@ def psi_difference(a: Value, b: Value) -> Value:
     """Return digamma(a) - digamma(a + b); for b small beside the distance of a to a pole, by derivatives of digamma."""
     near = np.abs(b) < 0.02 * np.where(np.greater(a, 0), a, np.abs(a - np.rint(a)))
     middle, step = np.where(near, a + b / 2, 1.0), np.where(near, b, 0.0)
-    polygamma = primitive_by_name("polygamma")
-    series = 2 * sum(polygamma(middle, n=n) * step * (step / 2) ** (n - 1) / (2 * FACTORIALS[n]) for n in (1, 3, 5))
-    psi = primitive_by_name("digamma")
-    return np.where(near, -series, psi(a) - psi(a + np.where(near, 1.0, b)))[()]
+    series = 2 * sum(F.polygamma(middle, n=n) * step * (step / 2) ** (n - 1) / (2 * FACTORIALS[n]) for n in (1, 3, 5))
+    return np.where(near, -series, F.digamma(a) - F.digamma(a + np.where(near, 1.0, b)))[()]
 
 
 def scaled_bessel_slope(order: int, sign: float) -> Callable[[Value, Value], Value]:
@@ -437,12 +427,34 @@ def square_modulo_4(x: Value) -> Value:
     return np.fmod(np.fmod(square, 4.0) + error, 4.0)
 
 
-expit, log_expit = LateFunction("expit"), LateFunction("log_expit")
+# At complex numbers near the real axis, where scipy computes these functions for real numbers only.
+
+
+def complex_expit(x: Value) -> Value:
+    """Return 1 / (1 + exp(-x)), without overflow."""
+    e = np.exp(np.where(np.real(x) >= 0, -x, x))
+    return np.where(np.real(x) >= 0, 1.0, e) / (1.0 + e)
+
+
+def complex_gammaln(x: Value) -> Value:
+    """Return the logarithm of the gamma function at numbers with a positive real part.
+
+    Raises  TypeError for other numbers, where the complex function has its branch cut.
+    """
+    from scipy.special import loggamma
+
+    if np.any(np.real(x) <= 0):
+        raise TypeError("gammaln takes complex numbers right of 0 alone")
+    return loggamma(x)
+
+
+expit = LateFunction("expit")
 GAMMA_ROOT = (
     "near a root of digamma the relative error is that of scipy's digamma, which grows with its condition number"
 )
 TRIGAMMA = "scipy's zeta function, and the reflection formula for x < 0, lose some digits"
 SCIPY = "the partial is made of scipy's own function, which loses some digits"
+BY_SCIPY: dict[str, Any] = {"analytic": False, "reason": SCIPY}
 MAGNIFIED = "the exponential magnifies the rounding of the function's value"
 DIFFERENCE = "two digammas are subtracted"
 FAR = "scipy's Bessel functions lose digits as x grows, six of them at 1e10"
@@ -451,111 +463,85 @@ ELLIPTIC = "two elliptic integrals are subtracted"
 TURNS = "near a root the rounding of pi / 2 shows"
 
 
-def psi(x: Value) -> Value:
-    """Return the digamma function."""
-    return primitive_by_name("digamma")(x)
-
-
-def bessel(name: str, order: int, x: Value) -> Value:
-    """Return a Bessel function of an integer order."""
-    return primitive_by_name(name)(np.float64(order), x)
+def special(function: str | LateFunction, *rows: Row | None, **facts: Any) -> Primitive:
+    """Declare a function of scipy.special, as `elementwise` does; None in place of a partial marks an order."""
+    fun = LateFunction(function) if isinstance(function, str) else function
+    if None not in rows:
+        return elementwise(fun, *rows, **facts)
+    rules = tuple(ByOrder(fun.__name__) if row is None else Partial(row) for row in rows)
+    return declare(Primitive(fun.__name__, fun, rules, on=(), analytic=False))
 
 
 # fmt: off
-elementwise(LateFunction("erf"),      (lambda y, x: 2 / np.sqrt(pi(x)) * np.exp(-x * x),   erf_slope),       complex_loss=LOSS)
-elementwise(LateFunction("erfc"),     (lambda y, x: -2 / np.sqrt(pi(x)) * np.exp(-x * x),  lambda y, x: -erf_slope(y, x)),
-                                      complex_loss=LOSS)
-elementwise(LateFunction("erfcx"),    (lambda y, x: 2 * x * y - 2 / np.sqrt(pi(x)),
-                                       lambda y, x: -asymptotic_series(x, 18, -1.0) / np.sqrt(np.pi) / x / x, ABOVE_12), complex_loss=LOSS, reason=SCIPY)
-elementwise(LateFunction("erfi"),      lambda y, x: 2 / np.sqrt(pi(x)) * np.exp(x * x),    complex_loss=LOSS, reason=MAGNIFIED)
-elementwise(LateFunction("erfinv"),    lambda y, x: np.sqrt(pi(x)) / 2 * np.exp(y * y),    on=INSIDE_1, analytic=False, reason=MAGNIFIED)
-elementwise(LateFunction("erfcinv"),   lambda y, x: -np.sqrt(pi(x)) / 2 * np.exp(y * y),   on=UNIT, analytic=False, reason=MAGNIFIED)
-elementwise(LateFunction("dawsn"),    (lambda y, x: 1 - 2 * x * y,
-                                       lambda y, x: -asymptotic_series(x, 18, 1.0) * (0.5 / x) / x, BEYOND_12), analytic=False, reason=SCIPY)
-elementwise(LateFunction("ndtr"),     (lambda y, x: normal_density(x),               normal_density_kernel), complex_loss=LOSS)
-elementwise(LateFunction("log_ndtr"), (lambda y, x: normal_density(x) / np.exp(y),   inverse_mills_ratio), analytic=False)
-elementwise(LateFunction("ndtri"),     lambda y, x: 1 / normal_density(y),           on=UNIT, analytic=False, reason=MAGNIFIED)
-elementwise(expit,            (lambda y, x: y * (1 - y),     lambda y, x: expit(x) * expit(-x)), on_complex=complex_values.expit)
-elementwise(LateFunction("logit"),     lambda y, x: 1 / (x * (1 - x)),        on=UNIT, on_complex=complex_values.logit)
-elementwise(log_expit,         lambda y, x: primitive_by_name("expit")(-x), on_complex=complex_values.log_expit)
-elementwise(LateFunction("entr"),      lambda y, x: -np.log(x) - 1,           on=POSITIVE, analytic=False)
-elementwise(LateFunction("xlogy"),     lambda y, a, b: np.log(b),   lambda y, a, b: a / b,       on=(REAL, POSITIVE), complex_loss=LOSS)
-elementwise(LateFunction("xlog1py"),   lambda y, a, b: np.log1p(b), lambda y, a, b: a / (1 + b), on=(REAL, ABOVE_MINUS_1), complex_loss=LOSS)
-elementwise(LateFunction("rel_entr"), (lambda y, a, b: np.log(a / b) + 1,     lambda y, a, b: log_ratio(a, b) + 1),
-                               (lambda y, a, b: -a / b,               nan_outside_domain(lambda y, a, b: -a / b)), on=(POSITIVE, POSITIVE), analytic=False, reason="log(a / b) + 1 cancels near b = e a")
-elementwise(LateFunction("kl_div"),   (lambda y, a, b: np.log(a / b),         lambda y, a, b: log_ratio(a, b)),
-                              (lambda y, a, b: 1 - a / b,             nan_outside_domain(lambda y, a, b: (b - a) / b)), on=(POSITIVE, POSITIVE), analytic=False)
-elementwise(LateFunction("pseudo_huber"), lambda y, d, r: d * np.square(y / (d * d)) / np.sqrt(1 + np.square(r / d)),
-                              (lambda y, d, r: r / np.sqrt(1 + np.square(r / d)), nan_outside_domain(lambda y, d, r: d * (r / np.hypot(d, r)))),
-                               on=(POSITIVE, REAL), analytic=False, reason=SCIPY)
-elementwise(LateFunction("exprel"),   (exprel_partial,               exprel_kernel), analytic=False, reason=SCIPY)
-elementwise(LateFunction("gamma"),     lambda y, x: y * psi(x),               on=NOT_POLE, analytic=False, reason=GAMMA_ROOT)
-elementwise(LateFunction("rgamma"),    lambda y, x: -y * psi(x),              on=NOT_POLE, analytic=False, reason=GAMMA_ROOT)
-elementwise(LateFunction("gammaln"),   lambda y, x: psi(x),                   on=POSITIVE, reason=GAMMA_ROOT, on_complex=complex_values.gammaln)
-elementwise(LateFunction("loggamma"),  lambda y, x: psi(x),                   on=POSITIVE, reason=GAMMA_ROOT, complex_loss=LOSS)
-elementwise(digamma,           lambda y, x: primitive_by_name("polygamma")(x, n=1), on=NOT_POLE, name="digamma", complex_loss=LOSS, reason=TRIGAMMA)
-elementwise(polygamma,         lambda y, x, *, n: primitive_by_name("polygamma")(x, n=n + 1), on=POSITIVE, analytic=False, reason=TRIGAMMA)
-elementwise(LateFunction("beta"),     (lambda y, a, b: y * (psi(a) - psi(a + b)), lambda y, a, b: y * psi_difference(a, b)),
-                              (lambda y, a, b: y * (psi(b) - psi(a + b)), lambda y, a, b: y * psi_difference(b, a)), on=(POSITIVE, POSITIVE), analytic=False, reason=DIFFERENCE)
-elementwise(LateFunction("betaln"),   (lambda y, a, b: psi(a) - psi(a + b),       nan_outside_domain(lambda y, a, b: psi_difference(a, b))),
-                              (lambda y, a, b: psi(b) - psi(a + b),       nan_outside_domain(lambda y, a, b: psi_difference(b, a))), on=(POSITIVE, POSITIVE), analytic=False, reason=DIFFERENCE)
-elementwise(Oscillating("j0", False, 0),        lambda y, x: -primitive_by_name("j1")(x),          analytic=False, reason=FAR)
-elementwise(Oscillating("j1", False, 1),        lambda y, x: (primitive_by_name("j0")(x) - bessel("jv", 2, x)) / 2, analytic=False, reason=FAR)
-elementwise(Oscillating("y0", True, 0),        lambda y, x: -primitive_by_name("y1")(x),          on=POSITIVE, analytic=False, reason=FAR)
-elementwise(Oscillating("y1", True, 1),        lambda y, x: primitive_by_name("y0")(x) - y / x,   on=POSITIVE, analytic=False, reason=FAR)
-elementwise(LateFunction("i0"),        lambda y, x: primitive_by_name("i1")(x),           analytic=False, reason=SCIPY)
-elementwise(LateFunction("i1"),        lambda y, x: (primitive_by_name("i0")(x) + bessel("iv", 2, x)) / 2, analytic=False, reason=SCIPY)
-elementwise(LateFunction("i0e"),      (lambda y, x: primitive_by_name("i1e")(x) - np.sign(x) * y,
-                                       scaled_bessel_slope(0, -1.0), BEYOND_30), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
-elementwise(LateFunction("i1e"),      (lambda y, x: (primitive_by_name("i0e")(x) + bessel("ive", 2, x)) / 2 - np.sign(x) * y,
-                                       scaled_bessel_slope(1, -1.0), BEYOND_30), on=AWAY_FROM_0, analytic=False, reason=SCIPY)
-elementwise(LateFunction("k0"),        lambda y, x: -primitive_by_name("k1")(x),          on=POSITIVE, analytic=False, reason=SCIPY)
-elementwise(LateFunction("k1"),        lambda y, x: -primitive_by_name("k0")(x) - y / x,  on=POSITIVE, analytic=False, reason=SCIPY)
-elementwise(LateFunction("k0e"),      (lambda y, x: y - primitive_by_name("k1e")(x),
-                                       scaled_bessel_slope(0, 1.0), ABOVE_30), on=POSITIVE, analytic=False, reason=SCIPY)
-elementwise(LateFunction("k1e"),      (lambda y, x: y - primitive_by_name("k0e")(x) - y / x,
-                                       scaled_bessel_slope(1, 1.0), ABOVE_30), on=POSITIVE, analytic=False, reason=SCIPY)
-elementwise(LateFunction("exp1"),      lambda y, x: -np.exp(-x) / x,          on=POSITIVE, complex_loss=LOSS)
-elementwise(LateFunction("expi"),      lambda y, x: np.exp(x) / x,            on=AWAY_FROM_0, analytic=False)
-elementwise(LateFunction("sici", 0),   lambda y, x: quotient_at_0(np.sin, x), name="si", analytic=False)
-elementwise(LateFunction("sici", 1),   lambda y, x: np.cos(x) / x,            name="ci", on=POSITIVE, analytic=False)
-elementwise(LateFunction("shichi", 0), lambda y, x: quotient_at_0(np.sinh, x), name="shi", analytic=False)
-elementwise(LateFunction("shichi", 1), lambda y, x: np.cosh(x) / x,           name="chi", on=POSITIVE, analytic=False)
-elementwise(LateFunction("fresnel", 0), (lambda y, x: np.sin(pi(x) / 2 * x * x), lambda y, x: np.sin(np.pi / 2 * square_modulo_4(x))), name="fresnel_s", analytic=False, reason=TURNS)
-elementwise(LateFunction("fresnel", 1), (lambda y, x: np.cos(pi(x) / 2 * x * x), lambda y, x: np.cos(np.pi / 2 * square_modulo_4(x))), name="fresnel_c", analytic=False, reason=TURNS)
-elementwise(LateFunction("spence"),   (lambda y, x: np.log(x) / (1 - x),      lambda y, x: -log_quotient(x)), on=POSITIVE, complex_loss=LOSS)
-elementwise(LateFunction("wrightomega"), lambda y, x: y / (1 + y),            complex_loss=LOSS, reason=SCIPY)
-elementwise(LateFunction("ellipk"),   (lambda y, m: (primitive_by_name("ellipe")(m) / (1 - m) - y) / (2 * m),
-                                       elliptic_series(False), NEAR_0), on=BELOW_1, analytic=False, reason=ELLIPTIC)
-elementwise(LateFunction("ellipkm1"), (lambda y, p: (y - primitive_by_name("ellipe")(1 - p) / p) / (2 * (1 - p)),
-                                       elliptic_series(False, complement=True), NEAR_1), on=POSITIVE, analytic=False, reason=ELLIPTIC)
-elementwise(LateFunction("ellipe"),   (lambda y, m: (y - primitive_by_name("ellipk")(m)) / (2 * m),
-                                       elliptic_series(True), NEAR_0), on=BELOW_1, analytic=False, reason=ELLIPTIC)
-elementwise(Degrees("sindg"),     lambda y, x: primitive_by_name("cosdg")(x) * pi(x) / 180, analytic=False, reason=SCIPY)
-elementwise(Degrees("cosdg"),     lambda y, x: -primitive_by_name("sindg")(x) * pi(x) / 180, analytic=False, reason=SCIPY)
-elementwise(Degrees("tandg"),     lambda y, x: (1 + y * y) * pi(x) / 180, analytic=False, reason=SCIPY)
+#       function            dy/dx: the mathematics, and an accurate kernel, for each argument
+special("erf",             (lambda y, x: 2 / np.sqrt(pi(x)) * np.exp(-x * x),   erf_slope), complex_loss=LOSS)
+special("erfc",            (lambda y, x: -2 / np.sqrt(pi(x)) * np.exp(-x * x),  lambda y, x: -erf_slope(y, x)), complex_loss=LOSS)
+special("erfcx",           (lambda y, x: 2 * x * y - 2 / np.sqrt(pi(x)),        lambda y, x: -asymptotic_series(x, -1.0) / np.sqrt(np.pi) / x / x, ABOVE_12), complex_loss=LOSS, reason=SCIPY)
+special("erfi",             lambda y, x: 2 / np.sqrt(pi(x)) * np.exp(x * x),    complex_loss=LOSS, reason=MAGNIFIED)
+special("erfinv",           lambda y, x: np.sqrt(pi(x)) / 2 * np.exp(y * y),    on=INSIDE_1, analytic=False, reason=MAGNIFIED)
+special("erfcinv",          lambda y, x: -np.sqrt(pi(x)) / 2 * np.exp(y * y),   on=UNIT, analytic=False, reason=MAGNIFIED)
+special("dawsn",           (lambda y, x: 1 - 2 * x * y,                         lambda y, x: -asymptotic_series(x, 1.0) * (0.5 / x) / x, BEYOND_12), **BY_SCIPY)
+special("ndtr",            (lambda y, x: normal_density(x),                     normal_density_kernel), complex_loss=LOSS)
+special("log_ndtr",        (lambda y, x: normal_density(x) / np.exp(y),         inverse_mills_ratio), analytic=False)
+special("ndtri",            lambda y, x: 1 / normal_density(y),                 on=UNIT, analytic=False, reason=MAGNIFIED)
+special(expit,             (lambda y, x: y * (1 - y),                           lambda y, x: expit(x) * expit(-x)), on_complex=complex_expit)
+special("logit",            lambda y, x: 1 / (x * (1 - x)),                     on=UNIT, on_complex=lambda x: np.log(x) - complex_log1p(-x))
+special("log_expit",        lambda y, x: F.expit(-x),                           on_complex=lambda x: -complex_logaddexp(0.0 * x, -x))
+special("entr",             lambda y, x: -np.log(x) - 1,                        on=POSITIVE, analytic=False)
+special("xlogy",            lambda y, a, b: np.log(b),    lambda y, a, b: a / b,       on=(REAL, POSITIVE), complex_loss=LOSS)
+special("xlog1py",          lambda y, a, b: np.log1p(b),  lambda y, a, b: a / (1 + b), on=(REAL, ABOVE_MINUS_1), complex_loss=LOSS)
+special("rel_entr",        (lambda y, a, b: np.log(a / b) + 1,  lambda y, a, b: log_ratio(a, b) + 1),
+                           (lambda y, a, b: -a / b,             nan_outside_domain(lambda y, a, b: -a / b)), on=(POSITIVE, POSITIVE), analytic=False, reason="log(a / b) + 1 cancels near b = e a")
+special("kl_div",          (lambda y, a, b: np.log(a / b),      lambda y, a, b: log_ratio(a, b)),
+                           (lambda y, a, b: 1 - a / b,          nan_outside_domain(lambda y, a, b: (b - a) / b)), on=(POSITIVE, POSITIVE), analytic=False)
+special("pseudo_huber",     lambda y, d, r: d * np.square(y / (d * d)) / np.sqrt(1 + np.square(r / d)),
+                           (lambda y, d, r: r / np.sqrt(1 + np.square(r / d)), nan_outside_domain(lambda y, d, r: d * (r / np.hypot(d, r)))), on=(POSITIVE, REAL), **BY_SCIPY)
+special("exprel",          (exprel_partial,                  exprel_kernel), **BY_SCIPY)
+special("gamma",            lambda y, x: y * F.digamma(x),   on=NOT_POLE, analytic=False, reason=GAMMA_ROOT)
+special("rgamma",           lambda y, x: -y * F.digamma(x),  on=NOT_POLE, analytic=False, reason=GAMMA_ROOT)
+special("gammaln",          lambda y, x: F.digamma(x),       on=POSITIVE, reason=GAMMA_ROOT, on_complex=complex_gammaln)
+special("loggamma",         lambda y, x: F.digamma(x),       on=POSITIVE, reason=GAMMA_ROOT, complex_loss=LOSS)
+elementwise(digamma,        lambda y, x: F.polygamma(x, n=1),            on=NOT_POLE, complex_loss=LOSS, reason=TRIGAMMA)
+elementwise(polygamma,      lambda y, x, *, n: F.polygamma(x, n=n + 1),  on=POSITIVE, analytic=False, reason=TRIGAMMA)
+special("beta",            (lambda y, a, b: y * (F.digamma(a) - F.digamma(a + b)),  lambda y, a, b: y * psi_difference(a, b)),
+                           (lambda y, a, b: y * (F.digamma(b) - F.digamma(a + b)),  lambda y, a, b: y * psi_difference(b, a)), on=(POSITIVE, POSITIVE), analytic=False, reason=DIFFERENCE)
+special("betaln",          (lambda y, a, b: F.digamma(a) - F.digamma(a + b),        nan_outside_domain(lambda y, a, b: psi_difference(a, b))),
+                           (lambda y, a, b: F.digamma(b) - F.digamma(a + b),        nan_outside_domain(lambda y, a, b: psi_difference(b, a))), on=(POSITIVE, POSITIVE), analytic=False, reason=DIFFERENCE)
+special(Oscillating("j0", False, 0), lambda y, x: -F.j1(x),                                  analytic=False, reason=FAR)
+special(Oscillating("j1", False, 1), lambda y, x: (F.j0(x) - F.jv(np.float64(2), x)) / 2,    analytic=False, reason=FAR)
+special(Oscillating("y0", True, 0),  lambda y, x: -F.y1(x),                                  on=POSITIVE, analytic=False, reason=FAR)
+special(Oscillating("y1", True, 1),  lambda y, x: F.y0(x) - y / x,                           on=POSITIVE, analytic=False, reason=FAR)
+special("i0",               lambda y, x: F.i1(x),                                            **BY_SCIPY)
+special("i1",               lambda y, x: (F.i0(x) + F.iv(np.float64(2), x)) / 2,             **BY_SCIPY)
+special("i0e",             (lambda y, x: F.i1e(x) - np.sign(x) * y,                          scaled_bessel_slope(0, -1.0), BEYOND_30), on=AWAY_FROM_0, **BY_SCIPY)
+special("i1e",             (lambda y, x: (F.i0e(x) + F.ive(np.float64(2), x)) / 2 - np.sign(x) * y, scaled_bessel_slope(1, -1.0), BEYOND_30), on=AWAY_FROM_0, **BY_SCIPY)
+special("k0",               lambda y, x: -F.k1(x),                                           on=POSITIVE, **BY_SCIPY)
+special("k1",               lambda y, x: -F.k0(x) - y / x,                                   on=POSITIVE, **BY_SCIPY)
+special("k0e",             (lambda y, x: y - F.k1e(x),                                       scaled_bessel_slope(0, 1.0), ABOVE_30), on=POSITIVE, **BY_SCIPY)
+special("k1e",             (lambda y, x: y - F.k0e(x) - y / x,                               scaled_bessel_slope(1, 1.0), ABOVE_30), on=POSITIVE, **BY_SCIPY)
+special("exp1",             lambda y, x: -np.exp(-x) / x,            on=POSITIVE, complex_loss=LOSS)
+special("expi",             lambda y, x: np.exp(x) / x,              on=AWAY_FROM_0, analytic=False)
+special(LateFunction("sici", 0),    lambda y, x: quotient_at_0(np.sin, x),   name="si", analytic=False)
+special(LateFunction("sici", 1),    lambda y, x: np.cos(x) / x,              name="ci", on=POSITIVE, analytic=False)
+special(LateFunction("shichi", 0),  lambda y, x: quotient_at_0(np.sinh, x),  name="shi", analytic=False)
+special(LateFunction("shichi", 1),  lambda y, x: np.cosh(x) / x,             name="chi", on=POSITIVE, analytic=False)
+special(LateFunction("fresnel", 0), (lambda y, x: np.sin(pi(x) / 2 * x * x), lambda y, x: np.sin(np.pi / 2 * square_modulo_4(x))), name="fresnel_s", analytic=False, reason=TURNS)
+special(LateFunction("fresnel", 1), (lambda y, x: np.cos(pi(x) / 2 * x * x), lambda y, x: np.cos(np.pi / 2 * square_modulo_4(x))), name="fresnel_c", analytic=False, reason=TURNS)
+special("spence",          (lambda y, x: np.log(x) / (1 - x),                        lambda y, x: -log_quotient(x)), on=POSITIVE, complex_loss=LOSS)
+special("wrightomega",      lambda y, x: y / (1 + y),                                complex_loss=LOSS, reason=SCIPY)
+special("ellipk",          (lambda y, m: (F.ellipe(m) / (1 - m) - y) / (2 * m),      elliptic_series(False), NEAR_0), on=BELOW_1, analytic=False, reason=ELLIPTIC)
+special("ellipkm1",        (lambda y, p: (y - F.ellipe(1 - p) / p) / (2 * (1 - p)),  elliptic_series(False, complement=True), NEAR_1), on=POSITIVE, analytic=False, reason=ELLIPTIC)
+special("ellipe",          (lambda y, m: (y - F.ellipk(m)) / (2 * m),                elliptic_series(True), NEAR_0), on=BELOW_1, analytic=False, reason=ELLIPTIC)
+special(Degrees("sindg"),   lambda y, x: F.cosdg(x) * pi(x) / 180,   **BY_SCIPY)
+special(Degrees("cosdg"),   lambda y, x: -F.sindg(x) * pi(x) / 180,  **BY_SCIPY)
+special(Degrees("tandg"),   lambda y, x: (1 + y * y) * pi(x) / 180,  **BY_SCIPY)
 # scipy's cotangent loses digits near its pole
-elementwise(lambda x: primitive_by_name("cosdg")(x) / primitive_by_name("sindg")(x),
-                          (lambda y, x: -(1 + y * y) * pi(x) / 180,
-                           lambda y, x: -np.pi / 180 / primitive_by_name("sindg")(x) ** 2), name="cotdg", on=AWAY_FROM_0, analytic=False, reason=SCIPY)
+elementwise(lambda x: F.cosdg(x) / F.sindg(x),
+                           (lambda y, x: -(1 + y * y) * pi(x) / 180, lambda y, x: -np.pi / 180 / F.sindg(x) ** 2), name="cotdg", on=AWAY_FROM_0, **BY_SCIPY)
 # fmt: on
 
 
 # scipy.special's functions with an order, its functions made of others, and the look-up of a handler for each ufunc.
-
-
-def declare_with_orders(
-    name: str,
-    *partials: Callable[..., Value] | None,
-    kind: Callable[..., LateFunction] = LateFunction,
-    refuses: Refusal | None = None,
-) -> Primitive:
-    """Declare a function of scipy.special; None in place of a partial marks an order.
-
-    `refuses` returns an error for arguments at which scipy's values are wrong, else None.
-    """
-    rules = tuple(ByOrder(name) if partial is None else Partial(partial) for partial in partials)
-    return declare(Primitive(name, kind(name, refuses=refuses), rules, on=(), analytic=False))
 
 
 def _bessel_slope(name: str, sign: float) -> Callable[..., Value]:
@@ -571,18 +557,14 @@ def _lower_degree(name: str, n: Value, *rest: Value) -> Value:
 
 def _expn_slope(y: Value, n: Value, x: Value) -> Value:
     first = is_zero(n)
-    return np.where(
-        first,
-        -np.exp(-x) * (1 / x + 1 / (x * x)),
-        -primitive_by_name("expn")(np.where(first, 1, plain_value(n)) - 1, x),
-    )
+    return np.where(first, -np.exp(-x) * (1 / x + 1 / (x * x)), -F.expn(np.where(first, 1, plain_value(n)) - 1, x))
 
 
 def _hyp2f1_slope(y: Value, a: Value, b: Value, c: Value, x: Value) -> Value:
     # hyp2f1 has a pole at c = 0, -1, ... unless its series ends before.
     ends, last = -np.maximum(_nonpositive_integer(a), _nonpositive_integer(b)), -_nonpositive_integer(c)
     pole = np.isfinite(last) & (ends > last)
-    return np.where(pole, np.nan, a * b / c) * primitive_by_name("hyp2f1")(a + 1, b + 1, c + 1, x)
+    return np.where(pole, np.nan, a * b / c) * F.hyp2f1(a + 1, b + 1, c + 1, x)
 
 
 def _nonpositive_integer(a: Value) -> Value:
@@ -592,35 +574,27 @@ def _nonpositive_integer(a: Value) -> Value:
 
 
 # fmt: off
-#       name                dy/d order  ...  dy/dx
-declare_with_orders("jv",               None, _bessel_slope("jv", -1.0), kind=partial(Oscillating, second=False))
-declare_with_orders("yv",               None, _bessel_slope("yv", -1.0), kind=partial(Oscillating, second=True))
-declare_with_orders("iv",               None, _bessel_slope("iv", 1.0), kind=Modified)
-declare_with_orders("kv",               None, lambda y, v, x: -_bessel_slope("kv", 1.0)(y, v, x))
-declare_with_orders("ive",              None, lambda y, v, x: _bessel_slope("ive", 1.0)(y, v, x) - np.sign(x) * y, kind=Modified)
-declare_with_orders("kve",              None, lambda y, v, x: y - _bessel_slope("kve", 1.0)(y, v, x))
-declare_with_orders("expn",             None, _expn_slope, refuses=require_whole_orders("expn"))
-declare_with_orders("hyp0f1",           None, lambda y, v, x: primitive_by_name("hyp0f1")(v + 1, x) / v)
-declare_with_orders("hyp1f1",           None, None, lambda y, a, b, x: a / b * primitive_by_name("hyp1f1")(a + 1, b + 1, x), kind=Confluent)
-declare_with_orders("hyp2f1",           None, None, None, _hyp2f1_slope)
-declare_with_orders("hyperu",           None, None, lambda y, a, b, x: -a * primitive_by_name("hyperu")(a + 1, b + 1, x), refuses=find_hyperu_error)
-declare_with_orders("eval_jacobi", None, None, None, lambda y, n, a, b, x: (n + a + b + 1) / 2 * _lower_degree("eval_jacobi", n, a + 1, b + 1, x),
-                    kind=Polynomial)
-declare_with_orders("eval_legendre", None, lambda y, n, x: (n + 1) / 2 * _lower_degree("eval_jacobi", n, np.float64(1), np.float64(1), x),
-                    kind=Polynomial)
-declare_with_orders("eval_gegenbauer", None, None, lambda y, n, a, x: 2 * a * _lower_degree("eval_gegenbauer", n, a + 1, x),
-                    kind=Polynomial)
-declare_with_orders("eval_chebyt", None, lambda y, n, x: n * _lower_degree("eval_chebyu", n, x), kind=Chebyshev)
-declare_with_orders("eval_chebyu", None, lambda y, n, x: 2 * _lower_degree("eval_gegenbauer", n, np.float64(2), x),
-                    kind=Polynomial)
-declare_with_orders("eval_hermite", None, lambda y, n, x: 2 * n * _lower_degree("eval_hermite", n, x),
-                    refuses=require_whole_orders("eval_hermite"), kind=Polynomial)
-declare_with_orders("eval_hermitenorm", None, lambda y, n, x: n * _lower_degree("eval_hermitenorm", n, x),
-                    refuses=require_whole_orders("eval_hermitenorm"), kind=Polynomial)
-declare_with_orders("eval_laguerre", None, lambda y, n, x: -_lower_degree("eval_genlaguerre", n, np.float64(1), x),
-                    kind=Laguerre)
-declare_with_orders("eval_genlaguerre", None, None, lambda y, n, a, x: -_lower_degree("eval_genlaguerre", n, a + 1, x),
-                    kind=Laguerre)
+#       function                           dy/d order  ...  dy/dx
+special(Oscillating("jv", False),          None, _bessel_slope("jv", -1.0))
+special(Oscillating("yv", True),           None, _bessel_slope("yv", -1.0))
+special(Modified("iv"),                    None, _bessel_slope("iv", 1.0))
+special("kv",                              None, lambda y, v, x: -_bessel_slope("kv", 1.0)(y, v, x))
+special(Modified("ive"),                   None, lambda y, v, x: _bessel_slope("ive", 1.0)(y, v, x) - np.sign(x) * y)
+special("kve",                             None, lambda y, v, x: y - _bessel_slope("kve", 1.0)(y, v, x))
+special(LateFunction("expn", refuses=find_order_error), None, _expn_slope)
+special("hyp0f1",                          None, lambda y, v, x: F.hyp0f1(v + 1, x) / v)
+special(Confluent("hyp1f1"),               None, None, lambda y, a, b, x: a / b * F.hyp1f1(a + 1, b + 1, x))
+special("hyp2f1",                          None, None, None, _hyp2f1_slope)
+special(LateFunction("hyperu", refuses=find_hyperu_error), None, None, lambda y, a, b, x: -a * F.hyperu(a + 1, b + 1, x))
+special(Polynomial("eval_jacobi"),         None, None, None, lambda y, n, a, b, x: (n + a + b + 1) / 2 * _lower_degree("eval_jacobi", n, a + 1, b + 1, x))
+special(Polynomial("eval_legendre"),       None, lambda y, n, x: (n + 1) / 2 * _lower_degree("eval_jacobi", n, np.float64(1), np.float64(1), x))
+special(Polynomial("eval_gegenbauer"),     None, None, lambda y, n, a, x: 2 * a * _lower_degree("eval_gegenbauer", n, a + 1, x))
+special(Chebyshev("eval_chebyt"),          None, lambda y, n, x: n * _lower_degree("eval_chebyu", n, x))
+special(Polynomial("eval_chebyu"),         None, lambda y, n, x: 2 * _lower_degree("eval_gegenbauer", n, np.float64(2), x))
+special(Polynomial("eval_hermite", refuses=find_order_error), None, lambda y, n, x: 2 * n * _lower_degree("eval_hermite", n, x))
+special(Polynomial("eval_hermitenorm", refuses=find_order_error), None, lambda y, n, x: n * _lower_degree("eval_hermitenorm", n, x))
+special(Laguerre("eval_laguerre"),         None, lambda y, n, x: -_lower_degree("eval_genlaguerre", n, np.float64(1), x))
+special(Laguerre("eval_genlaguerre"),      None, None, lambda y, n, a, x: -_lower_degree("eval_genlaguerre", n, a + 1, x))
 # fmt: on
 
 
@@ -646,32 +620,27 @@ def _log1p_quotient(y: Value, lmbda: Value) -> Value:
     return np.where(flat, near, np.log1p(lmbda * y) / np.where(flat, 1.0, lmbda))
 
 
-def _shifted_polynomial(name: str) -> Callable[..., Value]:
-    """Return a family of polynomials, evaluated at 2x - 1."""
-    return lambda n, x: primitive_by_name(name)(n, 2.0 * x - 1.0)
-
-
 COMPOSITES: dict[str, Callable[..., Any]] = {
     "huber": huber,
     "boxcox": lambda x, lmbda: _expm1_quotient(np.log(x), lmbda),
     "boxcox1p": lambda x, lmbda: _expm1_quotient(np.log1p(x), lmbda),
     "inv_boxcox": lambda y, lmbda: np.exp(_log1p_quotient(y, lmbda)),
     "inv_boxcox1p": lambda y, lmbda: np.expm1(_log1p_quotient(y, lmbda)),
-    "binom": lambda n, k: 1 / ((n + 1) * primitive_by_name("beta")(1 + n - k, 1 + k)),
-    "poch": lambda z, m: primitive_by_name("gamma")(z + m) * primitive_by_name("rgamma")(z),
+    "binom": lambda n, k: 1 / ((n + 1) * F.beta(1 + n - k, 1 + k)),
+    "poch": lambda z, m: F.gamma(z + m) * F.rgamma(z),
     "cosm1": lambda x: -2 * np.square(np.sin(x / 2)), "powm1": lambda x, y: np.expm1(y * np.log(x)),
     "exp10": lambda x: np.power(exact_integer(10, x), x), "radian": lambda d, m, s: (d + m / 60 + s / 3600) * (pi(d) / 180),
-    "sici": lambda x: (primitive_by_name("si")(x), primitive_by_name("ci")(x)), "shichi": lambda x: (primitive_by_name("shi")(x), primitive_by_name("chi")(x)),
-    "fresnel": lambda x: (primitive_by_name("fresnel_s")(x), primitive_by_name("fresnel_c")(x)),
+    "sici": lambda x: (F.si(x), F.ci(x)), "shichi": lambda x: (F.shi(x), F.chi(x)),
+    "fresnel": lambda x: (F.fresnel_s(x), F.fresnel_c(x)),
     "log1p": np.log1p, "expm1": np.expm1, "exp2": np.exp2, "cbrt": np.cbrt, "round": np.rint,
-    "eval_chebyc": lambda n, x: 2 * primitive_by_name("eval_chebyt")(n, x / 2), "eval_chebys": lambda n, x: primitive_by_name("eval_chebyu")(n, x / 2),
-    "eval_sh_legendre": _shifted_polynomial("eval_legendre"), "eval_sh_chebyt": _shifted_polynomial("eval_chebyt"), "eval_sh_chebyu": _shifted_polynomial("eval_chebyu"),
-    "chdtr": lambda v, x: primitive_by_name("gammainc")(v / 2, x / 2), "chdtrc": lambda v, x: primitive_by_name("gammaincc")(v / 2, x / 2),
-    "pdtr": lambda k, m: primitive_by_name("gammaincc")(np.floor(k) + 1, m), "pdtrc": lambda k, m: primitive_by_name("gammainc")(np.floor(k) + 1, m),
-    "gdtr": lambda a, b, x: primitive_by_name("gammainc")(b, a * x), "gdtrc": lambda a, b, x: primitive_by_name("gammaincc")(b, a * x),
-    "fdtr": lambda n, d, x: primitive_by_name("betainc")(n / 2, d / 2, n * x / (d + n * x)),
-    "fdtrc": lambda n, d, x: primitive_by_name("betainc")(d / 2, n / 2, d / (d + n * x)),
-    "gammasgn": lambda x: np.sign(primitive_by_name("rgamma")(plain_value(x))),
+    "eval_chebyc": lambda n, x: 2 * F.eval_chebyt(n, x / 2), "eval_chebys": lambda n, x: F.eval_chebyu(n, x / 2),
+    "eval_sh_legendre": lambda n, x: F.eval_legendre(n, 2.0 * x - 1.0), "eval_sh_chebyt": lambda n, x: F.eval_chebyt(n, 2.0 * x - 1.0), "eval_sh_chebyu": lambda n, x: F.eval_chebyu(n, 2.0 * x - 1.0),
+    "chdtr": lambda v, x: F.gammainc(v / 2, x / 2), "chdtrc": lambda v, x: F.gammaincc(v / 2, x / 2),
+    "pdtr": lambda k, m: F.gammaincc(np.floor(k) + 1, m), "pdtrc": lambda k, m: F.gammainc(np.floor(k) + 1, m),
+    "gdtr": lambda a, b, x: F.gammainc(b, a * x), "gdtrc": lambda a, b, x: F.gammaincc(b, a * x),
+    "fdtr": lambda n, d, x: F.betainc(n / 2, d / 2, n * x / (d + n * x)),
+    "fdtrc": lambda n, d, x: F.betainc(d / 2, n / 2, d / (d + n * x)),
+    "gammasgn": lambda x: np.sign(F.rgamma(plain_value(x))),
 }  # fmt: skip
 ORDERS: dict[str, int] = {
     "eval_chebyc": 1, "eval_chebys": 1, "eval_sh_legendre": 1, "eval_sh_chebyt": 1, "eval_sh_chebyu": 1, "pdtr": 1, "pdtrc": 1,
@@ -806,18 +775,12 @@ def _order_derivative_entry(a: float, x: float, n: int) -> float:
 
 
 # fmt: off
-#           function                              dy/d order ...  dy/dx
-elementwise(LateFunction("gammainc"),                     lambda y, a, x: primitive_by_name("gammainc_order")(a, x, n=1),
-                                                  (lambda y, a, x: _gamma_density(a, x), _gamma_kernel), **_GAMMA)
-elementwise(LateFunction("gammaincc"),                    lambda y, a, x: -primitive_by_name("gammainc_order")(a, x, n=1),
-                                                  (lambda y, a, x: -_gamma_density(a, x),
-                                                   lambda y, a, x: -_gamma_kernel(y, a, x)), **_GAMMA)
-declare_with_orders("betainc", None, None, lambda y, a, b, x: _beta_density(a, b, x))
-declare_with_orders("betaincc", None, None, lambda y, a, b, x: -_beta_density(a, b, x))
-declare_with_orders("stdtr", None, lambda y, df, x: np.exp(
-    -np.log(df) / 2 - primitive_by_name("betaln")(df / 2, np.float64(0.5)) - (df + 1) / 2 * np.log1p(x * x / df)
-))
-elementwise(order_derivative, lambda y, a, x, *, n=1: primitive_by_name("gammainc_order")(a, x, n=n + 1),
-                                                  (_order_derivative_by_x, nan_outside_domain(_order_derivative_by_x)),
-                                                  name="gammainc_order", **_GAMMA)
+#       function      dy/d order ...  dy/dx
+special("gammainc",   lambda y, a, x: F.gammainc_order(a, x, n=1),   (lambda y, a, x: _gamma_density(a, x),   _gamma_kernel), **_GAMMA)
+special("gammaincc",  lambda y, a, x: -F.gammainc_order(a, x, n=1),  (lambda y, a, x: -_gamma_density(a, x),  lambda y, a, x: -_gamma_kernel(y, a, x)), **_GAMMA)
+special("betainc",    None, None, lambda y, a, b, x: _beta_density(a, b, x))
+special("betaincc",   None, None, lambda y, a, b, x: -_beta_density(a, b, x))
+special("stdtr",      None, lambda y, df, x: np.exp(-np.log(df) / 2 - F.betaln(df / 2, np.float64(0.5)) - (df + 1) / 2 * np.log1p(x * x / df)))
+elementwise(order_derivative, lambda y, a, x, *, n=1: F.gammainc_order(a, x, n=n + 1),
+                              (_order_derivative_by_x, nan_outside_domain(_order_derivative_by_x)), name="gammainc_order", **_GAMMA)
 # fmt: on

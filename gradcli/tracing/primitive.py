@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -186,7 +187,8 @@ def without_ended_sweeps(x: Value) -> Value:
     return x
 
 
-PRIMITIVES: dict[str, Primitive] = {}
+F: Any = SimpleNamespace()  # the primitives as attributes, for formulas: F.erf(x)
+PRIMITIVES: dict[str, Primitive] = vars(F)
 
 
 def primitive_by_name(name: str) -> Primitive:
@@ -217,7 +219,7 @@ def declare(primitive: Primitive) -> Primitive:
 
 Function = Callable[..., Any]
 HANDLERS: dict[Function, Function] = {}
-METHODS: dict[str, Function] = {}  # handlers of ufunc methods: reduce, accumulate, outer, at, reduceat
+METHODS: dict[str, Function] = {}  # handlers of the methods of every ufunc, which is their first argument
 VIEWS: set[Function] = set()  # functions of one array whose result may be a view of it; storage.py checks whether it is
 REASONS: dict[Function, tuple[str, str]] = {}  # why a function has no rule, and what to write instead
 # look-ups for functions without an entry in HANDLERS, such as those of scipy.special, which is imported late
@@ -242,16 +244,6 @@ def handle(table: Mapping[Any, Function]) -> None:
     for function, handler in table.items():
         handler.__name__ = handler.__qualname__ = function.__name__
         HANDLERS[function] = handler
-
-
-def handles_method(name: str) -> Callable[[Function], Function]:
-    """Register the decorated function as the handler of a method of every ufunc; its first argument is the ufunc."""
-
-    def declare(handler: Function) -> Function:
-        METHODS[name] = handler
-        return handler
-
-    return declare
 
 
 def handler_of(function: Function) -> Function:

@@ -16,9 +16,9 @@ from gradcli.project.suite.config import schema_of_suite_file as configuration_s
 from gradcli.report.decode import make_schema
 from gradcli.report.explain import Explanation, read_explanations
 from gradcli.request.options import GROUPS
-from gradcli.rules.constants import group_functions
 from gradcli.words import ExplainedGroup, Kind
 from tests.documents.blocks import pages, read
+from tests.rules.numpy_partition import group_functions
 
 _CODE = re.compile(
     r"`[^`]+`"  # code already

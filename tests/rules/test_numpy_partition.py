@@ -9,18 +9,10 @@ import pytest
 
 from gradcli.arithmetic.recorded_program import vjp
 from gradcli.errors import NoRule
-from gradcli.rules.constants import (
-    CREATED,
-    MODULES,
-    NO_VALUES,
-    REFUSED,
-    STAND_INS,
-    group_functions,
-    public_functions,
-    refused,
-)
+from gradcli.rules.constants import MODULES, REFUSED, refused
 from gradcli.tracing.primitive import HANDLERS, handler_of
 from tests.rows import for_rows
+from tests.rules.numpy_partition import CREATED, NO_VALUES, STAND_INS, group_functions, public_functions
 
 PLACES = {"primitive", "composite", "constant", "refused"}
 RAISING = {"linalg.eig", "linalg.eigvals"}  # their handler raises, and says more

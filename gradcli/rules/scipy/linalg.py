@@ -15,7 +15,7 @@ from gradcli.rules.decompositions import EIGENVECTOR_SIGNS, SINGULAR_VECTOR_SIGN
 from gradcli.rules.kinds import make_refusal
 from gradcli.rules.linalg import T
 from gradcli.rules.shaping import as_value
-from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.primitive import F, Value
 from gradcli.tracing.shapes import shape, size
 from gradcli.tracing.tracer import plain_value
 
@@ -98,14 +98,14 @@ def solve_sylvester(a: Value, b: Value, q: Value) -> Value:
     rows, columns = shape(q)
     system = np.kron(np.eye(columns), a) + np.kron(T(b), np.eye(rows))
     x = np.linalg.solve(system, np.ravel(T(q)))  # scipy's Schur form loses small imaginary parts: no complex step
-    return T(np.reshape(primitive_by_name("real")(x), (columns, rows)))
+    return T(np.reshape(F.real(x), (columns, rows)))
 
 
 def solve_discrete_lyapunov(a: Value, q: Value, method: str | None = None) -> Value:
     """Solve A X A^T - X + Q = 0 as a linear system for the entries of X."""
     a, q = as_value(a), as_value(q)
     n = shape(a)[-1]
-    return np.reshape(primitive_by_name("real")(np.linalg.solve(np.eye(n * n) - np.kron(a, a), np.ravel(q))), (n, n))
+    return np.reshape(F.real(np.linalg.solve(np.eye(n * n) - np.kron(a, a), np.ravel(q))), (n, n))
 
 
 def eigh(
@@ -251,7 +251,7 @@ def toeplitz(c: Value, r: Value | None = None) -> Value:
     """Return the matrix with first column `c` and first row `r`, which are constant along diagonals."""
     c = np.ravel(as_value(c))
     # scipy's row is the conjugate: no complex step
-    r = primitive_by_name("real")(c) if r is None else np.ravel(as_value(r))
+    r = F.real(c) if r is None else np.ravel(as_value(r))
     rows, columns = shape(c)[0], shape(r)[0]
     along = np.concatenate([c[::-1], r[1:]])
     return along[rows - 1 - np.arange(rows)[:, None] + np.arange(columns)]
@@ -292,7 +292,7 @@ def solve_toeplitz(c_or_cr: Any, b: Value, check_finite: bool = True) -> Value:
 def solve_circulant(c: Value, b: Value, **others: Any) -> Value:
     _refuse_options("solve_circulant", others, ())
     x = np.linalg.solve(circulant(c), as_value(b))
-    return primitive_by_name("real")(x)  # by a Fourier transform in scipy: no complex step
+    return F.real(x)  # by a Fourier transform in scipy: no complex step
 
 
 def solveh_banded(

@@ -13,7 +13,7 @@ import numpy as np
 
 from gradcli.errors import NoRule, NotSupported
 from gradcli.rules.shaping import as_value
-from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.primitive import F, Value
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import is_differentiated, plain_value
 
@@ -37,7 +37,7 @@ def linear_map(f: Callable[[Any], Any], x: Value, name: str) -> Value:
         unit = np.zeros(zeros.size)
         unit[k] = 1.0
         matrix[:, k] = np.ravel(np.asarray(f(unit.reshape(zeros.shape)), dtype=float) - offset)
-    real = primitive_by_name("real")(np.reshape(x, (-1,)))  # scipy may not take complex numbers: no complex step
+    real = F.real(np.reshape(x, (-1,)))  # scipy may not take complex numbers: no complex step
     y = np.reshape(np.matmul(matrix, real), offset.shape)
     return y + offset if np.any(offset) else y
 

@@ -11,7 +11,7 @@ from gradcli.classes import dataclass
 from gradcli.errors import NoRule
 from gradcli.rules.scipy.linear import linear_stand_ins
 from gradcli.rules.shaping import as_value
-from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.primitive import F, Value
 from gradcli.tracing.shapes import shape, size
 from gradcli.tracing.tracer import is_differentiated, plain_value
 
@@ -28,7 +28,7 @@ def convolve(in1: Value, in2: Value, mode: str = "full", method: str = "auto") -
         a, b = b, a
         shapes = shapes[1], shapes[0]
     # scipy may use a Fourier transform, which mixes real and imaginary parts
-    full = primitive_by_name("real")(_full_convolution(a, b))
+    full = F.real(_full_convolution(a, b))
     if mode == "full":
         return full
     lengths = [n if mode == "same" else n - m + 1 for n, m in zip(*shapes, strict=True)]

@@ -8,7 +8,7 @@ import numpy as np
 from gradcli.errors import NoRule
 from gradcli.rules import reductions
 from gradcli.rules.shaping import as_value
-from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.primitive import F, Value, primitive_by_name
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import is_differentiated, plain_value
 
@@ -41,13 +41,13 @@ def polygamma(n: Any, x: Value) -> Value:
     if orders.size != 1 or orders[0] != np.floor(orders[0]) or orders[0] < 0:
         raise NoRule("polygamma has a derivative rule for one whole order", do="call it once for each order")
     x, order = as_value(x), int(orders[0])
-    return primitive_by_name("digamma")(x) if order == 0 else primitive_by_name("polygamma")(x, n=order)
+    return F.digamma(x) if order == 0 else F.polygamma(x, n=order)
 
 
 def multigammaln(a: Value, d: int) -> Value:
     """Return the logarithm of the multivariate gamma function: a sum of d log-gammas and a constant."""
     a = as_value(a)
-    terms = [primitive_by_name("gammaln")(a - j / 2) for j in range(int(d))]
+    terms = [F.gammaln(a - j / 2) for j in range(int(d))]
     return sum(terms[1:], terms[0]) + d * (d - 1) / 4 * np.log(np.pi)
 
 
@@ -56,7 +56,7 @@ def lambertw(z: Value, k: int = 0, tol: float = 1e-8) -> Value:
     z = as_value(z)
     if k != 0 or not np.all(plain_value(z) > 0):
         raise NoRule("lambertw has a derivative rule for positive numbers and k=0 only", do="move the point")
-    return primitive_by_name("wrightomega")(np.log(z)) + np.complex128(0)
+    return F.wrightomega(np.log(z)) + np.complex128(0)
 
 
 def _spherical_bessel(bessel: str) -> Callable[..., Value]:

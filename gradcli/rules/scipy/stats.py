@@ -17,7 +17,7 @@ from gradcli.rules import reductions
 from gradcli.rules.kinds import make_refusal
 from gradcli.rules.shaping import as_value
 from gradcli.rules.special import with_plain_orders
-from gradcli.tracing.primitive import Value, primitive_by_name
+from gradcli.tracing.primitive import F, Value
 from gradcli.tracing.shapes import shape, size
 from gradcli.tracing.tracer import Tracer, is_differentiated, plain_value
 
@@ -66,14 +66,13 @@ def _log_difference(p: Value, q: Value) -> Value:
 
 def log_gauss_mass(a: Value, b: Value) -> Value:
     """Return the logarithm of the normal distribution's mass between a and b, by the tail in which they are."""
-    log_ndtr, ndtr = primitive_by_name("log_ndtr"), primitive_by_name("ndtr")
 
     def left(a: Value, b: Value) -> Value:
-        return _log_difference(log_ndtr(b), log_ndtr(a))
+        return _log_difference(F.log_ndtr(b), F.log_ndtr(a))
 
     return lazyselect(
         [plain_value(b) <= 0, plain_value(a) > 0, (plain_value(a) <= 0) & (plain_value(b) > 0)],
-        [left, lambda a, b: left(-b, -a), lambda a, b: np.log1p(-ndtr(a) - ndtr(-b))],
+        [left, lambda a, b: left(-b, -a), lambda a, b: np.log1p(-F.ndtr(a) - F.ndtr(-b))],
         (a, b),
         np.nan,
     )
@@ -148,19 +147,8 @@ class Family:
     valid: Callable[..., Any] = lambda *shapes: np.all([plain_value(s) > 0 for s in shapes], axis=0) if shapes else True
 
 
-def _named_function(name: str) -> Formula:
-    return lambda *xs: primitive_by_name(name)(*xs)
-
-
-ndtr, log_ndtr, ndtri = _named_function("ndtr"), _named_function("log_ndtr"), _named_function("ndtri")
-gammaln, betaln, digamma = _named_function("gammaln"), _named_function("betaln"), _named_function("digamma")
-expit, log_expit, logit = _named_function("expit"), _named_function("log_expit"), _named_function("logit")
-xlogy, xlog1py = _named_function("xlogy"), _named_function("xlog1py")
-gammainc, gammaincc = _named_function("gammainc"), _named_function("gammaincc")
-
-
 def _t_log_density(z: Value, df: Value) -> Value:
-    logs = gammaln((df + 1) / 2) - gammaln(df / 2) - np.log(df * np.pi) / 2
+    logs = F.gammaln((df + 1) / 2) - F.gammaln(df / 2) - np.log(df * np.pi) / 2
     return logs - (df + 1) / 2 * np.log1p(z * z / df)
 
 
@@ -170,7 +158,7 @@ def _t_cdf(z: Value, df: Value) -> Value:
 
 def _t_entropy(df: Value) -> Value:
     half = (df + 1) / 2
-    return half * (digamma(half) - digamma(df / 2)) + np.log(df) / 2 + betaln(df / 2, np.float64(0.5))
+    return half * (F.digamma(half) - F.digamma(df / 2)) + np.log(df) / 2 + F.betaln(df / 2, np.float64(0.5))
 
 
 def _laplace_cdf(z: Value) -> Value:
@@ -184,7 +172,7 @@ UNIT: dict[str, Any] = {"support": (0.0, 1.0), "inner": 0.5}
 CONTINUOUS: dict[str, Family] = {
     "norm": Family(
         log_density=lambda z: -z * z / 2 - _HALF_LOG_2PI,
-        cdf=ndtr, sf=lambda z: ndtr(-z), logcdf=log_ndtr, logsf=lambda z: log_ndtr(-z), ppf=ndtri,
+        cdf=F.ndtr, sf=lambda z: F.ndtr(-z), logcdf=F.log_ndtr, logsf=lambda z: F.log_ndtr(-z), ppf=F.ndtri,
         mean=lambda: 0.0, var=lambda: 1.0, entropy=lambda: 0.5 + _HALF_LOG_2PI,
     ),
     "t": Family(
@@ -192,21 +180,21 @@ CONTINUOUS: dict[str, Family] = {
         mean=lambda df: np.where(plain_value(df) > 1, 0.0, np.inf), var=lambda df: df / (df - 2), entropy=_t_entropy,
     ),
     "chi2": Family(
-        log_density=lambda z, df: xlogy(df / 2 - 1, z) - z / 2 - gammaln(df / 2) - df / 2 * np.log(2.0), **POSITIVE,
-        cdf=lambda z, df: gammainc(df / 2, z / 2), sf=lambda z, df: gammaincc(df / 2, z / 2),
+        log_density=lambda z, df: F.xlogy(df / 2 - 1, z) - z / 2 - F.gammaln(df / 2) - df / 2 * np.log(2.0), **POSITIVE,
+        cdf=lambda z, df: F.gammainc(df / 2, z / 2), sf=lambda z, df: F.gammaincc(df / 2, z / 2),
         mean=lambda df: df, var=lambda df: 2 * df,
-        entropy=lambda df: df / 2 + np.log(2.0) + gammaln(df / 2) + (1 - df / 2) * digamma(df / 2),
+        entropy=lambda df: df / 2 + np.log(2.0) + F.gammaln(df / 2) + (1 - df / 2) * F.digamma(df / 2),
     ),
     "beta": Family(
-        log_density=lambda z, a, b: xlog1py(b - 1, -z) + xlogy(a - 1, z) - betaln(a, b), **UNIT,
+        log_density=lambda z, a, b: F.xlog1py(b - 1, -z) + F.xlogy(a - 1, z) - F.betaln(a, b), **UNIT,
         cdf=lambda z, a, b: with_plain_orders("betainc")(a, b, z), sf=lambda z, a, b: with_plain_orders("betaincc")(a, b, z),
         mean=lambda a, b: a / (a + b), var=lambda a, b: a * b / ((a + b) ** 2 * (a + b + 1)),
-        entropy=lambda a, b: betaln(a, b) - (a - 1) * digamma(a) - (b - 1) * digamma(b) + (a + b - 2) * digamma(a + b),
+        entropy=lambda a, b: F.betaln(a, b) - (a - 1) * F.digamma(a) - (b - 1) * F.digamma(b) + (a + b - 2) * F.digamma(a + b),
     ),
     "gamma": Family(
-        log_density=lambda z, a: xlogy(a - 1, z) - z - gammaln(a), **POSITIVE,
-        cdf=lambda z, a: gammainc(a, z), sf=lambda z, a: gammaincc(a, z),
-        mean=lambda a: a, var=lambda a: a, entropy=lambda a: a + gammaln(a) + (1 - a) * digamma(a),
+        log_density=lambda z, a: F.xlogy(a - 1, z) - z - F.gammaln(a), **POSITIVE,
+        cdf=lambda z, a: F.gammainc(a, z), sf=lambda z, a: F.gammaincc(a, z),
+        mean=lambda a: a, var=lambda a: a, entropy=lambda a: a + F.gammaln(a) + (1 - a) * F.digamma(a),
     ),
     "expon": Family(
         log_density=lambda z: -z, **POSITIVE, cdf=lambda z: -np.expm1(-z), sf=lambda z: np.exp(-z), logsf=lambda z: -z,
@@ -214,9 +202,9 @@ CONTINUOUS: dict[str, Family] = {
     ),
     "lognorm": Family(
         log_density=lambda z, s: -np.square(np.log(z) / s) / 2 - np.log(s * z) - _HALF_LOG_2PI, **POSITIVE,
-        cdf=lambda z, s: ndtr(np.log(z) / s), sf=lambda z, s: ndtr(-np.log(z) / s),
-        logcdf=lambda z, s: log_ndtr(np.log(z) / s), logsf=lambda z, s: log_ndtr(-np.log(z) / s),
-        ppf=lambda q, s: np.exp(s * ndtri(q)), mean=lambda s: np.exp(s * s / 2),
+        cdf=lambda z, s: F.ndtr(np.log(z) / s), sf=lambda z, s: F.ndtr(-np.log(z) / s),
+        logcdf=lambda z, s: F.log_ndtr(np.log(z) / s), logsf=lambda z, s: F.log_ndtr(-np.log(z) / s),
+        ppf=lambda q, s: np.exp(s * F.ndtri(q)), mean=lambda s: np.exp(s * s / 2),
         var=lambda s: np.expm1(s * s) * np.exp(s * s), entropy=lambda s: 0.5 + _HALF_LOG_2PI + np.log(s),
     ),
     "uniform": Family(
@@ -229,8 +217,8 @@ CONTINUOUS: dict[str, Family] = {
         mean=lambda: 0.0, var=lambda: 2.0, entropy=lambda: np.log(2.0) + 1,
     ),
     "logistic": Family(
-        log_density=lambda z: log_expit(z) + log_expit(-z), cdf=expit, sf=lambda z: expit(-z), logcdf=log_expit,
-        logsf=lambda z: log_expit(-z), ppf=logit, mean=lambda: 0.0, var=lambda: np.pi**2 / 3, entropy=lambda: 2.0,
+        log_density=lambda z: F.log_expit(z) + F.log_expit(-z), cdf=F.expit, sf=lambda z: F.expit(-z), logcdf=F.log_expit,
+        logsf=lambda z: F.log_expit(-z), ppf=F.logit, mean=lambda: 0.0, var=lambda: np.pi**2 / 3, entropy=lambda: 2.0,
     ),
     "cauchy": Family(
         log_density=lambda z: -np.log1p(z * z) - np.log(np.pi), cdf=lambda z: np.arctan2(1.0, -z) / np.pi,
@@ -263,29 +251,29 @@ def _binom_cdf(k: Value, n: Value, p: Value) -> Value:
 
 DISCRETE: dict[str, Counting] = {
     "poisson": Counting(
-        log_mass=lambda k, mu: xlogy(k, mu) - gammaln(k + 1.0) - mu,
-        cdf=lambda k, mu: gammaincc(k + 1.0, mu),
+        log_mass=lambda k, mu: F.xlogy(k, mu) - F.gammaln(k + 1.0) - mu,
+        cdf=lambda k, mu: F.gammaincc(k + 1.0, mu),
         mean=lambda mu: mu, var=lambda mu: mu, valid=lambda mu: plain_value(mu) >= 0,
     ),
     "binom": Counting(
         log_mass=lambda k, n, p: (
-            gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0) + xlogy(k, p) + xlog1py(n - k, -p)
+            F.gammaln(n + 1.0) - F.gammaln(k + 1.0) - F.gammaln(n - k + 1.0) + F.xlogy(k, p) + F.xlog1py(n - k, -p)
         ),
         cdf=_binom_cdf, mean=lambda n, p: n * p, var=lambda n, p: n * p * (1 - p), last=lambda n, p: plain_value(n),
         valid=lambda n, p: (plain_value(n) >= 0) & (plain_value(n) == np.floor(plain_value(n))) & _is_probability(p),
     ),
     "nbinom": Counting(
-        log_mass=lambda k, n, p: gammaln(n + k) - gammaln(k + 1.0) - gammaln(n) + n * np.log(p) + xlog1py(k, -p),
+        log_mass=lambda k, n, p: F.gammaln(n + k) - F.gammaln(k + 1.0) - F.gammaln(n) + n * np.log(p) + F.xlog1py(k, -p),
         cdf=lambda k, n, p: with_plain_orders("betainc")(n, k + 1.0, p),
         mean=lambda n, p: n * (1 - p) / p, var=lambda n, p: n * (1 - p) / np.square(p),
         valid=lambda n, p: (plain_value(n) > 0) & (plain_value(p) > 0) & (plain_value(p) <= 1),
     ),
     "bernoulli": Counting(
-        log_mass=lambda k, p: xlogy(k, p) + xlog1py(1.0 - k, -p), cdf=lambda k, p: np.where(k >= 1, 1.0, 1 - p),
+        log_mass=lambda k, p: F.xlogy(k, p) + F.xlog1py(1.0 - k, -p), cdf=lambda k, p: np.where(k >= 1, 1.0, 1 - p),
         mean=lambda p: p, var=lambda p: p * (1 - p), last=lambda p: 1.0, valid=_is_probability,
     ),
     "geom": Counting(
-        log_mass=lambda k, p: xlog1py(k - 1.0, -p) + np.log(p), cdf=lambda k, p: -np.expm1(np.log1p(-p) * k),
+        log_mass=lambda k, p: F.xlog1py(k - 1.0, -p) + np.log(p), cdf=lambda k, p: -np.expm1(np.log1p(-p) * k),
         mean=lambda p: 1 / p, var=lambda p: (1 - p) / np.square(p), first=1.0,
         valid=lambda p: (plain_value(p) > 0) & (plain_value(p) <= 1),
     ),
@@ -526,7 +514,7 @@ def normal_entropy(self: Any, mean: Any = None, cov: Any = 1) -> Value:
 
 def _log_multivariate_beta(alpha: Value) -> Value:
     """Return the logarithm of the multivariate beta function."""
-    return np.sum(gammaln(alpha)) - gammaln(np.sum(alpha))
+    return np.sum(F.gammaln(alpha)) - F.gammaln(np.sum(alpha))
 
 
 def dirichlet_logpdf(self: Any, x: Value, alpha: Value) -> Value:
@@ -534,14 +522,14 @@ def dirichlet_logpdf(self: Any, x: Value, alpha: Value) -> Value:
     if shape(x)[0] == size(alpha) - 1:
         x = np.concatenate([x, 1 - np.sum(x, axis=0, keepdims=True)])
     powers = np.reshape(alpha - 1, (-1,) + (1,) * (len(shape(x)) - 1))
-    return np.sum(xlogy(powers, x), axis=0) - _log_multivariate_beta(alpha)
+    return np.sum(F.xlogy(powers, x), axis=0) - _log_multivariate_beta(alpha)
 
 
 def dirichlet_entropy(self: Any, alpha: Value) -> Value:
     alpha = as_value(alpha)
     total = np.sum(alpha)
-    own = np.sum((alpha - 1) * digamma(alpha))
-    return _log_multivariate_beta(alpha) + (total - size(alpha)) * digamma(total) - own
+    own = np.sum((alpha - 1) * F.digamma(alpha))
+    return _log_multivariate_beta(alpha) + (total - size(alpha)) * F.digamma(total) - own
 
 
 def _multivariate_tables() -> tuple[tuple[type, dict[str, Callable[..., Any]]], ...]:
@@ -674,7 +662,7 @@ def entropy(pk: Value, qk: Value | None = None, base: float | None = None, axis:
     p = as_value(pk)
     p = p / np.sum(p, axis=axis, keepdims=True)
     if qk is None:
-        y = -np.sum(xlogy(p, p), axis=axis)
+        y = -np.sum(F.xlogy(p, p), axis=axis)
     else:
         q = as_value(qk)
         y = np.sum(p * np.log(p / (q / np.sum(q, axis=axis, keepdims=True))), axis=axis)
