@@ -144,7 +144,8 @@ def _modules_stay_in_their_test(tmp_path_factory: pytest.TempPathFactory) -> Ite
         if (getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
             del sys.modules[name]
     sys.path[:] = path
-    provenance.forget_own_folders()
+    provenance._OWN.clear()  # the folders that a test took as the user's
+    provenance._USERS.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -87,20 +87,6 @@ def _filled_array(a: Value, number: float, dtype: Any, to: Any) -> Any:
     return a.hold(x) if isinstance(a, Tracer) and np.ndim(x) and np.asarray(x).dtype.kind in "fc" else x
 
 
-@handles(np.zeros_like, np.empty_like)
-def zeros_like(
-    a: Value, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, **device: Any
-) -> Any:
-    return _filled_array(a, 0.0, dtype, shape)
-
-
-@handles(np.ones_like)
-def ones_like(
-    a: Value, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, **device: Any
-) -> Any:
-    return _filled_array(a, 1.0, dtype, shape)
-
-
 @handles(np.full_like)
 def full_like(
     a: Value, fill_value: Value, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None,
@@ -198,7 +184,7 @@ def diff(a: Value, n: int = 1, axis: int = -1, prepend: Value = None, append: Va
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n}")
     y = as_value(a)
-    k = shapes.normalise_axes(axis, len(shape(y)))[0]
+    k = shapes.normalise_axis(axis, len(shape(y)))
     if n == 0:
         return y
     if is_given(prepend) or is_given(append):
@@ -226,7 +212,7 @@ def gradient(f: Value, *varargs: Any, axis: Any = None, edge_order: int = 1) -> 
     """
     f = as_value(f)
     axes = range(len(shape(f))) if axis is None else np.atleast_1d(axis)
-    over = [shapes.normalise_axes(k, len(shape(f)))[0] for k in axes]
+    over = [shapes.normalise_axis(k, len(shape(f))) for k in axes]
     spacings = [as_value(h) for h in varargs] or [1.0]
     spacings = spacings * len(over) if len(spacings) == 1 and not shape(spacings[0]) else spacings
     if len(spacings) != len(over):
@@ -270,7 +256,7 @@ def _edge_slope(f0: Value, f1: Value, f2: Value, h: Value, k: Value) -> Value:
 @handles(np.trapezoid)
 def trapezoid(y: Value, x: Value = None, dx: Value = 1.0, axis: int = -1) -> Value:
     y = as_value(y)
-    k = shapes.normalise_axes(axis, len(shape(y)))[0]
+    k = shapes.normalise_axis(axis, len(shape(y)))
     steps: Value = dx
     if x is not None:
         x, column = as_value(x), (-1,) + (1,) * (len(shape(y)) - 1 - k)
@@ -287,7 +273,7 @@ def unwrap(p: Value, discont: Any = None, axis: int = -1, *, period: Any = None)
     if is_traced(period) or is_traced(discont):
         raise NoRule("the period or the discontinuity of unwrap is a traced value", do="pass plain numbers")
     p = as_value(p)
-    k = shapes.normalise_axes(axis, len(shape(p)))[0]
+    k = shapes.normalise_axis(axis, len(shape(p)))
     steps = np.diff(plain_value(p), axis=k)
     whole = 2 * np.pi if period is None else period
     limit = max(whole / 2 if discont is None else discont, whole / 2)
@@ -385,6 +371,15 @@ def cross(a: Value, b: Value, axisa: int = -1, axisb: int = -1, axisc: int = -1,
     return np.moveaxis(a[..., later] * b[..., last] - a[..., last] * b[..., later], -1, axisc)
 
 
+@handles(np.linalg.cross)
+def cross_along_axis(x1: Value, x2: Value, *, axis: int = -1) -> Value:
+    """Return the vector product of vectors of three entries along an axis."""
+    a, b = as_value(x1), as_value(x2)
+    if any(shape(x)[shapes.normalise_axis(axis, len(shape(x)))] != 3 for x in (a, b)):
+        raise ValueError(f"cross needs vectors of 3 entries, not shapes {shape(a)} and {shape(b)}")
+    return cross(a, b, axis=axis)
+
+
 # Polynomials given by their coefficients, the highest power first.
 
 
@@ -473,6 +468,10 @@ def polyfit(
 handle({
     np.polyadd: lambda a1, a2: operator.add(*_pad_to_equal_length(a1, a2)),
     np.polysub: lambda a1, a2: operator.sub(*_pad_to_equal_length(a1, a2)),
+    np.zeros_like: lambda a, dtype=None, order="K", subok=True, shape=None, **device: _filled_array(a, 0.0, dtype, shape),
+    np.empty_like: lambda prototype, dtype=None, order="K", subok=True, shape=None, **device:
+        _filled_array(prototype, 0.0, dtype, shape),
+    np.ones_like: lambda a, dtype=None, order="K", subok=True, shape=None, **device: _filled_array(a, 1.0, dtype, shape),
     np.fix: lambda x, out=None: write_result(out, np.trunc(as_value(x))),
     np.copy: lambda a, order="K", subok=False: np.positive(as_value(a)),
     np.real_if_close: lambda a, tol=100: as_value(a),

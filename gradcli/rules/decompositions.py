@@ -282,11 +282,6 @@ def pinv(a: Value, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np
     return PINV(a, rcond=rcond)
 
 
-@handles(np.linalg.matrix_rank)
-def matrix_rank(A: Value, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    return np.linalg.matrix_rank(plain_value(A), tol, hermitian, rtol=rtol)
-
-
 @handles(np.linalg.qr)
 def qr(a: Value, mode: str = "reduced") -> Any:
     """Return Q and R, or R alone (mode 'r'); in a wide matrix, columns beyond the square part are multiplied by Q.T."""
@@ -320,6 +315,8 @@ def lstsq(a: Value, b: Value, rcond: Any = None) -> Any:
 handle({
     np.linalg.eigvalsh: lambda a, UPLO="L": EIGENVALUES(symmetric_matrix(a, "eigvalsh", UPLO.upper()), uplo=UPLO.upper()),
     np.linalg.svdvals: lambda x: SINGULAR_VALUES(as_value(x)),
+    np.linalg.matrix_rank: lambda A, tol=None, hermitian=False, *, rtol=None:
+        np.linalg.matrix_rank(plain_value(A), tol, hermitian, rtol=rtol),
 })  # fmt: skip
 
 

@@ -98,16 +98,6 @@ def complex_logaddexp(a: Value, b: Value) -> Value:
     return larger + complex_log1p(np.exp(other - larger))
 
 
-def is_at_zero(y: Value, x: Value) -> Value:
-    """Return where x is at a kink at 0."""
-    return x == 0
-
-
-def is_at_tie(y: Value, a: Value, b: Value) -> Value:
-    """Return where the operands are at a kink at a = b."""
-    return a == b
-
-
 def integer_power_partial(y: Value, x: Value, *, n: int) -> Value:
     """Return n x**(n-1); x**0 is 1 everywhere, also at 0."""
     if n == 2:
@@ -148,9 +138,9 @@ elementwise(np.arccosh,   (lambda y, x: 1 / np.sqrt(x * x - 1),        lambda y,
 elementwise(np.arctanh,   (lambda y, x: 1 / (1 - x * x),               lambda y, x: 1 / ((1 - x) * (1 + x))),      on=INSIDE_1)
 
 #           kinks: reports state the slope at a kink as a convention
-elementwise(np.absolute,   lambda y, x: np.sign(x),  on=AWAY_FROM_0, kinks="x = 0 (slope 0)", kink=is_at_zero, analytic=False, cost=ADDITION, branch=lambda y, x: [np.sign(x)], margin=lambda x: x)
-elementwise(np.maximum,    lambda y, a, b: maximum_partial(a, b), lambda y, a, b: maximum_partial(b, a), kinks="a = b (half each)", kink=is_at_tie, cost=ADDITION, branch=lambda y, a, b: [np.heaviside(a - b, 0.5), np.heaviside(b - a, 0.5)], margin=lambda a, b: a - b)
-elementwise(np.minimum,    lambda y, a, b: maximum_partial(b, a), lambda y, a, b: maximum_partial(a, b), kinks="a = b (half each)", kink=is_at_tie, cost=ADDITION, branch=lambda y, a, b: [np.heaviside(b - a, 0.5), np.heaviside(a - b, 0.5)], margin=lambda a, b: a - b)
+elementwise(np.absolute,   lambda y, x: np.sign(x),  on=AWAY_FROM_0, kinks="x = 0 (slope 0)", kink=lambda y, x: x == 0, analytic=False, cost=ADDITION, branch=lambda y, x: [np.sign(x)], margin=lambda x: x)
+elementwise(np.maximum,    lambda y, a, b: maximum_partial(a, b), lambda y, a, b: maximum_partial(b, a), kinks="a = b (half each)", kink=lambda y, a, b: a == b, cost=ADDITION, branch=lambda y, a, b: [np.heaviside(a - b, 0.5), np.heaviside(b - a, 0.5)], margin=lambda a, b: a - b)
+elementwise(np.minimum,    lambda y, a, b: maximum_partial(b, a), lambda y, a, b: maximum_partial(a, b), kinks="a = b (half each)", kink=lambda y, a, b: a == b, cost=ADDITION, branch=lambda y, a, b: [np.heaviside(b - a, 0.5), np.heaviside(a - b, 0.5)], margin=lambda a, b: a - b)
 
 elementwise(np.power,     (power_partial, power_kernel), exponent_partial,                                         on=(POSITIVE, REAL))
 elementwise(np.arctan2,   (lambda y, a, b: b / (a * a + b * b),        lambda y, a, b: b / np.hypot(a, b) / np.hypot(a, b)),
@@ -166,7 +156,7 @@ elementwise(np.remainder,  1.0, lambda y, a, b: -np.floor_divide(a, b), on=(REAL
 elementwise(np.fmod,       1.0, (lambda y, a, b: -np.trunc(a / b),     lambda y, a, b: -np.rint((a - y) / b)), on=(REAL, AWAY_FROM_0),
                            kinks="a / b an integer but 0 (jump)", kink=lambda y, a, b: (y == 0) & (a != 0), analytic=False)
 INTEGER_POWER = elementwise(lambda x, *, n: np.power(x, float(n)), integer_power_partial, name="integer_power", on=AWAY_FROM_0, cost=POWER)
-RELU = elementwise(lambda x: np.maximum(x, 0.0), lambda y, x: np.heaviside(x, 0.0), name="relu", kinks="x = 0 (slope 0)", kink=is_at_zero, cost=ADDITION,
+RELU = elementwise(lambda x: np.maximum(x, 0.0), lambda y, x: np.heaviside(x, 0.0), name="relu", kinks="x = 0 (slope 0)", kink=lambda y, x: x == 0, cost=ADDITION,
                            branch=lambda y, x: [np.heaviside(x, 0.0)], margin=lambda x: x)
 
 #        slope 0 wherever it exists; a staircase changes in jumps

@@ -59,7 +59,7 @@ def _fit_length(x: Value, n: int, axis: int) -> Value:
 
 def _prepare_input(a: Value, n: int | None, axis: int) -> tuple[Value, int, int]:
     x = as_value(a)
-    axis = shapes.normalise_axes(axis, len(shape(x)))[0]
+    axis = shapes.normalise_axis(axis, len(shape(x)))
     n = shape(x)[axis] if n is None else int(n)
     return _fit_length(x, n, axis), n, axis
 
@@ -96,7 +96,7 @@ def rfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out:
 def irfft(a: Value, n: int | None = None, axis: int = -1, norm: Norm = None, out: Any = None) -> Value:
     """Return the real values whose transform has `a` as its first half; imaginary parts that must be 0 are ignored."""
     x = as_value(a)
-    axis = shapes.normalise_axes(axis, len(shape(x)))[0]
+    axis = shapes.normalise_axis(axis, len(shape(x)))
     n = 2 * (shape(x)[axis] - 1) if n is None else int(n)
     x = _fit_length(x, n // 2 + 1 if n > 0 else n, axis)
     re, im = complex_parts(x)
@@ -138,16 +138,6 @@ def _transform_axes(x: Value, steps: list[tuple[int | None, int]], norm: Norm, i
     return x
 
 
-@handles(np.fft.fftn)
-def fftn(a: Value, s: Any = None, axes: Any = None, norm: Norm = None, out: Any = None) -> Value:
-    return _transform_axes(*_lengths_and_axes(a, s, axes), norm, inverse=False)
-
-
-@handles(np.fft.ifftn)
-def ifftn(a: Value, s: Any = None, axes: Any = None, norm: Norm = None, out: Any = None) -> Value:
-    return _transform_axes(*_lengths_and_axes(a, s, axes), norm, inverse=True)
-
-
 @handles(np.fft.rfftn)
 def rfftn(a: Value, s: Any = None, axes: Any = None, norm: Norm = None, out: Any = None) -> Value:
     x, (*others, (n, axis)) = _lengths_and_axes(a, s, axes)
@@ -173,8 +163,14 @@ handle({
     np.fft.fft: lambda a, n=None, axis=-1, norm=None, out=None: _transform(a, n, axis, norm, inverse=False),
     np.fft.ifft: lambda a, n=None, axis=-1, norm=None, out=None: _transform(a, n, axis, norm, inverse=True),
     np.fft.ihfft: lambda a, n=None, axis=-1, norm=None, out=None: np.conjugate(rfft(a, n, axis, _SWAPPED[norm])),
-    np.fft.fft2: lambda a, s=None, axes=(-2, -1), norm=None, out=None: fftn(a, s, axes, norm),
-    np.fft.ifft2: lambda a, s=None, axes=(-2, -1), norm=None, out=None: ifftn(a, s, axes, norm),
+    np.fft.fftn: lambda a, s=None, axes=None, norm=None, out=None:
+        _transform_axes(*_lengths_and_axes(a, s, axes), norm, inverse=False),
+    np.fft.ifftn: lambda a, s=None, axes=None, norm=None, out=None:
+        _transform_axes(*_lengths_and_axes(a, s, axes), norm, inverse=True),
+    np.fft.fft2: lambda a, s=None, axes=(-2, -1), norm=None, out=None:
+        _transform_axes(*_lengths_and_axes(a, s, axes), norm, inverse=False),
+    np.fft.ifft2: lambda a, s=None, axes=(-2, -1), norm=None, out=None:
+        _transform_axes(*_lengths_and_axes(a, s, axes), norm, inverse=True),
     np.fft.rfft2: lambda a, s=None, axes=(-2, -1), norm=None, out=None: rfftn(a, s, axes, norm),
     np.fft.irfft2: lambda a, s=None, axes=(-2, -1), norm=None, out=None: irfftn(a, s, axes, norm),
     np.fft.fftshift: lambda x, axes=None: _roll_axes(x, axes, lambda n: n // 2),

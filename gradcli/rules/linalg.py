@@ -227,21 +227,6 @@ def tensordot(a: Value, b: Value, axes: Any = 2) -> Value:
     return EINSUM(a, b, subscripts=f"{''.join(left)},{''.join(right)}->{''.join(kept)}")
 
 
-@handles(np.trace)
-def trace(a: Value, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
-    return np.sum(diagonal(a, offset, axis1, axis2), axis=-1)
-
-
-@handles(np.linalg.cross)
-def cross(x1: Value, x2: Value, *, axis: int = -1) -> Value:
-    """Return the vector product of vectors of three entries along an axis."""
-    a, b = (np.moveaxis(as_value(x), axis, -1) for x in (x1, x2))
-    if shape(a)[-1] != 3 or shape(b)[-1] != 3:
-        raise ValueError(f"cross needs vectors of 3 entries, not shapes {shape(x1)} and {shape(x2)}")
-    later, last = [1, 2, 0], [2, 0, 1]
-    return np.moveaxis(a[..., later] * b[..., last] - a[..., last] * b[..., later], -1, axis)
-
-
 def require_square(a: Value, name: str) -> Value:
     """Return `a`, a square matrix or a stack of them.
 
@@ -253,20 +238,10 @@ def require_square(a: Value, name: str) -> Value:
     return a
 
 
-@handles(np.linalg.det)
-def det(a: Value) -> Value:
-    return DET(require_square(a, "det"))
-
-
 @handles(np.linalg.slogdet)
 def slogdet(a: Value) -> Any:
     a = require_square(a, "slogdet")
     return SlogdetResult(np.linalg.slogdet(plain_value(a))[0], LOGDET(a))
-
-
-@handles(np.linalg.inv)
-def inv(a: Value) -> Value:
-    return INV(require_square(a, "inv"))
 
 
 def inverse(a: Value) -> Value:
@@ -335,7 +310,7 @@ def tensorsolve(a: Value, b: Value, axes: Sequence[int] | None = None) -> Value:
 def tensorinv(a: Value, ind: int = 2) -> Value:
     """Return the inverse of `a` as a map from its last axes to its first `ind`."""
     rows, columns = shape(a)[:ind], shape(a)[ind:]
-    return np.reshape(inv(np.reshape(a, (math.prod(rows), -1))), columns + rows)
+    return np.reshape(np.linalg.inv(np.reshape(a, (math.prod(rows), -1))), columns + rows)
 
 
 # Functions of a square matrix: exponential, logarithm and square root. scipy is imported when one is called.
@@ -364,7 +339,7 @@ class Frechet:
         return primitive_by_name(self.name)(np.concatenate([upper, lower], axis=-2))[..., :n, n:]
 
 
-def _declare_matrix_function(name: str, analytic: bool) -> Primitive:
+def _declare_matrix_function(name: str) -> Primitive:
     """Declare scipy's function of one matrix as a function of stacks of matrices with a real result."""
 
     def function(a: Value) -> Value:
@@ -382,12 +357,12 @@ def _declare_matrix_function(name: str, analytic: bool) -> Primitive:
             raise NotSupported(f"{name} of this matrix is complex", do="move the point: no eigenvalue may be negative")
         return y.real
 
-    return declare(Primitive(name, function, (Frechet(name),), kind="differential", analytic=analytic, cost=_COST))
+    return declare(Primitive(name, function, (Frechet(name),), kind="differential", cost=_COST))
 
 
-EXPM = _declare_matrix_function("expm", analytic=True)
-LOGM = _declare_matrix_function("logm", analytic=True)
-SQRTM = _declare_matrix_function("sqrtm", analytic=True)
+EXPM = _declare_matrix_function("expm")
+LOGM = _declare_matrix_function("logm")
+SQRTM = _declare_matrix_function("sqrtm")
 
 
 def expm(A: Value) -> Value:
@@ -458,7 +433,7 @@ def _move_axes_last(x: Value, axis: tuple[int, ...]) -> Value:
 def _nonnegative_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """Return axes counted from 0, in the order given."""
     many = (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
-    return tuple(shapes.normalise_axes(int(k), ndim)[0] for k in many)
+    return tuple(shapes.normalise_axis(int(k), ndim) for k in many)
 
 
 def norm(x: Value, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Value:
@@ -482,11 +457,6 @@ def norm(x: Value, ord: Any = None, axis: Any = None, keepdims: bool = False) ->
     return restore_axes(known(last), keepdims, over, x)
 
 
-@handles(np.linalg.norm)
-def _norm_of_real(x: Value, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Value:
-    return norm(REAL(as_value(x)), ord, axis, keepdims)  # numpy takes the modulus of complex numbers: not analytic
-
-
 @handles(np.linalg.vector_norm)
 def vector_norm(x: Value, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Value:
     """Return the vector norm over all the axes together."""
@@ -496,11 +466,6 @@ def vector_norm(x: Value, *, axis: Any = None, keepdims: bool = False, ord: Any 
     rest = tuple(n for k, n in enumerate(shape(x)) if k not in over)
     y = _norms_of_vectors(np.reshape(_move_axes_last(x, over), (*rest, -1)), ord)
     return restore_axes(y, keepdims, over, x)
-
-
-@handles(np.linalg.matrix_norm)
-def matrix_norm(x: Value, *, keepdims: bool = False, ord: Any = "fro") -> Value:
-    return _norm_of_real(x, ord, _PAIR, keepdims)
 
 
 @handles(np.linalg.cond)
@@ -520,6 +485,11 @@ def cond(x: Value, p: Any = None) -> Value:
 handle({
     np.vdot: lambda a, b: vdot(np.conjugate(a), b),
     np.inner: lambda a, b: a * b if not shape(a) or not shape(b) else np.tensordot(a, b, axes=((-1,), (-1,))),
-    np.linalg.trace: lambda x, *, offset=0, dtype=None: trace(x, offset, -2, -1),
+    np.trace: lambda a, offset=0, axis1=0, axis2=1: np.sum(diagonal(a, offset, axis1, axis2), axis=-1),
+    np.linalg.trace: lambda x, *, offset=0, dtype=None: np.sum(diagonal(x, offset, -2, -1), axis=-1),
     np.linalg.diagonal: lambda x, *, offset=0: diagonal(x, offset, -2, -1),
+    np.linalg.det: lambda a: DET(require_square(a, "det")), np.linalg.inv: lambda a: INV(require_square(a, "inv")),
+    # numpy takes the modulus of complex numbers: not analytic
+    np.linalg.norm: lambda x, ord=None, axis=None, keepdims=False: norm(REAL(as_value(x)), ord, axis, keepdims),
+    np.linalg.matrix_norm: lambda x, *, keepdims=False, ord="fro": norm(REAL(as_value(x)), ord, _PAIR, keepdims),
 })  # fmt: skip

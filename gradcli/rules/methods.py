@@ -81,16 +81,6 @@ def _numpy_method(name: str) -> Callable[..., Any]:
     return method
 
 
-def reshape(self: Tracer, *shape: Any, order: str = "C", copy: Any = None) -> Any:
-    """Return the entries in another shape."""
-    return make_view(self, fix_arguments(np.reshape, shape[0] if len(shape) == 1 else shape, order=order))
-
-
-def transpose(self: Tracer, *axes: Any) -> Any:
-    """Return the array with its axes in another order, the reverse by default."""
-    return make_view(self, fix_arguments(np.transpose, (axes[0] if len(axes) == 1 else axes) or None))
-
-
 def astype(
     self: Tracer, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
 ) -> Any:
@@ -112,16 +102,6 @@ def astype(
     raise TraceEnded(f"astype({wanted.name}) of a traced value loses its derivative", do="leave out the conversion")
 
 
-def flatten(self: Tracer, order: str = "C") -> Any:
-    """Return a copy of the entries as a vector."""
-    return bind(np.reshape, self, -1, order=order)
-
-
-def copy(self: Tracer, order: str = "C") -> Any:
-    """Return a copy of the value."""
-    return bind(np.positive, self)
-
-
 def item(self: Tracer, *index: Any) -> Any:
     """Return one entry, still traced: the only one, or the one at a flat position or at an index.
 
@@ -140,26 +120,6 @@ def tolist(self: Tracer) -> Any:
     return [tolist(part) for part in self] if self.shape else self
 
 
-def fill(self: Tracer, value: Value) -> None:
-    """Write one value into every entry."""
-    write_at(self, ..., value)
-
-
-def sort(self: Tracer, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
-    """Sort in place."""
-    write_at(self, ..., bind(np.sort, self, axis, kind, order))
-
-
-def partition(self: Tracer, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
-    """Partition in place."""
-    write_at(self, ..., bind(np.partition, self, kth, axis, kind, order))
-
-
-def compress(self: Tracer, condition: Any, axis: Any = None, out: Any = None) -> Any:
-    """Return the entries, or slices along an axis, that a condition selects."""
-    return call_function(np.compress, condition, self, axis=axis, out=out)
-
-
 def view(self: Tracer, dtype: Any = None, type: Any = None) -> Any:
     """Return a view of the whole array.
 
@@ -173,6 +133,20 @@ def view(self: Tracer, dtype: Any = None, type: Any = None) -> Any:
     return self[...]
 
 
+ONE_LINE: dict[str, Callable[..., Any]] = {  # sort, partition and fill write into the array
+    "reshape": lambda self, *shape, order="C", copy=None:
+        make_view(self, fix_arguments(np.reshape, shape[0] if len(shape) == 1 else shape, order=order)),
+    "transpose": lambda self, *axes:
+        make_view(self, fix_arguments(np.transpose, (axes[0] if len(axes) == 1 else axes) or None)),
+    "flatten": lambda self, order="C": bind(np.reshape, self, -1, order=order),
+    "copy": lambda self, order="C": bind(np.positive, self),
+    "compress": lambda self, condition, axis=None, out=None: call_function(np.compress, condition, self, axis=axis, out=out),
+    "fill": lambda self, value: write_at(self, ..., value),
+    "sort": lambda self, axis=-1, kind=None, order=None, *, stable=None:
+        write_at(self, ..., bind(np.sort, self, axis, kind, order)),
+    "partition": lambda self, kth, axis=-1, kind="introselect", order=None:
+        write_at(self, ..., bind(np.partition, self, kth, axis, kind, order)),
+}  # fmt: skip
 ATTRIBUTES: dict[str, property] = {
     "T": property(lambda self: make_view(self, fix_arguments(np.transpose)), doc="The array with its axes reversed."),
     "mT": property(lambda self: make_view(self, fix_arguments(np.swapaxes, -1, -2)), doc="The matrices transposed."),
@@ -197,9 +171,9 @@ ATTRIBUTES: dict[str, property] = {
 def _install_methods() -> None:
     for name in SAME_NAME:
         setattr(Tracer, name, _numpy_method(name))
-    for method in (reshape, transpose, astype, flatten, copy, item, tolist, fill, sort, partition, compress, view):
+    for method in (astype, item, tolist, view):
         setattr(Tracer, method.__name__, method)
-    for name, attribute in ATTRIBUTES.items():
+    for name, attribute in (ONE_LINE | ATTRIBUTES).items():
         setattr(Tracer, name, attribute)
     for name, why in REFUSED.items():
         says = f"x.{name}() has no derivative rule: it {why}"

@@ -124,7 +124,7 @@ def glu(x: Value, axis: int = -1) -> Value:
 
     Raises  ValueError if the axis has an odd length.
     """
-    k = shapes.normalise_axes(axis, len(shape(x)))[0]
+    k = shapes.normalise_axis(axis, len(shape(x)))
     n = shape(x)[k]
     if n % 2:
         raise ValueError(f"the axis has the odd length {n}")

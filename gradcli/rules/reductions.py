@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import NoRule
-from gradcli.rules import sorting
 from gradcli.rules.kinds import (
     Axes,
     constant,
@@ -20,7 +19,7 @@ from gradcli.rules.kinds import (
     write_result,
 )
 from gradcli.rules.shaping import SCATTER, as_value, is_traced
-from gradcli.rules.sorting import fill_nan
+from gradcli.rules.sorting import arg_extreme, fill_nan
 from gradcli.tracing import shapes
 from gradcli.tracing.domain import AWAY_FROM_0
 from gradcli.tracing.primitive import Primitive, Value, handle, handles
@@ -206,7 +205,7 @@ def prod(
 def cumsum(a: Value, axis: Any = None, dtype: Any = None, out: Any = None) -> Value:
     require_float64("cumsum", dtype)
     x = np.reshape(a, -1) if axis is None or not shape(a) else as_value(a)
-    return write_result(out, CUMSUM(x, axis=0 if axis is None else shapes.normalise_axes(axis, len(shape(x)))[0]))
+    return write_result(out, CUMSUM(x, axis=0 if axis is None else shapes.normalise_axis(axis, len(shape(x)))))
 
 
 @handles(np.cumprod)
@@ -214,7 +213,7 @@ def cumprod(a: Value, axis: Any = None, dtype: Any = None, out: Any = None) -> V
     """Return the cumulative product, computed entry by entry and not by division, so that a zero loses no derivative."""
     require_float64("cumprod", dtype)
     x = np.reshape(a, -1) if axis is None or not shape(a) else as_value(a)
-    k = 0 if axis is None else shapes.normalise_axes(axis, len(shape(x)))[0]
+    k = 0 if axis is None else shapes.normalise_axis(axis, len(shape(x)))
     rows = np.moveaxis(x, k, 0)
     parts: list[Value] = []
     for n in range(shape(rows)[0]):
@@ -239,7 +238,7 @@ def cumulative_prod(
 def _accumulate(function: Any, first: float, x: Value, axis: Any, dtype: Any, out: Any, include_initial: bool) -> Value:
     if axis is None and len(shape(x)) > 1:
         raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
-    k = 0 if axis is None or not shape(x) else shapes.normalise_axes(axis, len(shape(x)))[0]
+    k = 0 if axis is None or not shape(x) else shapes.normalise_axis(axis, len(shape(x)))
     y = function(x, k, dtype)
     if include_initial:
         start = np.full(tuple(1 if j == k else n for j, n in enumerate(shape(x))), first)
@@ -382,7 +381,7 @@ def _nan_arg_extreme(find: Any, lowest: float, a: Value, axis: Any, out: Any, ke
     a = as_value(a)
     if np.any(np.all(np.isnan(plain_value(a)), axis=axis)):
         raise ValueError("All-NaN slice encountered")
-    return find(fill_nan(a, lowest)[0], axis, out, keepdims=keepdims)
+    return arg_extreme(find, fill_nan(a, lowest)[0], axis, out, keepdims)
 
 
 handle({
@@ -404,7 +403,7 @@ handle({
     np.nanmin: lambda a, axis=None, out=None, keepdims=False, initial=None, where=None:
         _nan_extreme(as_value(a), np.inf, min_, axis, out, keepdims, initial, where),
     np.nanargmax: lambda a, axis=None, out=None, *, keepdims=False:
-        _nan_arg_extreme(sorting.argmax, -np.inf, a, axis, out, keepdims),
+        _nan_arg_extreme(np.argmax, -np.inf, a, axis, out, keepdims),
     np.nanargmin: lambda a, axis=None, out=None, *, keepdims=False:
-        _nan_arg_extreme(sorting.argmin, np.inf, a, axis, out, keepdims),
+        _nan_arg_extreme(np.argmin, np.inf, a, axis, out, keepdims),
 })  # fmt: skip

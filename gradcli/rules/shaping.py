@@ -169,20 +169,16 @@ def expand_dims(a: Value, axis: Any) -> Value:
 def transpose(a: Value, axes: Any = None) -> Value:
     a = as_value(a)
     ndim = len(shape(a))
-    order = tuple(reversed(range(ndim))) if axes is None else tuple(_normalise_axis(k, ndim) for k in axes)
+    order = tuple(reversed(range(ndim))) if axes is None else tuple(shapes.normalise_axis(k, ndim) for k in axes)
     if sorted(order) != list(range(ndim)):
         raise ValueError("axes don't match array")
     return TRANSPOSE(a, axes=order)
 
 
-def _normalise_axis(axis: Any, ndim: int) -> int:
-    return shapes.normalise_axes(axis, ndim)[0]
-
-
 @handles(np.swapaxes)
 def swapaxes(a: Value, axis1: int, axis2: int) -> Value:
     order = list(range(len(shape(a))))
-    i, j = _normalise_axis(axis1, len(order)), _normalise_axis(axis2, len(order))
+    i, j = shapes.normalise_axis(axis1, len(order)), shapes.normalise_axis(axis2, len(order))
     order[i], order[j] = order[j], order[i]
     return TRANSPOSE(a, axes=tuple(order))
 
@@ -190,16 +186,11 @@ def swapaxes(a: Value, axis1: int, axis2: int) -> Value:
 @handles(np.moveaxis)
 def moveaxis(a: Value, source: Any, destination: Any) -> Value:
     ndim = len(shape(a))
-    sources, targets = ([_normalise_axis(k, ndim) for k in np.atleast_1d(many)] for many in (source, destination))
+    sources, targets = ([shapes.normalise_axis(k, ndim) for k in np.atleast_1d(many)] for many in (source, destination))
     order = [k for k in range(ndim) if k not in sources]
     for target, moved in sorted(zip(targets, sources, strict=True)):
         order.insert(target, moved)
     return TRANSPOSE(a, axes=tuple(order))
-
-
-@handles(np.broadcast_to)
-def broadcast_to(array: Value, shape: Any, subok: bool = False) -> Value:
-    return BROADCAST(as_value(array), to=(int(shape),) if isinstance(shape, int | np.integer) else tuple(shape))
 
 
 def _booleans_as_floats(x: Value) -> Value:
@@ -214,7 +205,7 @@ def concatenate(arrays: Sequence[Value], axis: int | None = 0, *, dtype: Any = N
         parts, axis = [np.reshape(x, -1) for x in parts], 0
     if not all(shape(x) for x in parts):
         raise ValueError("zero-dimensional arrays cannot be concatenated")
-    return JOIN(*parts, axis=_normalise_axis(axis, len(shape(parts[0]))))
+    return JOIN(*parts, axis=shapes.normalise_axis(axis, len(shape(parts[0]))))
 
 
 @handles(np.stack)
@@ -222,7 +213,7 @@ def stack(arrays: Sequence[Value], axis: int = 0, *, dtype: Any = None, casting:
     parts = [_booleans_as_floats(as_value(x)) for x in arrays]
     if len({shape(x) for x in parts}) > 1:
         raise ValueError("all parts must have the same shape: " + ", ".join(str(shape(x)) for x in parts))
-    k = _normalise_axis(axis, len(shape(parts[0])) + 1)
+    k = shapes.normalise_axis(axis, len(shape(parts[0])) + 1)
     return JOIN(*[np.expand_dims(x, k) for x in parts], axis=k)
 
 
@@ -357,7 +348,7 @@ def pad(array: Value, pad_width: Any, mode: Any = "constant", **options: Any) ->
 
 def _split(function: Any, ary: Value, indices_or_sections: Any, axis: int) -> list[Value]:
     """Return slices along an axis, one for each run of positions that numpy's function returns."""
-    k = shapes.normalise_axes(axis, len(shape(ary)))[0]
+    k = shapes.normalise_axis(axis, len(shape(ary)))
     runs = function(np.arange(shape(ary)[k]), freeze_index(indices_or_sections))
     ends = [(int(run[0]), int(run[-1]) + 1) if len(run) else (0, 0) for run in runs]
     return [ary[(*(slice(None),) * k, slice(*end))] for end in ends]
@@ -384,7 +375,7 @@ def dsplit(ary: Value, indices_or_sections: Any) -> Any:
 
 @handles(getattr(np, "unstack", None))
 def unstack(x: Value, /, *, axis: int = 0) -> tuple[Value, ...]:
-    k = shapes.normalise_axes(axis, len(shape(x)))[0]
+    k = shapes.normalise_axis(axis, len(shape(x)))
     return tuple(x[(*(slice(None),) * k, n)] for n in range(shape(x)[k]))
 
 
@@ -397,7 +388,7 @@ def rollaxis(a: Value, axis: int, start: int = 0) -> Value:
 
 @handles(np.rot90)
 def rot90(m: Value, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Value:
-    i, j = (shapes.normalise_axes(axis, len(shape(m)))[0] for axis in axes)
+    i, j = (shapes.normalise_axis(axis, len(shape(m))) for axis in axes)
     if i == j:
         raise ValueError("Axes must be different.")
     turns = k % 4
@@ -526,6 +517,8 @@ def fill_diagonal(a: Value, val: Value, wrap: bool = False) -> None:
 
 
 handle({
+    np.broadcast_to: lambda array, shape, subok=False:
+        BROADCAST(as_value(array), to=(int(shape),) if isinstance(shape, int | np.integer) else tuple(shape)),
     np.ravel: lambda a, order="C": reshape(a, -1, order),
     np.matrix_transpose: lambda x: np.swapaxes(x, -1, -2), np.linalg.matrix_transpose: lambda x: np.swapaxes(x, -1, -2),
     np.atleast_1d: lambda *arys: _at_least_ndim(1, *arys),

@@ -50,7 +50,7 @@ def _normalise_axis(name: str, axis: Any, x: Value, **options: Any) -> int | Non
     refuse_options(name, **options)
     if not shape(x) and axis is not None:
         raise np.exceptions.AxisError(axis, 0)
-    return None if axis is None else shapes.normalise_axes(axis, len(shape(x)))[0]
+    return None if axis is None else shapes.normalise_axis(axis, len(shape(x)))
 
 
 @handles(np.sort)
@@ -92,18 +92,9 @@ def argpartition(a: Value, kth: Any, axis: Any = -1, kind: str = "introselect", 
     return at if k is None else np.moveaxis(at, -1, k)
 
 
-@handles(np.argmax)
-def argmax(a: Value, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    return _arg_extreme(as_value(a), axis, out, keepdims, np.argmax)
-
-
-@handles(np.argmin)
-def argmin(a: Value, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    return _arg_extreme(as_value(a), axis, out, keepdims, np.argmin)
-
-
-def _arg_extreme(a: Value, axis: Any, out: Any, keepdims: Any, find: Any) -> Any:
-    over = None if axis is None else shapes.normalise_axes(axis, len(shape(a)))[0]
+def arg_extreme(find: Any, a: Value, axis: Any, out: Any, keepdims: Any) -> Any:
+    """Return where an extreme is, by np.argmax or np.argmin; that it is one is recorded."""
+    over = None if axis is None else shapes.normalise_axis(axis, len(shape(a)))
     x = _move_axis_last(a, over)
     at = find(plain_value(x), axis=-1, keepdims=True)
     others = np.arange(shape(x)[-1] - 1)
@@ -194,6 +185,8 @@ for _function, _scale, _skip in (
 
 
 handle({
+    np.argmax: lambda a, axis=None, out=None, *, keepdims=False: arg_extreme(np.argmax, as_value(a), axis, out, keepdims),
+    np.argmin: lambda a, axis=None, out=None, *, keepdims=False: arg_extreme(np.argmin, as_value(a), axis, out, keepdims),
     np.median: lambda a, axis=None, out=None, overwrite_input=False, keepdims=False:
         write_result(out, _quantile(a, 0.5, axis, "linear", keepdims, False)),
     np.nanmedian: lambda a, axis=None, out=None, overwrite_input=False, keepdims=False:
@@ -302,7 +295,7 @@ def _at_least_vector(x: Value) -> Value:
 
 @handles(np.apply_along_axis)
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Value, *args: Any, **kwargs: Any) -> Value:
-    k = shapes.normalise_axes(axis, len(shape(arr)))[0]
+    k = shapes.normalise_axis(axis, len(shape(arr)))
     rows = np.moveaxis(arr, k, -1)
     outer = shape(rows)[:-1]
     parts = [as_value(func1d(rows[at], *args, **kwargs)) for at in np.ndindex(*outer)]

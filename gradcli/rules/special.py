@@ -9,7 +9,7 @@ import numpy as np
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NoRule, NotSupported
 from gradcli.rules.elementwise import complex_log1p, complex_logaddexp, pi
-from gradcli.rules.kinds import Partial, Row, elementwise
+from gradcli.rules.kinds import Partial, elementwise
 from gradcli.tracing.domain import (
     ABOVE_12,
     ABOVE_30,
@@ -463,7 +463,7 @@ ELLIPTIC = "two elliptic integrals are subtracted"
 TURNS = "near a root the rounding of pi / 2 shows"
 
 
-def special(function: str | LateFunction, *rows: Row | None, **facts: Any) -> Primitive:
+def special(function: str | LateFunction, *rows: Any, **facts: Any) -> Primitive:
     """Declare a function of scipy.special, as `elementwise` does; None in place of a partial marks an order."""
     fun = LateFunction(function) if isinstance(function, str) else function
     if None not in rows:

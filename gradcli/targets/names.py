@@ -377,7 +377,7 @@ _OURS: dict[str, Callable[..., Any]] = {
     "logdet": linalg.logdet, "vec": linalg.vec, "einsum": linalg.einsum,
     "expm": linalg.expm, "expm_frechet": linalg.expm_frechet,
     "logm": linalg.logm, "sqrtm": linalg.sqrtm,
-    "zeros_like": composites.zeros_like, "ones_like": composites.ones_like, "power": np.power, "float_power": np.power,
+    "zeros_like": HANDLERS[np.zeros_like], "ones_like": HANDLERS[np.ones_like], "power": np.power, "float_power": np.power,
     "cross": HANDLERS[np.cross],  # numpy's takes vectors of 2 entries too, which it gives up
     "matrix_power": matrix_power,
     "pad": pad, "select": select, "take_along_axis": take_along_axis,

@@ -53,12 +53,6 @@ def treat_folder_as_users(folder: str) -> None:
         _USERS.clear()
 
 
-def forget_own_folders() -> None:
-    """Forget all folders that were passed to `treat_folder_as_users`."""
-    _OWN.clear()
-    _USERS.clear()
-
-
 def is_users_file(file: str) -> bool:
     """Return whether the code of a file is the user's: not part of gradcli, of Python or of an installed package."""
     known = _USERS.get(file)

@@ -53,14 +53,19 @@ def normalise_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ..
     """
     if axis is None:
         return tuple(range(ndim))
-    many = (axis,) if isinstance(axis, int | np.integer) else tuple(axis)
-    return tuple(sorted(_normalise_axis(int(a), ndim) for a in many))
+    many = [int(k) for k in ((axis,) if isinstance(axis, int | np.integer) else axis)]
+    for k in many:
+        if not -ndim <= k < ndim:
+            raise np.exceptions.AxisError(k, ndim)
+    return tuple(sorted(k % ndim for k in many))
 
 
-def _normalise_axis(axis: int, ndim: int) -> int:
-    if not -ndim <= axis < ndim:
-        raise np.exceptions.AxisError(axis, ndim)
-    return axis % ndim
+def normalise_axis(axis: Any, ndim: int) -> int:
+    """Return one axis counted from 0.
+
+    Raises  np.exceptions.AxisError if it is out of range.
+    """
+    return normalise_axes(axis, ndim)[0]
 
 
 def restore_reduced_axes(x: Value, over: tuple[int, ...], like: Value) -> Value:

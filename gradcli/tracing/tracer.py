@@ -55,7 +55,19 @@ _MOST_COEFFICIENTS = 1_000_000
 Multiply = Callable[[Any, Any], Any]
 
 
-class LinearForm:
+class _Deferred:
+    """What becomes traced values as soon as one of numpy's functions gets it."""
+
+    __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return getattr(ufunc, method)(*map(resolve_forms, inputs), **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return function(*resolve_forms(args), **resolve_forms(kwargs))
+
+
+class LinearForm(_Deferred):
     """A number that is a linear function of the entries of a traced array: coefficients by the entry's position.
 
     As soon as something else than a sum or a product with a number is asked of it, it is the traced number.
@@ -87,12 +99,6 @@ class LinearForm:
         return self.traced() + (other.traced() if isinstance(other, LinearForm) else other)
 
     __rmul__, __radd__ = __mul__, __add__
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return getattr(ufunc, method)(*map(resolve_forms, inputs), **kwargs)
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return function(*resolve_forms(args), **resolve_forms(kwargs))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # numpy looks for its protocols, which are not those of a traced value
@@ -139,7 +145,7 @@ class ProductOperand:
         return self.multiply(matrix, self.x)
 
 
-class Dotted(np.ndarray[Any, Any]):
+class Dotted(_Deferred, np.ndarray[Any, Any]):
     """The result of `A.dot(x)` in numpy's hands: an array of linear forms that becomes traced when something uses it."""
 
     __array_priority__ = 2000.0  # above a plain array's: the product gets this class, and the operand
@@ -152,12 +158,6 @@ class Dotted(np.ndarray[Any, Any]):
         """Return the array as a traced one."""
         plain = self.view(np.ndarray)
         return plain if self.operand is None else self.operand.product(plain.reshape(-1).tolist()).reshape(plain.shape)
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return getattr(ufunc, method)(*map(resolve_forms, inputs), **kwargs)
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return function(*resolve_forms(args), **resolve_forms(kwargs))
 
     def __getitem__(self, index: Any) -> Any:
         return self.traced()[index]

@@ -257,22 +257,27 @@ def interpn(
 # scipy.interpolate: RBFInterpolator, and the splines of FITPACK (UnivariateSpline, InterpolatedUnivariateSpline).
 
 
-def _zero_slope_at_0(square: Value, formula: Callable[[Value], Value], at_0: float) -> Value:
-    """Return a function of the squared distance that has slope 0 where the distance is 0."""
+def _zero_slope_at_0(square: Value, formula: Callable[[Value], Value]) -> Value:
+    """Return a function of the squared distance that is 0, and has slope 0, where the distance is 0."""
     zero = plain_value(square) == 0
-    return np.where(zero, at_0, formula(np.where(zero, 1.0, square))) if np.any(zero) else formula(square)
+    return np.where(zero, 0.0, formula(np.where(zero, 1.0, square))) if np.any(zero) else formula(square)
 
 
 _KERNELS: dict[str, Callable[[Value], Value]] = {  # of the squared distance
     "linear": lambda q: -np.sqrt(q),
-    "thin_plate_spline": lambda q: _zero_slope_at_0(q, lambda q: q * np.log(q) / 2, 0.0),
-    "cubic": lambda q: _zero_slope_at_0(q, lambda q: q * np.sqrt(q), 0.0),
-    "quintic": lambda q: _zero_slope_at_0(q, lambda q: -q * q * np.sqrt(q), 0.0),
+    "thin_plate_spline": lambda q: _zero_slope_at_0(q, lambda q: q * np.log(q) / 2),
+    "cubic": lambda q: _zero_slope_at_0(q, lambda q: q * np.sqrt(q)),
+    "quintic": lambda q: _zero_slope_at_0(q, lambda q: -q * q * np.sqrt(q)),
     "multiquadric": lambda q: -np.sqrt(q + 1),
     "inverse_multiquadric": lambda q: 1 / np.sqrt(q + 1),
     "inverse_quadratic": lambda q: 1 / (q + 1),
     "gaussian": lambda q: np.exp(-q),
 }
+
+
+def _rbf_error() -> NoRule:
+    says = "scipy.interpolate.RBFInterpolator with neighbors= or complex values is not traced"
+    return NoRule(says, do="leave it out")
 
 
 def make_rbf(
@@ -284,21 +289,17 @@ def make_rbf(
     places = require_fixed("RBFInterpolator", "places of the data", y)
     others = require_fixed("RBFInterpolator", "smoothing", smoothing)
     if neighbors is not None or np.iscomplexobj(d):
-        raise _rbf_error("neighbors= or complex values")
+        raise _rbf_error()
     values = as_value(d)
     made = lambda v: RBFInterpolator(places, v, neighbors, others, *args, **kwargs)._coeffs
     type(self).__init__(self, places, plain_value(values), neighbors, others, *args, **kwargs)
     self._c = linear_map(made, values, "scipy.interpolate.RBFInterpolator")
 
 
-def _rbf_error(what: str) -> NoRule:
-    return NoRule(f"scipy.interpolate.RBFInterpolator with {what} is not traced", do="leave it out")
-
-
 def evaluate_rbf(self: Any, x: Value) -> Value:
     """Return the interpolated values: a sum of kernels, and a polynomial."""
     if self.neighbors is not None or self.d_dtype is complex:
-        raise _rbf_error("neighbors= or complex values")
+        raise _rbf_error()
     x = as_value(x)
     square = np.sum(np.square((x[:, None, :] - self.y[None, :, :]) * self.epsilon), axis=-1)
     scaled = (x - self._shift) / self._scale
