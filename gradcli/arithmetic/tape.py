@@ -9,7 +9,7 @@ import dis
 import operator
 import sys
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,6 @@ _NUMBERS = {float, int, np.float64}
 _MOST = 10**6  # the largest integer exponent, as in the handler of np.power
 _SUM = np.sum  # while a function is traced, np.sum is replaced
 _FLOAT64 = np.dtype(np.float64)
-_KNOWN: dict[Any, Primitive | None] = {}  # the elementwise primitive of one argument for a ufunc, or None
 _BINARY = {ufunc: primitive_by_name(ufunc.__name__) for ufunc in (np.add, np.subtract, np.multiply, np.divide)}
 Line = tuple[Primitive | None, tuple[int, ...], Sequence[Value], Value, Params | None, Any]
 
@@ -348,7 +347,7 @@ class Recorded(Tracer):
         if method == "__call__" and not kwargs:
             found = None
             if len(inputs) == 1 and inputs[0] is self and _is_moving_float64(self):
-                primitive = _KNOWN[ufunc] if ufunc in _KNOWN else _unary_primitive(ufunc)
+                primitive = _unary_primitive(ufunc)
                 if primitive is not None:
                     x = self.primal
                     found = _record_line(self.tape, primitive, (self.slot,), (x,), primitive.fun(x), None)
@@ -372,11 +371,11 @@ class Recorded(Tracer):
         return _general.__array_function__(self, function, types, args, kwargs)
 
 
+@cache
 def _unary_primitive(ufunc: Any) -> Primitive | None:
+    """Return the elementwise primitive of one argument for a ufunc, or None."""
     found = HANDLERS.get(ufunc)
-    known = found if isinstance(found, Primitive) and found.kind == "elementwise" and len(found.rules) == 1 else None
-    _KNOWN[ufunc] = known
-    return known
+    return found if isinstance(found, Primitive) and found.kind == "elementwise" and len(found.rules) == 1 else None
 
 
 def freeze_operand(x: Value) -> Value:
@@ -410,33 +409,31 @@ def transpose(program: Callable[[Value], Value], x: Value, ybar: Value) -> Value
 # the primitive's function is called and one line is recorded. All other cases take the general path, which defines the result.
 
 
-def _new_recorded(primal: Value, slot: int, tape: Tape) -> Recorded:
-    """Return Recorded(primal, slot, tape) without the cost of calling its constructor.
-
-    Raises  TraceEnded if the tape is too long.
-    """
-    if slot >= MOST_LINES:
-        raise too_long_error()
-    made: Recorded = _new(Recorded)
-    made.primal, made.slot, made.tape, made.storage = primal, slot, tape, None
-    return made
-
-
 def _record_line(
     tape: Tape, primitive: Primitive, slots: tuple[int, ...], xs: Any, y: Value, params: Params | None
 ) -> Recorded:
-    """Record a line for a call made two frames above; a tape that is swept once stores no positions."""
+    """Record a line for a call made two frames above; a tape that is swept once stores no positions.
+
+    Raises  TraceEnded if the tape is too long.
+    """
     lines = tape.lines
-    if tape.swept_once:
+    if not tape.swept_once:
+        where = HERE.position
+        if where is None:  # user code calls nearly all operators
+            frame = _caller(2)
+            code = frame.f_code
+            where = (code, frame.f_lasti) if known_as_users(code.co_filename) else current_position()
+        lines.append((primitive, slots, xs, y, params, where))
+    elif type(y) is np.ndarray:
         lines.append((primitive, slots, *drop_unread_values(primitive, slots, xs, y), params, None))
-        return _new_recorded(y, len(lines) - 1, tape)
-    where = HERE.position
-    if where is None:
-        frame = _caller(2)
-        code = frame.f_code
-        where = (code, frame.f_lasti) if known_as_users(code.co_filename) else current_position()
-    lines.append((primitive, slots, xs, y, params, where))
-    return _new_recorded(y, len(lines) - 1, tape)
+    else:
+        lines.append((primitive, slots, xs, y, params, None))
+    slot = len(lines) - 1
+    if slot >= MOST_LINES:
+        raise too_long_error()
+    made: Recorded = _new(Recorded)  # without the cost of calling its constructor
+    made.primal, made.slot, made.tape, made.storage = y, slot, tape, None
+    return made
 
 
 def _has_float64(x: Recorded) -> bool:
@@ -475,9 +472,9 @@ def _recording_operators(
         kind = type(other)
         if kind is Recorded and other.tape is tape and slot >= 0:
             z = other.primal
-            return written(tape, (slot, other.slot), (x, z), operate(x, z))
+            return _record_line(tape, primitive, (slot, other.slot), (x, z), operate(x, z), None)
         if kind in _NUMBERS and slot >= 0:
-            return written(tape, (slot, CONSTANT), (x, other), operate(x, other))
+            return _record_line(tape, primitive, (slot, CONSTANT), (x, other), operate(x, other), None)
         plain = _plain_operands(tape, self, other) if kind is np.ndarray or kind is Recorded else None
         if plain is None:
             return slow(self, other)
@@ -487,27 +484,7 @@ def _recording_operators(
         if type(other) not in _NUMBERS or self.slot < 0:
             return reflected_slow(self, other)
         xs = (other, self.primal)
-        return written(self.tape, (CONSTANT, self.slot), xs, operate(*xs))
-
-    def written(tape: Tape, slots: tuple[int, int], xs: tuple[Value, Value], y: Value) -> Recorded:
-        lines = tape.lines
-        if not tape.swept_once:
-            where = HERE.position
-            if where is None:  # user code calls nearly all operators
-                frame = _caller(2)
-                code = frame.f_code
-                where = (code, frame.f_lasti) if known_as_users(code.co_filename) else current_position()
-            lines.append((primitive, slots, xs, y, None, where))
-        elif type(y) is np.ndarray:
-            lines.append((primitive, slots, *drop_unread_values(primitive, slots, xs, y), None, None))
-        else:
-            lines.append((primitive, slots, xs, y, None, None))
-        slot = len(lines) - 1
-        if slot >= MOST_LINES:
-            raise too_long_error()
-        made: Recorded = _new(Recorded)
-        made.primal, made.slot, made.tape, made.storage = y, slot, tape, None
-        return made
+        return _record_line(self.tape, primitive, (CONSTANT, self.slot), xs, operate(*xs), None)
 
     return forward, reflected
 
