@@ -360,10 +360,6 @@ def _exact_balls(numbers: Any) -> Any:
     return array_of_entries([arb(x) for x in numbers.reshape(-1).tolist()], numbers.shape)
 
 
-def _norm_bound(a: Any) -> float:
-    return 1.0 + len(a) * float(np.max(np.abs(_midpoints(a)), initial=0.0))
-
-
 def _exact_solve(a: Any, b: Any) -> Any:
     return _solve_or_undecided(lambda: _as_array(_as_matrix(a).solve(_as_matrix(b))))
 
@@ -638,7 +634,8 @@ MATRICES: dict[str, Callable[..., Any]] = {  # of one matrix; of two, if they ar
     "singular_vector_signs": lambda a: _exact_balls(F.singular_vector_signs(_midpoints(a))),
     "pinv": _pinv,
     "qr": _qr,
-    "expm": lambda a: _widen_to_float64(_as_array(_as_matrix(a).exp()), ITERATED * _norm_bound(a)),
+    "expm": lambda a: _widen_to_float64(
+        _as_array(_as_matrix(a).exp()), ITERATED * (1.0 + len(a) * float(np.max(np.abs(_midpoints(a)), initial=0.0)))),
     "logm": lambda a: _widen_to_float64(_as_array(matrix_logarithm(_as_matrix(a))), ITERATED * _condition_number(a)),
     "sqrtm": lambda a: _widen_to_float64(_as_array(matrix_root(_as_matrix(a))), ITERATED * _condition_number(a)),
 }

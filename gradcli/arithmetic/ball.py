@@ -10,7 +10,7 @@ import numpy as np
 from flint import arb, ctx
 
 from gradcli.arithmetic.arb import ENTRIES, WHOLE
-from gradcli.arithmetic.objectwise import Objectwise, install_quick_operators
+from gradcli.arithmetic.objectwise import Objectwise, install_quick_operator
 from gradcli.tracing.primitive import Value
 
 
@@ -44,7 +44,8 @@ class Ball(Objectwise):
         return nearest_float64(self)
 
 
-install_quick_operators(Ball)
+for _name, _dunder in (("add", "add"), ("subtract", "sub"), ("multiply", "mul"), ("divide", "truediv")):
+    install_quick_operator(Ball, _name, _dunder)
 _EXACT = ContextVar("exact constants", default=False)
 
 

@@ -322,7 +322,8 @@ class EntryLanes(Lanes):
                 return on_lanes(*xs)
             if primitive.body or few != list(moves):
                 raise Mixed
-            if _is_entry_by_entry(primitive):
+            compares = primitive.kind == "constant" and isinstance(primitive.fun, np.ufunc)
+            if compares or primitive.kind == "elementwise" or primitive.is_a(SELECT):
                 return _run_on_entries(alone, xs)
             rule = _RULES_OF_ENTRIES.get(primitive.name)
             if rule is None or len(xs) > 1:
@@ -337,11 +338,6 @@ class EntryLanes(Lanes):
             return super().differs(y, expected)
         recorded = np.asarray(expected).reshape(-1)[np.minimum(y.at, y.base.size - 1)]
         return np.any((y.at < y.base.size) & (y.values != recorded), axis=1)
-
-
-def _is_entry_by_entry(primitive: Primitive) -> bool:
-    compares = primitive.kind == "constant" and isinstance(primitive.fun, np.ufunc)
-    return compares or primitive.kind == "elementwise" or primitive.is_a(SELECT)
 
 
 def _run_on_entries(fun: Callable[..., Any], xs: Sequence[Any]) -> ChangedLanes:

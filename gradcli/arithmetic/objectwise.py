@@ -105,13 +105,8 @@ class Objectwise(Arithmetic):
         return self._ufuncs[key](*objects)
 
 
-def install_quick_operators(kind: type[Objectwise]) -> None:
-    """Make the operators of `kind` use its table directly for single entries; the results are those of `process`."""
-    for name, dunder in (("add", "add"), ("subtract", "sub"), ("multiply", "mul"), ("divide", "truediv")):
-        _install_quick_operator(kind, name, dunder)
-
-
-def _install_quick_operator(kind: type[Objectwise], name: str, dunder: str) -> None:
+def install_quick_operator(kind: type[Objectwise], name: str, dunder: str) -> None:
+    """Make an operator of `kind` use its table directly for single entries; the results are those of `process`."""
     function = kind.entries[name]
     slow, reflected_slow = getattr(Tracer, f"__{dunder}__"), getattr(Tracer, f"__r{dunder}__")
 

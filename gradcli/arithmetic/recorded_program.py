@@ -48,7 +48,13 @@ class RecordedProgram(NamedTuple):
 
     def with_rules(self, rules: Mapping[int, Mapping[int, Rule]]) -> "RecordedProgram":
         """Return the program with other rules: `rules[k][i]` is that of argument i at line k."""
-        return self.with_lines({k: _replace_rules(self.lines[k], changed) for k, changed in rules.items()})
+        lines = {}
+        for k, changed in rules.items():
+            primitive, slots, xs, y, params, position = self.lines[k]
+            if primitive is not None:
+                own = tuple(changed.get(i) or primitive.rule(i) for i in range(len(slots)))
+                lines[k] = replace(primitive, rules=own), slots, xs, y, params, position
+        return self.with_lines(lines)
 
     def with_lines(self, lines: Mapping[int, Line]) -> "RecordedProgram":
         """Return the program with other lines in place of some."""
@@ -102,14 +108,6 @@ class RecordedProgram(NamedTuple):
                 if not np.array_equal(again, decided, equal_nan=True):
                     return None
         return values[self.y.slot] if self.moves else (self.y.primal if isinstance(self.y, Recorded) else self.y)
-
-
-def _replace_rules(line: Line, changed: Mapping[int, Rule]) -> Line:
-    primitive, slots, xs, y, params, position = line
-    if primitive is None:
-        return line
-    own = tuple(changed.get(i) or primitive.rule(i) for i in range(len(slots)))
-    return replace(primitive, rules=own), slots, xs, y, params, position
 
 
 def record(f: Callable[..., Value], xs: Sequence[Value], swept_once: bool = False) -> RecordedProgram:

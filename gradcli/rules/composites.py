@@ -98,9 +98,7 @@ def full_like(
     return np.positive(np.broadcast_to(fill_value, wanted)) if wanted != () else fill_value
 
 
-@handles(getattr(np, "astype", None))
-def astype(x: Value, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Value:
-    return x.astype(dtype, copy=copy)
+handles(getattr(np, "astype", None))(lambda x, dtype, /, *, copy=True, device=None: x.astype(dtype, copy=copy))
 
 
 def relu(x: Value) -> Value:

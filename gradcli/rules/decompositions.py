@@ -10,7 +10,7 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import NoRule
-from gradcli.rules.kinds import constant, differential
+from gradcli.rules.kinds import constant, differential, make_refusal
 from gradcli.rules.linalg import T, require_square, solve_or_nan
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.primitive import Params, Primitive, Transposer, Value, declare, handle, handles
@@ -225,12 +225,10 @@ def eigh(a: Value, UPLO: str = "L") -> Any:
     return EighResult(EIGENVALUES(s, uplo=uplo), EIGENVECTORS(s, uplo=uplo))
 
 
-@handles(np.linalg.eig, np.linalg.eigvals)
-def eig(a: Value) -> NoReturn:
-    raise NoRule(
-        "eigenvalues of a matrix that is not symmetric may be complex or not differentiable: eig has no derivative rule",
-        do="np.linalg.eigh or np.linalg.eigvalsh of a symmetric matrix",
-    )
+handles(np.linalg.eig, np.linalg.eigvals)(make_refusal(
+    "eigenvalues of a matrix that is not symmetric may be complex or not differentiable: eig has no derivative rule",
+    "np.linalg.eigh or np.linalg.eigvalsh of a symmetric matrix",
+))  # fmt: skip
 
 
 class Open:

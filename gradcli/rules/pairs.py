@@ -34,6 +34,7 @@ class ComplexPair(Tracer):
     __slots__ = ("im", "re")
     level = math.inf
     leads = True
+    scalar_class = np.complex128
 
     def __init__(self, re: Value, im: Value) -> None:
         self.re = re
@@ -68,18 +69,6 @@ class ComplexPair(Tracer):
     @property
     def shape(self) -> tuple[int, ...]:
         return shape(self.re)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.complex128)
-
-    @property
-    def __class__(self) -> type:
-        return np.ndarray if self.shape else np.complex128
-
-    @__class__.setter
-    def __class__(self, value: type) -> None:
-        raise TypeError("the class of a traced value is fixed")
 
     @property
     def real(self) -> Value:

@@ -1,5 +1,6 @@
 """Sums, products, maxima and minima, and functions made of them."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -221,21 +222,10 @@ def cumprod(a: Value, axis: Any = None, dtype: Any = None, out: Any = None) -> V
     return write_result(out, np.stack(parts, axis=k) if parts else np.positive(x))
 
 
-@handles(getattr(np, "cumulative_sum", None))
-def cumulative_sum(
-    x: Value, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
-) -> Value:
-    return _accumulate(cumsum, 0.0, x, axis, dtype, out, include_initial)
-
-
-@handles(getattr(np, "cumulative_prod", None))
-def cumulative_prod(
-    x: Value, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
-) -> Value:
-    return _accumulate(cumprod, 1.0, x, axis, dtype, out, include_initial)
-
-
-def _accumulate(function: Any, first: float, x: Value, axis: Any, dtype: Any, out: Any, include_initial: bool) -> Value:
+def _accumulate(
+    function: Any, first: float, x: Value, *, axis: Any = None, dtype: Any = None, out: Any = None,
+    include_initial: bool = False,
+) -> Value:  # fmt: skip
     if axis is None and len(shape(x)) > 1:
         raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
     k = 0 if axis is None or not shape(x) else shapes.normalise_axis(axis, len(shape(x)))
@@ -244,6 +234,10 @@ def _accumulate(function: Any, first: float, x: Value, axis: Any, dtype: Any, ou
         start = np.full(tuple(1 if j == k else n for j, n in enumerate(shape(x))), first)
         y = np.concatenate([start, y], axis=k)
     return write_result(out, y)
+
+
+handles(getattr(np, "cumulative_sum", None))(partial(_accumulate, cumsum, 0.0))
+handles(getattr(np, "cumulative_prod", None))(partial(_accumulate, cumprod, 1.0))
 
 
 def overflow_shift(x: Value, axis: Any) -> Any:

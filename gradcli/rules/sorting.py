@@ -48,8 +48,6 @@ def sorting_positions(x: Value) -> Any:
 
 def _normalise_axis(name: str, axis: Any, x: Value, **options: Any) -> int | None:
     refuse_options(name, **options)
-    if not shape(x) and axis is not None:
-        raise np.exceptions.AxisError(axis, 0)
     return None if axis is None else shapes.normalise_axis(axis, len(shape(x)))
 
 

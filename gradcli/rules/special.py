@@ -182,12 +182,10 @@ class Modified(LateFunction):
         lost = (y == 0) & (np.abs(x) < _TINY)
         if not np.any(lost & (x != 0)):
             return y
-        import scipy.special
-
         order = np.where(np.equal(v, np.floor(v)), np.abs(v), v)
         sign = np.where((x < 0) & (np.fmod(v, 2) != 0), -1.0, 1.0)
         sizes = np.abs(np.asarray(x)) / 2
-        return np.where(lost, sign * sizes**order * scipy.special.rgamma(np.add(order, 1.0)), y)[()]
+        return np.where(lost, sign * sizes**order * F.rgamma.fun(np.add(order, 1.0)), y)[()]
 
 
 class Degrees(LateFunction):
@@ -441,11 +439,9 @@ def complex_gammaln(x: Value) -> Value:
 
     Raises  TypeError for other numbers, where the complex function has its branch cut.
     """
-    from scipy.special import loggamma
-
     if np.any(np.real(x) <= 0):
         raise TypeError("gammaln takes complex numbers right of 0 alone")
-    return loggamma(x)
+    return F.loggamma.fun(x)
 
 
 expit = LateFunction("expit")
@@ -751,10 +747,9 @@ def order_derivative(a: Value, x: Value, *, n: int = 1) -> Value:
 
 
 def _order_derivative_entry(a: float, x: float, n: int) -> float:
-    import scipy.special
     from flint import arb, ctx
 
-    if a > 0 and (scipy.special.gammainc(a, x) == 0 or scipy.special.gammaincc(a, x) == 0):
+    if a > 0 and (F.gammainc.fun(a, x) == 0 or F.gammaincc.fun(a, x) == 0):
         return 0.0
     before = ctx.prec
     try:

@@ -60,8 +60,8 @@ class Captured:
         if not self._holds.get(id(x), False):
             return x
         if id(x) not in known:
-            known[id(x)] = made = _begin_copy(x)
-            _finish_copy(known, made, x, lambda part: self._copy_with_values(part, values, known))
+            known[id(x)] = x  # while its parts are copied, for containers that contain themselves
+            _copy_object(known, x, lambda part: self._copy_with_values(part, values, known))
         return known[id(x)]
 
 
@@ -115,36 +115,28 @@ def _objects_inside(x: Any) -> list[Any]:
     return list(getattr(x, "__dict__", {}).values())
 
 
-def _begin_copy(x: Any) -> Any:
-    """Return a copy of a function or an object without its contents, which may refer to it; anything else as it is."""
-    if isinstance(x, types.FunctionType):
+def _copy_object(known: dict[int, Any], x: Any, part: Callable[[Any], Any]) -> None:
+    """Make `known[id(x)]` a copy with the copies of what is inside; a function or an object may refer to itself."""
+    if isinstance(x, list | tuple | set | frozenset):
+        parts = map(part, x)
+        known[id(x)] = type(x)(*parts) if isinstance(x, tuple) and hasattr(x, "_fields") else type(x)(parts)
+    elif isinstance(x, functools.partial):
+        named = {k: part(v) for k, v in x.keywords.items()}
+        known[id(x)] = functools.partial(part(x.func), *map(part, x.args), **named)
+    elif isinstance(x, types.MethodType):
+        known[id(x)] = types.MethodType(part(x.__func__), part(x.__self__))
+    elif isinstance(x, types.FunctionType):
         cells = tuple(types.CellType() for _ in x.__closure__ or ())
-        return types.FunctionType(x.__code__, x.__globals__, x.__name__, None, cells)
-    if isinstance(x, list | tuple | set | frozenset | functools.partial | types.MethodType):
-        return x
-    return copy.copy(x)
-
-
-def _finish_copy(known: dict[int, Any], made: Any, x: Any, part: Callable[[Any], Any]) -> None:
-    """Fill the copy with the copies of what is inside the original, or make it now."""
-    if isinstance(x, types.FunctionType):
-        for own, cell in zip(made.__closure__ or (), x.__closure__ or (), strict=True):
+        known[id(x)] = made = types.FunctionType(x.__code__, x.__globals__, x.__name__, None, cells)
+        for own, cell in zip(cells, x.__closure__ or (), strict=True):
             with contextlib.suppress(ValueError):  # a name that is bound later
                 own.cell_contents = part(cell.cell_contents)
         made.__defaults__ = tuple(map(part, x.__defaults__)) if x.__defaults__ else None
         made.__kwdefaults__ = {k: part(v) for k, v in x.__kwdefaults__.items()} if x.__kwdefaults__ else None
-    elif isinstance(x, tuple) and hasattr(x, "_fields"):
-        known[id(x)] = type(x)(*map(part, x))
-    elif isinstance(x, list | tuple | set | frozenset):
-        known[id(x)] = type(x)(map(part, x))
-    elif isinstance(x, functools.partial):
-        known[id(x)] = functools.partial(
-            part(x.func), *map(part, x.args), **{k: part(v) for k, v in x.keywords.items()}
-        )
-    elif isinstance(x, types.MethodType):
-        known[id(x)] = types.MethodType(part(x.__func__), part(x.__self__))
-    elif isinstance(x, dict):
-        made.update((key, part(value)) for key, value in x.items())
     else:
-        for name, value in vars(x).items():
-            object.__setattr__(made, name, part(value))
+        known[id(x)] = copied = copy.copy(x)
+        if isinstance(x, dict):
+            copied.update((key, part(value)) for key, value in x.items())
+        else:
+            for name, value in vars(x).items():
+                object.__setattr__(copied, name, part(value))

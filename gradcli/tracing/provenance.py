@@ -87,13 +87,8 @@ def _resolve_file(file: str, installed: bool) -> str:
     """Return where a file is without links: one look at the disk for a file, and one for all of an installed package's folder."""
     if installed and not os.path.islink(file):  # noqa: PTH114 (pathlib is slow, and there are a thousand files)
         parent, _, name = file.rpartition(os.sep)
-        return f"{_resolve_folder(parent)}{os.sep}{name}"
+        return f"{_resolve_file(parent, installed=False)}{os.sep}{name}"
     return str(Path(file).resolve())
-
-
-@lru_cache(maxsize=4096)
-def _resolve_folder(path: str) -> str:
-    return str(Path(path).resolve())
 
 
 def _is_in_environment(folder: str, file: str) -> bool:

@@ -195,13 +195,17 @@ def traced_result(y: Any) -> Any:
     return y.traced if isinstance(y, FloatResult) else y
 
 
-def _refuse_float_use(self: FloatResult, *args: Any, **kwargs: Any) -> NoReturn:
-    raise TraceEnded(
-        "float() of a traced value loses its derivative",
-        do="drop float() and use np.* instead of math.*; a function may return float(...) at its end",
-    )
+def _method_that_ends_trace(says: str, do: str) -> Callable[..., NoReturn]:
+    def end_trace(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TraceEnded(says, do=do)
+
+    return end_trace
 
 
+_refuse_float_use = _method_that_ends_trace(
+    "float() of a traced value loses its derivative",
+    "drop float() and use np.* instead of math.*; a function may return float(...) at its end",
+)
 for _conversions_name in (
     "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "pow", "rpow", "mod", "rmod", "floordiv", "rfloordiv",
     "neg", "pos", "abs", "lt", "le", "gt", "ge", "eq", "ne", "bool", "float", "int", "index", "complex", "hash", "array", "round",
@@ -327,6 +331,7 @@ class Tracer(Interpreted):
     __slots__ = ("__weakref__", "storage")
     __array_priority__ = 1000.0
     leads = False  # whether numpy's calls go to this tracer at any position among the arguments
+    scalar_class: type = np.float64  # of the numpy value that a traced number stands for
     detached: Callable[[], "Tracer"] | None = None  # of an abstract value: the same value without its derivative
     differentiated: Callable[..., tuple[Value, list[Value]]] | None = None  # of an abstract value: writes a gradient
     storage: Storage | None
@@ -369,24 +374,7 @@ class Tracer(Interpreted):
                 if name not in ("storage", "__weakref__"):
                     setattr(self, name, getattr(other, name))
 
-    # Conversions to a plain number or array end the trace, for the derivative would be lost.
-
-    def __float__(self) -> NoReturn:
-        raise TraceEnded(
-            "float() of a traced value loses its derivative",
-            do="drop float() and use np.* instead of math.*; compiled code that calls float() cannot be traced",
-        )
-
-    def __int__(self) -> NoReturn:
-        says = "int() of a traced value loses its derivative"
-        raise TraceEnded(says, do="use np.floor, or pass integers as integer inputs")
-
-    def __index__(self) -> NoReturn:
-        says = "a traced value is used as an index or a size"
-        raise TraceEnded(says, do="index with plain integers: pass them as integer inputs")
-
-    def __complex__(self) -> NoReturn:
-        raise TraceEnded("complex() of a traced value loses its derivative", do="leave out complex()")
+    # Called by numpy.
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         caller = sys._getframe(1)
@@ -404,8 +392,6 @@ class Tracer(Interpreted):
             "a traced value is converted to a plain array",
             do="call numpy's functions (np.dot(a, x), a @ x) instead of methods of plain arrays; leave out dtype=",
         )
-
-    # Called by numpy.
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         for x in inputs:
@@ -446,12 +432,12 @@ class Tracer(Interpreted):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return np.dtype(np.float64)
+        return np.dtype(self.scalar_class)
 
     @property
     def __class__(self) -> type:
         """The class of the numpy value, so that `isinstance(x, np.ndarray)` in user code is the same as without tracing."""
-        return np.ndarray if self.shape else np.float64
+        return np.ndarray if self.shape else self.scalar_class
 
     @__class__.setter
     def __class__(self, value: type) -> None:
@@ -484,15 +470,6 @@ class Tracer(Interpreted):
 
     def __bool__(self) -> bool:
         return bool(bind(np.not_equal, self, 0))
-
-    def __floor__(self) -> int:
-        return int(plain_value(bind(np.floor, self)))
-
-    def __ceil__(self) -> int:
-        return int(plain_value(bind(np.ceil, self)))
-
-    def __trunc__(self) -> int:
-        return int(plain_value(bind(np.trunc, self)))
 
     def __round__(self, ndigits: int | None = None) -> Any:
         if self.shape:
@@ -632,6 +609,7 @@ _COMPARISONS: dict[str, Any] = {
     "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
 }  # fmt: skip
 _UNARY: dict[str, Any] = {"neg": np.negative, "pos": np.positive, "abs": np.absolute}
+_TO_INTEGER: dict[str, Any] = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc}
 
 
 for _name, _function in _OPERATORS.items():
@@ -643,6 +621,19 @@ for _name, _function in _COMPARISONS.items():
     setattr(Tracer, f"__{_name}__", _binary_operators(_function)[0])
 for _name, _function in _UNARY.items():
     setattr(Tracer, f"__{_name}__", lambda self, function=_function: bind(function, self))
+for _name, _function in _TO_INTEGER.items():
+    setattr(Tracer, f"__{_name}__", lambda self, function=_function: int(plain_value(bind(function, self))))
+
+
+# Conversions to a plain number end the trace, for the derivative would be lost.
+for _name, _says, _do in (
+    ("float", "float() of a traced value loses its derivative",
+     "drop float() and use np.* instead of math.*; compiled code that calls float() cannot be traced"),
+    ("int", "int() of a traced value loses its derivative", "use np.floor, or pass integers as integer inputs"),
+    ("index", "a traced value is used as an index or a size", "index with plain integers: pass them as integer inputs"),
+    ("complex", "complex() of a traced value loses its derivative", "leave out complex()"),
+):  # fmt: skip
+    setattr(Tracer, f"__{_name}__", _method_that_ends_trace(_says, _do))
 
 
 class Arithmetic(Tracer):

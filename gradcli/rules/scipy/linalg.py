@@ -139,13 +139,9 @@ def scipy_linalg() -> Any:
     return sys.modules["scipy.linalg"]
 
 
-def svdvals(a: Value, overwrite_a: bool = False, check_finite: bool = True) -> Value:
-    return np.linalg.svdvals(as_value(a))
-
-
 def svd(a: Value, full_matrices: bool = True, compute_uv: bool = True, **others: Any) -> Any:
     if not compute_uv:
-        return svdvals(a)
+        return np.linalg.svdvals(as_value(a))
     a = as_value(a)
     rows, columns = shape(a)[-2:]
     if full_matrices and rows != columns:
@@ -331,13 +327,13 @@ def _refuse_options(name: str, options: dict[str, Any], harmless: tuple[str, ...
 _solve_lyapunov: Any = lambda a, q: solve_sylvester(a, T(as_value(a)), q)
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cholesky": cholesky, "cho_factor": cho_factor, "cho_solve": cho_solve, "solve_triangular": solve_triangular, "solve": solve,
-    "solve_banded": solve_banded, "solve_sylvester": solve_sylvester, 
-    "solve_discrete_lyapunov": solve_discrete_lyapunov, 
-    "eigh": eigh, "svdvals": svdvals, "svd": svd, "qr": qr, "pinv": pinv, "inv": inv,
+    "solve_banded": solve_banded, "solve_sylvester": solve_sylvester, "solve_discrete_lyapunov": solve_discrete_lyapunov,
+    "eigh": eigh, "svd": svd, "qr": qr, "pinv": pinv, "inv": inv,
     "solve_continuous_lyapunov": _solve_lyapunov, "solve_lyapunov": _solve_lyapunov,
     "eigvalsh": lambda a, b=None, *, lower=True, **others: eigh(a, b, lower=lower, eigvals_only=True, **others),
     "norm": lambda a, ord=None, axis=None, keepdims=False, check_finite=True:
         np.linalg.norm(as_value(a), ord, axis, keepdims),
+    "svdvals": lambda a, overwrite_a=False, check_finite=True: np.linalg.svdvals(as_value(a)),
     "det": lambda a, overwrite_a=False, check_finite=True: np.linalg.det(as_value(a)),
     "block_diag": block_diag, "toeplitz": toeplitz, "circulant": circulant,
     "eig": make_refusal("scipy.linalg.eig has no derivative rule", "np.linalg.eigh of a symmetric matrix"),

@@ -200,14 +200,6 @@ def _mean_spectrum(name: str, options: dict[str, Any]) -> tuple[Any, Value]:
     return frequencies, np.moveaxis(np.mean(found, axis=-2), -1, options["axis"])
 
 
-def welch(*args: Any, **kwargs: Any) -> tuple[Any, Value]:
-    return _mean_spectrum("welch", _bind_arguments("welch", args, kwargs))
-
-
-def csd(*args: Any, **kwargs: Any) -> tuple[Any, Value]:
-    return _mean_spectrum("csd", _bind_arguments("csd", args, kwargs))
-
-
 def periodogram(*args: Any, **kwargs: Any) -> tuple[Any, Value]:
     options = _bind_arguments("periodogram", args, kwargs)
     count = shape(as_value(options["x"]))[options["axis"]]
@@ -230,6 +222,8 @@ _LINEAR = ("sosfilt", "sosfiltfilt", "filtfilt", "savgol_filter", "resample", "r
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "convolve": convolve, "fftconvolve": fftconvolve, "oaconvolve": fftconvolve, "correlate": correlate,
     "convolve2d": convolve2d, "correlate2d": correlate2d, "lfilter": lfilter,
-    "welch": welch, "csd": csd, "periodogram": periodogram, "spectrogram": spectrogram,
+    "welch": lambda *args, **kwargs: _mean_spectrum("welch", _bind_arguments("welch", args, kwargs)),
+    "csd": lambda *args, **kwargs: _mean_spectrum("csd", _bind_arguments("csd", args, kwargs)),
+    "periodogram": periodogram, "spectrogram": spectrogram,
     **linear_stand_ins("scipy.signal", "x", *_LINEAR), **linear_stand_ins("scipy.signal", "data", "detrend"),
 }  # fmt: skip

@@ -16,10 +16,6 @@ from gradcli.tracing.tracer import is_differentiated
 _MOST_ROWS = 2_000  # of a matrix that is recorded as a dense one
 
 
-def spsolve(A: Any, b: Value, permc_spec: Any = None, use_umfpack: bool = True) -> Value:
-    return np.linalg.solve(_dense_matrix(A, "spsolve"), as_value(b))
-
-
 def spsolve_triangular(
     A: Any, b: Value, lower: bool = True, overwrite_A: bool = False, overwrite_b: bool = False,
     unit_diagonal: bool = False,
@@ -53,7 +49,8 @@ def expm_multiply(A: Any, B: Value, **others: Any) -> Value:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "spsolve": spsolve, "spsolve_triangular": spsolve_triangular, "expm_multiply": expm_multiply,
+    "spsolve": lambda A, b, permc_spec=None, use_umfpack=True: np.linalg.solve(_dense_matrix(A, "spsolve"), as_value(b)),
+    "spsolve_triangular": spsolve_triangular, "expm_multiply": expm_multiply,
     **{name: make_refusal(f"scipy.sparse.linalg.{name} stops at its own tolerance and is not traced", "spsolve")
        for name in ("cg", "cgs", "bicg", "bicgstab", "gmres", "lgmres", "minres", "qmr", "lsqr", "lsmr")},
 }  # fmt: skip

@@ -600,18 +600,13 @@ def _density_logpdf(self: Any, x: Value) -> Value:
     return reductions.logsumexp(logs, 1) - np.linalg.slogdet(2 * np.pi * covariance)[1] / 2
 
 
-def density_methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
-    from scipy.stats import gaussian_kde
-
-    yield gaussian_kde, "__init__", make_density
-    yield gaussian_kde, "logpdf", _density_logpdf
-    for name in ("evaluate", "__call__", "pdf"):
-        yield gaussian_kde, name, lambda self, points: np.exp(_density_logpdf(self, points))
-    for name in (
-        "integrate_gaussian", "integrate_box_1d", "integrate_box", "integrate_kde", "resample", "set_bandwidth", "marginal",
-    ):  # fmt: skip
-        says = f"scipy.stats.gaussian_kde.{name} has no derivative rule"
-        yield gaussian_kde, name, make_refusal(says, "give your own gradient: --grad")
+_DENSITY_METHODS: dict[str, Callable[..., Any]] = {
+    "__init__": make_density, "logpdf": _density_logpdf,
+    **dict.fromkeys(("evaluate", "__call__", "pdf"), lambda self, points: np.exp(_density_logpdf(self, points))),
+    **{name: make_refusal(f"scipy.stats.gaussian_kde.{name} has no derivative rule", "give your own gradient: --grad")
+       for name in ("integrate_gaussian", "integrate_box_1d", "integrate_box", "integrate_kde", "resample", "set_bandwidth",
+                    "marginal")},
+}  # fmt: skip
 
 
 # The methods of all distributions, and the descriptive statistics.
@@ -640,6 +635,7 @@ _DISCRETE_METHODS: dict[str, Callable[..., Any]] = {
 
 def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
     from scipy.stats import _distn_infrastructure as infrastructure
+    from scipy.stats import gaussian_kde
 
     def entropy_either(dist: Any, *args: Any, **kwargs: Any) -> Value:
         own = continuous_entropy if isinstance(dist, infrastructure.rv_continuous) else binom_entropy
@@ -650,11 +646,11 @@ def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
         (infrastructure.rv_continuous, _CONTINUOUS_METHODS),
         (infrastructure.rv_discrete, _DISCRETE_METHODS),
         *_multivariate_tables(),
+        (gaussian_kde, _DENSITY_METHODS),
     )
     for owner, table in tables:
         for name, function in table.items():
             yield owner, name, function
-    yield from density_methods()
 
 
 def entropy(pk: Value, qk: Value | None = None, base: float | None = None, axis: Any = 0, **others: Any) -> Value:
