@@ -365,17 +365,21 @@ def cross(a: Value, b: Value, axisa: int = -1, axisb: int = -1, axisc: int = -1,
     if shape(a)[-1] != 3 or shape(b)[-1] != 3:
         flat_cross = "a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]"
         raise NoRule("cross of vectors without 3 entries has no derivative rule", do=flat_cross)
-    later, last = [1, 2, 0], [2, 0, 1]
-    return np.moveaxis(a[..., later] * b[..., last] - a[..., last] * b[..., later], -1, axisc)
+    return np.moveaxis(_cross_along_last_axis(a, b), -1, axisc)
 
 
 @handles(np.linalg.cross)
 def cross_along_axis(x1: Value, x2: Value, *, axis: int = -1) -> Value:
     """Return the vector product of vectors of three entries along an axis."""
-    a, b = as_value(x1), as_value(x2)
-    if any(shape(x)[shapes.normalise_axis(axis, len(shape(x)))] != 3 for x in (a, b)):
-        raise ValueError(f"cross needs vectors of 3 entries, not shapes {shape(a)} and {shape(b)}")
-    return cross(a, b, axis=axis)
+    a, b = (np.moveaxis(as_value(x), axis, -1) for x in (x1, x2))
+    if shape(a)[-1] != 3 or shape(b)[-1] != 3:
+        raise ValueError(f"cross needs vectors of 3 entries, not shapes {shape(x1)} and {shape(x2)}")
+    return np.moveaxis(_cross_along_last_axis(a, b), -1, axis)
+
+
+def _cross_along_last_axis(a: Value, b: Value) -> Value:
+    later, last = [1, 2, 0], [2, 0, 1]
+    return a[..., later] * b[..., last] - a[..., last] * b[..., later]
 
 
 # Polynomials given by their coefficients, the highest power first.

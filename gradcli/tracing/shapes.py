@@ -53,11 +53,15 @@ def normalise_axes(axis: int | Sequence[int] | None, ndim: int) -> tuple[int, ..
     """
     if axis is None:
         return tuple(range(ndim))
-    many = [int(k) for k in ((axis,) if isinstance(axis, int | np.integer) else axis)]
-    for k in many:
-        if not -ndim <= k < ndim:
-            raise np.exceptions.AxisError(k, ndim)
-    return tuple(sorted(k % ndim for k in many))
+    if isinstance(axis, int | np.integer):
+        return (_count_from_0(int(axis), ndim),)
+    return tuple(sorted(_count_from_0(int(k), ndim) for k in axis))
+
+
+def _count_from_0(axis: int, ndim: int) -> int:
+    if not -ndim <= axis < ndim:
+        raise np.exceptions.AxisError(axis, ndim)
+    return axis % ndim
 
 
 def normalise_axis(axis: Any, ndim: int) -> int:
