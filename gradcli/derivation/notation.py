@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from fractions import Fraction
 from typing import ClassVar
-from xml.sax.saxutils import escape
 
 from gradcli.classes import dataclass
 from gradcli.derivation.matrix_expression import Number, formula_number, is_fraction, match_known_constant
@@ -16,19 +15,12 @@ _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _LOWERED = str.maketrans("0123456789-", "₀₁₂₃₄₅₆₇₈₉₋")
 
 
-_BESIDE = '<mo rspace="0.17em">&#8290;</mo>'  # a product of neighbours, with a thin space between them
-_SIGNS = {"+": "+", "-": "&#8722;"}
-
-
 _PLAIN_FUNCTIONS = frozenset("exp log sin cos tan tanh sinh cosh det max min arctan arcsin arccos".split())  # noqa: SIM905
 
 
 # how tightly signs bind, from comparisons to what needs no brackets
 # (LINE is a quotient with a line, which is as good as brackets)
 COMPARE, SUM, ENTRYWISE, BESIDE, LINE, RAISED, ATOM = range(7)
-
-
-_BELOW = ";\u00a0"  # between arrays below each other; "; " is between the lines of a formula
 
 
 class Sign(Enum):
@@ -182,12 +174,20 @@ Letters = Sequence[str]
 
 
 class Notation(ABC):
-    """A way to write formulas. `names` are those of inputs, sizes and parts, which no other sign may look like."""
+    """A way to write formulas. `names` are those of inputs, sizes and parts, which no other sign may look like.
+
+    `_forms` is the text of each sign, with places for its parts; `_within` is how tightly each part must bind to need no
+    brackets, and `_between` what stands between parts of one kind.
+    """
 
     line: int  # how tightly a quotient binds
     root: int  # how tightly a root binds
-    _between: ClassVar[Mapping[Sign, str]]  # what stands between the factors of each kind of product
-    _templates: ClassVar[Mapping[Sign, str]]  # for what holds its parts in one way, whatever they are
+    _forms: ClassVar[Mapping[Sign | str, str]]
+    _within: ClassVar[Mapping[Sign, tuple[int, ...]]] = {
+        Sign.MINUS: (ENTRYWISE,), Sign.TOTAL: (ENTRYWISE,), Sign.ENTRY: (ATOM,), Sign.AT: (ATOM,), Sign.TRUTH: (SUM, SUM),
+    }  # fmt: skip
+    _between: ClassVar[Mapping[Sign | str, str]]
+    _words: ClassVar[Mapping[str, str]] = {}  # what is written for comparisons, `sum` and `prod`, and some functions
 
     def __init__(self, names: Sequence[str] = ()) -> None:
         self.names = frozenset(names)
@@ -195,60 +195,70 @@ class Notation(ABC):
     def write(self, m: M, within: int = COMPARE) -> str:
         """Return a formula, in brackets if it binds less than what is around it."""
         shown = self.sign(m)
-        return self.bracketed(shown) if self.level(m) < within else shown
+        return self._forms["brackets"].format(shown) if self.level(m) < within else shown
 
     def level(self, m: M) -> int:
-        """Return how tightly a formula binds."""
-        if m.sign is Sign.OVER:
+        """Return how tightly a formula binds: a fraction as a quotient, a number with a power of ten as a product."""
+        number = formula_number(m.number) if m.sign is Sign.NUMBER else ""
+        if m.sign is Sign.OVER or "/" in number:
             return self.line
-        if m.sign is Sign.ROOT:
-            return self.root
-        if m.sign is Sign.NUMBER:
-            return self.number_level(m)
-        return _LEVELS.get(m.sign, ATOM)
-
-    def number_level(self, m: M) -> int:
-        """Return how tightly a number binds: a fraction as a quotient, one with a power of ten as a product."""
-        text = formula_number(m.number)
-        if "/" in text:
-            return self.line
-        if "e" not in text:
-            return ATOM
-        return RAISED if text.startswith("1e") else ENTRYWISE
+        if "e" in number:
+            return RAISED if number.startswith("1e") else ENTRYWISE
+        return self.root if m.sign is Sign.ROOT else _LEVELS.get(m.sign, ATOM)
 
     @property
     def has_sigma(self) -> bool:
         """Whether an input has the letter of the sigmoid, also with a number as in sigma1."""
         return any(split_subscript(name)[0] in ("sigma", "σ") for name in self.names)
 
-    @property
-    def identity(self) -> str:
-        return next(sign for sign in ("I", "Id", "Eye") if sign not in self.names or sign == "Eye")
-
     def sign(self, m: M) -> str:
         """Return a formula without brackets around it."""
         s = m.sign
-        if s is Sign.NAME:
-            return self.name(m.text)
         if s is Sign.NUMBER:
             return self.number(formula_number(m.number))
         if s is Sign.SUM:
-            return self.sum([(("-", a.args[0]) if a.sign is Sign.MINUS else ("+", a)) for a in m.args])
-        if s is Sign.MINUS:
-            return self.minus(self.write(m.args[0], ENTRYWISE))
-        if s in self._between:
+            return self.sum(m.args)
+        if s in (Sign.ENTRYWISE, Sign.CROSS, Sign.BESIDE):
             levels = [self.entrywise_level(a) if s is Sign.ENTRYWISE else LINE for a in m.args]
-            return self.factors(s, list(map(self.write, m.args, levels)))
-        if s is Sign.TRANSPOSE:
-            inner = m.args[0]
-            return self.raised(inner.args[0], "-T") if inner.sign is Sign.INVERSE else self.raised(inner, "T")
-        if s is Sign.INVERSE:
-            return self.raised(m.args[0], "-1")
-        if s is Sign.TOTAL:
-            return self.total(m.text or "sum", m.letters, self.write(m.args[0], ENTRYWISE))
-        if s is Sign.ENTRY:
-            return self.write_subscript(self.write(m.args[0], ATOM), m.letters)
-        return self._templates[s].format(*map(self.write, m.args)) if s in self._templates else self.other(m)
+            return self._forms["row"].format(self.factors(s, list(map(self.write, m.args, levels))))
+        if s in (Sign.TRANSPOSE, Sign.INVERSE):
+            inner, mark = m.args[0], "T" if s is Sign.TRANSPOSE else "-1"
+            if s is Sign.TRANSPOSE and inner.sign is Sign.INVERSE:
+                inner, mark = inner.args[0], "-T"
+            return self._forms["raised"].format(self.write(inner, ATOM), self._forms[mark])
+        if s in (Sign.POWER, Sign.ENTRY_POWER):
+            return self.power(s, self.write(m.args[0], ATOM), self.exponent(m.args[1]))
+        within = self._within.get(s, ())
+        args = [self.write(a, *within[k : k + 1]) for k, a in enumerate(m.args)]
+        match s:
+            case Sign.NAME:
+                return self.name(m.text)
+            case Sign.MINUS:
+                return self.minus(args[0])
+            case Sign.IDENTITY:
+                name = next(sign for sign in ("I", "Id", "Eye") if sign not in self.names or sign == "Eye")
+                return self._forms.get(name, self._forms[s]).format(name)
+            case Sign.UNIT:
+                return self._forms[s].format(args[0] if args else self._forms["place"].format(m.text))
+            case Sign.TOTAL:
+                what = m.text or "sum"
+                return self._forms[s].format(self._words.get(what, what), self.join_letters(m.letters), args[0])
+            case Sign.ENTRY:
+                return self.write_subscript(args[0], m.letters)
+            case Sign.AT:
+                return self._forms[s].format(args[0], m.text)
+            case Sign.TRUTH | Sign.CASES:
+                return self._forms[s].format(*args, self._words.get(m.text, m.text))
+            case Sign.FUNCTION:
+                head = self.head(m.text)
+                if m.along or m.letters:
+                    low = self._forms["along"].format(m.along) if m.along else self.join_letters(m.letters)
+                    head = self._forms["low"].format(head, low)
+                return self._forms[s].format(head, self._between[s].join(args))
+            case Sign.JOINED:
+                way: Sign | str = m.along or s
+                return self._forms[way].format(self._between[way].join(args))
+        return self._forms[s].format(*args)
 
     @staticmethod
     def entrywise_level(a: M) -> int:
@@ -256,103 +266,129 @@ class Notation(ABC):
         arrays = [x for x in a.args if x.sign is not Sign.NUMBER] if a.sign is Sign.BESIDE else []
         return LINE if len(arrays) > 1 else BESIDE
 
+    @abstractmethod
+    def name(self, text: str) -> str: ...
+    @abstractmethod
+    def head(self, name: str) -> str:
+        """Return a function's name as it stands before its arguments."""
+
+    @abstractmethod
+    def join_letters(self, letters: Letters) -> str:
+        """Return the indices of an entry, as they stand below it."""
+
+    def number(self, text: str) -> str:
+        """Return a number: digits, a fraction, or a multiple of a power of ten."""
+        if "/" in text:
+            return self._forms["fraction"].format(*text.split("/"))
+        mantissa, e, exponent = text.partition("e")
+        if not e:
+            return self._forms[Sign.NUMBER].format(text)
+        power = self._forms[Sign.NUMBER].format(abs(int(exponent)))
+        ten = self._forms["ten"].format(self.minus(power) if int(exponent) < 0 else power)
+        return ten if mantissa == "1" else self._forms["multiple"].format(mantissa, ten)
+
     def exponent(self, m: M) -> str:
         """Return an exponent; 1/3 as one, and not as a quotient."""
         if m.sign is Sign.MINUS:
             return self.minus(self.exponent(m.args[0]))
         x = m.number
         if m.sign is Sign.NUMBER and isinstance(x, Fraction) and is_fraction(x):
-            return self.ratio(str(x.numerator), str(x.denominator))
+            return self._forms["ratio"].format(x.numerator, x.denominator)
         return self.write(m)
 
-    def ratio(self, above: str, below: str) -> str:
-        """Return a quotient of whole numbers on one line."""
-        return f"{above}/{below}"
+    def power(self, kind: Sign, base: str, exponent: str) -> str:
+        """Return a power, of a number or entry by entry."""
+        return self._forms[kind].format(base, exponent)
 
-    @abstractmethod
-    def bracketed(self, shown: str) -> str: ...
-    @abstractmethod
-    def name(self, text: str) -> str: ...
-    @abstractmethod
-    def number(self, text: str) -> str: ...
-
-    def sum(self, terms: Sequence[tuple[str, M]]) -> str:
+    def sum(self, terms: Sequence[M]) -> str:
         """Return a sum of terms, each with its sign."""
         shown = ""
-        for sign, m in terms:
-            part = self.write(m, ENTRYWISE if shown or sign == "-" else SUM)
-            shown += f" {sign} {part}" if shown else f"-{part}" if sign == "-" else part
-        return shown
+        for m in terms:
+            negative = m.sign is Sign.MINUS
+            part = self.write(m.args[0] if negative else m, ENTRYWISE if shown or negative else SUM)
+            sign = self._between["-" if negative else "+"] if shown else self._forms["-"] if negative else ""
+            shown += sign + part
+        return self._forms["row"].format(shown)
 
     def minus(self, shown: str) -> str:
         """Return a formula with a minus before it."""
-        return f"-{shown}"
+        return self._forms["row"].format(self._forms["-"] + shown)
 
     def factors(self, kind: Sign, parts: Sequence[str]) -> str:
         """Return a product of this kind."""
         return self._between[kind].join(parts)
 
-    @abstractmethod
-    def raised(self, base: M, what: str) -> str: ...
-    @abstractmethod
-    def total(self, what: str, letters: Letters, body: str) -> str:
-        """Return a sum, or a product (`prod`), over indices."""
-
-    @abstractmethod
-    def other(self, m: M) -> str:
-        """Return a quotient, a power, a function or a part of an array."""
-
-    @abstractmethod
     def statements(self, lines: Sequence[tuple[str, str]]) -> str:
         """Return several formulas, each with its left side."""
+        return self._between["lines"].join(f"{left} = {right}" for left, right in lines)
 
-    @abstractmethod
     def derivative(self, wrt: str, order: int, above: Letters = (), below: Letters = ()) -> str:
         """Return the left side of a derivative, df/dx; with the indices of an entry of f and of the input, if there are any."""
+        if order == 1:
+            return self._forms["slope"].format(self.indexed("f", above), self.indexed(wrt, below))
+        half = len(below) // 2
+        pair = self.indexed(wrt, below[:half]), self.indexed(wrt, below[half:])
+        return self._forms["curvature by two" if below else "curvature"].format(*pair)
 
-    @abstractmethod
     def write_subscript(self, shown: str, letters: Letters) -> str:
         """Return a formula with the indices of an entry; without them if there are none, as of a number."""
+        return self._forms[Sign.ENTRY].format(shown, self.join_letters(letters)) if letters else shown
 
     def indexed(self, name: str, letters: Letters) -> str:
         """Return a name with the indices of an entry."""
         return self.write_subscript(self.name(name), letters)
 
-    @abstractmethod
     def product(self, name: str, direction: str, letters: Letters) -> str:
         """Return the left side of the product of a Hessian and a direction, H[V], with the indices of an entry."""
-
-
-# Formulas in LaTeX.
+        return self.write_subscript(self._forms["product"].format(self.name(name), self.name(direction)), letters)
 
 
 class Latex(Notation):
     """LaTeX with amsmath; names are escaped."""
 
     line, root = LINE, ATOM
-    _between: ClassVar = {Sign.ENTRYWISE: r" \circ ", Sign.CROSS: r" \times ", Sign.BESIDE: r" \, "}
-    _templates: ClassVar = {
-        Sign.ONES: r"\mathbf{{1}}", Sign.DIFFERENTIAL: r"\mathrm{{d}}{}", Sign.ADJOINT: r"\bar{{{}}}",
-        Sign.OVER: r"\frac{{{}}}{{{}}}", Sign.ROOT: r"\sqrt{{{}}}", Sign.NORM: r"\left\lVert {} \right\rVert",
-        Sign.ABSOLUTE: r"\left|{}\right|",
+    _forms: ClassVar = {
+        "brackets": r"\left({}\right)", "row": "{}", "-": "-", "raised": "{}^{{{}}}",
+        "T": r"\top", "-T": r"-\top", "-1": "-1",
+        Sign.NUMBER: "{}", "fraction": r"\tfrac{{{}}}{{{}}}", "ratio": "{}/{}", "ten": "10^{{{}}}", "multiple": r"{} \cdot {}",
+        Sign.ONES: r"\mathbf{{1}}", Sign.IDENTITY: r"\mathrm{{{}}}", "I": "I", Sign.UNIT: "e_{{{}}}", "place": "{}",
+        Sign.OVER: r"\frac{{{}}}{{{}}}", Sign.POWER: "{}^{{{}}}", Sign.ENTRY_POWER: r"{}^{{\circ {}}}",
+        Sign.ROOT: r"\sqrt{{{}}}", Sign.NORM: r"\left\lVert {} \right\rVert", Sign.ABSOLUTE: r"\left|{}\right|",
+        Sign.FUNCTION: r"{}\left({}\right)", "low": "{}_{{{}}}", "along": r"\mathrm{{{}}}",
+        Sign.TRUTH: r"\mathbf{{1}}\left[{0} {2} {1}\right]",
+        Sign.CASES: r"\begin{{cases}} {0} & \text{{if }} {2} {4} {3} \\[2pt] {1} & \text{{otherwise}} \end{{cases}}",
+        Sign.AT: "{}_{{{}}}", Sign.ENTRY: "{{{}}}_{{{}}}", Sign.TOTAL: r"\{}_{{{}}} {}",
+        Sign.JOINED: r"\left[{}\right]", "rows": r"\begin{{bmatrix}} {} \end{{bmatrix}}",
+        Sign.DIFFERENTIAL: r"\mathrm{{d}}{}", Sign.ADJOINT: r"\bar{{{}}}",
+        "slope": r"\frac{{\partial {}}}{{\partial {}}}", "curvature": r"\frac{{\partial^{{2}} f}}{{\partial {}^{{2}}}}",
+        "curvature by two": r"\frac{{\partial^{{2}} f}}{{\partial {} \, \partial {}}}",
     }  # fmt: skip
-    _marks: ClassVar = {"T": r"\top", "-T": r"-\top", "-1": "-1"}
-    _comparisons: ClassVar = {">=": r"\geq", "<=": r"\leq", "==": "=", "!=": r"\neq"}
-    _words: ClassVar = {"sigmoid": r"\sigma", "Φ": r"\Phi", "φ": r"\phi", "tr": r"\operatorname{tr}"}
+    _between: ClassVar = {
+        Sign.ENTRYWISE: r" \circ ", Sign.CROSS: r" \times ", Sign.BESIDE: r" \, ", Sign.FUNCTION: ", ", Sign.JOINED: ", ",
+        "rows": r" \\[2pt] ", "+": " + ", "-": " - ", "lines": r" \\ ",
+    }  # fmt: skip
+    _words: ClassVar = {
+        ">=": r"\geq", "<=": r"\leq", "==": "=", "!=": r"\neq", "sigmoid": r"\sigma", "Φ": r"\Phi", "φ": r"\phi",
+        "tr": r"\operatorname{tr}",
+    }  # fmt: skip
 
-    def bracketed(self, shown: str) -> str:
-        return rf"\left({shown}\right)"
+    def sign(self, m: M) -> str:
+        if m.sign is Sign.AT and "_" in (base := self.write(m.args[0], ATOM)):
+            return rf"{{{base}}}_{{{m.text}}}"
+        return super().sign(m)
 
     def name(self, text: str) -> str:
         return r"\infty" if text == "inf" else latex_name(text)
 
-    def number(self, text: str) -> str:
-        if "/" in text:
-            above, below = text.split("/")
-            return rf"\tfrac{{{above}}}{{{below}}}"
-        mantissa, e, exponent = text.partition("e")
-        ten = f"10^{{{int(exponent)}}}" if e else ""
-        return text if not e else ten if mantissa == "1" else rf"{mantissa} \cdot {ten}"
+    def head(self, name: str) -> str:
+        if name in _PLAIN_FUNCTIONS:
+            return f"\\{name}"
+        escaped = name.replace("_", r"\_")
+        operator = rf"\operatorname{{{escaped}}}"
+        return operator if name == "sigmoid" and self.has_sigma else self._words.get(name, operator)
+
+    def join_letters(self, letters: Letters) -> str:
+        return ", ".join(map(self.name, letters))
 
     def factors(self, kind: Sign, parts: Sequence[str]) -> str:
         first, *rest = parts
@@ -360,295 +396,138 @@ class Latex(Notation):
             return f"{first} {self.factors(kind, rest)}"
         return super().factors(kind, parts)
 
-    def raised(self, base: M, what: str) -> str:
-        return rf"{self.write(base, ATOM)}^{{{self._marks[what]}}}"
-
-    def total(self, what: str, letters: Letters, body: str) -> str:
-        return rf"\{what}_{{{self._join_letters(letters)}}} {body}"
-
-    def other(self, m: M) -> str:
-        args = [self.write(a) for a in m.args]
-        inside = ", ".join(args)
-        match m.sign:
-            case Sign.IDENTITY:
-                return "I" if self.identity == "I" else r"\mathrm{Id}"
-            case Sign.UNIT:
-                return rf"e_{{{inside or m.text}}}"
-            case Sign.POWER | Sign.ENTRY_POWER:
-                by_entry = r"\circ " if m.sign is Sign.ENTRY_POWER else ""
-                return rf"{self.write(m.args[0], ATOM)}^{{{by_entry}{self.exponent(m.args[1])}}}"
-            case Sign.TRUTH:
-                sign = self._comparisons.get(m.text, m.text)
-                return rf"\mathbf{{1}}\left[{self.write(m.args[0], SUM)} {sign} {self.write(m.args[1], SUM)}\right]"
-            case Sign.CASES:
-                yes, no, left, right = args
-                condition = f"{left} {self._comparisons.get(m.text, m.text)} {right}"
-                rows = rf"{yes} & \text{{if }} {condition} \\[2pt] {no} & \text{{otherwise}}"
-                return rf"\begin{{cases}} {rows} \end{{cases}}"
-            case Sign.AT:
-                base = self.write(m.args[0], ATOM)
-                return rf"{{{base}}}_{{{m.text}}}" if "_" in base else rf"{base}_{{{m.text}}}"
-            case Sign.JOINED:
-                rows = r" \\[2pt] ".join(args)
-                return rf"\begin{{bmatrix}} {rows} \end{{bmatrix}}" if m.along else rf"\left[{inside}\right]"
-        escaped = m.text.replace("_", r"\_")
-        head = rf"\operatorname{{{escaped}}}"
-        if m.text in _PLAIN_FUNCTIONS:
-            head = f"\\{m.text}"
-        elif m.text != "sigmoid" or not self.has_sigma:
-            head = self._words.get(m.text, head)
-        low = rf"\mathrm{{{m.along}}}" if m.along else self._join_letters(m.letters)
-        return rf"{head}{f'_{{{low}}}' if low else ''}\left({inside}\right)"
-
-    def _join_letters(self, letters: Letters) -> str:
-        return ", ".join(map(self.name, letters))
-
-    def statements(self, lines: Sequence[tuple[str, str]]) -> str:
-        return r" \\ ".join(f"{left} = {right}" for left, right in lines)
-
-    def derivative(self, wrt: str, order: int, above: Letters = (), below: Letters = ()) -> str:
-        if order == 1:
-            return rf"\frac{{\partial {self.indexed('f', above)}}}{{\partial {self.indexed(wrt, below)}}}"
-        half = len(below) // 2
-        twice = rf"{self.indexed(wrt, below[:half])} \, \partial {self.indexed(wrt, below[half:])}"
-        return rf"\frac{{\partial^{{2}} f}}{{\partial {twice if below else self.name(wrt) + '^{2}'}}}"
-
-    def write_subscript(self, shown: str, letters: Letters) -> str:
-        return f"{{{shown}}}_{{{self._join_letters(letters)}}}" if letters else shown
-
     def product(self, name: str, direction: str, letters: Letters) -> str:
-        return f"{self.name(name)}[{self.name(direction)}]" + (f"_{{{self._join_letters(letters)}}}" if letters else "")
-
-
-# Formulas in presentation MathML.
+        return f"{self.name(name)}[{self.name(direction)}]" + (f"_{{{self.join_letters(letters)}}}" if letters else "")
 
 
 class Mathml(Notation):
     """Presentation MathML."""
 
     line, root = LINE, ATOM
-    _between: ClassVar = {Sign.ENTRYWISE: "<mo>&#8728;</mo>", Sign.CROSS: "<mo>&#215;</mo>", Sign.BESIDE: _BESIDE}
-    _templates: ClassVar = {
-        Sign.ONES: "<mi>𝟏</mi>",
-        Sign.DIFFERENTIAL: '<mrow><mi mathvariant="normal">d</mi>{}</mrow>',
-        Sign.ADJOINT: "<mover>{}<mo>&#175;</mo></mover>",
-        Sign.OVER: "<mfrac>{}{}</mfrac>",
-        Sign.ROOT: "<msqrt>{}</msqrt>",
-        Sign.NORM: "<mrow><mo>‖</mo>{}<mo>‖</mo></mrow>",
-        Sign.ABSOLUTE: "<mrow><mo>|</mo>{}<mo>|</mo></mrow>",
-    }
-    _marks: ClassVar = {
-        "T": "<mo>&#8868;</mo>",
-        "-T": "<mrow><mo>&#8722;</mo><mo>&#8868;</mo></mrow>",
-        "-1": "<mrow><mo>&#8722;</mo><mn>1</mn></mrow>",
-    }
-    _comparisons: ClassVar = {">=": "≥", "<=": "≤", "==": "=", "!=": "≠"}
-
-    def number_level(self, m: M) -> int:
-        return LINE if "/" in formula_number(m.number) else super().number_level(m)
-
-    def bracketed(self, shown: str) -> str:
-        return f"<mrow><mo>(</mo>{shown}<mo>)</mo></mrow>"
+    _forms: ClassVar = {
+        "brackets": "<mrow><mo>(</mo>{}<mo>)</mo></mrow>", "row": "<mrow>{}</mrow>", "-": "<mo>&#8722;</mo>",
+        "raised": "<msup>{}{}</msup>", "T": "<mo>&#8868;</mo>",
+        "-T": "<mrow><mo>&#8722;</mo><mo>&#8868;</mo></mrow>", "-1": "<mrow><mo>&#8722;</mo><mn>1</mn></mrow>",
+        Sign.NUMBER: "<mn>{}</mn>", "fraction": "<mfrac><mn>{}</mn><mn>{}</mn></mfrac>",
+        "ratio": "<mrow><mn>{}</mn><mo>/</mo><mn>{}</mn></mrow>", "ten": "<msup><mn>10</mn>{}</msup>",
+        "multiple": "<mrow><mn>{}</mn><mo>&#8901;</mo>{}</mrow>",
+        Sign.ONES: "<mi>𝟏</mi>", Sign.IDENTITY: "<mi>{}</mi>", Sign.UNIT: "<msub><mi>e</mi>{}</msub>", "place": "<mn>{}</mn>",
+        Sign.OVER: "<mfrac>{}{}</mfrac>", Sign.POWER: "<msup>{}{}</msup>",
+        Sign.ENTRY_POWER: "<msup>{}<mrow><mo>&#8728;</mo>{}</mrow></msup>", Sign.ROOT: "<msqrt>{}</msqrt>",
+        Sign.NORM: "<mrow><mo>‖</mo>{}<mo>‖</mo></mrow>", Sign.ABSOLUTE: "<mrow><mo>|</mo>{}<mo>|</mo></mrow>",
+        Sign.FUNCTION: "<mrow>{}<mo>(</mo>{}<mo>)</mo></mrow>", "low": "<msub>{}{}</msub>", "along": "<mtext>{}</mtext>",
+        Sign.TRUTH: "<mrow><mi>𝟏</mi><mo>[</mo>{0}<mo>{2}</mo>{1}<mo>]</mo></mrow>",
+        Sign.CASES: (
+            '<mrow><mo>{{</mo><mtable columnalign="left left">'
+            "<mtr><mtd>{0}</mtd><mtd><mrow><mtext>if&#160;</mtext>{2}<mo>{4}</mo>{3}</mrow></mtd></mtr>"
+            "<mtr><mtd>{1}</mtd><mtd><mrow><mtext>otherwise</mtext></mrow></mtd></mtr></mtable></mrow>"
+        ),
+        Sign.AT: "<msub>{}<mi>{}</mi></msub>", Sign.ENTRY: "<msub>{}{}</msub>",
+        Sign.TOTAL: "<mrow><munder><mo>{}</mo>{}</munder>{}</mrow>",
+        Sign.JOINED: "<mrow><mo>[</mo>{}<mo>]</mo></mrow>",
+        "rows": "<mrow><mo>[</mo><mtable><mtr><mtd>{}</mtd></mtr></mtable><mo>]</mo></mrow>",
+        Sign.DIFFERENTIAL: '<mrow><mi mathvariant="normal">d</mi>{}</mrow>', Sign.ADJOINT: "<mover>{}<mo>&#175;</mo></mover>",
+        "slope": "<mfrac><mrow><mo>&#8706;</mo>{}</mrow><mrow><mo>&#8706;</mo>{}</mrow></mfrac>",
+        "curvature": (
+            "<mfrac><mrow><msup><mo>&#8706;</mo><mn>2</mn></msup><mi>f</mi></mrow>"
+            "<mrow><mo>&#8706;</mo><msup>{}<mn>2</mn></msup></mrow></mfrac>"
+        ),
+        "curvature by two": (
+            "<mfrac><mrow><msup><mo>&#8706;</mo><mn>2</mn></msup><mi>f</mi></mrow>"
+            "<mrow><mo>&#8706;</mo>{}<mo>&#8706;</mo>{}</mrow></mfrac>"
+        ),
+        "product": "<mrow>{}<mo>[</mo>{}<mo>]</mo></mrow>",
+    }  # fmt: skip
+    _between: ClassVar = {
+        Sign.ENTRYWISE: "<mo>&#8728;</mo>", Sign.CROSS: "<mo>&#215;</mo>",
+        Sign.BESIDE: '<mo rspace="0.17em">&#8290;</mo>',  # with a thin space
+        Sign.FUNCTION: "<mo>,</mo>", Sign.JOINED: "<mo>,</mo>", "rows": "</mtd></mtr><mtr><mtd>",
+        "+": "<mo>+</mo>", "-": "<mo>&#8722;</mo>",
+    }  # fmt: skip
+    _words: ClassVar = {
+        ">=": "≥", "<=": "≤", "==": "=", "!=": "≠", ">": "&gt;", "<": "&lt;", "sum": "&#8721;", "prod": "&#8719;",
+    }  # fmt: skip
 
     def name(self, text: str) -> str:
         return "<mi>∞</mi>" if text == "inf" else mathml_name(text)
 
-    def number(self, text: str) -> str:
-        if "/" in text:
-            above, below = text.split("/")
-            return f"<mfrac><mn>{above}</mn><mn>{below}</mn></mfrac>"
-        mantissa, e, exponent = text.partition("e")
-        if not e:
-            return f"<mn>{text}</mn>"
-        power = int(exponent)
-        shown = f"<mn>{power}</mn>" if power >= 0 else f"<mrow><mo>&#8722;</mo><mn>{-power}</mn></mrow>"
-        ten = f"<msup><mn>10</mn>{shown}</msup>"
-        return ten if mantissa == "1" else f"<mrow><mn>{mantissa}</mn><mo>&#8901;</mo>{ten}</mrow>"
+    def head(self, name: str) -> str:
+        return f"<mi>{'σ' if name == 'sigmoid' and not self.has_sigma else name}</mi>"
 
-    def ratio(self, above: str, below: str) -> str:
-        return f"<mrow><mn>{above}</mn><mo>/</mo><mn>{below}</mn></mrow>"
-
-    def sum(self, terms: Sequence[tuple[str, M]]) -> str:
-        shown = ""
-        for sign, m in terms:
-            part = self.write(m, ENTRYWISE if shown or sign == "-" else SUM)
-            shown += f"<mo>{_SIGNS[sign]}</mo>{part}" if shown or sign == "-" else part
-        return f"<mrow>{shown}</mrow>"
-
-    def minus(self, shown: str) -> str:
-        return f"<mrow><mo>&#8722;</mo>{shown}</mrow>"
-
-    def factors(self, kind: Sign, parts: Sequence[str]) -> str:
-        return f"<mrow>{super().factors(kind, parts)}</mrow>"
-
-    def raised(self, base: M, what: str) -> str:
-        return f"<msup>{self.write(base, ATOM)}{self._marks[what]}</msup>"
-
-    def total(self, what: str, letters: Letters, body: str) -> str:
-        sign = "&#8721;" if what == "sum" else "&#8719;"
-        return f"<mrow><munder><mo>{sign}</mo>{self._join_letters(letters)}</munder>{body}</mrow>"
-
-    def _join_letters(self, letters: Sequence[str]) -> str:
-        return f"<mrow>{'<mo>,</mo>'.join(f'<mi>{escape(GREEK.get(c, c))}</mi>' for c in letters)}</mrow>"
-
-    def other(self, m: M) -> str:
-        args = [self.write(a) for a in m.args]
-        inside = "<mo>,</mo>".join(args)
-        match m.sign:
-            case Sign.IDENTITY:
-                return f"<mi>{self.identity}</mi>"
-            case Sign.UNIT:
-                return f"<msub><mi>e</mi>{inside or f'<mn>{escape(m.text)}</mn>'}</msub>"
-            case Sign.POWER | Sign.ENTRY_POWER:
-                power = self.exponent(m.args[1])
-                power = f"<mrow><mo>&#8728;</mo>{power}</mrow>" if m.sign is Sign.ENTRY_POWER else power
-                return f"<msup>{self.write(m.args[0], ATOM)}{power}</msup>"
-            case Sign.TRUTH:
-                sign = escape(self._comparisons.get(m.text, m.text))
-                left, right = self.write(m.args[0], SUM), self.write(m.args[1], SUM)
-                return f"<mrow><mi>𝟏</mi><mo>[</mo>{left}<mo>{sign}</mo>{right}<mo>]</mo></mrow>"
-            case Sign.CASES:
-                yes, no, left, right = args
-                sign = escape(self._comparisons.get(m.text, m.text))
-                condition = f"<mtext>if&#160;</mtext>{left}<mo>{sign}</mo>{right}"
-                branches = ((yes, condition), (no, "<mtext>otherwise</mtext>"))
-                rows = "".join(f"<mtr><mtd>{x}</mtd><mtd><mrow>{when}</mrow></mtd></mtr>" for x, when in branches)
-                return f'<mrow><mo>{{</mo><mtable columnalign="left left">{rows}</mtable></mrow>'
-            case Sign.AT:
-                return f"<msub>{self.write(m.args[0], ATOM)}<mi>{escape(m.text)}</mi></msub>"
-            case Sign.JOINED:
-                rows = f"<mtable>{''.join(f'<mtr><mtd>{x}</mtd></mtr>' for x in args)}</mtable>"
-                return f"<mrow><mo>[</mo>{rows if m.along else inside}<mo>]</mo></mrow>"
-        head = f"<mi>{'σ' if m.text == 'sigmoid' and not self.has_sigma else escape(m.text)}</mi>"
-        along = f"<msub>{head}<mtext>{m.along}</mtext></msub>"
-        head = along if m.along else self.write_subscript(head, m.letters)
-        return f"<mrow>{head}<mo>(</mo>{inside}<mo>)</mo></mrow>"
+    def join_letters(self, letters: Letters) -> str:
+        return f"<mrow>{'<mo>,</mo>'.join(f'<mi>{GREEK.get(c, c)}</mi>' for c in letters)}</mrow>"
 
     def statements(self, lines: Sequence[tuple[str, str]]) -> str:
         return mathml_lines(lines)
-
-    def derivative(self, wrt: str, order: int, above: Letters = (), below: Letters = ()) -> str:
-        d = "<mo>&#8706;</mo>"
-        half = len(below) // 2
-        if order == 1:
-            top, low = f"{d}{self.indexed('f', above)}", f"{d}{self.indexed(wrt, below)}"
-        elif below:
-            top = f"<msup>{d}<mn>2</mn></msup><mi>f</mi>"
-            low = f"{d}{self.indexed(wrt, below[:half])}{d}{self.indexed(wrt, below[half:])}"
-        else:
-            top, low = f"<msup>{d}<mn>2</mn></msup><mi>f</mi>", f"{d}<msup>{self.name(wrt)}<mn>2</mn></msup>"
-        return f"<mfrac><mrow>{top}</mrow><mrow>{low}</mrow></mfrac>"
-
-    def write_subscript(self, shown: str, letters: Letters) -> str:
-        return f"<msub>{shown}{self._join_letters(letters)}</msub>" if letters else shown
-
-    def product(self, name: str, direction: str, letters: Letters) -> str:
-        shown = f"<mrow>{self.name(name)}<mo>[</mo>{self.name(direction)}<mo>]</mo></mrow>"
-        return self.write_subscript(shown, letters)
-
-
-# Formulas in Unicode for a terminal, and on a line of plain text.
 
 
 class Unicode(Notation):
     """Superscripts for transposes, inverses and powers: `A.T @ (A @ x - b)` as `Aᵀ (A x - b)`."""
 
     line, root = ENTRYWISE, RAISED
-    _between: ClassVar = {Sign.ENTRYWISE: " ∘ ", Sign.CROSS: " × ", Sign.BESIDE: " "}
-    _templates: ClassVar = {
-        Sign.ONES: "𝟏", Sign.DIFFERENTIAL: "d{}", Sign.ADJOINT: "{}_bar", Sign.NORM: "‖{}‖", Sign.ABSOLUTE: "|{}|",
+    _forms: ClassVar = {
+        "brackets": "({})", "row": "{}", "-": "-", "raised": "{}{}", "T": "ᵀ", "-T": "⁻ᵀ", "-1": "⁻¹",
+        Sign.NUMBER: "{}", "fraction": "{}/{}", "ratio": "{}/{}", "ten": "10^{}", "multiple": "{}·{}",
+        Sign.ONES: "𝟏", Sign.IDENTITY: "{}", Sign.UNIT: "e_{}", "place": "{}",
+        Sign.OVER: "{} / {}", Sign.ROOT: "√{}", Sign.NORM: "‖{}‖", Sign.ABSOLUTE: "|{}|",
+        Sign.FUNCTION: "{}({})", "low": "{}_{}", "along": "{}",
+        Sign.TRUTH: "𝟏[{0} {2} {1}]", Sign.CASES: "{0} if {2} {4} {3}, else {1}",
+        Sign.AT: "{}[{}]", Sign.ENTRY: "{}[{}]", Sign.TOTAL: "{}_{} {}", Sign.JOINED: "[{}]", "rows": "[{}]",
+        Sign.DIFFERENTIAL: "d{}", Sign.ADJOINT: "{}_bar",
+        "slope": "∂{}/∂{}", "curvature": "∂²f/∂{}²", "curvature by two": "∂²f/∂{}∂{}", "product": "{}[{}]",
     }  # fmt: skip
-    _marks: ClassVar = {"T": "ᵀ", "-T": "⁻ᵀ", "-1": "⁻¹"}
+    _within: ClassVar = {
+        **Notation._within, Sign.OVER: (BESIDE, RAISED), Sign.ROOT: (ATOM,), Sign.CASES: (SUM,),  # cases in cases have brackets
+    }  # fmt: skip
+    _between: ClassVar = {
+        Sign.ENTRYWISE: " ∘ ", Sign.CROSS: " × ", Sign.BESIDE: " ", Sign.FUNCTION: ", ", Sign.JOINED: ", ",
+        "rows": ";\u00a0",  # "; " is between the lines of a formula
+        "+": " + ", "-": " - ", "lines": "; ",
+    }  # fmt: skip
 
-    def bracketed(self, shown: str) -> str:
-        return f"({shown})"
+    def sign(self, m: M) -> str:
+        return f"e{m.text.translate(_LOWERED)}" if m.sign is Sign.UNIT and not m.args else super().sign(m)
 
     def name(self, text: str) -> str:
         return "∞" if text == "inf" else greek_name(text)
 
+    def head(self, name: str) -> str:
+        return name
+
+    def join_letters(self, letters: Letters) -> str:
+        return ",".join(letters)
+
     def number(self, text: str) -> str:
-        mantissa, e, exponent = text.partition("e")
-        ten = f"10{str(int(exponent)).translate(_RAISED)}" if e else ""
-        return text if not e else ten if mantissa == "1" else f"{mantissa}·{ten}"
+        shown, _, power = super().number(text).partition("^")
+        return shown + power.translate(_RAISED)
 
-    def raised(self, base: M, what: str) -> str:
-        return f"{self.write(base, ATOM)}{self._marks[what]}"
-
-    def total(self, what: str, letters: Letters, body: str) -> str:
-        return f"{what}_{','.join(letters)} {body}"
-
-    def other(self, m: M) -> str:
-        args = [self.write(a) for a in m.args]
-        inside = ", ".join(args)
-        match m.sign:
-            case Sign.IDENTITY:
-                return self.identity
-            case Sign.UNIT:
-                return f"e_{inside}" if args else f"e{m.text.translate(_LOWERED)}"
-            case Sign.OVER:
-                return f"{self.write(m.args[0], BESIDE)} / {self.write(m.args[1], RAISED)}"
-            case Sign.POWER | Sign.ENTRY_POWER:
-                by_entry, shown = "∘" if m.sign is Sign.ENTRY_POWER else "", self.exponent(m.args[1])
-                raised = f"^{by_entry}{shown if shown.isalnum() else f'({shown})'}"
-                if shown.isdigit() and not by_entry:
-                    raised = shown.translate(_RAISED)
-                return f"{self.write(m.args[0], ATOM)}{raised}"
-            case Sign.ROOT:
-                return f"√{self.write(m.args[0], ATOM)}"
-            case Sign.TRUTH:
-                return f"𝟏[{self.write(m.args[0], SUM)} {m.text} {self.write(m.args[1], SUM)}]"
-            case Sign.CASES:
-                yes, (no, left, right) = self.write(m.args[0], SUM), args[1:]  # cases in cases have brackets
-                return f"{yes} if {left} {m.text} {right}, else {no}"
-            case Sign.AT:
-                return f"{self.write(m.args[0], ATOM)}[{m.text}]"
-            case Sign.JOINED:
-                return f"[{(_BELOW if m.along else ', ').join(args)}]"
-        low = m.along or ",".join(m.letters)
-        return f"{m.text}{f'_{low}' if low else ''}({inside})"
-
-    def statements(self, lines: Sequence[tuple[str, str]]) -> str:
-        return "; ".join(f"{left} = {right}" for left, right in lines)
-
-    def derivative(self, wrt: str, order: int, above: Letters = (), below: Letters = ()) -> str:
-        if order == 1:
-            return f"∂{self.indexed('f', above)}/∂{self.indexed(wrt, below)}"
-        half = len(below) // 2
-        twice = f"{self.indexed(wrt, below[:half])}∂{self.indexed(wrt, below[half:])}"
-        return f"∂²f/∂{twice if below else f'{self.name(wrt)}²'}"
-
-    def write_subscript(self, shown: str, letters: Letters) -> str:
-        return f"{shown}[{','.join(letters)}]" if letters else shown
-
-    def product(self, name: str, direction: str, letters: Letters) -> str:
-        return self.write_subscript(f"{self.name(name)}[{self.name(direction)}]", letters)
+    def power(self, kind: Sign, base: str, exponent: str) -> str:
+        if kind is Sign.POWER and exponent.isdigit():
+            return base + exponent.translate(_RAISED)
+        return f"{base}^{'∘' if kind is Sign.ENTRY_POWER else ''}{exponent if exponent.isalnum() else f'({exponent})'}"
 
 
 class Plain(Unicode):
     """Formulas with indices on a line of ASCII: sum_k A[i,k]*B[k,j]."""
 
+    _forms: ClassVar = {**Unicode._forms, "multiple": "{}*{}", Sign.TRUTH: "[{0} {2} {1}]"}
     _between: ClassVar = {**Unicode._between, Sign.BESIDE: "*"}
 
     def name(self, text: str) -> str:
         return text
 
     def number(self, text: str) -> str:
-        mantissa, e, exponent = text.partition("e")
-        ten = f"10^{int(exponent)}" if e else ""
-        return text if not e else ten if mantissa == "1" else f"{mantissa}*{ten}"
+        return Notation.number(self, text)
 
     def sign(self, m: M) -> str:
         if m.sign is Sign.ENTRY and m.args[0].sign is not Sign.NAME:  # a part that is an array
             return self.write_subscript(Unicode([*self.names]).write(m.args[0], ATOM), m.letters)
         return super().sign(m)
 
-    def other(self, m: M) -> str:
-        if m.sign is Sign.TRUTH:
-            return super().other(m)[1:]
-        if m.sign is Sign.POWER:
-            shown = self.exponent(m.args[1])
-            return f"{self.write(m.args[0], ATOM)}^{shown if shown.lstrip('-').isalnum() else f'({shown})'}"
-        return super().other(m)
+    def power(self, kind: Sign, base: str, exponent: str) -> str:
+        if kind is Sign.ENTRY_POWER:
+            return super().power(kind, base, exponent)
+        return f"{base}^{exponent if exponent.lstrip('-').isalnum() else f'({exponent})'}"
 
 
 NOTATIONS: dict[str, type[Notation]] = {"unicode": Unicode, "latex": Latex, "mathml": Mathml}

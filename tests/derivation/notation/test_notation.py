@@ -107,6 +107,7 @@ def test_names_in_latex(text: str, tex: str) -> None:
 def test_the_identity_has_another_sign_where_an_input_has_its_name() -> None:
     eye = WRITING.formula(call("eye", name("n")))
     assert (Unicode(["I"]).write(eye), Latex(["I"]).write(eye)) == ("Id", r"\mathrm{Id}")
+    assert (Unicode(["I", "Id"]).write(eye), Latex(["I", "Id"]).write(eye)) == ("Eye", r"\mathrm{Eye}")
 
 
 OTHERS = [
