@@ -44,30 +44,30 @@ def hard_points(around: Around, more: Iterable[Values] = ()) -> Iterator[Values]
     seen = {_bytes_of_values(around.values)}
     while kinds:
         for kind in tuple(kinds):
-            values = next(kind, None)
-            if values is None:
+            changed = next(kind, None)
+            if changed is None:
                 kinds.remove(kind)
                 continue
-            values = _impose_assumptions(around, {name: _unwrap_scalar(x) for name, x in values.items()})
+            values = _impose_assumptions(around, {**around.values, **changed})
             key = _bytes_of_values(values)
-            if key not in seen and _is_inside_bounds(around, values):
+            moved = tuple(np.asarray(values[name], dtype=float) for name in around.wrt)
+            if key not in seen and around.stepping.are_inside(around.wrt, moved):
                 seen.add(key)
                 yield values
 
 
 def _impose_assumptions(around: Around, values: Values) -> Values:
-    """Return the values with every input moved to where the assumptions about it hold."""
+    """Return the values with every input moved to where the assumptions about it hold; numbers are numpy's."""
     rng = np.random.default_rng(around.seed)
-    made = {}
+    made = {
+        name: np.float64(x) if isinstance(x, float) else x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x
+        for name, x in values.items()
+    }
     for name, facts in around.facts.items():
         with np.errstate(all="ignore"):
             x = impose_facts(facts, np.asarray(values[name], dtype=float), rng)
         made[name] = x if np.all(np.isfinite(x)) else draw_with_facts(facts, np.shape(values[name]), rng)
-    return {**values, **made}
-
-
-def _unwrap_scalar(x: Any) -> Any:
-    return np.float64(x) if isinstance(x, float) else x[()] if isinstance(x, np.ndarray) and x.ndim == 0 else x
+    return made
 
 
 def _bytes_of_values(values: Mapping[str, Any]) -> bytes:
@@ -75,12 +75,7 @@ def _bytes_of_values(values: Mapping[str, Any]) -> bytes:
     return b"|".join(x.tobytes() if x.dtype.kind in "fiub" else repr(x.shape).encode() for x in parts)
 
 
-def _is_inside_bounds(around: Around, values: Values) -> bool:
-    return around.stepping.are_inside(around.wrt, tuple(np.asarray(values[name], dtype=float) for name in around.wrt))
-
-
-def _change_input(around: Around, name: str, x: Any) -> Values:
-    return {**around.values, name: np.asarray(x, dtype=float)[()]}
+# The kinds of points: each yields the values that it changes.
 
 
 def _draw_normal(around: Around, rng: np.random.Generator) -> Iterator[Values]:
@@ -89,9 +84,9 @@ def _draw_normal(around: Around, rng: np.random.Generator) -> Iterator[Values]:
         for scale in _SCALES:
             drawn = {n: scale * rng.standard_normal(x.shape) for n, x in around.inputs.items()}
             made = _move_inside_bounds(around, drawn)
-            yield {**around.values, **made}
+            yield made
             for name in around.wrt if len(around.wrt) > 1 else ():
-                yield {**around.values, name: made[name]}
+                yield {name: made[name]}
 
 
 def _move_inside_bounds(around: Around, values: Values) -> Values:
@@ -100,13 +95,13 @@ def _move_inside_bounds(around: Around, values: Values) -> Values:
 
 def _change_signs(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """The given numbers with other signs: all, one input, one entry, at random."""
-    yield {**around.values, **{n: -np.asarray(around.values[n]) for n in around.wrt}}
+    yield {name: -x for name, x in around.inputs.items()}
     for name, x in around.inputs.items():
-        yield _change_input(around, name, -x)
+        yield {name: -x}
         for k in _spread_indices(x):
-            yield _change_input(around, name, _set_entry(x, k, -x.flat[k]))
+            yield {name: _set_entry(x, k, -x.flat[k])}
         for _ in range(4):
-            yield _change_input(around, name, x * rng.choice([-1.0, 1.0], x.shape))
+            yield {name: x * rng.choice([-1.0, 1.0], x.shape)}
 
 
 def _spread_indices(x: Any) -> list[int]:
@@ -123,9 +118,9 @@ def _near_branches(around: Around, rng: np.random.Generator) -> Iterator[Values]
     """Numbers between and beside the constants of the code, in one entry, and in all."""
     for number, (value, (name, x)) in enumerate(itertools.product(around.critical, around.inputs.items())):
         if x.size:
-            yield _change_input(around, name, _set_entry(x, number % x.size, value))
+            yield {name: _set_entry(x, number % x.size, value)}
             if x.size > 1:
-                yield _change_input(around, name, value * (1 + 1e-3 * rng.uniform(0, 1, x.shape)))
+                yield {name: value * (1 + 1e-3 * rng.uniform(0, 1, x.shape))}
 
 
 def _scale_by_powers(around: Around, rng: np.random.Generator) -> Iterator[Values]:
@@ -133,13 +128,13 @@ def _scale_by_powers(around: Around, rng: np.random.Generator) -> Iterator[Value
     for power in sorted(_POWERS, key=lambda p: (abs(p) > 30, abs(p) % 7, p)):
         factor = 10.0**power
         with np.errstate(all="ignore"):
-            yield {**around.values, **{n: np.asarray(around.values[n]) * factor for n in around.wrt}}
+            yield {name: x * factor for name, x in around.inputs.items()}
             for name, x in around.inputs.items():
                 if len(around.wrt) > 1:
-                    yield _change_input(around, name, x * factor)
+                    yield {name: x * factor}
                 for k in _spread_indices(x)[:2] if x.size > 1 else ():
-                    yield _change_input(around, name, _set_entry(x, k, x.flat[k] * factor))
-                yield _change_input(around, name, -x * factor)
+                    yield {name: _set_entry(x, k, x.flat[k] * factor)}
+                yield {name: -x * factor}
 
 
 def _saturating_numbers(around: Around, rng: np.random.Generator) -> Iterator[Values]:
@@ -147,65 +142,59 @@ def _saturating_numbers(around: Around, rng: np.random.Generator) -> Iterator[Va
     for value in (12.0, 20.0, 31.0, 37.0, 45.0, 100.0, 500.0, 720.0, 800.0):
         for (name, x), sign in itertools.product(around.inputs.items(), (1.0, -1.0)):
             if x.size > 1:
-                yield _change_input(around, name, _set_entry(x, int(rng.integers(x.size)), sign * value))
-            yield _change_input(around, name, sign * value + x)
-            yield _change_input(around, name, sign * value * np.ones_like(x) * (1 + 0.01 * rng.uniform(-1, 1, x.shape)))
+                yield {name: _set_entry(x, int(rng.integers(x.size)), sign * value)}
+            yield {name: sign * value + x}
+            yield {name: sign * value * np.ones_like(x) * (1 + 0.01 * rng.uniform(-1, 1, x.shape))}
     for power in (3, 5, 7, 9):
         for name, x in around.inputs.items():
-            yield _change_input(around, name, 10.0**power + x)
+            yield {name: 10.0**power + x}
 
 
 def _zeros_and_ties(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """Zeros, equal entries, entries in order, nearly equal ones, one entry alone."""
     for name, x in around.inputs.items():
-        yield _change_input(around, name, np.zeros_like(x))
-        yield _change_input(around, name, -0.0 * np.ones_like(x))
+        yield {name: np.zeros_like(x)}
+        yield {name: -0.0 * np.ones_like(x)}
         for k in _spread_indices(x) if x.size > 1 else ():
-            yield _change_input(around, name, _set_entry(x, k, 0.0))
-            yield _change_input(around, name, _set_entry(x, k, x.flat[(k + 1) % x.size]))
-            yield _change_input(around, name, _set_entry(np.zeros_like(x), k, 1.0))
+            yield {name: _set_entry(x, k, 0.0)}
+            yield {name: _set_entry(x, k, x.flat[(k + 1) % x.size])}
+            yield {name: _set_entry(np.zeros_like(x), k, 1.0)}
         if x.size > 1:
-            yield _change_input(around, name, np.sort(x, axis=None).reshape(x.shape))
-            yield _change_input(around, name, -np.sort(-x, axis=None).reshape(x.shape))
-            yield _change_input(around, name, x.reshape(-1)[::-1].reshape(x.shape))
-            yield _change_input(around, name, np.mean(x) * (1 + 1e-9 * rng.uniform(-1, 1, x.shape)))
-        yield _change_input(around, name, np.full_like(x, 1.0))
+            yield {name: np.sort(x, axis=None).reshape(x.shape)}
+            yield {name: -np.sort(-x, axis=None).reshape(x.shape)}
+            yield {name: x.reshape(-1)[::-1].reshape(x.shape)}
+            yield {name: np.mean(x) * (1 + 1e-9 * rng.uniform(-1, 1, x.shape))}
+        yield {name: np.full_like(x, 1.0)}
 
 
 def _heavy_tails(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """Heavy-tailed numbers, and numbers evenly spread over their exponents."""
     for _ in range(8):
         made = {n: rng.standard_cauchy(x.shape) for n, x in around.inputs.items()}
-        yield {**around.values, **_move_inside_bounds(around, made)}
+        yield _move_inside_bounds(around, made)
         made = {
             n: rng.choice([-1.0, 1.0], x.shape) * 10.0 ** rng.uniform(-9, 5, x.shape) for n, x in around.inputs.items()
         }
-        yield {**around.values, **_move_inside_bounds(around, made)}
+        yield _move_inside_bounds(around, made)
 
 
 def _spread_over_bounds(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """Numbers spread over the bounds, evenly and by their distance from each end."""
-    bounded = [n for n in around.wrt if n in around.stepping.edges]
-    for _ in range(6) if bounded else ():
-        made = {}
-        for name in bounded:
-            low, high = (float(np.clip(edge, -1e300, 1e300)) for edge in around.stepping.edges_of(name))
-            made[name] = low + (high - low) * rng.uniform(0, 1, np.shape(around.values[name]))
-        yield {**around.values, **made}
+    inputs = {n: x for n, x in around.inputs.items() if n in around.stepping.edges}
+    ends = {n: [float(np.clip(edge, -1e300, 1e300)) for edge in around.stepping.edges_of(n)] for n in inputs}
+    for _ in range(6) if inputs else ():
+        yield {n: low + (high - low) * rng.uniform(0, 1, inputs[n].shape) for n, (low, high) in ends.items()}
     for power in (-1, -2, -3, -5, -8, -12, -16):
-        for name, end in itertools.product(bounded, (0, 1)):
-            low, high = (float(np.clip(edge, -1e300, 1e300)) for edge in around.stepping.edges_of(name))
-            x = np.asarray(around.values[name], dtype=float)
-            edge = low + (high - low) * 10.0**power if end == 0 else high - (high - low) * 10.0**power
-            yield _change_input(around, name, _set_entry(x, int(rng.integers(x.size)), edge) if x.size else x)
-            yield _change_input(around, name, np.full_like(x, edge) * (1 + 1e-3 * rng.uniform(-1, 0, x.shape)))
-        for name in bounded:
+        for (name, x), from_low in itertools.product(inputs.items(), (True, False)):
+            low, high = ends[name]
+            edge = low + (high - low) * 10.0**power if from_low else high - (high - low) * 10.0**power
+            yield {name: _set_entry(x, int(rng.integers(x.size)), edge) if x.size else x}
+            yield {name: np.full_like(x, edge) * (1 + 1e-3 * rng.uniform(-1, 0, x.shape))}
+        for name, x in inputs.items():
             low, high = around.stepping.edges_of(name)
-            x = np.asarray(around.values[name], dtype=float)
             if low > 0 and np.isfinite(high):
-                spread = np.log10(low) + (np.log10(high) - np.log10(low)) * rng.uniform(0, 1, x.shape)
-                yield _change_input(around, name, 10.0**spread)
-            yield _change_input(around, name, np.clip(x * 10.0**power, low, high))
+                yield {name: 10.0 ** (np.log10(low) + (np.log10(high) - np.log10(low)) * rng.uniform(0, 1, x.shape))}
+            yield {name: np.clip(x * 10.0**power, low, high)}
 
 
 def _change_integers(around: Around, rng: np.random.Generator) -> Iterator[Values]:
@@ -219,7 +208,7 @@ def _change_integers(around: Around, rng: np.random.Generator) -> Iterator[Value
         if array.ndim == 0:
             if array.dtype.kind != "b":
                 for value in (int(array) + 1, int(array) - 1, 1, 2, 0):
-                    yield {**around.values, name: type(x)(value)}
+                    yield {name: type(x)(value)}
             continue
         most = int(np.max(array)) if array.dtype.kind != "b" else 1
         made = [np.full_like(array, array.flat[0]), np.roll(array, 1), array[..., ::-1], np.zeros_like(array)]
@@ -230,33 +219,24 @@ def _change_integers(around: Around, rng: np.random.Generator) -> Iterator[Value
             made += [rng.integers(0, most + 1, array.shape).astype(array.dtype) for _ in range(3)]
             made += [np.full_like(array, most)]
         for other in made:
-            yield {**around.values, name: other}
+            yield {name: other}
 
 
 def _change_sizes(around: Around, rng: np.random.Generator) -> Iterator[Values]:
     """Other lengths of arrays; axes of one length are taken to be one size."""
-    lengths = {n for x in around.values.values() if isinstance(x, np.ndarray) for n in x.shape if n > 0}
-    wanted = _sizes_to_try(around, sorted(lengths, reverse=True))
-    for size, old in wanted:
-        made: Values = {}
-        for name, x in around.values.items():
-            made[name] = _resize_axis(x, old, size, rng, name in around.wrt) if isinstance(x, np.ndarray) else x
-            if isinstance(x, int) and not isinstance(x, bool) and x == old:
-                made[name] = size
-        if all(np.size(x) <= _LARGEST for x in made.values() if isinstance(x, np.ndarray)):
-            yield made
-
-
-def _sizes_to_try(around: Around, lengths: Sequence[int]) -> list[tuple[int, int]]:
-    """Return pairs of a size that is tried and the length that it replaces."""
-    if around.sizes is None:
-        return [(size, old) for size in _SIZES for old in lengths if size != old]
-    named = around.named or {}
-    pairs = []
-    for name, sizes in around.sizes.items():
-        olds = [named[name]] if name in named else lengths
-        pairs += [(size, old) for size in sizes for old in olds if size != old]
-    return pairs
+    found = {n for x in around.values.values() if isinstance(x, np.ndarray) for n in x.shape if n > 0}
+    lengths, named = sorted(found, reverse=True), around.named or {}
+    tried = {"": _SIZES} if around.sizes is None else around.sizes
+    for name, sizes in tried.items():
+        for size, old in itertools.product(sizes, [named[name]] if name in named else lengths):
+            made: Values = {}
+            for n, x in around.values.items() if size != old else ():
+                if isinstance(x, np.ndarray):
+                    made[n] = _resize_axis(x, old, size, rng, n in around.wrt)
+                elif isinstance(x, int) and not isinstance(x, bool) and x == old:
+                    made[n] = size
+            if made and all(np.size(x) <= _LARGEST for x in made.values()):
+                yield made
 
 
 def _resize_axis(x: Any, old: int, size: int, rng: np.random.Generator, moves: bool) -> Any:
