@@ -4,6 +4,7 @@ import ast
 import contextlib
 import gc
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
@@ -316,12 +317,21 @@ class CodeClaim:
 
     def watch(self) -> None:
         """Call the claim once, to know the values of its names at each line, and how many lines it runs."""
-        watch = _Watch(self.file.path, self._lines_of_statements)
-        with _tracing(watch.started), contextlib.suppress(WrongShape):
+        statements, visits = self._lines_of_statements, Counter[int]()
+        lines = 0
+
+        def note_values(frame: FrameType) -> None:
+            nonlocal lines
+            lines += 1
+            statement = statements.get((frame.f_code.co_name, frame.f_lineno))
+            if statement is not None and visits[statement] < _VISITS:
+                visits[statement] += 1
+                self.scopes[statement] = frame.f_globals, {n: _copy_value(x) for n, x in frame.f_locals.items()}
+
+        with _tracing_lines(self.file.path, note_values), contextlib.suppress(WrongShape):
             self.call(0)
         self._protect_arrays()
-        self.scopes = watch.seen
-        self.most_lines = MOST_LINES * max(watch.lines, 10)
+        self.most_lines = MOST_LINES * max(lines, 10)
 
     def _protect_arrays(self) -> None:
         """Let no edited text write into arrays that outlive a call, unless the claim itself does."""
@@ -339,11 +349,19 @@ class CodeClaim:
 
     def gradient(self, changes: Sequence[Change], number: int) -> Gradient | None:
         replaced: list[tuple[FunctionType, CodeType]] = []
+        left = self.most_lines
+
+        def count_line(frame: FrameType) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise TooManyLines
+
         try:
             for function, code in self._changed_codes(changes):
                 replaced.append((function, function.__code__))
                 function.__code__ = code
-            with np.errstate(all="ignore"), _tracing(_Counter(self.file.path, self.most_lines).started):
+            with np.errstate(all="ignore"), _tracing_lines(self.file.path, count_line):
                 return self.call(number)
         except Exception:  # the edited text may raise anything; then it is no repair
             return None
@@ -528,27 +546,6 @@ def _statements_of(definition: Definition) -> Iterator[tuple[Any, bool]]:
                     blocks.append(inner)
 
 
-class _Watch:
-    """Notes the values of the names at each statement of some functions, and counts their lines."""
-
-    def __init__(self, path: str, statements: Mapping[tuple[str, int], int]) -> None:
-        self.path, self.statements = path, statements
-        self.seen: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
-        self.visits: dict[int, int] = {}
-        self.lines = 0
-
-    def started(self, frame: FrameType, event: str, _: Any) -> Any:
-        return self._note_line if frame.f_code.co_filename == self.path else None
-
-    def _note_line(self, frame: FrameType, event: str, _: Any) -> Any:
-        self.lines += 1
-        statement = self.statements.get((frame.f_code.co_name, frame.f_lineno))
-        if statement is not None and self.visits.get(statement, 0) < _VISITS:
-            self.visits[statement] = self.visits.get(statement, 0) + 1
-            self.seen[statement] = frame.f_globals, {n: _copy_value(x) for n, x in frame.f_locals.items()}
-        return self._note_line
-
-
 def _copy_value(x: Any) -> Any:
     if isinstance(x, np.ndarray):
         return x.copy()
@@ -557,31 +554,17 @@ def _copy_value(x: Any) -> Any:
     return list(x) if type(x) is list else x
 
 
-class _Counter:
-    """Counts the lines that a file's functions run. Raises TooManyLines."""
+@contextlib.contextmanager
+def _tracing_lines(path: str, note: Callable[[FrameType], None]) -> Iterator[None]:
+    """Call `note` before each line of a file's functions that is run within."""
 
-    def __init__(self, path: str, most: int) -> None:
-        self.path, self.left = path, most
+    def trace_line(frame: FrameType, event: str, _: Any) -> Any:
+        note(frame)
+        return trace_line
 
-    def started(self, frame: FrameType, event: str, _: Any) -> Any:
-        return self._count_line if frame.f_code.co_filename == self.path else None
-
-    def _count_line(self, frame: FrameType, event: str, _: Any) -> Any:
-        self.left -= 1
-        if self.left < 0:
-            raise TooManyLines
-        return self._count_line
-
-
-class _tracing:
-    """Trace the lines that are run within."""
-
-    def __init__(self, tracer: Any) -> None:
-        self.tracer = tracer
-
-    def __enter__(self) -> None:
-        self.before = sys.gettrace()
-        sys.settrace(self.tracer)
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(self.before)
+    before = sys.gettrace()
+    sys.settrace(lambda frame, event, _: trace_line if frame.f_code.co_filename == path else None)
+    try:
+        yield
+    finally:
+        sys.settrace(before)

@@ -10,7 +10,6 @@ from gradcli.repair.scope import (
     ATOM,
     BINDING,
     SIGN,
-    SIGNS,
     UNKNOWN,
     CandidateTerm,
     Edit,
@@ -18,15 +17,13 @@ from gradcli.repair.scope import (
     Gradient,
     New,
     Right,
-    binding_strength,
     bracket_operand,
     can_broadcast_into,
-    is_factor,
     is_index,
     is_mask,
     is_number,
-    is_term,
     shape_of,
+    write_operation,
 )
 
 # Edits of arithmetic: a number, an operator, brackets, a sign, a power, a factor, a term.
@@ -53,7 +50,7 @@ def constant_edits(place: EditPlace) -> Iterator[New]:
         whole = isinstance(x, int) and float(new).is_integer()
         yield kind, cost, repr(int(new) if whole else new), ATOM if new >= 0 else SIGN
     if x and not place.in_index:
-        yield kind, 1.7, f"1 / {place.piece}", BINDING[ast.Div]
+        yield kind, 1.7, *write_operation(ast.Div, ("1", ATOM), place.code)
 
 
 _TWIN_OPERATORS: dict[type[ast.AST], tuple[tuple[type[ast.AST], float], ...]] = {
@@ -68,23 +65,19 @@ def operator_edits(place: EditPlace) -> Iterator[New]:
     node, text = place.node, place.text
     if not isinstance(node, ast.BinOp):
         return
-    own, left, right = type(node.op), node.left, node.right
+    own, left, right = type(node.op), text.code(node.left), text.code(node.right)
     for other, cost in _TWIN_OPERATORS.get(own, ()):
-        new = f"{text.operand(left, other)} {SIGNS[other]} {text.operand(right, other, right=True)}"
-        yield "sign" if {own, other} == {ast.Add, ast.Sub} else "operator", cost, new, BINDING[other]
+        kind = "sign" if {own, other} == {ast.Add, ast.Sub} else "operator"
+        yield kind, cost, *write_operation(other, left, right)
     if own in (ast.Sub, ast.Div, ast.MatMult, ast.Pow):
-        new = f"{text.operand(right, own)} {SIGNS[own]} {text.operand(left, own, right=True)}"
-        yield "order", 1.2, new, BINDING[own]
-    if own is ast.Sub:
-        new = f"{text.operand(right, own)} - {text.operand(left, own, right=True)}"
-        yield "sign", 1.2, new, BINDING[own]
+        yield "order", 1.2, *write_operation(own, right, left)
     kind = "term" if own in (ast.Add, ast.Sub) else "factor"
-    yield kind, 1.3 if place.in_index else 1.5, text.piece(left), binding_strength(left)
+    yield kind, 1.3 if place.in_index else 1.5, *left
     if own is ast.Sub:
-        yield kind, 1.8, f"-{bracket_operand(text.piece(right), binding_strength(right), ast.Mult)}", SIGN
+        yield kind, 1.8, f"-{bracket_operand(*right, ast.Mult)}", SIGN
     elif own is ast.Div:
-        yield kind, 1.8, f"1 / {text.operand(right, own, right=True)}", BINDING[own]
-    yield kind, 1.5, text.piece(right), binding_strength(right)
+        yield kind, 1.8, *write_operation(own, ("1", ATOM), right)
+    yield kind, 1.5, *right
 
 
 def grouping_edits(place: EditPlace) -> Iterator[New]:
@@ -92,7 +85,7 @@ def grouping_edits(place: EditPlace) -> Iterator[New]:
     node, text = place.node, place.text
     if not isinstance(node, ast.BinOp):
         return
-    own, left, right = type(node.op), node.left, node.right
+    own, left, right = type(node.op), text.code(node.left), text.code(node.right)
     products, sums = (ast.Mult, ast.Div, ast.MatMult), (ast.Add, ast.Sub)
     inside: dict[str, tuple[type[ast.AST], ...]] = {}  # the operations on each side that are moved
     if own in sums:
@@ -103,38 +96,33 @@ def grouping_edits(place: EditPlace) -> Iterator[New]:
         operand = getattr(node, side)
         if not isinstance(operand, ast.BinOp) or type(operand.op) not in operators:
             continue
-        op = type(operand.op)
-        first, second = (left, operand.left) if side == "right" else (operand.right, right)
-        inner = f"{text.operand(first, own)} {SIGNS[own]} {text.operand(second, own, right=True)}"
-        inner = f"({inner})" if own in sums else inner
+        op, first, last = type(operand.op), text.code(operand.left), text.code(operand.right)
         if side == "right":
-            new = f"{inner} {SIGNS[op]} {text.operand(operand.right, op, right=True)}"
+            yield "grouping", 1.4, *write_operation(op, write_operation(own, left, first), last)
         else:
-            new = f"{text.operand(operand.left, op)} {SIGNS[op]} {inner}"
-        yield "grouping", 1.4, new, BINDING[op]
-    if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Div) and own is ast.Mult:
-        inner = f"({text.piece(left.right)} * {text.operand(right, own, right=True)})"
-        yield "grouping", 1.4, f"{text.operand(left.left, ast.Div)} / {inner}", BINDING[ast.Div]
+            yield "grouping", 1.4, *write_operation(op, first, write_operation(own, last, right))
+    if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Div) and own is ast.Mult:
+        below = write_operation(own, text.code(node.left.right), right)
+        yield "grouping", 1.4, *write_operation(ast.Div, text.code(node.left.left), below)
 
 
 def sign_edits(place: EditPlace) -> Iterator[New]:
     """Change the sign of a factor or term, or leave it out."""
     node = place.node
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        yield "sign", 1.0, place.text.piece(node.operand), binding_strength(node.operand)
-    elif place.carries_numbers and not is_factor(place):
-        yield "sign", 1.2, f"-{bracket_operand(place.piece, binding_strength(node), ast.Mult)}", SIGN
+        yield "sign", 1.0, *place.text.code(node.operand)
+    elif place.carries_numbers and not place.is_factor:
+        yield "sign", 1.2, f"-{bracket_operand(*place.code, ast.Mult)}", SIGN
 
 
 def power_edits(place: EditPlace) -> Iterator[New]:
     """Square an expression, or leave out its power."""
     node = place.node
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-        yield "exponent", 1.2, place.text.piece(node.left), binding_strength(node.left)
+        yield "exponent", 1.2, *place.text.code(node.left)
     elif place.carries_numbers and not isinstance(node, ast.Constant):
-        base = place.as_operand(ast.Pow)
         for cost, power in ((1.6, "2"), (2.5, "3"), (2.8, "-1")):
-            yield "exponent", cost, f"{base}**{power}", BINDING[ast.Pow]
+            yield "exponent", cost, f"{bracket_operand(*place.code, ast.Pow)}**{power}", BINDING[ast.Pow]
 
 
 _NUMBERS = (("2", 1.4), ("0.5", 1.4), ("3", 1.9), ("4", 1.9))
@@ -145,9 +133,9 @@ def factor_edits(place: EditPlace) -> Iterator[New]:
     # an array of which a method takes a sum, a mean and the like: `d` in `d.mean(axis=0)`
     reduces = isinstance(place.parent, ast.Attribute) and place.parent.attr in _REDUCTIONS
     is_reduced = reduces and is_number(place.value) and shape_of(place.value) != ()
-    if not (place.carries_numbers or is_reduced) or is_factor(place) or isinstance(place.node, ast.Constant):
+    if not (place.carries_numbers or is_reduced) or place.is_factor or isinstance(place.node, ast.Constant):
         return
-    product, quotient = place.as_operand(ast.Mult), place.as_operand(ast.Div)
+    product = bracket_operand(*place.code, ast.Mult)
     for number, cost in _NUMBERS:
         yield "factor", cost, f"{number} * {product}", BINDING[ast.Mult]
     plain = [(term, 1.3 if term.unread else 1.9) for term in place.scope.names]
@@ -159,45 +147,44 @@ def factor_edits(place: EditPlace) -> Iterator[New]:
             continue
         # or one that is wider, of an array that nothing reads, such as the cotangent
         if can_broadcast_into(term.value, place.value) or (term.unread and can_broadcast_into(place.value, term.value)):
-            by = bracket_operand(term.text, term.bound, ast.Mult, right=True)
+            by = bracket_operand(*term.code, ast.Mult, right=True)
             first = not shape_of(term.value) and term.bound == ATOM
             yield "factor", cost, f"{by} * {product}" if first else f"{product} * {by}", BINDING[ast.Mult]
-            yield "factor", cost + 0.1, f"{quotient} / {by}", BINDING[ast.Div]
+            yield "factor", cost + 0.1, *write_operation(ast.Div, place.code, term.code)
     of_f = [term for term in place.scope.terms if term.unread and shape_of(term.value)]
     terms = [(term, 0.0) for term in place.scope.names] + [(term, 0.3) for term in (*place.scope.object_arrays, *of_f)]
     for term, dearer in terms:
         if can_broadcast_into(term.value, place.value) and not is_index(term.value) and not is_mask(term.value):
-            t = bracket_operand(term.text, term.bound, ast.Mult, right=True)
+            t = bracket_operand(*term.code, ast.Mult, right=True)
             usual = (
                 (1.9, f"(1 - {t})"), (1.9, f"(1 - {t}**2)"), (2.2, f"({t} > 0)"), (2.3, f"{t} * (1 - {t})"), (2.4, f"{t}**2"),
                 (2.4, f"2 * {t}"),
             )  # fmt: skip
             for cost, by in usual:
                 yield "factor", cost + dearer, f"{product} * {by}", BINDING[ast.Mult]
-            yield "factor", 2.4 + dearer, f"{quotient} / {t}**2", BINDING[ast.Div]
+            yield "factor", 2.4 + dearer, f"{product} / {t}**2", BINDING[ast.Div]
             for name in ("exp", "cos", "sin", "sign", "sqrt"):
                 yield "factor", 2.6 + dearer, f"{product} * {place.scope.prefix}{name}({t})", BINDING[ast.Mult]
 
 
 def term_edits(place: EditPlace) -> Iterator[New]:
     """Add or subtract 1, a name, or an expression of the code."""
-    if not (place.carries_numbers or place.in_index) or is_term(place) or isinstance(place.node, ast.Constant):
+    if not (place.carries_numbers or place.in_index) or place.is_term or isinstance(place.node, ast.Constant):
         return
-    left, right = place.as_operand(ast.Add), place.as_operand(ast.Sub, right=True)
+    one = ("1", ATOM)
     if not place.in_index:
-        yield "term", 1.8, f"1 + {left}", BINDING[ast.Add]
-        yield "term", 1.8, f"1 - {right}", BINDING[ast.Sub]
-        yield "term", 1.9, f"{left} - 1", BINDING[ast.Sub]
+        yield "term", 1.8, f"1 + {bracket_operand(*place.code, ast.Add)}", BINDING[ast.Add]
+        yield "term", 1.8, *write_operation(ast.Sub, one, place.code)
+        yield "term", 1.9, *write_operation(ast.Sub, place.code, one)
     found: list[tuple[CandidateTerm, float]] = [(term, 1.4 if term.unread else 2.2) for term in place.scope.names]
     found += [(term, 2.1 if term.unread else 2.5) for term in place.scope.terms]
     whole = isinstance(place.parent, ast.stmt | ast.Tuple | ast.List | ast.Dict | ast.Expression | ast.Subscript)
     for term, cost in found:
         cost += 0.0 if whole else 0.15
         if can_broadcast_into(term.value, place.value) and not (is_index(place.value) and not is_index(term.value)):
-            added = bracket_operand(term.text, term.bound, ast.Add)
-            yield "term", cost, f"{left} + {added}", BINDING[ast.Add]
-            taken = bracket_operand(term.text, term.bound, ast.Sub, right=True)
-            yield "term", cost, f"{left} - {taken}", BINDING[ast.Sub]
+            added = bracket_operand(*term.code, ast.Add)
+            yield "term", cost, f"{bracket_operand(*place.code, ast.Add)} + {added}", BINDING[ast.Add]
+            yield "term", cost, *write_operation(ast.Sub, place.code, term.code)
 
 
 # Edits of names and calls: another name or function, an axis, a sum, a transpose, an index, an order.
@@ -211,7 +198,7 @@ def name_edits(place: EditPlace) -> Iterator[New]:
             same = is_index(term.value) == is_index(own) and shape_of(term.value) == shape_of(own)
             if same and term.text != node.id:
                 yield "name", 1.2 if term.unread else 1.8, term.text, ATOM
-        if is_index(own) and not is_term(place):
+        if is_index(own) and not place.is_term:
             if isinstance(place.parent, ast.Call) and len(place.parent.args) > 1:
                 yield "index", 1.4, "0", ATOM  # range(n) for range(k, n)
             for cost, new in ((1.4, f"{node.id} + 1"), (1.4, f"{node.id} - 1")):
@@ -252,7 +239,7 @@ def function_edits(place: EditPlace) -> Iterator[New]:
     elif isinstance(node, ast.Call) and node.args and not place.in_index:
         first = node.args[0]
         if place.value is UNKNOWN or shape_of(place.scope.value(text.piece(first))) == shape_of(place.value):
-            yield "function", 1.7, text.piece(first), binding_strength(first)
+            yield "function", 1.7, *text.code(first)
     if place.carries_numbers and not isinstance(node, ast.Constant):
         for name in _WRAPPERS:
             yield "function", 2.6, f"{place.scope.prefix}{name}({place.piece})", ATOM
@@ -312,10 +299,10 @@ def transpose_edits(place: EditPlace) -> Iterator[New]:
             if len(shape_of(place.scope.value(vector))) == 1:
                 yield "outer", 1.0, f"{place.scope.prefix}outer({place.text.piece(left)}, {vector})", ATOM
     if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
-        yield "transpose", 1.0, place.text.piece(node.value), binding_strength(node.value)
+        yield "transpose", 1.0, *place.text.code(node.value)
     elif place.carries_numbers and len(shape_of(place.value)) == 2 and not isinstance(node, ast.Constant):
-        bound = binding_strength(node)
-        yield "transpose", 1.1 if bound == ATOM else 1.2, f"{bracket_operand(place.piece, bound, ast.Pow)}.T", ATOM
+        cost = 1.1 if place.code[1] == ATOM else 1.2
+        yield "transpose", cost, f"{bracket_operand(*place.code, ast.Pow)}.T", ATOM
 
 
 def subscript_edits(place: EditPlace) -> Iterator[New]:
@@ -368,10 +355,10 @@ def reversal_edits(place: EditPlace) -> Iterator[New]:
     name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
     if isinstance(node, ast.Call) and name in ("cumsum", "cumprod") and node.args:
         first, last = (k - text.span(node)[0] for k in text.span(node.args[0]))
-        inner = bracket_operand(text.piece(node.args[0]), binding_strength(node.args[0]), ast.Pow)
+        inner = bracket_operand(*text.code(node.args[0]), ast.Pow)
         yield "order", 1.5, f"{place.piece[:first]}{inner}[::-1]{place.piece[last:]}[::-1]", ATOM
     elif place.carries_numbers and len(shape_of(place.value)) == 1 and not isinstance(node, ast.Constant):
-        whole = bracket_operand(place.piece, binding_strength(node), ast.Pow)
+        whole = bracket_operand(*place.code, ast.Pow)
         yield "order", 2.3, f"{whole}[::-1]", ATOM
         yield "sum", 2.3, f"{place.scope.prefix}cumsum({whole}[::-1])[::-1]", ATOM
         yield "sum", 2.3, f"{place.scope.prefix}cumsum({place.piece})", ATOM
@@ -387,17 +374,16 @@ def matrix_edits(place: EditPlace) -> Iterator[New]:
             yield "inverse", 1.2, f"{module}inv({place.text.piece(matrix)}).T", ATOM
     if not place.carries_numbers or len(shape) != 2 or isinstance(place.node, ast.Constant):
         return
-    whole = bracket_operand(place.piece, binding_strength(place.node), ast.Pow)
+    whole = bracket_operand(*place.code, ast.Pow)
     if shape[0] == shape[1]:
         yield "transpose", 1.7, f"({place.piece} + {whole}.T)", ATOM
     for term in place.scope.names:
         other = shape_of(term.value)
-        if other == (shape[0], shape[0]):
-            for spelled in (term.text, f"{term.text}.T"):
-                yield "factor", 2.2, f"{spelled} @ {place.as_operand(ast.MatMult, right=True)}", BINDING[ast.MatMult]
-        if other == (shape[1], shape[1]):
-            for spelled in (term.text, f"{term.text}.T"):
-                yield "factor", 2.2, f"{place.as_operand(ast.MatMult)} @ {spelled}", BINDING[ast.MatMult]
+        spelled = ((term.text, ATOM), (f"{term.text}.T", ATOM))
+        for matrix in spelled if other == (shape[0], shape[0]) else ():
+            yield "factor", 2.2, *write_operation(ast.MatMult, matrix, place.code)
+        for matrix in spelled if other == (shape[1], shape[1]) else ():
+            yield "factor", 2.2, *write_operation(ast.MatMult, place.code, matrix)
 
 
 def whole_edits(place: EditPlace) -> Iterator[New]:
@@ -424,14 +410,12 @@ _MAKERS: tuple[Callable[[EditPlace], Iterator[New]], ...] = (
 
 def edits_of(place: EditPlace) -> Iterator[Edit]:
     """Yield the edits of one expression."""
-    line = getattr(place.node, "lineno", 1)
     seen = {place.piece}
     for make in _MAKERS:
         for kind, cost, new, bound in make(place):
             if new not in seen:
                 seen.add(new)
-                change = place.text.in_place(place.node, place.parent, new, bound)
-                yield Edit(kind, cost, line, (change,))
+                yield place.edit(kind, cost, new, bound)
 
 
 # What an output of a claim lacks: a term or a factor that is made of the names around it, found by its numbers.
@@ -452,33 +436,30 @@ def missing_part_edits(place: EditPlace, name: str, claimed: Gradient, right: Ri
     wanted, own = np.asarray(right.gradient[name], dtype=float), np.asarray(claimed.get(name, np.nan), dtype=float)
     if own.shape != wanted.shape or not np.all(np.isfinite(own)):
         return
-    line = getattr(place.node, "lineno", 1)
     with np.errstate(all="ignore"):
         ratio = wanted / own
         for term, factor in _find_combinations(place, wanted - own):
-            if term.text == place.piece:  # a factor is wrong: nobody writes g - 1.5 * g
-                continue
-            new = f"{place.as_operand(ast.Add)} {'-' if factor < 0 else '+'} {_text_of_multiple(factor, term)}"
-            yield Edit("term", 2.5, line, (place.text.in_place(place.node, place.parent, new, BINDING[ast.Add]),))
+            if term.text != place.piece:  # else a factor is wrong: nobody writes g - 1.5 * g
+                added = f"{'-' if factor < 0 else '+'} {_text_of_multiple(factor, term)}"
+                new = f"{bracket_operand(*place.code, ast.Add)} {added}"
+                yield place.edit("term", 2.5, new, BINDING[ast.Add])
         if np.all(np.isfinite(ratio)):
             for term, factor in _find_combinations(place, ratio):
-                if (
-                    place.piece in term.text and not place.piece.isidentifier()
-                ):  # the right gradient over the claim itself
-                    continue
-                by = bracket_operand(_text_of_multiple(factor, term), BINDING[ast.Mult], ast.Mult, right=True)
-                new = f"{'-' if factor < 0 else ''}{place.as_operand(ast.Mult)} * {by}"
-                yield Edit(
-                    "factor", 2.5, line, (place.text.in_place(place.node, place.parent, new, BINDING[ast.Mult]),)
-                )
+                # the right gradient over the claim itself is no factor
+                if place.piece not in term.text or place.piece.isidentifier():
+                    product, sign = bracket_operand(*place.code, ast.Mult), "-" if factor < 0 else ""
+                    new = f"{sign}{product} * ({_text_of_multiple(factor, term)})"
+                    yield place.edit("factor", 2.5, new, BINDING[ast.Mult])
 
 
 def _text_of_multiple(factor: float, term: CandidateTerm) -> str:
     """Return the text of a term times a number of `_SIMPLE_NUMBERS`, as an operand of a sum."""
     number = dict(_SIMPLE_NUMBERS)[abs(factor)]
-    if not number:
-        return bracket_operand(term.text, term.bound, ast.Sub, right=True)
-    return f"{number} * {bracket_operand(term.text, term.bound, ast.Mult)}"
+    return (
+        f"{number} * {bracket_operand(*term.code, ast.Mult)}"
+        if number
+        else bracket_operand(*term.code, ast.Sub, right=True)
+    )
 
 
 def _find_combinations(place: EditPlace, wanted: Any) -> Iterator[tuple[CandidateTerm, float]]:
@@ -521,8 +502,8 @@ def _combine_pairs(first: list[CandidateTerm], second: list[CandidateTerm], oper
             for op, function in operations:
                 if op in (ast.Mult, ast.Add) and a.text > b.text and a.bound == b.bound == ATOM:
                     continue
-                left, right = bracket_operand(a.text, a.bound, op), bracket_operand(b.text, b.bound, op, right=True)
-                yield CandidateTerm(f"{left} {SIGNS[op]} {right}", function(a.value, b.value), BINDING[op])
+                text, bound = write_operation(op, a.code, b.code)
+                yield CandidateTerm(text, function(a.value, b.value), bound)
 
 
 def _find_simple_multiples(terms: list[CandidateTerm], sample: Any) -> Iterator[tuple[CandidateTerm, float]]:

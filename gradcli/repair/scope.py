@@ -14,6 +14,7 @@ from gradcli.classes import dataclass
 from gradcli.modes.rounding import EPS
 from gradcli.request.point import Array
 
+Code = tuple[str, int]  # the text of an expression, and how strongly it binds
 New = tuple[str, float, str, int]  # kind, cost, text, how strongly it binds
 
 
@@ -58,17 +59,9 @@ class Text:
         start, end = self.span(node)
         return self.text[start:end]
 
-    def operand(self, node: ast.expr, operator: type[ast.AST], right: bool = False) -> str:
-        """Return the text of a node as an operand of an operator, in brackets where these are needed."""
-        return bracket_operand(self.piece(node), binding_strength(node), operator, right)
-
-    def in_place(self, node: ast.AST, parent: ast.AST, new: str, bound: int) -> Change:
-        """Return the change that replaces a node by a text that binds as strongly as `bound`."""
-        start, end = self.span(node)
-        before, after = self.text[:start].rstrip()[-1:], self.text[end:].lstrip()[:1]
-        if bound < _needed_strength(node, parent) and not (before == "(" and after == ")"):
-            new = f"({new})"
-        return Change(start, end, new)
+    def code(self, node: ast.AST) -> Code:
+        """Return the text of a node, and how strongly it binds."""
+        return self.piece(node), binding_strength(node)
 
 
 def lines_of(text: str) -> list[str]:
@@ -113,6 +106,12 @@ def bracket_operand(text: str, bound: int, operator: type[ast.AST], right: bool 
     """Return a text as an operand of an operator, in brackets if it binds less."""
     need = BINDING[operator]
     return f"({text})" if bound < need or (bound == need and right) or (operator is ast.Pow and bound <= need) else text
+
+
+def write_operation(operator: type[ast.AST], left: Code, right: Code) -> Code:
+    """Return an operation on two operands, each in brackets where these are needed."""
+    first, second = bracket_operand(*left, operator), bracket_operand(*right, operator, right=True)
+    return f"{first} {SIGNS[operator]} {second}", BINDING[operator]
 
 
 def _needed_strength(node: ast.AST, parent: ast.AST) -> int:
@@ -164,6 +163,10 @@ class CandidateTerm:
     value: Any
     bound: int = ATOM
     unread: bool = False  # a name that is assigned and nowhere read, or an expression that only the function has
+
+    @property
+    def code(self) -> Code:
+        return self.text, self.bound
 
 
 @dataclass(frozen=True)
@@ -342,17 +345,26 @@ class EditPlace:
             return False
         return self.value is UNKNOWN or is_number(self.value)
 
-    def as_operand(self, operator: type[ast.AST], right: bool = False) -> str:
-        return self.text.operand(self.node, operator, right)
+    @property
+    def is_factor(self) -> bool:
+        """Whether it is a factor of a product, so that an edit of the product is the same."""
+        return isinstance(self.parent, ast.BinOp) and isinstance(self.parent.op, ast.Mult | ast.Div)
 
+    @property
+    def is_term(self) -> bool:
+        return isinstance(self.parent, ast.BinOp) and isinstance(self.parent.op, ast.Add | ast.Sub)
 
-def is_factor(place: EditPlace) -> bool:
-    """Whether it is a factor of a product, so that an edit of the product is the same."""
-    return isinstance(place.parent, ast.BinOp) and isinstance(place.parent.op, ast.Mult | ast.Div)
+    @property
+    def code(self) -> Code:
+        return self.text.code(self.node)
 
-
-def is_term(place: EditPlace) -> bool:
-    return isinstance(place.parent, ast.BinOp) and isinstance(place.parent.op, ast.Add | ast.Sub)
+    def edit(self, kind: str, cost: float, new: str, bound: int) -> Edit:
+        """Return the edit that writes a text in this place, in brackets if it binds less than what is around it."""
+        start, end = self.text.span(self.node)
+        before, after = self.text.text[:start].rstrip()[-1:], self.text.text[end:].lstrip()[:1]
+        if bound < _needed_strength(self.node, self.parent) and not (before == "(" and after == ")"):
+            new = f"({new})"
+        return Edit(kind, cost, getattr(self.node, "lineno", 1), (Change(start, end, new),))
 
 
 # The right gradient at the given point and at others, and which entries of a claim are wrong there.

@@ -50,6 +50,7 @@ def edited(source: str) -> dict[str, Edit]:
         ("g = x[n]", "g = x[n - 1]", "index"),
         ("g = x / y", "g = 1 + x / y", "term"),
         ("g = x - y * n / lam", "g = (x - y * n) / lam", "grouping"),
+        ("g = x / (y + n) * lam", "g = x / ((y + n) * lam)", "grouping"),
         ("g = np.einsum('ij,j->i', A, x)", "g = np.einsum('ji,j->i', A, x)", "subscripts"),
         ("g = np.cumsum(x)", "g = np.cumsum(x[::-1])[::-1]", "order"),
         ("g = (A @ x - y)", "g = ((A @ x - y) / n)", "factor"),
