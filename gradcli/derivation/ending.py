@@ -270,7 +270,7 @@ def name_densities(made: NamedParts, taken: Collection[str]) -> NamedParts:
         made = made.map_expressions(partial(replace_part, old=density, new=name(word, axes=axes_of(u))))
         above, below = ([], [two]) if is_fraction(half) else ([number(half)], [])
         bell = call("exp", neg(mul([*above, power(u, Fraction(2))], below)))
-        part = mul([bell], [call("sqrt", mul([two, name("pi", scalar=True)]))])
+        part = mul([bell], [call("sqrt", mul([two, name("pi", axes=0)]))])
         made = replace(made, parts=(*made.parts, (word, part)))
     return made
 

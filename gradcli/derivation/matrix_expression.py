@@ -83,14 +83,11 @@ class E:
             pending += reversed(node.args)
 
 
-def name(text: str, scalar: bool = False, axes: int | None = None) -> E:
+def name(text: str, axes: int | None = None) -> E:
     """Return a name, with its number of axes if that is known."""
-    return E("name", text=text, options=(("rank", "0"),) if scalar else (), axes=0 if scalar else axes)
+    return E("name", text=text, axes=axes)
 
 
-# calls that give a number, unless an axis is given
-_NUMBERS = {"det", "trace", "norm", "var", "mean", "logsumexp", "sum", "prod", "max", "min"}
-_ARRAYS = {"outer", "eye", "diag", "inv", "ones", "zeros", "ones_like", "zeros_like", "einsum", "softmax"}
 _SPELLED = {  # functions that are a part of what another one returns
     "eigenvectors": "eigh({0})[1]",
     "left_vectors": "svd({0}, full_matrices=False)[0]",
@@ -99,19 +96,6 @@ _SPELLED = {  # functions that are a part of what another one returns
     "lower_half": "(tril({0}) - 0.5*diag(diag({0})))",  # the lower triangle, with half the diagonal
     "normal_density": "(exp(-0.5*({0})**2)/sqrt(2*pi))",
 }
-
-
-def is_scalar(e: E) -> bool:
-    """Whether an expression is a number."""
-    if e.op in ("number", Op.DOT):
-        return True
-    if e.op == "name":
-        return e.axes == 0
-    if e.op == "index":
-        return all(a.axes == count_removed_axes(e) for a in e.args)
-    if e.op == "call" and e.text in _NUMBERS:
-        return not e.options
-    return e.op != "call" or e.text not in _ARRAYS if not e.args else all(map(is_scalar, e.args))
 
 
 def index_array(a: E, parts: list[str]) -> E:

@@ -134,7 +134,7 @@ def squeeze_input(atom: Atom) -> E:
     """Return an input without its axes of length 1."""
     single = {int(word.removeprefix(SINGLE)) for word in atom.facts if word.startswith(SINGLE)}
     rank = len(atom.dims) + len(single)
-    return index_array(name(atom.name, scalar=not rank, axes=rank), ["0" if k in single else ":" for k in range(rank)])
+    return index_array(name(atom.name, axes=rank), ["0" if k in single else ":" for k in range(rank)])
 
 
 def restore_single_axes(
@@ -568,7 +568,7 @@ class Printer:
                 raise NotSupported("an array of more than two axes has its axes in one order")
             return e if order == tuple(sorted(order)) or atom.symmetric else transpose(e)
         if atom.op in ("size", "pi", "inf", "number"):
-            return ex.name(atom.name, scalar=True) if atom.op != "number" else number(Fraction(int(atom.name)))
+            return ex.name(atom.name, axes=0) if atom.op != "number" else number(Fraction(int(atom.name)))
         if atom.op in ("delta", "arange"):
             return call("eye" if atom.op == "delta" else "arange", ex.name(atom.dims[0]))
         if atom.op == "unit":
@@ -723,7 +723,7 @@ def _with_coefficient(coef: Number, above: list[E], below: list[E]) -> E:
 
 def _write_root_two_pi(factors: list[E]) -> list[E]:
     """Return factors with sqrt(pi) and sqrt(2) as sqrt(2*pi)."""
-    pi, two = (call("sqrt", x) for x in (ex.name("pi", scalar=True), number(Fraction(2))))
+    pi, two = (call("sqrt", x) for x in (ex.name("pi", axes=0), number(Fraction(2))))
     if pi not in factors or two not in factors:
         return factors
     rest = list(factors)
@@ -734,7 +734,7 @@ def _write_root_two_pi(factors: list[E]) -> list[E]:
 def _write_means(sums: list[tuple[E, str]], top: list[E], low: list[E]) -> tuple[list[E], list[E]]:
     """Return the numerator and the denominator; a sum over its own size becomes a mean, or a variance."""
     for e, dim in sums:
-        below = ex.name(dim, scalar=True)
+        below = ex.name(dim, axes=0)
         if not dim or below not in low or not (e.op == Op.DOT or (e.is_call("sum") and not e.options)):
             top = [*top, e]
             continue

@@ -97,27 +97,29 @@ _SAME = (
 _SPECIAL = "erf erfc gammaln digamma polygamma logit ndtr log_ndtr xlogy entr"
 _MATH = "sin cos tan sinh cosh tanh exp log log1p expm1 log2 log10 sqrt floor ceil trunc hypot erf erfc"
 
+_OF_NUMPY = (  # what jax.numpy has by the same names
+    rows_from_template("np.{}",
+        f"{_SAME} cbrt rint var where prod cumsum flip tril triu max min cross roll sort arange concatenate convolve")
+    | rows_from_template("np.linalg.{}", "inv solve det norm eigvalsh cholesky pinv")
+    | {
+        "pad": "np.pad({0}, ({before}, {after}))", "mirrored": "(np.tril({0}) + np.tril({0}, -1).T)",
+        "eigenvectors": "np.linalg.eigh({0})[1]", "svdvals": "np.linalg.svd({0}, compute_uv=False)",
+        "left_vectors": "np.linalg.svd({0}, full_matrices=False)[0]",
+        "right_vectors": "np.linalg.svd({0}, full_matrices=False)[2].T",
+    }
+)  # fmt: skip
+
 NUMPY = Dialect(
     "numpy",
     {"np.": "import numpy as np", "special.": "from scipy import special", "linalg.": "from scipy import linalg"},
     frozenset({"np", "special", "linalg"}),
-    rows_from_template("np.{}", f"{_SAME} cbrt rint var")
+    _OF_NUMPY
     | rows_from_template("special.{}", f"{_SPECIAL} softmax logsumexp log_expit gamma beta j0 j1 y0 y1 i0 i1 k0 k1 jv yv iv kv")
+    | rows_from_template("linalg.{}", "expm sqrtm logm")
     | {
-        "inv": "np.linalg.inv", "solve": "np.linalg.solve", "det": "np.linalg.det", "norm": "np.linalg.norm",
         "sigmoid": "special.expit", "relu": "np.maximum({0}, 0)", "softplus": "np.logaddexp(0, {0})",
-        "compare": "np.float64({0})", "where": "np.where",
-        "ones": "np.ones({shape})", "zeros": "np.zeros({shape})", "eye": "np.eye",
-        "pad": "np.pad({0}, ({before}, {after}))", "prod": "np.prod", "cumsum": "np.cumsum", "flip": "np.flip",
-        "tril": "np.tril", "triu": "np.triu", "max": "np.max", "min": "np.min", "cross": "np.cross",
-        "roll": "np.roll", "sort": "np.sort", "arange": "np.arange", "concatenate": "np.concatenate",
-        "eigvalsh": "np.linalg.eigvalsh", "eigenvectors": "np.linalg.eigh({0})[1]",
-        "svdvals": "np.linalg.svd({0}, compute_uv=False)", "left_vectors": "np.linalg.svd({0}, full_matrices=False)[0]",
-        "right_vectors": "np.linalg.svd({0}, full_matrices=False)[2].T", "cholesky": "np.linalg.cholesky",
-        "pinv": "np.linalg.pinv", "expm": "linalg.expm", "sqrtm": "linalg.sqrtm", "logm": "linalg.logm",
-        "expm_frechet": "linalg.expm_frechet({0}, {1}, compute_expm=False)",
-        "mirrored": "(np.tril({0}) + np.tril({0}, -1).T)", "convolve": "np.convolve",
-        "correlate": 'np.correlate({0}, {1}, "valid")',
+        "compare": "np.float64({0})", "ones": "np.ones({shape})", "zeros": "np.zeros({shape})", "eye": "np.eye",
+        "expm_frechet": "linalg.expm_frechet({0}, {1}, compute_expm=False)", "correlate": 'np.correlate({0}, {1}, "valid")',
     },
     "np.shape({0})[{1}]", "np.",
 )  # fmt: skip
@@ -126,34 +128,27 @@ TORCH = Dialect(
     "torch",
     {"math.": "import math", "torch.": "import torch"},
     frozenset({"torch", "math", "abs", "max", "min", "float"}),
-    rows_from_template("torch.{}", _SAME)
-    | rows_from_template("torch.special.{}", _SPECIAL)
+    rows_from_template("torch.{}", f"{_SAME} sigmoid relu where prod cumsum tril triu softmax logsumexp")
+    | rows_from_template("torch.special.{}", f"{_SPECIAL} i0 i1")
+    | rows_from_template("torch.linalg.{}", "inv solve det norm cross eigvalsh svdvals cholesky pinv")
+    | {f"{name} of a {kind}": f"torch.{name}" for name in ("max", "min") for kind in ("vector", "matrix")}
+    | {f"{name} of a vector": f"torch.{name}({{0}}, dim=0)" for name in ("softmax", "cumsum", "logsumexp")}
+    | {name: f"torch.special.bessel_{name}" for name in ("j0", "j1", "y0", "y1")}
+    | {name: f"torch.special.modified_bessel_{name}" for name in ("k0", "k1")}
     | {
-        "inv": "torch.linalg.inv", "solve": "torch.linalg.solve", "det": "torch.linalg.det", "norm": "torch.linalg.norm",
-        "sigmoid": "torch.sigmoid", "relu": "torch.relu", "softplus": "torch.nn.functional.softplus({0}, threshold=40)",
-        **{name: f"torch.special.bessel_{name}" for name in ("j0", "j1", "y0", "y1")},
-        **rows_from_template("torch.special.{}", "i0 i1"), "k0": "torch.special.modified_bessel_k0",
-        "k1": "torch.special.modified_bessel_k1",
-        "log_expit": "torch.nn.functional.logsigmoid", "rint": "torch.round",
-        "cbrt": "torch.copysign(torch.abs({0})**(1/3), {0})",
-        "var": "torch.var({0}, correction=0{axis})", "compare": "({0}).to({dtype})", "where": "torch.where",
+        "softplus": "torch.nn.functional.softplus({0}, threshold=40)", "log_expit": "torch.nn.functional.logsigmoid",
+        "rint": "torch.round", "cbrt": "torch.copysign(torch.abs({0})**(1/3), {0})",
+        "var": "torch.var({0}, correction=0{axis})", "compare": "({0}).to({dtype})",
         "ones": "{like}.new_ones({args})", "zeros": "{like}.new_zeros({args})",
-        "eye": "torch.eye({0}, dtype={dtype}, device={like}.device)",
-        "pad": "torch.nn.functional.pad({0}, ({before}, {after}))", "softmax of a vector": "torch.softmax({0}, dim=0)",
-        "prod": "torch.prod", "cumsum of a vector": "torch.cumsum({0}, dim=0)", "cumsum": "torch.cumsum",
+        "eye": "torch.eye({0}, dtype={dtype}, device={like}.device)", "arange": "torch.arange({0}, device={like}.device)",
+        "pad": "torch.nn.functional.pad({0}, ({before}, {after}))", "concatenate": "torch.cat",
         "flip of a vector": "torch.flip({0}, (0,))", "flip": "torch.flip({0}, ({along},))",
-        "tril": "torch.tril", "triu": "torch.triu", "cross": "torch.linalg.cross",
-        "roll of a vector": "torch.roll({0}, {1})", "roll": "torch.roll({0}, {1}, ({along},))", "sort": "torch.sort({0})[0]",
-        "arange": "torch.arange({0}, device={like}.device)", "concatenate": "torch.cat",
-        "softmax": "torch.softmax", "softmax of a matrix": "torch.softmax(torch.flatten({0}), dim=0).view_as({0})",
-        "logsumexp of a vector": "torch.logsumexp({0}, dim=0)", "logsumexp": "torch.logsumexp",
-        "logsumexp of a matrix": "torch.logsumexp({0}, dim=(0, 1))",
-        "max of a vector": "torch.max", "max of a matrix": "torch.max", "max": "torch.amax",
-        "min of a vector": "torch.min", "min of a matrix": "torch.min", "min": "torch.amin",
-        "eigvalsh": "torch.linalg.eigvalsh", "eigenvectors": "torch.linalg.eigh({0})[1]", "svdvals": "torch.linalg.svdvals",
-        "left_vectors": "torch.linalg.svd({0}, full_matrices=False)[0]",
-        "right_vectors": "torch.linalg.svd({0}, full_matrices=False)[2].T", "cholesky": "torch.linalg.cholesky",
-        "mirrored": "(torch.tril({0}) + torch.tril({0}, -1).T)", "pinv": "torch.linalg.pinv", "expm": "torch.linalg.matrix_exp",
+        "roll of a vector": "torch.roll({0}, {1})", "roll": "torch.roll({0}, {1}, ({along},))",
+        "sort": "torch.sort({0})[0]", "softmax of a matrix": "torch.softmax(torch.flatten({0}), dim=0).view_as({0})",
+        "logsumexp of a matrix": "torch.logsumexp({0}, dim=(0, 1))", "max": "torch.amax", "min": "torch.amin",
+        "eigenvectors": "torch.linalg.eigh({0})[1]", "left_vectors": "torch.linalg.svd({0}, full_matrices=False)[0]",
+        "right_vectors": "torch.linalg.svd({0}, full_matrices=False)[2].T",
+        "mirrored": "(torch.tril({0}) + torch.tril({0}, -1).T)", "expm": "torch.linalg.matrix_exp",
     },
     "{0}.shape[{1}]", "math.", "dim", "{like}.dtype", "{like}.dtype", "{like}.new_tensor({0})",
     rows_from_template("math.{}", _MATH)
@@ -167,26 +162,15 @@ JAX = Dialect(
     "jax",
     {"jax.": "import jax", "jnp.": "import jax.numpy as jnp"},
     frozenset({"jax", "jnp"}),
-    rows_from_template("jnp.{}", f"{_SAME} cbrt rint var")
+    {word: row.replace("np.", "jnp.") for word, row in _OF_NUMPY.items()}
     | rows_from_template("jax.scipy.special.{}", f"{_SPECIAL} logsumexp gamma beta i0 i1")
+    | rows_from_template("jax.scipy.linalg.{}", "expm sqrtm")
+    | rows_from_template("jax.nn.{}", "relu softplus softmax")
     | {
-        "inv": "jnp.linalg.inv", "solve": "jnp.linalg.solve", "det": "jnp.linalg.det", "norm": "jnp.linalg.norm",
-        "sigmoid": "jax.scipy.special.expit", "relu": "jax.nn.relu", "softplus": "jax.nn.softplus",
-        "log_expit": "jax.nn.log_sigmoid",
-        "where": "jnp.where", "compare": "jnp.asarray({0}, {dtype})",
-        "ones": "jnp.ones({shape}, {dtype})", "zeros": "jnp.zeros({shape}, {dtype})",
-        "eye": "jnp.eye({0}, dtype={dtype})", "pad": "jnp.pad({0}, ({before}, {after}))", "softmax": "jax.nn.softmax",
-        "prod": "jnp.prod", "cumsum": "jnp.cumsum", "flip": "jnp.flip", "tril": "jnp.tril", "triu": "jnp.triu",
+        "sigmoid": "jax.scipy.special.expit", "log_expit": "jax.nn.log_sigmoid", "compare": "jnp.asarray({0}, {dtype})",
+        "ones": "jnp.ones({shape}, {dtype})", "zeros": "jnp.zeros({shape}, {dtype})", "eye": "jnp.eye({0}, dtype={dtype})",
         "softmax of a vector": "jax.nn.softmax", "softmax of a matrix": "jax.nn.softmax({0}, axis=None)",
-        "max": "jnp.max", "min": "jnp.min", "cross": "jnp.cross", "roll": "jnp.roll", "sort": "jnp.sort",
-        "concatenate": "jnp.concatenate",
-        "arange": "jnp.arange",
-        "eigvalsh": "jnp.linalg.eigvalsh", "eigenvectors": "jnp.linalg.eigh({0})[1]",
-        "svdvals": "jnp.linalg.svd({0}, compute_uv=False)", "left_vectors": "jnp.linalg.svd({0}, full_matrices=False)[0]",
-        "right_vectors": "jnp.linalg.svd({0}, full_matrices=False)[2].T", "cholesky": "jnp.linalg.cholesky",
-        "pinv": "jnp.linalg.pinv", "expm": "jax.scipy.linalg.expm", "sqrtm": "jax.scipy.linalg.sqrtm",
         "expm_frechet": "jax.scipy.linalg.expm_frechet({0}, {1}, compute_expm=False)",
-        "mirrored": "(jnp.tril({0}) + jnp.tril({0}, -1).T)", "convolve": "jnp.convolve",
         "correlate": 'jnp.correlate({0}, {1}, mode="valid")',
     },
     "{0}.shape[{1}]", "jnp.", dtype="{like}.dtype", dtype_of_number="jnp.result_type({like})", array="jnp.asarray({0}, {dtype})",
