@@ -53,7 +53,7 @@ def test_the_cause_of_a_failure_is_looked_for_within_its_budget(first: int, tmp_
         budget = CauseBudget(verified.calls)
         report = with_causes(verified, budget)
         point = report.points[0]
-        right_answer(asked, Point(dict(point.at)), ("x",), "numpy")
+        right_answer(Point(dict(point.at)), ("x",), "numpy", asked)
         failed += report.verdict == Verdict.FAIL
         assert (point.diagnosis is not None) == (report.verdict == Verdict.FAIL)
         assert 0 <= budget.calls <= verified.calls <= MOST

@@ -18,7 +18,7 @@ _SIZED = r"\b(?:eye|zeros|ones|full|arange|reshape|broadcast_to)\("
 
 
 def right_answer(
-    request: Request, point: Point, names: tuple[str, ...], language: str
+    point: Point, names: tuple[str, ...], language: str, request: Request
 ) -> tuple[dict[str, str], str | Absent]:
     """Return the closed form of the gradient by each of some inputs, in a language, where there is one that was confirmed.
 

@@ -270,11 +270,6 @@ class Unit:
     last: int
     header: str  # the line of the class that the method is in
 
-    def compiled(self, text: str, path: str, flags: int) -> list[CodeType]:
-        """Return the code of the functions in the piece. Raises SyntaxError."""
-        code = compile(self.header + text, path, "exec", flags=flags, dont_inherit=True)
-        return [inner for inner in nested_codes(code) if inner.co_name != "<module>"]
-
 
 def unit_of(tree: ast.Module, node: ast.AST) -> Unit:
     """Return the smallest piece around a function that can be compiled alone."""
@@ -461,8 +456,11 @@ class CodeClaim:
         piece = "".join(self._source_lines[unit.first : unit.last])
         moved = [Change(c.start - start, c.end - start, c.new) for c in changes]
         flags = next((f.__code__.co_flags & _FUTURE for fs in self._live.values() for f in fs), 0)
+        edited = unit.header + apply_changes(piece, moved)
         seen: dict[str, int] = {}
-        for code in unit.compiled(apply_changes(piece, moved), self.file.path, flags):
+        for code in nested_codes(compile(edited, self.file.path, "exec", flags=flags, dont_inherit=True)):
+            if code.co_name == "<module>":
+                continue
             number = seen[code.co_qualname] = seen.get(code.co_qualname, -1) + 1
             functions = self._live.get(code.co_qualname, [])
             lines = sorted({f.__code__.co_firstlineno for f in functions})

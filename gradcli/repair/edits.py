@@ -380,10 +380,10 @@ def matrix_edits(place: EditPlace) -> Iterator[New]:
     for term in place.scope.names:
         other = shape_of(term.value)
         spelled = ((term.text, ATOM), (f"{term.text}.T", ATOM))
-        for matrix in spelled if other == (shape[0], shape[0]) else ():
-            yield "factor", 2.2, *write_operation(ast.MatMult, matrix, place.code)
-        for matrix in spelled if other == (shape[1], shape[1]) else ():
-            yield "factor", 2.2, *write_operation(ast.MatMult, place.code, matrix)
+        for factor in spelled if other == (shape[0], shape[0]) else ():
+            yield "factor", 2.2, *write_operation(ast.MatMult, factor, place.code)
+        for factor in spelled if other == (shape[1], shape[1]) else ():
+            yield "factor", 2.2, *write_operation(ast.MatMult, place.code, factor)
 
 
 def whole_edits(place: EditPlace) -> Iterator[New]:

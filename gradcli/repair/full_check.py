@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from gradcli.checks.causes import Verified, drop_late_causes, with_causes
 from gradcli.checks.check import Progress, verify
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import SECONDS, CauseBudget
-from gradcli.classes import dataclass
 from gradcli.frameworks.native import native_of
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT, Absent, SourceLine
@@ -18,7 +18,7 @@ from gradcli.targets.points import numbers_of_sizes
 from gradcli.targets.target_request import TargetRequest, checked_point_texts
 from gradcli.words import OUTLINE, Verdict
 
-RightAnswer = Callable[[Request, Point, tuple[str, ...], str], tuple[dict[str, str], str | Absent]]  # of derivation
+RightAnswer = Callable[[Point, tuple[str, ...], str, Request], tuple[dict[str, str], str | Absent]]  # of derivation
 
 
 def full_check(
@@ -78,28 +78,15 @@ def with_cause_and_repair(
     return drop_late_causes(report, budget)
 
 
-@dataclass(frozen=True, slots=True)
-class ClosedForm:
-    """The right gradient by some inputs at a point, as code in a language, where a closed form is known."""
-
-    derived: RightAnswer
-    at: Point
-    names: tuple[str, ...]
-    language: str
-
-    def __call__(self, request: Request) -> tuple[dict[str, str], str | Absent]:
-        return self.derived(request, self.at, self.names, self.language)
-
-
 def with_repair(
     report: CheckReport, request: Request, ask: TargetRequest, right_answer: RightAnswer, budget: CauseBudget,
     tell: Callable[[str], None],
 ) -> CheckReport:  # fmt: skip
     """Return the report of a wrong claim with the edit that repairs it or, where there is none, the right gradient."""
-    from gradcli.repair.repair import point_to_repair, repair_claim
+    from gradcli.repair.repair import repair_claim
 
-    number = point_to_repair(report)
-    if number is None:
+    number = next((k for k, p in enumerate(report.points) if p.diagnosis is not None), None)
+    if number is None:  # no point's mistake was looked for
         return report
     point = report.points[number]
     names = tuple(dict.fromkeys(m.input for m in point.mismatches)) or point.differentiated
@@ -107,7 +94,8 @@ def with_repair(
     language = "expression" if request.f.kind == "expression" else native.framework.name if native else "numpy"
     edited = report.claimed_at.file if isinstance(report.claimed_at, SourceLine) else None
     tell(f"looking for the cause, 2 of 2: edits of {edited or 'the claim'}, else the closed form")
-    return repair_claim(report, request, ask, budget, ClosedForm(right_answer, Point(dict(point.at)), names, language))
+    closed_form = partial(right_answer, Point(dict(point.at)), names, language)
+    return repair_claim(report, number, request, ask, budget, closed_form)
 
 
 def check_hard_points(found: Verified, request: Request, sizes: Mapping[str, int] | None = None) -> Verified:

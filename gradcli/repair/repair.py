@@ -59,24 +59,18 @@ _IN_A_NOTEBOOK = "edits are tried in files, and the claim is in a notebook"
 _NO_POINTS = "the right gradient is not known at enough points to try edits"
 
 
-def point_to_repair(report: CheckReport) -> int | None:
-    """Return the number of the first point whose mistake was looked for; None if there is none."""
-    return next((k for k, p in enumerate(report.points) if p.diagnosis is not None), None)
-
-
 def repair_claim(
-    report: CheckReport, request: Request, ask: TargetRequest, budget: CauseBudget, otherwise: Otherwise
+    report: CheckReport, number: int, request: Request, ask: TargetRequest, budget: CauseBudget, otherwise: Otherwise
 ) -> CheckReport:
-    """Return the report of a wrong claim with the smallest edit that makes it right or, where there is none, the closed form.
+    """Return the report of a claim that is wrong at a point with the smallest edit that makes it right, or the closed form.
 
     Expressions are edited here, as they are data; Python code in a process that may write no file. The number of edits
     that are tried, and the time, are limited by the budget. `otherwise` makes the closed form, in the same process.
     """
-    number, claim = point_to_repair(report), request.claim
-    diagnosis = None if number is None else report.points[number].diagnosis
-    if number is None or diagnosis is None or claim is None or WITHIN in os.environ:
+    point, claim = report.points[number], request.claim
+    diagnosis = point.diagnosis
+    if diagnosis is None or claim is None or WITHIN in os.environ:
         return report
-    point = report.points[number]
     names = tuple(name for name in (claim.names or request.wrt) if name in request.wrt)
     at = request.points[number] if number < len(request.points) else Point(dict(point.at))
     editable = isinstance(claim, ClaimedExpressions | ClaimedFunction) and bool(names)

@@ -1,6 +1,7 @@
 """What can stand at a place of the claim's code: the names that have values there, and the expressions around it."""
 
 import ast
+import itertools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -13,6 +14,7 @@ import numpy as np
 from gradcli.classes import dataclass
 from gradcli.modes.rounding import EPS
 from gradcli.request.point import Array
+from gradcli.targets.expression import column_in_characters, extent_of_node
 
 Code = tuple[str, int]  # the text of an expression, and how strongly it binds
 New = tuple[str, float, str, int]  # kind, cost, text, how strongly it binds
@@ -72,18 +74,11 @@ def lines_of(text: str) -> list[str]:
 def spans_of(text: str) -> Callable[[ast.AST], Span]:
     """Return the function that gives the span of a node of this text's own tree."""
     lines = lines_of(text)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line))
-    plain = text.isascii()
-
-    def column(line: int, at: int) -> int:
-        return at if plain else len(lines[line - 1].encode()[:at].decode(errors="ignore"))
+    starts = list(itertools.accumulate(map(len, lines), initial=0))
 
     def span(node: ast.AST) -> Span:
-        first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", 1) or 1
-        start = starts[first - 1] + column(first, getattr(node, "col_offset", 0))
-        return start, starts[last - 1] + column(last, getattr(node, "end_col_offset", 0) or 0)
+        first, last = (starts[k - 1] + column_in_characters(lines[k - 1], k, at) for k, at in extent_of_node(node))
+        return first, last
 
     return span
 

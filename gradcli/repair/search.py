@@ -1,7 +1,7 @@
 """The search for the smallest edit that makes a claim right: one edit, then two, within a counted number of evaluations."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -265,25 +265,27 @@ def _redraw_all_inputs(
     kept: set[str] = {STEP, *getattr(request.claim, "sizes", {})}
     searched, stepping = False, request.options.stepping
 
-    def draw(still: set[str], signs: bool = False) -> Right | None:
+    def draw(still: Collection[str], times: int = _REDRAWS, signs: bool = False) -> Right | None:
         moving = {name: x for name, x in first.at.items() if name not in still}
-        values = {**first.at, **redraw_inputs(moving, moved, rng, signs=signs)}
-        values = {n: stepping.moved_inside(n, x) if n in stepping.edges else x for n, x in values.items()}
-        right = _right_gradient_at(request, Point(values), names, quick=True)
-        return right if right is not None and _is_claim_right(request, right, held) else None
+        for _ in range(times):
+            values = {**first.at, **redraw_inputs(moving, moved, rng, signs=signs)}
+            values = {n: stepping.moved_inside(n, x) if n in stepping.edges else x for n, x in values.items()}
+            right = _right_gradient_at(request, Point(values), names, quick=True)
+            if right is not None and _is_claim_right(request, right, held):
+                return right
+        return None
 
     for _ in range(REDRAWN):
-        right = next(filter(None, (draw(kept) for _ in range(_REDRAWS))), None)
+        right = draw(kept)
         if right is None and not searched:
             searched = True
             others = [name for name in first.at if name not in moved and name not in kept]
-            kept |= {name for name in others if draw({*first.at} - {name}) is None}
-            right = next(filter(None, (draw(kept) for _ in range(_REDRAWS))), None)
-        if right is None:
-            right = draw({*first.at} - {*moved})
+            kept |= {name for name in others if draw({*first.at} - {name}, 1) is None}
+            right = draw(kept)
+        right = draw({*first.at} - {*moved}, 1) if right is None else right
         if right is not None:
             yield right
-    right = next(filter(None, (draw(kept, signs=True) for _ in range(_REDRAWS))), None)
+    right = draw(kept, signs=True)
     if right is not None:
         yield right
 
