@@ -46,7 +46,7 @@ class DetachedFunction:
 class NumpyCall:
     """A call of a function of numpy's that has to see values, such as np.sort, as one operation of a program.
 
-    `args` and `kwargs` have an `OperandPlace` in place of each abstract value. `output` is the number of the result, where there
+    `args` and `kwargs` have a `Place` for each abstract value. `output` is the number of the result, where there
     are several.
     """
 
@@ -57,7 +57,7 @@ class NumpyCall:
     output: int | None = None
 
     def __call__(self, *xs: Value) -> Value:
-        args, kwargs = (_fill_places(part, xs) for part in (self.args, self.kwargs))
+        args, kwargs = _map_arguments(lambda x: xs[x.number] if type(x) is Place else x, (self.args, self.kwargs))
         found = self.function(*args, **kwargs)
         y = found if self.output is None else found[self.output]
         if self.shape is not None and np.shape(y) != self.shape:
@@ -78,37 +78,21 @@ class NamedConstant:
         return np.float64(self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class OperandPlace:
-    """The place of an operand among the arguments of a `NumpyCall`."""
+class Place:
+    """The place of one of several values: of an operand among the arguments of a `NumpyCall`, of a result in a structure.
 
-    number: int
-
-
-def _fill_places(x: Any, operands: Sequence[Value]) -> Any:
-    """Return arguments with the operands in their places."""
-    if isinstance(x, OperandPlace):
-        return operands[x.number]
-    if isinstance(x, dict):
-        return {name: _fill_places(part, operands) for name, part in x.items()}
-    return type(x)(_fill_places(part, operands) for part in x) if type(x) in (list, tuple) else x
-
-
-def _replace_by_places(x: Any, operands: list[Any]) -> Any:
-    """Return arguments with abstract values replaced by their places, which are added to `operands`.
-
-    Raises  CannotCompile for functions among them.
+    It is no dataclass, which would be a structure itself.
     """
-    if isinstance(x, AbstractValue):
-        operands.append(x)
-        return OperandPlace(len(operands) - 1)
-    if isinstance(x, dict):
-        return {name: _replace_by_places(part, operands) for name, part in x.items()}
-    if type(x) in (list, tuple):
-        return type(x)(_replace_by_places(part, operands) for part in x)
-    if not isinstance(x, _ARGUMENTS) or isinstance(x, Tracer):
-        raise _missing_value("plain values for a function that is passed to numpy", f"use {_SELECT}")
-    return x
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _map_arguments(change: Callable[[Any], Any], x: Any) -> Any:
+    """Return arguments with each of them changed, also those in dicts, lists and tuples."""
+    if type(x) is dict:
+        return {name: _map_arguments(change, part) for name, part in x.items()}
+    return type(x)(_map_arguments(change, part) for part in x) if type(x) in (list, tuple) else change(x)
 
 
 def _identity(x: Value) -> Value:
@@ -224,10 +208,21 @@ class AbstractValue(OfNode):
         self[...] = np.sort(self, axis, **options)
 
     def _record_call(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Return a call of a function of numpy's as one operation, or one for each of its results."""
+        """Return a call of a function of numpy's as one operation, or one for each of its results.
+
+        Raises  CannotCompile for functions among the arguments.
+        """
         operands: list[Any] = []
-        parts = _replace_by_places(tuple(args), operands), _replace_by_places(dict(kwargs), operands)
-        call = NumpyCall(function, *parts)
+
+        def replace_by_place(x: Any) -> Any:
+            if isinstance(x, AbstractValue):
+                operands.append(x)
+                return Place(len(operands) - 1)
+            if not isinstance(x, _ARGUMENTS) or isinstance(x, Tracer):
+                raise _missing_value("plain values for a function that is passed to numpy", f"use {_SELECT}")
+            return x
+
+        call = NumpyCall(function, *_map_arguments(replace_by_place, (tuple(args), dict(kwargs))))
         found = call(*(x.node.value for x in operands))
 
         def operation(part: Value, output: int | None = None) -> Value:

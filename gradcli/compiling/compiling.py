@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.classes import dataclass
-from gradcli.compiling.abstract import AbstractValue, DetachedFunction, NumpyCall
+from gradcli.compiling.abstract import AbstractValue, DetachedFunction, NumpyCall, Place
 from gradcli.compiling.gradient_nodes import times, value_and_gradient
 from gradcli.compiling.straight_line import OfNode, ProgramNode, StraightLine
 from gradcli.compiling.written import FunctionText, write_function
@@ -312,10 +312,10 @@ class Compiled:
 
     def _restore_structure(self, results: Sequence[Value]) -> Any:
         """Return results in the structure that the function returned at the example."""
-        if type(self._result) is _Place:
+        if type(self._result) is Place:
             return results[0]
         structure, leaves = self._structure
-        found = {path: results[x.number] if type(x) is _Place else x for path, x in leaves.items()}
+        found = {path: results[x.number] if type(x) is Place else x for path, x in leaves.items()}
         return put_together(structure, found)
 
     def __reduce__(self) -> Any:
@@ -344,13 +344,6 @@ def run_quietly(function: Callable[..., Any], xs: Sequence[Value]) -> Any:
     except RuntimeError:  # the context is entered already: a compiled function was called by a rule of another
         with np.errstate(all="ignore"):
             return function(*xs)
-
-
-class _Place:
-    """A place in the result's structure, filled by one of the results of the code."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
 
 
 def compiled_function(f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Compiled:
@@ -429,7 +422,7 @@ def _with_places(y: Any, program: StraightLine, results: list[OfNode], name: str
             what = "an array of objects" if isinstance(x, np.ndarray) else "an iterator"
             raise FunctionFailed(f"{name} returns {what}", do="return arrays, numbers, or structures of them")
         if isinstance(x, Tracer | np.ndarray | float | np.generic):
-            found[path] = _Place(len(results))
+            found[path] = Place(len(results))
             results.append(program.constant(x))
         elif isinstance(x, str | bytes | int | None):
             found[path] = x
@@ -473,7 +466,7 @@ def _compare_with_function(
 
     With `only_finite`, a point at which the function raises, or has a value that is not finite, is passed over.
     """
-    places = [path for path, x in take_apart("", made._result)[1].items() if type(x) is _Place]
+    places = [path for path, x in take_apart("", made._result)[1].items() if type(x) is Place]
     with np.errstate(all="ignore"):
         try:
             y = function.raw({path: x.copy() if isinstance(x, np.ndarray) else x for path, x in leaves.items()})

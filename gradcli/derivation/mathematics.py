@@ -77,8 +77,15 @@ Dims = Mapping[str, Sequence[str]]
 def write_with_indices(x: Tensor, axes: Sequence[Index | None], name: str, dims: Dims) -> _Written:
     """Return a tensor with indices as a line of text, G[i,j] = sum_k A[i,k]*B[k,j], in LaTeX and in MathML."""
     letters, formula = entry_of(x, axes, dims, name)
-    notations: tuple[Notation, ...] = (Plain([*dims]), Latex([*dims]), Mathml([*dims]))
-    text, latex, mathml = (w.statements([(w.indexed(name, letters), w.write(formula))]) for w in notations)
+    left = _with_letters(M(Sign.NAME, text=name), letters)
+    return _write_formulas([(left, formula)], (Plain([*dims]), Latex([*dims]), Mathml([*dims])))
+
+
+def _write_formulas(formulas: Sequence[tuple[M, M]], notations: Sequence[Notation]) -> _Written:
+    """Return formulas, each with its left side, in three notations."""
+    text, latex, mathml = (
+        w.statements([(w.write(left), w.write(right)) for left, right in formulas]) for w in notations
+    )
     return text, latex, mathml
 
 
@@ -610,16 +617,14 @@ class LineWriter:
             condition = "; ".join(filter(None, (condition, "φ the normal density")))
         return Step(rule, before, said, where, condition, *written)
 
-    def part(self, rule: str, name: str, e: E, whole: E, condition: str | None = None) -> Step:
+    def part(self, rule: str, name: str, e: E, whole: E) -> Step:
         """Return a step that names a part of the derivative; `whole` is the part in terms of the inputs alone."""
         shown = self.in_names(e)
-        self.shapes.add(name, shown)
         self.define(name, [(whole, None)])
-        said = f"{name} = {expression_text(shown)}"
-        return Step(rule, "", said, None, condition, *(self._write_statements([(name, shown)]) or (said, "", "")))
+        return self.program(rule, "", Statements((), shown), name)
 
-    def program(self, rule: str, before: str, name: str, made: Statements) -> Step:
-        """Return a step whose outcome is a program of several statements."""
+    def program(self, rule: str, before: str, made: Statements, name: str) -> Step:
+        """Return a step whose outcome is a program, the result of which has a name."""
         lines = [*made.parts, (name, made.result)]
         for n, e in lines:
             self.shapes.add(n, e)
@@ -640,21 +645,19 @@ class LineWriter:
             formulas = [(self._formula_of_name(n), write(e)) for n, e in lines]
         except NotSupported:
             return None
-        unicode, latex, mathml = (w.statements([(w.write(n), w.write(m)) for n, m in formulas]) for w in self.notations)
-        return unicode, latex, mathml
+        return _write_formulas(formulas, self.notations)
 
     def entry(self, rule: str, before: str, name: str, value: Value, where: str | None, condition: str | None) -> Step:
         """Return a step whose outcome is written with indices."""
         self.shapes.known[name] = tuple("1" if i is None else i.dim for i in value.singles)
-        plain, latex, mathml = self._write_entry(name, value, Plain([*self.dims]))
-        return Step(rule, before, plain, where, condition, plain, latex, mathml)
+        written = self._write_entry(name, value, Plain([*self.dims]))
+        return Step(rule, before, written[0], where, condition, *written)
 
     def _write_entry(self, name: str, value: Value, plain: Notation) -> _Written:
         """Return one entry as a line of text, in LaTeX and in MathML."""
         letters, formula = entry_of(value.tensor, value.singles, self.dims, name)
         left, right = map(self._replace_symbols, (_with_letters(M(Sign.NAME, text=name), letters), formula))
-        shown, latex, mathml = (w.statements([(w.write(left), w.write(right))]) for w in (plain, *self.notations[1:]))
-        return shown, latex, mathml
+        return _write_formulas([(left, right)], (plain, *self.notations[1:]))
 
     def _replace_symbols(self, m: M) -> M:
         """Return a formula with the signs of differentials and adjoints for their names."""

@@ -314,7 +314,7 @@ class Printer:
     def _write_block(self, terms: Sequence[IndexedTerm], axes: Sequence[Index | None], k: int) -> E:
         """Return one of several arrays along the k-th axis, with its axes of length 1."""
         at = tuple(a for a in axes if a is not None)
-        e = self.write(Tensor(at, tuple(terms)), axes) if terms else call("zeros", *(ex.name(a.dim) for a in at))
+        e = self.write(Tensor(at, tuple(terms)), axes) if terms else call("zeros", *(name(a.dim) for a in at))
         if axes[k] is not None:
             return e
         if len(axes) == 1:
@@ -339,7 +339,7 @@ class Printer:
         if not at:
             return value
         like = self.likes.get(tuple(i.dim for i in at))
-        ones = call("ones_like", ex.name(like)) if like else call("ones", *(ex.name(i.dim) for i in at))
+        ones = call("ones_like", name(like)) if like else call("ones", *(name(i.dim) for i in at))
         zero = value == number(Fraction(0))
         return E(ones.op, ones.args, ones.text.replace("ones", "zeros")) if zero else mul([value, ones])
 
@@ -367,10 +367,10 @@ class Printer:
         below: list[E] = []
         for f in factors:
             order = tuple(f.at.index(i) for i in every if i in f.at)
-            e, on_top = self._write_power(f, lambda f=f, order=order: self.atom(f.atom, order))  # type: ignore[misc]
+            e, on_top = _raise_to_power(f, self.atom(f.atom, order))
             e = index_array(e, [":" if i in f.at else "None" for i in every]) if len(f.at) < len(every) else e
             (above if on_top else below).append(e)
-        top, low = self._write_scalars([f for f in term.factors if not f.at])
+        top, low = self._write_scalars(term)
         if bound:
             above, below = [call("sum", mul(above or [ex.ONE], below), axis=str(len(at)))], []
         return _with_coefficient(term.coef, [*top, *above], [*below, *low])
@@ -382,9 +382,9 @@ class Printer:
         if len(letters) != len({*at, *term.indices}) or not factors:
             raise NotSupported("a derivative of so many axes has no form here")
         inside = ",".join("".join(letters[i] for i in f.at) for f in factors)
-        args = [self._write_power(f, lambda f=f: self.atom(f.atom, tuple(range(len(f.at))))) for f in factors]  # type: ignore[misc]
-        shown = [e if above else ex.mul([ex.ONE], [e]) for e, above in args]
-        top, low = self._write_scalars([f for f in term.factors if not f.at])
+        args = [_raise_to_power(f, self.atom(f.atom, tuple(range(len(f.at))))) for f in factors]
+        shown = [e if above else mul([ex.ONE], [e]) for e, above in args]
+        top, low = self._write_scalars(term)
         product = call("einsum", *shown, first=f'"{inside}->{"".join(letters[i] for i in kept)}"')
         if kept and len(kept) < len(at):
             product = index_array(product, [":" if i in kept else "None" for i in at])
@@ -392,7 +392,7 @@ class Printer:
 
     def _write_matrix_term(self, term: IndexedTerm, at: tuple[Index, ...]) -> tuple[E, bool]:
         """Return a term, and whether it has all the axes that it should have."""
-        top, low = self._write_scalars([f for f in term.factors if not f.at])
+        top, low = self._write_scalars(term)
         picked, factors = write_picked_entries([f for f in term.factors if f.at], at, self.atom)
         traces, factors = self._extract_traces(factors, at)
         sums = [(e, "") for e in (*traces, *(p.e() for p in picked if not p.at))]
@@ -423,26 +423,13 @@ class Printer:
             whole = mul([*top, e.args[0]], [e.args[1], *low])
         else:
             whole = mul([*top, *([e] if e is not None else [])], low)
-        return (ex.neg(whole) if sign < 0 else whole), covers
+        return (neg(whole) if sign < 0 else whole), covers
 
-    def _write_scalars(self, factors: Sequence[IndexedFactor]) -> tuple[list[E], list[E]]:
-        top: list[E] = []
-        low: list[E] = []
-        for f in factors:
-            e, above = self._write_power(f, lambda f=f: self.atom(f.atom, ()))  # type: ignore[misc]
-            (top if above else low).append(e)
+    def _write_scalars(self, term: IndexedTerm) -> tuple[list[E], list[E]]:
+        """Return the factors of a term that are numbers: those in the numerator, and those in the denominator."""
+        written = [_raise_to_power(f, self.atom(f.atom, ())) for f in term.factors if not f.at]
+        top, low = ([e for e, above in written if above == on_top] for on_top in (True, False))
         return _write_root_two_pi(top), _write_root_two_pi(low)
-
-    def _write_power(self, f: IndexedFactor, write: Callable[[], E]) -> tuple[E, bool]:
-        """Return a factor with its power, and whether it belongs in the numerator; exp(u)**-1 is exp(-u)."""
-        e = write()
-        straight = e.args[0] if e.op == Op.TRANSPOSE else e
-        if f.atom.op == "exp" and f.power.denominator == 1 and straight.text == "exp":
-            (u,) = straight.args
-            inner = u if abs(f.power) == 1 else mul([number(abs(f.power)), u])
-            whole = call("exp", ex.neg(inner) if f.power < 0 else inner)
-            return (whole if straight is e else transpose(whole)), True
-        return ex.power(e, abs(f.power)), f.power > 0
 
     def _extract_traces(
         self, factors: list[IndexedFactor], at: tuple[Index, ...]
@@ -477,7 +464,7 @@ class Printer:
         matrix = next((p for p in parts if set(p.at) == {i, j}), None)
         row = next((p for p in parts if p.at == (j,)), None)
         column = next((p for p in parts if p.at == (i,)), None)
-        eye = call("eye", ex.name(i.dim))
+        eye = call("eye", name(i.dim))
         if matrix is not None and [x(at) for x in matrix.top] == [eye] and not matrix.low and (row or column):
             ends = [p for p in (row, column) if p is not None]
             above = [x(p.at) for p in ends for x in p.top]
@@ -498,12 +485,12 @@ class Printer:
         if len(set(at)) < len(at):
             if len(at) != 2:
                 raise NotSupported("a diagonal of more than two axes has no matrix form")
-            e, above = self._write_power(f, lambda: call("diag", self.atom(f.atom, (0, 1))))
+            e, above = _raise_to_power(f, call("diag", self.atom(f.atom, (0, 1))))
             one, at = make_piece(e, at[:1]), at[:1]
             return Quotient(at, (one,)) if above else Quotient(at, (), (one,))
 
         def write(order: tuple[Index, ...]) -> E:
-            return self._write_power(f, lambda: self.atom(f.atom, tuple(at.index(i) for i in order)))[0]
+            return _raise_to_power(f, self.atom(f.atom, tuple(at.index(i) for i in order)))[0]
 
         above = f.power > 0 or (f.atom.op == "exp" and not is_exp_of_logs(f.atom))
         return Quotient(at, (write,)) if above else Quotient(at, (), (write,))
@@ -568,11 +555,11 @@ class Printer:
                 raise NotSupported("an array of more than two axes has its axes in one order")
             return e if order == tuple(sorted(order)) or atom.symmetric else transpose(e)
         if atom.op in ("size", "pi", "inf", "number"):
-            return ex.name(atom.name, axes=0) if atom.op != "number" else number(Fraction(int(atom.name)))
+            return name(atom.name, axes=0) if atom.op != "number" else number(Fraction(int(atom.name)))
         if atom.op in ("delta", "arange"):
-            return call("eye" if atom.op == "delta" else "arange", ex.name(atom.dims[0]))
+            return call("eye" if atom.op == "delta" else "arange", name(atom.dims[0]))
         if atom.op == "unit":
-            return ex.index_array(call("eye", ex.name(atom.dims[0])), [atom.name])
+            return index_array(call("eye", name(atom.dims[0])), [atom.name])
         if atom.op == "tri":
             return write_triangle(atom, order)
         axes = [slot(k, atom.dims[k]) for k in order]
@@ -716,14 +703,25 @@ def substitute_indicator(x: Tensor, truth: IndexedFactor, value: Fraction) -> Te
     return add(parts, x.free)
 
 
+def _raise_to_power(f: IndexedFactor, e: E) -> tuple[E, bool]:
+    """Return a factor, which is written as `e`, with its power, and whether it is in the numerator; exp(u)**-1 is exp(-u)."""
+    straight = e.args[0] if e.op == Op.TRANSPOSE else e
+    if f.atom.op == "exp" and f.power.denominator == 1 and straight.text == "exp":
+        (u,) = straight.args
+        inner = u if abs(f.power) == 1 else mul([number(abs(f.power)), u])
+        whole = call("exp", neg(inner) if f.power < 0 else inner)
+        return (whole if straight is e else transpose(whole)), True
+    return ex.power(e, abs(f.power)), f.power > 0
+
+
 def _with_coefficient(coef: Number, above: list[E], below: list[E]) -> E:
     whole = mul([number(magnitude(coef)), *above], below)
-    return ex.neg(whole) if coef < 0 else whole
+    return neg(whole) if coef < 0 else whole
 
 
 def _write_root_two_pi(factors: list[E]) -> list[E]:
     """Return factors with sqrt(pi) and sqrt(2) as sqrt(2*pi)."""
-    pi, two = (call("sqrt", x) for x in (ex.name("pi", axes=0), number(Fraction(2))))
+    pi, two = (call("sqrt", x) for x in (name("pi", axes=0), number(Fraction(2))))
     if pi not in factors or two not in factors:
         return factors
     rest = list(factors)
@@ -734,7 +732,7 @@ def _write_root_two_pi(factors: list[E]) -> list[E]:
 def _write_means(sums: list[tuple[E, str]], top: list[E], low: list[E]) -> tuple[list[E], list[E]]:
     """Return the numerator and the denominator; a sum over its own size becomes a mean, or a variance."""
     for e, dim in sums:
-        below = ex.name(dim, axes=0)
+        below = name(dim, axes=0)
         if not dim or below not in low or not (e.op == Op.DOT or (e.is_call("sum") and not e.options)):
             top = [*top, e]
             continue
@@ -750,7 +748,7 @@ def _match_variance(e: E) -> E | None:
     if e.op != Op.POW or e.args[1] != number(Fraction(2)) or e.args[0].op != Op.ADD or len(e.args[0].args) != 2:
         return None
     u, m = e.args[0].args
-    return call("var", u) if m == ex.neg(call("mean", u)) else None
+    return call("var", u) if m == neg(call("mean", u)) else None
 
 
 def _multiply_equal_indices(parts: Sequence[Quotient]) -> list[Quotient]:

@@ -194,7 +194,7 @@ def steps_of(made: Explained, wrt: str, found: Closed) -> tuple[Step, ...]:
     problem, facts = made.problem, made.problem.facts
     lines = LineWriter(problem.dims, [n for n, words in facts.items() if words & MIRRORED], found.names.turned)
     # the first step of a second derivative is the gradient
-    steps = [lines.program("gradient", problem.f.text, problem.function, made.begun.made)] if made.begun else []
+    steps = [lines.program("gradient", problem.f.text, made.begun.made, problem.function)] if made.begun else []
     moving = {word for word in names_of_lines(found.sweeps[0].tape.lines) if word}
     constants = [lines.part("name", n, e, e) for e, n in found.known.items() if n not in moving and not made.begun]
     moved = list(_Ending(made, wrt, found, lines).steps())
