@@ -199,6 +199,11 @@ class _Hand:
         self.verifier = Verifier(made.problem, made.sizes, result.wrt, result.kind)
 
     @cached_property
+    def rights(self) -> list[Array]:
+        """The right derivative at the points of the verifier."""
+        return [truth for _, truth in self.verifier.points()]
+
+    @cached_property
     def values(self) -> list[Array]:
         """The values of the answer at the points of the verifier. Raises BadShape."""
         with np.errstate(all="ignore"):
@@ -206,8 +211,7 @@ class _Hand:
 
     def wrong(self) -> str | None:
         """Return what is wrong with it as a phrase, in the user's sizes; None if nothing is."""
-        _, truth = self.verifier.points()[0]
-        sizes = self._sizes_in_recording(0)
+        truth, sizes = self.rights[0], self._sizes_in_recording(0)
         try:
             found = np.shape(self.values[0])
         except BadShape as bad:
@@ -248,7 +252,7 @@ class _Hand:
 
     def _is_answer_at(self, k: int, made: Any) -> bool:
         """Whether the answer has these values at point k."""
-        value, truth = self.values[k], self.verifier.points()[k][1]
+        value, truth = self.values[k], self.rights[k]
         if np.shape(made) != np.shape(value) or not np.all(np.isfinite(made)):
             return False
         scale = max(float(np.max(np.abs(x), initial=0.0)) for x in (made, truth))
@@ -263,7 +267,7 @@ class _Hand:
     def factors(self) -> Iterator[str]:
         """Yield the factor by which the answer, or its transpose, is wrong: a sign, a number, or a formula of the sizes."""
         for turned in (False, True):
-            found = self._find_factors([t.T if turned else t for _, t in self.verifier.points()])
+            found = self._find_factors([right.T if turned else right for right in self.rights])
             if not found or (turned and np.ndim(self.values[0]) < 2):
                 continue
             flipped = found[0] < 0
@@ -320,19 +324,14 @@ class _Hand:
         return all(abs(x - first) <= _SAME * abs(first) for x in rest)
 
     def as_a_whole(self) -> Iterator[str]:
-        """Yield the change of the whole derivative that gives the answer, such as a sum that was broadcast."""
-        rights = [t for _, t in self.verifier.points()]
+        """Yield the change of the whole derivative that gives the answer: a sum that was broadcast, an axis that it lacks."""
         for slip in WHOLE_SLIPS:
-            if slip.kind is not DiagnosisKind.ONE_TRIANGLE and self._is_answer(map(slip.makes, rights)):
+            if slip.kind is not DiagnosisKind.ONE_TRIANGLE and self._is_answer(map(slip.makes, self.rights)):
                 yield slip.says
-
-    def by_axis(self) -> Iterator[str]:
-        """Yield the axis that the answer lacks: it is summed over it, or is what the derivative has at each place of it."""
-        rights = [t for _, t in self.verifier.points()]
-        for axis in range(np.ndim(rights[0]) if np.ndim(self.values[0]) < np.ndim(rights[0]) else 0):
-            for says, how in _OVER_AN_AXIS:
-                if self._is_answer(how(g, axis) for g in rights):
-                    yield says.format(axis)
+        axes = np.ndim(self.rights[0])
+        for axis, (says, how) in itertools.product(range(axes if np.ndim(self.values[0]) < axes else 0), _OVER_AN_AXIS):
+            if self._is_answer(how(g, axis) for g in self.rights):
+                yield says.format(axis)
 
     # What the answer takes for granted of an input, and derivatives by something else.
 
@@ -429,7 +428,7 @@ class _Hand:
 
     def by_slope(self) -> Iterator[str]:
         """Yield the function entry by entry whose derivative is a factor too many in the answer."""
-        programs, rights = self._recorded_programs, [t for _, t in self.verifier.points()]
+        programs, rights = self._recorded_programs, self.rights
         for slot in reversed(range(len(programs[0].lines))) if programs else ():
             found = (_elementwise_slope(p, slot) for p in programs)
             slopes = [self._as_factor_of_rows(x, g) for x, g in zip(found, rights, strict=True)]
@@ -439,7 +438,7 @@ class _Hand:
 
     def by_part(self) -> Iterator[str]:
         """Yield the part of f that is a factor too many in the answer, or one that is missing."""
-        programs, rights = self._recorded_programs, [t for _, t in self.verifier.points()]
+        programs, rights = self._recorded_programs, self.rights
         for slot in reversed(range(len(programs[0].lines))) if programs else ():
             code = code_at(programs[0].tape.position(slot)) or self.result.wrt
             factors = [self._as_factor_of_rows(p.tape.value(slot), g) for p, g in zip(programs, rights, strict=True)]
@@ -459,10 +458,9 @@ class _Hand:
 
     def by_number(self) -> Iterator[str]:
         """Say that each entry is wrong by one factor, a number that depends on the inputs."""
-        rights = [t for _, t in self.verifier.points()]
-        if np.shape(rights[0]) in ((), (1,)) or np.shape(rights[0]) != np.shape(self.values[0]):
+        if np.shape(self.rights[0]) in ((), (1,)) or np.shape(self.rights[0]) != np.shape(self.values[0]):
             return
-        if self._is_answer(g * (np.vdot(g, v) / np.vdot(g, g)) for g, v in zip(rights, self.values, strict=True)):
+        if self._is_answer(g * (np.vdot(g, v) / np.vdot(g, g)) for g, v in zip(self.rights, self.values, strict=True)):
             yield "all entries are wrong by one factor, a number that depends on the inputs"
 
     # Edits of the answer's text.
@@ -514,7 +512,7 @@ class _Hand:
 
 
 _OF_VALUES: tuple[Callable[[_Hand], Iterator[str]], ...] = (
-    _Hand.factors, _Hand.as_a_whole, _Hand.by_axis, lambda hand: hand.needs("simplex", "simplex rows"),
+    _Hand.factors, _Hand.as_a_whole, lambda hand: hand.needs("simplex", "simplex rows"),
     _Hand.by_another, _Hand.by_slope, _Hand.on_tape, lambda hand: hand.needs("symmetric"), _Hand.by_part,
     _Hand.on_tape_and_factor,
     lambda hand: hand.needs("positive", "signs", "mask", "unit", "orthogonal", "diagonal"),
