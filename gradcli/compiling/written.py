@@ -23,7 +23,6 @@ from gradcli.rules.reductions import SUM
 from gradcli.rules.shaping import GETITEM, JOIN, PUT, SCATTER, SELECT, is_basic_index
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import Primitive, primitive_by_name
-from gradcli.tracing.shapes import shape
 
 _ARITHMETIC = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 _COMPARISONS = {
@@ -81,7 +80,7 @@ class Memory:
     """
 
     def __init__(self, program: StraightLine, results: Sequence[int], inputs: Sequence[int]) -> None:
-        self.program = program
+        self.nodes = program.nodes
         self.order = program.needed([*results, *inputs])
         self.results = frozenset(results)
         self.of: dict[int, frozenset[int]] = {}
@@ -89,21 +88,17 @@ class Memory:
         self.written: dict[int, int] = {}
         self._uses: dict[int, list[int]] = {}
         for k in self.order:
-            for j in program.nodes[k].operands:
+            for j in self.nodes[k].operands:
                 self._uses.setdefault(j, []).append(k)
         self._assign_memory()
         self.unmade = frozenset(self.added.values())
         self.last = self._last_uses()
         self._free: dict[tuple[int, ...], list[int]] = {}
 
-    def shape(self, k: int) -> tuple[int, ...]:
-        """Return the shape of a node."""
-        return shape(self.program.nodes[k].value)
-
     def is_new(self, k: int) -> bool:
         """Whether a node is an array that nobody else has."""
-        primitive = self.program.nodes[k].operation
-        if not isinstance(primitive, Primitive) or not self.shape(k):
+        primitive = self.nodes[k].operation
+        if not isinstance(primitive, Primitive) or not self.nodes[k].shape:
             return False
         return isinstance(primitive.fun, np.ufunc) or primitive.is_a(*_NEW)
 
@@ -111,18 +106,18 @@ class Memory:
         """Whether a node is all of an array that nobody else has."""
         (root, *others) = self.of[k]
         own = root == k or k in self.added or k in self.written
-        return not others and self.is_new(root) and self.shape(root) == self.shape(k) and own
+        return not others and self.is_new(root) and self.nodes[root].shape == self.nodes[k].shape and own
 
     def is_simple_scatter(self, k: int) -> bool:
         """Whether a node is zeros with another one written into a part of them, no entry twice."""
-        node = self.program.nodes[k]
+        node = self.nodes[k]
         return node.operation is SCATTER and is_basic_index(node.params["index"])
 
     def _assign_memory(self) -> None:
         """Find where each node lies, and what is written into the memory of an operand that nothing reads later."""
         latest: dict[int, float] = {}  # of an array: its last reader
         for k in self.order:
-            node = self.program.nodes[k]
+            node = self.nodes[k]
             if node.operation is _ADD:
                 pairs = (node.operands[::-1], node.operands)
                 scatter = next((scatter for scatter, other in pairs if self._may_add(k, scatter, other)), None)
@@ -131,7 +126,7 @@ class Memory:
                 self.written[k] = node.operands[0]
             if k in self.written:
                 self.of[k] = self.of[self.written[k]]
-            elif not node.operands or not self.shape(k) or (self.is_new(k) and k not in self.added):
+            elif not node.operands or not self.nodes[k].shape or (self.is_new(k) and k not in self.added):
                 self.of[k] = frozenset((k,))
             else:
                 self.of[k] = frozenset().union(*(self.of[j] for j in node.operands if j != self.added.get(k)))
@@ -147,9 +142,9 @@ class Memory:
         alone = all(self._uses[x] == [k] and x not in self.results for x in (scatter, other))
         if not alone or not self.is_simple_scatter(scatter) or not self.is_whole(other):
             return False
-        read = self.of[self.program.nodes[scatter].operands[0]]
+        read = self.of[self.nodes[scatter].operands[0]]
         over = any(scatter < put < k and not self.of[put].isdisjoint(read) for put in self.written)
-        return self.shape(other) == self.shape(k) and not over
+        return self.nodes[other].shape == self.nodes[k].shape and not over
 
     def _may_write(self, k: int, node: ProgramNode, latest: dict[int, float]) -> bool:
         """Whether a put can write into its operand's memory: that is all its own, and not read any more."""
@@ -157,14 +152,13 @@ class Memory:
         if not self.is_whole(base) or not self.of[v].isdisjoint(self.of[base]):
             return False
         (root,) = self.of[base]
-        return latest[root] <= k and self.program.nodes[base].dtype == node.dtype
+        return latest[root] <= k and self.nodes[base].dtype == node.dtype
 
     def operands(self, k: int) -> tuple[int, ...]:
         """Return what is read for a node: an addition reads for the scatter that it does the work of."""
         if k in self.unmade:
             return ()
-        nodes = self.program.nodes
-        return tuple(nodes[j].operands[0] if j == self.added.get(k) else j for j in nodes[k].operands)
+        return tuple(self.nodes[j].operands[0] if j == self.added.get(k) else j for j in self.nodes[k].operands)
 
     def _last_uses(self) -> dict[int, list[int]]:
         """Return the arrays that are read no more after each node; those of inputs, constants and results stay."""
@@ -178,24 +172,23 @@ class Memory:
 
     def taken(self, k: int) -> int | None:
         """Return the node into whose memory an elementwise node can be written, or None for new memory."""
-        wanted, node = self.shape(k), self.program.nodes[k]
-        if node.value.size < REUSED or not self._is_float(k):
+        node = self.nodes[k]
+        if node.value.size < REUSED or node.dtype != np.float64:
             return None
         for root in self.last.get(k, ()):
-            if root != k and root in self.operands(k) and self.shape(root) == wanted and self._is_float(root):
+            other = self.nodes[root]
+            fits = other.shape == node.shape and other.dtype == node.dtype
+            if root != k and root in self.operands(k) and fits:
                 self.last[k].remove(root)
                 return root
-        free = self._free.get(wanted)
+        free = self._free.get(node.shape)
         return free.pop() if free else None
-
-    def _is_float(self, k: int) -> bool:
-        return self.program.nodes[k].dtype == np.float64
 
     def release(self, k: int) -> None:
         """Make free what is read no more after a node."""
         for root in self.last.get(k, ()):
-            if self._is_float(root):
-                self._free.setdefault(self.shape(root), []).append(root)
+            if self.nodes[root].dtype == np.float64:
+                self._free.setdefault(self.nodes[root].shape, []).append(root)
 
 
 @dataclass

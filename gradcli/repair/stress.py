@@ -545,17 +545,14 @@ def shrink_point(
 
     Cost  at most 120 calls of `fails`.
     """
-    best, left = dict(values), _MOST
-    progress = True
-    while progress and left > 0:
-        progress = False
-        for other in _simpler_points(best, given, wrt):
-            if left <= 0:
-                break
-            left -= 1
-            if fails(other):
-                best, progress = other, True
-                break
+    best = dict(values)
+    simpler = _simpler_points(best, given, wrt)
+    for _ in range(_MOST):
+        other = next(simpler, None)
+        if other is None:
+            break
+        if fails(other):
+            best, simpler = other, _simpler_points(other, given, wrt)
     return best
 
 
