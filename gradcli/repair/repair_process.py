@@ -124,15 +124,13 @@ def _answer_request(request: bytes) -> NoReturn:
 def _search_for_repairs(wanted: RepairRequest) -> RepairResult:
     for name in ("empty", "empty_like"):
         setattr(np, name, _fill_with_nan(getattr(np, name)))
-    calls = _Calls(list(wanted.points))
     try:
         asked = wanted.request()
     except Exception as error:  # what the user's module raises when it is loaded again
         return RepairResult(why=f"the claim cannot be loaded again: {type(error).__name__}: {error}")
     call_python_code()
     asked = call_claim_after_function(asked) or asked
-    here = Path.cwd()
-    found = _try_edits(asked, calls, wanted, here) if wanted.points else RepairResult()
+    found = _try_edits(asked, wanted) if wanted.points else RepairResult()
     if found.repairs or wanted.layer:
         return found
     _limit_process(wanted.empty, wanted.seconds)
@@ -143,8 +141,9 @@ def _search_for_repairs(wanted: RepairRequest) -> RepairResult:
     return replace(found, closed_form=form, shapes=shapes)
 
 
-def _try_edits(asked: Request, calls: "_Calls", wanted: RepairRequest, here: Path) -> RepairResult:
-    """Return the edits that make the claim right, or why there is none; `here` is the folder of the names of files."""
+def _try_edits(asked: Request, wanted: RepairRequest) -> RepairResult:
+    """Return the edits that make the claim right, or why there is none."""
+    calls, here = _Calls(list(wanted.points)), Path.cwd()  # the folder of the names of files
     try:
         claim = _editable_claim(asked, calls)
     except _NotTried as reason:

@@ -469,36 +469,27 @@ def measure_digits(request: Request, q: Question) -> dict[str, Look]:
     right = None if q.untraced is not None else right_gradient(q)
     if right is None:
         return {}
-    found = dict(_digits_of_gradients(request, q, right))
-    value = _digits_of_value(request, q)
-    return found if value is None else {VALUE: value, **found}
-
-
-def _digits_of_gradients(request: Request, q: Question, right: Estimate) -> Iterator[tuple[str, Look]]:
-    given: float | None = None
+    found: dict[str, Look] = {}
+    values: Mapping[str, Any] = q.point.values
+    exact = evaluate_both_ways(request.f, q.wrt, values)
+    if exact is not None and shape(exact[1]) == shape(np.ravel(q.value)):
+        digits, given = right_digits(np.ravel(q.value), exact[1]), FULL
+        if digits < FULL - 4:
+            other = evaluate_both_ways(request.f, q.wrt, move_by_rounding(q))
+            given = 0.0 if other is None else digits_left_by_inputs(exact[1], other[1])
+        found[VALUE] = Look(Word.RIGHT, values, digits, given)
+    left_by_inputs: float | None = None
     for mode in (name for name in MEASURED if name in request.modes):
         try:
             with np.errstate(all="ignore"):
-                found = MODES[mode].gradient(q)
+                gradient = MODES[mode].gradient(q)
         except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
             continue
-        digits, name = digits_of_gradient(found, right)
-        if given is None and digits < FULL - 4:
-            given = given_digits(q, right)
-        yield mode, Look(Word.RIGHT, q.point.values, digits, FULL if given is None else given, name)
-
-
-def _digits_of_value(request: Request, q: Question) -> Look | None:
-    values: Mapping[str, Any] = q.point.values
-    exact = evaluate_both_ways(request.f, q.wrt, values)
-    if exact is None or shape(exact[1]) != shape(np.ravel(q.value)):
-        return None
-    digits = right_digits(np.ravel(q.value), exact[1])
-    given = FULL
-    if digits < FULL - 4:
-        other = evaluate_both_ways(request.f, q.wrt, move_by_rounding(q))
-        given = 0.0 if other is None else digits_left_by_inputs(exact[1], other[1])
-    return Look(Word.RIGHT, values, digits, given)
+        digits, name = digits_of_gradient(gradient, right)
+        if left_by_inputs is None and digits < FULL - 4:
+            left_by_inputs = given_digits(q, right)
+        found[mode] = Look(Word.RIGHT, values, digits, FULL if left_by_inputs is None else left_by_inputs, name)
+    return found
 
 
 def _search_without_claim(report: CheckReport, request: Request, sizes: Mapping[str, int] | None) -> CheckReport:
