@@ -157,21 +157,12 @@ class AbstractValue(OfNode):
     def __bool__(self) -> bool:
         return bool(self._plain_value("the truth of a value (`if`, `and`, `max`)", f"use {_SELECT}"))
 
-    def __float__(self) -> Any:
-        return float(self._plain_value("a plain value for float()"))
-
-    def __int__(self) -> Any:
-        return int(self._plain_value("a plain value for int()"))
-
     def __index__(self) -> Any:
         do = "compute indices and sizes from integers alone"
         return self._plain_value("an index or a size from data", do).__index__()
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         return np.array(self._plain_value("a plain array"), dtype)
-
-    def __complex__(self) -> Any:
-        return complex(self._plain_value("a plain value for complex()"))
 
     def _plain_value(self, asked: str, do: str = "use numpy's functions of arrays, which compile") -> Any:
         if not self.is_constant:
@@ -263,6 +254,10 @@ _BITWISE = {np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert}
 
 
 def _install_methods() -> None:
+    for kind in (float, int, complex):
+        asked = f"a plain value for {kind.__name__}()"
+        method = lambda self, kind=kind, asked=asked: kind(self._plain_value(asked))
+        setattr(AbstractValue, f"__{kind.__name__}__", method)
     for name, ufunc in (("and", np.bitwise_and), ("or", np.bitwise_or), ("xor", np.bitwise_xor)):
         setattr(AbstractValue, f"__{name}__", lambda self, other, ufunc=ufunc: ufunc(self, other))
         setattr(AbstractValue, f"__r{name}__", lambda self, other, ufunc=ufunc: ufunc(other, self))

@@ -17,14 +17,13 @@ from gradcli.classes import dataclass
 from gradcli.compiling.abstract import WRITING, Exact, NamedConstant
 from gradcli.compiling.gradient_nodes import write_gradient
 from gradcli.compiling.straight_line import ProgramNode, StraightLine
-from gradcli.compiling.written import compile_text, program_text
+from gradcli.compiling.written import ARITHMETIC, compile_text, program_text
 from gradcli.errors import CannotCompile
 from gradcli.tracing import primitive
 from gradcli.tracing.primitive import Primitive, Value
 from gradcli.tracing.shapes import shape
 
 MOST = 500  # operations of the function
-_INFIX = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +85,8 @@ def _statement_text(node: ProgramNode, k: int, space: dict[str, Any]) -> str:
         return f"call{k}()"
     if not isinstance(operation, Primitive) or operation.name not in ENTRIES or operation.body:
         raise CannotCompile("an operation that balls do not have by its name")
-    if operation.name in _INFIX:
-        return f" {_INFIX[operation.name]} ".join(names)
+    if operation.name in ARITHMETIC:
+        return f" {ARITHMETIC[operation.name]} ".join(names)
     space[f"call{k}"] = ENTRIES[operation.name]
     if params:
         space[f"given{k}"] = params

@@ -274,11 +274,11 @@ def _write_operation(program: StraightLine, node: ProgramNode, xs: list[OfNode],
     if operation is seed and not careful:
         return np.float64(1)
     if operation is times and not careful:
-        return _multiply_slope(program, *xs)
+        return _write_linear(program, xs[0], lambda ybar: program.operation(_MULTIPLY, [ybar, xs[1]], {}))
     if operation is _ADD:
         return _add_nodes(program, *xs)
     if operation is _NEGATIVE:
-        return _negate_node(program, *xs)
+        return _write_linear(program, xs[0], lambda x: program.operation(_NEGATIVE, [x], {}))
     if isinstance(operation, Slope | Pulled):
         rule = operation if isinstance(operation, Pulled) else operation.rule.kernel or operation.rule.partial
         found = try_rule(lambda: rule(*(x.node.value if x.is_constant else x for x in xs), **params))
@@ -287,10 +287,15 @@ def _write_operation(program: StraightLine, node: ProgramNode, xs: list[OfNode],
     return program.operation(operation, xs, params)
 
 
-def _multiply_slope(program: StraightLine, ybar: OfNode, slope: OfNode) -> OfNode:
-    """Return a cotangent times a slope; that of one branch of a selection is computed inside of it."""
-    inside = _apply_in_branch(program, ybar, lambda part: _multiply_slope(program, part, slope))
-    return program.operation(_MULTIPLY, [ybar, slope], {}) if inside is None else inside
+def _write_linear(program: StraightLine, x: OfNode, write: Callable[[OfNode], OfNode]) -> OfNode:
+    """Return a linear function of a node; that of a selection, one of whose branches is zero, is taken of the other."""
+    if x.node.operation is SELECT:
+        condition, *branches = map(program.abstract, x.node.operands)
+        for k in (0, 1):
+            if is_zero(branches[1 - k].node):
+                branches[k] = _write_linear(program, branches[k], write)
+                return program.operation(SELECT, [condition, *branches], {})
+    return write(x)
 
 
 def _add_nodes(program: StraightLine, a: OfNode, b: OfNode) -> OfNode:
@@ -299,29 +304,10 @@ def _add_nodes(program: StraightLine, a: OfNode, b: OfNode) -> OfNode:
     if one.operation is SELECT and other.operation is SELECT and one.operands[0] == other.operands[0]:
         condition, *mine = map(program.abstract, one.operands)
         yours = list(map(program.abstract, other.operands[1:]))
-        if is_zero(mine[1].node) and is_zero(yours[0].node):
-            return program.operation(SELECT, [condition, mine[0], yours[1]], {})
-        if is_zero(mine[0].node) and is_zero(yours[1].node):
-            return program.operation(SELECT, [condition, yours[0], mine[1]], {})
+        for (x, after), (before, y) in ((mine, yours), (yours, mine)):
+            if is_zero(after.node) and is_zero(before.node):
+                return program.operation(SELECT, [condition, x, y], {})
     return program.operation(_ADD, [a, b], {})
-
-
-def _negate_node(program: StraightLine, x: OfNode) -> OfNode:
-    """Return the negative; that of one branch of a selection, zero elsewhere, is taken inside of it."""
-    inside = _apply_in_branch(program, x, lambda part: _negate_node(program, part))
-    return program.operation(_NEGATIVE, [x], {}) if inside is None else inside
-
-
-def _apply_in_branch(program: StraightLine, x: OfNode, linear: Callable[[OfNode], OfNode]) -> OfNode | None:
-    """Return a linear function of a selection, one of whose branches is zero, taken of the other; None for other nodes."""
-    if x.node.operation is not SELECT:
-        return None
-    condition, *branches = map(program.abstract, x.node.operands)
-    for k in (0, 1):
-        if is_zero(branches[1 - k].node):
-            branches[k] = linear(branches[k])
-            return program.operation(SELECT, [condition, *branches], {})
-    return None
 
 
 def _order_with_late_writes(program: StraightLine, results: Sequence[int]) -> list[int]:

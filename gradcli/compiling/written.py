@@ -24,11 +24,11 @@ from gradcli.rules.shaping import GETITEM, JOIN, PUT, SCATTER, SELECT, is_basic_
 from gradcli.tracing import shapes
 from gradcli.tracing.primitive import Primitive, primitive_by_name
 
-_ARITHMETIC = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
+ARITHMETIC = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 _COMPARISONS = {
     "greater": ">", "greater_equal": ">=", "less": "<", "less_equal": "<=", "equal": "==", "not_equal": "!=",
 }  # fmt: skip
-_INFIX = _ARITHMETIC | _COMPARISONS
+_INFIX = ARITHMETIC | _COMPARISONS
 _SPACE: dict[str, Any] = {
     "float64": np.float64, "total": np.add.reduce, "zeros": np.zeros, "broadcast_to": np.broadcast_to, "power": np.power,
     "square": np.square, "maximum": np.maximum, "where": np.where, "concatenate": np.concatenate, "array": np.array,
@@ -302,8 +302,8 @@ class _Text:
         floats = python or all(x.is_float for x in nodes)
         if primitive.name == "divide" and python:
             return f"float64({names[0]}) / {names[1]}"
-        if primitive.name in _ARITHMETIC and floats:
-            text = f"{names[0]} {_ARITHMETIC[primitive.name]} {names[1]}"
+        if primitive.name in ARITHMETIC and floats:
+            text = f"{names[0]} {ARITHMETIC[primitive.name]} {names[1]}"
         elif primitive.name == "negative" and floats:
             text = f"-{names[0]}"
         elif primitive.name == "integer_power" and node.params["n"] == 2 and floats:
