@@ -164,7 +164,7 @@ def main() -> None:
     parser.add_argument("--gradcli", default=f"{sys.executable} -m gradcli")
     parser.add_argument("--show", action="store_true", help="every failure")
     args = parser.parse_args()
-    os.environ.setdefault("PYTHONPATH", str(TRUST))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(TRUST), os.environ.get("PYTHONPATH"))))
     if args.programs:
         groups = programs(args.programs)
     elif args.framework:

@@ -19,6 +19,7 @@ from gradcli.errors import BadClaim
 from gradcli.modes.claim import WrongShape
 from gradcli.repair.edits import edits_of, missing_part_edits
 from gradcli.repair.scope import (
+    BINDING,
     UNKNOWN,
     Change,
     Edit,
@@ -35,6 +36,7 @@ from gradcli.repair.scope import (
     spans_of,
     texts_of_expressions,
     walk_expressions,
+    write_operation,
 )
 from gradcli.tracing.captured import closure_values, nested_codes
 from gradcli.tracing.provenance import is_users_file
@@ -89,22 +91,48 @@ def statement_edits(statement: ast.stmt, text: Text, scope: Scope | None, alone:
 
 
 def update_edits(statement: ast.stmt, text: Text, scope: Scope) -> Iterator[Edit]:
-    """Yield edits that add an update after an assignment: of a name by a value of its shape, or by a product of two."""
+    """Yield edits that add an update of the name that a statement assigns, or writes into.
+
+    It is a value of its shape that is added, or a product of two, which stands in the assignment itself where there is one; one
+    off where an array of indices says, as in the gradient of cross-entropy; or, after a write into it, a division by a size.
+    """
     target = getattr(statement, "target", None) or getattr(statement, "targets", [None])[0]
-    if not isinstance(statement, ast.Assign | ast.AugAssign) or not isinstance(target, ast.Name):
+    name = target.value if isinstance(target, ast.Subscript) else target
+    if not isinstance(statement, ast.Assign | ast.AugAssign) or not isinstance(name, ast.Name):
         return
-    own = scope.value(text.piece(statement.value))
+    own = scope.value(name.id if name is not target else text.piece(statement.value))
     if not is_number(own) or is_index(own) or own is UNKNOWN:
         return
     start = text.text.rfind("\n", 0, text.span(statement)[0]) + 1
     end = text.span(statement)[1]
     indent = text.text[start : text.span(statement)[0]]
-    if indent.strip():
+    new_line = "; " if indent.strip() else f"\n{indent}"
+    if isinstance(statement, ast.AugAssign):
+        for term in scope.sizes:
+            change = Change(end, end, f"{new_line}{name.id} /= {term.text}")
+            yield Edit("factor", 1.6, statement.lineno, (change,))
+    if name is not target:
         return
-    for cost, update in _possible_updates(scope, shape_of(own), target.id):
-        for sign in ("+=", "-="):
-            new = f"\n{indent}{target.id} {sign} {update}"
-            yield Edit("statement", cost, statement.lineno, (Change(end, end, new),))
+    for indices in _indices_of_rows(scope, own) if isinstance(statement, ast.Assign) else ():
+        rows = f"{scope.prefix}arange(len({indices}))"
+        change = Change(end, end, f"{new_line}{name.id}[{rows}, {indices}] -= 1")
+        yield Edit("statement", 2.2, statement.lineno, (change,))
+    for cost, update in _possible_updates(scope, shape_of(own), name.id, isinstance(statement, ast.AugAssign)):
+        for sign, operator in (("+", ast.Add), ("-", ast.Sub)):
+            change = Change(end, end, f"{new_line}{name.id} {sign}= {update}")
+            if isinstance(statement, ast.Assign):
+                whole, _ = write_operation(operator, text.code(statement.value), (update, BINDING[ast.Mult]))
+                change = Change(*text.span(statement.value), whole)
+            yield Edit("statement", cost, statement.lineno, (change,))
+
+
+def _indices_of_rows(scope: Scope, own: Any) -> Iterator[str]:
+    """Yield the names of arrays that have, for each row of a matrix, the index of one of its entries."""
+    shape = shape_of(own)
+    for term in scope.names if len(shape) == 2 and scope.prefix else ():
+        x = np.asarray(term.value)
+        if x.shape == shape[:1] and x.dtype.kind in "iu" and np.all(x < shape[1]):
+            yield term.text
 
 
 def rename_edits(statement: ast.stmt, text: Text, scope: Scope) -> Iterator[Edit]:
@@ -124,10 +152,10 @@ def rename_edits(statement: ast.stmt, text: Text, scope: Scope) -> Iterator[Edit
                 yield Edit("name", 1.3 if term.unread else 1.9, statement.lineno, changes)
 
 
-def _possible_updates(scope: Scope, shape: tuple[int, ...], own: str) -> Iterator[tuple[float, str]]:
-    """Yield values of a shape: names, products of two names, sums of products, other expressions of the code."""
+def _possible_updates(scope: Scope, shape: tuple[int, ...], own: str, single: bool) -> Iterator[tuple[float, str]]:
+    """Yield values of a shape: products of two names, sums of products; `single` names and expressions of the code, too."""
     names = [term for term in scope.names if not is_index(term.value) and term.text != own]
-    for term in (*names, *scope.terms):
+    for term in (*names, *scope.terms) if single else ():
         if shape_of(term.value) == shape:
             yield 3.0, term.text
     for k, a in enumerate(names):

@@ -45,7 +45,10 @@ def constant_edits(place: EditPlace) -> Iterator[New]:
     elif isinstance(parent, ast.UnaryOp) or right_of is ast.Pow:
         kind = "exponent"
     for cost, new in ((1.0, x + 1), (1.0, x - 1), (1.3, x * 2), (1.3, x / 2), (1.6, x * x), (1.8, x * 4), (1.8, x / 4)):
-        if isinstance(parent, ast.BinOp) and (new == 0 or (new == 1 and right_of in (ast.Mult, ast.Div, ast.Pow))):
+        of_product = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult)
+        if isinstance(parent, ast.BinOp) and (
+            new == 0 or (new == 1 and (of_product or right_of in (ast.Div, ast.Pow)))
+        ):
             continue  # such an operation is better left out: + 0, * 1, / 1, ** 1
         whole = isinstance(x, int) and float(new).is_integer()
         yield kind, cost, repr(int(new) if whole else new), ATOM if new >= 0 else SIGN
@@ -72,12 +75,17 @@ def operator_edits(place: EditPlace) -> Iterator[New]:
     if own in (ast.Sub, ast.Div, ast.MatMult, ast.Pow):
         yield "order", 1.2, *write_operation(own, right, left)
     kind = "term" if own in (ast.Add, ast.Sub) else "factor"
-    yield kind, 1.3 if place.in_index else 1.5, *left
+    yield kind, _cost_of_leaving_out(node.right, 1.3 if place.in_index else 1.5), *left
     if own is ast.Sub:
         yield kind, 1.8, f"-{bracket_operand(*right, ast.Mult)}", SIGN
     elif own is ast.Div:
         yield kind, 1.8, *write_operation(own, ("1", ATOM), right)
-    yield kind, 1.5, *right
+    yield kind, _cost_of_leaving_out(node.left, 1.5), *right
+
+
+def _cost_of_leaving_out(operand: ast.expr, cost: float) -> float:
+    """Return the cost of an edit that leaves out an operand: for a number that of another number, else as given."""
+    return 1.0 if isinstance(operand, ast.Constant) else cost
 
 
 def grouping_edits(place: EditPlace) -> Iterator[New]:

@@ -95,6 +95,50 @@ def test_a_term_that_is_missing_is_added(gradcli: Gradcli, here: Path) -> None:
     assert "x" in found["edits"][0]["after"] and found["patch"].count("\n+") == 2
 
 
+SCORES = """\
+import numpy as np
+
+
+def f(W, b, X, y, reg):
+    z = X @ W + b
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    return -np.log(p[np.arange(len(y)), y]).mean() + 0.5 * reg * np.sum(W**2)
+
+
+def g(W, b, X, y, reg):
+    N = X.shape[0]
+    z = X @ W + b
+    d = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    d[np.arange(N), y] -= 1
+    d /= N
+    dW = X.T @ d + reg * W
+    return dW, d.sum(axis=0)
+"""
+
+
+@pytest.mark.slow
+@for_rows(
+    ("right", "wrong", "after"),
+    [
+        ("    d /= N\n", "", "d[np.arange(N), y] -= 1\n    d /= X.shape[0]"),
+        ("\n    d /= N\n    dW", "; dW", "d[np.arange(N), y] -= 1\n    d /= X.shape[0]; dW = X.T @ d + reg * W"),
+        ("    d[np.arange(N), y] -= 1\n", "", "    d[np.arange(len(y)), y] -= 1"),
+        (" + reg * W", "", "dW = X.T @ d + reg * W"),
+    ],
+)
+def test_a_line_of_backpropagation_that_is_missing_is_added(
+    gradcli: Gradcli, here: Path, right: str, wrong: str, after: str
+) -> None:
+    at = "W=randn(4,3), b=randn(3), X=randn(5,4), y=[0,1,2,2,1], reg=0.1"
+    (edit,) = check(gradcli, SCORES.replace(right, wrong, 1), at, "--wrt", "W,b")["edits"]
+    assert edit["after"].endswith(after), edit
+
+
+def test_a_factor_that_is_one_too_many_is_left_out(gradcli: Gradcli) -> None:
+    ran = gradcli("check", "sum(x**2)*y", "--grad", "2*3*x*y", "--at", "x=[1, 2], y=0.7", "--wrt", "x", "--json")
+    assert diagnosis(ran)["replacement"] == "2*x*y"
+
+
 @pytest.mark.slow
 def test_two_edits_are_found_where_one_is_not_enough(gradcli: Gradcli) -> None:
     ran = gradcli(
