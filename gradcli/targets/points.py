@@ -347,13 +347,20 @@ def parse_assignments(
 
     Raises  BadPoint, with the place, for a value that cannot be read, has no name, or is given twice; TooLarge.
     """
+
+    def read_code(code: str, name: str) -> Any:
+        if from_python is None:
+            says = f"the value of {name}, {code}, is Python code, which runs for Python functions only"
+            raise BadPoint(says, do=f"give the values of an expression as data: {name}=@{name}.npy")
+        return from_python(code)
+
     found: dict[str, Any] = {}
     unquoted = blank_quoted_parts(text)
     taken = []
     in_code = _PYTHON_VALUE.finditer(unquoted)
     dicts = iter(()) if from_python is None else _DICT_VALUE.finditer(text)
     for matches, group, read in (
-        (find_file_values(text), "file", read_array_file), (in_code, "code", _code_reader(from_python)),
+        (find_file_values(text), "file", read_array_file), (in_code, "code", read_code),
         (dicts, "dict", _parse_literal_dict),
     ):  # fmt: skip
         for match in matches:
@@ -395,16 +402,6 @@ def _array_if_floats(x: Any) -> Any:
     except ValueError:  # its rows have several lengths
         return x
     return made if made is not None and made.dtype.kind == "f" else x
-
-
-def _code_reader(from_python: Callable[[str], Any] | None) -> Callable[[str, str], Any]:
-    def read(code: str, name: str) -> Any:
-        if from_python is None:
-            says = f"the value of {name}, {code}, is Python code, which runs for Python functions only"
-            raise BadPoint(says, do=f"give the values of an expression as data: {name}=@{name}.npy")
-        return from_python(code)
-
-    return read
 
 
 def _refuse_second_value(name: str, found: dict[str, Any], where: Span) -> None:

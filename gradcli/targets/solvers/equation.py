@@ -108,10 +108,6 @@ class Parametrised:
         """Return the solution, recorded as one operation of the parameters."""
         return SOLUTION(*self.captured.leaves, equation=self)
 
-    def plain_parts(self) -> Any:
-        """Return what the user passed, with plain values of the parameters."""
-        return self.parts([plain_value(x) for x in self.captured.leaves])
-
 
 def relative_error(error: Any, size: Any) -> float:
     """Return the largest error in units of the largest entry."""

@@ -135,7 +135,7 @@ def _stand_in(
         if solution is None:
             return Root(full_name, given, solve, residual, free).traced()
         made = Root(full_name, given, lambda parts: solve(parts)[str(solution)], residual, free)
-        result = copy.copy(solve(made.plain_parts()))
+        result = copy.copy(solve(made.parts([plain_value(x) for x in made.captured.leaves])))
         # What a minimiser says of its success is not asked: the residual decides, because BFGS often stops at a minimum with
         # a warning.
         if not result.get("converged", True):
