@@ -6,7 +6,7 @@ import gc
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
@@ -21,6 +21,7 @@ from gradcli.repair.edits import edits_of, missing_part_edits
 from gradcli.repair.scope import (
     BINDING,
     UNKNOWN,
+    CandidateTerm,
     Change,
     Edit,
     EditPlace,
@@ -160,17 +161,17 @@ def _possible_updates(scope: Scope, shape: tuple[int, ...], own: str, single: bo
             yield 3.0, term.text
     for k, a in enumerate(names):
         for b in names[k:]:
-            yield from _possible_products(a.text, b.text, shape_of(a.value), shape_of(b.value), shape, scope.prefix)
+            yield from _possible_products(a, b, shape, scope.prefix)
     for a in names:
         for b in scope.terms:
-            shapes = shape_of(a.value), shape_of(b.value)
-            for cost, new in _possible_products(a.text, f"({b.text})", *shapes, shape, scope.prefix):
+            for cost, new in _possible_products(a, replace(b, text=f"({b.text})"), shape, scope.prefix):
                 yield cost + 0.4, new
 
 
 def _possible_products(
-    a: str, b: str, first: tuple[int, ...], second: tuple[int, ...], shape: tuple[int, ...], prefix: str
+    one: CandidateTerm, other: CandidateTerm, shape: tuple[int, ...], prefix: str
 ) -> Iterator[tuple[float, str]]:
+    a, b, first, second = one.text, other.text, shape_of(one.value), shape_of(other.value)
     try:
         broadcast = np.broadcast_shapes(first, second)
     except ValueError:
