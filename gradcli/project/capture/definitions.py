@@ -42,13 +42,10 @@ class ReportedDefinitions:
         self._all = "all" in sources
         folders = (os.path.realpath(source) for source in sources if source != "all")
         self._folders = tuple(folder.rstrip(os.sep) + os.sep for folder in folders)
-        self._holds = cache(self._is_reported_file)
+        self.holds = cache(self._is_reported)
 
-    def holds(self, definition: Definition | None) -> bool:
-        """Whether the report is about a definition; None stands for a function without source."""
-        return definition is not None and self._holds(definition.file)
-
-    def _is_reported_file(self, file: str) -> bool:
+    def _is_reported(self, file: str) -> bool:
+        """Whether the report is about what a file defines."""
         if self._all:
             return True
         path = os.path.realpath(file)

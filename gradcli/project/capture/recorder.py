@@ -258,7 +258,7 @@ class Recorder:
     def recorded(self, gradient: Any, kind: DerivativeKind, of: str | None) -> RecordedCalls | None:
         """Return the record of a gradient; None if the report is not about its definition."""
         definition = definition_of(gradient)
-        if definition is None or not self._scope.holds(definition):
+        if definition is None or not self._scope.holds(definition.file):
             return None
         return self.of_definition(definition, kind, of)
 

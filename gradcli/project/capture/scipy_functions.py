@@ -183,10 +183,7 @@ class _Given:
     def _record_constraints(self, given: Any) -> Any:
         """Return constraints that record their derivatives: dictionaries, and objects with a function `fun`."""
         if isinstance(given, list | tuple):
-            return type(given)([self._record_constraint(each) for each in given])
-        return self._record_constraint(given)
-
-    def _record_constraint(self, given: Any) -> Any:
+            return type(given)([self._record_constraints(each) for each in given])
         taken = (Taken("jac", "jac", "fun"), Taken("hess", "hess", "fun", "weighted", own=2))
         if isinstance(given, dict):
             inside = dict(given)

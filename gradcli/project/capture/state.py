@@ -20,7 +20,7 @@ from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn
 
 from gradcli.classes import dataclass
-from gradcli.project.capture.definitions import Definition, ReportedDefinitions, definition_of
+from gradcli.project.capture.definitions import ReportedDefinitions, definition_of
 from gradcli.tracing.captured import UNBOUND, content_of_cell, nested_codes
 
 _MOST_COPIED = 2**18  # bytes of an array that is copied; of a larger one there is a fingerprint
@@ -222,7 +222,7 @@ class _Walk:
 @cache
 def _is_users_file(file: str | None) -> bool:
     """Whether a file is the user's: not of an installed package, nor of the standard library."""
-    return file is not None and ReportedDefinitions().holds(Definition("", file, 0)) and "site-packages" not in file
+    return file is not None and ReportedDefinitions().holds(file) and "site-packages" not in file
 
 
 def _hold_array(array: Any) -> HeldArray:
