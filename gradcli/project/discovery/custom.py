@@ -53,7 +53,7 @@ def custom_gradients(project: Project, source: FileScopes) -> Iterator[Custom]:
         if is_torch_function(project, found):
             methods = project.methods(found)
             if "backward" in methods and bodies.has_own_body(methods["backward"]):
-                own = tuple(d for several in source.methods(found.name).values() for d in several)
+                own = tuple(d for several in source.functions.get(found.name, {}).values() for d in several)
                 yield Custom(found.name, found.line, "backward", None, "torch", found, own)
     yield from _torch_registrations(project, source)
     yield from _jax_gradients(project, source)

@@ -148,7 +148,7 @@ class Project:
         """Return the methods of a class, those of its bases among them."""
         known: dict[str, SourceFunction] = {}
         for each in self.lineage(found):
-            for name, several in self.sources[each.file].methods(each.name).items():
+            for name, several in self.sources[each.file].functions.get(each.name, {}).items():
                 known.setdefault(name, several[-1])
         return known
 

@@ -104,10 +104,6 @@ class FileScopes:
             for several in scope.values():
                 yield from several
 
-    def methods(self, name: str) -> dict[str, list[SourceFunction]]:
-        """Return the methods that a class itself defines, by name."""
-        return self.functions.get(name, {})
-
 
 def last_name(expression: ast.expr) -> str:
     """Return the last name of a name, an attribute or a call of one; empty for any other expression."""
