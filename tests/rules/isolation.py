@@ -13,9 +13,9 @@ from gradcli.errors import GradcliError, TraceDiffers
 from gradcli.modes.mode import Contradiction, Question
 from gradcli.modes.registry import MODES
 from gradcli.request.point import Estimate, Point
-from gradcli.study.accuracy import Sample, samples
 from gradcli.tracing.primitive import Primitive, Value
 from gradcli.tracing.shapes import shape
+from tests.rules.samples import Sample, samples
 
 OK = "ok"
 POINTS = 3  # at which each way to call a primitive is checked

@@ -15,9 +15,10 @@ from gradcli.arithmetic.recorded_program import record, vjp
 from gradcli.errors import NotSupported
 from gradcli.modes.difference_steps import Line, derivative
 from gradcli.rules.kinds import ConstantSlope, Partial
-from gradcli.study.accuracy import PARAMS, samples
+from gradcli.study.accuracy import PARAMS
 from gradcli.tracing.primitive import PRIMITIVES, Params, Primitive
 from tests.rows import for_rows
+from tests.rules.samples import samples
 
 EPS = float(np.finfo(np.float64).eps)
 ONE = np.float64(1)
