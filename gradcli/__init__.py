@@ -25,28 +25,13 @@ if TYPE_CHECKING:
     from gradcli.studies_api import compare_modes, cost, sweep, trace
     from gradcli.targets.expression import Expression
 
-_API = (
-    "check",
-    "checkpoint",
-    "compile",
-    "derive",
-    "grad",
-    "hessian",
-    "hvp",
-    "jacobian",
-    "jvp",
-    "primitive",
-    "value_and_grad",
-    "vjp",
-)
-_LAZY = {
+_OUTSIDE_OF_API = {
     "CannotCompile": "gradcli.errors",
     "Expression": "gradcli.targets.expression",
     "checked": "gradcli.request.declared",
     "watch": "gradcli.project.capture.session",
     "GradcliError": "gradcli.errors",
     "NotConfirmed": "gradcli.errors",
-    **dict.fromkeys(_API, "gradcli.api"),
     **dict.fromkeys(("compare_modes", "cost", "sweep", "trace"), "gradcli.studies_api"),
 }
 
@@ -78,10 +63,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
+    if name in __all__:
         import importlib
 
-        return getattr(importlib.import_module(_LAZY[name]), name)
+        return getattr(importlib.import_module(_OUTSIDE_OF_API.get(name, "gradcli.api")), name)
     raise AttributeError(f"module 'gradcli' has no attribute {name!r}")
 
 

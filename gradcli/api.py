@@ -22,7 +22,7 @@ from gradcli.compiling.compiling import Compiled, compiled_function
 from gradcli.derivation.right_answer import right_answer
 from gradcli.errors import BadShape, GradcliError
 from gradcli.modes.first_call import FirstCall
-from gradcli.modes.jacobians import cotangent_rows
+from gradcli.modes.jacobians import cotangent_rows, unit_directions
 from gradcli.repair.full_check import budget_for, check_hard_points, with_cause_and_repair
 from gradcli.report.check import CheckReport, rewrite_hints
 from gradcli.report.derive import DeriveReport
@@ -385,7 +385,7 @@ def _jacobian_by_columns(call: Call, k: int, y: Value) -> Value:
     def alone(xk: Value) -> Value:
         return call(*call.xs[:k], xk, *call.xs[k + 1 :])
 
-    columns = [dual.jvp(alone, [x], [v])[1] for v in _unit_vectors(x)]
+    columns = [dual.jvp(alone, [x], [v])[1] for v in unit_directions(x)]
     return np.reshape(np.stack(columns, axis=-1), shape(y) + shape(x)) if columns else np.zeros(shape(y) + shape(x))
 
 
@@ -406,17 +406,13 @@ def hessian(f: Function, wrt: Wrt = None) -> Function:
         blocks: list[list[Any]] = [[None] * len(call.xs) for _ in call.xs]
         with np.errstate(all="ignore"):
             for k, x in enumerate(call.xs):
-                columns = [_gradient_along(call, k, v) for v in _unit_vectors(x)]
+                columns = [_gradient_along(call, k, v) for v in unit_directions(x)]
                 for j, other in enumerate(call.xs):
                     entries = [column[j] for column in columns]
                     blocks[j][k] = np.reshape(np.stack(entries, axis=-1), shape(other) + shape(x))
         return call.structured([call.structured(row) for row in blocks])
 
     return second
-
-
-def _unit_vectors(x: Value) -> list[Value]:
-    return [np.reshape(np.eye(1, size(x), i)[0], shape(x)) for i in range(size(x))]
 
 
 def _gradient_along(call: Call, k: int, v: Value) -> list[Value]:

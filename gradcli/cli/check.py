@@ -1,4 +1,4 @@
-"""`gradcli check`."""
+"""`gradcli check`, and `gradcli merge` of the documents that parts of a suite write."""
 
 import dataclasses
 import re
@@ -6,8 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gradcli.cli.output import ReportOutput, page_of_stream, print_error, requested_output, write_blocks, write_report
-from gradcli.cli.saved_point import writable_point_path, write_patches, write_point
+from gradcli.cli.output import (
+    ReportOutput,
+    page_of_stream,
+    print_error,
+    requested_output,
+    writable_point_path,
+    write_blocks,
+    write_patches,
+    write_point,
+    write_report,
+)
 from gradcli.cli.target_requests import require_one_target, target_requests
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError
@@ -24,30 +33,18 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[^\W\d][\w-]*")
 _LARGE = 10**7  # entries: the work for more is announced
 FORMATS = ("text", "brief", "json", "ndjson", "markdown", "html", "csv", "junit", "github", "sarif")
-EXAMPLES = """Examples:
-
+EXAMPLES = """
     gradcli check "sin(x*y) + exp(-x**2)" x=0.5 y=1.2
-
     gradcli check "u = W*x; v = u + b; v**2" --at "W=2, x=3, b=1" --json
-
     gradcli check "-sum(y*log(softmax(z)))" --grad "z=softmax(z)-y, y=-log(softmax(z))" --at "z=[1,2,3], y=[0,0,1]"
-
     gradcli check losses.py:focal --grad focal_grad --at "z=randn(8), y=ones(8)"
-
     gradcli check words.py:loss --grad loss_grad --at "W=trained(100, 16), words=zipf(100, 8, 32)"
-
     gradcli check fit.py:loss_and_grad --pick value=loss,grad=dw --at "w=randn(5)"
-
     gradcli check layers.py:Tanh --at "x=randn(4)"
-
     gradcli check model.py:loss --at model.py:point --wrt "params.*" --timeout 90s
-
     gradcli check "sum(tanh(W@x)**2)" --shapes "W: 3 4; x: 4" --out report.html
-
 Without a target, the checks of pyproject.toml or gradcli.toml are run:
-
     gradcli check -k "focal and not huber" -n auto --out report.xml
-
     gradcli check --watch
 """
 
@@ -180,3 +177,28 @@ def _announce_memory(asked: "Request", to: ReportOutput, world: World) -> None:
     if entries >= _LARGE and not to.quiet:
         needs = f"each mode needs several arrays of {numbers.write_bytes(8 * entries)}"
         world.tell(f"{entries:,} entries: {needs}; --modes names fewer, --timeout 60s sets a limit")
+
+
+MERGE_EXAMPLES = """
+    gradcli check --shard 1/2 --out first.json
+    gradcli check --shard 2/2 --out second.json
+    gradcli merge first.json second.json --out report.xml
+"""
+
+
+def merge(world: World, files: list[str], options: Options) -> int:
+    """Merge the documents of the shards of a suite into one report of all checks; the exit status is that of the worst.
+
+    Formats: text, brief, json, ndjson, markdown, csv, junit, github, sarif.
+    """
+    from gradcli.project.suite.shards import merge_shards, read_shard_report
+
+    to = requested_output(FORMATS, options, world)
+    if not files:
+        raise BadOption("there is no document", do="gradcli merge first.json second.json")
+    for _, path in to.files:
+        if path.resolve() in [Path(name).resolve() for name in files]:
+            raise BadOption(f"--out {path.name} would replace a document that is merged", do="name another file")
+    report = merge_shards([(Path(name), read_shard_report(Path(name))) for name in files])
+    write_report(report, to, world)
+    return report.exit_status

@@ -19,10 +19,12 @@ from gradcli.cli.output import (
     print_error,
     print_error_text,
     refuse_pictures,
+    writable_point_path,
     write_blocks,
+    write_patches,
+    write_point,
     write_report,
 )
-from gradcli.cli.saved_point import writable_point_path, write_patches, write_point
 from gradcli.cli.servers import import_with_extra
 from gradcli.cli.target_requests import assign_own_values, target_requests
 from gradcli.cli.world import World

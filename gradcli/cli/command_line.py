@@ -14,14 +14,15 @@ from functools import cached_property
 from typing import Annotated, Any, NamedTuple, Self
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from gradcli.classes import dataclass
-from gradcli.cli.help import HELP_ALL
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError
 from gradcli.request.option_values import Option, RandomSeed
-from gradcli.request.options import Options, options_of_command
+from gradcli.request.options import GROUPS, Options, options_of_command
 
+HELP_ALL = "--help-all"
 TARGETS = Annotated[
     list[str] | None,
     typer.Argument(
@@ -287,3 +288,70 @@ def _hint_nearest_word(word: str, known: list[str], alike: float) -> str | None:
     """Return a hint with the known word most similar to this one; `alike` is the least similarity by difflib, 0 to 1."""
     near = difflib.get_close_matches(word, known, 1, alike) or [k for k in known if k.startswith(word)]
     return f"did you mean '{near[0]}'?" if near else None
+
+
+# Help pages: what a command does, examples, then its options in groups; `--help-all` shows also those that few need.
+
+_OTHERS = "Other"
+
+
+class _AsTyped:
+    """What typer asks for the value of a parameter: the word itself, as the table of options converts it."""
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        return list(value or ()) if param.multiple or param.nargs == -1 else value
+
+
+class _Words:
+    """What has parameters; typer itself would import pydantic to convert their values, for a sixth of the time of a check."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in found:
+            parameter._runtime_param = _AsTyped()
+        return found
+
+
+class AllCommands(_Words, TyperGroup):
+    """All commands together."""
+
+
+class Command(_Words, TyperCommand):
+    """A command whose help shows examples before options, and options in groups."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self.format_usage(ctx, formatter)
+        self.format_help_text(ctx, formatter)
+        self.format_epilog(ctx, formatter)
+        self.format_options(ctx, formatter)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return ["[OPTIONS]", *(_metavar(p) for p in self.get_params(ctx) if p.param_type_name == "argument")]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        found: dict[str, list[tuple[str, str]]] = {}
+        of_few = [row.name for row in options_of_command(str(self.name)) if row.rare]
+        rare = () if ctx.obj else of_few  # obj: whether all are asked for
+        for parameter in self.get_params(ctx):
+            if parameter.name in rare or HELP_ALL in parameter.opts:
+                continue
+            if parameter.param_type_name == "argument":
+                found.setdefault("Arguments", []).append((_metavar(parameter), str(getattr(parameter, "help", ""))))
+            elif (record := parameter.get_help_record(ctx)) is not None:
+                found.setdefault(getattr(parameter, "rich_help_panel", None) or _OTHERS, []).append(record)
+        found.setdefault(_OTHERS, []).append(("-h, --help", "Show this and exit."))
+        if of_few:
+            found[_OTHERS].append((HELP_ALL, f"Show all options: {len(of_few)} more, which few people need."))
+        for group in ("Arguments", *GROUPS, _OTHERS):
+            if group in found:
+                with formatter.section(group):
+                    formatter.write_dl(found[group])
+
+
+def _metavar(parameter: Any) -> str:
+    return str(parameter.metavar or parameter.name.upper())
+
+
+def separate_examples(text: str | None) -> str | None:
+    """Return the examples of a command, a line each, as its help shows them: an empty line before each."""
+    return None if text is None else "Examples:" + text.replace("\n", "\n\n")

@@ -16,20 +16,13 @@ if TYPE_CHECKING:
 
 FORMATS = ("text", "brief", "json", "ndjson", "markdown", "latex", "html")
 DOCUMENTS = ("markdown", "latex", "html")  # which, at a point, hold the walkthrough and the check as well
-EXAMPLES = """Examples:
-
+EXAMPLES = """
     gradcli derive "0.5*sum((W@x - y)**2)" --shapes "W: m n; x: n; y: m"
-
     gradcli derive "-sum(y*log(softmax(z)))" --shapes "z: n; y: n" --assume "y: simplex" --wrt z
-
     gradcli derive "log(det(S)) + x@inv(S)@x" --shapes "S: n n; x: n" --assume "S: spd" --wrt S --out gauss.tex
-
     gradcli derive "sum((X@w - y)**2)" --shapes "X: m n; w: n; y: m" --wrt w --answer "2*X.T@(X@w - y)"
-
     gradcli derive "norm(W@x - y)" --at "W=[[1, 2, 3], [0, 1, 2]], x=[1, 0, 2], y=[1, 1]" --wrt x
-
     gradcli derive "w2@tanh(W1@x)" --at "w2=[1, -1], W1=[[1, 2], [0, 1]], x=[0.5, -1]" --out lecture.html --out lecture.md
-
     gradcli derive "sum(relu(X@w))" --shapes "X: m n; w: n" --wrt w --no-steps --code torch,jax
 """
 

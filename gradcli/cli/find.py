@@ -19,14 +19,10 @@ if TYPE_CHECKING:
     from gradcli.report.find import FindReport
 
 FORMATS = ("text", "brief", "json", "ndjson", "markdown", "csv")
-EXAMPLES = """Examples:
-
+EXAMPLES = """
     gradcli find
-
     gradcli find src/ --fail-under 90
-
     gradcli find src/models.py --json
-
     gradcli find statsmodels.robust
 """
 PATHS = Annotated[

@@ -21,12 +21,9 @@ if TYPE_CHECKING:
     from gradcli.project.discovery.trial import Trial
     from gradcli.project.suite.config import Suite
 
-EXAMPLES = """Examples:
-
+EXAMPLES = """
     gradcli init
-
     gradcli init --no-try
-
     gradcli init --github
 """
 _WIDEST = 40  # columns of a name; what is longer moves its reason

@@ -26,12 +26,9 @@ def modes(world: World, options: Options) -> int:
 
 
 OPS_FORMATS = ("text", "json", "ndjson", "markdown", "csv")
-OPS_EXAMPLES = """Examples:
-
+OPS_EXAMPLES = """
     gradcli ops tanh
-
     gradcli ops
-
     gradcli ops rules.py:softplus
 """
 
@@ -60,12 +57,9 @@ def ops(world: World, name: str | None, options: Options) -> int:
 
 
 EXPLAIN_FORMATS = ("text", "brief", "json", "ndjson", "markdown", "csv")
-EXPLAIN_EXAMPLES = """Examples:
-
+EXPLAIN_EXAMPLES = """
     gradcli explain
-
     gradcli explain kink
-
     gradcli explain kink --json
 """
 EXPLAIN_KIND = Annotated[
@@ -99,8 +93,7 @@ def _hint_nearest_kind(kind: str, known: list[str]) -> str:
     return f"did you mean '{close[0]}'?" if close else "gradcli explain lists them"
 
 
-SCHEMA_EXAMPLES = """Examples:
-
+SCHEMA_EXAMPLES = """
     gradcli schema check > check.schema.json
 """
 DOCUMENTS = {

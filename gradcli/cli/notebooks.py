@@ -13,8 +13,14 @@ from typing import Any
 
 from gradcli.checks.build import build_request
 from gradcli.checks.implementation import describe_environment
-from gradcli.cli.command_line import TARGETS, arrange_command_words, make_command, parse_command
-from gradcli.cli.help import Command
+from gradcli.cli.command_line import (
+    TARGETS,
+    Command,
+    arrange_command_words,
+    make_command,
+    parse_command,
+    separate_examples,
+)
 from gradcli.cli.target_requests import require_one_target, target_requests
 from gradcli.cli.world import World
 from gradcli.derivation.right_answer import right_answer
@@ -52,14 +58,10 @@ _ABOUT = """Verify the gradient of a function of the notebook, of an expression,
 Functions and values are named as in the notebook: the target, the claim (--grad), --at w, and NAME=VALUE with a variable
 as the value. %%gradcheck runs its cell and checks every gradient that the cell defines, by names such as f and f_grad.
 """
-EXAMPLES = """Examples:
-
+EXAMPLES = """
     %gradcheck "sin(x*y) + exp(-x**2)" x=0.5 y=1.2
-
     %gradcheck loss --grad loss_grad --at w
-
     %gradcheck loss --grad loss_grad --at "w=w0, X=data.X, y=randn(8)" --stress
-
     %%gradcheck --at "x=randn(3)"
 """
 
@@ -118,7 +120,7 @@ def _notebook_parser() -> Any:
 
     app = Typer(add_completion=False, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
     command = make_command("check", _ABOUT, TARGETS, None, _notebook_options())
-    app.command("check", epilog=EXAMPLES, cls=Command)(command)
+    app.command("check", epilog=separate_examples(EXAMPLES), cls=Command)(command)
     return get_command(app)
 
 

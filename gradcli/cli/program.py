@@ -7,9 +7,17 @@ from typing import Any, NamedTuple
 import typer
 from typer.main import get_command
 
-from gradcli.cli import check, cost, derive, find, init, listings, merge, run, serve, studies
-from gradcli.cli.command_line import FILES, TARGET, TARGETS, make_command
-from gradcli.cli.help import HELP_ALL, AllCommands, Command
+from gradcli.cli import check, derive, find, init, listings, run, servers, studies
+from gradcli.cli.command_line import (
+    FILES,
+    HELP_ALL,
+    TARGET,
+    TARGETS,
+    AllCommands,
+    Command,
+    make_command,
+    separate_examples,
+)
 
 ABOUT = """The referee for gradients: computes a gradient in several independent ways, says whether they agree and how far
 each can be trusted, and checks yours.
@@ -41,19 +49,19 @@ COMMANDS: dict[str, Body] = {
         studies.compare_modes, TARGET, studies.COMPARE_MODES_EXAMPLES, "Set all modes side by side: digits and cost.",
     ),
     "sweep": Body(studies.sweep, TARGET, studies.SWEEP_EXAMPLES, "Show error against step size; choose a step."),
-    "cost": Body(cost.cost, TARGETS, cost.EXAMPLES, "Count passes, operations and bytes of a gradient."),
+    "cost": Body(studies.cost, TARGETS, studies.COST_EXAMPLES, "Count passes, operations and bytes of a gradient."),
     "derive": Body(derive.derive, TARGET, derive.EXAMPLES, "Derive a closed form, with steps and code."),
     "grad": Body(studies.grad, TARGET, studies.GRAD_EXAMPLES, "Print only the gradient, for another program."),
     "trace": Body(studies.trace, TARGET, studies.TRACE_EXAMPLES, "Walk through backpropagation, line by line."),
-    "merge": Body(merge.merge, FILES, merge.EXAMPLES, "Put the documents of shards together."),
+    "merge": Body(check.merge, FILES, check.MERGE_EXAMPLES, "Put the documents of shards together."),
     "find": Body(find.find, find.PATHS, find.EXAMPLES, "List the hand-written gradients, and the checks that cover them."),
     "init": Body(init.init, None, init.EXAMPLES, "Write a suite of checks for the gradients that gradcli find lists."),
     "run": Body(run.run, run.WORDS, run.EXAMPLES, "Run a program, and check the gradients that it uses."),
     "modes": Body(listings.modes, None, None, "List the modes and devices available here."),
     "ops": Body(listings.ops, listings.OPS_NAME, listings.OPS_EXAMPLES, "List the functions and their derivatives."),
     "explain": Body(listings.explain, listings.EXPLAIN_KIND, listings.EXPLAIN_EXAMPLES, "Say what a finding or diagnosis means."),
-    "mcp": Body(serve.mcp, None, serve.MCP_EXAMPLES, "Serve agents: the Model Context Protocol."),
-    "lsp": Body(serve.lsp, None, serve.LSP_EXAMPLES, "Serve editors: the Language Server Protocol."),
+    "mcp": Body(servers.mcp, None, servers.MCP_EXAMPLES, "Serve agents: the Model Context Protocol."),
+    "lsp": Body(servers.lsp, None, servers.LSP_EXAMPLES, "Serve editors: the Language Server Protocol."),
     "schema": Body(listings.schema, listings.SCHEMA_NAME, listings.SCHEMA_EXAMPLES, "Print the JSON Schema of a document."),
 }  # fmt: skip
 
@@ -73,7 +81,9 @@ def make_parser(name: str = "") -> Any:
         default = {"default": None} if each in _OPTIONAL else {}
         made = make_command(each, body.__doc__, argument, **default)
         asks = {"help_option_names": ["-h", "--help", HELP_ALL]}
-        app.command(each, epilog=examples, short_help=summary, cls=Command, context_settings=asks)(made)
+        app.command(each, epilog=separate_examples(examples), short_help=summary, cls=Command, context_settings=asks)(
+            made
+        )
     app.callback()(_accept_version_option)
     return get_command(app)
 

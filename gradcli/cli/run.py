@@ -24,12 +24,9 @@ if TYPE_CHECKING:
     from gradcli.report.run import RunReport, UsedGradient
 
 FORMATS = ("text", "json", "markdown", "csv", "junit", "sarif")
-EXAMPLES = """Examples:
-
+EXAMPLES = """
     gradcli run fit.py --rounds 3
-
     gradcli run --keep 10 --out report.json -m mypackage.train
-
     gradcli run -m pytest tests/
 """
 WORDS = Annotated[

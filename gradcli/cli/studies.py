@@ -1,5 +1,7 @@
-"""`gradcli compare-modes`, `sweep`, `grad` and `trace`: what is shown of one target without a verdict."""
+"""`gradcli compare-modes`, `sweep`, `cost`, `grad` and `trace`: what is shown of one target without a verdict."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,21 +12,19 @@ from gradcli.errors import BadOption
 from gradcli.request.option_values import split_words
 from gradcli.request.options import Options
 from gradcli.request.target_text import normalise_name
+from gradcli.targets.target_request import TargetRequest
 
 if TYPE_CHECKING:
     from gradcli.modes.mode import Question
     from gradcli.report.trace import TraceReport
+    from gradcli.study.accounting import Training
     from gradcli.targets.layers import Layer
 
 COMPARE_MODES_FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv")
-COMPARE_MODES_EXAMPLES = """Examples:
-
+COMPARE_MODES_EXAMPLES = """
     gradcli compare-modes "sin(x*y) + exp(-x**2)" x=0.5 y=1.2
-
     gradcli compare-modes "sum(tanh(W@x)**2)" --shapes "W: 3 4; x: 4" --wrt x --cost
-
     gradcli compare-modes nets.py:deep --at "x=randn(1000)" --modes reverse,forward --steps
-
     gradcli compare-modes losses.py:focal --at "z=randn(8), y=ones(8)" --dtype float16,bfloat16 --plot modes.svg
 """
 
@@ -73,14 +73,10 @@ def parse_columns(text: str | None) -> tuple[str, ...]:
 
 
 SWEEP_FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv")
-SWEEP_EXAMPLES = """Examples:
-
+SWEEP_EXAMPLES = """
     gradcli sweep "sin(x)" x=1
-
     gradcli sweep "exp(x)*sin(x)" x=1 --dtype float16,float32,float64 --bits 113
-
     gradcli sweep "sum(tanh(W@x)**2)" --shapes "W: 3 4; x: 4" --each --plot sweep.pdf --size 3.5x2.5
-
     gradcli sweep losses.py:focal --grad focal_grad --at "z=randn(8), y=ones(8)"
 """
 
@@ -108,11 +104,86 @@ def sweep(world: World, target: list[str], options: Options) -> int:
     return report.exit_status
 
 
+COST_FORMATS = ("text", "brief", "json", "ndjson", "markdown", "html", "csv")
+COST_EXAMPLES = """
+    gradcli cost "sum(tanh(W@x)**2)" --shapes "W: m n; x: n" --sizes "m=300, n=400" --wrt W
+    gradcli cost block.py:loss --shapes "x: b n d; W: d d" --sizes "b=32, n=512, d=768" --dtype bfloat16 --optimizer adam
+    gradcli cost net.py:loss --at "x=randn(64, 100)" --checkpoint attention --memory 2GB
+    gradcli cost --model llama-2-70b --batch 4 --seq 4096 --dtype bfloat16 --optimizer adam --master float32 --shard 64 --zero 3
+    gradcli cost "sum(w**2)" --shapes "w: N" --sizes N=7e10 --pass-time 0.5s
+"""
+
+
+def cost(world: World, target: list[str] | None, options: Options) -> int:
+    """Count what a gradient costs: passes, operations and bytes, and what checkpoints, formats and ranks change.
+
+    gradcli counts the operations of the recorded program. With --sizes, the counts are formulas of the sizes, and
+    nothing is run at large sizes. With --model, the counts are those of a published model. Nothing is timed without
+    --time.
+
+    Formats: text, brief, json, ndjson, markdown, html, csv. A file may also be .pdf, .svg or .png.
+    """
+    from gradcli.study.accounting import account, account_model
+
+    to = requested_output(COST_FORMATS, options, world, pictures=True)
+    how = _training_options(options)
+    if options.model is not None:
+        if target:
+            raise BadOption("--model is a target of its own", do="leave the other one out")
+        for name in ("at", "shapes", "sizes", "wrt", "checkpoint", "memory", "time", "norms"):
+            if name in options.given:
+                raise BadOption(f"--{name} is for a function, and --model counts by formulas", do="leave it out")
+        write_report(account_model(options.model, options.batch, options.seq, how), to, world)
+        return 0
+    if not target:
+        raise BadOption("there is no target", do="name a function or an expression, or a model: --model llama-2-70b")
+    if options.seq is not None or options.batch != 1:
+        raise BadOption("--batch and --seq are sizes of a model", do="write sizes of a function: --sizes b=32")
+
+    from gradcli.checks.build import build_request
+
+    # formats of cost are counted with, and the target runs in its own
+    alone = replace(options, points=1, dtype=None, autocast=None)
+    ask = require_one_target(target_requests(target, alone, world))
+    sizes = _values_of_sizes(options, ask)
+    with world.users_code(ask.target, seconds=options.timeout), world.working("counting", options.quiet):
+        report = account(lambda at: build_request(replace(ask, sizes=at)), sizes, how)
+    write_report(report, to, world)
+    return report.exit_status
+
+
+def _training_options(options: Options) -> "Training":
+    """Return how a training step computes. Raises BadOption."""
+    from gradcli.study.accounting import Training
+
+    if options.zero is not None and options.shards is None:
+        raise BadOption("--zero divides over ranks, and their number is not given", do="--shard 8 --zero 3")
+    return Training(
+        options.dtype or "float32", options.autocast, options.optimizer, options.master, options.checkpoint, options.memory,
+        options.link, options.shards, options.zero or 1, options.pass_time, options.time, options.norms,
+    )  # fmt: skip
+
+
+def _values_of_sizes(options: Options, ask: TargetRequest) -> Mapping[str, tuple[int, ...]]:
+    """Return the values of every size that has a name. Raises BadOption for one that nothing uses."""
+    from gradcli.targets.points import numbers_of_sizes
+
+    given = {normalise_name(name): values for name, values in (options.sizes or {}).items()}
+    fixed = {name: values[-1] for name, values in given.items()}
+    words = {normalise_name(word) for text in (*ask.at, *options.shapes) for word in re.findall(r"\w+", text)}
+    for name, values in given.items():
+        if min(values) < 1:
+            raise BadOption(f"{name}={min(values)}: a size is at least 1", do=f"--sizes {name}=1")
+        if name not in words and not ask.runs_python:
+            says = f"--sizes has '{name}', which neither the point nor the shapes use"
+            raise BadOption(says, do=f'use it: --shapes "x: {name}"')
+    small = numbers_of_sizes(options.shapes, [], options.seed, {name: min(n, 12) for name, n in fixed.items()})
+    return {**{name: (n,) for name, n in small.items() if name not in given}, **given}
+
+
 GRAD_FORMATS = ("text", "json", "ndjson", "csv")
-GRAD_EXAMPLES = """Examples:
-
+GRAD_EXAMPLES = """
     gradcli grad "sin(x*y)" x=0.5 y=1.2
-
     gradcli grad "sum(log(x))" --at "x=@data.npy" --json
 """
 
@@ -137,12 +208,9 @@ def grad(world: World, target: list[str], options: Options) -> int:
 
 
 TRACE_FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv", "mermaid", "svg")
-TRACE_EXAMPLES = """Examples:
-
+TRACE_EXAMPLES = """
     gradcli trace "v3 = x1 + x2; v3 * x1" x1=3 x2=4
-
     gradcli trace "sigmoid(w*x + b)" --at "w=2, x=1, b=-1" --out steps.html --out graph.svg
-
     gradcli trace engine.py:loss --engine Value --at "x=2, w=3"
 """
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TextIO
 
 from gradcli.classes import dataclass
@@ -16,7 +17,6 @@ from gradcli.report.blocks import make_visible
 if TYPE_CHECKING:
     from threading import Event
 
-    from gradcli.cli.link import SupervisorLink
     from gradcli.process.earlier import Earlier
 
 _QUIET_SECONDS = 30.0
@@ -37,7 +37,7 @@ def _is_open(fd: int) -> bool:
 class Alone:
     """Stands in for the link to a supervisor if there is none: the user's code runs in this process and can end it."""
 
-    @property
+    @cached_property
     def earlier(self) -> "Earlier":
         """The state of earlier processes, which is empty."""
         from gradcli.process.earlier import Earlier
@@ -64,7 +64,7 @@ class World:
     stdout: TextIO = field(default_factory=lambda: sys.stdout or io.StringIO())
     stderr: TextIO = field(default_factory=lambda: sys.stderr or io.StringIO())
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    link: "Alone | SupervisorLink" = field(default_factory=Alone)
+    link: Alone = field(default_factory=Alone)
     afterwards: Callable[[], int] | None = None  # what `gradcli run` does when the command line was read and left
     _seconds: float | None = None
 

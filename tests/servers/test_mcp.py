@@ -14,7 +14,6 @@ from jsonschema import Draft202012Validator
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from gradcli.cli.servers import command as commands
 from gradcli.cli.servers import mcp as server
 from gradcli.errors import TooLarge
 from gradcli.request.options import options_of_command
@@ -253,10 +252,10 @@ def test_what_is_no_message_is_survived_and_the_end_of_the_input_ends_it(project
 
 
 def test_a_result_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commands, "_LARGEST", 1 << 10)
+    monkeypatch.setattr(server, "_LARGEST", 1 << 10)
 
     async def run() -> None:
-        async with commands.run_for_documents(
+        async with server.run_for_documents(
             ["check", "sum(x**2)", "--shapes", "x: 100", "--format", "ndjson"]
         ) as found:
             with pytest.raises(TooLarge, match="the result is larger than"):
