@@ -3,7 +3,7 @@
 import itertools
 import math
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -39,12 +39,12 @@ from gradcli.study.outline import (
     Outline,
     PassCounts,
     ProgramLine,
+    Shape,
     chain_of_sizes,
     count_entries,
     count_operations,
     kept_values,
     lines_of_calls,
-    memory_by_line,
     operations_of_lines,
     outline,
     products_in_order,
@@ -176,7 +176,8 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
     if taken is None and programs.recorded_at(last):
         taken = PassCounts(*count(last)[:4])
     width = WIDTHS[how.kept_in]
-    moments = list(memory_by_line(made.function, width))
+    checkpoints = Checkpoints(made.function, width)
+    moments = list(checkpoints.memory_by_line())
     peak = max((m.values + m.adjoints for m in moments), default=0)
     step = -(-len(moments) // _INSTANTS) or 1
     chosen = [max(moments[k : k + step], key=lambda m: m.values + m.adjoints) for k in range(0, len(moments), step)]
@@ -185,10 +186,10 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
     # a shape as matrices: how many, their rows and columns
     shapes = [(math.prod(x[:-2]), x[-2], x[-1]) if len(x) > 1 else (1, count_entries(x), 1) for x in made.parameters]
     rows, rank = _step_memory(shapes, how, values)
-    checkpoints = Checkpoints(made.function, width)
     kept = kept_values(made.function)
     whole = checkpoints.everything_kept().bytes
-    passes = _list_passes(made, taken, how)
+    parameters = sum(map(count_entries, made.parameters))
+    passes = _list_passes(operations_of_lines(made.function), parameters, made.output, taken, how)
     chain = None  # of at least four Jacobians, from the input that has the longest one
     chains = [(name, chain_of_sizes(made.function, k)) for k, name in enumerate(request.wrt)]
     name, lengths = max(chains, key=lambda pair: len(pair[1]), default=("", []))
@@ -199,7 +200,7 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
     return CostReport(
         target=Target(original_function(request.f).kind, original_function(request.f).text), sizes=last, dtype=how.dtype,
         kept_in=how.kept_in,
-        parameters=sum(map(count_entries, made.parameters)), outputs=count_entries(made.output),
+        parameters=parameters, outputs=count_entries(made.output),
         lines=sum(step.operation is not None for step in made.function), passes=passes, memory=rows,
         kept=_group_kept_values(made.function, kept, width),
         checkpoints=_checkpoint_plans(
@@ -248,12 +249,13 @@ def _fit_formulas(
     return found if [*values[:1], *values[4:]] == [operations_of_lines(made.function), *_count_kept(made)] else []
 
 
-def _list_passes(made: Outline, taken: PassCounts | None, how: Training) -> tuple[Pass, ...]:
-    """Return the ways to the derivative: differences, forward and reverse mode, and of a scalar the Hessian."""
-    f = operations_of_lines(made.function)
-    n, m = sum(map(count_entries, made.parameters)), count_entries(made.output)
-    scalar = made.output == ()
-    rows: list[tuple[str, int, int, int | None]] = [
+def _list_passes(f: int, n: int, output: Shape, taken: PassCounts | None, how: Training) -> tuple[Pass, ...]:
+    """Return the ways to the derivative by n parameters: differences, forward and reverse mode, and of a scalar the Hessian.
+
+    `f` is the operations of the function.
+    """
+    scalar, m = output == (), count_entries(output)
+    ways: list[tuple[str, int, int, int | None]] = [
         ("f", 1, 0, f),
         ("reverse mode" if scalar else "reverse mode, by rows", 1, m, taken and f + m * (taken.gradient - f)),
         ("forward mode" if scalar else "forward mode, by columns", n, 0, taken and n * taken.tangent),
@@ -261,18 +263,13 @@ def _list_passes(made: Outline, taken: PassCounts | None, how: Training) -> tupl
         ("central differences", 2 * n, 0, 2 * n * f),
     ]
     if scalar and taken is not None and taken.product >= 0:
-        rows += [("Hessian times a vector", 1, 1, taken.product), ("whole Hessian", n, n, n * taken.product)]
-    return _make_passes(rows, f, how)
-
-
-def _make_passes(rows: Iterable[tuple[str, int, int, int | None]], f: int, how: Training) -> tuple[Pass, ...]:
-    """Return ways to the derivative, each with its forward runs, its reverse sweeps and its operations, beside those of f."""
+        ways += [("Hessian times a vector", 1, 1, taken.product), ("whole Hessian", n, n, n * taken.product)]
     return tuple(
         Pass(
             name, forward, backward, ops, ops / f if ops is not None and f else None,
             ABSENT if how.pass_time is None else (forward + backward) * how.pass_time,
         )
-        for name, forward, backward, ops in rows
+        for name, forward, backward, ops in ways
     )  # fmt: skip
 
 
@@ -428,10 +425,6 @@ def account_model(name: str, batch: int, length: int | None, how: Training) -> C
     rows, rank = _step_memory(shapes, how, Held("values kept", None, everything, f"{how.kept_in}, as listed"))
     count = rows[0].numbers or 0
     f = sum(value(text) for text in formulas["operations"].values())
-    ways = (
-        ("f", 1, 0, f), ("reverse mode", 1, 1, 3 * f), ("forward mode", count, 0, 2 * count * f),
-        ("forward differences", count + 1, 0, (count + 1) * f), ("central differences", 2 * count, 0, 2 * count * f),
-    )  # fmt: skip
     width, layers = WIDTHS[how.kept_in], sizes["L"]
     block = value(formulas["block"]["activations"]) * width + value(formulas["block"]["masks"])
     inside, rest = value(formulas["block"]["input"]) * width, everything - layers * block
@@ -454,7 +447,8 @@ def account_model(name: str, batch: int, length: int | None, how: Training) -> C
         rows_of_formulas.append(CostFormula(f"operations of f, {what}", text, value(text)))
     return CostReport(
         model=name, sizes=sizes, dtype=how.dtype, kept_in=how.kept_in, parameters=count, outputs=1, lines=None,
-        passes=_make_passes(ways, f, how), memory=rows, kept=tuple(sorted(kept, key=lambda row: -row.bytes)),
+        passes=_list_passes(f, count, (), PassCounts(f, 3 * f, 2 * f, -1), how), memory=rows,
+        kept=tuple(sorted(kept, key=lambda row: -row.bytes)),
         checkpoints=tuple(Checkpointing(what, n, held, ops, 100 * ops / (3 * f)) for what, n, held, ops in plans),
         formulas=tuple(rows_of_formulas), at=(), chain=None, ranks=rank,
         offload=None if how.link is None else 2 * everything / how.link, measured=None, norms=(), timeline=(),

@@ -4,6 +4,7 @@ import itertools
 import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -273,53 +274,6 @@ class Moment(NamedTuple):
     adjoints: int
 
 
-def memory_by_line(steps: Sequence[ProgramLine], width: int) -> Iterator[Moment]:
-    """Yield what is held line by line: in the forward run, then in the reverse sweep, besides inputs.
-
-    A value is freed after its last use, an adjoint after its line is swept; gradients of inputs are not counted. `width` is
-    the number of bytes of an entry.
-    """
-    owners = owners_of(steps)
-    until_read: dict[int, int] = {}
-    extra: dict[int, int] = {}  # bytes of masks and constants, by the line that keeps them
-    for value in kept_values(steps):
-        if value.mask or value.constant:
-            extra[value.line] = extra.get(value.line, 0) + value.entries * (1 if value.mask else width)
-        else:
-            until_read[value.line] = min(value.readers)
-    size_of = [count_entries(step.result) * width if step.is_new else 0 for step in steps]
-    last = {k: k for k in range(len(steps))}
-    for k, step in enumerate(steps):
-        for slot in (k, *step.slots):
-            if slot != CONSTANT:
-                last[owners[slot]] = k
-    if steps:
-        last[owners[len(steps) - 1]] = len(steps)  # the result
-    ends: dict[int, list[int]] = {}
-    for owner, k in last.items():
-        if owner not in until_read:
-            ends.setdefault(k, []).append(owner)
-    held = 0
-    for k in range(len(steps)):
-        held += size_of[k] + extra.get(k, 0)
-        yield Moment(k, False, held, 0)
-        held -= sum(size_of[owner] for owner in ends.get(k, ()))
-    freed: dict[int, list[int]] = {}
-    for owner, k in until_read.items():
-        freed.setdefault(k, []).append(owner)
-    adjoints = {len(steps) - 1: count_entries(steps[-1].result) * width} if steps else {}
-    for k in range(len(steps) - 1, -1, -1):
-        step = steps[k]
-        if step.operation is None or k not in adjoints:
-            continue
-        for slot in step.slots:
-            if slot != CONSTANT and steps[slot].operation is not None:
-                adjoints.setdefault(slot, count_entries(steps[slot].result) * width)
-        yield Moment(k, True, held, sum(adjoints.values()))
-        del adjoints[k]
-        held -= extra.get(k, 0) + sum(size_of[owner] for owner in freed.get(k, ()))
-
-
 # Checkpoints: which parts of a program are run again in the reverse sweep instead of being kept.
 
 
@@ -345,7 +299,7 @@ Label = tuple[
 
 
 class Checkpoints:
-    """The costs of running parts of a program again.
+    """What a program holds line by line, and the costs of running parts of it again.
 
     Of a segment that is run again, only those values are held that later lines use; when the sweep reaches it, the values
     that its own rules read are there as well, and all that belongs to later segments is gone.
@@ -355,7 +309,7 @@ class Checkpoints:
     _WORK = 4 * 10**6  # lines that are looked at, of all segments between these places
 
     def __init__(self, steps: Sequence[ProgramLine], width: int) -> None:
-        self.steps = steps
+        self.steps, self.width = steps, width
         owners = self.owners = owners_of(steps)
         self.first = next((k for k, step in enumerate(steps) if step.operation is not None), len(steps))
         count = len(steps)
@@ -374,6 +328,35 @@ class Checkpoints:
                 self.last[value.line] = max(self.last[value.line], *value.readers)
                 self.first_reader[value.line] = min(value.readers)
         self.costs = [operations_of_lines([step]) if step.operation is not None else 0 for step in steps]
+
+    def memory_by_line(self) -> Iterator[Moment]:
+        """Yield what is held line by line: in the forward run, then in the reverse sweep, besides inputs.
+
+        A value is freed after its last use, an adjoint after its line is swept; gradients of inputs are not counted.
+        """
+        count = len(self.steps)
+        ends, freed = [0] * count, [0] * count  # bytes that go with a line of the forward run, and of the reverse sweep
+        for k, size_of in enumerate(self.held):
+            if self.first_reader[k] < count:
+                freed[self.first_reader[k]] += size_of
+            elif k != self.owners[-1]:  # all but the result
+                ends[max(k, self.last[k])] += size_of
+        held = 0
+        for k in range(count):
+            held += self.held[k] + self.own[k]
+            yield Moment(k, False, held, 0)
+            held -= ends[k]
+        adjoints = {count - 1: count_entries(self.steps[-1].result) * self.width} if count else {}
+        for k in range(count - 1, -1, -1):
+            step = self.steps[k]
+            if step.operation is None or k not in adjoints:
+                continue
+            for slot in step.slots:
+                if slot != CONSTANT and self.steps[slot].operation is not None:
+                    adjoints.setdefault(slot, count_entries(self.steps[slot].result) * self.width)
+            yield Moment(k, True, held, sum(adjoints.values()))
+            del adjoints[k]
+            held -= self.own[k] + freed[k]
 
     def _segment_costs(self, segment: Segment) -> tuple[int, int, int]:
         """Return the bytes that a segment holds until the sweep reaches it, those its own sweep needs, and its operations."""
@@ -425,10 +408,11 @@ class Checkpoints:
     @property
     def is_cut_everywhere(self) -> bool:
         """Whether the best plan may cut the program after each of its lines, so that no plan is better."""
-        return len(self._cut_places()) == len(self.steps) - self.first + 1
+        return len(self._cut_places) == len(self.steps) - self.first + 1
 
+    @cached_property
     def _cut_places(self) -> list[int]:
-        """Return where the best plan may cut the program: everywhere in a short one, else where the fewest bytes cross."""
+        """Where the best plan may cut the program: everywhere in a short one, else where the fewest bytes cross."""
         inner = list(range(self.first + 1, len(self.steps)))
         few, many = self._CUTS
         cuts = min(many, max(few, math.isqrt(self._WORK // max(1, len(inner)))))
@@ -450,35 +434,13 @@ class Checkpoints:
 
         Source  dynamic programming over (place, bytes held): what comes before a place matters by what it holds alone.
         """
-        return self._best_plan(*self._segment_table(), budget)
-
-    def least(self) -> CheckpointPlan:
-        """Return the plan that holds the fewest bytes, with the fewest repeated operations among those."""
-        places, table = self._segment_table()
-        best = self.everything_kept()
-        low, high = 0, best.bytes
-        while low < high:
-            middle = (low + high) // 2
-            found = self._best_plan(places, table, middle)
-            best = best if found is None else found
-            low, high = (middle + 1, high) if found is None else (low, found.bytes)
-        return self._best_plan(places, table, high) or best
-
-    def _segment_table(self) -> tuple[list[int], dict[Segment, tuple[int, int, int]]]:
-        """Return where the program may be cut, and the sizes of all segments between."""
-        places = self._cut_places()
-        segments = [Segment(a, b, again) for a, b in itertools.combinations(places, 2) for again in (False, True)]
-        return places, {segment: self._segment_costs(segment) for segment in segments}
-
-    def _best_plan(
-        self, places: Sequence[int], table: dict[Segment, tuple[int, int, int]], budget: int
-    ) -> CheckpointPlan | None:
+        places = self._cut_places
         fronts: dict[int, list[Label]] = {places[0]: [(0, 0, ())]}
         for j, stop in enumerate(places[1:], 1):
             labels: list[Label] = []
             for start in places[:j]:
                 for segment in (Segment(start, stop, False), Segment(start, stop, True)):
-                    holds, needs, repeats = table[segment]
+                    holds, needs, repeats = self._costs_of_segments[segment]
                     for held, done, before in fronts[start]:
                         if held + max(needs, holds) <= budget:
                             labels.append((held + holds, done + repeats, (*before, segment)))
@@ -488,6 +450,23 @@ class Checkpoints:
                     front.append(label)
         found = min(fronts[places[-1]], key=lambda label: label[1], default=None)
         return None if found is None else self.plan(found[2])
+
+    def least(self) -> CheckpointPlan:
+        """Return the plan that holds the fewest bytes, with the fewest repeated operations among those."""
+        best = self.everything_kept()
+        low, high = 0, best.bytes
+        while low < high:
+            middle = (low + high) // 2
+            found = self.best(middle)
+            best = best if found is None else found
+            low, high = (middle + 1, high) if found is None else (low, found.bytes)
+        return self.best(high) or best
+
+    @cached_property
+    def _costs_of_segments(self) -> dict[Segment, tuple[int, int, int]]:
+        pairs = itertools.combinations(self._cut_places, 2)
+        segments = [Segment(a, b, again) for a, b in pairs for again in (False, True)]
+        return {segment: self._segment_costs(segment) for segment in segments}
 
 
 # The chain of Jacobians from an input to the result.

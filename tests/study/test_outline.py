@@ -18,7 +18,6 @@ from gradcli.study.outline import (
     count_operations,
     kept_values,
     lines_of_calls,
-    memory_by_line,
     operations_of_lines,
     outline,
     owners_of,
@@ -85,7 +84,7 @@ def test_a_layer_keeps_its_input_if_weights_are_differentiated_and_weights_if_th
 
 def test_memory_is_that_of_a_run_that_frees_what_is_not_needed() -> None:
     steps = steps_of(lambda x: np.sum(np.tanh(np.tanh(np.tanh(x)))), x=X)
-    found = [(m.backward, m.values // 12, m.adjoints // 12) for m in memory_by_line(steps, 1)]
+    found = [(m.backward, m.values // 12, m.adjoints // 12) for m in Checkpoints(steps, 1).memory_by_line()]
     forward, backward = ([row[1:] for row in found if row[0] == which] for which in (False, True))
     assert forward == [(0, 0), (1, 0), (2, 0), (3, 0), (3, 0)]
     assert backward == [
