@@ -19,8 +19,8 @@ from typer.core import TyperCommand, TyperGroup
 from gradcli.classes import dataclass
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError
-from gradcli.request.option_values import Option, RandomSeed
-from gradcli.request.options import GROUPS, Options, options_of_command
+from gradcli.request.option_values import RandomSeed
+from gradcli.request.options import GROUPS, Option, Options, options_of_command
 
 HELP_ALL = "--help-all"
 TARGETS = Annotated[

@@ -37,8 +37,7 @@ from gradcli.report.encode import encode
 from gradcli.report.forms import Page, enable_report_display
 from gradcli.report.forms.error_text import error_as_text
 from gradcli.report.suite import CheckRow, SuiteReport, count_verdicts, exit_status_of_checks, row_of_document
-from gradcli.request.option_values import Option
-from gradcli.request.options import CLAIM_KINDS, Options, options_of_command, replace_claim
+from gradcli.request.options import CLAIM_KINDS, Option, Options, options_of_command, replace_claim
 from gradcli.request.target_text import ASSIGNMENT, has_several_targets
 from gradcli.targets.loading import NOTEBOOK
 from gradcli.targets.missing import PATH_OF_AN_ENTRY, blank_quoted_parts

@@ -1,15 +1,11 @@
 """Convert the strings of options to their values. The first argument, `flag`, is the option's name in messages."""
 
-import contextlib
-import dataclasses
-import operator
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from gradcli.classes import dataclass
 from gradcli.errors import BadOption, closest_name
 from gradcli.request.pick import Pick
 from gradcli.request.target_text import normalise_name
@@ -110,18 +106,15 @@ def parse_decimal_bytes(flag: str, text: str) -> int:
     return found if binary != text.strip() else round(found * (1000 / 1024) ** power)
 
 
-def parse_share(flag: str, text: str) -> tuple[int, int]:
-    """Return which part, and of how many, in `2/3`. Raises BadOption."""
+def parse_share_or_axes(flag: str, text: str) -> tuple[int, int] | str:
+    """Return which part, and of how many, in `2/3`; any other text says how ranks share inputs. Raises BadOption."""
+    if "/" not in text or ":" in text:
+        return text.strip()
     match = _SHARE.fullmatch(text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
         do = f"write {flag} 1/3, {flag} 2/3, {flag} 3/3"
         raise BadOption(f"{flag} takes K/N, with K from 1 to N, not '{text}'", do=do)
     return int(match[1]), int(match[2])
-
-
-def parse_share_or_axes(flag: str, text: str) -> tuple[int, int] | str:
-    """Return which part, and of how many, in `2/3`; any other text says how ranks share inputs. Raises BadOption."""
-    return parse_share(flag, text) if "/" in text and ":" not in text else text.strip()
 
 
 def read_axes_or_function(flag: str, given: Any) -> Any:
@@ -314,12 +307,7 @@ def reader_of_names(names: Sequence[str]) -> Callable[[str, str | Sequence[str]]
     return read_names
 
 
-def as_tuple(flag: str, texts: Sequence[str]) -> tuple[str, ...]:
-    """Return the strings of a repeated option."""
-    return tuple(texts)
-
-
-def as_texts(name: str, texts: str | Sequence[str]) -> tuple[str, ...]:
+def as_texts(flag: str, texts: str | Sequence[str]) -> tuple[str, ...]:
     """Return one text, or several, as a tuple."""
     return (texts,) if isinstance(texts, str) else tuple(texts)
 
@@ -327,111 +315,3 @@ def as_texts(name: str, texts: str | Sequence[str]) -> tuple[str, ...]:
 def join_names(name: str, names: str | Sequence[str] | None) -> str | None:
     """Return names as one comma-separated list, as on the command line."""
     return names if names is None or isinstance(names, str) else ",".join(names)
-
-
-# How an option is written and read: the form of a row in the table of options.
-
-ROW = "option"  # the key of a field's metadata
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """How one option is written and read.
-
-    `kind` is the type on the command line: a string, which `read` converts to the value, a number, or a flag. `write`
-    returns the strings of the value in a replayed command, and `take` converts the value of Python's keyword. An option
-    without `write` is not replayed, and one without `take` is no keyword. One that is `rare` is in `--help-all` and not in
-    `--help`; one that is `hidden`, an old spelling, is accepted and in neither.
-    """
-
-    name: str
-    flags: tuple[str, ...]
-    metavar: str
-    help: str
-    on: tuple[str, ...]
-    group: str | None
-    default: Any
-    kind: type
-    repeated: bool
-    low: int | None
-    high: int | None
-    read: Callable[[str, Any], Any] | None
-    write: Callable[[Any], Sequence[str]] | None
-    take: Callable[[str, Any], Any] | None
-    hidden: bool
-    rare: bool
-
-    @property
-    def flag(self) -> str:
-        """The long name of the option, such as `--at`."""
-        return self.flags[0]
-
-    def value(self, given: Any) -> Any:
-        """Return the value of an option from what the command line gave. Raises BadOption."""
-        if given is None:
-            return self.default
-        if self.kind in (int, float) and isinstance(given, str):
-            given = self.check_number(given, self.flag)
-        return given if self.read is None else self.read(self.flag, given)
-
-    def check_number(self, given: Any, flag: str) -> float:
-        """Return a number of the option's kind between its limits, from a text or a number. Raises BadOption."""
-        low, high = self.low, self.high
-        with contextlib.suppress(ValueError, TypeError):
-            number = operator.index(given) if self.kind is int and not isinstance(given, str) else self.kind(given)
-            if (low is None or number >= low) and (high is None or number <= high):
-                return float(number) if self.kind is float else int(number)
-        example = (low or 1) if self.kind is int else "1e-3" if high is None else high
-        kind = "a whole number" if self.kind is int else "a number"
-        limits = f" from {low} to {high}" if high is not None else f" of at least {low}" if low is not None else ""
-        written = f"{flag}{example}" if flag.endswith("=") else f"{flag} {example}"
-        raise BadOption(f"{flag} takes {kind}{limits}, not {given!r}", do=f"write {written}")
-
-
-def row(
-    flags: str, metavar: str, help: str, *, on: Sequence[str], default: Any = None, kind: type = str, group: str | None = None,
-    repeated: bool = False, low: int | None = None, high: int | None = None,
-    read: Callable[[str, Any], Any] | None = None, write: Callable[[Any], Sequence[str]] | None = None,
-    take: Callable[[str, Any], Any] | None = None, hidden: bool = False, rare: bool = False,
-) -> Any:  # fmt: skip
-    """Return a field of `Options` whose metadata is its row of the table."""
-    about = Option(
-        "", tuple(flags.split()), metavar, help, tuple(on), group, default, kind, repeated, low, high, read, write, take,
-        hidden, rare,
-    )  # fmt: skip
-    return dataclasses.field(default=default, metadata={ROW: about})
-
-
-def as_given(name: str, value: Any) -> Any:
-    """Return a value of Python as it is."""
-    return value
-
-
-def write_one(value: Any) -> Sequence[str]:
-    """Return the one word of a value."""
-    return (value if isinstance(value, str) else repr(value),)
-
-
-def write_all(values: Sequence[str]) -> Sequence[str]:
-    """Return the words of a repeated option."""
-    return values
-
-
-def write_flag(value: bool) -> Sequence[str]:
-    """Return the word of a flag, which has no value."""
-    return ("",)
-
-
-def write_set(values: frozenset[str]) -> Sequence[str]:
-    """Return a set as one word."""
-    return (",".join(sorted(values)),)
-
-
-def write_seconds(value: float) -> Sequence[str]:
-    """Return a time as one word."""
-    return (f"{value:g}s",)
-
-
-def write_number(x: float) -> str:
-    """Return a number without needless zeros."""
-    return repr(float(x)).removesuffix(".0")

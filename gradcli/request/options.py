@@ -4,20 +4,18 @@ A row is a field of `Options`. It says how the option is written and read, and w
 value. To add an option, add a row and use its value.
 """
 
+import contextlib
 import dataclasses
+import operator
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption
 from gradcli.request.option_values import (
-    ROW,
-    Option,
     RandomSeed,
-    as_given,
     as_texts,
-    as_tuple,
     formats,
     join_names,
     parse_bytes,
@@ -37,16 +35,9 @@ from gradcli.request.option_values import (
     reader_of_name,
     reader_of_names,
     reader_of_words,
-    row,
     seed,
     split_words,
     workers,
-    write_all,
-    write_flag,
-    write_number,
-    write_one,
-    write_seconds,
-    write_set,
 )
 from gradcli.request.pick import PAIR, Pick
 from gradcli.request.target_text import is_python
@@ -71,6 +62,106 @@ RANK_TIMEOUT = 30.0  # seconds that a rank may wait for others
 FRAMEWORKS = ("torch", "jax", "tensorflow", "mlx", "numpy")
 WAYS = ("eager", "compile", "checkpoint", "vmap", "autocast")  # to obtain the same gradient
 EXPECTED = ("stop-gradient", "straight-through")
+
+
+# How an option is written and read: the form of a row.
+
+ROW = "option"  # the key of a field's metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How one option is written and read.
+
+    `kind` is the type on the command line: a string, which `read` converts to the value, a number, or a flag. `write`
+    returns the strings of the value in a replayed command, and `take` converts the value of Python's keyword. An option
+    without `write` is not replayed, and one without `take` is no keyword. One that is `rare` is in `--help-all` and not in
+    `--help`; one that is `hidden`, an old spelling, is accepted and in neither.
+    """
+
+    flags: tuple[str, ...]
+    metavar: str
+    help: str
+    on: tuple[str, ...]
+    group: str
+    default: Any = None
+    kind: type = str
+    repeated: bool = False
+    low: int | None = None
+    high: int | None = None
+    read: Callable[[str, Any], Any] | None = None
+    write: Callable[[Any], Sequence[str]] | None = None
+    take: Callable[[str, Any], Any] | None = None
+    hidden: bool = False
+    rare: bool = False
+    name: str = ""
+
+    @property
+    def flag(self) -> str:
+        """The long name of the option, such as `--at`."""
+        return self.flags[0]
+
+    def value(self, given: Any) -> Any:
+        """Return the value of an option from what the command line gave. Raises BadOption."""
+        if given is None:
+            return self.default
+        if self.kind in (int, float) and isinstance(given, str):
+            given = self.check_number(given, self.flag)
+        return given if self.read is None else self.read(self.flag, given)
+
+    def check_number(self, given: Any, flag: str) -> float:
+        """Return a number of the option's kind between its limits, from a text or a number. Raises BadOption."""
+        low, high = self.low, self.high
+        with contextlib.suppress(ValueError, TypeError):
+            number = operator.index(given) if self.kind is int and not isinstance(given, str) else self.kind(given)
+            if (low is None or number >= low) and (high is None or number <= high):
+                return float(number) if self.kind is float else int(number)
+        example = (low or 1) if self.kind is int else "1e-3" if high is None else high
+        kind = "a whole number" if self.kind is int else "a number"
+        limits = f" from {low} to {high}" if high is not None else f" of at least {low}" if low is not None else ""
+        written = f"{flag}{example}" if flag.endswith("=") else f"{flag} {example}"
+        raise BadOption(f"{flag} takes {kind}{limits}, not {given!r}", do=f"write {written}")
+
+
+def row(flags: str, metavar: str, help: str, *, on: Sequence[str], default: Any = None, **about: Any) -> Any:
+    """Return a field of `Options` whose metadata is its row of the table."""
+    option = Option(tuple(flags.split()), metavar, help, tuple(on), default=default, **about)
+    return dataclasses.field(default=default, metadata={ROW: option})
+
+
+def as_given(name: str, value: Any) -> Any:
+    """Return a value of Python as it is."""
+    return value
+
+
+def write_one(value: Any) -> Sequence[str]:
+    """Return the one word of a value."""
+    return (value if isinstance(value, str) else repr(value),)
+
+
+def write_all(values: Sequence[str]) -> Sequence[str]:
+    """Return the words of a repeated option."""
+    return values
+
+
+def write_flag(value: bool) -> Sequence[str]:
+    """Return the word of a flag, which has no value."""
+    return ("",)
+
+
+def write_set(values: frozenset[str]) -> Sequence[str]:
+    """Return a set as one word."""
+    return (",".join(sorted(values)),)
+
+
+def write_seconds(value: float) -> Sequence[str]:
+    """Return a time as one word."""
+    return (f"{value:g}s",)
+
+
+def write_number(x: float) -> str:
+    """Return a number without needless zeros."""
+    return repr(float(x)).removesuffix(".0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +225,10 @@ class Options:
         on=("run",), group=PROGRAM, read=parse_bytes)
     source: tuple[str, ...] = row(
         "--source", "FOLDER", "Check only gradients defined in this folder; all: also those of libraries. Repeatable.",
-        on=("run",), group=PROGRAM, default=(), repeated=True, read=as_tuple)
+        on=("run",), group=PROGRAM, default=(), repeated=True, read=as_texts)
     exclude: tuple[str, ...] = row(
         "--exclude", "NAME", "Leave out a gradient, by its name; globs allowed. Repeatable.",
-        on=("run",), group=PROGRAM, default=(), repeated=True, read=as_tuple)
+        on=("run",), group=PROGRAM, default=(), repeated=True, read=as_texts)
     save: str | None = row(
         "--save", "FILE", "Save the recorded calls to a file .npz, for gradcli check --recorded.",
         on=("run",), group=PROGRAM)
@@ -149,7 +240,7 @@ class Options:
         "--at -a", "POINT",
         'Values: "x=0.5, W=randn(3,4), y=@y.npy, data=file.py:DATA", "params.A=1"; '
         'whole points: @point.npz, file.py:name, or START, a name in the file of the function.',
-        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=write_all)
+        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_texts, write=write_all)
     wrt: str | None = row(
         "--wrt", "NAMES", "Inputs to differentiate: x,W; globs allowed.  [default: all]",
         on=(*CLAIMS, "cost", "derive", "grad", "trace"), group=POINT, write=write_one, take=join_names)
@@ -159,13 +250,13 @@ class Options:
     shapes: tuple[str, ...] = row(
         "--shapes", "SHAPES",
         'Shapes of inputs: W:3,4 or "W: 3 4; x: 4"; derive takes sizes by name, and sums of them: "W: m n+k; x: n; h: k; lam:".',
-        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=write_all)
+        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_texts, write=write_all)
     assume: tuple[str, ...] = row(
         "--assume", "FACTS",
         'Properties of inputs: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: symmetric, orthogonal, skew, '
         'lower, upper, diagonal; v: unit; M: mask; c: index". The check then stays within these sets; with --stress, only '
         'the points of --stress do, unless --structure is given.',
-        on=("check", "derive"), group=POINT, default=(), repeated=True, read=as_tuple, write=write_all, take=as_texts)
+        on=("check", "derive"), group=POINT, default=(), repeated=True, read=as_texts, write=write_all, take=as_texts)
     points: int = row(
         "--points", "N", "How many points to draw when none is given.",
         on=("check",), group=POINT, rare=True, default=3, kind=int, low=1, high=1000, write=write_one)
@@ -475,10 +566,10 @@ class Options:
     json: bool = row("--json", "", "The same as --format json.", on=PRINTS, group=OUTPUT, default=False, kind=bool)
     out: tuple[str, ...] = row(
         "--out -o", "FILE", "Also write a file; its ending chooses the format. Repeatable.",
-        on=(*PRINTS, *WRITES), group=OUTPUT, default=(), repeated=True, read=as_tuple)
+        on=(*PRINTS, *WRITES), group=OUTPUT, default=(), repeated=True, read=as_texts)
     plot: tuple[str, ...] = row(
         "--plot", "FILE", "Draw the report into a file: .pdf, .svg or .png (matplotlib). Repeatable.",
-        on=PICTURED, group=OUTPUT, default=(), repeated=True, read=as_tuple)
+        on=PICTURED, group=OUTPUT, default=(), repeated=True, read=as_texts)
     size: tuple[float, float] | None = row(
         "--size", "WxH", "Size of a picture file in inches: 3.5x2.5.  [default: 8 wide, as high as its pictures need]",
         on=PICTURED, group=OUTPUT, rare=True, read=parse_inches)

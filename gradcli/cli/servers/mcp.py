@@ -29,8 +29,8 @@ from gradcli.report.common import ErrorReport, error_report
 from gradcli.report.decode import decode_document, make_schema
 from gradcli.report.encode import encode
 from gradcli.report.suite import row_of_document
-from gradcli.request.option_values import Option, count_processors
-from gradcli.request.options import options_of_command
+from gradcli.request.option_values import count_processors
+from gradcli.request.options import Option, options_of_command
 
 _MOST = 10  # checks in a result
 _BEAT = 5.0  # seconds after which progress is reported where nothing else is

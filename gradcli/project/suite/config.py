@@ -20,10 +20,10 @@ from gradcli.errors import BadOption, GradcliError, Place, closest_name
 from gradcli.project.discovery.project import enclosing_scopes, python_files
 from gradcli.project.discovery.reader import CannotRead, parse_file
 from gradcli.project.discovery.source import collect_scopes
-from gradcli.request.option_values import Option
 from gradcli.request.options import (
     CLAIM_KINDS,
     DEFAULTS,
+    Option,
     Options,
     find_claim,
     hint_in_suite,
