@@ -1,6 +1,7 @@
 """The Python interface to the studies `sweep`, `compare_modes` and `trace`; they return reports that can be printed."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from gradcli.api import locate_target
@@ -12,10 +13,11 @@ from gradcli.report.compare import CompareReport
 from gradcli.report.cost import CostReport
 from gradcli.report.sweep import SweepReport
 from gradcli.report.trace import TraceReport
-from gradcli.request.options import Options, options_from_keywords
-from gradcli.study import mode_comparison as comparing
-from gradcli.study import sweep as sweeping
-from gradcli.study.accounting import Training, account
+from gradcli.request.option_values import as_texts
+from gradcli.request.options import DEFAULTS, Options, options_from_keywords
+from gradcli.study.accounting import account, refuse_unknown_formats
+from gradcli.study.mode_comparison import compare_modes as comparison
+from gradcli.study.sweep import sweep as study
 from gradcli.study.walkthrough import walkthrough
 from gradcli.targets.call import Function
 
@@ -38,9 +40,9 @@ def sweep(
     >>> round(report.curves[0].order, 1)
     2.0
     """
-    formats = (dtype,) if isinstance(dtype, str) else tuple(dtype)
-    request = _make_request(f, at, options_from_keywords({"grad": grad, "wrt": wrt, "seed": seed}))
-    return sweeping.sweep(request, sweeping.SweepOptions(schemes, formats, (), each, samples))
+    options = options_from_keywords({"grad": grad, "wrt": wrt, "seed": seed})
+    formats = as_texts("dtype=", dtype)
+    return study(_make_request(f, at, replace(options, schemes=schemes, formats=formats, each=each, samples=samples)))
 
 
 def compare_modes(
@@ -58,10 +60,10 @@ def compare_modes(
     >>> list(report.modes)
     ['certified', 'reverse']
     """
-    formats = (dtype,) if isinstance(dtype, str) else tuple(dtype)
-    options = {"grad": grad, "wrt": wrt, "modes": modes, "order": order, "seed": seed, "device": device}
-    request = _make_request(f, at, options_from_keywords(options))
-    return comparing.compare_modes(request, comparing.Studies(dtypes=formats))
+    options = options_from_keywords(
+        {"grad": grad, "wrt": wrt, "modes": modes, "order": order, "seed": seed, "device": device}
+    )
+    return comparison(_make_request(f, at, replace(options, formats=as_texts("dtype=", dtype))))
 
 
 def cost(
@@ -82,8 +84,11 @@ def cost(
     [('f', 5), ('reverse mode', 15)]
     """
     request = _make_request(f, at, options_from_keywords({"wrt": wrt, "seed": seed}))
-    how = Training(dtype, autocast, optimizer, master, tuple(checkpoint), memory)
-    return account(lambda _: request, {}, how)
+    options = replace(
+        DEFAULTS, dtype=dtype, autocast=autocast, optimizer=optimizer, master=master, checkpoint=tuple(checkpoint), memory=memory
+    )  # fmt: skip
+    refuse_unknown_formats(options)
+    return account(lambda _: request, {}, options)
 
 
 def trace(

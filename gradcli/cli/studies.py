@@ -17,7 +17,6 @@ from gradcli.targets.target_request import TargetRequest
 if TYPE_CHECKING:
     from gradcli.modes.mode import Question
     from gradcli.report.trace import TraceReport
-    from gradcli.study.accounting import Training
     from gradcli.targets.layers import Layer
 
 COMPARE_MODES_FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv")
@@ -37,7 +36,6 @@ def compare_modes(world: World, target: list[str], options: Options) -> int:
     ndjson, markdown, html, csv. A file may also be .pdf, .svg or .png.
     """
     from gradcli.checks.build import build_request
-    from gradcli.study.mode_comparison import Studies
     from gradcli.study.mode_comparison import compare_modes as study
 
     to = requested_output(COMPARE_MODES_FORMATS, options, world, pictures=True)
@@ -48,19 +46,15 @@ def compare_modes(world: World, target: list[str], options: Options) -> int:
     ask = require_one_target(target_requests(target, replace(options, points=1), world))
     if options.loss_scale is not None and not options.formats:
         raise BadOption("--loss-scale is for low precision", do="name one: --dtype float16")
-    studies = Studies(
-        options.cost, parse_columns(options.columns), options.jacobian, options.formats, options.loss_scale, options.accumulate,
-        options.steps,
-    )  # fmt: skip
-
+    refuse_unknown_columns(options.columns)
     with world.users_code(ask.target, seconds=options.timeout), world.working("comparing modes", options.quiet):
-        report = study(build_request(replace(ask, sizes=sizes)), studies)
+        report = study(build_request(replace(ask, sizes=sizes)))
     write_report(report, to, world)
     return report.exit_status
 
 
-def parse_columns(text: str | None) -> tuple[str, ...]:
-    """Return the columns that `--columns` names. Raises BadOption."""
+def refuse_unknown_columns(text: str | None) -> None:
+    """Raise BadOption for a column that does not exist, and for a list without one."""
     from gradcli.report.compare import COLUMNS
 
     found = split_words(text)
@@ -69,7 +63,6 @@ def parse_columns(text: str | None) -> tuple[str, ...]:
     for word in found:
         if word not in COLUMNS:
             raise BadOption(f"there is no column '{word}'", do=f"columns: {', '.join(COLUMNS)}")
-    return found
 
 
 SWEEP_FORMATS = ("text", "json", "ndjson", "markdown", "html", "csv")
@@ -90,16 +83,14 @@ def sweep(world: World, target: list[str], options: Options) -> int:
     Formats: text, json, ndjson, markdown, html, csv. A file may also be .pdf, .svg or .png.
     """
     from gradcli.checks.build import build_request
-    from gradcli.study.sweep import SweepOptions
     from gradcli.study.sweep import sweep as study
 
     to = requested_output(SWEEP_FORMATS, options, world, pictures=True)
-    ask = require_one_target(target_requests(target, replace(options, points=1), world))
     formats = options.formats or (() if options.bits else ("float64",))
-    wanted = SweepOptions(options.schemes, formats, options.bits, options.each, options.samples)
+    ask = require_one_target(target_requests(target, replace(options, points=1, formats=formats), world))
     heard = None if options.quiet else world.tell
     with world.users_code(ask.target, seconds=options.timeout), world.working("sweeping", options.quiet):
-        report = study(build_request(ask), wanted, heard)
+        report = study(build_request(ask), heard)
     write_report(report, to, world)
     return report.exit_status
 
@@ -123,17 +114,19 @@ def cost(world: World, target: list[str] | None, options: Options) -> int:
 
     Formats: text, brief, json, ndjson, markdown, html, csv. A file may also be .pdf, .svg or .png.
     """
-    from gradcli.study.accounting import account, account_model
+    from gradcli.study.accounting import account, account_model, refuse_unknown_formats
 
     to = requested_output(COST_FORMATS, options, world, pictures=True)
-    how = _training_options(options)
+    if options.zero is not None and options.shards is None:
+        raise BadOption("--zero divides over ranks, and their number is not given", do="--shard 8 --zero 3")
+    refuse_unknown_formats(options)
     if options.model is not None:
         if target:
             raise BadOption("--model is a target of its own", do="leave the other one out")
         for name in ("at", "shapes", "sizes", "wrt", "checkpoint", "memory", "time", "norms"):
             if name in options.given:
                 raise BadOption(f"--{name} is for a function, and --model counts by formulas", do="leave it out")
-        write_report(account_model(options.model, options.batch, options.seq, how), to, world)
+        write_report(account_model(options.model, options), to, world)
         return 0
     if not target:
         raise BadOption("there is no target", do="name a function or an expression, or a model: --model llama-2-70b")
@@ -147,21 +140,9 @@ def cost(world: World, target: list[str] | None, options: Options) -> int:
     ask = require_one_target(target_requests(target, alone, world))
     sizes = _values_of_sizes(options, ask)
     with world.users_code(ask.target, seconds=options.timeout), world.working("counting", options.quiet):
-        report = account(lambda at: build_request(replace(ask, sizes=at)), sizes, how)
+        report = account(lambda at: build_request(replace(ask, sizes=at)), sizes, options)
     write_report(report, to, world)
     return report.exit_status
-
-
-def _training_options(options: Options) -> "Training":
-    """Return how a training step computes. Raises BadOption."""
-    from gradcli.study.accounting import Training
-
-    if options.zero is not None and options.shards is None:
-        raise BadOption("--zero divides over ranks, and their number is not given", do="--shard 8 --zero 3")
-    return Training(
-        options.dtype or "float32", options.autocast, options.optimizer, options.master, options.checkpoint, options.memory,
-        options.link, options.shards, options.zero or 1, options.pass_time, options.time, options.norms,
-    )  # fmt: skip
 
 
 def _values_of_sizes(options: Options, ask: TargetRequest) -> Mapping[str, tuple[int, ...]]:

@@ -12,7 +12,6 @@ import numpy as np
 
 from gradcli.checks.implementation import describe_environment
 from gradcli.checks.request import Request
-from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, NotSupported, closest_name
 from gradcli.modes.mode import Question
 from gradcli.modes.problem import Effort
@@ -31,6 +30,7 @@ from gradcli.report.cost import (
     Rank,
 )
 from gradcli.report.numbers import write_decimal_bytes
+from gradcli.request.options import Options
 from gradcli.study.mode_cost import one_run, time_runs
 from gradcli.study.outline import (
     CheckpointPlan,
@@ -62,92 +62,70 @@ _COUNTED = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Training:
-    """How a training step computes, and what it divides and moves.
+def refuse_unknown_formats(options: Options) -> None:
+    """Raise BadOption for an unknown format or optimiser of a training step."""
+    for flag, name in {"--dtype": options.dtype, "--autocast": options.autocast, "--master": options.master}.items():
+        if name is not None and name not in WIDTHS:
+            raise BadOption(f"{flag} takes a format, not '{name}'", do=f"formats: {', '.join(WIDTHS)}")
+    if options.optimizer not in OPTIMIZERS:
+        raise BadOption(f"there is no optimizer '{options.optimizer}'", do=f"optimizers: {', '.join(OPTIMIZERS)}")
 
-    `checkpoint` names functions of the user's that are run again, `budget` is the most bytes of kept values, `link` bytes a
-    second, `pass_time` the seconds of one pass.
 
-    Raises  BadOption for an unknown format or optimiser.
-    """
-
-    dtype: str = "float32"
-    autocast: str | None = None
-    optimizer: str = "none"
-    master: str | None = None
-    checkpoint: tuple[str, ...] = ()
-    budget: int | None = None
-    link: int | None = None
-    ranks: int | None = None
-    stage: int = 1
-    pass_time: float | None = None
-    time: bool = False
-    norms: bool = False
-
-    def __post_init__(self) -> None:
-        for flag, name in {"--dtype": self.dtype, "--autocast": self.autocast, "--master": self.master}.items():
-            if name is not None and name not in WIDTHS:
-                raise BadOption(f"{flag} takes a format, not '{name}'", do=f"formats: {', '.join(WIDTHS)}")
-        if self.optimizer not in OPTIMIZERS:
-            raise BadOption(f"there is no optimizer '{self.optimizer}'", do=f"optimizers: {', '.join(OPTIMIZERS)}")
-
-    @property
-    def width(self) -> int:
-        """The bytes of a parameter."""
-        return WIDTHS[self.dtype]
-
-    @property
-    def kept_in(self) -> str:
-        """The format of values that are kept for the reverse sweep."""
-        return self.autocast or self.dtype
+def _formats(options: Options) -> tuple[str, str]:
+    """Return the format of parameters, and that of values that are kept for the reverse sweep."""
+    dtype = options.dtype or "float32"
+    return dtype, options.autocast or dtype
 
 
 # The memory of a training step.
 
 
 def _step_memory(
-    shapes: Sequence[tuple[int, int, int]], how: Training, values: Held
+    shapes: Sequence[tuple[int, int, int]], options: Options, values: Held
 ) -> tuple[tuple[Held, ...], Rank | None]:
     """Return what a training step holds beside its `values`, with these, and what each rank does.
 
     Shapes  each of `shapes` is how many parameters have these rows and columns.
     """
+    dtype, _ = _formats(options)
+    width, stage, ranks = WIDTHS[dtype], options.zero or 1, options.shards
     count = sum(number * rows * columns for number, rows, columns in shapes)
-    states = {"momentum": count, "adam": 2 * count}.get(how.optimizer, 0)  # Kingma and Ba (2015)
-    if how.optimizer == "adafactor":  # Shazeer and Stern (2018): the rows and columns of a matrix
+    states = {"momentum": count, "adam": 2 * count}.get(options.optimizer, 0)  # Kingma and Ba (2015)
+    if options.optimizer == "adafactor":  # Shazeer and Stern (2018): the rows and columns of a matrix
         states = sum(n * (r + c if r > 1 and c > 1 else r * c) for n, r, c in shapes)
-    state_format = how.master or how.dtype
-    rows = [Held(name, count, count * how.width, how.dtype) for name in ("parameters", "gradients")]
+    state_format = options.master or dtype
+    rows = [Held(name, count, count * width, dtype) for name in ("parameters", "gradients")]
     copy = 0
-    if how.master is not None:
-        copy = count * WIDTHS[how.master]
-        rows.append(Held("copy of the parameters", count, copy, f"{how.master}, for the optimiser"))
+    if options.master is not None:
+        copy = count * WIDTHS[options.master]
+        rows.append(Held("copy of the parameters", count, copy, f"{options.master}, for the optimiser"))
     if states:
         what = {"momentum": "one a parameter", "adam": "m and v of each parameter", "adafactor": "rows and columns"}
-        says = f"{state_format}, {what[how.optimizer]}"
-        rows.append(Held(how.optimizer, states, states * WIDTHS[state_format], says))
+        says = f"{state_format}, {what[options.optimizer]}"
+        rows.append(Held(options.optimizer, states, states * WIDTHS[state_format], says))
     kept = sum(row.bytes for row in rows)
     rows += [values, Held("together", None, kept + values.bytes, "")]
-    if how.ranks is None:
+    if ranks is None:
         return tuple(rows), None
     optimiser = copy + states * WIDTHS[state_format]
-    whole = (count * how.width, count * how.width, optimiser)
-    divided = [-(-x // how.ranks) if how.stage >= s else x for x, s in zip(whole, (3, 2, 1), strict=True)]
-    times = 3 if how.stage == 3 else 2  # parameters gathered (twice at stage 3), gradients scattered
-    moved = times * count * how.width * (how.ranks - 1) // how.ranks
-    return tuple(rows), Rank(how.ranks, how.stage, sum(divided), moved)
+    whole = (count * width, count * width, optimiser)
+    divided = [-(-x // ranks) if stage >= s else x for x, s in zip(whole, (3, 2, 1), strict=True)]
+    times = 3 if stage == 3 else 2  # parameters gathered (twice at stage 3), gradients scattered
+    moved = times * count * width * (ranks - 1) // ranks
+    return tuple(rows), Rank(ranks, stage, sum(divided), moved)
 
 
 # What a function costs.
 
 
-def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]], how: Training) -> CostReport:
+def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]], options: Options) -> CostReport:
     """Return the costs of a function; `make` returns the request at some sizes, and the last of each are looked at closely.
 
     Raises  NotSupported for a function that cannot be recorded, and for sizes at which it can neither be run nor counted
             from smaller ones; any error of `make`.
     """
+    dtype, kept_in = _formats(options)
+    width = WIDTHS[kept_in]
     last = {name: values[-1] for name, values in sizes.items()}
     programs = Programs(
         lambda at: outline(_first_question(make(at))),
@@ -170,26 +148,25 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
     at = []
     for one in every if len(every) > 1 and formulas else ():
         function, gradient, _, _, parameters, held, masks = (formula.at(one) for formula in formulas)
-        at.append(AtSizes(one, function, gradient, parameters, held * WIDTHS[how.kept_in] + masks))
+        at.append(AtSizes(one, function, gradient, parameters, held * width + masks))
     request = make(programs.recorded_first)
     taken = PassCounts(*(formula.at(last) for formula in formulas[:4])) if formulas else None
     if taken is None and programs.recorded_at(last):
         taken = PassCounts(*count(last)[:4])
-    width = WIDTHS[how.kept_in]
     checkpoints = Checkpoints(made.function, width)
     moments = list(checkpoints.memory_by_line())
     peak = max((m.values + m.adjoints for m in moments), default=0)
     step = -(-len(moments) // _INSTANTS) or 1
     chosen = [max(moments[k : k + step], key=lambda m: m.values + m.adjoints) for k in range(0, len(moments), step)]
     timeline = tuple(Instant(m.line, m.backward, m.values + m.adjoints) for m in chosen)
-    values = Held("values and adjoints", None, peak, f"{how.kept_in}, at the peak")
+    values = Held("values and adjoints", None, peak, f"{kept_in}, at the peak")
     # a shape as matrices: how many, their rows and columns
     shapes = [(math.prod(x[:-2]), x[-2], x[-1]) if len(x) > 1 else (1, count_entries(x), 1) for x in made.parameters]
-    rows, rank = _step_memory(shapes, how, values)
+    rows, rank = _step_memory(shapes, options, values)
     kept = kept_values(made.function)
     whole = checkpoints.everything_kept().bytes
     parameters = sum(map(count_entries, made.parameters))
-    passes = _list_passes(operations_of_lines(made.function), parameters, made.output, taken, how)
+    passes = _list_passes(operations_of_lines(made.function), parameters, made.output, taken, options.pass_time)
     chain = None  # of at least four Jacobians, from the input that has the longest one
     chains = [(name, chain_of_sizes(made.function, k)) for k, name in enumerate(request.wrt)]
     name, lengths = max(chains, key=lambda pair: len(pair[1]), default=("", []))
@@ -198,13 +175,12 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
         pairs = [b * a for a, b in itertools.pairwise(lengths)]
         chain = JacobianChain(name, tuple(lengths), max(pairs), forward, reverse, best, lengths[-1] * sum(pairs))
     return CostReport(
-        target=Target(original_function(request.f).kind, original_function(request.f).text), sizes=last, dtype=how.dtype,
-        kept_in=how.kept_in,
-        parameters=parameters, outputs=count_entries(made.output),
+        target=Target(original_function(request.f).kind, original_function(request.f).text), sizes=last, dtype=dtype,
+        kept_in=kept_in, parameters=parameters, outputs=count_entries(made.output),
         lines=sum(step.operation is not None for step in made.function), passes=passes, memory=rows,
         kept=_group_kept_values(made.function, kept, width),
         checkpoints=_checkpoint_plans(
-            checkpoints, how, 0 if taken is None else taken.gradient, _first_question(make(programs.recorded_like(made)))
+            checkpoints, options, 0 if taken is None else taken.gradient, _first_question(make(programs.recorded_like(made)))
         ),
         formulas=tuple(
             CostFormula(name, str(formula), formula.at(last))
@@ -212,9 +188,9 @@ def account(make: Callable[[Sizes], Request], sizes: Mapping[str, Sequence[int]]
             if formula.terms and formula.at(last) > 0
         ),
         at=tuple(at), chain=chain, ranks=rank,
-        offload=None if how.link is None else 2 * whole / how.link,
-        measured=_measure_seconds(request, last, programs) if how.time else None,
-        norms=_adjoint_norms(request, last, programs) if how.norms else (), timeline=timeline,
+        offload=None if options.link is None else 2 * whole / options.link,
+        measured=_measure_seconds(request, last, programs) if options.time else None,
+        norms=_adjoint_norms(request, last, programs) if options.norms else (), timeline=timeline,
         notes=tuple(_write_notes(made, programs, last, passes, formulas, request.layer is not None)),
         environment=describe_environment(()),
     )  # fmt: skip
@@ -249,10 +225,10 @@ def _fit_formulas(
     return found if [*values[:1], *values[4:]] == [operations_of_lines(made.function), *_count_kept(made)] else []
 
 
-def _list_passes(f: int, n: int, output: Shape, taken: PassCounts | None, how: Training) -> tuple[Pass, ...]:
+def _list_passes(f: int, n: int, output: Shape, taken: PassCounts | None, seconds: float | None) -> tuple[Pass, ...]:
     """Return the ways to the derivative by n parameters: differences, forward and reverse mode, and of a scalar the Hessian.
 
-    `f` is the operations of the function.
+    `f` is the operations of the function, and `seconds` the time of one pass, where it is known.
     """
     scalar, m = output == (), count_entries(output)
     ways: list[tuple[str, int, int, int | None]] = [
@@ -267,7 +243,7 @@ def _list_passes(f: int, n: int, output: Shape, taken: PassCounts | None, how: T
     return tuple(
         Pass(
             name, forward, backward, ops, ops / f if ops is not None and f else None,
-            ABSENT if how.pass_time is None else (forward + backward) * how.pass_time,
+            ABSENT if seconds is None else (forward + backward) * seconds,
         )
         for name, forward, backward, ops in ways
     )  # fmt: skip
@@ -293,7 +269,9 @@ def _group_kept_values(steps: Sequence[ProgramLine], kept: Sequence[KeptValue], 
     return tuple(sorted(rows, key=lambda row: -row.bytes))
 
 
-def _checkpoint_plans(checkpoints: Checkpoints, how: Training, gradient: int, q: Question) -> tuple[Checkpointing, ...]:
+def _checkpoint_plans(
+    checkpoints: Checkpoints, options: Options, gradient: int, q: Question
+) -> tuple[Checkpointing, ...]:
     """Return choices of checkpoints, and what they cost.
 
     Raises  BadOption for a name of no function of the program, and for a budget that no choice meets.
@@ -303,22 +281,22 @@ def _checkpoint_plans(checkpoints: Checkpoints, how: Training, gradient: int, q:
     found: list[tuple[str, CheckpointPlan]] = [("everything kept", checkpoints.everything_kept())]
     if root > 1 and found[0][1].bytes:
         found.append((f"{root} equal segments, sqrt({count})", checkpoints.uniform(root)))
-    if how.checkpoint:
-        spans, known = lines_of_calls(q, how.checkpoint)
-        for name in how.checkpoint:
+    if options.checkpoint:
+        spans, known = lines_of_calls(q, options.checkpoint)
+        for name in options.checkpoint:
             if name not in known:
                 names = f"functions: {', '.join(sorted(known))}" if known else "name a Python function"
                 raise BadOption(f"the program calls no function '{name}'", do=names)
-        found.append((f"{', '.join(how.checkpoint)} run again", checkpoints.calls(spans)))
+        found.append((f"{', '.join(options.checkpoint)} run again", checkpoints.calls(spans)))
     if count > 1 and found[0][1].bytes:
         least = checkpoints.least()
-        if how.budget is not None:
-            best = checkpoints.best(how.budget)
+        if options.memory is not None:
+            best = checkpoints.best(options.memory)
             if best is None:
                 raise BadOption(
-                    f"no checkpoints hold at most {how.budget:,} bytes", do=f"the least is {least.bytes:,} bytes"
+                    f"no checkpoints hold at most {options.memory:,} bytes", do=f"the least is {least.bytes:,} bytes"
                 )
-            found.append((f"at most {write_decimal_bytes(how.budget)}", best))
+            found.append((f"at most {write_decimal_bytes(options.memory)}", best))
         name = "fewest bytes" if checkpoints.is_cut_everywhere else "fewest bytes found"
         found.append((name, min((least, *(plan for _, plan in found)), key=lambda plan: plan[1:])))
     return tuple(
@@ -392,18 +370,21 @@ def _read_model_file(name: str) -> Mapping[str, Any]:
     return tomllib.loads((files("gradcli.study") / "models" / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def account_model(name: str, batch: int, length: int | None, how: Training) -> CostReport:
-    """Return the costs of training a published model on `batch` sequences of `length` tokens.
+def account_model(name: str, options: Options) -> CostReport:
+    """Return the costs of training a published model on a batch of sequences or images.
 
     Raises  BadOption for an unknown model, and for more tokens than it has positions.
     """
+    dtype, kept_in = _formats(options)
+    width = WIDTHS[kept_in]
     presets = _read_model_file("presets")  # the published sizes by the name of the model
     if name not in presets:
         near = closest_name(name, list(presets))
         do = f"did you mean '{near}'?" if near else f"models: {', '.join(presets)}"
         raise BadOption(f"there is no model '{name}'", do=do)
     preset, formulas = presets[name], _read_model_file(presets[name]["of"])
-    sizes = {**preset["sizes"], "b": batch}
+    sizes = {**preset["sizes"], "b": options.batch}
+    length = options.seq
     if length is not None:
         if "c" in sizes:
             raise BadOption("--seq is for text, and this model reads images", do="leave it out")
@@ -417,15 +398,15 @@ def account_model(name: str, batch: int, length: int | None, how: Training) -> C
 
     shapes = [(value(a), value(b), value(c)) for a, b, c in formulas["parameters"].values()]
     kept = [
-        Activation(what, "", "", (), 1, value(text), value(text) * width, (), mask, text)
-        for table, width, mask in (("activations", WIDTHS[how.kept_in], False), ("masks", 1, True))
+        Activation(what, "", "", (), 1, value(text), value(text) * bytes_each, (), mask, text)
+        for table, bytes_each, mask in (("activations", width, False), ("masks", 1, True))
         for what, text in formulas[table].items()
     ]  # fmt: skip
     everything = sum(row.bytes for row in kept)
-    rows, rank = _step_memory(shapes, how, Held("values kept", None, everything, f"{how.kept_in}, as listed"))
+    rows, rank = _step_memory(shapes, options, Held("values kept", None, everything, f"{kept_in}, as listed"))
     count = rows[0].numbers or 0
     f = sum(value(text) for text in formulas["operations"].values())
-    width, layers = WIDTHS[how.kept_in], sizes["L"]
+    layers = sizes["L"]
     block = value(formulas["block"]["activations"]) * width + value(formulas["block"]["masks"])
     inside, rest = value(formulas["block"]["input"]) * width, everything - layers * block
     root = math.isqrt(layers - 1) + 1
@@ -446,12 +427,12 @@ def account_model(name: str, batch: int, length: int | None, how: Training) -> C
     for what, text in formulas["operations"].items():
         rows_of_formulas.append(CostFormula(f"operations of f, {what}", text, value(text)))
     return CostReport(
-        model=name, sizes=sizes, dtype=how.dtype, kept_in=how.kept_in, parameters=count, outputs=1, lines=None,
-        passes=_list_passes(f, count, (), PassCounts(f, 3 * f, 2 * f, -1), how), memory=rows,
+        model=name, sizes=sizes, dtype=dtype, kept_in=kept_in, parameters=count, outputs=1, lines=None,
+        passes=_list_passes(f, count, (), PassCounts(f, 3 * f, 2 * f, -1), options.pass_time), memory=rows,
         kept=tuple(sorted(kept, key=lambda row: -row.bytes)),
         checkpoints=tuple(Checkpointing(what, n, held, ops, 100 * ops / (3 * f)) for what, n, held, ops in plans),
         formulas=tuple(rows_of_formulas), at=(), chain=None, ranks=rank,
-        offload=None if how.link is None else 2 * everything / how.link, measured=None, norms=(), timeline=(),
+        offload=None if options.link is None else 2 * everything / options.link, measured=None, norms=(), timeline=(),
         notes=(
             f"Sizes: {preset['source']}.",
             "A reverse sweep is counted as twice the operations of f, which holds for products of matrices; other operations are "

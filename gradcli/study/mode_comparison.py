@@ -14,7 +14,6 @@ from gradcli.checks.evidence import Outcome
 from gradcli.checks.implementation import describe_environment
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import answered_frameworks, choose_reference, report_missing_modes, run_modes
-from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.modes.claim import Claim
 from gradcli.modes.jacobians import jacobian_from_rows
@@ -39,6 +38,8 @@ from gradcli.report.compare import (
     SchemeSummary,
 )
 from gradcli.report.encode import MAX_ENTRIES
+from gradcli.request.option_values import split_words
+from gradcli.request.options import DEFAULTS
 from gradcli.request.point import Estimate
 from gradcli.study.curves import (
     find_changed_value,
@@ -59,7 +60,7 @@ from gradcli.study.mode_cost import (
     time_runs,
 )
 from gradcli.study.rays import common_ray
-from gradcli.study.sweep import Study, SweepOptions, calls_per_step
+from gradcli.study.sweep import Study, calls_per_step
 from gradcli.targets.derived import Gradient, original_function, random_direction
 from gradcli.targets.python import output_entry_names
 from gradcli.tracing.primitive_cost import Operations
@@ -67,29 +68,15 @@ from gradcli.tracing.shapes import shape, size
 from gradcli.words import Derivative, Exit, Kind, Severity
 
 
-@dataclass(frozen=True, slots=True)
-class Studies:
-    """Studies that `compare-modes` adds to the comparison on request; `steps` is error against step size."""
-
-    cost: bool = False
-    columns: tuple[str, ...] = ()
-    jacobian: bool = False
-    dtypes: tuple[str, ...] = ()
-    loss_scale: int | None = None
-    accumulate: int | None = None
-    steps: bool = False
-
-
-_NO_STUDIES = Studies()
-
-
-def compare_modes(request: Request, studies: Studies = _NO_STUDIES) -> CompareReport:
+def compare_modes(request: Request) -> CompareReport:
     """Run the modes at the first point and compare them; the verdict on a claim is that of `check`.
+
+    The options of the request say what is shown besides: costs, formats, micro-batches, a summary of error against step size.
 
     Raises  BadOption for a study that does not fit the function, such as a Jacobian of a scalar.
     """
     with smaller_tolerances(request.f):
-        return _compare_at_point(with_values_at_smaller_tolerances(request), studies)
+        return _compare_at_point(with_values_at_smaller_tolerances(request))
 
 
 # Gradient accumulation: compare the mean and the sum of micro-batch gradients with the full batch's gradient.
@@ -395,7 +382,7 @@ def summarise_schemes(q: Question, found: Mapping[str, Outcome], imaginary: bool
     schemes = [scheme for scheme in SCHEMES if scheme.name in _IN_SUMMARY and (imaginary or not scheme.imaginary)]
     if q.untraced:
         q = replace(q, stepping=replace(q.stepping, budget=min(_MOST_CALLS, q.stepping.budget or _MOST_CALLS)))
-    study = Study(q, schemes, SweepOptions(), found=found)
+    study = Study(q, schemes, DEFAULTS, found=found)
     curves, _ = study.curves([FLOAT64], ())
     return tuple(
         SchemeSummary(
@@ -406,15 +393,15 @@ def summarise_schemes(q: Question, found: Mapping[str, Outcome], imaginary: bool
     )  # fmt: skip
 
 
-def _compare_at_point(request: Request, studies: Studies) -> CompareReport:
-    point = request.points[0]
+def _compare_at_point(request: Request) -> CompareReport:
+    point, options = request.points[0], request.options
     q = request.question(point, request.budget.at_least(Effort.ALL))
-    formats = [format_of(name) for name in studies.dtypes]
-    if studies.jacobian and shape(q.value) == ():
+    formats = [format_of(name) for name in options.formats]
+    if options.jacobian and shape(q.value) == ():
         raise BadOption("--jacobian is for a vector result, and this one is a scalar", do="for its Hessian: --order 2")
     cost = (*COST, "sweeps") if shape(q.value) else COST
-    columns = studies.columns or (cost if studies.cost else ())
-    measured = studies.cost or bool(set(columns) & {"adds", "mults", "fn", "memory"})
+    columns = split_words(options.columns) or (cost if options.cost else ())
+    measured = options.cost or bool(set(columns) & {"adds", "mults", "fn", "memory"})
     with np.errstate(all="ignore"):
         modes = [MODES[name] for name in request.modes]
         outcomes = run_modes(q, [*([Claim(request.claim)] if request.claim else []), *modes])
@@ -426,14 +413,14 @@ def _compare_at_point(request: Request, studies: Studies) -> CompareReport:
         imaginary = "complex-step" not in outcomes or outcomes["complex-step"].status == "ok"
         steps: tuple[SchemeSummary, ...] = ()
         without: str | Absent = ABSENT
-        if studies.steps and (right is None or not smooth):
+        if options.steps and (right is None or not smooth):
             without = "there is no smooth derivative here to compare with"
-        elif studies.steps:
+        elif options.steps:
             without = left_out_of_summary(q) or ABSENT
             steps = () if without else summarise_schemes(q, outcomes, imaginary)
         rows = {name: _mode_row(q, outcome, None if open_ else right, measured) for name, outcome in outcomes.items()}
         found = hessian_products(q, right)
-        lows = [measure_in_format(q, right, form, studies.loss_scale) for form in formats if right is not None]
+        lows = [measure_in_format(q, right, form, options.loss_scale) for form in formats if right is not None]
     if request.own is not None and rows["claim"].status == "ok":
         rows["claim"] = replace(rows["claim"], ran_on=request.own.native.ran_on)
     judged = check(request, answers=Answers(q, outcomes)) if request.claim else None
@@ -450,7 +437,7 @@ def _compare_at_point(request: Request, studies: Studies) -> CompareReport:
         verdict=ABSENT if judged is None else judged.verdict, message=ABSENT if judged is None else judged.sentence(),
         function=ABSENT if original_function(q.f) is q.f else q.f.text, columns=columns or ABSENT,
         precision=tuple(lows) or ABSENT, products=found or ABSENT,
-        accumulation=ABSENT if studies.accumulate is None else compare_accumulation(q, studies.accumulate),
+        accumulation=ABSENT if options.accumulate is None else compare_accumulation(q, options.accumulate),
         environment=describe_environment(answered_frameworks(outcomes)),
         derivative=derivative if shape(q.value) else "gradient",
         no_sweep=without,

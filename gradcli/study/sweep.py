@@ -16,7 +16,6 @@ from gradcli.checks.evidence import Outcome
 from gradcli.checks.implementation import describe_environment
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import run_mode
-from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, NotSupported, Undecided
 from gradcli.modes.complex_step import ComplexStep
 from gradcli.modes.difference_steps import noise_sample_places, residual_deviation
@@ -29,6 +28,7 @@ from gradcli.modes.schemes import ONE_SIDED, SCHEMES, Scheme, log_slope, parse_s
 from gradcli.report import numbers
 from gradcli.report.common import ABSENT, Absent, Finding, Target, finding
 from gradcli.report.sweep import Curve, Noise, NoisyStep, SweepReport, Taylor
+from gradcli.request.options import Options
 from gradcli.study.curves import (
     Truth,
     errors_in_bits,
@@ -58,17 +58,6 @@ _FEWEST_STEPS = 8
 _ROUNDING = 1e3  # times one rounding: larger noise has another cause
 _LONG = 10**10  # operations of all evaluations: longer sweeps are announced first
 _MANY = 1_000  # the same in evaluations, for a function without a trace
-
-
-@dataclass(frozen=True, slots=True)
-class SweepOptions:
-    """Options of a sweep: schemes and formats by name, bits, whether to sweep each entry, and samples of a random f."""
-
-    schemes: str | None = None
-    dtypes: tuple[str, ...] = ("float64",)
-    bits: tuple[int, ...] = ()
-    each: bool = False
-    samples: int | None = None
 
 
 # The Taylor remainder test of a gradient: |f(x + h v) - f(x) - h <g, v>| falls as h^2 if g is right, else as h.
@@ -128,21 +117,23 @@ def _taylor_verdict(
     return "cannot tell", f"{falls}, between 1 and 2: noise or a small error. {off}"
 
 
-def sweep(request: Request, wanted: SweepOptions, heard: Callable[[str], None] | None = None) -> SweepReport:
+def sweep(request: Request, heard: Callable[[str], None] | None = None) -> SweepReport:
     """Return error against step size at the first point; with a claim, also its Taylor remainder test and its check.
 
+    The options of the request name the schemes, the formats and the bits, and say whether each entry is swept.
     `heard` is called with a sentence before work that takes long.
 
     Raises  BadOption for an unknown dtype or scheme, or no input; NotSupported if no mode gives a derivative.
     """
     started = time.perf_counter()
-    schemes = parse_schemes(wanted.schemes)
-    formats = list(dict.fromkeys(format_of(name) for name in wanted.dtypes))
+    options = request.options
+    schemes = parse_schemes(options.schemes)
+    formats = list(dict.fromkeys(format_of(name) for name in options.formats))
     point = request.points[0]
     q = request.question(point, replace(request.budget, effort=Effort.ALL))
     with np.errstate(all="ignore"):
-        study = Study(q, schemes, wanted, heard)
-        curves, unsupported = study.curves(formats, tuple(dict.fromkeys(wanted.bits)))
+        study = Study(q, schemes, options, heard)
+        curves, unsupported = study.curves(formats, tuple(dict.fromkeys(options.bits)))
         changing = find_changed_value(q)
         study.findings += [] if study.noise or changing else _explain_no_digits(q, study.slope, curves)
         within = q.within(request.budget)
@@ -277,7 +268,7 @@ class Study:
     """The rays of a sweep, the true slopes along them, the findings, and the curves."""
 
     def __init__(
-        self, q: Question, schemes: Sequence[Scheme], wanted: SweepOptions, heard: Callable[[str], None] | None = None,
+        self, q: Question, schemes: Sequence[Scheme], options: Options, heard: Callable[[str], None] | None = None,
         found: Mapping[str, Outcome] | None = None,
     ) -> None:  # fmt: skip
         self.q = q
@@ -301,13 +292,13 @@ class Study:
             self.findings.append(finding(Kind.NON_FINITE, Severity.WARNING, says, hint=hint))
             return
         if all(f.kind != Kind.NOT_DETERMINISTIC for f in self.findings):
-            self._prepare(wanted)
-        self.noise = self._find_noise(wanted.samples)
+            self._prepare(options.each)
+        self.noise = self._find_noise(options.samples)
 
-    def _prepare(self, wanted: SweepOptions) -> None:
+    def _prepare(self, each: bool) -> None:
         q = self.q
         self.slopes = slopes = self._reference_slopes()
-        entries = q.entries == 1 or wanted.each
+        entries = q.entries == 1 or each
         self.rays = entry_rays(q) if entries else [common_ray(q, slopes)]
         self.ray = self.rays[0] if q.entries == 1 else common_ray(q, slopes)
         self.slope = slope_along(q, slopes, self.ray)
