@@ -100,7 +100,7 @@ _AS_GOOD = 2.0  # times the least error: errors up to this count as equally good
 _RANGE = 1e290  # slopes beyond it, or below its inverse, may over- or underflow float64
 _STRAIGHT = 0.1, 0.05  # absolute and relative: the allowed scatter of local slopes of a power law about its exponent
 
-Truth = Mapping[str, Sequence[arb]]  # the slope for each ray, by side: "both", or "forward" and "backward" at a kink
+Truth = Mapping[str, arb]  # the slope along a ray by the name of the scheme, since it is one-sided at a kink
 
 
 def step_sizes(eps: float, most: int | None = None) -> Any:
@@ -116,18 +116,15 @@ def step_sizes(eps: float, most: int | None = None) -> Any:
 
 
 def errors_in_format(
-    along: Rays, rays: Sequence[Ray], schemes: Sequence[Scheme], truth: Truth, hs: Any
+    along: Rays, rays: Sequence[Ray], schemes: Sequence[Scheme], truths: Sequence[Truth], hs: Any
 ) -> list[list[Any]]:
-    """Return the relative errors of every scheme, for each ray, in a floating-point format.
-
-    Shapes  indexed [scheme][ray][step].
-    """
+    """Return the relative errors of every scheme along each ray in a floating-point format: [ray][scheme][step]."""
     form = along.form
     offsets = sorted({o for scheme in schemes for o in scheme.offsets})
     values = {o: along.values(rays, o * hs if o else np.zeros(1)) for o in offsets}
     found = []
     for scheme in schemes:
-        slopes = truth.get(scheme.name) or truth["both"]
+        slopes = [truth[scheme.name] for truth in truths]
         units = [1.0] * len(rays)  # the power of two that steps are multiplied by
         for k, (ray, slope) in enumerate(zip(rays, slopes, strict=True)):
             if not is_in_range(slope):  # the ray's size
@@ -139,7 +136,7 @@ def errors_in_format(
         else:
             estimate = scheme.quotient(values, h, form.rounded)
         found.append([_relative_error(estimate[k], slope, units[k]) for k, slope in enumerate(slopes)])
-    return found
+    return [list(errors) for errors in zip(*found, strict=True)]
 
 
 # The true slopes along rays, also beyond the range of float64, and the derivatives that truncation depends on.
@@ -179,10 +176,9 @@ def errors_in_bits(q: Question, ray: Ray, schemes: Sequence[Scheme], truth: Trut
         }
         estimates = [scheme.quotient(values, h, rounded) for scheme in schemes]
     with precision(2 * bits):
-        slopes = [(truth.get(scheme.name) or truth["both"])[0] for scheme in schemes]
         return [
             np.array([float(abs(x - slope) / (abs(slope) if slope != 0 else arb(1))) for x in estimate])
-            for estimate, slope in zip(estimates, slopes, strict=True)
+            for estimate, slope in zip(estimates, (truth[scheme.name] for scheme in schemes), strict=True)
         ]
 
 
@@ -304,16 +300,15 @@ def _useless_ranges(hs: Any, errors: Any, smooth: Any, still: Any, best: int) ->
     return [Useless(float(hs[ks[-1]]), float(hs[ks[0]]), cause) for cause, ks in runs if cause is not None]
 
 
-def one_sided_slopes(q: Question, rays: Sequence[Ray]) -> Truth:
-    """Return the one-sided slopes along rays, `forward` and `backward`, by differences in high precision."""
+def one_sided_slopes(q: Question, rays: Sequence[Ray]) -> list[Truth]:
+    """Return the one-sided slopes along each ray, `forward` and `backward`, by differences in high precision."""
     bits = 4 * _ONE_SIDED_STEP_BITS
-    found: dict[str, list[arb]] = {"forward": [], "backward": []}
+    found: list[Truth] = []
     for ray in rays:
         with precision(bits):
             h = arb(2) ** -_ONE_SIDED_STEP_BITS
             down, at, up = values_in_balls(q, ray, [-h, arb(0), h], bits)
-            found["forward"].append(((up - at) / h).mid())
-            found["backward"].append(((at - down) / h).mid())
+            found.append({"forward": ((up - at) / h).mid(), "backward": ((at - down) / h).mid()})
     return found
 
 

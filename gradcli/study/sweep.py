@@ -1,6 +1,7 @@
 """The study behind `sweep`: error against step size for difference schemes and formats, against the true slope."""
 
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -291,15 +292,11 @@ class Study:
             says, hint = ("f is not finite here", TO_FINITE) if bad is None else (bad.says, bad.hint)
             self.findings.append(finding(Kind.NON_FINITE, Severity.WARNING, says, hint=hint))
             return
-        if all(f.kind != Kind.NOT_DETERMINISTIC for f in self.findings):
-            self._prepare(options.each)
-        self.noise = self._find_noise(options.samples)
-
-    def _prepare(self, each: bool) -> None:
-        q = self.q
+        if any(f.kind == Kind.NOT_DETERMINISTIC for f in self.findings):
+            self.noise = noise_from_samples(q, options.samples) if options.samples else None
+            return
         self.slopes = slopes = self._reference_slopes()
-        entries = q.entries == 1 or each
-        self.rays = entry_rays(q) if entries else [common_ray(q, slopes)]
+        self.rays = entry_rays(q) if q.entries == 1 or options.each else [common_ray(q, slopes)]
         self.ray = self.rays[0] if q.entries == 1 else common_ray(q, slopes)
         self.slope = slope_along(q, slopes, self.ray)
         if self.bound is not None and q.untraced:
@@ -327,6 +324,7 @@ class Study:
             except NotSupported as error:
                 self.schemes = [scheme for scheme in self.schemes if not scheme.imaginary]
                 self.findings.append(finding(Kind.COMPLEX, Severity.INFO, f"no complex step: {error.what}"))
+        self.noise = self._find_noise(options.samples)
 
     def _reference_slopes(self) -> dict[str, Any]:
         """Return the gradient in float64 that errors are measured against, and note its mode as the reference."""
@@ -344,15 +342,13 @@ class Study:
 
     def _find_noise(self, samples: int | None) -> Noise | None:
         """Return the noise of f if it is rounded, noisy or random, else None; a rounded f has flat stairs and no curves."""
-        q, kinds = self.q, {f.kind for f in self.findings}
-        if Kind.NOT_DETERMINISTIC in kinds:
-            return noise_from_samples(q, samples) if samples else None
+        q = self.q
         if q.stepping.budget is not None or not self.rays:
             return None
         if samples:
             self.findings.append(finding(Kind.DETERMINISTIC, Severity.INFO, NOT_RANDOM))
         rounded = is_rounded(q, self.slope)
-        found = noise_from_neighbours(q) if rounded or Kind.NOISE in kinds else None
+        found = noise_from_neighbours(q) if rounded or any(f.kind == Kind.NOISE for f in self.findings) else None
         if found is not None and not q.staircases and found.level <= _ROUNDING * EPS * float(np.max(np.abs(q.value))):
             return None  # f is flat, as at an extremum
         if found is not None and rounded:
@@ -381,8 +377,7 @@ class Study:
         along = Rays(self.q, form)
         if form is not FLOAT64:
             along.q.refuse_untraced()
-        schemes = [scheme for scheme in self.schemes if not scheme.imaginary or form.complex is not None]
-        self._note_missing_complex(form.name, schemes)
+        schemes = self._schemes_in(form.name, has_complex=form.complex is not None)
         hs = self._step_sizes(form.eps, schemes)
         calls = len(hs) * len(self.rays) * calls_per_step(schemes)
         if calls > _MANY if self.q.untraced else not takes_at_most(self.q, _LONG, calls):
@@ -393,7 +388,13 @@ class Study:
         still = [along.stands_still(ray, hs) for ray in self.rays]
         self.evaluations += calls
         drawn = self._make_curves(along.q, form.name, form.eps, schemes, hs, errors, still, truth)
-        return self._add_error_at_h(along, drawn, schemes, truth)
+        h = self.q.stepping.h  # the step that the user requested, in units of the input
+        if h is not None:
+            by_ray = zip(self.rays, truth, strict=True)
+            at_h = [errors_in_format(along, [ray], schemes, [t], np.array([h / ray.scale]))[0] for ray, t in by_ray]
+            errors_at_h = itertools.chain.from_iterable(at_h)
+            drawn = [replace(c, error_at_h=float(e[0])) for c, e in zip(drawn, errors_at_h, strict=True)]
+        return drawn
 
     def _curves_in_bits(self, bits: int) -> list[Curve]:
         if not FEWEST_BITS <= bits <= MOST_BITS:
@@ -403,29 +404,30 @@ class Study:
         if len(self.rays) > _MEASURED:
             raise NotSupported(f"{len(self.rays):,} entries are too many for {bits} bits", do="leave out --each")
         name, eps = f"{bits} bits", 2.0 ** (1 - bits)
-        schemes = [scheme for scheme in self.schemes if not scheme.imaginary]
-        self._note_missing_complex(name, schemes)
+        schemes = self._schemes_in(name, has_complex=False)
         hs = self._step_sizes(eps, schemes)
         evaluations = calls_per_step(schemes) * len(hs) * len(self.rays)
         self.q.budget.admit(evaluations * self.q.ball_work, f"{evaluations:,} evaluations in balls", essential=True)
         rounded = np.vectorize(lambda x: float(round_to_bits(arb(float(x)), bits))) if bits < 53 else np.asarray
         q = round_point(self.q, rounded)
         truth = self._true_slopes(q, 2 * bits)
-        by_ray = [
-            errors_in_bits(q, ray, schemes, {side: [slopes[k]] for side, slopes in truth.items()}, hs, bits)
-            for k, ray in enumerate(self.rays)
-        ]
+        errors = [errors_in_bits(q, ray, schemes, t, hs, bits) for ray, t in zip(self.rays, truth, strict=True)]
         still = [_lost_steps(q, ray, hs, bits) for ray in self.rays]
         self.evaluations += evaluations
-        return self._make_curves(q, name, eps, schemes, hs, list(zip(*by_ray, strict=True)), still, truth)
+        return self._make_curves(q, name, eps, schemes, hs, errors, still, truth)
 
-    def _note_missing_complex(self, name: str, schemes: Sequence[Scheme]) -> None:
-        """Add a finding if a format has no complex numbers. Raises NotSupported if no scheme is left."""
+    def _schemes_in(self, name: str, *, has_complex: bool) -> list[Scheme]:
+        """Return the schemes that a format has numbers for, and say in a finding what it lacks.
+
+        Raises  NotSupported if none is left.
+        """
+        schemes = [scheme for scheme in self.schemes if not scheme.imaginary or has_complex]
         if self.schemes and not schemes:
             raise NotSupported(f"there are no complex numbers in {name}, and no complex step")
         if len(schemes) < len(self.schemes):
             says = f"no complex step in {name}: it has no complex numbers"
             self.findings.append(finding(Kind.COMPLEX, Severity.INFO, says))
+        return schemes
 
     def _step_sizes(self, eps: float, schemes: Sequence[Scheme]) -> Any:
         budget, calls = self.q.stepping.budget, calls_per_step(schemes) * len(self.rays)
@@ -434,16 +436,17 @@ class Study:
             raise BadOption(what, do=f"--budget {_FEWEST_STEPS * calls}, or fewer --schemes")
         return step_sizes(eps, None if budget is None else budget // calls)
 
-    def _true_slopes(self, q: Question, bits: int) -> Truth:
-        """Return the slopes along all rays, in `bits` bits, or in float64 if balls cannot run."""
+    def _true_slopes(self, q: Question, bits: int) -> list[Truth]:
+        """Return the slopes along each ray, in `bits` bits, or in float64 if balls cannot run."""
         if q.kinks:
             return one_sided_slopes(q, self.rays)
+        slopes: list[arb] | None = None
         if self.reference == "certified":
-            try:
-                return {"both": slopes_in_balls(q, self.rays, max(128, bits))}
-            except (Undecided, NotSupported):
-                pass
-        return {"both": [slope_along(q, self.slopes if q.untraced else q.slopes, ray) for ray in self.rays]}
+            with contextlib.suppress(Undecided, NotSupported):
+                slopes = slopes_in_balls(q, self.rays, max(128, bits))
+        if slopes is None:
+            slopes = [slope_along(q, self.slopes if q.untraced else q.slopes, ray) for ray in self.rays]
+        return [dict.fromkeys([scheme.name for scheme in self.schemes], slope) for slope in slopes]
 
     def _reference_bound(self, ray: Ray, slope: arb) -> float:
         """Return the relative bound of the reference slope; 0 if it is certified, one-sided or not finite."""
@@ -452,33 +455,23 @@ class Study:
         return float(slope_along(self.q, self.bound, ray, sizes=True) / (abs(slope) if slope != 0 else arb(1)))
 
     def _make_curves(
-        self, q: Question, name: str, eps: float, schemes: Sequence[Scheme], hs: Any, errors: Any, still: Any, truth: Truth
+        self, q: Question, name: str, eps: float, schemes: Sequence[Scheme], hs: Any, errors: Any, stills: Any,
+        truths: Sequence[Truth],
     ) -> list[Curve]:  # fmt: skip
         found = []
-        for k, ray in enumerate(self.rays):
+        for ray, of_ray, still, truth in zip(self.rays, errors, stills, truths, strict=True):
             sizes: dict[int, float] = {}  # of the derivatives that determine the truncation error
             if len(self.rays) <= _MEASURED and not q.kinks and not q.untraced and 9 * q.ball_work <= 2.5e9:
                 with contextlib.suppress(GradcliError, ValueError):  # balls cannot run
                     sizes = higher_derivatives(q, ray)
-            for scheme, of_rays in zip(schemes, errors, strict=True):
-                slope = (truth.get(scheme.name) or truth["both"])[k]
-                lost = still[k] & (not scheme.imaginary)  # an imaginary step is not added to x, so it is never lost
+            for scheme, of_scheme in zip(schemes, of_ray, strict=True):
+                slope = truth[scheme.name]
+                lost = still & (not scheme.imaginary)  # an imaginary step is not added to x, so it is never lost
                 found.append(make_curve(
-                    name, eps, ray, scheme, hs, of_rays[k], lost, slope=slope, known_to=self._reference_bound(ray, slope),
+                    name, eps, ray, scheme, hs, of_scheme, lost, slope=slope, known_to=self._reference_bound(ray, slope),
                     derivatives=sizes if is_in_range(slope) else {}, e=_rounding_of_value(q, eps, float(slope)),
                 ))  # fmt: skip
         return found
-
-    def _add_error_at_h(self, along: Rays, found: list[Curve], schemes: Sequence[Scheme], truth: Truth) -> list[Curve]:
-        """Return the curves with the error at the step h that the user requested, in units of the input."""
-        if self.q.stepping.h is None:
-            return found
-        at: dict[tuple[str | None, tuple[int, ...], str], float] = {}
-        for k, ray in enumerate(self.rays):
-            own = {side: [slopes[k]] for side, slopes in truth.items()}
-            errors = errors_in_format(along, [ray], schemes, own, np.array([self.q.stepping.h / ray.scale]))
-            at |= {(ray.name, ray.index, scheme.name): e[0][0] for scheme, e in zip(schemes, errors, strict=True)}
-        return [replace(c, error_at_h=float(at[(c.input, c.index, c.scheme)])) for c in found]
 
 
 def calls_per_step(schemes: Sequence[Scheme]) -> int:
