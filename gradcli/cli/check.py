@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from gradcli.cli.output import (
     ReportOutput,
-    page_of_stream,
     print_error,
     requested_output,
     writable_point_path,
@@ -17,7 +16,7 @@ from gradcli.cli.output import (
     write_point,
     write_report,
 )
-from gradcli.cli.target_requests import require_one_target, target_requests
+from gradcli.cli.target_requests import request_target
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError
 from gradcli.process.process import FORKS
@@ -95,7 +94,7 @@ def check(world: World, targets: list[str] | None, options: Options) -> int:
 
         return check_suite(words, to, options, world)
     _refuse_check_id(words[0])
-    return _check_one_target(require_one_target(target_requests(words, options, world)), to, options, world)
+    return _check_one_target(request_target(words, options, world), to, options, world)
 
 
 def _is_module_name(word: str) -> bool:
@@ -144,7 +143,7 @@ def _check_one_target(ask: TargetRequest, to: ReportOutput, options: Options, wo
                 found = verify_with_options(asked, ask, progress)
             if found.report.verdict == Verdict.FAIL and to.form == "text" and not to.quiet:
                 opening = found.report.opening()
-                write_blocks(opening, page_of_stream(world, world.stdout, to.color), world)
+                write_blocks(opening, world, to.color)
                 opened = len(opening)
             with world.working("looking for the cause", to.quiet) as tell:
                 report = with_cause_and_repair(found, asked, ask, right_answer, tell)

@@ -15,7 +15,6 @@ from gradcli.cli.find import declared_checks
 from gradcli.cli.output import (
     DATA,
     ReportOutput,
-    page_of_stream,
     print_error,
     print_error_text,
     refuse_pictures,
@@ -229,18 +228,17 @@ class SuitePage:
             self._world.stdout.write(json.dumps(row.document, allow_nan=False) + "\n")
             self._world.stdout.flush()
         elif self._to.form == "text":
-            shown = page_of_stream(self._world, self._world.stdout, self._to.color)
-            write_blocks((row.line(shown.width, self._longest),), shown, self._world)
+            line = row.line(self._world.width(self._world.stdout), self._longest)
+            write_blocks((line,), self._world, self._to.color)
 
     def end(self, report: "SuiteReport") -> None:
         """Write the end of the page: the checks that did not pass, in full, and counts; other forms and files get all of it."""
         to, world = self._to, self._world
         if to.form == "text":
-            shown = page_of_stream(world, world.stdout, to.color)
             reports = () if to.quiet else report.reports()
-            lines = tuple(row.last_line(shown.width) for row in report.not_passed()) if reports else ()
+            lines = tuple(row.last_line(world.width(world.stdout)) for row in report.not_passed()) if reports else ()
             for blocks in (reports, (*lines, *report.last())):
-                write_blocks(blocks, shown, world, apart=len(blocks) > 1 and not to.quiet)
+                write_blocks(blocks, world, to.color, apart=len(blocks) > 1 and not to.quiet)
         write_report(report, to, world, shown=to.form not in ("text", "ndjson"))
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradcli.cli.output import requested_output, write_report
-from gradcli.cli.target_requests import read_as_formula, require_one_target, target_requests
+from gradcli.cli.target_requests import read_as_formula, request_target
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, NotSupported
 from gradcli.request.options import Options
@@ -41,7 +41,7 @@ def derive(world: World, target: list[str], options: Options) -> int:
     from gradcli.derivation.study import derive as study
 
     to = requested_output(FORMATS, options, world)
-    ask = require_one_target(target_requests(target, options, world))
+    ask = request_target(target, options, world)
     answer = options.answer
     if answer is not None:
         answer = read_as_formula(answer, ask.target, ask.at, options, world)

@@ -70,17 +70,19 @@ def init(world: World, options: Options) -> int:
 
         with world.working("trying points", options.quiet, ends="--no-try leaves it out") as tell:
             trials = try_checks(open_, folder, tell)
+    run = {k: trial.keys for k, trial in trials.items() if trial.keys is not None}
+    reasons = {k: trial.reason for k, trial in trials.items() if trial.keys is None and trial.reason}
     if is_there:
-        said = add_checks(place, suite, open_, trials, [names[gradient] for gradient in open_])
+        said = add_checks(place, suite, open_, run, reasons, [names[gradient] for gradient in open_])
     else:
-        said = write_suite(place, open_, trials)
-    said += _describe_trials(open_, trials, world.width(world.stdout))
+        said = write_suite(place, open_, run, reasons)
+    said += _describe_trials(open_, trials, reasons, world.width(world.stdout))
     tried = [open_[k] for k, trial in trials.items() if trial.keys]
     said += [f"{gradient.name} {left}" for gradient in tried if (left := describe_left_out(gradient))]
     if options.github:
         said += write_workflow(folder)
     waiting = any(not gradient.checked_by and names[gradient] in known for gradient in findings.gradients)
-    return say([*said, *_next_steps(open_, trials, place, len(findings.gradients), waiting)])
+    return say([*said, *_next_steps(open_, run, place, len(findings.gradients), waiting)])
 
 
 def choose_suite_file(folder: Path) -> tuple[Path, bool]:
@@ -99,12 +101,13 @@ def choose_suite_file(folder: Path) -> tuple[Path, bool]:
     return project, "gradcli" in tool
 
 
-def write_suite(place: Path, gradients: Sequence["HandGradient"], trials: Mapping[int, "Trial"]) -> list[str]:
+def write_suite(
+    place: Path, gradients: Sequence["HandGradient"], run: Mapping[int, "Keys"], reasons: Mapping[int, str]
+) -> list[str]:
     """Write a suite, and return the lines that say so: added to pyproject.toml, or to a new gradcli.toml."""
     from gradcli.project.discovery.proposal import suite_text
 
     paths = ["src"] if gradients and all(g.file.startswith("src/") for g in gradients) else ["."]
-    run, reasons = _split_trials(trials)
     count = _count_checks(gradients, run)
     if place.name == "gradcli.toml":
         _write_file(place, suite_text(gradients, paths, "", run, reasons).encode(), "xb")
@@ -118,7 +121,8 @@ def add_checks(
     place: Path,
     suite: "Suite | None",
     gradients: Sequence["HandGradient"],
-    trials: Mapping[int, "Trial"],
+    run: Mapping[int, "Keys"],
+    reasons: Mapping[int, str],
     names: Sequence[str],
 ) -> list[str]:
     """Add checks to the end of the file of a suite, and return the lines that say so.
@@ -131,7 +135,6 @@ def add_checks(
     if not gradients:
         return [f"{place.name}: left as it is, each hand-written gradient has a check there, or a comment"]
     free = [*map(CheckNames(check.id for check in (() if suite is None else suite.checks)).of, names)]
-    run, reasons = _split_trials(trials)
     parts = check_texts(gradients, "tool.gradcli" if place.name == "pyproject.toml" else "", run, reasons, free)
     text = _separating_newlines(place) + ("\n\n".join(parts) + "\n").encode()
     try:
@@ -143,12 +146,6 @@ def add_checks(
     return [f"{place.name}: added at its end, {_count_checks(gradients, run)}"]
 
 
-def _split_trials(trials: Mapping[int, "Trial"]) -> "tuple[dict[int, Keys], dict[int, str]]":
-    """Return the keys of the checks that run, and the reasons of the others, by the numbers of the gradients."""
-    run = {k: trial.keys for k, trial in trials.items() if trial.keys is not None}
-    return dict(run), {k: trial.reason for k, trial in trials.items() if trial.keys is None and trial.reason}
-
-
 def _count_checks(gradients: Sequence["HandGradient"], run: Collection[int]) -> str:
     from gradcli.project.discovery.proposal import is_complete_check
 
@@ -157,13 +154,15 @@ def _count_checks(gradients: Sequence["HandGradient"], run: Collection[int]) -> 
     return f"{counted}, {len(gradients) - live} of them as comments"
 
 
-def _describe_trials(gradients: Sequence["HandGradient"], trials: Mapping[int, "Trial"], width: int) -> list[str]:
+def _describe_trials(
+    gradients: Sequence["HandGradient"], trials: Mapping[int, "Trial"], reasons: Mapping[int, str], width: int
+) -> list[str]:
     """Return what trying showed: how many ran, which failed, and each that did not run, with why."""
-    run, reasons = _split_trials(trials)
+    ran = sum(trial.keys is not None for trial in trials.values())
     verdicts = [trial.verdict for trial in trials.values()]
     words = {Verdict.PASS: "passed", Verdict.FAIL: "failed", Verdict.INCONCLUSIVE: "inconclusive"}
     counted = [f"{verdicts.count(verdict)} {word}" for verdict, word in words.items() if verdict in verdicts]
-    said = [f"{len(run)} ran at a point that was tried: {', '.join(counted)}"] if run else []
+    said = [f"{ran} ran at a point that was tried: {', '.join(counted)}"] if ran else []
     wrong = [gradients[k].name for k, trial in trials.items() if trial.verdict is Verdict.FAIL]
     said += [f"failed: {', '.join(wrong)}"] if wrong else []
     if reasons:
@@ -222,15 +221,14 @@ def _write_file(path: Path, content: bytes, mode: str) -> None:
 
 
 def _next_steps(
-    gradients: Sequence["HandGradient"], trials: Mapping[int, "Trial"], place: Path, found: int, waiting: bool
+    gradients: Sequence["HandGradient"], run: Collection[int], place: Path, found: int, waiting: bool
 ) -> list[str]:
     """Return what to do next; checks from before may be `waiting` to be filled in."""
     from gradcli.project.discovery.proposal import is_complete_check
 
     if not found:
         return ["no hand-written gradient was found; gradcli check --help shows how to check one"]
-    runs = {k for k, trial in trials.items() if trial.keys is not None}
-    left = [gradient for k, gradient in enumerate(gradients) if not (is_complete_check(gradient) or k in runs)]
+    left = [gradient for k, gradient in enumerate(gradients) if not (is_complete_check(gradient) or k in run)]
     if waiting or any(not gradient.only_run for gradient in left):
         return [f"next: fill in what {place.name} marks with ?, then gradcli check"]
     return ["next: gradcli run PROGRAM.py" if left and len(left) == len(gradients) == found else "next: gradcli check"]

@@ -21,7 +21,7 @@ from gradcli.cli.command_line import (
     parse_command,
     separate_examples,
 )
-from gradcli.cli.target_requests import require_one_target, target_requests
+from gradcli.cli.target_requests import request_target
 from gradcli.cli.world import World
 from gradcli.derivation.right_answer import right_answer
 from gradcli.errors import BadOption, BadTarget, GradcliError, closest_name
@@ -84,8 +84,7 @@ def gradcheck(shell: Any, line: str, cell: str | None = None) -> Printed | None:
             if source is None or (words and not ASSIGNMENT.fullmatch(words[0])):
                 if not words:
                     raise BadOption("there is no target", do='write one: %gradcheck "sin(x*y)" x=0.5 y=1.2')
-                asks = target_requests(words, options, World(io.StringIO()))
-                return _check_target(require_one_target(asks), shell.user_ns)
+                return _check_target(request_target(words, options, World(io.StringIO())), shell.user_ns)
             return _check_gradients(_gradients_of_cell(*source), words, options, shell.user_ns, line)
     except GradcliError as error:
         text = error_as_text(error_detail(error), Page()).removeprefix("error: ").rstrip()

@@ -102,11 +102,11 @@ def page_of_stream(world: World, stream: TextIO, color: bool | None) -> Page:
     return Page(world.width(stream), world.color(stream, color), world.encoding(stream))
 
 
-def write_blocks(blocks: Sequence[Any], shown: Page, world: World, apart: bool = False) -> None:
+def write_blocks(blocks: Sequence[Any], world: World, color: bool | None, apart: bool = False) -> None:
     """Write blocks to standard output as text; an empty line comes first if they are `apart`."""
     from gradcli.report.forms.text import blocks_as_text
 
-    text = blocks_as_text(tuple(blocks), shown)
+    text = blocks_as_text(tuple(blocks), page_of_stream(world, world.stdout, color))
     world.stdout.write(_make_safe_text("\n" * apart + text, world, world.stdout))
     world.stdout.flush()
 
@@ -124,7 +124,7 @@ def write_report(report: Any, to: ReportOutput, world: World, shown: bool = True
 
         blocks = report.blocks()
         apart = are_separate(blocks[opened - 1], blocks[opened])
-        write_blocks(blocks[opened:], page_of_stream(world, world.stdout, to.color), world, apart)
+        write_blocks(blocks[opened:], world, to.color, apart)
     elif shown and not to.quiet:
         own = page_of_stream(world, world.stdout, to.color)
         text = render_as_text(to.form, report, replace(own, folder=to.page.folder, workspace=to.page.workspace))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gradcli.cli.output import DATA, requested_output, write_report
-from gradcli.cli.target_requests import require_one_target, study_target, target_requests
+from gradcli.cli.target_requests import request_target, study_target
 from gradcli.cli.world import World
 from gradcli.errors import BadOption
 from gradcli.request.option_values import split_words
@@ -43,7 +43,7 @@ def compare_modes(world: World, target: list[str], options: Options) -> int:
     if sizes:
         says = "--sizes gives compare-modes its first sizes alone: gradcli cost --sizes counts how costs grow"
         world.tell(f"note: {says}")
-    ask = require_one_target(target_requests(target, replace(options, points=1), world))
+    ask = request_target(target, replace(options, points=1), world)
     if options.loss_scale is not None and not options.formats:
         raise BadOption("--loss-scale is for low precision", do="name one: --dtype float16")
     refuse_unknown_columns(options.columns)
@@ -87,7 +87,7 @@ def sweep(world: World, target: list[str], options: Options) -> int:
 
     to = requested_output(SWEEP_FORMATS, options, world, pictures=True)
     formats = options.formats or (() if options.bits else ("float64",))
-    ask = require_one_target(target_requests(target, replace(options, points=1, formats=formats), world))
+    ask = request_target(target, replace(options, points=1, formats=formats), world)
     heard = None if options.quiet else world.tell
     with world.users_code(ask.target, seconds=options.timeout), world.working("sweeping", options.quiet):
         report = study(build_request(ask), heard)
@@ -137,7 +137,7 @@ def cost(world: World, target: list[str] | None, options: Options) -> int:
 
     # formats of cost are counted with, and the target runs in its own
     alone = replace(options, points=1, dtype=None, autocast=None)
-    ask = require_one_target(target_requests(target, alone, world))
+    ask = request_target(target, alone, world)
     sizes = _values_of_sizes(options, ask)
     with world.users_code(ask.target, seconds=options.timeout), world.working("counting", options.quiet):
         report = account(lambda at: build_request(replace(ask, sizes=at)), sizes, options)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from gradcli.cli.output import page_of_stream, write_blocks
+from gradcli.cli.output import write_blocks
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, BadPoint, GradcliError
 from gradcli.report.blocks import Paragraph
@@ -112,7 +112,7 @@ def _translate_typed_line(
     if options.json or options.format not in (None, "text"):
         world.tell(says)
     else:
-        write_blocks((Paragraph(says),), page_of_stream(world, world.stdout, options.color), world)
+        write_blocks((Paragraph(says),), world, options.color)
     return found.texts[0]
 
 
@@ -192,9 +192,9 @@ def _has_input(text: str, inputs: Sequence[str] | None) -> bool:
     return inputs is None or normalise_name(text.partition("=")[0].strip()) in inputs
 
 
-def require_one_target(found: Iterator[TargetRequest]) -> TargetRequest:
-    """Return the one target of a command that takes one. Raises BadOption."""
-    targets = list(found)
+def request_target(words: Sequence[str], options: Options, world: World) -> TargetRequest:
+    """Return the request for the one target of a command that takes one. Raises BadOption, and as `target_requests`."""
+    targets = list(target_requests(words, options, world))
     if len(targets) != 1:
         raise BadOption(f"this command takes one target, not {len(targets)}", do="run it once for each")
     return targets[0]
@@ -245,7 +245,7 @@ def study_target(
     from gradcli.checks.probe import locate
     from gradcli.modes.mode import Question
 
-    ask = require_one_target(target_requests(words, options, world))
+    ask = request_target(words, options, world)
     with world.users_code(ask.target, seconds=options.timeout), world.working(doing, options.quiet):
         found = locate(replace(ask, options=replace(ask.options, points=1)))
         q = Question(found.f, found.points[0], found.wrt, options.seed)

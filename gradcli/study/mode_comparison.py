@@ -41,13 +41,6 @@ from gradcli.report.encode import MAX_ENTRIES
 from gradcli.request.option_values import split_words
 from gradcli.request.options import DEFAULTS
 from gradcli.request.point import Estimate
-from gradcli.study.curves import (
-    find_changed_value,
-    find_unexplained_scatter,
-    notices_as_findings,
-    slope_along,
-    step_sizes,
-)
 from gradcli.study.mode_cost import (
     MOST_LINES,
     least_seconds,
@@ -60,7 +53,15 @@ from gradcli.study.mode_cost import (
     time_runs,
 )
 from gradcli.study.rays import common_ray
-from gradcli.study.sweep import Study, calls_per_step
+from gradcli.study.sweep import (
+    Study,
+    calls_per_step,
+    find_changed_value,
+    find_unexplained_scatter,
+    notices_as_findings,
+    slope_along,
+    step_sizes,
+)
 from gradcli.targets.derived import Gradient, original_function, random_direction
 from gradcli.targets.python import output_entry_names
 from gradcli.tracing.primitive_cost import Operations

@@ -494,22 +494,23 @@ class _NodeBuilder:
     claimed: Mapping[int, Value]
 
     def build(self) -> tuple[Node, ...]:
-        uses: dict[int, list[Contribution]] = defaultdict(list)
+        contributions: dict[int, list[Contribution]] = defaultdict(list)
         partials: dict[int, dict[str, Any]] = defaultdict(dict)  # the local ones by operand, summed over its uses
+        uses: dict[int, Use] = {}  # by the last line of a step that is no input
         for step in self.steps:
-            if self._is_input(step):
+            if step.tape.primitive(step.last) is None:
                 continue
             found, own = self._step_partials(step), partials[step.last]
             for name, partial in ((self.names[slot], partial) for slot, partial in found):
                 seen = own.get(name)
                 is_text = isinstance(seen, str) or isinstance(partial, str)
                 own[name] = partial if seen is None else f"{seen} and {partial}" if is_text else seen + partial
-            self._add_contributions(uses, step, found)
-        pairs = enumerate(self.steps)
-        return tuple(self._make_node(k, step, partials[step.last], uses[step.last]) for k, step in pairs)
-
-    def _is_input(self, step: WalkthroughStep) -> bool:
-        return step.tape.primitive(step.last) is None
+            uses[step.last], operands = self._use_and_operands(step)
+            self._add_contributions(contributions, step, found, uses[step.last], operands)
+        return tuple(
+            self._make_node(k, step, uses.get(step.last), partials[step.last], contributions[step.last])
+            for k, step in enumerate(self.steps)
+        )
 
     def _step_partials(self, step: WalkthroughStep) -> list[tuple[int, Any]]:
         """Return `(slot, partial)` for each use of an operand.
@@ -527,20 +528,20 @@ class _NodeBuilder:
         return [(slot, says) for slot, _ in step.vjp(np.zeros(shape(value)))]
 
     def _add_contributions(
-        self, uses: dict[int, list[Contribution]], step: WalkthroughStep, partials: Sequence[tuple[int, Any]]
-    ) -> None:
-        """Add to `uses` what the step contributes to the adjoint of each of its operands."""
+        self, to: dict[int, list[Contribution]], step: WalkthroughStep, partials: Sequence[tuple[int, Any]], use: Use,
+        unmatched_slots: list[int],
+    ) -> None:  # fmt: skip
+        """Add what the step contributes to the adjoint of each of its operands."""
         ybar = self.q.bars[step.last]
         if ybar is None:
             return
-        use, unmatched_slots = self._use_and_operands(step)
         for (slot, partial), (_, product) in zip(partials, step.vjp(ybar), strict=True):
             i = unmatched_slots.index(slot) if slot in unmatched_slots else len(unmatched_slots)
             adjoint_formula = contribution_formula(use, i)
             rule = _rule_text(step.tape.lines[step.last], i, use) if len(step.slots) == 1 else ABSENT
             if slot in unmatched_slots:
                 unmatched_slots[i] = CONSTANT  # so that a second use matches the next operand
-            uses[slot].append(Contribution(self.names[step.last], ybar, partial, product, adjoint_formula, rule))
+            to[slot].append(Contribution(self.names[step.last], ybar, partial, product, adjoint_formula, rule))
 
     def _use_and_operands(self, step: WalkthroughStep) -> tuple[Use, list[int]]:
         """Return the data of a step that the formula of an adjoint needs, and the slots of its operands."""
@@ -583,7 +584,9 @@ class _NodeBuilder:
             return names[0]
         return next((n for n in names if n in given and _has_same_numbers(given[n], x)), numbers.write_value(x))
 
-    def _make_node(self, k: int, step: WalkthroughStep, partials: dict[str, Any], uses: list[Contribution]) -> Node:
+    def _make_node(
+        self, k: int, step: WalkthroughStep, use: Use | None, partials: dict[str, Any], contributions: list[Contribution]
+    ) -> Node:  # fmt: skip
         tape, slot = step.tape, step.last
         y, bar = tape.value(slot), self.q.bars[slot]
         adjoint = np.zeros(shape(y))[()] if bar is None else bar
@@ -592,22 +595,18 @@ class _NodeBuilder:
         file = span.file if isinstance(span, Place) else ABSENT
         proved = (self.proofs[slot] if self.proofs else None) or ABSENT
         column = span.column + 1 if span and not step.is_part and (isinstance(span, Span) or span.length) else ABSENT
-        beside = {"column": column, "file": file, "proved": proved, "claimed": self.claimed.get(slot, ABSENT)}
-        if self._is_input(step):
-            return Node(k, self.names[slot], "input", (), y, adjoint, partials, tuple(uses), line, ABSENT, **beside)
-        text = step.source
-        if len(step.slots) == 1:
-            _, slots, xs, _, _, _ = tape.lines[slot]
-            operands = tuple(self._operand_name(step, i, *at) for i, at in enumerate(zip(slots, xs, strict=True)))
-        else:
-            operands = tuple(dict.fromkeys(self._use_and_operands(step)[0].operands))
-        if not text:  # the source does not have it as one operation: t1 / 3.0, sum(t1)
-            use, _ = self._use_and_operands(step)
+        operands: tuple[str, ...] = ()
+        text: str | Absent = ABSENT
+        if use is not None:
+            operands = use.operands if len(step.slots) == 1 else tuple(dict.fromkeys(use.operands))
+            # where the source does not have it as one operation: t1 / 3.0, sum(t1)
             sign = _SIGNS.get(use.operation) if len(use.operands) == 2 else None
-            text = f" {sign} ".join(use.operands) if sign else f"{use.operation}({', '.join(use.operands)})"
+            in_words = f" {sign} ".join(use.operands) if sign else f"{use.operation}({', '.join(use.operands)})"
+            text = step.source or in_words
         return Node(
-            k, self.names[slot], step.operation, operands, y, adjoint, partials, tuple(uses), line, text, **beside
-        )
+            k, self.names[slot], "input" if use is None else step.operation, operands, y, adjoint, partials, tuple(contributions),
+            line, text, column=column, file=file, proved=proved, claimed=self.claimed.get(slot, ABSENT),
+        )  # fmt: skip
 
 
 _SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/", "matmul": "@"}
@@ -619,8 +618,7 @@ def _local_partial(line: Line, i: int) -> Any:
     It is an array if the operation is elementwise or its result a scalar, else the string `transpose of NAME`.
     """
     primitive, _, xs, y, params, _ = line
-    if primitive is None:
-        raise ValueError("an input has no partials")
+    assert primitive is not None  # no input
     rule = primitive.rule(i)
     if isinstance(rule, Partial | ConstantSlope):
         return np.asarray(rule.slope(y, xs, params or {}), dtype=float)[()]

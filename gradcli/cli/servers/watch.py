@@ -6,7 +6,7 @@ from pathlib import Path
 
 import watchfiles
 
-from gradcli.cli.output import ReportOutput, page_of_stream, print_error, write_blocks
+from gradcli.cli.output import ReportOutput, print_error, write_blocks
 from gradcli.cli.servers.checker import Checker
 from gradcli.cli.world import World
 from gradcli.errors import GradcliError
@@ -45,7 +45,7 @@ def watch(selected: Selected, to: ReportOutput, world: World) -> int:
                 word, tone = row.word
                 rest = row.brief().lines()[0].partition(" ")[2]
                 line = Paragraph((Piece(word, tone), Piece(f" {rest}")), 0, wraps=False)
-                write_blocks([line], page_of_stream(world, world.stdout, to.color), world)
+                write_blocks([line], world, to.color)
     finally:
         checker.close()
     return 0
