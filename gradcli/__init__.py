@@ -36,29 +36,9 @@ _OUTSIDE_OF_API = {
 }
 
 __all__ = [
-    "CannotCompile",
-    "Expression",
-    "GradcliError",
-    "NotConfirmed",
-    "__version__",
-    "check",
-    "checked",
-    "checkpoint",
-    "compare_modes",
-    "compile",
-    "cost",
-    "derive",
-    "grad",
-    "hessian",
-    "hvp",
-    "jacobian",
-    "jvp",
-    "primitive",
-    "sweep",
-    "trace",
-    "value_and_grad",
-    "vjp",
-    "watch",
+    "CannotCompile", "Expression", "GradcliError", "NotConfirmed", "__version__", "check", "checked", "checkpoint",
+    "compare_modes", "compile", "cost", "derive", "grad", "hessian", "hvp", "jacobian", "jvp", "primitive", "sweep", "trace",
+    "value_and_grad", "vjp", "watch",
 ]  # fmt: skip
 
 

@@ -91,6 +91,11 @@ class GradcliError(Exception):
 
     kind: ErrorKind = "error"
 
+    def __init_subclass__(cls, kind: ErrorKind | None = None) -> None:
+        super().__init_subclass__()
+        if kind is not None:
+            cls.kind = kind
+
     def __init__(self, what: str, *, where: Where | None = None, do: str | None = None) -> None:
         super().__init__(what)
         self.what = what
@@ -105,65 +110,48 @@ def _rebuild(kind: type[GradcliError], what: str, where: Where | None, do: str |
     return kind(what, where=where, do=do)
 
 
-class BadExpression(GradcliError):
+class BadExpression(GradcliError, kind="expression"):
     """The expression is not in the language."""
 
-    kind = "expression"
 
-
-class TooLarge(GradcliError):
+class TooLarge(GradcliError, kind="limit"):
     """The request exceeds a limit that is checked before any work is done."""
 
-    kind = "limit"
 
-
-class BadPoint(GradcliError):
+class BadPoint(GradcliError, kind="point"):
     """A point, a value or a data file cannot be used."""
 
-    kind = "point"
 
-
-class BadClaim(GradcliError):
+class BadClaim(GradcliError, kind="claim"):
     """A claimed gradient cannot be read or evaluated."""
 
-    kind: ErrorKind = "claim"
 
-
-class BadShape(GradcliError):
+class BadShape(GradcliError, kind="shape"):
     """The shapes of two values do not fit together."""
 
-    kind = "shape"
 
-
-class BadOption(GradcliError):
+class BadOption(GradcliError, kind="usage"):
     """An option, a command or an argument is unknown or cannot be used."""
 
-    kind = "usage"
 
-
-class NotSupported(GradcliError):
+class NotSupported(GradcliError, kind="unsupported"):
     """A target or a mode needs something that gradcli does not support."""
-
-    kind: ErrorKind = "unsupported"
 
 
 class SlopeNotFinite(NotSupported):
     """A rule has no finite slope at the point, so the recorded program has no gradient there; f itself may have one."""
 
 
-class NoRule(NotSupported):
+class NoRule(NotSupported, kind="no rule"):
     """A numpy function without a derivative rule was called on a traced value."""
 
-    kind = "no rule"
 
-
-class TraceEnded(NotSupported):
+class TraceEnded(NotSupported, kind="trace ended"):
     """A traced value was converted to a plain number, so that its derivative is lost.
 
     `raised` counts these errors, because a function that catches one and continues has lost its trace too.
     """
 
-    kind: ErrorKind = "trace ended"
     raised = 0
 
     def __init__(self, what: str, *, where: Where | None = None, do: str | None = None) -> None:
@@ -171,34 +159,24 @@ class TraceEnded(NotSupported):
         TraceEnded.raised += 1
 
 
-class CannotCompile(TraceEnded):
+class CannotCompile(TraceEnded, kind="unsupported"):
     """The function needs a plain value, or a shape that depends on values, so that it may do something else at others."""
 
-    kind = "unsupported"
 
-
-class TraceDiffers(GradcliError):
+class TraceDiffers(GradcliError, kind="trace"):
     """The trace differs from the function, so that traced modes can confirm nothing."""
 
-    kind = "trace"
 
-
-class BadTarget(GradcliError):
+class BadTarget(GradcliError, kind="target"):
     """A file, a module or a name in it cannot be loaded, or its parameters cannot be filled."""
 
-    kind = "target"
 
-
-class FunctionFailed(GradcliError):
+class FunctionFailed(GradcliError, kind="function"):
     """The user's function raised an exception, or returned something that has no gradient."""
 
-    kind = "function"
 
-
-class ProcessEnded(GradcliError):
+class ProcessEnded(GradcliError, kind="ended the process"):
     """The user's code ended the process, by os._exit, a signal, a crash, or lack of memory."""
-
-    kind = "ended the process"
 
 
 class NotConfirmed(AssertionError):
@@ -209,16 +187,12 @@ class NotConfirmed(AssertionError):
         self.report = report
 
 
-class Undecided(GradcliError):
+class Undecided(GradcliError, kind="undecided"):
     """A ball is too wide to decide a comparison, or an operation raises an error in a perturbed run."""
 
-    kind = "undecided"
 
-
-class OutOfTime(GradcliError):
+class OutOfTime(GradcliError, kind="timeout"):
     """A mode exceeded its limit of time or memory."""
-
-    kind = "timeout"
 
 
 def install_command(*extras: str) -> str:

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -23,25 +23,20 @@ from gradcli.request.option_values import RandomSeed
 from gradcli.request.options import GROUPS, Option, Options, options_of_command
 
 HELP_ALL = "--help-all"
-TARGETS = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[TARGET]... [NAME=VALUE]...",
-        help="Expressions or file.py:name, then values; a folder or a module: the gradients in it; - reads lines from standard "
-        "input; none: the project's checks.",
-        show_default=False,
-    ),
-]
-TARGET = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="TARGET [NAME=VALUE]...", help="An expression or file.py:name, then values.", show_default=False
-    ),
-]
-FILES = Annotated[
-    list[str],
-    typer.Argument(metavar="FILE...", help="JSON documents of gradcli check --shard K/N.", show_default=False),
-]
+
+
+def argument(kind: Any, metavar: str, help: str) -> Any:
+    """Return the type of the argument of a command, with what its help shows; it can be left out where it may be None."""
+    return Annotated[kind, typer.Argument(metavar=metavar, help=help, show_default=False)]
+
+
+TARGETS = argument(
+    list[str] | None, "[TARGET]... [NAME=VALUE]...",
+    "Expressions or file.py:name, then values; a folder or a module: the gradients in it; - reads lines from standard "
+    "input; none: the project's checks.",
+)  # fmt: skip
+TARGET = argument(list[str], "TARGET [NAME=VALUE]...", "An expression or file.py:name, then values.")
+FILES = argument(list[str], "FILE...", "JSON documents of gradcli check --shard K/N.")
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _DATA = (
     "json",
@@ -148,10 +143,7 @@ def parse_command(parser: Any, called: str, words: Sequence[str], world: World) 
         raise BadOption(error.format_message().rstrip("."), do=f"{path} --help") from None
 
 
-def make_command(
-    name: str, about: str | None, argument: Any = None, default: Any = inspect.Parameter.empty,
-    rows: Sequence[Option] | None = None,
-) -> Any:  # fmt: skip
+def make_command(name: str, about: str | None, argument: Any = None, rows: Sequence[Option] | None = None) -> Any:
     """Return a command for typer that returns what it reads as a `CommandLine`; `about` is the text of its help.
 
     It has the options of `rows`, or all that the table has for the command.
@@ -168,6 +160,7 @@ def make_command(
 
     parameters = [inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
     if argument is not None:
+        default = None if type(None) in get_args(argument.__origin__) else inspect.Parameter.empty
         parameters.append(inspect.Parameter("words", _KEYWORD, annotation=argument, default=default))
     parameters += map(_parameter_of_option, rows)
     run.__doc__ = about

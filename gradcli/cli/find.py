@@ -4,10 +4,9 @@ import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from gradcli.cli.command_line import argument
 from gradcli.cli.output import requested_output, write_report
 from gradcli.cli.world import World
 from gradcli.request.options import CLAIM_KINDS, Options
@@ -25,14 +24,10 @@ EXAMPLES = """
     gradcli find src/models.py --json
     gradcli find statsmodels.robust
 """
-PATHS = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[PATH]...",
-        help="Python files, folders, and modules by name; by default the paths of the suite, else this folder.",
-        show_default=False,
-    ),
-]
+PATHS = argument(
+    list[str] | None, "[PATH]...",
+    "Python files, folders, and modules by name; by default the paths of the suite, else this folder.",
+)  # fmt: skip
 
 
 def find(world: World, paths: list[str] | None, options: Options) -> int:

@@ -1,10 +1,8 @@
 """`gradcli modes`, `ops`, `explain` and `schema`: what gradcli says of itself."""
 
 import json as json_module
-from typing import Annotated
 
-import typer
-
+from gradcli.cli.command_line import argument
 from gradcli.cli.output import requested_output, write_report
 from gradcli.cli.world import World
 from gradcli.errors import BadOption
@@ -33,10 +31,7 @@ OPS_EXAMPLES = """
 """
 
 
-OPS_NAME = Annotated[
-    str | None,
-    typer.Argument(metavar="[NAME]", help="One primitive, or file.py:name for one of your own.", show_default=False),
-]
+OPS_NAME = argument(str | None, "[NAME]", "One primitive, or file.py:name for one of your own.")
 
 
 def ops(world: World, name: str | None, options: Options) -> int:
@@ -62,12 +57,7 @@ EXPLAIN_EXAMPLES = """
     gradcli explain kink
     gradcli explain kink --json
 """
-EXPLAIN_KIND = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[KIND]", help="A kind of finding or diagnosis; all, listed, without it.", show_default=False
-    ),
-]
+EXPLAIN_KIND = argument(list[str] | None, "[KIND]", "A kind of finding or diagnosis; all, listed, without it.")
 
 
 def explain(world: World, words: list[str] | None, options: Options) -> int:
@@ -115,9 +105,7 @@ DOCUMENTS = {
 }
 
 
-SCHEMA_NAME = Annotated[
-    str, typer.Argument(metavar="NAME", help=f"One of {', '.join(DOCUMENTS)}, config.", show_default=False)
-]
+SCHEMA_NAME = argument(str, "NAME", f"One of {', '.join(DOCUMENTS)}, config.")
 
 
 def schema(world: World, name: str, options: Options) -> int:

@@ -117,7 +117,7 @@ def _notebook_parser() -> Any:
     from typer.main import get_command
 
     app = Typer(add_completion=False, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
-    command = make_command("check", _ABOUT, TARGETS, None, _notebook_options())
+    command = make_command("check", _ABOUT, TARGETS, _notebook_options())
     app.command("check", epilog=separate_examples(EXAMPLES), cls=Command)(command)
     return get_command(app)
 

@@ -66,9 +66,6 @@ COMMANDS: dict[str, Body] = {
 }  # fmt: skip
 
 
-_OPTIONAL = ("check", "cost", "explain", "find", "ops")  # whose argument can be left out
-
-
 @cache
 def make_parser(name: str = "") -> Any:
     """Return the parser of the command line, with one command alone if `name` is one, else with all."""
@@ -78,8 +75,7 @@ def make_parser(name: str = "") -> Any:
     )  # fmt: skip
     for each in [name] if name in COMMANDS else COMMANDS:
         body, argument, examples, summary = COMMANDS[each]
-        default = {"default": None} if each in _OPTIONAL else {}
-        made = make_command(each, body.__doc__, argument, **default)
+        made = make_command(each, body.__doc__, argument)
         asks = {"help_option_names": ["-h", "--help", HELP_ALL]}
         app.command(each, epilog=separate_examples(examples), short_help=summary, cls=Command, context_settings=asks)(
             made

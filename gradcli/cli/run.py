@@ -6,10 +6,9 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from gradcli.cli.command_line import argument
 from gradcli.cli.output import ReportOutput, print_error, requested_output, write_report
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError
@@ -29,14 +28,9 @@ EXAMPLES = """
     gradcli run --keep 10 --out report.json -m mypackage.train
     gradcli run -m pytest tests/
 """
-WORDS = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="SCRIPT [ARGS]... | -m MODULE [ARGS]...",
-        help="The program, as python takes it; gradcli's options come before it.",
-        show_default=False,
-    ),
-]
+WORDS = argument(
+    list[str], "SCRIPT [ARGS]... | -m MODULE [ARGS]...", "The program, as python takes it; gradcli's options come before it."
+)  # fmt: skip
 
 
 def run(world: World, words: list[str], options: Options) -> int:
