@@ -123,10 +123,25 @@ class Option:
         raise BadOption(f"{flag} takes {kind}{limits}, not {given!r}", do=f"write {written}")
 
 
-def row(flags: str, metavar: str, help: str, *, on: Sequence[str], default: Any = None, **about: Any) -> Any:
-    """Return a field of `Options` whose metadata is its row of the table."""
-    option = Option(tuple(flags.split()), metavar, help, tuple(on), default=default, **about)
+def row(
+    flags: str, metavar: str, help: str, *, on: Sequence[str], default: Any = None, repeated: bool = False, keyword: bool = False,
+    **about: Any,
+) -> Any:  # fmt: skip
+    """Return a field of `Options` whose metadata is its row of the table.
+
+    The value of a `keyword` is Python's as it is, and one word of a replayed command, or none if it is a flag.
+    """
+    if keyword:
+        about |= {"write": write_flag if about.get("kind") is bool else write_one, "take": as_given}
+    if repeated and default is None and "read" not in about:
+        default, about["read"] = (), as_texts
+    option = Option(tuple(flags.split()), metavar, help, tuple(on), default=default, repeated=repeated, **about)
     return dataclasses.field(default=default, metadata={ROW: option})
+
+
+def switch(flags: str, help: str, **about: Any) -> Any:
+    """Return the row of a flag that is off unless it is given."""
+    return row(flags, "", help, default=False, kind=bool, **about)
 
 
 def as_given(name: str, value: Any) -> Any:
@@ -187,51 +202,47 @@ class Options:
     """The values of all options; those that a command does not have keep their defaults."""
 
     # fmt: off
-    stress: bool = row(
-        "--stress", "",
-        "Also check at hard points, which break gradients: ties, zeros, huge values, other branches, indices, sizes.",
-        on=("check",), group=HARD_POINTS, default=False, kind=bool, write=write_flag, take=as_given)
+    stress: bool = switch(
+        "--stress", "Also check at hard points, which break gradients: ties, zeros, huge values, other branches, indices, sizes.",
+        on=("check",), group=HARD_POINTS, keyword=True)
     stress_points: int | None = row(
         "--stress-points", "N", "How many hard points to try; implies --stress.  [default: 400]",
-        on=("check",), group=HARD_POINTS, rare=True, kind=int, low=1, high=100_000, write=write_one, take=as_given)
+        on=("check",), group=HARD_POINTS, rare=True, kind=int, low=1, high=100_000, keyword=True)
     sizes_check: Mapping[str, tuple[int, ...]] | None = row(
         "--sizes-check", "SIZES", 'Sizes to try, by the names of --shapes; implies --stress: "n=1,2,31; b=1,2".',
         on=("check",), group=HARD_POINTS, rare=True, read=parse_sizes, take=as_given,
         write=lambda found: ["; ".join(f"{name}={','.join(map(str, sizes))}" for name, sizes in found.items())])
-    structure: bool = row(
-        "--structure", "",
+    structure: bool = switch(
+        "--structure",
         "With --stress, or in a suite: keep the check itself, and not only the points of --stress, on the sets of --assume.",
-        on=("check",), group=HARD_POINTS, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
+        on=("check",), group=HARD_POINTS, rare=True, keyword=True)
     digits: float | None = row(
         "--digits", "N",
         "Fail if the claim has fewer right digits than this, at a point of --stress or, without it, at a checked point.",
-        on=("check",), group=HARD_POINTS, rare=True, kind=float, low=0, high=16, write=write_one, take=as_given)
+        on=("check",), group=HARD_POINTS, rare=True, kind=float, low=0, high=16, keyword=True)
     diagnose: float | None = row(
-        "--diagnose", "TIME",
-        "Processor time that the search for the cause of a FAIL may take at most: 10s.  [default: 30s]",
+        "--diagnose", "TIME", "Processor time that the search for the cause of a FAIL may take at most: 10s.  [default: 30s]",
         on=("check",), group=HARD_POINTS, read=parse_duration, write=write_seconds, take=parse_seconds)
-    no_diagnose: bool = row(
-        "--no-diagnose", "", "Do not search for the cause of a FAIL: name only what the wrong entries show by themselves.",
-        on=("check",), group=HARD_POINTS, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
+    no_diagnose: bool = switch(
+        "--no-diagnose", "Do not search for the cause of a FAIL: name only what the wrong entries show by themselves.",
+        on=("check",), group=HARD_POINTS, rare=True, keyword=True)
     patch: str | None = row(
         "--patch", "FILE", "Write the repair of a wrong claim, if one is found, as a diff that git apply takes.",
         on=("check",), group=HARD_POINTS)
     keep: int = row(
-        "--keep", "N",
-        "How many calls of each gradient to check: the first, that with the largest input, others drawn evenly.",
+        "--keep", "N", "How many calls of each gradient to check: the first, that with the largest input, others drawn evenly.",
         on=("run",), group=PROGRAM, default=3, kind=int, low=1, high=100_000)
     keep_bytes: int | None = row(
         "--keep-bytes", "SIZE", "Memory for the values of the calls to check: 256MB, 2GB.  [default: 256MB]",
         on=("run",), group=PROGRAM, read=parse_bytes)
     source: tuple[str, ...] = row(
         "--source", "FOLDER", "Check only gradients defined in this folder; all: also those of libraries. Repeatable.",
-        on=("run",), group=PROGRAM, default=(), repeated=True, read=as_texts)
+        on=("run",), group=PROGRAM, repeated=True)
     exclude: tuple[str, ...] = row(
         "--exclude", "NAME", "Leave out a gradient, by its name; globs allowed. Repeatable.",
-        on=("run",), group=PROGRAM, default=(), repeated=True, read=as_texts)
+        on=("run",), group=PROGRAM, repeated=True)
     save: str | None = row(
-        "--save", "FILE", "Save the recorded calls to a file .npz, for gradcli check --recorded.",
-        on=("run",), group=PROGRAM)
+        "--save", "FILE", "Save the recorded calls to a file .npz, for gradcli check --recorded.", on=("run",), group=PROGRAM)
     write_suite: str | None = row(
         "--write-suite", "FILE", "Write a suite of checks at the recorded points: gradcli.toml.", on=("run",), group=PROGRAM)
     recorded: str | None = row(
@@ -240,7 +251,7 @@ class Options:
         "--at -a", "POINT",
         'Values: "x=0.5, W=randn(3,4), y=@y.npy, data=file.py:DATA", "params.A=1"; '
         'whole points: @point.npz, file.py:name, or START, a name in the file of the function.',
-        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_texts, write=write_all)
+        on=("check", *AT_ONE_POINT, "derive"), group=POINT, repeated=True, write=write_all)
     wrt: str | None = row(
         "--wrt", "NAMES", "Inputs to differentiate: x,W; globs allowed.  [default: all]",
         on=(*CLAIMS, "cost", "derive", "grad", "trace"), group=POINT, write=write_one, take=join_names)
@@ -250,67 +261,64 @@ class Options:
     shapes: tuple[str, ...] = row(
         "--shapes", "SHAPES",
         'Shapes of inputs: W:3,4 or "W: 3 4; x: 4"; derive takes sizes by name, and sums of them: "W: m n+k; x: n; h: k; lam:".',
-        on=("check", *AT_ONE_POINT, "derive"), group=POINT, default=(), repeated=True, read=as_texts, write=write_all)
+        on=("check", *AT_ONE_POINT, "derive"), group=POINT, repeated=True, write=write_all)
     assume: tuple[str, ...] = row(
         "--assume", "FACTS",
         'Properties of inputs: "S: spd; y: simplex; Y: onehot rows; t: signs; q: positive; A: symmetric, orthogonal, skew, '
         'lower, upper, diagonal; v: unit; M: mask; c: index". The check then stays within these sets; with --stress, only '
         'the points of --stress do, unless --structure is given.',
-        on=("check", "derive"), group=POINT, default=(), repeated=True, read=as_texts, write=write_all, take=as_texts)
+        on=("check", "derive"), group=POINT, repeated=True, write=write_all, take=as_texts)
     points: int = row(
         "--points", "N", "How many points to draw when none is given.",
         on=("check",), group=POINT, rare=True, default=3, kind=int, low=1, high=1000, write=write_one)
     grad: Any = row(
         "--grad", "CLAIM",
         'Your gradient: a function (focal_grad, file.py:g) or "x=y*cos(x*y), y=..."; '
-        'shared statements first: "p=softmax(z); z=p-y".', on=CLAIMS, group=CLAIM, write=write_one, take=as_given)
+        'shared statements first: "p=softmax(z); z=p-y".',
+        on=CLAIMS, group=CLAIM, keyword=True)
     jac: Any = row(
         "--jac", "CLAIM", "Your Jacobian of a vector result, indexed [output, input]; or its diagonal, if the rest is 0.",
-        on=CLAIMS, group=CLAIM, write=write_one, take=as_given)
+        on=CLAIMS, group=CLAIM, keyword=True)
     hess: Any = row(
         "--hess", "CLAIM", "Your Hessian, or its diagonal, if the rest is 0; a --grad that is given with it is checked too.",
-        on=CLAIMS, group=CLAIM, write=write_one, take=as_given)
-    jvp: Any = row("--jvp", "NAME", "Your product J v: NAME(x, v).", on=CLAIMS, group=CLAIM, rare=True, write=write_one,
-        take=as_given)
-    vjp: Any = row("--vjp", "NAME", "Your product w J: NAME(x, w).", on=CLAIMS, group=CLAIM, rare=True, write=write_one,
-        take=as_given)
-    hvp: Any = row("--hvp", "NAME", "Your product H v: NAME(x, v).", on=CLAIMS, group=CLAIM, rare=True, write=write_one,
-        take=as_given)
-    value_and_grad: bool = row(
-        "--value-and-grad", "", "The target returns its value and its gradient, which is checked.",
-        on=CLAIMS, group=CLAIM, default=False, kind=bool, write=write_flag, take=as_given)
+        on=CLAIMS, group=CLAIM, keyword=True)
+    jvp: Any = row("--jvp", "NAME", "Your product J v: NAME(x, v).", on=CLAIMS, group=CLAIM, rare=True, keyword=True)
+    vjp: Any = row("--vjp", "NAME", "Your product w J: NAME(x, w).", on=CLAIMS, group=CLAIM, rare=True, keyword=True)
+    hvp: Any = row("--hvp", "NAME", "Your product H v: NAME(x, v).", on=CLAIMS, group=CLAIM, rare=True, keyword=True)
+    value_and_grad: bool = switch(
+        "--value-and-grad", "The target returns its value and its gradient, which is checked.",
+        on=CLAIMS, group=CLAIM, keyword=True)
     backward: Any = row(
         "--backward", "NAME",
         "The backward pass of a function that returns a cache, NAME(dout, cache).  [default: found beside it]",
-        on=("check",), group=CLAIM, rare=True, write=write_one, take=as_given)
+        on=("check",), group=CLAIM, rare=True, keyword=True)
     engine: Any = row(
         "--engine", "CLASS",
         "The class of your own engine, with .data, .grad and .backward(): each number of an input becomes an object of it.",
-        on=("check", "trace"), group=CLAIM, write=write_one, take=as_given)
-    engine_arrays: bool = row(
-        "--engine-arrays", "", "With --engine: each array becomes one object.",
-        on=("check", "trace"), group=CLAIM, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
+        on=("check", "trace"), group=CLAIM, keyword=True)
+    engine_arrays: bool = switch(
+        "--engine-arrays", "With --engine: each array becomes one object.",
+        on=("check", "trace"), group=CLAIM, rare=True, keyword=True)
     pick: Pick | None = row(
         "--pick", "PARTS",
         "The target returns its value and its gradient among others: grad=1, value=2,grad=1 by position, "
         "value=loss,grad=dw by key. For a layer: where it keeps its gradients, W=dw,b=grads[1].",
         on=CLAIMS, group=CLAIM, read=pick, write=lambda found: [found.text], take=pick)
-    require_claim: bool = row(
-        "--require-claim", "", "Exit with status 2 if nothing is claimed.",
-        on=CLAIMS, group=CLAIM, default=False, kind=bool, write=write_flag)
+    require_claim: bool = switch(
+        "--require-claim", "Exit with status 2 if nothing is claimed.", on=CLAIMS, group=CLAIM, write=write_flag)
     order: int = row(
         "--order", "N", "Order of the derivative: 2 is the Hessian.",
-        on=(*CLAIMS, "derive"), group=CLAIM, default=1, kind=int, low=1, high=2, write=write_one, take=as_given)
-    allow_python: bool = row(
-        "--allow-python", "", "Lines of standard input may name Python code, which is run.",
-        on=("check",), group=POINT, rare=True, default=False, kind=bool)
+        on=(*CLAIMS, "derive"), group=CLAIM, default=1, kind=int, low=1, high=2, keyword=True)
+    allow_python: bool = switch(
+        "--allow-python", "Lines of standard input may name Python code, which is run.", on=("check",), group=POINT, rare=True)
     answer: str | None = row(
         "--answer", "EXPR",
         'Your derivative, to check: "2*X.T@(X@w - y)"; by several inputs, after statements of yours: '
-        '"r = W@x - y; W = outer(r, x); y = -r".', on=("derive",), group=CLAIM)
-    show: bool = row(
-        "--show", "", "With --answer: also show the derivation, the result and its code; a page shows them folded.",
-        on=("derive",), group=OUTPUT, default=False, kind=bool)
+        '"r = W@x - y; W = outer(r, x); y = -r".',
+        on=("derive",), group=CLAIM)
+    show: bool = switch(
+        "--show", "With --answer: also show the derivation, the result and its code; a page shows them folded.",
+        on=("derive",), group=OUTPUT)
     layout: str = row(
         "--layout", "KIND",
         "numerator or denominator; mixed: gradients have the shape of the input, Jacobians are indexed [output, input].",
@@ -318,23 +326,20 @@ class Options:
     style: str = row(
         "--style", "KIND", "Steps by differential, graph (adjoints) or index.",
         on=("derive",), group=OUTPUT, default="differential")
-    no_steps: bool = row(
-        "--no-steps", "", "Show only the result, not how it is found.",
-        on=("derive",), group=OUTPUT, default=False, kind=bool)
+    no_steps: bool = switch("--no-steps", "Show only the result, not how it is found.", on=("derive",), group=OUTPUT)
     code: str = row(
         "--code", "LIST", "Languages of the code: numpy, torch, jax, c, all; --json has all.",
         on=("derive",), group=OUTPUT, default="numpy")
-    jacobian: bool = row(
-        "--jacobian", "", "Require a vector result, and compare its Jacobian.",
-        on=("compare-modes",), group=PRECISION, default=False, kind=bool)
+    jacobian: bool = switch(
+        "--jacobian", "Require a vector result, and compare its Jacobian.", on=("compare-modes",), group=PRECISION)
     modes: str | None = row(
         "--modes", "LIST",
         "Modes to run: names, unique prefixes, fd, cs, fwd, rev, all; torch, jax, tensorflow and mlx only if named.  "
         "[default: all; to check a claim, those that decide]",
         on=("check", "compare-modes"), group=PRECISION, write=write_one, take=join_names)
-    cost: bool = row(
-        "--cost", "", "Show for each mode its digits, calls, additions, multiplications, other functions, and memory.",
-        on=("compare-modes",), group=OUTPUT, default=False, kind=bool)
+    cost: bool = switch(
+        "--cost", "Show for each mode its digits, calls, additions, multiplications, other functions, and memory.",
+        on=("compare-modes",), group=OUTPUT)
     columns: str | None = row(
         "--columns", "LIST",
         "Columns to show: digits, median, bound, held, calls, time/f, seconds, ops, adds, mults, fn, memory, sweeps, "
@@ -347,9 +352,9 @@ class Options:
     first_sizes: Mapping[str, tuple[int, ...]] | None = row(
         "--sizes", "SIZES", "Only the first of each is used: gradcli cost --sizes counts how costs grow.",
         on=("compare-modes",), group=OUTPUT, read=parse_sizes, hidden=True)
-    steps: bool = row(
-        "--steps", "", "Also show a summary of error against step size; gradcli sweep shows the curves.",
-        on=("compare-modes",), group=OUTPUT, default=False, kind=bool)
+    steps: bool = switch(
+        "--steps", "Also show a summary of error against step size; gradcli sweep shows the curves.",
+        on=("compare-modes",), group=OUTPUT)
     model: str | None = row(
         "--model", "NAME", "A published model: gpt-3, gpt-2, llama-2-70b, llama-2-7b, bert-base, vit-b-16.",
         on=("cost",), group=POINT)
@@ -379,25 +384,23 @@ class Options:
         "What --shard divides: 1 the optimiser's numbers, 2 the gradients, too, 3 the parameters, too.  [default: 1]",
         on=("cost",), group=OUTPUT, kind=int, low=1, high=3)
     pass_time: float | None = row(
-        "--pass-time", "TIME", "The time of one pass, to turn passes into time: 0.5s.", on=("cost",), group=OUTPUT,
-        read=parse_duration)
-    norms: bool = row(
-        "--norms", "", "Show how the norms of adjoints grow or vanish over the iterations of a loop, at sizes that can be run.",
-        on=("cost",), group=OUTPUT, default=False, kind=bool)
-    time: bool = row(
-        "--time", "", "Also measure the time of f and its gradient on this machine, at sizes that can be run.",
-        on=("cost",), group=OUTPUT, default=False, kind=bool)
+        "--pass-time", "TIME", "The time of one pass, to turn passes into time: 0.5s.",
+        on=("cost",), group=OUTPUT, read=parse_duration)
+    norms: bool = switch(
+        "--norms", "Show how the norms of adjoints grow or vanish over the iterations of a loop, at sizes that can be run.",
+        on=("cost",), group=OUTPUT)
+    time: bool = switch(
+        "--time", "Also measure the time of f and its gradient on this machine, at sizes that can be run.",
+        on=("cost",), group=OUTPUT)
     schemes: str | None = row(
         "--schemes", "LIST",
         "Schemes: forward, backward, central, 5-point, 7-point, richardson, complex.  [default: all but backward]",
         on=("sweep",), group=PRECISION)
     formats: tuple[str, ...] = row(
-        "--dtype", "LIST",
-        "Formats to compute in: float16, bfloat16, float32, float64, longdouble, float8_e4m3fn, float8_e5m2.",
+        "--dtype", "LIST", "Formats to compute in: float16, bfloat16, float32, float64, longdouble, float8_e4m3fn, float8_e5m2.",
         on=("compare-modes", "sweep"), group=PRECISION, default=(), read=formats)
     loss_scale: int | None = row(
-        "--loss-scale", "K",
-        "With --dtype: scale the loss by 2^K.  [default: the largest that fits, if anything underflows]",
+        "--loss-scale", "K", "With --dtype: scale the loss by 2^K.  [default: the largest that fits, if anything underflows]",
         on=("compare-modes",), group=PRECISION, rare=True, kind=int, low=0, high=120)
     accumulate: int | None = row(
         "--accumulate", "N", "Compare the gradients of N micro-batches with that of the full batch.",
@@ -405,21 +408,19 @@ class Options:
     bits: tuple[int, ...] = row(
         "--bits", "LIST", "Also compute with this many bits, rounded to nearest: 113, 400.",
         on=("sweep",), group=PRECISION, rare=True, default=(), read=parse_whole_numbers)
-    each: bool = row(
-        "--each", "", "Sweep along every entry, not along all inputs at once.",
-        on=("sweep",), group=PRECISION, default=False, kind=bool)
+    each: bool = switch("--each", "Sweep along every entry, not along all inputs at once.", on=("sweep",), group=PRECISION)
     samples: int | None = row(
         "--samples", "N", "For a random function: choose the step by the spread of N values.",
         on=("sweep",), group=PRECISION, kind=int, low=3, high=10_000)
     rtol: float | None = row(
         "--rtol", "R", "Accept this relative error of the claim, too: it only loosens the computed bounds.",
-        on=("check",), group=PRECISION, kind=float, low=0, write=write_one, take=as_given)
+        on=("check",), group=PRECISION, kind=float, low=0, keyword=True)
     atol: float | None = row(
         "--atol", "A", "Accept this absolute error of the claim, too: it only loosens the computed bounds.",
-        on=("check",), group=PRECISION, kind=float, low=0, write=write_one, take=as_given)
+        on=("check",), group=PRECISION, kind=float, low=0, keyword=True)
     h: float | None = row(
         "--h", "H", "A fixed step for differences.  [default: gradcli chooses]",
-        on=("check", "sweep"), group=PRECISION, rare=True, kind=float, write=write_one, take=as_given)
+        on=("check", "sweep"), group=PRECISION, rare=True, kind=float, keyword=True)
     bounds: Mapping[str, tuple[float, float]] | None = row(
         "--bounds", "NAME=LOW:HIGH", 'Edges of the domain: "k=0:inf"; no step leaves it.',
         on=("check", "sweep"), group=PRECISION, repeated=True, read=parse_edges, take=as_given,
@@ -430,17 +431,16 @@ class Options:
         write=lambda found: [f"{name}={size!r}" for name, size in found.items()])
     budget: int | None = row(
         "--budget", "N", "How many evaluations of f the differences may take.",
-        on=(*CLAIMS, "run"), group=PRECISION, rare=True, kind=int, low=1, write=write_one, take=as_given)
-    mutate: bool = row(
-        "--mutate", "", "Plant mistakes in the gradient under test, and report the smallest that the check catches.",
-        on=("check",), group=CLAIM, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
+        on=(*CLAIMS, "run"), group=PRECISION, rare=True, kind=int, low=1, keyword=True)
+    mutate: bool = switch(
+        "--mutate", "Plant mistakes in the gradient under test, and report the smallest that the check catches.",
+        on=("check",), group=CLAIM, rare=True, keyword=True)
     save_point: str | None = row(
-        "--save-point", "FILE",
-        "Save the first point that does not pass or, if all pass, the first point: .npz, .json.",
+        "--save-point", "FILE", "Save the first point that does not pass or, if all pass, the first point: .npz, .json.",
         on=("check",), group=OUTPUT, rare=True)
-    check: bool = row(
-        "--check", "", "Does nothing: every check verifies the rules that its function uses.",
-        on=("ops",), group=PRECISION, default=False, kind=bool, hidden=True)
+    check: bool = switch(
+        "--check", "Does nothing: every check verifies the rules that its function uses.",
+        on=("ops",), group=PRECISION, hidden=True)
     timeout: float | None = row(
         "--timeout", "TIME",
         "Time limit, such as 90s or 5min. At the limit, 'check' shows what is finished. 'run' counts only the time of its "
@@ -457,9 +457,10 @@ class Options:
         "--ranks", "N",
         "Run the target on N processes of torch.distributed, as torchrun does, and check the gradients of all of them. "
         "With --framework jax: on N devices of one process, for shard_map. --shard says which part of an input each has.",
-        on=("check",), group=FRAMEWORK, kind=int, low=2, high=64, write=write_one, take=as_given)
+        on=("check",), group=FRAMEWORK, kind=int, low=2, high=64, keyword=True)
     loss: str | None = row(
-        "--loss", "KIND", "What the loss is if the ranks return different values: their sum or, as in DDP, their mean.",
+        "--loss", "KIND",
+        "What the loss is if the ranks return different values: their sum or, as in DDP, their mean.",
         on=("check",), group=FRAMEWORK, rare=True, read=reader_of_words("sum", "mean"), write=write_one,
         take=reader_of_words("sum", "mean"))
     rank_timeout: float | None = row(
@@ -473,30 +474,30 @@ class Options:
         "--reference", "TARGET",
         "Another implementation of the same function, with which values and gradients of the target are compared: a name in "
         "the target's file, or file.py:name.",
-        on=("check",), group=FRAMEWORK, write=write_one, take=as_given)
+        on=("check",), group=FRAMEWORK, keyword=True)
     device: str | None = row(
         "--device", "NAME",
         "Device that frameworks run on: cpu, cuda, cuda:1, mps; for expressions and numpy functions too, in torch or jax.",
-        on=("check", "compare-modes"), group=FRAMEWORK, write=write_one, take=as_given)
+        on=("check", "compare-modes"), group=FRAMEWORK, keyword=True)
     dtype: str | None = row(
         "--dtype", "NAME",
         "The format whose gradient is checked: float32, tf32, bfloat16, float16.  [default: float64] In cost: the format "
         "of the parameters, float8 too.  [default: float32]",
-        on=("check", "cost"), group=FRAMEWORK, write=write_one, take=as_given)
+        on=("check", "cost"), group=FRAMEWORK, keyword=True)
     autocast: str | None = row(
         "--autocast", "NAME",
         "Check the gradient under torch.autocast: bfloat16, or float16 (with a GradScaler too). In cost: the format of values.",
-        on=("check", "cost"), group=FRAMEWORK, rare=True, write=write_one, take=as_given)
-    compile: bool = row(
-        "--compile", "", "Check the gradient under torch.compile, jax.jit, ...",
-        on=("check",), group=FRAMEWORK, default=False, kind=bool, write=write_flag, take=as_given)
+        on=("check", "cost"), group=FRAMEWORK, rare=True, keyword=True)
+    compile: bool = switch(
+        "--compile", "Check the gradient under torch.compile, jax.jit, ...", on=("check",), group=FRAMEWORK, keyword=True)
     same_as: frozenset[str] = row(
-        "--same-as", "LIST", "Also compute the gradient in these ways, and compare: eager,compile,checkpoint,vmap,autocast.",
+        "--same-as", "LIST",
+        "Also compute the gradient in these ways, and compare: eager,compile,checkpoint,vmap,autocast.",
         on=("check",), group=FRAMEWORK, rare=True, default=frozenset(), read=reader_of_names(WAYS), write=write_set,
         take=reader_of_names(WAYS))
-    localise: bool = row(
-        "--localise", "", "Also check each module inside the target by itself.",
-        on=("check",), group=FRAMEWORK, rare=True, default=False, kind=bool, write=write_flag, take=as_given)
+    localise: bool = switch(
+        "--localise", "Also check each module inside the target by itself.",
+        on=("check",), group=FRAMEWORK, rare=True, keyword=True)
     expect: frozenset[str] = row(
         "--expect", "KINDS",
         "What is on purpose: straight-through (its smooth surrogate is checked), stop-gradient (held constant).",
@@ -505,37 +506,31 @@ class Options:
     allow: frozenset[str] = row(
         "--allow", "KINDS", "Findings that count as success: kink,staircase,noise,...",
         on=("check",), group=OUTPUT, default=frozenset(), read=parse_kinds, write=write_set, take=parse_kinds)
-    allow_inconclusive: bool = row(
-        "--allow-inconclusive", "", "Count every inconclusive verdict except timeout as success.",
-        on=("check",), group=OUTPUT, rare=True, default=False, kind=bool, write=write_flag)
+    allow_inconclusive: bool = switch(
+        "--allow-inconclusive", "Count every inconclusive verdict except timeout as success.",
+        on=("check",), group=OUTPUT, rare=True, write=write_flag)
     select: str | None = row(
         "--select -k", "EXPR", 'Only checks whose id or target contains these names: "focal and not (huber or lost)".',
         on=("check",), group=SUITE)
-    last_failed: bool = row(
-        "--last-failed --lf", "", "Only checks that did not pass in the last run, or were not reached.",
-        on=("check",), group=SUITE, default=False, kind=bool)
-    changed: bool = row(
-        "--changed", "", "Only checks whose modules, data or declaration differ from git's HEAD.",
-        on=("check",), group=SUITE, default=False, kind=bool)
+    last_failed: bool = switch(
+        "--last-failed --lf", "Only checks that did not pass in the last run, or were not reached.", on=("check",), group=SUITE)
+    changed: bool = switch(
+        "--changed", "Only checks whose modules, data or declaration differ from git's HEAD.", on=("check",), group=SUITE)
     changed_since: str | None = row(
-        "--changed-since", "REF",
-        "Only checks whose modules, data or declaration changed since this branch left REF.",
+        "--changed-since", "REF", "Only checks whose modules, data or declaration changed since this branch left REF.",
         on=("check",), group=SUITE, rare=True)
     profile: str | None = row(
         "--profile", "NAME", "Also use the options of [tool.gradcli.profile.NAME].", on=("check",), group=SUITE, rare=True)
-    watch: bool = row(
-        "--watch", "", "Run checks whenever a file that they depend on is saved, and print a line for each; Ctrl-C ends it.",
-        on=("check",), group=SUITE, default=False, kind=bool)
-    list_only: bool = row(
-        "--list", "", "List the selected checks and run none.", on=("check",), group=SUITE, default=False, kind=bool)
-    exit_first: bool = row(
-        "--exitfirst -x", "", "Stop at the first check that fails.", on=("check",), group=SUITE, default=False, kind=bool)
+    watch: bool = switch(
+        "--watch", "Run checks whenever a file that they depend on is saved, and print a line for each; Ctrl-C ends it.",
+        on=("check",), group=SUITE)
+    list_only: bool = switch("--list", "List the selected checks and run none.", on=("check",), group=SUITE)
+    exit_first: bool = switch("--exitfirst -x", "Stop at the first check that fails.", on=("check",), group=SUITE)
     workers: int = row(
         "--workers -n", "N", "Run N checks at a time, each in its own process; auto: one for each processor.",
         on=("check",), group=SUITE, default=1, read=workers)
     executor: str | None = row(
-        "--executor", "URL", "Run the checks on a Dask cluster: dask://HOST:PORT.",
-        on=("check",), group=SUITE, rare=True)
+        "--executor", "URL", "Run the checks on a Dask cluster: dask://HOST:PORT.", on=("check",), group=SUITE, rare=True)
     shard: Any = row(
         "--shard", "AXES",
         'With --ranks: the axis along which each rank has its part of an input, "W: 1, b: 0", or a function '
@@ -548,28 +543,22 @@ class Options:
     baseline: str | None = row(
         "--baseline", "FILE", "Checks that this file lists as failing do not fail the run; --update-baseline writes it.",
         on=("check",), group=SUITE)
-    update_baseline: bool = row(
-        "--update-baseline", "", "Write what fails now to the file of --baseline.",
-        on=("check",), group=SUITE, rare=True, default=False, kind=bool)
+    update_baseline: bool = switch(
+        "--update-baseline", "Write what fails now to the file of --baseline.", on=("check",), group=SUITE, rare=True)
     fail_under: float | None = row(
         "--fail-under", "PERCENT", "Exit with status 2 if less than this share of the gradients that are found is checked.",
         on=("find",), group=OUTPUT, kind=float, low=0, high=100)
-    github: bool = row(
-        "--github", "", "Also write .github/workflows/gradcli.yml.", on=("init",), group=OUTPUT, default=False, kind=bool)
-    add: bool = row(
-        "--add", "", "If there is a suite already, append the checks that it lacks.", on=("init",), group=OUTPUT,
-        default=False, kind=bool)
-    no_try: bool = row(
-        "--no-try", "", "Only read the project: run none of its code to try points.",
-        on=("init",), group=OUTPUT, default=False, kind=bool)
+    github: bool = switch("--github", "Also write .github/workflows/gradcli.yml.", on=("init",), group=OUTPUT)
+    add: bool = switch("--add", "If there is a suite already, append the checks that it lacks.", on=("init",), group=OUTPUT)
+    no_try: bool = switch("--no-try", "Only read the project: run none of its code to try points.", on=("init",), group=OUTPUT)
     format: str | None = row("--format", "FORM", "Format of standard output.  [default: text]", on=PRINTS, group=OUTPUT)
-    json: bool = row("--json", "", "The same as --format json.", on=PRINTS, group=OUTPUT, default=False, kind=bool)
+    json: bool = switch("--json", "The same as --format json.", on=PRINTS, group=OUTPUT)
     out: tuple[str, ...] = row(
         "--out -o", "FILE", "Also write a file; its ending chooses the format. Repeatable.",
-        on=(*PRINTS, *WRITES), group=OUTPUT, default=(), repeated=True, read=as_texts)
+        on=(*PRINTS, *WRITES), group=OUTPUT, repeated=True)
     plot: tuple[str, ...] = row(
         "--plot", "FILE", "Draw the report into a file: .pdf, .svg or .png (matplotlib). Repeatable.",
-        on=PICTURED, group=OUTPUT, default=(), repeated=True, read=as_texts)
+        on=PICTURED, group=OUTPUT, repeated=True)
     size: tuple[float, float] | None = row(
         "--size", "WxH", "Size of a picture file in inches: 3.5x2.5.  [default: 8 wide, as high as its pictures need]",
         on=PICTURED, group=OUTPUT, rare=True, read=parse_inches)
@@ -578,18 +567,13 @@ class Options:
     direction: str = row(
         "--direction", "DIR", "Direction in which graphs run on pages and in pictures: right or down.",
         on=("check", "trace", "derive"), group=OUTPUT, rare=True, default="right", read=reader_of_words("right", "down"))
-    quiet: bool = row(
-        "--quiet -q", "", "Print nothing; for several checks, only the last line.",
-        on=ALL, group=OUTPUT, default=False, kind=bool)
-    verbose: bool = row(
-        "--verbose -v", "", "Show every point, and each of several checks, in full.", on=("check", "run"), group=OUTPUT,
-        default=False, kind=bool)
+    quiet: bool = switch("--quiet -q", "Print nothing; for several checks, only the last line.", on=ALL, group=OUTPUT)
+    verbose: bool = switch(
+        "--verbose -v", "Show every point, and each of several checks, in full.", on=("check", "run"), group=OUTPUT)
     color: bool | None = row(
         "--color/--no-color", "", "Use colour, whatever the stream is.  [default: on a terminal]",
         on=ALL, group=OUTPUT, kind=bool)
-    traceback: bool = row(
-        "--traceback", "", "Show Python's traceback with an error.", on=(*ALL, *SERVES),
-        group=OUTPUT, rare=True, default=False, kind=bool)
+    traceback: bool = switch("--traceback", "Show Python's traceback with an error.", on=(*ALL, *SERVES), group=OUTPUT, rare=True)
     # fmt: on
     given: frozenset[str] = frozenset()  # the names of the options that the command line gave
 
