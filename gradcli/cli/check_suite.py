@@ -57,14 +57,8 @@ if TYPE_CHECKING:
     from gradcli.project.suite.selection import Baseline
 
 _OF_A_PROJECT = ("last_failed", "changed", "changed_since", "profile")  # options that need declared checks
-_OF_A_LIST = (
-    "select",
-    "list_only",
-    "shard",
-    "baseline",
-    "update_baseline",
-    "executor",
-)  # that need all of them at once
+#  that need all of them at once
+_OF_A_LIST = ("select", "list_only", "shard", "baseline", "update_baseline", "executor")
 
 
 # `gradcli check DIR/`, `gradcli check MODULE`: the checks of the gradients there, and of those found whose point is known.
@@ -192,64 +186,19 @@ def _suite_of_targets(words: Sequence[str], options: Options, world: World) -> S
     return Suite(None, Path.cwd(), checks=checks, options=options, declared=False)
 
 
-# The page of several checks: a line for each when it ends, then the details of those that did not pass, and counts.
-
-
-class SuitePage:
-    """Shows checks as they end, and all of them at the end, as the options say."""
-
-    def __init__(self, to: ReportOutput, world: World, longest: int = 40) -> None:
-        """`longest` is the width of the longest name of a check."""
-        refuse_pictures(to)
-        self._to, self._world, self._longest = to, world, longest
-        self._shown: set[ErrorDetail] = set()  # an error that several checks have is shown once
-
-    def head(self, text: str) -> None:
-        """Write a line before all others, where people read."""
-        if self._to.form == "text" and not self._to.quiet:
-            self._world.stdout.write(f"{text}\n")
-
-    def add(self, row: "CheckRow") -> None:
-        """Show one check: its line, and its error; as a document on a line in ndjson."""
-        if row.error is not None and self._to.form not in DATA:
-            detail = row.error.error
-            if detail in self._shown:
-                return self._add_line(row)
-            self._shown.add(detail)
-            if row.error.line is None and row.id not in detail.message:
-                detail = replace(detail, message=f"{row.id}: {detail.message}")
-            print_error_text(detail, self._world, row.error.line, self._to.color)
-        return self._add_line(row)
-
-    def _add_line(self, row: "CheckRow") -> None:
-        if self._to.quiet:
-            return
-        if self._to.form == "ndjson":
-            self._world.stdout.write(json.dumps(row.document, allow_nan=False) + "\n")
-            self._world.stdout.flush()
-        elif self._to.form == "text":
-            line = row.line(self._world.width(self._world.stdout), self._longest)
-            write_blocks((line,), self._world, self._to.color)
-
-    def end(self, report: "SuiteReport") -> None:
-        """Write the end of the page: the checks that did not pass, in full, and counts; other forms and files get all of it."""
-        to, world = self._to, self._world
-        if to.form == "text":
-            reports = () if to.quiet else report.reports()
-            lines = tuple(row.last_line(world.width(world.stdout)) for row in report.not_passed()) if reports else ()
-            for blocks in (reports, (*lines, *report.last())):
-                write_blocks(blocks, world, to.color, apart=len(blocks) > 1 and not to.quiet)
-        write_report(report, to, world, shown=to.form not in ("text", "ndjson"))
-
-
 class _Run:
-    """One run of a suite."""
+    """One run of a suite.
+
+    A line of each check is shown when it ends, then the details of those that did not pass, and counts.
+    """
 
     def __init__(self, suite: Suite, to: ReportOutput, over: Options, world: World) -> None:
         to = replace(to, page=replace(to.page, folder=str(suite.folder)))  # where the paths of its documents begin
         self._suite, self._options, self._world, self._to = suite, suite.options, world, to
         options = suite.options
-        self._page = SuitePage(to, world, max((len(check.id) for check in suite.checks), default=40))
+        refuse_pictures(to)
+        self._longest = max((len(check.id) for check in suite.checks), default=40)
+        self._shown_errors: set[ErrorDetail] = set()  # an error that several checks have is shown once
         self._keep = None if options.save_point is None else writable_point_path(options.save_point)
         self._started = time.perf_counter()
         self._token = secrets.token_hex(8)  # a worker elsewhere that stays is not used by another run
@@ -301,8 +250,8 @@ class _Run:
         seconds = {name: entry["seconds"] for name, entry in known.items() if isinstance(entry.get("seconds"), float)}
         longest_first = None if count == 1 or self._options.exit_first else seconds
         path = self._suite.path
-        if path is not None and path.parent != Path.cwd():
-            self._page.head(f"suite: {os.path.relpath(path)}")
+        if path is not None and path.parent != Path.cwd() and self._to.form == "text" and not self._to.quiet:
+            self._world.stdout.write(f"suite: {os.path.relpath(path)}\n")
         if not chosen:
             return self._show_rows(iter(()), chosen, known_failures)
         with self._choose_executor(count, apart) as executor:
@@ -353,7 +302,7 @@ class _Run:
                 if known is not None and not self._options.update_baseline:
                     row = replace(row, known=known.covers(row))
                 self._rows.append(row)
-                self._page.add(row)
+                self._show_check(row)
                 if self._options.exit_first and row.status is Exit.WRONG:
                     break
         except KeyboardInterrupt:
@@ -363,7 +312,7 @@ class _Run:
             stopped = Exit.UNUSABLE
             print_error(error, None, self._world)
         report = self._build_report(chosen, known, stopped)
-        self._page.end(report)
+        self._show_end(report)
         if self._suite.declared:
             write_last_run(self._suite.folder, self._rows, self._ids_not_reached(chosen), self._world.tell)
         saved = self._save_point()
@@ -371,6 +320,31 @@ class _Run:
             reports = [row.report for row in self._rows if row.report is not None]
             write_patches(reports, self._options.patch, self._world)
         return worst_status((Exit(report.exit_status), saved))
+
+    def _show_check(self, row: CheckRow) -> None:
+        """Show one check: its line, and its error; as a document on a line in ndjson."""
+        to, world = self._to, self._world
+        if row.error is not None and to.form not in DATA and row.error.error not in self._shown_errors:
+            detail = row.error.error
+            self._shown_errors.add(detail)
+            if row.error.line is None and row.id not in detail.message:
+                detail = replace(detail, message=f"{row.id}: {detail.message}")
+            print_error_text(detail, world, row.error.line, to.color)
+        if to.form == "ndjson" and not to.quiet:
+            world.stdout.write(json.dumps(row.document, allow_nan=False) + "\n")
+            world.stdout.flush()
+        elif to.form == "text" and not to.quiet:
+            write_blocks((row.line(world.width(world.stdout), self._longest),), world, to.color)
+
+    def _show_end(self, report: SuiteReport) -> None:
+        """Write the end of the page: the checks that did not pass, in full, and counts; other forms and files get all of it."""
+        to, world = self._to, self._world
+        if to.form == "text":
+            reports = () if to.quiet else report.reports()
+            lines = tuple(row.last_line(world.width(world.stdout)) for row in report.not_passed()) if reports else ()
+            for blocks in (reports, (*lines, *report.last())):
+                write_blocks(blocks, world, to.color, apart=len(blocks) > 1 and not to.quiet)
+        write_report(report, to, world, shown=to.form not in ("text", "ndjson"))
 
     def _wait_for_row(self, rows: Iterator[CheckRow], wanted: int) -> CheckRow | None:
         """Return the next row; `wanted` is how many there will be, 0 where that is unknown."""

@@ -38,11 +38,7 @@ TARGETS = argument(
 TARGET = argument(list[str], "TARGET [NAME=VALUE]...", "An expression or file.py:name, then values.")
 FILES = argument(list[str], "FILE...", "JSON documents of gradcli check --shard K/N.")
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
-_DATA = (
-    "json",
-    "ndjson",
-    "brief",
-)  # formats that are for programs, in which an error is written on standard output, too
+_DATA = ("json", "ndjson", "brief")  # formats for programs, in which an error is written on standard output, too
 _NEED_A_PROCESS = ("allow_python", "timeout", "recorded")  # options whose command needs a process of its own
 _IN_THIS_PROCESS = ("find", "init", "mcp", "lsp")  # commands that run no Python code of the user's themselves
 

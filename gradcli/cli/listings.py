@@ -71,16 +71,14 @@ def explain(world: World, words: list[str] | None, options: Options) -> int:
     known = read_explanations()
     found = tuple(row for row in known if kind in ("", row.kind))
     if not found:
-        raise BadOption(f"there is no kind '{kind}'", do=_hint_nearest_kind(kind, [row.kind for row in known]))
+        import difflib
+
+        kinds = [row.kind for row in known]
+        close = difflib.get_close_matches(kind, kinds, 1, 0.5) or [k for k in kinds if kind in k]
+        do = f"did you mean '{close[0]}'?" if close else "gradcli explain lists them"
+        raise BadOption(f"there is no kind '{kind}'", do=do)
     write_report(ExplainReport(found), requested_output(EXPLAIN_FORMATS, options, world), world)
     return 0
-
-
-def _hint_nearest_kind(kind: str, known: list[str]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(kind, known, 1, 0.5) or [k for k in known if kind in k]
-    return f"did you mean '{close[0]}'?" if close else "gradcli explain lists them"
 
 
 SCHEMA_EXAMPLES = """

@@ -3,7 +3,7 @@
 import json
 import os
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -212,46 +212,33 @@ def write_point(report: "CheckReport", path: Path) -> None:
     point = next((p for p in report.points if p.verdict != Verdict.PASS), report.points[0])
     if not point.at:
         return  # time was up before a point was known
-    others = [name for name, x in point.at.items() if isinstance(x, str | bytes) or not _is_numeric(x)]
-    if others:
-        says = f"the point was not saved: {', '.join(others[:3])} {'is' if len(others) == 1 else 'are'} not numeric"
-        raise BadOption(says, do="write a Python function that returns it: --at file.py:point")
-    try:
-        if path.suffix.lower() == ".json":
-            path.write_text(_point_as_json(point.at), encoding="utf-8")
-        else:
-            _write_npz(point.at, path)
-    except (OSError, ValueError, TypeError) as error:
-        raise BadOption(f"the point cannot be saved in {path}: {error}", do="name another file") from None
-
-
-def _is_numeric(x: Any) -> bool:
-    import numpy as np
-
-    return np.asarray(x).dtype.kind in "fiub"
-
-
-def _point_as_json(at: Mapping[str, Any]) -> str:
-    """Return a point as strict JSON, with infinities and nan as words, and integers as `int(3)`."""
     import numpy as np
 
     from gradcli.report.encode import encode
 
-    kept: dict[str, Any] = {}
-    for name, array in ((name, np.asarray(x)) for name, x in at.items()):
-        kept[name] = f"int({array.tolist()})" if array.dtype.kind in "iu" else encode(array.tolist())
-    inside = {"at": kept} if {"at", "points"} & set(kept) else kept  # else these keys would be read as a report's
-    return json.dumps(inside, allow_nan=False) + "\n"
-
-
-def _write_npz(at: Mapping[str, Any], path: Path) -> None:
-    """Write a point in the format of numpy.savez, which itself cannot take some names, such as `file`."""
-    import numpy as np
-
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, x in at.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
-                np.lib.format.write_array(stream, np.asarray(x), allow_pickle=False)
+    arrays = {name: np.asarray(x) for name, x in point.at.items()}
+    others = [
+        name for name, x in arrays.items() if isinstance(point.at[name], str | bytes) or x.dtype.kind not in "fiub"
+    ]
+    if others:
+        says = f"the point was not saved: {', '.join(others[:3])} {'is' if len(others) == 1 else 'are'} not numeric"
+        raise BadOption(says, do="write a Python function that returns it: --at file.py:point")
+    try:
+        if path.suffix.lower() == ".json":  # strict: infinities and nan are words, and integers `int(3)`
+            kept: dict[str, Any] = {
+                name: f"int({x.tolist()})" if x.dtype.kind in "iu" else encode(x.tolist()) for name, x in arrays.items()
+            }
+            inside = (
+                {"at": kept} if {"at", "points"} & set(kept) else kept
+            )  # else these keys would be read as a report's
+            path.write_text(json.dumps(inside, allow_nan=False) + "\n", encoding="utf-8")
+            return
+        with zipfile.ZipFile(path, "w") as archive:  # numpy.savez itself cannot take some names, such as `file`
+            for name, x in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
+                    np.lib.format.write_array(stream, x, allow_pickle=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise BadOption(f"the point cannot be saved in {path}: {error}", do="name another file") from None
 
 
 # `--patch FILE`: write the repairs of wrong claims as one diff.

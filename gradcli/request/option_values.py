@@ -299,10 +299,10 @@ def reader_of_names(names: Sequence[str]) -> Callable[[str, str | Sequence[str]]
     """Return a reader of some of these names, from a comma-separated list or a sequence."""
 
     def read_names(flag: str, text: str | Sequence[str]) -> frozenset[str]:
-        found = frozenset(split_words(text) if isinstance(text, str) else text)
-        for word in found:
+        words = split_words(text) if isinstance(text, str) else tuple(text)
+        for word in words:
             read_name(flag, word, names)
-        return found
+        return frozenset(words)
 
     return read_names
 

@@ -36,11 +36,6 @@ class Ray:
     scale: float = 1.0
     v: tuple[Any, ...] = ()
 
-    @property
-    def said(self) -> str:
-        """The ray in words: `x[1]`, or `v` for the ray along all inputs."""
-        return "v" if self.name is None else self.name + (f"[{','.join(map(str, self.index))}]" if self.index else "")
-
 
 def entry_rays(q: Question) -> list[Ray]:
     """Return a ray along each entry of each differentiated input."""
@@ -106,11 +101,11 @@ class Rays:
         if not rays or not len(ts):
             return np.zeros((len(rays), len(ts)))
         if self.by_calls:
-            return np.array([[self._value_by_call(ray, t) for t in ts] for ray in rays])
-        found = []
+            return np.array([[self._value_by_call(self.moved([ray], np.array([t]))) for t in ts] for ray in rays])
+        found, large = [], {name for name, x in zip(self.q.wrt, self.q.xs, strict=True) if size(x) >= _LARGE}
         for name, same in itertools.groupby(rays, key=lambda ray: ray.name):
             group = list(same)
-            one_by_one = self._one_by_one(group, ts) if name in self._large_inputs - self._mixed else None
+            one_by_one = self._one_by_one(group, ts) if name in large - self._mixed else None
             found.append(self._values_in_groups(group, ts) if one_by_one is None else one_by_one)
         return np.concatenate(found)
 
@@ -128,11 +123,6 @@ class Rays:
     @cached_property
     def _most_lanes(self) -> int:
         return lanes_at_once(self.q.recording)
-
-    @cached_property
-    def _large_inputs(self) -> set[str]:
-        """The inputs for which it is worth recomputing only what depends on one entry."""
-        return {name for name, x in zip(self.q.wrt, self.q.xs, strict=True) if size(x) >= _LARGE}
 
     def _one_by_one(self, rays: Sequence[Ray], ts: Any) -> Any:
         """Return f along rays of single entries, recomputing only what depends on each; None if everything depends on it."""
@@ -234,8 +224,7 @@ class Rays:
             return np.nan
         return self._weighted_sum(found)[0]
 
-    def _value_by_call(self, ray: Ray, t: float) -> float:
-        moved = self.moved([ray], np.array([t]))
+    def _value_by_call(self, moved: dict[int, Any]) -> float:
         xs = [moved[k][0] if k in moved else x for k, x in enumerate(self.q.xs)]
         return float(np.sum(output_weights(self.q) * self.q.near(*xs)))
 

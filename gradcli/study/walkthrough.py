@@ -170,17 +170,13 @@ def source_around(places: Iterable[Place]) -> tuple[SourceLine, ...]:
     return tuple(found[:_MOST])
 
 
-def blocks_of_code(places: Iterable[Place]) -> tuple[CodeBlock, ...]:
-    """Return the functions and the loops of the files."""
-    return tuple(block for file in dict.fromkeys(at.file for at in places) for block in _blocks_of_file(file))
-
-
 _UNEVEN = (  # what is run another number of times than the statements around it, or not at all
     ast.If, ast.IfExp, ast.Match, ast.Try, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda,
 )  # fmt: skip
 
 
-def _blocks_of_file(file: str) -> Iterator[CodeBlock]:
+def blocks_of_file(file: str) -> Iterator[CodeBlock]:
+    """Yield the functions and the loops of a file."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):
@@ -295,10 +291,11 @@ def walkthrough(q: Question, *, prove: bool = False, claimed: Mapping[int, Value
     # alone, there is none: the order of the inputs says nothing.
     wrong = (node for node in reversed(nodes) if not isinstance(node.claimed, Absent) and node.operation != "input")
     departs = next((node.name for node in wrong), ABSENT)
+    blocks = tuple(block for file in dict.fromkeys(at.file for at in places) for block in blocks_of_file(file))
     return TraceReport(
         Target(q.f.kind, q.f.text), q.point.values, q.point.drawn, q.seed, nodes, tuple(findings), describe_environment(),
         value=plain_value(y), result=names.get(result, ABSENT), departs=departs, source=source_around(places),
-        blocks_of_code=blocks_of_code(places), program=scalar_program(tape, result, steps),
+        blocks_of_code=blocks, program=scalar_program(tape, result, steps),
     )  # fmt: skip
 
 

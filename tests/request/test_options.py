@@ -197,3 +197,8 @@ def test_bad_keywords_are_refused(given: dict[str, Any], error: type[Exception],
 )  # fmt: skip
 def test_hints_are_in_the_language_of_the_place(text: str, suite: str, python: str) -> None:
     assert (hint_in_suite(text), hint_in_python(text)) == (suite, python)
+
+
+def test_of_several_unknown_names_the_first_is_named() -> None:
+    with pytest.raises(BadOption, match="does not know 'one'"):
+        options_from_keywords({"expect": "one,two,three,four,five,six,seven,eight"})

@@ -32,10 +32,7 @@ def mcp(world: World, options: Options) -> int:
     folder. Your code runs in a separate process, which ends when its time is over or the call is cancelled. The server
     ends when its input ends.
     """
-    server = import_with_extra("gradcli.cli.servers.mcp", "mcp")
-    _announce_waiting(world, "a client of the Model Context Protocol")
-    server.serve(options.timeout or SECONDS)
-    return 0
+    return _serve("gradcli.cli.servers.mcp", "mcp", "a client of the Model Context Protocol", world, options)
 
 
 def lsp(world: World, options: Options) -> int:
@@ -46,15 +43,15 @@ def lsp(world: World, options: Options) -> int:
     edit that the editor can make. Above each gradient that gradcli find lists in the file, there is a command that
     checks it.
     """
-    server = import_with_extra("gradcli.cli.servers.lsp", "lsp")
-    _announce_waiting(world, "an editor")
-    server.serve(options.timeout or SECONDS)
-    return 0
+    return _serve("gradcli.cli.servers.lsp", "lsp", "an editor", world, options)
 
 
-def _announce_waiting(world: World, whom: str) -> None:
+def _serve(module: str, extra: str, whom: str, world: World, options: Options) -> int:
+    server = import_with_extra(module, extra)
     if world.stdin.isatty():
         world.tell(f"this waits for the messages of {whom}, which starts it itself; Ctrl-C ends it")
+    server.serve(options.timeout or SECONDS)
+    return 0
 
 
 def import_with_extra(module: str, extra: str) -> ModuleType:
