@@ -175,12 +175,9 @@ def locate_target(f: Function | str, at: Any, options: Options) -> Located:
         return locate_function(
             loaded.found, loaded.text, [{WHOLE: at}], options, module=loaded.module, finds_partner=partner
         )
-    point = (
-        at
-        if isinstance(at, dict)
-        else dict(zip(Expression(f).inputs, at if isinstance(at, tuple) else (at,), strict=False))
-    )
-    return locate_expression(f, [point], options)
+    if not isinstance(at, dict):
+        at = dict(zip(Expression(f).inputs, at if isinstance(at, tuple) else (at,), strict=False))
+    return locate_expression(f, [at], options)
 
 
 def derive(

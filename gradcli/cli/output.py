@@ -127,7 +127,7 @@ def write_report(report: Any, to: ReportOutput, world: World, shown: bool = True
         write_blocks(blocks[opened:], world, to.color, apart)
     elif shown and not to.quiet:
         own = page_of_stream(world, world.stdout, to.color)
-        text = render_as_text(to.form, report, replace(own, folder=to.page.folder, workspace=to.page.workspace))
+        text = render_as_text(to.form, report, replace(to.page, width=own.width, color=own.color, encoding=own.encoding))
         if to.form == "github":  # workflow commands that are meant
             world.stdout.write(make_encodable(text, own.encoding))
         else:
@@ -228,9 +228,8 @@ def write_point(report: "CheckReport", path: Path) -> None:
             kept: dict[str, Any] = {
                 name: f"int({x.tolist()})" if x.dtype.kind in "iu" else encode(x.tolist()) for name, x in arrays.items()
             }
-            inside = (
-                {"at": kept} if {"at", "points"} & set(kept) else kept
-            )  # else these keys would be read as a report's
+            #  else these keys would be read as a report's
+            inside = {"at": kept} if {"at", "points"} & set(kept) else kept
             path.write_text(json.dumps(inside, allow_nan=False) + "\n", encoding="utf-8")
             return
         with zipfile.ZipFile(path, "w") as archive:  # numpy.savez itself cannot take some names, such as `file`

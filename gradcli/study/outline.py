@@ -293,9 +293,8 @@ class CheckpointPlan(NamedTuple):
     operations: int
 
 
-Label = tuple[
-    int, int, tuple[Segment, ...]
-]  # bytes held before a place, operations repeated, and the segments before it
+#  bytes held before a place, operations repeated, and the segments before it
+Label = tuple[int, int, tuple[Segment, ...]]
 
 
 class Checkpoints:

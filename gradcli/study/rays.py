@@ -111,7 +111,7 @@ class Rays:
 
     def _values_in_groups(self, rays: Sequence[Ray], ts: Any) -> Any:
         """Return f along rays of one input, in groups of the size that is quickest; a ray along all inputs goes alone."""
-        most = self._most_lanes
+        most = lanes_at_once(self.q.recording)
         step = max(1, most // len(ts)) if rays[0].name is not None else 1
         return np.block(
             [
@@ -119,10 +119,6 @@ class Rays:
                 for k in range(0, len(rays), step)
             ]
         )
-
-    @cached_property
-    def _most_lanes(self) -> int:
-        return lanes_at_once(self.q.recording)
 
     def _one_by_one(self, rays: Sequence[Ray], ts: Any) -> Any:
         """Return f along rays of single entries, recomputing only what depends on each; None if everything depends on it."""

@@ -361,9 +361,8 @@ def _group_steps(tape: Tape, result: int) -> list[WalkthroughStep]:
     places = (tape.position(k) for k in range(len(tape.lines)))
     here = [(id(at[0]), at[1]) if isinstance(at, tuple) else id(at) for at in places]
     read_here = {s for s, k in operands if here[s] == here[k]}
-    for k, step in enumerate(
-        steps
-    ):  # where the source has another name than the operation, as `multi_dot` for a product
+    for k, step in enumerate(steps):
+        # the source has another name than the operation, as `multi_dot` for a product
         if step.last in read_here and called_function_name(step.source) not in ("", step.operation):
             steps[k] = replace(step, is_part=True)
     return steps

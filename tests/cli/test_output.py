@@ -33,6 +33,12 @@ def test_a_graph_runs_in_the_direction_asked_for(gradcli: Any, tmp_path: Path, d
     assert int(spots[0][way]) < int(spots[1][way]) and spots[0][1 - way] == spots[1][1 - way]
 
 
+def test_a_graph_on_standard_output_runs_in_the_direction_asked_for(gradcli: Any, tmp_path: Path) -> None:
+    file = tmp_path / "graph.svg"
+    ran = gradcli("trace", "sin(x)", "x=1", "--direction", "down", "--format", "svg", "-o", str(file))
+    assert ran.stdout.rstrip() == file.read_text(encoding="utf-8").rstrip()
+
+
 def test_a_graph_runs_in_no_other_direction(gradcli: Any) -> None:
     ran = gradcli("trace", "sin(x)", "x=1", "--direction", "left")
     assert ran.exit_status == 2 and "--direction takes right or down, not" in ran.stderr
