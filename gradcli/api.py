@@ -38,7 +38,7 @@ from gradcli.request.options import (
 )
 from gradcli.request.target_text import is_python
 from gradcli.rules.kinds import Partial
-from gradcli.study.later_walk import with_later_walk
+from gradcli.study.later_walk import with_walk
 from gradcli.targets.call import Call, Calls, Function, Wrt, as_float, copy_array
 from gradcli.targets.derived import checkpoint
 from gradcli.targets.expression import Expression
@@ -107,7 +107,7 @@ def _check(f: Function | str, at: Any, options: Options) -> CheckReport:
         report = drop_late_causes(with_causes(verified, budget), budget)
     else:
         report = with_cause_and_repair(verified, request, ask, right_answer)
-    return with_later_walk(request, report)
+    return with_walk(request, report, later=True)
 
 
 def _request_as_text(

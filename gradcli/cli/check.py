@@ -147,7 +147,7 @@ def _check_one_target(ask: TargetRequest, to: ReportOutput, options: Options, wo
                 opened = len(opening)
             with world.working("looking for the cause", to.quiet) as tell:
                 report = with_cause_and_repair(found, asked, ask, right_answer, tell)
-                report = with_walk(asked, report) if to.pages else report
+                report = with_walk(asked, report, later=False) if to.pages else report
     except SuiteTimeUp as over:
         report = report_unfinished_check(over, ask, ask.command_to_repeat)
         if to.form == "text" and over.report is not None and over.report.points and report.verdict == Verdict.FAIL:

@@ -127,7 +127,9 @@ def write_report(report: Any, to: ReportOutput, world: World, shown: bool = True
         write_blocks(blocks[opened:], world, to.color, apart)
     elif shown and not to.quiet:
         own = page_of_stream(world, world.stdout, to.color)
-        text = render_as_text(to.form, report, replace(to.page, width=own.width, color=own.color, encoding=own.encoding))
+        text = render_as_text(
+            to.form, report, replace(to.page, width=own.width, color=own.color, encoding=own.encoding)
+        )
         if to.form == "github":  # workflow commands that are meant
             world.stdout.write(make_encodable(text, own.encoding))
         else:

@@ -154,9 +154,6 @@ def _known_shapes(at: Sequence[str], options: Options) -> "dict[str, tuple[int, 
     return found
 
 
-# Run a study of one target at one point, for `grad` and `trace`.
-
-
 def assign_own_values(found: Sequence[TargetRequest], common: Sequence[str]) -> list[TargetRequest]:
     """Return several targets, each expression with those NAME=VALUE arguments alone whose name it has.
 
@@ -168,12 +165,15 @@ def assign_own_values(found: Sequence[TargetRequest], common: Sequence[str]) -> 
         return [*found]
     inputs = [None if is_python(ask.target) else _inputs_of_expression(ask.target) for ask in found]
     given = found[0].at[len(common) :]
-    for text in given:
-        name = normalise_name(text.partition("=")[0].strip())
+
+    def name_of(text: str) -> str:
+        return normalise_name(text.partition("=")[0].strip())
+
+    for name in map(name_of, given):
         if None not in inputs and not any(name in known for known in inputs if known is not None):
             raise BadOption(f"'{name}' is an input of no target", do="leave it out, or correct its name")
     return [
-        replace(ask, at=tuple(text for k, text in enumerate(ask.at) if k < len(common) or _has_input(text, known)))
+        ask if known is None else replace(ask, at=(*common, *(text for text in given if name_of(text) in known)))
         for ask, known in zip(found, inputs, strict=True)
     ]
 
@@ -186,10 +186,6 @@ def _inputs_of_expression(target: str) -> tuple[str, ...] | None:
         return tuple(Expression(target).inputs)
     except GradcliError:
         return None
-
-
-def _has_input(text: str, inputs: Sequence[str] | None) -> bool:
-    return inputs is None or normalise_name(text.partition("=")[0].strip()) in inputs
 
 
 def request_target(words: Sequence[str], options: Options, world: World) -> TargetRequest:

@@ -33,20 +33,15 @@ class LaterWalk:
         return LaterWalk, (None, self._found)
 
 
-def with_later_walk(request: Request, report: CheckReport) -> CheckReport:
-    """Return the report with the walkthrough of its worst point, to be made when a page shows it."""
+def with_walk(request: Request, report: CheckReport, *, later: bool) -> CheckReport:
+    """Return the report with the walkthrough of its worst point: made now, where the code of users may run, or when it is shown."""
 
     def make() -> TraceReport | str:
         from gradcli.study.point_walkthrough import point_walkthrough
 
         return point_walkthrough(request, report)
 
-    return replace(report, walk=LaterWalk(make))
-
-
-def with_walk(request: Request, report: CheckReport) -> CheckReport:
-    """Return the same, made now: the function is run where the code of users may run."""
-    found = with_later_walk(request, report)
-    if found.walk is not None:
-        found.walk()
-    return found
+    walk = LaterWalk(make)
+    if not later:
+        walk()
+    return replace(report, walk=walk)
