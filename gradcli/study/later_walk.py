@@ -34,7 +34,7 @@ class LaterWalk:
 
 
 def with_walk(request: Request, report: CheckReport, *, later: bool) -> CheckReport:
-    """Return the report with the walkthrough of its worst point: made now, where the code of users may run, or when it is shown."""
+    """Return the report with the walkthrough of its worst point: made now, where the code of users may run, or when shown."""
 
     def make() -> TraceReport | str:
         from gradcli.study.point_walkthrough import point_walkthrough
