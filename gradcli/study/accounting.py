@@ -4,7 +4,6 @@ import itertools
 import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -365,7 +364,6 @@ def _write_notes(
 # What a published model costs, by formulas.
 
 
-@cache
 def _read_model_file(name: str) -> Mapping[str, Any]:
     return tomllib.loads((files("gradcli.study") / "models" / f"{name}.toml").read_text(encoding="utf-8"))
 
