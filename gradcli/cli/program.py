@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import typer
 from typer.main import get_command
 
-from gradcli.cli import check, derive, find, init, listings, run, servers, studies
+from gradcli.cli import check, derive, find, init, listings, run, serve, studies
 from gradcli.cli.command_line import (
     FILES,
     HELP_ALL,
@@ -60,8 +60,8 @@ COMMANDS: dict[str, Body] = {
     "modes": Body(listings.modes, None, None, "List the modes and devices available here."),
     "ops": Body(listings.ops, listings.OPS_NAME, listings.OPS_EXAMPLES, "List the functions and their derivatives."),
     "explain": Body(listings.explain, listings.EXPLAIN_KIND, listings.EXPLAIN_EXAMPLES, "Say what a finding or diagnosis means."),
-    "mcp": Body(servers.mcp, None, servers.MCP_EXAMPLES, "Serve agents: the Model Context Protocol."),
-    "lsp": Body(servers.lsp, None, servers.LSP_EXAMPLES, "Serve editors: the Language Server Protocol."),
+    "mcp": Body(serve.mcp, None, serve.MCP_EXAMPLES, "Serve agents: the Model Context Protocol."),
+    "lsp": Body(serve.lsp, None, serve.LSP_EXAMPLES, "Serve editors: the Language Server Protocol."),
     "schema": Body(listings.schema, listings.SCHEMA_NAME, listings.SCHEMA_EXAMPLES, "Print the JSON Schema of a document."),
 }  # fmt: skip
 
