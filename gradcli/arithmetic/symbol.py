@@ -14,8 +14,6 @@ from gradcli.tracing.primitive import Value
 #
 # Branches are not in this table: a recorded program has already decided them, and replaces them by weights (modes/plan.py).
 
-half = sp.Rational(1, 2)
-
 
 def det(a: Any) -> Any:
     return sp.Matrix(a).det(method="berkowitz")
@@ -95,7 +93,7 @@ WHOLE: dict[str, Callable[..., Any]] = {
     "norm": lambda x: sp.sqrt(sum(e**2 for e in np.reshape(x, -1).tolist())),
     "logsumexp": lambda x, *, axis: np.frompyfunc(sp.log, 1, 1)(np.sum(np.frompyfunc(sp.exp, 1, 1)(x), axis=axis)),
     "det": apply_to_stacks(det),
-    "logdet": apply_to_stacks(lambda a: half * sp.log(det(a) ** 2)),
+    "logdet": apply_to_stacks(lambda a: sp.Rational(1, 2) * sp.log(det(a) ** 2)),
     "inv": apply_to_stacks(inv),
     "solve": apply_to_stacks(lambda a, b: np.matmul(inv(a), b)),
     "dft_cos": lambda x, *, axis: fourier_sums(x, axis, sp.cos),

@@ -8,13 +8,13 @@ value makes a pair, and so does a Fourier transform; `.real`, `.imag`, `abs` and
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from gradcli.errors import NoRule, TraceEnded
 from gradcli.rules.elementwise import ln, pi
-from gradcli.rules.kinds import elementwise
+from gradcli.rules.kinds import elementwise, make_refusal
 from gradcli.rules.shaping import as_value
 from gradcli.tracing import primitive as core
 from gradcli.tracing.primitive import F, Params, Primitive, Value, handle, handles
@@ -387,10 +387,6 @@ def _equal(a: Value, b: Value) -> Any:
     return np.logical_and(np.equal(ar, br), np.equal(ai, bi))
 
 
-def _refuse_order(*xs: Value, **params: Any) -> NoReturn:
-    raise NoRule("complex values have no order", do="compare .real, .imag or np.abs")
-
-
 def _solve(a: Value, b: Value) -> ComplexPair:
     """Return the solution of a @ y = b, by the equivalent real system of twice the size."""
     (ar, ai), (br, bi) = filled_parts(a), filled_parts(b)
@@ -423,5 +419,6 @@ RULES: dict[str, Callable[..., Value]] = {  # how a primitive runs on complex op
     "isinf": lambda x: np.logical_or(*map(np.isinf, filled_parts(x))),
     "solve": _solve, "inv": lambda a: _solve(a, np.eye(shape(a)[-1])),
 }
-RULES |= dict.fromkeys(("less", "less_equal", "greater", "greater_equal", "maximum", "minimum", "max", "peaks"), _refuse_order)
+RULES |= dict.fromkeys(("less", "less_equal", "greater", "greater_equal", "maximum", "minimum", "max", "peaks"),
+                       make_refusal("complex values have no order", "compare .real, .imag or np.abs"))
 # fmt: on
