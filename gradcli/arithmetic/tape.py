@@ -9,7 +9,7 @@ import dis
 import operator
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ _NUMBERS = {float, int, np.float64}
 _MOST = 10**6  # the largest integer exponent, as in the handler of np.power
 _SUM = np.sum  # while a function is traced, np.sum is replaced
 _FLOAT64 = np.dtype(np.float64)
+_KNOWN: dict[Any, Primitive | None] = {}  # the elementwise primitive of one argument for a ufunc, or None
 _BINARY = {ufunc: primitive_by_name(ufunc.__name__) for ufunc in (np.add, np.subtract, np.multiply, np.divide)}
 Line = tuple[Primitive | None, tuple[int, ...], Sequence[Value], Value, Params | None, Any]
 
@@ -347,7 +348,7 @@ class Recorded(Tracer):
         if method == "__call__" and not kwargs:
             found = None
             if len(inputs) == 1 and inputs[0] is self and _is_moving_float64(self):
-                primitive = _unary_primitive(ufunc)
+                primitive = _KNOWN[ufunc] if ufunc in _KNOWN else _unary_primitive(ufunc)
                 if primitive is not None:
                     x = self.primal
                     found = _record_line(self.tape, primitive, (self.slot,), (x,), primitive.fun(x), None)
@@ -371,11 +372,11 @@ class Recorded(Tracer):
         return _general.__array_function__(self, function, types, args, kwargs)
 
 
-@cache
 def _unary_primitive(ufunc: Any) -> Primitive | None:
-    """Return the elementwise primitive of one argument for a ufunc, or None."""
     found = HANDLERS.get(ufunc)
-    return found if isinstance(found, Primitive) and found.kind == "elementwise" and len(found.rules) == 1 else None
+    known = found if isinstance(found, Primitive) and found.kind == "elementwise" and len(found.rules) == 1 else None
+    _KNOWN[ufunc] = known
+    return known
 
 
 def freeze_operand(x: Value) -> Value:
