@@ -50,7 +50,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class SlipTrial:
     """A slip to try: what it is called, with `{}` for the operation that was lost, the program with it, and its position."""
 
     kind: DiagnosisKind
@@ -78,7 +78,7 @@ class SlipSearch:
         except (GradcliError, ValueError, IndexError, NotImplementedError, np.linalg.LinAlgError):
             return None  # this slip does not fit the shapes
 
-    def find_first(self, trials: Iterable[Trial]) -> Diagnosis | None:
+    def find_first(self, trials: Iterable[SlipTrial]) -> Diagnosis | None:
         """Return the first slip that explains the claim, and keep the program with it; None if none does."""
         for trial in trials:
             whose = self.explains(self.made(trial.program))
@@ -138,7 +138,7 @@ def change_rule_on_edge(program: RecordedProgram, edge: Edge, rule: Any) -> Reco
     return program.with_rules({k: {edge.i: rule(own) if callable(rule) else rule} for k in edge.lines})
 
 
-def _other_iterations(program: RecordedProgram, edges: list[Edge]) -> Iterator[Trial]:
+def _other_iterations(program: RecordedProgram, edges: list[Edge]) -> Iterator[SlipTrial]:
     """Yield lines of a loop whose partial uses the values of the previous or the next iteration."""
     for edge in edges:
         rule = edge.primitive.rule(edge.i)
@@ -151,10 +151,10 @@ def _other_iterations(program: RecordedProgram, edges: list[Edge]) -> Iterator[T
                 _, _, xs, y, _, _ = program.lines[other]
                 rules[k] = {edge.i: evaluate_rule_at(rule, y, xs)}
             says = f"the derivative on this line uses the values of the iteration {when}"
-            yield Trial(DiagnosisKind.STALE, says, program.with_rules(rules), edge.position)
+            yield SlipTrial(DiagnosisKind.STALE, says, program.with_rules(rules), edge.position)
 
 
-def _other_values(program: RecordedProgram, edges: list[Edge]) -> Iterator[Trial]:
+def _other_values(program: RecordedProgram, edges: list[Edge]) -> Iterator[SlipTrial]:
     """Yield products whose partial is not the other factor, but a different value of the program."""
     says = "the derivative of a product is the other factor, but another value is used"
     families: dict[Any, list[int]] = {}  # the lines of the program, inputs included, by their place in the source
@@ -164,7 +164,7 @@ def _other_values(program: RecordedProgram, edges: list[Edge]) -> Iterator[Trial
         for lines in families.values() if edge.primitive.name == "multiply" else ():
             rules = _rules_with_factor(program.tape, edge, lines)
             if rules is not None:
-                yield Trial(DiagnosisKind.SWAPPED, says, program.with_rules(rules), edge.position)
+                yield SlipTrial(DiagnosisKind.SWAPPED, says, program.with_rules(rules), edge.position)
 
 
 def _rules_with_factor(tape: Tape, edge: Edge, lines: list[int]) -> Changed | None:
@@ -193,11 +193,11 @@ _PAIRS = 12  # other uses of a value that are tried as missing together with one
 Use = tuple[int, int]  # a line and its argument
 
 
-def _overwritings(program: RecordedProgram, edges: list[Edge]) -> Iterator[Trial]:
+def _overwritings(program: RecordedProgram, edges: list[Edge]) -> Iterator[SlipTrial]:
     """Yield the cases in which contributions are lost by assigning instead of adding."""
     for says, rules, position in _ways_to_overwrite(program.tape, edges):
         says = f"{says}: overwritten instead of added"
-        yield Trial(DiagnosisKind.OVERWRITTEN, says, program.with_rules(rules), position)
+        yield SlipTrial(DiagnosisKind.OVERWRITTEN, says, program.with_rules(rules), position)
 
 
 def _ways_to_overwrite(tape: Tape, edges: list[Edge]) -> Iterator[tuple[str, Changed, Any]]:
@@ -340,7 +340,7 @@ def find_unnamed_share(wrong: Wrong) -> Diagnosis | None:
     return next(iter(wrong.unnamed), None)
 
 
-def _known_slips(program: RecordedProgram, edges: list[Edge]) -> Iterator[Trial]:
+def _known_slips(program: RecordedProgram, edges: list[Edge]) -> Iterator[SlipTrial]:
     """Yield each slip in the tables: a wrong partial, a forgotten transpose, a wrong axis."""
     recorded: dict[Any, set[str]] = {}
     for edge in edges:
@@ -349,7 +349,7 @@ def _known_slips(program: RecordedProgram, edges: list[Edge]) -> Iterator[Trial]
         _, _, xs, y, _, _ = program.lines[edge.lines[-1]]
         code, alone = code_at(edge.position), len(recorded[source_key(edge.position, edge.lines[-1])]) == 1
         for kind, says, rule in slips_of_argument(edge.primitive, edge.i, y, xs, code, alone):
-            yield Trial(kind, says, change_rule_on_edge(program, edge, rule), edge.position)
+            yield SlipTrial(kind, says, change_rule_on_edge(program, edge, rule), edge.position)
 
 
 def _find_missing_edge(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
@@ -390,7 +390,7 @@ def _find_wrong_share(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None
         factor = float((held / scale) @ (part / scale) / ((part / scale) @ (part / scale)))
         factor = 0.0 if abs(factor) < 1e-6 else factor
         if len(edge.lines) > 1 and abs(factor) > 1e-6:  # in a loop the gradient is not linear in the factor
-            turned = Trial(
+            turned = SlipTrial(
                 DiagnosisKind.NEGATED, _WRONG_SIGN, change_rule_on_edge(program, edge, negated), edge.position
             )
             found = search.find_first([turned])
@@ -506,7 +506,7 @@ _DIAGONAL: tuple[tuple[Callable[..., Any], str], ...] = (
 )  # fmt: skip
 
 
-def block_slips(program: RecordedProgram) -> Iterator[Trial]:
+def block_slips(program: RecordedProgram) -> Iterator[SlipTrial]:
     """Yield each slip in which the derivative of one block is replaced in the program.
 
     A block computes a value that depends on the inputs only through one other value, of the same shape. If a loop runs a
@@ -525,7 +525,7 @@ def block_slips(program: RecordedProgram) -> Iterator[Trial]:
                 made = makes(tape.value(v), tape.value(u), slope)
                 whole = Primitive("block", np.positive, (Partial(lambda y, x, made=made: made),))
                 lines[v] = whole, (u,), (tape.value(u),), tape.value(v), None, tape.position(v)
-            yield Trial(DiagnosisKind.SLIP, says, program.with_lines(lines), tape.position(blocks[0][1]))
+            yield SlipTrial(DiagnosisKind.SLIP, says, program.with_lines(lines), tape.position(blocks[0][1]))
 
 
 def _find_blocks(tape: Tape, inputs: int) -> list[list[tuple[int, int]]]:

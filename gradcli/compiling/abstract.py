@@ -46,7 +46,7 @@ class DetachedFunction:
 class NumpyCall:
     """A call of a function of numpy's that has to see values, such as np.sort, as one operation of a program.
 
-    `args` and `kwargs` have a `Place` for each abstract value. `output` is the number of the result, where there
+    `args` and `kwargs` have a `ValuePlace` for each abstract value. `output` is the number of the result, where there
     are several.
     """
 
@@ -57,7 +57,7 @@ class NumpyCall:
     output: int | None = None
 
     def __call__(self, *xs: Value) -> Value:
-        args, kwargs = _map_arguments(lambda x: xs[x.number] if type(x) is Place else x, (self.args, self.kwargs))
+        args, kwargs = _map_arguments(lambda x: xs[x.number] if type(x) is ValuePlace else x, (self.args, self.kwargs))
         found = self.function(*args, **kwargs)
         y = found if self.output is None else found[self.output]
         if self.shape is not None and np.shape(y) != self.shape:
@@ -78,7 +78,7 @@ class NamedConstant:
         return np.float64(self.value)
 
 
-class Place:
+class ValuePlace:
     """The place of one of several values: of an operand among the arguments of a `NumpyCall`, of a result in a structure.
 
     It is no dataclass, which would be a structure itself.
@@ -208,7 +208,7 @@ class AbstractValue(OfNode):
         def replace_by_place(x: Any) -> Any:
             if isinstance(x, AbstractValue):
                 operands.append(x)
-                return Place(len(operands) - 1)
+                return ValuePlace(len(operands) - 1)
             if not isinstance(x, _ARGUMENTS) or isinstance(x, Tracer):
                 raise _missing_value("plain values for a function that is passed to numpy", f"use {_SELECT}")
             return x

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.classes import dataclass
-from gradcli.compiling.abstract import AbstractValue, DetachedFunction, NumpyCall, Place
+from gradcli.compiling.abstract import AbstractValue, DetachedFunction, NumpyCall, ValuePlace
 from gradcli.compiling.gradient_nodes import times, value_and_gradient
 from gradcli.compiling.straight_line import OfNode, ProgramNode, StraightLine
 from gradcli.compiling.written import FunctionText, write_function
@@ -312,10 +312,10 @@ class Compiled:
 
     def _restore_structure(self, results: Sequence[Value]) -> Any:
         """Return results in the structure that the function returned at the example."""
-        if type(self._result) is Place:
+        if type(self._result) is ValuePlace:
             return results[0]
         structure, leaves = self._structure
-        found = {path: results[x.number] if type(x) is Place else x for path, x in leaves.items()}
+        found = {path: results[x.number] if type(x) is ValuePlace else x for path, x in leaves.items()}
         return put_together(structure, found)
 
     def __reduce__(self) -> Any:
@@ -422,7 +422,7 @@ def _with_places(y: Any, program: StraightLine, results: list[OfNode], name: str
             what = "an array of objects" if isinstance(x, np.ndarray) else "an iterator"
             raise FunctionFailed(f"{name} returns {what}", do="return arrays, numbers, or structures of them")
         if isinstance(x, Tracer | np.ndarray | float | np.generic):
-            found[path] = Place(len(results))
+            found[path] = ValuePlace(len(results))
             results.append(program.constant(x))
         elif isinstance(x, str | bytes | int | None):
             found[path] = x
@@ -466,7 +466,7 @@ def _compare_with_function(
 
     With `only_finite`, a point at which the function raises, or has a value that is not finite, is passed over.
     """
-    places = [path for path, x in take_apart("", made._result)[1].items() if type(x) is Place]
+    places = [path for path, x in take_apart("", made._result)[1].items() if type(x) is ValuePlace]
     with np.errstate(all="ignore"):
         try:
             y = function.raw({path: x.copy() if isinstance(x, np.ndarray) else x for path, x in leaves.items()})

@@ -43,7 +43,7 @@ ONE = Fraction(1)
 
 
 @dataclass(frozen=True)
-class Rule:
+class ProductRule:
     """A rule for products: what it makes of a term with a factor of one of these operations, or with any where there are none.
 
     A `counting` rule accounts for the indices that it removes.
@@ -63,7 +63,7 @@ class Rule:
         return None
 
 
-RULES: list[Rule] = []  # in the order in which they are tried; `convert.py` fills it
+RULES: list[ProductRule] = []  # in the order in which they are tried; `convert.py` fills it
 
 
 def multiply(a: Tensor, b: Tensor) -> Tensor:
