@@ -75,17 +75,13 @@ def operator_edits(place: EditPlace) -> Iterator[New]:
     if own in (ast.Sub, ast.Div, ast.MatMult, ast.Pow):
         yield "order", 1.2, *write_operation(own, right, left)
     kind = "term" if own in (ast.Add, ast.Sub) else "factor"
-    yield kind, _cost_of_leaving_out(node.right, 1.3 if place.in_index else 1.5), *left
+    costs = [1.0 if kind == "factor" and isinstance(side, ast.Constant) else 1.5 for side in (node.left, node.right)]
+    yield kind, 1.3 if place.in_index else costs[1], *left
     if own is ast.Sub:
         yield kind, 1.8, f"-{bracket_operand(*right, ast.Mult)}", SIGN
     elif own is ast.Div:
         yield kind, 1.8, *write_operation(own, ("1", ATOM), right)
-    yield kind, _cost_of_leaving_out(node.left, 1.5), *right
-
-
-def _cost_of_leaving_out(operand: ast.expr, cost: float) -> float:
-    """Return the cost of an edit that leaves out an operand: for a number that of another number, else as given."""
-    return 1.0 if isinstance(operand, ast.Constant) else cost
+    yield kind, costs[0], *right
 
 
 def grouping_edits(place: EditPlace) -> Iterator[New]:
