@@ -29,6 +29,7 @@ from gradcli.words import DiagnosisKind
 
 _FEWEST = 3  # entries that must change together before a factor with no known cause explains them
 _MOST_OUTPUTS = 64
+_SAME = 1e-9  # relative to the largest entry of each input: two gradients that are the same but for rounding
 _WRONG_SIGN = "the derivative on this line has the wrong sign"
 
 
@@ -64,9 +65,10 @@ _LOST = (DiagnosisKind.LEFT_OUT, DiagnosisKind.OVERWRITTEN)  # kinds whose sente
 
 @dataclass
 class SlipSearch:
-    """A search for the slip in a wrong claim."""
+    """A search for the slip in a wrong claim, along the lines of a program."""
 
     wrong: Wrong
+    program: RecordedProgram
     partly: bool = False  # whether a slip need only explain the gradients of the wrong inputs
     lacking: dict[int, Gradient | None] = field(default_factory=dict)  # the gradient without each edge, by its number
 
@@ -308,7 +310,8 @@ def find_slip_on_tape(wrong: Wrong) -> Diagnosis | None:
     q = wrong.q
     if q.untraced is not None or size(q.value) > _MOST_OUTPUTS:
         return None
-    search, program, edges = SlipSearch(wrong), q.recording, []
+    search, edges = SlipSearch(wrong, q.recording), []
+    program = search.program = _hold_shifts_constant(search)
     for edge in edges_of(program):
         at = place_of_position(edge.position)
         line = (at.file if isinstance(at, Place) else None, None if at is None else at.line)
@@ -335,6 +338,26 @@ def find_slip_on_tape(wrong: Wrong) -> Diagnosis | None:
     return None
 
 
+def _hold_shifts_constant(search: SlipSearch) -> RecordedProgram:
+    """Return the program with largest entries held constant, where that leaves the gradient as it is, as in exp(z - max(z)).
+
+    Nobody writes out what goes through them, so that a slip beside them is one slip.
+    """
+    held = search.program
+    for edge in edges_of(held):
+        held = change_rule_on_edge(held, edge, omit_contribution) if edge.primitive.name == "max" else held
+    if held is search.program:
+        return held
+    try:
+        made = search.made(held)
+    except BudgetSpent:
+        return search.program
+    right = search.wrong.right
+    rooms = {n: _SAME * largest_magnitude(x) for n, x in right.items()}
+    same = made is not None and all(largest_magnitude(made[n] - x) <= rooms[n] for n, x in right.items())
+    return held if same else search.program
+
+
 def find_unnamed_share(wrong: Wrong) -> Diagnosis | None:
     """Return the line whose contribution the claim multiplies by a factor with no known cause, from `find_slip_on_tape`."""
     return next(iter(wrong.unnamed), None)
@@ -354,7 +377,7 @@ def _known_slips(program: RecordedProgram, edges: list[Edge]) -> Iterator[SlipTr
 
 def _find_missing_edge(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     """Find the edge whose contribution is missing in the claim."""
-    program = search.wrong.q.recording
+    program = search.program
     for n, edge in enumerate(edges):
         operands = program.tape.operands(edge.lines[-1])
         if operands.count(operands[edge.i]) > 1:
@@ -369,13 +392,13 @@ def _find_missing_edge(search: SlipSearch, edges: list[Edge]) -> Diagnosis | Non
 def _gradient_without_edge(search: SlipSearch, n: int, edge: Edge) -> Gradient | None:
     """Return the gradient without the contribution through an edge; it is computed once and cached."""
     if n not in search.lacking:
-        search.lacking[n] = search.made(change_rule_on_edge(search.wrong.q.recording, edge, omit_contribution))
+        search.lacking[n] = search.made(change_rule_on_edge(search.program, edge, omit_contribution))
     return search.lacking[n]
 
 
 def _find_wrong_share(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None:
     """Find the edge whose contribution the claim holds with a wrong factor, such as -1 or 2 instead of 1."""
-    program, wrong = search.wrong.q.recording, search.wrong
+    program, wrong = search.program, search.wrong
     for n, edge in enumerate(edges):
         without = _gradient_without_edge(search, n, edge)
         if without is None:
@@ -413,8 +436,8 @@ def _find_wrong_share(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None
 
 def _diagnose_share(search: SlipSearch, factor: float, edge: Edge, whose: str) -> Diagnosis | None:
     if factor == 0:
-        tape = search.wrong.q.recording.tape
-        if _is_term(search.wrong.q.recording, edge):
+        tape = search.program.tape
+        if _is_term(search.program, edge):
             says = f"the gradient of one term of the function is missing{whose}"
             term = tape.operands(edge.lines[-1])[edge.i]
             return search.diagnose(DiagnosisKind.TERM, says, tape.position(term))

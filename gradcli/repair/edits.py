@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -390,6 +391,38 @@ def matrix_edits(place: EditPlace) -> Iterator[New]:
             yield "factor", 2.2, *write_operation(ast.MatMult, place.code, factor)
 
 
+def softmax_edits(place: EditPlace) -> Iterator[New]:
+    """Take the mean under probabilities p away from what they multiply, as the derivative of softmax does: p*(g - sum(p*g)).
+
+    A factor 1 - p, which holds for the diagonal of that derivative alone, is left out.
+    """
+    shape, text = shape_of(place.value), place.text
+    is_part_of_product = isinstance(place.parent, ast.BinOp) and isinstance(place.parent.op, ast.Mult)
+    if not shape or not place.carries_numbers or is_part_of_product:
+        return
+    over = ", axis=-1, keepdims=True" if len(shape) > 1 else ""
+    factors = list(_factors_of(place.node))
+    for p in factors:
+        one_less = ast.unparse(ast.BinOp(ast.Constant(1), ast.Sub(), p))
+        others = [f for f in factors if f is not p and ast.unparse(f) != one_less]
+        if not others or any(shape_of(place.scope.value(text.piece(f))) != shape for f in (p, *others)):
+            continue
+        g = reduce(partial(write_operation, ast.Mult), map(text.code, others))
+        product, _ = write_operation(ast.Mult, text.code(p), g)
+        mean = f"{place.scope.prefix}sum({product}{over})", ATOM
+        yield "term", 2.0, *write_operation(ast.Mult, text.code(p), write_operation(ast.Sub, g, mean))
+
+
+def _factors_of(node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the factors of a product, or an expression that is none."""
+    match node:
+        case ast.BinOp(left, ast.Mult(), right):
+            yield from _factors_of(left)
+            yield from _factors_of(right)
+        case _:
+            yield node
+
+
 def whole_edits(place: EditPlace) -> Iterator[New]:
     """Take a name for an expression of its shape, or sum what one item was taken of."""
     node = place.node
@@ -408,7 +441,7 @@ def whole_edits(place: EditPlace) -> Iterator[New]:
 _MAKERS: tuple[Callable[[EditPlace], Iterator[New]], ...] = (
     constant_edits, operator_edits, grouping_edits, sign_edits, power_edits, name_edits, function_edits, axis_edits,
     sum_edits, transpose_edits, subscript_edits, index_edits, factor_edits, term_edits, reversal_edits, matrix_edits,
-    whole_edits, exchange_edits,
+    softmax_edits, whole_edits, exchange_edits,
 )  # fmt: skip
 
 

@@ -166,7 +166,7 @@ def _program_with_slip(q: Question, point: PointReport, claimed: Gradient, right
     if find_slip_on_tape(wrong) is None or not wrong.slipped:
         return None
     program = wrong.slipped[-1]
-    search = SlipSearch(replace(wrong, budget=CauseBudget(MOST)))
+    search = SlipSearch(replace(wrong, budget=CauseBudget(MOST)), program)
     return program if search.explains(search.made(program)) == "" else None
 
 

@@ -180,6 +180,19 @@ def d_sigmoid(x: Any, w: Any) -> Any:
     return dz * w, dz * x + np.sinh(w)
 
 
+def stable(z: Any, c: Any) -> Any:
+    m = np.max(z, axis=1, keepdims=True)
+    e = np.exp(z - m)
+    p = e / np.sum(e, axis=1, keepdims=True)
+    return np.sum(c * p)
+
+
+def d_stable(z: Any, c: Any) -> Any:
+    e = np.exp(z - np.max(z, axis=1, keepdims=True))
+    p = e / np.sum(e, axis=1, keepdims=True)
+    return p * (c - np.sum(p * c, axis=1, keepdims=True)), p
+
+
 def attention(x: Any, v: Any) -> Any:
     z = np.sinh(x)
     e = np.exp(z)
@@ -298,6 +311,10 @@ PROGRAMS = [
         Slip("p * (dp - p @ dp)", "p * (1 - p) * dp", "slip",    "only the diagonal of the Jacobian",         "p = e / np.sum(e)"),
         Slip("p * (dp - p @ dp)", "dp",              "slip",     "missing (used as if it were 1)",               "p = e / np.sum(e)"),
         Slip("p * (dp - p @ dp)", "p * dp",          "overwritten", "the gradient through `np.sum(e)` is missing", "p = e / np.sum(e)"),
+    )),
+    Program(stable, {"z": RNG.normal(size=(3, 4)), "c": RNG.normal(size=(3, 4))}, d_stable, (
+        Slip(" - np.sum(p * c, axis=1, keepdims=True)", "", "overwritten", "the gradient through `np.sum(e, axis=1, keepdims=True)` is missing", "p = e / np.sum(e, axis=1, keepdims=True)"),
+        Slip("p * (c - np.sum(p * c, axis=1, keepdims=True))", "p * (1 - p) * c", "slip", "only the diagonal of the Jacobian", "p = e / np.sum(e, axis=1, keepdims=True)"),
     )),
     Program(batch, {"X": RNG.normal(size=(3, 3)), "w": RNG.normal(size=3), "b": RNG.normal(size=3)}, d_batch, (
         Slip("np.sum(dz * X, axis=0)", "np.sum(dz * X, axis=1)", "axis", "summed over the wrong axis",   "z = X * w + b"),

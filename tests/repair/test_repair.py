@@ -134,6 +134,19 @@ def test_a_line_of_backpropagation_that_is_missing_is_added(
     assert edit["after"].endswith(after), edit
 
 
+@for_rows(
+    ("wrong", "right"),
+    [
+        ("softmax(z)*c", "softmax(z) * (c - sum(softmax(z) * c))"),
+        ("p=softmax(z); p*(1-p)*c", "p=softmax(z); p * (c - sum(p * c))"),
+    ],
+)
+def test_the_mean_that_the_derivative_of_softmax_takes_away_is_added(gradcli: Gradcli, wrong: str, right: str) -> None:
+    at = "z=[0.1, 0.7, -0.3], c=[1, 2, 0.5]"
+    ran = gradcli("check", "sum(c*softmax(z))", "--grad", wrong, "--at", at, "--wrt", "z", "--json")
+    assert diagnosis(ran)["replacement"] == right
+
+
 def test_a_factor_that_is_one_too_many_is_left_out(gradcli: Gradcli) -> None:
     ran = gradcli("check", "sum(x**2)*y", "--grad", "2*3*x*y", "--at", "x=[1, 2], y=0.7", "--wrt", "x", "--json")
     assert diagnosis(ran)["replacement"] == "2*x*y"
