@@ -94,8 +94,9 @@ def statement_edits(statement: ast.stmt, text: Text, scope: Scope | None, alone:
 def update_edits(statement: ast.stmt, text: Text, scope: Scope) -> Iterator[Edit]:
     """Yield edits that add an update of the name that a statement assigns, or writes into.
 
-    It is a value of its shape that is added, or a product of two, which stands in the assignment itself where there is one; one
-    off where an array of indices says, as in the gradient of cross-entropy; or, after a write into it, a division by a size.
+    It is a value of its shape that is added, or a product of two, which stands in the assignment itself where there is one; a
+    division by its sum; one off where an array of indices says, as in the gradient of cross-entropy; or, after a write into it,
+    a division by a size.
     """
     target = getattr(statement, "target", None) or getattr(statement, "targets", [None])[0]
     name = target.value if isinstance(target, ast.Subscript) else target
@@ -114,10 +115,14 @@ def update_edits(statement: ast.stmt, text: Text, scope: Scope) -> Iterator[Edit
             yield Edit("factor", 1.6, statement.lineno, (change,))
     if name is not target:
         return
-    for indices in _indices_of_rows(scope, own) if isinstance(statement, ast.Assign) else ():
-        rows = f"{scope.prefix}arange(len({indices}))"
-        change = Change(end, end, f"{new_line}{name.id}[{rows}, {indices}] -= 1")
-        yield Edit("statement", 2.2, statement.lineno, (change,))
+    updates = []
+    if isinstance(statement, ast.Assign) and shape_of(own):
+        over = "axis=-1, keepdims=True" if len(shape_of(own)) > 1 else ""
+        updates = [f" /= {name.id}.sum({over})"]
+        rows = ((f"{scope.prefix}arange(len({indices}))", indices) for indices in _indices_of_rows(scope, own))
+        updates += [f"[{row}, {entry}] -= 1" for row, entry in rows]
+    for update in updates:
+        yield Edit("statement", 2.2, statement.lineno, (Change(end, end, f"{new_line}{name.id}{update}"),))
     for cost, update in _possible_updates(scope, shape_of(own), name.id, isinstance(statement, ast.AugAssign)):
         for sign, operator in (("+", ast.Add), ("-", ast.Sub)):
             change = Change(end, end, f"{new_line}{name.id} {sign}= {update}")

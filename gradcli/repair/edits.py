@@ -391,6 +391,16 @@ def matrix_edits(place: EditPlace) -> Iterator[New]:
             yield "factor", 2.2, *write_operation(ast.MatMult, place.code, factor)
 
 
+def mean_edits(place: EditPlace) -> Iterator[New]:
+    """Take the mean of an array away from it, as the derivative of what has been centred does."""
+    count = len(shape_of(place.value))
+    if not count or not place.carries_numbers or isinstance(place.node, ast.Constant):
+        return
+    for over in (", axis=-1, keepdims=True", ", axis=0") if count > 1 else ("",):
+        mean = f"{place.scope.prefix}mean({place.piece}{over})", ATOM
+        yield "term", 2.3, *write_operation(ast.Sub, place.code, mean)
+
+
 def softmax_edits(place: EditPlace) -> Iterator[New]:
     """Take the mean under probabilities p away from what they multiply, as the derivative of softmax does: p*(g - sum(p*g)).
 
@@ -441,7 +451,7 @@ def whole_edits(place: EditPlace) -> Iterator[New]:
 _MAKERS: tuple[Callable[[EditPlace], Iterator[New]], ...] = (
     constant_edits, operator_edits, grouping_edits, sign_edits, power_edits, name_edits, function_edits, axis_edits,
     sum_edits, transpose_edits, subscript_edits, index_edits, factor_edits, term_edits, reversal_edits, matrix_edits,
-    softmax_edits, whole_edits, exchange_edits,
+    mean_edits, softmax_edits, whole_edits, exchange_edits,
 )  # fmt: skip
 
 

@@ -124,14 +124,25 @@ def g(W, b, X, y, reg):
         ("\n    d /= N\n    dW", "; dW", "d[np.arange(N), y] -= 1\n    d /= X.shape[0]; dW = X.T @ d + reg * W"),
         ("    d[np.arange(N), y] -= 1\n", "", "    d[np.arange(len(y)), y] -= 1"),
         (" + reg * W", "", "dW = X.T @ d + reg * W"),
+        (
+            "    d = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)",
+            "    d = np.exp(z)",
+            "d = np.exp(z)\n    d /= d.sum(axis=-1, keepdims=True)",
+        ),
     ],
 )
 def test_a_line_of_backpropagation_that_is_missing_is_added(
     gradcli: Gradcli, here: Path, right: str, wrong: str, after: str
 ) -> None:
     at = "W=randn(4,3), b=randn(3), X=randn(5,4), y=[0,1,2,2,1], reg=0.1"
-    (edit,) = check(gradcli, SCORES.replace(right, wrong, 1), at, "--wrt", "W,b")["edits"]
+    (edit,) = check(gradcli, wrong.join(SCORES.rsplit(right, 1)), at, "--wrt", "W,b")["edits"]
     assert edit["after"].endswith(after), edit
+
+
+def test_the_mean_that_the_derivative_of_a_centred_array_takes_away_is_added(gradcli: Gradcli) -> None:
+    at = "x=[0.3, 1.1, -0.4], c=[1, 2, 0.5]"
+    ran = gradcli("check", "sum(c*(x - mean(x))*0.7)", "--grad", "c*0.7", "--at", at, "--wrt", "x", "--json")
+    assert diagnosis(ran)["replacement"] == "c*0.7 - mean(c*0.7)"
 
 
 @for_rows(
