@@ -197,11 +197,11 @@ def confirmed_entries(seen: Evidence, findings: Findings = ()) -> tuple[dict[str
     second = next((seen.outcomes[name] for name in ("finite-difference", "certified") if name in seen.outcomes), None)
     too_dear = second is not None and second.status == "not run"
     is_alone = seen.reference == "certified" or (seen.reference in ("reverse", "forward") and too_dear)
-    if seen.reference is None or settled or not (is_alone or seen.inside_confirmed):
+    if seen.reference is None or settled or not is_alone:
         return confirmed, ()
     agreed = {name: confirmed[name] | (word == AGREE) for name, word in seen.agreement[seen.reference].items()}
-    if seen.inside_confirmed or (seen.reference == "certified" and seen.trace.agrees):
-        return agreed, ()  # values of the program have confirmed its rules
+    if seen.reference == "certified" and seen.trace.agrees:  # values of the program confirm its rules
+        return agreed, ()
     direction = require_evidence(seen.direction, EvidenceKind.DIRECTION)
     if direction.agrees:
         what = "f in balls of 128 bits" if direction.in_balls else "the untouched function"

@@ -352,7 +352,6 @@ class Evidence:
     solvers: tuple[str, ...] = ()
     written_as_text: bool = False  # a traced value was converted to text, where its slope may have been lost
     may_retry_without_trace: bool = False  # function values were requested, and the trace is not rejected yet
-    inside_confirmed: bool = False  # a part of a function whose values have confirmed the trace of both
     may_keep_state: bool = False  # a Python function, whose value may depend on earlier calls
     # that a derivative by single entries leaves, and f does not allow or does not see
     sets_left: tuple[SetLeft, ...] = ()

@@ -15,7 +15,6 @@ from gradcli.errors import BadClaim, GradcliError
 from gradcli.frameworks.framework import KNOWN, CustomCall, Framework, Placed, Prepared
 from gradcli.frameworks.native import Native
 from gradcli.modes.difference_steps import Line, derivative
-from gradcli.modes.problem import Effort
 from gradcli.report.common import ABSENT, Absent
 from gradcli.report.framework_gradient import Part
 from gradcli.report.point_report import PointReport
@@ -73,7 +72,7 @@ def _check_custom_gradient(
         alone = _request_for_call(call, request, own.native)
         if alone is None:
             return replace(part, message="it gets no floats"), None
-        verified = _verify_part(replace(alone, own=None), request, own, whole, verify)
+        verified = verify(replace(alone, own=None))
     except GradcliError as error:
         verdict = Verdict.FAIL if isinstance(error, BadClaim) else Verdict.INCONCLUSIVE
         return replace(part, verdict=verdict, message=error.what), None
@@ -83,21 +82,6 @@ def _check_custom_gradient(
         reached = ABSENT if ignores else _is_difference_reached(report.points[0], number, len(calls), request, own)
         part = replace(part, ignores=ignores, reached=reached)
     return part, verified.first_cause
-
-
-def _verify_part(
-    alone: Request, request: Request, own: FrameworkClaim, whole: PointReport, verify: Callable[[Request], Verified]
-) -> Verified:
-    """Check a custom gradient; in a recorded function that is right, first without the function values that confirmed that one.
-
-    The rules along the recorded forward and the custom gradient are two witnesses then; what they leave open gets a full check.
-    """
-    recorded = own.native.program is not None and own.native.coarseness == 1.0
-    if recorded and whole.verdict == Verdict.PASS and request.budget.effort is Effort.DEFAULT:
-        quick = verify(replace(alone, modes=("reverse",), inside_confirmed=True))
-        if quick.report.verdict == Verdict.PASS:
-            return quick
-    return verify(alone)
 
 
 def _ignores_cotangent(alone: Request) -> bool:
@@ -162,9 +146,9 @@ def _is_whole_function(call: CustomCall, request: Request, own: FrameworkClaim, 
     The gradient of a scalar function is compared for another cotangent than one, in proportion. In narrow formats, whose
     bounds are wide, a custom gradient is always checked alone.
     """
-    result = whole.modes["claim"]
-    bound = result.bound
-    if own.native.coarseness > 1.0 or whole.verdict != Verdict.PASS or isinstance(bound, Absent):
+    result = whole.modes.get("claim")
+    bound = ABSENT if result is None else result.bound
+    if own.native.coarseness > 1.0 or whole.verdict != Verdict.PASS or result is None or isinstance(bound, Absent):
         return False
     alone = _native_of_call(call, own.native.framework, own.native.placed, request.seed)
     f, values, _ = bind_arguments(alone, call.name, _point_of_call(call, alone))

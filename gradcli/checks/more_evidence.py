@@ -64,9 +64,7 @@ def complete_evidence(case: PointCheck, request: Request) -> PointCheck:
         untraced=q.untraced, solvers=solvers_of(q.f) if by_solvers else (),
         written_as_text=bool(WRITTEN),
         may_retry_without_trace=q.blind is None and "finite-difference" in request.modes and ran,
-        sets_left=find_sets_left(case), inside_confirmed=request.inside_confirmed,
-        may_keep_state=q.f.kind == "python" and not request.inside_confirmed,
-        claim_again=() if request.inside_confirmed else None, wants_mutants=request.options.mutate,
+        sets_left=find_sets_left(case), may_keep_state=q.f.kind == "python", wants_mutants=request.options.mutate,
         needs_projections=ran and needs_projections(case),
     )  # fmt: skip
 

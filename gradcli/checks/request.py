@@ -39,7 +39,6 @@ class Request:
     )
     surfaces: Mapping[str, Surface] = field(default_factory=dict)  # the sets that inputs are assumed to lie on
     layer: Layer | None = None  # the object of one's own that f evaluates
-    inside_confirmed: bool = False  # f is a part of a function that its values and a second call have confirmed
     for_verdict: bool = False  # the verdict is all that is asked: modes that cannot change it are left out
 
     @property

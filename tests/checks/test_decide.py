@@ -161,7 +161,6 @@ ROUNDED = {EvidenceKind.CLAIM_ROUNDING: ClaimRounding(finding(Kind.INACCURATE, S
 EPSILON = {EvidenceKind.LEFT_OUT: OmittedConstant("1e-07", "log", 1e-6)}
 DOUBT = {"may_retry_without_trace": True}
 STATE = {"may_keep_state": True}
-INSIDE = {"inside_confirmed": True, "claim_again": ()}
 MANY = {"untraced": UNTRACED, "needs_projections": True}
 CAUGHT = {EvidenceKind.MUTANTS: MutationResult(())}
 SURVIVED = {EvidenceKind.MUTANTS: MutationResult((), finding(Kind.MUTANT, Severity.INCONCLUSIVE, "2 of 9 unseen"))}
@@ -409,11 +408,6 @@ ROWS = [  # evidence, what more is known of it, what looking shows, what is deci
         "inconclusive: no-second-witness, depends-on-earlier-calls < function_again",
     ),
     ("fd:over-budget claim:a", MANY, projected(True), "pass: coverage < projections, claim_again"),
-    # a part of a function that is confirmed
-    ("rev:a claim:a", INSIDE, {}, "pass"),
-    ("rev:a claim:d", INSIDE, {}, "fail: [unexplained]"),
-    ("rev:a claim:?", INSIDE, {}, "inconclusive: noise"),
-    ("rev:a claim:a", {**INSIDE, "findings": JUMP}, {}, "inconclusive"),
 ]
 
 

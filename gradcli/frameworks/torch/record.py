@@ -30,7 +30,7 @@ from gradcli.frameworks.framework import (
     run_step,
 )
 from gradcli.frameworks.torch.aten import TABLE
-from gradcli.frameworks.torch.aten.rows import UP_TO_SIGN
+from gradcli.frameworks.torch.aten.rows import ROUNDED_BETWEEN, UP_TO_SIGN
 from gradcli.tracing.primitive import Primitive
 from gradcli.tracing.provenance import current_position, place_of_position
 
@@ -93,6 +93,8 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
         inplace = func._schema.is_mutable and name.endswith("_") and not name.endswith("__")
         writes = inplace and torch.Tag.inplace_view not in func.tags
         compute = TABLE.get(name[:-1] if inplace else name) if func.namespace == "aten" and not of_shape else None
+        if name in ROUNDED_BETWEEN and any(t.is_floating_point() and t.dtype != torch.float64 for t in tensors):
+            compute = None
         drawn = moved and name.removesuffix("_") in _DRAWS
         if compute is None and torch.Tag.nondeterministic_seeded in func.tags:
             moved = False  # without a row, a random result is a constant

@@ -353,7 +353,7 @@ import sys, gradcli, torch
 from torch.nn import functional as F
 
 def loss(x):
-    h = F.batch_norm(F.layer_norm(F.gelu(x), (4,)), None, None, training=True)
+    h = F.layer_norm(F.gelu(x), (4,))
     error = F.mse_loss(h, x) + F.huber_loss(h, x) + F.smooth_l1_loss(h, x) + F.binary_cross_entropy(h.sigmoid(), x)
     return F.cross_entropy(F.group_norm(h, 2), torch.tensor([0, 3, 1])) + error
 
@@ -363,3 +363,18 @@ print(*(name for name in sorted(set(sys.modules) - before) if name.split(".")[0]
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["pass"], ran.stdout
+
+
+def test_a_norm_of_single_entries_is_right_up_to_rounding() -> None:
+    x = torch.tensor([[0.3, -0.7, 1.2], [0.1, 0.45, -0.9]], dtype=torch.float64)
+    at = {"x": x, "a": torch.tensor([1.1, 0.3, -0.7], dtype=torch.float64), "b": torch.zeros(3, dtype=torch.float64)}
+    report = library.check(lambda x, a, b: (torch.nn.functional.group_norm(x, 3, a, b) * x.detach().cos()).sum(), at)
+    assert report.exit_status == 0, str(report)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_torchs_own_norms_in_float32_are_as_exact_as_their_formula(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    at = {name: torch.tensor(draw.normal(size=shape)) for name, shape in (("x", (2, 6, 4)), ("a", 6), ("b", 6))}
+    report = library.check(lambda x, a, b: torch.nn.functional.group_norm(x, 3, a, b).sin().sum(), at, dtype="float32")
+    assert not [f for f in report.points[0].findings if f.kind == "inaccurate"], str(report)

@@ -97,7 +97,7 @@ F.adaptive_avg_pool2d(m, 1); F.adaptive_avg_pool2d(m, (3, 4)); F.adaptive_avg_po
 F.layer_norm(x, (4,)); F.layer_norm(b, (3, 4), y, x, 1e-3); F.group_norm(m, 2); F.group_norm(m, 2, v, v); F.instance_norm(m); F.rms_norm(x, (4,), v); F.rms_norm(x, (4,), eps=1e-3)
 F.batch_norm(m, vc, pc[0], training=False); F.batch_norm(m, None, None, v, v, training=True); F.batch_norm(x, vc, pc[0], v, v, training=False); F.local_response_norm(m, 2)
 F.nll_loss(x, t); F.nll_loss(x, t, pc[0], ignore_index=1); F.nll_loss(x, t, reduction="none"); F.nll_loss(m, t2, reduction="sum"); F.cross_entropy(x, t); F.cross_entropy(x, t, label_smoothing=0.1)
-F.cross_entropy(x, F.softmax(y, 1)); F.cross_entropy(m, t2, pc[0]); F.nll_loss(v, t[0]); F.huber_loss(x, xc); F.smooth_l1_loss(x, xc); F.mse_loss(x, y); F.mse_loss(x, y, reduction="none"); F.l1_loss(x, y, reduction="sum")
+F.cross_entropy(x, F.softmax(y, 1)); F.cross_entropy(m, t2, pc[0]); F.nll_loss(v, t[0]); F.nll_loss(v, t[0], reduction="none"); F.huber_loss(x, xc); F.smooth_l1_loss(x, xc); F.mse_loss(x, y); F.mse_loss(x, y, reduction="none"); F.l1_loss(x, y, reduction="sum")
 F.smooth_l1_loss(x, y); F.smooth_l1_loss(x, y, beta=0.3, reduction="sum"); F.huber_loss(x, y, delta=0.4); F.binary_cross_entropy(h, hc.flip(0)); F.binary_cross_entropy(h, (x > 0).double(), pc)
 F.binary_cross_entropy_with_logits(x, h, pos_weight=vc.abs()); F.kl_div(x, p, reduction="sum"); F.kl_div(x, y, log_target=True, reduction="batchmean"); F.soft_margin_loss(x, yc.sign()); F.poisson_nll_loss(x, p)
 F.gaussian_nll_loss(x, y, p); F.multi_margin_loss(x, t); F.multilabel_margin_loss(x, torch.tensor([[0, 1, -1, 2], [1, -1, 0, 0], [3, 2, 1, 0]])); F.multilabel_soft_margin_loss(x, (y > 0).double())

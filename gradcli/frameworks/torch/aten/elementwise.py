@@ -240,9 +240,9 @@ def nll_loss(x: Value, target: Any, weight: Value, reduction: int, ignore_index:
     places.insert(1 if places else 0, classes)
     weights = np.where(used, 1.0 if weight is None else weight[classes], 0.0)
     losses = -weights * GETITEM(x, index=tuple(places))
-    if not reduction:
-        return losses, 0.0
     total = np.sum(weights)
+    if not reduction:
+        return losses, 0.0 if shape(target) else plain_value(total)
     return np.sum(losses) / (total if reduction == MEAN else 1.0), plain_value(total)
 
 

@@ -56,7 +56,7 @@ def _normalise(x: Value, over: tuple[int, ...], eps: float) -> tuple[Value, Valu
     """Return x with mean 0 and variance 1 over some axes, the means, and what is divided by; axes are kept."""
     mean = np.mean(x, axis=over, keepdims=True)
     scale = 1 / np.sqrt(np.mean(np.square(x - mean), axis=over, keepdims=True) + eps)
-    return (x - mean) * scale, mean, scale
+    return x * scale - mean * scale, mean, scale  # as torch rounds it: one entry alone is 0 but for rounding
 
 
 def _scale_and_shift(y: Value, weight: Value, bias: Value, to: tuple[int, ...]) -> Value:
@@ -86,23 +86,6 @@ def native_group_norm(
     y, mean, scale = _normalise(np.reshape(x, (N, group, C // group * HxW)), (2,), eps)
     y = _scale_and_shift(np.reshape(y, shape(x)), weight, bias, (C, *(1,) * (len(shape(x)) - 2)))
     return y, mean[..., 0], scale[..., 0]
-
-
-@aten()
-def native_batch_norm(
-    x: Value, weight: Value, bias: Value, running_mean: Value, running_var: Value, training: bool, momentum: float,
-    eps: float,
-) -> tuple[Value, Value, Value]:  # fmt: skip
-    """Return each channel normalised by the statistics of the batch in training, else by the running ones; and what it used.
-
-    Shapes  x (batch, channel, *places); weight, bias and statistics (channel,); no statistics are returned but in training.
-    """
-    to = (-1, *(1,) * (len(shape(x)) - 2))
-    if training:
-        y, mean, scale = _normalise(x, tuple(k for k in range(len(shape(x))) if k != 1), eps)
-        return _scale_and_shift(y, weight, bias, to), np.reshape(mean, (-1,)), np.reshape(scale, (-1,))
-    y = (x - np.reshape(running_mean, to)) / np.sqrt(np.reshape(running_var, to) + eps)
-    return _scale_and_shift(y, weight, bias, to), np.zeros(0), np.zeros(0)
 
 
 @aten()

@@ -100,4 +100,8 @@ def missing_rule(what: str, do: str = "write it with operations that have one") 
     return NoRule(f"{what} has no derivative rule", do=do)
 
 
+ROUNDED_BETWEEN = frozenset({  # of several operations, each rounded: in a narrow format torch's decomposition is recorded
+    "mse_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "binary_cross_entropy", "nll_loss_forward",
+    "nll_loss2d_forward", "glu", "hardswish", "native_layer_norm", "native_group_norm",
+})  # fmt: skip
 UP_TO_SIGN = frozenset({"_linalg_eigh", "_linalg_svd", "linalg_qr"})  # the columns' signs differ between libraries
