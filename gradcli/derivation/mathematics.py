@@ -594,7 +594,7 @@ class LineWriter:
         """Note that the differential (`d`) or the adjoint (`_bar`) of a name is used from here on, with its shape."""
         sign, mark = (Sign.DIFFERENTIAL, f"d{name}") if how == "d" else (Sign.ADJOINT, f"{name}_bar")
         self.symbols[mark] = M(sign, (M(Sign.NAME, text=name),))
-        self.shapes.known[mark] = self.shapes.known.get(name, ())
+        self.shapes.name_shape(mark, self.shapes.known.get(name, ()))
 
     def step(
         self,
@@ -610,7 +610,7 @@ class LineWriter:
     ) -> Step:
         """Return a step whose outcome is an expression with a name, and the same as a tensor; a vector may be a `row`."""
         said = f"{name} = {expression_text(e)}"
-        self.shapes.known[name] = tuple(i.dim for i in value.singles if i is not None)
+        self.shapes.name_shape(name, tuple(i.dim for i in value.singles if i is not None))
         written = self._write_statements([(name, e)], row=row) or self._write_entry(name, value, self.notations[0])
         if "φ(" in written[0] and not self.densities:
             self.densities = True
@@ -649,7 +649,7 @@ class LineWriter:
 
     def entry(self, rule: str, before: str, name: str, value: Value, where: str | None, condition: str | None) -> Step:
         """Return a step whose outcome is written with indices."""
-        self.shapes.known[name] = tuple("1" if i is None else i.dim for i in value.singles)
+        self.shapes.name_shape(name, tuple("1" if i is None else i.dim for i in value.singles))
         written = self._write_entry(name, value, Plain([*self.dims]))
         return Step(rule, before, written[0], where, condition, *written)
 

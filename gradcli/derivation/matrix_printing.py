@@ -805,7 +805,13 @@ class Shapes:
 
     def add(self, name: str, e: E) -> None:
         """Name an expression."""
-        self.known[name] = self.of(e)
+        self.name_shape(name, self.of(e))
+
+    def name_shape(self, name: str, shape: Shape) -> None:
+        """Let a name have a shape, which another one with this name may have had otherwise."""
+        if self.known.get(name, ()) != shape:
+            self._found.clear()
+        self.known[name] = shape
 
     def of(self, e: E) -> Shape:
         """Return the shape of an expression."""

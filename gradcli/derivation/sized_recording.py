@@ -53,7 +53,6 @@ from gradcli.derivation.units import (
     unit_vector,
 )
 from gradcli.errors import BadOption, GradcliError, NotSupported
-from gradcli.rules.elementwise import maximum_partial
 from gradcli.rules.kinds import Linear, Partial
 from gradcli.rules.linalg import T, expm_frechet
 from gradcli.rules.reductions import PEAKS
@@ -253,9 +252,8 @@ def _rules_of_extreme(*, largest: bool) -> tuple[Rule, Rule]:
     """
 
     def slope(mine: Value, other: Value, first: bool) -> Value:
-        larger, smaller = (mine, other) if largest else (other, mine)
         if not _may_be_equal(mine, other):
-            return maximum_partial(larger, smaller)
+            return (mine > other if largest else mine < other) * 1.0 + (mine == other) * 0.5
         if first:
             return (mine >= other if largest else mine <= other) * 1.0
         return (mine > other if largest else mine < other) * 1.0

@@ -356,9 +356,12 @@ class EditPlace:
     def edit(self, kind: str, cost: float, new: str, bound: int) -> Edit:
         """Return the edit that writes a text in this place, in brackets if it binds less than what is around it."""
         start, end = self.text.span(self.node)
-        before, after = self.text.text[:start].rstrip()[-1:], self.text.text[end:].lstrip()[:1]
-        if bound < _needed_strength(self.node, self.parent) and not (before == "(" and after == ")"):
+        before, after = self.text.text[:start].rstrip()[-2:], self.text.text[end:].lstrip()[:1]
+        bracketed = before[-1:] == "(" and after == ")"
+        if bound < _needed_strength(self.node, self.parent) and not bracketed:
             new = f"({new})"
+        elif bracketed and bound == ATOM and re.fullmatch(r"(^|[^\w)\]])\(", before):  # no call's
+            start, end = self.text.text.rindex("(", 0, start), self.text.text.index(")", end) + 1
         return Edit(kind, cost, getattr(self.node, "lineno", 1), (Change(start, end, new),))
 
 

@@ -158,3 +158,9 @@ def test_the_text_tells_them(gradcli: Gradcli) -> None:
     assert "1 gradient G = x³ cos(x) + 3 x² sin(x)" in shown and "product rule dG = " in shown
     assert "second derivative by x ∂²f/∂x² = 6 x² cos(x) + (6 x - x³) sin(x)" in shown and "H = 6*cos(x)*x^2" in shown
     assert "function 3" in shown  # operations of f itself
+
+
+def test_a_name_that_a_later_step_gives_anew_has_the_shape_that_it_has_there(gradcli: Gradcli) -> None:
+    ran = gradcli("derive", "exp(-(sum(exp(-s*v))))", "--shapes", "v: n; s:", "--wrt", "v", "--order", "2")
+    shown = re.sub(r"\s+", " ", ran.stdout)
+    assert "H = s² t1 e eᵀ - s² t1 diag(e)" in shown and "diag(t1)" not in shown, ran.stdout

@@ -158,9 +158,17 @@ def test_the_mean_that_the_derivative_of_softmax_takes_away_is_added(gradcli: Gr
     assert diagnosis(ran)["replacement"] == right
 
 
-def test_a_factor_that_is_one_too_many_is_left_out(gradcli: Gradcli) -> None:
-    ran = gradcli("check", "sum(x**2)*y", "--grad", "2*3*x*y", "--at", "x=[1, 2], y=0.7", "--wrt", "x", "--json")
-    assert diagnosis(ran)["replacement"] == "2*x*y"
+@for_rows(
+    ("f", "wrong", "right"),
+    [
+        ("sum(x**2)*y", "2*3*x*y", "2*x*y"),
+        ("sum(log(x))*y", "y/(2*x)", "y/x"),
+        ("sum(sin(x))*y", "cos(2*x)*y", "cos(x)*y"),
+    ],
+)
+def test_a_factor_that_is_one_too_many_is_left_out(gradcli: Gradcli, f: str, wrong: str, right: str) -> None:
+    ran = gradcli("check", f, "--grad", wrong, "--at", "x=[1, 2], y=0.7", "--wrt", "x", "--json")
+    assert diagnosis(ran)["replacement"] == right
 
 
 @pytest.mark.slow
