@@ -112,7 +112,7 @@ def update_edits(statement: ast.stmt, text: Text, scope: Scope) -> Iterator[Edit
     if isinstance(statement, ast.AugAssign):
         for term in scope.sizes:
             change = Change(end, end, f"{new_line}{name.id} /= {term.text}")
-            yield Edit("factor", 1.6, statement.lineno, (change,))
+            yield Edit("factor", 2.2, statement.lineno, (change,))
     if name is not target:
         return
     updates = []
