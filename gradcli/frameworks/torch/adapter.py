@@ -80,7 +80,7 @@ def custom_calls(run: Callable[[], Any], every: bool) -> list[CustomCall]:
 
     def seen(function: type[torch.autograd.Function], args: tuple[Any, ...]) -> None:
         key = (function, tuple(_argument_key(a) for a in args))
-        if key in found or len(found) >= _MOST:
+        if key in found or len(found) >= _MOST or any(map(_is_inside_vmap, args)):
             return
         with contextlib.suppress(RuntimeError):  # a module that keeps results cannot be copied, so its call is left out
             own, alone = _copy_call(function, args)
@@ -101,6 +101,11 @@ def custom_calls(run: Callable[[], Any], every: bool) -> list[CustomCall]:
             stack.enter_context(_collect_module_calls(found))
         run()
     return list(found.values())
+
+
+def _is_inside_vmap(a: Any) -> bool:
+    """Whether an argument is a tensor that exists inside a transformation of torch.func alone."""
+    return isinstance(a, torch.Tensor) and torch._C._functorch.is_functorch_wrapped_tensor(a)
 
 
 def find_declined_inputs(f: Flat, leaves: Sequence[torch.Tensor]) -> frozenset[int]:
@@ -711,6 +716,8 @@ def _classify_error(error: Exception, words: Sequence[str]) -> Exception:
     """Return NotSupported if the message says that torch cannot do this, else the error itself."""
     error = error.__cause__ if isinstance(error.__cause__, Exception) else error
     said = str(error)
+    if isinstance(error, AssertionError):  # of torch's own, for functions with generate_vmap_rule
+        return NotSupported(f"torch fails in itself: {said}")
     if isinstance(error, NotImplementedError) or any(word in said for word in words):
         return NotSupported(" ".join(said.split())[:200])
     return error

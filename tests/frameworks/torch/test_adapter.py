@@ -378,3 +378,28 @@ def test_torchs_own_norms_in_float32_are_as_exact_as_their_formula(seed: int) ->
     at = {name: torch.tensor(draw.normal(size=shape)) for name, shape in (("x", (2, 6, 4)), ("a", 6), ("b", 6))}
     report = library.check(lambda x, a, b: torch.nn.functional.group_norm(x, 3, a, b).sin().sum(), at, dtype="float32")
     assert not [f for f in report.points[0].findings if f.kind == "inaccurate"], str(report)
+
+
+class Generated(torch.autograd.Function):  # type: ignore[misc]
+    """An exponential, whose rule for vmap torch generates; its forward mode fails in torch itself."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Any) -> Any:
+        return x.exp()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx: Any, ybar: Any) -> Any:
+        return ybar * ctx.saved_tensors[0]
+
+
+def test_a_forward_mode_that_fails_in_torch_itself_is_unavailable() -> None:
+    x = torch.tensor([0.3, -0.7], dtype=torch.float64)
+    report = library.check(lambda x: torch.func.vmap(Generated.apply)(x).pow(2).sum(), {"x": x})
+    assert report.verdict == "pass", str(report)
+    assert [a.status for a in report.native.aspects if a.name == "forward (jvp)"] == ["unavailable"]
