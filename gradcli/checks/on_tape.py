@@ -349,7 +349,8 @@ def _hold_shifts_constant(search: SlipSearch) -> RecordedProgram:
     if held is search.program:
         return held
     try:
-        made = search.made(held)
+        with np.errstate(all="ignore"):
+            made = search.made(held)
     except BudgetSpent:
         return search.program
     right = search.wrong.right

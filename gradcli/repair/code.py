@@ -95,8 +95,8 @@ def update_edits(statement: ast.stmt, text: Text, scope: Scope) -> Iterator[Edit
     """Yield edits that add an update of the name that a statement assigns, or writes into.
 
     It is a value of its shape that is added, or a product of two, which stands in the assignment itself where there is one; a
-    division by its sum; one off where an array of indices says, as in the gradient of cross-entropy; or, after a write into it,
-    a division by a size.
+    division by its sum; one less at the entry of each row that an array of indices names, as in the gradient of cross-entropy;
+    or, after a write into it, a division by a size.
     """
     target = getattr(statement, "target", None) or getattr(statement, "targets", [None])[0]
     name = target.value if isinstance(target, ast.Subscript) else target
@@ -136,8 +136,8 @@ def _indices_of_rows(scope: Scope, own: Any) -> Iterator[str]:
     """Yield the names of arrays that have, for each row of a matrix, the index of one of its entries."""
     shape = shape_of(own)
     for term in scope.names if len(shape) == 2 and scope.prefix else ():
-        x = np.asarray(term.value)
-        if x.shape == shape[:1] and x.dtype.kind in "iu" and np.all(x < shape[1]):
+        x = term.value
+        if shape_of(x) == shape[:1] and "int" in str(x.dtype) and bool((x < shape[1]).all()):
             yield term.text
 
 
