@@ -7,7 +7,7 @@ import re
 import textwrap
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -123,6 +123,7 @@ def output_entry_names(outputs: tuple[OutputPart, ...]) -> list[str]:
 
 _WRITTEN = 6  # most entries of an array that is written out
 _INDEX = re.compile(r"(?:\[|range\()([^\[\]]*)")  # what follows an opening bracket
+_SIZES = re.compile(r"\blen\([^()]*\)|\w+\.shape\b")  # what is whole for any array
 _LABELS = 24  # the same of integers
 
 
@@ -156,13 +157,13 @@ def advise_dict(function: Callable[..., Any], text: str, name: str) -> str | Non
     return f"{name} is a dict: --at {file}:{fits[0]}"
 
 
-def _suggest_integers(values: Mapping[str, Any], line: str) -> str:
+def _suggest_integers(values: Mapping[str, Any], inside: set[str], line: str) -> str:
     """Return the inputs that may be meant as integers in the syntax of `--at`: `n=int(3), target=int([0, 2, 1])`.
 
-    Of those whose values are all whole numbers, those that the `line` of the error names, or all.
+    Of those whose values are all whole numbers, those that are named `inside` an index, or on the `line` of the error, or all.
     """
     whole = {name: x for name, x in values.items() if np.size(x) and np.all(np.asarray(x) == np.floor(x))}
-    chosen = (_words_in_index(line), set(re.findall(r"\w+", line)))
+    chosen = (inside, set(re.findall(r"\w+", line)))
     named = ({name: x for name, x in whole.items() if name in words} for words in chosen)
     shown = {
         name: np.asarray(x).astype(int).tolist() if np.size(x) <= _LABELS else "[...]"
@@ -171,15 +172,47 @@ def _suggest_integers(values: Mapping[str, Any], line: str) -> str:
     return ", ".join(f"{name}=int({x})" for name, x in shown.items())
 
 
-def _names_in_index(values: Mapping[str, Any], line: str) -> tuple[str, ...]:
+def _names_in_index(values: Mapping[str, Any], inside: set[str]) -> tuple[str, ...]:
     """Return the arrays of whole numbers, such as labels, that stand in an index on the `line` of the error."""
-    inside = _words_in_index(line)
     arrays = {name: np.asarray(x) for name, x in values.items() if shape(x) and np.size(x)}
     return tuple(name for name, x in arrays.items() if name in inside and np.all(x == np.floor(x)))
 
 
-def _words_in_index(line: str) -> set[str]:
-    return {word for index in _INDEX.findall(line) for word in re.findall(r"\w+", index)}
+def _words_in_index(function: Any, line: str) -> set[str]:
+    """Return the names that stand in an index on a line, and those of which the function makes them: `y` of `k = y[i]`."""
+    words = {word for index in _INDEX.findall(_SIZES.sub("", line)) for word in re.findall(r"\w+", index)}
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
+    except (OSError, TypeError, SyntaxError):
+        return words
+    for node in reversed(list(ast.walk(tree))):  # the last first: what makes a name stands before its use
+        pairs: list[tuple[ast.AST, ast.AST]] = []
+        if isinstance(node, ast.Assign):
+            pairs = [pair for target in node.targets for pair in _match_targets(target, node.value)]
+        elif isinstance(node, ast.For | ast.comprehension):
+            pairs = list(_match_targets(node.target, node.iter))
+        for target, value in pairs:
+            if words & _names_of(target):
+                words |= _names_of(value)
+    return words
+
+
+def _match_targets(target: ast.expr, value: ast.expr) -> Iterator[tuple[ast.AST, ast.AST]]:
+    """Yield what is assigned, and what it is made of: both `(i, y)` and `(k, p)` for `for i, k in zip(y, p)`."""
+    called = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
+    targets = target.elts if isinstance(target, ast.Tuple) else []
+    values = value.elts if isinstance(value, ast.Tuple) else value.args if isinstance(value, ast.Call) else []
+    if called == "enumerate" and len(targets) == 2 and values:
+        yield from _match_targets(targets[1], values[0])
+    elif targets and len(targets) == len(values) and (called == "zip" or isinstance(value, ast.Tuple)):
+        for each, part in zip(targets, values, strict=True):
+            yield from _match_targets(each, part)
+    elif called not in ("range", "len"):
+        yield target, value
+
+
+def _names_of(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 def advise_variadic(function: Callable[..., Any], given: Collection[str], key: str = "a") -> str | None:
@@ -372,10 +405,13 @@ class PythonFunction:
             return None
         where = place_of_error(error.__traceback__)
         line = where.text if where else ""
-        arrays = words is _OF_TENSORS or "used as ind" in text or "ndarray" in text
+        arrays = words is _OF_TENSORS or isinstance(error, IndexError) or "ndarray" in text
         floats = {name: values[name] for name in self.inputs if arrays or np.shape(values[name]) == ()}
-        self.indices = _names_in_index(floats, line)
-        return f'numbers are floats unless written int(3): --at "{_suggest_integers(floats, line) or "n=int(3)"}"'
+        inside = _words_in_index(self.function, line)
+        self.indices = _names_in_index(floats, inside)
+        return (
+            f'numbers are floats unless written int(3): --at "{_suggest_integers(floats, inside, line) or "n=int(3)"}"'
+        )
 
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
         """Return the value and notices: the function writes into inputs, is not deterministic, or returns an int.

@@ -58,6 +58,13 @@ CODE = """
         assert type(target) is list and type(target[0]) is int
         return picked(z, target)
     def repeated(x, n): return np.sum(x)*sum(1.0 for _ in range(n))
+    def looped(z, target):
+        rows = target
+        return sum(z[i, rows[i]]**2 for i in range(len(z)))
+    def named(z, target, w=(1.0, 2.0, 3.0)):
+        for i, (k, part) in enumerate(zip(target, w)):
+            z = z*part + z[i, k]
+        return np.sum(z)
     def scaled(k, z): return np.sum(z[int(1)]*k) + z[k]
 """
 
@@ -88,13 +95,15 @@ def test_an_error_says_how_integers_are_written(
     assert ran.exit_status == 2 and do in ran.json["error"]["hint"]
 
 
+@pytest.mark.parametrize("target", ["picked", "looped", "named"])
 @pytest.mark.parametrize("z", ["randn(3,3)", "[[1,2,3],[4,5,6],[7,8,9]]"])
 def test_an_array_that_the_function_indexes_by_is_taken_as_integers_and_told(
-    gradcli: Callable[..., Any], tmp_path: Path, z: str
+    gradcli: Callable[..., Any], tmp_path: Path, z: str, target: str
 ) -> None:
-    ran = gradcli("check", f"{written(tmp_path, CODE)}:picked", "--at", f"z={z}, target=[0,2,1]", *QUICK)
+    at = f"z={z}, target=[0,2,1]" + (", w=[1,2,1]" if target == "named" else "")
+    ran = gradcli("check", f"{written(tmp_path, CODE)}:{target}", "--at", at, *QUICK)
     (point,) = ran.json["points"]
-    assert ran.exit_status == 0 and point["differentiated"] == ["z"]
+    assert ran.exit_status == 0 and point["differentiated"] == (["z", "w"] if target == "named" else ["z"])
     assert "target is an index: taken as integers" in [found["message"] for found in point["findings"]]
 
 
