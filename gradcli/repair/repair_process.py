@@ -300,6 +300,8 @@ def _may_be_used(name: str, names: Mapping[str, Any]) -> bool:
     if name not in names:
         return name in _BUILTINS or not hasattr(builtins, name)  # a free variable, or a name that is not there
     x = names[name]
+    if name in _BUILTINS and x is getattr(builtins, name):
+        return True  # by `from builtins import range`, as code for two versions of Python has it
     if isinstance(x, ModuleType):
         return x.__name__.partition(".")[0] in _LIBRARIES
     if isinstance(x, FunctionType):

@@ -332,6 +332,8 @@ def slope(x):
 g = lambda x: slope(x)
 """
 LOOP = """\
+from builtins import range
+
 import numpy as np
 
 
