@@ -340,7 +340,8 @@ class ClaimedFunction:
             with np.errstate(all="ignore"):
                 found = self.compute(values)
         except FunctionFailed as error:
-            raise BadClaim(error.what, where=error.where, do=error.do) from error
+            do = error.do or (self.compute.advice if isinstance(self.compute, Called) else None)
+            raise BadClaim(error.what, where=error.where, do=do) from error
         parts = list(found.values()) if isinstance(found, dict) else found
         parameters = {path.partition(".")[0].partition("[")[0] for path in values} | set(values)
         by_input = isinstance(found, dict) and set(map(str, found)) <= parameters
@@ -365,12 +366,14 @@ class ClaimedFunction:
 class Called:
     """The user's claim as a function of the point; the `fixed` arguments are the same at every point.
 
-    A claim that reads what another function kept has that function called right `before` it, at the same point.
+    A claim that reads what another function kept has that function called right `before` it, at the same point. `advice`
+    is what to do where it fails.
     """
 
     function: PythonFunction
     fixed: Mapping[str, Any] = field(default_factory=dict)
     before: Callable[[Mapping[str, Value]], Any] | None = None
+    advice: str | None = None
 
     def __call__(self, values: Mapping[str, Value]) -> Any:
         if self.before is not None:
@@ -409,7 +412,8 @@ def prepare_claim(claim: Callable[..., Any], text: str, arguments: Mapping[str, 
     chosen: dict[str, Node] = {f"argument {k}": node for k, node in enumerate(list(arguments.values())[:count])}
     extra = {f"extra {k}": x for k, x in enumerate(more)}
     by_position = PythonFunction(lambda *xs: claim(*xs), text, chosen | {key: Leaf(key) for key in extra}, ())
-    return Called(by_position, extra)
+    advice = f"if it is a backward pass, which takes a cotangent or a cache: --backward {text}"
+    return Called(by_position, extra, advice=advice if left_over and not more else None)
 
 
 def make_claim_matcher(arguments: Mapping[str, Node], wrt: Sequence[str], *, chosen: bool) -> Matcher:

@@ -144,6 +144,22 @@ def test_a_claim_that_raises_at_once_is_an_error() -> None:
         package.check(squared, {"x": np.array([1.0, 2.0])}, grad=raises)
 
 
+def unpacks_its_cache(dout: Any, cache: Any) -> Any:
+    (x,) = cache
+    return 2 * x * dout
+
+
+def needs_a_cotangent(g: Any, x: Any) -> Any:
+    return 2 * x * g
+
+
+@pytest.mark.parametrize("claim", [unpacks_its_cache, needs_a_cotangent])
+def test_a_backward_pass_that_is_given_as_a_gradient_is_told_its_option(claim: Any) -> None:
+    with pytest.raises(BadClaim) as raised:
+        package.check(squared, {"x": np.array([1.0, 2.0])}, grad=claim)
+    assert f"backward='{claim.__name__}'" in str(raised.value.do)
+
+
 @pytest.mark.parametrize("x", [np.array([1.0, np.nan]), np.array([1.0, np.inf])])
 def test_a_point_that_is_not_finite_does_not_pass(x: Any) -> None:
     for claim in (None, lambda x: 2 * x):
