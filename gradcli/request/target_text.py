@@ -45,8 +45,7 @@ PASSES = (("forward", "backward"), ("fprop", "bprop"), ("forward_pass", "backwar
 OUTPUTS = ("output", "outputs", "out", "y", "result", "activation", "activations")  # attributes of a layer
 LOSSES = ("loss", "cost", "objective")  # methods of a network
 GRADIENT_METHODS = ("gradient", "gradients", "grad", "grads")
-_ENDINGS = (("_forward", "_backward"), ("_fwd", "_bwd"), ("_fprop", "_bprop"))
-_BEGINNINGS = (("forward_", "backward_"), ("fwd_", "bwd_"))
+_WORDS_OF_PASSES = (("forward", "backward"), ("fwd", "bwd"), ("fprop", "bprop"))  # among the words of a function's name
 
 
 def output_of_pass(held: Any, returned: Any) -> Any:
@@ -56,7 +55,9 @@ def output_of_pass(held: Any, returned: Any) -> Any:
 
 
 def backward_names(forward: str) -> list[str]:
-    """Return the usual names of the backward pass of a function: `affine_backward` of `affine_forward` and of `affine`."""
-    found = [forward.removesuffix(a) + b for a, b in _ENDINGS if forward.endswith(a)]
-    found += [b + forward.removeprefix(a) for a, b in _BEGINNINGS if forward.startswith(a)]
+    """Return the usual names of the backward pass: `conv_backward_naive` of `conv_forward_naive`, `relu_backward` of `relu`."""
+    words = forward.split("_")
+    found = [
+        "_".join(b if word == a else word for word in words) for a, b in _WORDS_OF_PASSES if a in words and words != [a]
+    ]
     return [*found, f"{forward}_backward", f"{forward}_bwd", f"backward_{forward}"]

@@ -173,6 +173,7 @@ LINK = """class Log:
 NORM = "class Huber:\n    def rho(self, z): return z * z\n    def psi(self, z): return 2 * z\n    def psi_deriv(self, z): return 2 + 0 * z\n"
 SHAPES_OF_PASSES = {  # code, and the one gradient that it has
     "a step of a network":  ("def lstm_step_forward(x): return x, 2\ndef lstm_step_backward(dh, cache): return dh * cache\n", "lstm_step_backward"),
+    "a kind of the pass":   ("def conv_forward_naive(x): return x, 2\ndef conv_backward_naive(dout, cache): return dout * cache\n", "conv_backward_naive"),
     "parameters alone":     ("class E:\n    def forward(self, i): return self.W[i]\n    def backward(self, g): self.dW = np.add.at(self.dW, self.i, g)\n", "E.backward"),
     "the slope left out":   ("class S:\n    def forward(self, x): return np.exp(x)\n    def backward(self, g): return g\n", "S.backward"),
     "no cotangent":         ("class N:\n    def forward(self, x): return self.l.forward(x)\n    def backward(self): return self.l.backward(1)\n", "N.backward"),
