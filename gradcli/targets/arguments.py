@@ -11,6 +11,7 @@ from gradcli.errors import BadPoint, BadTarget, closest_name
 from gradcli.request.pick import Pick
 from gradcli.targets.draws import Whole
 from gradcli.targets.facts import Notice
+from gradcli.targets.loading import write_constructor
 from gradcli.targets.nesting import ContainerNode, NamedValues, Node, labels_by_path, put_together, take_apart
 from gradcli.targets.python import PythonFunction, advise_missing_values, order_names, signature_of
 from gradcli.tracing.shapes import redefines_arithmetic, shape
@@ -33,7 +34,14 @@ def bind_arguments(
             unknown arguments and for complex values.
     """
     if inspect.isclass(function):
-        raise BadTarget(f"{text} is a class", do=f"{text}() makes an instance, which is called")
+        made = write_constructor(function, text)
+        methods = [name for name, x in vars(function).items() if inspect.isfunction(x) and not name.startswith("_")]
+        do = f'"{made}" makes an instance, which is called'
+        if methods and "__call__" not in dir(function):
+            do = f'name a method of an instance: "{made}.{methods[0]}"'
+        if callable(getattr(function, "backward", None)):  # without a forward pass, else it would be a layer
+            do = f"if it is an engine, name a function of its objects: file.py:name --engine {function.__name__}"
+        raise BadTarget(f"{text} is a class", do=do)
     if not callable(function):
         kind = type(function).__name__
         methods = [n for n, x in vars(type(function)).items() if inspect.isfunction(x) and not n.startswith("_")]

@@ -253,8 +253,18 @@ def _bound_method(owner: Any, part: str, where: str, file: str) -> Any:
         instance = owner()
     except TypeError as error:
         says = f"{where}.{part} needs an instance, and {where}() cannot be made without arguments"
-        raise BadTarget(says, do=f"make one in the file and name it: {file}:instance.{part}") from error
+        raise BadTarget(says, do=f'name one: "{write_constructor(owner, f"{file}:{where}")}.{part}"') from error
     return getattr(instance, part)
+
+
+def write_constructor(kind: type, text: str) -> str:
+    """Return the call that makes an object of a class, with `...` for each argument that it needs."""
+    try:
+        known = [*inspect.signature(kind).parameters.values()]
+    except (TypeError, ValueError):
+        known = []
+    plain = [p for p in known if p.default is p.empty and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    return f"{text}({', '.join(f'{p.name}=...' for p in plain)})"
 
 
 def names_of_callables(owner: Any) -> list[str]:
@@ -270,7 +280,9 @@ def _offer_functions(module: ModuleType, file: str) -> str:
     names = [name for name in names_of_callables(module) if not inspect.isclass(getattr(module, name))]
     likely = [(name, other) for name in names for other in likely_gradients(module, name)]
     if not names:
-        return "it defines no functions"
+        kinds = [name for name in names_of_callables(module) if hasattr(getattr(module, name), "backward")]
+        classes = f"; it has the class{'es' * (len(kinds) > 1)} {', '.join(kinds[:20])}" if kinds else ""
+        return f"it defines no functions{classes}"
     said = f"it has: {', '.join(names[:20])}"
     return said + "".join(f"\n  gradcli check {file}:{name} --grad {other}" for name, other in likely[:5])
 

@@ -203,6 +203,23 @@ def test_a_class_that_needs_arguments_says_so(gradcli: Callable[..., Any], tmp_p
     ran = gradcli("check", f"{written(tmp_path, code)}:Net.loss", "x=1", *QUICK)
     assert ran.exit_status == 2
     assert "Net.loss needs an instance" in ran.stderr and "without arguments" in ran.stderr
+    assert 'py:Net(k=...).loss"' in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("method", "does"),
+    [
+        ("loss(self, x): return x", 'name a method of an instance: "{}:Net(k=...).loss"'),
+        ("__call__(self, x): return x", '"{}:Net(k=...)" makes an instance'),
+        ("backward(self): pass", "file.py:name --engine Net"),
+    ],
+)
+def test_a_class_that_is_a_target_says_what_to_name(
+    gradcli: Callable[..., Any], tmp_path: Path, method: str, does: str
+) -> None:
+    code = f"class Net:\n    def __init__(self, k): pass\n    def {method}\n"
+    file = written(tmp_path, code)
+    assert does.format(file) in gradcli("check", f"{file}:Net", "x=1", *QUICK).stderr
 
 
 @pytest.mark.parametrize(("value", "said"), [("3", "an int"), ("np.ones(2)", "a"), ("'text'", "a str")])
