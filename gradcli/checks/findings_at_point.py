@@ -29,6 +29,7 @@ from gradcli.frameworks.native import native_of
 from gradcli.modes.certified import FLOAT_CONSTANTS, certified_difference
 from gradcli.modes.claim import (
     GRANT_SOLVER,
+    MAY_BE_TRANSPOSED,
     Claim,
     Claimed,
     ClaimedExpressions,
@@ -438,7 +439,8 @@ def _diagnose_shape(case: PointCheck, error: WrongShape) -> Diagnosis:
             return Diagnosis(DiagnosisKind.DIAGONAL_ONLY, says)
     if error.claimed is not None and right is not None:
         says = explain_wrong_shape(error.claimed, right.value[error.name], error.name)
-    return Diagnosis(DiagnosisKind.SHAPE, error.what + (f"; {says}" if says else ""))
+    what = f"{error.what.removesuffix(MAY_BE_TRANSPOSED)}; {says}" if says else error.what
+    return Diagnosis(DiagnosisKind.SHAPE, what)
 
 
 _MOST = 10  # entries that get a finding

@@ -341,7 +341,7 @@ def explain_wrong_shape(claimed: Array, right: Array, name: str) -> str | None:
 def _possible_reshapings(g: Any, wanted: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
     if g.size == int(np.prod(wanted)):
         if g.ndim > 1 and g.T.shape == wanted:
-            yield "transposed it is right", g.T
+            yield "transposed, it is right", g.T
         yield "the entries are right, in another shape: reshape them", g.reshape(wanted)
         yield "the entries are right, flattened by columns", g.reshape(wanted, order="F")
     missing = "summed over {} it is right: the sum over the {} that {{}} was broadcast along is missing"

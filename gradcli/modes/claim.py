@@ -78,6 +78,9 @@ class Claimed(Protocol):
         """Return the claimed gradient for each of these inputs."""
 
 
+MAY_BE_TRANSPOSED = "; it may be transposed"  # what is said of the shape where the entries are not known
+
+
 class WrongShape(BadClaim):
     """A claimed gradient of the wrong shape: it is wrong, whatever its numbers.
 
@@ -284,7 +287,7 @@ def reshape_claim(name: str, x: Array, outputs: tuple[int, ...], inputs: tuple[i
     entries = math.prod(outputs)
     flat = [(entries, math.prod(inputs)), *([inputs] if entries == 1 else [])] if outputs else []
     if shape(x) not in (outputs + inputs, *flat):
-        turned = "; it may be transposed" if shape(x) == (outputs + inputs)[::-1] else ""
+        turned = MAY_BE_TRANSPOSED if shape(x) == (outputs + inputs)[::-1] else ""
         says = f"the claimed gradient of {name} has shape {shape(x)}; the right one has shape {outputs + inputs}"
         raise WrongShape(says + turned, name, x, {name: x} if outputs == inputs == shape(x) else None)
     return np.reshape(x, outputs + inputs)[()]

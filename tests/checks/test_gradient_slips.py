@@ -227,7 +227,7 @@ def test_a_sum_over_what_was_broadcast_is_missing(how: Any, says: str) -> None:
 @pytest.mark.parametrize(
     ("makes", "says"),
     [
-        (lambda g: g.T, "transposed it is right"),
+        (lambda g: g.T, "); transposed, it is right"),
         (lambda g: g.ravel(), "the entries are right, in another shape: reshape them"),
         (lambda g: g.ravel(order="F"), "the entries are right, flattened by columns"),
     ],
