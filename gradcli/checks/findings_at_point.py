@@ -1,5 +1,6 @@
 """Gather the findings at a point from the recorded run, from the claim, and from comparing the modes."""
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
@@ -33,6 +34,7 @@ from gradcli.modes.claim import (
     Claim,
     Claimed,
     ClaimedExpressions,
+    ClaimedFunction,
     WrongShape,
     grant_input_rounding,
     reshape_claims,
@@ -393,9 +395,11 @@ def call_claim_again(case: PointCheck) -> tuple[Finding, ...]:
     claimed, first = case.claim, case.outcomes["claim"].estimate
     if first is None or claimed is None or isinstance(claimed, ClaimedExpressions):
         return ()  # an expression gives the same value at every call
+    in_another_order = claimed.in_another_order if isinstance(claimed, ClaimedFunction) else None
     try:
-        # a new dict, so that a cache by identity is not hit
-        again = reshape_claims(claimed(dict(case.q.point.values)), case.q)
+        with (in_another_order or contextlib.nullcontext)():
+            # a new dict, so that a cache by identity is not hit
+            again = reshape_claims(claimed(dict(case.q.point.values)), case.q)
         apart = max(_largest_excess(again[name], x, first.bound[name]) for name, x in first.value.items())
         if apart and _has_accumulated(again, first.value):
             says = "each call adds its gradient to that of earlier calls: .grad is not set to zero"
@@ -405,6 +409,8 @@ def call_claim_again(case: PointCheck) -> tuple[Finding, ...]:
     except (GradcliError, KeyError, ValueError):
         apart, how = np.inf, "a second call with the same arguments fails"
     hint = "fix the seed inside the claim; keep no state"
+    if in_another_order is not None:
+        hint = "add to each gradient with +=: a set has its objects in another order at each run"
     says = f"the claimed gradient is not deterministic: {how}"
     return (finding(Kind.NOT_DETERMINISTIC, Severity.ERROR, says, hint=hint),) if apart else ()
 

@@ -5,6 +5,7 @@ import copy
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import field, replace
 from typing import Any, Protocol
 
@@ -351,6 +352,12 @@ class ClaimedFunction:
         self.for_first = not isinstance(found, tuple | list) and not by_input
         self.declines = isinstance(parts, tuple | list) and any(part is None for part in parts)
         return expand_diagonals(self._match(found), self.diagonal)
+
+    @property
+    def in_another_order(self) -> Callable[[], AbstractContextManager[None]] | None:
+        """For an engine's gradients, a context in which sets go through its objects the other way; else None."""
+        function = self.compute.function.function if isinstance(self.compute, Called) else None
+        return getattr(function, "in_another_order", None)
 
     def after(self, call: Callable[[Mapping[str, Value]], Any]) -> "ClaimedFunction":
         """Return the same claim, for which `call` is called right before it at the same point."""

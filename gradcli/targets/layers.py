@@ -29,7 +29,7 @@ from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadOption, BadTarget
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, TARGET, backward_names, output_of_pass
 from gradcli.targets.facts import Notice
-from gradcli.targets.loading import load, run_user_code
+from gradcli.targets.loading import load, run_user_code, write_constructor
 from gradcli.targets.nesting import NamedValues
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Tracer
@@ -55,7 +55,6 @@ _OF_MANY: dict[str, Callable[[Any], Any]] = {
 _FOUR_DIGITS = 1e-4  # relative: a claimed slope that is nearer is that of the loss
 _LARGE = 2**20  # bytes of an array of which evaluations copy what they write to alone
 _DEEPEST = 4  # objects within objects in which parameters are looked for
-_PLAIN = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -663,10 +662,7 @@ def instance_of(found: Any, text: str) -> Any:
     try:
         inspect.signature(found).bind()
     except TypeError as error:
-        file, _, name = text.rpartition(":")
-        known = inspect.signature(found).parameters.values()
-        wanted = ", ".join(f"{p.name}=..." for p in known if p.default is p.empty and p.kind in _PLAIN)
-        do = f'give them: "{file}:{name}({wanted})"'
+        do = f'give them: "{write_constructor(found, text)}"'
         raise BadTarget(f"{text}() cannot be made without arguments: {error}", do=do) from error
     with run_user_code(f"{text}()"):
         return found()
@@ -932,6 +928,8 @@ class Engine:
     def __init__(self, function: Any, kind: Callable[..., Any], text: str, *, arrays: bool) -> None:
         self.function, self.kind, self.text, self.arrays = function, kind, text, arrays
         self.name, self.known = getattr(kind, "__name__", "the engine"), parameters_of(function)
+        self._numbers: dict[int, int] = {}  # of the objects by their id: their hash
+        self._direction = 1  # in which sets go through the objects
 
     def value(self, **given: Any) -> Any:
         """Return the value of the function."""
@@ -939,11 +937,12 @@ class Engine:
 
     def gradients(self, **given: Any) -> dict[str, Any]:
         """Return what one `backward()` of the result leaves beside each input."""
-        values, y = self._run_function(given)
-        if not callable(getattr(y, "backward", None)):
-            says = f"{self.text} returns {type(y).__name__}, which has no backward()"
-            raise BadTarget(says, do="return a value of the engine")
-        y.backward()
+        with self._order_sets():
+            values, y = self._run_function(given)
+            if not callable(getattr(y, "backward", None)):
+                says = f"{self.text} returns {type(y).__name__}, which has no backward()"
+                raise BadTarget(says, do="return a value of the engine")
+            y.backward()
         found = {
             key: self._slopes_inside(x)
             for key, x in values.items()
@@ -953,6 +952,37 @@ class Engine:
             slopes = np.asarray(found[key], dtype=float)
             found[key] = slopes.reshape(shape(given[key])) if slopes.size == np.size(given[key]) else slopes
         return found
+
+    @contextlib.contextmanager
+    def reversed_sets(self) -> Iterator[None]:
+        """Let sets go through the engine's objects the other way, which the gradients should not depend on."""
+        self._direction = -1
+        try:
+            yield
+        finally:
+            self._direction = 1
+
+    @contextlib.contextmanager
+    def _order_sets(self) -> Iterator[None]:
+        """Let sets go through the objects that are made meanwhile in an order that does not depend on their addresses.
+
+        Addresses are others at each run, and so would be a gradient that depends on the order.
+        """
+        if not isinstance(self.kind, type) or getattr(self.kind, "__hash__", None) is not object.__hash__:
+            yield
+            return
+        begin: Any = self.kind.__init__  # type: ignore[misc]
+        count = itertools.count(2)  # for -1 is no hash
+
+        def numbered(engine_object: Any, *args: Any, **named: Any) -> None:
+            self._numbers[id(engine_object)] = self._direction * next(count)
+            begin(engine_object, *args, **named)
+
+        def number(engine_object: Any) -> int:
+            return self._numbers.get(id(engine_object), object.__hash__(engine_object))
+
+        with _replace_method(self.kind, "__init__", numbered), _replace_method(self.kind, "__hash__", number):
+            yield
 
     @contextlib.contextmanager
     def objects(self) -> Iterator[list[Any]]:
@@ -1015,5 +1045,6 @@ def engine_of(function: Any, kind: Any, text: str, *, arrays: bool) -> Layer:
     claim = with_name_and_signature(lambda **given: engine.gradients(**given), function, engine.known, "")
     claim.__name__ = f"{engine.name}.backward"
     claim.__wrapped__ = getattr(kind, "backward", function)  # type: ignore[attr-defined]
+    claim.in_another_order = engine.reversed_sets  # type: ignore[attr-defined]
     ahead = with_name_and_signature(lambda **given: engine.value(**given), function, engine.known, "")
     return Layer(ahead, "grad", claim, Fresh(None, text), engine=engine)

@@ -437,3 +437,17 @@ def test_a_claim_that_is_given_comes_before_a_partner() -> None:
         check(dense.tanh_layer, np.ones(2), jac=lambda z: np.diag(1 - np.tanh(z) ** 2)).claim != "tanh_layer_backward"
     )
     assert check(out, np.ones(2)).verdict == "pass"
+
+
+@pytest.mark.parametrize("sign", ["+=", "="])
+def test_a_gradient_that_depends_on_the_order_of_a_set_of_an_engine_fails(
+    gradcli: Callable[..., Any], tmp_path: Path, sign: str
+) -> None:
+    code = (HERE / "engine.py").read_text().replace("children, lambda", "set(children), lambda")
+    code = code.replace("self.grad += out.data * out.grad", f"self.grad {sign} out.data * out.grad")
+    values = {"f": "s.exp() + s * 2", "g": "s * 2 + s.exp()"}
+    made = "".join(f"\n\ndef {name}(x, w):\n    s = x * w\n    return {value}\n" for name, value in values.items())
+    (tmp_path / "own.py").write_text(code + made)
+    ran = [gradcli("check", f"{tmp_path}/own.py:{name}", "--engine", "Scalar", "x=0.5", "w=0.8") for name in values]
+    assert [each.exit_status for each in ran] == [sign == "="] * 2
+    assert ["add to each gradient with +=" in each.stdout for each in ran] == [sign == "="] * 2
