@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import gc
+import itertools
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -400,6 +401,7 @@ class CodeClaim:
 
     def edits(self) -> Iterator[Edit]:
         for definition in self.definitions:
+            yield from exchange_of_statements(definition, self._source_text)
             # a factor is missing where it is used last
             for statement, alone in reversed([*_statements_of(definition)]):
                 scope = self._scope_at(definition, statement)
@@ -563,19 +565,49 @@ def _statements_of(definition: Definition) -> Iterator[tuple[Any, bool]]:
     """Yield the statements of a function, with whether each is alone in its block; a lambda is a statement itself."""
     if isinstance(definition, ast.Lambda):
         yield definition, True
-        return
-    blocks = [definition.body]
+    for block in _blocks_of(definition):
+        for statement in block:
+            is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+            if not isinstance(statement, ast.FunctionDef | ast.ClassDef) and not is_text:
+                yield statement, len(block) == 1
+
+
+def _blocks_of(definition: Definition) -> Iterator[list[ast.stmt]]:
+    """Yield the blocks of a function, the outer ones first, without those of functions inside it."""
+    blocks = [] if isinstance(definition, ast.Lambda) else [definition.body]
     while blocks:
         block = blocks.pop(0)
+        yield block
         for statement in block:
             if isinstance(statement, ast.FunctionDef | ast.ClassDef):
                 continue
-            if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
-                yield statement, len(block) == 1
             for name in ("body", "orelse", "finalbody"):
                 inner = getattr(statement, name, None)
                 if isinstance(inner, list) and inner and isinstance(inner[0], ast.stmt):
                     blocks.append(inner)
+
+
+def exchange_of_statements(definition: Definition, text: Text) -> Iterator[Edit]:
+    """Yield edits that exchange two statements, of which one updates a name and the other reads it, as in a recursion."""
+    for block in _blocks_of(definition):
+        for first, second in itertools.pairwise(block):
+            if any(_updates(a) & _names_read(b) for a, b in ((first, second), (second, first))):
+                whole = Change(*text.span(first), text.piece(second)), Change(*text.span(second), text.piece(first))
+                yield Edit("order", 1.2, first.lineno, whole)
+
+
+def _updates(statement: ast.stmt) -> set[str]:
+    """Return the name that a statement gives another value, made of its own: `x` of `x = a * x` and of `x += a`."""
+    if isinstance(statement, ast.AugAssign):
+        return _names_read(statement.target)
+    if not isinstance(statement, ast.Assign):
+        return set()
+    return {n.id for n in statement.targets if isinstance(n, ast.Name)} & _names_read(statement.value)
+
+
+def _names_read(node: ast.AST) -> set[str]:
+    within = node.value if isinstance(node, ast.Assign | ast.AugAssign) else node
+    return {n.id for n in ast.walk(within) if isinstance(n, ast.Name)}
 
 
 def _copy_value(x: Any) -> Any:

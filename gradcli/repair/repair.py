@@ -332,10 +332,14 @@ def describe_repair(repair: Repair) -> str:
     return "; ".join(_describe_edit(edit, before, line) for edit, before, line in edits)
 
 
+def _on_one_line(statements: str) -> str:
+    return "; ".join(part.strip() for part in statements.splitlines())
+
+
 def _describe_edit(edit: Edit, before: str, line: SourceEdit) -> str:
     word = WORDS.get(edit.kind, "the code")
     pairs = {(" ".join(before[c.start : c.end].split()), " ".join(c.new.split())) for c in edit.changes}
-    old, new = next(iter(pairs)) if len(pairs) == 1 else (line.before, line.after)
+    old, new = next(iter(pairs)) if len(pairs) == 1 else (_on_one_line(line.before), _on_one_line(line.after))
     if not old:
         return f"{word} is missing: `{new}`"
     if not new:

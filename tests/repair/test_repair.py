@@ -352,12 +352,31 @@ def g(x):
         out[k + 1] += 2 * r
     return out
 """
+RECURSION = """\
+import numpy as np
+
+
+def f(x):
+    p = 1.0
+    for a in x:
+        p = p * (1 - a * p)
+    return p
+
+
+def g(x):
+    p, dp = 1.0, np.zeros(len(x))
+    for k, a in enumerate(x):
+        p = p * (1 - a * p)
+        dp = dp * (1 - 2 * a * p) - p**2 * (np.arange(len(x)) == k)
+    return dp
+"""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "names", "after"),
     [
+        (RECURSION, "f,g", "dp = dp * (1 - 2 * a * p) - p**2 * (np.arange(len(x)) == k)\n        p = p * (1 - a * p)"),
         (METHODS, "Spring.energy,Spring.forces", "out[1:] += s"),
         (CLOSURES, "f,g", "return scale * np.cos(x)"),
         (HELPER, "f,g", None),
