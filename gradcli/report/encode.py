@@ -85,11 +85,12 @@ def _encode_numpy(x: Any) -> Any:
         return f"<{type(x).__name__}>" if plain is None else encode(plain(x))
     if x.dtype.kind not in "fiubcO":
         return [str(part) for part in x.reshape(-1)[:MAX_ENTRIES]]
-    if x.size <= MAX_ENTRIES:
+    if x.size <= MAX_ENTRIES or x.dtype.kind == "O":
         return encode(x.tolist())
     from gradcli.report.tidy import largest_entries, norm
 
-    worst = [{"index": [*at], "value": _encode_float(float(x[at]))} for at in largest_entries(x, WORST)]
+    plain = complex if x.dtype.kind == "c" else float
+    worst = [{"index": [*at], "value": encode(plain(x[at]))} for at in largest_entries(x, WORST)]
     return {"shape": list(x.shape), "norm": _encode_float(norm(x)), "worst": worst}
 
 

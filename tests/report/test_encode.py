@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradcli.report.common import ABSENT, Absent
-from gradcli.report.encode import MAX_ENTRIES, WORST, encode
+from gradcli.report.encode import MAX_ENTRIES, WORST, Opaque, encode
 from tests.rows import for_rows
 
 
@@ -112,6 +112,16 @@ def test_entries_that_are_not_finite_are_the_worst() -> None:
 def test_of_equal_entries_the_first_are_the_worst() -> None:
     worst = encode(np.tile([1.0, 3.0, 2.0], MAX_ENTRIES))["worst"]
     assert [entry["index"] for entry in worst] == [[1 + 3 * k] for k in range(WORST)]
+
+
+def test_the_worst_entries_of_a_large_complex_array_have_both_parts() -> None:
+    x = np.full(MAX_ENTRIES + 1, 3 + 4j)
+    assert encode(x)["worst"][0] == {"index": [0], "value": {"re": 3.0, "im": 4.0}}
+
+
+def test_a_large_array_of_objects_has_no_norm_and_is_listed() -> None:
+    x = np.array([1.5, None, Opaque("Model")] * MAX_ENTRIES, dtype=object)
+    assert encode(x) == [1.5, None, "<Model>"] * MAX_ENTRIES
 
 
 def test_a_summary_is_strict_json() -> None:
