@@ -282,12 +282,14 @@ def reshape_claim(name: str, x: Array, outputs: tuple[int, ...], inputs: tuple[i
     """Return a claimed Jacobian in its proper shape, which some other shapes imply without ambiguity.
 
     Shapes  the result is `outputs + inputs`. If the output is an array, x may also be flat, (entries of the output, entries
-            of the input), or have the input's shape if the output has one entry.
+            of the input), lack all axes of length 1, or have the shape of the input or of the output where the other
+            has one entry.
     Raises  WrongShape for other shapes.
     """
-    entries = math.prod(outputs)
-    flat = [(entries, math.prod(inputs)), *([inputs] if entries == 1 else [])] if outputs else []
-    if shape(x) not in (outputs + inputs, *flat):
+    rows, columns = math.prod(outputs), math.prod(inputs)
+    squeezed = tuple(n for n in outputs + inputs if n != 1)
+    others = [(rows, columns), squeezed, *([inputs] if rows == 1 else []), *([outputs] if columns == 1 else [])]
+    if shape(x) not in (outputs + inputs, *(others if outputs else [])):
         turned = MAY_BE_TRANSPOSED if shape(x) == (outputs + inputs)[::-1] else ""
         says = f"the claimed gradient of {name} has shape {shape(x)}; the right one has shape {outputs + inputs}"
         raise WrongShape(says + turned, name, x, {name: x} if outputs == inputs == shape(x) else None)

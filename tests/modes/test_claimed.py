@@ -524,6 +524,12 @@ SHAPES = """
     def of_matrix_slip(X): return of_matrix_flat(X)[::-1]
     def scalar(X): return np.sum(X**2)
     def scalar_row(X): return 2*X.reshape(1, 6)
+    def of_one(x): return np.outer(x[:1], [1.0, 2.0, 3.0]).sum(0)**2
+    def of_one_vector(x): return 2*x[0]*np.array([1.0, 4.0, 9.0])
+    def of_one_slip(x): return of_one_vector(x) + [0, 0, 1e-3]
+    def of_column(X): return X[:2]*X[1:]
+    def of_column_matrix(X): return np.array([[X[1, 0], X[0, 0], 0], [0, X[2, 0], X[1, 0]]])
+    def of_column_vector(X): return np.append(X[1:], X[1:])
 """
 
 
@@ -533,11 +539,19 @@ SHAPES = """
         ("corner", "corner_g", 0), ("corner", "corner_row", 0), ("corner", "corner_slip", 1), ("outer", "outer_J", 0),
         ("outer", "outer_flat", 0), ("outer", "outer_turned", 1), ("outer", "outer_slip", 1), ("outer", "outer_ravel", 1),
         ("of_matrix", "of_matrix_flat", 0), ("of_matrix", "of_matrix_slip", 1), ("scalar", "scalar_row", 1),
+        ("of_one", "of_one_vector", 0), ("of_one", "of_one_slip", 1),
+        ("of_column", "of_column_matrix", 0), ("of_column", "of_column_vector", 1),
     ],
 )  # fmt: skip
 def test_a_jacobian_may_be_flat(gradcli: Callable[..., Any], tmp_path: Path, f: str, claim: str, status: int) -> None:
     file = written(tmp_path, SHAPES)
-    at = "X=[[1,2,3],[4,5,6]]" if "matrix" in f or f == "scalar" else "x=[1,2,3]"
+    points = {
+        "of_matrix": "X=[[1,2,3],[4,5,6]]",
+        "scalar": "X=[[1,2,3],[4,5,6]]",
+        "of_one": "x=[2]",
+        "of_column": "X=[[1],[2],[3]]",
+    }
+    at = points.get(f, "x=[1,2,3]")
     ran = gradcli("check", f"{file}:{f}", "--jac", claim, at)
     assert ran.exit_status == status, ran.stdout
     assert status or claim == "outer_J" or "taken as" in ran.stdout
