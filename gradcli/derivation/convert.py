@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,7 +70,15 @@ from gradcli.derivation.index import (
 from gradcli.derivation.simplify import normal, one_base, sign_times
 from gradcli.derivation.sized_problem import RECORDINGS
 from gradcli.derivation.sized_recording import INDEXING, name_constant_array
-from gradcli.derivation.units import at_blocks, at_rows, at_unit, complement_of_triangle
+from gradcli.derivation.units import (
+    at_blocks,
+    at_rows,
+    at_unit,
+    complement_of_triangle,
+    cut_span,
+    span_length,
+    spans_of_blocks,
+)
 from gradcli.errors import NotSupported
 
 # Simplification rules for products: identities join indices, inverses cancel, sums that are one vanish; one rule each.
@@ -307,26 +315,51 @@ def _signs(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> Inde
 
 
 def _softmax(term: IndexedTerm, total: IndexedFactor, free: tuple[Index, ...]) -> IndexedTerm | None:
-    """Write exp(z) / sum(exp(z)) as softmax(z)."""
+    """Write exp(z) / sum(exp(z)), or a block of it, as softmax(z)."""
     if len(total.atom.args[0].terms) != 1 or total.power.denominator != 1:
         return None
     summed = argument_of_factor(total).terms[0]
     over, u = summed.indices - set(total.at), summed.factors[0] if summed.factors else None
     if u is None or len(summed.factors) != 1 or u.atom.op != "exp" or abs(u.power) != 1 or not over:
         return None
-    for e in term.factors:
-        meets = e.atom == u.atom and e.power.denominator == 1 and e.power * u.power * total.power < 0
-        if not meets or any(i != j for i, j in zip(e.at, u.at, strict=True) if j not in over):
+    for e in (e for e in term.factors if e.atom.op == "exp"):
+        place = _place_in_sum(e, u, over)
+        if place is None or e.power.denominator != 1 or e.power * u.power * total.power >= 0:
             continue
-        ours = [i for i, j in zip(e.at, u.at, strict=True) if j in over]
+        if any(i != j for i, j in zip(place.at, u.at, strict=True) if j not in over):
+            continue
+        ours = [i for i, j in zip(place.at, u.at, strict=True) if j in over]
         k = min(abs(e.power), abs(total.power))
         step = -k if total.power > 0 else k
-        z = _drop_shift(scale_tensor(argument_of_factor(e), u.power), ours)
-        p = apply_function("softmax", [z], e.at, axes=ours).terms[0].factors[0]._replace(power=step)
+        z = _drop_shift(scale_tensor(argument_of_factor(u._replace(at=place.at)), u.power), ours)
+        p = apply_function("softmax", [z], place.at, axes=ours).terms[0].factors[0]
+        (p,) = cut_span(tensor_of_atom(p.atom, p.at), *place.cut).terms[0].factors if place.cut else (p,)
         left = {e: e.power - u.power * step, total: total.power + step}
         rest = [f._replace(power=left[f]) if f is e or f is total else f for f in term.factors]
         coef = 1 / summed.coef if summed.coef != 1 else ONE
-        return IndexedTerm(term.coef * coef ** int(step), (*(f for f in rest if f.power != 0), p))
+        return IndexedTerm(term.coef * coef ** int(step), (*(f for f in rest if f.power != 0), p._replace(power=step)))
+    return None
+
+
+class _PlaceInSum(NamedTuple):
+    """Which summand an exponential is: the indices of the summand there, and the span of a block that is cut out of it."""
+
+    at: tuple[Index, ...]
+    cut: tuple[Index, Index, str] | None = None
+
+
+def _place_in_sum(e: IndexedFactor, u: IndexedFactor, over: Collection[Index]) -> _PlaceInSum | None:
+    """Return the place of an exponential among the summands `u`, or those of one block; None where it is no summand."""
+    if e.atom == u.atom:
+        return _PlaceInSum(e.at)
+    for i in over:
+        for span in spans_of_blocks(u, i):
+            new, old = fresh_index(span_length(span, i.dim)), fresh_index(i.dim)
+            block = cut_span(tensor_of_atom(u.atom, u.at), i, new, span).factor
+            if block is not None and block.atom == e.atom:
+                places = dict(zip(block.at, e.at, strict=True))
+                at = tuple(old if j == i else places[j] for j in u.at)
+                return _PlaceInSum(at, (old, places[new], span))
     return None
 
 

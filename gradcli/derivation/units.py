@@ -334,7 +334,7 @@ def at_blocks(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> I
         # each index is looked at once; the sum of exp alone is what a softmax is divided by
         if i in free or mine[0] is not f or [g.atom.op for g in mine] == ["exp"]:
             continue
-        spans = {span for g in mine if _can_be_entered(g) for span in _spans_of_blocks(g, i)}
+        spans = {span for g in mine if _can_be_entered(g) for span in spans_of_blocks(g, i)}
         if not (found := order_adjacent_spans(spans)):
             continue
         parts = []
@@ -346,14 +346,14 @@ def at_blocks(term: IndexedTerm, f: IndexedFactor, free: tuple[Index, ...]) -> I
     return None
 
 
-def _spans_of_blocks(f: IndexedFactor, i: Index) -> Iterator[str]:
+def spans_of_blocks(f: IndexedFactor, i: Index) -> Iterator[str]:
     """Yield the spans along an index that blocks take in the arguments of a function or a bracket."""
     for k in range(len(f.atom.args)):
         for g in (g for term in argument_of_factor(f, k).terms for g in term.factors):
             if is_selection_matrix(g) and g.at[1] == i:
                 yield g.atom.name
             elif i in g.at and _can_be_entered(g):
-                yield from _spans_of_blocks(g, i)
+                yield from spans_of_blocks(g, i)
 
 
 def order_adjacent_spans(spans: Collection[str]) -> list[str]:

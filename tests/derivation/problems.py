@@ -252,6 +252,7 @@ PROBLEMS = {
         ("u@concatenate([x, y, z])",                                 "y", "u[n:n + m]", ""),
         ("norm(concatenate([x, y]))",                                "x", "x/sqrt(x@x + y@y)", ""),
         ("logsumexp(concatenate([x, y]))",                           "x", "softmax(concatenate([x, y]))[:n]", ""),
+        ("w@softmax(concatenate([x, y]))",                           "y", "(w[n:] - w@softmax(concatenate([x, y])))*softmax(concatenate([x, y]))[n:]", ""),
         ("sum((vstack([A, B])@x - c)**2)",                           "x", "2*A.T@(A@x - c[:m]) + 2*B.T@(B@x - c[m:])", ""),
         ("sum((vstack([A, B])@x - c)**2)",                           "A", "2*outer(A@x - c[:m], x)", ""),
         ("norm(vstack([A, sqrt(lam)*eye(n)])@x - concatenate([b, zeros(n)]))**2", "x", "2*A.T@(A@x - b) + 2*lam*x", ""),

@@ -55,6 +55,7 @@ FINITE = [
     ("m = minimum(exp(x)*y, y); mean(where(y < 0.25, maximum(m, 3*y), m))",                     "x: n; y: n",             "x",  [1e3, -1e3, 5.0, 3.5e3]),
     ("-sum((1 - sigmoid(x))**3.5*y*log_expit(x))",                                              "x: n; y: n",             "x",  [1e3, -1e3, 0.5, -3.5e3]),
     ("p = softmax(x); q = softmax(2*x); y@(p - q)",                                             "x: n; y: n",             "x",  [1e3, -1e3, 0.5, 3.5e3]),
+    ("softmax(concatenate([x, y]))@concatenate([y, x])",                                        "x: n; y: n",             "x",  [1e3, -1e3, 0.5, 3.5e3]),
 ]
 # fmt: on
 LENGTHS = {"m": 3, "n": 4}
