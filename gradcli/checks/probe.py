@@ -479,8 +479,9 @@ def _complete_point(f: Expression, given: dict[str, Any], number: int, options: 
     last = None
     for attempt in range(ATTEMPTS):
         made = {name: draw_value(name, shapes.get(name, ()), seed, number, attempt) for name in missing}
-        # 0 and 1 are positions that any axis of two has
-        made |= {name: np.float64(number % 2) for name in f.places if name in made}
+        # 0 and 1 are positions that any axis of two has; x[:m] and x[m:k] have entries where m is 1 and k is 2
+        bounds = {name: 1 + k for k, name in enumerate(name for name in f.inputs if name in f.bounds)}
+        made |= {name: np.float64(bounds.get(name, number % 2)) for name in f.places if name in made}
         made = _impose_assumptions(made, values | made, options)
         candidate = values | {name: stepping.moved_inside(name, x) for name, x in made.items()}
         notices = _survey_expression(f, candidate, missing, shapes)

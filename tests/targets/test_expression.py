@@ -440,6 +440,12 @@ def test_bounds_of_slices_may_be_inputs(text, right):
     assert f.places == f.bounds == {*f.inputs} - {"x", "X"}
 
 
+@pytest.mark.parametrize("f", ["sum(x[:m]**2)", "sum(x[m:m + k]**2)", "sum(x[k:m]**2)", "sum(x[:-m]**2)"])
+def test_bounds_that_are_drawn_leave_entries_in_the_slice(gradcli, f):
+    ran = gradcli("grad", f, "--shapes", "x: 3", "--json")
+    assert np.any(ran.json["gradient"]["x"]), ran.stdout
+
+
 @pytest.mark.parametrize("argv", [("grad", "sum(x[:m])", "--at", "x=[1, 2], m=1"), ("check", "x[m]", "--at", "x=[1, 2], m=1")])
 def test_no_derivative_by_a_position_is_computed(gradcli, argv):
     ran = gradcli(*argv, "--wrt", "m")
