@@ -1,6 +1,7 @@
 """Closed forms: a reverse sweep recorded at three sizes, read as tensors, simplified, written as code, and verified."""
 
 import contextlib
+import functools
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -551,10 +552,15 @@ class Derivation:
     def _forms_with_choices(self, form: Closed) -> Iterator[Closed]:
         """Yield a form, and the same with choices where a branch has no value."""
         yield form
-        chosen = form.whole.map_expressions(write_choices)
-        if chosen != form.whole:
-            made = name_repeated_parts(chosen.e, self.taken, form.known, begun=chosen.parts, steps=form.names.called)
-            yield replace(form, whole=chosen, made=made)
+        tried = [form.whole]
+        for shared in (True, False):
+            chosen = form.whole.map_expressions(functools.partial(write_choices, shared=shared))
+            if chosen not in tried:
+                tried.append(chosen)
+                made = name_repeated_parts(
+                    chosen.e, self.taken, form.known, begun=chosen.parts, steps=form.names.called
+                )
+                yield replace(form, whole=chosen, made=made)
 
     def _without_single_axes(self) -> "Derivation":
         """Return the derivation with the inputs without their axes of length 1."""

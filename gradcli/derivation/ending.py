@@ -311,33 +311,37 @@ _UNBOUNDED = {
 }  # fmt: skip
 
 
-def write_choices(e: E) -> E:
-    """Return where(c, u, 0) for each product of an indicator and a value that may not be finite elsewhere."""
-    e = replace(e, args=tuple(map(write_choices, e.args)))
+def write_choices(e: E, shared: bool = True) -> E:
+    """Return where(c, u, 0) for each product of an indicator and a value that may not be finite elsewhere.
+
+    `shared` leaves out values that have no input of the condition.
+    """
+    e = replace(e, args=tuple(write_choices(a, shared) for a in e.args))
     if e.op == Op.NEG and e.args[0].text == "where":
         c, yes, no = e.args[0].args
         return call("where", c, _negate_unless_zero(yes), _negate_unless_zero(no))
     if e.op == Op.ADD:
         return _merge_choices(e.args)
     if e.op == Op.DOT:
-        return next((call("sum", x) for x in map(_choice_of_product, (e.args, e.args[::-1])) if x.text == "where"), e)
+        both = (_choice_of_product(factors, shared=shared) for factors in (e.args, e.args[::-1]))
+        return next((call("sum", x) for x in both if x.text == "where"), e)
     if e.op == Op.DIV:
         above, below = e.args
-        return _choice_of_product(above.args if above.op == Op.MUL else (above,), [below])
-    return _choice_of_product(e.args) if e.op == Op.MUL else e
+        return _choice_of_product(above.args if above.op == Op.MUL else (above,), [below], shared)
+    return _choice_of_product(e.args, shared=shared) if e.op == Op.MUL else e
 
 
 _NOTHING = number(Fraction(0))
 _MOST_WHOLE = 100  # powers below it are finite wherever their base is of a usual size
 
 
-def _choice_of_product(factors: Sequence[E], below: Sequence[E] = ()) -> E:
-    """Return a quotient of products as a choice by those of its indicators that the others share inputs with."""
+def _choice_of_product(factors: Sequence[E], below: Sequence[E] = (), shared: bool = True) -> E:
+    """Return a quotient of products as a choice by its indicators, or those that the others share inputs with."""
     rest, chosen = list(factors), []
     for f in factors:
         condition = _indicated_condition(f)
         others = [a for a in rest if a is not f]
-        if condition is not None and _may_be_unbounded(mul(others, list(below)), _names_in_expression(f)):
+        if condition is not None and _may_be_unbounded(mul(others, list(below)), f if shared else None):
             rest = rest if condition[0].args[0] == f else others
             chosen.append(condition)
     e = mul(rest, list(below))
@@ -404,12 +408,13 @@ def _names_in_expression(e: E) -> set[str]:
     return {a.text for a in e.walk() if a.op == "name"}
 
 
-def _may_be_unbounded(e: E, names: set[str]) -> bool:
-    """Whether an expression has a function that is not finite everywhere, of some of the names."""
+def _may_be_unbounded(e: E, beside: E | None) -> bool:
+    """Whether an expression has a function that is not finite everywhere, of some of the names in another one, if given."""
     for a in e.walk():
         powers = a.op == Op.POW and not (a.args[1].op == "number" and a.args[1].number in range(_MOST_WHOLE))
         inside = a.args[1] if a.op == Op.DIV else a
-        if (powers or a.op == Op.DIV or a.is_call(*_UNBOUNDED)) and _names_in_expression(inside) & names:
+        looked_at = beside is None or _names_in_expression(inside) & _names_in_expression(beside)
+        if looked_at and (powers or a.op == Op.DIV or a.is_call(*_UNBOUNDED)):
             return True
     return False
 

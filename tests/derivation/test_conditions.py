@@ -70,6 +70,15 @@ def test_the_indicator_is_kept(f: str, sizes: str, wrt: str, right: str) -> None
             np.testing.assert_allclose(formula({n: known[n] for n in formula.inputs}), wanted, rtol=1e-12, atol=1e-14)
 
 
+def test_what_another_input_masks_has_no_derivative_where_it_has_none_itself() -> None:
+    (result,) = gradcli.derive("sum(where(M > 0, log(x), 0))", shapes={"M": "n", "x": "n"}, wrt="x").results
+    scope: dict[str, Any] = {}
+    exec(result.code["numpy"], scope)
+    with np.errstate(divide="ignore"):  # np.where computes both branches
+        found = scope["gradient"](M=np.array([1.0, 0.0, -1.0]), x=np.array([2.0, 0.0, np.inf]))
+    np.testing.assert_array_equal(found, [0.5, 0, 0])
+
+
 def test_a_mask_is_itself(gradcli: Callable[..., Any]) -> None:
     argv = ("derive", "sum(where(M, x, 0)*y) + sum(M**2*x)", "--shapes", "M: n; x: n; y: n", "--wrt", "x")
     ran = gradcli(*argv, "--assume", "M: mask", "--json")
