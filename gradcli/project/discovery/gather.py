@@ -50,7 +50,7 @@ PLACES = {  # the functions of scipy that take a derivative without its name: af
     "fmin_bfgs": {2: "fprime"}, "fmin_cg": {2: "fprime"}, "fmin_ncg": {2: "fprime", 3: "fhess_p", 4: "fhess"},
     "fmin_l_bfgs_b": {2: "fprime"}, "fmin_tnc": {2: "fprime"}, "fmin_slsqp": {7: "fprime"}, "newton": {2: "fprime"},
     "fsolve": {3: "fprime"}, "root": {4: "jac"}, "odeint": {4: "Dfun"}, "ode": {1: "jac"}, "check_grad": {1: "grad"},
-    "line_search": {1: "fprime"}, "NonlinearConstraint": {3: "jac", 4: "hess"},
+    "line_search": {1: "myfprime"}, "NonlinearConstraint": {3: "jac", 4: "hess"},
 }  # fmt: skip
 _FUNCTIONS = ("fun", "func", "f")
 STATES = dict.fromkeys(("solve_ivp", "ode", "BDF", "Radau", "LSODA"), 1)  # whose functions take t, y

@@ -13,6 +13,7 @@ _BOUND = (ast.Name, ast.Attribute, ast.Call, ast.Lambda, ast.Dict, ast.IfExp)
 DERIVATIVE_ARGUMENTS: dict[str, DerivativeKind] = {  # of functions of scipy, by name
     "jac": "jac", "fprime": "grad", "fprime2": "hess", "grad": "grad", "hess": "hess", "hessp": "hvp", "Dfun": "jac",
     "fun_jac": "jac", "bc_jac": "jac", "fhess": "hess", "fhess_p": "hvp", "fprime_eqcons": "jac", "fprime_ieqcons": "jac",
+    "myfprime": "grad",
 }  # fmt: skip
 
 

@@ -37,6 +37,8 @@ PASSED = {  # what is called: name, kind and function of what is found
     "so.root(slope, x0, jac=curve)":                          ("curve", "jac", "slope"),
     "so.fmin_l_bfgs_b(bowl, x0, slope)":                      ("slope", "grad", "bowl"),
     "so.fmin_l_bfgs_b(bowl, x0)":                             ("bowl", "value-and-grad", None),
+    "so.line_search(bowl, slope, x0, x0)":                    ("slope", "grad", "bowl"),
+    "so.line_search(bowl, xk=x0, pk=x0, myfprime=slope)":     ("slope", "grad", "bowl"),
     "so.leastsq(slope, x0, Dfun=curve)":                      ("curve", "jac", "slope"),
     "scipy.integrate.odeint(slope, x0, t, Dfun=curve)":       ("curve", "jac", "slope"),
     "scipy.integrate.solve_ivp(slope, (0, 1), x0, jac=curve)": ("curve", "jac", "slope"),
