@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.errors import NoRule
-from gradcli.rules import reductions
+from gradcli.rules import networks, reductions
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.primitive import F, Value, primitive_by_name
 from gradcli.tracing.shapes import shape
@@ -44,13 +44,6 @@ def polygamma(n: Any, x: Value) -> Value:
     return F.digamma(x) if order == 0 else F.polygamma(x, n=order)
 
 
-def multigammaln(a: Value, d: int) -> Value:
-    """Return the logarithm of the multivariate gamma function: a sum of d log-gammas and a constant."""
-    a = as_value(a)
-    terms = [F.gammaln(a - j / 2) for j in range(int(d))]
-    return sum(terms[1:], terms[0]) + d * (d - 1) / 4 * np.log(np.pi)
-
-
 def lambertw(z: Value, k: int = 0, tol: float = 1e-8) -> Value:
     """Return the principal branch at positive numbers, where it is real."""
     z = as_value(z)
@@ -81,7 +74,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "softmax": lambda x, axis=None: reductions.softmax(as_value(x), axis),
     "log_softmax": lambda x, axis=None: reductions.log_softmax(as_value(x), axis),
     "polygamma": polygamma,
-    "multigammaln": multigammaln,
+    "multigammaln": lambda a, d: networks.multigammaln(as_value(a), int(d)),
     "lambertw": lambertw,
     "spherical_jn": _spherical_bessel("jv"),
     "spherical_yn": _spherical_bessel("yv"),
