@@ -487,26 +487,20 @@ def missing_part_edits(place: EditPlace, name: str, claimed: Gradient, right: Ri
         ratio = wanted / own
         for term, factor in _find_combinations(place, wanted - own):
             if term.text != place.piece:  # else a factor is wrong: nobody writes g - 1.5 * g
-                added = f"{'-' if factor < 0 else '+'} {_text_of_multiple(factor, term)}"
-                new = f"{bracket_operand(*place.code, ast.Add)} {added}"
+                number, sign = dict(_SIMPLE_NUMBERS)[abs(factor)], "-" if factor < 0 else "+"
+                operator = ast.Mult if number else ast.Sub if factor < 0 else ast.Add
+                more = [number, bracket_operand(*term.code, operator, right=operator is ast.Sub)]
+                new = f"{bracket_operand(*place.code, ast.Add)} {sign} {' * '.join(filter(None, more))}"
                 yield place.edit("term", 2.5, new, BINDING[ast.Add])
         if np.all(np.isfinite(ratio)):
             for term, factor in _find_combinations(place, ratio):
                 # the right gradient over the claim itself is no factor
                 if place.piece not in term.text or place.piece.isidentifier():
-                    product, sign = bracket_operand(*place.code, ast.Mult), "-" if factor < 0 else ""
-                    new = f"{sign}{product} * ({_text_of_multiple(factor, term)})"
-                    yield place.edit("factor", 2.5, new, BINDING[ast.Mult])
-
-
-def _text_of_multiple(factor: float, term: CandidateTerm) -> str:
-    """Return the text of a term times a number of `_SIMPLE_NUMBERS`, as an operand of a sum."""
-    number = dict(_SIMPLE_NUMBERS)[abs(factor)]
-    return (
-        f"{number} * {bracket_operand(*term.code, ast.Mult)}"
-        if number
-        else bracket_operand(*term.code, ast.Sub, right=True)
-    )
+                    first = bracket_operand(*place.code, ast.Mult)
+                    first = first if factor > 0 else first[1:] if first.startswith("-") else f"-{first}"
+                    regroups = any(sign in term.text for sign in ("@", "%", "//"))  # x * A @ b is not x * (A @ b)
+                    more = [dict(_SIMPLE_NUMBERS)[abs(factor)], bracket_operand(*term.code, ast.Mult, right=regroups)]
+                    yield place.edit("factor", 2.5, " * ".join(filter(None, (first, *more))), BINDING[ast.Mult])
 
 
 def _find_combinations(place: EditPlace, wanted: Any) -> Iterator[tuple[CandidateTerm, float]]:

@@ -171,6 +171,11 @@ def test_a_factor_that_is_one_too_many_is_left_out(gradcli: Gradcli, f: str, wro
     assert diagnosis(ran)["replacement"] == right
 
 
+def test_a_number_and_a_factor_that_are_missing_are_added_without_brackets(gradcli: Gradcli) -> None:
+    ran = gradcli("check", "sum(y*x**2)", "--grad=-x", "--at", "x=[1, 2, 3], y=[2, 3, 5]", "--wrt", "x", "--json")
+    assert diagnosis(ran)["replacement"] == "x * 2 * y"
+
+
 @pytest.mark.slow
 def test_two_edits_are_found_where_one_is_not_enough(gradcli: Gradcli) -> None:
     ran = gradcli(
