@@ -204,7 +204,7 @@ def _spans_in_text(statement: Statement) -> Callable[[ast.AST], Span]:
     source = statement.source
 
     def span(node: ast.AST) -> Span:
-        start, stop = (column_in_characters(source, line, at) for line, at in extent_of_node(node))
+        start, stop = (column_in_characters(source, at) for _, at in extent_of_node(node))
         return statement.columns[start], statement.columns[stop - 1] + 1
 
     return span

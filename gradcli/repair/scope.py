@@ -77,7 +77,7 @@ def spans_of(text: str) -> Callable[[ast.AST], Span]:
     starts = list(itertools.accumulate(map(len, lines), initial=0))
 
     def span(node: ast.AST) -> Span:
-        first, last = (starts[k - 1] + column_in_characters(lines[k - 1], k, at) for k, at in extent_of_node(node))
+        first, last = (starts[k - 1] + column_in_characters(lines[k - 1], at) for k, at in extent_of_node(node))
         return first, last
 
     return span

@@ -241,7 +241,7 @@ def extent_of_node(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
     return begin, (getattr(node, "end_lineno", 1) or 1, getattr(node, "end_col_offset", 0) or 0)
 
 
-def column_in_characters(source: str, line: int, at: int) -> int:
+def column_in_characters(source: str, at: int) -> int:
     """Return Python's position in UTF-8 bytes as a position in characters."""
     return at if source.isascii() else len(source.encode()[:at].decode(errors="ignore"))
 
@@ -389,7 +389,7 @@ class Compiler:
 
     def _span_of(self, node: ast.AST) -> Span:
         source = self.statement.source
-        start, end = (column_in_characters(source, line, at) for line, at in extent_of_node(node))
+        start, end = (column_in_characters(source, at) for _, at in extent_of_node(node))
         return self.statement.span(start, max(end, start + 1))
 
     # One method per kind of node.
@@ -446,8 +446,8 @@ class Compiler:
 
     def _dot_sign(self, node: ast.BinOp) -> str | None:
         """Return the dot (`·`) if the user wrote the product with one, else None."""
-        _, (line, end) = extent_of_node(node.left)
-        at = self.statement.source.index("@", column_in_characters(self.statement.source, line, end))
+        _, (_, end) = extent_of_node(node.left)
+        at = self.statement.source.index("@", column_in_characters(self.statement.source, end))
         sign = self.statement.text[self.statement.columns[at]]
         return sign if sign in DOTS else None
 
