@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Literal
 
 import numpy as np
 
@@ -284,18 +284,27 @@ def _fill_unknown_room(room: Any, right: Any) -> Any:
     return np.where(known, room, np.max(relative, initial=0.0) * size)
 
 
+def _ask_framework(
+    name: str, compute: Callable[[], Any], failed: Literal["wrong", "unavailable"] = "unavailable"
+) -> Any:
+    """Return what the framework computes, or a row that says why it does not; it is called `failed` where it tried."""
+    try:
+        return compute()
+    except NotSupported as error:
+        return Aspect(name, "unavailable", message=_shorten_text(error.what))
+    except (RuntimeError, TypeError, ValueError, FunctionFailed) as error:
+        return Aspect(name, failed, message=_shorten_text(message_of(error)))
+
+
 def _compare_forward_mode(case: _Case, calls: Sequence[CustomCall]) -> list[Aspect]:
     """Compare the framework's forward mode with the reference, unless a call of a custom gradient rules it out."""
     name = "forward (jvp)"
     refusals = [call.no_forward for call in calls if call.no_forward]
     if refusals:
         return [Aspect(name, "unavailable", message=refusals[0])]
-    try:
-        ydot = case.framework.tangent(case.flat, case.xs, case.vs, case.native.seed)
-    except NotSupported as error:
-        return [Aspect(name, "unavailable", message=_shorten_text(error.what))]
-    except (RuntimeError, TypeError, ValueError, FunctionFailed) as error:
-        return [Aspect(name, "wrong", message=message_of(error))]
+    ydot = _ask_framework(name, lambda: case.framework.tangent(case.flat, case.xs, case.vs, case.native.seed), "wrong")
+    if isinstance(ydot, Aspect):
+        return [ydot]
     case.tangent = float(np.sum(np.ravel(case.own.w) * np.ravel(ydot)))
     aspect = _judge_difference(name, case.tangent, *case.along(case.reference, case.open))
     if aspect.status == "wrong" and Kind.STOP_GRADIENT in case.request.options.expect:
@@ -352,10 +361,10 @@ def _compare_second_run(case: _Case) -> list[Aspect]:
 def _compare_deterministic_runs(case: _Case) -> list[Aspect]:
     """Compare two runs of the gradient by deterministic algorithms: does the difference between runs disappear?"""
     name = "deterministic algorithms"
-    try:
-        runs = [case.framework.settled(case.flat, case.xs, case.own.w, case.native.seed) for _ in range(2)]
-    except NotSupported as error:
-        return [Aspect(name, "unavailable", message=_shorten_text(error.what))]
+    settled = partial(case.framework.settled, case.flat, case.xs, case.own.w, case.native.seed)
+    runs = _ask_framework(name, lambda: [settled(), settled()])
+    if isinstance(runs, Aspect):
+        return [runs]
     first, second = (case.on_surfaces(dict(zip(case.request.wrt, run, strict=True))) for run in runs)
     worst, most = _largest_difference(second, first, case.room, case.ulps)
     if worst:
@@ -450,12 +459,10 @@ def _compare_vmap(case: _Case) -> list[Aspect]:
         return [Aspect(name, "not run", message="it would take many operations")]
     other = {n: case.values[n] * (1 + _NEAR) for n in case.request.wrt}
     others = case.own.tensors({**case.values, **other})
-    try:
-        both = case.framework.mapped(case.flat, case.xs, others, case.own.w, case.native.seed)
-    except NotSupported as error:
-        return [Aspect(name, "unavailable", message=_shorten_text(error.what))]
-    except (RuntimeError, TypeError, ValueError, FunctionFailed) as error:
-        return [Aspect(name, "unavailable", message=_shorten_text(message_of(error)))]
+    mapped = partial(case.framework.mapped, case.flat, case.xs, others, case.own.w, case.native.seed)
+    both = _ask_framework(name, mapped)
+    if isinstance(both, Aspect):
+        return [both]
     alone = case.on_surfaces(case.own({**case.values, **other}))
     pairs = [
         _largest_difference(
@@ -485,12 +492,10 @@ def _compare_double_backward(case: _Case) -> list[Aspect]:
         return [
             Aspect(name, "not run", message=f"differences of a gradient in {case.native.narrowest} are too inexact")
         ]
-    try:
-        found = case.framework.curvature(case.flat, case.xs, case.own.w, case.vs, case.native.seed)
-    except NotSupported as error:
-        return [Aspect(name, "unavailable", message=_shorten_text(error.what))]
-    except (RuntimeError, TypeError, ValueError, FunctionFailed) as error:
-        return [Aspect(name, "unavailable", message=_shorten_text(message_of(error)))]
+    curvature = partial(case.framework.curvature, case.flat, case.xs, case.own.w, case.vs, case.native.seed)
+    found = _ask_framework(name, curvature)
+    if isinstance(found, Aspect):
+        return [found]
     theirs = sum(float(np.sum(np.asarray(h) * v)) for h, v in zip(found, case.vs, strict=True))
     size = sum(float(np.sum(np.abs(np.asarray(h) * v))) for h, v in zip(found, case.vs, strict=True))
 
