@@ -16,7 +16,7 @@ from gradcli.tracing.tracer import Tracer
 
 MODULES = (
     "special", "linalg", "stats", "signal", "fft", "ndimage", "integrate", "interpolate", "sparse", "sparse.linalg",
-    "spatial.distance", "optimize",
+    "spatial", "spatial.distance", "optimize",
 )  # fmt: skip
 SOLVERS: dict[str, Callable[[], Mapping[str, Callable[..., Any]]]] = {}  # the stand-ins of solvers, by scipy's module
 _HELD = ("_c", "_y", "_values")  # attributes of scipy's classes in which a stand-in keeps traced values
