@@ -207,9 +207,9 @@ def modf(x: Value) -> tuple[Value, Value]:
 
 @handles(np.copysign)
 def copysign(a: Value, b: Value) -> Value:
-    """Return a or -a, with the sign of b; the comparisons of both with 0 are recorded."""
-    for x in (a, b):
-        np.less(x, 0)
+    """Return a or -a, with the sign of b; that a is compared with 0 is recorded, and the sign of b as a step."""
+    np.less(a, 0)
+    np.sign(b)
     return np.where(np.signbit(plain_value(a)) == np.signbit(plain_value(b)), a, -a)
 
 

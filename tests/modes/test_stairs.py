@@ -40,6 +40,11 @@ def test_an_entry_that_reaches_the_result_through_a_step_alone(name: str) -> Non
     assert [bool(mask) for mask in found.reach] == [True, False]
 
 
+def test_of_copysign_the_sign_is_the_step() -> None:
+    (found,) = stairs(lambda x, y: np.copysign(x * x, y), ONE, ONE)
+    assert found.says.startswith("sign is a step function")
+
+
 def test_every_step_of_the_table_is_tried() -> None:
     assert set(STEPS) == {row.name for row in PRIMITIVES.values() if row.staircase}
 
