@@ -4,6 +4,7 @@ import ast
 import contextlib
 import gc
 import itertools
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ import numpy as np
 from gradcli.classes import dataclass
 from gradcli.errors import BadClaim
 from gradcli.modes.claim import WrongShape
+from gradcli.repair.contributions import Contribution, ForwardPass, contributions
 from gradcli.repair.edits import edits_of, missing_part_edits
 from gradcli.repair.scope import (
     BINDING,
@@ -31,6 +33,7 @@ from gradcli.repair.scope import (
     Scope,
     Text,
     apply_changes,
+    binding_strength,
     is_index,
     is_number,
     lines_of,
@@ -50,6 +53,10 @@ _CHANGING = (
     ".append(", ".pop(", ".extend(", ".insert(", ".remove(", ".clear(", ".update(", ".sort(", "next(", ".fill(",
 )  # fmt: skip
 _LIBRARIES = ("numpy", "torch", "jax.numpy", "tensorflow", "mlx.core")  # of arrays
+_OF_SLOPES = {  # constants in the slopes of functions, and these functions
+    "{0}log(10)": re.compile(r"\blog10\("), "{0}log(2)": re.compile(r"\blog2\("), "{0}sqrt({0}pi)": re.compile(r"\berfc?\("),
+    "{0}sqrt(2 * {0}pi)": re.compile(r"\b(?:ndtr|norm\.\w+)\("),
+}  # fmt: skip
 _FUTURE = 0x1FE0000  # the bits of a code object's flags that `from __future__` sets
 
 
@@ -338,6 +345,8 @@ class CodeClaim:
     names: tuple[str, ...]  # the inputs, in the order of a tuple that is returned
     around: tuple[Definition, ...] = ()  # other functions, whose expressions may stand in the claim
     callable: tuple[Definition, ...] = ()  # functions that may be called in the place of another
+    forward: ForwardPass | None = None  # of the function, whose contributions may be missing
+    lacks: bool = False  # whether one of them is known to be
     scopes: dict[int, tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=dict)
     most_lines: int = 100_000
 
@@ -402,6 +411,7 @@ class CodeClaim:
     def edits(self) -> Iterator[Edit]:
         for definition in self.definitions:
             yield from exchange_of_statements(definition, self._source_text)
+            yield from self._contribution_edits(definition)
             # a factor is missing where it is used last
             for statement, alone in reversed([*_statements_of(definition)]):
                 scope = self._scope_at(definition, statement)
@@ -414,6 +424,49 @@ class CodeClaim:
                     if scope is not None or isinstance(node, ast.Constant | ast.BinOp | ast.UnaryOp):
                         within = scope or Scope({}, lambda text: UNKNOWN)
                         yield from edits_of(EditPlace(node, parent, self._source_text, within))
+
+    def _contribution_edits(self, definition: Definition) -> Iterator[Edit]:
+        """Yield edits that add to a name of the claim what a value of the function contributes through one statement.
+
+        It is added after the last assignment of what the contribution is computed from. The name is one that is spelled like
+        the value, as `dx` and `grad_x` are, or where there is none any of its shape.
+        """
+        if self.forward is None or isinstance(definition, ast.Lambda):
+            return
+        body = definition.body
+        _, claimed = self.scopes.get(body[-1].lineno, ({}, {}))
+        written: dict[str, list[int]] = {}  # the statements of the body that write each name, and that read it
+        read: dict[str, list[int]] = {}
+        for k, statement in enumerate(body):
+            for node in ast.walk(statement):
+                base = node.value if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) else node
+                if isinstance(base, ast.Name):
+                    is_written = isinstance(getattr(node, "ctx", None), ast.Store)
+                    (written if is_written else read).setdefault(base.id, []).append(k)
+        targets = [n for n in written if n in claimed and is_number(claimed[n]) and not is_index(claimed[n])]
+        for added in contributions(self.forward, claimed):
+            wanted = shape_of(self.forward.values[added.name])
+            fitting = [n for n in targets if n != added.name and shape_of(claimed[n]) == wanted]
+            used = {n.id for n in ast.walk(ast.parse(added.code)) if isinstance(n, ast.Name)}
+            for name in [n for n in fitting if added.name in n] or fitting:
+                k = max([written[name][0], *(written[n][-1] for n in used if n in written)])
+                if max(read.get(name, [0])) > k:
+                    cost = (0.8 if self.lacks else 2.4) + 0.1 * added.indirect + len(added.code) / 1000
+                    change = self._add_after(body[k], name, added)
+                    yield Edit("statement", cost, body[written[name][0]].lineno, (change,))
+
+    def _add_after(self, statement: ast.stmt, name: str, added: Contribution) -> Change:
+        """Return the change that adds to a name, or to a part of it: in its own assignment, or in a line of its own after it."""
+        text = self._source_text
+        if isinstance(statement, ast.Assign) and text.piece(statement.targets[0]) == name and not added.index:
+            operator = ast.Add if added.sign == "+" else ast.Sub
+            code = added.code, binding_strength(ast.parse(added.code, mode="eval").body)
+            if text.piece(statement.value).strip("0.") == "":
+                return Change(*text.span(statement.value), f"-({added.code})" if added.sign == "-" else added.code)
+            return Change(*text.span(statement.value), write_operation(operator, text.code(statement.value), code)[0])
+        end = self.text.find("\n", text.span(statement)[1])
+        target = f"{name}[{added.index}]" if added.index else name
+        return Change(end, end, f"\n{' ' * statement.col_offset}{target} {added.sign}= {added.code}")
 
     def composed(self, right: Right) -> Iterator[Edit]:
         claimed = self.gradient((), 0) or {}
@@ -537,8 +590,11 @@ class CodeClaim:
         unread = frozenset((stored | given) - loaded)
         # how the code spells its array library: `np.`
         modules = [(name, getattr(x, "__name__", "")) for name, x in outer.items() if type(x).__name__ == "module"]
-        spelled = (f"{name}." for library in _LIBRARIES for name, of in modules if of == library)
-        return Scope({**functions, **shared, **values}, evaluate, unread, next(spelled, "np."), *self._texts_around)
+        prefix = next((f"{name}." for library in _LIBRARIES for name, of in modules if of == library), "np.")
+        around, of_f = self._texts_around
+        of_slopes = [new.format(prefix) for new, named in _OF_SLOPES.items() if any(map(named.search, around))]
+        around = (*(text for text in of_slopes if text not in around), *around)
+        return Scope({**functions, **shared, **values}, evaluate, unread, prefix, around, of_f.union(of_slopes))
 
     @cached_property
     def _texts_around(self) -> tuple[tuple[str, ...], frozenset[str]]:

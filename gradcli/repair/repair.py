@@ -55,6 +55,8 @@ from gradcli.tracing.provenance import path_for_display as shown_path
 from gradcli.tracing.shapes import shape
 from gradcli.words import DiagnosisKind
 
+# Mistakes of which a missing contribution is the likeliest:
+_LACKING = (DiagnosisKind.LEFT_OUT, DiagnosisKind.OVERWRITTEN, DiagnosisKind.TERM, DiagnosisKind.DETACHED)
 _IN_A_NOTEBOOK = "edits are tried in files, and the claim is in a notebook"
 _NO_POINTS = "the right gradient is not known at enough points to try edits"
 
@@ -84,7 +86,7 @@ def repair_claim(
         if in_a_notebook and editable:
             found = replace(found, why=found.why or _IN_A_NOTEBOOK)
     else:
-        wanted = RepairRequest(ask, (), "", budget.left, budget.seconds, otherwise)
+        wanted = RepairRequest(ask, (), "", budget.left, budget.seconds, otherwise, lacks=diagnosis.kind in _LACKING)
         found = RepairResult()
         if isinstance(diagnosis.layer, str):
             found = _repair_layer(diagnosis.layer, request, wanted, budget)

@@ -4,6 +4,7 @@ import ast
 import builtins
 import contextlib
 import functools
+import inspect
 import marshal
 import math
 import os
@@ -24,12 +25,15 @@ from gradcli.checks.request import Request
 from gradcli.checks.wrong import CauseBudget
 from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadTarget, GradcliError
+from gradcli.frameworks.native import native_of
 from gradcli.modes.claim import ClaimedFunction
 from gradcli.process.process import FORKS, LENGTH, die_with, write_all
 from gradcli.repair.code import CodeClaim, SourceFile, codes_run, live_functions
+from gradcli.repair.contributions import ForwardPass, read_forward_pass
 from gradcli.repair.scope import Gradient, Right
 from gradcli.repair.search import Repair, RepairSearch, draw_further_points, reshape_like_right
 from gradcli.report.common import ABSENT, Absent
+from gradcli.request.point import Point
 from gradcli.targets.derived import original_function
 from gradcli.targets.python import PythonFunction
 from gradcli.targets.replacement_scope import call_python_code
@@ -59,6 +63,7 @@ class RepairRequest:
     seconds: float  # of processor time, beside those that it takes to start
     otherwise: Otherwise
     layer: str = ""  # of a network, that is repaired alone
+    lacks: bool = False  # whether the likely mistake is a contribution to the gradient that is missing
 
     def request(self, values: Mapping[str, Any] | None = None) -> Request:
         """Return what is checked, made anew, at the given point or at other values. Raises BadTarget without such a layer."""
@@ -146,6 +151,7 @@ def _try_edits(asked: Request, wanted: RepairRequest) -> RepairResult:
     calls, here = _Calls(list(wanted.points)), Path.cwd()  # the folder of the names of files
     try:
         claim = _editable_claim(asked, calls)
+        claim.forward, claim.lacks = _forward_pass(asked, wanted.points[0], wanted.calls), wanted.lacks
     except _NotTried as reason:
         return RepairResult(why=str(reason))
     except Exception as error:  # what the user's code raises when it is called again
@@ -355,6 +361,19 @@ def _editable_claim(asked: Request, call: _Calls) -> CodeClaim:
     harmless = tuple(d for d in file.definitions.values() if all(map(is_harmless, file.reached([d]))))
     around = tuple(d for d in (*own, *used) if d not in edited and d in harmless)
     return CodeClaim(file, edited, call, asked.claim.names or asked.wrt, around, harmless)
+
+
+def _forward_pass(asked: Request, point: Right, most: int) -> ForwardPass | None:
+    """Return what a numpy function computes at a point, statement by statement; None if it cannot be read or traced."""
+    f = original_function(asked.f)
+    function = inspect.unwrap(f.function) if isinstance(f, PythonFunction) and native_of(f) is None else None
+    if not isinstance(function, FunctionType):
+        return None
+    file = SourceFile.read(function.__code__.co_filename)
+    definition = file and file.definition(function.__code__)
+    if not isinstance(definition, ast.FunctionDef):
+        return None
+    return read_forward_pass(asked.question(Point(dict(point.at))), definition, function.__code__.co_firstlineno, most)
 
 
 def _limit_process(empty: str, seconds: float) -> None:

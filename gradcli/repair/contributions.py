@@ -1,0 +1,448 @@
+"""What a value of the function contributes to the gradient through one statement, as code in the names of the claim.
+
+A hand-written backward pass that lacks a line lacks such a contribution: `dcentred += 2 * centred * dvar / n` for
+`var = np.mean(centred**2, axis=1)`. It is written from the function's own statement by the rules of the textbook, with the
+claim's names for the values and adjoints that it has. What is written is a candidate: it is tried like every other edit.
+"""
+
+import ast
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
+from functools import reduce
+from types import FrameType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from gradcli.arithmetic.tape import CONSTANT, Recorded
+from gradcli.classes import dataclass
+from gradcli.modes.mode import Question
+from gradcli.repair.scope import UNKNOWN, is_number, shape_of
+from gradcli.tracing.shapes import shape
+
+_NUMPY = "numpy_of_f"  # stands for the name that the function's file has for numpy
+_ADJOINT = "adjoint_of_"  # before a name of the function: its adjoint, until the claim's name for it is known
+_DEPTH = 4  # statements between a value and the adjoint that the claim has
+_LONGEST = 100  # characters of what is added
+_SAME = 1e-9  # relative to the largest entry: two values that are the same but for rounding
+
+
+@dataclass(frozen=True)
+class ForwardPass:
+    """A function without branches and loops at one point: its statements, the values of its names, and their adjoints.
+
+    `statements` are pairs of the name that is assigned, "" for what is returned, and the expression.
+    """
+
+    statements: tuple[tuple[str, ast.expr], ...]
+    values: Mapping[str, Any]
+    adjoints: Mapping[str, Any]
+    most: int  # expressions that are evaluated
+    known: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def numpy(self) -> str:
+        """The name that the function's file has for numpy."""
+        return next((name for name, x in self.values.items() if x is np), "np")
+
+    def value(self, node: ast.expr) -> Any:
+        """Return the value of an expression in the names of the function; UNKNOWN where it has none, or `most` are known."""
+        text = ast.unparse(node)
+        if text not in self.known and len(self.known) < self.most:
+            names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+            adjoints = {n: self.adjoints[n.removeprefix(_ADJOINT)] for n in names if n.startswith(_ADJOINT)}
+            try:
+                with np.errstate(all="ignore"):
+                    found = eval(compile(text, "<statement>", "eval"), {**self.values, **adjoints, _NUMPY: np})
+            except Exception:  # the user's names and shapes: whatever is wrong with it, nothing is written from it
+                found = UNKNOWN
+            self.known[text] = found
+        return self.known.get(text, UNKNOWN)
+
+
+def read_forward_pass(q: Question, definition: ast.FunctionDef, first_line: int, most: int) -> ForwardPass | None:
+    """Return the statements of the function of a question and what they computed; None if it cannot be traced to a number.
+
+    `first_line` is the function's first line in its file, by which its frame is known; `most` expressions are evaluated.
+    """
+    found: dict[str, Any] = {}
+
+    def note_values(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "return" and (code.co_name, code.co_firstlineno) == (definition.name, first_line):
+            found.update({**frame.f_globals, **frame.f_locals})
+
+    before = sys.getprofile()
+    sys.setprofile(note_values)
+    try:
+        traced = q.untraced is None and q.recording.moves
+    finally:
+        sys.setprofile(before)
+    if not traced or shape(q.value) != () or not isinstance(q.recording.y, Recorded):
+        return None
+    tape = q.recording.tape
+    bars = tape.sweep(q.recording.y.slot, np.float64(1.0))
+    traced_names = {n: x for n, x in found.items() if isinstance(x, Recorded) and x.tape is tape and x.slot != CONSTANT}
+    adjoints = {n: bars[x.slot] for n, x in traced_names.items() if bars[x.slot] is not None}
+    values = {n: tape.value(x.slot) if n in traced_names else getattr(x, "primal", x) for n, x in found.items()}
+    stored = Counter(n.id for n in ast.walk(definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    statements = []
+    for s in definition.body:
+        target = s.targets[0] if isinstance(s, ast.Assign) and len(s.targets) == 1 else None
+        if isinstance(s, ast.Assign) and isinstance(target, ast.Name) and stored[target.id] == 1:
+            statements.append((target.id, s.value))
+        elif isinstance(s, ast.Return) and s.value is not None:
+            statements.append(("", s.value.elts[0] if isinstance(s.value, ast.Tuple) else s.value))
+    return ForwardPass(tuple(statements), values, adjoints, most)
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What is added to the adjoint of a value, or of the part of it that `index` names: the code, and its sign.
+
+    `name` is the value, as the function calls it. It is `indirect` where the claim has no name for the adjoint of the statement.
+    """
+
+    name: str
+    index: str
+    sign: str
+    code: str
+    indirect: bool
+
+
+def contributions(forward: ForwardPass, claimed: Mapping[str, Any]) -> Iterator[Contribution]:
+    """Yield what each value contributes through each statement, in the names of the claim, whose values are `claimed`."""
+    names = _ClaimNames(forward, claimed)
+    for out, expression in forward.statements:
+        adjoint = names.adjoint(out)
+        if adjoint is None:
+            continue
+        found: dict[tuple[str, str], list[ast.expr]] = {}
+        for name, index, code in _pull(forward, expression, adjoint[0]):
+            if name in forward.adjoints:
+                place = name, "" if index is None else ast.unparse(names.translated(index))
+                found.setdefault(place, []).append(names.translated(code or ast.Constant(1.0)))
+        for (name, text_of_index), parts in found.items():
+            for code in [*parts, reduce(_plus, parts)] if len(parts) > 1 else parts:
+                negative = isinstance(code, ast.UnaryOp) and isinstance(code.op, ast.USub)
+                text = ast.unparse(code.operand if isinstance(code, ast.UnaryOp) and negative else code)
+                if len(text) <= _LONGEST:
+                    yield Contribution(name, text_of_index, "-" if negative else "+", text, not names.has_adjoint(out))
+
+
+@dataclass(frozen=True)
+class _ClaimNames:
+    """The names of a claim for what the function computes."""
+
+    forward: ForwardPass
+    claimed: Mapping[str, Any]
+
+    def named(self, value: Any, likely: str = "") -> str | None:
+        """Return the claim's name of a value that is no whole number; `likely` comes first. None if it has none."""
+        if value is UNKNOWN or not is_number(value) or np.asarray(value).dtype.kind != "f":
+            return None
+        for name in sorted(self.claimed, key=lambda n: n != likely):
+            x = self.claimed[name]
+            if is_number(x) and shape_of(x) == shape_of(value) and np.asarray(x).dtype.kind == "f":
+                room = _SAME * float(np.max(np.abs(value), initial=0.0))
+                if np.all(np.abs(np.asarray(x) - value) <= room):
+                    return name
+        return None
+
+    def has_adjoint(self, out: str) -> bool:
+        """Whether the claim has a name for the adjoint of a value, as that of what is returned is one."""
+        return not out or self.named(self.forward.adjoints[out]) is not None
+
+    def adjoint(self, out: str, depth: int = 0) -> tuple[ast.expr | None] | None:
+        """Return the adjoint of a value, (None,) for one; None if it cannot be written."""
+        if not out:
+            return (None,)
+        if out not in self.forward.adjoints:
+            return None
+        if self.has_adjoint(out):
+            return (_name(_ADJOINT + out),)
+        parts: list[ast.expr] = []
+        for later, expression in self.forward.statements if depth < _DEPTH else ():
+            if any(isinstance(n, ast.Name) and n.id == out for n in ast.walk(expression)):
+                adjoint = self.adjoint(later, depth + 1)
+                if adjoint is not None:
+                    pulled = _pull(self.forward, expression, adjoint[0])
+                    parts += [
+                        code or ast.Constant(1.0) for name, index, code in pulled if name == out and index is None
+                    ]
+        return (reduce(_plus, parts),) if parts else None
+
+    def translated(self, code: ast.expr, depth: int = 0) -> ast.expr:
+        """Return code in the names of the function as code in those of the claim; a value without a name is computed.
+
+        A number is written before the array that it multiplies.
+        """
+
+        def translate(node: ast.AST) -> ast.AST:
+            if isinstance(node, ast.Name):
+                if node.id == _NUMPY:
+                    return _name(self.forward.numpy)
+                if node.id.startswith(_ADJOINT):
+                    return _name(self.named(self.forward.adjoints[node.id.removeprefix(_ADJOINT)]) or node.id)
+                x = self.forward.values.get(node.id, UNKNOWN)
+                own = self.named(x, node.id)
+                assigned = dict(self.forward.statements).get(node.id)
+                if own is None and assigned is not None and depth < _DEPTH and node.id not in self.claimed:
+                    return self.translated(assigned, depth + 1)
+                return _name(own or node.id)
+            if isinstance(node, ast.Call | ast.BinOp) and (own := self.named(self.forward.value(node))) is not None:
+                return _name(own)
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+                left, right = map(self.forward.value, (node.left, node.right))
+                if (
+                    is_number(right)
+                    and shape_of(right) == () != shape_of(left)
+                    and not isinstance(node.right, ast.Call)
+                ):
+                    node = _times(node.right, node.left) or node
+            for each, value in ast.iter_fields(node):
+                if isinstance(value, list):
+                    setattr(node, each, [translate(v) if isinstance(v, ast.expr) else v for v in value])
+                elif isinstance(value, ast.expr) and not (isinstance(node, ast.Call) and each == "func"):
+                    setattr(node, each, translate(value))
+                elif isinstance(value, ast.Attribute):  # `x` of `x.sum()`, and numpy's own name
+                    value.value = translate(value.value)  # type: ignore[assignment]
+            return node
+
+        own_tree = ast.parse(ast.unparse(code), mode="eval").body  # parts of `code` may be parts of other code
+        return translate(own_tree)  # type: ignore[return-value]
+
+
+# The rules of the textbook, on expressions: what each operand contributes, given the adjoint of the result.
+
+Adjoint = ast.expr | None  # None stands for one
+_Pulled = Iterator[tuple[str, ast.expr | None, Adjoint]]
+
+
+def _name(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def _binary(left: ast.expr, operator: ast.operator, right: ast.expr) -> ast.expr:
+    return ast.BinOp(left, operator, right)
+
+
+def _times(a: Adjoint, b: Adjoint) -> Adjoint:
+    """Return the product; a sign goes in front of it."""
+    if a is None or b is None:
+        return b if a is None else a
+    for one, other, first in ((a, b, True), (b, a, False)):
+        if isinstance(one, ast.UnaryOp) and isinstance(one.op, ast.USub):
+            product = _times(one.operand, other) if first else _times(other, one.operand)
+            return _negative(product)
+    if isinstance(b, ast.BinOp) and isinstance(b.op, ast.Mult | ast.Div):  # a * (b * c) as a * b * c
+        return _times(_times(a, b.left), b.right) if isinstance(b.op, ast.Mult) else _over(_times(a, b.left), b.right)
+    return _binary(a, ast.Mult(), b)
+
+
+def _over(a: Adjoint, b: ast.expr) -> ast.expr:
+    if isinstance(a, ast.UnaryOp) and isinstance(a.op, ast.USub):
+        return _negative(_over(a.operand, b))
+    return _binary(a or ast.Constant(1), ast.Div(), b)
+
+
+def _plus(a: ast.expr, b: ast.expr) -> ast.expr:
+    if isinstance(b, ast.UnaryOp) and isinstance(b.op, ast.USub):
+        return _binary(a, ast.Sub(), b.operand)
+    return _binary(a, ast.Add(), b)
+
+
+def _negative(a: Adjoint) -> ast.expr:
+    if isinstance(a, ast.UnaryOp) and isinstance(a.op, ast.USub):
+        return a.operand
+    return ast.UnaryOp(ast.USub(), a or ast.Constant(1))
+
+
+def _square(a: ast.expr) -> ast.expr:
+    return _binary(a, ast.Pow(), ast.Constant(2))
+
+
+def _call(like: ast.Call, name: str, *args: ast.expr, **keywords: ast.expr) -> ast.expr:
+    """Return a call of another function of the module that a call names."""
+    module = like.func.value if isinstance(like.func, ast.Attribute) else _name(_NUMPY)
+    function = ast.Attribute(module, name, ast.Load())
+    return ast.Call(function, [*args], [ast.keyword(k, v) for k, v in keywords.items()])
+
+
+def _product(a: ast.expr, b: ast.expr) -> ast.expr:
+    return _binary(a, ast.MatMult(), b)
+
+
+def _transpose(a: ast.expr) -> ast.expr:
+    return a.value if isinstance(a, ast.Attribute) and a.attr == "T" else ast.Attribute(a, "T", ast.Load())
+
+
+# By the name of a function of one argument: its slope times the adjoint, given the call and the argument.
+_SLOPES: dict[str, Callable[[Any, Any, Any], Adjoint]] = {
+    "exp": lambda g, call, u: _times(g, call),
+    "expm1": lambda g, call, u: _times(g, _call(call, "exp", u)),
+    "log": lambda g, call, u: _over(g, u),
+    "log1p": lambda g, call, u: _over(g, _binary(ast.Constant(1), ast.Add(), u)),
+    "log2": lambda g, call, u: _over(g, _binary(u, ast.Mult(), _call(call, "log", ast.Constant(2)))),
+    "log10": lambda g, call, u: _over(g, _binary(u, ast.Mult(), _call(call, "log", ast.Constant(10)))),
+    "sqrt": lambda g, call, u: _over(g, _binary(ast.Constant(2), ast.Mult(), call)),
+    "tanh": lambda g, call, u: _times(g, _binary(ast.Constant(1), ast.Sub(), _square(call))),
+    "expit": lambda g, call, u: _times(_times(g, call), _binary(ast.Constant(1), ast.Sub(), call)),
+    "sin": lambda g, call, u: _times(g, _call(call, "cos", u)),
+    "cos": lambda g, call, u: _negative(_times(g, _call(call, "sin", u))),
+    "square": lambda g, call, u: _times(_times(ast.Constant(2), u), g),
+    "abs": lambda g, call, u: _times(g, _call(call, "sign", u)),
+    "transpose": lambda g, call, u: _transpose(g),
+    "diag": lambda g, call, u: _call(call, "diag", g),
+    "copy": lambda g, call, u: g,
+    "asarray": lambda g, call, u: g,
+    "inv": lambda g, call, u: _negative(_product(_product(_transpose(call), g), _transpose(call))),
+}  # fmt: skip
+
+
+def _pull(forward: ForwardPass, node: ast.expr, g: Adjoint) -> _Pulled:
+    """Yield each name below an expression, the index of the part that is read of it, and what it contributes.
+
+    `g` is the adjoint of the expression, or may be broadcast to it.
+    """
+    if isinstance(node, ast.Name):
+        yield node.id, None, g
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        yield from _pull(forward, node.operand, _negative(g))
+    elif isinstance(node, ast.Attribute) and node.attr == "T" and g is not None:
+        yield from _pull(forward, node.value, _transpose(g))
+    elif isinstance(node, ast.Subscript):
+        if isinstance(node.value, ast.Name):
+            yield node.value.id, node.slice, g
+        elif isinstance(node.value, ast.Call) and node.value.args and ast.unparse(node.value.func).endswith("slogdet"):
+            inverse = _transpose(_call(node.value, "inv", *node.value.args))
+            yield from _pull(forward, node.value.args[0], _times(g, inverse))
+    else:
+        pairs = _pull_operation(forward, node, g) if isinstance(node, ast.BinOp) else _pull_call(forward, node, g)
+        for operand, pulled in pairs:
+            fitted = _fit(forward, pulled, operand)
+            if fitted is not UNKNOWN:
+                yield from _pull(forward, operand, fitted)
+
+
+def _pull_operation(forward: ForwardPass, node: ast.BinOp, g: Adjoint) -> Iterator[tuple[ast.expr, Adjoint]]:
+    a, b = node.left, node.right
+    if isinstance(node.op, ast.Add | ast.Sub):
+        yield a, g
+        yield b, g if isinstance(node.op, ast.Add) else _negative(g)
+    elif isinstance(node.op, ast.Mult):
+        yield a, _times(g, b)
+        yield b, _times(g, a)
+    elif isinstance(node.op, ast.Div):
+        yield a, _over(g, b)
+        yield b, _negative(_over(_times(g, a), _square(b)))
+    elif isinstance(node.op, ast.MatMult):
+        yield from _pull_product(forward, a, b, g)
+    elif isinstance(node.op, ast.Pow):
+        if isinstance(b, ast.Constant) and isinstance(b.value, int | float):
+            less = ast.Constant(b.value - 1)
+            power = a if less.value == 1 else _binary(a, ast.Pow(), less)
+        else:
+            power = _binary(a, ast.Pow(), _binary(b, ast.Sub(), ast.Constant(1)))
+        yield a, _times(_times(b, power), g)
+
+
+def _pull_call(forward: ForwardPass, node: ast.expr, g: Adjoint) -> Iterator[tuple[ast.expr, Adjoint]]:
+    if not isinstance(node, ast.Call):
+        return
+    function = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    of = getattr(node.func, "value", None)
+    is_method = of is not None and not isinstance(forward.value(of), ModuleType)
+    args: list[Any] = [of, *node.args] if is_method else node.args
+    if not args:
+        return
+    u, options = args[0], {k.arg: k.value for k in node.keywords}
+    if function in ("sum", "mean"):
+        axis = args[1] if len(args) > 1 else options.get("axis")
+        expanded = _expand(forward, u, g, axis, "keepdims" in options)
+        yield u, _over(expanded, _count(forward, u, axis)) if function == "mean" else expanded
+    elif function in ("dot", "matmul") and len(args) == 2:
+        yield from _pull_product(forward, u, args[1], g)
+    elif function in ("maximum", "minimum") and len(args) == 2:
+        for one, other in (args, args[::-1]):
+            compared = ast.Compare(one, [ast.Gt() if function == "maximum" else ast.Lt()], [other])
+            yield one, _times(g or ast.Constant(1.0), compared)
+    elif function == "where" and len(args) == 3:
+        zero, whole = ast.Constant(0.0), g or ast.Constant(1.0)
+        yield args[1], _call(node, "where", u, whole, zero)
+        yield args[2], _call(node, "where", u, zero, whole)
+    elif function == "outer" and len(args) == 2 and g is not None:
+        yield u, _product(g, args[1])
+        yield args[1], _product(u, g)
+    elif function in _SLOPES:
+        yield (
+            u,
+            _SLOPES[function](g or (ast.Constant(1.0) if function in ("diag", "inv", "transpose") else None), node, u),
+        )
+
+
+def _pull_product(forward: ForwardPass, a: ast.expr, b: ast.expr, g: Adjoint) -> Iterator[tuple[ast.expr, Adjoint]]:
+    """Yield what the factors of a matrix product contribute."""
+    axes = tuple(len(shape_of(forward.value(x))) for x in (a, b))
+    if axes == (1, 1):
+        yield a, _times(g, b)
+        yield b, _times(g, a)
+    elif g is not None and axes in ((2, 2), (2, 1), (1, 2)):
+        product = ast.Attribute(_name(_NUMPY), "outer", ast.Load())
+        yield a, ast.Call(product, [g, b], []) if axes == (2, 1) else _product(g, _transpose(b))
+        yield b, ast.Call(product, [a, g], []) if axes == (1, 2) else _product(_transpose(a), g)
+
+
+def _expand(forward: ForwardPass, u: ast.expr, g: Adjoint, axis: ast.expr | None, kept: bool) -> Adjoint:
+    """Return the adjoint of a sum with the axes that were summed, so that it can be broadcast to the argument."""
+    axes = len(shape_of(forward.value(u)))
+    if g is None or axis is None or kept or axes < 2:
+        return g
+    k = forward.value(axis)
+    if not isinstance(k, int) or k % axes == 0:
+        return g
+    index = [ast.Constant(None) if n == k % axes else ast.Slice() for n in range(k % axes + 1)]
+    return ast.Subscript(g, ast.Tuple(index, ast.Load()), ast.Load())  # type: ignore[arg-type]
+
+
+def _count(forward: ForwardPass, u: ast.expr, axis: ast.expr | None) -> ast.expr:
+    """Return the number of entries along an axis, as the shape of a name that has it; of all entries without an axis."""
+    value = forward.value(u)
+    names = [n for n in ast.walk(u) if isinstance(n, ast.Name) and shape_of(forward.value(n)) == shape_of(value)]
+    of: ast.expr = names[0] if names and is_number(forward.value(names[0])) else u
+    if axis is None:
+        return ast.Attribute(of, "size", ast.Load())
+    k = forward.value(axis)
+    if k == 0:
+        return ast.Call(_name("len"), [of], [])
+    return ast.Subscript(ast.Attribute(of, "shape", ast.Load()), axis, ast.Load())
+
+
+def _fit(forward: ForwardPass, code: Adjoint, operand: ast.expr) -> Any:
+    """Return what was pulled back, summed over the axes along which the operand was broadcast; UNKNOWN if it does not fit."""
+    if code is None:
+        return None
+    value, x = forward.value(code), forward.value(operand)
+    if value is UNKNOWN or x is UNKNOWN:
+        return UNKNOWN
+    made, wanted = shape_of(value), shape_of(x)
+    try:
+        if np.broadcast_shapes(made, wanted) == wanted:
+            return code
+    except ValueError:
+        return UNKNOWN
+    if isinstance(code, ast.UnaryOp) and isinstance(code.op, ast.USub):
+        fitted = _fit(forward, code.operand, operand)
+        return fitted if fitted is UNKNOWN else _negative(fitted)
+    function = ast.Attribute(_name(_NUMPY), "sum", ast.Load())
+    if wanted == ():
+        return ast.Call(function, [code], [])
+    more = len(made) - len(wanted)
+    if more:
+        code = ast.Call(function, [code], [ast.keyword("axis", ast.Constant(0))])
+        return _fit(forward, code, operand)
+    k = next(k for k, n in enumerate(wanted) if n == 1 != made[k])
+    options = [ast.keyword("axis", ast.Constant(k)), ast.keyword("keepdims", ast.Constant(True))]
+    return _fit(forward, ast.Call(function, [code], options), operand)

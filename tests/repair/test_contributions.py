@@ -1,0 +1,178 @@
+"""What values contribute through statements is written by the rules of the textbook, and added where a claim lacks it."""
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import special
+
+from gradcli.api import locate_target
+from gradcli.checks.build import request_for
+from gradcli.repair.contributions import ForwardPass, contributions, read_forward_pass
+from gradcli.request.options import Options
+from tests.repair.test_repair import check
+from tests.rows import for_rows
+
+Gradcli = Callable[..., Any]
+
+
+def read(tmp_path: Path, statement: str, at: dict[str, Any]) -> ForwardPass:
+    text = f"def f(x, a):\n    y = {statement}\n    return (y * y * y).sum()\n"
+    code = compile(text, str(tmp_path / "users.py"), "exec")
+    names: dict[str, Any] = {"np": np, "special": special}
+    exec(code, names)
+    request = request_for(locate_target(names["f"], at, Options(wrt="x")), None, Options(wrt="x"))
+    definition = ast.parse(text).body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    forward = read_forward_pass(request.question(request.points[0]), definition, 1, 200)
+    assert forward is not None
+    return forward
+
+
+X = np.array([[0.7, 1.3, 0.4], [1.1, 0.2, 0.9], [0.3, 1.7, 0.8]])
+A = np.array([[1.5, 0.6, 0.1], [0.9, 1.2, 0.7], [0.4, 1.6, 2.0]])
+
+
+@for_rows(
+    ("statement", "code"),
+    [
+        ("np.exp(x)", "dy * y"),
+        ("np.expm1(x)", "dy * np.exp(x)"),
+        ("np.log(x)", "dy / x"),
+        ("np.log1p(x)", "dy / (1 + x)"),
+        ("np.log2(x)", "dy / (x * np.log(2))"),
+        ("np.log10(x)", "dy / (x * np.log(10))"),
+        ("np.sqrt(x)", "dy / (2 * y)"),
+        ("np.tanh(x)", "dy * (1 - y ** 2)"),
+        ("special.expit(x)", "dy * y * (1 - y)"),
+        ("np.sin(x)", "dy * np.cos(x)"),
+        ("np.cos(x)", "-dy * np.sin(x)"),
+        ("np.square(x)", "2 * x * dy"),
+        ("np.abs(x - a)", "dy * np.sign(x - a)"),
+        ("x ** 3", "3 * x ** 2 * dy"),
+        ("x ** a", "a * x ** (a - 1) * dy"),
+        ("x + a", "dy"),
+        ("a - x", "-dy"),
+        ("-x * a", "-dy * a"),
+        ("x / a", "dy / a"),
+        ("a / x", "-dy * a / x ** 2"),
+        ("x @ a", "dy @ a.T"),
+        ("a.T @ x", "a @ dy"),
+        ("np.dot(a, x)", "a.T @ dy"),
+        ("x @ a[0]", "np.outer(dy, a[0])"),
+        ("a[0] @ x", "np.outer(a[0], dy)"),
+        ("x.T", "dy.T"),
+        ("np.transpose(x)", "dy.T"),
+        ("x[1]", "dy"),
+        ("np.maximum(x, 0.6)", "dy * (x > 0.6)"),
+        ("np.minimum(0.6, x)", "dy * (x < 0.6)"),
+        ("np.where(a > 1, x, a)", "np.where(a > 1, dy, 0.0)"),
+        ("np.where(a > 1, a, x)", "np.where(a > 1, 0.0, dy)"),
+        ("np.sum(x)", "dy"),
+        ("x.sum(axis=1)", "dy[:, None]"),
+        ("np.sum(x, axis=0)", "dy"),
+        ("np.mean(x)", "dy / x.size"),
+        ("x.mean(axis=0)", "dy / len(x)"),
+        ("np.mean(x ** 2, axis=1, keepdims=True)", "2 * x * dy / x.shape[1]"),
+        ("np.diag(x)", "np.diag(dy)"),
+        ("np.linalg.inv(x)", "-y.T @ dy @ y.T"),
+        ("np.linalg.slogdet(x)[1]", "dy * np.linalg.inv(x).T"),
+        ("np.exp(-x.copy())", "-dy * y"),
+    ],
+)
+def test_a_contribution_is_written_as_by_hand(tmp_path: Path, statement: str, code: str) -> None:
+    forward = read(tmp_path, statement, {"x": X, "a": A})
+    claimed = {"x": X, "a": A, "y": forward.values["y"], "dy": forward.adjoints["y"]}
+    (found,) = [each for each in contributions(forward, claimed) if each.name == "x"]
+    assert ("-" if found.sign == "-" else "") + found.code == code
+    assert found.index == ("1" if statement == "x[1]" else "")
+    dx = np.zeros_like(X)
+    exec(f"dx[{found.index or '...'}] {found.sign}= {found.code}", {"np": np, "dx": dx, **claimed})
+    np.testing.assert_allclose(dx, forward.adjoints["x"], rtol=1e-12)
+
+
+@for_rows(
+    ("statement", "at", "code"),
+    [
+        ("x * a", {"x": np.array([[0.7], [1.3], [0.4]]), "a": A}, "np.sum(dy * a, axis=1, keepdims=True)"),
+        ("a - x", {"x": X[0], "a": A}, "np.sum(dy, axis=0)"),
+        ("a * x", {"x": 0.7, "a": A}, "np.sum(dy * a)"),
+        ("x @ a", {"x": X[0], "a": A[0]}, "dy * a"),
+        ("x @ a", {"x": X[0], "a": A}, "dy @ a.T"),
+        ("np.outer(x, a)", {"x": X[0], "a": A[0]}, "dy @ a"),
+        ("np.outer(a, x)", {"x": X[0], "a": A[0]}, "a @ dy"),
+    ],
+)
+def test_what_was_broadcast_is_summed(tmp_path: Path, statement: str, at: dict[str, Any], code: str) -> None:
+    forward = read(tmp_path, statement, at)
+    claimed = {**at, "y": forward.values["y"], "dy": forward.adjoints["y"]}
+    found = next(each for each in contributions(forward, claimed) if each.name == "x")
+    assert found.code == code
+    made = eval(found.code, {"np": np, **claimed})
+    np.testing.assert_allclose(made if found.sign == "+" else -made, forward.adjoints["x"], rtol=1e-12)
+
+
+def test_two_parts_through_one_statement_are_added_together_too(tmp_path: Path) -> None:
+    forward = read(tmp_path, "x - x.mean(axis=0)", {"x": X, "a": A})
+    claimed = {"x": X, "y": forward.values["y"], "dy": forward.adjoints["y"]}
+    found = [each.sign + each.code for each in contributions(forward, claimed) if each.name == "x"]
+    assert found == ["+dy", "-np.sum(dy, axis=0) / len(x)", "+dy - np.sum(dy, axis=0) / len(x)"]
+
+
+def test_an_adjoint_without_a_name_is_computed_from_later_ones(tmp_path: Path) -> None:
+    forward = read(tmp_path, "np.tanh(x)", {"x": X, "a": A})
+    (found,) = [each for each in contributions(forward, {"x": X, "h": forward.values["y"]}) if each.name == "x"]
+    assert found.indirect
+    np.testing.assert_allclose(eval(found.code, {"h": forward.values["y"]}), forward.adjoints["x"], rtol=1e-12)
+
+
+LAYER_NORM = """\
+import numpy as np
+
+G = np.array([[0.3, -1.2, 0.5, 0.9], [1.1, 0.4, -0.7, 0.2], [-0.6, 0.8, 0.1, 1.3]])
+
+
+def f(x, gain):
+    mean = np.mean(x, axis=1, keepdims=True)
+    centred = x - mean
+    var = np.mean(centred**2, axis=1, keepdims=True)
+    std = np.sqrt(var + 1e-5)
+    return np.sum(G * gain * centred / std)
+
+
+def g(x, gain):
+    mu = np.mean(x, axis=1, keepdims=True)
+    xc = x - mu
+    v = np.mean(xc**2, axis=1, keepdims=True)
+    s = np.sqrt(v + 1e-5)
+    dgain = np.sum(G * xc / s, axis=0)
+    dcentred = G * gain / s
+    dstd = -np.sum(G * gain * xc, axis=1, keepdims=True) / s**2
+    dvar = dstd / (2 * s)
+    dcentred += 2 * xc * dvar / x.shape[1]
+    dx = dcentred.copy()
+    dx -= np.mean(dcentred, axis=1, keepdims=True)
+    return dx, dgain
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.repairs
+@for_rows(
+    ("line", "wrong", "after"),
+    [
+        ("    dcentred += 2 * xc * dvar / x.shape[1]\n", "", "dcentred += 2 * xc * dvar / xc.shape[1]"),
+        ("dstd = -np.sum(G * gain * xc, axis=1, keepdims=True) / s**2", "dstd = 0.0 * s", "dstd"),
+        ("dgain = np.sum(G * xc / s, axis=0)", "dgain = 0.0 * gain", "dgain"),
+    ],
+)
+def test_a_line_that_is_missing_is_written(
+    gradcli: Gradcli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, wrong: str, after: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    at = "x=[[1.2, -0.3, 0.8, 2.0], [0.1, 0.9, -1.5, 0.4], [0.6, 0.2, 1.8, -0.7]], gain=[1.1, 0.7, -0.4, 1.6]"
+    found = check(gradcli, LAYER_NORM.replace(line, wrong), at)
+    assert after in found["edits"][0]["after"] and found["patch"]
