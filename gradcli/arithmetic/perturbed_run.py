@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.recorded_program import RecordedProgram
-from gradcli.arithmetic.tape import CONSTANT, Tape
+from gradcli.arithmetic.tape import CONSTANT, Tape, drop_unread_values
 from gradcli.classes import dataclass
-from gradcli.rules.kinds import Partial
+from gradcli.rules.kinds import LARGE, Partial
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value
+from gradcli.tracing.shapes import size
 
 _EPS = float(np.finfo(np.float64).eps)
 LARGEST = 16.0  # perturbation, in units of eps
@@ -89,17 +90,25 @@ def perturb_program(
         ]
         return replace(primitive, rules=tuple(Shaken(rule, rough.get(primitive.name, shake)) for rule in own))
 
-    made = Tape(program.tape.level)
-    for primitive, slots, xs, y, params, position in program.lines:
+    made, values, last_reads = Tape(program.tape.level), list[Value](), program.last_reads()
+    end = program.y.slot if program.moves else CONSTANT  # its value says where the cotangent is nan
+    for k, (primitive, slots, xs, y, params, position) in enumerate(program.lines):
+        held: tuple[Sequence[Value], Value] = xs, y
         if primitive is not None:
-            xs = [x if slot == CONSTANT else made.value(slot) for slot, x in zip(slots, xs, strict=True)]
+            xs = [x if slot == CONSTANT else values[slot] for slot, x in zip(slots, xs, strict=True)]
             own = rough.get(primitive.name, shake)
             # inner rounding errors of such an operation act like changes of its operands
             if primitive.kind == "differential" or own is not shake:
                 xs = [own(x) if isinstance(x, float | np.ndarray) else x for x in xs]
             y = own(primitive.fun(*xs, **(params or {})))
+            held = xs, y
+            if k != end and size(y) >= LARGE:
+                held = drop_unread_values(primitive, slots, xs, y, kernels)
             primitive = loosened(primitive)
-        made.lines.append((primitive, slots, xs, y, params, position))
+        made.lines.append((primitive, slots, *held, params, position))
+        values.append(y)
+        for slot in last_reads[k]:
+            values[slot] = None
     return program.on(made)
 
 

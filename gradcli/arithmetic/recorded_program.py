@@ -78,6 +78,18 @@ class RecordedProgram(NamedTuple):
             made.lines.append((primitive, slots, xs, y, params, position))
         return self.on(made)
 
+    def last_reads(self) -> list[list[int]]:
+        """Return, for each line, the slots that no later line or decision reads, nor the caller as the program's value."""
+        last = {slot: k for k, (_, slots, *_) in enumerate(self.lines) for slot in slots}
+        kept = {slot for _, slots, *_ in self.tape.decisions for slot in slots} | (
+            {self.y.slot} if self.moves else set()
+        )
+        found: list[list[int]] = [[] for _ in self.lines]
+        for slot, k in last.items():
+            if slot != CONSTANT and slot not in kept:
+                found[k].append(slot)
+        return found
+
     def run(self, xs: Sequence[Value]) -> Value | None:
         """Return the value at other inputs, or None where the program would have decided otherwise there.
 
@@ -92,6 +104,7 @@ class RecordedProgram(NamedTuple):
         def operands(slots: Sequence[int], constants: Sequence[Value]) -> list[Value]:
             return [x if slot == CONSTANT else values[slot] for slot, x in zip(slots, constants, strict=True)]
 
+        last_reads = self.last_reads()
         for k, (primitive, slots, constants, _, params, _) in enumerate(self.lines):
             if primitive is None:
                 continue
@@ -102,6 +115,8 @@ class RecordedProgram(NamedTuple):
                 values[k] = primitive.fun(a if i == CONSTANT else values[i], b if j == CONSTANT else values[j])
             else:
                 values[k] = primitive.fun(*operands(slots, constants))
+            for slot in last_reads[k]:
+                values[slot] = None
         for primitive, slots, constants, decided, params, _ in self.tape.decisions:
             if primitive is not None and max(slots) != CONSTANT:
                 again = primitive.fun(*operands(slots, constants), **(params or {}))

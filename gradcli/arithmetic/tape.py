@@ -8,7 +8,7 @@ unpacking, never by the number of a field.
 import dis
 import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -177,6 +177,22 @@ class Tape:
         finally:
             CAREFUL.reset(token)
 
+    def cotangents(self, slot: int, ybar: Value, forget: bool = False) -> Iterator[tuple[int, Value]]:
+        """Yield the number of each line that has a cotangent, and this, from `slot` back; none is held any longer than needed.
+
+        With `forget`, the values of a line are forgotten after its cotangent has been yielded, as `forget_values` does.
+        """
+        bars: list[Value] = [None] * (slot + 1)
+        bars[slot] = nan_where_undefined(self.value(slot), ybar)
+        for k in range(slot, -1, -1):
+            bar = bars[k]
+            if bar is not None:
+                yield k, bar
+                sweep_back(self.lines, bars, k, k, keep=False)
+                bars[k] = bar = None
+            if forget:
+                self.lines[k] = forget_values(self.lines[k])
+
     def pull(self, y: Value, ybar: Value, inputs: Sequence["Recorded"], once: bool = False) -> list[Value]:
         """Return the cotangents of `inputs`, given the cotangent `ybar` of `y`; zeros for inputs that `y` does not use."""
         if not (isinstance(y, Recorded) and y.tape is self) or y.slot == CONSTANT:
@@ -219,21 +235,36 @@ _VARIADIC = 0x04 | 0x08  # flags of code with *args or **kwargs
 
 
 def drop_unread_values(
-    primitive: Primitive, slots: Sequence[int], xs: Sequence[Value], y: Value
+    primitive: Primitive, slots: Sequence[int], xs: Sequence[Value], y: Value, kernels: bool = True
 ) -> tuple[Sequence[Value], Value]:
-    """Return a line's operands and result, with large arrays that its rules do not read replaced by their shapes."""
+    """Return a line's operands and result, with large arrays that its rules do not read replaced by their shapes.
+
+    Without `kernels`, its rules are the textbook's formulas.
+    """
     if type(y) is not np.ndarray or y.size < _LARGE:
         return xs, y
     if len(xs) == 1:
-        read = values_read_by_rules(primitive, (True,))
+        read = values_read_by_rules(primitive, (True,), kernels)
         xs = (xs[0] if 1 in read else _forget_value(xs[0]),)
     elif len(xs) == 2:
-        read = values_read_by_rules(primitive, (slots[0] >= 0, slots[1] >= 0))
+        read = values_read_by_rules(primitive, (slots[0] >= 0, slots[1] >= 0), kernels)
         a, b = xs
         xs = (a if 1 in read else _forget_value(a), b if 2 in read else _forget_value(b))
     else:
         return xs, y
     return xs, (y if 0 in read else _shape_alone(y.shape))
+
+
+def forget_values(line: Line) -> Line:
+    """Return a line to be run again with other operands: its arrays that depend on the inputs are replaced by their shapes.
+
+    Operations on matrices keep theirs, whose conditions say how they round, and so do those that choose a branch.
+    """
+    primitive, slots, xs, y, params, position = line
+    if primitive is None or primitive.branch or primitive.kind not in ("elementwise", "linear", "bilinear"):
+        return line
+    xs = tuple(x if slot == CONSTANT else _forget_value(x) for slot, x in zip(slots, xs, strict=True))
+    return primitive, slots, xs, _forget_value(y), params, position
 
 
 def _forget_value(x: Value) -> Value:

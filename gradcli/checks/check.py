@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.tape import held_bytes
 from gradcli.checks.causes import (
     Cause,
     PointResult,
@@ -278,8 +277,10 @@ def _check_steady_point(request: Request, point: Point, heard: Heard, answers: A
 # Whether a check fits into the memory that is free, said before its arrays are made.
 
 _SMALL = 2**22  # entries: the free memory is not looked up for fewer
-_ARRAYS = 13  # of the size of the inputs: what a check holds at its peak, without what f computes on the way
+_ARRAYS = 7  # of the size of the inputs: what a check holds at its peak, without what f computes on the way
+_BY_VALUES = 13  # the same where function values alone are compared
 _SWEEPS = 2  # times the values of the recorded run: their adjoints, and another run with other roundings
+_FORGETTING = 1  # the same where each is held no longer than it is needed
 _ROUNDED = 1e-12  # of the largest entry: a bound of the reverse sweep that leaves a claim's own bound the wider one
 
 
@@ -306,7 +307,10 @@ def _check_point(request: Request, point: Point, heard: Heard = None, answers: A
     if q.entries > _SMALL:
         _require_memory(8 * _ARRAYS * q.entries, q)
         if q.untraced is None:
-            _require_memory(8 * _ARRAYS * q.entries + _SWEEPS * held_bytes(q.recording.tape), q)
+            sweeps = _FORGETTING if q.forgets else _SWEEPS
+            _require_memory(8 * _ARRAYS * q.entries + sweeps * q.recorded_bytes, q)
+        else:
+            _require_memory(8 * _BY_VALUES * q.entries, q)
     if request.claim is not None:
         known, q = q, q.by_values_at_infinite_slopes()
         answers = answers if q is known else None
@@ -489,6 +493,9 @@ def _check_by_modes(request: Request, q: Question, heard: Heard, answers: Answer
     if not q.affords_slopes:
         q, claim, projection = project_outputs(q, claim)
         said, answers = [projection], None
+    q.summarise_adjoints()
+    if q.forgets:
+        _ = q.trace_test  # it calls f, and the bounds of the gradient, which are as large as this, are not there yet
     q.prepare()
     if not blind and q.by_convention:
         raise _NotTheFunction("f is smooth where an operation has a tie, and the rules give another slope there")
@@ -510,6 +517,8 @@ def _check_by_modes(request: Request, q: Question, heard: Heard, answers: Answer
         tolerance=request.accepted_errors, not_claimed=request.not_claimed,
     )  # fmt: skip
     add_point_findings(_add_notices(case, request))
+    if q.forgets:
+        q.forget_recording()
     first_order = check_inner_gradient(request, q)
     case.findings += () if first_order is None else (first_order,)
     if claim is not None:

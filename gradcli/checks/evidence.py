@@ -18,12 +18,14 @@ from gradcli.report.common import Finding
 from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch, Mutant
 from gradcli.request.point import Array, Estimate, Witness
 from gradcli.tracing.shapes import (
+    BLOCK,
     all_finite,
     concatenate_entries,
     entries_of_part,
     largest_finite,
     largest_magnitude,
     map_in_blocks,
+    shared_zeros,
 )
 from gradcli.words import Agreement, ModeStatus, Verdict
 
@@ -279,7 +281,7 @@ def judge_entries(
     x, y = np.asarray(a.value[name]), np.asarray(b.value[name])
     if a is b:  # an estimate beside itself agrees where it and its bound are finite
         known = lambda y, bound: np.where(np.isfinite(y) & np.isfinite(bound), AGREE, CANNOT_TELL)
-        return map_in_blocks(known, np.int8, y, b.bound[name])
+        return _share_if_all_agree(map_in_blocks(known, np.int8, y, b.bound[name]))
     top = max(largest_finite(y), scale) if a.narrow else 0.0
 
     def words(x: Array, y: Array, bound: Array, own: Array, solvers: Array) -> Any:
@@ -312,7 +314,14 @@ def judge_entries(
 
     with np.errstate(all="ignore"):
         solvers = np.asarray(a.solvers.get(name, 0.0)) + b.solvers.get(name, 0.0)
-        return map_in_blocks(words, np.int8, x, y, a.bound[name], b.bound[name], solvers)
+        return _share_if_all_agree(map_in_blocks(words, np.int8, x, y, a.bound[name], b.bound[name], solvers))
+
+
+def _share_if_all_agree(verdicts: Any) -> Any:
+    """Return the verdicts of entries; those of a large array in which all agree share their memory with others."""
+    if np.size(verdicts) <= BLOCK or np.any(verdicts != AGREE):
+        return verdicts
+    return shared_zeros(np.shape(verdicts), np.int8)
 
 
 def largest_relative_error(seen: "Evidence") -> float:
@@ -399,7 +408,10 @@ class Evidence:
         for name in self.inputs:
             agree = {mode: self.agreement[mode][name] == AGREE for mode in self.modes_without_claim}
             pairs = [agree[a] & agree[b] for a, b in self.independent_pairs]
-            mask = np.logical_or.reduce(pairs) if pairs else np.zeros(np.shape(agree[self.reference]), dtype=bool)
+            if not pairs:
+                seen[name] = shared_zeros(np.shape(agree[self.reference]), bool)
+                continue
+            mask = np.logical_or.reduce(pairs)
             for mode in self.modes_without_claim:  # a contradicted entry is not confirmed, whichever modes agree on it
                 mask = mask & (self.agreement[mode][name] != DISAGREE)
             seen[name] = np.asarray(mask)

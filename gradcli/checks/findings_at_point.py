@@ -57,6 +57,7 @@ from gradcli.tracing.shapes import (
     iterate_blocks,
     largest_finite,
     largest_magnitude,
+    map_in_blocks,
     shape,
     size,
 )
@@ -139,7 +140,8 @@ def compare_along_direction(q: Question, gradient: Estimate, balls: bool = False
     if most < 0:
         return DirectionalCheck(None, 0.0, 0)
     weights = random_signs(np.random.default_rng([q.seed, 0xD1EC]), shape(q.value))
-    moved = [w * np.maximum(np.abs(x), 1e-3) for w, x in zip(q.weights, q.xs, strict=True)]
+    step = lambda w, x: w * np.maximum(np.abs(x), 1e-3)
+    moved = [map_in_blocks(step, np.float64, w, x) for w, x in zip(q.weights, q.xs, strict=True)]
     vs = [np.where(mask, 0.0, v) if np.any(mask) else v for v, mask in zip(moved, q.undecided, strict=True)]
 
     def phi(t: float) -> float:
@@ -175,11 +177,16 @@ def _slope_with_errors(
     along, scale, rounding = 0.0, 0.0, 0.0
     knows_f = q.untraced is None and q.affords_slopes
     for name, v in zip(q.wrt, vs, strict=True):
-        step = weights * v if shape(q.value) == () else np.reshape(weights, shape(q.value) + (1,) * np.ndim(v)) * v
+        sign, step = 1.0, v
+        if shape(q.value) == ():
+            sign = weights
+        else:
+            step = np.reshape(weights, shape(q.value) + (1,) * np.ndim(v)) * v
         g, bound = (np.broadcast_to(x, shape(step)) for x in (gradient.value[name], gradient.bound[name]))
         own = q.rounding[name] if knows_f else 0.0  # rounding of f, in addition to the bound of the gradient
         for part in iterate_blocks(size(step)):
             g_, step_, bound_, own_ = (entries_of_part(x, part) for x in (g, step, bound, own))
+            step_ = sign * step_
             terms = (g_ if all_finite(g_) else np.where(np.isfinite(g_), g_, 0.0)) * step_
             along += float(np.sum(terms))
             scale += float(np.sum(np.abs(terms)))
@@ -284,10 +291,10 @@ def _add_trace_findings(case: PointCheck) -> None:
         says = f"checked by function values alone{formats}: {q.untraced.what}"
         case.findings += (finding(Kind.UNTRACED, Severity.WARNING, says, at=q.untraced.where, hint=q.untraced.do),)
         return
-    apart = np.abs(np.asarray(plain_value(q.recording.y)) - np.asarray(q.value))
+    apart = np.abs(np.asarray(plain_value(q.program.y)) - np.asarray(q.value))
     room = _SAME * (np.abs(q.value) + q.largest_adjoint * _SAME) + 1e3 * q.noise_floor
     if np.any(apart > room):
-        traced, called = _show_first_entry(q.recording.y), _show_first_entry(q.value)
+        traced, called = _show_first_entry(q.program.y), _show_first_entry(q.value)
         case.inconclusive(Kind.TRACE, f"the trace differs from the function: {traced} traced, {called} called")
     if q.trace_test.why:
         severity = Severity.INCONCLUSIVE if q.trace_test.failed else Severity.INFO

@@ -102,7 +102,8 @@ def _outcome_of(mode: Mode, work: Callable[[], Estimate], timeout: float | None)
 
 
 def _outcome_of_error(mode: Mode, error: GradcliError) -> Outcome:
-    """Return the outcome of a mode that gives no estimate."""
+    """Return the outcome of a mode that gives no estimate; the frames of the error, which may hold large arrays, are dropped."""
+    error.__traceback__ = None
     return Outcome(mode, next(word for kind, word in _STATUS.items() if isinstance(error, kind)), error=error)
 
 

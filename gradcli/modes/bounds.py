@@ -71,7 +71,7 @@ def _rounding_of_operations(q: Recording, kernels: bool) -> RoundingError:
         with suppress(Undecided, NotSupported):
             q.balls[53], radii = rounding_bounds(q.g, q.xs, kernels)
             radii = radii if all(np.all(np.isfinite(r)) for r in radii) else None
-    known = not has_factored_matrix(q.lines)
+    known = not has_factored_matrix(q.program_lines)
     wide: list[Array] = []  # which radii are wide beside their slope; slopes that cancel to zero are not counted
     if radii is not None:
         pairs = zip(radii, q.wrt, strict=True)
@@ -109,10 +109,17 @@ def undecided_if_raised() -> Iterator[None]:
 
 
 def _perturbed_slopes(q: Recording, perturbed: Callable[[], RecordedProgram]) -> list[Array]:
-    """Return the Jacobian of a perturbed program, one array for each input. Raises Undecided where it raises an error."""
+    """Return the Jacobian of a perturbed program, one array for each input. Raises Undecided where it raises an error.
+
+    `perturbed` makes the same program whenever it is called. The first is used up by one sweep; where that gives nan, zero
+    times infinity has to be counted as zero, by further sweeps.
+    """
     with undecided_if_raised():
         program = perturbed()
-        rows = [program.pull(seed) for seed in unit_directions(q.value)]
+        rows = [program.tape.pull(program.y, np.float64(1), program.inputs, once=True)] if shape(q.value) == () else []
+        if not rows or any(np.any(np.isnan(xbar)) for xbar in rows[0]):
+            program = perturbed() if rows else program
+            rows = [program.pull(seed) for seed in unit_directions(q.value)]
     return [jacobian_from_rows(rows, q.value, k, x) for k, x in enumerate(q.xs)]
 
 
@@ -164,8 +171,12 @@ def solver_bounds(q: Recording) -> dict[str, Array]:
     """
     moved = {name: np.zeros(shape(q.slopes[name])) for name in q.wrt}
     for run in range(_SOLVER_RUNS if q.solvers else 0):
-        shakes = {name: Shake(q.seed + run, error / EPS) for name, error in q.solvers.items()}
-        slopes = _perturbed_slopes(q, partial(perturb_operations, q.recording, shakes))
+
+        def perturbed(seed: int = q.seed + run) -> RecordedProgram:
+            shakes = {name: Shake(seed, error / EPS) for name, error in q.solvers.items()}
+            return perturb_operations(q.recording, shakes)
+
+        slopes = _perturbed_slopes(q, perturbed)
         for name, slope in zip(q.wrt, slopes, strict=True):
             np.maximum(moved[name], np.abs(slope - q.slopes[name]), out=moved[name])
     return {name: _SOLVER_SAFETY * x for name, x in moved.items()}
@@ -192,7 +203,7 @@ def changes_by_random_rounding(q: Recording, kernels: bool, rough: Mapping[str, 
     Raises  Undecided where such a run raises an error.
     Source  Parker (1997), Monte Carlo arithmetic; Vignes (1993), the CESTAC method.
     """
-    program = q.recording
+    program = q.program
     if size(q.value) > q.entries or not all(map(is_plain, program.tape.values)):
         most = max(8.0, *rough.values(), 0.0)
         return [most * EPS * np.sqrt(len(program.lines)) * np.abs(q.slopes[name]) for name in q.wrt]
@@ -206,13 +217,17 @@ def changes_by_random_rounding(q: Recording, kernels: bool, rough: Mapping[str, 
 
 def _largest_changes(q: Recording, kernels: bool, rough: Mapping[str, float]) -> list[Array]:
     """Return the largest change of each entry in shaken runs of the program."""
-    if not q.recording.moves:
+    if not q.program.moves:
         return [np.zeros(shape(q.slopes[name])) for name in q.wrt]
     moved: list[Array] = []
     affordable = next((n for limit, n in _RUNS if q.work < limit), 1)
     for run in range(min(affordable, -(-_MANY // max(1, q.entries)))):
-        looser = {name: Shake(q.seed + run, ulps) for name, ulps in rough.items()}
-        slopes = _perturbed_slopes(q, partial(perturb_program, q.recording, Shake(q.seed + run), kernels, looser))
+
+        def perturbed(seed: int = q.seed + run) -> RecordedProgram:
+            looser = {name: Shake(seed, ulps) for name, ulps in rough.items()}
+            return perturb_program(q.program, Shake(seed), kernels, looser)
+
+        slopes = _perturbed_slopes(q, perturbed)
         for k, name in enumerate(q.wrt):
             found = np.abs(slopes[k] - q.slopes[name])
             found = found if all_finite(found) else np.where(np.isfinite(found), found, 0.0)
@@ -228,13 +243,13 @@ def _changes_of_textbook_slopes(q: Recording, ours: list[Array]) -> list[Array] 
 
     Shifts count only where the gradient does not depend on them. `ours` are the changes of the recorded program.
     """
-    if not q.recording.moves or not all(map(is_plain, q.recording.tape.values)):
+    if not q.program.moves or not all(map(is_plain, q.program.tape.values)):
         return None
-    constants, slopes = constants_for_shifts(q.recording.lines), slopes_by_values(q.recording.lines)
+    constants, slopes = constants_for_shifts(q.program_lines), slopes_by_values(q.program_lines)
     for lines in filter(None, ({**constants, **slopes}, slopes if constants else {})):
-        found = q.recording.with_lines(lines)
-        exact = _perturbed_slopes(q, partial(RecordedProgram, *found))
-        moved = _perturbed_slopes(q, partial(perturb_program, found, Shake(q.seed), kernels=False))
+        found = partial(q.recording.with_lines, lines)
+        exact = _perturbed_slopes(q, found)
+        moved = _perturbed_slopes(q, lambda found=found: perturb_program(found(), Shake(q.seed), kernels=False))  # type: ignore[misc]
         each = zip(exact, moved, ours, q.wrt, strict=True)
         if all(
             np.all(
@@ -266,8 +281,11 @@ def typical_errors(q: Recording, coarseness: float) -> dict[str, Array]:
     """
     squares = [np.zeros(shape(q.slopes[name])) for name in q.wrt]
     for run in range(FORMAT_RUNS):
-        shake = Shake(q.seed + run, 0.5 * coarseness)
-        slopes = _perturbed_slopes(q, partial(perturb_program, q.recording, shake, kernels=False))
+
+        def perturbed(seed: int = q.seed + run) -> RecordedProgram:
+            return perturb_program(q.program, Shake(seed, 0.5 * coarseness), kernels=False)
+
+        slopes = _perturbed_slopes(q, perturbed)
         for k, name in enumerate(q.wrt):
             off = slopes[k] - q.slopes[name]
             squares[k] += np.square(np.where(np.isfinite(off), off, 0.0))

@@ -55,7 +55,7 @@ class ComplexStep:
             count += len(columns)
             value[name] = jacobian_from_columns(columns, q.value, q.xs[k])
         # complex functions take more operations than real ones; truncation is of the order of H squared
-        loss = max((p.complex_loss for p, *_ in q.lines if p is not None), default=0.0)
+        loss = max((p.complex_loss for p, *_ in q.program_lines if p is not None), default=0.0)
         largest = max((float(np.max(np.abs(x), initial=0.0)) for x in q.xs), default=1.0)
         truncation = float(np.max(np.abs(q.value), initial=0.0)) / max(1e-3, largest)  # in f per unit of its inputs
         least = (H**1.5 + loss) * q.largest_adjoint + H**1.5 * truncation
@@ -65,7 +65,7 @@ class ComplexStep:
 
     def refuse_if_not_analytic(self, q: Question) -> None:
         """Raise NotSupported if an operation on the path has no complex derivative."""
-        for primitive, _, _, _, params, position in (*q.lines, *q.recording.tape.decisions):
+        for primitive, _, _, _, params, position in (*q.program_lines, *q.program.tape.decisions):
             if primitive is not None and not primitive.analytic:
                 raise NotSupported(f"{primitive.title(params)} is not analytic", where=place_of_position(position))
 

@@ -71,7 +71,7 @@ def run_trace_test(q: Recording) -> TraceTest:
             if still and any(map(np.any, nonzero)):
                 found = _test_at_steps(q, nonzero)  # a rule may have another form at zero alone
     if found.agrees is None and not found.failed and q.f.kind == "python":
-        decisions = q.recording.tape.decisions  # a rule may have another form at the point itself, of the same function
+        decisions = q.program.tape.decisions  # a rule may have another form at the point itself, of the same function
         if not any(question is IS_ZERO and np.any(answer) for question, _, _, answer, _, _ in decisions):
             return replace(found, agrees=False)  # what was recorded is the function at this point alone
     with np.errstate(all="ignore"):
@@ -83,7 +83,7 @@ def _test_at_steps(q: Recording, steps: list[Array]) -> TraceTest:
         inside = not q.stepping.edges or q.stepping.are_inside(q.wrt, xs)
         return q.g(*xs) if inside else np.full(shape(q.value), np.nan)[()]
 
-    return trace_test(within_bounds, q.recording, q.xs, steps, lambda y: _rounding_beside_point(q, y))
+    return trace_test(within_bounds, q.program, q.xs, steps, lambda y: _rounding_beside_point(q, y))
 
 
 def _first_displacement(q: Recording) -> list[Array]:
@@ -182,6 +182,7 @@ class Question(Recording):
 
         f may still have a gradient there, as `cos(norm(x))` has at 0, and custom gradients exist for such points.
         """
+        self.summarise_adjoints()
         bad = None if self.untraced else self.not_finite
         if bad is None or not np.all(np.isfinite(self.value)):
             return self
@@ -190,7 +191,8 @@ class Question(Recording):
     def within(self, budget: Budget) -> "Question":
         """Return the same question with another budget; the recording is kept."""
         other = replace(self, budget=budget)
-        other.__dict__["_traced"] = self._traced
+        if self._traced.whole:
+            other.__dict__["_traced"] = self._traced
         return other
 
     def prepare(self) -> None:
@@ -208,7 +210,7 @@ class Question(Recording):
         It is infinite where a matrix is singular up to rounding, in the entries that this reaches.
         """
         bounds = self._rounding.errors
-        if not self._rounding.proved and has_singular_matrix(self.lines):
+        if not self._rounding.proved and has_singular_matrix(self.program_lines):
             bounds = {n: np.where(b > _REACHED * np.abs(self.slopes[n]), np.inf, b)[()] for n, b in bounds.items()}
         return {name: bound + self.solver_error[name] for name, bound in bounds.items()} if self.solvers else bounds
 
@@ -234,7 +236,7 @@ class Question(Recording):
     @cached_property
     def _rounding(self) -> RoundingError:
         # many entries use the textbook's bound for both, since its partials round more
-        if self.crowded or not (has_kernels(self.lines) or has_other_slopes(self.lines)):
+        if self.crowded or not (has_kernels(self.program_lines) or has_other_slopes(self.program_lines)):
             return self.rounding_of_textbook
         with np.errstate(all="ignore"):
             return gradient_rounding_error(self, kernels=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
-from gradcli.arithmetic.tape import CONSTANT, METER, Line, Recorded
+from gradcli.arithmetic.tape import CONSTANT, METER, Line, Recorded, forget_values, held_bytes
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NotSupported, OutOfTime
 from gradcli.modes.jacobians import cotangent_rows, jacobian_by_columns, jacobian_from_rows
@@ -38,8 +38,10 @@ from gradcli.modes.problem import (
 from gradcli.modes.rounding import EPS, contribution_of_line, roundings_of_operation
 from gradcli.modes.solver_changes import SolverChanges, solvers_of
 from gradcli.modes.stairs import find_staircases, find_steps_at_jumps
+from gradcli.modes.textbook import has_other_slopes
 from gradcli.modes.trace_test import random_weights
 from gradcli.request.point import Array
+from gradcli.rules.kinds import LARGE
 from gradcli.targets.derived import inner_gradient, original_function, record_checkpoints
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import restrict_to_inputs
@@ -47,7 +49,7 @@ from gradcli.targets.instructions import enlarge_constants
 from gradcli.targets.solver_tolerances import tolerances_are_smaller
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.provenance import WRITTEN
-from gradcli.tracing.shapes import largest_finite, shape, size, zeros_like
+from gradcli.tracing.shapes import all_finite, largest_finite, largest_magnitude, shape, shared_zeros, size, zeros_like
 from gradcli.tracing.tracer import plain_value
 
 MOST_JACOBIAN = 2**24
@@ -57,13 +59,14 @@ _MORE_ULPS = 16  # by which pi and e are moved too: what grows with them is slop
 
 @dataclass(frozen=True, slots=True)
 class TraceOutcome:
-    """The function recorded, or what ended the trace."""
+    """The function recorded, or what ended the trace; `whole` says that no values of its lines have been forgotten."""
 
     recorded: RecordedProgram | None
     ended: GradcliError | None
     checkpointed: bool = False
     solvers: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -83,10 +86,29 @@ class Recording(Problem):
     @property
     def recording(self) -> RecordedProgram:
         """The function recorded on float64 values. Raises the error that ended the trace."""
+        if not self._traced.whole:
+            del self.__dict__["_traced"]
+        return self.program
+
+    @property
+    def program(self) -> RecordedProgram:
+        """The recorded program, to be run with other values: its own may have been forgotten. Raises as `recording` does."""
+        if self._traced.recorded is None and not self._traced.whole:
+            del self.__dict__["_traced"]
         traced = self._traced
         if traced.recorded is None:
             raise traced.ended or NotSupported("the function cannot be traced")
         return traced.recorded
+
+    @cached_property
+    def forgets(self) -> bool:
+        """Whether the program is so large that the values of its lines are held no longer than they are needed."""
+        large = self.entries >= LARGE and self.untraced is None and self.affords_slopes
+        return large and not self.solvers and not has_other_slopes(self.lines)
+
+    def forget_recording(self) -> None:
+        """Drop the recorded program; the function is recorded again if that is needed again."""
+        self.__dict__["_traced"] = replace(self._traced, recorded=None, whole=False)
 
     @cached_property
     def _traced(self) -> TraceOutcome:
@@ -125,6 +147,11 @@ class Recording(Problem):
     def lines(self) -> list[Line]:
         """The lines of the recorded run; none where it could not be recorded."""
         return [] if self.untraced else self.recording.lines
+
+    @property
+    def program_lines(self) -> list[Line]:
+        """The same lines, some of which may have lost their values."""
+        return [] if self.untraced else self.program.lines
 
     def refuse_untraced(self) -> None:
         """Raise the error that ended the trace, if any, for modes that need a trace."""
@@ -173,9 +200,13 @@ class Recording(Problem):
         with np.errstate(all="ignore"):
             return {name: jacobian_by_columns(self.g, self.xs, k, self.value) for k, name in enumerate(self.wrt)}
 
-    @cached_property
+    @property
     def weights(self) -> list[Array]:
         """Random numbers from -1 to -0.5 and from 0.5 to 1, one for each entry of the inputs, for random directions."""
+        return self._weights if self.entries < LARGE else random_weights(self.seed, self.xs)
+
+    @cached_property
+    def _weights(self) -> list[Array]:
         return random_weights(self.seed, self.xs)
 
     @cached_property
@@ -203,11 +234,56 @@ class Recording(Problem):
         return found
 
     def summarise_adjoints(self) -> None:
-        """Compute what a check needs of the adjoints of large arrays, and drop them; they are computed again if needed again."""
-        if self.entries > MANY and not self.untraced and self.affords_slopes:
-            _ = self.rows, self.largest_adjoint, self._contributions_of_lines, self.not_finite
-            _ = self.kinks, self.staircases, self.nearest_kink
-            self.__dict__.pop("bars", None)
+        """Compute what a check needs of the adjoints of large arrays, and drop them; they are computed again if needed again.
+
+        The values of very large programs are dropped too, all but those with which they are run again.
+        """
+        if self.entries <= MANY or self.untraced or not self.affords_slopes:
+            return
+        forgets = self.forgets and self._traced.whole
+        if forgets:
+            _ = (
+                self.work,
+                self.operations,
+                self.ball_work,
+                self.recorded_bytes,
+                self.rows if shape(self.value) else None,
+            )
+            self._sweep_back_in_turn()
+        _ = self.rows, self.largest_adjoint, self._contributions_of_lines, self.not_finite
+        _ = self.kinks, self.staircases, self.nearest_kink
+        self.__dict__.pop("bars", None)
+        if forgets:
+            lines = self.program_lines
+            lines[:] = map(forget_values, lines)
+            self.__dict__["_traced"] = replace(self._traced, whole=False)
+
+    def _sweep_back_in_turn(self) -> None:
+        """Sum up the adjoints of all lines, each before the next is computed, and keep those of inputs and near kinks alone.
+
+        What is not finite is left to a sweep that keeps all.
+        """
+        y, _, tape = self.recording
+        if not isinstance(y, Recorded) or y.slot == CONSTANT:
+            return
+        may_have_kinks = [p is not None and not (p.kink is None and p.margin is None) for p, *_ in tape.lines]
+        smooth = not any(may_have_kinks) and not tape.decisions and shape(y) == ()
+        bars, sums, largest = list[Value]([None] * len(tape.lines)), [(0.0, 0.0)] * len(tape.lines), 0.0
+        start = time.perf_counter()
+        with np.errstate(all="ignore"):
+            for k, bar in tape.cotangents(y.slot, np.ones(shape(y))[()], forget=smooth):
+                primitive, _, _, value, _, _ = tape.lines[k]
+                most = largest_magnitude(bar)
+                if not math.isfinite(most) or not all_finite(value):
+                    self.forget_recording()
+                    return
+                largest = max(largest, most)
+                if primitive is not None:
+                    sums[k] = contribution_of_line(bar, value)
+                if primitive is None or may_have_kinks[k]:
+                    bars[k] = bar
+        self.sweeping["bars"] = time.perf_counter() - start
+        self.__dict__.update(bars=bars, largest_adjoint=largest, _contributions_of_lines=sums)
 
     @cached_property
     def nearest_kink(self) -> Nearby | None:
@@ -234,7 +310,9 @@ class Recording(Problem):
         """
         norms = [
             norm * roundings_of_operation(primitive, xs)
-            for (_, norm), (primitive, _, xs, _, _, _) in zip(self._contributions_of_lines, self.lines, strict=True)
+            for (_, norm), (primitive, _, xs, _, _, _) in zip(
+                self._contributions_of_lines, self.program_lines, strict=True
+            )
             if norm > 0 and primitive is not None
         ]
         return EPS / 2 * math.hypot(*norms)
@@ -270,7 +348,7 @@ class Recording(Problem):
         """The branches that a Python function took."""
         if self.untraced or self.f.kind != "python":
             return []
-        return nearest_branches(self.recording)
+        return nearest_branches(self.program)
 
     @cached_property
     def staircases(self) -> list[Mark]:
@@ -305,11 +383,15 @@ class Recording(Problem):
 
     def entries_of(self, marks: Iterable[Mark]) -> tuple[Any, ...]:
         """Return, for each input, a mask of the entries that reach one of the marks."""
-        masks = [np.zeros(shape(x), dtype=bool) for x in self.xs]
+        masks = [shared_zeros(shape(x), bool) for x in self.xs]
         for mark in marks:
-            for mask, reached in zip(masks, mark.reach, strict=True):
-                mask |= reached
+            masks = [mask | reached for mask, reached in zip(masks, mark.reach, strict=True)]
         return tuple(masks)
+
+    @cached_property
+    def recorded_bytes(self) -> int:
+        """The bytes of the values that were recorded."""
+        return held_bytes(self.recording.tape)
 
     @cached_property
     def operations(self) -> int:

@@ -30,9 +30,8 @@ class Reverse:
         q.refuse_large_jacobian()
         if q.checkpointed:
             return self._gradient_of_new_recording(q)
-        y, _, tape = q.recording
-        cost = EstimateCost(1, self._count_operations(q), q.reverse_seconds, peak_bytes=held_bytes(tape))
-        value = {name: jacobian_from_rows(q.rows, y, k, q.xs[k]) for k, name in enumerate(q.wrt)}
+        cost = EstimateCost(1, self._count_operations(q), q.reverse_seconds, peak_bytes=q.recorded_bytes)
+        value = {name: jacobian_from_rows(q.rows, q.program.y, k, q.xs[k]) for k, name in enumerate(q.wrt)}
         return Estimate(value, q.rounding, statistical=q.rounding_is_estimated, cost=cost)
 
     def _gradient_of_new_recording(self, q: Question) -> Estimate:

@@ -40,11 +40,11 @@ class Symbolic:
     def begin(self, q: Question) -> "Asked":
         """Ask the child process for the gradient, and do not wait for it. Raises NotRun, NotSupported, Undecided."""
         q.refuse_untraced()
-        if not q.recording.moves:
+        if not q.program.moves:
             return Asked(q, None)
         if q.not_finite is not None:
             raise Undecided("f or its gradient is not finite here", do=TO_FINITE)
-        recorded = make_plan(q.recording)
+        recorded = make_plan(q.program)
         entries = q.entries
         terms = recorded.terms[recorded.result] * size(q.value)
         by_default = q.budget.by_default

@@ -72,11 +72,14 @@ def trace_test(
     Shapes  `xs` and `steps` have the shapes of the inputs; `room` returns the allowed distance of two equal values.
     Cost    one evaluation of f and one of the program if all is well; none of f if a decision differs.
     """
+
+    def moved(part: float) -> list[Array]:  # new arrays for every call, which the user's code may keep or write to
+        return [x + step if part == 1.0 else x + part * step for x, step in zip(xs, steps, strict=True)]
+
     calls, raised, apart, stopped = 0, "", "", ""
     for part in _shrinking_parts():
-        moved = [x + step if part == 1.0 else x + part * step for x, step in zip(xs, steps, strict=True)]
         try:
-            again = program.run(moved)
+            again = program.run(moved(part))
         except (OutOfTime, MemoryError):
             raise
         except Exception as error:
@@ -86,9 +89,9 @@ def trace_test(
             continue
         calls += 1
         try:
-            value = np.asarray(f(*map(_copy_array, moved)), dtype=float)
+            value = np.asarray(f(*moved(part)), dtype=float)
         except GradcliError as error:
-            if _can_evaluate(f, moved):
+            if _can_evaluate(f, moved(part)):
                 return TraceTest(None, _RAISES_ONCE, True)
             raised = raised or f"the function cannot be evaluated: {error.what}"
             continue

@@ -23,7 +23,7 @@ from gradcli.targets.nesting import ContainerNode, Leaf, Node, put_together, tak
 from gradcli.targets.python import PythonFunction
 from gradcli.targets.solver_tolerances import watch_solvers
 from gradcli.tracing.primitive import Params, Primitive, Transposer, Value
-from gradcli.tracing.shapes import shape, size
+from gradcli.tracing.shapes import iterate_blocks, shape, size
 from gradcli.tracing.tracer import Tracer, exact_integer
 
 STEP = "step along v"  # the input of a function along a line; no parameter can have this name
@@ -173,9 +173,14 @@ def original_function(f: Function) -> Function:
 
 def random_signs(rng: np.random.Generator, size: tuple[int, ...]) -> Any:
     """Return random numbers from -1 to -0.5 and from 0.5 to 1."""
-    drawn = np.asarray(rng.random(size))
-    low = drawn < 0.5
-    return np.copysign(drawn + 0.5 * low, drawn - 0.5)[()]  # a mask of random numbers is slow to choose by
+    made = np.empty(size)
+    entries = made.reshape(-1)
+    for part in iterate_blocks(entries.size):
+        drawn = rng.random(out=entries[part])
+        np.copysign(
+            drawn + 0.5 * (drawn < 0.5), drawn - 0.5, out=drawn
+        )  # a mask of random numbers is slow to choose by
+    return made[()]
 
 
 def random_direction(seed: int, name: str, x: Any) -> Any:

@@ -3,7 +3,7 @@
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -155,6 +155,19 @@ def map_in_blocks(function: Callable[..., Any], dtype: Any, *arrays: Any) -> Any
     for part in iterate_blocks(count):
         made[part] = function(*(entries_of_part(x, part) for x in arrays))
     return made.reshape(shape)
+
+
+def shared_zeros(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return zeros of one byte each, as bool or int8, which are not to be written to; large ones share their memory."""
+    count = math.prod(shape)
+    return np.zeros(shape, dtype) if count <= BLOCK else _zero_bytes(count).view(dtype).reshape(shape)
+
+
+@lru_cache(maxsize=4)
+def _zero_bytes(count: int) -> Any:
+    made = np.zeros(count, np.int8)
+    made.flags.writeable = False
+    return made
 
 
 # Sizes of arrays that may hold inf and nan, in as few passes as possible.
