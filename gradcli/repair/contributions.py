@@ -195,13 +195,10 @@ class _ClaimNames:
             if isinstance(node, ast.Call | ast.BinOp) and (own := self.named(self.forward.value(node))) is not None:
                 return _name(own)
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
-                left, right = map(self.forward.value, (node.left, node.right))
-                if (
-                    is_number(right)
-                    and shape_of(right) == () != shape_of(left)
-                    and not isinstance(node.right, ast.Call)
-                ):
-                    node = _times(node.right, node.left) or node
+                factors = sorted(
+                    _factors(node), key=lambda x: shape_of(self.forward.value(x)) != () or isinstance(x, ast.Call)
+                )
+                return reduce(lambda a, b: _binary(a, ast.Mult(), b), map(translate, factors))  # type: ignore[arg-type]
             for each, value in ast.iter_fields(node):
                 if isinstance(value, list):
                     setattr(node, each, [translate(v) if isinstance(v, ast.expr) else v for v in value])
@@ -240,6 +237,11 @@ def _times(a: Adjoint, b: Adjoint) -> Adjoint:
     if isinstance(b, ast.BinOp) and isinstance(b.op, ast.Mult | ast.Div):  # a * (b * c) as a * b * c
         return _times(_times(a, b.left), b.right) if isinstance(b.op, ast.Mult) else _over(_times(a, b.left), b.right)
     return _binary(a, ast.Mult(), b)
+
+
+def _factors(node: ast.expr) -> list[ast.expr]:
+    is_product = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
+    return [*_factors(node.left), *_factors(node.right)] if is_product and isinstance(node, ast.BinOp) else [node]
 
 
 def _over(a: Adjoint, b: ast.expr) -> ast.expr:
