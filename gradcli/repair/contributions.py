@@ -6,6 +6,7 @@ claim's names for the values and adjoints that it has. What is written is a cand
 """
 
 import ast
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,7 @@ from gradcli.tracing.shapes import shape
 _NUMPY = "numpy_of_f"  # stands for the name that the function's file has for numpy
 _ADJOINT = "adjoint_of_"  # before a name of the function: its adjoint, until the claim's name for it is known
 _DEPTH = 4  # statements between a value and the adjoint that the claim has
+_SHORT = 8  # characters of a product of numbers that is written as one
 _LONGEST = 100  # characters of what is added
 _SAME = 1e-9  # relative to the largest entry: two values that are the same but for rounding
 
@@ -240,8 +242,20 @@ def _times(a: Adjoint, b: Adjoint) -> Adjoint:
 
 
 def _factors(node: ast.expr) -> list[ast.expr]:
-    is_product = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
-    return [*_factors(node.left), *_factors(node.right)] if is_product and isinstance(node, ast.BinOp) else [node]
+    """Return the factors of a product; numbers that have a short product are one number, and 1 is none."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
+        return [node]
+    found = [*_factors(node.left), *_factors(node.right)]
+    numbers = [x for x in found if isinstance(x, ast.Constant) and isinstance(x.value, int | float)]
+    product: float = math.prod(x.value for x in numbers)  # type: ignore[misc]
+    if len(numbers) < 2 or len(repr(product)) > _SHORT:
+        return found
+    others = [x for x in found if x not in numbers]
+    return (
+        others
+        if product == 1 and others
+        else [ast.Constant(int(product) if product == int(product) else product), *others]
+    )
 
 
 def _over(a: Adjoint, b: ast.expr) -> ast.expr:
