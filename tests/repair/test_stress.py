@@ -60,6 +60,40 @@ def g(z, label):
     out[1] = 2 * z[1]
     return out
 """
+CALLED = """\
+import numpy as np
+
+LOW, HIGH = 337.0, 338.0
+
+
+def weight(number):
+    return 3.0 if LOW < number < HIGH else 1.0
+
+
+def cost(numbers):
+    return sum(weight(number) * number for number in numbers)
+
+
+def f(x):
+    return cost(x.tolist())
+
+
+def g(x):
+    return np.ones_like(x)
+"""
+TABLE = """\
+import numpy as np
+
+LEVELS = np.array([-40.0, 10.0, 337.0, 338.0])
+
+
+def f(x):
+    return sum(3 * v if LEVELS[2] < v < LEVELS[3] else v for v in x.tolist())
+
+
+def g(x):
+    return np.ones_like(x)
+"""
 STATE = """\
 import numpy as np
 
@@ -103,6 +137,12 @@ def stressed(gradcli: Gradcli, source: str, at: str, *more: str, names: tuple[st
         (BATCH, "W=[[1,2],[3,4]], X=[[1,2],[0.5,1],[-1,1]]", ("f", "g")),
         (LABELS, "z=[1,2,3], label=int(1)", ("f", "g")),
         (STATE, "x=[1, 2]", ("cost", "cost.grad")),
+        (
+            CALLED,
+            "x=[1, 2]",
+            ("f", "g"),
+        ),  # the trace ends before a comparison, so that its numbers are read from the code
+        (TABLE, "x=[1, 2]", ("f", "g")),
     ],
 )
 def test_a_claim_that_is_wrong_elsewhere_fails_with_that_point(
