@@ -425,6 +425,9 @@ def _find_wrong_share(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None
         if whose is None:
             continue
         wrong.slipped.append(change_rule_on_edge(program, edge, scale_contribution(factor)))
+        operands = program.tape.operands(edge.lines[-1])
+        alike = operands.count(operands[edge.i])  # of the two equal parts of x*x, one may be missing
+        factor = (alike - 1 + factor) / alike
         found = _diagnose_share(search, factor, edge, whose)
         if found is not None:
             return found

@@ -330,7 +330,7 @@ class _Run:
             if row.error.line is None and row.id not in detail.message:
                 detail = replace(detail, message=f"{row.id}: {detail.message}")
             print_error_text(detail, world, row.error.line, to.color)
-        if to.form == "ndjson" and not to.quiet:
+        if to.form == "ndjson":
             world.stdout.write(json.dumps(row.document, allow_nan=False) + "\n")
             world.stdout.flush()
         elif to.form == "text" and not to.quiet:

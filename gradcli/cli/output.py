@@ -125,7 +125,7 @@ def write_report(report: Any, to: ReportOutput, world: World, shown: bool = True
         blocks = report.blocks()
         apart = are_separate(blocks[opened - 1], blocks[opened])
         write_blocks(blocks[opened:], world, to.color, apart)
-    elif shown and not to.quiet:
+    elif shown and not (to.quiet and to.form == "text"):  # who asks for another form asks for it
         own = page_of_stream(world, world.stdout, to.color)
         text = render_as_text(
             to.form, report, replace(to.page, width=own.width, color=own.color, encoding=own.encoding)

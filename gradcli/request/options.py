@@ -567,7 +567,7 @@ class Options:
     direction: str = row(
         "--direction", "DIR", "Direction in which graphs run on pages and in pictures: right or down.",
         on=("check", "trace", "derive"), group=OUTPUT, rare=True, default="right", read=reader_of_words("right", "down"))
-    quiet: bool = switch("--quiet -q", "Print nothing; for several checks, only the last line.", on=ALL, group=OUTPUT)
+    quiet: bool = switch("--quiet -q", "Print no text; for several checks, only the last line.", on=ALL, group=OUTPUT)
     verbose: bool = switch(
         "--verbose -v", "Show every point, and each of several checks, in full.", on=("check", "run"), group=OUTPUT)
     color: bool | None = row(

@@ -235,8 +235,23 @@ def d_energy(q: Any, m: Any, k: Any) -> Any:
     return dq, q * q / 2, np.sum(q**4)
 
 
+def distorted(x: Any, u: Any) -> Any:
+    r2 = u @ u
+    return np.sum(x * r2) * np.exp(0.01 * r2) + np.sum(np.sin(u) * x)
+
+
+def d_distorted(x: Any, u: Any) -> Any:
+    r2 = u @ u
+    e = np.exp(0.01 * r2)
+    dr2 = np.sum(x) * e + 0.01 * np.sum(x * r2) * e
+    return r2 * e + np.sin(u), dr2 * 2 * u + np.cos(u) * x
+
+
 # fmt: off
 PROGRAMS = [
+    Program(distorted, {"x": RNG.normal(size=3), "u": RNG.normal(size=3)}, d_distorted, (
+        Slip("dr2 * 2 * u",      "dr2 * u",          "slip",     "a factor 2 too small",                "r2 = u @ u"),
+    )),
     Program(network, {"x": RNG.normal(size=3), "W": RNG.normal(size=(4, 3)), "b": RNG.normal(size=4), "V": RNG.normal(size=(2, 4))}, d_network, (
         Slip("(1 - t**2)",       "(1 - t)",          "slip",     "tanh' is 1 - y**2, not 1 - y",        "t = np.tanh(h)"),
         Slip("(1 - t**2)",       "(1 + t**2)",       "slip",     "not 1 + y**2",                        "t = np.tanh(h)"),

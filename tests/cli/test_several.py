@@ -44,6 +44,14 @@ def test_quiet_shows_the_last_line_of_several_and_nothing_of_one(gradcli: Gradcl
     assert gradcli("check", "x**2", *QUICK, "-q").stdout == ""
 
 
+@pytest.mark.parametrize("targets", [("x**2",), ("x**2", "x**3")])
+@pytest.mark.parametrize("form", ["json", "ndjson", "junit"])
+def test_quiet_leaves_a_document_that_is_asked_for(gradcli: Gradcli, targets: tuple[str, ...], form: str) -> None:
+    words = ("check", *targets, *QUICK, "--format", form)
+    quiet, whole = gradcli(*words, "-q").stdout, gradcli(*words).stdout
+    assert len(quiet.splitlines()) == len(whole.splitlines()) > 0
+
+
 def test_two_alike_have_two_names(gradcli: Gradcli) -> None:
     assert rows(gradcli("check", "x**2", "x**2", "x**2", *QUICK).stdout)[:3] == [
         ["PASS", "x**2"], ["PASS", "x**2#2"], ["PASS", "x**2#3"],
