@@ -346,7 +346,6 @@ class CodeClaim:
     around: tuple[Definition, ...] = ()  # other functions, whose expressions may stand in the claim
     callable: tuple[Definition, ...] = ()  # functions that may be called in the place of another
     forward: ForwardPass | None = None  # of the function, whose contributions may be missing
-    lacks: bool = False  # whether one of them is known to be
     scopes: dict[int, tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=dict)
     most_lines: int = 100_000
 
@@ -451,7 +450,7 @@ class CodeClaim:
             for name in [n for n in fitting if added.name in n] or fitting:
                 k = max([written[name][0], *(written[n][-1] for n in used if n in written)])
                 if max(read.get(name, [0])) > k:
-                    cost = (0.8 if self.lacks else 2.4) + 0.1 * added.indirect + len(added.code) / 1000
+                    cost = 0.8 + 0.1 * added.indirect + len(added.code) / 1000
                     change = self._add_after(body[k], name, added)
                     yield Edit("statement", cost, body[written[name][0]].lineno, (change,))
 

@@ -55,8 +55,9 @@ from gradcli.tracing.provenance import path_for_display as shown_path
 from gradcli.tracing.shapes import shape
 from gradcli.words import DiagnosisKind
 
-# Mistakes of which a missing contribution is the likeliest:
-_LACKING = (DiagnosisKind.LEFT_OUT, DiagnosisKind.OVERWRITTEN, DiagnosisKind.TERM, DiagnosisKind.DETACHED)
+_LACKING = (  # what a contribution that is missing is called
+    DiagnosisKind.LEFT_OUT, DiagnosisKind.OVERWRITTEN, DiagnosisKind.TERM, DiagnosisKind.DETACHED, DiagnosisKind.UNKNOWN,
+)  # fmt: skip
 _IN_A_NOTEBOOK = "edits are tried in files, and the claim is in a notebook"
 _NO_POINTS = "the right gradient is not known at enough points to try edits"
 

@@ -63,7 +63,7 @@ class RepairRequest:
     seconds: float  # of processor time, beside those that it takes to start
     otherwise: Otherwise
     layer: str = ""  # of a network, that is repaired alone
-    lacks: bool = False  # whether the likely mistake is a contribution to the gradient that is missing
+    lacks: bool = False  # whether the mistake may be a contribution to the gradient that is missing
 
     def request(self, values: Mapping[str, Any] | None = None) -> Request:
         """Return what is checked, made anew, at the given point or at other values. Raises BadTarget without such a layer."""
@@ -151,7 +151,7 @@ def _try_edits(asked: Request, wanted: RepairRequest) -> RepairResult:
     calls, here = _Calls(list(wanted.points)), Path.cwd()  # the folder of the names of files
     try:
         claim = _editable_claim(asked, calls)
-        claim.forward, claim.lacks = _forward_pass(asked, wanted.points[0], wanted.calls), wanted.lacks
+        claim.forward = _forward_pass(asked, wanted.points[0], wanted.calls) if wanted.lacks else None
     except _NotTried as reason:
         return RepairResult(why=str(reason))
     except Exception as error:  # what the user's code raises when it is called again
