@@ -19,7 +19,7 @@ import numpy as np
 from gradcli.classes import dataclass
 from gradcli.errors import BadClaim
 from gradcli.modes.claim import WrongShape
-from gradcli.repair.contributions import Contribution, ForwardPass, contributions
+from gradcli.repair.contributions import ForwardPass, MissingPart, contributions
 from gradcli.repair.edits import edits_of, missing_part_edits
 from gradcli.repair.scope import (
     BINDING,
@@ -454,7 +454,7 @@ class CodeClaim:
                     change = self._add_after(body[k], name, added)
                     yield Edit("statement", cost, body[written[name][0]].lineno, (change,))
 
-    def _add_after(self, statement: ast.stmt, name: str, added: Contribution) -> Change:
+    def _add_after(self, statement: ast.stmt, name: str, added: MissingPart) -> Change:
         """Return the change that adds to a name, or to a part of it: in its own assignment, or in a line of its own after it."""
         text = self._source_text
         if isinstance(statement, ast.Assign) and text.piece(statement.targets[0]) == name and not added.index:

@@ -101,7 +101,7 @@ def read_forward_pass(q: Question, definition: ast.FunctionDef, first_line: int,
 
 
 @dataclass(frozen=True)
-class Contribution:
+class MissingPart:
     """What is added to the adjoint of a value, or of the part of it that `index` names: the code, and its sign.
 
     `name` is the value, as the function calls it. It is `indirect` where the claim has no name for the adjoint of the statement.
@@ -114,7 +114,7 @@ class Contribution:
     indirect: bool
 
 
-def contributions(forward: ForwardPass, claimed: Mapping[str, Any]) -> Iterator[Contribution]:
+def contributions(forward: ForwardPass, claimed: Mapping[str, Any]) -> Iterator[MissingPart]:
     """Yield what each value contributes through each statement, in the names of the claim, whose values are `claimed`."""
     names = _ClaimNames(forward, claimed)
     for out, expression in forward.statements:
@@ -131,7 +131,7 @@ def contributions(forward: ForwardPass, claimed: Mapping[str, Any]) -> Iterator[
                 negative = isinstance(code, ast.UnaryOp) and isinstance(code.op, ast.USub)
                 text = ast.unparse(code.operand if isinstance(code, ast.UnaryOp) and negative else code)
                 if len(text) <= _LONGEST:
-                    yield Contribution(name, text_of_index, "-" if negative else "+", text, not names.has_adjoint(out))
+                    yield MissingPart(name, text_of_index, "-" if negative else "+", text, not names.has_adjoint(out))
 
 
 @dataclass(frozen=True)
