@@ -124,7 +124,7 @@ def contributions(forward: ForwardPass, claimed: Mapping[str, Any]) -> Iterator[
         found: dict[tuple[str, str], list[ast.expr]] = {}
         for name, index, code in _pull(forward, expression, adjoint[0]):
             if name in forward.adjoints:
-                place = name, "" if index is None else ast.unparse(names.translated(index))
+                place = name, "" if index is None else _text_in_brackets(names.translated(index))
                 found.setdefault(place, []).append(names.translated(code or ast.Constant(1.0)))
         for (name, text_of_index), parts in found.items():
             for code in [*parts, reduce(_plus, parts)] if len(parts) > 1 else parts:
@@ -210,14 +210,20 @@ class _ClaimNames:
                     value.value = translate(value.value)  # type: ignore[assignment]
             return node
 
-        own_tree = ast.parse(ast.unparse(code), mode="eval").body  # parts of `code` may be parts of other code
-        return translate(own_tree)  # type: ignore[return-value]
+        # parsed anew, for parts of `code` may be parts of other code; in brackets, where slices may stand
+        own_tree = ast.parse(f"_[{_text_in_brackets(code)}]", mode="eval").body
+        assert isinstance(own_tree, ast.Subscript)
+        return translate(own_tree.slice)  # type: ignore[return-value]
 
 
 # The rules of the textbook, on expressions: what each operand contributes, given the adjoint of the result.
 
 Adjoint = ast.expr | None  # None stands for one
 _Pulled = Iterator[tuple[str, ast.expr | None, Adjoint]]
+
+
+def _text_in_brackets(index: ast.expr) -> str:
+    return ast.unparse(ast.Subscript(_name("_"), index, ast.Load()))[2:-1]
 
 
 def _name(name: str) -> ast.Name:
