@@ -177,7 +177,7 @@ class Tape:
         finally:
             CAREFUL.reset(token)
 
-    def cotangents(self, slot: int, ybar: Value, forget: bool = False) -> Iterator[tuple[int, Value]]:
+    def iterate_cotangents(self, slot: int, ybar: Value, forget: bool = False) -> Iterator[tuple[int, Value]]:
         """Yield the number of each line that has a cotangent, and this, from `slot` back; none is held any longer than needed.
 
         With `forget`, the values of a line are forgotten after its cotangent has been yielded, as `forget_values` does.

@@ -307,7 +307,7 @@ def _check_point(request: Request, point: Point, heard: Heard = None, answers: A
     if q.entries > _SMALL:
         _require_memory(8 * _ARRAYS * q.entries, q)
         if q.untraced is None:
-            sweeps = _FORGETTING if q.forgets else _SWEEPS
+            sweeps = _FORGETTING if q.drops_values else _SWEEPS
             _require_memory(8 * _ARRAYS * q.entries + sweeps * q.recorded_bytes, q)
         else:
             _require_memory(8 * _BY_VALUES * q.entries, q)
@@ -494,7 +494,7 @@ def _check_by_modes(request: Request, q: Question, heard: Heard, answers: Answer
         q, claim, projection = project_outputs(q, claim)
         said, answers = [projection], None
     q.summarise_adjoints()
-    if q.forgets:
+    if q.drops_values:
         _ = q.trace_test  # it calls f, and the bounds of the gradient, which are as large as this, are not there yet
     q.prepare()
     if not blind and q.by_convention:
@@ -517,8 +517,8 @@ def _check_by_modes(request: Request, q: Question, heard: Heard, answers: Answer
         tolerance=request.accepted_errors, not_claimed=request.not_claimed,
     )  # fmt: skip
     add_point_findings(_add_notices(case, request))
-    if q.forgets:
-        q.forget_recording()
+    if q.drops_values:
+        q.drop_recording()
     first_order = check_inner_gradient(request, q)
     case.findings += () if first_order is None else (first_order,)
     if claim is not None:

@@ -428,6 +428,7 @@ def _find_wrong_share(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None
         operands = program.tape.operands(edge.lines[-1])
         alike = operands.count(operands[edge.i])  # of the two equal parts of x*x, one may be missing
         factor = (alike - 1 + factor) / alike
+        factor = 0.0 if abs(factor) < 1e-6 else factor
         found = _diagnose_share(search, factor, edge, whose)
         if found is not None:
             return found

@@ -101,12 +101,12 @@ class Recording(Problem):
         return traced.recorded
 
     @cached_property
-    def forgets(self) -> bool:
+    def drops_values(self) -> bool:
         """Whether the program is so large that the values of its lines are held no longer than they are needed."""
         large = self.entries >= LARGE and self.untraced is None and self.affords_slopes
         return large and not self.solvers and not has_other_slopes(self.lines)
 
-    def forget_recording(self) -> None:
+    def drop_recording(self) -> None:
         """Drop the recorded program; the function is recorded again if that is needed again."""
         self.__dict__["_traced"] = replace(self._traced, recorded=None, whole=False)
 
@@ -240,8 +240,8 @@ class Recording(Problem):
         """
         if self.entries <= MANY or self.untraced or not self.affords_slopes:
             return
-        forgets = self.forgets and self._traced.whole
-        if forgets:
+        drops_values = self.drops_values and self._traced.whole
+        if drops_values:
             _ = (
                 self.work,
                 self.operations,
@@ -253,7 +253,7 @@ class Recording(Problem):
         _ = self.rows, self.largest_adjoint, self._contributions_of_lines, self.not_finite
         _ = self.kinks, self.staircases, self.nearest_kink
         self.__dict__.pop("bars", None)
-        if forgets:
+        if drops_values:
             lines = self.program_lines
             lines[:] = map(forget_values, lines)
             self.__dict__["_traced"] = replace(self._traced, whole=False)
@@ -271,11 +271,11 @@ class Recording(Problem):
         bars, sums, largest = list[Value]([None] * len(tape.lines)), [(0.0, 0.0)] * len(tape.lines), 0.0
         start = time.perf_counter()
         with np.errstate(all="ignore"):
-            for k, bar in tape.cotangents(y.slot, np.ones(shape(y))[()], forget=smooth):
+            for k, bar in tape.iterate_cotangents(y.slot, np.ones(shape(y))[()], forget=smooth):
                 primitive, _, _, value, _, _ = tape.lines[k]
                 most = largest_magnitude(bar)
                 if not math.isfinite(most) or not all_finite(value):
-                    self.forget_recording()
+                    self.drop_recording()
                     return
                 largest = max(largest, most)
                 if primitive is not None:

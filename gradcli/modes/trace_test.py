@@ -73,13 +73,15 @@ def trace_test(
     Cost    one evaluation of f and one of the program if all is well; none of f if a decision differs.
     """
 
-    def moved(part: float) -> list[Array]:  # new arrays for every call, which the user's code may keep or write to
+    def displace_inputs(
+        part: float,
+    ) -> list[Array]:  # new arrays for every call, which the user's code may keep or write to
         return [x + step if part == 1.0 else x + part * step for x, step in zip(xs, steps, strict=True)]
 
     calls, raised, apart, stopped = 0, "", "", ""
     for part in _shrinking_parts():
         try:
-            again = program.run(moved(part))
+            again = program.run(displace_inputs(part))
         except (OutOfTime, MemoryError):
             raise
         except Exception as error:
@@ -89,9 +91,9 @@ def trace_test(
             continue
         calls += 1
         try:
-            value = np.asarray(f(*moved(part)), dtype=float)
+            value = np.asarray(f(*displace_inputs(part)), dtype=float)
         except GradcliError as error:
-            if _can_evaluate(f, moved(part)):
+            if _can_evaluate(f, displace_inputs(part)):
                 return TraceTest(None, _RAISES_ONCE, True)
             raised = raised or f"the function cannot be evaluated: {error.what}"
             continue

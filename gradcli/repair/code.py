@@ -19,7 +19,7 @@ import numpy as np
 from gradcli.classes import dataclass
 from gradcli.errors import BadClaim
 from gradcli.modes.claim import WrongShape
-from gradcli.repair.contributions import ForwardPass, MissingPart, contributions
+from gradcli.repair.contributions import ForwardPass, MissingPart, list_contributions
 from gradcli.repair.edits import edits_of, missing_part_edits
 from gradcli.repair.scope import (
     BINDING,
@@ -427,8 +427,8 @@ class CodeClaim:
     def _contribution_edits(self, definition: Definition) -> Iterator[Edit]:
         """Yield edits that add to a name of the claim what a value of the function contributes through one statement.
 
-        It is added after the last assignment of what the contribution is computed from. The name is one that is spelled like
-        the value, as `dx` and `grad_x` are, or where there is none any of its shape.
+        It is added after the last assignment of what the contribution is computed from. Names that are
+        spelled like the value, as `dx` and `grad_x` are, come before others of its shape.
         """
         if self.forward is None or isinstance(definition, ast.Lambda):
             return
@@ -443,14 +443,15 @@ class CodeClaim:
                     is_written = isinstance(getattr(node, "ctx", None), ast.Store)
                     (written if is_written else read).setdefault(base.id, []).append(k)
         targets = [n for n in written if n in claimed and is_number(claimed[n]) and not is_index(claimed[n])]
-        for added in contributions(self.forward, claimed):
+        for added in list_contributions(self.forward, claimed):
             wanted = shape_of(self.forward.values[added.name])
             fitting = [n for n in targets if n != added.name and shape_of(claimed[n]) == wanted]
             used = {n.id for n in ast.walk(ast.parse(added.code)) if isinstance(n, ast.Name)}
-            for name in [n for n in fitting if added.name in n] or fitting:
+            spelled = [n for n in fitting if added.name in n] or fitting
+            for name in fitting:
                 k = max([written[name][0], *(written[n][-1] for n in used if n in written)])
                 if max(read.get(name, [0])) > k:
-                    cost = 0.8 + 0.1 * added.indirect + len(added.code) / 1000
+                    cost = (0.8 if name in spelled else 2.4) + 0.1 * added.indirect + len(added.code) / 1000
                     change = self._add_after(body[k], name, added)
                     yield Edit("statement", cost, body[written[name][0]].lineno, (change,))
 
@@ -460,7 +461,7 @@ class CodeClaim:
         if isinstance(statement, ast.Assign) and text.piece(statement.targets[0]) == name and not added.index:
             operator = ast.Add if added.sign == "+" else ast.Sub
             code = added.code, binding_strength(ast.parse(added.code, mode="eval").body)
-            if text.piece(statement.value).strip("0.") == "":
+            if isinstance(statement.value, ast.Constant) and statement.value.value == 0:
                 return Change(*text.span(statement.value), f"-({added.code})" if added.sign == "-" else added.code)
             return Change(*text.span(statement.value), write_operation(operator, text.code(statement.value), code)[0])
         end = self.text.find("\n", text.span(statement)[1])

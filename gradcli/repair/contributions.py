@@ -25,10 +25,11 @@ from gradcli.tracing.shapes import shape
 
 _NUMPY = "numpy_of_f"  # stands for the name that the function's file has for numpy
 _ADJOINT = "adjoint_of_"  # before a name of the function: its adjoint, until the claim's name for it is known
-_DEPTH = 4  # statements between a value and the adjoint that the claim has
+_DEPTH = 4  # statements written into each other for a value that has no name in the claim
 _SHORT = 8  # characters of a product of numbers that is written as one
 _LONGEST = 100  # characters of what is added
 _SAME = 1e-9  # relative to the largest entry: two values that are the same but for rounding
+Adjoint = ast.expr | None  # None stands for one
 
 
 @dataclass(frozen=True)
@@ -114,20 +115,22 @@ class MissingPart:
     indirect: bool
 
 
-def contributions(forward: ForwardPass, claimed: Mapping[str, Any]) -> Iterator[MissingPart]:
+def list_contributions(forward: ForwardPass, claimed: Mapping[str, Any]) -> Iterator[MissingPart]:
     """Yield what each value contributes through each statement, in the names of the claim, whose values are `claimed`."""
     names = _ClaimNames(forward, claimed)
-    for out, expression in forward.statements:
+    for out, expression in reversed(forward.statements):
+        if out in forward.adjoints and not names.has_adjoint(out):
+            names.write_adjoint(out)
         adjoint = names.adjoint(out)
         if adjoint is None:
             continue
         found: dict[tuple[str, str], list[ast.expr]] = {}
-        for name, index, code in _pull(forward, expression, adjoint[0]):
+        for name, index, code in _pull_back(forward, expression, adjoint[0]):
             if name in forward.adjoints:
-                place = name, "" if index is None else _text_in_brackets(names.translated(index))
-                found.setdefault(place, []).append(names.translated(code or ast.Constant(1.0)))
+                place = name, "" if index is None else _text_in_brackets(names.translate(index))
+                found.setdefault(place, []).append(names.translate(code or ast.Constant(1.0)))
         for (name, text_of_index), parts in found.items():
-            for code in [*parts, reduce(_plus, parts)] if len(parts) > 1 else parts:
+            for code in [*parts, reduce(_add, parts)] if len(parts) > 1 else parts:
                 negative = isinstance(code, ast.UnaryOp) and isinstance(code.op, ast.USub)
                 text = ast.unparse(code.operand if isinstance(code, ast.UnaryOp) and negative else code)
                 if len(text) <= _LONGEST:
@@ -140,8 +143,9 @@ class _ClaimNames:
 
     forward: ForwardPass
     claimed: Mapping[str, Any]
+    written: dict[str, tuple[Adjoint]] = field(default_factory=dict)  # adjoints that have no name
 
-    def named(self, value: Any, likely: str = "") -> str | None:
+    def name_of(self, value: Any, likely: str = "") -> str | None:
         """Return the claim's name of a value that is no whole number; `likely` comes first. None if it has none."""
         if value is UNKNOWN or not is_number(value) or np.asarray(value).dtype.kind != "f":
             return None
@@ -155,71 +159,69 @@ class _ClaimNames:
 
     def has_adjoint(self, out: str) -> bool:
         """Whether the claim has a name for the adjoint of a value, as that of what is returned is one."""
-        return not out or self.named(self.forward.adjoints[out]) is not None
+        return not out or self.name_of(self.forward.adjoints[out]) is not None
 
-    def adjoint(self, out: str, depth: int = 0) -> tuple[ast.expr | None] | None:
-        """Return the adjoint of a value, (None,) for one; None if it cannot be written."""
-        if not out:
-            return (None,)
-        if out not in self.forward.adjoints:
-            return None
-        if self.has_adjoint(out):
-            return (_name(_ADJOINT + out),)
+    def adjoint(self, out: str) -> tuple[Adjoint] | None:
+        """Return the adjoint of a value, by its name or as it was written; None if it is not known."""
+        if not out or out not in self.forward.adjoints:
+            return None if out else (None,)
+        return (_name(_ADJOINT + out),) if self.has_adjoint(out) else self.written.get(out)
+
+    def write_adjoint(self, out: str) -> None:
+        """Write the adjoint of a value from those of later statements, unless that is longer than anybody writes."""
         parts: list[ast.expr] = []
-        for later, expression in self.forward.statements if depth < _DEPTH else ():
-            if any(isinstance(n, ast.Name) and n.id == out for n in ast.walk(expression)):
-                adjoint = self.adjoint(later, depth + 1)
-                if adjoint is not None:
-                    pulled = _pull(self.forward, expression, adjoint[0])
-                    parts += [
-                        code or ast.Constant(1.0) for name, index, code in pulled if name == out and index is None
-                    ]
-        return (reduce(_plus, parts),) if parts else None
+        for later, expression in self.forward.statements:
+            adjoint = self.adjoint(later)
+            if adjoint is not None and any(isinstance(n, ast.Name) and n.id == out for n in ast.walk(expression)):
+                found = _pull_back(self.forward, expression, adjoint[0])
+                parts += [code or ast.Constant(1.0) for name, index, code in found if name == out and index is None]
+        whole = reduce(_add, parts) if parts else None
+        if whole is not None and len(ast.unparse(whole)) <= 2 * _LONGEST:  # the names of adjoints are longer here
+            self.written[out] = (whole,)
 
-    def translated(self, code: ast.expr, depth: int = 0) -> ast.expr:
+    def translate(self, code: ast.expr, depth: int = 0) -> ast.expr:
         """Return code in the names of the function as code in those of the claim; a value without a name is computed.
 
         A number is written before the array that it multiplies.
         """
 
-        def translate(node: ast.AST) -> ast.AST:
+        def translate_node(node: ast.AST) -> ast.AST:
             if isinstance(node, ast.Name):
                 if node.id == _NUMPY:
                     return _name(self.forward.numpy)
                 if node.id.startswith(_ADJOINT):
-                    return _name(self.named(self.forward.adjoints[node.id.removeprefix(_ADJOINT)]) or node.id)
+                    return _name(self.name_of(self.forward.adjoints[node.id.removeprefix(_ADJOINT)]) or node.id)
                 x = self.forward.values.get(node.id, UNKNOWN)
-                own = self.named(x, node.id)
+                own = self.name_of(x, node.id)
                 assigned = dict(self.forward.statements).get(node.id)
                 if own is None and assigned is not None and depth < _DEPTH and node.id not in self.claimed:
-                    return self.translated(assigned, depth + 1)
+                    return self.translate(assigned, depth + 1)
                 return _name(own or node.id)
-            if isinstance(node, ast.Call | ast.BinOp) and (own := self.named(self.forward.value(node))) is not None:
+            if isinstance(node, ast.Call | ast.BinOp) and (own := self.name_of(self.forward.value(node))) is not None:
                 return _name(own)
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
                 factors = sorted(
                     _factors(node), key=lambda x: shape_of(self.forward.value(x)) != () or isinstance(x, ast.Call)
                 )
-                return reduce(lambda a, b: _binary(a, ast.Mult(), b), map(translate, factors))  # type: ignore[arg-type]
+                return reduce(lambda a, b: _operation(a, ast.Mult(), b), map(translate_node, factors))  # type: ignore[arg-type]
             for each, value in ast.iter_fields(node):
                 if isinstance(value, list):
-                    setattr(node, each, [translate(v) if isinstance(v, ast.expr) else v for v in value])
+                    setattr(node, each, [translate_node(v) if isinstance(v, ast.expr) else v for v in value])
                 elif isinstance(value, ast.expr) and not (isinstance(node, ast.Call) and each == "func"):
-                    setattr(node, each, translate(value))
+                    setattr(node, each, translate_node(value))
                 elif isinstance(value, ast.Attribute):  # `x` of `x.sum()`, and numpy's own name
-                    value.value = translate(value.value)  # type: ignore[assignment]
+                    value.value = translate_node(value.value)  # type: ignore[assignment]
             return node
 
         # parsed anew, for parts of `code` may be parts of other code; in brackets, where slices may stand
         own_tree = ast.parse(f"_[{_text_in_brackets(code)}]", mode="eval").body
         assert isinstance(own_tree, ast.Subscript)
-        return translate(own_tree.slice)  # type: ignore[return-value]
+        return translate_node(own_tree.slice)  # type: ignore[return-value]
 
 
 # The rules of the textbook, on expressions: what each operand contributes, given the adjoint of the result.
 
-Adjoint = ast.expr | None  # None stands for one
-_Pulled = Iterator[tuple[str, ast.expr | None, Adjoint]]
+_Contributions = Iterator[tuple[str, ast.expr | None, Adjoint]]
 
 
 def _text_in_brackets(index: ast.expr) -> str:
@@ -230,21 +232,25 @@ def _name(name: str) -> ast.Name:
     return ast.Name(name, ast.Load())
 
 
-def _binary(left: ast.expr, operator: ast.operator, right: ast.expr) -> ast.expr:
+def _operation(left: ast.expr, operator: ast.operator, right: ast.expr) -> ast.expr:
     return ast.BinOp(left, operator, right)
 
 
-def _times(a: Adjoint, b: Adjoint) -> Adjoint:
+def _multiply(a: Adjoint, b: Adjoint) -> Adjoint:
     """Return the product; a sign goes in front of it."""
     if a is None or b is None:
         return b if a is None else a
     for one, other, first in ((a, b, True), (b, a, False)):
         if isinstance(one, ast.UnaryOp) and isinstance(one.op, ast.USub):
-            product = _times(one.operand, other) if first else _times(other, one.operand)
-            return _negative(product)
+            product = _multiply(one.operand, other) if first else _multiply(other, one.operand)
+            return _negate(product)
     if isinstance(b, ast.BinOp) and isinstance(b.op, ast.Mult | ast.Div):  # a * (b * c) as a * b * c
-        return _times(_times(a, b.left), b.right) if isinstance(b.op, ast.Mult) else _over(_times(a, b.left), b.right)
-    return _binary(a, ast.Mult(), b)
+        return (
+            _multiply(_multiply(a, b.left), b.right)
+            if isinstance(b.op, ast.Mult)
+            else _divide(_multiply(a, b.left), b.right)
+        )
+    return _operation(a, ast.Mult(), b)
 
 
 def _factors(node: ast.expr) -> list[ast.expr]:
@@ -264,26 +270,26 @@ def _factors(node: ast.expr) -> list[ast.expr]:
     )
 
 
-def _over(a: Adjoint, b: ast.expr) -> ast.expr:
+def _divide(a: Adjoint, b: ast.expr) -> ast.expr:
     if isinstance(a, ast.UnaryOp) and isinstance(a.op, ast.USub):
-        return _negative(_over(a.operand, b))
-    return _binary(a or ast.Constant(1), ast.Div(), b)
+        return _negate(_divide(a.operand, b))
+    return _operation(a or ast.Constant(1), ast.Div(), b)
 
 
-def _plus(a: ast.expr, b: ast.expr) -> ast.expr:
+def _add(a: ast.expr, b: ast.expr) -> ast.expr:
     if isinstance(b, ast.UnaryOp) and isinstance(b.op, ast.USub):
-        return _binary(a, ast.Sub(), b.operand)
-    return _binary(a, ast.Add(), b)
+        return _operation(a, ast.Sub(), b.operand)
+    return _operation(a, ast.Add(), b)
 
 
-def _negative(a: Adjoint) -> ast.expr:
+def _negate(a: Adjoint) -> ast.expr:
     if isinstance(a, ast.UnaryOp) and isinstance(a.op, ast.USub):
         return a.operand
     return ast.UnaryOp(ast.USub(), a or ast.Constant(1))
 
 
 def _square(a: ast.expr) -> ast.expr:
-    return _binary(a, ast.Pow(), ast.Constant(2))
+    return _operation(a, ast.Pow(), ast.Constant(2))
 
 
 def _call(like: ast.Call, name: str, *args: ast.expr, **keywords: ast.expr) -> ast.expr:
@@ -293,38 +299,39 @@ def _call(like: ast.Call, name: str, *args: ast.expr, **keywords: ast.expr) -> a
     return ast.Call(function, [*args], [ast.keyword(k, v) for k, v in keywords.items()])
 
 
-def _product(a: ast.expr, b: ast.expr) -> ast.expr:
-    return _binary(a, ast.MatMult(), b)
+def _multiply_matrices(a: ast.expr, b: ast.expr) -> ast.expr:
+    return _operation(a, ast.MatMult(), b)
 
 
 def _transpose(a: ast.expr) -> ast.expr:
     return a.value if isinstance(a, ast.Attribute) and a.attr == "T" else ast.Attribute(a, "T", ast.Load())
 
 
+_OF_MATRICES = ("diag", "inv", "transpose")  # functions whose value is no number
 # By the name of a function of one argument: its slope times the adjoint, given the call and the argument.
 _SLOPES: dict[str, Callable[[Any, Any, Any], Adjoint]] = {
-    "exp": lambda g, call, u: _times(g, call),
-    "expm1": lambda g, call, u: _times(g, _call(call, "exp", u)),
-    "log": lambda g, call, u: _over(g, u),
-    "log1p": lambda g, call, u: _over(g, _binary(ast.Constant(1), ast.Add(), u)),
-    "log2": lambda g, call, u: _over(g, _binary(u, ast.Mult(), _call(call, "log", ast.Constant(2)))),
-    "log10": lambda g, call, u: _over(g, _binary(u, ast.Mult(), _call(call, "log", ast.Constant(10)))),
-    "sqrt": lambda g, call, u: _over(g, _binary(ast.Constant(2), ast.Mult(), call)),
-    "tanh": lambda g, call, u: _times(g, _binary(ast.Constant(1), ast.Sub(), _square(call))),
-    "expit": lambda g, call, u: _times(_times(g, call), _binary(ast.Constant(1), ast.Sub(), call)),
-    "sin": lambda g, call, u: _times(g, _call(call, "cos", u)),
-    "cos": lambda g, call, u: _negative(_times(g, _call(call, "sin", u))),
-    "square": lambda g, call, u: _times(_times(ast.Constant(2), u), g),
-    "abs": lambda g, call, u: _times(g, _call(call, "sign", u)),
+    "exp": lambda g, call, u: _multiply(g, call),
+    "expm1": lambda g, call, u: _multiply(g, _call(call, "exp", u)),
+    "log": lambda g, call, u: _divide(g, u),
+    "log1p": lambda g, call, u: _divide(g, _operation(ast.Constant(1), ast.Add(), u)),
+    "log2": lambda g, call, u: _divide(g, _operation(u, ast.Mult(), _call(call, "log", ast.Constant(2)))),
+    "log10": lambda g, call, u: _divide(g, _operation(u, ast.Mult(), _call(call, "log", ast.Constant(10)))),
+    "sqrt": lambda g, call, u: _divide(g, _operation(ast.Constant(2), ast.Mult(), call)),
+    "tanh": lambda g, call, u: _multiply(g, _operation(ast.Constant(1), ast.Sub(), _square(call))),
+    "expit": lambda g, call, u: _multiply(_multiply(g, call), _operation(ast.Constant(1), ast.Sub(), call)),
+    "sin": lambda g, call, u: _multiply(g, _call(call, "cos", u)),
+    "cos": lambda g, call, u: _negate(_multiply(g, _call(call, "sin", u))),
+    "square": lambda g, call, u: _multiply(_multiply(ast.Constant(2), u), g),
+    "abs": lambda g, call, u: _multiply(g, _call(call, "sign", u)),
     "transpose": lambda g, call, u: _transpose(g),
     "diag": lambda g, call, u: _call(call, "diag", g),
     "copy": lambda g, call, u: g,
     "asarray": lambda g, call, u: g,
-    "inv": lambda g, call, u: _negative(_product(_product(_transpose(call), g), _transpose(call))),
+    "inv": lambda g, call, u: _negate(_multiply_matrices(_multiply_matrices(_transpose(call), g), _transpose(call))),
 }  # fmt: skip
 
 
-def _pull(forward: ForwardPass, node: ast.expr, g: Adjoint) -> _Pulled:
+def _pull_back(forward: ForwardPass, node: ast.expr, g: Adjoint) -> _Contributions:
     """Yield each name below an expression, the index of the part that is read of it, and what it contributes.
 
     `g` is the adjoint of the expression, or may be broadcast to it.
@@ -332,43 +339,43 @@ def _pull(forward: ForwardPass, node: ast.expr, g: Adjoint) -> _Pulled:
     if isinstance(node, ast.Name):
         yield node.id, None, g
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        yield from _pull(forward, node.operand, _negative(g))
+        yield from _pull_back(forward, node.operand, _negate(g))
     elif isinstance(node, ast.Attribute) and node.attr == "T" and g is not None:
-        yield from _pull(forward, node.value, _transpose(g))
+        yield from _pull_back(forward, node.value, _transpose(g))
     elif isinstance(node, ast.Subscript):
         if isinstance(node.value, ast.Name):
             yield node.value.id, node.slice, g
         elif isinstance(node.value, ast.Call) and node.value.args and ast.unparse(node.value.func).endswith("slogdet"):
             inverse = _transpose(_call(node.value, "inv", *node.value.args))
-            yield from _pull(forward, node.value.args[0], _times(g, inverse))
+            yield from _pull_back(forward, node.value.args[0], _multiply(g, inverse))
     else:
         pairs = _pull_operation(forward, node, g) if isinstance(node, ast.BinOp) else _pull_call(forward, node, g)
         for operand, pulled in pairs:
-            fitted = _fit(forward, pulled, operand)
+            fitted = _sum_broadcast_axes(forward, pulled, operand)
             if fitted is not UNKNOWN:
-                yield from _pull(forward, operand, fitted)
+                yield from _pull_back(forward, operand, fitted)
 
 
 def _pull_operation(forward: ForwardPass, node: ast.BinOp, g: Adjoint) -> Iterator[tuple[ast.expr, Adjoint]]:
     a, b = node.left, node.right
     if isinstance(node.op, ast.Add | ast.Sub):
         yield a, g
-        yield b, g if isinstance(node.op, ast.Add) else _negative(g)
+        yield b, g if isinstance(node.op, ast.Add) else _negate(g)
     elif isinstance(node.op, ast.Mult):
-        yield a, _times(g, b)
-        yield b, _times(g, a)
+        yield a, _multiply(g, b)
+        yield b, _multiply(g, a)
     elif isinstance(node.op, ast.Div):
-        yield a, _over(g, b)
-        yield b, _negative(_over(_times(g, a), _square(b)))
+        yield a, _divide(g, b)
+        yield b, _negate(_divide(_multiply(g, a), _square(b)))
     elif isinstance(node.op, ast.MatMult):
         yield from _pull_product(forward, a, b, g)
     elif isinstance(node.op, ast.Pow):
         if isinstance(b, ast.Constant) and isinstance(b.value, int | float):
             less = ast.Constant(b.value - 1)
-            power = a if less.value == 1 else _binary(a, ast.Pow(), less)
+            power = a if less.value == 1 else _operation(a, ast.Pow(), less)
         else:
-            power = _binary(a, ast.Pow(), _binary(b, ast.Sub(), ast.Constant(1)))
-        yield a, _times(_times(b, power), g)
+            power = _operation(a, ast.Pow(), _operation(b, ast.Sub(), ast.Constant(1)))
+        yield a, _multiply(_multiply(b, power), g)
 
 
 def _pull_call(forward: ForwardPass, node: ast.expr, g: Adjoint) -> Iterator[tuple[ast.expr, Adjoint]]:
@@ -383,41 +390,38 @@ def _pull_call(forward: ForwardPass, node: ast.expr, g: Adjoint) -> Iterator[tup
     u, options = args[0], {k.arg: k.value for k in node.keywords}
     if function in ("sum", "mean"):
         axis = args[1] if len(args) > 1 else options.get("axis")
-        expanded = _expand(forward, u, g, axis, "keepdims" in options)
-        yield u, _over(expanded, _count(forward, u, axis)) if function == "mean" else expanded
+        expanded = _expand_sum(forward, u, g, axis, "keepdims" in options)
+        yield u, _divide(expanded, _count_entries(forward, u, axis)) if function == "mean" else expanded
     elif function in ("dot", "matmul") and len(args) == 2:
         yield from _pull_product(forward, u, args[1], g)
     elif function in ("maximum", "minimum") and len(args) == 2:
         for one, other in (args, args[::-1]):
             compared = ast.Compare(one, [ast.Gt() if function == "maximum" else ast.Lt()], [other])
-            yield one, _times(g or ast.Constant(1.0), compared)
+            yield one, _multiply(g or ast.Constant(1.0), compared)
     elif function == "where" and len(args) == 3:
         zero, whole = ast.Constant(0.0), g or ast.Constant(1.0)
         yield args[1], _call(node, "where", u, whole, zero)
         yield args[2], _call(node, "where", u, zero, whole)
     elif function == "outer" and len(args) == 2 and g is not None:
-        yield u, _product(g, args[1])
-        yield args[1], _product(u, g)
-    elif function in _SLOPES:
-        yield (
-            u,
-            _SLOPES[function](g or (ast.Constant(1.0) if function in ("diag", "inv", "transpose") else None), node, u),
-        )
+        yield u, _multiply_matrices(g, args[1])
+        yield args[1], _multiply_matrices(u, g)
+    elif function in _SLOPES and (g is not None or function not in _OF_MATRICES):
+        yield u, _SLOPES[function](g, node, u)
 
 
 def _pull_product(forward: ForwardPass, a: ast.expr, b: ast.expr, g: Adjoint) -> Iterator[tuple[ast.expr, Adjoint]]:
     """Yield what the factors of a matrix product contribute."""
     axes = tuple(len(shape_of(forward.value(x))) for x in (a, b))
     if axes == (1, 1):
-        yield a, _times(g, b)
-        yield b, _times(g, a)
+        yield a, _multiply(g, b)
+        yield b, _multiply(g, a)
     elif g is not None and axes in ((2, 2), (2, 1), (1, 2)):
         product = ast.Attribute(_name(_NUMPY), "outer", ast.Load())
-        yield a, ast.Call(product, [g, b], []) if axes == (2, 1) else _product(g, _transpose(b))
-        yield b, ast.Call(product, [a, g], []) if axes == (1, 2) else _product(_transpose(a), g)
+        yield a, ast.Call(product, [g, b], []) if axes == (2, 1) else _multiply_matrices(g, _transpose(b))
+        yield b, ast.Call(product, [a, g], []) if axes == (1, 2) else _multiply_matrices(_transpose(a), g)
 
 
-def _expand(forward: ForwardPass, u: ast.expr, g: Adjoint, axis: ast.expr | None, kept: bool) -> Adjoint:
+def _expand_sum(forward: ForwardPass, u: ast.expr, g: Adjoint, axis: ast.expr | None, kept: bool) -> Adjoint:
     """Return the adjoint of a sum with the axes that were summed, so that it can be broadcast to the argument."""
     axes = len(shape_of(forward.value(u)))
     if g is None or axis is None or kept or axes < 2:
@@ -429,7 +433,7 @@ def _expand(forward: ForwardPass, u: ast.expr, g: Adjoint, axis: ast.expr | None
     return ast.Subscript(g, ast.Tuple(index, ast.Load()), ast.Load())  # type: ignore[arg-type]
 
 
-def _count(forward: ForwardPass, u: ast.expr, axis: ast.expr | None) -> ast.expr:
+def _count_entries(forward: ForwardPass, u: ast.expr, axis: ast.expr | None) -> ast.expr:
     """Return the number of entries along an axis, as the shape of a name that has it; of all entries without an axis."""
     value = forward.value(u)
     names = [n for n in ast.walk(u) if isinstance(n, ast.Name) and shape_of(forward.value(n)) == shape_of(value)]
@@ -442,7 +446,7 @@ def _count(forward: ForwardPass, u: ast.expr, axis: ast.expr | None) -> ast.expr
     return ast.Subscript(ast.Attribute(of, "shape", ast.Load()), axis, ast.Load())
 
 
-def _fit(forward: ForwardPass, code: Adjoint, operand: ast.expr) -> Any:
+def _sum_broadcast_axes(forward: ForwardPass, code: Adjoint, operand: ast.expr) -> Any:
     """Return what was pulled back, summed over the axes along which the operand was broadcast; UNKNOWN if it does not fit."""
     if code is None:
         return None
@@ -456,15 +460,15 @@ def _fit(forward: ForwardPass, code: Adjoint, operand: ast.expr) -> Any:
     except ValueError:
         return UNKNOWN
     if isinstance(code, ast.UnaryOp) and isinstance(code.op, ast.USub):
-        fitted = _fit(forward, code.operand, operand)
-        return fitted if fitted is UNKNOWN else _negative(fitted)
+        fitted = _sum_broadcast_axes(forward, code.operand, operand)
+        return fitted if fitted is UNKNOWN else _negate(fitted)
     function = ast.Attribute(_name(_NUMPY), "sum", ast.Load())
     if wanted == ():
         return ast.Call(function, [code], [])
     more = len(made) - len(wanted)
     if more:
         code = ast.Call(function, [code], [ast.keyword("axis", ast.Constant(0))])
-        return _fit(forward, code, operand)
+        return _sum_broadcast_axes(forward, code, operand)
     k = next(k for k, n in enumerate(wanted) if n == 1 != made[k])
     options = [ast.keyword("axis", ast.Constant(k)), ast.keyword("keepdims", ast.Constant(True))]
-    return _fit(forward, ast.Call(function, [code], options), operand)
+    return _sum_broadcast_axes(forward, ast.Call(function, [code], options), operand)

@@ -451,3 +451,11 @@ def test_a_gradient_that_depends_on_the_order_of_a_set_of_an_engine_fails(
     ran = [gradcli("check", f"{tmp_path}/own.py:{name}", "--engine", "Scalar", "x=0.5", "w=0.8") for name in values]
     assert [each.exit_status for each in ran] == [sign == "="] * 2
     assert ["add to each gradient with +=" in each.stdout for each in ran] == [sign == "="] * 2
+
+
+def test_noise_in_an_engine_is_not_called_the_order_of_a_set(gradcli: Callable[..., Any], tmp_path: Path) -> None:
+    code = "import random\n" + (HERE / "engine.py").read_text()
+    code = code.replace("self.grad += out.data * out.grad", "self.grad += out.data * out.grad + random.random()")
+    (tmp_path / "own.py").write_text(code + "\n\ndef f(x, w):\n    return (x * w).exp()\n")
+    ran = gradcli("check", f"{tmp_path}/own.py:f", "--engine", "Scalar", "x=0.5", "w=0.8")
+    assert ran.exit_status == 1 and "fix the seed inside the claim" in ran.stdout and " set " not in ran.stdout

@@ -11,7 +11,7 @@ from scipy import special
 
 from gradcli.api import locate_target
 from gradcli.checks.build import request_for
-from gradcli.repair.contributions import ForwardPass, contributions, read_forward_pass
+from gradcli.repair.contributions import ForwardPass, list_contributions, read_forward_pass
 from gradcli.request.options import Options
 from tests.repair.test_repair import check
 from tests.rows import for_rows
@@ -87,7 +87,7 @@ A = np.array([[1.5, 0.6, 0.1], [0.9, 1.2, 0.7], [0.4, 1.6, 2.0]])
 def test_a_contribution_is_written_as_by_hand(tmp_path: Path, statement: str, code: str) -> None:
     forward = read(tmp_path, statement, {"x": X, "a": A})
     claimed = {"x": X, "a": A, "y": forward.values["y"], "dy": forward.adjoints["y"]}
-    (found,) = [each for each in contributions(forward, claimed) if each.name == "x"]
+    (found,) = [each for each in list_contributions(forward, claimed) if each.name == "x"]
     assert ("-" if found.sign == "-" else "") + found.code == code
     assert found.index == (statement[2:-1] if statement.startswith("x[") else "")
     dx = np.zeros_like(X)
@@ -110,7 +110,7 @@ def test_a_contribution_is_written_as_by_hand(tmp_path: Path, statement: str, co
 def test_what_was_broadcast_is_summed(tmp_path: Path, statement: str, at: dict[str, Any], code: str) -> None:
     forward = read(tmp_path, statement, at)
     claimed = {**at, "y": forward.values["y"], "dy": forward.adjoints["y"]}
-    found = next(each for each in contributions(forward, claimed) if each.name == "x")
+    found = next(each for each in list_contributions(forward, claimed) if each.name == "x")
     assert found.code == code
     made = eval(found.code, {"np": np, **claimed})
     np.testing.assert_allclose(made if found.sign == "+" else -made, forward.adjoints["x"], rtol=1e-12)
@@ -119,13 +119,13 @@ def test_what_was_broadcast_is_summed(tmp_path: Path, statement: str, at: dict[s
 def test_two_parts_through_one_statement_are_added_together_too(tmp_path: Path) -> None:
     forward = read(tmp_path, "x - x.mean(axis=0)", {"x": X, "a": A})
     claimed = {"x": X, "y": forward.values["y"], "dy": forward.adjoints["y"]}
-    found = [each.sign + each.code for each in contributions(forward, claimed) if each.name == "x"]
+    found = [each.sign + each.code for each in list_contributions(forward, claimed) if each.name == "x"]
     assert found == ["+dy", "-np.sum(dy, axis=0) / len(x)", "+dy - np.sum(dy, axis=0) / len(x)"]
 
 
 def test_an_adjoint_without_a_name_is_computed_from_later_ones(tmp_path: Path) -> None:
     forward = read(tmp_path, "np.tanh(x)", {"x": X, "a": A})
-    (found,) = [each for each in contributions(forward, {"x": X, "h": forward.values["y"]}) if each.name == "x"]
+    (found,) = [each for each in list_contributions(forward, {"x": X, "h": forward.values["y"]}) if each.name == "x"]
     assert found.indirect
     np.testing.assert_allclose(eval(found.code, {"h": forward.values["y"]}), forward.adjoints["x"], rtol=1e-12)
 

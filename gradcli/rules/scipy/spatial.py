@@ -12,14 +12,14 @@ def _call_with_plain_arrays(method: Callable[..., None]) -> Callable[..., None]:
     """Return a method that hands plain arrays to scipy's. It raises NoRule if they depend on what is differentiated."""
 
     def call(self: Any, *args: Any, **kwargs: Any) -> None:
-        def plain(x: Any) -> Any:
+        def take_value(x: Any) -> Any:
             x = as_value(x) if isinstance(x, list | tuple) else x
             if is_differentiated(x):
                 says = f"scipy.spatial.{type(self).__name__} has no derivative rule by its points"
                 raise NoRule(says, do="keep the points fixed, or give your own gradient to check: --grad")
             return plain_value(x) if isinstance(x, Tracer) else x
 
-        method(self, *map(plain, args), **{name: plain(x) for name, x in kwargs.items()})
+        method(self, *map(take_value, args), **{name: take_value(x) for name, x in kwargs.items()})
 
     return call
 
