@@ -29,7 +29,7 @@ from gradcli.request.point import Point
 from gradcli.targets.derived import Gradient
 from gradcli.targets.expression import Expression
 from gradcli.targets.facts import Function
-from gradcli.study.mode_cost import operations_of_reverse
+from gradcli.study.outline import operations_of_reverse
 
 AGREE = 1e-6  # relative: rounding, which the map amplifies level by level, parts the forms by 3e-10 at depth 12
 RAW, SHARED, REVERSE = "raw", "cse", "reverse"

@@ -19,7 +19,8 @@ import numpy as np
 
 import gradcli
 from gradcli import api
-from gradcli.modes import certified, complex_step, finite_difference, forward, mode, recording, reverse
+from gradcli.modes import certified, finite_difference, mode, recording
+from gradcli.modes import registry
 from gradcli.checks import check as checking
 from gradcli.checks import more_evidence
 
@@ -27,12 +28,12 @@ STAGES: dict[str, tuple[Any, ...]] = {  # where each stage is looked up
     "read the target and the point, call f": ((api, "expression_at"), (api, "function_at")),
     "prepare the request, call the claim": ((api, "request_for"),),
     "record the function": ((recording.Recording, "_traced"),),
-    "reverse sweep": ((recording.Recording, "bars"), (reverse.Reverse, "gradient")),
+    "reverse sweep": ((recording.Recording, "bars"), (registry.Reverse, "gradient")),
     "bound the rounding": ((mode.Question, "_rounding"), (mode.Question, "rounding_of_textbook")),
     "trace test": ((mode.Question, "trace_test"),),
     "certified": ((certified.Certified, "gradient"),),
-    "forward": ((forward.Forward, "gradient"),),
-    "complex step": ((complex_step.ComplexStep, "gradient"),),
+    "forward": ((registry.Forward, "gradient"),),
+    "complex step": ((finite_difference.ComplexStep, "gradient"),),
     "finite differences": ((finite_difference.FiniteDifference, "gradient"),),
     "waiting for sympy, which runs beside": ((checking, "run"),),
     "findings about the point": ((checking, "place_findings"),),

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gradcli.process.apart import VERSION, asks_for_version, exit_status_of
+from gradcli.process.start import VERSION, asks_for_version, exit_status_of
 
 if TYPE_CHECKING:
     from gradcli.cli.command_line import CommandLine
@@ -39,7 +39,7 @@ def run_program(argv: Sequence[str]) -> int:
     """Run `gradcli run`: the program that it names runs in this process, whose settings stay as they are."""
     from gradcli.cli.main import run, stop_workers
     from gradcli.cli.world import World
-    from gradcli.process.threads import compile_from_source
+    from gradcli.process.start import compile_from_source
 
     compile_from_source()
     world = World()
@@ -67,10 +67,10 @@ def run_command(argv: Sequence[str]) -> int:
 def _run_in_child(line: "CommandLine") -> int | None:
     """Carry out a command in a child where it needs one, and return its status; else set this process up for it."""
     if line.needs_child:
-        from gradcli.process.supervisor import Supervisor
+        from gradcli.process.process import Supervisor
 
         return Supervisor(line.as_json(), line.error_form.data, "gradcli.cli.child").run()
-    from gradcli.process.threads import set_threads
+    from gradcli.process.start import set_threads
 
     set_threads(line.options.threads)
     return None

@@ -6,27 +6,39 @@ import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gradcli.arithmetic import dual, recorded_program
+from gradcli.arithmetic.dual import cotangent_rows, unit_directions
+from gradcli.arithmetic.recorded_program import record
 from gradcli.checks.build import end_ranks_on_exit, request_for, target_of_reference
 from gradcli.checks.causes import drop_late_causes, with_causes
 from gradcli.checks.check import verify
 from gradcli.checks.claims import Claiming
-from gradcli.checks.implementation import implementation_of
+from gradcli.checks.framework_claim import implementation_of
 from gradcli.checks.probe import Located, locate, locate_expression, locate_function, replace_by_reference
 from gradcli.checks.request import Request
 from gradcli.compiling.compiling import Compiled, compiled_function
 from gradcli.derivation.right_answer import right_answer
-from gradcli.errors import BadShape, GradcliError
-from gradcli.modes.first_call import FirstCall
-from gradcli.modes.jacobians import cotangent_rows, unit_directions
+from gradcli.errors import BadShape, GradcliError, TraceDiffers
+from gradcli.modes.difference_steps import quick_derivative
+from gradcli.modes.kinks import EQUALITIES, find_kinks
+from gradcli.modes.mode import Question
+from gradcli.modes.trace_test import (
+    TraceTest,
+    allowed_distance,
+    displacement,
+    random_weights,
+    sum_contributions,
+    trace_test,
+)
 from gradcli.repair.full_check import budget_for, check_hard_points, with_cause_and_repair
 from gradcli.report.check import CheckReport, rewrite_hints
 from gradcli.report.derive import DeriveReport
 from gradcli.report.forms import enable_report_display
+from gradcli.request.option_values import as_texts
 from gradcli.request.options import (
     DEFAULTS,
     Options,
@@ -39,24 +51,44 @@ from gradcli.request.options import (
 from gradcli.request.target_text import is_python
 from gradcli.rules.kinds import Partial
 from gradcli.study.later_walk import with_walk
-from gradcli.targets.call import Call, Calls, Function, Wrt, as_float, copy_array
-from gradcli.targets.derived import checkpoint
+from gradcli.targets.arguments import (
+    Call,
+    Calls,
+    Function,
+    Wrt,
+    as_float,
+    copy_array,
+    has_passed,
+    name_of_callable,
+    refuse_again,
+    remember_pass,
+    remember_refusal,
+)
+from gradcli.targets.derived import checkpoint, random_signs
 from gradcli.targets.expression import Expression
 from gradcli.targets.loading import load
 from gradcli.targets.nesting import take_apart
 from gradcli.targets.points import WHOLE
 from gradcli.targets.target_request import TargetRequest
-from gradcli.tracing.domain import REAL
-from gradcli.tracing.primitive import Primitive, Value
+from gradcli.tracing.primitive import REAL, Primitive, Value, sweep_depth
 from gradcli.tracing.shapes import shape, size
-from gradcli.tracing.tracer import Tracer, exact_integer
+from gradcli.tracing.tracer import Tracer, exact_integer, is_zero, plain_value
+
+if TYPE_CHECKING:
+    from gradcli.report.compare import CompareReport
+    from gradcli.report.cost import CostReport
+    from gradcli.report.sweep import SweepReport
+    from gradcli.report.trace import TraceReport
+
 
 enable_report_display()
 
 _MOST_AS_TEXT = 1000  # entries of a point that is handed to another process as text
 
+
 __all__ = [
-    "check", "checkpoint", "compile", "derive", "grad", "hessian", "hvp", "jacobian", "jvp", "primitive", "value_and_grad", "vjp",
+    "check", "checkpoint", "compare_modes", "compile", "cost", "derive", "grad", "hessian", "hvp", "jacobian", "jvp", "primitive",
+    "sweep", "trace", "value_and_grad", "vjp",
 ]  # fmt: skip
 
 
@@ -455,3 +487,189 @@ def primitive(
     rules = tuple(Partial(p) if callable(p) else Partial(lambda y, *xs, p=p: p + 0 * y) for p in partials)
     shown = str(name or getattr(fun, "__name__", "primitive"))
     return Primitive(shown, fun, rules, kind="elementwise", on=(REAL,) * len(rules), kinks=kinks, body=True)
+
+
+# Studies, each loaded when it is called: they return reports that can be printed.
+
+
+def sweep(
+    f: Function | str, at: Any = None, *, grad: Any = None, wrt: str | Sequence[str] | None = None, schemes: str | None = None,
+    dtype: str | Sequence[str] = "float64", each: bool = False, samples: int | None = None, seed: int | str = 0,
+) -> "SweepReport":  # fmt: skip
+    """Return a report of error against step size, as `gradcli sweep` prints it; `print(report)` shows it.
+
+    `f` and `at` are those of `gradcli.check`. With a claim `grad`, the report includes its Taylor remainder test and the
+    verdict of `check`.
+
+    Raises  GradcliError in all cases where the command line exits with status 2.
+
+    >>> import numpy as np
+    >>> report = sweep(np.sin, 1.0, schemes="central")
+    >>> round(report.curves[0].order, 1)
+    2.0
+    """
+    options = options_from_keywords({"grad": grad, "wrt": wrt, "seed": seed})
+    formats = as_texts("dtype=", dtype)
+    from gradcli.study.sweep import sweep as study
+
+    return study(_make_request(f, at, replace(options, schemes=schemes, formats=formats, each=each, samples=samples)))
+
+
+def compare_modes(
+    f: Function | str, at: Any = None, *, grad: Any = None, wrt: str | Sequence[str] | None = None,
+    modes: str | Sequence[str] | None = None, order: int = 1,
+    dtype: str | Sequence[str] = (), seed: int | str = 0, device: str | None = None,
+) -> "CompareReport":  # fmt: skip
+    """Return a report that compares all modes, as `gradcli compare-modes` prints it; `print(report)` shows it.
+
+    `modes` is a list of names, or a text such as "certified,reverse".
+
+    Raises  GradcliError in all cases where the command line exits with status 2.
+
+    >>> report = compare_modes("sin(x)", {"x": 1.0}, modes=["certified", "reverse"])
+    >>> list(report.modes)
+    ['certified', 'reverse']
+    """
+    options = options_from_keywords(
+        {"grad": grad, "wrt": wrt, "modes": modes, "order": order, "seed": seed, "device": device}
+    )
+    from gradcli.study.mode_comparison import compare_modes as study
+
+    return study(_make_request(f, at, replace(options, formats=as_texts("dtype=", dtype))))
+
+
+def cost(
+    f: Function | str, at: Any = None, *, wrt: str | Sequence[str] | None = None, dtype: str = "float32",
+    autocast: str | None = None, optimizer: str = "none", master: str | None = None, checkpoint: Sequence[str] = (),
+    memory: int | None = None, seed: int | str = 0,
+) -> "CostReport":  # fmt: skip
+    """Return a report of what a gradient costs at this point, as `gradcli cost` prints it; `print(report)` shows it.
+
+    `checkpoint` names functions that are run again in the reverse sweep, and `memory` is the most that checkpoints may hold.
+    Sizes that nothing runs are for the command line.
+
+    Units   `memory` in bytes.
+    Raises  GradcliError in all cases where the command line exits with status 2.
+
+    >>> report = cost("sum(tanh(x)**2)", {"x": [0.1, 0.2]})
+    >>> [(row.name, row.operations) for row in report.passes[:2]]
+    [('f', 5), ('reverse mode', 15)]
+    """
+    from gradcli.study.accounting import account, refuse_unknown_formats
+
+    request = _make_request(f, at, options_from_keywords({"wrt": wrt, "seed": seed}))
+    options = replace(
+        DEFAULTS, dtype=dtype, autocast=autocast, optimizer=optimizer, master=master, checkpoint=tuple(checkpoint), memory=memory
+    )  # fmt: skip
+    refuse_unknown_formats(options)
+    return account(lambda _: request, {}, options)
+
+
+def trace(
+    f: Function | str, at: Any = None, *, wrt: str | Sequence[str] | None = None, seed: int | str = 0
+) -> "TraceReport":
+    """Return a report of the computation, forward and backward, as `gradcli trace` prints it; `print(report)` shows it.
+
+    Raises  GradcliError in all cases where the command line exits with status 2, and if f cannot be traced.
+
+    >>> [node.name for node in trace("v = x*y; v + x", {"x": 3.0, "y": 4.0}).nodes]
+    ['x', 'y', 'v', 'result']
+    """
+    from gradcli.study.walkthrough import walkthrough
+
+    options = options_from_keywords({"wrt": wrt, "seed": seed})
+    found = locate_target(f, at, options)
+    q = Question(found.f, found.points[0], found.wrt, options.seed)
+    q.refuse_untraced()
+    return walkthrough(q)
+
+
+def _make_request(f: Function | str, at: Any, options: Options) -> Request:
+    found = locate_target(f, at, options)
+    return request_for(found, None if options.grad is None else Claiming("grad", options.grad), options)
+
+
+# The trace test of functions that are differentiated from Python: each is tested until it passes once, or is refused.
+
+_MOST_TESTS = 3  # calls at which nothing could be compared, after which a function is tested no more
+_DO = "let it depend on its arguments alone: keep no state, draw no random numbers; verify=False skips this test"
+
+
+class FirstCall:
+    """Tests, at the first call of a function, that its recorded program computes the function.
+
+    A function that differs once is refused at every later call, since a second test may agree by accident.
+    """
+
+    def __init__(self, f: Callable[..., Any], wrt: Wrt) -> None:
+        self.f, self.wrt = f, wrt
+        self.done = has_passed(f)
+        self.refusal: str | None = None
+        self.tests = 0
+
+    def test(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Compare the function with its recorded program near these arguments.
+
+        Cost    recording f, two or three evaluations of it and one of its program.
+        Raises  TraceDiffers if the two differ, or did at an earlier call; whatever f raises.
+        """
+        if sweep_depth():
+            return  # the function is part of another, which is tested itself
+        refuse_again(self.f, self.refusal)
+        call = Call(self.f, args, kwargs, self.wrt)
+        with np.errstate(all="ignore"):
+            found = _test_trace(call)
+        if found.agrees is False:
+            self.refusal = f"the trace of {name_of_callable(self.f)} differs from the function: {found.why}"
+            remember_refusal(self.f, self.refusal)
+            raise TraceDiffers(self.refusal, do=_DO)
+        self.tests += 1
+        self.done = bool(found.agrees) or self.tests >= _MOST_TESTS
+        if self.done:
+            remember_pass(self.f)
+
+
+def _test_trace(call: Call) -> TraceTest:
+    program = record(call, call.xs)
+    y, inputs, tape = program
+    if not program.moves or not np.all(np.isfinite(plain_value(y))):
+        return TraceTest(None)
+    weights = np.float64(1) if shape(y) == () else random_signs(np.random.default_rng(0), shape(y))
+    bars = tape.swept(y.slot, weights, inputs)
+    sizes = [np.where(is_zero(x), 1.0, np.abs(x)) for x in call.xs]
+    steps = displacement(random_weights(0, call.xs), sizes)
+    if any(mark.primitive in EQUALITIES for mark in find_kinks(program, bars)):
+        return _test_at_equality(call, weights, [bars[x.slot] for x in inputs], steps)
+    contributed = sum_contributions(program, bars)
+    largest = max(float(np.max(np.abs(plain_value(y)), initial=0.0)), 1e-300)
+
+    def room(value: Any) -> Any:
+        grown = max(1.0, float(np.max(np.abs(value), initial=0.0)) / largest)
+        return allowed_distance(contributed) * grown + allowed_distance(np.abs(value))
+
+    return trace_test(call, program, call.xs, steps, room)
+
+
+def _test_at_equality(call: Call, weights: Any, slopes: Sequence[Any], vs: Sequence[Any]) -> TraceTest:
+    """Compare the recorded slope with function values if a comparison for equality holds only at the point itself.
+
+    The comparison may be a branch of the function, with the same slope as nearby, or the key of a cache. Several results
+    are summed with their `weights`.
+    """
+
+    def along(t: float) -> float:
+        try:
+            y = call(*[x + t * v for x, v in zip(call.xs, vs, strict=True)])
+        except GradcliError:
+            return float("nan")
+        return float(np.sum(weights * y)) if shape(y) == shape(weights) else float("nan")
+
+    found = quick_derivative(along, 0.0)
+    slope = sum(float(np.sum(g * v)) for g, v in zip(slopes, vs, strict=True) if g is not None)
+    apart = abs(float(found.value) - slope)
+    size = max(abs(float(found.value)), abs(slope))
+    if not np.isfinite(apart) or apart <= 3 * float(found.bound) + 1e-9 * size:
+        return TraceTest(None)
+    return TraceTest(
+        False, f"along one direction the slope of its values is {float(found.value):.9g}, that of the trace {slope:.9g}"
+    )

@@ -1,7 +1,7 @@
 """The errors that users can meet; each says what happened, where, and what to do."""
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 from gradcli.classes import dataclass
 
@@ -193,6 +193,21 @@ class Undecided(GradcliError, kind="undecided"):
 
 class OutOfTime(GradcliError, kind="timeout"):
     """A mode exceeded its limit of time or memory."""
+
+
+_SHORTEST = 10.0  # seconds: the shortest time limit that is suggested
+
+
+class SuiteTimeUp(OutOfTime):
+    """The time limit of `--timeout` is over.
+
+    `points` are the reports that were finished by then, and `report` says what is checked; where it has points itself, the
+    verdict was decided, and only the cause was still looked for.
+    """
+
+    def __init__(self, seconds: float, points: tuple[Any, ...] = (), report: Any = None) -> None:
+        super().__init__(f"time is up after {seconds:g} s", do=f"--timeout {max(_SHORTEST, 4 * seconds):g}s")
+        self.points, self.report = points, report
 
 
 def install_command(*extras: str) -> str:

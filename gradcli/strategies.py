@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from gradcli.derivation.sized_problem import parse_shapes
-from gradcli.repair.hard_points import Around, hard_points
-from gradcli.request.stepping import Stepping
+from gradcli.repair.stress import Around, hard_points
+from gradcli.request.point import Stepping
 from gradcli.targets.facts import draw_with_facts, length_of, parse_facts, size_names
 
 _SCALES = (1.0, 0.1, 10.0, 1e-3, 100.0)

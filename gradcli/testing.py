@@ -8,7 +8,7 @@ from gradcli.api import check
 from gradcli.errors import GradcliError, NotConfirmed
 from gradcli.report.check import CheckReport
 from gradcli.request.options import find_claim, options_from_keywords, replace_claim, words_to_repeat
-from gradcli.targets.call import Function
+from gradcli.targets.arguments import Function
 from gradcli.words import Exit
 
 __all__ = ["assert_gradient"]

@@ -370,9 +370,8 @@ class Watch:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Check what was used; a worker sends its report, the process that reports puts all together."""
         from gradcli.project.capture.run_report import check_recorded_calls, merge_run_reports
-        from gradcli.report.decode import decode_document
-        from gradcli.report.encode import encode
-        from gradcli.report.run import RunReport
+        from gradcli.report.encode import decode_document, encode
+        from gradcli.report.suite import RunReport
         from gradcli.request.options import DEFAULTS
 
         recorder = self._session.end()

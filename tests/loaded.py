@@ -18,8 +18,8 @@ from tests.documents.blocks import ROOT
 MODULES = {  # that a check of a function of the framework loads
     "torch": ("torch._dynamo", "torch.fx.experimental.symbolic_shapes", "gradcli.frameworks.torch.adapter"),
     "jax": ("gradcli.frameworks.jax.adapter",),
-    "tensorflow": ("gradcli.frameworks.tensorflow.adapter",),
-    "mlx": ("gradcli.frameworks.mlx.adapter",),
+    "tensorflow": ("gradcli.frameworks.tensorflow",),
+    "mlx": ("gradcli.frameworks.mlx",),
 }
 
 

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from gradcli.cli.command_line import flags_of
-from gradcli.cli.program import COMMANDS
+from gradcli.cli.main import COMMANDS
 from gradcli.request.options import options_of_command
 from tests.rows import for_rows
 

@@ -9,19 +9,17 @@ import numpy as np
 
 from gradcli.checks.assumed_sets import Surfaces, apply_assumptions, restrict_to_surfaces
 from gradcli.checks.claims import Claiming, claim_returned_gradient, replace_by_gradient, resolve_claim
-from gradcli.checks.framework_claim import claim_traced_gradient, own_gradient
-from gradcli.checks.implementation import Implementation, implementation_of
+from gradcli.checks.framework_claim import Implementation, claim_traced_gradient, implementation_of, own_gradient
 from gradcli.checks.probe import Located, locate, replace_by_reference
 from gradcli.checks.request import Request
 from gradcli.errors import BadOption, closest_name
 from gradcli.frameworks.native import native_of
 from gradcli.modes.claim import Claimed, ClaimedFunction
 from gradcli.modes.finite_difference import GradientByValues
-from gradcli.modes.problem import Budget
+from gradcli.modes.recording import Budget
 from gradcli.modes.registry import add_mode_for_device, effort_of, parse_modes
 from gradcli.request.options import SECOND_ORDER, Options
-from gradcli.request.point import Point
-from gradcli.request.stepping import Stepping
+from gradcli.request.point import Point, Stepping
 from gradcli.request.target_text import is_python
 from gradcli.targets.derived import SumOfEntries, inner_gradient
 from gradcli.targets.facts import Notice

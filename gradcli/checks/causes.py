@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,16 +17,13 @@ from gradcli.errors import GradcliError, Place
 from gradcli.frameworks.native import native_of
 from gradcli.modes.claim import GRANT, GRANT_NARROW, GRANT_SOLVER, Claimed, reshape_claim
 from gradcli.modes.mode import Question
-from gradcli.modes.redraw import redraw_inputs
+from gradcli.modes.recording import smaller_tolerances
 from gradcli.modes.registry import MODES
 from gradcli.modes.rounding import EPS
-from gradcli.modes.screening import ScreeningResult, screen
-from gradcli.modes.solver_changes import smaller_tolerances
 from gradcli.report import numbers
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT, Finding, finding
-from gradcli.report.framework_gradient import NativeReport, Part
-from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch, PointReport
+from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch, NativeReport, Part, PointReport
 from gradcli.request.point import Array, Estimate, Point
 from gradcli.targets.derived import STEP, original_function
 from gradcli.tracing.shapes import concatenate_entries, shape, size, split_like
@@ -79,6 +76,9 @@ def open_part(name: str, at: Place | None) -> Part:
 # A wrong claim at points where all inputs are drawn anew, where a name of its mistake has to hold, too.
 
 REDRAWN = 3  # points
+if TYPE_CHECKING:
+    from gradcli.modes.screening import ScreeningResult
+
 _DRAWS = 2  # for each of them, until one is smooth
 _MOST_ENTRIES = 2_000  # of a gradient or Jacobian
 _CALLS = 9  # of f and of the claim, beside a sweep for each output
@@ -113,6 +113,8 @@ def wrong_at_other_inputs(q: Question, claim: Claimed, budget: CauseBudget) -> I
     """
     if size(q.value) * q.entries > _MOST_ENTRIES or q.untraced is not None:
         return
+    from gradcli.modes.redraw import redraw_inputs
+
     rng = np.random.default_rng([q.seed, 0x9E9A4])
     given = claim(q.point.values)
     fixed = {STEP, *getattr(claim, "sizes", {})}
@@ -222,8 +224,10 @@ def _claimed_inputs(case: PointCheck) -> tuple[str, ...]:
     return tuple(name for name in case.q.wrt if name in claim)
 
 
-def _screen_claim(q: Question, names: tuple[str, ...], claim: Array, grant: float) -> ScreeningResult:
+def _screen_claim(q: Question, names: tuple[str, ...], claim: Array, grant: float) -> "ScreeningResult":
     """Return what projections show of a claim, which may be off by `grant` of each entry by rounding."""
+    from gradcli.modes.screening import screen  # a claim of many entries alone needs it
+
     native = native_of(original_function(q.f))
     xs = dict(zip(q.wrt, q.xs, strict=True))
     scales = concatenate_entries([q.stepping.sizes_of_entries(name, xs[name]) for name in names])
@@ -254,7 +258,7 @@ def _screen_claim(q: Question, names: tuple[str, ...], claim: Array, grant: floa
     )  # fmt: skip
 
 
-def _report_doubtful_slopes(q: Question, names: tuple[str, ...], found: ScreeningResult) -> list[Finding]:
+def _report_doubtful_slopes(q: Question, names: tuple[str, ...], found: "ScreeningResult") -> list[Finding]:
     """Return findings that leave the claim undecided: kinks, or a slope along a direction that fits only wider steps."""
     said = []
     for kink in found.kinks:
@@ -282,7 +286,7 @@ def _locate_entry(q: Question, names: tuple[str, ...], index: int) -> tuple[str,
     raise IndexError(index)
 
 
-def _report_coverage(found: ScreeningResult, claim: Array) -> Finding:
+def _report_coverage(found: "ScreeningResult", claim: Array) -> Finding:
     with np.errstate(all="ignore"):
         relative = found.detectable[claim != 0] / np.abs(claim[claim != 0])
     half = float(np.median(relative)) if relative.size else np.inf
@@ -302,7 +306,7 @@ def _report_coverage(found: ScreeningResult, claim: Array) -> Finding:
     return finding(Kind.COVERAGE, Severity.INFO if seen > 0.99 and found.complete else Severity.WARNING, says + more)
 
 
-def _detection_limit(q: Question, names: tuple[str, ...], found: ScreeningResult, claim: Array) -> Detects:
+def _detection_limit(q: Question, names: tuple[str, ...], found: "ScreeningResult", claim: Array) -> Detects:
     if not np.any(claim) and np.all(np.isfinite(found.detectable)):
         return Detects(None, None, float(np.max(found.detectable, initial=0.0)))
     with np.errstate(all="ignore"):

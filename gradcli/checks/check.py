@@ -28,10 +28,8 @@ from gradcli.checks.evidence import (
     worst_verdict,
 )
 from gradcli.checks.findings_at_point import add_claim, add_point_findings, compare_all_modes
-from gradcli.checks.implementation import describe_environment
+from gradcli.checks.framework_claim import describe_environment
 from gradcli.checks.more_evidence import ALONE, GATHER, complete_evidence
-from gradcli.checks.narrow_formats import format_evidence
-from gradcli.checks.parts import with_layers, with_ranks
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import PointCheck, choose_reference, is_without_balls, report_missing_modes, run_modes
 from gradcli.checks.wrong import FEWEST, CauseBudget
@@ -41,20 +39,19 @@ from gradcli.modes.claim import Claimed, ClaimedFunction, WrongShape, reshape_cl
 from gradcli.modes.difference_steps import second_derivative
 from gradcli.modes.finite_difference import GradientByValues
 from gradcli.modes.mode import Question
-from gradcli.modes.problem import Effort
+from gradcli.modes.recording import Effort, smaller_tolerances, solvers_of
 from gradcli.modes.registry import FRAMEWORKS, MODES
-from gradcli.modes.solver_changes import smaller_tolerances, solvers_of
 from gradcli.modes.trace_test import TraceTest
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT, Absent, Finding, SourceLine, Target, finding
 from gradcli.report.encode import MAX_ENTRIES
-from gradcli.report.framework_gradient import NativeReport
 from gradcli.report.point_report import (
     NO_SIZE,
     Detects,
     Entries,
     Mismatch,
     ModeResult,
+    NativeReport,
     PointReport,
     TraceTestReport,
     UnresolvedEntries,
@@ -180,8 +177,12 @@ def verify(request: Request, progress: Progress | None = None, answers: Answers 
         report, inner = examine_derivatives(request, report, request.own, verify)
         report = _with_verdict(request, report)
     if request.layer is not None:
+        from gradcli.checks.inner_gradients import with_layers
+
         report, inner = with_layers(request, report, verify)
     if hasattr(original_function(request.f), "by_rank"):
+        from gradcli.checks.inner_gradients import with_ranks
+
         report, inner = with_ranks(request, report, verify)
     if request.implementation is not None:
         from gradcli.checks.kernel_scenarios import compare_with_reference
@@ -538,6 +539,8 @@ def _gather_and_decide(case: PointCheck, request: Request) -> PointResult:
         if decision is EvidenceKind.VALUES_ALONE:
             raise _NotTheFunction("the trace differs from the function")
         if decision is EvidenceKind.FORMAT:
+            from gradcli.checks.lost_digits import format_evidence
+
             case.format = format_evidence(case, request, verify)
         else:
             setattr(case, decision.value, GATHER[decision](case))

@@ -12,8 +12,7 @@ from gradcli.checks.framework_claim import precision_of
 from gradcli.checks.probe import Located
 from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadOption, BadShape, BadTarget, FunctionFailed, NotSupported, closest_name
-from gradcli.frameworks.adapt import wrap_claim
-from gradcli.frameworks.native import native_of
+from gradcli.frameworks.native import native_of, wrap_claim
 from gradcli.modes.claim import (
     Claimed,
     ClaimedExpressions,
@@ -26,8 +25,7 @@ from gradcli.modes.claim import (
     to_dense_array,
 )
 from gradcli.modes.finite_difference import GradientByValues
-from gradcli.request.pick import Pick
-from gradcli.request.target_text import is_python
+from gradcli.request.target_text import Pick, is_python
 from gradcli.targets.arguments import refuse_coroutine
 from gradcli.targets.derived import (
     STEP,

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.detects import describe_open_entries, find_detection_limit, find_undecided_entry, resolution_of
 from gradcli.checks.evidence import (
     AGREE,
     CANNOT_TELL,
@@ -24,15 +23,19 @@ from gradcli.checks.evidence import (
     OmittedConstant,
     PerEntry,
     SetLeft,
+    describe_open_entries,
     error_ratios,
+    find_detection_limit,
+    find_undecided_entry,
     has_no_right_digit,
     largest_relative_error,
     require_evidence,
+    resolution_of,
 )
 from gradcli.classes import dataclass
 from gradcli.errors import TraceDiffers
 from gradcli.modes.mode import Contradiction
-from gradcli.modes.problem import OverBudget, ValueChanged
+from gradcli.modes.recording import OverBudget, ValueChanged
 from gradcli.report import numbers
 from gradcli.report.check import LESS_EXACT_WORDS
 from gradcli.report.common import Finding, finding

@@ -16,9 +16,9 @@ from gradcli.errors import GradcliError
 from gradcli.modes.claim import ClaimedExpressions, ClaimedFunction
 from gradcli.modes.difference_steps import Line, derivative
 from gradcli.modes.finite_difference import GradientByValues
+from gradcli.modes.kinks import reach_of_result
 from gradcli.modes.mode import Question
 from gradcli.modes.recording import MOST_JACOBIAN
-from gradcli.modes.stairs import reach_of_result
 from gradcli.report import numbers, point_report
 from gradcli.request.point import Estimate
 from gradcli.targets.derived import Gradient, SumOfEntries, inner_gradient, random_signs

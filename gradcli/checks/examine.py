@@ -13,19 +13,18 @@ from gradcli.checks.evidence import error_ratios
 from gradcli.checks.framework_claim import FrameworkClaim, with_function
 from gradcli.checks.inner_gradients import check_custom_gradients, find_custom_calls
 from gradcli.checks.kernel_scenarios import Reference, Side, compute_by_framework
-from gradcli.checks.narrow_formats import allowed_errors, compare_scaled_gradient, limit_of_wide, measure_exactness
+from gradcli.checks.lost_digits import allowed_errors, compare_scaled_gradient, limit_of_wide, measure_exactness
 from gradcli.checks.request import Request
 from gradcli.errors import BadOption, FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS, CustomCall
 from gradcli.frameworks.native import CUTS, MASKED, Native, is_choice
 from gradcli.modes.claim import FLOAT64
 from gradcli.modes.difference_steps import Line, derivative, quick_derivative
-from gradcli.modes.problem import MANY, Effort
+from gradcli.modes.recording import MANY, Effort
 from gradcli.report import numbers
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT, Absent, Finding, finding
-from gradcli.report.framework_gradient import Aspect, Exactness, GradientCost, NativeReport, Part
-from gradcli.report.point_report import PointReport
+from gradcli.report.point_report import Aspect, Exactness, GradientCost, NativeReport, Part, PointReport
 from gradcli.request.options import WAYS
 from gradcli.targets.derived import original_function, random_direction, tangent_to_surfaces
 from gradcli.targets.python import PythonFunction, message_of

@@ -22,7 +22,6 @@ from gradcli.checks.evidence import (
     judge_entries,
     zero_scale,
 )
-from gradcli.checks.gradient_slips import explain_wrong_shape
 from gradcli.checks.run_modes import PointCheck
 from gradcli.errors import GradcliError, SlopeNotFinite
 from gradcli.frameworks.framework import EPS as FORMATS
@@ -40,11 +39,10 @@ from gradcli.modes.claim import (
     reshape_claims,
 )
 from gradcli.modes.difference_steps import QUICK, Line, derivative, quick_derivative
-from gradcli.modes.kinks import TO_FINITE, Mark
+from gradcli.modes.kinks import TO_FINITE, WIDTHS, Mark
 from gradcli.modes.mode import Question
-from gradcli.modes.problem import MANY
+from gradcli.modes.recording import MANY
 from gradcli.modes.rounding import EPS
-from gradcli.modes.stairs import WIDTHS
 from gradcli.report import numbers
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import Diagnosis
@@ -454,6 +452,8 @@ def _diagnose_shape(case: PointCheck, error: WrongShape) -> Diagnosis:
         if says is not None:
             return Diagnosis(DiagnosisKind.DIAGONAL_ONLY, says)
     if error.claimed is not None and right is not None:
+        from gradcli.checks.gradient_slips import explain_wrong_shape
+
         says = explain_wrong_shape(error.claimed, right.value[error.name], error.name)
     what = f"{error.what.removesuffix(MAY_BE_TRANSPOSED)}; {says}" if says else error.what
     return Diagnosis(DiagnosisKind.SHAPE, what)

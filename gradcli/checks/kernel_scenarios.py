@@ -8,24 +8,23 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.perturbed_run import Shake, perturb_program
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.checks.evidence import LESS_EXACT, error_ratios
 from gradcli.checks.framework_claim import FrameworkClaim, draw_output_weights, with_function
-from gradcli.checks.narrow_formats import limit_of_wide
+from gradcli.checks.lost_digits import limit_of_wide
 from gradcli.checks.request import Request
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS as FORMATS
 from gradcli.frameworks.framework import Run
 from gradcli.frameworks.native import native_of
-from gradcli.modes.bounds import apply_least_error, undecided_if_raised
+from gradcli.modes.bounds import Shake, apply_least_error, perturb_program, undecided_if_raised
 from gradcli.modes.claim import GRANT, TYPICAL
 from gradcli.modes.rounding import EPS, errors_change, loses_as_many_digits
 from gradcli.report import numbers
 from gradcli.report.check import CheckReport, Comparison
 from gradcli.report.common import ABSENT, finding
-from gradcli.report.framework_gradient import Aspect
+from gradcli.report.point_report import Aspect
 from gradcli.targets.derived import original_function
 from gradcli.targets.facts import Function, restrict_to_inputs
 from gradcli.targets.python import PythonFunction, message_of

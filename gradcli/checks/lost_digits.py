@@ -1,27 +1,41 @@
-"""Whether a claim is right but for its own rounding errors, and the line where it, or f, loses digits."""
+"""Whether a claim is right but for rounding: its own, with the line where it, or f, loses digits, or that of a narrow format."""
 
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gradcli.arithmetic.ball import Ball, nearest_float64, precision
-from gradcli.arithmetic.recorded_program import RecordedProgram, record
+from gradcli.arithmetic.recorded_program import RecordedProgram, record, value_and_gradient
 from gradcli.checks.assumed_sets import ClaimOnSurfaces
+from gradcli.checks.causes import Verified
+from gradcli.checks.evidence import DISAGREE, Evidence, FormatEvidence
+from gradcli.checks.framework_claim import FrameworkClaim, own_gradient, with_function
+from gradcli.checks.probe import Located
+from gradcli.checks.request import Request
+from gradcli.checks.run_modes import PointCheck
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, Place, Span
+from gradcli.frameworks.framework import EPS as EPS_OF_FORMAT
+from gradcli.frameworks.native import TINY, native_of
 from gradcli.modes.claim import Called, Claimed, ClaimedExpressions, ClaimedFunction
-from gradcli.modes.problem import work_in_balls
-from gradcli.modes.rounding import EPS
+from gradcli.modes.mode import Question
+from gradcli.modes.recording import work_in_balls
+from gradcli.modes.rounding import EPS, errors_change, loses_as_many_digits
 from gradcli.report import numbers
 from gradcli.report.common import Finding, finding
-from gradcli.targets.python import flatten_result
+from gradcli.report.point_report import Aspect, Exactness, PointReport
+from gradcli.request.point import Array, Point
+from gradcli.targets.derived import original_function
+from gradcli.targets.facts import restrict_to_inputs
+from gradcli.targets.python import PythonFunction, flatten_result
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.provenance import place_of_position
-from gradcli.tracing.shapes import shape
-from gradcli.words import Kind, Severity
+from gradcli.tracing.shapes import concatenate_entries, largest_magnitude, shape
+from gradcli.words import Kind, Severity, Verdict
 
 # What to write instead of a line that loses digits.
 
@@ -244,3 +258,236 @@ def report_inaccuracy(
     if few:
         says += f"; --digits asks for {wanted:g}"
     return finding(Kind.INACCURATE, Severity.ERROR if few else Severity.WARNING, says, at=where, hint=hint)
+
+
+# Gather what shows whether the error of a gradient in a narrow format is rounding or a mistake.
+
+_SCALE = 2.0**16  # the initial scale of torch's GradScaler
+_HALVINGS = 16
+_WIDE = "float64"
+_SHRINKS = (
+    2.0**-8
+)  # times the narrow format's epsilon: a smaller error in a wider format is no mistake that is seen in it
+_OF_CONSTANTS = 4  # epsilons of the format, relative to the largest entry of an input's gradient
+_INSIDE = 2.0**-18  # relative to the largest entry: the error of code that computes in float32, whatever its inputs
+
+Values = Mapping[str, Any]
+
+
+def measure_exactness(
+    dtype: str, claim: Mapping[str, Array], right: Mapping[str, Array], room: Mapping[str, Array]
+) -> Exactness:
+    """Return how far a gradient in a format is from the right one, in ulps and as a share of the allowed difference.
+
+    Shapes  `claim[x]`, `right[x]` and `room[x]` have the shape of input x, or of the output followed by it.
+    Units   `room` is the allowed difference of each entry, in units of the gradient.
+    """
+    x, y, most = (concatenate_entries(part[name] for name in claim) for part in (claim, right, room))
+    with np.errstate(all="ignore"):
+        apart = np.abs(x - y)
+        ulp = EPS_OF_FORMAT[dtype] * 2.0 ** np.floor(np.log2(np.abs(y)))
+        ulps = np.where(y != 0, apart / ulp, 0.0)
+        share = np.where(most > 0, apart / most, 0.0)
+    ulps, share = (np.nan_to_num(part, nan=np.inf, posinf=np.inf) for part in (ulps, share))
+    vanished = int(np.sum((x == 0) & (y != 0)))
+    largest, most_of_room = (float(np.max(part, initial=0.0)) for part in (ulps, share))
+    return Exactness(float(np.median(ulps)), largest, most_of_room, vanished)
+
+
+def compare_scaled_gradient(
+    own: FrameworkClaim, values: Mapping[str, Any], right: Mapping[str, Array], room: Mapping[str, Array], most: float
+) -> Aspect:
+    """Compare the gradient under loss scaling, as by torch's GradScaler; the scale is halved while the gradient overflows.
+
+    `most` is the error that is allowed, as a share of `room`.
+    """
+    scale = _SCALE
+    for _ in range(_HALVINGS):
+        try:
+            with np.errstate(all="ignore"):
+                scaled = FrameworkClaim(own.f, own.native, own.wrt, own.w * scale)(values)
+                claim = {name: g / scale for name, g in scaled.items()}
+        except GradcliError as error:
+            return Aspect("GradScaler", "wrong", message=f"scaled by {scale:,.0f}: {error.what}")
+        if all(np.all(np.isfinite(g)) for g in claim.values()):
+            break
+        scale /= 2
+    found = measure_exactness(own.native.narrowest, claim, right, room)
+    count = found.vanished
+    lost = f"{count} entr{'y underflows' if count == 1 else 'ies underflow'}" if count else "no entry underflows"
+    says = f"scaled by {scale:,.0f}, {lost} to 0"
+    return Aspect("GradScaler", "agrees" if found.share <= most else "wrong", message=says)
+
+
+def format_evidence(case: PointCheck, request: Request, verify: Callable[[Request], Verified]) -> FormatEvidence:
+    """Return what other runs of a claim say about its errors in a narrow format; the cause in a wider one is kept.
+
+    Cost    a check of the same function in a wider format; if an entry is off by more than the format explains, also
+            some gradients of the claim and of the function at nearby points.
+    """
+    claimed = case.claim
+    coarseness = claimed.precision.coarseness() if claimed is not None else 1.0
+    natives = [native_of(original_function(case.q.f)), None if request.own is None else request.own.native]
+    dtype = max(
+        [_WIDE, *(native.narrowest for native in natives if native is not None)], key=lambda name: EPS_OF_FORMAT[name]
+    )
+    found = FormatEvidence(
+        dtype, coarseness, wider=_option_for_wider_format(request, dtype), underflows=_underflows(case, dtype)
+    )
+    found = _add_wide_verdict(found, case, request, verify)
+    wrong = {name: np.asarray(word == DISAGREE) for name, word in case.agreement["claim"].items()}
+    if found.wide == Verdict.FAIL or claimed is None or not any(map(np.any, wrong.values())):
+        return found
+    claim, right = case.estimate("claim").value, case.estimate(str(case.reference)).value
+    if _is_rounding_of_constants(claim, right, wrong, EPS_OF_FORMAT[dtype]):
+        return replace(found, changes=True)
+    error = _relative_error(claim, right)
+    known = found.wide == Verdict.PASS and found.wide_error is not None and error is not None
+    if known and loses_as_many_digits(
+        float(error or 0), float(found.wide_error or 0), EPS_OF_FORMAT[dtype], EPS_OF_FORMAT[_WIDE]
+    ):
+        return replace(found, changes=True, predicted=True)
+    return replace(found, changes=_errors_change(case.q, claimed, wrong, EPS_OF_FORMAT[dtype], right))
+
+
+def _is_rounding_of_constants(claim: Values, right: Values, wrong: Values, eps: float) -> bool:
+    """Whether no entry is off by more than the rounding of a constant makes, which is the same at every point."""
+    return all(
+        np.max(np.abs(np.asarray(claim[name]) - right[name]), initial=0.0, where=mask)
+        <= _OF_CONSTANTS * eps * np.max(np.abs(right[name]), initial=0.0)
+        for name, mask in wrong.items()
+    )
+
+
+def _option_for_wider_format(request: Request, dtype: str) -> str | None:
+    """Return the option that has the function computed in a wider format, unless the function narrows its values itself."""
+    given = request.options.dtype or _WIDE
+    if EPS_OF_FORMAT[given] < EPS_OF_FORMAT[dtype]:
+        return None
+    wider = next((name for name in ("float32", _WIDE) if EPS_OF_FORMAT[name] < EPS_OF_FORMAT[dtype]), None)
+    return f"a wider format can: --dtype {wider}" if wider is not None else None
+
+
+def _underflows(seen: Evidence, dtype: str) -> bool:
+    """Whether every entry of the claim is zero, and right entries that are not are below the smallest normal number."""
+    claim, right = seen.estimate("claim").value, seen.estimate(str(seen.reference))
+    if any(np.any(np.asarray(x)) for x in claim.values()):
+        return False
+    sizes = {name: np.abs(np.asarray(right.value[name])) for name in claim}
+    most = max((np.max(x, initial=0.0, where=x > np.asarray(right.bound[n])) for n, x in sizes.items()), default=0.0)
+    return bool(0.0 < most < TINY[dtype])
+
+
+def _add_wide_verdict(
+    found: FormatEvidence, case: PointCheck, request: Request, verify: Callable[[Request], Verified]
+) -> FormatEvidence:
+    """Add the verdict on the same gradient in a wider format, if it can be computed there.
+
+    A code that computes in float32 inside, whatever its inputs, is not wrong for that.
+    """
+    try:
+        wide = None if request.to_widen is None else request_in_float64(request, request.to_widen)
+        if wide is None:
+            return found
+        verified = verify(wide)
+    except GradcliError:  # the function or its backward pass takes no other format
+        return found
+    case.wide_cause, report = verified.first_cause, verified.report
+    point = report.points[0]
+    claim = point.modes["claim"].gradient if "claim" in point.modes else None
+    both = isinstance(claim, dict) and isinstance(point.gradient, dict)
+    error = _relative_error(claim, point.gradient) if both else None  # type: ignore[arg-type]
+    if error is not None and error <= limit_of_wide(found.dtype):  # entries that are much smaller may be open there
+        return replace(found, wide=Verdict.PASS, wide_error=error)
+    if report.verdict == Verdict.FAIL and _is_rounding(wide, point, EPS_OF_FORMAT[found.dtype]):
+        return found  # it computes in a narrow format inside, whatever its inputs
+    return replace(found, wide=report.verdict, wide_error=error)
+
+
+def limit_of_wide(dtype: str) -> float:
+    """Return the error in a wider format that is no mistake, relative to the largest entry: code may compute in float32."""
+    return max(_INSIDE, EPS_OF_FORMAT[dtype] * _SHRINKS)
+
+
+def _is_rounding(wide: Request, point: PointReport, eps: float) -> bool:
+    """Whether the errors of a claim in a wider format change from point to point as rounding errors in a narrow one do."""
+    if wide.claim is None or not point.mismatches:
+        return False
+    masks = {name: np.zeros(np.shape(x), dtype=bool) for name, x in wide.points[0].values.items() if name in wide.wrt}
+    for entry in point.mismatches:
+        masks[entry.input][entry.index] = True
+    right: Values = point.gradient if isinstance(point.gradient, dict) else {}
+    return bool(_errors_change(wide.question(wide.points[0]), wide.claim, masks, eps, right))
+
+
+def _errors_change(
+    q: Question, claimed: Claimed, wrong: Mapping[str, Any], eps: float, at_point: Values
+) -> bool | None:
+    """Return whether the errors of wrong entries change between nearby points as rounding errors do.
+
+    Of a function that is not recorded the right gradient is taken for that at the point: it changes by the slopes of its
+    entries times some ulps, up as often as down. None if the gradient cannot be computed there.
+    """
+
+    def off(values: Mapping[str, Any]) -> Any | None:
+        try:
+            found = claimed(values)
+            if q.untraced is not None:
+                right = [at_point[name] for name in q.wrt]
+            else:
+                _, right = value_and_gradient(
+                    restrict_to_inputs(q.f, values, q.wrt), [values[name] for name in q.wrt], np.ones_like
+                )
+        except (GradcliError, ValueError):
+            return None
+        by_input = {
+            name: np.asarray(found[name]) - bar for name, bar in zip(q.wrt, right, strict=True) if name in wrong
+        }
+        return np.concatenate([np.ravel(x)[np.ravel(wrong[name])] for name, x in by_input.items()])
+
+    return errors_change(off, q.point.values, q.wrt, q.seed, eps)
+
+
+def _relative_error(claim: Mapping[str, Any], right: Mapping[str, Any]) -> float | None:
+    """Return the largest error of a claim relative to the largest entry; None if this is not finite."""
+    x, y = (concatenate_entries(part[name] for name in claim) for part in (claim, right))
+    largest = largest_magnitude(y)
+    error = largest_magnitude(x - y) / largest if largest else np.nan
+    return error if np.isfinite(error) else None
+
+
+def request_in_float64(request: Request, own: FrameworkClaim) -> Request | None:
+    """Return the request for the same function in float64; None if it takes none, or narrows most of its digits itself.
+
+    Raises  GradcliError if the function or its backward pass takes no float64.
+    """
+    f = original_function(request.f)
+    values = dict(request.points[0].values)
+    by = request.implementation
+    wide, theirs = own.native.in_float64(), None if by is None else native_of(f)
+    if wide is None or not isinstance(f, PythonFunction):
+        return None
+    if by is None:
+        f = with_function(f, wide)
+    else:
+        by = replace(by, f=with_function(own.f, wide), native=wide)
+        wide_reference = None if theirs is None else theirs.in_float64()
+        f = f if wide_reference is None else with_function(f, wide_reference)
+    value, _ = f.survey(values)
+    found = Located(f, (Point(values, (), 0, (), value, f.seconds),), own.wrt, True, f.arguments)
+    weighted = bool(np.any(own.w != 1.0))
+    made = own_gradient(found, request.seed, 1, request.options.expect, weighted, by)
+    if made is None or EPS_OF_FORMAT[wide.narrowest] > EPS_OF_FORMAT[own.native.narrowest] * _SHRINKS:
+        return None
+    located, claim, _ = made
+    return replace(
+        request, f=located.f, points=located.points, wrt=located.wrt, claim=claim, own=None, notices=(), command=(),
+        to_widen=None, implementation=None,
+    )  # fmt: skip
+
+
+def allowed_errors(point: PointReport) -> dict[str, Any]:
+    """Return the allowed error of each entry of a claim, by input: the bounds of the claim and the reference added."""
+    bounds: Any = point.modes["claim"].bound
+    right: Any = point.modes[point.reference].bound if point.reference else {}
+    return {name: np.asarray(bound) + np.asarray(right.get(name, 0.0)) for name, bound in bounds.items()}

@@ -12,7 +12,6 @@ from gradcli.arithmetic.tape import CONSTANT, Line
 from gradcli.checks.assumed_sets import find_sets_left
 from gradcli.checks.causes import needs_projections, run_projections
 from gradcli.checks.decide import confirmed_entries
-from gradcli.checks.detects import resolution_of
 from gradcli.checks.evidence import (
     DISAGREE,
     SMALL_CONSTANT,
@@ -26,10 +25,10 @@ from gradcli.checks.evidence import (
     OmittedConstant,
     judge_entries,
     largest_relative_error,
+    resolution_of,
     zero_scale,
 )
 from gradcli.checks.findings_at_point import call_claim_again, compare_along_direction, scale_findings
-from gradcli.checks.lost_digits import is_right_without_rounding, report_inaccuracy, traceable_claim
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import PointCheck
 from gradcli.classes import dataclass
@@ -37,9 +36,8 @@ from gradcli.errors import GradcliError, TraceEnded
 from gradcli.modes import difference_steps
 from gradcli.modes.mode import Question
 from gradcli.modes.pieces import CLOSE, Pieces
-from gradcli.modes.problem import MANY, Effort, work_of_line
+from gradcli.modes.recording import MANY, Effort, solvers_of, work_of_line
 from gradcli.modes.rounding import EPS
-from gradcli.modes.solver_changes import solvers_of
 from gradcli.modes.trace_test import TraceTest
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import Mutant
@@ -256,6 +254,8 @@ def look_at_rounding_of_claim(case: PointCheck) -> ClaimRounding:
     Cost  one run of the claim in float64 and one in balls; one more of each for the line that loses the digits. None for
           more than 5,000 entries; no balls for a claim of more than 30,000 operations on them.
     """
+    from gradcli.checks.lost_digits import is_right_without_rounding, report_inaccuracy, traceable_claim
+
     claim, right, q = case.estimate("claim"), case.estimate(str(case.reference)), case.q
     values = q.point.values
     if claim.narrow or sum(np.size(x) for x in claim.value.values()) > MANY:

@@ -8,10 +8,10 @@ import numpy as np
 
 from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Tape
-from gradcli.checks.gradient_slips import name_factor
-from gradcli.checks.partial_slips import (
+from gradcli.checks.gradient_slips import (
     Replaced,
     evaluate_rule_at,
+    name_factor,
     negated,
     omit_contribution,
     scale_contribution,

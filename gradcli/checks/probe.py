@@ -23,8 +23,8 @@ from gradcli.errors import (
     GradcliError,
     closest_name,
 )
-from gradcli.frameworks.adapt import adapt_target, give_devices, is_format_failure, refuse_options
 from gradcli.frameworks.framework import EPS, Placed
+from gradcli.frameworks.native import adapt_target, give_devices, is_format_failure, refuse_options
 from gradcli.modes.claim import Claimed, ClaimedFunction, ClaimFormat
 from gradcli.modes.mode import Question
 from gradcli.request.options import DEFAULTS, Options, RankOptions

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from gradcli.checks.evidence import Tolerance
-from gradcli.checks.framework_claim import FrameworkClaim
-from gradcli.checks.implementation import Implementation
+from gradcli.checks.framework_claim import FrameworkClaim, Implementation
 from gradcli.classes import dataclass
 from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Question
-from gradcli.modes.problem import WITHOUT_LIMITS, Budget
+from gradcli.modes.recording import WITHOUT_LIMITS, Budget
 from gradcli.request.options import DEFAULTS, Options
 from gradcli.request.point import Point
 from gradcli.targets.facts import Function, Notice, Surface

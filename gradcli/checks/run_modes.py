@@ -11,9 +11,8 @@ from gradcli.classes import dataclass
 from gradcli.errors import BadExpression, GradcliError, NotSupported, OutOfTime, TraceDiffers, Undecided
 from gradcli.modes.claim import Claimed
 from gradcli.modes.mode import Contradiction, Mode, Question
-from gradcli.modes.problem import Effort, NotRun, compute_with_deadline
-from gradcli.modes.registry import FRAMEWORKS, MODES
-from gradcli.modes.symbolic import Asked, Symbolic
+from gradcli.modes.recording import Effort, NotRun, compute_with_deadline
+from gradcli.modes.registry import FRAMEWORKS, MODES, Asked, Symbolic
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Estimate

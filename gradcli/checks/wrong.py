@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.arithmetic.dual import cotangent_rows, jacobian_from_rows
 from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.classes import dataclass
-from gradcli.modes.jacobians import cotangent_rows, jacobian_from_rows
 from gradcli.modes.mode import Question
 from gradcli.report import numbers
 from gradcli.report.point_report import Diagnosis, order_worst_first

@@ -18,7 +18,7 @@ from gradcli.cli.output import (
 )
 from gradcli.cli.target_requests import request_target
 from gradcli.cli.world import World
-from gradcli.errors import BadOption, GradcliError
+from gradcli.errors import BadOption, GradcliError, SuiteTimeUp
 from gradcli.process.process import FORKS
 from gradcli.request.option_values import seed_words
 from gradcli.request.options import Options
@@ -123,10 +123,7 @@ def _refuse_check_id(word: str) -> None:
 def _check_one_target(ask: TargetRequest, to: ReportOutput, options: Options, world: World) -> Exit:
     """Check one target, and return its status. Raises GradcliError if it cannot be checked."""
     from gradcli.checks.build import build_request, end_ranks_on_exit
-    from gradcli.derivation.right_answer import right_answer
-    from gradcli.project.suite.ended import SuiteTimeUp, report_unfinished_check
     from gradcli.repair.full_check import verify_with_options, with_cause_and_repair
-    from gradcli.study.later_walk import with_walk
 
     keep = None if options.save_point is None else writable_point_path(options.save_point)
     opened = 0
@@ -145,10 +142,19 @@ def _check_one_target(ask: TargetRequest, to: ReportOutput, options: Options, wo
                 opening = found.report.opening()
                 write_blocks(opening, world, to.color)
                 opened = len(opening)
-            with world.working("looking for the cause", to.quiet) as tell:
-                report = with_cause_and_repair(found, asked, ask, right_answer, tell)
-                report = with_walk(asked, report, later=False) if to.pages else report
+            report = found.report
+            if report.verdict == Verdict.FAIL:
+                from gradcli.derivation.right_answer import right_answer
+
+                with world.working("looking for the cause", to.quiet) as tell:
+                    report = with_cause_and_repair(found, asked, ask, right_answer, tell)
+            if to.pages:
+                from gradcli.study.later_walk import with_walk
+
+                report = with_walk(asked, report, later=False)
     except SuiteTimeUp as over:
+        from gradcli.project.suite.job import report_unfinished_check
+
         report = report_unfinished_check(over, ask, ask.command_to_repeat)
         if to.form == "text" and over.report is not None and over.report.points and report.verdict == Verdict.FAIL:
             opened = len(report.opening())  # printed by the process whose time was up
@@ -190,7 +196,7 @@ def merge(world: World, files: list[str], options: Options) -> int:
 
     Formats: text, brief, json, ndjson, markdown, csv, junit, github, sarif.
     """
-    from gradcli.project.suite.shards import merge_shards, read_shard_report
+    from gradcli.project.suite.selection import merge_shards, read_shard_report
 
     to = requested_output(FORMATS, options, world)
     if not files:

@@ -24,7 +24,6 @@ from gradcli.cli.output import (
     write_point,
     write_report,
 )
-from gradcli.cli.servers import import_with_extra
 from gradcli.cli.target_requests import assign_own_values, target_requests
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, GradcliError, ProcessEnded
@@ -162,6 +161,8 @@ def _watch_checks(words: Sequence[str], to: ReportOutput, options: Options, worl
         suite = _choose_suite(words, options, world)
         checks = tuple(check for check in suite.checks if suite.only is None or check.id in suite.only)
         return suite, checks if options.select is None else selection.select_by_name(checks, options.select)
+
+    from gradcli.cli.servers import import_with_extra
 
     return int(import_with_extra("gradcli.cli.servers.watch", "watch").watch(selected, to, world))
 
@@ -359,7 +360,7 @@ class _Run:
             return next(rows, None)
 
     def _build_report(self, chosen: Sequence[SuiteCheck], known: "Baseline | None", stopped: Exit) -> SuiteReport:
-        from gradcli.checks.implementation import describe_environment
+        from gradcli.checks.framework_claim import describe_environment
 
         suite, options = self._suite, self._options
         rows = tuple(self._rows)

@@ -14,17 +14,18 @@ from typing import IO, Any, NoReturn
 
 from gradcli.cli.command_line import CommandLine
 from gradcli.cli.world import Alone, World
-from gradcli.process.apart import exit_status_of
-from gradcli.process.earlier import Earlier, pickle_part
+from gradcli.errors import SuiteTimeUp
 from gradcli.process.process import (
+    Earlier,
     adopt_orphans,
     die_with,
     dump_stack_at_exit,
     open_pipe_ends,
+    pickle_part,
     read_message,
     write_message,
 )
-from gradcli.process.threads import compile_from_source, set_threads
+from gradcli.process.start import compile_from_source, exit_status_of, set_threads
 from gradcli.words import OUTLINE
 
 _exit = os._exit
@@ -75,7 +76,7 @@ class SupervisorLink(Alone):
         """
         earlier = self.earlier
         if earlier.stopped:
-            from gradcli.project.suite.ended import SuiteTimeUp, process_ended_error
+            from gradcli.project.suite.job import process_ended_error
 
             if earlier.status is not None:
                 raise process_ended_error(earlier.status, earlier.stack, target)
@@ -86,7 +87,7 @@ class SupervisorLink(Alone):
 
     def point(self, number: int, found: Any) -> None:
         """Send a finished point of a report, in case there is no time for the rest."""
-        from gradcli.report.encode import Opaque
+        from gradcli.report.common import Opaque
 
         self._send_message("point", number, pickle_part(found, Opaque))
 

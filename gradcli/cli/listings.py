@@ -90,13 +90,13 @@ DOCUMENTS = {
     "sweep": ("gradcli.report.sweep", "SweepReport"),
     "cost": ("gradcli.report.cost", "CostReport"),
     "derive": ("gradcli.report.derive", "DeriveReport"),
-    "grad": ("gradcli.report.grad", "GradReport"),
+    "grad": ("gradcli.study.gradient", "GradReport"),
     "trace": ("gradcli.report.trace", "TraceReport"),
-    "modes": ("gradcli.report.listing", "ModesReport"),
-    "ops": ("gradcli.report.listing", "OpsReport"),
+    "modes": ("gradcli.report.explain", "ModesReport"),
+    "ops": ("gradcli.report.explain", "OpsReport"),
     "suite": ("gradcli.report.suite", "SuiteReport"),
-    "find": ("gradcli.report.find", "FindReport"),
-    "run": ("gradcli.report.run", "RunReport"),
+    "find": ("gradcli.report.suite", "FindReport"),
+    "run": ("gradcli.report.suite", "RunReport"),
     "explain": ("gradcli.report.explain", "ExplainReport"),
     "brief": ("gradcli.report.brief_of_check", "Brief"),
     "error": ("gradcli.report.common", "ErrorReport"),
@@ -110,7 +110,7 @@ def schema(world: World, name: str, options: Options) -> int:
     """Print the JSON Schema of a document, generated from the report's type."""
     import importlib
 
-    from gradcli.report.decode import make_schema
+    from gradcli.report.encode import make_schema
 
     if name == "config":
         from gradcli.project.suite.config import schema_of_suite_file as of_config

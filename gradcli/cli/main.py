@@ -5,16 +5,159 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
 
-from gradcli.cli.command_line import CommandLine, ErrorForm, arrange_words, error_form_of, parse_command
+import typer
+from typer.main import get_command
+
+from gradcli.cli import check, find, listings, studies
+from gradcli.cli import run as programs
+from gradcli.cli.command_line import (
+    FILES,
+    HELP_ALL,
+    TARGET,
+    TARGETS,
+    AllCommands,
+    Command,
+    CommandLine,
+    ErrorForm,
+    arrange_words,
+    error_form_of,
+    make_command,
+    parse_command,
+    separate_examples,
+)
 from gradcli.cli.world import World
 from gradcli.errors import BadOption, FunctionFailed, GradcliError, OutOfTime, ProcessEnded, TooLarge
-from gradcli.process.apart import VERSION, asks_for_version
+from gradcli.process.start import VERSION, asks_for_version
 from gradcli.request.option_values import seed_words
-from gradcli.request.options import CLAIM_KINDS, options_of_command
+from gradcli.request.options import CLAIM_KINDS, Options, options_of_command
 from gradcli.request.target_text import has_several_targets
 from gradcli.targets.missing import refuse_missing
 from gradcli.words import Exit
+
+# The command line program, made from its commands.
+
+# `gradcli mcp` and `gradcli lsp`: servers on standard input and output, for agents and for editors.
+
+MCP_EXAMPLES = """
+    gradcli mcp
+    gradcli mcp --timeout 20s
+A client starts it in the folder of the project; docs/how-to/mcp.md shows the settings of the common ones.
+"""
+LSP_EXAMPLES = """
+    gradcli lsp
+    gradcli lsp --timeout 20s
+An editor starts it in the folder of the project; docs/how-to/editors.md shows the settings of VS Code and Neovim.
+"""
+SECONDS = 60.0  # that a check may take, where --timeout does not say otherwise
+
+
+def mcp(world: World, options: Options) -> int:
+    """Serve the Model Context Protocol on standard input and output: agents call check, derive, cost, find and explain.
+
+    The arguments of a tool are the options of the command. A tool gives its result twice, as a text of at most ten
+    lines and as data. The result has the verdict, wrong entries with right values, the cause with its file and line,
+    the edit as a diff, the command that repeats the check, and what to do next. Files must lie below the current
+    folder. Your code runs in a separate process, which ends when its time is over or the call is cancelled. The server
+    ends when its input ends.
+    """
+    return _serve("gradcli.cli.servers.mcp", "mcp", "a client of the Model Context Protocol", world, options)
+
+
+def lsp(world: World, options: Options) -> int:
+    """Serve the Language Server Protocol on standard input and output: an editor shows the checks of a file that is saved.
+
+    When a file is saved, the server runs the checks of the suite that depend on it, as --changed selects them, one at a
+    time, in a separate process; a later save stops them and starts its own. A mistake is shown at its line, with an
+    edit that the editor can make. Above each gradient that gradcli find lists in the file, there is a command that
+    checks it.
+    """
+    return _serve("gradcli.cli.servers.lsp", "lsp", "an editor", world, options)
+
+
+def _serve(module: str, extra: str, whom: str, world: World, options: Options) -> int:
+    from gradcli.cli.servers import import_with_extra
+
+    server = import_with_extra(module, extra)
+    if world.stdin.isatty():
+        world.tell(f"this waits for the messages of {whom}, which starts it itself; Ctrl-C ends it")
+    server.serve(options.timeout or SECONDS)
+    return 0
+
+
+ABOUT = """The referee for gradients: computes a gradient in several independent ways, says whether they agree and how far
+each can be trusted, and checks yours.
+
+An expression is data: nothing in it is executed.
+
+    gradcli check "sin(x*y) + exp(-x**2)" x=0.5 y=1.2
+
+    gradcli check "sum(log(x))" --grad "1/x" --at "x=[1, 2, 3]"
+
+    gradcli compare-modes "sum(tanh(W@x)**2)" --shapes "W: 3 4; x: 4"
+
+Exit status: 0 confirmed, 1 a gradient is wrong, 2 the request could not be carried out, 3 inconclusive, 70 internal error.
+"""
+
+
+class Body(NamedTuple):
+    """One command: the function that carries it out, its argument, if it has one, its examples, and a summary."""
+
+    body: Callable[..., Any]
+    argument: Any
+    examples: str | None
+    summary: str
+
+
+COMMANDS: dict[str, Body] = {
+    "check": Body(check.check, TARGETS, check.EXAMPLES, "Verify a gradient, or one you claim (--grad)."),
+    "compare-modes": Body(
+        studies.compare_modes, TARGET, studies.COMPARE_MODES_EXAMPLES, "Set all modes side by side: digits and cost.",
+    ),
+    "sweep": Body(studies.sweep, TARGET, studies.SWEEP_EXAMPLES, "Show error against step size; choose a step."),
+    "cost": Body(studies.cost, TARGETS, studies.COST_EXAMPLES, "Count passes, operations and bytes of a gradient."),
+    "derive": Body(studies.derive, TARGET, studies.DERIVE_EXAMPLES, "Derive a closed form, with steps and code."),
+    "grad": Body(studies.grad, TARGET, studies.GRAD_EXAMPLES, "Print only the gradient, for another program."),
+    "trace": Body(studies.trace, TARGET, studies.TRACE_EXAMPLES, "Walk through backpropagation, line by line."),
+    "merge": Body(check.merge, FILES, check.MERGE_EXAMPLES, "Put the documents of shards together."),
+    "find": Body(find.find, find.PATHS, find.EXAMPLES, "List the hand-written gradients, and the checks that cover them."),
+    "init": Body(find.init, None, find.INIT_EXAMPLES, "Write a suite of checks for the gradients that gradcli find lists."),
+    "run": Body(programs.run, programs.WORDS, programs.EXAMPLES, "Run a program, and check the gradients that it uses."),
+    "modes": Body(listings.modes, None, None, "List the modes and devices available here."),
+    "ops": Body(listings.ops, listings.OPS_NAME, listings.OPS_EXAMPLES, "List the functions and their derivatives."),
+    "explain": Body(listings.explain, listings.EXPLAIN_KIND, listings.EXPLAIN_EXAMPLES, "Say what a finding or diagnosis means."),
+    "mcp": Body(mcp, None, MCP_EXAMPLES, "Serve agents: the Model Context Protocol."),
+    "lsp": Body(lsp, None, LSP_EXAMPLES, "Serve editors: the Language Server Protocol."),
+    "schema": Body(listings.schema, listings.SCHEMA_NAME, listings.SCHEMA_EXAMPLES, "Print the JSON Schema of a document."),
+}  # fmt: skip
+
+
+@cache
+def make_parser(name: str = "") -> Any:
+    """Return the parser of the command line, with one command alone if `name` is one, else with all."""
+    app = typer.Typer(
+        name="gradcli", cls=AllCommands, help=ABOUT, add_completion=True, rich_markup_mode=None, no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )  # fmt: skip
+    for each in [name] if name in COMMANDS else COMMANDS:
+        body, argument, examples, summary = COMMANDS[each]
+        made = make_command(each, body.__doc__, argument)
+        asks = {"help_option_names": ["-h", "--help", HELP_ALL]}
+        app.command(each, epilog=separate_examples(examples), short_help=summary, cls=Command, context_settings=asks)(
+            made
+        )
+    app.callback()(_accept_version_option)
+    return get_command(app)
+
+
+def _accept_version_option(version: bool = typer.Option(False, "--version", "-V", help="Print the version.")) -> None:
+    """Run before every command; `--version` itself is answered before the commands are loaded."""
+
+
+_accept_version_option.__doc__ = ABOUT
+
 
 _COMPLETE = "_GRADCLI_COMPLETE"
 _WITH_SYMPY = ("check", "compare-modes")
@@ -60,7 +203,6 @@ def stop_workers() -> None:
 
 
 def _read(argv: Sequence[str], world: World) -> CommandLine | int:
-    from gradcli.cli.program import COMMANDS, make_parser
 
     if _COMPLETE in world.environ:  # the shell requests completions
         make_parser().main(prog_name="gradcli")
@@ -78,7 +220,6 @@ def _refuse_missing(line: CommandLine) -> None:
 
 
 def _carry_out(line: CommandLine, world: World) -> int:
-    from gradcli.cli.program import COMMANDS
 
     if not world.link.earlier.stopped:  # else an error is reported first, without sympy
         _load_sympy_early(line)

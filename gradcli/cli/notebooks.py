@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from gradcli.checks.build import build_request
-from gradcli.checks.implementation import describe_environment
+from gradcli.checks.framework_claim import describe_environment
 from gradcli.cli.command_line import (
     TARGETS,
     Command,
@@ -26,16 +26,15 @@ from gradcli.cli.world import World
 from gradcli.derivation.right_answer import right_answer
 from gradcli.errors import BadOption, BadTarget, GradcliError, closest_name
 from gradcli.project.discovery import proposal
+from gradcli.project.discovery.bodies import collect_scopes
 from gradcli.project.discovery.gather import gather_gradients
 from gradcli.project.discovery.project import HandGradient, Project
-from gradcli.project.discovery.source import collect_scopes
 from gradcli.project.suite.config import CheckNames
 from gradcli.repair.full_check import full_check
 from gradcli.report.check import CheckReport
 from gradcli.report.common import Printed, error_detail, error_report
 from gradcli.report.encode import encode
-from gradcli.report.forms import Page, enable_report_display
-from gradcli.report.forms.error_text import error_as_text
+from gradcli.report.forms import Page, enable_report_display, error_as_text
 from gradcli.report.suite import CheckRow, SuiteReport, count_verdicts, exit_status_of_checks, row_of_document
 from gradcli.request.options import CLAIM_KINDS, Option, Options, options_of_command, replace_claim
 from gradcli.request.target_text import ASSIGNMENT, has_several_targets

@@ -173,7 +173,7 @@ def print_error(error: GradcliError, data: str | None, world: World, color: bool
         return
     detail = error_detail(error)
     if world.on_github:
-        from gradcli.report.forms.github import error_annotation
+        from gradcli.report.forms.ci import error_annotation
 
         place = Page(workspace=world.environ.get("GITHUB_WORKSPACE", ""))
         world.stdout.write(make_encodable(error_annotation(detail, place), world.encoding(world.stdout)))
@@ -183,7 +183,7 @@ def print_error(error: GradcliError, data: str | None, world: World, color: bool
 
 def print_error_text(error: ErrorDetail, world: World, line: int | None = None, color: bool | None = None) -> None:
     """Write an error as text on standard error, with the line of standard input that asked for it."""
-    from gradcli.report.forms.error_text import error_as_text
+    from gradcli.report.forms import error_as_text
 
     prefix = f"line {line}: " if line is not None else ""
     text = error_as_text(error, page_of_stream(world, world.stderr, color))

@@ -16,11 +16,10 @@ from gradcli.request.options import Options
 from gradcli.words import Exit
 
 if TYPE_CHECKING:
-    from gradcli.project.capture.program_run import ProgramEnd
     from gradcli.project.capture.recorder import Recorder
-    from gradcli.project.capture.session import Session
+    from gradcli.project.capture.session import ProgramEnd, Session
     from gradcli.project.discovery.project import HandGradient
-    from gradcli.report.run import RunReport, UsedGradient
+    from gradcli.report.suite import RunReport, UsedGradient
 
 FORMATS = ("text", "json", "markdown", "csv", "junit", "sarif")
 EXAMPLES = """
@@ -106,8 +105,8 @@ class _Run:
 
     def status(self) -> int:
         """Run the program and check its gradients; return the exit status."""
-        from gradcli.project.capture.program_run import execute_program as run_program
         from gradcli.project.capture.session import DEFAULT_BYTES, RecordingRequest, Session
+        from gradcli.project.capture.session import execute_program as run_program
         from gradcli.project.suite.config import import_folders
 
         options = self._options
@@ -127,7 +126,7 @@ class _Run:
 
     def _finish_at_exit(self, status: int) -> int:
         """Make the report before `os._exit` ends the process, and return the exit status."""
-        from gradcli.project.capture.program_run import ProgramEnd
+        from gradcli.project.capture.session import ProgramEnd
 
         return self._finish_program(ProgramEnd(status))
 
@@ -141,7 +140,7 @@ class _Run:
             self._session.end()
             return ended.status
         recorder = self._session.end()
-        from gradcli.project.capture.state import protected_process_state
+        from gradcli.project.capture.recorder import protected_process_state
 
         with protected_process_state():
             return self._report_gradients(recorder, ended)
@@ -149,7 +148,7 @@ class _Run:
     def _report_gradients(self, recorder: "Recorder", ended: "ProgramEnd") -> int:
         """Check what was recorded, write the report, and return the exit status."""
         from gradcli.project.capture.run_report import check_recorded_calls
-        from gradcli.report.run import Program
+        from gradcli.report.suite import Program
         from gradcli.request.option_values import seed_words
 
         try:

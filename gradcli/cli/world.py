@@ -17,7 +17,7 @@ from gradcli.report.blocks import make_visible
 if TYPE_CHECKING:
     from threading import Event
 
-    from gradcli.process.earlier import Earlier
+    from gradcli.process.process import Earlier
 
 _QUIET_SECONDS = 30.0
 _SOON_SECONDS = 1.0
@@ -40,7 +40,7 @@ class Alone:
     @cached_property
     def earlier(self) -> "Earlier":
         """The state of earlier processes, which is empty."""
-        from gradcli.process.earlier import Earlier
+        from gradcli.process.process import Earlier
 
         return Earlier()
 

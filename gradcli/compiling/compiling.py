@@ -15,12 +15,20 @@ from typing import Any
 import numpy as np
 
 from gradcli.classes import dataclass
-from gradcli.compiling.abstract import AbstractValue, DetachedFunction, NumpyCall, ValuePlace
-from gradcli.compiling.gradient_nodes import times, value_and_gradient
-from gradcli.compiling.straight_line import OfNode, ProgramNode, StraightLine
+from gradcli.compiling.straight_line import (
+    AbstractValue,
+    DetachedFunction,
+    NumpyCall,
+    OfNode,
+    ProgramNode,
+    StraightLine,
+    ValuePlace,
+    times,
+    value_and_gradient,
+)
 from gradcli.compiling.written import FunctionText, write_function
 from gradcli.errors import BadPoint, BadShape, BadTarget, FunctionFailed, GradcliError, TraceDiffers
-from gradcli.targets.call import refuse_again, remember_refusal
+from gradcli.targets.arguments import refuse_again, remember_refusal
 from gradcli.targets.nesting import ContainerNode, LabelledLeaf, Leaf, put_together, take_apart
 from gradcli.targets.nesting import Node as Structure
 from gradcli.targets.python import PythonFunction, signature_of

@@ -23,6 +23,7 @@ from gradcli.derivation.matrix_expression import ONE as UNIT
 from gradcli.derivation.matrix_expression import (
     E,
     Op,
+    Statements,
     add,
     call,
     complement_of_sigmoid,
@@ -33,13 +34,13 @@ from gradcli.derivation.matrix_expression import (
     neg,
     number,
     power,
+    replace_part,
     without_minus,
 )
+from gradcli.derivation.matrix_expression import count_axes as axes_of
 from gradcli.derivation.matrix_printing import Printer
 from gradcli.derivation.simplify import open_bracket, simplified, size_of_tensor
 from gradcli.derivation.sized_problem import DerivationProblem, first_free_name
-from gradcli.derivation.statements import Statements, replace_part
-from gradcli.derivation.statements import count_axes as axes_of
 from gradcli.derivation.units import cut_span, selection_matrix
 from gradcli.errors import NotSupported
 from gradcli.report.derive import greek_name

@@ -14,11 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gradcli.arithmetic.dual import jacobian_from_rows, unit_directions
 from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT
-from gradcli.checks.gradient_slips import FACTORS, WHOLE_SLIPS
+from gradcli.checks.gradient_slips import (
+    FACTORS,
+    WHOLE_SLIPS,
+    is_operation,
+    negated,
+    omit_contribution,
+    pass_cotangent,
+    slips_of_argument,
+)
 from gradcli.checks.on_tape import Edge, block_slips, change_rule_on_edge, edges_of
-from gradcli.checks.partial_slips import is_operation, negated, omit_contribution, pass_cotangent, slips_of_argument
 from gradcli.checks.wrong import MOST, CauseBudget
 from gradcli.derivation.axes import match_indices
 from gradcli.derivation.derive import Derivation
@@ -31,9 +39,8 @@ from gradcli.derivation.sized_problem import RECORDINGS, name_shapes_in_text, na
 from gradcli.derivation.sized_recording import names_of_inputs, order_comparisons
 from gradcli.derivation.verified import ALLOWED, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
-from gradcli.modes.jacobians import jacobian_from_rows, unit_directions
 from gradcli.modes.mode import Question
-from gradcli.modes.problem import Budget, Effort
+from gradcli.modes.recording import Budget, Effort
 from gradcli.report.derive import Answer, Result
 from gradcli.request.point import Array, Point
 from gradcli.request.target_text import normalise_name
@@ -156,7 +163,7 @@ def _resolve_names(made: Derivation, result: Result, text: str) -> tuple[dict[st
 
 
 # Slips. Tables: factors and changes of a whole derivative (gradcli.checks.gradient_slips), wrong partials
-# (gradcli.checks.partial_slips), edits of the text (gradcli.repair.edits); here what is taken for granted, and the rules of
+# (gradcli.checks.gradient_slips), edits of the text (gradcli.repair.edits); here what is taken for granted, and the rules of
 # calculus.
 
 _TAKEN_FOR_GRANTED = {

@@ -16,15 +16,19 @@ from gradcli.derivation.matrix_expression import ONE as UNIT
 from gradcli.derivation.matrix_expression import (
     E,
     Op,
+    Statements,
     add,
     complement_of_sigmoid,
+    count_axes,
     expression_text,
     mul,
     name,
     neg,
     number,
     power,
+    replace_part,
     transpose,
+    with_transposes,
 )
 from gradcli.derivation.matrix_printing import (
     NAMES,
@@ -60,7 +64,6 @@ from gradcli.derivation.notation import (  # fmt: skip
     sort_by_degree,
     transpose_formula,
 )
-from gradcli.derivation.statements import Statements, count_axes, replace_part, with_transposes
 from gradcli.derivation.units import Position, parse_position
 from gradcli.errors import NotSupported
 from gradcli.report.derive import Step, greek_name, index_letters

@@ -50,9 +50,9 @@ from gradcli.derivation.matrix_expression import (
     name,
     neg,
     number,
+    replace_part,
     transpose,
 )
-from gradcli.derivation.statements import replace_part
 from gradcli.derivation.units import (
     complement_of_triangle,
     fill_gaps_in_spans,

@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from gradcli.classes import dataclass
 from gradcli.derivation.matrix_expression import Number, formula_number, is_fraction, match_known_constant
-from gradcli.report.derive import GREEK, greek_name, latex_name, mathml_name, split_subscript
-from gradcli.report.equations import mathml_lines
+from gradcli.report.derive import GREEK, greek_name, latex_name, mathml_lines, mathml_name, split_subscript
 
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _LOWERED = str.maketrans("0123456789-", "₀₁₂₃₄₅₆₇₈₉₋")

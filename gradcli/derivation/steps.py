@@ -34,6 +34,7 @@ from gradcli.derivation.mathematics import LineWriter
 from gradcli.derivation.matrix_expression import (
     E,
     Op,
+    Statements,
     add,
     call,
     complement_of_sigmoid,
@@ -48,7 +49,6 @@ from gradcli.derivation.matrix_printing import NAMES, Printer
 from gradcli.derivation.simplify import SAYS, simplified
 from gradcli.derivation.sized_problem import DerivationProblem, first_free_name
 from gradcli.derivation.sized_recording import Sweep, is_shift, rule_of, sweep_back_by_names
-from gradcli.derivation.statements import Statements
 from gradcli.errors import GradcliError, NotSupported
 from gradcli.report.derive import ERROR_OF_LAYER, DerivedKind, Step
 from gradcli.targets.expression import Expression

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.value_graph import NotStraight
-from gradcli.checks.implementation import describe_environment
+from gradcli.checks.framework_claim import describe_environment
 from gradcli.checks.probe import Located, choose_inputs, locate_function
 from gradcli.classes import dataclass
 from gradcli.derivation.derive import Derivation
@@ -30,7 +30,7 @@ from gradcli.derivation.sized_recording import prepare_problem
 from gradcli.derivation.verified import ALLOWED, UNSEEN, Unverified, Verifier
 from gradcli.errors import BadOption, BadShape, GradcliError, NotSupported
 from gradcli.modes.mode import Question
-from gradcli.modes.problem import Budget, Effort
+from gradcli.modes.recording import Budget, Effort
 from gradcli.report.common import ABSENT, ErrorDetail, Finding, Target, error_detail, finding
 from gradcli.report.derive import Answer, DeriveReport, Result
 from gradcli.request.point import Point

@@ -11,7 +11,8 @@ import numpy as np
 from gradcli.arithmetic.ball import Ball, nearest_float64, precision, radius
 from gradcli.checks.run_modes import run_mode
 from gradcli.classes import dataclass
-from gradcli.derivation.code.writer import NUMPY, Dialect, needed_imports
+from gradcli.derivation.code_writer import NUMPY, Dialect, needed_imports
+from gradcli.derivation.matrix_expression import Statements
 from gradcli.derivation.sized_problem import MOVED, RECORDINGS, DerivationProblem, draw_point, two_other_numbers
 from gradcli.derivation.sized_recording import (
     equality_comparisons,
@@ -21,10 +22,9 @@ from gradcli.derivation.sized_recording import (
     order_comparisons,
     value_as_graph,
 )
-from gradcli.derivation.statements import Statements
 from gradcli.errors import GradcliError
 from gradcli.modes.mode import Question
-from gradcli.modes.problem import Budget, Effort
+from gradcli.modes.recording import Budget, Effort
 from gradcli.modes.registry import MODES
 from gradcli.report.derive import Check
 from gradcli.request.point import Point

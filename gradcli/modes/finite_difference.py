@@ -1,5 +1,6 @@
-"""Finite differences of the untouched function."""
+"""Function values alone: finite differences of the untouched function, their schemes, and complex steps."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
@@ -7,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.errors import NotSupported, TraceDiffers
+from gradcli.arithmetic.dual import jacobian_from_columns, unit_directions
+from gradcli.classes import dataclass
+from gradcli.errors import BadOption, GradcliError, NotSupported, OutOfTime, TraceDiffers
 from gradcli.frameworks.framework import EPS as EPS_OF_FORMAT
 from gradcli.frameworks.native import native_of
 from gradcli.modes.difference_steps import (
@@ -22,17 +25,143 @@ from gradcli.modes.difference_steps import (
     spacing_of_values,
     widen_zeros,
 )
-from gradcli.modes.jacobians import jacobian_from_columns
+from gradcli.modes.kinks import refuse_undefined
 from gradcli.modes.mode import Available, Question
-from gradcli.modes.problem import MOST_EVALUATIONS, WITHOUT_LIMITS, Budget, OverBudget, Problem, ValueChanged
+from gradcli.modes.recording import MOST_EVALUATIONS, TRACED, WITHOUT_LIMITS, Budget, OverBudget, Problem, ValueChanged
 from gradcli.modes.rounding import EPS
-from gradcli.request.point import Array, Estimate, EstimateCost, Point, Slopes, Witness
-from gradcli.request.stepping import DEFAULT_STEPPING, Stepping
+from gradcli.request.point import DEFAULT_STEPPING, Array, Estimate, EstimateCost, Point, Slopes, Stepping, Witness
 from gradcli.targets.derived import STEP, Along, Gradient, SumOfEntries, inner_gradient, original_function
 from gradcli.targets.facts import Function
 from gradcli.tracing.primitive import Value
+from gradcli.tracing.provenance import place_of_position
 from gradcli.tracing.shapes import concatenate_entries, shape, split_like
 from gradcli.tracing.tracer import Tracer
+
+# Difference schemes, and the step at which the theory of each balances truncation and rounding error.
+#
+# With h the step, e the rounding error of one value of f, and f(k) its k-th derivative, the error of a scheme of order p is
+#
+#     c |f(k)| h^p + r e / h,    least at  h = (r e / (p c |f(k)|))^(1/(p+1)),  where it is  (1 + p) c |f(k)| h^p.
+
+Rounded = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """One way to estimate f' from values at x + o h, for its offsets o.
+
+    `terms` are `(o, o', w)` for w (f(x + o h) - f(x + o' h)); their sum is divided by `over` h. `order`, `derivative`, `c`
+    and `r` are p, k, c and r of the law above.
+    """
+
+    name: str
+    terms: tuple[tuple[float, float, float], ...]
+    over: float
+    order: int
+    derivative: int
+    c: float
+    r: float
+    imaginary: bool = False
+
+    @property
+    def offsets(self) -> frozenset[float]:
+        """The places, in steps, at which the scheme needs f."""
+        return frozenset(o for up, down, _ in self.terms for o in (up, down))
+
+    def quotient(self, values: Mapping[float, Any], h: Any, rounded: Rounded) -> Any:
+        """Return the estimates, each operation rounded by `rounded`; `values[o]` are f(x + o h) for the steps `h`."""
+        total: Any = None
+        for up, down, weight in self.terms:
+            part = rounded(values[up] - values[down])
+            part = part if weight == 1 else rounded(weight * part)
+            total = part if total is None else rounded(total + part)
+        return rounded(total / (h if self.over == 1 else rounded(self.over * h)))
+
+    def predicted(self, e: float, derivatives: Mapping[int, float]) -> tuple[float, float] | None:
+        """Return the best step and its error; None if f(k) or the rounding error is zero, or f(k) is unknown."""
+        size = self.c * derivatives.get(self.derivative, 0.0)
+        if size == 0 or e == 0 or not self.r:
+            return None
+        h = (self.r * e / (self.order * size)) ** (1 / (self.order + 1))
+        return h, (1 + self.order) * size * h**self.order
+
+    @property
+    def symbol(self) -> str:
+        """The derivative f(k) of the error law as text: f'', f''' or f(5)."""
+        return "f" + "'" * self.derivative if self.derivative <= 3 else f"f({self.derivative})"
+
+    def law(self) -> str:
+        """Return the formula of the best step."""
+        inside = f"{self.r / (self.order * self.c):.4g} e/|{self.symbol}|"
+        return f"({inside})^(1/{self.order + 1})"
+
+
+# fmt: off
+SCHEMES = (
+    #      name          terms                                        over  order  f(k)   c      r
+    Scheme("forward",    ((1, 0, 1),),                                 1,    1,     2,   1/2,   2),
+    Scheme("backward",   ((0, -1, 1),),                                1,    1,     2,   1/2,   2),
+    Scheme("central",    ((1, -1, 1),),                                2,    2,     3,   1/6,   1),
+    Scheme("5-point",    ((1, -1, 8), (2, -2, -1)),                   12,    4,     5,   1/30,  3/2),
+    Scheme("7-point",    ((1, -1, 45), (2, -2, -9), (3, -3, 1)),      60,    6,     7,   1/140, 11/6),
+    Scheme("richardson", ((.5, -.5, 8), (1, -1, -1)),                  6,    4,     5,   1/480, 3),
+    Scheme("complex",    (),                                           1,    2,     3,   1/6,   0, imaginary=True),
+)
+# fmt: on
+ONE_SIDED = ("forward", "backward")
+USUAL = tuple(scheme.name for scheme in SCHEMES if scheme.name != "backward")
+_BY_NAME = {scheme.name: scheme for scheme in SCHEMES}
+
+#                   weights of f(x + k h), k from -4 to 4, for h^k f(k)
+STENCILS: dict[int, tuple[float, ...]] = {
+    2: (0, 0, 0, 1, -2, 1, 0, 0, 0),
+    3: (0, 0, -0.5, 1, 0, -1, 0.5, 0, 0),
+    5: (0, -0.5, 2, -2.5, 0, 2.5, -2, 0.5, 0),
+    7: (-0.5, 3, -7, 7, 0, -7, 7, -3, 0.5),
+}
+
+
+def parse_schemes(text: str | None) -> tuple[Scheme, ...]:
+    """Return the schemes that a list separated by commas names; unique prefixes will do. Raises BadOption."""
+    if text is None:
+        return tuple(_BY_NAME[name] for name in USUAL)
+    found: list[Scheme] = []
+    for part in filter(None, (word.strip() for word in text.split(","))):
+        fits = [part] if part in _BY_NAME else [name for name in _BY_NAME if name.startswith(part)]
+        if len(fits) != 1:
+            raise BadOption(f"there is no scheme '{part}'", do=f"schemes: {', '.join(_BY_NAME)}")
+        found += [_BY_NAME[fits[0]]]
+    if not found:
+        raise BadOption("--schemes names none", do=f"schemes: {', '.join(_BY_NAME)}")
+    return tuple(dict.fromkeys(found))
+
+
+# Slopes of noisy curves on logarithmic axes.
+
+
+def log_slope(x: Any, y: Any) -> float | None:
+    """Return the exponent p of y ~ x^p: the median of the slopes between all pairs of points; None for fewer than three.
+
+    Source  Theil (1950) and Sen (1968): a few outliers do not change this slope.
+    """
+    x, y = np.log(np.asarray(x, dtype=float)), np.log(np.asarray(y, dtype=float))
+    known = np.isfinite(x) & np.isfinite(y)
+    x, y = x[known], y[known]
+    if len(x) < 3:
+        return None
+    i, j = np.triu_indices(len(x), 1)
+    apart = x[j] != x[i]
+    return float(np.median((y[j] - y[i])[apart] / (x[j] - x[i])[apart])) if np.any(apart) else None
+
+
+def median_of_neighbours(x: Any) -> Any:
+    """Return the median of each value of a curve and its two neighbours, so that a single lucky point has no effect.
+
+    Shapes  as x; curves lie along the last axis.
+    """
+    padded = np.concatenate([x[..., :1], x, x[..., -1:]], axis=-1)
+    return np.median(np.stack([padded[..., :-2], padded[..., 1:-1], padded[..., 2:]]), axis=0)
+
 
 CALLS = 21  # for each entry, about: from 14 for a smooth function to over 100
 MANY = 50  # entries: if there are more, fine structure is searched for along random directions
@@ -327,3 +456,87 @@ def _coarse_spacing(along: Line) -> Any:
     values = np.stack([along.at, *along.seen.values()])
     found = spacing_of_values(values)
     return np.where(found > EPS * np.max(np.abs(values), axis=0), found, 0.0)
+
+
+# The complex step: Im f(x + i h) / h, where the function is analytic and accepts complex numbers.
+
+_SAME = 1e-9  # of f: how near its real part must stay to its value for real numbers
+_AT_ZERO = 1e-3  # the size assumed for an entry of 0
+_LEAST = 1e-250  # the least size of an entry: the step for a smaller one would lose its digits
+_MOVED = 1e-3  # of the entry's size: how far it is moved to see whether f depends on it at all
+H = 2.0**-66  # of the entry's size: nothing is subtracted, so the step can be far below rounding
+
+
+class ComplexStep:
+    """One complex evaluation for each entry of the inputs.
+
+    Source  Squire and Trapp (1998), Using complex variables to estimate derivatives of real functions.
+    """
+
+    name = "complex-step"
+    rests_on = frozenset({Witness.FUNCTION_VALUES})
+
+    def available(self) -> Available:
+        return Available()
+
+    def gradient(self, q: Question) -> Estimate:
+        """Return the gradient by complex steps.
+
+        Error   rounding, as for the sweeps of other modes; truncation is below it.
+        Cost    one complex evaluation for each entry of the inputs.
+        Raises  NotSupported if an operation is not analytic or does not take complex numbers; NotRun, Undecided.
+        """
+        q.refuse_untraced()
+        refuse_undefined(q.value)
+        if inner_gradient(q.f) is not None:
+            raise NotSupported("gradcli's gradient is made for real numbers")
+        self.refuse_if_not_analytic(q)
+        value: dict[str, Array] = {}
+        count = 0
+        q.budget.admit(TRACED * q.entries * q.work, f"{q.entries:,} evaluations with complex numbers")
+        for k, name in enumerate(q.wrt):
+            columns = []
+            for direction in unit_directions(q.xs[k]):
+                columns.append(self._derivative_along(q, k, direction))
+            count += len(columns)
+            value[name] = jacobian_from_columns(columns, q.value, q.xs[k])
+        # complex functions take more operations than real ones; truncation is of the order of H squared
+        loss = max((p.complex_loss for p, *_ in q.program_lines if p is not None), default=0.0)
+        largest = max((float(np.max(np.abs(x), initial=0.0)) for x in q.xs), default=1.0)
+        truncation = float(np.max(np.abs(q.value), initial=0.0)) / max(1e-3, largest)  # in f per unit of its inputs
+        least = (H**1.5 + loss) * q.largest_adjoint + H**1.5 * truncation
+        bound = {name: 4 * b + least + loss * np.abs(value[name]) for name, b in q.rounding.items()}
+        cost = EstimateCost(evaluations=count, operations=4 * q.operations * count)
+        return Estimate(value, bound, statistical=q.rounding_is_estimated, cost=cost)
+
+    def refuse_if_not_analytic(self, q: Question) -> None:
+        """Raise NotSupported if an operation on the path has no complex derivative."""
+        for primitive, _, _, _, params, position in (*q.program_lines, *q.program.tape.decisions):
+            if primitive is not None and not primitive.analytic:
+                raise NotSupported(f"{primitive.title(params)} is not analytic", where=place_of_position(position))
+
+    def _derivative_along(self, q: Question, k: int, direction: Array) -> Array:
+        size = float(np.max(np.abs(q.xs[k] * direction)))
+        if 0 < size < _LEAST:
+            raise NotSupported(f"an entry of {size:.1e} is too small to step from with complex numbers")
+        h = float(np.exp2(np.rint(np.log2(H * (size or _AT_ZERO)))))  # of 2: imaginary parts round as derivatives do
+        xs = list(q.xs)
+        xs[k] = q.xs[k] + 1j * h * direction
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)
+            try:
+                y = np.asarray(q.g(*xs))
+            except OutOfTime:
+                raise
+            except (GradcliError, TypeError, np.exceptions.ComplexWarning) as error:
+                what = getattr(error, "what", str(error)).split("\n")[0]
+                raise NotSupported(f"the function does not take complex numbers: {what[:120]}") from None
+        if not np.iscomplexobj(y) and np.size(y):
+            xs[k] = q.xs[k] + _MOVED * np.maximum(1.0, np.abs(q.xs[k])) * direction
+            if np.array_equal(q.near(*xs), q.value):
+                return np.zeros(shape(q.value))[()]  # f does not depend on this entry
+            raise NotSupported("the function does not take complex numbers: its result is real")
+        apart = np.abs(np.real(y) - q.value)
+        if np.any(apart > _SAME * (np.abs(q.value) + q.largest_adjoint * _SAME) + 1e3 * q.noise_floor):
+            raise NotSupported("the function behaves differently for complex numbers")
+        return np.imag(y) / h if shape(y) else np.float64(np.imag(y) / h)

@@ -20,10 +20,8 @@ from gradcli.modes.bounds import (
 )
 from gradcli.modes.kinks import EQUALITIES, Mark
 from gradcli.modes.pieces import rules_hold_at
-from gradcli.modes.problem import Budget
-from gradcli.modes.recording import Recording
-from gradcli.modes.rounding import FUNCTION_ERROR, has_factored_matrix, has_singular_matrix
-from gradcli.modes.textbook import has_other_slopes
+from gradcli.modes.recording import Budget, Recording
+from gradcli.modes.rounding import FUNCTION_ERROR, has_factored_matrix, has_other_slopes, has_singular_matrix
 from gradcli.modes.trace_test import TraceTest, allowed_distance, displacement, trace_test
 from gradcli.request.point import Array, Estimate, Witness
 from gradcli.targets.derived import inner_gradient, original_function

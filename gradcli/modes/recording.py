@@ -2,55 +2,349 @@
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from dataclasses import field, replace
+from enum import Enum
 from functools import cached_property
+from math import inf
 from typing import Any
 
 import numpy as np
 
+from gradcli.arithmetic.dual import cotangent_rows, jacobian_by_columns, jacobian_from_columns, jacobian_from_rows
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
 from gradcli.arithmetic.tape import CONSTANT, METER, Line, Recorded, forget_values, held_bytes
 from gradcli.classes import dataclass
-from gradcli.errors import GradcliError, NotSupported, OutOfTime
-from gradcli.modes.jacobians import cotangent_rows, jacobian_by_columns, jacobian_from_rows
+from gradcli.errors import BadExpression, FunctionFailed, GradcliError, NotSupported, OutOfTime
 from gradcli.modes.kinks import (
     Mark,
     Nearby,
     ScalarComparison,
     find_kinks,
     find_nearest_kink,
+    find_staircases,
+    find_steps_at_jumps,
     first_not_finite,
     nearest_branches,
 )
-from gradcli.modes.problem import (
-    BALL,
-    MANY,
-    REVERSE,
-    TRACED,
-    Effort,
-    NotRun,
-    Problem,
-    work_in_balls,
-    work_of_evaluation,
-    work_of_line,
-)
-from gradcli.modes.rounding import EPS, contribution_of_line, roundings_of_operation
-from gradcli.modes.solver_changes import SolverChanges, solvers_of
-from gradcli.modes.stairs import find_staircases, find_steps_at_jumps
-from gradcli.modes.textbook import has_other_slopes
+from gradcli.modes.rounding import EPS, contribution_of_line, has_other_slopes, roundings_of_operation
 from gradcli.modes.trace_test import random_weights
-from gradcli.request.point import Array
+from gradcli.request.point import DEFAULT_STEPPING, Array, Estimate, Point, Stepping
 from gradcli.rules.kinds import LARGE
-from gradcli.targets.derived import inner_gradient, original_function, record_checkpoints
+from gradcli.targets.derived import inner_gradient, original_function, random_signs, record_checkpoints
 from gradcli.targets.expression import Expression
-from gradcli.targets.facts import restrict_to_inputs
+from gradcli.targets.facts import Function, restrict_to_inputs
 from gradcli.targets.instructions import enlarge_constants
-from gradcli.targets.solver_tolerances import tolerances_are_smaller
-from gradcli.tracing.primitive import Value
+from gradcli.targets.replacement_scope import solver_tolerances
+from gradcli.targets.solver_tolerances import TIGHTER, tolerances_are_smaller
+from gradcli.tracing.primitive import Value, Work
 from gradcli.tracing.provenance import WRITTEN
 from gradcli.tracing.shapes import all_finite, largest_finite, largest_magnitude, shape, shared_zeros, size, zeros_like
 from gradcli.tracing.tracer import plain_value
+
+# The problem that all modes solve: the gradient of one function at one point.
+
+MANY = 5_000  # entries: if there are more, a claim is compared with the reverse sweep, unless more is requested
+_TIMED = 3  # evaluations, of which the fastest is reported
+
+
+# The budget of one gradient: scalar operations and evaluations, which are counted, and the user's time limit.
+
+
+class NotRun(GradcliError):
+    """A mode was not run, because it was predicted to cost too much."""
+
+    kind = "not run"
+
+
+class OverBudget(NotRun):
+    """A mode was not run, because it would take more evaluations than the user allows."""
+
+
+class ValueChanged(NotRun):
+    """Differences were not taken, because another call with the same arguments gave another value."""
+
+
+# How much work a mode is, counted on the recorded program: scalar operations, never seconds.
+#
+# What runs by default is decided by these counts, so that it is the same on every machine and under every load.
+
+CALL = 1_000  # scalar operations that take as long as one call of numpy
+FUNCTION = 10_000  # the same, for one call of the user's function
+TRACED = 4  # times the function: one traced evaluation
+REVERSE = 5  # times the function: recording it and sweeping back
+BALL = 6_000  # scalar operations that take as long as one on balls, forward and backward
+_BALL_PRODUCT = 30  # the same, for one multiply-add of a matrix product in balls
+MOST_EVALUATIONS = 100_000  # of a function that can only be called, unless the user allows another number
+
+
+class Effort(Enum):
+    """How many scalar operations a mode may take.
+
+    A claim is looked at quickly first, with 1,000 operations on balls; what that leaves open gets the default, 30,000.
+    `--modes all` allows what takes about ten seconds, and a mode that is requested by name has no limit.
+    """
+
+    QUICK = 1_000.0 * BALL
+    DEFAULT = 30_000.0 * BALL
+    ALL = 1e10
+    NAMED = inf
+
+
+def work_of_line(line: Any) -> Work:
+    """Return the work of one line."""
+    primitive, _, xs, y, params, _ = line
+    return Work() if primitive is None else primitive.cost.work(xs, y, params or {})
+
+
+def work_of_evaluation(lines: Iterable[Any]) -> int:
+    """Return the work of one evaluation, in scalar operations: those of the lines, and what calling numpy costs."""
+    return FUNCTION + sum(CALL + found.entries + found.products for found in map(work_of_line, lines))
+
+
+def work_in_balls(lines: Iterable[Any]) -> int:
+    """Return the work of a forward and a backward sweep in balls, in scalar operations of float64."""
+    return sum(found.entries * BALL + found.products * _BALL_PRODUCT for found in map(work_of_line, lines))
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a mode may take: scalar operations, limited by its effort, and seconds, limited only if the user says so."""
+
+    effort: Effort = Effort.NAMED
+    mode_timeout: float | None = None
+
+    @property
+    def by_default(self) -> bool:
+        """Whether the user did not choose the modes."""
+        return self.effort in (Effort.QUICK, Effort.DEFAULT)
+
+    def at_least(self, effort: Effort) -> "Budget":
+        """Return the same budget with this effort, or its own effort if that is greater."""
+        return replace(self, effort=max(self.effort, effort, key=lambda e: e.value))
+
+    def admit(self, work: float, what: str, *, essential: bool = False) -> None:
+        """Check that a mode may make `work` scalar operations, which `what` describes in the message.
+
+        `essential` work gets at least the limit of `--modes all`.
+
+        Raises  NotRun if the work is over the limit.
+        """
+        allowed = max(self.effort.value, Effort.ALL.value) if essential else self.effort.value
+        if work <= allowed:
+            return
+        asked = "--modes all" if work <= Effort.ALL.value else "request the mode by name: --modes"
+        raise NotRun(f"it takes {what}, about {work:.0e} operations in all, over the limit of {allowed:.0e}", do=asked)
+
+
+WITHOUT_LIMITS = Budget()
+
+
+# `--mode-timeout`: a mode is stopped before its next evaluation of f, once its time is up. Time decides nothing else.
+
+_DEADLINE: ContextVar[float] = ContextVar("deadline", default=inf)  # of the mode that runs, on the monotonic clock
+
+
+def time_limit_error(seconds: float) -> OutOfTime:
+    """Return the error of a mode whose time is up."""
+    return OutOfTime(f"it was stopped after {seconds:g} s", do=f"--mode-timeout {4 * seconds:g}s, or drop the limit")
+
+
+def compute_with_deadline(compute: Callable[[], Estimate], seconds: float | None) -> Estimate:
+    """Compute an estimate, and return it with the seconds it took; within `compute`, OutOfTime is raised after `seconds`."""
+    start = time.perf_counter()
+    token = _DEADLINE.set(time.monotonic() + (inf if seconds is None else seconds))
+    try:
+        estimate = compute()
+    finally:
+        _DEADLINE.reset(token)
+    if estimate.cost.seconds:
+        return estimate  # the mode has timed itself
+    return replace(estimate, cost=replace(estimate.cost, seconds=time.perf_counter() - start))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One function at one point, the inputs that are differentiated, and what may be spent on it.
+
+    `device` is what frameworks run on if the user chose it, and the CPU else.
+    """
+
+    f: Function
+    point: Point
+    wrt: tuple[str, ...]
+    seed: int = 0
+    budget: Budget = WITHOUT_LIMITS
+    stepping: Stepping = DEFAULT_STEPPING
+    device: str | None = None
+
+    @cached_property
+    def xs(self) -> list[Array]:
+        """The values of the inputs that are differentiated."""
+        return [self.point.values[name] for name in self.wrt]
+
+    @cached_property
+    def g(self) -> Callable[..., Value]:
+        """The function of those inputs alone. Raises OutOfTime in a mode whose time is up."""
+        g = restrict_to_inputs(self.f, self.point.values, self.wrt)
+        seconds = self.budget.mode_timeout
+        if seconds is None:
+            return g
+
+        def in_time(*xs: Value) -> Value:
+            if time.monotonic() > _DEADLINE.get():
+                raise time_limit_error(seconds)
+            return g(*xs)
+
+        return in_time
+
+    def near(self, *xs: Value) -> Value:
+        """Return the user's function at another point: nan beyond the user's bounds, and where it raises or changes shape."""
+        if not self.stepping.edges or self.stepping.are_inside(self.wrt, xs):
+            try:
+                y = self.g(*xs)
+            except (FunctionFailed, BadExpression):
+                pass
+            else:
+                if shape(y) == shape(self.value):
+                    return y
+        return np.full(shape(self.value), np.nan)[()]
+
+    @cached_property
+    def value(self) -> Array:
+        """The value of the user's function at the point, on plain numbers."""
+        if self.point.value is not None:
+            return self.point.value
+        with np.errstate(all="ignore"):
+            return np.asarray(self.g(*self.xs), dtype=float)[()]
+
+    @property
+    def own_value(self) -> Array:
+        """The value of the user's function with the user's tolerances, where `value` is that with smaller ones."""
+        return self.value if self.point.own_value is None else self.point.own_value
+
+    @cached_property
+    def seconds(self) -> float:
+        """The time of one evaluation in seconds, the best of three. It is reported, and decides nothing."""
+        best = np.inf
+        with np.errstate(all="ignore"):
+            for _ in range(_TIMED):
+                start = time.perf_counter()
+                self.g(*self.xs)
+                best = min(best, time.perf_counter() - start)
+        return float(best)
+
+    @cached_property
+    def entries(self) -> int:
+        """The number of entries that are differentiated."""
+        return sum(size(x) for x in self.xs)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether there are so many entries that balls are used only on request."""
+        return self.budget.effort is Effort.DEFAULT and self.entries > MANY
+
+
+# How much the tolerances of scipy's solvers in f change its derivatives: measured, by smaller tolerances.
+
+# of the size of an entry: wide, so that a solver's noise is small beside its error
+_STEPS = (-0.1, -0.03, 0.0, 0.03, 0.1)
+_PAIRS = ((1, 3), (0, 2), (2, 4))  # the steps between which quotients are taken
+_DIRECTIONS = 4
+_SMALL = 1e-3  # of the largest slope: the changes of smaller ones, relative to them, say nothing of the others
+_MOST_ENTRIES = 200  # if there are more, the change along one direction stands for all of them
+_ROUNDINGS = 64.0  # roundings of f, divided by the step: a smaller change is none
+_TYPICAL = 0.9  # the quantile of the relative changes of all entries that every entry is granted
+
+
+def solvers_of(f: Function) -> tuple[str, ...]:
+    """Return the solvers of scipy that a function calls, with their tolerances: `solve_ivp at rtol=1e-8`."""
+    return getattr(original_function(f), "solvers", ())
+
+
+def smaller_tolerances(f: Function) -> AbstractContextManager[Any]:
+    """Context in which solvers that f calls have smaller tolerances, by a factor of a hundred or more."""
+    if not solvers_of(f):
+        return nullcontext()
+    return solver_tolerances(getattr(original_function(f), "tolerance_factor", TIGHTER[0]))
+
+
+class SolverChanges:
+    """How much difference quotients change between the tolerances of f's solvers and smaller ones.
+
+    The change of an entry is the largest of three quotients, over steps of 3 % and of 10 % of the entry, since one may be
+    small by accident; and no less, in proportion, than what nine in ten of all entries change. Among many entries the
+    relative change along some random directions stands for all.
+
+    Cost    ten evaluations of f for each entry, or for each of four directions, half of them with smaller tolerances.
+    """
+
+    def __init__(self, q: Problem) -> None:
+        self.error: Array = 0.0  # the largest change of f's values themselves
+        self._changes: dict[str, Array] = {}
+        self._relative = 0.0
+        self.evaluations = 2 * len(_STEPS) * (_DIRECTIONS if q.entries > _MOST_ENTRIES else q.entries)
+        with np.errstate(all="ignore"):
+            if q.entries > _MOST_ENTRIES:
+                self._relative = self._relative_change(q)
+            else:
+                self._changes = {name: self._changes_of_input(q, k) for k, name in enumerate(q.wrt)}
+
+    def of(self, name: str, slopes: Array) -> Array:
+        """Return the change of each entry of an input whose derivatives are about `slopes`.
+
+        Shapes  as the Jacobian of f by this input.
+        """
+        return self._changes[name] if name in self._changes else self._relative * np.abs(slopes)
+
+    def _changes_of_input(self, q: Problem, k: int) -> Array:
+        x, sizes = q.xs[k], np.asarray(q.stepping.sizes_of_entries(q.wrt[k], q.xs[k]))
+        changes, slopes = [], []
+        for at in np.ndindex(shape(x)):
+            v = np.zeros(shape(x))
+            v[at] = sizes[at]
+            vs = [v[()] if j == k else np.zeros(shape(other)) for j, other in enumerate(q.xs)]
+            change, slope = self._change_along_direction(q, vs)
+            changes.append(change / sizes[at])
+            slopes.append(slope / sizes[at])
+        change, slope = (jacobian_from_columns(columns, q.value, x) for columns in (changes, slopes))
+        size = np.abs(slope)
+        known = size > _SMALL * np.max(size, initial=0.0)
+        relative = np.divide(change, size, out=np.zeros(np.shape(change)), where=known)[known]
+        typical = float(np.quantile(relative, _TYPICAL)) if relative.size else 0.0
+        return np.fmax(change, typical * size)
+
+    def _relative_change(self, q: Problem) -> float:
+        rng = np.random.default_rng([q.seed, 0x50153])
+        found = []
+        for _ in range(_DIRECTIONS):
+            vs = [
+                random_signs(rng, shape(x)) * q.stepping.sizes_of_entries(name, x)
+                for name, x in zip(q.wrt, q.xs, strict=True)
+            ]
+            change, slope = self._change_along_direction(q, vs)
+            found.append((float(np.max(change, initial=0.0)), float(np.max(np.abs(slope), initial=0.0))))
+        change, slope = (max(part) for part in zip(*found, strict=True))
+        return change / slope if slope > 0 else 0.0
+
+    def _change_along_direction(self, q: Problem, vs: Sequence[Array]) -> tuple[Array, Array]:
+        """Return the change of the difference quotient along a direction, and the quotient with the smaller tolerances."""
+
+        def values() -> list[Array]:
+            places = ([x + t * v for x, v in zip(q.xs, vs, strict=True)] for t in _STEPS)
+            return [np.asarray(q.near(*place), dtype=float) for place in places]
+
+        smaller = values()
+        with solver_tolerances(1.0):
+            errors = [own - y for own, y in zip(values(), smaller, strict=True)]
+        self.error = np.fmax(self.error, np.fmax.reduce(np.abs(errors)))
+        changes = [np.abs(errors[b] - errors[a]) / (_STEPS[b] - _STEPS[a]) for a, b in _PAIRS]
+        change, slope = np.fmax.reduce(changes), (smaller[3] - smaller[1]) / (_STEPS[3] - _STEPS[1])
+        least = _ROUNDINGS * EPS * np.fmax.reduce(np.abs(smaller)) / _STEPS[3]
+        return np.where(np.isfinite(change) & (change > least), change, 0.0), np.where(np.isfinite(slope), slope, 0.0)
+
 
 MOST_JACOBIAN = 2**24
 _BOUNDING = 2.5e9  # scalar operations that a bound of rounding may take

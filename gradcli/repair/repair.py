@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.checks.build import map_axis_lengths
-from gradcli.checks.parts import request_of_layer
+from gradcli.checks.inner_gradients import request_of_layer
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import CauseBudget
 from gradcli.classes import dataclass

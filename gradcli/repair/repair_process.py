@@ -20,7 +20,7 @@ import numpy as np
 
 from gradcli.checks.build import build_request
 from gradcli.checks.check import call_claim_after_function
-from gradcli.checks.parts import request_of_layer
+from gradcli.checks.inner_gradients import request_of_layer
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import CauseBudget
 from gradcli.classes import dataclass

@@ -15,10 +15,10 @@ from gradcli.classes import dataclass
 from gradcli.errors import GradcliError
 from gradcli.modes.claim import GRANT, GRANT_SOLVER, WrongShape, reshape_claim
 from gradcli.modes.mode import Question
+from gradcli.modes.recording import smaller_tolerances
 from gradcli.modes.redraw import redraw_inputs, resize_inputs
 from gradcli.modes.registry import MODES
 from gradcli.modes.rounding import EPS
-from gradcli.modes.solver_changes import smaller_tolerances
 from gradcli.repair.scope import Change, Edit, Gradient, Right, apply_changes
 from gradcli.request.point import Array, Estimate, Point
 from gradcli.targets.derived import STEP

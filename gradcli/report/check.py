@@ -32,19 +32,24 @@ from gradcli.report.blocks import (
 )
 from gradcli.report.common import ABSENT, Absent, Finding, Printed, SourceLine, Target, seed_line
 from gradcli.report.encode import TEXT_ONLY, Status, Values
-from gradcli.report.framework_gradient import Aspect, Exactness, NativeReport, Part, aspect_cell, layer_blocks
+from gradcli.report.numbers import entries_with_index, is_small, norm, write_shape
 from gradcli.report.point_report import (
+    Aspect,
     Detects,
     Diagnosis,
+    Exactness,
     ModeResult,
     Mutant,
+    NativeReport,
+    Part,
     PointReport,
     SourceEdit,
     StressReport,
     as_exact_as,
+    aspect_cell,
+    layer_blocks,
     order_worst_first,
 )
-from gradcli.report.tidy import entries_with_index, is_small, norm, write_shape
 from gradcli.report.trace import TraceReport
 from gradcli.words import OF_SHAPE, Derivative, DiagnosisKind, Exit, Kind, RanOn, Severity, Verdict, slug
 

@@ -211,3 +211,10 @@ def seed_line(seed: int, indent: int = 2, *, repeats: bool = True) -> tuple[Bloc
         return ()
     again = f"The seed was drawn: {' '.join(seed_words(seed))} repeats this."
     return (Paragraph(again if repeats else f"The seed {seed} was drawn.", indent),)
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """What stays of a value of the user's own type in another process: the name of the type."""
+
+    type: str

@@ -28,7 +28,7 @@ from gradcli.report.blocks import (
 from gradcli.report.check import error_maps
 from gradcli.report.common import ABSENT, Absent, Finding, Printed, Target, seed_line
 from gradcli.report.encode import Given, Status, Values
-from gradcli.report.tidy import entries_with_index
+from gradcli.report.numbers import entries_with_index
 from gradcli.words import Derivative, Exit, Kind, ModeStatus, RanOn, Verdict
 
 # What a report of `compare-modes` says of each mode, format, scheme and batch.

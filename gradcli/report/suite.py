@@ -1,8 +1,11 @@
-"""The report of several checks: a line for each, the details of those that did not pass, and the counts."""
+"""The reports of several checks: of a suite, with details of those that did not pass, of `run`, and of `find`."""
 
+import itertools
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import field, replace
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Any
 
 from gradcli.classes import dataclass
@@ -10,6 +13,7 @@ from gradcli.report import numbers
 from gradcli.report.blocks import (
     WORDS,
     Block,
+    Cell,
     Code,
     Heading,
     Headline,
@@ -20,16 +24,16 @@ from gradcli.report.blocks import (
     Tone,
     Verbatim,
     cut_between_words,
+    make_visible,
     shorten_text,
 )
 from gradcli.report.brief_of_check import LINES, Brief, Word, brief_of, brief_of_error
 from gradcli.report.check import COLUMNS, CheckReport, file_and_line, limit_in_words, quote_command
-from gradcli.report.common import ABSENT, Absent, ErrorReport, Printed, seed_line
-from gradcli.report.decode import Summarised, decode_document
-from gradcli.report.encode import TEXT_ONLY, Status
+from gradcli.report.common import ABSENT, Absent, ErrorDetail, ErrorReport, Printed, seed_line
+from gradcli.report.encode import TEXT_ONLY, Status, Summarised, decode_document, encode
 from gradcli.report.point_report import Detects
 from gradcli.request.target_text import TARGET
-from gradcli.words import Exit, Severity, Verdict, worst_status
+from gradcli.words import DerivativeKind, Exit, FoundBy, Kind, Severity, Verdict, worst_status
 
 _WORDS: dict[Word, tuple[str, Tone]] = {**{v.value: WORDS[v] for v in Verdict}, "error": ("ERROR", "bad")}
 _COUNTED: dict[Word, str] = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", "error": "errors"}
@@ -396,3 +400,389 @@ def exit_status_of_checks(rows: Sequence[CheckRow], *others: Exit) -> Exit:
 
 def _write_seconds(seconds: float) -> str:
     return f"{numbers.two_digits(max(seconds, _SHORTEST))} s"
+
+
+# The report of `run`: the hand-written gradients that a program used, each checked at values that it had.
+
+_PLACE, _NAME = 20, 18  # columns of a place and of a name in the table
+_LISTED = 5  # gradients that were not watched, by name
+_WHY_NOT = "The program did not use them, or calls them itself, where gradcli.watch names such pairs."
+WORST: tuple[Word, ...] = ("fail", "error", "inconclusive", "pass")
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCall:
+    """One call of a gradient that was checked.
+
+    call     The number of the call, counted from 1.
+    at       Where the user's code began it, as FILE:LINE; null where that is not known.
+    process  The number of the child process that made the call; null for the program's own process.
+    drawn    Whether the values were drawn at the shapes of the call, because the call itself had none to show.
+    check    The check of this call.
+    """
+
+    call: int
+    at: str | None
+    process: int | None
+    drawn: bool
+    check: CheckRow
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether the bounds alone are too wide for a verdict, as where all of a gradient cancels at an optimum."""
+        return self.check.verdict == "inconclusive" and set(self.check.prevented_by()) == {Kind.NOISE}
+
+
+@dataclass(frozen=True, slots=True)
+class UsedGradient:
+    """A hand-written gradient that the program used.
+
+    name     The name of the function or class, with the names around it.
+    file     The file that defines it.
+    line     The first line of the definition, counted from 1.
+    kind     Which derivative it is.
+    of       The function that it is a gradient of; null where it returns the value too.
+    calls    How often it was called.
+    checked  How many of the calls were checked.
+    verdict  The worst verdict on a call.
+    notes    What is to be known of its calls: that some were not kept, or not counted.
+    points   The calls that were checked, in their order.
+    """
+
+    name: str
+    file: str
+    line: int
+    kind: DerivativeKind
+    of: str | None
+    calls: int
+    checked: int
+    verdict: Word
+    notes: tuple[str, ...]
+    points: tuple[CheckedCall, ...]
+
+    @property
+    def place(self) -> str:
+        """Where it is defined, as FILE:LINE."""
+        return f"{self.file}:{self.line}"
+
+    @property
+    def worst(self) -> CheckRow | None:
+        """The check of the verdict; None if no call was checked."""
+        return next((p.check for p in self.points if p.check.verdict == self.verdict), None)
+
+    @property
+    def undecided(self) -> str:
+        """Which calls decided nothing, in words, where others did; empty if all decided."""
+        numbers = ", ".join(f"{p.call:,}" for p in self.points if p.is_undecided)
+        says = f"undecided at call {numbers}: the bounds are too wide, as where a gradient cancels at an optimum"
+        return says if numbers and self.verdict == "pass" else ""
+
+    def as_check(self) -> CheckRow:
+        """Return it as one of several checks, with the document of its worst call."""
+        name, check = f"{self.name}, {self.place}", self.worst
+        if check is not None:
+            return replace(check, id=name, verdict=self.verdict)
+        error = ErrorReport(ErrorDetail("not run", f"no call was checked: {'; '.join(self.notes)}"))
+        return row_of_document(name, self.name, encode(error), 0.0)
+
+    def row(self) -> tuple[Cell, ...]:
+        """Return it as a row of the table."""
+        check = self.worst
+        word, said = Piece("NOT CHECKED", "unsure"), ""
+        if check is not None:
+            word = Piece(*check.word)
+            if check.verdict == "inconclusive" and check.prevented_by():
+                said = check.prevented_by()[0]
+            else:
+                said = check.said().replace("right to better than", "right to").replace(" entries wrong", " wrong")
+        place, name = (
+            Verbatim(make_visible(text if len(text) <= width else f"...{text[3 - width :]}"))
+            for text, width in ((self.place, _PLACE), (self.name, _NAME))
+        )
+        return (word, place, name, f"{self.checked} of {self.calls:,}", said)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The program that was run.
+
+    status       Its exit status.
+    interrupted  Whether an interrupt ended it.
+    """
+
+    status: int
+    interrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """The hand-written gradients that a program used, each checked at values that it had.
+
+    command      The words of the command.
+    seed         The seed of everything that was drawn.
+    program      How the program ended; null where recorded calls were read from a file.
+    exit_status  The exit status of gradcli: the program's if it is not 0, else that of the worst check.
+    gradients    The gradients, the worst first, then by file and line.
+    environment  The versions of what the results depend on, by name, and the number of threads.
+    schema       The name of this schema, with its number.
+    unwatched    The number of hand-written gradients, in the files below the current folder that the program loaded, of which
+                 no use was watched.
+    not_watched  These gradients, each with its file and line.
+    """
+
+    command: tuple[str, ...]
+    seed: int
+    program: Program | None
+    exit_status: Status
+    gradients: tuple[UsedGradient, ...]
+    environment: dict[str, str | int]
+    schema: str = "gradcli.run/1"
+    unwatched: int | Absent = ABSENT
+    not_watched: tuple[str, ...] | Absent = ABSENT
+    full: bool = field(default=False, metadata={TEXT_ONLY: True})  # calls that passed too
+
+    def headed_blocks(self) -> tuple[Block, ...]:
+        """Return the blocks with a heading above each check."""
+        return self.blocks(headed=True)
+
+    def blocks(self, headed: bool = False) -> tuple[Block, ...]:
+        """Return a table of the gradients, the checks that did not pass in full, and the counts."""
+        if not self.gradients:
+            return (*seed_line(self.seed, 0), Paragraph(Piece(self.counted(), "strong"), 0))
+        header = ("verdict", "defined at", "gradient", "checked", "what was found")
+        blocks: list[Block] = [Table(header, [each.row() for each in self.gradients], {3})]
+        for each in self.gradients:
+            notes = (*each.notes, *filter(None, [each.undecided]))
+            blocks += [Paragraph(f"{each.name}, {each.place}: {note}", 0) for note in notes]
+            wrong = [p for p in each.points if p.check.status is not Exit.CONFIRMED and not each.undecided]
+            for point in each.points if self.full else wrong[:1]:
+                at = f", from {point.at}" if point.at else ""
+                drawn = ", at drawn values" if point.drawn else ""
+                call = f"call {point.call:,} of {each.calls:,}{at}{drawn}"
+                if headed:
+                    blocks.append(Heading((Verbatim(each.name), Piece(f": {point.check.word[0]}"))))
+                    blocks.append(Paragraph((Verbatim(each.place), Piece(f": {call}")), 0))
+                else:
+                    blocks.append(Paragraph(Piece(f"{each.name}, {each.place}: {call}", "strong"), 0))
+                blocks += point.check.blocks(self.full)
+            rest = [] if self.full else [f"{p.call:,} ({p.check.word[0]})" for p in wrong[1:]]
+            blocks += [Paragraph(f"Also call {', '.join(rest)}; --verbose shows them in full.")] if rest else []
+        left = self.not_watched or ()
+        if left:
+            more = f" and {len(left) - _LISTED:,} more, which gradcli find lists" if len(left) > _LISTED else ""
+            says = f"Not watched: {'; '.join(left[:_LISTED])}{more}. {_WHY_NOT}"
+            blocks.append(Paragraph(says, 0))
+        return (*blocks, *seed_line(self.seed, 0), Paragraph(Piece(self.counted(), "strong"), 0))
+
+    def as_suite(self) -> SuiteReport:
+        """Return it as a report of several checks, one for each gradient."""
+        rows = tuple(each.as_check() for each in self.gradients)
+        return SuiteReport(
+            self.command, self.seed, None, None, None, tuple(row.id for row in rows), "", count_verdicts(rows), self.exit_status,
+            sum(row.seconds for row in rows), rows, self.environment,
+        )  # fmt: skip
+
+    def counted(self) -> str:
+        """Return the last line: how many gradients there are of each verdict."""
+        if not self.gradients:
+            says = "no gradient was used as gradcli run watches it"
+            if not self.unwatched:
+                return says
+            many = "1 hand-written gradient" if self.unwatched == 1 else f"{self.unwatched:,} hand-written gradients"
+            lists = "gradcli find lists them, and gradcli.watch names those that the program calls itself"
+            return f"{says}; its files have {many}: {lists}"
+        words = {"pass": "passed", "fail": "failed", "inconclusive": "inconclusive", "error": "not checked"}
+        counts = ((said, sum(g.verdict == word for g in self.gradients)) for word, said in words.items())
+        many = f"{len(self.gradients)} gradient{'s' * (len(self.gradients) > 1)}"
+        return f"{many}: " + ", ".join(f"{count} {word}" for word, count in counts if count)
+
+    def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return the rows of every check under the place of its gradient."""
+        columns = ("file", "line", "name", "call", *COLUMNS)
+        rows: list[tuple[object, ...]] = []
+        for gradient in self.gradients:
+            for point in gradient.points:
+                found = [] if point.check.report is None else point.check.report.records()[1]
+                empty = [("",) * (len(COLUMNS) - 1) + (point.check.verdict,)]
+                rows += [(gradient.file, gradient.line, gradient.name, point.call, *row) for row in found or empty]
+        return columns, rows
+
+
+def worst_verdict(points: Sequence[CheckedCall]) -> Word:
+    """Return the worst verdict on calls; it is inconclusive if none was checked.
+
+    A call whose bounds are too wide to decide, as where all of a gradient cancels at an optimum, counts only if no other
+    call passes.
+    """
+    words = [point.check.verdict for point in points if not point.is_undecided]
+    decided = words if "pass" in words else [point.check.verdict for point in points]
+    return min(decided, key=WORST.index, default="inconclusive")
+
+
+def exit_status_of_run(gradients: Sequence[UsedGradient]) -> Exit:
+    """Return the exit status of all checks of a run."""
+    left = [Exit.INCONCLUSIVE for gradient in gradients if "were not checked" in "".join(gradient.notes)]
+    return worst_status([*left, *(STATUS[gradient.verdict] for gradient in gradients)])
+
+
+# The report of `find`: the hand-written gradients of a project, and the checks that cover each.
+
+_UNCHECKED = "not checked"
+_MOST_FOLDERS = 10  # on the screen
+_WIDEST = 44  # columns of a name or of a kind; what is longer moves the rest of its line only
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGradient:
+    """One hand-written gradient, and the checks that cover it.
+
+    name        The name of the function or class with the names around it, such as `Poisson.score`.
+    file        The file that defines it, with forward slashes.
+    line        The line of the definition, counted from 1.
+    kind        Which derivative it is; a custom function of a framework has a backward pass, a vjp or a jvp.
+    of          The function that it is a gradient of; null where that is not known, or where it returns the value too.
+    found_by    What showed that it is a gradient: its name, a call of scipy, or a framework.
+    checked_by  The ids of the checks that cover it.
+    """
+
+    name: str
+    file: str
+    line: int
+    kind: DerivativeKind
+    of: str | None
+    found_by: FoundBy
+    checked_by: tuple[str, ...]
+
+    @property
+    def what(self) -> str:
+        """Which derivative of which function it is, in words."""
+        return self.kind if self.of is None or self.of == self.name else f"{self.kind} of {self.of}"
+
+    @property
+    def checks(self) -> str:
+        """The checks that cover it, in words."""
+        return ", ".join(self.checked_by) or _UNCHECKED
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableFile:
+    """A file that cannot be read.
+
+    file    The file, with forward slashes.
+    reason  Why it cannot be read.
+    """
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindCounts:
+    """How many gradients there are, and how many have a check.
+
+    found    How many hand-written gradients were found.
+    checked  How many of them at least one check covers.
+    """
+
+    found: int
+    checked: int
+
+    def __str__(self) -> str:
+        """Return the last line of the report."""
+        are = "gradient is" if self.found == 1 else "gradients are"
+        return f"{self.checked} of {self.found} hand-written {are} checked"
+
+    def percent(self) -> float:
+        """Return how many of a hundred are checked: 100 where none was found."""
+        return 100.0 * self.checked / self.found if self.found else 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class FolderCounts:
+    """How many gradients the files of one folder have, without the folders in it.
+
+    folder   The folder, with forward slashes.
+    found    How many hand-written gradients were found in its files.
+    checked  How many of them at least one check covers.
+    """
+
+    folder: str
+    found: int
+    checked: int
+
+
+def counts_by_folder(gradients: Sequence[FoundGradient]) -> tuple[FolderCounts, ...]:
+    """Return the counts of each folder that has gradients, the largest first."""
+    inside: dict[str, list[FoundGradient]] = {}
+    for gradient in gradients:
+        inside.setdefault(str(PurePosixPath(gradient.file).parent), []).append(gradient)
+    counts = (FolderCounts(folder, len(g), sum(bool(x.checked_by) for x in g)) for folder, g in inside.items())
+    return tuple(sorted(counts, key=lambda each: (-each.found, each.folder)))
+
+
+@dataclass(frozen=True, slots=True)
+class FindReport:
+    """The hand-written gradients of a project, and the checks that cover them.
+
+    paths        The files and folders that were read.
+    gradients    The hand-written gradients, by file and line.
+    folders      How many gradients each folder has, the largest first.
+    unreadable   The files that cannot be read.
+    counts       How many gradients were found, and how many are checked.
+    next         What to do next; null where no gradient was found.
+    environment  The versions of what the result depends on, by name, and the number of threads.
+    exit_status  The exit status of this command.
+    schema       The name of this schema, with its number.
+    """
+
+    paths: tuple[str, ...]
+    gradients: tuple[FoundGradient, ...]
+    folders: tuple[FolderCounts, ...]
+    unreadable: tuple[UnreadableFile, ...]
+    counts: FindCounts
+    next: str | None
+    environment: dict[str, str | int]
+    exit_status: Status = 0
+    schema: str = "gradcli.find/1"
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return the largest folders, the gradients by file, the files that cannot be read, and the counts."""
+        found: list[Block] = []
+        if len(self.folders) > 1:
+            largest = [(_short_path(each.folder), each) for each in self.folders[:_MOST_FOLDERS]]
+            widest = max(len(name) for name, _ in largest)
+            digits = len(str(self.folders[0].found))
+            lines = []
+            for name, each in largest:
+                what = "gradient, " if each.found == 1 else "gradients,"
+                lines.append(f"  {name:<{widest}}  {each.found:>{digits}} {what} {each.checked} checked")
+            more = len(self.folders) - len(largest)
+            lines += [f"  and {more} more {'folder' if more == 1 else 'folders'}"] if more else []
+            found += [Paragraph("by folder", 0), Code("\n".join(lines), "text")]
+        for file, group in itertools.groupby(self.gradients, key=lambda gradient: gradient.file):
+            these = [*group]
+            digits = max(len(str(g.line)) for g in these)  # the parts of a row stand under those of the others
+            wide = min(_WIDEST, max(len(g.name) for g in these))
+            room = min(_WIDEST, max(len(g.what) for g in these))
+            rows = [f"  {g.line:>{digits}}  {g.name:<{wide}}  {g.what:<{room}}  {g.checks}" for g in these]
+            found += [Paragraph(Piece(_short_path(file), "strong"), 0, wraps=False), Code("\n".join(rows), "text")]
+        if self.unreadable:
+            reasons = "\n".join(f"  {_short_path(each.file)}: {each.reason}" for each in self.unreadable)
+            found += [Paragraph("cannot be read", 0), Code(reasons, "text")]
+        return (*found, Paragraph(Piece(str(self.counts), "strong"), 0))
+
+    def brief(self) -> tuple[str, ...]:
+        """Return the counts, a line for each gradient that is not checked, and what to do next."""
+        open_ = [f"{g.file}:{g.line} {g.name}: {g.what}, {g.checks}" for g in self.gradients if not g.checked_by]
+        return (str(self.counts), *open_, *([] if self.next is None else [f"next: {self.next}"]))
+
+    def records(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return the gradients as rows."""
+        return ("file", "line", "name", "kind", "of", "found_by", "checked_by"), [
+            (g.file, g.line, g.name, g.kind, g.of, g.found_by, " ".join(g.checked_by)) for g in self.gradients
+        ]
+
+
+def _short_path(path: str) -> str:
+    """Return a path as it is shown: that of an installed package begins at the package."""
+    return re.sub(r".*/(site|dist)-packages/(?=.)", "", path)

@@ -7,8 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from gradcli.errors import BadOption, closest_name
-from gradcli.request.pick import Pick
-from gradcli.request.target_text import normalise_name
+from gradcli.request.target_text import Pick, normalise_name
 from gradcli.words import ALLOWED, slug
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|min|m|h)?\s*")

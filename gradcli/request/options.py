@@ -39,11 +39,10 @@ from gradcli.request.option_values import (
     split_words,
     workers,
 )
-from gradcli.request.pick import PAIR, Pick
-from gradcli.request.target_text import is_python
+from gradcli.request.target_text import PAIR, Pick, is_python
 
 if TYPE_CHECKING:
-    from gradcli.request.stepping import Stepping
+    from gradcli.request.point import Stepping
 
 POINT, CLAIM, HARD_POINTS, PRECISION = "Point", "Claim", "Hard points and repairs", "Precision and limits"
 FRAMEWORK, SUITE, PROGRAM, OUTPUT = "Frameworks", "Several checks", "Programs", "Output"
@@ -597,7 +596,7 @@ class Options:
     @property
     def stepping(self) -> "Stepping":
         """How differences may step. Raises BadOption for steps, sizes and edges that no difference can use."""
-        from gradcli.request.stepping import Stepping
+        from gradcli.request.point import Stepping
 
         return Stepping(self.h, self.bounds or {}, self.scale or {}, self.budget)
 

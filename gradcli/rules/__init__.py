@@ -6,7 +6,6 @@ A handler without a docstring takes the arguments of the numpy function in its d
 from gradcli.rules import (  # noqa: F401  (each declares its primitives, or makes functions of numpy known)
     composites,
     constants,
-    decompositions,
     elementwise,
     fourier,
     linalg,

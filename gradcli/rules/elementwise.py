@@ -11,9 +11,23 @@ import numpy as np
 from gradcli.errors import NoRule, Undecided
 from gradcli.rules.kinds import constant, elementwise, require_float64
 from gradcli.rules.shaping import as_value
-from gradcli.tracing.domain import ABOVE_1, ABOVE_MINUS_1, AWAY_FROM_0, INSIDE_1, NOT_HALF_PI, POSITIVE, REAL
-from gradcli.tracing.primitive import F, Value, handle, handles
-from gradcli.tracing.primitive_cost import ADDITION, MOVE, MULTIPLICATION, POWER
+from gradcli.tracing.primitive import (
+    ABOVE_1,
+    ABOVE_MINUS_1,
+    ADDITION,
+    AWAY_FROM_0,
+    INSIDE_1,
+    MOVE,
+    MULTIPLICATION,
+    NOT_HALF_PI,
+    POSITIVE,
+    POWER,
+    REAL,
+    F,
+    Value,
+    handle,
+    handles,
+)
 from gradcli.tracing.shapes import shape, zeros_like
 from gradcli.tracing.tracer import Tracer, exact_integer, plain_value
 

@@ -13,8 +13,7 @@ from gradcli.rules.kinds import linear
 from gradcli.rules.pairs import REAL, ComplexPair, complex_parts, is_complex, pair
 from gradcli.rules.shaping import as_value
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import Primitive, Value, handle, handles
-from gradcli.tracing.primitive_cost import TRANSFORM
+from gradcli.tracing.primitive import TRANSFORM, Primitive, Value, handle, handles
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import exact_integer
 

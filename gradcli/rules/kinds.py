@@ -13,8 +13,7 @@ import numpy as np
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NoRule, TraceEnded
 from gradcli.tracing import shapes
-from gradcli.tracing.domain import REAL, Domain
-from gradcli.tracing.primitive import HANDLERS, Params, Primitive, Transposer, Value, declare
+from gradcli.tracing.primitive import HANDLERS, REAL, Domain, Params, Primitive, Transposer, Value, declare
 from gradcli.tracing.shapes import Forgotten, is_number, is_plain, shape, unbroadcast, zeros_like
 from gradcli.tracing.tracer import Tracer, arithmetic_of, store_result
 

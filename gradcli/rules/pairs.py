@@ -17,8 +17,7 @@ from gradcli.rules.elementwise import ln, pi
 from gradcli.rules.kinds import elementwise, make_refusal
 from gradcli.rules.shaping import as_value
 from gradcli.tracing import primitive as core
-from gradcli.tracing.primitive import F, Params, Primitive, Value, handle, handles
-from gradcli.tracing.primitive_cost import MOVE
+from gradcli.tracing.primitive import MOVE, F, Params, Primitive, Value, handle, handles
 from gradcli.tracing.shapes import broadcast_like, is_number, shape, zeros_like
 from gradcli.tracing.tracer import Tracer, make_view, plain_value
 

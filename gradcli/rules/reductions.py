@@ -22,9 +22,16 @@ from gradcli.rules.kinds import (
 from gradcli.rules.shaping import SCATTER, as_value, is_traced
 from gradcli.rules.sorting import arg_extreme, fill_nan
 from gradcli.tracing import shapes
-from gradcli.tracing.domain import AWAY_FROM_0
-from gradcli.tracing.primitive import Primitive, Value, handle, handles
-from gradcli.tracing.primitive_cost import ADDITION, FUNCTION_OF_ALL, REDUCTION
+from gradcli.tracing.primitive import (
+    ADDITION,
+    AWAY_FROM_0,
+    FUNCTION_OF_ALL,
+    REDUCTION,
+    Primitive,
+    Value,
+    handle,
+    handles,
+)
 from gradcli.tracing.shapes import restore_reduced_axes, shape, size
 from gradcli.tracing.tracer import arithmetic_of, freeze_index, plain_value, without_derivative
 

@@ -9,8 +9,7 @@ import numpy as np
 from gradcli.errors import NoRule
 from gradcli.rules.kinds import as_booleans, jointly_linear, linear
 from gradcli.tracing import shapes
-from gradcli.tracing.primitive import VIEWS, Primitive, Value, handle, handles
-from gradcli.tracing.primitive_cost import MOVE, SCATTERED
+from gradcli.tracing.primitive import MOVE, SCATTERED, VIEWS, Primitive, Value, handle, handles
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import Dotted, LinearForm, Tracer, freeze_index, write_at
 

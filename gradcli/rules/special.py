@@ -10,7 +10,7 @@ from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, NoRule, NotSupported
 from gradcli.rules.elementwise import complex_log1p, complex_logaddexp, pi
 from gradcli.rules.kinds import Partial, elementwise
-from gradcli.tracing.domain import (
+from gradcli.tracing.primitive import (
     ABOVE_12,
     ABOVE_30,
     ABOVE_MINUS_1,
@@ -19,15 +19,21 @@ from gradcli.tracing.domain import (
     BEYOND_12,
     BEYOND_30,
     INSIDE_1,
+    LATE_LOOKUPS,
     NEAR_0,
     NEAR_1,
     NOT_POLE,
     POSITIVE,
+    PRIMITIVES,
     REAL,
     UNIT,
     UP_TO_10000,
+    F,
+    Primitive,
+    Value,
+    declare,
+    primitive_by_name,
 )
-from gradcli.tracing.primitive import LATE_LOOKUPS, PRIMITIVES, F, Primitive, Value, declare, primitive_by_name
 from gradcli.tracing.tracer import Tracer, arithmetic_of, exact_integer, is_zero, plain_value
 
 LARGE_EXPONENT = "the density is the exponential of a large number"

@@ -7,11 +7,11 @@ import numpy as np
 
 from gradcli.arithmetic.ball import Ball, bound_error, nearest_float64, precision, radius
 from gradcli.arithmetic.value_graph import write_formula
-from gradcli.checks.implementation import describe_environment, installed_version
+from gradcli.checks.framework_claim import describe_environment, installed_version
 from gradcli.errors import BadOption, Undecided
 from gradcli.errors import closest_name as nearest_name
 from gradcli.modes.registry import FRAMEWORKS, MODES
-from gradcli.report.listing import ModeEntry, ModesReport, Operation, OpsReport
+from gradcli.report.explain import ModeEntry, ModesReport, Operation, OpsReport
 from gradcli.request.point import Witness
 from gradcli.request.target_text import is_python
 from gradcli.rules.kinds import ConstantSlope, Partial

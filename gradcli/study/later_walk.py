@@ -37,7 +37,7 @@ def with_walk(request: Request, report: CheckReport, *, later: bool) -> CheckRep
     """Return the report with the walkthrough of its worst point: made now, where the code of users may run, or when shown."""
 
     def make() -> TraceReport | str:
-        from gradcli.study.point_walkthrough import point_walkthrough
+        from gradcli.study.walkthrough import point_walkthrough
 
         return point_walkthrough(request, report)
 

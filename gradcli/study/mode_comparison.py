@@ -6,24 +6,22 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gradcli.arithmetic.dual import jvp
+from gradcli.arithmetic.dual import jacobian_from_rows, jvp
 from gradcli.arithmetic.floats import FLOAT64, Format, Low, arithmetic_of_format, format_of
 from gradcli.arithmetic.recorded_program import record, value_and_gradient, vjp
 from gradcli.checks.check import Answers, check, with_values_at_smaller_tolerances
 from gradcli.checks.evidence import Outcome
-from gradcli.checks.implementation import describe_environment
+from gradcli.checks.framework_claim import describe_environment
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import answered_frameworks, choose_reference, report_missing_modes, run_modes
 from gradcli.errors import BadOption, GradcliError, NotSupported
 from gradcli.modes.claim import Claim
-from gradcli.modes.jacobians import jacobian_from_rows
+from gradcli.modes.finite_difference import SCHEMES
 from gradcli.modes.kinks import TO_FINITE
 from gradcli.modes.mode import Question
-from gradcli.modes.problem import Effort
+from gradcli.modes.recording import Effort, smaller_tolerances
 from gradcli.modes.registry import MODES
 from gradcli.modes.rounding import EPS
-from gradcli.modes.schemes import SCHEMES
-from gradcli.modes.solver_changes import smaller_tolerances
 from gradcli.report import numbers
 from gradcli.report.common import ABSENT, Absent, Finding, Target, finding
 from gradcli.report.compare import (
@@ -41,8 +39,8 @@ from gradcli.report.encode import MAX_ENTRIES
 from gradcli.request.option_values import split_words
 from gradcli.request.options import DEFAULTS
 from gradcli.request.point import Estimate
-from gradcli.study.mode_cost import (
-    MOST_LINES,
+from gradcli.study.outline import (
+    MOST_COUNTED,
     least_seconds,
     measure_bytes,
     operations_of_forward,
@@ -64,7 +62,7 @@ from gradcli.study.sweep import (
 )
 from gradcli.targets.derived import Gradient, original_function, random_direction
 from gradcli.targets.python import output_entry_names
-from gradcli.tracing.primitive_cost import Operations
+from gradcli.tracing.primitive import Operations
 from gradcli.tracing.shapes import shape, size
 from gradcli.words import Derivative, Exit, Kind, Severity
 
@@ -478,7 +476,7 @@ def _mode_row(q: Question, outcome: Outcome, right: Estimate | None, measured: b
     mode = outcome.mode.name
     found = _count_operations(q, mode, cost.evaluations)
     again = 0  # the evaluations of f that reverse sweeps repeat if f is checkpointed, rounded up
-    if mode == "reverse" and q.checkpointed and len(q.lines) <= MOST_LINES:
+    if mode == "reverse" and q.checkpointed and len(q.lines) <= MOST_COUNTED:
         again = -(-size(q.value) * recomputed_operations(q).total // max(1, operations_of_function(q).total))
     peak = measure_bytes(q, mode) if measured else cost.peak_bytes
     seconds = least_seconds(q, mode, cost)
@@ -500,7 +498,7 @@ def _mode_row(q: Question, outcome: Outcome, right: Estimate | None, measured: b
 
 def _count_operations(q: Question, mode: str, evaluations: int) -> Operations | None:
     """Return the operations of a mode, counted on recorded programs; None for modes that do not run in float64."""
-    if q.untraced or not q.wrt or len(q.lines) > MOST_LINES:
+    if q.untraced or not q.wrt or len(q.lines) > MOST_COUNTED:
         return None
     if mode == "reverse":
         return operations_of_reverse(q)

@@ -11,29 +11,37 @@ import numpy as np
 from flint import arb
 
 from gradcli.arithmetic.ball import Ball, precision
+from gradcli.arithmetic.dual import cotangent_rows
 from gradcli.arithmetic.floats import FLOAT64, GUARD, Format, arithmetic_of_bits, format_of, round_to_bits
 from gradcli.arithmetic.recorded_program import record
 from gradcli.arithmetic.tape import Recorded
 from gradcli.checks.check import Answers, check
 from gradcli.checks.evidence import Outcome
-from gradcli.checks.implementation import describe_environment
+from gradcli.checks.framework_claim import describe_environment
 from gradcli.checks.request import Request
 from gradcli.checks.run_modes import run_mode
 from gradcli.errors import BadOption, GradcliError, NotSupported, Undecided
-from gradcli.modes.complex_step import ComplexStep
 from gradcli.modes.difference_steps import noise_sample_places, residual_deviation
-from gradcli.modes.jacobians import cotangent_rows
+from gradcli.modes.finite_difference import (
+    ONE_SIDED,
+    SCHEMES,
+    STENCILS,
+    ComplexStep,
+    Scheme,
+    log_slope,
+    median_of_neighbours,
+    parse_schemes,
+)
 from gradcli.modes.kinks import TO_FINITE
 from gradcli.modes.mode import Question
-from gradcli.modes.problem import Effort
+from gradcli.modes.recording import Effort
 from gradcli.modes.registry import MODES
 from gradcli.modes.rounding import EPS
-from gradcli.modes.schemes import ONE_SIDED, SCHEMES, STENCILS, Scheme, log_slope, median_of_neighbours, parse_schemes
 from gradcli.report import numbers
 from gradcli.report.common import ABSENT, Absent, Finding, Target, finding
 from gradcli.report.sweep import Best, Curve, Noise, NoisyStep, Predicted, SweepReport, Taylor, Useless, Why
 from gradcli.request.options import Options
-from gradcli.study.mode_cost import takes_at_most
+from gradcli.study.outline import takes_at_most
 from gradcli.study.rays import (
     Ray,
     Rays,

@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import functools
 import inspect
 import re
 import textwrap
@@ -15,10 +16,11 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import FunctionFailed, GradcliError, NotSupported, TraceEnded
-from gradcli.request.pick import Pick
+from gradcli.request.target_text import Pick
+from gradcli.rules import scipy as of_scipy
 from gradcli.rules.pairs import ComplexPair
 from gradcli.rules.shaping import as_value
-from gradcli.targets import solvers as _solvers  # noqa: F401  (adds the stand-ins of solvers)
+from gradcli.targets import replacement_scope
 from gradcli.targets.draws import Whole
 from gradcli.targets.facts import Notice, OutputPart
 from gradcli.targets.nesting import (
@@ -574,3 +576,24 @@ def _value_and_gradient_notice(raw: Any, values: Mapping[str, Value], inputs: tu
         hint = f"if part {found[1]} is the gradient: --pick value={found[0]},grad={found[1]}"
     says = "it returns a scalar and an array shaped like its input: both are differentiated, as outputs"
     return [Notice(Kind.VALUE_AND_GRADIENT, Severity.WARNING, says, hint=hint)]
+
+
+# The stand-ins of scipy's solvers and of np.roots: they use those that are in place while tracing, and so are added here.
+
+
+def _stand_ins_of_solvers(module: str) -> Mapping[str, Callable[..., Any]]:
+    from gradcli.targets import solutions
+
+    return solutions.FUNCTIONS[module]
+
+
+def _replace_roots(p: Value) -> Value:
+    from gradcli.targets import solutions
+
+    return solutions.roots(p)
+
+
+of_scipy.SOLVERS.update(
+    (module, functools.partial(_stand_ins_of_solvers, module)) for module in ("integrate", "optimize")
+)
+replacement_scope.SOLVED["roots"] = _replace_roots

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import SimpleNamespace
@@ -12,10 +12,220 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import NoRule, TraceEnded
-from gradcli.tracing.domain import REAL, Domain
-from gradcli.tracing.primitive_cost import FUNCTION, PrimitiveCost
 from gradcli.tracing.shapes import Value as Value  # exported again for modules that also import Primitive
+from gradcli.tracing.shapes import shape, size
 from gradcli.words import RuleKind
+
+# The cost of one evaluation of a primitive: scalar operations, counted from the shapes of its operands and its result.
+
+_Given = dict[str, Any]
+Values = Sequence[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """Numbers of scalar operations; a comparison counts as an addition, a square root as transcendental."""
+
+    additions: int = 0
+    multiplications: int = 0
+    transcendental: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.additions + self.multiplications + self.transcendental
+
+    def __add__(self, other: "Operations") -> "Operations":
+        return Operations(
+            self.additions + other.additions,
+            self.multiplications + other.multiplications,
+            self.transcendental + other.transcendental,
+        )
+
+    def __sub__(self, other: "Operations") -> "Operations":
+        return self + other.times(-1)
+
+    def times(self, count: int) -> "Operations":
+        """Return the operations of `count` runs."""
+        return Operations(count * self.additions, count * self.multiplications, count * self.transcendental)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A coarse measure of work, compared with the limits of a mode.
+
+    `entries` counts results that are computed entry by entry, `products` the multiply-adds of matrix products.
+    """
+
+    entries: int = 0
+    products: int = 0
+
+    @property
+    def operations(self) -> int:
+        """The number of scalar operations; a multiply-add counts as two."""
+        return self.entries + 2 * self.products
+
+
+def largest_entry_count(xs: Values, y: Any) -> int:
+    """Return the number of entries of the largest value among the operands and the result."""
+    return max(size(y), *(size(x) for x in xs))
+
+
+@dataclass(frozen=True, slots=True)
+class PrimitiveCost:
+    """The cost of a primitive, as functions of its operands, its result and its parameters.
+
+    `operations` is shown in reports, and `work` is compared with limits. `terms` is the number of terms that one entry of
+    the result has when it is written out as a formula of the operands.
+    """
+
+    operations: Callable[[Values, Any, _Given], Operations]
+    work: Callable[[Values, Any, _Given], Work] = lambda xs, y, params: Work(largest_entry_count(xs, y))
+    terms: Callable[[Values, Any], float] = lambda xs, y: 1.0
+
+
+def _terms_of_sum(xs: Values, y: Any) -> float:
+    return max(1.0, max(size(x) for x in xs) / max(1, size(y)))
+
+
+def _contraction_operations(terms: int, factors: int, results: int) -> Operations:
+    return Operations(max(0, terms - results), terms * factors)
+
+
+def _einsum_loop_count(subscripts: str, xs: Iterable[Any]) -> int:
+    """Return how often the innermost statement of an einsum runs."""
+    inputs = subscripts.partition("->")[0].split(",")
+    sizes = {letter: n for part, x in zip(inputs, xs, strict=True) for letter, n in zip(part, shape(x), strict=True)}
+    return math.prod(sizes.values())
+
+
+def _power_operations(xs: Values, y: Any, params: _Given) -> Operations:
+    n = abs(int(params.get("n", 1)))
+    return Operations(multiplications=size(y) * max(0, n.bit_length() + n.bit_count() - 2))
+
+
+FUNCTION = PrimitiveCost(lambda xs, y, params: Operations(transcendental=largest_entry_count(xs, y)))
+ADDITION = PrimitiveCost(lambda xs, y, params: Operations(additions=largest_entry_count(xs, y)))
+MULTIPLICATION = PrimitiveCost(lambda xs, y, params: Operations(multiplications=largest_entry_count(xs, y)))
+MOVE = PrimitiveCost(lambda xs, y, params: Operations())
+POWER = PrimitiveCost(_power_operations)
+SCATTERED = PrimitiveCost(lambda xs, y, params: Operations(additions=size(xs[0])))
+REDUCTION = PrimitiveCost(
+    lambda xs, y, params: Operations(additions=max(0, size(xs[0]) - size(y))), terms=_terms_of_sum
+)
+FUNCTION_OF_ALL = PrimitiveCost(FUNCTION.operations, terms=_terms_of_sum)
+PRODUCT = PrimitiveCost(
+    lambda xs, y, params: _contraction_operations(size(y) * shape(xs[0])[-1], 1, size(y)),
+    lambda xs, y, params: Work(products=size(y) * shape(xs[0])[-1]),
+    lambda xs, y: float(shape(xs[0])[-1]),
+)
+CONTRACTION = PrimitiveCost(
+    lambda xs, y, params: _contraction_operations(_einsum_loop_count(params["subscripts"], xs), len(xs) - 1, size(y)),
+    lambda xs, y, params: Work(products=size(y) * max(1, *(size(x) for x in xs))),
+    lambda xs, y: max(1.0, float(math.prod(size(x) for x in xs)) ** 0.5 / max(1, size(y))),
+)
+
+
+def _operations_of_products(work: Callable[[Values, Any, _Given], Work]) -> Callable[[Values, Any, _Given], Operations]:
+    def operations(xs: Values, y: Any, params: _Given) -> Operations:
+        products = work(xs, y, params).products
+        return Operations(products, products)
+
+    return operations
+
+
+def factorisation_cost(products: int, expanded: bool = False) -> PrimitiveCost:
+    """Return the cost of a matrix factorisation: `products` multiply-adds for each entry and row of the matrix.
+
+    With `expanded`, a formula of the result writes out a determinant: n * n! terms for n rows.
+    """
+
+    def work(xs: Values, y: Any, params: _Given) -> Work:
+        return Work(products=products * size(xs[0]) * max(shape(xs[0])[-2:], default=1))
+
+    def terms(xs: Values, y: Any) -> float:
+        n = shape(xs[0])[-1] if expanded and shape(xs[0]) else 0
+        return math.prod(map(float, range(1, n + 1))) * n if n else 1.0
+
+    return PrimitiveCost(_operations_of_products(work), work, terms)
+
+
+def _transform_work(xs: Values, y: Any, params: _Given) -> Work:
+    return Work(10 * size(y), size(y) * shape(y)[-1])
+
+
+TRANSFORM = PrimitiveCost(_operations_of_products(_transform_work), _transform_work, lambda xs, y: float(shape(y)[-1]))
+
+
+# Domains: where on the real line an elementwise operation is smooth, and which numbers there are hard to compute with.
+
+_SIZES = np.array([1e-300, 1e-154, 1e-20, 1e-8, 1e-3, 0.1, 0.5, 0.9, 1.1, 1.5, 2.0, 3.3, 7.7, 25.9, 40.0, 300.0, 700.0])
+_HUGE = np.array([1e4, 1e8, 1e20, 1e154, 1e300])
+_NEAR_ONE = 1 - np.array([1e-15, 1e-10, 1e-5, 1e-2])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domain:
+    """An open set of real numbers; `contains(x)` tests membership elementwise.
+
+    `hard` lists members for tests of accuracy: tiny, ordinary, huge and saturated numbers. A `dense` domain leaves out
+    isolated points only. Outside a domain that is not dense, a function has no value or is constant.
+    """
+
+    name: str
+    contains: Callable[[Any], Any]
+    hard: Any
+    dense: bool = False
+
+    def sample(self, rng: Any, count: int) -> Any:
+        """Return `count` random members of ordinary size, none of them within 0.05 of zero.
+
+        Shapes  the result has the shape (count,).
+        """
+        drawn = np.concatenate(
+            [rng.normal(size=50 * count), rng.uniform(0, 1, 20 * count), 1 + rng.exponential(size=20 * count)]
+        )
+        inside = drawn[self.contains(drawn) & (abs(drawn) > 0.05)]
+        return rng.choice(inside, count, replace=False)
+
+
+def _with_negatives(x: Any) -> Any:
+    return np.concatenate([-x[::-1], x])
+
+
+_EVERYWHERE = _with_negatives(np.concatenate([_SIZES, _HUGE]))
+
+REAL = Domain("real", lambda x: np.isfinite(x), _EVERYWHERE, dense=True)
+POSITIVE = Domain("x > 0", lambda x: x > 0, np.concatenate([_SIZES, _HUGE]))
+AWAY_FROM_0 = Domain("x != 0", lambda x: x != 0, _EVERYWHERE, dense=True)
+ABOVE_MINUS_1 = Domain("x > -1", lambda x: x > -1, np.concatenate([-_NEAR_ONE, -_SIZES[:8], _SIZES, _HUGE]))
+INSIDE_1 = Domain("-1 < x < 1", lambda x: abs(x) < 1, _with_negatives(np.concatenate([_SIZES[:8], _NEAR_ONE])))
+ABOVE_1 = Domain("x > 1", lambda x: x > 1, np.concatenate([1 + (1 - _NEAR_ONE), _SIZES[8:], _HUGE]))
+BELOW_1 = Domain("x < 1", lambda x: x < 1, np.concatenate([-_HUGE[::-1], -_SIZES[::-1], _SIZES[:8], _NEAR_ONE]))
+UNIT = Domain("0 < x < 1", lambda x: (x > 0) & (x < 1), np.concatenate([_SIZES[:8], _NEAR_ONE]))
+UP_TO_10000 = Domain("0 < x < 10,000", lambda x: (x > 0) & (x < 1e4), _SIZES[4:-1])
+NOT_POLE = Domain(
+    "x not 0, -1, -2, ...",
+    lambda x: (x > 0) | (x != np.floor(x)),
+    np.concatenate([-_SIZES[2:8], -_SIZES[8:12] - 0.05, _SIZES[2:15], np.array([100.0, 170.0])]),
+    dense=True,
+)
+NOT_HALF_PI = Domain("cos(x) != 0", lambda x: np.isfinite(x), _EVERYWHERE, dense=True)
+
+# where float kernels and operations of frameworks are accurate; their error was measured on these sets only
+NEAR_0 = Domain(
+    "|x| < 0.15", lambda x: abs(x) < 0.15, _with_negatives(np.array([1e-300, 1e-20, 1e-8, 1e-3, 0.1, 0.149]))
+)
+NEAR_1 = Domain(
+    "|x - 1| < 0.15", lambda x: abs(x - 1) < 0.15, 1 + _with_negatives(np.array([1e-15, 1e-8, 1e-3, 0.1, 0.149]))
+)
+ABOVE_12 = Domain("x > 12", lambda x: x > 12, np.concatenate([np.array([12.1, 25.9, 300.0]), _HUGE]))
+BEYOND_12 = Domain("|x| > 12", lambda x: abs(x) > 12, _with_negatives(ABOVE_12.hard))
+ABOVE_30 = Domain("x > 30", lambda x: x > 30, np.concatenate([np.array([30.1, 40.0, 700.0]), _HUGE]))
+BEYOND_30 = Domain("|x| > 30", lambda x: abs(x) > 30, _with_negatives(ABOVE_30.hard))
+ABOVE_MINUS_10000 = Domain(
+    "x > -10000", lambda x: x > -1e4, np.concatenate([-_SIZES[::-1], _SIZES, np.array([-9e3, 1e8])])
+)
+
 
 T = TypeVar("T")
 Params = dict[str, Any]

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from flint import arb, arb_mat
 
-from gradcli.arithmetic.arb import integer_power, matrix_root
-from gradcli.arithmetic.ball import precision
+from gradcli.arithmetic.ball import integer_power, matrix_root, precision
 from gradcli.errors import Undecided
 from tests.rows import for_rows
 

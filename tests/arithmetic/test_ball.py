@@ -10,8 +10,7 @@ from flint import arb, ctx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradcli.arithmetic.arb import ENTRIES, equal
-from gradcli.arithmetic.ball import Ball, bound_error, nearest_float64, precision, radius
+from gradcli.arithmetic.ball import ENTRIES, Ball, bound_error, equal, nearest_float64, precision, radius
 from gradcli.errors import NotSupported, Undecided
 from gradcli.tracing.primitive import PRIMITIVES
 from tests.rows import for_rows

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.arithmetic.perturbed_run import SIZE, Shake, perturb_program
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
+from gradcli.modes.bounds import SIZE, Shake, perturb_program
 from gradcli.rules.kinds import Partial
 from tests.rows import for_rows
 

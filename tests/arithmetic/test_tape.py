@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gradcli.arithmetic.dual import cotangent_rows as jacobian
 from gradcli.arithmetic.recorded_program import record, vjp
 from gradcli.arithmetic.tape import CONSTANT, Recorded, Tape, transpose
 from gradcli.errors import TraceEnded
-from gradcli.modes.jacobians import cotangent_rows as jacobian
 from gradcli.tracing import primitive
 from gradcli.tracing.primitive import primitive_by_name
 from gradcli.tracing.provenance import HERE

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gradcli.report.forms import recompute
+from gradcli.report.forms import html
 from tests.browser.conftest import Opened
 from tests.conftest import gradcli
 
@@ -176,7 +176,7 @@ ALL = (
 def test_all_operations_that_a_browser_computes_are_tried() -> None:
     run = gradcli("trace", ALL, "x=0.71", "y=0.13", "--json").json
     made = {node["operation"] for node in run["nodes"]} - {"input"}
-    assert {*recompute.VALUES} - made == {"real", "positive"}  # which the language has no words for
+    assert {*html.VALUES} - made == {"real", "positive"}  # which the language has no words for
 
 
 def test_values_and_partials_of_all_operations(open_page: Open, written: Written) -> None:

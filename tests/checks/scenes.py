@@ -26,7 +26,7 @@ from gradcli.checks.evidence import (
 from gradcli.errors import GradcliError, NotSupported, TraceDiffers
 from gradcli.modes.claim import Claim
 from gradcli.modes.mode import Contradiction
-from gradcli.modes.problem import NotRun, OverBudget
+from gradcli.modes.recording import NotRun, OverBudget
 from gradcli.modes.registry import MODES
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import Entries

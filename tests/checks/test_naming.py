@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.checks.partial_slips import describe_missing_partial
+from gradcli.checks.gradient_slips import describe_missing_partial
 from gradcli.tracing.primitive import PRIMITIVES
 from tests.rows import for_rows
 

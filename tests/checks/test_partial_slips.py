@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.checks.partial_slips import (
+from gradcli.checks.gradient_slips import (
     PARTIAL_SLIPS,
     PULL_SLIPS,
     LocalSlip,

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from hypothesis import strategies as st
 
+from gradcli.arithmetic.recorded_program import make_plan
 from gradcli.arithmetic.tape import Recorded
 from gradcli.checks.run_modes import run_mode
 from gradcli.modes.mode import Question
-from gradcli.modes.plan import make_plan
 from gradcli.modes.registry import OWN
 from gradcli.modes.symbolic_worker import differentiate
 from gradcli.request.point import Estimate, Point

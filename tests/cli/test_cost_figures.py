@@ -161,7 +161,7 @@ def test_350_gigabytes_are_a_trillion_parameters_bytes_and_no_activations_of_gpt
 
 
 def test_one_tensor_a_layer_of_a_hundred_layers_is_54_gigabytes() -> None:
-    from gradcli.study.sizes import SizePolynomial
+    from gradcli.study.accounting import SizePolynomial
 
     assert 2 * SizePolynomial.read("L b n d", ("L", "b", "n", "d")).at(
         {"L": 100, "b": 32, "n": 2048, "d": 4096}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gradcli.project.discovery.trial import runs_a_program
+from gradcli.project.discovery.proposal import runs_a_program
 from tests.project.discovery.reading import written
 
 Program = Callable[..., Any]

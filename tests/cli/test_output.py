@@ -14,7 +14,7 @@ def test_a_page_that_fails_is_an_internal_error(gradcli: Any, tmp_path: Path, mo
     def render(report: Any, page: Any) -> str:
         raise ValueError("math domain error")
 
-    monkeypatch.setattr(html, "render", render)
+    monkeypatch.setattr(html, "render_html", render)
     ran = gradcli("trace", "x*x", "x=1", "--out", str(tmp_path / "page.html"))
     assert ran.exit_status == Exit.INTERNAL and "math domain error" in ran.stderr
 

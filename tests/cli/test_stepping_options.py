@@ -9,7 +9,7 @@ import pytest
 from gradcli.errors import BadOption
 from gradcli.request.option_values import parse_edges
 from gradcli.request.options import Options, options_of_command
-from gradcli.request.stepping import Stepping
+from gradcli.request.point import Stepping
 from tests.rows import for_rows
 from tests.targets.test_loading import written
 

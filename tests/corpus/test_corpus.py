@@ -13,7 +13,7 @@ from gradcli.checks.build import request_for
 from gradcli.checks.check import check
 from gradcli.checks.probe import locate_function
 from gradcli.modes.mode import Question
-from gradcli.modes.problem import Effort
+from gradcli.modes.recording import Effort
 from gradcli.report.check import CheckReport
 from gradcli.report.point_report import ModeResult
 from gradcli.request.options import Options

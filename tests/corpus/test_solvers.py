@@ -11,7 +11,7 @@ from scipy.optimize import brentq, curve_fit, minimize, newton
 import gradcli
 from gradcli.errors import NotSupported
 from gradcli.report.check import CheckReport
-from gradcli.targets.solvers import optimize
+from gradcli.targets import solutions
 from tests.corpus import solvers
 
 MODES = "certified,forward,reverse,complex-step,finite-difference"
@@ -111,7 +111,7 @@ def test_what_has_no_rule_is_refused_by_name(f: Callable[..., Any], words: str) 
 
 def test_a_loss_of_least_squares_is_refused_before_anything_is_solved() -> None:
     with pytest.raises(NotSupported, match="least_squares with loss= has no derivative rule"):
-        optimize.FUNCTIONS["least_squares"](lambda x: x, [0.0], loss="huber")
+        solutions.FUNCTIONS["optimize"]["least_squares"](lambda x: x, [0.0], loss="huber")
 
 
 def test_arguments_are_taken_by_position_and_by_name_as_scipy_takes_them() -> None:

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 from scipy import linalg, special
 
-from gradcli.derivation.code import languages
-from gradcli.derivation.code import languages as c
-from gradcli.derivation.code.languages import C, CodeRequest, c_code, valid_c_names, write_array_code, write_c_code
-from gradcli.derivation.code.writer import ARRAYS, JAX, NUMPY, TORCH, Dialect, Writer
-from gradcli.derivation.matrix_expression import E, call, expression_text, name
+from gradcli.derivation import languages
+from gradcli.derivation import languages as c
+from gradcli.derivation.code_writer import ARRAYS, JAX, NUMPY, TORCH, Dialect, Writer
+from gradcli.derivation.languages import C, CodeRequest, c_code, valid_c_names, write_array_code, write_c_code
+from gradcli.derivation.matrix_expression import PLAIN, E, Statements, call, expression_text, name, rank
 from gradcli.derivation.sized_problem import parse_shapes
-from gradcli.derivation.statements import PLAIN, Statements, rank
 from gradcli.errors import NotSupported
 from gradcli.targets.expression import Expression
 from tests.derivation import words

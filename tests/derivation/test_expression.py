@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gradcli.derivation import matrix_expression as ex
-from gradcli.derivation.code.writer import NUMPY, Writer
+from gradcli.derivation.code_writer import NUMPY, Writer
 from gradcli.derivation.matrix_expression import (
     E,
     call,
@@ -17,13 +17,13 @@ from gradcli.derivation.matrix_expression import (
     matmul,
     mul,
     name,
+    name_repeated_parts,
     neg,
     number,
     number_as_code,
     power,
     transpose,
 )
-from gradcli.derivation.statements import name_repeated_parts
 from gradcli.derivation.study import DeriveOptions, derive
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows

@@ -5,7 +5,7 @@ import pytest
 
 import gradcli
 from gradcli.arithmetic.value_graph import GraphNode
-from gradcli.derivation.layer_errors import find_layer_chain, layer_numbers
+from gradcli.derivation.derive import find_layer_chain, layer_numbers
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from gradcli.derivation import derive, sized_recording
-from gradcli.derivation.code import languages
+from gradcli.derivation import derive, languages, sized_recording
 from gradcli.derivation.index import Tensor, add, scalar, scale_tensor
 from gradcli.derivation.simplify import simplified
 from tests.rows import for_rows

@@ -8,10 +8,10 @@ from unittest import mock
 import numpy as np
 
 import gradcli
+from gradcli.derivation import languages
 from gradcli.derivation import matrix_expression as ex
 from gradcli.derivation.algebra import FUNCTIONS
-from gradcli.derivation.code import languages
-from gradcli.derivation.code.languages import CodeRequest
+from gradcli.derivation.languages import CodeRequest
 from gradcli.derivation.matrix_expression import E, call, matmul, mul, name, number
 from gradcli.derivation.verified import SelfTest
 

@@ -11,9 +11,9 @@ from typing import Any
 import typer.core
 
 from gradcli.cli.listings import DOCUMENTS
-from gradcli.cli.program import make_parser
+from gradcli.cli.main import make_parser
 from gradcli.project.suite.config import schema_of_suite_file as configuration_schema
-from gradcli.report.decode import make_schema
+from gradcli.report.encode import make_schema
 from gradcli.report.explain import Explanation, read_explanations
 from gradcli.request.options import GROUPS
 from gradcli.words import ExplainedGroup, Kind

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.arithmetic.lowering import Lowering
 from gradcli.errors import GradcliError, NotSupported
-from gradcli.modes.framework_modes import FrameworkMode
+from gradcli.modes.framework_modes import FrameworkMode, Lowering
 from gradcli.modes.mode import Question
 from gradcli.modes.registry import FRAMEWORKS
 from gradcli.study.accuracy import PARAMS

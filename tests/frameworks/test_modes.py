@@ -9,7 +9,7 @@ import pytest
 
 import gradcli as api
 from gradcli.errors import NotSupported
-from gradcli.modes.problem import Budget, Effort, NotRun
+from gradcli.modes.recording import Budget, Effort, NotRun
 from gradcli.modes.registry import FRAMEWORKS, MODES
 from gradcli.tracing.primitive import PRIMITIVES
 from tests.frameworks.asking import asked

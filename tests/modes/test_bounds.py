@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.arithmetic.perturbed_run import Shake, perturb_program
 from gradcli.arithmetic.recorded_program import record
-from gradcli.modes.bounds import gradient_rounding_error, has_kernels, input_rounding
+from gradcli.modes.bounds import Shake, gradient_rounding_error, has_kernels, input_rounding, perturb_program
 from gradcli.modes.finite_difference import FiniteDifference
 from gradcli.modes.mode import Question
 from gradcli.request.point import Point

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from gradcli.arithmetic.ball import Ball, bound_error, precision, radius
+from gradcli.arithmetic.dual import cotangent_rows as jacobian
+from gradcli.arithmetic.dual import jacobian_from_rows
 from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import Undecided
-from gradcli.modes.jacobians import cotangent_rows as jacobian
-from gradcli.modes.jacobians import jacobian_from_rows
 from gradcli.modes.rounding import FUNCTION_ERROR, contribution_of_line, rounding_bounds
 from tests.rows import for_rows
 

@@ -11,7 +11,7 @@ from flint import acb, arb
 
 from gradcli.arithmetic.ball import precision
 from gradcli.errors import BadOption
-from gradcli.modes.schemes import ONE_SIDED, SCHEMES, STENCILS, USUAL, Scheme, parse_schemes
+from gradcli.modes.finite_difference import ONE_SIDED, SCHEMES, STENCILS, USUAL, Scheme, parse_schemes
 from tests.rows import for_rows
 
 REAL = [pytest.param(scheme, id=scheme.name) for scheme in SCHEMES if not scheme.imaginary]

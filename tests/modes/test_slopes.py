@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.modes.schemes import log_slope, median_of_neighbours
+from gradcli.modes.finite_difference import log_slope, median_of_neighbours
 from tests.rows import for_rows
 
 H = 10.0 ** -np.arange(0, 10, 1 / 3)

@@ -7,8 +7,7 @@ import numpy as np
 
 from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import NotSupported
-from gradcli.modes.kinks import Mark
-from gradcli.modes.stairs import find_staircases, find_steps_at_jumps
+from gradcli.modes.kinks import Mark, find_staircases, find_steps_at_jumps
 from gradcli.tracing.primitive import PRIMITIVES
 from tests.rows import for_rows
 

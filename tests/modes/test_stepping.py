@@ -10,9 +10,8 @@ from gradcli.checks.findings_at_point import compare_along_direction
 from gradcli.errors import BadOption
 from gradcli.modes.finite_difference import CALLS, FiniteDifference
 from gradcli.modes.mode import Question
-from gradcli.modes.problem import NotRun
-from gradcli.request.point import Estimate, Point
-from gradcli.request.stepping import DEFAULT_STEPPING, Stepping
+from gradcli.modes.recording import NotRun
+from gradcli.request.point import DEFAULT_STEPPING, Estimate, Point, Stepping
 from gradcli.targets.expression import Expression
 from tests.rows import for_rows
 

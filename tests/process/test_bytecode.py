@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gradcli.process.threads import may_use_bytecode
+from gradcli.process.start import may_use_bytecode
 from tests.rows import for_rows
 
 RIGHT = "def f(x):\n    return x**2\n\ndef g(x):\n    return 2*x\n"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gradcli.process import threads
+from gradcli.process import start
 from tests.cli.reading import line_of
 from tests.rows import for_rows
 from tests.targets.test_loading import written
@@ -26,16 +26,16 @@ COMMANDS = ("check", "compare-modes", "sweep", "trace", "grad", "derive")
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in threads._VARIABLES:
+    for name in start._VARIABLES:
         monkeypatch.setenv(name, "7")
-    monkeypatch.setattr(threads, "_SET", [])
+    monkeypatch.setattr(start, "_SET", [])
 
 
 def test_the_variables_are_set() -> None:
-    assert threads.thread_count() is None
-    threads.set_threads(3)
-    assert threads.thread_count() == 3
-    assert {os.environ[name] for name in threads._VARIABLES} == {"3"}
+    assert start.thread_count() is None
+    start.set_threads(3)
+    assert start.thread_count() == 3
+    assert {os.environ[name] for name in start._VARIABLES} == {"3"}
 
 
 @for_rows(

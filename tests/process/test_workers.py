@@ -13,8 +13,7 @@ import pytest
 import gradcli
 from gradcli.checks.run_modes import run_modes
 from gradcli.modes.mode import Question
-from gradcli.modes.registry import MODES
-from gradcli.modes.symbolic import MEMORY_BYTES
+from gradcli.modes.registry import MEMORY_BYTES, MODES
 from gradcli.process.process import FORKS
 from gradcli.process.workers import WORKERS, Worker, Workers, WorkerTimeout
 from gradcli.request.point import Point

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.repair.hard_points import Around, hard_points
-from gradcli.request.stepping import Stepping
+from gradcli.repair.stress import Around, hard_points
+from gradcli.request.point import Stepping
 
 X = np.array([0.5, -1.5, 2.0])
 

@@ -7,8 +7,7 @@ import pytest
 
 from gradcli.report.brief_of_check import LINES, Brief, brief_of, first_lines
 from gradcli.report.check import CheckReport
-from gradcli.report.decode import decode_document
-from gradcli.report.encode import encode
+from gradcli.report.encode import decode_document, encode
 from tests.conftest import Ran, gradcli
 
 WRONG = ("check", "sum(x**2)", "--grad", "x", "--at", "x=[1, 2, 3, 4, 5]")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradcli.report.common import ABSENT, Absent
-from gradcli.report.encode import MAX_ENTRIES, WORST, Opaque, encode
+from gradcli.report.common import ABSENT, Absent, Opaque
+from gradcli.report.encode import MAX_ENTRIES, WORST, encode
 from tests.rows import for_rows
 
 

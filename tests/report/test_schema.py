@@ -15,8 +15,7 @@ from jsonschema import Draft202012Validator
 import gradcli as gradcli_package
 from gradcli.cli import listings
 from gradcli.errors import ErrorKind, GradcliError
-from gradcli.report.decode import field_descriptions
-from gradcli.report.encode import document_fields
+from gradcli.report.encode import document_fields, field_descriptions
 from gradcli.words import DiagnosisKind, Kind, Severity, Verdict
 from tests.rows import for_rows
 

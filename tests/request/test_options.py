@@ -22,7 +22,7 @@ from gradcli.request.options import (
     options_of_command,
     words_to_repeat,
 )  # fmt: skip
-from gradcli.request.pick import Pick
+from gradcli.request.target_text import Pick
 from tests.rows import for_rows
 
 NOT_REPLAYED = {  # what says where a report goes, how a line of standard input is read, or which of several checks are run

@@ -10,7 +10,7 @@ import pytest
 from gradcli import check
 from gradcli.errors import BadOption, GradcliError
 from gradcli.request.option_values import pick
-from gradcli.request.pick import Pick
+from gradcli.request.target_text import Pick
 from tests.rows import for_rows
 from tests.targets.test_loading import written
 

@@ -7,22 +7,37 @@ from typing import Any
 import numpy as np
 
 from gradcli.rules.composites import CONVOLVE
-from gradcli.rules.decompositions import (
+from gradcli.rules.fourier import DFT_COS, DFT_SIN
+from gradcli.rules.linalg import (
     CHOLESKY,
+    DET,
     EIGENVALUES,
     EIGENVECTORS,
+    EINSUM,
+    INV,
+    LOGDET,
+    MATMUL,
     PINV,
     QR,
     SINGULAR_VALUES,
     SINGULAR_VECTORS,
+    SOLVE,
 )
-from gradcli.rules.fourier import DFT_COS, DFT_SIN
-from gradcli.rules.linalg import DET, EINSUM, INV, LOGDET, MATMUL, SOLVE
 from gradcli.rules.reductions import CUMSUM, LOGSUMEXP, MAX, NORM, SUM
 from gradcli.rules.shaping import BROADCAST, GETITEM, JOIN, PUT, RESHAPE, SCATTER, SELECT, TRANSPOSE
 from gradcli.study.accuracy import PARAMS
-from gradcli.tracing.domain import ABOVE_1, INSIDE_1, POSITIVE, REAL, UNIT, Domain
-from gradcli.tracing.primitive import Params, Primitive, Value, table_by_name
+from gradcli.tracing.primitive import (
+    ABOVE_1,
+    INSIDE_1,
+    POSITIVE,
+    REAL,
+    UNIT,
+    Domain,
+    Params,
+    Primitive,
+    Value,
+    table_by_name,
+)
 
 Draw = Callable[[Any], Value]
 _V, _M, _K, _S, _TALL = (3,), (2, 3), (2, 3, 4), (3, 3), (4, 2)

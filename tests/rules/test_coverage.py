@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gradcli.arithmetic import arb, symbol
+from gradcli.arithmetic import ball
 from gradcli.arithmetic.recorded_program import record
+from gradcli.modes import symbolic_worker
 from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.study.accuracy import PARAMS
 from gradcli.tracing.primitive import HANDLERS, PRIMITIVES, Primitive
@@ -57,13 +58,13 @@ def missing(entries: Any, whole: Any, rows: Any) -> set[str]:
 
 
 def test_every_primitive_is_in_the_arb_table_or_runs_on_objects() -> None:
-    gaps = missing(arb.ENTRIES, arb.WHOLE, PRIMITIVES.values())
-    assert gaps == NOT_IN_ARB, f"an entry in arithmetic/arb.py: {gaps ^ NOT_IN_ARB}"
+    gaps = missing(ball.ENTRIES, ball.WHOLE, PRIMITIVES.values())
+    assert gaps == NOT_IN_ARB, f"an entry in arithmetic/ball.py: {gaps ^ NOT_IN_ARB}"
 
 
 def test_every_differentiable_primitive_is_in_the_sympy_table_or_a_stated_gap() -> None:
     differentiable = [row for row in PRIMITIVES.values() if row.rules]
-    gaps = missing(symbol.ENTRIES, symbol.WHOLE, differentiable)
+    gaps = missing(symbolic_worker.ENTRIES, symbolic_worker.WHOLE, differentiable)
     assert gaps == NOT_IN_SYMPY, f"an entry in arithmetic/sympy.py, or a name in NOT_IN_SYMPY: {gaps ^ NOT_IN_SYMPY}"
 
 
@@ -98,7 +99,7 @@ def test_the_complex_step_of_an_analytic_row_is_its_slope(row: Primitive) -> Non
             np.testing.assert_allclose(found[plain], slopes[plain], rtol=max(1e-12, row.complex_loss))
 
 
-@pytest.mark.parametrize("table", [arb, symbol], ids=["arb", "sympy"])
+@pytest.mark.parametrize("table", [ball, symbolic_worker], ids=["arb", "sympy"])
 def test_no_table_names_a_primitive_that_is_not_there(table: Any) -> None:
     assert (set(table.ENTRIES) | set(table.WHOLE)) - set(PRIMITIVES) == set()
     assert set(table.ENTRIES) & set(table.WHOLE) == set()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gradcli.arithmetic.recorded_program import record, vjp
-from gradcli.arithmetic.symbol import Symbol
 from gradcli.errors import NoRule
+from gradcli.modes.symbolic_worker import Symbol
 from gradcli.rules import fourier
 from gradcli.tracing.primitive import HANDLERS
 from tests.rows import for_rows

@@ -10,8 +10,7 @@ from gradcli.arithmetic.ball import Ball, bound_error, nearest_float64, precisio
 from gradcli.arithmetic.recorded_program import vjp
 from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.study.accuracy import worst_ulps
-from gradcli.tracing.domain import NEAR_0, NEAR_1, REAL
-from gradcli.tracing.primitive import PRIMITIVES, Primitive
+from gradcli.tracing.primitive import NEAR_0, NEAR_1, PRIMITIVES, REAL, Primitive
 from tests.rows import for_rows
 
 EPS = float(np.finfo(np.float64).eps)

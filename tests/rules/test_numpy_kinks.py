@@ -10,8 +10,7 @@ import scipy.special as sc
 from gradcli.arithmetic.ball import Ball, precision
 from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import Undecided
-from gradcli.modes.kinks import find_kinks
-from gradcli.modes.stairs import find_staircases
+from gradcli.modes.kinks import find_kinks, find_staircases
 from tests.rows import for_rows
 
 KNOTS = np.array([0.0, 1.0, 3.0])

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from gradcli.arithmetic import symbol
 from gradcli.arithmetic.ball import Ball, bound_error, precision, radius
 from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.recorded_program import record, vjp
 from gradcli.errors import NotSupported
+from gradcli.modes import symbolic_worker
 from gradcli.modes.difference_steps import Line, derivative
 from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.study.accuracy import PARAMS
@@ -60,7 +60,7 @@ def check_row(row: Primitive, params: Params, xs: Sequence[np.float64]) -> None:
     differences_agree(f, xs, slopes)
     second_order_agrees(f, xs)
     balls_agree(f, xs, slopes, LOSSY if row.reason else ULPS)
-    if row.name in symbol.ENTRIES:
+    if row.name in symbolic_worker.ENTRIES:
         sympy_agrees(row.name, params, xs, slopes, LOSSY if row.reason else ULPS)
 
 
@@ -124,8 +124,8 @@ def gradient_in_balls(f: Any, xs: Sequence[Any]) -> list[Any]:
 
 def sympy_agrees(name: str, params: Params, xs: Sequence[Any], slopes: Sequence[Any], tolerance: float) -> None:
     symbols = sp.symbols(f"x:{len(xs)}", real=True)
-    formula = symbol.ENTRIES[name](*symbols, **params)
-    at = {symbol: sp.Float(float(x), 40) for symbol, x in zip(symbols, xs, strict=True)}
+    formula = symbolic_worker.ENTRIES[name](*symbols, **params)
+    at = {symbolic_worker: sp.Float(float(x), 40) for symbolic_worker, x in zip(symbols, xs, strict=True)}
     for i, slope in enumerate(slopes):
         try:
             right = sp.diff(formula, symbols[i]).evalf(30, subs=at)

@@ -7,7 +7,7 @@ import pytest
 
 from gradcli.modes.mode import Question
 from gradcli.request.point import Point
-from gradcli.study.mode_cost import (
+from gradcli.study.outline import (
     measure_bytes,
     operations_of_forward,
     operations_of_function,
@@ -18,7 +18,7 @@ from gradcli.study.mode_cost import (
 from gradcli.targets.arguments import bind_arguments
 from gradcli.targets.derived import checkpoint, record_checkpoints
 from gradcli.targets.expression import Expression
-from gradcli.tracing.primitive_cost import Operations
+from gradcli.tracing.primitive import Operations
 from tests.rows import for_rows
 
 V, W, A = np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0]), np.arange(1.0, 7.0).reshape(2, 3)
@@ -150,7 +150,7 @@ def test_memory_that_is_not_seen_is_not_told(mode: str) -> None:
 def test_much_work_is_not_run_again_to_measure_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     q = question("sum(tanh(x))", {"x": V})
     assert measure_bytes(q, "reverse") is not None
-    monkeypatch.setattr("gradcli.study.mode_cost._AGAIN", 10)
+    monkeypatch.setattr("gradcli.study.outline._AGAIN", 10)
     assert measure_bytes(q, "reverse") is None
 
 

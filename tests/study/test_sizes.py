@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradcli.errors import NotSupported
-from gradcli.study.sizes import NotPolynomial, Programs, SizePolynomial, polynomial_at
+from gradcli.study.accounting import NotPolynomial, Programs, SizePolynomial, polynomial_at
 from tests.rows import for_rows
 
 TRIED = (16, 28, 40, 52)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gradcli
-from gradcli.frameworks.adapt import recognise_framework
+from gradcli.frameworks.native import recognise_framework
 from gradcli.targets import replacement_scope
 from gradcli.targets.replacement_scope import stand_ins, without_tracing
 from gradcli.tracing.captured import unwrap_function

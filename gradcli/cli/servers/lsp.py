@@ -18,16 +18,15 @@ from pygls.uris import from_fs_path, to_fs_path
 
 from gradcli import __version__
 from gradcli.classes import dataclass
-from gradcli.cli.find import declared_checks
-from gradcli.cli.init import choose_suite_file
+from gradcli.cli.find import choose_suite_file, declared_checks
 from gradcli.cli.servers import end_on_signals
-from gradcli.cli.servers.checker import Checker
 from gradcli.errors import GradcliError
 from gradcli.project.discovery.project import HandGradient
 from gradcli.project.discovery.proposal import check_texts as proposed
 from gradcli.project.discovery.proposal import suite_text as proposed_suite
 from gradcli.project.discovery.reader import find_gradients
 from gradcli.project.suite.config import CheckNames, Suite, SuiteCheck, find_suite
+from gradcli.project.suite.executors import Checker
 from gradcli.project.suite.selection import checks_of_files
 from gradcli.report.brief_of_check import Brief
 from gradcli.report.explain import SITE, ExplainReport, read_explanations

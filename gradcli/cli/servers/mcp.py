@@ -18,16 +18,14 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from gradcli import __version__
-from gradcli.cli import check, derive, find, listings, studies
+from gradcli.cli import check, find, listings, studies
 from gradcli.cli.listings import DOCUMENTS
-from gradcli.cli.servers import end_on_signals
-from gradcli.cli.servers.below import refuse_outside
+from gradcli.cli.servers import end_on_signals, refuse_outside
 from gradcli.errors import BadOption, GradcliError, OutOfTime, TooLarge
 from gradcli.project.suite.config import find_suite_file, option_values, schema_of_option
 from gradcli.report.brief_of_check import Brief, brief_of_error, first_lines
 from gradcli.report.common import ErrorReport, error_report
-from gradcli.report.decode import decode_document, make_schema
-from gradcli.report.encode import encode
+from gradcli.report.encode import decode_document, encode, make_schema
 from gradcli.report.suite import row_of_document
 from gradcli.request.option_values import count_processors
 from gradcli.request.options import Option, options_of_command
@@ -65,7 +63,7 @@ _ABOUT = {  # by the tool and the argument that is no option
 }
 TOOLS = {
     "check": Tool(check.check, "target", _EITHER),
-    "derive": Tool(derive.derive, "target", _TEXT, True, ("results", "findings"), ("--no-steps",)),
+    "derive": Tool(studies.derive, "target", _TEXT, True, ("results", "findings"), ("--no-steps",)),
     "cost": Tool(studies.cost, "target", _TEXT, False, ("passes", "memory", "kept", "checkpoints", "notes")),
     "find": Tool(find.find, "paths", _TEXTS, False, ("gradients", "counts", "next")),
     "explain": Tool(listings.explain, "kind", _TEXT, False, ("kinds",)),

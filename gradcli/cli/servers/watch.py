@@ -7,10 +7,10 @@ from pathlib import Path
 import watchfiles
 
 from gradcli.cli.output import ReportOutput, print_error, write_blocks
-from gradcli.cli.servers.checker import Checker
 from gradcli.cli.world import World
 from gradcli.errors import GradcliError
 from gradcli.project.suite.config import Suite, SuiteCheck
+from gradcli.project.suite.executors import Checker
 from gradcli.project.suite.selection import checks_of_files
 from gradcli.report.blocks import Paragraph, Piece
 

@@ -18,19 +18,20 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from gradcli.classes import dataclass
-from gradcli.project.capture.definitions import LIBRARIES
 from gradcli.project.capture.recorder import (
+    LIBRARIES,
     OVERHEAD,
     GradientPair,
     Kept,
     RecordedCalls,
     Recorder,
+    State,
+    capture_state,
     copy_arrays,
     count_bytes,
     find_caller,
     reference_to,
 )
-from gradcli.project.capture.state import State, capture_state
 from gradcli.project.discovery.bodies import is_joint_hand_gradient, may_return_gradient
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES, PASSES, backward_names, output_of_pass
 from gradcli.words import DerivativeKind

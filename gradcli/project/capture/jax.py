@@ -7,8 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gradcli.project.capture.definitions import definition_name
-from gradcli.project.capture.recorder import GradientPair, RecordedCalls, Recorder, find_caller
+from gradcli.project.capture.recorder import GradientPair, RecordedCalls, Recorder, definition_name, find_caller
 from gradcli.words import DerivativeKind
 
 

@@ -6,9 +6,8 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from gradcli.frameworks.mlx.adapter import function_and_rule
-from gradcli.project.capture.definitions import definition_name
-from gradcli.project.capture.recorder import GradientPair, Recorder, find_caller
+from gradcli.frameworks.mlx import function_and_rule
+from gradcli.project.capture.recorder import GradientPair, Recorder, definition_name, find_caller
 
 
 def replacements(recorder: Recorder) -> Iterator[tuple[Any, str, Any]]:

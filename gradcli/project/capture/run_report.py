@@ -19,22 +19,39 @@ import numpy as np
 from gradcli.checks.build import request_for
 from gradcli.checks.check import check
 from gradcli.checks.claims import Claiming
-from gradcli.checks.implementation import describe_environment
+from gradcli.checks.framework_claim import describe_environment
 from gradcli.checks.inner_gradients import locate_call, with_cotangent
 from gradcli.checks.probe import Located, locate_function
 from gradcli.checks.request import Request
 from gradcli.classes import dataclass
 from gradcli.errors import BadPoint, FunctionFailed, GradcliError
-from gradcli.frameworks.adapt import import_framework, is_format_failure
 from gradcli.frameworks.framework import KNOWN, CustomCall, Framework, Placed
+from gradcli.frameworks.native import import_framework, is_format_failure
 from gradcli.project.capture.backward_passes import CACHE, LayerCall, copy_held_arrays
-from gradcli.project.capture.recorder import Convention, GradientPair, Kept, RecordedCalls, copy_arrays
-from gradcli.project.capture.state import ChecksTimeUp, restored_state, time_limit
+from gradcli.project.capture.recorder import (
+    ChecksTimeUp,
+    Convention,
+    GradientPair,
+    Kept,
+    RecordedCalls,
+    copy_arrays,
+    restored_state,
+    time_limit,
+)
 from gradcli.report.check import CheckReport
 from gradcli.report.common import Finding, error_report, finding
 from gradcli.report.encode import encode
-from gradcli.report.run import WORST, CheckedCall, Program, RunReport, UsedGradient, exit_status_of_run, worst_verdict
-from gradcli.report.suite import CheckRow, row_of_document
+from gradcli.report.suite import (
+    WORST,
+    CheckedCall,
+    CheckRow,
+    Program,
+    RunReport,
+    UsedGradient,
+    exit_status_of_run,
+    row_of_document,
+    worst_verdict,
+)
 from gradcli.request.options import Options
 from gradcli.request.target_text import output_of_pass
 from gradcli.targets.layers import InnerCall, chain_layers, match_gradient_name, returned_names

@@ -21,8 +21,15 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError
-from gradcli.project.capture.definitions import Definition, ReportedDefinitions
-from gradcli.project.capture.recorder import GradientPair, Kept, RecordedCalls, Recorder, squared_norm
+from gradcli.project.capture.recorder import (
+    Definition,
+    GradientPair,
+    Kept,
+    RecordedCalls,
+    Recorder,
+    ReportedDefinitions,
+    squared_norm,
+)
 from gradcli.project.discovery.proposal import check_lines
 from gradcli.project.suite.config import find_suite_file
 from gradcli.targets.loading import make_importable

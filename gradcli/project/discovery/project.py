@@ -13,7 +13,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Literal
 
 from gradcli.classes import dataclass
-from gradcli.project.discovery.source import Class, FileScopes, Import, SourceFunction, dotted_name, last_name
+from gradcli.project.discovery.bodies import Class, FileScopes, Import, SourceFunction, dotted_name, last_name
 from gradcli.words import DerivativeKind, FoundBy
 
 _DEEP = 8  # imports and names that lead to another, one after the other

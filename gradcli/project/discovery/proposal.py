@@ -1,15 +1,37 @@
 """The suite that `gradcli init` proposes for what was found, and the workflow that runs it, as texts."""
 
 import ast
+import importlib.util
+import itertools
 import json
 import keyword
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePosixPath
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
-from gradcli.project.discovery.likely_points import SIZES, likely_points, outline_point
-from gradcli.project.discovery.project import HandGradient
+from gradcli.classes import dataclass
+from gradcli.project.discovery.bodies import SourceFunction, collect_scopes, last_name
+from gradcli.project.discovery.parameters import (
+    CLASSES,
+    RATES,
+    SIZES,
+    describe_parameters,
+    is_data_name,
+    likely_points,
+    likely_values,
+    outline_point,
+    parameter_of_annotation,
+)
+from gradcli.project.discovery.project import HandGradient, Parameter
+from gradcli.project.suite.config import KEYS, option_values
+from gradcli.project.suite.executors import Pool
+from gradcli.project.suite.job import Job, JobResult
+from gradcli.request.options import Options
 from gradcli.request.target_text import GRADIENT_METHODS, LOSSES
+from gradcli.targets.target_request import TargetRequest
+from gradcli.words import DiagnosisKind, Kind, Verdict
 
 CUSTOM = ("torch", "jax", "tensorflow", "mlx")
 _KEYS = ("grad", "jac", "hess", "hvp", "jvp", "vjp")
@@ -245,3 +267,286 @@ def workflow_text(project: str, folder: str = "") -> str:
         defaults=_DEFAULTS.format(folder=named) if folder else "", address=ADDRESS, project=f" {project}" if project else "",
         path=json.dumps(f"{folder}/gradcli.xml", ensure_ascii=False) if folder else "gradcli.xml",
     )  # fmt: skip
+
+
+# Points at which a proposed check runs: small shapes and labels by the names of arguments, tried one after the other.
+#
+# What is tried runs the project's code: in a worker, in an empty folder, and never a file whose top level runs a program.
+
+_MOST = 120  # tries for a check
+_ALIKE = 12  # tries that end with the same words, after which no more are made
+_SHAPE = re.compile(r"\(([^()]*\d[^()]*)\)")  # in an error, as (8,8) or (size 3 is different from 8)
+_LARGEST = 64  # of the sizes that an error speaks of, and are tried
+_MOST_SIZES = 3
+_MOST_CONSTRUCTORS = 2  # of arrays
+_SECONDS = 5.0  # for a try
+_LOADING = 60.0  # for a try that loads a framework
+_ARRAYS = re.compile(r"([WUVK]\w{0,2}|weights?|w\d?|kernel|b\d?|bias(es)?|gamma|beta|scale|shift)$")  # of a constructor
+_ARGUMENTS = (3, 4, 2, 5)  # numbers for the arguments of a constructor, in their order
+_OF_STATES = ("Wh", "Whh", "W_hh", "U")
+_NOT_TRIED = tuple(framework for framework in CUSTOM if framework != "torch")
+_SETTINGS = re.compile(r"(sys\.path|(np\.)?random\.seed|np\.set\w+|warnings|logging|matplotlib\.use)\b")  # no programs
+_BIASES = re.compile(r"(b\w{0,2}\d*|bias(es)?)$")
+_GENERATORS = re.compile(r"(rng|random_state|generator|rs)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What trying a check showed: its keys in a suite and the verdict, where it runs; else why it did not.
+
+    Once one is `ended`, by a verdict, by its time, or as no point can help, no other point is tried. At a point that is
+    `plausible` the function had a value, or lacked a key alone.
+    """
+
+    keys: dict[str, str | bool] | None = None
+    verdict: Verdict | None = None
+    reason: str = ""
+    ended: bool = False
+    plausible: bool = False
+
+
+def try_checks(gradients: Sequence[HandGradient], folder: Path, tell: Callable[[str], None]) -> dict[int, Trial]:
+    """Return what trying each check that is not known to run showed, by the number of the gradient.
+
+    The first try with a verdict is taken, else the first that is inconclusive. `tell` is told what is tried.
+    """
+    found: dict[int, Trial] = {}
+    loaded: set[str] = set()
+    with TemporaryDirectory() as empty, Pool(1) as pool:
+        for number, gradient in enumerate(gradients):
+            if is_complete_check(gradient):
+                continue
+            tree = ast.parse((folder / gradient.file).read_bytes())
+            reason = _find_hindrance(gradient, tree)
+            if reason or gradient.found_by in _NOT_TRIED:
+                found[number] = Trial(reason=reason)
+                continue
+            tell(f"trying {gradient.name}, {number + 1} of {len(gradients)}")
+            imported = collect_scopes(tree, "").imported
+            slow = {each for each in CUSTOM if each in imported and importlib.util.find_spec(each) is not None}
+            tried: list[Trial] = []
+            for keys in _keys_to_try(gradient, tree, tried):
+                job = _job_of_keys(keys, folder, empty, _SECONDS if slow <= loaded else _LOADING)
+                loaded |= slow
+                ((_, answer),) = pool.run([job])
+                tried.append(_trial_of_answer(answer, keys, folder))
+                alike = len(tried) == _ALIKE and len({trial.reason for trial in tried}) == 1
+                if tried[-1].ended or (alike and tried[-1].verdict is None):
+                    break
+            if tried:
+                found[number] = max(tried, key=lambda t: (bool(t.verdict and t.ended), bool(t.verdict), t.plausible))
+    return found
+
+
+def _keys_to_try(gradient: HandGradient, tree: ast.Module, tried: Sequence[Trial]) -> Iterator[dict[str, str | bool]]:
+    """Yield keys of checks, each once: in the end with sizes that are in the errors of what was `tried` until then."""
+    several: list[dict[str, str | bool]] = []
+    for again in (False, True):
+        sizes = _sizes_in_errors(trial.reason for trial in tried) if again else SIZES
+        for keys in itertools.islice(candidate_keys(gradient, tree, sizes, again), _MOST):
+            if keys not in several:
+                several.append(keys)
+                yield keys
+
+
+def _sizes_in_errors(reasons: Iterable[str]) -> list[int]:
+    """Return the sizes of arrays that errors speak of, as in `shapes (8,8) (3,)`, the most frequent first."""
+    shapes = (shape for reason in reasons for shape in _SHAPE.findall(reason))
+    counts = Counter(int(size) for shape in shapes for size in re.findall(r"\d+", shape))
+    return [size for size, _ in counts.most_common() if size not in SIZES and 1 < size <= _LARGEST][:_MOST_SIZES]
+
+
+def _find_hindrance(gradient: HandGradient, tree: ast.Module) -> str:
+    """Return why no point can make a check run; empty where one may."""
+    if gradient.found_by in CUSTOM and importlib.util.find_spec(gradient.found_by) is None:
+        return f"{gradient.found_by} is not in this environment"
+    if gradient.only_run:
+        return f"gradcli run PROGRAM.py checks it: {gradient.only_run}"
+    if any(p.kind == "function" and not p.default for p in gradient.parameters):
+        return f"its argument {next(p.name for p in gradient.parameters if p.kind == 'function')} is a function"
+    if runs_a_program(tree):
+        return "its file runs a program when it is imported"
+    owner, classes = gradient.name.partition(".")[0], _classes_in_file(tree)
+    if not gradient.through and owner in classes and not _concrete_classes(owner, classes):
+        return f"{owner} is an abstract class, and its file has no class that is made of it"
+    return ""
+
+
+_MISSING = re.compile(r".*cannot be loaded: ModuleNotFoundError: No module named '(\w+)")
+
+
+def _trial_of_answer(answer: JobResult, keys: dict[str, str | bool], folder: Path) -> Trial:
+    document = answer.document
+    if "error" in document:
+        reason = str(document["error"]["message"]).replace(f"{folder.resolve()}/", "")
+        missing = _MISSING.match(reason)
+        if missing is not None:
+            return Trial(reason=f"{missing[1]} is not in this environment", ended=True)
+        by_key = " raised KeyError: '" in reason  # which names what is missing
+        plausible = by_key or not reason.startswith(f"{keys['target']} raised ")
+        return Trial(reason=reason, ended=" cannot be loaded: " in reason, plausible=plausible)
+    kinds = {f["kind"] for point in document["points"] for f in point["findings"]}
+    if Kind.TIMEOUT in kinds and document["verdict"] == Verdict.INCONCLUSIVE:
+        return Trial(reason=f"it took longer than {_SECONDS:g} s", ended=True)
+    causes = {point["diagnosis"]["kind"] for point in document["points"] if point.get("diagnosis")}
+    fits = DiagnosisKind.SHAPE not in causes  # else the point may be one that the layer does not take
+    return Trial(keys, Verdict(document["verdict"]), ended=fits and document["verdict"] != Verdict.INCONCLUSIVE)
+
+
+def _job_of_keys(keys: dict[str, str | bool], folder: Path, empty: str, seconds: float) -> Job:
+    file, _, name = str(keys["target"]).partition(":")
+    given = option_values(keys, KEYS, ("target", "at"), file, lambda key: None)
+    options = Options(timeout=seconds, no_diagnose=True, **given)
+    ask = TargetRequest(f"{(folder / file).resolve()}:{name}", (str(keys["at"]),), options)
+    return Job(name, ask, empty, (str(folder.resolve()), str((folder / "src").resolve())))
+
+
+def runs_a_program(tree: ast.Module) -> bool:
+    """Whether a file, when it is imported, loops, or calls something for its effect, or a function of its own.
+
+    What `if __name__ == "__main__"` holds does not run.
+    """
+    own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+    def runs(node: ast.stmt) -> bool:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            return False
+        if isinstance(node, ast.If):
+            return "__name__" not in ast.unparse(node.test) and any(map(runs, (*node.body, *node.orelse)))
+        if isinstance(node, ast.Try):
+            handled = (part for handler in node.handlers for part in handler.body)
+            return any(map(runs, (*node.body, *node.orelse, *node.finalbody, *handled)))
+        calls = (part.func for part in ast.walk(node) if isinstance(part, ast.Call))
+        of_own = any(isinstance(called, ast.Name) and called.id in own for called in calls)
+        alone = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        alone = alone and not _SETTINGS.match(ast.unparse(node))
+        return alone or of_own or isinstance(node, ast.For | ast.While | ast.With)
+
+    return any(map(runs, tree.body))
+
+
+def candidate_keys(
+    gradient: HandGradient, tree: ast.Module, sizes: Sequence[int] = SIZES, again: bool = False
+) -> Iterator[dict[str, str | bool]]:
+    """Yield the keys of checks of a gradient that may run, the likeliest first: with an object of its class, and a point.
+
+    Vectors have one of the `sizes`, the first of them first. Once it is done `again` with others, layers are left out.
+    """
+    keys = keys_of_check(gradient)
+    if "?" in str(keys["target"]):
+        return
+    made = {target: (claim, first) for target, claim, first in _candidate_targets(keys, gradient, tree)}
+    layers = gradient.kind == "backward"
+    tries = [(n, False) for n in sizes if not layers or again] + [(n, True) for n in sizes[:1] if not again]
+    for n, as_layer in tries:
+        once = n == sizes[0] and not again  # for those with a size of their own
+        own = [(target, claim, first or n) for target, (claim, first) in made.items() if first is None or once]
+        streams = [likely_points(gradient.parameters, m, gradient.wrt, as_layer, not layers) for _, _, m in own]
+        for several in itertools.zip_longest(*streams):
+            for (target, claim, _), point in zip(own, several, strict=True):
+                if point is None:
+                    continue
+                found = {**keys, "target": target, **claim, "at": point}
+                yield found
+                definite = re.findall(r"(\w+)=spd\(", point)
+                if definite:  # a function may read one triangle of such a matrix
+                    yield {**found, "assume": "; ".join(f"{name}: spd" for name in definite), "structure": True}
+
+
+def _candidate_targets(
+    keys: dict[str, str | bool], gradient: HandGradient, tree: ast.Module
+) -> Iterator[tuple[str, dict[str, str | bool], int | None]]:
+    """Yield targets with the objects that they need, the claim where that changes, and the first size of such an object.
+
+    The size is None where the object needs none.
+    """
+    target = str(keys["target"])
+    file, _, name = target.partition(":")
+    owner, _, method = name.partition(".")
+    classes = _classes_in_file(tree)
+    if owner not in classes or gradient.through:
+        yield target, {}, None
+        return
+    after = f".{method}" if method else ""
+    named = {key: x for key, x in keys.items() if method and isinstance(x, str) and key not in ("target", "at")}
+    claim: dict[str, str | bool] = {key: x.rpartition(".")[2] for key, x in named.items()}
+    for each in _concrete_classes(owner, classes):
+        needed = _required_arguments(classes[each], classes)
+        if not needed:
+            yield f"{file}:{each}{'()' if after else ''}{after}", claim, None
+        for arguments in _constructor_arguments(each, needed) if needed else ():
+            yield f"{file}:{each}({', '.join(arguments)}){after}", claim, SIZES[0]
+
+
+def _classes_in_file(tree: ast.Module) -> dict[str, ast.ClassDef]:
+    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+
+
+def _concrete_classes(owner: str, classes: Mapping[str, ast.ClassDef]) -> list[str]:
+    """Return a class, or where it is abstract the classes of the file that are made of it and are not."""
+    if not _is_abstract(classes[owner]):
+        return [owner]
+    bases = {name: {last_name(base) for base in node.bases} for name, node in classes.items()}
+    made = [name for name in classes if owner in bases[name] and name != owner]
+    return [each for name in made for each in _concrete_classes(name, classes)]
+
+
+def _is_abstract(of: ast.ClassDef) -> bool:
+    """Whether a method of a class only raises NotImplementedError, or says that it is abstract."""
+    for node in of.body:
+        if isinstance(node, ast.FunctionDef):
+            raises = [each for each in node.body if isinstance(each, ast.Raise) and each.exc is not None]
+            only = len(node.body) - (ast.get_docstring(node) is not None) == 1
+            if only and raises and last_name(raises[0].exc or ast.Name("")) == "NotImplementedError":
+                return True
+            if any(last_name(decorator).startswith("abstract") for decorator in node.decorator_list):
+                return True
+    return False
+
+
+def _constructor_arguments(owner: str, needed: Sequence[Parameter]) -> Iterator[list[str]]:
+    """Yield the arguments of a constructor, as they are written: arrays of layers, then numbers and arrays of other models."""
+    n, m = SIZES[0], CLASSES
+    gates = 4 * m if "lstm" in owner.lower() else 3 * m if "gru" in owner.lower() else m
+    names = [parameter.name for parameter in needed]
+    for drawn in (  # of a dense layer, of one by entries, and of a convolution
+        (f"randn({n},{gates})", f"zeros({gates})", f"randn({m},{gates})"), (f"randn({n})", f"zeros({n})", f"randn({n})"),
+        (f"randn({m},{n},3,3)", f"zeros({m})", f"randn({m})"),
+    ):  # fmt: skip
+        if any(map(_ARRAYS.match, names)):
+            sizes = iter(_ARGUMENTS * len(names))
+            yield [_argument_text(name, sizes, drawn) for name in names]
+    counted = []
+    for each in (_ARGUMENTS, (n,) * len(_ARGUMENTS)):
+        sizes = iter(each * len(names))
+        counted.append([_argument_text(name, sizes) for name in names])
+    arrays = []
+    for as_layer in (False, True):
+        found = likely_values(needed, n, "", as_layer, not as_layer)
+        written = ([values[name] for name in names] for values in found)
+        arrays += [*itertools.islice((each for each in written if "int(" not in str(each)), _MOST_CONSTRUCTORS)]
+    of_data = any(p.kind or p.sizes or is_data_name(p.name) for p in needed)
+    yield from [*arrays, *counted] if of_data else [*counted, *arrays]
+
+
+def _argument_text(word: str, sizes: Iterator[int], arrays: tuple[str, str, str] | None = None) -> str:
+    """Return what an argument of a constructor is given by its name; `arrays` are for a weight, a bias and a state's weight."""
+    if _GENERATORS.match(word):
+        return "default_rng(0)"
+    if arrays is not None and _ARRAYS.match(word):
+        return arrays[1 if _BIASES.match(word) else 2 if word in _OF_STATES else 0]
+    return "0.5" if RATES.match(word) else str(next(sizes))
+
+
+def _required_arguments(of: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> list[Parameter]:
+    """Return the arguments that the constructor of a class needs; a base in the same file may have it."""
+    for node in of.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            found = describe_parameters(SourceFunction("", "__init__", node.lineno, of.name, node, of.name))
+            return [parameter for parameter in found if not parameter.default]
+    if any(last_name(decorator) == "dataclass" for decorator in of.decorator_list):
+        fields = [node for node in of.body if isinstance(node, ast.AnnAssign) and node.value is None]
+        named = [(node.target, node.annotation) for node in fields]
+        return [parameter_of_annotation(name.id, kind) for name, kind in named if isinstance(name, ast.Name)]
+    bases = (classes[base.id] for base in of.bases if isinstance(base, ast.Name) and base.id in classes)
+    return next((_required_arguments(base, classes) for base in bases if base is not of), [])

@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from gradcli.errors import BadOption, GradcliError
-from gradcli.project.discovery.custom import files_of_checks
-from gradcli.project.discovery.gather import gather_gradients
+from gradcli.project.discovery.bodies import collect_scopes
+from gradcli.project.discovery.gather import files_of_checks, gather_gradients
 from gradcli.project.discovery.project import Declared, Findings, Project, paths_of_module, python_files
-from gradcli.project.discovery.source import collect_scopes
 
 LARGEST = 5_000_000  # bytes of a file that is read
 MEMORY = 4 << 30  # bytes that the process may take
@@ -180,6 +179,6 @@ def _run_reader(
 
 def findings_of_answer(answer: dict[str, Any]) -> Findings:
     """Return the findings of an answer of the process that reads, which loads no numpy."""
-    from gradcli.report.decode import decode_document
+    from gradcli.report.encode import decode_document
 
     return decode_document(Findings, answer)

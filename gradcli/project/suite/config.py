@@ -17,9 +17,9 @@ from typing import Any
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadOption, GradcliError, Place, closest_name
+from gradcli.project.discovery.bodies import collect_scopes
 from gradcli.project.discovery.project import enclosing_scopes, python_files
 from gradcli.project.discovery.reader import CannotRead, parse_file
-from gradcli.project.discovery.source import collect_scopes
 from gradcli.request.options import (
     CLAIM_KINDS,
     DEFAULTS,

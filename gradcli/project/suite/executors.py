@@ -4,20 +4,27 @@ import dataclasses
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import Any
 
-from gradcli.errors import BadOption, ProcessEnded
+from gradcli.errors import BadOption, ProcessEnded, SuiteTimeUp, install_command
 from gradcli.process.process import Process, describe_exit, wait_for_message
 from gradcli.process.relay import relayed_errors, wait_for_relay
 from gradcli.project.suite.config import Suite, SuiteCheck
-from gradcli.project.suite.ended import SuiteTimeUp, process_ended_error, report_unfinished_check
-from gradcli.project.suite.job import Executor, Job, JobResult, answer_job, job_of_check, row_of_answer
+from gradcli.project.suite.job import (
+    Executor,
+    Job,
+    JobResult,
+    answer_job,
+    job_of_check,
+    process_ended_error,
+    report_unfinished_check,
+    row_of_answer,
+)
 from gradcli.report.common import ErrorDetail, error_detail
-from gradcli.report.decode import NotADocument, decode_document
-from gradcli.report.encode import encode
+from gradcli.report.encode import NotADocument, decode_document, encode
 from gradcli.report.suite import CheckRow
 from gradcli.words import OUTLINE, Severity, Verdict
 
@@ -293,3 +300,77 @@ def remote_executor(url: str) -> Iterator[Executor]:
         listed = ", ".join(f"{name}://" for name in sorted(known))
         raise BadOption(f"there is no executor for '{url}'", do=f"known: {listed}" if known else "reinstall gradcli")
     yield Elsewhere(url, known[scheme].load())
+
+
+# Run checks on a cluster of dask.distributed that has gradcli and the project.
+
+_PATIENCE = "10s"  # to reach the scheduler
+
+
+def run(url: str, function: Callable[[str], str], texts: Iterable[str]) -> Iterator[tuple[int, str | None]]:
+    """Yield the number of each job and its answer, as they come; None for a job whose workers were lost.
+
+    A job whose worker is lost is run again by another one, as often as the cluster's `allowed-failures` says.
+
+    Raises  BadOption if dask is not installed, or the cluster cannot be reached.
+    """
+    try:
+        from distributed import Client, as_completed
+    except ImportError:
+        raise BadOption("dask.distributed is not installed", do=install_command("dask")) from None
+    address = url.replace("dask://", "tcp://", 1)
+    try:
+        client = Client(address, timeout=_PATIENCE, set_as_default=False)
+    except OSError as error:
+        raise BadOption(f"no Dask scheduler answers at {url}: {error}", do="start one: dask scheduler") from None
+    with client:
+        futures = {client.submit(function, text, pure=False): number for number, text in enumerate(texts)}
+        for future in as_completed(futures, loop=client.loop):
+            yield futures[future], future.result() if future.status == "finished" else None
+
+
+# Checks of files that were saved, by a worker that is ready before they are asked for, and new in every run.
+
+
+class Checker:
+    """Runs checks one after the other. It belongs to one thread, which outlives it: on Linux a worker ends with the thread that
+    started it. Another thread may stop it.
+    """
+
+    def __init__(self) -> None:
+        self._pool = Pool(1)
+        self._lock = threading.RLock()  # a signal may come while it is held
+        self._busy = False
+
+    def rows(
+        self, suite: Suite, checks: Sequence[SuiteCheck], wanted: Callable[[], bool] = lambda: True
+    ) -> Iterator[CheckRow]:
+        """Yield the row of each check while they are wanted. The code is loaded anew, as it may have changed."""
+        if not checks:
+            return
+        self._pool.wait_until_ready()
+        with self._lock:
+            if not wanted():
+                return
+            self._busy = True
+        jobs = [job_of_check(suite, check) for check in checks]
+        try:
+            for number, answer in self._pool.run(jobs):
+                if not wanted():
+                    return
+                yield row_of_answer(jobs[number], answer)
+        finally:
+            with self._lock:
+                self._busy = False
+                self._pool.close()
+                self._pool = Pool(1)
+
+    def stop(self) -> None:
+        """End the check that runs, with all that it started, where it is no longer wanted."""
+        with self._lock:
+            if self._busy:
+                self._pool.end()
+
+    def close(self) -> None:
+        """End the worker."""
+        self._pool.close()

@@ -7,7 +7,6 @@ import signal
 import sys
 from typing import NoReturn
 
-from gradcli.process.apart import exit_status_of
 from gradcli.process.process import (
     FORKS,
     adopt_orphans,
@@ -17,7 +16,7 @@ from gradcli.process.process import (
     read_message,
     write_message,
 )
-from gradcli.process.threads import compile_from_source, set_threads
+from gradcli.process.start import compile_from_source, exit_status_of, set_threads
 
 _exit = os._exit
 
@@ -61,8 +60,7 @@ def _answer_jobs(up: int, down: int) -> int:
     from gradcli.process.workers import stop_workers
     from gradcli.project.suite.job import Job, answer_job
     from gradcli.repair.repair import REPAIR_WORKERS
-    from gradcli.report.decode import decode_document
-    from gradcli.report.encode import encode
+    from gradcli.report.encode import decode_document, encode
 
     if FORKS:
         REPAIR_WORKERS.start(copied=True)

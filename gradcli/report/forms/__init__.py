@@ -1,4 +1,4 @@
-"""Output forms of reports, such as text, JSON and SVG: one module for each form, loaded when it is used.
+"""Output forms of reports, such as text, JSON and SVG: each is loaded when it is used.
 
 The modules of forms do not import each other. `figure` draws pictures, of which a .png and a .pdf consist, and `elements` writes
 blocks for forms in HTML.
@@ -6,13 +6,13 @@ blocks for forms in HTML.
 
 import importlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any, cast
 
 from gradcli.classes import dataclass
-from gradcli.report.common import Printed, Shown
+from gradcli.report.blocks import make_visible
+from gradcli.report.common import ErrorDetail, Printed, Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ PICTURES = ("svg", "png", "pdf")  # forms for files only
 
 def render_as_text(form: str, report: Any, page: Page | None = None) -> str:
     """Return a report as text in one form, ending in a newline."""
-    return cast(str, _form_module(form).render(report, page or Page()))
+    return cast(str, _renderer(form)(report, page or Page()))
 
 
 def place_in_repository(places: Sequence[tuple[str, int | None]], page: Page) -> tuple[str, int | None] | None:
@@ -65,25 +65,27 @@ def enable_report_display() -> None:
     """Let reports show themselves to `print`, rich and notebooks; they cannot import the forms, which are a layer above."""
 
     def in_form(form: Shown, report: Any) -> Any:
-        module = _form_module("text" if form == "rich" else form)
-        return module.renderable(report) if form == "rich" else module.render(report, Page())
+        return _renderer(form)(report) if form == "rich" else _renderer(form)(report, Page())
 
     Printed.in_form = staticmethod(in_form)
 
 
 def render_as_file(form: str, report: Any, page: Page | None = None) -> bytes:
     """Return the content of a file in one form: text in UTF-8, or a picture."""
-    if form in ("png", "pdf"):
-        from gradcli.report.forms.figure import Form, draw_picture_file
-
-        page = page or Page()
-        return draw_picture_file(report.pictures(), cast(Form, form), page.size, page.dpi)
-    content = _form_module(form).render(report, page or Page())
+    content = _renderer(form)(report, page or Page())
     return content if isinstance(content, bytes) else cast(str, content).encode()
 
 
-def _form_module(form: str) -> ModuleType:
-    return importlib.import_module(f"gradcli.report.forms.{form}")
+_MODULES = {  # of forms whose module does not have their name
+    "json": "programs", "ndjson": "programs", "csv": "programs", "brief": "programs", "github": "ci", "junit": "ci",
+    "sarif": "ci", "svg": "figure", "png": "figure", "pdf": "figure", "mermaid": "figure", "rich": "text",
+}  # fmt: skip
+
+
+def _renderer(form: str) -> Callable[..., Any]:
+    """Return the function of one form: `render_json` for JSON."""
+    module = importlib.import_module(f"gradcli.report.forms.{_MODULES.get(form, form)}")
+    return cast(Callable[..., Any], getattr(module, f"render_{form}"))
 
 
 _ASCII = {"±": "+/-", "ᵀ": "^T", "…": "...", "−": "-", "×": "x", "·": "*"}
@@ -109,3 +111,33 @@ def can_encode_braille(encoding: str) -> bool:
     except (UnicodeEncodeError, LookupError):
         return False
     return True
+
+
+# Errors as text. They need no layout, so that rich is not loaded for them, which takes longer than most errors do.
+
+_WIDEST, _BEFORE = 120, "    "  # columns of a line of source that is shown, and what is between it and its place
+_RED, _PLAIN = "\x1b[31m", "\x1b[0m"
+
+
+def error_as_text(error: ErrorDetail, page: Page) -> str:
+    """Return an error as text: what happened, the place with a caret, and what to do."""
+    lines = [_colour_red("error: ", page) + _visible_text(error.message)]
+    if error.where is not None:
+        line, _, carets = error.where.partition("\n")
+        source = _visible_text(line.replace("\t", " "))
+        widest = _WIDEST + (len(source.partition(_BEFORE)[0]) if _BEFORE in source else 0)
+        lines.append("  " + (source if len(source) <= widest else f"{source[: widest - 1]}…"))
+        if carets[:widest].strip():
+            lines.append(_colour_red("  " + carets[:widest], page))
+    if error.hint:
+        lines.append("  " + _visible_text(error.hint))
+    text = "".join(f"{line}\n" for line in lines)
+    return make_encodable("\n".join(line.rstrip() for line in text.split("\n")), page.encoding)
+
+
+def _visible_text(text: str) -> str:
+    return make_visible(text).expandtabs(8)
+
+
+def _colour_red(text: str, page: Page) -> str:
+    return f"{_RED}{text}{_PLAIN}" if page.color else text

@@ -12,8 +12,10 @@ from typing import Any, Literal
 import numpy as np
 
 from gradcli.errors import BadOption
-from gradcli.report.blocks import Bars, Chart, HeatMap, Picture, Series, is_drawable, make_one_line
+from gradcli.report.blocks import Bars, Chart, HeatMap, Picture, Series, is_drawable, make_one_line, make_visible
 from gradcli.report.drawing.chart import COLORS_OF_CELLS, LEVELS, Cells, as_matrix
+from gradcli.report.forms import Page
+from gradcli.report.trace import TraceReport
 
 Form = Literal["svg", "png", "pdf"]
 Inches = tuple[float, float]
@@ -464,3 +466,51 @@ def _overlaps_of_labels(axes: Any, renderer: Any) -> Iterator[bool]:
         labels = [label for label in axis.get_ticklabels(which="both") if label.get_visible() and label.get_text()]
         boxes = sorted((label.get_window_extent(renderer) for label in labels), key=lambda box: getattr(box, low))
         yield from (getattr(a, high) > getattr(b, low) for a, b in itertools.pairwise(boxes))
+
+
+# Pictures as text: SVG, with the graph of a computation or what matplotlib draws, and graphs for Mermaid.
+
+_STYLE = """
+text { font: 12px ui-monospace, monospace; fill: #1f2328; text-anchor: middle; }
+rect { fill: #fff; stroke: #8c959f; rx: 5px; }
+path { fill: none; stroke: #8c959f; stroke-width: 1.5; }
+.n { font-weight: 700; } .edges text { text-anchor: end; paint-order: stroke; stroke: #fff; stroke-width: 4px; }
+.down text { text-anchor: middle; } .edges path { marker-end: url(#arrow); } marker path { fill: #8c959f; stroke: none; }
+.given { opacity: .65; } .given rect { stroke-dasharray: 2 2; }
+.v { fill: #0a5bb5; }
+.a { fill: #116329; } .c { fill: #b3261e; font-weight: 700; } .bad rect { stroke: #b3261e; stroke-width: 2; }
+.many rect { stroke-dasharray: 6 3; }
+"""
+
+
+def render_svg(report: Any, page: Page) -> str:
+    """Return the graph of a computation, or the report's pictures, one below another, as SVG."""
+    if isinstance(report, TraceReport):
+        from gradcli.report.drawing.graph import draw_graph
+
+        return f"{draw_graph(report, style=_STYLE, down=page.down).svg}\n"
+    return draw_picture_file(report.pictures(), "svg", page.size, page.dpi).decode()
+
+
+def render_png(report: Any, page: Page) -> bytes:
+    """Return the report's pictures, one below another, as PNG."""
+    return draw_picture_file(report.pictures(), "png", page.size, page.dpi)
+
+
+def render_pdf(report: Any, page: Page) -> bytes:
+    """Return the report's pictures, one below another, as PDF."""
+    return draw_picture_file(report.pictures(), "pdf", page.size, page.dpi)
+
+
+def render_mermaid(report: Any, page: Page) -> str:
+    """Return the report's graph as a Mermaid flowchart."""
+    graph = report.graph()
+    nodes = [f'  n{name}["{_escape_mermaid(label)}"]' for name, label in graph.nodes]
+    edges = [f'  n{a} -->|"{_escape_mermaid(label)}"| n{b}' for a, b, label in graph.edges]
+    return "\n".join(["flowchart LR", *nodes, *edges]) + "\n"
+
+
+def _escape_mermaid(text: str) -> str:
+    """Return text with special characters as Mermaid entities, so that nothing in it is syntax or HTML."""
+    safe = "".join(c if c.isalnum() or c in " .,=+-_\n" else f"#{ord(c)};" for c in make_visible(text))
+    return safe.replace("\n", "<br/>")

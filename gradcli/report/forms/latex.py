@@ -17,8 +17,16 @@ from gradcli.report.blocks import (
     plain_text,
     split_into_pieces,
 )
-from gradcli.report.derive import GREEK, Lecture, Step, latex_name, space_in_latex, strip_self_test
-from gradcli.report.equations import BREAK, align_equations
+from gradcli.report.derive import (
+    BREAK,
+    GREEK,
+    Lecture,
+    Step,
+    align_equations,
+    latex_name,
+    space_in_latex,
+    strip_self_test,
+)
 from gradcli.report.forms import Page
 
 _SPECIAL = {
@@ -64,7 +72,7 @@ _LAYOUTS = {
 }
 
 
-def render(report: Any, page: Page) -> str:
+def render_latex(report: Any, page: Page) -> str:
     """Return the results of a derivation as a LaTeX document: the function, its variables, the steps, the results, the code.
 
     A lecture has the walkthrough and the check after it, as tables.

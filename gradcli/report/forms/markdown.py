@@ -26,7 +26,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&@]|^\s*-|-(?=-)|(?<=-)-)")
 _NUMBER = re.compile(r"^(\d+)\.(?=\s|$)")  # which would begin a list
 
 
-def render(report: Any, page: Page) -> str:
+def render_markdown(report: Any, page: Page) -> str:
     """Return the report as Markdown."""
     blocks = report.headed_blocks() if hasattr(report, "headed_blocks") else report.blocks()
     return "\n\n".join(filter(None, (_write_block(block, page) for block in blocks))) + "\n"

@@ -29,10 +29,9 @@ from gradcli.report.blocks import (
     split_into_pieces,
 )
 from gradcli.report.check import CheckReport
-from gradcli.report.derive import DeriveReport, Lecture
+from gradcli.report.derive import BREAK, DeriveReport, Lecture, align_equations
 from gradcli.report.drawing import chart
 from gradcli.report.drawing.graph import draw_graph
-from gradcli.report.equations import BREAK, align_equations
 from gradcli.report.forms import Page, render_as_text
 from gradcli.report.forms.elements import write_elements
 from gradcli.report.trace import TraceReport
@@ -84,7 +83,7 @@ class _Drawn:
 Shown = Block | _Drawn
 
 
-def render(report: Any, page: Page) -> dict[str, str]:
+def render_notebook(report: Any, page: Page) -> dict[str, str]:
     """Return the report by media types: `text/plain`, `text/html`, `text/markdown`, and `text/latex` of a derivation."""
     shown, html = _cut_to_limit(_blocks_with_pictures(report))
     blocks = [block.block if isinstance(block, _Drawn) else block for block in shown]

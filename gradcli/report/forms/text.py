@@ -28,7 +28,7 @@ from gradcli.report.blocks import (
     plain_text,
     split_into_pieces,
 )
-from gradcli.report.forms import Page, can_encode_braille, make_encodable, terminal_chart
+from gradcli.report.forms import Page, can_encode_braille, make_encodable
 
 _GAP = 2  # columns between the columns of a table
 _SHORT = 26  # a narrower column of sentences is not read
@@ -45,12 +45,12 @@ _STYLES: dict[Tone, str] = {
 _SERIES = ("cyan", "magenta", "yellow", "green", "blue", "red")  # among the eight colours that every terminal has
 
 
-def render(report: Any, page: Page) -> str:
+def render_text(report: Any, page: Page) -> str:
     """Return a report as text."""
     return blocks_as_text(report.blocks(), page)
 
 
-def renderable(report: Any) -> RenderableType:
+def render_rich(report: Any) -> RenderableType:
     """Return a report as rich shows it, in colour and within the width of its console."""
     return _Blocks(report.blocks())
 
@@ -129,10 +129,12 @@ def _draw_chart(block: Chart, page: Page) -> Text:
     def spelled(text: str) -> str:
         return make_encodable(text, page.encoding)
 
+    from gradcli.report.forms.terminal_chart import draw_lines
+
     series = tuple(dataclasses.replace(one, name=spelled(one.name)) for one in block.series)
     block = Chart(spelled(block.title), spelled(block.x), spelled(block.y), series, block.regions)
     lines = []
-    for line in terminal_chart.draw_lines(block, page.width - 2, can_encode_braille(page.encoding)):
+    for line in draw_lines(block, page.width - 2, can_encode_braille(page.encoding)):
         styles = (_SERIES[ink % len(_SERIES)] if isinstance(ink, int) else _STYLES[ink] for _, ink in line)
         lines.append(Text.assemble("  ", *zip((part for part, _ in line), styles, strict=True)))
     return Text("\n").join(lines)

@@ -377,6 +377,8 @@ def methods() -> Iterator[tuple[type, str, Callable[..., Any]]]:
         yield interpolate.UnivariateSpline, name, make_refusal(says, "make_interp_spline, and its methods")
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+_INTERPOLATE: dict[str, Callable[..., Any]] = {
     "make_interp_spline": make_interp_spline, "splev": splev, "interpn": interpn,
 }  # fmt: skip
+
+FUNCTIONS = {"interpolate": _INTERPOLATE}

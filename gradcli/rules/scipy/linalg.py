@@ -11,9 +11,8 @@ import numpy as np
 
 from gradcli.errors import NoRule, NotSupported
 from gradcli.rules import linalg
-from gradcli.rules.decompositions import EIGENVECTOR_SIGNS, SINGULAR_VECTOR_SIGNS, relative_signs, symmetric_matrix
 from gradcli.rules.kinds import make_refusal
-from gradcli.rules.linalg import T
+from gradcli.rules.linalg import EIGENVECTOR_SIGNS, SINGULAR_VECTOR_SIGNS, T, relative_signs, symmetric_matrix
 from gradcli.rules.shaping import as_value
 from gradcli.tracing.primitive import F, Value
 from gradcli.tracing.shapes import shape, size
@@ -325,7 +324,7 @@ def _refuse_options(name: str, options: dict[str, Any], harmless: tuple[str, ...
 
 
 _solve_lyapunov: Any = lambda a, q: solve_sylvester(a, T(as_value(a)), q)
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+_LINALG: dict[str, Callable[..., Any]] = {
     "cholesky": cholesky, "cho_factor": cho_factor, "cho_solve": cho_solve, "solve_triangular": solve_triangular, "solve": solve,
     "solve_banded": solve_banded, "solve_sylvester": solve_sylvester, "solve_discrete_lyapunov": solve_discrete_lyapunov,
     "eigh": eigh, "svd": svd, "qr": qr, "pinv": pinv, "inv": inv,
@@ -343,3 +342,5 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "khatri_rao": khatri_rao, "solve_toeplitz": solve_toeplitz, "solve_circulant": solve_circulant,
     "solveh_banded": solveh_banded,
 }  # fmt: skip
+
+FUNCTIONS = {"linalg": _LINALG}

@@ -73,3 +73,66 @@ def linear_stand_in(module: str, name: str, argument: str) -> Callable[..., Any]
 def linear_stand_ins(module: str, argument: str, *names: str) -> dict[str, Callable[..., Any]]:
     """Return the stand-ins of functions that are linear in an argument, by name."""
     return {name: linear_stand_in(module, name, argument) for name in names}
+
+
+# scipy.fft: the transforms that numpy has as well, and real transforms as linear functions.
+
+_NUMPYS = (
+    "fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn",
+    "fftshift", "ifftshift",
+)  # fmt: skip
+
+
+def _numpy_transform(name: str) -> Callable[..., Any]:
+    def stand_in(
+        x: Any, *args: Any, overwrite_x: bool = False, workers: Any = None, plan: Any = None, **kwargs: Any
+    ) -> Any:
+        if len(args) > 3:
+            raise NoRule(
+                f"scipy.fft.{name} with these positional arguments is not traced", do="name overwrite_x= and workers="
+            )
+        return getattr(np.fft, name)(x, *args, **kwargs)
+
+    stand_in.__name__ = name
+    return stand_in
+
+
+_FFT: dict[str, Callable[..., Any]] = {name: _numpy_transform(name) for name in _NUMPYS} | linear_stand_ins(
+    "scipy.fft", "x", "dct", "idct", "dst", "idst", "dctn", "idctn", "dstn", "idstn"
+)
+
+
+# scipy.ndimage: its linear filters and resampling, as functions of the image.
+
+_NDIMAGE = linear_stand_ins(
+    "scipy.ndimage",
+    "input",
+    *("gaussian_filter", "gaussian_filter1d", "gaussian_laplace", "uniform_filter", "uniform_filter1d", "convolve"),
+    *("convolve1d", "correlate", "correlate1d", "laplace", "sobel", "prewitt", "zoom", "shift", "rotate"),
+    *("map_coordinates", "spline_filter", "spline_filter1d", "affine_transform"),
+)
+
+
+# scipy.integrate: rules on samples. What is not here, such as trapezoid and simpson, is traced through scipy's own lines.
+
+
+def cumulative_trapezoid(y: Value, x: Value | None = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Value:
+    y = np.moveaxis(as_value(y), axis, -1)
+    if x is None:
+        steps = dx
+    else:
+        x = as_value(x)
+        steps = np.diff(x if len(shape(x)) == 1 else np.moveaxis(x, axis, -1), axis=-1)
+    found = np.cumsum(steps * (y[..., 1:] + y[..., :-1]) / 2, axis=-1)
+    if initial is not None:
+        first = np.broadcast_to(np.float64(initial), (*shape(found)[:-1], 1))
+        found = np.concatenate([first, found], axis=-1)
+    return np.moveaxis(found, -1, axis)
+
+
+_INTEGRATE: dict[str, Callable[..., Any]] = {
+    "cumulative_trapezoid": cumulative_trapezoid,
+    "cumulative_simpson": linear_stand_in("scipy.integrate", "cumulative_simpson", "y"),
+}
+
+FUNCTIONS = {"fft": _FFT, "ndimage": _NDIMAGE, "integrate": _INTEGRATE}

@@ -219,7 +219,7 @@ def spectrogram(*args: Any, **kwargs: Any) -> tuple[Any, Any, Value]:
 
 
 _LINEAR = ("sosfilt", "sosfiltfilt", "filtfilt", "savgol_filter", "resample", "resample_poly", "upfirdn", "decimate")
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+_SIGNAL: dict[str, Callable[..., Any]] = {
     "convolve": convolve, "fftconvolve": fftconvolve, "oaconvolve": fftconvolve, "correlate": correlate,
     "convolve2d": convolve2d, "correlate2d": correlate2d, "lfilter": lfilter,
     "welch": lambda *args, **kwargs: _mean_spectrum("welch", _bind_arguments("welch", args, kwargs)),
@@ -227,3 +227,5 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "periodogram": periodogram, "spectrogram": spectrogram,
     **linear_stand_ins("scipy.signal", "x", *_LINEAR), **linear_stand_ins("scipy.signal", "data", "detrend"),
 }  # fmt: skip
+
+FUNCTIONS = {"signal": _SIGNAL}

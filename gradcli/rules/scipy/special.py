@@ -69,7 +69,7 @@ def _spherical_bessel(bessel: str) -> Callable[..., Value]:
     return function
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+_SPECIAL: dict[str, Callable[..., Any]] = {
     "logsumexp": logsumexp,
     "softmax": lambda x, axis=None: reductions.softmax(as_value(x), axis),
     "log_softmax": lambda x, axis=None: reductions.log_softmax(as_value(x), axis),
@@ -79,3 +79,5 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "spherical_jn": _spherical_bessel("jv"),
     "spherical_yn": _spherical_bessel("yv"),
 }
+
+FUNCTIONS = {"special": _SPECIAL}

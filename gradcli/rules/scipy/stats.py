@@ -703,7 +703,7 @@ def sem(a: Value, axis: Any = 0, ddof: int = 1, **others: Any) -> Value:
     return np.std(a, axis=axis, ddof=ddof) / np.sqrt(float(_count_entries(a, axis)))
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+_STATS: dict[str, Callable[..., Any]] = {
     "entropy": entropy, "zscore": zscore, "skew": skew, "kurtosis": kurtosis,
     "moment": moment, "sem": sem,
     "gmean": lambda a, axis=0, dtype=None, weights=None, **others:
@@ -711,3 +711,5 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "hmean": lambda a, axis=0, dtype=None, *, weights=None, **others:
         1 / np.average(1 / as_value(a), axis=axis, weights=weights),
 }  # fmt: skip
+
+FUNCTIONS = {"stats": _STATS}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gradcli.cli.servers.below import refuse_outside
+from gradcli.cli.servers import refuse_outside
 from gradcli.errors import BadOption
 
 

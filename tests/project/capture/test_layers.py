@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from gradcli.project.capture.program_run import execute_program
-from gradcli.project.capture.session import RecordingRequest, Session
-from gradcli.report.run import RunReport
+from gradcli.project.capture.session import RecordingRequest, Session, execute_program
+from gradcli.report.suite import RunReport
 from tests.conftest import process
 from tests.project.capture.watching import used
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize
 
-from gradcli.project.capture.scipy_functions import FUNCTIONS
+from gradcli.project.capture.session import FUNCTIONS
 from tests.project.capture.watching import used, verdicts
 
 A = np.array([[3.0, 0.5], [0.5, 2.0]])

@@ -12,7 +12,7 @@ from scipy import integrate, optimize
 import gradcli
 from gradcli.project.capture.run_report import check_recorded_calls
 from gradcli.project.capture.session import RecordingRequest, Session
-from gradcli.report.run import Program
+from gradcli.report.suite import Program
 from gradcli.request.options import Options
 
 LOGISTIC = """

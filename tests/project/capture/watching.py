@@ -6,7 +6,7 @@ from typing import Any
 
 from gradcli.project.capture.run_report import check_recorded_calls
 from gradcli.project.capture.session import RecordingRequest, Session
-from gradcli.report.run import Program, RunReport
+from gradcli.report.suite import Program, RunReport
 from gradcli.request.options import Options
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gradcli.project.discovery.likely_points import likely_points, outline_point
+from gradcli.project.discovery.parameters import likely_points, outline_point
 from gradcli.project.discovery.project import Parameter
 from gradcli.targets.points import read_points
 from tests.rows import for_rows

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gradcli.project.discovery.trial import Trial, try_checks
+from gradcli.project.discovery.proposal import Trial, try_checks
 from tests.project.discovery.reading import find, written
 
 Tried = Callable[..., dict[str, Trial]]

@@ -59,6 +59,6 @@ def test_a_worker_that_is_killed_loses_nothing(gradcli: Process, tmp_path: Path,
 
 def test_no_scheduler_is_an_error(gradcli: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(written(tmp_path, SUITE))
-    monkeypatch.setattr("gradcli.project.suite.on_dask._PATIENCE", "1s")
+    monkeypatch.setattr("gradcli.project.suite.executors._PATIENCE", "1s")
     ran = gradcli("check", "--executor", "dask://127.0.0.1:9")
     assert ran.exit_status == 2 and "no Dask scheduler answers" in ran.stderr

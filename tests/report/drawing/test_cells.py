@@ -4,7 +4,7 @@ import numpy as np
 
 from gradcli.report.blocks import HeatMap
 from gradcli.report.drawing.chart import LEVELS, Cells, Scale, coarsen_matrix, levels_of_cells
-from gradcli.report.tidy import is_small
+from gradcli.report.numbers import is_small
 from tests.rows import for_rows
 
 

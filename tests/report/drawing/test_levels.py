@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import gradcli
 from gradcli.report.common import Target
-from gradcli.report.drawing.graph import draw_graph
-from gradcli.report.drawing.levels import MOST, Level, levels_of
+from gradcli.report.drawing.graph import MOST, Level, draw_graph, levels_of
 from gradcli.report.trace import CodeBlock, Node, TraceReport
 
 

@@ -13,8 +13,7 @@ from markdown_it.token import Token
 from gradcli.report.blocks import Code, Graph, Heading, Headline, Paragraph, Piece, Table, Verbatim
 from gradcli.report.forms import render_as_text
 from gradcli.report.forms.markdown import escape_markdown
-from gradcli.report.run import CheckedCall, Program, RunReport, UsedGradient
-from gradcli.report.suite import row_of_document
+from gradcli.report.suite import CheckedCall, Program, RunReport, UsedGradient, row_of_document
 from tests.rows import for_rows
 
 QUICK = ("--modes", "certified,forward,reverse,fd")

@@ -3,8 +3,7 @@
 import re
 
 import gradcli
-from gradcli.report.forms.html import Page, render
-from gradcli.report.forms.recompute import write_function, write_script
+from gradcli.report.forms.html import Page, render_html, write_function, write_script
 from tests.rows import for_rows
 
 
@@ -23,7 +22,7 @@ def test_a_program_is_written_line_by_line(f: str, x: float, line: str) -> None:
 def test_what_a_browser_lacks_has_no_script(f: str) -> None:
     trace = gradcli.trace(f, {"x": 2.0})
     assert write_function(trace.program) == write_script([trace]) == ""
-    assert "RECOMPUTE =" not in render(trace, Page())
+    assert "RECOMPUTE =" not in render_html(trace, Page())
 
 
 def test_decisions_are_compared_with_what_was_decided() -> None:
@@ -33,6 +32,6 @@ def test_decisions_are_compared_with_what_was_decided() -> None:
 
 
 def test_no_text_of_the_user_is_in_the_script() -> None:
-    page = render(gradcli.trace("alert = x*x; alert*x # </script><script>alert(1)", {"x": 2.0}), Page())
+    page = render_html(gradcli.trace("alert = x*x; alert*x # </script><script>alert(1)", {"x": 2.0}), Page())
     scripts = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     assert len(scripts) == 2 and "alert" not in scripts[0]

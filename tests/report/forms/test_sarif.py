@@ -12,7 +12,7 @@ from gradcli.errors import BadTarget, FunctionFailed, GradcliError, Place
 from gradcli.report.common import error_report
 from gradcli.report.explain import SITE, read_explanations
 from gradcli.report.forms import Page, render_as_text
-from gradcli.report.forms.github import error_annotation
+from gradcli.report.forms.ci import error_annotation
 from gradcli.report.suite import row_of_document
 from tests.report.suites import error_row, suite
 from tests.rows import for_rows
@@ -202,7 +202,7 @@ def test_a_rule_says_what_the_documentation_says_and_where(gradcli: Gradcli, tmp
 
 @for_rows("kind", [*dict.fromkeys(row.kind for row in read_explanations()), "wrong-gradient", "error", "inconclusive"])
 def test_each_rule_has_a_page_of_the_repository(kind: str) -> None:
-    from gradcli.report.forms.sarif import _describe_rule
+    from gradcli.report.forms.ci import _describe_rule
 
     rule = _describe_rule(kind)
     assert (ROOT / rule["helpUri"].removeprefix(f"{SITE}/")).is_file()

@@ -14,8 +14,7 @@ from gradcli.cli.world import World
 from gradcli.errors import BadExpression, Span
 from gradcli.report.blocks import Table
 from gradcli.report.common import error_detail
-from gradcli.report.forms import Page, render_as_text
-from gradcli.report.forms.error_text import error_as_text
+from gradcli.report.forms import Page, error_as_text, render_as_text
 from gradcli.report.forms.text import blocks_as_text
 from tests.rows import for_rows
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.spatial import distance
 
 import gradcli
-from gradcli.rules.scipy.spatial_distance import METRICS
+from gradcli.rules.scipy.spatial import METRICS
 from tests.rows import for_rows
 
 U, V, WEIGHTS = np.array([0.3, -1.2, 0.7]), np.array([0.52, 0.4, -0.93]), np.array([0.2, 1.0, 0.6])

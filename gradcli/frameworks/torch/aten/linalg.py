@@ -7,8 +7,7 @@ import numpy as np
 
 from gradcli.frameworks.ops.matrices import lu, permutation, triangle
 from gradcli.frameworks.torch.aten.rows import aten, missing_rule, register, scale_by
-from gradcli.rules.decompositions import symmetric_matrix
-from gradcli.rules.linalg import T
+from gradcli.rules.linalg import T, symmetric_matrix
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
 from gradcli.tracing.tracer import plain_value

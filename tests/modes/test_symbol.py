@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from gradcli.arithmetic.symbol import Symbol
 from gradcli.errors import NotSupported
+from gradcli.modes.symbolic_worker import Symbol
 from gradcli.tracing.primitive import PRIMITIVES, Primitive
 from tests.rows import for_rows
 

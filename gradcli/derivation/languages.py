@@ -6,9 +6,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from gradcli.classes import dataclass
-from gradcli.derivation.code.writer import ARRAYS, NUMPY, Dialect, Writer, needed_imports, rows_from_template
-from gradcli.derivation.matrix_expression import E, Number, Op, name, number_as_code
-from gradcli.derivation.statements import Statements, rank
+from gradcli.derivation.code_writer import ARRAYS, NUMPY, Dialect, Writer, needed_imports, rows_from_template
+from gradcli.derivation.matrix_expression import E, Number, Op, Statements, name, number_as_code, rank
 from gradcli.derivation.verified import SelfTest, write_c_test, write_python_test
 from gradcli.errors import NotSupported
 from gradcli.targets.facts import Dims

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.blockwise import prepare_blockwise
 from gradcli.arithmetic.recorded_program import record
+from gradcli.modes.certified import prepare_blockwise
 from gradcli.tracing.shapes import BLOCK, entries_of_part
 from tests.rows import for_rows
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from gradcli.classes import dataclass
 from gradcli.derivation.matrix_expression import (
     COMPARE,
+    PLAIN,
     E,
     Op,
     expression_text,
@@ -16,8 +17,8 @@ from gradcli.derivation.matrix_expression import (
     neg,
     number,
     number_as_code,
+    rank,
 )
-from gradcli.derivation.statements import PLAIN, rank
 from gradcli.errors import NotSupported
 from gradcli.targets.facts import SIZE, terms_of_size
 

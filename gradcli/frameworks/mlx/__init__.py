@@ -1,1 +1,0 @@
-"""The adapter for MLX: its functions as targets, and its graphs replayed in numpy."""
