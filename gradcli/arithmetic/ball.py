@@ -903,7 +903,7 @@ def nearest_float64(x: Value) -> Value:
 def radius(x: Value) -> Value:
     """Return the radii, rounded up to float64; infinite where a ball is not finite."""
     if type(x) is Ball and type(x.value) is arb:
-        return np.float64(_round_up(x.value.rad()) if math.isfinite(float(x.value)) else math.inf)
+        return np.float64(round_up(x.value.rad()) if math.isfinite(float(x.value)) else math.inf)
     entries, shape = _entries_and_shape(x)
     known = np.isfinite(np.fromiter(map(float, entries), np.float64, len(entries)))
     return np.where(known, _round_up_all(list(map(arb.rad, entries))), np.inf).reshape(shape)[()]
@@ -924,13 +924,14 @@ def bound_error(x: Value, approximate: Value) -> Value:
     """
     if type(x) is Ball and type(x.value) is arb and isinstance(approximate, float):
         apart = Ball.entry(approximate) - x.value
-        return np.float64(_round_up(abs(apart).upper()) if apart.is_finite() else math.inf)
+        return np.float64(round_up(abs(apart).upper()) if apart.is_finite() else math.inf)
     entries, shape = _entries_and_shape(np.subtract(Ball.lift(approximate), x))
     bounds = _round_up_all([abs(entry).upper() if entry.is_finite() else _INFINITE for entry in entries])
     return bounds.reshape(shape)[()]
 
 
-def _round_up(bound: arb) -> float:
+def round_up(bound: arb) -> float:
+    """Return an exact bound as a float64 number that is not smaller; zero only for zero."""
     return 0.0 if bound.is_zero() else math.nextafter(float(bound), math.inf)
 
 
@@ -939,7 +940,7 @@ def _round_up_all(bounds: list[arb]) -> Any:
     floats = np.fromiter(map(float, bounds), np.float64, len(bounds))
     up = np.nextafter(floats, np.inf)
     for k in np.flatnonzero(floats == 0).tolist():
-        up[k] = _round_up(bounds[k])
+        up[k] = round_up(bounds[k])
     return up
 
 

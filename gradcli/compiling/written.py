@@ -422,10 +422,14 @@ MOST = 500  # operations of the function
 
 @dataclass(frozen=True, slots=True)
 class BallCode:
-    """`value` takes all inputs, as `arb`, to f; `both` takes them to f and its gradient by some, 0 where nothing flows."""
+    """`value` takes all inputs, as `arb`, to f; `both` takes them to f and its gradient by some, 0 where nothing flows.
+
+    `has_constants` says whether it names pi or e, which are balls around the float64 numbers, or exact, as it is run.
+    """
 
     value: Callable[..., arb]
     both: Callable[..., tuple[arb, list[arb]]]
+    has_constants: bool
 
 
 def compile_to_balls(
@@ -452,7 +456,8 @@ def compile_to_balls(
     numbers = [x.number for x in inputs.values()]
     slopes = [None if x is None else x.number for x in bars]
     value, both = (_compile_nodes(program, numbers, y.number, own) for own in (None, slopes))
-    return BallCode(value, both)
+    named = any(isinstance(node.operation, NamedConstant) for node in program.nodes)
+    return BallCode(value, both, named)
 
 
 def _compile_nodes(

@@ -1,5 +1,6 @@
 """The certified value: a reverse sweep in balls, confirmed by a difference that uses no rules."""
 
+import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -17,6 +18,7 @@ from gradcli.arithmetic.ball import (
     nearest_float64,
     precision,
     radius,
+    round_up,
 )
 from gradcli.arithmetic.dual import cotangent_rows
 from gradcli.arithmetic.recorded_program import RecordedProgram, record
@@ -194,37 +196,8 @@ class Traced:
         return steps, weights
 
 
-class Coded:
-    """The same of an expression of numbers without kinks, as code that was written once, for all points and precisions."""
-
-    def __init__(self, q: Question, code: BallCode) -> None:
-        self.q, self.code = q, code
-
-    def _all_inputs(self, xs: list[Value]) -> list[Any]:
-        """Return all inputs of the code, given those that are differentiated."""
-        moved = dict(zip(self.q.wrt, xs, strict=True))
-        return [(moved[name] if name in moved else Ball.lift(x)).value for name, x in self.q.point.values.items()]
-
-    def value(self, xs: list[Value]) -> Value:
-        return Ball(self.code.value(*self._all_inputs(xs)))
-
-    value_at_53 = value
-
-    def swept(self, xs: list[Value]) -> tuple[Value, list[list[Value]], list[Line]]:
-        y, slopes = self.code.both(*self._all_inputs(xs))
-        return Ball(y), [list(map(Ball, slopes))], []
-
-    def directions(self, count: int) -> tuple[list[Any], Any]:
-        key = (self.q.seed, len(self.q.xs))
-        if key not in _DIRECTIONS:
-            if len(_DIRECTIONS) >= _MOST_KEPT:
-                _DIRECTIONS.clear()
-            _DIRECTIONS[key] = random_signs(np.random.default_rng([self.q.seed, _SEED]), (key[1],)).tolist()
-        return [way * (abs(x) or 1.0) for way, x in zip(_DIRECTIONS[key], self.q.xs, strict=True)], [1.0]
-
-
-def compile_in_balls(q: Question) -> Coded | None:
-    """Return the compiled code of a question's function; None where there is none, which is then traced."""
+def compile_in_balls(q: Question) -> BallCode | None:
+    """Return the code of an expression of numbers without kinks, written once for all points and precisions; None of others."""
     numbers = all(isinstance(x, float) for x in q.point.values.values())
     if q.f.kind != "expression" or q.blind is not None or not numbers:
         return None
@@ -236,8 +209,17 @@ def compile_in_balls(q: Question) -> Coded | None:
                 known[key] = compile_to_balls(q.f, q.point.values, q.wrt)
         except (GradcliError, TypeError, ValueError, ArithmeticError):  # the traced function says what the matter is
             known[key] = None
-    code = known[key]
-    return None if code is None else Coded(q, code)
+    return known[key]
+
+
+def _signs_of_direction(q: Question) -> list[float]:
+    """Return the signs of the direction in which code is compared with its slopes."""
+    key = (q.seed, len(q.wrt))
+    if key not in _DIRECTIONS:
+        if len(_DIRECTIONS) >= _MOST_KEPT:
+            _DIRECTIONS.clear()
+        _DIRECTIONS[key] = random_signs(np.random.default_rng([q.seed, _SEED]), (key[1],)).tolist()
+    return _DIRECTIONS[key]
 
 
 class Certified:
@@ -260,6 +242,11 @@ class Certified:
 
         Raises  NotRun if it is more work than a mode may be; Undecided if 4096 bits do not settle it; Contradiction.
         """
+        code = compile_in_balls(q)
+        if code is not None and not code.has_constants:  # nothing is traced for it
+            found = self._gradient_by_code(q, code)
+            if found is not None:
+                return found
         if q.untraced is not None or not q.by_constants:
             return self._gradient_by_sweeps(q)
         if all(np.all(x <= _OF_CONSTANTS * np.abs(q.slopes[name])) for name, x in q.by_constants.items()):
@@ -274,7 +261,8 @@ class Certified:
 
     def _gradient_by_sweeps(self, q: Question, constants: Callable[[], Any] = nullcontext) -> Estimate:
         """Return the gradient by sweeps with the given `constants`; the function's value is compared with float64's."""
-        if (code := compile_in_balls(q)) is not None:
+        code = compile_in_balls(q)
+        if code is not None and code.has_constants:
             found = self._gradient_by_code(q, code, constants)
             if found is not None:
                 return found
@@ -306,21 +294,55 @@ class Certified:
             do="the function may have a kink at this point, or none of its digits are known",
         )
 
-    def _gradient_by_code(self, q: Question, code: Coded, constants: Callable[[], Any]) -> Estimate | None:
+    def _gradient_by_code(
+        self, q: Question, code: BallCode, constants: Callable[[], Any] = nullcontext
+    ) -> Estimate | None:
         """Return the gradient by compiled code at the first precision, or None: what it leaves open is traced."""
-        if not np.isfinite(q.value):
-            return None
-        lifted = [Ball.lift(x) for x in q.xs]
+        y = float(q.value)
+        at = {name: Ball.entry(x) for name, x in q.point.values.items()}
         try:
-            with np.errstate(all="ignore"):
-                self._require_value_in_ball(q, code, lifted)
-                with constants():
-                    found = self._gradient_at_precision(q, code, lifted, FIRST_BITS)
-        except (TraceDiffers, Undecided):
+            with precision(53):
+                ball = code.value(*at.values())
+            if not abs(arb(y) - ball).upper() <= 3 * ball.rad() + FUNCTION_ERROR * abs(
+                y
+            ):  # so it is of what is not finite
+                return None
+            with precision(FIRST_BITS), constants():
+                _, slopes = code.both(*at.values())
+                near, radii = [float(g) for g in slopes], [round_up(g.rad()) for g in slopes]
+                if not all(
+                    math.isfinite(g) and r <= RELATIVE_RADIUS * abs(g) for g, r in zip(near, radii, strict=True)
+                ):
+                    return None
+                if not self._agree_with_difference(q, code, at, slopes, near):
+                    return None
+        except Undecided:
             return None
-        return found and replace(found, cost=EstimateCost(evaluations=4), notes=(f"{FIRST_BITS} bits",))
+        bounds = (np.float64(r + abs(g) * 10.0 ** (1 - DIGITS)) for g, r in zip(near, radii, strict=True))
+        decimals = {name: g.mid().str(DIGITS, radius=False) for name, g in zip(q.wrt, slopes, strict=True)}
+        return Estimate(
+            dict(zip(q.wrt, map(np.float64, near), strict=True)), dict(zip(q.wrt, bounds, strict=True)), proved=True,
+            decimals=decimals, cost=EstimateCost(evaluations=4), notes=(f"{FIRST_BITS} bits",),
+        )  # fmt: skip
 
-    def _require_value_in_ball(self, q: Question, run: Traced | Coded, lifted: list[Value]) -> None:
+    def _agree_with_difference(
+        self, q: Question, code: BallCode, at: dict[str, arb], slopes: list[arb], near: list[float]
+    ) -> bool:
+        """Whether slopes by code agree with a symmetric difference of its values along a direction, in which no rule is used."""
+        sizes = [abs(float(q.point.values[name])) or 1.0 for name in q.wrt]
+        h = arb(2) ** -(FIRST_BITS // 3)
+        signs = _signs_of_direction(q)
+        steps = [arb(sign * size) * h for sign, size in zip(signs, sizes, strict=True)]
+        moved = [
+            code.value(*(at | {name: at[name] + way * step for name, step in zip(q.wrt, steps, strict=True)}).values())
+            for way in (1, -1)
+        ]
+        along = sum((slope * step for slope, step in zip(slopes, steps, strict=True)), start=arb(0))
+        unit = max(sizes)  # in which nothing is too small for float64
+        scale = sum(abs(g) * (size / unit) for g, size in zip(near, sizes, strict=True))
+        return bool(abs((moved[0] - moved[1]) / 2 - along).upper() <= arb(WITNESS_AGREEMENT * scale) * unit * h)
+
+    def _require_value_in_ball(self, q: Question, run: Traced, lifted: list[Value]) -> None:
         """The ball at 53 bits must contain the untouched function's float64 value: else the trace is not the function."""
         try:
             with precision(53):
@@ -338,9 +360,7 @@ class Certified:
         if np.any(excess > 0):
             raise TraceDiffers("the trace differs from the function: the ball does not contain the function's value")
 
-    def _gradient_at_precision(
-        self, q: Question, run: Traced | Coded, lifted: list[Value], bits: int
-    ) -> Estimate | None:
+    def _gradient_at_precision(self, q: Question, run: Traced, lifted: list[Value], bits: int) -> Estimate | None:
         """Return the gradient at this precision, or None where it is not yet known well enough."""
         with precision(bits):
             try:
@@ -395,7 +415,7 @@ class Certified:
         return True
 
     def _agrees_with_difference(
-        self, q: Question, run: Traced | Coded, lifted: list[Value], rows: Table, near: Table, bits: int
+        self, q: Question, run: Traced, lifted: list[Value], rows: Table, near: Table, bits: int
     ) -> bool:
         """Compare <g, v> with a symmetric difference along v in the same arithmetic; no rule is used in the latter.
 
@@ -431,7 +451,7 @@ class Certified:
             )
         return agrees
 
-    def _weighted_sum(self, q: Question, run: Traced | Coded, xs: list[Value], weights: Any) -> Value:
+    def _weighted_sum(self, q: Question, run: Traced, xs: list[Value], weights: Any) -> Value:
         """Return the weighted sum of f's outputs, in balls."""
         y = run.value(xs)
         if shape(y) != shape(q.value):
