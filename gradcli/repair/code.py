@@ -7,7 +7,7 @@ import itertools
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,8 +19,19 @@ import numpy as np
 from gradcli.classes import dataclass
 from gradcli.errors import BadClaim
 from gradcli.modes.claim import WrongShape
-from gradcli.repair.contributions import ForwardPass, MissingPart, list_contributions
+from gradcli.repair.contributions import ForwardPass, MissingPart, count_names, list_contributions
 from gradcli.repair.edits import edits_of, missing_part_edits
+from gradcli.repair.executed_statements import VISITS
+from gradcli.repair.loops import (
+    Loop,
+    LoopBody,
+    LoopTerms,
+    constant_terms,
+    copy_value,
+    names_read,
+    names_stored,
+    subscripts_in,
+)
 from gradcli.repair.scope import (
     BINDING,
     UNKNOWN,
@@ -46,6 +57,7 @@ from gradcli.repair.scope import (
 from gradcli.tracing.captured import closure_values, nested_codes
 from gradcli.tracing.provenance import is_users_file
 
+_MOST_IN_LOOPS = 60  # contributions that are written in loops
 MOST_LINES = 100  # times the lines that the claim itself runs, for each edited text
 _VISITS = 6  # of a line, the last of which gives the values of its names
 _SCALE, _SHIFT = 1 + 2**-10, 2**-10  # a value is multiplied by one and the other is added, to see what depends on it
@@ -347,6 +359,7 @@ class CodeClaim:
     callable: tuple[Definition, ...] = ()  # functions that may be called in the place of another
     forward: ForwardPass | None = None  # of the function, whose contributions may be missing
     scopes: dict[int, tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=dict)
+    loops: dict[Loop, LoopBody] = field(default_factory=dict)  # those that were run
     most_lines: int = 100_000
 
     @property
@@ -356,15 +369,18 @@ class CodeClaim:
     def watch(self) -> None:
         """Call the claim once, to know the values of its names at each line, and how many lines it runs."""
         statements, visits = self._lines_of_statements, Counter[int]()
+        bodies = self._lines_of_loops if self.forward is not None else {}
         lines = 0
 
         def note_values(frame: FrameType) -> None:
             nonlocal lines
             lines += 1
             statement = statements.get((frame.f_code.co_name, frame.f_lineno))
+            for loop, k in bodies.get((frame.f_code.co_name, frame.f_lineno), ()):
+                self.loops.setdefault(loop, LoopBody(loop, frame.f_globals)).note(k, frame.f_locals)
             if statement is not None and visits[statement] < _VISITS:
                 visits[statement] += 1
-                self.scopes[statement] = frame.f_globals, {n: _copy_value(x) for n, x in frame.f_locals.items()}
+                self.scopes[statement] = frame.f_globals, {n: copy_value(x) for n, x in frame.f_locals.items()}
 
         with _tracing_lines(self.file.path, note_values), contextlib.suppress(WrongShape):
             self.call(0)
@@ -411,6 +427,7 @@ class CodeClaim:
         for definition in self.definitions:
             yield from exchange_of_statements(definition, self._source_text)
             yield from self._contribution_edits(definition)
+            yield from itertools.islice(self._contributions_in_loops(definition), _MOST_IN_LOOPS)
             # a factor is missing where it is used last
             for statement, alone in reversed([*_statements_of(definition)]):
                 scope = self._scope_at(definition, statement)
@@ -444,16 +461,111 @@ class CodeClaim:
                     (written if is_written else read).setdefault(base.id, []).append(k)
         targets = [n for n in written if n in claimed and is_number(claimed[n]) and not is_index(claimed[n])]
         for added in list_contributions(self.forward, claimed):
-            wanted = shape_of(self.forward.values[added.name])
-            fitting = [n for n in targets if n != added.name and shape_of(claimed[n]) == wanted]
+            wanted, plain = shape_of(self.forward.values[added.name]), self.forward.plain[added.name]
+            fitting = [n for n in targets if n != plain and shape_of(claimed[n]) == wanted]
             used = {n.id for n in ast.walk(ast.parse(added.code)) if isinstance(n, ast.Name)}
-            spelled = [n for n in fitting if added.name in n] or fitting
-            for name in fitting:
+            spelled = [n for n in fitting if plain in n] or fitting
+            known = all(n in claimed or n not in self.forward.plain for n in used)
+            for name in fitting if known and (used or spelled is not fitting) else ():
                 k = max([written[name][0], *(written[n][-1] for n in used if n in written)])
                 if max(read.get(name, [0])) > k:
                     cost = (0.8 if name in spelled else 2.4) + 0.1 * added.indirect + len(added.code) / 1000
                     change = self._add_after(body[k], name, added)
                     yield Edit("statement", cost, body[written[name][0]].lineno, (change,))
+
+    def _contributions_in_loops(self, definition: Definition) -> Iterator[Edit]:
+        """Yield edits that add, in a loop of the claim, what a value contributes in one visit of a loop of the function.
+
+        Loops belong together that are run as often, forwards or backwards, and whose values have names in both. What is added
+        stands where all that it is computed from has its value, before the name that it is added to is read again.
+        """
+        if self.forward is None:
+            return
+        tried: set[tuple[Change, ...]] = set()
+        names = [n for n in ast.walk(definition) if isinstance(n, ast.Name)]
+        written: dict[str, int] = {}  # the line that assigns a name first, 0 if it assigns others too
+        outputs: dict[str, tuple[str, ...]] = {}  # the inputs of the function whose gradients names are returned as
+        for s, _ in _statements_of(definition):
+            outputs |= {n.id: of for n, of in self._outputs_returned(definition, s).items() if isinstance(n, ast.Name)}
+            stored = set() if hasattr(s, "body") else names_stored(s)
+            for n in stored:
+                written.setdefault(n, s.lineno if len(stored) == 1 else 0)
+        for body in [b for b in self.loops.values() if any(b.loop is n for n in ast.walk(definition))]:
+            texts, within = subscripts_in(body.loop), {id(n) for n in ast.walk(body.loop)}
+            outside = {n.id for n in names if isinstance(n.ctx, ast.Load) and id(n) not in within}
+            numbers = range(min(VISITS, len(body.visits)))
+            terms = {k: body.terms(k, texts) for k in numbers}
+            constant, pairs = constant_terms(list(terms.values())), []
+            for loop, visits in self.forward.visits.items():
+                if self.forward.counts[loop] == body.count:
+                    orders = ({k: body.count - 1 - k for k in numbers}, {k: k for k in numbers})
+                    ways = [[(k, visits[order[k]]) for k in numbers if order[k] in visits] for order in orders]
+                    named = [sum(count_names(visit, terms[k].values, constant) for k, visit in way) for way in ways]
+                    pairs += ways[named.index(max(named))] if any(named) else []
+            for k, visit in pairs:
+                for added in list_contributions(visit, terms[k].values, constant):
+                    for edit in self._added_in_loop(body, k, terms, visit, added, written, outside, outputs):
+                        if edit.changes not in tried:
+                            tried.add(edit.changes)
+                            yield edit
+
+    def _added_in_loop(
+        self, body: LoopBody, number: int, terms: Mapping[int, LoopTerms], visit: ForwardPass, added: MissingPart,
+        written: Mapping[str, int], outside: Collection[str], outputs: Mapping[str, tuple[str, ...]],
+    ) -> Iterator[Edit]:  # fmt: skip
+        """Yield edits that add a contribution of one visit to a name: to one that lacks it in this visit or in the next one.
+
+        A sum over all visits is not known before the last one: what is added to it is found by its spelling.
+        """
+        here = terms[number]
+        code, index = here.spell(added.code), here.spell(added.index) if added.index else None
+        if code is None or (added.index and index is None):
+            return
+        first = max(code.first, index.first if index else 0)
+        last = min(code.last, index.last if index else code.last)
+        plain = visit.plain[added.name]
+        stem = plain.lower().rstrip("s") or plain.lower()
+        whole, wanted = visit.values[added.name], visit.value(ast.parse(added.part, mode="eval").body)
+        targets = [(n, index.text if index else "") for n, shape in body.numbers.items() if shape == shape_of(whole)]
+        if index is not None:  # or the adjoint of the part has a name of its own
+            targets += [(n, "") for n, shape in body.numbers.items() if shape == shape_of(wanted)]
+        targets += here.items_of_shape(shape_of(wanted))
+        targets = [t for t in targets if t[0] in written and t[0] not in (plain, code.text)]
+        spelled = [t for t in targets if stem in t[0].lower()]
+        x, adjoint = here.value(added), visit.adjoint_of(added.part)
+        if adjoint is UNKNOWN or not np.any(x) or (plain in visit.varying and not code.of_claim):
+            return
+        seen = [terms[k] for k in range(number, len(terms))]
+        lacking = {t: holds for t in targets if (holds := here.lacks(seen, *t, x, adjoint)) is not None}
+        varies = plain in visit.varying
+        if varies:
+            sure = [t for t in lacking if t in spelled] or [t for t in lacking if lacking[t]] or [*lacking]
+            targets = list(dict.fromkeys((*sure, *(spelled if added.name in visit.shared else ()))))
+        else:  # it is summed over all visits
+            returned = [t for t in targets if plain in outputs.get(t[0], ())]
+            targets = [t for t in targets if (t in spelled or t in returned) and t[0] not in body.assigned]
+        for name, place in targets:
+            for k in body.places_to_add(name, first, last, outside):
+                change = self._add_in_loop(body, k, MissingPart(name, place, added.sign, code.text, added.indirect))
+                if change is not None:
+                    doubts = added.indirect + (varies and (name, place) not in lacking)
+                    yield Edit("statement", 0.8 + 0.1 * doubts + len(code.text) / 1000, written[name], (change,))
+
+    def _add_in_loop(self, body: LoopBody, k: int, added: MissingPart) -> Change | None:
+        """Return the change that adds to a name before statement `k` of a loop's body; None where no line can be written."""
+        statements, text = body.loop.body, self._source_text
+        by_name = added.name in body.shared and not added.index and not isinstance(statements[k - 1], ast.Assign)
+        if k and not hasattr(statements[k - 1], "body") and not by_name:
+            return self._add_after(statements[k - 1], added.name, added)
+        at = text.span(statements[k])[0] if k < len(statements) else len(self.text)
+        start = self.text.rfind("\n", 0, at) + 1
+        indent = self.text[start:at]
+        if indent.strip() or k == len(statements):
+            return None
+        target = f"{added.name}[{added.index}]" if added.index else added.name
+        if added.name in body.shared and not added.index:
+            return Change(start, start, f"{indent}{target} = {target} {added.sign} {added.code}\n")
+        return Change(start, start, f"{indent}{target} {added.sign}= {added.code}\n")
 
     def _add_after(self, statement: ast.stmt, name: str, added: MissingPart) -> Change:
         """Return the change that adds to a name, or to a part of it: in its own assignment, or in a line of its own after it."""
@@ -569,6 +681,21 @@ class CodeClaim:
                     found[name, line] = statement.lineno
         return found
 
+    @cached_property
+    def _lines_of_loops(self) -> dict[tuple[str, int], list[tuple[Loop, int]]]:
+        """The loops that a line of an edited function belongs to, by the function's name and the line.
+
+        Each has the number of the statement of its body that begins there; -1 is the line of the loop itself.
+        """
+        found: dict[tuple[str, int], list[tuple[Loop, int]]] = {}
+        for definition in self.definitions:
+            name = getattr(definition, "name", "<lambda>")
+            for loop, _ in _statements_of(definition):
+                if isinstance(loop, ast.For | ast.While):
+                    for k, statement in [(-1, loop), *enumerate(loop.body)]:
+                        found.setdefault((name, statement.lineno), []).append((loop, k))
+        return found
+
     def _scope_at(self, definition: Definition, statement: ast.AST) -> Scope | None:
         seen = self.scopes.get(getattr(statement, "lineno", 0))
         if seen is None:
@@ -647,7 +774,7 @@ def exchange_of_statements(definition: Definition, text: Text) -> Iterator[Edit]
     """Yield edits that exchange two statements, of which one updates a name and the other reads it, as in a recursion."""
     for block in _blocks_of(definition):
         for first, second in itertools.pairwise(block):
-            if any(_updates(a) & _names_read(b) for a, b in ((first, second), (second, first))):
+            if any(_updates(a) & names_read(b) for a, b in ((first, second), (second, first))):
                 whole = Change(*text.span(first), text.piece(second)), Change(*text.span(second), text.piece(first))
                 yield Edit("order", 1.2, first.lineno, whole)
 
@@ -655,23 +782,10 @@ def exchange_of_statements(definition: Definition, text: Text) -> Iterator[Edit]
 def _updates(statement: ast.stmt) -> set[str]:
     """Return the name that a statement gives another value, made of its own: `x` of `x = a * x` and of `x += a`."""
     if isinstance(statement, ast.AugAssign):
-        return _names_read(statement.target)
+        return names_read(statement.target)
     if not isinstance(statement, ast.Assign):
         return set()
-    return {n.id for n in statement.targets if isinstance(n, ast.Name)} & _names_read(statement.value)
-
-
-def _names_read(node: ast.AST) -> set[str]:
-    within = node.value if isinstance(node, ast.Assign | ast.AugAssign) else node
-    return {n.id for n in ast.walk(within) if isinstance(n, ast.Name)}
-
-
-def _copy_value(x: Any) -> Any:
-    if isinstance(x, np.ndarray):
-        return x.copy()
-    if type(x).__module__ == "torch" and hasattr(x, "detach"):
-        return x.detach().clone()
-    return list(x) if type(x) is list else x
+    return {n.id for n in statement.targets if isinstance(n, ast.Name)} & names_read(statement.value)
 
 
 @contextlib.contextmanager

@@ -11,16 +11,17 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
-from functools import reduce
-from types import FrameType, ModuleType
+from functools import cached_property, reduce
+from types import CodeType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from gradcli.arithmetic.tape import CONSTANT, Recorded
+from gradcli.arithmetic.tape import Recorded
 from gradcli.classes import dataclass
 from gradcli.modes.mode import Question
-from gradcli.repair.scope import UNKNOWN, is_number, shape_of
+from gradcli.repair.executed_statements import Block, NamedStatements, StatementRecorder
+from gradcli.repair.scope import UNKNOWN, is_index, is_number, shape_of
 from gradcli.tracing.shapes import shape
 
 _NUMPY = "numpy_of_f"  # stands for the name that the function's file has for numpy
@@ -34,15 +35,24 @@ Adjoint = ast.expr | None  # None stands for one
 
 @dataclass(frozen=True)
 class ForwardPass:
-    """A function without branches and loops at one point: its statements, the values of its names, and their adjoints.
+    """What a function computes at one point, outside of its loops or in one visit of a loop: statements, values, adjoints.
 
-    `statements` are pairs of the name that is assigned, "" for what is returned, and the expression.
+    `statements` are pairs of the name that is assigned, "" for what is returned, and the expression. The first `own` of them
+    are those looked at. Each name stands for one value; `plain` is what the function calls it.
     """
 
     statements: tuple[tuple[str, ast.expr], ...]
     values: Mapping[str, Any]
     adjoints: Mapping[str, Any]
     most: int  # expressions that are evaluated
+    plain: Mapping[str, str]
+    own: int
+    shared: frozenset[str]  # names of values that have another name, too: their adjoints are those of all of these
+    varying: frozenset[str] = frozenset()  # what the function calls the values that each visit of the loop has anew
+    visits: Mapping[tuple[int, ast.stmt], Mapping[int, "ForwardPass"]] = field(
+        default_factory=dict
+    )  # of loops: the last ones
+    counts: Mapping[tuple[int, ast.stmt], int] = field(default_factory=dict)  # the visits of each loop
     known: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -55,57 +65,95 @@ class ForwardPass:
         text = ast.unparse(node)
         if text not in self.known and len(self.known) < self.most:
             names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+            held = {n: self.values[n] for n in names if n in self.values}
             adjoints = {n: self.adjoints[n.removeprefix(_ADJOINT)] for n in names if n.startswith(_ADJOINT)}
             try:
                 with np.errstate(all="ignore"):
-                    found = eval(compile(text, "<statement>", "eval"), {**self.values, **adjoints, _NUMPY: np})
+                    found = eval(compile(text, "<statement>", "eval"), {**held, **adjoints, _NUMPY: np})
             except Exception:  # the user's names and shapes: whatever is wrong with it, nothing is written from it
                 found = UNKNOWN
             self.known[text] = found
         return self.known.get(text, UNKNOWN)
 
+    def adjoint_of(self, text: str) -> Any:
+        """Return the adjoint of a name, or of a part of it; UNKNOWN if it has none."""
+        node = ast.parse(text, mode="eval").body
+        for n in ast.walk(node):
+            if isinstance(n, ast.Name) and n.id in self.adjoints and n.id == text.partition("[")[0]:
+                n.id = _ADJOINT + n.id
+                break
+        else:
+            return UNKNOWN
+        return self.value(node)
 
-def read_forward_pass(q: Question, definition: ast.FunctionDef, first_line: int, most: int) -> ForwardPass | None:
+
+def read_forward_pass(
+    q: Question, code: CodeType, definitions: Callable[[CodeType], ast.AST | None], most: int
+) -> ForwardPass | None:
     """Return the statements of the function of a question and what they computed; None if it cannot be traced to a number.
 
-    `first_line` is the function's first line in its file, by which its frame is known; `most` expressions are evaluated.
+    `definitions` gives the function that a code object was compiled from; `most` expressions are evaluated.
     """
-    found: dict[str, Any] = {}
-
-    def note_values(frame: FrameType, event: str, _: Any) -> None:
-        code = frame.f_code
-        if event == "return" and (code.co_name, code.co_firstlineno) == (definition.name, first_line):
-            found.update({**frame.f_globals, **frame.f_locals})
-
-    before = sys.getprofile()
-    sys.setprofile(note_values)
+    recorder = StatementRecorder(code, definitions)
+    before = sys.gettrace()
+    sys.settrace(recorder.trace)
     try:
         traced = q.untraced is None and q.recording.moves
     finally:
-        sys.setprofile(before)
+        sys.settrace(before)
     if not traced or shape(q.value) != () or not isinstance(q.recording.y, Recorded):
         return None
     tape = q.recording.tape
+    run = next((r for r in reversed(recorder.runs) if r.made is not None and r.is_on(tape)), None)
+    if run is None:
+        return None
     bars = tape.sweep(q.recording.y.slot, np.float64(1.0))
-    traced_names = {n: x for n, x in found.items() if isinstance(x, Recorded) and x.tape is tape and x.slot != CONSTANT}
-    adjoints = {n: bars[x.slot] for n, x in traced_names.items() if bars[x.slot] is not None}
-    values = {n: tape.value(x.slot) if n in traced_names else getattr(x, "primal", x) for n, x in found.items()}
-    stored = Counter(n.id for n in ast.walk(definition) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-    statements = []
-    for s in definition.body:
-        target = s.targets[0] if isinstance(s, ast.Assign) and len(s.targets) == 1 else None
-        if isinstance(s, ast.Assign) and isinstance(target, ast.Name) and stored[target.id] == 1:
-            statements.append((target.id, s.value))
-        elif isinstance(s, ast.Return) and s.value is not None:
-            statements.append(("", s.value.elts[0] if isinstance(s.value, ast.Tuple) else s.value))
-    return ForwardPass(tuple(statements), values, adjoints, most)
+    named = NamedStatements.of(run)
+    values = {**named.outer, **{n: tape.value(x.slot) if x.tape is tape else x.value for n, x in named.seen.items()}}
+    slots = {n: x.slot for n, x in named.seen.items() if x.tape is tape}
+    adjoints = {n: bars[slot] for n, slot in slots.items() if bars[slot] is not None}
+    for part, (whole, index) in named.parts.items():
+        if whole in adjoints:
+            try:
+                place = eval(ast.unparse(ast.Subscript(_name("_"), index, ast.Load())), {**values, "_": _IndexItself()})
+                values[part], adjoints[part] = values[whole][place], adjoints[whole][place]
+            except Exception:  # an index of the user's: whatever is wrong with it, nothing is written from it
+                continue
+    times = Counter(slots.values())
+    shared = frozenset(n for n, slot in slots.items() if times[slot] > 1)
+    blocks: dict[Block, list[tuple[str, ast.expr]]] = {None: []}
+    for s in named.statements:
+        blocks.setdefault(s.block, []).append((s.name, s.expression))
+    ends = {s.block: k for k, s in enumerate(named.statements)}
+    visits: dict[tuple[int, ast.stmt], dict[int, ForwardPass]] = {}
+    for block, own in blocks.items():
+        if block is not None:
+            loop = block[:2]
+            is_last = block[2] == named.visits[loop] - 1
+            after = [(s.name, s.expression) for s in named.statements[ends[block] + 1 :] if s.block is None]
+            seen = (*own, *(after if is_last else ()))
+            stored = {n.id for n in ast.walk(loop[1]) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            varying = frozenset(stored.union(named.plain[out] for out, _ in own if out))
+            visits.setdefault(loop, {})[block[2]] = ForwardPass(
+                seen, values, adjoints, most, named.plain, len(own), shared, varying
+            )
+    straight = tuple(blocks[None])
+    return ForwardPass(
+        straight, values, adjoints, most, named.plain, len(straight), shared, visits=visits, counts=named.visits
+    )
+
+
+class _IndexItself:
+    def __getitem__(self, index: Any) -> Any:
+        return index
 
 
 @dataclass(frozen=True)
 class MissingPart:
     """What is added to the adjoint of a value, or of the part of it that `index` names: the code, and its sign.
 
-    `name` is the value, as the function calls it. It is `indirect` where the claim has no name for the adjoint of the statement.
+    `name` is the value, and `part` the part of it, in names of the statements. It is `indirect` where the claim has no name for
+    the adjoint of the statement.
     """
 
     name: str
@@ -113,28 +161,46 @@ class MissingPart:
     sign: str
     code: str
     indirect: bool
+    part: str = ""
 
 
-def list_contributions(forward: ForwardPass, claimed: Mapping[str, Any]) -> Iterator[MissingPart]:
-    """Yield what each value contributes through each statement, in the names of the claim, whose values are `claimed`."""
-    names = _ClaimNames(forward, claimed)
-    for out, expression in reversed(forward.statements):
+def list_contributions(
+    forward: ForwardPass, claimed: Mapping[str, Any], constant: frozenset[str] = frozenset()
+) -> Iterator[MissingPart]:
+    """Yield what each value contributes through each statement, in the names of the claim, whose values are `claimed`.
+
+    Of these, the `constant` ones are the same in each visit of a loop.
+    """
+    names = _ClaimNames(forward, claimed, constant)
+    for out, expression in reversed(forward.statements[: forward.own]):
         if out in forward.adjoints and not names.has_adjoint(out):
             names.write_adjoint(out)
         adjoint = names.adjoint(out)
         if adjoint is None:
             continue
-        found: dict[tuple[str, str], list[ast.expr]] = {}
+        found: dict[tuple[str, str, str], list[ast.expr]] = {}
         for name, index, code in _pull_back(forward, expression, adjoint[0]):
             if name in forward.adjoints:
-                place = name, "" if index is None else _text_in_brackets(names.translate(index))
+                part = name if index is None else f"{name}[{_text_in_brackets(index)}]"
+                place = name, part, "" if index is None else _text_in_brackets(names.translate(index))
                 found.setdefault(place, []).append(names.translate(code or ast.Constant(1.0)))
-        for (name, text_of_index), parts in found.items():
+        for (name, part, text_of_index), parts in found.items():
             for code in [*parts, reduce(_add, parts)] if len(parts) > 1 else parts:
                 negative = isinstance(code, ast.UnaryOp) and isinstance(code.op, ast.USub)
                 text = ast.unparse(code.operand if isinstance(code, ast.UnaryOp) and negative else code)
                 if len(text) <= _LONGEST:
-                    yield MissingPart(name, text_of_index, "-" if negative else "+", text, not names.has_adjoint(out))
+                    sign = "-" if negative else "+"
+                    yield MissingPart(name, text_of_index, sign, text, not names.has_adjoint(out), part)
+
+
+def count_names(forward: ForwardPass, claimed: Mapping[str, Any], constant: frozenset[str]) -> int:
+    """Return how many of the values and adjoints of the statements the claim has a name for."""
+    names = _ClaimNames(forward, claimed, constant)
+    own = forward.statements[: forward.own]
+    read = {n.id for _, e in own for n in ast.walk(e) if isinstance(n, ast.Name)} | {out for out, _ in own if out}
+    varying = [n for n in read if forward.plain.get(n) in forward.varying]
+    held = [x for n in varying for x in (forward.values.get(n), forward.adjoints.get(n)) if x is not None and np.any(x)]
+    return sum(names.name_of(x, varies=True) is not None for x in held)
 
 
 @dataclass(frozen=True)
@@ -143,28 +209,76 @@ class _ClaimNames:
 
     forward: ForwardPass
     claimed: Mapping[str, Any]
+    constant: frozenset[str]
     written: dict[str, tuple[Adjoint]] = field(default_factory=dict)  # adjoints that have no name
+    known: dict[tuple[int, str, bool], str | None] = field(default_factory=dict)
 
-    def name_of(self, value: Any, likely: str = "") -> str | None:
-        """Return the claim's name of a value that is no whole number; `likely` comes first. None if it has none."""
+    @cached_property
+    def assigned(self) -> dict[str, ast.expr]:
+        """What each name of the function was assigned."""
+        return dict(self.forward.statements)
+
+    def _varies(self, node: ast.expr) -> bool:
+        """Whether an expression reads a value that each visit of the loop has anew."""
+        names = (n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+        return any(self.forward.plain.get(n) in self.forward.varying for n in names)
+
+    def _is_lost(self, node: ast.expr) -> bool:
+        """Whether an expression is a name of the function for which the claim has none."""
+        if not isinstance(node, ast.Name) or node.id not in self.forward.plain:
+            return False
+        plain = self.forward.plain[node.id]
+        return self.name_of(self.forward.values.get(node.id, UNKNOWN), plain, self._varies(node)) is None
+
+    def index_of(self, value: Any, likely: str) -> str | None:
+        """Return the claim's name of a whole number that the function calls `likely`. None if it has none."""
+        names = [n for n, x in self.claimed.items() if is_index(x) and x == value]
+        if likely in self.forward.varying:
+            names = [n for n in names if n not in self.constant]
+        return next((n for n in names if n == likely), names[0] if names and likely in self.forward.varying else None)
+
+    def name_of(self, value: Any, likely: str = "", varies: bool = False) -> str | None:
+        """Return the claim's name of a value that is no whole number; `likely`, or a name with it inside, comes first.
+
+        One that `varies` is never the name of what is constant.
+        """
         if value is UNKNOWN or not is_number(value) or np.asarray(value).dtype.kind != "f":
             return None
-        for name in sorted(self.claimed, key=lambda n: n != likely):
-            x = self.claimed[name]
-            if is_number(x) and shape_of(x) == shape_of(value) and np.asarray(x).dtype.kind == "f":
-                room = _SAME * float(np.max(np.abs(value), initial=0.0))
-                if np.all(np.abs(np.asarray(x) - value) <= room):
-                    return name
-        return None
+        key = id(value), likely, varies
+        if key not in self.known:
+            wanted, room = shape_of(value), _SAME * float(np.max(np.abs(value), initial=0.0))
+            fitting = (n for n, x in self._numbers.items() if x.shape == wanted and np.all(np.abs(x - value) <= room))
+            fitting = (n for n in fitting if not varies or n not in self.constant)
+            self.known[key] = min(fitting, key=lambda n: (n != likely, likely not in n), default=None)
+        return self.known[key]
+
+    def name_of_adjoint(self, out: str) -> str | None:
+        """Return the claim's name of an adjoint, one that is spelled like the value before others; None if it has none."""
+        return self.name_of(self.forward.adjoints[out], self.forward.plain.get(out, out))
+
+    @cached_property
+    def _numbers(self) -> dict[str, Any]:
+        """The claim's names of values that are no whole numbers."""
+        found = {name: np.asarray(x) for name, x in self.claimed.items() if is_number(x)}
+        return {name: x for name, x in found.items() if x.dtype.kind == "f"}
 
     def has_adjoint(self, out: str) -> bool:
         """Whether the claim has a name for the adjoint of a value, as that of what is returned is one."""
-        return not out or self.name_of(self.forward.adjoints[out]) is not None
+        return not out or self._is_one(out) or self.name_of_adjoint(out) is not None
+
+    def _is_one(self, out: str) -> bool:
+        """Whether the adjoint of a value is 1 or -1, as that of a loss is."""
+        x = self.forward.adjoints[out]
+        return shape_of(x) == () and bool(abs(x) == 1)
 
     def adjoint(self, out: str) -> tuple[Adjoint] | None:
         """Return the adjoint of a value, by its name or as it was written; None if it is not known."""
-        if not out or out not in self.forward.adjoints:
-            return None if out else (None,)
+        if not out:
+            return (None,)
+        if out not in self.forward.adjoints or not np.any(self.forward.adjoints[out]):
+            return None
+        if self._is_one(out):
+            return (None,) if self.forward.adjoints[out] > 0 else (_negate(None),)
         return (_name(_ADJOINT + out),) if self.has_adjoint(out) else self.written.get(out)
 
     def write_adjoint(self, out: str) -> None:
@@ -190,15 +304,22 @@ class _ClaimNames:
                 if node.id == _NUMPY:
                     return _name(self.forward.numpy)
                 if node.id.startswith(_ADJOINT):
-                    return _name(self.name_of(self.forward.adjoints[node.id.removeprefix(_ADJOINT)]) or node.id)
+                    return _name(self.name_of_adjoint(node.id.removeprefix(_ADJOINT)) or node.id)
                 x = self.forward.values.get(node.id, UNKNOWN)
-                own = self.name_of(x, node.id)
-                assigned = dict(self.forward.statements).get(node.id)
+                own = self.name_of(x, self.forward.plain.get(node.id, node.id), self._varies(node))
+                if own is None and node.id in self.forward.plain and is_index(x):
+                    own = self.index_of(x, self.forward.plain[node.id])
+                assigned = self.assigned.get(node.id)
                 if own is None and assigned is not None and depth < _DEPTH and node.id not in self.claimed:
                     return self.translate(assigned, depth + 1)
                 return _name(own or node.id)
-            if isinstance(node, ast.Call | ast.BinOp) and (own := self.name_of(self.forward.value(node))) is not None:
-                return _name(own)
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "len" and self._is_lost(node.args[0]):
+                return ast.Constant(self.forward.value(node))
+            is_item = isinstance(node, ast.Subscript) and self._is_lost(node.value)
+            if is_item or isinstance(node, ast.Call | ast.BinOp):
+                own = self.name_of(self.forward.value(node), varies=self._varies(node))  # type: ignore[arg-type]
+                if own is not None:
+                    return _name(own)
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
                 factors = sorted(
                     _factors(node), key=lambda x: shape_of(self.forward.value(x)) != () or isinstance(x, ast.Call)
@@ -242,8 +363,8 @@ def _multiply(a: Adjoint, b: Adjoint) -> Adjoint:
         return b if a is None else a
     for one, other, first in ((a, b, True), (b, a, False)):
         if isinstance(one, ast.UnaryOp) and isinstance(one.op, ast.USub):
-            product = _multiply(one.operand, other) if first else _multiply(other, one.operand)
-            return _negate(product)
+            x = None if isinstance(one.operand, ast.Constant) and one.operand.value == 1 else one.operand
+            return _negate(_multiply(x, other) if first else _multiply(other, x))
     if isinstance(b, ast.BinOp) and isinstance(b.op, ast.Mult | ast.Div):  # a * (b * c) as a * b * c
         return (
             _multiply(_multiply(a, b.left), b.right)
@@ -260,7 +381,7 @@ def _factors(node: ast.expr) -> list[ast.expr]:
     found = [*_factors(node.left), *_factors(node.right)]
     numbers = [x for x in found if isinstance(x, ast.Constant) and isinstance(x.value, int | float)]
     product: float = math.prod(x.value for x in numbers)  # type: ignore[misc]
-    if len(numbers) < 2 or len(repr(product)) > _SHORT:
+    if (len(numbers) < 2 and product != 1) or len(repr(product)) > _SHORT:
         return found
     others = [x for x in found if x not in numbers]
     return (
@@ -402,6 +523,15 @@ def _pull_call(forward: ForwardPass, node: ast.expr, g: Adjoint) -> Iterator[tup
         zero, whole = ast.Constant(0.0), g or ast.Constant(1.0)
         yield args[1], _call(node, "where", u, whole, zero)
         yield args[2], _call(node, "where", u, zero, whole)
+    elif function in ("array", "stack") and isinstance(u, ast.List | ast.Tuple) and g is not None:
+        axis = forward.value(options["axis"]) if "axis" in options else 0
+        for k, item in enumerate(u.elts):
+            index = ast.Tuple([ast.Slice(), ast.Constant(k)], ast.Load()) if axis == 1 else ast.Constant(k)
+            yield item, ast.Subscript(g, index, ast.Load())
+    elif function == "concatenate" and isinstance(u, ast.List | ast.Tuple) and len(u.elts) == 2 and g is not None:
+        first = ast.Call(_name("len"), [u.elts[0]], [])
+        for item, part in zip(u.elts, (ast.Slice(None, first), ast.Slice(first)), strict=True):
+            yield item, ast.Subscript(g, part, ast.Load())
     elif function == "outer" and len(args) == 2 and g is not None:
         yield u, _multiply_matrices(g, args[1])
         yield args[1], _multiply_matrices(u, g)

@@ -56,7 +56,8 @@ from gradcli.tracing.shapes import shape
 from gradcli.words import DiagnosisKind
 
 _LACKING = (  # what a contribution that is missing is called
-    DiagnosisKind.LEFT_OUT, DiagnosisKind.OVERWRITTEN, DiagnosisKind.TERM, DiagnosisKind.DETACHED, DiagnosisKind.UNKNOWN,
+    DiagnosisKind.LEFT_OUT, DiagnosisKind.OVERWRITTEN, DiagnosisKind.TERM, DiagnosisKind.DETACHED, DiagnosisKind.ENTRY,
+    DiagnosisKind.UNKNOWN,
 )  # fmt: skip
 _IN_A_NOTEBOOK = "edits are tried in files, and the claim is in a notebook"
 _NO_POINTS = "the right gradient is not known at enough points to try edits"

@@ -370,10 +370,9 @@ def _forward_pass(asked: Request, point: Right, most: int) -> ForwardPass | None
     if not isinstance(function, FunctionType):
         return None
     file = SourceFile.read(function.__code__.co_filename)
-    definition = file and file.definition(function.__code__)
-    if not isinstance(definition, ast.FunctionDef):
+    if file is None or not isinstance(file.definition(function.__code__), ast.FunctionDef):
         return None
-    return read_forward_pass(asked.question(Point(dict(point.at))), definition, function.__code__.co_firstlineno, most)
+    return read_forward_pass(asked.question(Point(dict(point.at))), function.__code__, file.definition, most)
 
 
 def _limit_process(empty: str, seconds: float) -> None:

@@ -13,7 +13,7 @@ from gradcli.api import locate_target
 from gradcli.checks.build import request_for
 from gradcli.repair.contributions import ForwardPass, list_contributions, read_forward_pass
 from gradcli.request.options import Options
-from tests.repair.test_repair import check
+from tests.repair.test_repair import check, diagnosis
 from tests.rows import for_rows
 
 Gradcli = Callable[..., Any]
@@ -26,8 +26,7 @@ def read(tmp_path: Path, statement: str, at: dict[str, Any]) -> ForwardPass:
     exec(code, names)
     request = request_for(locate_target(names["f"], at, Options(wrt="x")), None, Options(wrt="x"))
     definition = ast.parse(text).body[0]
-    assert isinstance(definition, ast.FunctionDef)
-    forward = read_forward_pass(request.question(request.points[0]), definition, 1, 200)
+    forward = read_forward_pass(request.question(request.points[0]), names["f"].__code__, lambda code: definition, 200)
     assert forward is not None
     return forward
 
@@ -176,4 +175,193 @@ def test_a_line_that_is_missing_is_written(
     monkeypatch.chdir(tmp_path)
     at = "x=[[1.2, -0.3, 0.8, 2.0], [0.1, 0.9, -1.5, 0.4], [0.6, 0.2, 1.8, -0.7]], gain=[1.1, 0.7, -0.4, 1.6]"
     found = check(gradcli, LAYER_NORM.replace(line, wrong), at)
+    assert after in found["edits"][0]["after"] and found["patch"]
+
+
+RNN = """\
+import numpy as np
+
+X = np.sin(np.arange(18.0)).reshape(6, 3)
+Y = np.cos(np.arange(12.0)).reshape(6, 2)
+
+
+def f(W, U, V):
+    T = len(X)
+    H = np.zeros((T + 1, 2))
+    loss = 0.0
+    for t in range(T):
+        H[t + 1] = np.tanh(W @ H[t] + U @ X[t])
+        e = V @ H[t + 1] - Y[t]
+        loss += 0.5 * e @ e
+    return loss / T
+
+
+def g(W, U, V):
+    T = len(X)
+    states, errors = [np.zeros(2)], []
+    for t in range(T):
+        states.append(np.tanh(W @ states[-1] + U @ X[t]))
+        errors.append((V @ states[-1] - Y[t]) / T)
+    dW, dU, dV = np.zeros_like(W), np.zeros_like(U), np.zeros_like(V)
+    dh = np.zeros(2)
+    for t in reversed(range(T)):
+        dV += np.outer(errors[t], states[t + 1])
+        dh = dh + V.T @ errors[t]
+        da = dh * (1 - states[t + 1] ** 2)
+        dW += np.outer(da, states[t])
+        dU += np.outer(da, X[t])
+        dh = W.T @ da
+    return dW, dU, dV
+"""
+
+EULER = """\
+import numpy as np
+
+DT = 0.1
+U = np.array([0.5, -0.2, 0.3, 0.9, -0.4, 0.1])
+TARGET = np.array([1.0, 0.0])
+
+
+def step(x, u, theta):
+    position, velocity = x
+    acceleration = u - theta[0] * position - theta[1] * velocity**3
+    return np.array([position + DT * velocity, velocity + DT * acceleration])
+
+
+def f(x0, theta):
+    xs = [x0]
+    for u in U:
+        xs.append(step(xs[-1], u, theta))
+    cost = 0.0
+    for x in xs[1:]:
+        cost = cost + DT * np.sum((x - TARGET) ** 2)
+    return cost
+
+
+def g(x0, theta):
+    xs = [x0]
+    for u in U:
+        xs.append(step(xs[-1], u, theta))
+    lam = np.zeros(2)
+    dtheta = np.zeros_like(theta)
+    for k in range(len(U) - 1, -1, -1):
+        lam = lam + 2 * DT * (xs[k + 1] - TARGET)
+        p, v = xs[k]
+        da = DT * lam[1]
+        dtheta[0] -= da * p
+        dtheta[1] -= da * v**3
+        dp = lam[0] - da * theta[0]
+        dv = lam[1] - 3 * da * theta[1] * v**2
+        dv += DT * lam[0]
+        lam = np.array([dp, dv])
+    return lam, dtheta
+"""
+
+FILTER = """\
+import numpy as np
+
+x = np.sin(np.arange(9.0))
+d = np.cos(np.arange(9.0))
+
+
+def f(a, b):
+    y1 = y2 = 0.0
+    s = 0.0
+    for n in range(len(x)):
+        y = b * x[n] + a[0] * y1 + a[1] * y2
+        y2 = y1
+        y1 = y
+        s += (y - d[n]) ** 2
+    return s
+
+
+def g(a, b):
+    y = np.zeros(len(x) + 2)
+    for n in range(len(x)):
+        y[n + 2] = b * x[n] + a[0] * y[n + 1] + a[1] * y[n]
+    da = np.zeros(2)
+    db = 0.0
+    dy = np.zeros(len(x) + 2)
+    for n in reversed(range(len(x))):
+        dy[n + 2] += 2 * (y[n + 2] - d[n])
+        db += dy[n + 2] * x[n]
+        da[0] += dy[n + 2] * y[n + 1]
+        da[1] += dy[n + 2] * y[n]
+        dy[n + 1] += a[0] * dy[n + 2]
+        dy[n] += a[1] * dy[n + 2]
+    return da, db
+"""
+
+MIDPOINT = """\
+def deriv(x, v, k):
+    return v, -k * x
+
+
+def f(x, v, k):
+    dt = 0.1
+    for _ in range(5):
+        a1, b1 = deriv(x, v, k)
+        a2, b2 = deriv(x + dt / 2 * a1, v + dt / 2 * b1, k)
+        x = x + dt * a2
+        v = v + dt * b2
+    return x**2 + 0.5 * v**2
+
+
+def g(x, v, k):
+    dt = 0.1
+    tape = []
+    for _ in range(5):
+        a1, b1 = deriv(x, v, k)
+        xm, vm = x + dt / 2 * a1, v + dt / 2 * b1
+        tape.append((x, xm))
+        a2, b2 = deriv(xm, vm, k)
+        x, v = x + dt * a2, v + dt * b2
+    gx, gv = 2 * x, v
+    gk = 0.0
+    for x, xm in tape[::-1]:
+        ga2, gb2 = dt * gx, dt * gv
+        gxm = -k * gb2
+        gvm = ga2
+        gk -= gb2 * xm
+        ga1, gb1 = dt / 2 * gxm, dt / 2 * gvm
+        gx += gxm
+        gv += gvm
+        gx -= k * gb1
+        gk -= gb1 * x
+        gv += ga1
+    return gx, gv, gk
+"""
+AT = {
+    RNN: "W=[[0.3, -0.2], [0.4, 0.1]], U=[[0.2, -0.5, 0.1], [0.7, 0.3, -0.4]], V=[[0.6, -0.1], [0.2, 0.8]]",
+    EULER: "x0=[0.4, -0.7], theta=[1.3, 0.6]",
+    FILTER: "a=[0.5, -0.3], b=0.7",
+    MIDPOINT: "x=0.8, v=-0.3, k=2.1",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.repairs
+@for_rows(
+    ("module", "line", "after"),
+    [
+        (RNN, "        dV += np.outer(errors[t], states[t + 1])\n", "dV += np.outer(errors[t], states[t + 1])"),
+        (RNN, "        dh = dh + V.T @ errors[t]\n", "dh += V.T @ errors[t]"),
+        (RNN, "        dU += np.outer(da, X[t])\n", "dU += np.outer(da, X[t])"),
+        (EULER, "        lam = lam + 2 * DT * (xs[k + 1] - TARGET)\n", "lam += 2 * DT * (xs[k + 1] - TARGET)"),
+        (EULER, "        dtheta[0] -= da * p\n", "dtheta[0] -= da * p"),
+        (EULER, "        dv += DT * lam[0]\n", "+ lam[0] * DT"),
+        (FILTER, "        dy[n] += a[1] * dy[n + 2]\n", "dy[n] += dy[n + 2] * a[1]"),
+        (FILTER, "        da[1] += dy[n + 2] * y[n]\n", "da[1] += dy[n + 2] * y[n]"),
+        (MIDPOINT, "        gk -= gb2 * xm\n", "gk -= gb2 * xm"),
+        (MIDPOINT, "        gx += gxm\n", "gx += gxm"),
+    ],
+)
+def test_a_line_that_a_loop_lacks_is_written(
+    gradcli: Gradcli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, line: str, after: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert line in module
+    file = Path(f"lacks{[*AT].index(module)}{module.index(line)}.py")
+    file.write_text(module.replace(line, ""))
+    found = diagnosis(gradcli("check", f"{file}:f", "--grad", "g", "--at", AT[module], "--json"))
     assert after in found["edits"][0]["after"] and found["patch"]
