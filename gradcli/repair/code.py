@@ -30,7 +30,9 @@ from gradcli.repair.loops import (
     copy_value,
     names_read,
     names_stored,
+    parts_assigned,
     subscripts_in,
+    value_of_part,
 )
 from gradcli.repair.scope import (
     BINDING,
@@ -357,7 +359,8 @@ class CodeClaim:
     names: tuple[str, ...]  # the inputs, in the order of a tuple that is returned
     around: tuple[Definition, ...] = ()  # other functions, whose expressions may stand in the claim
     callable: tuple[Definition, ...] = ()  # functions that may be called in the place of another
-    forward: ForwardPass | None = None  # of the function, whose contributions may be missing
+    forward: ForwardPass | None = None  # of the function
+    lacks: bool = False  # whether what the function contributes may be missing
     scopes: dict[int, tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=dict)
     loops: dict[Loop, LoopBody] = field(default_factory=dict)  # those that were run
     most_lines: int = 100_000
@@ -423,13 +426,15 @@ class CodeClaim:
             for function, code in reversed(replaced):
                 function.__code__ = code
 
-    def edits(self) -> Iterator[Edit]:
+    def edits(self, without: Collection[int] = ()) -> Iterator[Edit]:
         for definition in self.definitions:
             yield from exchange_of_statements(definition, self._source_text)
             yield from self._contribution_edits(definition)
             yield from itertools.islice(self._contributions_in_loops(definition), _MOST_IN_LOOPS)
             # a factor is missing where it is used last
             for statement, alone in reversed([*_statements_of(definition)]):
+                if statement.lineno in without:
+                    continue
                 scope = self._scope_at(definition, statement)
                 if isinstance(statement, ast.stmt):
                     yield from statement_edits(statement, self._source_text, scope, alone)
@@ -447,7 +452,7 @@ class CodeClaim:
         It is added after the last assignment of what the contribution is computed from. Names that are
         spelled like the value, as `dx` and `grad_x` are, come before others of its shape.
         """
-        if self.forward is None or isinstance(definition, ast.Lambda):
+        if self.forward is None or not self.lacks or isinstance(definition, ast.Lambda):
             return
         body = definition.body
         _, claimed = self.scopes.get(body[-1].lineno, ({}, {}))
@@ -479,35 +484,87 @@ class CodeClaim:
         Loops belong together that are run as often, forwards or backwards, and whose values have names in both. What is added
         stands where all that it is computed from has its value, before the name that it is added to is read again.
         """
-        if self.forward is None:
+        if self.forward is None or not self.lacks:
             return
         tried: set[tuple[Change, ...]] = set()
         names = [n for n in ast.walk(definition) if isinstance(n, ast.Name)]
-        written: dict[str, int] = {}  # the line that assigns a name first, 0 if it assigns others too
+        right = self.right_lines()
+        written: dict[
+            str, int
+        ] = {}  # the line that assigns a name first, 0 if it assigns others too, or is right so far
         outputs: dict[str, tuple[str, ...]] = {}  # the inputs of the function whose gradients names are returned as
         for s, _ in _statements_of(definition):
             outputs |= {n.id: of for n, of in self._outputs_returned(definition, s).items() if isinstance(n, ast.Name)}
             stored = set() if hasattr(s, "body") else names_stored(s)
             for n in stored:
-                written.setdefault(n, s.lineno if len(stored) == 1 else 0)
+                written.setdefault(n, s.lineno if len(stored) == 1 and s.lineno not in right else 0)
         for body in [b for b in self.loops.values() if any(b.loop is n for n in ast.walk(definition))]:
-            texts, within = subscripts_in(body.loop), {id(n) for n in ast.walk(body.loop)}
+            within = {id(n) for n in ast.walk(body.loop)}
             outside = {n.id for n in names if isinstance(n.ctx, ast.Load) and id(n) not in within}
-            numbers = range(min(VISITS, len(body.visits)))
-            terms = {k: body.terms(k, texts) for k in numbers}
-            constant, pairs = constant_terms(list(terms.values())), []
-            for loop, visits in self.forward.visits.items():
-                if self.forward.counts[loop] == body.count:
-                    orders = ({k: body.count - 1 - k for k in numbers}, {k: k for k in numbers})
-                    ways = [[(k, visits[order[k]]) for k in numbers if order[k] in visits] for order in orders]
-                    named = [sum(count_names(visit, terms[k].values, constant) for k, visit in way) for way in ways]
-                    pairs += ways[named.index(max(named))] if any(named) else []
+            terms, pairs = self._visits_of_both[body.loop]
+            constant = constant_terms(list(terms.values()))
             for k, visit in pairs:
                 for added in list_contributions(visit, terms[k].values, constant):
                     for edit in self._added_in_loop(body, k, terms, visit, added, written, outside, outputs):
                         if edit.changes not in tried:
                             tried.add(edit.changes)
                             yield edit
+
+    @cached_property
+    def _visits_of_both(self) -> dict[Loop, tuple[dict[int, LoopTerms], list[tuple[int, ForwardPass]]]]:
+        """For each loop of the claim what has a value in its first visits, and with them the visits of the function's loops."""
+        found = {}
+        for loop, body in self.loops.items():
+            texts, numbers = subscripts_in(loop), range(min(VISITS, len(body.visits)))
+            terms = {k: body.terms(k, texts) for k in numbers}
+            constant = constant_terms(list(terms.values()))
+            pairs: list[tuple[int, ForwardPass]] = []
+            for other, visits in self.forward.visits.items() if self.forward is not None else ():
+                if self.forward is not None and self.forward.counts[other] == body.count:
+                    orders = ({k: body.count - 1 - k for k in numbers}, {k: k for k in numbers})
+                    ways = [[(k, visits[order[k]]) for k in numbers if order[k] in visits] for order in orders]
+                    named = [sum(count_names(visit, terms[k].values, constant) for k, visit in way) for way in ways]
+                    pairs += ways[named.index(max(named))] if any(named) else []
+            found[loop] = terms, pairs
+        return found
+
+    def right_lines(self) -> set[int]:
+        """Return the lines of statements whose value is one that the function has, too, or the adjoint of one."""
+        found: set[int] = set()
+        if self.forward is None:
+            return found
+        for definition in self.definitions:
+            body = [] if isinstance(definition, ast.Lambda) else definition.body
+            for statement, later in itertools.pairwise(body):
+                _, held = self.scopes.get(later.lineno, ({}, {}))
+                if isinstance(later, ast.For | ast.While) and later in self.loops and self.loops[later].visits:
+                    held = self.loops[later].visits[0].get(0, {})  # and not those of a later visit
+                parts = parts_assigned(statement)
+                values = [(value_of_part(part, held), ast.unparse(part)) for part in parts]
+                if parts and all(self.forward.has_result(x, name, of_values=True) for x, name in values):
+                    found |= set(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
+        for loop, loop_body in self.loops.items():
+            _, pairs = self._visits_of_both[loop]
+            for k in loop_body.right_statements(pairs):
+                statement = loop.body[k]
+                found |= set(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
+        return found
+
+    def later_lines(self, right: Collection[int]) -> set[int]:
+        """Return the lines of statements that read what another one of their block, not on a `right` line, has computed."""
+        found: set[int] = set()
+        known = [d for d in self.definitions if any(s.lineno in right for s, _ in _statements_of(d))]
+        for block in itertools.chain.from_iterable(map(_blocks_of, known)):
+            doubtful: set[str] = set()
+            for s in block:
+                if s.lineno in right:
+                    doubtful -= names_stored(s)
+                elif isinstance(s, ast.Assign | ast.AugAssign):
+                    if names_read(s) & doubtful:
+                        found |= set(range(s.lineno, (s.end_lineno or s.lineno) + 1))
+                    if any(isinstance(n, ast.BinOp | ast.Call) for n in ast.walk(s.value)):  # else it is only read
+                        doubtful |= names_stored(s)
+        return found
 
     def _added_in_loop(
         self, body: LoopBody, number: int, terms: Mapping[int, LoopTerms], visit: ForwardPass, added: MissingPart,

@@ -47,6 +47,7 @@ class ForwardPass:
     most: int  # expressions that are evaluated
     plain: Mapping[str, str]
     own: int
+    visit: int  # of the loop, 0 outside of loops
     shared: frozenset[str]  # names of values that have another name, too: their adjoints are those of all of these
     varying: frozenset[str] = frozenset()  # what the function calls the values that each visit of the loop has anew
     visits: Mapping[tuple[int, ast.stmt], Mapping[int, "ForwardPass"]] = field(
@@ -74,6 +75,29 @@ class ForwardPass:
                 found = UNKNOWN
             self.known[text] = found
         return self.known.get(text, UNKNOWN)
+
+    def has_result(self, value: Any, name: str, *, of_values: bool) -> bool:
+        """Whether a value that a claim gives a name is the adjoint of a value of the statements, or, `of_values`, such a value.
+
+        Where some of these are spelled like the name, it is one of them. Zero and one tell nothing.
+        """
+        wanted = shape_of(value)
+        fitting = [r for r in self._results if is_number(value) and r[2].shape == wanted and (of_values or r[1])]
+        spelled = [r for r in fitting if r[0].lower() in name.lower()] or fitting
+        return any(bool(np.all(np.abs(x - value) <= _SAME * np.max(np.abs(x)))) for _, _, x in spelled)
+
+    @cached_property
+    def _results(self) -> list[tuple[str, bool, Any]]:
+        """What the function calls the names in the statements, with each value and adjoint that is neither zero nor one."""
+        own = self.statements[: self.own]
+        names = {n.id for _, e in own for n in ast.walk(e) if isinstance(n, ast.Name)}.union(out for out, _ in own)
+        held = [
+            (self.plain[n], is_adjoint, np.asarray(of[n]))
+            for n in sorted(names & self.plain.keys())
+            for is_adjoint, of in ((False, self.values), (True, self.adjoints))
+            if n in of and is_number(of[n]) and not is_index(of[n])
+        ]
+        return [r for r in held if r[2].dtype.kind == "f" and np.any(r[2]) and (r[2].shape or abs(r[2]) != 1)]
 
     def adjoint_of(self, text: str) -> Any:
         """Return the adjoint of a name, or of a part of it; UNKNOWN if it has none."""
@@ -135,11 +159,11 @@ def read_forward_pass(
             stored = {n.id for n in ast.walk(loop[1]) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
             varying = frozenset(stored.union(named.plain[out] for out, _ in own if out))
             visits.setdefault(loop, {})[block[2]] = ForwardPass(
-                seen, values, adjoints, most, named.plain, len(own), shared, varying
+                seen, values, adjoints, most, named.plain, len(own), block[2], shared, varying
             )
     straight = tuple(blocks[None])
     return ForwardPass(
-        straight, values, adjoints, most, named.plain, len(straight), shared, visits=visits, counts=named.visits
+        straight, values, adjoints, most, named.plain, len(straight), 0, shared, visits=visits, counts=named.visits
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.classes import dataclass
-from gradcli.repair.contributions import MissingPart
+from gradcli.repair.contributions import ForwardPass, MissingPart
 from gradcli.repair.executed_statements import VISITS
 from gradcli.repair.scope import UNKNOWN, is_index, is_number, shape_of
 
@@ -150,6 +150,29 @@ class LoopBody:
             found.append((reads, {n.id for n in others if isinstance(n.ctx, ast.Store)}))
         return found
 
+    def right_statements(self, pairs: Sequence[tuple[int, ForwardPass]]) -> Iterator[int]:
+        """Yield the statements of the body whose value in the first visit is one that the function has, or an adjoint of it.
+
+        In no other visit do they make another value of such values. `pairs` are visits of both loops.
+        """
+        visits = dict(reversed(pairs))
+        if 0 not in visits:
+            return
+        for k, s in enumerate(self.loop.body):
+            inputs = [n for n in names_read(s) if self._has_results(visits, 0, k, [ast.Name(n)])]
+            others = [v for v in visits if v and all(self._has_results(visits, v, k, [ast.Name(n)]) for n in inputs)]
+            if all(self._has_results(visits, v, k + 1, parts_assigned(s)) for v in (0, *others)):
+                yield k
+
+    def _has_results(self, visits: Mapping[int, ForwardPass], visit: int, k: int, parts: Sequence[ast.expr]) -> bool:
+        """Whether names, or the last items of lists, have values of the function before a statement of the body in a visit."""
+        held = self.visits[visit].get(k, {}) if visit < len(self.visits) else {}
+        if visit not in visits or not parts:
+            return False
+        forwards = visits[0].visit == 0  # else what is read of earlier visits may be of another one than it should
+        own = visits[visit]
+        return all(own.has_result(value_of_part(p, held), ast.unparse(p), of_values=forwards) for p in parts)
+
     def terms(self, visit: int, texts: Sequence[str]) -> LoopTerms:
         """Return what has a value in a visit: names, and items of arrays by the given texts and by indices of the loop."""
         seen = self.visits[visit]
@@ -242,6 +265,28 @@ def subscripts_in(loop: Loop) -> tuple[str, ...]:
 def names_stored(node: ast.AST) -> set[str]:
     """Return the names that a statement assigns."""
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def parts_assigned(statement: ast.stmt) -> list[ast.expr]:
+    """Return the names that a statement gives values, or the last item of a list that it appends to; nothing for copies."""
+    match statement:
+        case ast.Assign(_, ast.Name()):  # a copy may be one of another value than it should
+            return []
+        case ast.Assign([ast.Name() as name]) | ast.AugAssign(ast.Name() as name):
+            return [name]
+        case ast.Assign([ast.Tuple(names)]) if all(isinstance(n, ast.Name) for n in names):
+            return names
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name() as name, "append"))):
+            return [ast.Subscript(name, ast.Constant(-1), ast.Load())]
+    return []
+
+
+def value_of_part(part: ast.expr, held: Mapping[str, Any]) -> Any:
+    """Return the value of a name, or of the last item of a list; UNKNOWN if it has none."""
+    if isinstance(part, ast.Name):
+        return held.get(part.id, UNKNOWN)
+    items = value_of_part(part.value, held) if isinstance(part, ast.Subscript) else UNKNOWN
+    return items[-1] if isinstance(items, list) and items else UNKNOWN
 
 
 def names_read(node: ast.AST) -> set[str]:

@@ -8,7 +8,7 @@ import pickle
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -144,7 +144,7 @@ class FormulaClaim:
         except (GradcliError, ValueError, TypeError, IndexError, ArithmeticError, np.linalg.LinAlgError):
             return None
 
-    def edits(self) -> Iterator[Edit]:
+    def edits(self, without: Collection[int] = ()) -> Iterator[Edit]:
         for _, place in self._places_to_edit:
             yield from edits_of(place)
         trees = self._trees_of_statements  # of the claims of single inputs:
@@ -163,6 +163,12 @@ class FormulaClaim:
 
     def scaled(self) -> Mapping[int, tuple[Change, ...]]:
         return {}  # all of it is on one line
+
+    def right_lines(self) -> tuple[int, ...]:
+        return ()
+
+    def later_lines(self, right: Collection[int]) -> tuple[int, ...]:
+        return ()
 
     def after(self, edit: Edit) -> "FormulaClaim":
         return FormulaClaim(apply_changes(self.text, edit.changes), self.wrt, self.sizes, self.points)

@@ -151,7 +151,7 @@ def _try_edits(asked: Request, wanted: RepairRequest) -> RepairResult:
     calls, here = _Calls(list(wanted.points)), Path.cwd()  # the folder of the names of files
     try:
         claim = _editable_claim(asked, calls)
-        claim.forward = _forward_pass(asked, wanted.points[0], wanted.calls) if wanted.lacks else None
+        claim.forward, claim.lacks = _forward_pass(asked, wanted.points[0], wanted.calls), wanted.lacks
     except _NotTried as reason:
         return RepairResult(why=str(reason))
     except Exception as error:  # what the user's code raises when it is called again

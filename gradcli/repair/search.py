@@ -29,6 +29,9 @@ _DEARER = 0.35  # how much more a rival may cost
 _BASES = 3  # edits that mend a part of the claim, from which a second one is sought
 _MOST_ALTERNATIVES = 3
 _CHANGES_RIGHT = 3.0  # added to the cost of edits in statements that do so
+_GIVES_RIGHT = 1.5  # of edits in statements whose value is right
+_COMES_LATER = 0.4  # of edits in statements that read what a statement not known to be right has made
+_CHEAPEST = 0.8  # the cost of the likeliest edits
 CALLS_A_POINT = 10  # of f, about, for the right gradient at a further point
 
 _RAISED = (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, np.linalg.LinAlgError)  # by code of users
@@ -44,14 +47,20 @@ class Subject(Protocol):
     def gradient(self, changes: Sequence[Change], number: int) -> Gradient | None:
         """Return the gradient that the changed claim gives at a point; None if it gives none."""
 
-    def edits(self) -> Iterable[Edit]:
-        """Return the edits that may repair it, in any order."""
+    def edits(self, without: Collection[int]) -> Iterable[Edit]:
+        """Return the edits that may repair it, in any order, without those of statements on some lines."""
 
     def composed(self, right: Right) -> Iterable[Edit]:
         """Return edits that add to an output, or multiply it by, what the right gradient shows to be lacking."""
 
     def scaled(self) -> Mapping[int, tuple[Change, ...]]:
         """Return, for each line with a statement, a change that scales its value, to see what depends on it."""
+
+    def right_lines(self) -> Collection[int]:
+        """Return the lines of statements whose value is known to be right."""
+
+    def later_lines(self, right: Collection[int]) -> Collection[int]:
+        """Return the lines of statements that read values which are not known to be right."""
 
     def after(self, edit: Edit) -> "Subject | None":
         """Return the claim after an edit, to be edited again; None if that cannot be."""
@@ -111,11 +120,28 @@ class RepairSearch:
         try:
             wrong = first.wrong(self._gradient_after(subject, (), 0))
             dearer, idle = self._lines_by_effect(subject, wrong)
+            right = {*subject.right_lines()} - idle
         except BudgetSpent:
             return []
-        promising = (edit for edit in subject.edits() if edit.line not in idle)
-        edits = sorted(promising, key=lambda e: e.cost + dearer.get(e.line, 0.0))
-        found = self._edits_that_hold(subject, edits, wrong, dearer)
+        later = subject.later_lines(right)
+        dearer |= {line: max(dearer.get(line, 0.0), _GIVES_RIGHT) for line in right}
+
+        def cost_of(edit: Edit) -> float:
+            comes_later = (
+                edit.line in later and edit.kind != "statement"
+            )  # a name may lack something wherever it is made
+            return edit.cost + dearer.get(edit.line, 0.0) + (_COMES_LATER if comes_later else 0.0)
+
+        def edits() -> Iterator[Edit]:
+            """Yield the edits by their cost; those of lines that are right are not made before it is their turn."""
+            promising = (edit for edit in subject.edits(idle | right) if edit.line not in idle)
+            made = sorted(promising, key=cost_of)
+            number = sum(cost_of(edit) < _CHEAPEST + _GIVES_RIGHT for edit in made)
+            yield from made[:number]
+            others = (edit for edit in subject.edits(idle) if edit.line in right) if right else ()
+            yield from sorted((*made[number:], *others), key=cost_of)
+
+        found = self._edits_that_hold(subject, edits(), wrong, dearer)
         return found or self._edits_that_hold(subject, subject.composed(first), wrong, {})
 
     def _edits_that_hold(
