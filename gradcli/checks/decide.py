@@ -13,6 +13,7 @@ from gradcli.checks.evidence import (
     LESS_EXACT_ENTRY,
     NEAR_ZERO,
     SMALL_CONSTANT,
+    USEFUL,
     USEFUL_SOLVER,
     ClaimRounding,
     Evidence,
@@ -94,9 +95,19 @@ def decide(seen: Evidence) -> Decision | EvidenceKind:
         return missing.kind
     detects = find_detection_limit(seen, decision.verdict, decision.hull)
     if decision.verdict == Verdict.PASS:
-        off = max((found.off for found in (seen.claim_rounding, seen.left_out) if found is not None), default=0.0)
-        detects = replace(detects, relative=max(detects.relative or 0.0, off)) if off else detects
+        detects = _widen_limit(detects, seen)
     return replace(decision, detects=detects)
+
+
+def _widen_limit(detects: Detects, seen: Evidence) -> Detects:
+    """Return the detection limit of a pass, no smaller than the error that was accepted of the claim; none if no digit is right."""
+    rounding = seen.claim_rounding or ClaimRounding()
+    off = max(rounding.off, 0.0 if seen.left_out is None else seen.left_out.off)
+    if off >= 1:
+        return replace(detects, relative=None, at=None)
+    if off <= (detects.relative or 0.0):
+        return detects
+    return replace(detects, relative=off, at=rounding.at if off == rounding.off else detects.at)
 
 
 def _decide_by_modes(seen: Evidence) -> Decision:
@@ -343,6 +354,12 @@ def _decide_by_agreement(seen: Evidence, findings: Findings, confirmed: dict[str
             findings = (*findings, finding(Kind.APPROXIMATION, Severity.INFO, says))
         agreement = {name: np.where(word == DISAGREE, AGREE, word) for name, word in agreement.items()}
         seen = replace(seen, agreement={**seen.agreement, "claim": agreement})
+    elif _is_hidden_by_rounding(seen, agreement, confirmed):
+        rounding = require_evidence(seen.claim_rounding, EvidenceKind.CLAIM_ROUNDING)
+        if rounding.only_error is not None:
+            findings = (*findings, rounding.only_error)
+            if largest_relative_error(seen) <= SMALL_CONSTANT:
+                agreement = {name: np.full_like(word, AGREE) for name, word in agreement.items()}
     findings, hull = _judge_claim_at_kinks(seen, findings)
     at_kink = seen.undecided if hull is not None else {}
     findings = (*findings, *_report_disagreements(seen, findings))
@@ -362,6 +379,17 @@ def _decide_by_agreement(seen: Evidence, findings: Findings, confirmed: dict[str
     else:
         verdict, why = Verdict.PASS, _warn_of_zero_gradient(seen)
     return Decision(verdict, (*findings, *why), hull=hull, agreement=seen.agreement)
+
+
+def _is_hidden_by_rounding(seen: Evidence, agreement: dict[str, PerEntry], confirmed: dict[str, Any]) -> bool:
+    """Whether all that leaves entries open is the rounding granted to the claim, which is wide beside them."""
+    claim, right = seen.estimate("claim"), seen.estimate(str(seen.reference))
+    hidden = []
+    for name, word in agreement.items():
+        least = USEFUL * np.abs(right.value[name])
+        hides = (claim.bound[name] > least) & (right.bound[name] <= least) & confirmed[name]
+        hidden.append((hides & ~np.asarray(seen.undecided.get(name, False)))[word == CANNOT_TELL])
+    return seen.untraced is None and any(map(np.size, hidden)) and all(map(np.all, hidden))
 
 
 def _report_right_on_set(left: SetLeft) -> Finding:
@@ -443,6 +471,9 @@ def _explain_inconclusive(seen: Evidence, findings: Findings, confirmed: dict[st
     undecided = find_undecided_entry(seen)
     if undecided is not None:
         in_words, option, outside = undecided
+        if seen.claimed is not None and _is_hidden_by_rounding(seen, seen.agreement["claim"], confirmed):
+            says = f"the rounding granted to the claim is too wide to decide {entries}"
+            hint = f"check where the slope is larger; {option}"
         if outside and seen.reference == "finite-difference":
             says = f"differences of f are known to {outside:.0e} of the slope alone, too little to call an entry wrong"
             hint = "a wider step may decide it: gradcli sweep shows which, and --h takes it"

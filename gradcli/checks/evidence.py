@@ -110,11 +110,12 @@ class Cause:
 class ClaimRounding:
     """What the rounding errors of the claim itself explain: a finding if they are its only errors, else None.
 
-    Units  `off` is relative to the largest entry of each input.
+    Units  `off` is relative to the entry in which it is largest, `at`, such as `x[3]`.
     """
 
     only_error: Finding | None = None
     off: float = 0.0
+    at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +354,7 @@ class Evidence:
     reference: str | None = None  # the mode that the others are compared with
     agreement: dict[str, PerEntry] = field(default_factory=dict)  # of each entry with the reference, by mode
     claimed: tuple[str, ...] | None = None  # the inputs that the claim covers; None without a claim
+    input_rounding: PerEntry = field(default_factory=dict)  # how far off a claim may be, as its inputs are rounded
     findings: tuple[Finding, ...] = ()
     undecided: PerEntry = field(default_factory=dict)  # the entries that a kink or a staircase leaves undecided
     scale_findings: tuple[Finding, ...] = ()  # of differences at several scales, on undecided entries
@@ -723,7 +725,11 @@ def _allowed_difference_to_claim(seen: Evidence, right: Estimate, name: str, par
     claim = seen.estimate_or_none("claim")
     if claim is None or name not in claim.value:
         return None
-    return np.asarray(allowed_difference(claim, right, name, seen.tolerance, part))
+    room = np.asarray(allowed_difference(claim, right, name, seen.tolerance, part))
+    granted = seen.input_rounding.get(name)
+    if granted is None:
+        return room
+    return np.fmax(room, entries_of_part(granted, part) + entries_of_part(right.bound[name], part))
 
 
 def _largest_confirmed_error(seen: Evidence, name: str, part: slice) -> Array | None:

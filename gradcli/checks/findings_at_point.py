@@ -647,7 +647,8 @@ def compare_all_modes(case: PointCheck) -> None:
     right = case.estimate(case.reference)
     claim = case.outcomes.get("claim")
     if claim is not None and claim.estimate is not None:
-        claim = replace(claim, estimate=grant_input_rounding(claim.estimate, right, case.q))
+        granted, case.input_rounding = grant_input_rounding(claim.estimate, right, case.q)
+        claim = replace(claim, estimate=granted)
         case.outcomes = {**case.outcomes, "claim": claim}
     scale = zero_scale(right, case.q.xs, case.q.value)
     useful = USEFUL if case.q.solver_changes is None else USEFUL_SOLVER

@@ -39,6 +39,7 @@ from gradcli.modes.pieces import CLOSE, Pieces
 from gradcli.modes.recording import MANY, Effort, solvers_of, work_of_line
 from gradcli.modes.rounding import EPS
 from gradcli.modes.trace_test import TraceTest
+from gradcli.report import numbers
 from gradcli.report.common import Finding, finding
 from gradcli.report.point_report import Mutant
 from gradcli.request.point import Array, Estimate, Witness
@@ -267,17 +268,19 @@ def look_at_rounding_of_claim(case: PointCheck) -> ClaimRounding:
     work = Effort.DEFAULT.value
     if not is_right_without_rounding(case.claim, q.wrt, values, claim.value, right.value, room, work):
         return ClaimRounding()
-    digits = {name: float(-np.log10(_relative_error(x, right.value[name]))) for name, x in claim.value.items()}
-    worst = min(digits, key=lambda name: digits[name])
-    said = report_inaccuracy(f"the claim of {worst}", digits[worst], values, traceable_claim(case.claim), q.wrt, None)
-    return ClaimRounding(said, largest_relative_error(case))
+    off, worst, at = max(_worst_entry(x, right.value[name], name) for name, x in claim.value.items())
+    digits = float(-np.log10(off))
+    said = report_inaccuracy(f"the claim of {worst}", digits, values, traceable_claim(case.claim), q.wrt, None)
+    return ClaimRounding(said, off, numbers.entry_name(worst, at))
 
 
-def _relative_error(x: Any, right: Any) -> float:
-    """Return the largest relative error of the entries that are not zero, at least one rounding."""
+def _worst_entry(x: Any, right: Any, name: str) -> tuple[float, str, tuple[int, ...]]:
+    """Return the largest relative error of the entries that are not zero, at least one rounding, and its place."""
     with np.errstate(all="ignore"):
-        error = np.abs(np.asarray(x) - right) / np.abs(right)
-    return float(np.max(error[np.isfinite(error)], initial=EPS))
+        error = np.asarray(np.abs(np.asarray(x) - right) / np.abs(right))
+    error = np.where(np.isfinite(error), np.maximum(error, EPS), EPS)
+    at = np.unravel_index(int(np.argmax(error)), error.shape)
+    return float(error[at]), name, tuple(int(k) for k in at)
 
 
 # Find the small constant that a claim leaves out, such as the epsilon that keeps a logarithm from zero.

@@ -153,6 +153,7 @@ _TYPICAL = 0.9  # the quantile of the relative changes that every entry is grant
 _CANCELLED = 1e-8  # of the largest slope: smaller ones may be zero up to rounding, and change completely
 _RUNS = ((60_000, 8), (400_000, 2))  # scalar operations of f, and shaken sweeps; one sweep if there are more
 _INPUTS, _INPUT_RUNS, _INPUT_ULPS = 0x1E57, 3, (64, 1024)  # a seed, runs, and by how many ulps inputs are moved
+_FAR_LESS = 4.0  # times the change of one run: no other run changes an entry so much more
 _SMALL = 2.0**-10  # times an ulp of the largest entry: smaller errors do not count, wherever they are
 FORMAT_RUNS = 16  # sweeps with random roundings of a narrow format, from which typical errors are estimated
 _SOLVER_RUNS, _SOLVER_SAFETY = 8, 3.0  # sweeps with shaken solutions, and how much more than they show may happen
@@ -249,17 +250,19 @@ def _perturbed_slopes(q: Recording, perturbed: Callable[[], RecordedProgram]) ->
     return [jacobian_from_rows(rows, q.value, k, x) for k, x in enumerate(q.xs)]
 
 
-def input_rounding(q: Recording) -> dict[str, Array] | None:
+def input_rounding(q: Recording, least: Mapping[str, Array] | None = None) -> dict[str, Array] | None:
     """Return how much each entry of the gradient changes where the inputs are off by a rounding; None if it is not known.
+
+    Also None if the first of the runs shows that each changes by far less than `least`.
 
     No formula for the gradient can be held to less: written otherwise, it rounds sums of inputs that ours does not form.
     Entries whose change does not grow with the change of the inputs, as at a jump of a slope, get 0.
 
-    Cost    a few recordings and reverse sweeps.
+    Cost    a few recordings and reverse sweeps; one of each where that is enough.
     """
     rng = np.random.default_rng([q.seed, _INPUTS])
     found = {name: np.zeros(shape(q.slopes[name])) for name in q.wrt}
-    for _ in range(_INPUT_RUNS):
+    for run in range(_INPUT_RUNS):
         signs = {name: rng.choice([-1.0, 1.0], shape(x)) for name, x in zip(q.wrt, q.xs, strict=True)}
         changes = []
         for ulps in _INPUT_ULPS:
@@ -270,6 +273,9 @@ def input_rounding(q: Recording) -> dict[str, Array] | None:
             except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
                 return None
             if any(shape(change) != shape(found[name]) for name, change in changes[-1].items()):
+                return None
+            small = run == 0 and least is not None
+            if small and all(np.all(_FAR_LESS * changes[-1][name] <= x) for name, x in (least or {}).items()):
                 return None
         near, far = changes
         for name in q.wrt:

@@ -244,23 +244,31 @@ def expand_diagonals(claimed: dict[str, Any], diagonal: frozenset[str]) -> dict[
     return {n: np.reshape(np.diag(np.ravel(x)), shape(x) * 2) if n in diagonal else x for n, x in claimed.items()}
 
 
-def grant_input_rounding(claim: Estimate, right: Estimate, q: Question) -> Estimate:
-    """Return a claim with the rounding of the inputs granted, if it differs from the right gradient by hardly more.
+def grant_input_rounding(claim: Estimate, right: Estimate, q: Question) -> tuple[Estimate, dict[str, Array]]:
+    """Return a claim with the rounding of the inputs granted, if it needs that, and how far off it would be granted.
 
-    Cost    nothing, unless each entry differs by little beside the largest one, and one by more than the bounds.
+    Cost    nothing where an entry differs by more than a little beside the largest one, or where a claim of very many entries
+            needs no such grant.
     """
     if q.untraced is not None or claim.narrow or not q.affords_slopes:
-        return claim
+        return claim, {}
     with np.errstate(all="ignore"):
         apart = {name: np.abs(np.asarray(x) - right.value[name]) for name, x in claim.value.items()}
-        far = {name: x > claim.bound[name] + right.bound[name] for name, x in apart.items()}
         top = max((largest_finite(right.value[name]) for name in apart), default=0.0)
-        if not any(map(np.any, far.values())) or any(np.any(~(x <= _LITTLE * top)) for x in apart.values()):
-            return claim
-        rounding = input_rounding(q)
+        if any(np.any(~(x <= _LITTLE * top)) for x in apart.values()):
+            return claim, {}
+        far = any(np.any(x > claim.bound[name] + right.bound[name]) for name, x in apart.items())
+        if not far and q.drops_values:
+            return claim, {}
+        sizes = {name: np.abs(right.value[name]) for name in apart}
+        limit = max(np.max(np.where(y > 0, claim.bound[name] / y, 0.0), initial=0.0) for name, y in sizes.items())
+        rounding = input_rounding(q, None if far else {name: limit / GRANT_INPUTS * y for name, y in sizes.items()})
         if rounding is None:
-            return claim
-        return replace(claim, bound={n: np.fmax(b, GRANT_INPUTS * rounding[n])[()] for n, b in claim.bound.items()})
+            return claim, {}
+        granted = {name: GRANT_INPUTS * rounding[name] for name in apart}
+        if not far:
+            return claim, granted
+        return replace(claim, bound={n: np.fmax(b, granted[n])[()] for n, b in claim.bound.items()}), granted
 
 
 def reshape_claims(claimed: Mapping[str, Array], q: Question) -> dict[str, Array]:

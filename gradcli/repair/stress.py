@@ -415,7 +415,7 @@ def look_at_point(request: Request, values: Mapping[str, Any], *, conditioned: b
     if not all(np.all(np.isfinite(np.asarray(x))) for x in claimed.value.values()):
         return Look(Word.WRONG, values, 0.0, name=name)
     if _differs_beyond_bounds(claimed, right):
-        claimed = grant_input_rounding(claimed, right, q)
+        claimed, _ = grant_input_rounding(claimed, right, q)
     if not _differs_beyond_bounds(claimed, right):
         given = given_digits(q, right) if conditioned and digits < FULL - _LOST else FULL
         return Look(Word.RIGHT, values, digits, given, name)

@@ -708,6 +708,8 @@ class CheckReport(Printed):
         if self.comparison and self.comparison.agrees:
             return f"value and gradient are those of {shorten_text(self.comparison.reference)}{better}{self._format_suffix()}"
         if self.claim is not None:
+            lost = any(f.kind == Kind.INACCURATE for f in findings) and self.detects.relative is None
+            better = " up to its own rounding" if lost and not better else better
             return f"{self._name_gradient()} is right{better}{self._format_suffix()}{self._sets_suffix()}"
         option = {"Jacobian": "jac", "Hessian": "hess"}.get(self.derivative, "grad")
         unchecked = f"none of yours was checked (--{option})"

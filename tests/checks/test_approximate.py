@@ -222,6 +222,31 @@ def test_a_right_formula_that_loses_digits_passes_with_its_line_and_a_wrong_one_
     assert gradcli.check(f, {"x": x}, grad=wrong).verdict == "fail"
 
 
+@pytest.mark.parametrize(("logit", "limit"), [(33.0, 9e-4), (36.0, 0.05), (100.0, None)])
+@pytest.mark.parametrize("f", ["sum(logaddexp(0, z) - z*y)", "sum(log1p(exp(-abs(z))) + maximum(z, 0) - z*y)"])
+def test_a_right_formula_passes_where_its_rounding_is_wide_beside_an_entry(f: str, logit: float, limit: Any) -> None:
+    """The error of the entry that loses its digits is within the limit that is printed."""
+    at = {"z": [logit, 1.0], "y": [1.0, 0.0]}
+    report = gradcli.check(f, at, grad="1/(1 + exp(-z)) - y", wrt="z")
+    assert report.verdict == "pass" and any(found.kind == "inaccurate" for found in report.points[0].findings)
+    assert report.detects.relative == (None if limit is None else pytest.approx(limit, rel=0.2))
+    assert report.sentence().endswith("right up to its own rounding") == (limit is None)
+
+
+def test_what_its_own_rounding_leaves_open_of_a_claim_is_said_and_the_tolerance_decides_it() -> None:
+    at = {"z": np.array([33.0, 1.0]), "y": np.array([1.0, 0.0])}
+
+    def check(factor: float, **options: Any) -> Any:
+        claim = lambda z, y: (1 / (1 + np.exp(-z)) - y) * np.array([factor, 1.0])
+        return gradcli.check("sum(logaddexp(0, z) - z*y)", at, grad=claim, wrt="z", **options)
+
+    report = check(-1.0)
+    (said,) = [found for found in report.points[0].findings if found.kind == "noise"]
+    assert report.verdict == "inconclusive" and "the rounding granted to the claim" in said.message
+    option = (said.hint or "").partition("rtol")[2].split()[0].strip("=")
+    assert check(-1.0, rtol=float(option)).verdict == "pass"
+
+
 def test_a_claim_that_is_no_more_than_nearly_right_is_not_excused_as_rounding() -> None:
     for factor in (1 + 1e-11, 1 + 1e-7):
         assert gradcli.check("sum(sin(x))", {"x": [0.3, 2.0]}, grad=f"cos(x)*{factor!r}").verdict == "fail"

@@ -145,6 +145,20 @@ def test_a_right_claim_is_granted_the_rounding_of_its_inputs(size: float, seed: 
         assert gradcli.check(bending, {"x": x}, grad=lambda x, w=wrong: w * slope_of_bending(x)).verdict == "fail"
 
 
+@pytest.mark.parametrize("f", [np.std, np.var])
+def test_the_limit_of_a_right_claim_covers_what_the_rounding_of_inputs_excuses(f: Any) -> None:
+    def claim(x: Any, factor: Any = 1.0) -> Any:
+        return factor * (x - np.mean(x)) / (x.size * np.std(x) if f is np.std else x.size / 2)
+
+    x = 1e6 + np.array([1.0, 2.0, 4.0, 9.0])
+    limit, at = (getattr(gradcli.check(f, {"a": x}, grad=claim).detects, name) for name in ("relative", "at"))
+    assert 1e-11 < limit < 1e-8
+    assert gradcli.check(f, {"a": x}, grad=lambda a: claim(a, 1 + 1.1 * limit)).verdict == "fail"
+    entry = np.arange(4) == int(at[2])
+    passed = gradcli.check(f, {"a": x}, grad=lambda a: claim(a, 1 + 0.3 * limit * entry))
+    assert passed.verdict == "pass" and passed.detects.relative == pytest.approx(limit, rel=1e-3)
+
+
 @pytest.mark.slow
 def test_hard_points_call_no_right_claim_wrong_whose_rounding_is_large() -> None:
     x = 1e6 * (1 + 0.3 * np.arange(5.0))
