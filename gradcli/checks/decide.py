@@ -100,7 +100,7 @@ def decide(seen: Evidence) -> Decision | EvidenceKind:
 
 
 def _widen_limit(detects: Detects, seen: Evidence) -> Detects:
-    """Return the detection limit of a pass, no smaller than the error that was accepted of the claim; none if no digit is right."""
+    """Return the limit of a pass, no smaller than the error that was accepted of the claim; none if no digit is right."""
     rounding = seen.claim_rounding or ClaimRounding()
     off = max(rounding.off, 0.0 if seen.left_out is None else seen.left_out.off)
     if off >= 1:

@@ -560,8 +560,9 @@ class Derivation:
         """Yield a form, and the same with choices where a branch has no value."""
         yield form
         tried = [form.whole]
+        masks = tuple(n for n, words in self.problem.facts.items() if "mask" in words)
         for shared in (True, False):
-            chosen = form.whole.map_expressions(functools.partial(write_choices, shared=shared))
+            chosen = form.whole.map_expressions(functools.partial(write_choices, shared=shared, masks=masks))
             if chosen not in tried:
                 tried.append(chosen)
                 made = name_repeated_parts(

@@ -312,12 +312,30 @@ _UNBOUNDED = {
 }  # fmt: skip
 
 
-def write_choices(e: E, shared: bool = True) -> E:
+def write_choices(e: E, shared: bool = True, masks: Sequence[str] = ()) -> E:
     """Return where(c, u, 0) for each product of an indicator and a value that may not be finite elsewhere.
 
-    `shared` leaves out values that have no input of the condition.
+    `shared` leaves out values that have no input of the condition. The inputs `masks` are 0 or 1: indicators, too.
     """
-    e = replace(e, args=tuple(write_choices(a, shared) for a in e.args))
+    shown = {x: E("compare", (x, _NOTHING), "!=") for x in e.walk() if x.op == "name" and x.text in masks}
+    for mask, condition in shown.items():
+        e = replace_part(e, mask, condition)
+    e = _choose(e, shared)
+    for mask, condition in shown.items():
+        e = _outside_choices(e, condition, mask)
+    return e
+
+
+def _outside_choices(e: E, old: E, new: E) -> E:
+    """Return an expression with one part replaced wherever it occurs, but for the conditions of its choices."""
+    if e == old:
+        return new
+    kept = 1 if e.text == "where" else 0
+    return replace(e, args=(*e.args[:kept], *(_outside_choices(a, old, new) for a in e.args[kept:])))
+
+
+def _choose(e: E, shared: bool) -> E:
+    e = replace(e, args=tuple(_choose(a, shared) for a in e.args))
     if e.op == Op.NEG and e.args[0].text == "where":
         c, yes, no = e.args[0].args
         return call("where", c, _negate_unless_zero(yes), _negate_unless_zero(no))

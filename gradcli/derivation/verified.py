@@ -1,5 +1,6 @@
 """Verification: the printed form and the code are compared with certified derivatives before they are shown."""
 
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -408,13 +409,16 @@ class Verifier:
             )
 
     def _hard_points(self) -> Iterator[dict[str, Any]]:
-        """Yield points with large, tiny and equal values of the input, and of all inputs without assumptions."""
+        """Yield points with large, tiny and equal values of the input, and of all inputs without assumptions, masked or not."""
         rng = np.random.default_rng([self.problem.seed, 79])
         point = draw_point(self.problem, self.sizes_in_recording(0), rng)
         free = {n for n in self._free_inputs if n not in self.problem.compared}
         for moved in dict.fromkeys((frozenset({self.wrt} & free), frozenset(free))):
             for harden in _HARD if moved else ():
                 yield point | {n: harden(point[n]) for n in moved}
+        masks = [n for n, words in self.problem.facts.items() if "mask" in words]
+        for value, harden in itertools.product((0.0, 1.0) if masks else (), _HARD):
+            yield point | {n: harden(point[n]) for n in free} | {n: np.full_like(point[n], value) for n in masks}
 
     def refuse_unmet_comparisons(self) -> None:
         """Raise Unverified if a comparison of f by == or != is true at all points, or false at all of them.

@@ -79,6 +79,24 @@ def test_what_another_input_masks_has_no_derivative_where_it_has_none_itself() -
     np.testing.assert_array_equal(found, [0.5, 0, 0])
 
 
+@pytest.mark.parametrize(
+    ("f", "right"),
+    [
+        ("sum(where(M, log(Z), 0))", [0.5, 0.0, 0.0]),
+        ("sum(where(M, log(Z), Z))", [0.5, 1.0, 1.0]),
+        ("sum(where(1 - M, 0, log(Z)*2))", [1.0, 0.0, 0.0]),
+        ("sum(where(M, Z**2, 1/Z))", [4.0, -np.inf, -0.0]),
+    ],
+)
+def test_what_a_mask_hides_has_no_derivative_in_code(f: str, right: Any) -> None:
+    (result,) = gradcli.derive(f, shapes={"M": "n", "Z": "n"}, wrt="Z", assume={"M": "mask"}).results
+    scope: dict[str, Any] = {}
+    exec(result.code["numpy"], scope)
+    with np.errstate(divide="ignore"):  # np.where computes both branches
+        found = scope["gradient"](M=np.array([1.0, 0.0, 0.0]), Z=np.array([2.0, 0.0, np.inf]))
+    np.testing.assert_array_equal(found, right)
+
+
 def test_a_mask_is_itself(gradcli: Callable[..., Any]) -> None:
     argv = ("derive", "sum(where(M, x, 0)*y) + sum(M**2*x)", "--shapes", "M: n; x: n; y: n", "--wrt", "x")
     ran = gradcli(*argv, "--assume", "M: mask", "--json")
