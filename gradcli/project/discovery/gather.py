@@ -356,11 +356,16 @@ _MORE_EXACT: dict[DerivativeKind, DerivativeKind] = {"jac": "grad"}  # scipy's w
 PLACES = {  # the functions of scipy that take a derivative without its name: after how many arguments, and as what
     "minimize": {4: "jac", 5: "hess", 6: "hessp"}, "least_squares": {2: "jac"}, "leastsq": {3: "Dfun"},
     "fmin_bfgs": {2: "fprime"}, "fmin_cg": {2: "fprime"}, "fmin_ncg": {2: "fprime", 3: "fhess_p", 4: "fhess"},
-    "fmin_l_bfgs_b": {2: "fprime"}, "fmin_tnc": {2: "fprime"}, "fmin_slsqp": {7: "fprime"}, "newton": {2: "fprime"},
+    "fmin_l_bfgs_b": {2: "fprime"}, "fmin_tnc": {2: "fprime"}, "newton": {2: "fprime"},
+    "fmin_slsqp": {3: "f_eqcons", 5: "f_ieqcons", 7: "fprime", 8: "fprime_eqcons", 9: "fprime_ieqcons"},
+    "solve_bvp": {1: "bc", 6: "fun_jac", 7: "bc_jac"},
     "fsolve": {3: "fprime"}, "root": {4: "jac"}, "odeint": {4: "Dfun"}, "ode": {1: "jac"}, "check_grad": {1: "grad"},
     "line_search": {1: "myfprime"}, "NonlinearConstraint": {3: "jac", 4: "hess"},
 }  # fmt: skip
 _FUNCTIONS = ("fun", "func", "f")
+_OF_OTHERS = {  # derivatives of another argument than the first
+    "bc_jac": "bc", "fprime_eqcons": "f_eqcons", "fprime_ieqcons": "f_ieqcons",
+}  # fmt: skip
 STATES = dict.fromkeys(("solve_ivp", "ode", "BDF", "Radau", "LSODA"), 1)  # whose functions take t, y
 _OF_SCALARS = frozenset({
     "minimize", "basinhopping", "dual_annealing", "shgo", "fmin_bfgs", "fmin_cg", "minimize_scalar",
@@ -623,7 +628,8 @@ def _match_derivatives(
     for key, value in given.items():
         if key not in DERIVATIVE_ARGUMENTS:
             continue
-        kind, of = DERIVATIVE_ARGUMENTS[key], next(iter(functions), None)
+        own = project.functions(source, scope, given.get(_OF_OTHERS[key])) if key in _OF_OTHERS else functions
+        kind, of = DERIVATIVE_ARGUMENTS[key], next(iter(own), None)
         if isinstance(value, ast.Constant):  # jac=True
             found, kind, of = functions if value.value is True else [], BOTH, None
             if len(found) > 1:  # bound in several branches: to a value where no gradient is asked for

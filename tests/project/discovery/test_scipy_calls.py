@@ -43,7 +43,12 @@ PASSED = {  # what is called: name, kind and function of what is found
     "scipy.integrate.odeint(slope, x0, t, Dfun=curve)":       ("curve", "jac", "slope"),
     "scipy.integrate.solve_ivp(slope, (0, 1), x0, jac=curve)": ("curve", "jac", "slope"),
     "solve_bvp(slope, bowl, t, x0, fun_jac=curve)":           ("curve", "jac", "slope"),
-    "solve_bvp(slope, bowl, t, x0, bc_jac=curve)":            ("curve", "jac", "slope"),
+    "solve_bvp(slope, bowl, t, x0, bc_jac=curve)":            ("curve", "jac", "bowl"),
+    "solve_bvp(slope, bowl, t, x0, None, None, None, curve)": ("curve", "jac", "bowl"),
+    "solve_bvp(fun=slope, bc=bowl, x=t, y=x0, bc_jac=curve)": ("curve", "jac", "bowl"),
+    "so.fmin_slsqp(bowl, x0, f_eqcons=slope, fprime_eqcons=curve)": ("curve", "jac", "slope"),
+    "so.fmin_slsqp(bowl, x0, (), None, (), slope, (), None, None, curve)": ("curve", "jac", "slope"),
+    "so.fmin_slsqp(bowl, x0, fprime_eqcons=curve)":           ("curve", "jac", None),
     "run({'type': 'eq', 'fun': slope, 'jac': curve})":        ("curve", "jac", "slope"),
     "so.basinhopping(bowl, x0, minimizer_kwargs={'jac': slope})": ("slope", "jac", None),
 }
