@@ -510,10 +510,13 @@ class ComplexStep:
         return Estimate(value, bound, statistical=q.rounding_is_estimated, cost=cost)
 
     def refuse_if_not_analytic(self, q: Question) -> None:
-        """Raise NotSupported if an operation on the path has no complex derivative."""
+        """Raise NotSupported if an operation on the path has no complex derivative, or none that its values show."""
         for primitive, _, _, _, params, position in (*q.program_lines, *q.program.tape.decisions):
             if primitive is not None and not primitive.analytic:
                 raise NotSupported(f"{primitive.title(params)} is not analytic", where=place_of_position(position))
+            if primitive is not None and primitive.complex_loss >= 1.0:
+                says = f"{primitive.title(params)} rounds small imaginary parts away"
+                raise NotSupported(says, where=place_of_position(position))
 
     def _derivative_along(self, q: Question, k: int, direction: Array) -> Array:
         size = float(np.max(np.abs(q.xs[k] * direction)))

@@ -703,7 +703,7 @@ class Frechet:
         return primitive_by_name(self.name)(np.concatenate([upper, lower], axis=-2))[..., :n, n:]
 
 
-def _declare_matrix_function(name: str) -> Primitive:
+def _declare_matrix_function(name: str, **facts: Any) -> Primitive:
     """Declare scipy's function of one matrix as a function of stacks of matrices with a real result."""
 
     def function(a: Value) -> Value:
@@ -721,12 +721,13 @@ def _declare_matrix_function(name: str) -> Primitive:
             raise NotSupported(f"{name} of this matrix is complex", do="move the point: no eigenvalue may be negative")
         return y.real
 
-    return declare(Primitive(name, function, (Frechet(name),), kind="differential", cost=_COST))
+    return declare(Primitive(name, function, (Frechet(name),), kind="differential", cost=_COST, **facts))
 
 
 EXPM = _declare_matrix_function("expm")
-LOGM = _declare_matrix_function("logm")
-SQRTM = _declare_matrix_function("sqrtm")
+# through a Schur form, whose rotations add rounding of the real parts to the imaginary ones
+LOGM = _declare_matrix_function("logm", complex_loss=1.0)
+SQRTM = _declare_matrix_function("sqrtm", complex_loss=1.0)
 
 
 def expm(A: Value) -> Value:

@@ -284,7 +284,7 @@ class Primitive:
     `error(xs, params)` is the relative error of the value of an iterative method, if that is more than rounding.
 
     `on_complex` computes the function at complex numbers near the real axis if `fun` does not accept them. `complex_loss`
-    is the relative error of the values there if it is larger than a few rounding errors.
+    is the relative error of the values there if it is larger than a few rounding errors; 1 if no digit is right.
 
     With `body`, `fun` consists of numpy calls, and an arithmetic that has no entry for the primitive runs these calls. A
     function made of pieces has two more fields: `branch(y, *xs)` returns the weights of the operands in the piece that

@@ -147,6 +147,15 @@ def test_a_claim_is_not_granted_what_float64_lost() -> None:
     assert checked("tanh(x)", "x=25", "1 - tanh(x)**2").verdict == "inconclusive"
 
 
+@pytest.mark.parametrize("f", ["logm", "sqrtm"])
+@pytest.mark.parametrize("matrix", ["[[2, 0.3, -0.4], [0.1, 2, 0.5], [0.6, -0.3, 2]]", "spd(3)"])
+def test_functions_of_a_matrix_have_no_complex_step(f: str, matrix: str) -> None:
+    """scipy computes them by rotations, which add rounding of the real parts to the imaginary ones."""
+    report = checked(f"trace(B @ {f}(A))", f"A={matrix}, B=randn(3,3)")
+    mode = report.points[0].modes["complex-step"]
+    assert report.verdict == "pass" and mode.message == f"{f} rounds small imaginary parts away"
+
+
 def test_nan_claimed_where_f_is_smooth_is_wrong() -> None:
     assert checked("x**2", "x=3", "0/0*x").exit_status == 1
 

@@ -45,7 +45,7 @@ MODULES = (
 )  # fmt: skip
 ALL = {f: at for module in MODULES for f, at in module.POINTS.items()}
 IN_PROCESS = "certified,forward,reverse,complex-step,finite-difference"
-NO_COMPLEX = ("not analytic", "does not take complex numbers", "real number")
+NO_COMPLEX = ("not analytic", "does not take complex numbers", "real number", "imaginary parts away")
 REMARKS = ("mutates-input",)  # warnings that are right and keep nothing from agreeing
 STRAIGHT = (losses.multiclass_hinge, losses.pinball, control_flow.collatz_like)  # their second derivatives are zero
 SECOND_ORDER = 6  # every sixth function is also differentiated twice, unless its Hessian takes long
