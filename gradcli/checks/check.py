@@ -483,7 +483,7 @@ def project_outputs(q: Question, claim: Claimed | None) -> tuple[Question, Claim
         f"of outputs (seed {q.seed})"
     )
     point = replace(q.point, value=None, seconds=None)
-    weighted = replace(q, f=Weighted(q.f, w, f"w . {q.f.text}"), point=point)
+    weighted = replace(q, f=Weighted(q.f, w), point=point)
     return weighted, ProjectedClaim(claim, w) if claim else None, finding(Kind.PROJECTION, Severity.INFO, says)
 
 

@@ -301,7 +301,7 @@ def _vjp_claim(found: Located, claiming: Claiming, function: Callable[..., Any],
     w.flags.writeable = False
     w = w[()]
     compute = prepare_claim(function, claiming.text, found.arguments, w)
-    weighted = Weighted(found.f, w, f"w . {found.f.text}")
+    weighted = Weighted(found.f, w)
     match = make_claim_matcher(found.arguments, found.wrt, chosen=found.chosen)
     claim = ClaimedFunction(claiming.text, compute, match, at)
     return _restrict_to_claimed(found, claim).with_function(weighted), claim

@@ -257,7 +257,7 @@ def own_gradient(
         own.declined = declined
     if expect:
         found = _locate_surrogate(found, own, at, expect)
-    derived: Callable[[Function], Function] = lambda f: f if plain else Weighted(f, w, f"w . {f.text}")
+    derived: Callable[[Function], Function] = lambda f: f if plain else Weighted(f, w)
     precision = precision_of(found.f, found.wrt, derived)
     if by is not None:
         both = precision.coarseness
@@ -314,7 +314,7 @@ def claim_traced_gradient(found: Located, by: Implementation, seed: int) -> tupl
     at = found.points[0].values
     y = found.f(at)
     w = np.float64(1.0) if shape(y) == () else draw_output_weights(seed, y)
-    derived: Callable[[Function], Function] = lambda f: f if shape(y) == () else Weighted(f, w, f"w . {f.text}")
+    derived: Callable[[Function], Function] = lambda f: f if shape(y) == () else Weighted(f, w)
 
     def compute(values: Mapping[str, Value]) -> dict[str, Any]:
         try:

@@ -180,7 +180,7 @@ def _point_blocks(report: "CheckReport", point: PointReport, number: int, opened
     blocks: list[Block] = []
     drawn = f" (drawn, seed {report.seed})"
     place = ", ".join(f"{n} = {numbers.write_value(x)}{drawn if n in point.drawn else ''}" for n, x in point.at.items())
-    looked_at = _LOOKED_AT.get(report.derivative, "{}").format(report.target.text)
+    looked_at = numbers.free_letters(_LOOKED_AT.get(report.derivative, "{}"), point.at).format(report.target.text)
     head = f"f = {looked_at}" + ("" if isinstance(point.value, Absent) else f" = {numbers.write_value(point.value)}")
     if len(report.points) > 1:
         word, tone = WORDS[point.verdict]
@@ -777,7 +777,9 @@ class CheckReport(Printed):
     def _name_gradient(self) -> str:
         if self.native or self._runs_on_ranks:
             return str(self.claim)
-        return f"the claimed {self.derivative}" if self.claim is not None else f"gradcli's own {self.derivative}"
+        names = {name for point in self.points for name in point.at}
+        whose = "the claimed" if self.claim is not None else "gradcli's own"
+        return f"{whose} {numbers.free_letters(self.derivative, names)}"
 
     def _format_suffix(self) -> str:
         """Say in which format a gradient is right, where that is not float64."""

@@ -149,6 +149,15 @@ def count_right_digits(x: Any, reference: Any, size: Any = 0.0) -> Any:
     return np.where(np.isfinite(digits), np.clip(digits, 0.0, 16.0) + 0.0, 0.0)
 
 
+_LETTERS = {"w": ("w", "u", "c"), "v": ("v", "p", "d"), "J": ("J", "Jacobian"), "H": ("H", "Hessian")}
+
+
+def free_letters(words: str, names: Collection[str]) -> str:
+    """Return words with other letters for those of gradcli's own that are names of inputs: `product u J` where w is one."""
+    free = {x: next((other for other in others if other not in names), x) for x, others in _LETTERS.items()}
+    return " ".join(free.get(word, word) for word in words.split(" "))
+
+
 def entry_name(name: str, index: tuple[int, ...], output: tuple[int, ...] = (), outputs: Sequence[str] = ()) -> str:
     """Return how an entry is written: x, W[3,2], and f[0] by it for a vector result, or the output's own name."""
     entry = name + (f"[{','.join(map(str, index))}]" if index else "")

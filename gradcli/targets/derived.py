@@ -18,6 +18,7 @@ from gradcli.arithmetic.dual import jvp
 from gradcli.arithmetic.recorded_program import record, value_and_gradient
 from gradcli.arithmetic.tape import METER, Line, Recorded
 from gradcli.errors import NotSupported
+from gradcli.report import numbers
 from gradcli.targets.facts import Function, Notice, OutputPart, Surface, restrict_to_inputs
 from gradcli.targets.nesting import ContainerNode, Leaf, Node, put_together, take_apart
 from gradcli.targets.python import PythonFunction
@@ -90,7 +91,7 @@ class Along(_Derived):
     """The function along a line through the point: t -> f(x + t v)."""
 
     def __init__(self, f: Function, v: Mapping[str, Any]) -> None:
-        super().__init__(f, f"{f.text} along v")
+        super().__init__(f, f"{f.text} {numbers.free_letters('along v', f.inputs)}")
         self.v = dict(v)
         self.inputs = (STEP, *f.inputs)
 
@@ -102,8 +103,8 @@ class Along(_Derived):
 class Weighted(_Derived):
     """A weighted sum of the function's outputs, sum(w * f); its gradient is the product w J."""
 
-    def __init__(self, f: Function, w: Any, what: str) -> None:
-        super().__init__(f, what, ())
+    def __init__(self, f: Function, w: Any, what: str | None = None) -> None:
+        super().__init__(f, f"{numbers.free_letters('w .', f.inputs)} {f.text}" if what is None else what, ())
         self.w = w
 
     def __call__(self, values: Mapping[str, Value]) -> Value:

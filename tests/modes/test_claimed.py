@@ -571,3 +571,23 @@ def test_a_lone_part_that_fits_another_input_gets_the_option_that_says_so(
         gradcli("check", f"{path}:rhs", "--jac", "jac", "--at", "t=0.5, y=[1, 2]", "--wrt", "y", *QUICK).exit_status
         == 0
     )
+
+
+@pytest.mark.parametrize(
+    ("option", "inputs", "says"),
+    [
+        ("vjp", "x", ("the claimed product w J", "f = w . ")),
+        ("vjp", "w", ("the claimed product u J", "f = u . ")),
+        ("jvp", "v", ("the claimed product J p", " along p = ")),
+        ("hvp", "H", ("the claimed product Hessian v", " along v = ")),
+    ],
+)
+def test_letters_of_products_are_no_names_of_inputs(
+    gradcli: Callable[..., Any], tmp_path: Path, option: str, inputs: str, says: tuple[str, str]
+) -> None:
+    f = f"np.sum({inputs}**3)" if option == "hvp" else f"np.sin({inputs})"
+    code = (
+        f"import numpy as np\n\ndef f({inputs}):\n    return {f}\n\ndef g({inputs}, vector):\n    return vector * 0.0\n"
+    )
+    ran = gradcli("check", f"{written(tmp_path, code)}:f", f"{inputs}=[1, 2]", f"--{option}", "g", *QUICK)
+    assert ran.exit_status == 1 and all(part in " ".join(ran.stdout.split()) for part in says)
