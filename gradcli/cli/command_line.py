@@ -185,13 +185,16 @@ def _parameter_of_option(option: Option) -> inspect.Parameter:
 
 _JOINED = re.compile(r"(-[kn])(\w+)")  # in one word
 _X_HAS_A_VALUE = re.compile(r"[^\W\d]\w*\s*=(?!=)")
-_STEPS = ("--eps", "--step", "--rel-step", "--epsilon", "--delta", "--stepsize", "--step-size")
 _OF_PROGRAMS = ("run",)  # commands whose options end where the command of a program begins
 _TO_FILES = {
     "--json": "standard output is the program's: write --out report.json",
     "--format": "standard output is the program's: write --out report.json, .md, .csv, .xml, .sarif or .txt",
 }
-_STEP = "write --h for a fixed step; without it gradcli chooses steps itself"
+_OF_OTHER_TOOLS = {  # what options of other programs are called here, by the option
+    "--h": ("write --h for a fixed step; without it gradcli chooses steps itself", (
+        "--eps", "--step", "--rel-step", "--epsilon", "--delta", "--stepsize", "--step-size")),
+    "--exitfirst": ("write --exitfirst, or -x", ("--fail-fast", "--failfast", "--maxfail", "--stop-on-first-failure")),
+}  # fmt: skip
 
 
 def arrange_words(argv: list[str], commands: Collection[str]) -> list[str]:
@@ -244,8 +247,8 @@ def arrange_command_words(name: str, words: list[str], rows: Sequence[Option], c
                 k += 1
         elif word.startswith("--"):
             do = _hint_nearest_word(option, list(takes_value), 0.7)
-            if option in _STEPS and "--h" in takes_value:
-                do = _STEP
+            for own, (says, others) in _OF_OTHER_TOOLS.items():
+                do = says if option in others and own in takes_value else do
             do = _TO_FILES.get(option, do) if name in _OF_PROGRAMS else do
             shown = called.removeprefix("gradcli ")
             raise BadOption(f"there is no option '{option}' for {shown}", do=do or f"{called} --help")

@@ -712,6 +712,7 @@ class CheckReport(Printed):
             better = " up to its own rounding" if lost and not better else better
             return f"{self._name_gradient()} is right{better}{self._format_suffix()}{self._sets_suffix()}"
         option = {"Jacobian": "jac", "Hessian": "hess"}.get(self.derivative, "grad")
+        option = "value-and-grad" if any(f.kind == Kind.VALUE_AND_GRADIENT for f in findings) else option
         unchecked = f"none of yours was checked (--{option})"
         return f"gradcli's own {self.derivative} is right{better}{self._sets_suffix()}; {unchecked}"
 

@@ -132,7 +132,8 @@ class _Reader:
         if isinstance(node, ast.Name):
             known = {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan, **self.sizes}
             if node.id not in known:
-                do = "values are numbers, lists, strings, pi, e, inf and randn(...), zeros(...)"
+                do = "values are numbers, lists, strings, pi, e, inf and randn(...), zeros(...); "
+                do += f"of a Python file: file.py:{node.id}"
                 raise self._error_at(node, f"unknown value '{node.id}'", do)
             return known[node.id]
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):

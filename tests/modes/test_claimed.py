@@ -449,6 +449,11 @@ def test_value_and_gradient_together(
     assert said in ran.stdout + ran.stderr
 
 
+def test_the_option_for_a_pair_is_named_where_a_pair_is_returned(gradcli: Callable[..., Any], tmp_path: Path) -> None:
+    ran = gradcli("check", f"{written(tmp_path, BOTH)}:right", "x=[1, 2]", *QUICK)
+    assert "none of yours was checked (--value-and-grad)" in " ".join(ran.stdout.split())
+
+
 def test_value_and_gradient_of_an_expression_is_refused(gradcli: Callable[..., Any]) -> None:
     ran = gradcli("check", "x**2", "x=1", "--value-and-grad", *QUICK)
     assert ran.exit_status == 2 and "--value-and-grad" in ran.stderr

@@ -146,7 +146,7 @@ REFUSED = [
     ("x=1, x=2",           "'x' is given twice",                                "leave one out",                           "x"),
     ("y=1, \u00b5=1, \u03bc=2", "'\u03bc' is given twice",                      "leave one out",                           "\u03bc"),
     ("x=1, 2",             "a point names its values",                          "write x=0.5, y=[1, 2]",                   "2"),
-    ("x=foo",              "unknown value 'foo'",                               "values are numbers, lists, strings, pi, e, inf and randn(...), zeros(...)", "foo"),
+    ("x=foo",              "unknown value 'foo'",                               "values are numbers, lists, strings, pi, e, inf and randn(...), zeros(...); of a Python file: file.py:foo", "foo"),
     ("x=1, y=rendn(3)",    "unknown function 'rendn' in a value",               "did you mean 'randn'?",                   "rendn"),
     ("x=1/0",              "this value cannot be computed: division by zero",   "write the number",                        "1/0"),
     ("x='a' + 'b'",        "arithmetic needs numbers",                          "write the values out",                    "'a'"),
