@@ -2,7 +2,7 @@
 
 import ast
 import linecache
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cache
 from itertools import groupby
@@ -216,32 +216,60 @@ def inner_lines_of_products(lines: Sequence[Line]) -> set[int]:
     return found
 
 
+def unpacked_names(position: Any) -> tuple[str, ...]:
+    """Return the variables that share what is computed at a position: q and r of `q, r = np.linalg.qr(A)`."""
+    found = _names_at_position(position) if isinstance(position, tuple) else ()
+    return found if len(found) > 1 else ()
+
+
 def _name_at_position(position: Any) -> str | None:
     """Return the variable that is assigned what is computed at a position."""
     if not isinstance(position, tuple):
         return getattr(position, "name", None)
+    found = _names_at_position(position)
+    return found[0] if len(found) == 1 else None
+
+
+def _names_at_position(position: tuple[Any, int]) -> tuple[str, ...]:
     code, instruction = position
     if not is_users_file(code.co_filename):
-        return None
-    return _assignments_of_source("".join(linecache.getlines(code.co_filename))).get(whole_extent(code, instruction))
+        return ()
+    return _assignments_of_source("".join(linecache.getlines(code.co_filename))).get(
+        whole_extent(code, instruction), ()
+    )
 
 
 @cache
-def _assignments_of_source(source: str) -> dict[tuple[int, int | None, int | None, int | None], str]:
-    """Return the variables that a file assigns, by the place of what each is assigned: line, last line, column, end."""
+def _assignments_of_source(source: str) -> dict[tuple[int, int | None, int | None, int | None], tuple[str, ...]]:
+    """Return the variables that a file assigns, by the place of what they are assigned: line, last line, column, end."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return {}
-    found: dict[tuple[int, int | None, int | None, int | None], str] = {}
+    found: dict[tuple[int, int | None, int | None, int | None], tuple[str, ...]] = {}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) or node.value is None:
             continue
         at = node if isinstance(node, ast.AugAssign) else node.value
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if len(targets) == 1 and isinstance(targets[0], ast.Name):
-            found[at.lineno, at.end_lineno, at.col_offset, at.end_col_offset] = targets[0].id
+        for target, value in _pair_targets(targets[0], at) if len(targets) == 1 else ():
+            several = [target] if isinstance(target, ast.Name) else getattr(target, "elts", [])
+            names = tuple(each.id for each in several if isinstance(each, ast.Name))
+            if names and len(names) == len(several):
+                found[value.lineno, value.end_lineno, value.col_offset, value.end_col_offset] = names
     return found
+
+
+def _pair_targets(target: ast.expr, value: ast.expr | ast.stmt) -> Iterator[tuple[ast.expr, ast.expr | ast.stmt]]:
+    """Yield what is assigned, and what to: of `a, b = x, y` each of both."""
+    if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
+        if len(target.elts) == len(value.elts) and not any(
+            isinstance(x, ast.Starred) for x in (*target.elts, *value.elts)
+        ):
+            for each, part in zip(target.elts, value.elts, strict=True):
+                yield from _pair_targets(each, part)
+    else:
+        yield target, value
 
 
 # A recorded run as plain data: what another arithmetic, in another process, needs to run it again.

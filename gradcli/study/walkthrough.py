@@ -367,7 +367,8 @@ def _group_steps(tape: Tape, result: int) -> list[WalkthroughStep]:
     steps: list[WalkthroughStep] = []
     for group in groups:
         parts = [group] if not read_outside.intersection(group[:-1]) else [[k] for k in group]
-        steps += [WalkthroughStep(tape, tuple(part), is_part=part is not parts[-1]) for part in parts]
+        shared = len(parts) > 1 and bool(recorded_program.unpacked_names(tape.position(group[-1])))
+        steps += [WalkthroughStep(tape, tuple(part), is_part=shared or part is not parts[-1]) for part in parts]
     places = (tape.position(k) for k in range(len(tape.lines)))
     here = [(id(at[0]), at[1]) if isinstance(at, tuple) else id(at) for at in places]
     read_here = {s for s, k in operands if here[s] == here[k]}
@@ -387,7 +388,7 @@ def _name_values(q: Question, result: int, steps: Sequence[WalkthroughStep], tap
     reserved = {*q.point.values, *filter(None, variables)}
     numbered = (f"t{k}" for k in range(1, len(tape.lines) + len(reserved) + 2))
     fresh_names = (name for name in numbered if name not in reserved)
-    known = {step.last: variables[step.last] for step in steps if not step.is_part}
+    known = {step.last: variables[step.last] for step in steps if not step.is_part} | _unpacked_variables(steps, tape)
     times = Counter([*q.point.values, *filter(None, known.values())])
     names: dict[int, str] = dict(enumerate(q.wrt[:inputs]))
     turn: Counter[str] = Counter()
@@ -398,6 +399,19 @@ def _name_values(q: Question, result: int, steps: Sequence[WalkthroughStep], tap
             name += str(turn[name]).translate(_SUBSCRIPTS)
         names[slot] = name or ("result" if slot == result else next(fresh_names))
     return names
+
+
+def _unpacked_variables(steps: Sequence[WalkthroughStep], tape: Tape) -> dict[int, str]:
+    """Return the variables of values that one call shares out, `q, r = np.linalg.qr(A)`, as the operations that read them say."""
+    shared = {step.last: set(recorded_program.unpacked_names(tape.position(step.last))) for step in steps}
+    read: dict[int, set[str]] = defaultdict(set)
+    for step in steps:
+        both = len(step.operands) == 2
+        for i, slot in enumerate(step.operands):
+            sides = {*names_in(step.source, i)} if both else {*names_in(step.source, 0), *names_in(step.source, 1)}
+            own = shared.get(slot, set()) & sides
+            read[slot] |= own if len(own) == 1 else set()
+    return {slot: next(iter(names)) for slot, names in read.items() if len(names) == 1}
 
 
 # Formulas in matrix notation for the adjoint of an operand from the adjoint of the result: dL/dW = (dL/dz) xᵀ.

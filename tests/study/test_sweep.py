@@ -368,7 +368,8 @@ def test_a_claim_is_checked_on_the_same_recording(monkeypatch: pytest.MonkeyPatc
 
     recorded: list[Any] = []
     record = recording.record
-    monkeypatch.setattr(recording, "record", lambda g, xs: recorded.append(g) or record(g, xs))
+    here = lambda xs: np.array_equal(xs[0], [1.0, 2.0])  # and not beside it, where inputs are moved by their rounding
+    monkeypatch.setattr(recording, "record", lambda g, xs: (recorded.append(g) if here(xs) else None) or record(g, xs))
     assert gradcli("sweep", "sum(x**3)", "x=[1,2]").exit_status == 0
     alone = len(recorded)
     assert gradcli("sweep", "sum(x**3)", "--grad", "3*x**2", "x=[1,2]").exit_status == 0

@@ -271,6 +271,25 @@ def test_a_python_function_keeps_its_names(nodes: Callable[..., Any], tmp_path: 
     assert found["W"]["contributions"][0]["formula"] == "(dL/dz) xᵀ"
 
 
+@pytest.mark.parametrize(
+    ("body", "names"),
+    [
+        ("q, r = np.linalg.qr(A); return np.trace(r) + np.sum(q**2 * A)", {"q", "r"}),
+        ("u, s, vt = np.linalg.svd(A); return np.sum(2*s) + np.sum(u @ vt)", {"u", "s", "vt"}),
+        ("(a, b), c = (A[0], 2*A[1]), A[1, 1]; return np.sum(a*b)*c", {"a", "b", "c"}),
+    ],
+)
+def test_values_that_are_unpacked_keep_their_names(
+    nodes: Callable[..., Any], tmp_path: Path, body: str, names: set[str]
+) -> None:
+    code = "import numpy as np\n\n\ndef f(A):\n" + "".join(f"    {line}\n" for line in body.split("; "))
+    (tmp_path / "unpacked.py").write_text(code)
+    found = nodes(f"{tmp_path / 'unpacked.py'}:f", "A=[[2, 1], [0.5, 3]]")
+    assert names <= set(found)
+    parts = [node["text"] for node in found.values() if node["name"] in names and "linalg" in body]
+    assert not any("np.linalg" in text for text in parts)  # each is a part of what the call returns
+
+
 def test_wrt_keeps_the_names_of_what_is_held(nodes: Callable[..., Any]) -> None:
     found = nodes(*NET, "--wrt", "W1")
     assert "x" not in found
