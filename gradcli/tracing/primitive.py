@@ -12,6 +12,7 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import NoRule, TraceEnded
+from gradcli.tracing.provenance import package_called
 from gradcli.tracing.shapes import Value as Value  # exported again for modules that also import Primitive
 from gradcli.tracing.shapes import shape, size
 from gradcli.words import RuleKind
@@ -473,6 +474,8 @@ def handler_of(function: Function) -> Function:
             HANDLERS[function] = late
             return late
     name = getattr(function, "__name__", str(function))
+    called = package_called() if name.startswith("_") else None  # a part of what the user calls
+    name = name if called is None else f"{called[0]} of {called[1]}"
     why, do = REASONS.get(function, ("", "write it with functions that have one: gradcli ops"))
     raise NoRule(f"{name} has no derivative rule" + (f": {why}" if why else ""), do=do)
 
