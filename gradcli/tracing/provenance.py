@@ -228,7 +228,8 @@ def package_called() -> tuple[str, str] | None:
     package = name = ""
     while frame is not None and not is_users_file(frame.f_code.co_filename):
         ours = frame.f_code.co_filename.startswith(_OURS)
-        if ours and package and not name.rpartition(".")[2].startswith("_"):
+        private = name.rpartition(".")[2].startswith("_") and not name.endswith("__")
+        if ours and package and not private:
             break
         if not ours and not frame.f_code.co_filename.startswith("<frozen"):
             package, name = str(frame.f_globals.get("__name__", "")), frame.f_code.co_qualname
