@@ -161,7 +161,26 @@ def read_notation(
     texts = tuple(dict.fromkeys(line.text for line in lines))
     if texts in ((), (typed.strip(),)):
         return None
-    return LineReading(texts, lines[0].question if len(texts) > 1 or lines[0].is_refused else None, lines[0].asked)
+    if len(texts) == 1 and not lines[0].is_refused:
+        return LineReading(texts)
+    return LineReading(tuple(_write_matrix_powers(text, shapes) for text in texts), lines[0].question, lines[0].asked)
+
+
+_POWER_OF_NAME = re.compile(r"\b([^\W\d_]\w*?)(?:(?:\^|\*\*)(?:(-?\d+|-T)|\((-?\d+|-T)\))|([²³]))(?![\w.])")
+
+
+def _write_matrix_powers(text: str, shapes: Shapes) -> str:
+    """Return a text to show, with powers of matrices in a product of matrices as the language has them: inv(A) for A^-1."""
+
+    def written(found: re.Match[str]) -> str:
+        name, exponent = found[1], found[2] or found[3] or found[4].translate(_LOWERED)
+        known = shapes.get(name)
+        if len(known) != 2 if known is not None else not (len(name) == 1 and name.isupper()):
+            return found[0]
+        transposed = ".T" if exponent == "-T" else ""
+        return f"inv({name}){transposed}" if transposed or exponent == "-1" else f"matrix_power({name}, {exponent})"
+
+    return _POWER_OF_NAME.sub(written, text) if "@" in text else text
 
 
 def _is_in_language(text: str, check: Callable[[str], object]) -> bool:

@@ -127,6 +127,12 @@ IN_TWO_WAYS = [
     ("|x|y|z|",            NOTHING, ("abs(x)*y*abs(z)", "abs(x*abs(y)*z)")),
     ("A B",                SQUARE,  ("A@B", "A*B")),
     ("x y",                SQUARE,  ("x@y", "x*y")),
+    ("tr(A^-1 B)",         SQUARE,  ("tr(inv(A)@B)", "tr(A^-1*B)")),
+    ("tr(A^-T B)",         SQUARE,  ("tr(inv(A).T@B)", "tr(A^-T*B)")),
+    ("x^T A^-1 y",         SQUARE,  ("x.T@inv(A)@y", "(x.T@A)^-1@y")),
+    ("tr(A² B)",           SQUARE,  ("tr(matrix_power(A, 2)@B)", "tr(A²*B)")),
+    ("tr(B A^(-1))",       SQUARE,  ("tr(B@inv(A))", "tr((B*A)^(-1))")),
+    ("A x^2",              NOTHING, ("A@x^2", "(A*x)^2")),
     ("A x",                NOTHING, ("A@x", "A*x")),
     ("|x|",                SQUARE,  ("norm(x)", "abs(x)")),
 ]
