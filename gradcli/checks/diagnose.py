@@ -22,7 +22,7 @@ from gradcli.checks.gradient_slips import (
     find_unnamed_factor,
     find_wrong_entry,
 )
-from gradcli.checks.on_tape import find_slip_on_tape, find_unnamed_share
+from gradcli.checks.on_tape import find_overwritten_positions, find_slip_on_tape, find_unnamed_share
 from gradcli.checks.wrong import BudgetSpent, Gradient, Wrong
 from gradcli.errors import FunctionFailed, GradcliError, TraceEnded
 from gradcli.modes.mode import Question
@@ -387,7 +387,8 @@ def _report_unknown_mistake(wrong: Wrong, says: str) -> Diagnosis:
 
 
 _SEARCH = (  # the simplest first: the first that explains every wrong entry is the diagnosis
-    find_rank_mistake, find_mistake_in_whole, find_clipping, find_exchanged_inputs, find_factor_in_entries,
+    find_rank_mistake, find_mistake_in_whole, find_clipping, find_exchanged_inputs, find_overwritten_positions,
+    find_factor_in_entries,
     find_ignored_cotangent, find_squared_gradient, find_lower_precision,
     find_difference_quotient, find_slight_error, find_slip_on_tape, find_other_parameter, find_unnamed_factor,
     find_added_constant, find_law_of_error, find_unnamed_share, find_other_point, find_wrong_entry, find_small_errors,
@@ -398,7 +399,7 @@ _SAME_NUMBER_ELSEWHERE = (DiagnosisKind.UNKNOWN, DiagnosisKind.SCALED, Diagnosis
 
 
 # Of the calls that are left: what a step may take, so that some are left for later ones, and for trying a name elsewhere.
-_SHARES = {find_difference_quotient: 0.25, find_slip_on_tape: 0.6}
+_SHARES = {find_overwritten_positions: 0.25, find_difference_quotient: 0.25, find_slip_on_tape: 0.6}
 
 
 def diagnose(wrong: Wrong, elsewhere: Iterable[Wrong] = ()) -> Diagnosis:

@@ -192,14 +192,15 @@ def _pull_times(value: Any) -> Any:
 _MOST_USES = 40  # of one value in separate lines: nobody writes out more by hand
 _PAIRS = 12  # other uses of a value that are tried as missing together with one use
 
+_OVERWRITTEN = "overwritten instead of added"
+
 Use = tuple[int, int]  # a line and its argument
 
 
 def _overwritings(program: RecordedProgram, edges: list[Edge]) -> Iterator[SlipTrial]:
     """Yield the cases in which contributions are lost by assigning instead of adding."""
     for says, rules, position in _ways_to_overwrite(program.tape, edges):
-        says = f"{says}: overwritten instead of added"
-        yield SlipTrial(DiagnosisKind.OVERWRITTEN, says, program.with_rules(rules), position)
+        yield SlipTrial(DiagnosisKind.OVERWRITTEN, f"{says}: {_OVERWRITTEN}", program.with_rules(rules), position)
 
 
 def _ways_to_overwrite(tape: Tape, edges: list[Edge]) -> Iterator[tuple[str, Changed, Any]]:
@@ -300,6 +301,20 @@ def _assign_cotangent(pulled: Any, ybar: Any, i: int, y: Any, xs: Any, params: A
     made = np.zeros(shape(xs[i]))
     made[params["index"]] = ybar
     return made
+
+
+def find_overwritten_positions(wrong: Wrong) -> Diagnosis | None:
+    """Return a diagnosis if some entries lack what repeated positions of an index add; equal contributions make it a factor."""
+    q = wrong.q
+    if q.untraced is not None or size(q.value) > _MOST_OUTPUTS or not wrong.where():
+        return None
+    search = SlipSearch(wrong, q.recording)
+    gathers = [edge for edge in edges_of(search.program) if edge.primitive.name == "getitem"]
+    ways = (way for edge in gathers for way in _overwrite_gather(search.program.tape, edge))
+    return search.find_first(
+        SlipTrial(DiagnosisKind.OVERWRITTEN, f"{says}: {_OVERWRITTEN}", search.program.with_rules(rules), position)
+        for says, rules, position in ways
+    )
 
 
 def find_slip_on_tape(wrong: Wrong) -> Diagnosis | None:

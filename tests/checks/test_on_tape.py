@@ -56,6 +56,22 @@ def d_variance(x: Any) -> Any:
     return dx + dm / n
 
 
+DRAWN = np.array([1, 3, 3])
+
+
+def negatives(V: Any, c: Any) -> Any:
+    """The loss of word2vec, whose negative samples may be one word twice."""
+    scores = V[DRAWN] @ c
+    return np.sum(np.log(1 + np.exp(scores)))
+
+
+def d_negatives(V: Any, c: Any) -> Any:
+    d = 1 / (1 + np.exp(-V[DRAWN] @ c))
+    dV = np.zeros_like(V)
+    np.add.at(dV, DRAWN, np.outer(d, c))
+    return dV, V[DRAWN].T @ d
+
+
 def angles(theta: Any, r: Any) -> Any:
     a = theta * np.pi / 180
     c = r * np.cos(a)
@@ -338,6 +354,10 @@ PROGRAMS = [
         Slip("np.sum(dz, axis=0)", "dz[0]",          "broadcast", "the first of the broadcast copies",  "z = X * w + b"),
         Slip("3 * z**2",         "z**2",             "slip",     "the n is missing",                   "return np.sum(z**3) + np.sum(np.cosh(b))"),
         Slip("3 * z**2",         "3 * z**3",         "slip",     "the exponent is not lowered",         "return np.sum(z**3) + np.sum(np.cosh(b))"),
+    )),
+    Program(negatives, {"V": np.linspace(-1, 1, 12).reshape(4, 3), "c": np.array([0.4, -0.7, 1.1])}, d_negatives, (
+        Slip("np.add.at(dV, DRAWN, np.outer(d, c))", "dV[DRAWN] += np.outer(d, c)", "overwritten", "of repeated positions in the index of `V[DRAWN]` only the last is counted", "scores = V[DRAWN] @ c"),
+        Slip("np.outer(d, c)",   "2 * np.outer(d, c)", "factor", "a factor 2 too large",                None),
     )),
     Program(energy, {"q": RNG.normal(size=5), "m": RNG.uniform(1, 2, 5), "k": 0.7}, d_energy, (
         Slip("dq = dq + 4 * k", "dq = 4 * k",        "term",     "the gradient of one term of the function is missing", "kinetic = np.sum(m * q * q) / 2", LATER_OPERAND),
