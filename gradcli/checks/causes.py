@@ -26,7 +26,7 @@ from gradcli.report.common import ABSENT, Finding, finding
 from gradcli.report.point_report import NO_SIZE, Detects, Diagnosis, Entries, Mismatch, NativeReport, Part, PointReport
 from gradcli.request.point import Array, Estimate, Point
 from gradcli.targets.derived import STEP, original_function
-from gradcli.tracing.shapes import concatenate_entries, shape, size, split_like
+from gradcli.tracing.shapes import concatenate_entries, largest_magnitude, shape, size, split_like
 from gradcli.words import OF_SHAPE, DiagnosisKind, Kind, Severity, Verdict
 
 Cause = Callable[[CauseBudget], Diagnosis | None]  # looks for the likely mistake
@@ -86,6 +86,22 @@ _SAME = 1e-9  # relative to each entry: a slip is never so small
 _FAILURES = (GradcliError, ValueError, ArithmeticError, IndexError, TypeError, np.linalg.LinAlgError)
 
 
+_MOST_LINES = 5_000  # of a recording whose rounding is estimated, which takes several sweeps
+
+
+def is_long(q: Question) -> bool:
+    """Whether the rounding of the gradient is not estimated at points other than the given one: a slip is never so small."""
+    return q.untraced is None and not q.solvers and not q.checkpointed and len(q.program_lines) > _MOST_LINES
+
+
+def _reverse_gradient(q: Question) -> Estimate:
+    if not is_long(q):
+        return MODES["reverse"].gradient(q)
+    q.refuse_large_jacobian()
+    bound = {name: np.full(shape(x), _SAME * largest_magnitude(x)) for name, x in q.slopes.items()}
+    return Estimate(dict(q.slopes), bound, statistical=True)
+
+
 def confirmed_gradient(q: Question) -> Estimate | None:
     """Return the gradient by the reverse mode, confirmed by a difference along a random direction; else by differences.
 
@@ -97,8 +113,10 @@ def confirmed_gradient(q: Question) -> Estimate | None:
         return None
     for name in ("reverse", "finite-difference"):
         try:
-            estimate = MODES[name].gradient(q)
-            if name != "reverse" or compare_along_direction(q, estimate).agrees:
+            if name != "reverse":
+                return MODES[name].gradient(q)
+            estimate = _reverse_gradient(q)
+            if compare_along_direction(q, estimate, rounding_of_f=estimate.bound if is_long(q) else None).agrees:
                 return estimate
         except GradcliError:
             continue

@@ -1,7 +1,7 @@
 """Gather the findings at a point from the recorded run, from the claim, and from comparing the modes."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -126,10 +126,13 @@ _SUMMED = 1e-14  # of the sum of all contributions: the rounding of the sum <g, 
 _SHARP_FOR_RULES = 1e-3  # relative to all contributions: the same if the trace was tested, and only rules can be wrong
 
 
-def compare_along_direction(q: Question, gradient: Estimate, balls: bool = False) -> DirectionalCheck:
+def compare_along_direction(
+    q: Question, gradient: Estimate, balls: bool = False, rounding_of_f: Mapping[str, Array] | None = None
+) -> DirectionalCheck:
     """Compare a gradient with function values along one random direction, in proportion to the entries.
 
-    With `balls`, it is also compared with a difference of the recorded program in balls, where that can be run in blocks.
+    `rounding_of_f` is in units of the gradient, and estimated where it is not given. With `balls`, it is
+    also compared with a difference of the recorded program in balls, where that can be run in blocks.
 
     Cost  6 evaluations of the untouched function if it is smooth or its trace was tested, else 35 more; none beyond the
           budget. In balls 2 evaluations.
@@ -146,7 +149,7 @@ def compare_along_direction(q: Question, gradient: Estimate, balls: bool = False
         return float(np.sum(weights * q.near(*[x + t * v for x, v in zip(q.xs, vs, strict=True)])))
 
     with np.errstate(all="ignore"):
-        along, scale, rounding = _slope_with_errors(q, gradient, weights, vs)
+        along, scale, rounding = _slope_with_errors(q, gradient, weights, vs, rounding_of_f)
         found = quick_derivative(phi, q.noise_floor)
         confirmed = q.trace_test.agrees and abs(float(found.value) - along) <= float(found.bound) + rounding
         if not found.bound <= (_SHARP_FOR_RULES * scale if confirmed else _SHARP * abs(found.value)):
@@ -169,11 +172,11 @@ def compare_along_direction(q: Question, gradient: Estimate, balls: bool = False
 
 
 def _slope_with_errors(
-    q: Question, gradient: Estimate, weights: Array, vs: Sequence[Array]
+    q: Question, gradient: Estimate, weights: Array, vs: Sequence[Array], rounding_of_f: Mapping[str, Array] | None
 ) -> tuple[float, float, float]:
     """Return <g, v>, the sum of the sizes of its terms, and how far rounding may move it, in g and in f."""
     along, scale, rounding = 0.0, 0.0, 0.0
-    knows_f = q.untraced is None and q.affords_slopes
+    known = rounding_of_f or (q.rounding if q.untraced is None and q.affords_slopes else {})
     for name, v in zip(q.wrt, vs, strict=True):
         sign, step = 1.0, v
         if shape(q.value) == ():
@@ -181,7 +184,7 @@ def _slope_with_errors(
         else:
             step = np.reshape(weights, shape(q.value) + (1,) * np.ndim(v)) * v
         g, bound = (np.broadcast_to(x, shape(step)) for x in (gradient.value[name], gradient.bound[name]))
-        own = q.rounding[name] if knows_f else 0.0  # rounding of f, in addition to the bound of the gradient
+        own = known.get(name, 0.0)  # rounding of f, in addition to the bound of the gradient
         for part in iterate_blocks(size(step)):
             g_, step_, bound_, own_ = (entries_of_part(x, part) for x in (g, step, bound, own))
             step_ = sign * step_

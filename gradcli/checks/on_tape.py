@@ -115,10 +115,16 @@ class SlipSearch:
 def edges_of(program: RecordedProgram) -> Iterable[Edge]:
     """Return the edges of the program, where slips are tried, the last in the program first."""
     grouped: dict[Any, list[int]] = {}
+    keys: dict[Any, Any] = {}  # of positions that many lines share: those of a loop
     for k, (primitive, slots, _, _, _, position) in enumerate(program.lines):
+        key = keys.get(position) if isinstance(position, tuple) else None
+        if key is None:
+            key = source_key(position, k)
+            if key is position:
+                keys[position] = key
         for i, slot in enumerate(slots):
             if slot != CONSTANT and primitive is not None:
-                grouped.setdefault((source_key(position, k), primitive.name, i), []).append(k)
+                grouped.setdefault((key, primitive.name, i), []).append(k)
     found = []
     for (_, _, i), lines in grouped.items():
         primitive, slots, _, _, _, position = program.lines[lines[-1]]

@@ -86,8 +86,8 @@ class CauseBudget:
 
     @contextmanager
     def keeping(self, calls: int) -> Iterator[None]:
-        """Keep some calls, which nothing in the block may spend."""
-        before, self._kept = self._kept, max(self._kept, calls)
+        """Keep some of the calls that are left, which nothing in the block may spend."""
+        before, self._kept = self._kept, self._kept + calls
         try:
             yield
         finally:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from gradcli.checks.causes import REDRAWN, confirmed_gradient
+from gradcli.checks.causes import REDRAWN, confirmed_gradient, is_long
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import MOST, BudgetSpent, CauseBudget
 from gradcli.classes import dataclass
@@ -382,7 +382,8 @@ def _move_values(request: Request, name: str, x: Any, rng: np.random.Generator, 
 def _right_gradient_at(request: Request, point: Point, names: tuple[str, ...], quick: bool = False) -> Right | None:
     """Return the right gradient at a point; None if f is not smooth there, or nothing can say what it is.
 
-    A `quick` one is that of the reverse mode, confirmed by a difference along a random direction.
+    A `quick` one is that of the reverse mode, confirmed by a difference along a random direction, and so is that of a program
+    of many lines.
     """
     q = request.question(replace(point, value=None))
     try:
@@ -392,7 +393,7 @@ def _right_gradient_at(request: Request, point: Point, names: tuple[str, ...], q
             q = q.by_values_where_the_trace_differs()
             if q.untraced is None and (q.ties or q.not_finite is not None):
                 return None
-            estimate, changes = _best_estimate(q, quick), q.solver_changes
+            estimate, changes = _best_estimate(q, quick or is_long(q)), q.solver_changes
     except _RAISED:
         return None
     if estimate is None:
@@ -404,7 +405,8 @@ def _right_gradient_at(request: Request, point: Point, names: tuple[str, ...], q
     relative = min(max(_ROOM, _ROUNDINGS * EPS * coarseness), _COARSEST)
     room = {}
     for name, g in gradient.items():  # how far a right claim may be, one of whose roundings is so many times float64's
-        rounding = EPS * np.abs(g) if q.untraced is not None else q.rounding_of_textbook.errors[name]
+        known = EPS * np.abs(g) if q.untraced is not None else np.inf if is_long(q) else None
+        rounding = q.rounding_of_textbook.errors[name] if known is None else known
         granted = np.minimum(
             GRANT * coarseness * np.asarray(rounding), relative * float(np.max(np.abs(g), initial=0.0))
         )
