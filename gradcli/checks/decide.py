@@ -381,7 +381,7 @@ def _decide_by_agreement(seen: Evidence, findings: Findings, confirmed: dict[str
     return Decision(verdict, (*findings, *why), hull=hull, agreement=seen.agreement)
 
 
-def _is_hidden_by_rounding(seen: Evidence, agreement: dict[str, PerEntry], confirmed: dict[str, Any]) -> bool:
+def _is_hidden_by_rounding(seen: Evidence, agreement: PerEntry, confirmed: dict[str, Any]) -> bool:
     """Whether all that leaves entries open is the rounding granted to the claim, which is wide beside them."""
     claim, right = seen.estimate("claim"), seen.estimate(str(seen.reference))
     hidden = []
