@@ -187,6 +187,9 @@ def _is_truth(y: Any) -> bool:
     return type(y) in (bool, np.bool_)
 
 
+# What python-flint's `arb` has for each primitive.
+
+
 def less(a: arb, b: arb) -> bool:
     """Return whether a < b.
 

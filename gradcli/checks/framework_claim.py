@@ -119,6 +119,8 @@ def _collect_versions(frameworks: tuple[str, ...]) -> dict[str, str | int]:
     return own | {name: installed_version(name) or "unknown" for name in frameworks}
 
 
+# A framework's own gradient as the claim.
+
 T = TypeVar("T")
 
 _LIKE = 1e-6  # a gradient this near that of a surrogate is taken to mean that surrogate; the check then compares them

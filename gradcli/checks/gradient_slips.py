@@ -356,6 +356,8 @@ PULL_SLIPS: dict[str, tuple[tuple[DiagnosisKind, str, Callable[..., Value]], ...
 })  # fmt: skip
 
 
+# Mistakes that change a whole gradient, or some of its entries.
+
 _SLIGHT = 0.1  # a factor this near 1 means inexact entries, not a missing factor
 
 

@@ -37,8 +37,6 @@ from gradcli.request.target_text import has_several_targets
 from gradcli.targets.missing import refuse_missing
 from gradcli.words import Exit
 
-# The command line program, made from its commands.
-
 # `gradcli mcp` and `gradcli lsp`: servers on standard input and output, for agents and for editors.
 
 MCP_EXAMPLES = """
@@ -86,6 +84,8 @@ def _serve(module: str, extra: str, whom: str, world: World, options: Options) -
     server.serve(options.timeout or SECONDS)
     return 0
 
+
+# The command line program, made from its commands.
 
 ABOUT = """The referee for gradients: computes a gradient in several independent ways, says whether they agree and how far
 each can be trusted, and checks yours.
@@ -158,6 +158,8 @@ def _accept_version_option(version: bool = typer.Option(False, "--version", "-V"
 
 _accept_version_option.__doc__ = ABOUT
 
+
+# A command read and carried out, and every outcome as an exit status.
 
 _COMPLETE = "_GRADCLI_COMPLETE"
 _WITH_SYMPY = ("check", "compare-modes")

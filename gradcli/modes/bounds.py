@@ -147,6 +147,8 @@ def perturb_operations(program: RecordedProgram, shakes: Mapping[str, Shake]) ->
     return program.on(made)
 
 
+# The rounding error of a float64 gradient at one point.
+
 _WIDE = 1e-11  # relative: a wider radius may come from balls of dependent values, not from rounding
 SAFETY = 16.0  # times the changes in shaken runs: what any order of operations may change
 _TYPICAL = 0.9  # the quantile of the relative changes that every entry is granted

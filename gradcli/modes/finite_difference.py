@@ -163,6 +163,8 @@ def median_of_neighbours(x: Any) -> Any:
     return np.median(np.stack([padded[..., :-2], padded[..., 1:-1], padded[..., 2:]]), axis=0)
 
 
+# The mode of finite differences.
+
 CALLS = 21  # for each entry, about: from 14 for a smooth function to over 100
 MANY = 50  # entries: if there are more, fine structure is searched for along random directions
 _DIRECTIONS = 2

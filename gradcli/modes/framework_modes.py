@@ -564,6 +564,8 @@ class MlxLowering(Lowering):
         return np.array(program(*inputs)), pull
 
 
+# The frameworks as modes.
+
 USUAL = 8.0  # times the textbook's rounding: for other orders of summation and other libraries of functions
 _FACTORED = 64.0  # ulps of the largest slope: an entry that is zero by one matrix factorisation may not be by another
 _LINE = 100_000  # scalar operations that take as long as one operation of a framework and its derivative

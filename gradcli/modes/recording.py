@@ -346,6 +346,8 @@ class SolverChanges:
         return np.where(np.isfinite(change) & (change > least), change, 0.0), np.where(np.isfinite(slope), slope, 0.0)
 
 
+# A problem whose function is recorded once.
+
 MOST_JACOBIAN = 2**24
 _BOUNDING = 2.5e9  # scalar operations that a bound of rounding may take
 _MORE_ULPS = 16  # by which pi and e are moved too: what grows with them is slope, what does not is a jump

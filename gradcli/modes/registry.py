@@ -178,6 +178,8 @@ class Reverse:
         return q.operations * (1 + 2 * size(q.value))
 
 
+# The modes by name.
+
 OWN: dict[str, Mode] = {
     mode.name: mode for mode in (Certified(), Symbolic(), Forward(), Reverse(), ComplexStep(), FiniteDifference())
 }

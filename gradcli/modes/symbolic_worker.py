@@ -19,8 +19,6 @@ from gradcli.errors import GradcliError, NotSupported
 from gradcli.process.process import LENGTH
 from gradcli.tracing.primitive import Value
 
-# Symbols: real sympy expressions as entries.
-
 # Primitives as sympy expressions, by the primitive's name.
 #
 # Branches are not in this table: a recorded program has already decided them, and replaces them by weights (arithmetic/recorded_program.py).
@@ -113,6 +111,9 @@ WHOLE: dict[str, Callable[..., Any]] = {
 # fmt: on
 
 
+# Symbols: real sympy expressions as entries.
+
+
 class Symbol(Objectwise):
     """A sympy expression, or an array of them. Each number that is not a small integer becomes a symbol.
 
@@ -145,6 +146,8 @@ class Symbol(Objectwise):
     def primal(self) -> Value:
         return np.full(self.shape, np.nan)[()]
 
+
+# The child process: it reads requests, differentiates with sympy, and writes answers.
 
 DIGITS = (30, 60)
 

@@ -295,6 +295,8 @@ _KINDS: tuple[Callable[[Around, np.random.Generator], Iterator[Values]], ...] = 
 )  # fmt: skip
 
 
+# The search for hard points, and what it adds to a report.
+
 POINTS = 400  # that are looked at, unless the user asks for another number
 _MOST_CALLS = 15_000  # of f, after which no further point is looked at
 _WITHOUT = frozenset({"symbolic"})  # modes that a wrong point need not run

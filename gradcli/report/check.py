@@ -445,6 +445,9 @@ def explain_confirmation(point: PointReport) -> str:
     return f"Confirmed {both}, which are independent. {count}"
 
 
+# The report of a check, and what all of its forms are made of.
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class CheckReport(Printed):
     """Everything `gradcli check` found for one target.

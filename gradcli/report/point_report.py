@@ -196,6 +196,9 @@ def layer_blocks(layers: Sequence[Part], whole: Verdict, word: str = "layer") ->
     return blocks
 
 
+# What a report of `check` says of one point.
+
+
 @dataclass(frozen=True, slots=True)
 class UnresolvedEntries:
     """The entries that function values do not resolve, and that were accepted, as they are small beside the largest.

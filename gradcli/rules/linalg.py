@@ -385,6 +385,8 @@ SOLUTION = declare(
 )  # fmt: skip
 
 
+# Products of matrices, and linear algebra.
+
 _COST = factorisation_cost(50)  # some ten products and a solve, or a Schur form
 _ROUNDED = 1e-8  # relative to the largest entry: a larger imaginary part is not rounding
 

@@ -395,6 +395,8 @@ def _highest_degree(counted: Callable[[Sizes], Sequence[int]], name: str, start:
     raise NotPolynomial
 
 
+# What a gradient and a training step take.
+
 WIDTHS = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "float8": 1}  # bytes of a number
 OPTIMIZERS = ("none", "sgd", "momentum", "adam", "adafactor")
 _INSTANTS = 400  # of the picture of memory over a step

@@ -83,6 +83,8 @@ def _write_json(x: object) -> str:
     return json.dumps(encode(x))
 
 
+# The gradient alone, with no digit that rounding has taken.
+
 _WHOLE = 2.0**10 * float(np.finfo(np.float64).eps)  # relative: within such a bound an entry is printed with every digit
 _ZERO = 1e-8  # of the largest entry, or of f over the size of its inputs: a bound below it leaves an entry that counts as zero
 _NOTHING = 1e-300  # a bound below it is none

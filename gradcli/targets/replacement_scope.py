@@ -277,6 +277,8 @@ class Float:
 FLOAT = Float()
 
 
+# Stand-ins in place, while something is traced.
+
 _LOCK = threading.Lock()
 _Undo = list[tuple[Callable[..., Any], tuple[Any, ...]]]  # the calls that put the originals back, the last one first
 

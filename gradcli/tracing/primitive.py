@@ -228,6 +228,8 @@ ABOVE_MINUS_10000 = Domain(
 )
 
 
+# What a primitive is.
+
 T = TypeVar("T")
 Params = dict[str, Any]
 Transposer = Callable[[Callable[[Value], Value], Value, Value], Value]

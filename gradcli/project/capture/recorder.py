@@ -411,6 +411,8 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+# What a program's gradients were called with.
+
 Convention = Literal[
     "plain", "transposed", "along", "weighted", "elementwise", "curve", "mesh", "ends", "framework", "layer"
 ]

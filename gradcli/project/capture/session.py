@@ -232,6 +232,8 @@ class _Given:
         return given
 
 
+# One watched program.
+
 G = TypeVar("G", bound=Callable[..., Any])
 _FRAMEWORKS = {
     "torch": "gradcli.project.capture.torch", "jax": "gradcli.project.capture.jax",

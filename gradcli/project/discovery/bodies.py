@@ -229,6 +229,8 @@ def _note_node(source: FileScopes, node: ast.AST, scope: str) -> None:
             source.dicts.append((scope, node))
 
 
+# What the bodies of functions show.
+
 _NOTHING = ("NotImplementedError", "NotImplemented")
 _PROPERTIES = ("abstractmethod", "abstractproperty", "overload", "property", "cached_property", "setter", "getter", "deleter",
                "cache_readonly", "hybrid_property", "fixture")  # fmt: skip

@@ -350,6 +350,8 @@ def _file_of_target(folder: Path, text: str) -> Path | None:
     return next((path for path in found if path.is_file()), None)
 
 
+# All hand-written gradients of a project, each once.
+
 _MORE_EXACT: dict[DerivativeKind, DerivativeKind] = {"jac": "grad"}  # scipy's word for both
 
 

@@ -427,6 +427,9 @@ def _checks_of_decorators(
     return found
 
 
+# One check of a suite: its name, its options, and what it is known by when they change.
+
+
 def _refuse_duplicate_ids(checks: Sequence[SuiteCheck], place: Callable[[int], Place | None]) -> None:
     """Raise BadOption if two checks have one id, at the place of the second."""
     seen: set[str] = set()

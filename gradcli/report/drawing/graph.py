@@ -264,6 +264,8 @@ def _is_within(node: Node, other: Node) -> bool:
     return node.column + len(node.text) <= other.column + len(other.text)
 
 
+# The graph of a computation as SVG.
+
 _LETTER, _LINE = 7.3, 15  # the width of a letter and the height of a line, in pixels
 _BOX = 34  # the height of a box of two lines
 _ROOM = 14  # between two edges that end at one box
