@@ -21,7 +21,7 @@ Definitions = Callable[[CodeType], ast.AST | None]  # the function that a code o
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _NamedValue:
     """A value of a name: its place on the tape, where it has one, or the value."""
 
     tape: Any
@@ -29,20 +29,20 @@ class _Seen:
     value: Any
 
     @classmethod
-    def of(cls, x: Any) -> "_Seen":
+    def of(cls, x: Any) -> "_NamedValue":
         if isinstance(x, Recorded) and x.slot != CONSTANT:
             return cls(x.tape, x.slot, None)
         return cls(None, CONSTANT, getattr(x, "primal", x))
 
 
 @dataclass
-class _Ran:
+class _StatementRun:
     """A statement that was run, or the next visit of a loop's body: what it assigned, and the calls that it made."""
 
     statement: ast.stmt
     loop: ast.stmt | None  # the innermost one around it
     visit: int  # of the loop's body; -1 outside of it
-    stored: dict[str, _Seen] = field(default_factory=dict)
+    stored: dict[str, _NamedValue] = field(default_factory=dict)
     calls: deque["_Call"] = field(default_factory=deque)
 
 
@@ -53,10 +53,10 @@ class _Call:
     definition: ast.FunctionDef
     code: CodeType
     outer: Mapping[str, Any]
-    given: dict[str, _Seen]
-    ran: list[_Ran] = field(default_factory=list)
+    given: dict[str, _NamedValue]
+    ran: list[_StatementRun] = field(default_factory=list)
     visits: Counter[ast.stmt] = field(default_factory=Counter)
-    made: _Seen | None = None
+    made: _NamedValue | None = None
 
     def is_on(self, tape: Any) -> bool:
         """Whether a value of the call is on a tape."""
@@ -132,7 +132,7 @@ class StatementRecorder:
             return None
         definition = self._definitions(code)
         assert isinstance(definition, ast.FunctionDef)
-        given = {n: _Seen.of(x) for n, x in frame.f_locals.items()}
+        given = {n: _NamedValue.of(x) for n, x in frame.f_locals.items()}
         call = _Call(definition, code, frame.f_globals, given)
         if is_root:
             self.runs.append(call)
@@ -155,9 +155,9 @@ class StatementRecorder:
                 for n in _names_stored(last.statement):
                     if n in held and n not in last.stored:
                         x = held[n]
-                        last.stored[n] = _Seen.of(x)
+                        last.stored[n] = _NamedValue.of(x)
                         if type(x) is list:  # it may grow
-                            last.stored[n] = _Seen(None, CONSTANT, x[:] if len(x) <= _LONGEST_LIST else None)
+                            last.stored[n] = _NamedValue(None, CONSTANT, x[:] if len(x) <= _LONGEST_LIST else None)
 
         def trace_line(frame: FrameType, event: str, arg: Any) -> Any:
             self._count += 1
@@ -174,10 +174,12 @@ class StatementRecorder:
                     if call.ran and call.ran[-1].statement is loop:
                         call.ran[-1].visit = call.visits[loop] - 1
                 around = s if isinstance(s, ast.For) else layout.loop[s]  # its targets belong to its body
-                call.ran.append(_Ran(s, around, -1 if around is None or around is s else call.visits[around] - 1))
+                call.ran.append(
+                    _StatementRun(s, around, -1 if around is None or around is s else call.visits[around] - 1)
+                )
             elif event == "return":
                 note_values(frame)
-                call.made = _Seen.of(arg)
+                call.made = _NamedValue.of(arg)
                 self._open.pop(frame, None)
             return trace_line
 
@@ -202,7 +204,7 @@ class NamedStatements:
 
     outer: Mapping[str, Any]
     statements: list[NamedStatement] = field(default_factory=list)
-    seen: dict[str, _Seen] = field(default_factory=dict)
+    seen: dict[str, _NamedValue] = field(default_factory=dict)
     parts: dict[str, tuple[str, ast.expr]] = field(
         default_factory=dict
     )  # names of parts of arrays: the array, the index
@@ -218,7 +220,7 @@ class NamedStatements:
         found._add(call, {n: found._new_name(n, x) for n, x in call.given.items()}, None, is_root=True)
         return found
 
-    def _new_name(self, plain: str, x: _Seen | None) -> str:
+    def _new_name(self, plain: str, x: _NamedValue | None) -> str:
         self._used[plain] += 1
         name = plain if self._used[plain] == 1 else f"{plain}__{self._used[plain]}"
         self.plain[name] = plain
@@ -240,11 +242,11 @@ class NamedStatements:
             block, count = around, 0
             if ran.loop is not None:
                 block, count = (id(call), ran.loop, ran.visit), call.visits[ran.loop]
-            within = _Place(ran, names, block)
+            within = _PlaceOfRun(ran, names, block)
             if block is around or ran.visit < VISITS or ran.visit >= count - VISITS:
                 match s:
                     case ast.For(target, iterated):
-                        step = self._new_name("step", _Seen(None, CONSTANT, ran.visit))
+                        step = self._new_name("step", _NamedValue(None, CONSTANT, ran.visit))
                         self._assign_items(target, iterated, ast.Name(step, ast.Load()), within)
                     case ast.Assign(targets, value):
                         code = self._translate(value, within)
@@ -264,7 +266,7 @@ class NamedStatements:
                         held = ran.stored.get(n)
                         if held is not None and isinstance(held.value, list) and held.value:
                             code = self._translate(value, within)
-                            item = self._new_name(n, _Seen.of(held.value[-1]))
+                            item = self._new_name(n, _NamedValue.of(held.value[-1]))
                             self.statements.append(NamedStatement(item, code, block))
                     case ast.Return(value) if value is not None:
                         made = self._translate(value, within)
@@ -277,7 +279,7 @@ class NamedStatements:
             names.update(within.assigned)
         return made
 
-    def _assign(self, target: ast.expr, code: ast.expr, within: "_Place") -> None:
+    def _assign(self, target: ast.expr, code: ast.expr, within: "_PlaceOfRun") -> None:
         stored = within.ran.stored
         match target:
             case ast.Name(n):
@@ -302,7 +304,7 @@ class NamedStatements:
                 self.parts[part_name] = whole, place
                 self.statements.append(NamedStatement(part_name, code, within.block))
 
-    def _assign_items(self, target: ast.expr, iterated: ast.expr, step: ast.expr, within: "_Place") -> None:
+    def _assign_items(self, target: ast.expr, iterated: ast.expr, step: ast.expr, within: "_PlaceOfRun") -> None:
         """Assign the items of arrays that a loop runs over."""
         match target, iterated:
             case ast.Name(), ast.Name():
@@ -313,7 +315,7 @@ class NamedStatements:
             case ast.Tuple([_, item]), ast.Call(ast.Name("enumerate"), [array]):
                 self._assign_items(item, array, step, within)
 
-    def _translate(self, code: ast.expr, within: "_Place") -> ast.expr:
+    def _translate(self, code: ast.expr, within: "_PlaceOfRun") -> ast.expr:
         """Return an expression of the function in names that stand for one value each, with calls of its own functions inside."""
         match code:
             case ast.Name(n):
@@ -353,14 +355,14 @@ class NamedStatements:
             return None
         values = {n.id: self.seen[n.id].value for n in ast.walk(place) if isinstance(n, ast.Name) and n.id in self.seen}
         try:
-            x = _Seen.of(held[eval(ast.unparse(place), {}, values)])
+            x = _NamedValue.of(held[eval(ast.unparse(place), {}, values)])
         except Exception:  # whatever is wrong with the index, nothing is written from it
             return None
         name = self._by_slot.get((id(x.tape), x.slot)) if x.tape is not None else self._new_name("item", x)
         return ast.Name(name, ast.Load()) if name is not None else None
 
     def _call(
-        self, call: _Call, given: Sequence[ast.expr], named: Mapping[str | None, ast.expr], within: "_Place"
+        self, call: _Call, given: Sequence[ast.expr], named: Mapping[str | None, ast.expr], within: "_PlaceOfRun"
     ) -> ast.expr | None:
         """Add the statements of a function that was called, and return what it returns."""
         parameters = [a.arg for a in (*call.definition.args.posonlyargs, *call.definition.args.args)]
@@ -386,10 +388,10 @@ class NamedStatements:
 
 
 @dataclass
-class _Place:
+class _PlaceOfRun:
     """A statement that was run, the names before it, and those that it assigns."""
 
-    ran: _Ran
+    ran: _StatementRun
     names: dict[str, str]
     block: Block
     assigned: dict[str, str] = field(default_factory=dict)
