@@ -8,13 +8,13 @@ Integers and booleans are never traced: they are computed from plain numbers onl
 from collections.abc import Callable
 from typing import Any
 
-from gradcli.frameworks.ops import elementwise, indexing, matrices, windows
+from gradcli.frameworks.ops import elementwise, indexing, matrices
 
 TABLE: dict[str, Callable[..., Any]] = {
     **elementwise.TABLE,
     **elementwise.REDUCTIONS,
     **indexing.SHAPING,
     **indexing.TABLE,
-    **windows.TABLE,
+    **indexing.WINDOWS,
     **matrices.TABLE,
 }

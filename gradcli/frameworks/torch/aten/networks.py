@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.recorded_program import vjp
-from gradcli.frameworks.ops.indexing import gather_flat, padded_positions, window_positions
-from gradcli.frameworks.ops.windows import Convolution
+from gradcli.frameworks.ops.indexing import Convolution, gather_flat, padded_positions, window_positions
 from gradcli.frameworks.torch.aten.rows import TABLE, Row, at_axis, aten, axis, missing_rule, register
 from gradcli.rules.linalg import T
 from gradcli.rules.reductions import softmax
