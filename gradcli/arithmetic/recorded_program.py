@@ -66,6 +66,20 @@ class RecordedProgram(NamedTuple):
             made.lines[k] = line
         return self.on(made)
 
+    def with_inputs(self, xs: Sequence[Value]) -> "RecordedProgram":
+        """Return the program at other inputs, run again on the branches that were taken."""
+        made, given = Tape(self.tape.level), {own.slot: x for own, x in zip(self.inputs, xs, strict=True)}
+        for k, (primitive, slots, operands, y, params, position) in enumerate(self.lines):
+            if primitive is None:
+                y = given.get(k, y)
+            else:
+                operands = [
+                    x if slot == CONSTANT else made.value(slot) for slot, x in zip(slots, operands, strict=True)
+                ]
+                y = primitive.fun(*operands, **(params or {}))
+            made.lines.append((primitive, slots, operands, y, params, position))
+        return self.on(made)
+
     def without_constants(self, lines: frozenset[int]) -> "RecordedProgram":
         """Return the program with zeros as the constants of some lines, and what depends on them run again."""
         made, moved = Tape(self.tape.level), set(lines)

@@ -252,19 +252,33 @@ def _perturbed_slopes(q: Recording, perturbed: Callable[[], RecordedProgram]) ->
     return [jacobian_from_rows(rows, q.value, k, x) for k, x in enumerate(q.xs)]
 
 
-def input_rounding(q: Recording, least: Mapping[str, Array] | None = None) -> dict[str, Array] | None:
-    """Return how much each entry of the gradient changes where the inputs are off by a rounding; None if it is not known.
+def hardly_rounds_with_inputs(q: Recording, least: Mapping[str, Array]) -> bool:
+    """Whether each entry of the gradient by some inputs changes by far less than `least` where inputs are off by a rounding.
 
-    Also None if the first of the runs shows that each changes by far less than `least`.
+    Cost    one run of the recorded program, and one reverse sweep.
+    """
+    rng, ulps = np.random.default_rng([q.seed, _INPUTS]), _INPUT_ULPS[0]
+    moved = [(x * (1 + ulps * EPS * rng.choice([-1.0, 1.0], shape(x))))[()] for x in q.xs]
+    try:
+        slopes = _perturbed_slopes(q, lambda: q.program.with_inputs(moved))
+    except Undecided:
+        return False
+    pairs = zip(q.wrt, slopes, strict=True)
+    changes = {name: np.abs(slope - q.slopes[name]) / ulps for name, slope in pairs if name in least}
+    return all(np.all(_FAR_LESS * change <= least[name]) for name, change in changes.items())
+
+
+def input_rounding(q: Recording) -> dict[str, Array] | None:
+    """Return how much each entry of the gradient changes where the inputs are off by a rounding; None if it is not known.
 
     No formula for the gradient can be held to less: written otherwise, it rounds sums of inputs that ours does not form.
     Entries whose change does not grow with the change of the inputs, as at a jump of a slope, get 0.
 
-    Cost    a few recordings and reverse sweeps; one of each where that is enough.
+    Cost    a few recordings and reverse sweeps.
     """
     rng = np.random.default_rng([q.seed, _INPUTS])
     found = {name: np.zeros(shape(q.slopes[name])) for name in q.wrt}
-    for run in range(_INPUT_RUNS):
+    for _ in range(_INPUT_RUNS):
         signs = {name: rng.choice([-1.0, 1.0], shape(x)) for name, x in zip(q.wrt, q.xs, strict=True)}
         changes = []
         for ulps in _INPUT_ULPS:
@@ -275,9 +289,6 @@ def input_rounding(q: Recording, least: Mapping[str, Array] | None = None) -> di
             except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
                 return None
             if any(shape(change) != shape(found[name]) for name, change in changes[-1].items()):
-                return None
-            small = run == 0 and least is not None
-            if small and all(np.all(_FAR_LESS * changes[-1][name] <= x) for name, x in (least or {}).items()):
                 return None
         near, far = changes
         for name in q.wrt:

@@ -13,7 +13,7 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadShape, FunctionFailed, Place, Undecided
-from gradcli.modes.bounds import SAFETY, infinite_errors, input_rounding, typical_errors
+from gradcli.modes.bounds import SAFETY, hardly_rounds_with_inputs, infinite_errors, input_rounding, typical_errors
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.recording import MOST_JACOBIAN
 from gradcli.modes.rounding import EPS
@@ -262,7 +262,9 @@ def grant_input_rounding(claim: Estimate, right: Estimate, q: Question) -> tuple
             return claim, {}
         sizes = {name: np.abs(right.value[name]) for name in apart}
         limit = max(np.max(np.where(y > 0, claim.bound[name] / y, 0.0), initial=0.0) for name, y in sizes.items())
-        rounding = input_rounding(q, None if far else {name: limit / GRANT_INPUTS * y for name, y in sizes.items()})
+        if not far and hardly_rounds_with_inputs(q, {name: limit / GRANT_INPUTS * y for name, y in sizes.items()}):
+            return claim, {}
+        rounding = input_rounding(q)
         if rounding is None:
             return claim, {}
         granted = {name: GRANT_INPUTS * rounding[name] for name in apart}
