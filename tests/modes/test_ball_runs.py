@@ -86,6 +86,13 @@ def test_arrays_integers_and_a_trace_that_is_not_believed_go_the_general_way() -
     assert quickly(question("sin(x)", 1.0, 1.0, blind=NotSupported("why"))) is None
 
 
+@for_rows(("text", "is_traced"), [("sin(x)*y", False), ("sin(pi*x)*y", True), ("abs(x)*y", True)])
+def test_only_what_names_pi_or_e_or_has_no_code_is_traced(text: str, is_traced: bool) -> None:
+    q = question(text, 0.3, 0.4)
+    assert Certified().gradient(q).proved
+    assert ("_traced" in q.__dict__) == is_traced
+
+
 def test_a_wrong_rule_is_found() -> None:
     sinh = PRIMITIVES["sinh"]
     own = sinh.rules
