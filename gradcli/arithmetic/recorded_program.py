@@ -30,6 +30,11 @@ class RecordedProgram(NamedTuple):
     tape: Tape
 
     @property
+    def value(self) -> Value:
+        """The value, no longer recorded."""
+        return self.y.primal if isinstance(self.y, Recorded) else self.y
+
+    @property
     def moves(self) -> bool:
         """Whether the value depends on the inputs at all."""
         return isinstance(self.y, Recorded) and self.y.slot != CONSTANT
@@ -138,7 +143,7 @@ class RecordedProgram(NamedTuple):
                 again = primitive.fun(*operands(slots, constants), **(params or {}))
                 if not np.array_equal(again, decided, equal_nan=True):
                     return None
-        return values[self.y.slot] if self.moves else (self.y.primal if isinstance(self.y, Recorded) else self.y)
+        return values[self.y.slot] if self.moves else self.value
 
 
 def record(f: Callable[..., Value], xs: Sequence[Value], swept_once: bool = False) -> RecordedProgram:

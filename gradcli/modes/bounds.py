@@ -19,6 +19,7 @@ from gradcli.modes.rounding import (
     FUNCTION_ERROR,
     constants_for_shifts,
     has_factored_matrix,
+    record_in_balls,
     rounding_bounds,
     slopes_by_values,
 )
@@ -198,7 +199,9 @@ def _rounding_of_operations(q: Recording, kernels: bool) -> RoundingError:
     radii: list[Array] | None = None
     if q.affords_balls:
         with suppress(Undecided, NotSupported):
-            q.balls[53], radii = rounding_bounds(q.g, q.xs, kernels)
+            if 53 not in q.balls:
+                q.balls[53] = record_in_balls(q.g, q.xs)
+            radii = rounding_bounds(q.balls[53], q.xs, kernels)
             radii = radii if all(np.all(np.isfinite(r)) for r in radii) else None
     known = not has_factored_matrix(q.program_lines)
     wide: list[Array] = []  # which radii are wide beside their slope; slopes that cancel to zero are not counted

@@ -173,7 +173,7 @@ class Traced:
 
     def value_at_53(self, xs: list[Value]) -> Value:
         """Return its value at the point itself, at 53 bits."""
-        return Ball.lift(0) + (self.q.balls[53] if 53 in self.q.balls else self.value(xs))
+        return Ball.lift(0) + (self.q.balls[53].value if 53 in self.q.balls else self.value(xs))
 
     def swept(self, xs: list[Value]) -> tuple[Value, list[list[Value]], list[Line]]:
         """Return the value, the cotangents of the inputs for each entry of it, and the lines of the trace."""

@@ -103,7 +103,7 @@ def _rounding_beside_point(q: Recording, value: Array) -> Array:
     grown = np.maximum(1.0, np.abs(value) / np.where(own > 0, own, 1.0))
     if 53 in q.balls and not has_factored_matrix(q.lines):
         several = FUNCTION_ERROR * np.sqrt(len(q.lines) + 1)
-        return np.asarray(grown * (_BESIDE * radius(q.balls[53]) + several * own) + several * np.abs(value))
+        return np.asarray(grown * (_BESIDE * radius(q.balls[53].value) + several * own) + several * np.abs(value))
     return np.asarray(grown * allowed_distance(q.contributions) + allowed_distance(1.0) * np.abs(value))
 
 

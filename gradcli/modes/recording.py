@@ -370,8 +370,8 @@ class Recording(Problem):
     """A problem with its function recorded on float64 values; each property is computed once, when it is first needed."""
 
     blind: GradcliError | None = None  # why the trace must not be used, if so
-    # f in balls, by precision in bits: a by-product
-    balls: dict[int, Value] = field(default_factory=dict, init=False, compare=False)
+    # f recorded on balls, by precision in bits: kept for its value, and for a second sweep
+    balls: dict[int, RecordedProgram] = field(default_factory=dict, init=False, compare=False)
     sweeping: dict[str, float] = field(default_factory=dict, init=False, compare=False)  # seconds; they decide nothing
 
     @cached_property

@@ -8,8 +8,8 @@ import numpy as np
 
 from gradcli.arithmetic.ball import MATRICES, Ball, precision, radius
 from gradcli.arithmetic.dual import cotangent_rows, jacobian_from_rows
-from gradcli.arithmetic.recorded_program import record
-from gradcli.arithmetic.tape import CONSTANT, Line, Recorded
+from gradcli.arithmetic.recorded_program import RecordedProgram, record
+from gradcli.arithmetic.tape import CONSTANT, Line
 from gradcli.request.point import Array
 from gradcli.rules.kinds import KERNELS, Partial
 from gradcli.tracing.primitive import Primitive, Value
@@ -59,8 +59,17 @@ def _euclidean_norm(sizes: Array) -> float:
     return top * math.sqrt(float(np.square(sizes / top).sum())) if top > 0 else 0.0
 
 
-def rounding_bounds(f: Callable[..., Value], xs: Sequence[Value], kernels: bool = False) -> tuple[Value, list[Any]]:
-    """Return f(*xs) in balls, and the radius of each entry of its gradient, both at 53 bits.
+def record_in_balls(f: Callable[..., Value], xs: Sequence[Value]) -> RecordedProgram:
+    """Return f recorded on balls of 53 bits, whose radii bound the rounding of its operations.
+
+    Raises  Undecided if 53 bits cannot decide a comparison.
+    """
+    with precision(53):
+        return record(f, [Ball.lift(x) for x in xs])
+
+
+def rounding_bounds(program: RecordedProgram, xs: Sequence[Value], kernels: bool = False) -> list[Any]:
+    """Return the radius of each entry of the gradient of a program that was recorded on balls of 53 bits, by input.
 
     With `kernels`, partials are computed by the kernels that float64 sweeps use, else by the textbook's formulas.
 
@@ -72,11 +81,8 @@ def rounding_bounds(f: Callable[..., Value], xs: Sequence[Value], kernels: bool 
     token = KERNELS.set(kernels)
     try:
         with precision(53):
-            program = record(f, [Ball.lift(x) for x in xs])
-            y, rows = program.y, cotangent_rows(program, Ball.lift(1))
-            radii = [[radius(xbar) for xbar in row] for row in rows]
-            value = y.primal if isinstance(y, Recorded) else y
-            return value, [jacobian_from_rows(radii, y, k, x) for k, x in enumerate(xs)]
+            radii = [[radius(xbar) for xbar in row] for row in cotangent_rows(program, Ball.lift(1))]
+            return [jacobian_from_rows(radii, program.y, k, x) for k, x in enumerate(xs)]
     finally:
         KERNELS.reset(token)
 

@@ -11,7 +11,7 @@ from gradcli.arithmetic.dual import cotangent_rows as jacobian
 from gradcli.arithmetic.dual import jacobian_from_rows
 from gradcli.arithmetic.recorded_program import record
 from gradcli.errors import Undecided
-from gradcli.modes.rounding import FUNCTION_ERROR, contribution_of_line, rounding_bounds
+from gradcli.modes.rounding import FUNCTION_ERROR, contribution_of_line, record_in_balls, rounding_bounds
 from tests.rows import for_rows
 
 A = np.array([[4.0, 1.0, 0.3], [0.2, 3.0, 1.0], [1.0, 0.5, 5.0]])
@@ -34,8 +34,8 @@ def test_the_float_gradient_is_inside_its_radius(name: str) -> None:
     f, xs = PROGRAMS[name]
     made = record(f, xs)
     y, rows = made.y, jacobian(made, ONE)
-    value, bounds = rounding_bounds(f, xs)
-    value_bound = radius(value)
+    program = record_in_balls(f, xs)
+    bounds, value_bound = rounding_bounds(program, xs), radius(program.value)
     with precision(256):
         in_balls = record(f, [Ball.lift(x) for x in xs])
         y_right, right = in_balls.y, jacobian(in_balls, Ball.lift(1))
@@ -53,23 +53,24 @@ def test_the_float_gradient_is_inside_its_radius(name: str) -> None:
 
 
 def test_cancellation_is_in_the_radius() -> None:
-    value_bound = radius(rounding_bounds(*PROGRAMS["cancellation"])[0])
+    value_bound = radius(record_in_balls(*PROGRAMS["cancellation"]).value)
     assert 1e-9 < value_bound < 1e-7  # half an ulp of 1e8 is 7.5e-9
 
 
 def test_an_exact_program_has_no_radius() -> None:
-    value, (bound,) = rounding_bounds(lambda x: x * 4 + 1, [np.float64(0.5)])
-    assert (radius(value), bound) == (0.0, 0.0)
+    program = record_in_balls(lambda x: x * 4 + 1, [np.float64(0.5)])
+    assert (radius(program.value), *rounding_bounds(program, [np.float64(0.5)])) == (0.0, 0.0)
 
 
 def test_a_comparison_that_53_bits_cannot_decide_is_undecided() -> None:
     with pytest.raises(Undecided):
-        rounding_bounds(lambda x: x if np.sin(x) * 3 > 3 * np.sin(x) else -x, [ONE])
+        record_in_balls(lambda x: x if np.sin(x) * 3 > 3 * np.sin(x) else -x, [ONE])
 
 
 def test_a_constant_function_has_no_radius() -> None:
-    value, (bound,) = rounding_bounds(lambda x: np.float64(2), [V])
-    assert radius(value) == 0.0
+    program = record_in_balls(lambda x: np.float64(2), [V])
+    (bound,) = rounding_bounds(program, [V])
+    assert radius(program.value) == 0.0
     np.testing.assert_array_equal(bound, np.zeros(3))
 
 
