@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gradcli.arithmetic.ball import precision
 from gradcli.arithmetic.dual import jacobian_from_rows, unit_directions
 from gradcli.arithmetic.recorded_program import RecordedProgram
 from gradcli.arithmetic.tape import CONSTANT, Line, Tape, drop_unread_values
@@ -25,6 +26,9 @@ from gradcli.modes.rounding import (
 )
 from gradcli.request.point import Array
 from gradcli.rules.kinds import LARGE, ConstantSlope, Linear, Partial
+from gradcli.targets.derived import original_function
+from gradcli.targets.expression import Expression
+from gradcli.targets.instructions import around_constants
 from gradcli.targets.python import message_of
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value
 from gradcli.tracing.shapes import all_finite, is_plain, largest_magnitude, map_in_blocks, shape, size
@@ -150,6 +154,7 @@ def perturb_operations(program: RecordedProgram, shakes: Mapping[str, Shake]) ->
 
 # The rounding error of a float64 gradient at one point.
 
+_ENOUGH_BITS = 256  # so that what is not rounded to 53 bits adds nothing
 _WIDE = 1e-11  # relative: a wider radius may come from balls of dependent values, not from rounding
 SAFETY = 16.0  # times the changes in shaken runs: what any order of operations may change
 _TYPICAL = 0.9  # the quantile of the relative changes that every entry is granted
@@ -219,9 +224,24 @@ def _rounding_of_operations(q: Recording, kernels: bool) -> RoundingError:
             return RoundingError(_bounds_from_changes(q, radii), True)
         return RoundingError(infinite_errors(q), False, error.what)
     if radii is not None:
+        moved = [m + r for m, r in zip(moved, _changes_by_constants(q, kernels), strict=True)]
         both = zip(radii, moved, wide, strict=True)
         moved = [np.where(w, np.minimum(r, m), r if known else np.maximum(r, m)) for r, m, w in both]
     return RoundingError(_bounds_from_changes(q, moved), False)
+
+
+def _changes_by_constants(q: Recording, kernels: bool) -> list[Array]:
+    """Return the radius of each entry where only operations on what is not differentiated are rounded; 0 if that is unknown.
+
+    Runs with random roundings take these for exact.
+    """
+    f = original_function(q.f)
+    if isinstance(f, Expression) and f.program.computes_with_constants(q.wrt):
+        with suppress(Undecided, NotSupported), around_constants(partial(precision, 53)):
+            program = record_in_balls(q.g, q.xs, _ENOUGH_BITS)
+            radii = rounding_bounds(program, q.xs, kernels, _ENOUGH_BITS)
+            return [np.where(np.isfinite(r), r, 0.0) for r in radii]
+    return [np.zeros(shape(q.slopes[name])) for name in q.wrt]
 
 
 def infinite_errors(q: Recording) -> dict[str, Array]:

@@ -299,13 +299,13 @@ class Certified:
     ) -> Estimate | None:
         """Return the gradient by compiled code at the first precision, or None: what it leaves open is traced."""
         y = float(q.value)
+        if not math.isfinite(y):
+            return None
         at = {name: Ball.entry(x) for name, x in q.point.values.items()}
         try:
             with precision(53):
                 ball = code.value(*at.values())
-            if not abs(arb(y) - ball).upper() <= 3 * ball.rad() + FUNCTION_ERROR * abs(
-                y
-            ):  # so it is of what is not finite
+            if not abs(arb(y) - ball).upper() <= 3 * ball.rad() + FUNCTION_ERROR * abs(y):  # nor where the ball is not
                 return None
             with precision(FIRST_BITS), constants():
                 _, slopes = code.both(*at.values())

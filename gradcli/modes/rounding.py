@@ -59,28 +59,28 @@ def _euclidean_norm(sizes: Array) -> float:
     return top * math.sqrt(float(np.square(sizes / top).sum())) if top > 0 else 0.0
 
 
-def record_in_balls(f: Callable[..., Value], xs: Sequence[Value]) -> RecordedProgram:
-    """Return f recorded on balls of 53 bits, whose radii bound the rounding of its operations.
+def record_in_balls(f: Callable[..., Value], xs: Sequence[Value], bits: int = 53) -> RecordedProgram:
+    """Return f recorded on balls, whose radii bound the rounding of its operations.
 
-    Raises  Undecided if 53 bits cannot decide a comparison.
+    Raises  Undecided if so many bits cannot decide a comparison.
     """
-    with precision(53):
+    with precision(bits):
         return record(f, [Ball.lift(x) for x in xs])
 
 
-def rounding_bounds(program: RecordedProgram, xs: Sequence[Value], kernels: bool = False) -> list[Any]:
-    """Return the radius of each entry of the gradient of a program that was recorded on balls of 53 bits, by input.
+def rounding_bounds(program: RecordedProgram, xs: Sequence[Value], kernels: bool = False, bits: int = 53) -> list[Any]:
+    """Return the radius of each entry of the gradient of a program that was recorded on balls of so many bits, by input.
 
     With `kernels`, partials are computed by the kernels that float64 sweeps use, else by the textbook's formulas.
 
     Error   a bound on the rounding of the operations in the order in which they were recorded; each numpy function may add
             FUNCTION_ERROR.
-    Raises  Undecided if 53 bits cannot decide a comparison.
+    Raises  Undecided if so many bits cannot decide a comparison.
     Source  Johansson (2017), Arb: efficient arbitrary-precision midpoint-radius interval arithmetic.
     """
     token = KERNELS.set(kernels)
     try:
-        with precision(53):
+        with precision(bits):
             radii = [[radius(xbar) for xbar in row] for row in cotangent_rows(program, Ball.lift(1))]
             return [jacobian_from_rows(radii, program.y, k, x) for k, x in enumerate(xs)]
     finally:

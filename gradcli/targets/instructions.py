@@ -1,7 +1,7 @@
 """A compiled expression: a flat list of instructions over registers, run without recursion, never evaluated as text."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import field, replace
 from itertools import chain
@@ -15,9 +15,13 @@ from gradcli.targets.limits import Ledger, index_value
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.provenance import HERE
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import Tracer, arithmetic_of
+from gradcli.tracing.tracer import Arithmetic, Tracer, arithmetic_of
 
 _ULPS_UP = ContextVar("ulps added to constants", default=0)
+_AROUND_CONSTANTS: ContextVar[Callable[[], AbstractContextManager[None]] | None] = ContextVar(
+    "around constants", default=None
+)
+_MOST_LIFTED = 2**16  # entries of an input that is not differentiated: of larger ones, what is computed is rounded
 Watch = Callable[["Instruction", Sequence[Value], Mapping[str, Value]], None]
 LIST = "[..., ...]"  # the operation that makes a list of values of different shapes
 _ABOUT_SHAPES = (
@@ -35,6 +39,16 @@ def enlarge_constants(ulps: int) -> Iterator[None]:
         yield
     finally:
         _ULPS_UP.reset(token)
+
+
+@contextmanager
+def around_constants(within: Callable[[], AbstractContextManager[None]]) -> Iterator[None]:
+    """Run each step in balls that reads constants and inputs that are not differentiated alone `within` another context."""
+    token = _AROUND_CONSTANTS.set(within)
+    try:
+        yield
+    finally:
+        _AROUND_CONSTANTS.reset(token)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +125,10 @@ class Instructions:
             value = self.registers[k] + _ULPS_UP.get() * np.spacing(self.registers[k])
             registers[k] = value if system is None else system.lift_constant(name, value)
         for name, to in self.inputs.items():
-            registers[to] = values[name]
+            x = values[name]
+            # what is not differentiated is computed with as exactly as all else: exp(z) - 1 loses its digits in float64
+            is_fixed = type(x) in (np.float64, np.ndarray) and x.dtype == np.float64 and x.size <= _MOST_LIFTED
+            registers[to] = system.lift(x) if system is not None and is_fixed and name not in self.places else x
         try:
             for step in _resolve_choices(self.steps, registers):
                 _run_instruction(step, registers, watch)
@@ -141,6 +158,19 @@ class Instructions:
         y = self.run(values, watch)
         _refuse_several(y, made.get(self.result))
         return y, notices
+
+    def computes_with_constants(self, names: Collection[str]) -> bool:
+        """Whether a step reads nothing but constants and inputs other than the named ones."""
+        moving = {to for name, to in self.inputs.items() if name in names}
+        steps = list(reversed(self.steps))
+        while steps:
+            step = steps.pop()
+            if isinstance(step, Choice):
+                steps += [*step.yes[0], *step.no[0]][::-1]
+            elif moving.isdisjoint((*step.args, *(k for _, k in step.kwargs))):
+                return True
+            moving.add(step.to)
+        return False
 
     def named(self) -> dict[str, Callable[[Mapping[str, Value]], Value]]:
         """Return the values that have a name of the user's, each as a function of the inputs."""
@@ -180,7 +210,12 @@ def _run_instruction(step: Instruction, registers: list[Any], watch: Watch | Non
     try:
         if watch is not None:
             watch(step, args, kwargs)
-        registers[step.to] = step.function(*args, **kwargs)
+        within = _AROUND_CONSTANTS.get()
+        if within is None or any(isinstance(x, Tracer) and not isinstance(x, Arithmetic) for x in args):
+            registers[step.to] = step.function(*args, **kwargs)
+        else:
+            with within():
+                registers[step.to] = step.function(*args, **kwargs)
     except GradcliError as error:
         if error.where is None:
             error.where = step.span

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gradcli.arithmetic.ball import Ball, bound_error, precision
-from gradcli.errors import TraceDiffers
+from gradcli.errors import TraceDiffers, Undecided
 from gradcli.modes.certified import FIRST_BITS, Certified, scale_by_halvings
 from gradcli.modes.mode import Question
 from gradcli.modes.rounding import record_in_balls
@@ -102,3 +102,17 @@ def test_a_number_is_the_float64_that_it_names() -> None:
     assert Certified().gradient(question("3.141592653589793*x", x=np.float64(1.0))).decimals == {
         "x": "3.1415926535897931159979634685441851615905761718750"
     }
+
+
+def test_where_f_overflows_nothing_is_certified() -> None:
+    q = Question(Expression("x*x"), Point({"x": np.float64(1e160)}), ("x",))
+    with pytest.raises(Undecided, match="f is not finite here"), np.errstate(over="ignore"):
+        Certified().gradient(q)
+
+
+@for_rows("text", ["x*(exp(z)-1)", "abs(x)*(exp(z)-1)", "sum([x, 0]*(exp(z)-1))", "x*(exp(1e-10)-1) + 0*z"])
+def test_what_is_not_differentiated_is_not_rounded(text: str) -> None:
+    q = Question(Expression(text), Point({"x": np.float64(0.5), "z": np.float64(1e-10)}), ("x",))
+    found = Certified().gradient(q)
+    assert found.decimals is not None and found.decimals["x"].startswith("1.0000000000500000364338639858")
+    assert abs(q.slopes["x"] - found.value["x"]) <= q.rounding["x"] <= 1e-14  # it is rounded in float64
