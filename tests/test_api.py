@@ -1,5 +1,7 @@
 """The Python interface: derivatives of plain numpy functions, checks, and what each says of bad arguments."""
 
+import copy
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -441,3 +443,9 @@ def test_a_walkthrough_takes_wrt_and_functions() -> None:
         assert listed == joined
     with pytest.raises(GradcliError):
         package.trace(lambda x: x.__float__() ** 2, 2.0)
+
+
+@for_rows("study", [package.check, package.cost, package.sweep, package.compare_modes, package.trace])
+def test_copies_of_a_report_and_what_is_read_from_a_pickle_print_alike(study: Callable[..., Any]) -> None:
+    report = study(cube, X)
+    assert str(copy.deepcopy(report)) == str(pickle.loads(pickle.dumps(report))) == str(report)

@@ -122,7 +122,8 @@ class World:
             self.stdout.flush()
             kept = os.dup(1)
             os.dup2(2, 1)
-            self.stdout = open(kept, "w", encoding=self.encoding(self.stdout), errors="replace")  # noqa: SIM115, PTH123
+            # left open until the process ends; a file that closes it would warn that nobody closed the file
+            self.stdout = open(kept, "w", encoding=self.encoding(self.stdout), errors="replace", closefd=False)  # noqa: SIM115
         try:
             with contextlib.redirect_stdout(self.stderr):
                 yield

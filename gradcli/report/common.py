@@ -152,6 +152,9 @@ class Absent:
     def __bool__(self) -> Literal[False]:
         return False
 
+    def __reduce__(self) -> str:
+        return "ABSENT"  # copies, and what is read from a pickle, are the one object
+
 
 ABSENT = Absent()
 

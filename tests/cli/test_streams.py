@@ -104,6 +104,11 @@ def test_a_result_leaves_standard_error_empty(gradcli: Callable[..., Any]) -> No
     assert gradcli(*CHECK).stderr == ""
 
 
+def test_a_result_leaves_no_warning_where_python_shows_all() -> None:
+    argv = [sys.executable, "-W", "error", "-m", "gradcli", "check", "x*y", "x=1", "y=2"]
+    assert subprocess.run(argv, capture_output=True, text=True, check=True).stderr == ""
+
+
 def test_quiet_prints_nothing_and_keeps_the_status(gradcli: Callable[..., Any]) -> None:
     for argv, status in (((), 0), (("--grad", "x"), 1)):
         ran = gradcli(*CHECK, *argv, "--quiet")
