@@ -25,7 +25,7 @@ from gradcli.targets.nesting import (
     put_together,
     take_apart,
 )
-from gradcli.targets.python import PythonFunction, advise_missing_values, order_names, signature_of
+from gradcli.targets.python import PythonFunction, advise_missing_values, name_object_of_file, order_names, signature_of
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import redefines_arithmetic, shape, size
 from gradcli.tracing.tracer import Tracer, exact_integer
@@ -143,7 +143,10 @@ def _refuse_missing_values(
     ]  # an object's have values
     if len(shown) > len(lacking):
         what += f" ({text} takes {', '.join(shown)})"
-    examples = {name: _example_value(parameters[name]) for name in lacking}
+    examples = {
+        name: name_object_of_file(function, text, parameters[name]) or _example_value(parameters[name])
+        for name in lacking
+    }
     raise BadPoint(what, do=advise_missing_values(function, text, given, examples))
 
 

@@ -677,11 +677,18 @@ def find_backward_pass(function: Callable[..., Any]) -> Callable[..., Any] | Non
 
 
 def find_sibling_method(function: Any, name: str) -> Callable[..., Any] | None:
-    """Return a method of the object whose method is the target, called on a copy where that is; None where there is none."""
+    """Return a method of the object whose method is the target, called on a copy where that is; None where there is none.
+
+    The method may be named with the object's class: `Kind.method`.
+    """
+    fresh = getattr(function, "fresh", None)
+    held = getattr(function, "__self__", None) if inspect.ismethod(function) else getattr(fresh, "held", None)
+    kind, _, method = name.rpartition(".")
+    if kind in {each.__qualname__ for each in type(held).__mro__}:
+        name = method
     if inspect.ismethod(function) and not inspect.isclass(function.__self__):
         found = getattr(function.__self__, name, None) if name.isidentifier() else None
         return found if callable(found) else None
-    fresh = getattr(function, "fresh", None)
     if not isinstance(fresh, Fresh) or not name.isidentifier() or not callable(getattr(fresh.held, name, None)):
         return None
     return _method_on_copies(fresh, getattr(fresh.held, name), function.holds_parameters)

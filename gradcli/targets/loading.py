@@ -128,8 +128,10 @@ def find_member(module: ModuleType, name: str) -> Any:
     Raises  BadTarget for a method whose class cannot be instantiated without arguments.
     """
     found: Any = module
+    reached = ""
     for part in name.split("."):
-        found = _bound_method(found, part, name, "the file") if hasattr(found, part) else None
+        found = _bound_method(found, part, reached, module.__name__) if hasattr(found, part) else None
+        reached = f"{reached}.{part}" if reached else part
     return found
 
 
@@ -253,7 +255,11 @@ def _bound_method(owner: Any, part: str, where: str, file: str) -> Any:
         instance = owner()
     except TypeError as error:
         says = f"{where}.{part} needs an instance, and {where}() cannot be made without arguments"
-        raise BadTarget(says, do=f'name one: "{write_constructor(owner, f"{file}:{where}")}.{part}"') from error
+        module = sys.modules.get(owner.__module__)
+        own = getattr(module, where, None) is owner and owner.__module__ in (file, Path(file).stem)
+        made = next((key for key, x in vars(module).items() if type(x) is owner), None) if own else None
+        named = f"{file}:{made}.{part}" if made else f'"{write_constructor(owner, f"{file}:{where}")}.{part}"'
+        raise BadTarget(says, do=f"name one: {named}") from error
     return getattr(instance, part)
 
 

@@ -94,7 +94,11 @@ def parse_value(text: str, name: str, seed: int = 0, point: int = 0) -> Any:
     return read_value(found[0], RandomStream(seed, name, point))
 
 
-def read_value(part: Statement, source: RandomStream) -> Any:
+def read_value(part: Statement, source: RandomStream, file: str = "") -> Any:
+    """Return the value that a part of a point describes; `file` is that of a Python target.
+
+    Raises  BadPoint, TooLarge.
+    """
     too_deep = TooLarge("this value is nested too deeply", where=part.span(0, 1), do="give it as a file: x=@x.npy")
     if part.inner:
         raise too_deep
@@ -104,7 +108,7 @@ def read_value(part: Statement, source: RandomStream) -> Any:
         where, do = part.span(0, len(part.source)), "write a number, a list or randn(3, 4)"
         raise BadPoint("this value cannot be read", where=where, do=do) from None
     try:
-        return _floats_in_tuple(_Reader(part, source.functions(), source.sizes).read(tree))
+        return _floats_in_tuple(_Reader(part, source.functions(), source.sizes, file).read(tree))
     except RecursionError:
         raise too_deep from None
 
@@ -119,9 +123,10 @@ def _floats_in_tuple(x: Any) -> Any:
 class _Reader:
     """Reads constant values: arithmetic on numbers, lists, and the known constructors; nothing else."""
 
-    def __init__(self, part: Statement, functions: dict[str, Callable[..., Any]], sizes: Sizes) -> None:
+    def __init__(self, part: Statement, functions: dict[str, Callable[..., Any]], sizes: Sizes, file: str = "") -> None:
         self.part = part
         self.sizes = sizes
+        self.file = file
         self.functions = functions
         self.ledger = Ledger()
 
@@ -132,8 +137,8 @@ class _Reader:
         if isinstance(node, ast.Name):
             known = {"pi": np.pi, "e": np.e, "inf": np.inf, "nan": np.nan, **self.sizes}
             if node.id not in known:
-                do = "values are numbers, lists, strings, pi, e, inf and randn(...), zeros(...); "
-                do += f"of a Python file: file.py:{node.id}"
+                do = "values are numbers, lists, strings, pi, e, inf and randn(...), zeros(...)"
+                do += f"; of a Python file: {self.file}:{node.id}" if self.file else ""
                 raise self._error_at(node, f"unknown value '{node.id}'", do)
             return known[node.id]
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
@@ -145,7 +150,10 @@ class _Reader:
             return self._read_list(node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             return self._read_call(node, node.func.id)
-        raise self._error_at(node, "this is no value", "write a number, a list, a string or randn(3, 4)")
+        do = "write a number, a list, a string or randn(3, 4)"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            do = self._advise_instead(node.func.attr) or do
+        raise self._error_at(node, "this is no value", do)
 
     def _read_number(self, node: ast.expr) -> Any:
         x = self.read(node)
@@ -194,7 +202,7 @@ class _Reader:
         if function is None:
             close = closest_name(name, self.functions)
             do = f"did you mean '{close}'?" if close else "known: " + " ".join(sorted(self.functions))
-            raise self._error_at(node.func, f"unknown function '{name}' in a value", do)
+            raise self._error_at(node.func, f"unknown function '{name}' in a value", self._advise_instead(name) or do)
         if any(part.arg is None for part in node.keywords) or any(isinstance(part, ast.Starred) for part in node.args):
             raise self._error_at(node, "* and ** are not part of a value", "write the arguments out")
         args = [self.read(part) for part in node.args]
@@ -213,6 +221,10 @@ class _Reader:
         except (ValueError, IndexError, ArithmeticError, MemoryError) as error:
             raise self._error_at(node, f"{name} cannot be computed: {error}", do) from None
 
+    def _advise_instead(self, name: str) -> str | None:
+        """Return what to write for a function of numpy, as `randn` for `np.random.randn`; None where nothing is known."""
+        return f"write {name}(...) alone" if name in self.functions else _INSTEAD.get(name)
+
     def _error_at(self, node: ast.AST, what: str, do: str) -> BadPoint:
         return BadPoint(what, where=self._span_of(node), do=do)
 
@@ -226,6 +238,14 @@ _USAGE = {
     "eye": "write eye(3)", "linspace": "write linspace(0, 1, 5)", "arange": "write arange(5)", "onehot": "write onehot(0, 3)",
     "int": "write int(3)",
 }  # fmt: skip
+_OF_WHOLE_NUMBERS = "whole numbers below k are zipf(k, 3, 4), those of a mask zipf(2, 3, 4); or write int([0, 2, 1])"
+_INSTEAD = {  # by the name that numpy and others have for it
+    **dict.fromkeys(("array", "asarray", "tensor", "Tensor"), "write the list alone: [1, 2]"),
+    **dict.fromkeys(("random", "random_sample"), "write rand(3, 4)"),
+    **dict.fromkeys(("normal", "standard_normal", "gauss"), "write randn(3, 4), or 2 + 0.5*randn(3, 4)"),
+    **dict.fromkeys(("randint", "integers", "choice", "bernoulli", "binomial"), _OF_WHOLE_NUMBERS),
+    **dict.fromkeys(("tril", "tri"), "a mask of 1 on and below the diagonal is causal(4)"),
+}
 _ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow,
 }  # fmt: skip
@@ -340,11 +360,16 @@ _READERS: dict[str, Callable[[Path, str], Any]] = {
 
 
 def parse_assignments(
-    text: str, seed: int = 0, point: int = 0, sizes: Sizes = NO_SIZES, from_python: Callable[[str], Any] | None = None
+    text: str,
+    seed: int = 0,
+    point: int = 0,
+    sizes: Sizes = NO_SIZES,
+    from_python: Callable[[str], Any] | None = None,
+    file: str = "",
 ) -> dict[str, Any]:
     """Return the values named in `x=0.5, W=randn(3,4)`; a name may be a path into an argument, such as `params.A`.
 
-    `from_python` returns what `file.py:DATA` names; without it such a value is refused.
+    `from_python` returns what `file.py:DATA` names; without it such a value is refused. `file` is that of the target.
 
     Raises  BadPoint, with the place, for a value that cannot be read, has no name, or is given twice; TooLarge.
     """
@@ -378,12 +403,17 @@ def parse_assignments(
     rest = _fill_spans(text, taken, " ")
     inner = {match.start("name"): match["name"] for match in _INNER.finditer(_fill_spans(unquoted, taken, " "))}
     rest = _fill_spans(rest, [(start, start + len(path)) for start, path in inner.items()], "_")
-    for part in split_parts(rest):
+    name, parts = "", split_parts(rest)
+    for k, part in enumerate(parts):
         if part.name is None:
-            raise BadPoint("a point names its values", where=part.span(0, len(part.source)), do="write x=0.5, y=[1, 2]")
+            more = itertools.takewhile(lambda one: one.name is None, parts[k:])
+            entries = [one.source.strip() for one in (*parts[max(k - 1, 0) : k], *more)]
+            numbers = name and all(re.fullmatch(r"[-+]?[\d.]+(?:[eE][-+]?\d+)?", entry) for entry in entries)
+            do = f"a list has brackets: {name}=[{', '.join(entries)}]" if numbers else "write x=0.5, y=[1, 2]"
+            raise BadPoint("a point names its values", where=part.span(0, len(part.source)), do=do)
         name = normalise_name(inner.get(part.name.start, part.name.text))
         _refuse_second_value(name, found, Span(text, part.name.start, len(part.name.text)))
-        found[name] = read_value(part, RandomStream(seed, name, point, sizes))
+        found[name] = read_value(part, RandomStream(seed, name, point, sizes), file)
     return found
 
 
@@ -430,7 +460,9 @@ def _parse_point(text: str, seed: int, point: int, sizes: Sizes, target: str) ->
             return {WHOLE: found()}
     if not stripped:
         raise BadPoint("the point is empty", do='write --at "x=0.5, y=1.2"')
-    return parse_assignments(text, seed, point, sizes, _load_argument if is_python(target) else None)
+    if not is_python(target):
+        return parse_assignments(text, seed, point, sizes)
+    return parse_assignments(text, seed, point, sizes, _load_argument, target.partition(":")[0].strip())
 
 
 def _load_argument(text: str) -> Any:

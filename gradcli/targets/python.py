@@ -145,6 +145,24 @@ def advise_missing_values(
     return f'--at "{", ".join([*(f"{name}={x}" for name, x in known.items()), *added])}"'
 
 
+def name_object_of_file(function: Callable[..., Any], text: str, parameter: inspect.Parameter) -> str | None:
+    """Return `file.py:NAME` for an object of the target's file that a parameter may take, else None.
+
+    It has the parameter's name, or the class that the parameter's annotation names.
+    """
+    target = inspect.unwrap(getattr(getattr(function, "prepared", None), "function", function))
+    file, held = text.partition(":")[0], getattr(target, "__globals__", {})
+    kind = parameter.annotation
+    kind = held.get(kind) if isinstance(kind, str) else kind
+    if not file or file == text:
+        return None
+    named = held.get(parameter.name)
+    if named is not None and not callable(named) and not inspect.ismodule(named):
+        return f"{file}:{parameter.name}"
+    own = inspect.isclass(kind) and kind.__module__ == getattr(target, "__module__", None)
+    return next((f"{file}:{key}" for key, x in held.items() if own and type(x) is kind), None)
+
+
 def advise_dict(function: Callable[..., Any], text: str, name: str) -> str | None:
     """Return `params is a dict: --at file.py:START` for a parameter that the target reads by keys; None for any other."""
     target = inspect.unwrap(getattr(getattr(function, "prepared", None), "function", function))

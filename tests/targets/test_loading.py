@@ -206,6 +206,53 @@ def test_a_class_that_needs_arguments_says_so(gradcli: Callable[..., Any], tmp_p
     assert 'py:Net(k=...).loss"' in ran.stderr
 
 
+BOND = """
+    class Bond:
+        def __init__(self, coupon): self.coupon = coupon
+        def price(self, y): return self.coupon / y
+        def slope(self, y): return -self.coupon / y**2
+    def worth(y, bond): return bond.price(y)
+    def cost(y, held: "Bond"): return held.price(y)
+    def slope(y): return -5 / y**2
+"""
+
+
+@pytest.mark.parametrize("claim", ["slope", "Bond.slope"])
+def test_a_claim_may_name_the_class_of_the_object_whose_method_is_checked(
+    gradcli: Callable[..., Any], tmp_path: Path, claim: str
+) -> None:
+    ran = gradcli("check", f"{written(tmp_path, BOND)}:Bond(coupon=5).price", "y=2", "--grad", claim, *QUICK)
+    assert ran.exit_status == 0
+
+
+def test_a_claim_by_a_class_that_needs_arguments_says_how_to_make_one(
+    gradcli: Callable[..., Any], tmp_path: Path
+) -> None:
+    file = written(tmp_path, BOND)
+    ran = gradcli("check", f"{file}:slope", "y=2", "--grad", "Bond.slope", *QUICK)
+    assert ran.exit_status == 2 and "error: Bond.slope needs an instance, and Bond() cannot" in ran.stderr
+    assert f'name one: "{Path(file).stem}:Bond(coupon=...).slope"' in ran.stderr
+
+
+def test_an_instance_in_the_file_is_named(gradcli: Callable[..., Any], tmp_path: Path) -> None:
+    file = written(tmp_path, BOND + "    held = bond = Bond(5)\n")
+    ran = gradcli("check", f"{file}:Bond.price", "y=2", *QUICK)
+    assert ran.exit_status == 2 and f"name one: {file}:held.price" in ran.stderr
+
+
+@pytest.mark.parametrize(("target", "name"), [("worth", "bond"), ("cost", "held")])
+def test_an_object_of_the_file_is_proposed_as_the_value_that_is_missing(
+    gradcli: Callable[..., Any], tmp_path: Path, target: str, name: str
+) -> None:
+    file = written(tmp_path, BOND + "    bond = Bond(5)\n")
+    advice = f"y=2, {name}={file}:bond"
+    ran = gradcli("check", f"{file}:{target}", "y=2", *QUICK)
+    assert ran.exit_status == 2 and f'--at "{advice}"' in ran.stderr
+    assert gradcli("check", f"{file}:{target}", "--at", advice, "--wrt", "y", "--grad", "slope").exit_status == 0
+    ran = gradcli("check", f"{file}:{target}", f"y=2, {name}=bond", *QUICK)
+    assert ran.exit_status == 2 and f"of a Python file: {file}:bond" in ran.stderr
+
+
 @pytest.mark.parametrize(
     ("method", "does"),
     [
