@@ -237,6 +237,9 @@ def find_other_point(wrong: Wrong) -> Diagnosis | None:
             if distance is not None:
                 shown = f"{distance:.3g}"
                 shown = shown if abs(float(shown) / distance - 1) < _EVEN else f"{distance:.6g}"
+                if says.endswith("times {}"):
+                    factor = f"{1 + float(shown):.10g}"
+                    shown = factor if factor != "1" else f"(1 + {shown})"
                 says = f"the claim is the right gradient {says.format(shown)} (a stale value)"
                 return wrong.says(DiagnosisKind.STALE, says)
     return None
@@ -285,10 +288,10 @@ def _lines_through_point(wrong: Wrong) -> Iterator[tuple[str, list[Array]]]:
     q = wrong.q
     if all(name in wrong.right and shape(wrong.right[name]) == shape(x) for name, x in zip(q.wrt, q.xs, strict=True)):
         yield "at x + {} times the gradient", [np.asarray(wrong.right[name]) for name in q.wrt]
-    yield "at the point times (1 + {})", list(q.xs)
+    yield "at the point times {}", list(q.xs)
     for k, name in enumerate(q.wrt) if len(q.xs) > 1 else ():
         still = [np.zeros(shape(x))[()] for x in q.xs]
-        yield f"at {name} times (1 + {{}})", [*still[:k], q.xs[k], *still[k + 1 :]]
+        yield f"at {name} times {{}}", [*still[:k], q.xs[k], *still[k + 1 :]]
         if name in wrong.right and shape(wrong.right[name]) == shape(q.xs[k]):
             slope = np.asarray(wrong.right[name])
             yield f"at {name} + {{}} times its gradient", [*still[:k], slope, *still[k + 1 :]]

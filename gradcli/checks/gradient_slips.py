@@ -496,14 +496,17 @@ def name_factor(factor: float, wrong: Wrong) -> tuple[DiagnosisKind, str] | None
 def _factors_of_constants(q: Question) -> Iterator[tuple[float, str]]:
     """Yield the factors that a number inside the function causes, such as a temperature, if it is missing or repeated."""
     seen: set[float] = set()
-    for _, slots, xs, _, _, position in q.lines:
-        for slot, x in zip(slots, xs, strict=False):
+    for primitive, slots, xs, _, _, position in q.lines:
+        for i, (slot, x) in enumerate(zip(slots, xs, strict=False)):
             if slot == CONSTANT and np.ndim(x) == 0 and isinstance(x, int | float | np.number):
                 c, code = abs(float(x)), code_at(position)
                 if np.isfinite(c) and c not in (0.0, 1.0) and c not in seen and code:
                     seen.add(c)
-                    yield c, f"a factor {c:.6g}: the number in {code} is one too many"
-                    yield 1 / c, f"a factor 1/{c:.6g}: the number in {code} is missing"
+                    divides = primitive is not None and (primitive.name, i) == ("divide", 1)
+                    number = f"the division by {c:.6g}" if divides else f"the factor {c:.6g}"
+                    more, less = ("missing", "one too many") if divides else ("one too many", "missing")
+                    yield c, f"a factor {c:.6g}: {number} is {more}, in {code}"
+                    yield 1 / c, f"a factor 1/{c:.6g}: {number} is {less}, in {code}"
 
 
 def _factors_of_counts(wrong: Wrong) -> Iterator[tuple[float, str]]:

@@ -184,6 +184,7 @@ def _parameter_of_option(option: Option) -> inspect.Parameter:
 # Rearrange the command line for the parser: targets may begin with `-`, and options may stand anywhere.
 
 _JOINED = re.compile(r"(-[kn])(\w+)")  # in one word
+_DASHED = re.compile(r"-[^\W\d]\w*")
 _X_HAS_A_VALUE = re.compile(r"[^\W\d]\w*\s*=(?!=)")
 _OF_PROGRAMS = ("run",)  # commands whose options end where the command of a program begins
 _TO_FILES = {
@@ -233,7 +234,7 @@ def arrange_command_words(name: str, words: list[str], rows: Sequence[Option], c
     k = 0
     while k < len(words):
         word = words[k]
-        option, equals, _ = word.partition("=")
+        option, equals, value = word.partition("=")
         k += 1
         if word == "--":
             arguments += words[k:]
@@ -246,7 +247,9 @@ def arrange_command_words(name: str, words: list[str], rows: Sequence[Option], c
                 options.append(words[k])
                 k += 1
         elif word.startswith("--"):
-            do = _hint_nearest_word(option, list(takes_value), 0.7)
+            do = _hint_nearest_word(option, [flag for flag in takes_value if flag.startswith("--")], 0.7)
+            if do is None and equals and option[2:].isidentifier():
+                do = f"the value of an input has no dashes: {option[2:]}={value}"
             for own, (says, others) in _OF_OTHER_TOOLS.items():
                 do = says if option in others and own in takes_value else do
             do = _TO_FILES.get(option, do) if name in _OF_PROGRAMS else do
@@ -255,6 +258,9 @@ def arrange_command_words(name: str, words: list[str], rows: Sequence[Option], c
         elif name in _OF_PROGRAMS:
             arguments += words[k - 1 :]  # all that follows is the program's
             break
+        elif equals and _DASHED.fullmatch(option) and not value.startswith("="):
+            says, do = f"'{word}' is no option and no expression", f"the value of an input has no dashes: {word[1:]}"
+            raise BadOption(says, do=do)
         else:
             arguments.append(word)
     if name != "check":

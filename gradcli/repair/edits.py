@@ -259,7 +259,7 @@ _REDUCTIONS = frozenset((
     "sum", "mean", "prod", "max", "min", "var", "std", "norm", "softmax", "logsumexp", "cumsum", "diff", "argmax", "argmin",
     "any", "all", "flip", "roll",
 ))  # fmt: skip
-_AXES = ("axis", "dim")
+AXES = ("axis", "dim")
 
 
 def axis_edits(place: EditPlace) -> Iterator[New]:
@@ -271,13 +271,13 @@ def axis_edits(place: EditPlace) -> Iterator[New]:
     for keyword in node.keywords:
         first, last = text.span(keyword.value)
         before, after = whole[: first - start], whole[last - start :]
-        if keyword.arg in _AXES:
+        if keyword.arg in AXES:
             for axis in ("0", "1", "-1", "None", "2"):
                 yield "axis", 1.0, f"{before}{axis}{after}", ATOM
         elif keyword.arg == "keepdims" and isinstance(keyword.value, ast.Constant):
             yield "axis", 1.4, f"{before}{not keyword.value.value}{after}", ATOM
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    if name in _REDUCTIONS and not any(keyword.arg in _AXES for keyword in node.keywords):
+    if name in _REDUCTIONS and not any(keyword.arg in AXES for keyword in node.keywords):
         inner = whole[:-1].rstrip().rstrip(",")
         for axis in ("0", "1", "-1"):
             comma = "" if inner.endswith("(") else ", "

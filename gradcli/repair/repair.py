@@ -25,7 +25,7 @@ from gradcli.errors import GradcliError
 from gradcli.modes.claim import ClaimedExpressions, ClaimedFunction, reshape_claim
 from gradcli.process.process import FORKS
 from gradcli.process.workers import Workers, WorkerTimeout
-from gradcli.repair.edits import edits_of, missing_part_edits
+from gradcli.repair.edits import AXES, edits_of, missing_part_edits
 from gradcli.repair.repair_process import WITHIN, Otherwise, RepairRequest, RepairResult
 from gradcli.repair.scope import (
     Change,
@@ -350,6 +350,9 @@ def _describe_edit(edit: Edit, before: str, line: SourceEdit) -> str:
     word = WORDS.get(edit.kind, "the code")
     pairs = {(" ".join(before[c.start : c.end].split()), " ".join(c.new.split())) for c in edit.changes}
     old, new = next(iter(pairs)) if len(pairs) == 1 else (_on_one_line(line.before), _on_one_line(line.after))
+    first, last = (text.splitlines() for text in (line.before, line.after))
+    if edit.kind == "order" and len(first) == 2 and [part.strip() for part in first[::-1]] == [p.strip() for p in last]:
+        return f"the order of two statements is wrong: `{last[0].strip()}` belongs before `{last[1].strip()}`"
     if not old:
         return f"{word} is missing: `{new}`"
     if not new:
@@ -362,6 +365,9 @@ def _describe_edit(edit: Edit, before: str, line: SourceEdit) -> str:
         as_word = rf"(?<!\w){re.escape(old)}(?!\w)"
         which = _which_occurrence(len(re.findall(as_word, left)), len(re.findall(as_word, line.before)))
         old, new, which = _differing_words(line.before, line.after) or (old, new, which)
+    keyword, equals, _ = old.partition("=")
+    if edit.kind == "axis" and equals and keyword.isidentifier() and keyword not in AXES:
+        word = "an argument"  # ddof, keepdims
     return f"{word} is {turned}: {which}`{old}` should be `{new}`"
 
 
@@ -394,7 +400,7 @@ def _add_repairs(diagnosis: Diagnosis, found: RepairResult, formula: bool) -> Di
         return replace(diagnosis, no_patch=why, right_here_only=ABSENT if here is None else source_edits(here))
     first = found.repairs[texts.index(shown[0])]
     edits = source_edits(first)
-    if diagnosis.kind is DiagnosisKind.UNKNOWN:
+    if diagnosis.kind in (DiagnosisKind.UNKNOWN, DiagnosisKind.ENTRY):  # which name no mistake
         diagnosis = replace(diagnosis, kind=DiagnosisKind.SLIP, message=describe_repair(first))
     if not formula:  # the mistake is in the claim, also where it is named after an operation of f
         file, line, source = shown_path(found.path), edits[0].line, edits[0].before

@@ -268,7 +268,7 @@ def edit_lines(edits: Sequence[SourceEdit]) -> list[str]:
     return [f"{sign} {line.strip()}" for sign, text in pairs for line in text.splitlines()]
 
 
-def _stress_blocks(stress: StressReport, verdict: Verdict) -> list[Block]:
+def stress_blocks(stress: StressReport, verdict: Verdict) -> list[Block]:
     """Say how many hard points were looked at, and at how many the claim is right; without a claim, where digits are lost."""
     says = "1 hard point" if stress.points == 1 else f"{stress.points:,} hard points"
     if isinstance(stress.fewest, tuple):
@@ -276,7 +276,8 @@ def _stress_blocks(stress: StressReport, verdict: Verdict) -> list[Block]:
         says += "" if stress.fewest else "; no digits are lost there but those that the inputs leave open"
     else:
         says += f": the claim is right at {stress.right:,}"
-        says += f"; {stress.skipped:,} were left out, where f has no gradient or no value" if stress.skipped else ""
+        left = "was" if stress.skipped == 1 else "were"
+        says += f"; {stress.skipped:,} {left} left out, where f has no gradient or no value" if stress.skipped else ""
         says += f"; {stress.wrong:,} could not be decided" if stress.wrong and verdict != Verdict.FAIL else ""
     blocks: list[Block] = [Paragraph((Piece("Stress: ", "strong"), Piece(says)))]
     if stress.fewest:
@@ -540,7 +541,7 @@ class CheckReport(Printed):
         blocks += self.native.blocks() if self.native else []
         blocks += [] if failed else layers
         blocks += self.comparison.blocks() if self.comparison else []
-        blocks += _stress_blocks(self.stress, self.verdict) if self.stress else []
+        blocks += stress_blocks(self.stress, self.verdict) if self.stress else []
         kind = self.decisive()
         blocks += [Paragraph((Piece("More: "), Verbatim(f"gradcli explain {kind}")))] if kind else []
         blocks += [Paragraph("Again:"), Code(quote_command(self.command))] if self.command else seed_line(self.seed)

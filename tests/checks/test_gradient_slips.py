@@ -286,6 +286,15 @@ def test_a_number_inside_the_function_is_named_as_the_factor(factor: float) -> N
     assert found.kind in ("factor", "slip") and ("7.3" in found.message or "inner" in found.message), found
 
 
+@for_rows(
+    ("factor", "says"),
+    [(7.3, "the division by 7.3 is missing, in "), (1 / 7.3, "the division by 7.3 is one too many, in ")],
+)
+def test_a_number_that_divides_is_named_as_a_division(factor: float, says: str) -> None:
+    f, g = lambda x: np.sum((x / 7.3) ** 2), lambda x: 2 * x / 7.3**2
+    assert says in named(f, {"x": X}, lambda x: factor * g(x), g).message
+
+
 def test_an_unnamed_factor_is_no_other_point() -> None:
     found = named(lambda x: np.sum(x**3), {"x": X}, lambda x: 3.63 * x**2, lambda x: 3 * x**2)
     assert (found.kind, "every wrong entry is 1.21 times" in found.message) == ("unknown", True), found

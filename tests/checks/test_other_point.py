@@ -42,17 +42,17 @@ OF_TWO = [
     (both(lambda v: np.round(v, 2)),                  "stale",   "at the point rounded to 2 decimals"),
     (both(lambda v: 0 * v + 1),                       "stale",   "at ones"),
     (both(np.abs),                                    "stale",   "at the absolute values of the point"),
-    (both(lambda v: 0.9 * v),                         "stale",   "at the point times (1 + -0.1)"),
-    (both(lambda v: 1.05 * v),                        "stale",   "at the point times (1 + 0.05)"),
-    (lambda x, y: g(0.9 * x, y),                      "stale",   "at x times (1 + -0.1)"),
-    (lambda x, y: g(x, 1.02 * y),                     "stale",   "at y times (1 + 0.02)"),
+    (both(lambda v: 0.9 * v),                         "stale",   "at the point times 0.9"),
+    (both(lambda v: 1.05 * v),                        "stale",   "at the point times 1.05"),
+    (lambda x, y: g(0.9 * x, y),                      "stale",   "at x times 0.9"),
+    (lambda x, y: g(x, 1.02 * y),                     "stale",   "at y times 1.02"),
     (lambda x, y: g(x - 0.01 * g(x, y)[0], y - 0.01 * g(x, y)[1]), "stale", "at x + -0.01 times the gradient"),
     (lambda x, y: g(x + 0.003 * g(x, y)[0], y + 0.003 * g(x, y)[1]), "stale", "at x + 0.003 times the gradient"),
     (lambda x, y: g(x - 0.01 * g(x, y)[0], y),        "stale",   "at x + -0.01 times its gradient"),
     (lambda x, y: g(x, y - 0.02 * g(x, y)[1]),        "stale",   "at y + -0.02 times its gradient"),
 ]
 OF_ONE = [
-    (lambda x: d_norm(0.9 * x),                       "stale",   "at the point times (1 + -0.1)"),
+    (lambda x: d_norm(0.9 * x),                       "stale",   "at the point times 0.9"),
     (lambda x: d_norm(x - 0.05 * d_norm(x)),          "stale",   "at x + -0.05 times the gradient"),
     (lambda x: d_norm(np.round(x, 1)),                "stale",   "at the point rounded to 1 decimals"),
 ]
@@ -83,7 +83,7 @@ def test_an_expression_at_another_point_is_told() -> None:
     report = checked("sum(sin(x)*x)", "x=[0.4, 1.1, -0.8]", "sin(0.9*x) + 0.9*x*cos(0.9*x)")
     found = diagnosis_of(report)
     assert found is not None
-    assert (found.kind, "times (1 + -0.1)" in found.message) == ("stale", True)
+    assert (found.kind, "times 0.9" in found.message) == ("stale", True)
 
 
 @pytest.mark.parametrize(

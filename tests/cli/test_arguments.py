@@ -59,6 +59,8 @@ USAGE = [
     (("check", "x", "--fail-fast"),             "there is no option '--fail-fast' for check", "write --exitfirst, or -x"),
     (("check", "x", "--maxfail=1"),             "there is no option '--maxfail' for check", "write --exitfirst, or -x"),
     (("grad", "x", "--fail-fast"),              "there is no option '--fail-fast' for grad", "gradcli grad --help"),
+    (("check", "x", "--x=3"),                   "there is no option '--x' for check",     "the value of an input has no dashes: x=3"),
+    (("grad", "x", "-x=3"),                     "'-x=3' is no option and no expression",  "the value of an input has no dashes: x=3"),
     (("check", "x", "--zzzz"),                  "there is no option '--zzzz' for check",  "gradcli check --help"),
     (("trace", "x", "--modes", "fd"),           "there is no option '--modes' for trace", ""),
     (("check", "x", "--modes"),                 "--modes needs a value",                  "gradcli check --help"),

@@ -715,15 +715,43 @@ def g(w, A):
     assert found["message"] == "an axis is wrong: `axis=1` should be `axis=0`"
 
 
+@pytest.mark.slow
+def test_an_edit_that_repairs_the_only_wrong_entry_names_the_mistake(gradcli: Gradcli, here: Path) -> None:
+    source = """\
+import numpy as np
+
+R = 8.314
+
+
+def f(w, T):
+    return np.sum((w[0] - w[1] / (R * T)) ** 2)
+
+
+def g(w, T):
+    res = w[0] - w[1] / (R * T)
+    return np.array([2 * np.sum(res), -2 * np.sum(res / T)])
+"""
+    found = check(gradcli, source, "w=[2, 5000], T=[300, 320, 350]", "--wrt", "w")
+    assert found["kind"] == "slip" and "should be" in found["message"]
+    assert found["edits"][0]["after"] == "return np.array([2 * np.sum(res), -2 * np.sum(res / T) / R])"
+
+
 @for_rows(
     ("kind", "before", "change", "says"),
     [
         ("name", "g += X[c] - p @ X", [(5, 6, "Xs"), (16, 17, "Xs")], "a name is wrong: `X` should be `Xs`"),
         ("axis", "g = np.sum(A, axis=0)", [(19, 20, "1")], "an axis is wrong: `axis=0` should be `axis=1`"),
+        ("axis", "v = x.var(0, ddof=1)", [(18, 19, "0")], "an argument is wrong: `ddof=1` should be `ddof=0`"),
         ("function", "x=sin(x), y=1", [(2, 5, "cos")], "a function is wrong: `sin` should be `cos`"),
         ("constant", "g = 2 * x**2", [(4, 5, "3")], "a number is wrong: the first `2` should be `3`"),
         ("transpose", "g = A @ x + A @ y", [(12, 13, "A.T")], "a transpose is missing: the second `A` should be `A.T`"),
         ("exponent", "g = 3 * x**2", [(11, 12, "3")], "an exponent is wrong: `2` should be `3`"),
+        (
+            "order",
+            "h = 2 * h\ng = h\n",
+            [(0, 15, "g = h\nh = 2 * h")],
+            "the order of two statements is wrong: `g = h` belongs before `h = 2 * h`",
+        ),
         ("statement", "g = x\ng += y\n", [(6, 13, "")], "a statement is one too many: `g += y`"),
         ("statement", "g = x\n", [(5, 5, "\ng += y")], "a statement is missing: `g += y`"),
     ],

@@ -9,7 +9,10 @@ import pytest
 
 import gradcli as gc
 from gradcli.checks.lost_digits import find_digit_loss
+from gradcli.report.check import stress_blocks
+from gradcli.report.point_report import StressReport
 from gradcli.targets.expression import Expression
+from gradcli.words import Verdict
 from tests.rows import for_rows
 
 Gradcli = Callable[..., Any]
@@ -395,3 +398,8 @@ def test_the_digits_that_an_operation_loses_are_counted() -> None:
     lost = find_digit_loss(Expression("(1 + x) - 1"), ("x",), {"x": np.float64(x)})
     assert lost is not None and lost.name == "subtract"
     assert lost.digits == pytest.approx(16 + np.log10(abs((1 + x) - 1 - x) / x), abs=0.1)
+
+
+@for_rows(("skipped", "says"), [(1, "; 1 was left out, where f"), (2, "; 2 were left out, where f")])
+def test_points_that_are_left_out_are_counted_in_words(skipped: int, says: str) -> None:
+    assert says in str(stress_blocks(StressReport(6, 4, skipped, 0), Verdict.PASS))
