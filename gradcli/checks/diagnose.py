@@ -15,7 +15,9 @@ from gradcli.checks.gradient_slips import (
     find_added_constant,
     find_clipping,
     find_exchanged_inputs,
+    find_factor_by_input,
     find_factor_in_entries,
+    find_factor_of_units,
     find_mistake_in_whole,
     find_rank_mistake,
     find_slight_error,
@@ -393,8 +395,9 @@ _SEARCH = (  # the simplest first: the first that explains every wrong entry is 
     find_rank_mistake, find_mistake_in_whole, find_clipping, find_exchanged_inputs, find_overwritten_positions,
     find_factor_in_entries,
     find_ignored_cotangent, find_squared_gradient, find_lower_precision,
-    find_difference_quotient, find_slight_error, find_slip_on_tape, find_other_parameter, find_unnamed_factor,
-    find_added_constant, find_law_of_error, find_unnamed_share, find_other_point, find_wrong_entry, find_small_errors,
+    find_difference_quotient, find_slight_error, find_slip_on_tape, find_factor_of_units, find_factor_by_input,
+    find_other_parameter, find_unnamed_factor, find_added_constant, find_law_of_error, find_unnamed_share, find_other_point,
+    find_wrong_entry, find_small_errors,
 )  # fmt: skip
 _MANY = 2  # entries, which one number, the distance to the other point, does not explain by accident
 _NUMBER = re.compile(r"\d[\w.+-]*")

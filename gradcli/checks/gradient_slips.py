@@ -458,6 +458,16 @@ _SMALL_FACTORS = tuple(
     row for n in (3, 4, 6, 8) for row in ((float(n), f"a factor {n} too large"), (1.0 / n, f"a factor {n} too small"))
 )
 FACTORS = (*_FACTORS_WITH_A_CAUSE, *_SMALL_FACTORS)
+_UNITS = tuple(
+    row
+    for n, of in (
+        (100, "percent"),
+        (365, "days of a year"),
+        (252, "trading days of a year"),
+        (1000, "a unit, such as kJ and J"),
+    )
+    for row in ((float(n), f"a factor {n} too large: {of}"), (1.0 / n, f"a factor {n} too small: {of}"))
+)
 # what a scalar argument causes if it is missing or repeated, such as a step size dt: a power of it
 _OF_ARGUMENTS = ((1, "one {} too many"), (-1, "{} is missing"), (2, "{}**2 too many"), (-2, "{}**2 is missing"))
 
@@ -560,6 +570,35 @@ def find_factor_in_entries(wrong: Wrong) -> Diagnosis | None:
     factor = _factor_of_wrong_entries(wrong)
     named = None if factor is None else name_factor(factor, wrong)
     return None if named is None else wrong.says(named[0], named[1] + wrong.where())
+
+
+def find_factor_of_units(wrong: Wrong) -> Diagnosis | None:
+    """Return a mistake of units that changed only the wrong entries, such as percent for a number.
+
+    Such a number may also be a count, or what an argument is at the point: those are tried before.
+    """
+    factor = _factor_of_wrong_entries(wrong)
+    whole = all(np.all(wrong.masks[name]) for name in wrong.names)
+    for value, says in () if factor is None else _UNITS:
+        for sign, also in ((1.0, ""), (-1.0, ", and the sign is flipped")):
+            if abs(factor / (sign * value) - 1) < _SAME:
+                where = _name_wrong_inputs(wrong) if whole else wrong.where()
+                return wrong.says(DiagnosisKind.FACTOR, says + also + where)
+    return None
+
+
+def find_factor_by_input(wrong: Wrong) -> Diagnosis | None:
+    """Return a mistake for each of several wrong inputs, a sign or a known factor; None if one of them has none."""
+    if len(wrong.names) < 2:
+        return None
+    alone = [wrong.alone(name) for name in wrong.names]
+    found = [find_factor_of_units(one) or find_factor_in_entries(one) for one in alone]
+    known = [one for one in found if one is not None]
+    if len(known) < len(found):
+        return None
+    kind = known[0].kind if len({one.kind for one in known}) == 1 else DiagnosisKind.FACTOR
+    said = zip(wrong.names, known, strict=True)
+    return wrong.says(kind, "; ".join(f"{one.message} ({name})" for name, one in said))
 
 
 def _factor_of_wrong_entries(wrong: Wrong) -> float | None:

@@ -63,6 +63,8 @@ ONE_VECTOR = [
     (lambda g: g / np.log(2),                   "factor",    "a factor 1/ln 2: the base of a logarithm"),
     (lambda g: g * np.sqrt(np.pi) / 2,          "factor",    "that of erf is missing"),
     (lambda g: g / (2 * np.pi),                 "factor",    "a factor 2 pi too small"),
+    (lambda g: g / 365,                         "factor",    "a factor 365 too small: days of a year"),
+    (lambda g: 1000 * g,                        "factor",    "a factor 1000 too large: a unit, such as kJ and J"),
     (lambda g: 1.01 * g,                        "scaled",    "every wrong entry is 1.01 times the right one"),
     (lambda g: (1 + 1e-6) * g,                  "scaled",    "1.000001 times the right one"),
     (lambda g: 0 * g,                           "detached",  "the gradient is zero"),
@@ -194,6 +196,21 @@ def test_the_input_that_is_wrong_is_named(name: str) -> None:
 
     found = named(three, {"x": X, "y": X[::-1] * 0.7, "z": X**2 + 0.1}, wrong, d_three)
     assert (found.kind, found.message) == ("sign", f"the sign is flipped ({name})")
+
+
+def test_each_of_several_wrong_inputs_has_a_mistake_of_its_own() -> None:
+    def wrong(x: Any, y: Any, z: Any) -> Any:
+        dx, dy, dz = d_three(x, y, z)
+        return -dx, dy / 100, dz
+
+    found = named(three, {"x": X, "y": X[::-1] * 0.7, "z": X**2 + 0.1}, wrong, d_three)
+    assert (found.kind, found.message) == ("factor", "the sign is flipped (x); a factor 100 too small: percent (y)")
+
+
+def test_a_unit_is_named_where_an_argument_is_the_same_number_by_chance() -> None:
+    f, g = lambda a, v: np.sum(np.sin(a * v)) / a, lambda a, v: {"v": np.cos(a * v)}
+    found = named(f, {"a": 100.0, "v": X}, lambda a, v: {"v": np.cos(a * v) / 100}, g)
+    assert (found.kind, "a factor 100 too small: percent" in found.message) == ("factor", True), found
 
 
 def affine(w: Any, b: Any) -> Any:
