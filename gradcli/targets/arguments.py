@@ -1,6 +1,7 @@
 """Bind a user's values to the parameters of a callable: a function of named float inputs, and the point to use."""
 
 import copy
+import dataclasses
 import inspect
 import re
 import weakref
@@ -25,7 +26,14 @@ from gradcli.targets.nesting import (
     put_together,
     take_apart,
 )
-from gradcli.targets.python import PythonFunction, advise_missing_values, name_object_of_file, order_names, signature_of
+from gradcli.targets.python import (
+    PythonFunction,
+    advise_missing_values,
+    annotated_class,
+    name_object_of_file,
+    order_names,
+    signature_of,
+)
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import redefines_arithmetic, shape, size
 from gradcli.tracing.tracer import Tracer, exact_integer
@@ -71,7 +79,11 @@ def bind_arguments(
     values: dict[str, Any] = {}
     notices: list[Notice] = []
     for name in order_names(given, signature):
-        x = _convert_typed_value(name, given[name], parameters.get(name), typed)
+        x = given[name]
+        kind = annotated_class(function, parameters[name]) if name in parameters and type(x) is dict else None
+        if kind is not None and dataclasses.is_dataclass(kind):
+            x = _make_dataclass(name, kind, x, typed)
+        x = _convert_typed_value(name, x, parameters.get(name), typed)
         arguments[name], leaves = take_apart(name, x)
         values |= {path: _normalise_leaf(path, leaf, notices) for path, leaf in leaves.items()}
     _refuse_missing_values(given, parameters, text, function)
@@ -143,11 +155,35 @@ def _refuse_missing_values(
     ]  # an object's have values
     if len(shown) > len(lacking):
         what += f" ({text} takes {', '.join(shown)})"
-    examples = {
-        name: name_object_of_file(function, text, parameters[name]) or _example_value(parameters[name])
-        for name in lacking
-    }
+    examples: dict[str, str] = {}
+    for name in lacking:
+        kind, known = annotated_class(function, parameters[name]), name_object_of_file(function, text, parameters[name])
+        if known is None and kind is not None and dataclasses.is_dataclass(kind):
+            examples |= {f"{name}.{part.name}": _example_value(part) for part in _required_members(kind)}
+        else:
+            examples[name] = known or _example_value(parameters[name])
     raise BadPoint(what, do=advise_missing_values(function, text, given, examples))
+
+
+def _required_members(kind: type) -> list[inspect.Parameter]:
+    """Return the members of a dataclass that have no default."""
+    return [part for part in inspect.signature(kind).parameters.values() if part.default is part.empty]
+
+
+def _make_dataclass(name: str, kind: type, members: Mapping[str, Any], typed: bool) -> Any:
+    """Return the dataclass that an annotation names, of members that are given by path. Raises BadPoint for one that lacks."""
+    known = inspect.signature(kind).parameters
+    lacking = {part.name: part for part in _required_members(kind) if part.name not in members}
+    if lacking or not members.keys() <= known.keys():
+        unknown = [f"{name}.{key}" for key in members if key not in known]
+        says = (
+            f"{unknown[0]} is no member of {kind.__name__}" if unknown else f"{name}.{next(iter(lacking))} has no value"
+        )
+        missing = ", ".join(f"{name}.{key}={_example_value(part)}" for key, part in lacking.items())
+        raise BadPoint(
+            f"{says} ({kind.__name__} has {', '.join(known)})", do=f'add --at "{missing}"' if missing else None
+        )
+    return kind(**{key: _convert_typed_value(f"{name}.{key}", x, known[key], typed) for key, x in members.items()})
 
 
 # Which parameters take integers, flags or strings, as their annotations or defaults say.

@@ -150,17 +150,27 @@ def name_object_of_file(function: Callable[..., Any], text: str, parameter: insp
 
     It has the parameter's name, or the class that the parameter's annotation names.
     """
-    target = inspect.unwrap(getattr(getattr(function, "prepared", None), "function", function))
-    file, held = text.partition(":")[0], getattr(target, "__globals__", {})
-    kind = parameter.annotation
-    kind = held.get(kind) if isinstance(kind, str) else kind
+    file, held = text.partition(":")[0], _globals_of(function)
     if not file or file == text:
         return None
     named = held.get(parameter.name)
     if named is not None and not callable(named) and not inspect.ismodule(named):
         return f"{file}:{parameter.name}"
-    own = inspect.isclass(kind) and kind.__module__ == getattr(target, "__module__", None)
+    kind = annotated_class(function, parameter)
+    own = kind is not None and kind.__module__ == held.get("__name__")
     return next((f"{file}:{key}" for key, x in held.items() if own and type(x) is kind), None)
+
+
+def annotated_class(function: Callable[..., Any], parameter: inspect.Parameter) -> type | None:
+    """Return the class that the annotation of a parameter names; None for none."""
+    kind = parameter.annotation
+    kind = _globals_of(function).get(kind) if isinstance(kind, str) else kind
+    return kind if inspect.isclass(kind) else None
+
+
+def _globals_of(function: Callable[..., Any]) -> dict[str, Any]:
+    target = inspect.unwrap(getattr(getattr(function, "prepared", None), "function", function))
+    return getattr(target, "__globals__", {})
 
 
 def advise_dict(function: Callable[..., Any], text: str, name: str) -> str | None:

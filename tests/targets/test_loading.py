@@ -234,6 +234,35 @@ def test_a_claim_by_a_class_that_needs_arguments_says_how_to_make_one(
     assert f'name one: "{Path(file).stem}:Bond(coupon=...).slope"' in ran.stderr
 
 
+STATE = """
+    from dataclasses import dataclass
+    @dataclass
+    class State:
+        pos: np.ndarray
+        n: int
+        mass: float = 1.0
+    def f(s: State): return s.mass * np.sum(s.pos**s.n)
+    def quoted(s: "State"): return f(s)
+    def g(s): return State(s.mass * s.n * s.pos**(s.n - 1), None, np.sum(s.pos**s.n))
+"""
+
+
+@pytest.mark.parametrize("target", ["f", "quoted"])
+def test_a_dataclass_is_made_of_members_that_are_given_by_path(
+    gradcli: Callable[..., Any], tmp_path: Path, target: str
+) -> None:
+    file = f"{written(tmp_path, STATE)}:{target}"
+    ran = gradcli("check", file, "--grad", "g", *QUICK)
+    assert ran.exit_status == 2 and '--at "s.pos=randn(3), s.n=3"' in ran.stderr
+    ran = gradcli("check", file, "--grad", "g", "--at", "s.pos=randn(3), s.n=3", *QUICK)
+    assert ran.exit_status == 0 and "df/ds.mass" in ran.stdout
+    ran = gradcli("check", file, "--grad", "g", "s.n=2", "s.mass=3", *QUICK)
+    assert ran.exit_status == 2 and "s.pos has no value (State has pos, n, mass)" in ran.stderr
+    assert 'add --at "s.pos=randn(3)"' in ran.stderr
+    ran = gradcli("check", file, "--grad", "g", "s.n=2", "s.pos=[1, 2]", "s.speed=3", *QUICK)
+    assert ran.exit_status == 2 and "s.speed is no member of State (State has pos, n, mass)" in ran.stderr
+
+
 def test_an_instance_in_the_file_is_named(gradcli: Callable[..., Any], tmp_path: Path) -> None:
     file = written(tmp_path, BOND + "    held = bond = Bond(5)\n")
     ran = gradcli("check", f"{file}:Bond.price", "y=2", *QUICK)
