@@ -204,6 +204,8 @@ def describe_missing_partial(primitive: Primitive, i: int, xs: Sequence[Value], 
         operand = _other_operand(code, i, primitive.name)
         if operand:
             is_count = constant is not None and constant >= 2 and constant.is_integer()
+            if is_count and f"{constant:.0f}" in (part.strip() for part in operand.split(" * ")):
+                operand = f"{constant:.0f}"  # the other factors are 1 at the point
             is_named = not re.fullmatch(r"[-+\d.e_()]+", operand)
             count = f" ({operand} = {constant:.0f})" if is_count and is_named else ""
             quoted = operand if re.fullmatch(r"[\w.]+", operand) or not inverse else f"({operand})"

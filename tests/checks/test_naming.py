@@ -19,6 +19,8 @@ CODE = [
     ("multiply", 0, (X, 1 / 6),          "F.mse_loss(x, y)",    False, "the factor 1/6 of mse_loss(...) is missing"),
     ("multiply", 0, (X, 0.7),            "scaled(x)",           False, "the factor 0.7 of scaled(...) is missing"),
     ("divide",   0, (X, 6.0),            "np.sum(x) / n",       True,  "the factor 1/n is missing (n = 6)"),
+    ("multiply", 1, (2.0, X),            "2 * m * l**2 * x",    True,  "the factor 2 is missing"),
+    ("multiply", 1, (6.0, X),            "2 * m * l**2 * x",    True,  "the factor 2 * m * l ** 2 is missing (2 * m * l ** 2 = 6)"),
     ("divide",   0, (X, 5.0),            "np.sum(x) / (n - 1)", True,  "the factor 1/(n - 1) is missing (n - 1 = 5)"),
     ("divide",   0, (X, 6.0),            "np.sum(x) / 6",       True,  "the factor 1/6 is missing"),
     ("divide",   0, (X, 6.0),            "x /= n",              True,  "the factor 1/n is missing (n = 6)"),
