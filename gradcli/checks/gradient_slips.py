@@ -580,8 +580,10 @@ def find_factor_of_units(wrong: Wrong) -> Diagnosis | None:
     Such a number may also be a count, or what an argument is at the point: those are tried before.
     """
     factor = _factor_of_wrong_entries(wrong)
+    if factor is None:
+        return None
     whole = all(np.all(wrong.masks[name]) for name in wrong.names)
-    for value, says in () if factor is None else _UNITS:
+    for value, says in _UNITS:
         for sign, also in ((1.0, ""), (-1.0, ", and the sign is flipped")):
             if abs(factor / (sign * value) - 1) < _SAME:
                 where = _name_wrong_inputs(wrong) if whole else wrong.where()

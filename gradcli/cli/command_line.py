@@ -258,7 +258,7 @@ def arrange_command_words(name: str, words: list[str], rows: Sequence[Option], c
         elif name in _OF_PROGRAMS:
             arguments += words[k - 1 :]  # all that follows is the program's
             break
-        elif equals and _DASHED.fullmatch(option) and not value.startswith("="):
+        elif equals and _DASHED.fullmatch(option) and not takes_value.get(option) and not value.startswith("="):
             says, do = f"'{word}' is no option and no expression", f"the value of an input has no dashes: {word[1:]}"
             raise BadOption(says, do=do)
         else:
