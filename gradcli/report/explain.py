@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gradcli.classes import dataclass
-from gradcli.report import numbers
 from gradcli.report.blocks import Block, Code, Headline, Paragraph, Piece, Table
 from gradcli.report.encode import Status
 from gradcli.words import ALLOWED, DiagnosisKind, ExplainedGroup, Kind, RuleKind
@@ -246,6 +245,8 @@ class OpsReport:
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the table of primitives, and what is stated about single ones."""
+        from gradcli.report import numbers  # with numpy, which an explanation does not need
+
         rows = []
         notes: list[Block] = []
         for op in self.operations:
