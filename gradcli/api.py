@@ -213,13 +213,14 @@ def locate_target(f: Function | str, at: Any, options: Options) -> Located:
 
 
 def derive(
-    f: str | Function, shapes: Mapping[str, str] | None = None, *, at: Any = None, assume: Mapping[str, str] | None = None,
-    wrt: str | None = None, order: int = 1, answer: str | None = None, show: bool = False,
-    layout: str = "mixed", style: str = "differential",
+    f: str | Function, shapes: Mapping[str, str] | str | None = None, *, at: Any = None,
+    assume: Mapping[str, str] | str | None = None, wrt: str | None = None, order: int = 1, answer: str | None = None,
+    show: bool = False, layout: str = "mixed", style: str = "differential",
 ) -> DeriveReport:  # fmt: skip
     """Return the closed form of the derivative of an expression, or of a Python function, by each of its inputs.
 
-    Shapes  by input, sizes by name or number: {"W": "m n", "x": "n"}; an input that is not named is a number.
+    Shapes  by input, sizes by name or number: {"W": "m n", "x": "n"}, or "W: m n; x: n" as on the command line; an input that
+            is not named is a number. `assume` is written in the same ways.
     `layout` is `mixed`, where gradients have the shape of the input and Jacobians are indexed [output, input], `denominator`,
     where they are indexed [input, output], or `numerator`, where gradients are transposed.
     At a point, as `check` takes it, sizes are read from the values where `shapes` does not name them, and each result has
@@ -235,7 +236,12 @@ def derive(
     from gradcli.derivation.study import DeriveOptions, function_at_point, load_python_function, wrap_callable
     from gradcli.derivation.study import derive as study
 
-    dims = parse_shapes(f"{name}: {sizes}" for name, sizes in (shapes or {}).items())
+    def by_input(given: Mapping[str, str] | str | None) -> list[str]:
+        if isinstance(given, str):
+            return [part for part in given.split(";") if part.strip()]
+        return [f"{name}: {words}" for name, words in (given or {}).items()]
+
+    dims = parse_shapes(by_input(shapes))
     given = None if at is None else function_at_point(locate_target(f, at, DEFAULTS), dims)
     if given is not None:
         target = given.f
@@ -243,8 +249,9 @@ def derive(
         target = wrap_callable(f, getattr(f, "__name__", "f"), dims)
     else:
         target = load_python_function(f, dims) if is_python(f) else Expression(f)
-    facts = tuple(f"{name}: {words}" for name, words in (assume or {}).items())
-    wanted = DeriveOptions(dims, facts, wrt, order, answer=answer, show=show, layout=layout, style=style, given=given)
+    wanted = DeriveOptions(
+        dims, tuple(by_input(assume)), wrt, order, answer=answer, show=show, layout=layout, style=style, given=given
+    )
     return study(target, wanted)
 
 

@@ -70,3 +70,9 @@ def test_a_huge_number_is_a_power_of_ten() -> None:
 def test_indices_are_read_off_with_kronecker_deltas(f: str, shapes: dict[str, str], wrt: str, lines: list[str]) -> None:
     (result,) = gradcli.derive(f, shapes=shapes, wrt=wrt, style="index").results
     assert [f"{step.rule}: {step.after}" for step in result.steps[-len(lines) :]] == lines
+
+
+def test_python_takes_shapes_and_assumptions_as_the_command_line_does() -> None:
+    by_name = gradcli.derive("x @ A @ x", {"A": "n n", "x": "n"}, assume={"A": "symmetric"}, wrt="x")
+    by_text = gradcli.derive("x @ A @ x", "A: n n; x: n", assume="A: symmetric", wrt="x")
+    assert by_text.results == by_name.results
