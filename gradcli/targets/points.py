@@ -19,7 +19,7 @@ from gradcli.request.target_text import is_python, normalise_name
 from gradcli.targets.draws import BY_SIZE, NO_SIZES, RandomStream, Sizes, Whole
 from gradcli.targets.facts import SIZE, length_of, size_names
 from gradcli.targets.limits import MAX_ENTRIES, Ledger
-from gradcli.targets.loading import load, module_of, public_names, run_user_code
+from gradcli.targets.loading import NOTEBOOK, load, module_of, public_names, run_user_code
 from gradcli.targets.missing import (
     PATH_OF_AN_ENTRY,
     blank_quoted_parts,
@@ -462,7 +462,8 @@ def _parse_point(text: str, seed: int, point: int, sizes: Sizes, target: str) ->
         raise BadPoint("the point is empty", do='write --at "x=0.5, y=1.2"')
     if not is_python(target):
         return parse_assignments(text, seed, point, sizes)
-    return parse_assignments(text, seed, point, sizes, _load_argument, target.partition(":")[0].strip())
+    file = target.partition(":")[0].strip()
+    return parse_assignments(text, seed, point, sizes, _load_argument, "" if file == NOTEBOOK else file)
 
 
 def _load_argument(text: str) -> Any:
