@@ -179,7 +179,7 @@ def end_ranks_on_exit(options: Options) -> Iterator[None]:
         yield
     finally:
         if options.ranks is not None:
-            from gradcli.process.workers import end_ranks
+            from gradcli.process.copies import end_ranks
 
             end_ranks()
 

@@ -90,7 +90,7 @@ DOCUMENTS = {
     "sweep": ("gradcli.report.sweep", "SweepReport"),
     "cost": ("gradcli.report.cost", "CostReport"),
     "derive": ("gradcli.report.derive", "DeriveReport"),
-    "grad": ("gradcli.study.gradient", "GradReport"),
+    "grad": ("gradcli.report.compare", "GradReport"),
     "trace": ("gradcli.report.trace", "TraceReport"),
     "modes": ("gradcli.report.explain", "ModesReport"),
     "ops": ("gradcli.report.explain", "OpsReport"),

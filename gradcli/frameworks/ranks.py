@@ -33,7 +33,7 @@ from gradcli.frameworks.torch.adapter import (
     report_forward_calls,
     seeded,
 )
-from gradcli.process.workers import Ranks, Silent
+from gradcli.process.copies import Ranks, Silent
 from gradcli.request.options import RankOptions
 from gradcli.request.point import Array
 from gradcli.targets.facts import Notice, OutputPart

@@ -19,7 +19,7 @@ from gradcli.words import RuleKind
 
 # The cost of one evaluation of a primitive: scalar operations, counted from the shapes of its operands and its result.
 
-_Given = dict[str, Any]
+Params = dict[str, Any]
 Values = Sequence[Any]
 
 
@@ -79,8 +79,8 @@ class PrimitiveCost:
     the result has when it is written out as a formula of the operands.
     """
 
-    operations: Callable[[Values, Any, _Given], Operations]
-    work: Callable[[Values, Any, _Given], Work] = lambda xs, y, params: Work(largest_entry_count(xs, y))
+    operations: Callable[[Values, Any, Params], Operations]
+    work: Callable[[Values, Any, Params], Work] = lambda xs, y, params: Work(largest_entry_count(xs, y))
     terms: Callable[[Values, Any], float] = lambda xs, y: 1.0
 
 
@@ -99,7 +99,7 @@ def _einsum_loop_count(subscripts: str, xs: Iterable[Any]) -> int:
     return math.prod(sizes.values())
 
 
-def _power_operations(xs: Values, y: Any, params: _Given) -> Operations:
+def _power_operations(xs: Values, y: Any, params: Params) -> Operations:
     n = abs(int(params.get("n", 1)))
     return Operations(multiplications=size(y) * max(0, n.bit_length() + n.bit_count() - 2))
 
@@ -126,8 +126,8 @@ CONTRACTION = PrimitiveCost(
 )
 
 
-def _operations_of_products(work: Callable[[Values, Any, _Given], Work]) -> Callable[[Values, Any, _Given], Operations]:
-    def operations(xs: Values, y: Any, params: _Given) -> Operations:
+def _operations_of_products(work: Callable[[Values, Any, Params], Work]) -> Callable[[Values, Any, Params], Operations]:
+    def operations(xs: Values, y: Any, params: Params) -> Operations:
         products = work(xs, y, params).products
         return Operations(products, products)
 
@@ -140,7 +140,7 @@ def factorisation_cost(products: int, expanded: bool = False) -> PrimitiveCost:
     With `expanded`, a formula of the result writes out a determinant: n * n! terms for n rows.
     """
 
-    def work(xs: Values, y: Any, params: _Given) -> Work:
+    def work(xs: Values, y: Any, params: Params) -> Work:
         return Work(products=products * size(xs[0]) * max(shape(xs[0])[-2:], default=1))
 
     def terms(xs: Values, y: Any) -> float:
@@ -150,7 +150,7 @@ def factorisation_cost(products: int, expanded: bool = False) -> PrimitiveCost:
     return PrimitiveCost(_operations_of_products(work), work, terms)
 
 
-def _transform_work(xs: Values, y: Any, params: _Given) -> Work:
+def _transform_work(xs: Values, y: Any, params: Params) -> Work:
     return Work(10 * size(y), size(y) * shape(y)[-1])
 
 
@@ -231,7 +231,6 @@ ABOVE_MINUS_10000 = Domain(
 # What a primitive is.
 
 T = TypeVar("T")
-Params = dict[str, Any]
 Transposer = Callable[[Callable[[Value], Value], Value, Value], Value]
 
 

@@ -9,14 +9,13 @@ import pytest
 
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ErrorReport
-from gradcli.report.compare import CompareReport
+from gradcli.report.compare import CompareReport, GradReport
 from gradcli.report.derive import DeriveReport
 from gradcli.report.encode import NotADocument, Summarised, decode_document, encode
 from gradcli.report.forms import render_as_text
 from gradcli.report.suite import row_of_document
 from gradcli.report.sweep import SweepReport
 from gradcli.report.trace import TraceReport
-from gradcli.study.gradient import GradReport
 from tests.conftest import gradcli
 from tests.rows import for_rows
 
