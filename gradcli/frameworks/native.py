@@ -36,10 +36,9 @@ from gradcli.request.option_values import read_name
 from gradcli.request.options import Options
 from gradcli.targets.nesting import Node, put_together, take_apart
 from gradcli.targets.python import PythonFunction, message_of, signature_of
-from gradcli.tracing.captured import closure_values, nested_codes
 from gradcli.tracing.primitive import Params, Primitive, Transposer, Value
 from gradcli.tracing.provenance import place_of_error
-from gradcli.tracing.tracer import Tracer, plain_value
+from gradcli.tracing.tracer import Tracer, closure_values, nested_codes, plain_value
 from gradcli.words import RanOn
 
 _KEPT = 4  # recorded programs that are cached

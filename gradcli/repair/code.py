@@ -56,8 +56,8 @@ from gradcli.repair.scope import (
     walk_expressions,
     write_operation,
 )
-from gradcli.tracing.captured import closure_values, nested_codes
 from gradcli.tracing.provenance import is_users_file
+from gradcli.tracing.tracer import closure_values, nested_codes
 
 _MOST_IN_LOOPS = 60  # contributions that are written in loops
 MOST_LINES = 100  # times the lines that the claim itself runs, for each edited text

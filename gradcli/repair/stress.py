@@ -43,8 +43,8 @@ from gradcli.targets.facts import (
     restrict_to_inputs,
 )
 from gradcli.targets.python import PythonFunction
-from gradcli.tracing.captured import closure_values, nested_codes, unwrap_function
 from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import closure_values, nested_codes, unwrap_function
 from gradcli.words import Exit, Severity, Verdict, worst_status
 
 # Points built to break gradients: signs, zeros, ties, saturation, magnitudes, tails, branches, indices, other sizes.

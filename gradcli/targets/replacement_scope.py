@@ -27,10 +27,10 @@ from gradcli.rules import scipy as of_scipy
 from gradcli.rules.pairs import ComplexPair
 from gradcli.rules.shaping import as_value
 from gradcli.targets.solver_tolerances import SOLVERS, SolverRow, call_solver, is_inside_solver, scale_tolerances
-from gradcli.tracing.captured import Captured
 from gradcli.tracing.primitive import Value, primitive_by_name
 from gradcli.tracing.provenance import called_name, is_gradcli_file, is_users_file
 from gradcli.tracing.tracer import (
+    Captured,
     Dotted,
     FloatResult,
     LinearForm,

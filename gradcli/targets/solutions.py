@@ -18,10 +18,9 @@ from gradcli.rules.linalg import SOLUTION, Open
 from gradcli.rules.shaping import as_value
 from gradcli.targets.replacement_scope import stand_ins, users_modules, without_tracing
 from gradcli.targets.solver_tolerances import arguments_by_name, watch_solvers
-from gradcli.tracing.captured import Captured
 from gradcli.tracing.primitive import Value
 from gradcli.tracing.shapes import shape
-from gradcli.tracing.tracer import Tracer, plain_value
+from gradcli.tracing.tracer import Captured, Tracer, plain_value
 
 # What all equations share: their parameters, found in what the user passes, and the Jacobians of the user's functions.
 

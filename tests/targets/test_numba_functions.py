@@ -12,7 +12,7 @@ import gradcli
 from gradcli.frameworks.native import recognise_framework
 from gradcli.targets import replacement_scope
 from gradcli.targets.replacement_scope import stand_ins, without_tracing
-from gradcli.tracing.captured import unwrap_function
+from gradcli.tracing.tracer import unwrap_function
 
 OWN = (np.zeros,)  # names in a module of the user's are replaced in a trace, and what a tuple holds is not
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from gradcli.arithmetic.recorded_program import record
-from gradcli.tracing.captured import Captured
 from gradcli.tracing.primitive import Value
+from gradcli.tracing.tracer import Captured
 from tests.rows import for_rows
 
 

@@ -26,7 +26,7 @@ from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Literal, NoReturn
 
 from gradcli.classes import dataclass
-from gradcli.tracing.captured import UNBOUND, content_of_cell, nested_codes
+from gradcli.tracing.tracer import UNBOUND, content_of_cell, nested_codes
 from gradcli.words import DerivativeKind
 
 # Where a function is defined, and whether it is one that the report is about. By the standard library alone.

@@ -42,7 +42,7 @@ from gradcli.project.capture.recorder import (
     note_last_call,
     record_calls,
 )
-from gradcli.tracing.captured import UNBOUND, content_of_cell
+from gradcli.tracing.tracer import UNBOUND, content_of_cell
 from gradcli.words import DerivativeKind
 
 # The functions of scipy that take a gradient, and how each calls it, as a table.
