@@ -15,6 +15,9 @@ Values = Mapping[str, Any]
 _SPREAD = 0.4  # of the logarithm by which a number is multiplied
 _NEAR = 1e-6  # relative: how near a sum is to one
 _MOST_LENGTHS = 4  # lengths of axes that are changed, one at a time
+_SHORTEST = 3  # the least length to which an axis is shortened
+_MULTIPLES = range(2, 9)  # of a length that another one may be, as the gates of a cell are
+_FEWER = 8  # times fewer entries of all inputs: else they are not shortened
 
 
 def redraw_inputs(
@@ -50,6 +53,50 @@ def resize_inputs(values: Values, wrt: Collection[str], rng: np.random.Generator
     for more in (True, False):  # one more, then twice as many
         for length in lengths:
             yield _resize_axes(values, wrt, length, length + 1 if more else 2 * length, rng)
+
+
+def shrink_inputs(values: Values, wrt: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Yield the inputs with short axes, in ways to be tried in turn; nothing where that leaves out few entries.
+
+    Of each axis the first entries stay. Lengths that differ still differ, in their order; in another way multiples of a length
+    stay multiples. Integers that are equal to a length become the new one, and whole numbers that may be positions along an axis
+    lie within it.
+    """
+    lengths = sorted({n for x in values.values() if _is_numeric(x) for n in np.shape(x) if n > 1})
+    tried: list[dict[int, int]] = []
+    for keeps_multiples in (False, True):
+        new: dict[int, int] = {}
+        for n in lengths:
+            multiple = next((k * new[m] for m in new for k in _MULTIPLES if n == k * m), None)
+            longer = min(n, max(_SHORTEST, 1 + max(new.values(), default=0)))
+            new[n] = longer if multiple is None or not keeps_multiples else multiple
+        if new in tried:
+            continue
+        tried.append(new)
+        shorter = {name: _shorten_axes(x, new, name in wrt) for name, x in values.items()}
+        before, after = (sum(np.size(x) for x in v.values() if _is_numeric(x)) for v in (values, shorter))
+        if _FEWER * after <= before:
+            yield shorter
+
+
+def _shorten_axes(x: Any, new: Mapping[int, int], differentiated: bool) -> Any:
+    """Return an input whose axes have new lengths, by the old ones."""
+    if isinstance(x, int | np.integer) and not isinstance(x, bool):
+        return type(x)(new.get(int(x), x))
+    if not _is_numeric(x) or not np.ndim(x):
+        return x
+    x = np.asarray(x)
+    y = x[tuple(slice(new.get(n, n)) for n in x.shape)]
+    whole, sums = _is_whole(x), [axis for axis in (x.ndim - 1, 0) if _sums_to_one(x, axis)]
+    if whole and x.ndim == 2 and sums:  # one hot
+        classes = y.shape[1]
+        return np.eye(classes, dtype=x.dtype)[np.argmax(x[: len(y)], axis=1) % classes]
+    if whole and not (differentiated and x.dtype.kind == "f") and x.dtype.kind != "b" and np.min(x, initial=0) >= 0:
+        axis = next((n for n in new if n > np.max(x, initial=0)), None)
+        return y if axis is None else y % new[axis]
+    for axis in sums[:1]:
+        return y / np.sum(y, axis=axis, keepdims=True)
+    return y / np.linalg.norm(y, axis=-1, keepdims=True) if _has_unit_rows(x) else y
 
 
 def _resize_axes(

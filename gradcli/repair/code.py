@@ -143,6 +143,8 @@ def update_edits(statement: ast.stmt, text: Text, scope: Scope) -> Iterator[Edit
         updates = [f" /= {name.id}.sum({over})"]
         rows = ((f"{scope.prefix}arange(len({indices}))", indices) for indices in _indices_of_rows(scope, own))
         updates += [f"[{row}, {entry}] -= 1" for row, entry in rows]
+    made = own if isinstance(statement, ast.Assign) else scope.value(name.id)
+    updates += [f"[{entry}] -= 1" for entry in _indices_of_entries(scope, made)]
     for update in updates:
         yield Edit("statement", 2.2, statement.lineno, (Change(end, end, f"{new_line}{name.id}{update}"),))
     for cost, update in _possible_updates(scope, shape_of(own), name.id, isinstance(statement, ast.AugAssign)):
@@ -160,6 +162,14 @@ def _indices_of_rows(scope: Scope, own: Any) -> Iterator[str]:
     for term in scope.names if len(shape) == 2 and scope.prefix else ():
         x = term.value
         if shape_of(x) == shape[:1] and "int" in str(x.dtype) and bool((x < shape[1]).all()):
+            yield term.text
+
+
+def _indices_of_entries(scope: Scope, own: Any) -> Iterator[str]:
+    """Yield the names and expressions that are the index of an entry of a vector."""
+    shape = shape_of(own)
+    for term in (*scope.names, *scope.terms) if len(shape) == 1 else ():
+        if is_index(term.value) and shape_of(term.value) == () and 0 <= int(term.value) < shape[0]:
             yield term.text
 
 
@@ -363,7 +373,7 @@ class CodeClaim:
     lacks: bool = False  # whether what the function contributes may be missing
     scopes: dict[int, tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=dict)
     loops: dict[Loop, LoopBody] = field(default_factory=dict)  # those that were run
-    most_lines: int = 100_000
+    most_lines: dict[int, int] = field(default_factory=dict)  # that an edited text may run, by point
 
     @property
     def text(self) -> str:
@@ -373,11 +383,8 @@ class CodeClaim:
         """Call the claim once, to know the values of its names at each line, and how many lines it runs."""
         statements, visits = self._lines_of_statements, Counter[int]()
         bodies = self._lines_of_loops if self.forward is not None else {}
-        lines = 0
 
         def note_values(frame: FrameType) -> None:
-            nonlocal lines
-            lines += 1
             statement = statements.get((frame.f_code.co_name, frame.f_lineno))
             for loop, k in bodies.get((frame.f_code.co_name, frame.f_lineno), ()):
                 self.loops.setdefault(loop, LoopBody(loop, frame.f_globals)).note(k, frame.f_locals)
@@ -388,7 +395,6 @@ class CodeClaim:
         with _tracing_lines(self.file.path, note_values), contextlib.suppress(WrongShape):
             self.call(0)
         self._protect_arrays()
-        self.most_lines = MOST_LINES * max(lines, 10)
 
     def _protect_arrays(self) -> None:
         """Let no edited text write into arrays that outlive a call, unless the claim itself does."""
@@ -404,9 +410,26 @@ class CodeClaim:
             for x in kept:
                 x.flags.writeable = True
 
+    def _most_lines_at(self, number: int) -> int:
+        """Return how many lines an edited text may run at a point, by those that the claim runs there, counted once."""
+        if number not in self.most_lines:
+            lines = 0
+
+            def count_line(frame: FrameType) -> None:
+                nonlocal lines
+                lines += 1
+
+            with (
+                _tracing_lines(self.file.path, count_line),
+                contextlib.suppress(Exception),
+            ):  # which the claim may raise
+                self.call(number)
+            self.most_lines[number] = MOST_LINES * max(lines, 10)
+        return self.most_lines[number]
+
     def gradient(self, changes: Sequence[Change], number: int) -> Gradient | None:
         replaced: list[tuple[FunctionType, CodeType]] = []
-        left = self.most_lines
+        left = self._most_lines_at(number)
 
         def count_line(frame: FrameType) -> None:
             nonlocal left

@@ -41,7 +41,17 @@ from gradcli.repair.scope import (
     texts_of_expressions,
     walk_expressions,
 )
-from gradcli.repair.search import Repair, RepairSearch, draw_further_points, draw_near_points
+from gradcli.repair.search import (
+    MANY,
+    NO_POINTS,
+    Repair,
+    RepairSearch,
+    calls_at_smaller_sizes,
+    draw_further_points,
+    draw_near_points,
+    draw_smaller_points,
+    right_gradient_here,
+)
 from gradcli.report.check import CheckReport
 from gradcli.report.common import ABSENT
 from gradcli.report.point_report import Diagnosis, SourceEdit
@@ -60,7 +70,6 @@ _LACKING = (  # what a contribution that is missing is called
     DiagnosisKind.UNKNOWN,
 )  # fmt: skip
 _IN_A_NOTEBOOK = "edits are tried in files, and the claim is in a notebook"
-_NO_POINTS = "the right gradient is not known at enough points to try edits"
 
 
 def repair_claim(
@@ -95,8 +104,8 @@ def repair_claim(
         if not found.repairs:
             points = draw_near_points(request, at, names) if editable else []
             points = points if len(points) > 1 else []
-            found = _repair_in_process(replace(wanted, points=tuple(points), calls=budget.left), budget)
-            found = replace(found, why=found.why or ("" if points or not editable else _NO_POINTS))
+            wanted = replace(wanted, points=tuple(points), names=names if editable else (), number=number)
+            found = _repair_in_process(replace(wanted, calls=budget.left), budget)
             diagnosis = replace(diagnosis, layer=ABSENT) if found.repairs else diagnosis
     points_ = list(report.points)
     if editable:
@@ -119,7 +128,7 @@ def _repair_layer(name: str, request: Request, wanted: RepairRequest, budget: Ca
     points = draw_near_points(alone, alone.points[0], names)
     if len(points) < 2:
         return RepairResult()
-    return _repair_in_process(replace(wanted, points=tuple(points), layer=name), budget)
+    return _repair_in_process(replace(wanted, points=tuple(points), names=names, layer=name), budget)
 
 
 # A claim that is an expression, as text that can be edited: an expression is data, so that it is evaluated here.
@@ -221,16 +230,34 @@ def _spans_in_text(statement: Statement) -> Callable[[ast.AST], Span]:
 
 
 def repair_formula(request: Request, point: Point, names: tuple[str, ...], budget: CauseBudget) -> RepairResult:
-    """Return the edits of a claim that is an expression: an expression is data, and is evaluated here."""
-    claim = request.claim
+    """Return the edits of a claim that is an expression: an expression is data, and is evaluated here.
+
+    Where calls are few because each takes long, edits are tried at smaller sizes first.
+    """
     points = draw_near_points(request, point, names)
-    if len(points) < 2 or not isinstance(claim, ClaimedExpressions):
-        return RepairResult(why=_NO_POINTS)
+    if budget.left < MANY or len(points) < 2:
+        smaller = draw_smaller_points(request, point.values, names, partial(_request_at_values, request))
+        right = right_gradient_here(request, point, names) if smaller is not None else None
+        if smaller is not None and right is not None:
+            calls = CauseBudget(calls_at_smaller_sizes(smaller[0]), budget.seconds)
+            found = replace(_repair_formula_at(*smaller, calls, right), right_here=())
+            if found.repairs:
+                return found
+    if len(points) < 2:
+        return RepairResult(why=NO_POINTS)
+    return _repair_formula_at(request, points, budget)
+
+
+def _repair_formula_at(request: Request, points: list[Right], budget: CauseBudget, *also: Right) -> RepairResult:
+    """Return the edits that make the claim right at some points, and at what is drawn from them; and `also` at some others."""
+    claim = request.claim
+    if not isinstance(claim, ClaimedExpressions):
+        return RepairResult(why=NO_POINTS)
     evaluated = list(points)
 
     @cache
     def further() -> list[Right]:
-        evaluated.extend(draw_further_points(request, points, partial(_request_at_values, request)))
+        evaluated.extend([*also, *draw_further_points(request, points, partial(_request_at_values, request))])
         return evaluated[len(points) :]
 
     search = RepairSearch(points, further, budget)

@@ -31,7 +31,17 @@ from gradcli.process.process import FORKS, LENGTH, die_with, write_all
 from gradcli.repair.code import CodeClaim, SourceFile, codes_run, live_functions
 from gradcli.repair.contributions import ForwardPass, read_forward_pass
 from gradcli.repair.scope import Gradient, Right
-from gradcli.repair.search import Repair, RepairSearch, draw_further_points, reshape_like_right
+from gradcli.repair.search import (
+    MANY,
+    NO_POINTS,
+    Repair,
+    RepairSearch,
+    calls_at_smaller_sizes,
+    draw_further_points,
+    draw_smaller_points,
+    reshape_like_right,
+    right_gradient_here,
+)
 from gradcli.report.common import ABSENT, Absent
 from gradcli.request.point import Point
 from gradcli.targets.derived import original_function
@@ -53,7 +63,7 @@ Otherwise = Callable[[Request], tuple[dict[str, str], str | Absent]]
 class RepairRequest:
     """What is to be repaired: the check, made anew in the process, and the right gradients; `empty` is an empty folder.
 
-    Without points no edit is tried.
+    Without points edits are tried at smaller sizes alone, and without names none is.
     """
 
     ask: TargetRequest
@@ -64,6 +74,8 @@ class RepairRequest:
     otherwise: Otherwise
     layer: str = ""  # of a network, that is repaired alone
     lacks: bool = False  # whether the mistake may be a contribution to the gradient that is missing
+    names: tuple[str, ...] = ()  # the inputs of the gradient
+    number: int = 0  # of the point at which it is wrong
 
     def request(self, values: Mapping[str, Any] | None = None) -> Request:
         """Return what is checked, made anew, at the given point or at other values. Raises BadTarget without such a layer."""
@@ -135,7 +147,7 @@ def _search_for_repairs(wanted: RepairRequest) -> RepairResult:
         return RepairResult(why=f"the claim cannot be loaded again: {type(error).__name__}: {error}")
     call_python_code()
     asked = call_claim_after_function(asked) or asked
-    found = _try_edits(asked, wanted) if wanted.points else RepairResult()
+    found = _try_edits(asked, wanted) if wanted.names else RepairResult()
     if found.repairs or wanted.layer:
         return found
     _limit_process(wanted.empty, wanted.seconds)
@@ -147,8 +159,29 @@ def _search_for_repairs(wanted: RepairRequest) -> RepairResult:
 
 
 def _try_edits(asked: Request, wanted: RepairRequest) -> RepairResult:
-    """Return the edits that make the claim right, or why there is none."""
-    calls, here = _Calls(list(wanted.points)), Path.cwd()  # the folder of the names of files
+    """Return the edits that make the claim right, or why there is none.
+
+    Where calls are few because each takes long, edits are tried at smaller sizes first.
+    """
+    here = Path.cwd()  # the folder of the names of files
+    found = RepairResult(why=NO_POINTS)
+    given = asked.points[min(wanted.number, len(asked.points) - 1)]
+    if wanted.calls < MANY or not wanted.points:
+        smaller = draw_smaller_points(asked, given.values, wanted.names, wanted.request)
+        right = right_gradient_here(asked, given, wanted.names) if smaller is not None else None
+        if smaller is not None and right is not None:
+            small, points = smaller
+            at_them = replace(wanted, points=tuple(points), calls=calls_at_smaller_sizes(small))
+            found = _search_at(small, at_them, here, right)
+            found = replace(found, right_here=())  # these edits were tried at the given point last
+    if found.repairs or not wanted.points:
+        return found
+    return _search_at(asked, wanted, here)
+
+
+def _search_at(asked: Request, wanted: RepairRequest, here: Path, *also: Right) -> RepairResult:
+    """Return the edits that make the claim right at some points, and at what is drawn from them; and `also` at some others."""
+    calls = _Calls(list(wanted.points))
     try:
         claim = _editable_claim(asked, calls)
         claim.forward, claim.lacks = _forward_pass(asked, wanted.points[0], wanted.calls), wanted.lacks
@@ -165,7 +198,7 @@ def _try_edits(asked: Request, wanted: RepairRequest) -> RepairResult:
     @functools.cache
     def further() -> list[Right]:
         with contextlib.chdir(here):
-            found = draw_further_points(asked, wanted.points, wanted.request)
+            found = [*also, *draw_further_points(asked, wanted.points, wanted.request)]
             calls.add(found, wanted.request)
         claim.__dict__.pop("_live", None)  # a claim of another size may have functions of its own
         return found

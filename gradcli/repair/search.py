@@ -10,13 +10,13 @@ import numpy as np
 
 from gradcli.checks.causes import REDRAWN, confirmed_gradient, is_long
 from gradcli.checks.request import Request
-from gradcli.checks.wrong import MOST, BudgetSpent, CauseBudget
+from gradcli.checks.wrong import MOST, BudgetSpent, CauseBudget, allowed_search_calls
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError
 from gradcli.modes.claim import GRANT, GRANT_SOLVER, WrongShape, reshape_claim
 from gradcli.modes.mode import Question
 from gradcli.modes.recording import smaller_tolerances
-from gradcli.modes.redraw import redraw_inputs, resize_inputs
+from gradcli.modes.redraw import redraw_inputs, resize_inputs, shrink_inputs
 from gradcli.modes.registry import MODES
 from gradcli.modes.rounding import EPS
 from gradcli.repair.scope import Change, Edit, Gradient, Right, apply_changes
@@ -226,7 +226,8 @@ class RepairSearch:
 DRAWN, SIZES = 3, 3  # points near the given one; other sizes
 _ATTEMPTS = 8
 _REDRAWS = 4  # until the inputs that cannot be redrawn are looked for
-_MOST_ENTRIES = 20_000  # of a gradient or Jacobian
+_MOST_ENTRIES = 20_000  # of a gradient or Jacobian at which edits are tried
+_MOST_HERE = 10_000_000  # the same where an edit that holds at smaller sizes is tried
 _ANSWERS = ("certified", "reverse", "finite-difference")
 _SPREAD = 0.3  # relative, of the inputs that are moved; halved after each point that is not smooth
 _ROOM = 1e-9  # relative to the largest entry: a slip is never so small
@@ -234,6 +235,8 @@ _ROUNDINGS = 64  # of the claim's own format, where that is coarser than float64
 _COARSEST = 1e-4  # relative to the largest entry: what two edits differ by must be larger
 
 
+MANY = MOST // 2  # calls: with fewer, edits are tried at smaller sizes first
+NO_POINTS = "the right gradient is not known at enough points to try edits"
 AtOtherSizes = Callable[[Mapping[str, Any]], Request]  # the request at values of other sizes, which raises GradcliError
 
 
@@ -269,6 +272,30 @@ def draw_further_points(request: Request, points: Sequence[Right], resized: AtOt
     others = resize_inputs(first.at, moved, np.random.default_rng([request.seed, 0x9E9A3]))
     of_sizes = (next(filter(None, (_at_another_size(v, names, held, resized) for v in ways)), None) for ways in others)
     return [*drawn, *itertools.islice(filter(None, of_sizes), SIZES)]
+
+
+def draw_smaller_points(
+    request: Request, values: Mapping[str, Any], names: tuple[str, ...], resized: AtOtherSizes
+) -> tuple[Request, list[Right]] | None:
+    """Return the request at smaller sizes, with right gradients there and near; None unless the claim is wrong there."""
+    for smaller in shrink_inputs(values, _inputs_to_move(request, values)):
+        try:
+            with np.errstate(all="ignore"):
+                other = resized(smaller)
+            points = draw_near_points(other, other.points[0], names) if {*names} <= {*other.wrt} else []
+            if len(points) > 1 and other.claim is not None:
+                made = reshape_like_right(points[0], other.claim(points[0].copied_values()))
+                if not points[0].holds(made):
+                    return other, points
+        except _RAISED:
+            continue
+    return None
+
+
+def calls_at_smaller_sizes(small: Request) -> int:
+    """Return how many calls a search may take at smaller sizes."""
+    q = small.question(small.points[0])
+    return allowed_search_calls(0, q.operations if q.untraced is None else None)
 
 
 def _inputs_to_move(request: Request, values: Mapping[str, Any]) -> tuple[str, ...]:
@@ -379,7 +406,15 @@ def _move_values(request: Request, name: str, x: Any, rng: np.random.Generator, 
     return request.options.stepping.moved_inside(name, x + step)[()]
 
 
-def _right_gradient_at(request: Request, point: Point, names: tuple[str, ...], quick: bool = False) -> Right | None:
+def right_gradient_here(request: Request, point: Point, names: tuple[str, ...]) -> Right | None:
+    """Return the right gradient at the given point, also of many entries; None if f is not smooth there."""
+    found = _right_gradient_at(request, point, names, quick=True, most=_MOST_HERE)
+    return None if found is None else replace(found, resized=True)
+
+
+def _right_gradient_at(
+    request: Request, point: Point, names: tuple[str, ...], quick: bool = False, most: int = _MOST_ENTRIES
+) -> Right | None:
     """Return the right gradient at a point; None if f is not smooth there, or nothing can say what it is.
 
     A `quick` one is that of the reverse mode, confirmed by a difference along a random direction, and so is that of a program
@@ -388,7 +423,7 @@ def _right_gradient_at(request: Request, point: Point, names: tuple[str, ...], q
     q = request.question(replace(point, value=None))
     try:
         with np.errstate(all="ignore"), smaller_tolerances(request.f):
-            if not np.all(np.isfinite(q.value)) or size(q.value) * q.entries > _MOST_ENTRIES:
+            if not np.all(np.isfinite(q.value)) or size(q.value) * q.entries > most:
                 return None
             q = q.by_values_where_the_trace_differs()
             if q.untraced is None and (q.ties or q.not_finite is not None):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gradcli.modes.redraw import redraw_inputs, resize_inputs
+from gradcli.modes.redraw import redraw_inputs, resize_inputs, shrink_inputs
 from tests.rows import for_rows
 
 RNG = np.random.default_rng(5)
@@ -95,6 +95,22 @@ def test_axes_of_one_length_grow_together() -> None:
         "y": (3,),
         "n": 3,
     } in shapes
+
+
+def test_axes_get_short_and_positions_stay_within_them() -> None:
+    classes, features, rows = 10, 41, 60
+    values = {
+        "W": RNG.normal(size=(features, classes)), "X": RNG.normal(size=(rows, features)), "bias": np.zeros(classes),
+        "y": np.arange(rows) % classes, "Y": np.eye(classes)[np.arange(rows) % classes], "count": rows, "reg": 0.1,
+        "shares": RNG.dirichlet(np.ones(classes), rows), "gates": RNG.normal(size=(4 * features, features)),
+    }  # fmt: skip
+    free, multiples = shrink_inputs(values, ("W", "bias", "gates"))
+    assert [np.shape(x) for x in free.values()] == [(4, 3), (5, 4), (3,), (5,), (5, 3), (), (), (5, 3), (6, 4)]
+    assert multiples["gates"].shape == (16, 4) and multiples["X"].shape == (multiples["count"], 4)
+    for found in (free, multiples):
+        assert found["y"].max() < 3 and found["count"] == len(found["X"]) and found["reg"] == 0.1
+        assert np.array_equal(found["Y"].sum(1), np.ones(len(found["Y"]))) and np.allclose(found["shares"].sum(1), 1)
+    assert not [*shrink_inputs({"x": np.zeros((4, 5)), "y": np.arange(5)}, ("x",))]
 
 
 def test_structure_is_kept_at_other_sizes() -> None:

@@ -68,11 +68,76 @@ def test_an_expression_gets_its_replacement(gradcli: Gradcli, f: str, wrong: str
     assert found["edits"][0] | {"kind": ""} == {"kind": "", "line": 1, "before": wrong, "after": right}
 
 
+@for_rows("rows", [64, 40])  # of 19,200 and 30,000 entries
+def test_an_expression_of_many_entries_gets_its_replacement(gradcli: Gradcli, rows: int) -> None:
+    claim, at = "r = tanh(X@W) - Y; W=X.T@(r*(1 - tanh(X@W)**2))/{}", "W=randn({n},100), X=randn({r},{n}), Y=randn({r},100)"
+    f, at = "sum((tanh(X@W) - Y)**2)/40", at.format(n=19_200 // rows, r=rows)
+    found = diagnosis(gradcli("check", f, "--grad", claim.format(40), "--at", at, "--wrt", "W", "--json"))
+    assert found["replacement"] == claim.format(20)
+
+
 def test_claims_of_two_inputs_are_exchanged(gradcli: Gradcli) -> None:
     ran = gradcli("check", "x*y**2", "--grad", "x=2*x*y, y=y**2", "--at", "x=2, y=3", "--json")
     assert diagnosis(ran)["edits"] == [
         {"kind": "order", "line": 1, "before": "x=2*x*y, y=y**2", "after": "x=y**2, y=2*x*y"}
     ]
+
+
+SOFTMAX = """\
+import numpy as np
+
+
+def f(W, X, y, reg):
+    loss = 0.0
+    for i in range(len(X)):
+        scores = X[i] @ W
+        p = np.exp(scores - np.max(scores))
+        p /= p.sum()
+        loss -= np.log(p[y[i]])
+    return loss / len(X) + reg * np.sum(W * W)
+
+
+def g(W, X, y, reg):
+    dW = np.zeros_like(W)
+    for i in range(len(X)):
+        scores = X[i] @ W
+        p = np.exp(scores - np.max(scores))
+        p /= p.sum()
+        for j in range(W.shape[1]):
+            dW[:, j] += (p[j] - (j == y[i])) * X[i]
+    dW /= len(X)
+    dW += 2 * reg * W
+    return dW
+
+
+def point(rows, features):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(rows, features)), rng.integers(0, 10, rows)
+    return {"W": 0.01 * rng.normal(size=(features, 10)), "X": X, "y": y, "reg": 5e-3}
+
+
+def many():
+    return point(60, 31)
+
+
+def most():
+    return point(6, 2_100)
+"""
+
+
+@for_rows(
+    ("right", "wrong", "at", "after"),
+    [
+        ("2 * reg * W", "reg * W", "many", "dW += 2 * reg * W"),
+        ("2 * reg * W", "reg * W", "most", "dW += 2 * reg * W"),  # 21,000 entries
+        ("(p[j] - (j == y[i])) * X[i]", "p[j] * X[i]", "many", "p /= p.sum()\n        p[y[i]] -= 1"),
+    ],
+)
+def test_a_claim_of_many_entries_in_loops_gets_an_edit(
+    gradcli: Gradcli, here: Path, right: str, wrong: str, at: str, after: str
+) -> None:
+    found = check(gradcli, wrong.join(SOFTMAX.rsplit(right, 1)), f"claimed.py:{at}", "--wrt", "W")
+    assert found["edits"][0]["after"] == after and found["patch"]
 
 
 LEFT_OUT = """\
