@@ -72,7 +72,7 @@ def _bring_point_to_sets(point: Point, surfaces: Surfaces) -> Point:
         return point
     for x in back.values():
         x.flags.writeable = False
-    return replace(point, values={**point.values, **back}, value=None, seconds=None)
+    return replace(point, values={**point.values, **back}, value=None)
 
 
 def restrict_to_surfaces(located: Located, claim: Claimed | None, surfaces: Surfaces) -> tuple[Located, Claimed | None]:

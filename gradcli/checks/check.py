@@ -482,7 +482,7 @@ def project_outputs(q: Question, claim: Claimed | None) -> tuple[Question, Claim
         f"the Jacobian has {size(q.value):,} x {entries:,} entries; checked is its product with one random vector "
         f"of outputs (seed {q.seed})"
     )
-    point = replace(q.point, value=None, seconds=None)
+    point = replace(q.point, value=None)
     weighted = replace(q, f=Weighted(q.f, w), point=point)
     return weighted, ProjectedClaim(claim, w) if claim else None, finding(Kind.PROJECTION, Severity.INFO, says)
 

@@ -383,13 +383,15 @@ def _decide_by_agreement(seen: Evidence, findings: Findings, confirmed: dict[str
 
 def _is_hidden_by_rounding(seen: Evidence, agreement: PerEntry, confirmed: dict[str, Any]) -> bool:
     """Whether all that leaves entries open is the rounding granted to the claim, which is wide beside them."""
+    if seen.untraced is not None or not any(np.any(word == CANNOT_TELL) for word in agreement.values()):
+        return False
     claim, right = seen.estimate("claim"), seen.estimate(str(seen.reference))
     hidden = []
     for name, word in agreement.items():
         least = USEFUL * np.abs(right.value[name])
         hides = (claim.bound[name] > least) & (right.bound[name] <= least) & confirmed[name]
         hidden.append((hides & ~np.asarray(seen.undecided.get(name, False)))[word == CANNOT_TELL])
-    return seen.untraced is None and any(map(np.size, hidden)) and all(map(np.all, hidden))
+    return all(map(np.all, hidden))
 
 
 def _report_right_on_set(left: SetLeft) -> Finding:

@@ -199,10 +199,19 @@ class _Case:
         self.native, self.passes = own.native, point.verdict == Verdict.PASS
         self.tangent: float | None = None  # <u, J v> by the forward mode, once it is computed
         self.framework = own.native.framework
-        bounds: Any = point.modes["claim"].bound
-        right: Any = point.modes[point.reference].bound if point.reference else {}
-        self.room = {name: _fill_unknown_room(2 * np.asarray(bounds[name]), reference.get(name)) for name in claim}
-        self.open = {name: self.room[name] + np.asarray(right.get(name, 0.0)) for name in claim}
+        self.bounds: Any = point.modes["claim"].bound
+        self.right: Any = point.modes[point.reference].bound if point.reference else {}
+
+    @cached_property
+    def room(self) -> dict[str, Any]:
+        """How far two computations of the claim may be apart, entry by entry."""
+        bounds = {name: 2 * np.asarray(self.bounds[name]) for name in self.claim}
+        return {name: _fill_unknown_room(bound, self.reference.get(name)) for name, bound in bounds.items()}
+
+    @cached_property
+    def open(self) -> dict[str, Any]:
+        """The same of the claim and the reference."""
+        return {name: room + np.asarray(self.right.get(name, 0.0)) for name, room in self.room.items()}
 
     @cached_property
     def xs(self) -> list[Any]:

@@ -134,8 +134,8 @@ def compare_along_direction(
     `rounding_of_f` is in units of the gradient, and estimated where it is not given. With `balls`, it is
     also compared with a difference of the recorded program in balls, where that can be run in blocks.
 
-    Cost  6 evaluations of the untouched function if it is smooth or its trace was tested, else 35 more; none beyond the
-          budget. In balls 2 evaluations.
+    Cost  4 evaluations of the untouched function where it is smooth and has this gradient, 6 where it is smooth or its trace
+          was tested, else 35 more; none beyond the budget. In balls 2 evaluations.
     """
     most = (q.stepping.budget or np.inf) - 2 * len(QUICK)
     if most < 0:
@@ -150,7 +150,7 @@ def compare_along_direction(
 
     with np.errstate(all="ignore"):
         along, scale, rounding = _slope_with_errors(q, gradient, weights, vs, rounding_of_f)
-        found = quick_derivative(phi, q.noise_floor)
+        found = quick_derivative(phi, q.noise_floor, expected=along)
         confirmed = q.trace_test.agrees and abs(float(found.value) - along) <= float(found.bound) + rounding
         if not found.bound <= (_SHARP_FOR_RULES * scale if confirmed else _SHARP * abs(found.value)):
             found = derivative(Line(phi, at=np.sum(weights * q.value), most=most))

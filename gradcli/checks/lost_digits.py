@@ -474,7 +474,7 @@ def request_in_float64(request: Request, own: FrameworkClaim) -> Request | None:
         wide_reference = None if theirs is None else theirs.in_float64()
         f = f if wide_reference is None else with_function(f, wide_reference)
     value, _ = f.survey(values)
-    found = Located(f, (Point(values, (), 0, (), value, f.seconds),), own.wrt, True, f.arguments)
+    found = Located(f, (Point(values, (), 0, (), value),), own.wrt, True, f.arguments)
     weighted = bool(np.any(own.w != 1.0))
     made = own_gradient(found, request.seed, 1, request.options.expect, weighted, by)
     if made is None or EPS_OF_FORMAT[wide.narrowest] > EPS_OF_FORMAT[own.native.narrowest] * _SHRINKS:

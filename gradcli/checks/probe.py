@@ -72,7 +72,7 @@ class Located:
 
     def with_function(self, f: Function) -> "Located":
         """Return the same points for another function, whose values there are not known."""
-        points = tuple(replace(point, value=None, seconds=None) for point in self.points)
+        points = tuple(replace(point, value=None) for point in self.points)
         return replace(self, f=f, points=points)
 
     def along_line(self, f: Function) -> "Located":
@@ -329,7 +329,7 @@ class _Locator:
             if points and list(values) != list(points[0].values):
                 raise BadPoint("the points have different structures", do="give each point the same names")
             said |= {notice.message: notice for notice in notices}
-            points.append(Point(values, (), number, tuple(surveyed), value, f.seconds))
+            points.append(Point(values, (), number, tuple(surveyed), value))
         if f is None:
             raise BadPoint("no point is given", do='--at "x=randn(3)"')
         if not f.inputs:

@@ -189,6 +189,7 @@ class FrameworkStep:
 class RecordedSteps:
     """A recorded program: steps in order, and the constants they use.
 
+    `first` are the results of the run that was recorded, if they are kept.
     `cuts` are the lines where a value leaves the framework's graph. `narrowest` is the format with the fewest digits among
     the intermediate values. `holds_everywhere` says that the function was recorded with abstract values, which it could not
     read, so that the program is valid at every point. `has_custom_gradients` says that it called a function with a gradient of
@@ -199,6 +200,7 @@ class RecordedSteps:
     constants: dict[int, Any] = field(default_factory=dict)
     inputs: list[int] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
+    first: list[Value] | None = None
     cuts: list[tuple[str, Any]] = field(default_factory=list)
     narrowest: str = "float64"
     holds_everywhere: bool = False

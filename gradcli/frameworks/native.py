@@ -525,6 +525,12 @@ class Native:
         return other
 
     @property
+    def recorded_result(self) -> Any:
+        """What the run that was recorded last returned; None if it is not known."""
+        _, program, made = self._programs[0] if self._programs else (None, None, None)
+        return None if program is None or made is None or program.first is None else made(program.first)
+
+    @property
     def program(self) -> RecordedSteps | None:
         """The program recorded last; None if there is none."""
         return self._programs[0][1] if self._programs else None

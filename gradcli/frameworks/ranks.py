@@ -173,7 +173,6 @@ class OnRanks:
 
     kind: TargetKind = "python"
     outputs: tuple[OutputPart, ...] = ()
-    seconds: float | None = None
     loss: str | None = None  # what the value is of those of the ranks: `sum` or `mean`; None if they have one value
 
     def __init__(self, group: Group, text: str, by_rank: Mapping[str, Placement], point: Mapping[str, Any]) -> None:
@@ -422,7 +421,6 @@ class RankedReference:
 
     kind: TargetKind = "python"
     outputs: tuple[OutputPart, ...] = ()
-    seconds: float | None = None
 
     def __init__(self, reference: Any, ranked: RankedFunction) -> None:
         self.reference, self.ranked = reference, ranked

@@ -33,9 +33,9 @@ class Witness(Enum):
 class Point:
     """Named inputs with values: scalars as np.float64, arrays as ndarray of float64; `drawn` names randomly drawn inputs.
 
-    The point of a Python function also holds its other arguments, unchanged. `notices`, `value` and `seconds` come from
-    the first calls of f there: what was noticed, the value, and the time of one call. `own_value` is the value with the user's
-    tolerances, where `value` is that with smaller tolerances of the solvers in f.
+    The point of a Python function also holds its other arguments, unchanged. `notices` and `value` come from the first
+    calls of f there. `own_value` is the value with the user's tolerances, where `value` is that with smaller tolerances of the
+    solvers in f.
     """
 
     values: dict[str, Array]
@@ -43,7 +43,6 @@ class Point:
     number: int = 0
     notices: tuple[Any, ...] = ()
     value: Array | None = None
-    seconds: float | None = None
     own_value: Array | None = None
 
 

@@ -39,7 +39,6 @@ class _Derived:
         self.inputs = f.inputs
         self.text = f.text if text is None else text
         self.outputs = f.outputs if outputs is None else outputs
-        self.seconds: float | None = None
 
     def __call__(self, values: Mapping[str, Value]) -> Value:
         raise NotImplementedError

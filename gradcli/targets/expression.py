@@ -702,7 +702,6 @@ class Expression:
 
     kind: TargetKind = "expression"
     outputs: tuple[OutputPart, ...] = ()
-    seconds: float | None = None
 
     def __init__(self, text: str, given: frozenset[str] = frozenset()) -> None:
         self.text = text

@@ -276,10 +276,6 @@ class Function(Protocol):
     def survey(self, values: Mapping[str, Value]) -> tuple[Value, list[Notice]]:
         """Return the value on plain inputs and the notices about it; an expression's sizes are checked before allocation."""
 
-    @property
-    def seconds(self) -> float | None:
-        """The time of one call in seconds, or None if no survey has measured it."""
-
 
 def restrict_to_inputs(f: Function, at: Mapping[str, Value], names: Sequence[str]) -> Callable[..., Value]:
     """Return `f` as a function of the inputs `names` alone, the others fixed at their values in `at`."""

@@ -272,6 +272,18 @@ def test_modes_that_add_no_witness_are_left_out_where_the_entries_of_a_claim_are
     assert package.check(lambda x: np.sum(np.sin(x)), x).points[0].modes["forward"].status == "ok"  # no claim
 
 
+def test_a_right_claim_of_many_entries_takes_nine_calls() -> None:
+    calls: list[int] = []
+
+    def counted(x: Any) -> Any:
+        calls.append(1)
+        return np.sum(np.tanh(x) ** 2)
+
+    at = np.linspace(-1.0, 1.0, 20_000)
+    report = package.check(counted, {"x": at}, grad=lambda x: 2 * np.tanh(x) / np.cosh(x) ** 2)
+    assert (report.verdict, len(calls)) == ("pass", 9)
+
+
 # Of 400 entries, which balls take long for.
 WAVE, CANCELS = "sum(exp(sin(x))*cos(x))", "sum((1e4 + x)**2 - 1e8 - 2e4*x)"
 SLOPE = "exp(sin(x))*(cos(x)**2 - sin(x))"

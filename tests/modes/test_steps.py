@@ -13,6 +13,7 @@ from gradcli.modes.difference_steps import (
     Line,
     derivative,
     estimate_noise,
+    quick_derivative,
     steepness_within_step,
 )
 from tests.rows import for_rows
@@ -134,6 +135,28 @@ def test_calls_are_counted() -> None:
     calls: list[float] = []
     found = derivative(Line(lambda t: (calls.append(t), np.float64(t))[1], 1e-3), 1.0)
     assert found.calls == len(calls)
+
+
+@for_rows(
+    ("phi", "slope"),
+    [
+        (lambda t: np.sin(1.3 + t), np.cos(1.3)),
+        (lambda t: np.exp(-t) + 3, -1.0),
+        (lambda t: np.tanh(0.4 + t) ** 2, 2 * np.tanh(0.4) / np.cosh(0.4) ** 2),
+        (lambda t: 1 / (2 + t), -0.25),
+    ],
+)
+def test_an_expected_slope_spares_two_calls_if_it_is_right(phi: Callable[[float], Any], slope: float) -> None:
+    found = quick_derivative(phi, EPS, expected=slope)
+    assert found.calls == 4
+    assert abs(found.value - slope) <= found.bound < 1e-10
+    wrong = quick_derivative(phi, EPS, expected=slope * (1 + 1e-9))
+    assert wrong.calls == 6
+    assert abs(wrong.value - slope) <= wrong.bound < 1e-9 * abs(slope)
+
+
+def test_an_expected_slope_is_not_confirmed_across_a_kink() -> None:
+    assert quick_derivative(lambda t: abs(t - 5e-4), EPS, expected=-1.0).calls == 6
 
 
 def added(sigma: float, seed: int) -> Callable[[float], Any]:

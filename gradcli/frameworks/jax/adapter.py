@@ -240,6 +240,8 @@ class Jax(Framework):
         return bool(jnp.issubdtype(x.dtype, jnp.floating))
 
     def joined(self, ys: Sequence[Tensor]) -> Tensor:
+        if len(ys) == 1 and ys[0].ndim < 2:
+            return ys[0]  # each operation is compiled once more
         return jnp.concatenate([jnp.ravel(y) for y in ys])
 
     def complex(self, real: Tensor, imag: Tensor) -> Tensor:

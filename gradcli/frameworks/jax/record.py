@@ -578,5 +578,7 @@ def record_program(
     recorder = JaxRecorder()
     with set_current_trace(recorder), _allow_recorded_arguments(recorder.program):
         y = call([recorder.input(x) for x in inputs])
-    recorder.program.results = [recorder.result(t) for t in outputs(y)]
+    found = outputs(y)
+    recorder.program.results = [recorder.result(t) for t in found]
+    recorder.program.first = [to_numpy(recorder.value(t)) for t in found]
     return recorder.program, y

@@ -346,4 +346,5 @@ def record_program(
     except GradcliError as error:
         raise NotSupported(error.what, where=error.where, do=error.do) from error
     recorder.program.results = [recorder.slot_of(t) for t in outputs(y)]
+    recorder.program.first = [recorder.shadows[slot] for slot in recorder.program.results]
     return recorder.program, y
