@@ -22,7 +22,9 @@ from gradcli.classes import dataclass
 from gradcli.modes.mode import Question
 from gradcli.repair.executed_statements import Block, NamedStatements, StatementRecorder
 from gradcli.repair.scope import UNKNOWN, is_index, is_number, shape_of
+from gradcli.targets.nesting import put_together, take_apart
 from gradcli.tracing.shapes import shape
+from gradcli.tracing.tracer import plain_value
 
 _NUMPY = "numpy_of_f"  # stands for the name that the function's file has for numpy
 _ADJOINT = "adjoint_of_"  # before a name of the function: its adjoint, until the claim's name for it is known
@@ -133,7 +135,8 @@ def read_forward_pass(
         return None
     bars = tape.sweep(q.recording.y.slot, np.float64(1.0))
     named = NamedStatements.of(run)
-    values = {**named.outer, **{n: tape.value(x.slot) if x.tape is tape else x.value for n, x in named.seen.items()}}
+    held = {n: tape.value(x.slot) if x.tape is tape else _plain_parts(x.value) for n, x in named.seen.items()}
+    values = {**named.outer, **held}
     slots = {n: x.slot for n, x in named.seen.items() if x.tape is tape}
     adjoints = {n: bars[slot] for n, slot in slots.items() if bars[slot] is not None}
     for part, (whole, index) in named.parts.items():
@@ -165,6 +168,12 @@ def read_forward_pass(
     return ForwardPass(
         straight, values, adjoints, most, named.plain, len(straight), 0, shared, visits=visits, counts=named.visits
     )
+
+
+def _plain_parts(x: Any) -> Any:
+    """Return a value without tracing, also inside a list or a dict that the function keeps values in."""
+    node, parts = take_apart("", x)
+    return put_together(node, {path: plain_value(part) for path, part in parts.items()})
 
 
 class _IndexItself:
@@ -223,7 +232,7 @@ def count_names(forward: ForwardPass, claimed: Mapping[str, Any], constant: froz
     own = forward.statements[: forward.own]
     read = {n.id for _, e in own for n in ast.walk(e) if isinstance(n, ast.Name)} | {out for out, _ in own if out}
     varying = [n for n in read if forward.plain.get(n) in forward.varying]
-    held = [x for n in varying for x in (forward.values.get(n), forward.adjoints.get(n)) if x is not None and np.any(x)]
+    held = [x for n in varying for x in (forward.values.get(n), forward.adjoints.get(n)) if is_number(x) and np.any(x)]
     return sum(names.name_of(x, varies=True) is not None for x in held)
 
 

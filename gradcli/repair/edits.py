@@ -208,9 +208,12 @@ def name_edits(place: EditPlace) -> Iterator[New]:
                 yield "index", 1.4, "0", ATOM  # range(n) for range(k, n)
             for cost, new in ((1.4, f"{node.id} + 1"), (1.4, f"{node.id} - 1")):
                 yield "index", cost, new, BINDING[ast.Add]
-            for term in place.scope.names:
-                if is_index(term.value) and term.text != node.id:
-                    yield "index", 1.8, f"{node.id} + {term.text}", BINDING[ast.Add]
+            others = [term for term in place.scope.names if is_index(term.value) and term.text != node.id]
+            for term in others:
+                yield "index", 1.8, f"{node.id} + {term.text}", BINDING[ast.Add]
+            divides = isinstance(place.parent, ast.AugAssign | ast.BinOp) and isinstance(place.parent.op, ast.Div)
+            for term in (*others, *place.scope.sizes) if divides else ():
+                yield "factor", 1.8, f"{node.id} * {term.text}", BINDING[ast.Mult]
     if isinstance(node, ast.Attribute) and not place.stored and not place.is_function and is_number(own):
         holder = place.scope.value(place.text.piece(node.value))
         for name, x in getattr(holder, "__dict__", {}).items():

@@ -46,7 +46,7 @@ from gradcli.repair.search import (
     NO_POINTS,
     Repair,
     RepairSearch,
-    calls_at_smaller_sizes,
+    calls_of_edits,
     draw_further_points,
     draw_near_points,
     draw_smaller_points,
@@ -235,17 +235,18 @@ def repair_formula(request: Request, point: Point, names: tuple[str, ...], budge
     Where calls are few because each takes long, edits are tried at smaller sizes first.
     """
     points = draw_near_points(request, point, names)
-    if budget.left < MANY or len(points) < 2:
+    most = calls_of_edits(request, budget.left)
+    if most < MANY or len(points) < 2:
         smaller = draw_smaller_points(request, point.values, names, partial(_request_at_values, request))
         right = right_gradient_here(request, point, names) if smaller is not None else None
         if smaller is not None and right is not None:
-            calls = CauseBudget(calls_at_smaller_sizes(smaller[0]), budget.seconds)
+            calls = CauseBudget(calls_of_edits(smaller[0], most), budget.seconds)
             found = replace(_repair_formula_at(*smaller, calls, right), right_here=())
             if found.repairs:
                 return found
     if len(points) < 2:
         return RepairResult(why=NO_POINTS)
-    return _repair_formula_at(request, points, budget)
+    return _repair_formula_at(request, points, CauseBudget(most, budget.seconds))
 
 
 def _repair_formula_at(request: Request, points: list[Right], budget: CauseBudget, *also: Right) -> RepairResult:

@@ -36,7 +36,7 @@ from gradcli.repair.search import (
     NO_POINTS,
     Repair,
     RepairSearch,
-    calls_at_smaller_sizes,
+    calls_of_edits,
     draw_further_points,
     draw_smaller_points,
     reshape_like_right,
@@ -166,12 +166,13 @@ def _try_edits(asked: Request, wanted: RepairRequest) -> RepairResult:
     here = Path.cwd()  # the folder of the names of files
     found = RepairResult(why=NO_POINTS)
     given = asked.points[min(wanted.number, len(asked.points) - 1)]
+    wanted = replace(wanted, calls=calls_of_edits(asked, wanted.calls))
     if wanted.calls < MANY or not wanted.points:
         smaller = draw_smaller_points(asked, given.values, wanted.names, wanted.request)
         right = right_gradient_here(asked, given, wanted.names) if smaller is not None else None
         if smaller is not None and right is not None:
             small, points = smaller
-            at_them = replace(wanted, points=tuple(points), calls=calls_at_smaller_sizes(small))
+            at_them = replace(wanted, points=tuple(points), calls=calls_of_edits(small, wanted.calls))
             found = _search_at(small, at_them, here, right)
             found = replace(found, right_here=())  # these edits were tried at the given point last
     if found.repairs or not wanted.points:

@@ -236,6 +236,7 @@ _COARSEST = 1e-4  # relative to the largest entry: what two edits differ by must
 
 
 MANY = MOST // 2  # calls: with fewer, edits are tried at smaller sizes first
+_CHEAPER = 10  # times: a call of an edited claim beside a call of f with a sweep
 NO_POINTS = "the right gradient is not known at enough points to try edits"
 AtOtherSizes = Callable[[Mapping[str, Any]], Request]  # the request at values of other sizes, which raises GradcliError
 
@@ -292,10 +293,10 @@ def draw_smaller_points(
     return None
 
 
-def calls_at_smaller_sizes(small: Request) -> int:
-    """Return how many calls a search may take at smaller sizes."""
-    q = small.question(small.points[0])
-    return allowed_search_calls(0, q.operations if q.untraced is None else None)
+def calls_of_edits(request: Request, least: int) -> int:
+    """Return how many calls a search for edits may take at the first point of a request, at least so many."""
+    q = request.question(request.points[0])
+    return least if q.untraced is not None else max(least, allowed_search_calls(0, q.operations // _CHEAPER))
 
 
 def _inputs_to_move(request: Request, values: Mapping[str, Any]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from gradcli.repair.scope import Change, Edit, EditPlace, Scope, Text, apply_cha
 from tests.rows import for_rows
 
 X, Y = np.array([0.3, -1.2, 2.0]), np.array([1.5, 0.4, -0.7])
-NAMES = {"x": X, "y": Y, "n": 3, "lam": 0.7, "A": np.arange(9.0).reshape(3, 3), "np": np}
+NAMES = {"x": X, "y": Y, "n": 3, "m": 4, "lam": 0.7, "A": np.arange(9.0).reshape(3, 3), "np": np}
 
 
 def places(source: str) -> list[EditPlace]:
@@ -44,6 +44,8 @@ def edited(source: str) -> dict[str, Edit]:
         ("g = A.T @ x", "g = A @ x", "transpose"),
         ("g = x", "g = lam * x", "factor"),
         ("g = x", "g = x / n", "factor"),
+        ("g = x / n", "g = x / (n * m)", "factor"),
+        ("x /= n", "x /= n * m", "factor"),
         ("g = x * y", "g = x * y * (1 - y)", "factor"),
         ("g = x", "g = y", "name"),
         ("g = x[1:]", "g = x[:-1]", "index"),

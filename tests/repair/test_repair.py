@@ -70,7 +70,10 @@ def test_an_expression_gets_its_replacement(gradcli: Gradcli, f: str, wrong: str
 
 @for_rows("rows", [64, 40])  # of 19,200 and 30,000 entries
 def test_an_expression_of_many_entries_gets_its_replacement(gradcli: Gradcli, rows: int) -> None:
-    claim, at = "r = tanh(X@W) - Y; W=X.T@(r*(1 - tanh(X@W)**2))/{}", "W=randn({n},100), X=randn({r},{n}), Y=randn({r},100)"
+    claim, at = (
+        "r = tanh(X@W) - Y; W=X.T@(r*(1 - tanh(X@W)**2))/{}",
+        "W=randn({n},100), X=randn({r},{n}), Y=randn({r},100)",
+    )
     f, at = "sum((tanh(X@W) - Y)**2)/40", at.format(n=19_200 // rows, r=rows)
     found = diagnosis(gradcli("check", f, "--grad", claim.format(40), "--at", at, "--wrt", "W", "--json"))
     assert found["replacement"] == claim.format(20)
@@ -138,6 +141,52 @@ def test_a_claim_of_many_entries_in_loops_gets_an_edit(
 ) -> None:
     found = check(gradcli, wrong.join(SOFTMAX.rsplit(right, 1)), f"claimed.py:{at}", "--wrt", "W")
     assert found["edits"][0]["after"] == after and found["patch"]
+
+
+RECURRENT = """\
+import numpy as np
+
+
+def forward(W, X):
+    h, cache, loss = np.zeros(W.shape[0]), [], 0.0
+    for x in X:
+        before = h
+        h = np.tanh(W @ h + x)
+        cache.append((before, h))
+        loss = loss + np.mean(h ** 2) / len(X)
+    return loss, cache
+
+
+def f(W, X):
+    return forward(W, X)[0]
+
+
+def g(W, X):
+    T, n = X.shape
+    dW, dh = np.zeros_like(W), np.zeros(n)
+    for before, h in reversed(forward(W, X)[1]):
+        da = (2 * h / (n * T) + dh) * (1 - h ** 2)
+        dW += np.outer(da, before)
+        dh = W.T @ da
+    return dW
+
+
+def point():
+    rng = np.random.default_rng(0)
+    return {"W": rng.normal(size=(3, 3)) / 2, "X": rng.normal(size=(4, 3))}
+"""
+
+
+@for_rows(
+    ("right", "wrong"),
+    [("dW += np.outer", "dW = np.outer"), ("dh = W.T @ da", "dh = W @ da"), ("(n * T)", "n"), (" + dh)", ")")],
+)
+def test_values_in_a_list_that_f_and_the_claim_share_end_no_search(
+    gradcli: Gradcli, here: Path, right: str, wrong: str
+) -> None:
+    found = check(gradcli, RECURRENT.replace(right, wrong), "claimed.py:point", "--wrt", "W")
+    (edit,) = found["edits"]
+    assert edit["after"] in RECURRENT or "len(X)" in edit["after"], edit
 
 
 LEFT_OUT = """\
