@@ -320,6 +320,32 @@ def input_rounding(q: Recording) -> dict[str, Array] | None:
     return found
 
 
+def rounding_with_other_inputs(q: Recording) -> dict[str, Array] | None:
+    """Return the rounding error of the gradient where operations on inputs that are not differentiated are rounded, too.
+
+    In Python code these compute with float64: in the gradient of `x*(np.exp(z)-1)` by x, exp(z)-1 has lost digits where z is
+    tiny. They are traced for it. None where there are no such inputs, or f cannot be traced with them; 0 in entries without
+    a bound.
+
+    Cost    one recording, and the rounding error of its gradient.
+    """
+    others = [
+        name
+        for name, x in q.point.values.items()
+        if name not in q.wrt and isinstance(x, np.float64 | np.ndarray) and x.dtype == np.float64 and x.size
+    ]
+    if q.f.kind != "python" or q.solvers or not others:
+        return None
+    whole = replace(q, wrt=(*q.wrt, *others))
+    try:
+        if whole.untraced is not None or not whole.affords_slopes:
+            return None
+        errors = gradient_rounding_error(whole, kernels=False).errors
+    except (GradcliError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+        return None  # such as an operation that has no slope by another input
+    return {name: np.where(np.isfinite(errors[name]), errors[name], 0.0)[()] for name in q.wrt}
+
+
 def has_kernels(lines: Iterable[Line]) -> bool:
     """Whether a slope may be computed otherwise than by the textbook's formula in one of the lines."""
     primitives = {primitive for primitive, *_ in lines if primitive is not None}

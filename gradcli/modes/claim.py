@@ -13,7 +13,14 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadShape, FunctionFailed, Place, Undecided
-from gradcli.modes.bounds import SAFETY, hardly_rounds_with_inputs, infinite_errors, input_rounding, typical_errors
+from gradcli.modes.bounds import (
+    SAFETY,
+    hardly_rounds_with_inputs,
+    infinite_errors,
+    input_rounding,
+    rounding_with_other_inputs,
+    typical_errors,
+)
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.recording import MOST_JACOBIAN
 from gradcli.modes.rounding import EPS
@@ -37,6 +44,7 @@ GRANT_NARROW = 20.0  # ulps granted to a gradient in a narrow format whose progr
 TYPICAL = 6.0  # typical errors granted to a claim in a narrow format; right ones were off by 2.4 at most
 GRANT_INPUTS = 8.0  # roundings of the inputs, which a right claim may be off by whatever its algorithm
 _LITTLE = 1e-3  # of the largest entry: larger errors come from no rounding of inputs that leaves a gradient
+_NO_BIT = 0.5  # of the largest entry: float64 keeps no bit of what is computed of other inputs if it loses more
 GRANT_ESTIMATED = GRANT / SAFETY  # the same, if the radius is an estimate that has its own safety factor
 
 
@@ -247,7 +255,10 @@ def expand_diagonals(claimed: dict[str, Any], diagonal: frozenset[str]) -> dict[
 def grant_input_rounding(claim: Estimate, right: Estimate, q: Question) -> tuple[Estimate, dict[str, Array]]:
     """Return a claim with the rounding of the inputs granted, if it needs that, and how far off it would be granted.
 
-    Cost    nothing where an entry differs by more than a little beside the largest one, or where a claim of very many entries
+    Inputs that are not differentiated, with which Python code computes in float64, are looked at where the claim still
+    differs, by no more than they may explain.
+
+    Cost    nothing where an entry differs by more than a part of the largest one, or where a claim of very many entries
             needs no such grant.
     """
     if q.untraced is not None or claim.narrow or not q.affords_slopes:
@@ -255,22 +266,34 @@ def grant_input_rounding(claim: Estimate, right: Estimate, q: Question) -> tuple
     with np.errstate(all="ignore"):
         apart = {name: np.abs(np.asarray(x) - right.value[name]) for name, x in claim.value.items()}
         top = max((largest_finite(right.value[name]) for name in apart), default=0.0)
-        if any(np.any(~(x <= _LITTLE * top)) for x in apart.values()):
-            return claim, {}
-        far = any(np.any(x > claim.bound[name] + right.bound[name]) for name, x in apart.items())
-        if not far and q.drops_values:
-            return claim, {}
-        sizes = {name: np.abs(right.value[name]) for name in apart}
-        limit = max(np.max(np.where(y > 0, claim.bound[name] / y, 0.0), initial=0.0) for name, y in sizes.items())
-        if not far and hardly_rounds_with_inputs(q, {name: limit / GRANT_INPUTS * y for name, y in sizes.items()}):
-            return claim, {}
-        rounding = input_rounding(q)
-        if rounding is None:
-            return claim, {}
-        granted = {name: GRANT_INPUTS * rounding[name] for name in apart}
-        if not far:
+
+        def is_within(room: Mapping[str, Array]) -> bool:
+            return all(np.all(x <= room[name] + right.bound[name]) for name, x in apart.items())
+
+        holds, granted = is_within(claim.bound), dict[str, Array]()
+        if all(np.all(x <= _LITTLE * top) for x in apart.values()):
+            granted = _allowance_for_inputs(claim, right, q, holds)
+        if not holds and not (granted and is_within(granted)):
+            if top > 0 and not all(np.all(x <= _NO_BIT * top) for x in apart.values()):
+                return claim, {}
+            rounding = rounding_with_other_inputs(q)
+            if rounding is not None:
+                granted = {name: np.fmax(granted.get(name, 0.0), GRANT_INPUTS * rounding[name]) for name in apart}
+        if holds or not granted:
             return claim, granted
         return replace(claim, bound={n: np.fmax(b, granted[n])[()] for n, b in claim.bound.items()}), granted
+
+
+def _allowance_for_inputs(claim: Estimate, right: Estimate, q: Question, holds: bool) -> dict[str, Array]:
+    """Return how far off each entry may be, as the inputs are rounded; empty if that is unknown, or of no use."""
+    if holds and q.drops_values:
+        return {}
+    sizes = {name: np.abs(right.value[name]) for name in claim.value}
+    limit = max(np.max(np.where(y > 0, claim.bound[name] / y, 0.0), initial=0.0) for name, y in sizes.items())
+    if holds and hardly_rounds_with_inputs(q, {name: limit / GRANT_INPUTS * y for name, y in sizes.items()}):
+        return {}
+    rounding = input_rounding(q)
+    return {} if rounding is None else {name: GRANT_INPUTS * rounding[name] for name in claim.value}
 
 
 def reshape_claims(claimed: Mapping[str, Array], q: Question) -> dict[str, Array]:

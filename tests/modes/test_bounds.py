@@ -145,6 +145,33 @@ def test_a_right_claim_is_granted_the_rounding_of_its_inputs(size: float, seed: 
         assert gradcli.check(bending, {"x": x}, grad=lambda x, w=wrong: w * slope_of_bending(x)).verdict == "fail"
 
 
+@pytest.mark.parametrize(
+    ("z", "verdicts"), [(1e-3, "pass fail"), (1e-9, "pass fail"), (1e-15, "inconclusive fail"), (1.0, "pass fail")]
+)
+@pytest.mark.parametrize(
+    ("f", "kind"), [(lambda x, z: np.sum(x) * (np.exp(z) - 1), "grad"), (lambda x, z: x * (np.exp(z) - 1), "jac")]
+)
+def test_a_right_claim_is_granted_the_rounding_of_what_is_not_differentiated(
+    z: float, verdicts: str, f: Any, kind: str
+) -> None:
+    at, found = {"x": np.array([2.0, -1.0]), "z": np.float64(z)}, []
+    for factor in (1.0, 1.001 if z > 1e-10 else 3.0):
+        claim = {kind: lambda x, z, w=factor: w * np.expm1(z) * (np.ones(2) if kind == "grad" else np.eye(2))}
+        found.append(gradcli.check(f, at, wrt="x", diagnose=False, **claim).verdict)
+    assert " ".join(found) == verdicts
+
+
+@pytest.mark.parametrize(
+    "of_z", [lambda z: np.arccos(z) + 1, lambda z: np.sqrt(1 - z) + 1, lambda z: np.array([1.0, 2.0])[int(z)]]
+)
+def test_nothing_is_granted_where_what_is_not_differentiated_has_no_rounding_error(of_z: Any) -> None:
+    at = {"x": np.float64(2.0), "z": np.float64(1.0)}
+    report = gradcli.check(
+        lambda x, z: x**2 * of_z(z), at, wrt="x", diagnose=False, grad=lambda x, z: 2 * x * of_z(z) * (1 + 1e-6)
+    )
+    assert report.verdict == "fail"
+
+
 @pytest.mark.parametrize("f", [np.std, np.var])
 def test_the_limit_of_a_right_claim_covers_what_the_rounding_of_inputs_excuses(f: Any) -> None:
     def claim(x: Any, factor: Any = 1.0) -> Any:
