@@ -29,6 +29,8 @@ _PRODUCTS = frozenset({"mm", "matmul", "dot", "bmm", "addmm", "linear", "conv1d"
 _WEIGHT = re.compile(r"(weights?|gamma)$")
 _BIAS = re.compile(r"(bias(es)?|beta)$")
 _CHOOSING = frozenset({"gather", "index_select", "one_hot", "take_along_axis", "index_add", "index_add_", "scatter"})
+_ROUNDING = frozenset({"round", "round_", "rint", "around", "floor", "ceil", "trunc", "fix"})
+_REMAINDERS = frozenset({"mod", "remainder", "fmod"})
 _FROM_UNPACKED = 3  # axes of an array that has its sizes from its use; those of images depend on others
 
 
@@ -205,11 +207,45 @@ def _read_use(nodes: Sequence[ast.AST], said: dict[str, _Said]) -> None:
                 said[node.left.id].note("text")
                 said[node.left.id].values += tuple(map(str, texts))
     _read_weights(nodes, said)
+    for name in _periods(nodes, kept) & said.keys():
+        said[name].note("period")
     for node in nodes:  # an array has no truth, so that what is tested alone is a flag
         if isinstance(node, ast.If | ast.IfExp | ast.While):
             test = node.test.operand if isinstance(node.test, ast.UnaryOp) else node.test
             if isinstance(test, ast.Name) and test.id in said:
                 said[test.id].note("flag")
+
+
+def _periods(nodes: Sequence[ast.AST], kept: dict[str, ast.expr]) -> set[str]:
+    """Return the names by which others are reduced: `d -= box * round(d / box)`, `d % box`, `where(d > box / 2, d - box, d)`."""
+
+    def parts(node: ast.AST) -> Iterator[ast.AST]:
+        """Yield the nodes of an expression, and those of the values of its names."""
+        for inner in ast.walk(node):
+            yield inner
+            if isinstance(inner, ast.Name) and inner.id in kept:
+                yield from ast.walk(kept[inner.id])
+
+    found: set[str] = set()
+    halved: set[str] = set()
+    subtracted: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Compare):
+            parts_of_names = (side for side in node.comparators if isinstance(side, ast.BinOp))  # such as box / 2
+            halved |= {n.id for side in parts_of_names for n in ast.walk(side) if isinstance(n, ast.Name)}
+        elif isinstance(node, ast.Call) and last_name(node) in _REMAINDERS and len(node.args) == 2:
+            found.add(last_name(node.args[1]))
+        elif isinstance(node, ast.BinOp | ast.AugAssign):
+            right = node.right if isinstance(node, ast.BinOp) else node.value
+            left = node.left if isinstance(node, ast.BinOp) else node.target
+            if isinstance(node.op, ast.Mod) and not (isinstance(left, ast.Constant) and isinstance(left.value, str)):
+                found.add(last_name(right))
+            elif isinstance(node.op, ast.Sub):
+                subtracted.add(last_name(right))
+                calls = (n for n in parts(right) if isinstance(n, ast.Call) and last_name(n) in _ROUNDING)
+                ratios = (n for call in calls for n in parts(call) if isinstance(n, ast.BinOp))
+                found |= {last_name(ratio.right) for ratio in ratios if isinstance(ratio.op, ast.Div)}
+    return found | (halved & subtracted)
 
 
 def _read_weights(nodes: Sequence[ast.AST], said: dict[str, _Said]) -> None:
@@ -331,6 +367,7 @@ RATES = re.compile(
 _NUMBERS = re.compile(
     rf"(k|n|power|nu|dof|df|h|dt|dx|omega|temperature|temp|ridge|l[12]\w*|weight_decay|penalty|{RATES.pattern})$"
 )
+_PERIODS = re.compile(r"(box|side|period)(_?(size|length|len|side))?$", re.IGNORECASE)
 _POSITIVE = re.compile(r"(sigma\w*|std\w*|scales?|var|variances?|rates?|tau|nu|precisions?|counts?|kappa)$")
 _INDICES = re.compile(r"(\w+_)?(ids?|idx|indices|index|tokens?)$")
 _COUNTS = re.compile(r"((n|num|max)_\w+|\w*steps|stride|kernel_size|groups|n_?heads|heads|order|degree)$")
@@ -338,6 +375,7 @@ _ZEROS = re.compile(r"(seed|axis|dim|pad|padding|ignore_index|padding_idx)$")
 _FLAGS = re.compile(r"(train|training|is_\w+|use_\w+|causal|inplace|verbose|deterministic|from_logits|keepdims?)$")
 _SMALL = re.compile(r"eps\w*|epsilon")
 _EQUATION_TIME = "0.3"
+_PERIOD = "1.5"  # so that some of the numbers of randn are reduced by it, and some are not
 
 
 def likely_points(
@@ -461,6 +499,8 @@ def _choices_of_value(parameter: Parameter, sizes: Mapping[str, int], n: int, wr
         return [f"int({value})" if kind == "integer" else value for value in values]
     if kind == "number":
         return [_number_text(name)]
+    if kind == "period" or (not kind and _PERIODS.match(name)):
+        return [_PERIOD, None]
     if kind == "integer":
         return ["int(0)" if _ZEROS.match(name) else "int(2)"]
     if kind == "flag":

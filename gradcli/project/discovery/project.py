@@ -435,7 +435,9 @@ class Declared:
     folder: Path
 
 
-ParameterKind = Literal["", "array", "integers", "definite", "number", "integer", "flag", "text", "table", "function"]
+ParameterKind = Literal[
+    "", "array", "integers", "definite", "number", "period", "integer", "flag", "text", "table", "function"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,7 +445,8 @@ class Parameter:
     """A parameter of a function: its name, and its default as it is written, empty if it has none.
 
     `kind` is what the function says of it, empty where it says nothing: an array of real numbers or of integers, or one that is
-    symmetric positive definite, one number, integer or flag, a text, a table by keys, or a function. `sizes` are those of an
+    symmetric positive definite, one number, integer or flag, a period by which others are reduced, mostly one number, a text,
+    a table by keys, or a function. `sizes` are those of an
     array, as names, integers or `n+1`; None where they are not known. `values` are those of a text, and the keys of a table.
     """
 

@@ -83,6 +83,16 @@ USED = [  # a body, and what it says of x
     ("p = np.einsum('bd,bd->b', x, w)",            ("", ("b", "d"), ())),
     ("a = w[x]; p = np.einsum('bkd->bk', a)",      ("integers", ("b", "k"), ())),
     ("p = w.gather(1, x[:, None])",                ("integers", None, ())),
+    ("w -= x * np.round(w / x)",                   ("period", None, ())),
+    ("w = w - np.floor(w / x + 0.5) * x",          ("period", None, ())),
+    ("n = (w / x).round(); w = w - x * n",         ("period", None, ())),
+    ("w = w % x",                                  ("period", None, ())),
+    ("w = np.mod(w + 1, x)",                       ("period", None, ())),
+    ("w = np.where(w > x / 2, w - x, w)",          ("period", None, ())),
+    ("w[w > 0.5 * x] -= x",                        ("period", None, ())),
+    ("w = x * np.round(w / x)",                    ("", None, ())),
+    ("w = np.where(w > x, w - x, w)",              ("", None, ())),
+    ("print('%g' % x)",                            ("", None, ())),
 ]
 # fmt: on
 

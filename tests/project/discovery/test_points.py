@@ -28,6 +28,8 @@ FIRST = [  # parameters, and the first point at which they are tried
     ((P("ids", "", "integers", ("b", "k")),),                       "ids=int([[0, 2, 1], [0, 2, 1], [0, 2, 1], [0, 2, 1], [0, 2, 1]])"),
     ((P("h"), P("token_ids")),                                      "h=0.5, token_ids=int([0, 2, 1, 0, 2])"),
     ((P("x", "", "", ("5000", "5000")),),                           "x=randn(3)"),
+    ((P("x", "", "", ("n", "3")), P("L", "", "period")),            "x=randn(5,3), L=1.5"),
+    ((P("h"), P("box_size")),                                       "h=0.5, box_size=1.5"),
     ((P("mu"), P("sigma")),                                         "mu=randn(3), sigma=uniform(0.5, 1.5, 3)"),
 ]
 AMONG = [  # parameters, and a point that is tried later
@@ -38,6 +40,7 @@ AMONG = [  # parameters, and a point that is tried later
     ((P("x"), P("weight"), P("bias")),                "x=randn(5,3), weight=randn(3), bias=randn(3)"),
     ((P("params", "", "table", None, ("W", "U")), P("h0")), "params.W=randn(3,3), params.U=randn(3,3), h0=randn(3)"),
     ((P("training"), P("x")),                         "training=False, x=randn(3)"),
+    ((P("x"), P("box", "", "period")),                "x=randn(3), box=randn(3)"),
     ((P("params"), P("X"), P("y")),                   "params=randn(4), X=randn(5,3), y=randn(5)"),
 ]
 # fmt: on
