@@ -414,6 +414,11 @@ class PythonFunction:
 
     def _advice_on_error(self, error: BaseException, values: Mapping[str, Value]) -> str | None:
         text = message_of(error)
+        if isinstance(error, TypeError | AttributeError) and re.search(r"\b(function|method)\b", text):
+            for name, node in self.arguments.items():
+                if inspect.isroutine(given := put_together(node, values)):
+                    called = f"{given.__name__}()"
+                    return f"{name} is the function {given.__name__}; {called}, where it needs no arguments, is what it returns"
         if isinstance(error, TypeError | IndexError):
             leaves = [name for name, node in self.arguments.items() if isinstance(node, Leaf)]
             dicts = filter(None, (advise_dict(self.function, self.text, name) for name in leaves))

@@ -196,6 +196,16 @@ def test_the_hint_for_a_dict_can_be_followed(gradcli: Callable[..., Any], tmp_pa
     assert error["hint"] == f"params is a dict: --at {file}:START"
 
 
+@pytest.mark.parametrize("body", ["np.sum(x**2)", "x[0]", "x.sum()", "np.sum(np.exp(x))"])
+def test_a_function_in_place_of_what_it_returns_is_named(
+    gradcli: Callable[..., Any], tmp_path: Path, body: str
+) -> None:
+    file = written(tmp_path, f"def f(x): return {body}\ndef start(): return np.ones(3)\n")
+    error = gradcli("check", f"{file}:f", f"x={file}:start", *QUICK, "--json").json["error"]
+    assert error["hint"] == "x is the function start; start(), where it needs no arguments, is what it returns"
+    assert gradcli("check", f"{file}:f", f"x={file}:start()", *QUICK).exit_status == 0
+
+
 @pytest.mark.parametrize(("argv", "name"), [(("f",), "{}:f"), (("h", "--grad", "g"), "g")])
 def test_a_coroutine_function_is_refused(
     gradcli: Callable[..., Any], tmp_path: Path, argv: tuple[str, ...], name: str
