@@ -43,6 +43,7 @@ from gradcli.repair.search import (
     right_gradient_here,
 )
 from gradcli.report.common import ABSENT, Absent
+from gradcli.report.point_report import NOT_RUN
 from gradcli.request.point import Point
 from gradcli.targets.derived import original_function
 from gradcli.targets.python import PythonFunction
@@ -291,9 +292,17 @@ def reason_to_refuse(definition: ast.AST, names: Mapping[str, Any], *, writes_ar
 
     `names` are the globals of the function. With `writes_around` it may assign to what the functions around it hold, as the
     steps of an engine do. Calls of numpy, scipy, math, the frameworks, of builtin functions that compute,
-    of methods of values, and of functions of the same module are allowed.
+    of methods of values, of functions of the same module, and of those of the user's other modules that only compute are
+    allowed.
     """
     own = _names_assigned(definition)
+    of_modules = {  # base in base.softmax, where this may be used
+        id(node.value)
+        for node in ast.walk(definition)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id not in own
+        and isinstance(module := names.get(node.value.id), ModuleType) and node.attr in vars(module)
+        and _may_be_used(node.attr, vars(module), names)
+    }  # fmt: skip
     for node in ast.walk(definition):
         if isinstance(node, _STATEMENTS) and node is not definition:
             return f"it has a {type(node).__name__.lower()} statement, line {node.lineno}"
@@ -315,7 +324,7 @@ def reason_to_refuse(definition: ast.AST, names: Mapping[str, Any], *, writes_ar
                     continue
                 return f"it assigns to {ast.unparse(node)}, line {node.lineno}"
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in own:
-            if _may_be_used(node.id, names):
+            if id(node) in of_modules or _may_be_used(node.id, names, names):
                 continue
             return f"it uses {node.id}, line {node.lineno}"
     return None
@@ -336,20 +345,38 @@ def _names_assigned(definition: ast.AST) -> set[str]:
     return found
 
 
-def _may_be_used(name: str, names: Mapping[str, Any]) -> bool:
-    if name not in names:
+def _may_be_used(name: str, held: Mapping[str, Any], names: Mapping[str, Any]) -> bool:
+    """Whether code with the globals `names` may use a name that this or another module holds."""
+    if name not in held:
         return name in _BUILTINS or not hasattr(builtins, name)  # a free variable, or a name that is not there
-    x = names[name]
+    x = held[name]
     if name in _BUILTINS and x is getattr(builtins, name):
         return True  # by `from builtins import range`, as code for two versions of Python has it
     if isinstance(x, ModuleType):
         return x.__name__.partition(".")[0] in _LIBRARIES
     if isinstance(x, FunctionType):
-        return x.__globals__ is names or x.__module__.partition(".")[0] in _LIBRARIES
+        return x.__globals__ is names or x.__module__.partition(".")[0] in _LIBRARIES or _only_computes(x)
     if callable(x):
         module = str(getattr(x, "__module__", None) or getattr(type(x), "__module__", ""))
         return module.partition(".")[0] in _LIBRARIES or module == names.get("__name__")
     return True
+
+
+_COMPUTES: dict[CodeType, bool] = {}  # whether functions of the user's other modules do nothing but compute
+
+
+def _only_computes(function: FunctionType) -> bool:
+    """Whether a function of the user's, and all that it may call, do nothing but compute."""
+    code = function.__code__
+    if code not in _COMPUTES:
+        _COMPUTES[code] = True  # modules may call each other
+        file = SourceFile.read(code.co_filename) if is_users_file(code.co_filename) else None
+        definition = file.definition(code) if file is not None else None
+        reached = file.reached([definition]) if file is not None and definition is not None else ()
+        if not reached or any(reason_to_refuse(each, function.__globals__) is not None for each in reached):
+            _COMPUTES.clear()  # those that call it were taken for harmless, too
+            _COMPUTES[code] = False
+    return _COMPUTES[code]
 
 
 def _editable_claim(asked: Request, call: _Calls) -> CodeClaim:
@@ -387,7 +414,7 @@ def _editable_claim(asked: Request, call: _Calls) -> CodeClaim:
     for definition in own:
         why = reason_to_refuse(definition, names, writes_around=is_engine)
         if why is not None:
-            raise _NotTried(f"{getattr(definition, 'name', 'the claim')} is not run in search of a repair: {why}")
+            raise _NotTried(f"{getattr(definition, 'name', 'the claim')} {NOT_RUN}: {why}")
 
     def is_harmless(definition: ast.AST) -> bool:
         return reason_to_refuse(definition, names, writes_around=is_engine) is None

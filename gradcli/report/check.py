@@ -34,6 +34,7 @@ from gradcli.report.common import ABSENT, Absent, Finding, Printed, SourceLine, 
 from gradcli.report.encode import TEXT_ONLY, Status, Values
 from gradcli.report.numbers import entries_with_index, is_small, norm, write_shape
 from gradcli.report.point_report import (
+    NOT_RUN,
     Aspect,
     Detects,
     Diagnosis,
@@ -241,7 +242,10 @@ def repair_blocks(d: Diagnosis) -> list[Block]:
         says = f"This edit{line} makes the claim right at this point, but not at other inputs or sizes"
         head = Paragraph((Piece("Right here only: ", "strong"), Piece(f"{says}; it is no repair:")))
         return [head, Code("\n".join(edit_lines(d.right_here_only)), "diff"), *_closed_form_blocks(d)]
-    if (closed_form := _closed_form_blocks(d)) or isinstance(d.edits, Absent):
+    if isinstance(d.edits, Absent):
+        why = d.no_patch if isinstance(d.no_patch, str) and NOT_RUN in d.no_patch else ""
+        return [*([Paragraph(f"No edit was tried: {why}")] if why else []), *_closed_form_blocks(d)]
+    if closed_form := _closed_form_blocks(d):
         return closed_form
     these, make = ("These edits", "make") if len(d.edits) > 1 else ("This edit", "makes")
     where = "" if isinstance(d.replacement, str) or d.patch is None else f" of {d.patch.split()[1].removeprefix('a/')}"

@@ -342,6 +342,9 @@ class SourceEdit:
     after: str
 
 
+NOT_RUN = "is not run in search of a repair"  # of a function of the claim, with the reason
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """The likely mistake behind a wrong claim, and the smallest edit of the claim that makes it right.

@@ -550,6 +550,50 @@ def test_code_that_does_more_than_compute_is_not_run_again(gradcli: Gradcli, her
     assert found["patch"] is None and says in found["no_patch"]
 
 
+OTHER_MODULE = """\
+import numpy as np
+
+def logistic(x):
+    return 1 / (1 + half(x)**2)
+
+def half(x):
+    return np.exp(-x / 2)
+
+def logged(x):
+    return written(logistic(x))
+
+def written(x):
+    open("seen", "w").close()
+    return x
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", ["logistic", "logged"])
+@pytest.mark.parametrize(
+    ("line", "of_module"),
+    [("from beside import *", ""), ("from beside import np, {}", ""), ("import beside", "beside.")],
+)
+def test_functions_of_other_modules_are_run_again_if_they_only_compute(
+    gradcli: Gradcli, here: Path, line: str, of_module: str, function: str
+) -> None:
+    Path("beside.py").write_text(OTHER_MODULE)
+    called = f"{of_module}{function}(x)"
+    source = (
+        f"import numpy as np\n{line.format(function)}\n\ndef f(x):\n    return np.sum({called})\n\n"
+        f"def g(x):\n    p = {called}\n    return p * (1 + p)\n"
+    )
+    found = check(gradcli, source, "x=[0.5, -1.2]")
+    sys.modules.pop("beside", None)
+    if function == "logistic":
+        assert found["edits"][0]["after"] == "return p * (1 - p)"
+    else:
+        says = f"g is not run in search of a repair: it uses {of_module.rstrip('.') or function}, line 8"
+        assert found["no_patch"] == says
+        ran = gradcli("check", "claimed.py:f", "--grad", "g", "--at", "x=[0.5, -1.2]")
+        assert f"No edit was tried: {says}" in " ".join(ran.stdout.split())
+
+
 HARMFUL = """\
 import numpy as np
 
