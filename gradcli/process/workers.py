@@ -17,12 +17,14 @@ import warnings
 from typing import Any, NoReturn
 
 from gradcli.process.process import LENGTH, die_with, hold_interrupts
+from gradcli.process.start import may_use_bytecode
 
 # Without the garbage collector sympy loads a tenth faster; `main` turns it on.
 # The site module is not needed, because the child gets this process's sys.path. Ctrl-C is for this process only.
+# What a module prints while it is loaded is no answer.
 _PROGRAM = (
-    "import gc, signal, sys; gc.disable(); signal.signal(signal.SIGINT, signal.SIG_IGN); sys.path[:] = {path!r}; "
-    "from {module} import main; main()"
+    "import sys; sys.path[:] = {path!r}; import gc, os, signal; gc.disable(); signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    "answers = os.dup(1); os.dup2(2, 1); from {module} import main; sys.stdout.flush(); os.dup2(answers, 1); main()"
 )
 SYMBOLIC = "gradcli.modes.symbolic_worker"
 _AT_ONCE = 4096 - LENGTH  # bytes that fit into the buffer of any pipe, so that writing them never waits
@@ -112,12 +114,19 @@ class Worker:
 
 
 def _start_worker(module: str) -> Any:
+    path = sorted(map(str, sys.path), key=_is_users_folder)  # else a user's file random.py would hide Python's
     return subprocess.Popen(
-        [sys.executable, "-S", "-c", _PROGRAM.format(path=[str(folder) for folder in sys.path], module=module)],
+        [sys.executable, "-S", "-c", _PROGRAM.format(path=path, module=module)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
+
+
+def _is_users_folder(folder: str) -> bool:
+    """Whether a folder of modules is neither Python's, nor one of installed packages, nor the one that holds gradcli."""
+    whole = os.path.join(folder, "")  # noqa: PTH118 (pathlib is loaded later)
+    return not (may_use_bytecode(whole) or __file__.startswith(f"{whole}gradcli{os.sep}"))
 
 
 class _Copy:

@@ -3,9 +3,11 @@
 import os
 import pickle
 import signal
+import sys
 import time
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -100,6 +102,29 @@ def test_an_answer_that_is_there_is_taken_though_its_time_is_over(worker: Worker
     while not worker.process.stdout.peek(1):  # type: ignore[union-attr]
         time.sleep(0.01)
     assert pickle.loads(worker.receive(0.0))[0] == "error"
+
+
+@pytest.mark.parametrize("module", ["random", "signal", "mpmath"])
+def test_a_file_of_the_users_hides_no_module_of_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    (tmp_path / f"{module}.py").write_text("print('it was imported'); open('seen', 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    worker = Worker()
+    assert pickle.loads(worker.ask(pickle.dumps((None, MEMORY_BYTES)), 60.0))[0] == "error"
+    worker.stop()
+    assert not Path("seen").exists()
+
+
+def test_what_a_module_prints_while_it_is_loaded_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "loud.py").write_text(
+        "print('loaded', flush=True)\nprint('ready')\nfrom gradcli.modes.symbolic_worker import main\n"
+    )
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    worker = Worker("loud")
+    assert pickle.loads(worker.ask(pickle.dumps((None, MEMORY_BYTES)), 60.0))[0] == "error"
+    worker.stop()
 
 
 def test_an_error_of_another_mode_ends_the_process_and_stays_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
