@@ -22,8 +22,8 @@ def all_digits(x: Any) -> str:
 
 
 def few_digits(x: Any, digits: int = 6) -> str:
-    """Return a number rounded to a few digits."""
-    return f"{float(x):.{digits}g}"
+    """Return a number rounded to a few digits; -0.0 as 0."""
+    return f"{float(x) + 0.0:.{digits}g}"
 
 
 def two_digits(x: Any) -> str:
@@ -104,7 +104,7 @@ def write_value(x: Any) -> str:
     if array.ndim == 0:
         return all_digits(array)
     entries = array.reshape(-1)
-    listed = ", ".join(few_digits(entry) for entry in entries[:_SHOWN])
+    listed = ", ".join(f"{float(entry):.6g}" for entry in entries[:_SHOWN])  # of an input, -0 is not 0
     more = f", ... {array.size} entries" if array.size > _SHOWN else ""
     kind = f"{'x'.join(map(str, array.shape))} " if array.ndim > 1 else ""
     return f"{kind}[{listed}{more}]"
@@ -126,8 +126,8 @@ def list_entries(x: Any) -> str:
 
 
 def mark_agreeing_digits(x: float, reference: float) -> Cell:
-    """Return a number whose digits that agree with the reference are bright and the rest dim."""
-    mine, right = all_digits(x), all_digits(reference)
+    """Return a number whose digits that agree with the reference are bright and the rest dim; -0.0 as 0.0."""
+    mine, right = all_digits(x + 0.0), all_digits(reference + 0.0)
     if mine == right:
         return Piece(mine, "strong")
     differing = (k for k, (a, b) in enumerate(zip(mine, right, strict=False)) if a != b)

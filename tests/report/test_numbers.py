@@ -25,6 +25,15 @@ def test_full_spells_what_is_not_finite(x: float, shown: str) -> None:
     assert numbers.all_digits(x) == shown
 
 
+@pytest.mark.parametrize("digits", [3, 7])
+def test_a_slope_of_minus_zero_is_written_as_zero(digits: int) -> None:
+    assert numbers.few_digits(-0.0, digits) == "0"
+    assert numbers.write_differing_pair(-0.0, 2.0) == ("0", "2")
+    assert numbers.write_ratio(-0.0) == "0"
+    assert plain_text(numbers.mark_agreeing_digits(-0.0, 2.0)) == "0.0"
+    assert numbers.write_value([-0.0, 1.0]) == "[-0, 1]"  # of an input, it may be another one
+
+
 TWO = [
     (0, "0"),
     (0.42, "0.42"),
@@ -171,7 +180,7 @@ def test_values_are_listed_briefly(x: object, shown: str) -> None:
 
 @given(FINITE, FINITE)
 def test_compared_shows_every_digit(x: float, reference: float) -> None:
-    assert plain_text(numbers.mark_agreeing_digits(x, reference)) == numbers.all_digits(x)
+    assert plain_text(numbers.mark_agreeing_digits(x, reference)) == numbers.all_digits(x + 0.0)
 
 
 def test_compared_marks_where_digits_part() -> None:

@@ -141,7 +141,7 @@ def _lines_of_blocks(report: CheckReport | CheckRow) -> list[str]:
 def _mismatch_lines(point: PointReport) -> list[str]:
     return [
         f"{numbers.entry_name(m.input, m.index, m.output or (), point.outputs or ())}: "
-        f"claimed {numbers.all_digits(m.claimed)}, {point.reference} {numbers.all_digits(m.reference)}"
+        f"claimed {numbers.all_digits(m.claimed + 0.0)}, {point.reference} {numbers.all_digits(m.reference + 0.0)}"
         for m in point.mismatches[:_ROWS]
     ]
 
