@@ -61,6 +61,7 @@ from gradcli.tracing.tracer import closure_values, nested_codes
 
 _MOST_IN_LOOPS = 60  # contributions that are written in loops
 MOST_LINES = 100  # times the lines that the claim itself runs, for each edited text
+_OF_SHARED = 1.0  # added to the cost of edits of functions that other code may use as they are
 _VISITS = 6  # of a line, the last of which gives the values of its names
 _SCALE, _SHIFT = 1 + 2**-10, 2**-10  # a value is multiplied by one and the other is added, to see what depends on it
 _CHANGING = (
@@ -313,6 +314,11 @@ class SourceFile:
                 found.add(node)
         return found
 
+    def named_beside(self, those: Collection[Definition]) -> set[str]:
+        """Return the names that the other functions of the file use."""
+        others = (node for node in self.definitions.values() if node not in those)
+        return {getattr(inner, "attr", getattr(inner, "id", "")) for node in others for inner in ast.walk(node)}
+
     def reached(self, roots: list[Definition]) -> set[Definition]:
         """Return the functions of this file that some of them may call, by their names, and these themselves."""
         named: dict[str, list[Definition]] = {}
@@ -369,6 +375,9 @@ class CodeClaim:
     names: tuple[str, ...]  # the inputs, in the order of a tuple that is returned
     around: tuple[Definition, ...] = ()  # other functions, whose expressions may stand in the claim
     callable: tuple[Definition, ...] = ()  # functions that may be called in the place of another
+    shared: frozenset[Definition] = (
+        frozenset()
+    )  # those that may be edited and that code outside of the claim names, too
     forward: ForwardPass | None = None  # of the function
     lacks: bool = False  # whether what the function contributes may be missing
     scopes: dict[int, tuple[dict[str, Any], dict[str, Any]]] = field(default_factory=dict)
@@ -451,23 +460,28 @@ class CodeClaim:
 
     def edits(self, without: Collection[int] = ()) -> Iterator[Edit]:
         for definition in self.definitions:
-            yield from exchange_of_statements(definition, self._source_text)
-            yield from self._contribution_edits(definition)
-            yield from itertools.islice(self._contributions_in_loops(definition), _MOST_IN_LOOPS)
-            # a factor is missing where it is used last
-            for statement, alone in reversed([*_statements_of(definition)]):
-                if statement.lineno in without:
-                    continue
-                scope = self._scope_at(definition, statement)
-                if isinstance(statement, ast.stmt):
-                    yield from statement_edits(statement, self._source_text, scope, alone)
-                    if scope is not None:
-                        yield from update_edits(statement, self._source_text, scope)
-                        yield from rename_edits(statement, self._source_text, scope)
-                for node, parent in walk_expressions(statement):
-                    if scope is not None or isinstance(node, ast.Constant | ast.BinOp | ast.UnaryOp):
-                        within = scope or Scope({}, lambda text: UNKNOWN)
-                        yield from edits_of(EditPlace(node, parent, self._source_text, within))
+            dearer = _OF_SHARED if definition in self.shared else 0.0
+            for edit in self._edits_of(definition, without):
+                yield replace(edit, cost=edit.cost + dearer) if dearer else edit
+
+    def _edits_of(self, definition: Definition, without: Collection[int]) -> Iterator[Edit]:
+        yield from exchange_of_statements(definition, self._source_text)
+        yield from self._contribution_edits(definition)
+        yield from itertools.islice(self._contributions_in_loops(definition), _MOST_IN_LOOPS)
+        # a factor is missing where it is used last
+        for statement, alone in reversed([*_statements_of(definition)]):
+            if statement.lineno in without:
+                continue
+            scope = self._scope_at(definition, statement)
+            if isinstance(statement, ast.stmt):
+                yield from statement_edits(statement, self._source_text, scope, alone)
+                if scope is not None:
+                    yield from update_edits(statement, self._source_text, scope)
+                    yield from rename_edits(statement, self._source_text, scope)
+            for node, parent in walk_expressions(statement):
+                if scope is not None or isinstance(node, ast.Constant | ast.BinOp | ast.UnaryOp):
+                    within = scope or Scope({}, lambda text: UNKNOWN)
+                    yield from edits_of(EditPlace(node, parent, self._source_text, within))
 
     def _contribution_edits(self, definition: Definition) -> Iterator[Edit]:
         """Yield edits that add to a name of the claim what a value of the function contributes through one statement.
@@ -704,7 +718,8 @@ class CodeClaim:
             return None
         for function, code in codes:  # the process is there for this search alone
             function.__code__ = code
-        other = CodeClaim(file, tuple(definitions), self.call, self.names, most_lines=self.most_lines)
+        shared = frozenset(d for d, own in zip(definitions, self.definitions, strict=True) if own in self.shared)
+        other = CodeClaim(file, tuple(definitions), self.call, self.names, shared=shared, most_lines=self.most_lines)
         try:
             other.watch()
         except Exception:  # the half-repaired claim may raise anything; then nothing is built on it

@@ -46,10 +46,12 @@ from gradcli.report.common import ABSENT, Absent
 from gradcli.report.point_report import NOT_RUN
 from gradcli.request.point import Point
 from gradcli.targets.derived import original_function
+from gradcli.targets.facts import Function
 from gradcli.targets.python import PythonFunction
 from gradcli.targets.replacement_scope import call_python_code
 from gradcli.targets.target_request import TargetRequest
 from gradcli.tracing.provenance import is_users_file
+from gradcli.tracing.tracer import closure_values, nested_codes, unwrap_function
 
 WITHIN = "GRADCLI_IN_SEARCH_FOR_REPAIR"  # a variable of the worker's processes: code that checks when it is loaded starts none
 _MEMORY = 4 << 30  # bytes beyond those that the process has when the claim is loaded
@@ -387,6 +389,7 @@ def _editable_claim(asked: Request, call: _Calls) -> CodeClaim:
     of_f: set[CodeType] = set()
     if not call.returns_both:  # else f is the claim too, and may be edited where its value stays
         of_f = {c for point in call.points for c in codes_run(lambda at=point.at: asked.f(dict(at)))}  # type: ignore[misc]
+        of_f |= _codes_that_may_run(asked.f)
 
     def call_first() -> None:
         with contextlib.suppress(GradcliError):
@@ -421,7 +424,28 @@ def _editable_claim(asked: Request, call: _Calls) -> CodeClaim:
 
     harmless = tuple(d for d in file.definitions.values() if all(map(is_harmless, file.reached([d]))))
     around = tuple(d for d in (*own, *used) if d not in edited and d in harmless)
-    return CodeClaim(file, edited, call, asked.claim.names or asked.wrt, around, harmless)
+    beside = file.named_beside(own)
+    shared = frozenset(d for d in edited if d is not own[0] and getattr(d, "name", "") in beside)
+    return CodeClaim(file, edited, call, asked.claim.names or asked.wrt, around, harmless, shared)
+
+
+def _codes_that_may_run(f: Function) -> set[CodeType]:
+    """Return the code of a Python function, and of functions that it may call: compiled by a framework, none of it runs again."""
+    f = original_function(f)
+    waiting: list[Any] = [(native_of(f) or f).function] if isinstance(f, PythonFunction) else []
+    found: set[CodeType] = set()
+    while waiting:
+        function = inspect.unwrap(unwrap_function(waiting.pop()))
+        if not isinstance(function, FunctionType) or not is_users_file(function.__code__.co_filename):
+            continue
+        code = function.__code__
+        if code in found:
+            continue
+        found.add(code)
+        names = {name for inner in nested_codes(code) for name in inner.co_names}
+        held = (function.__globals__[name] for name in names if name in function.__globals__)
+        waiting += [*closure_values(function).values(), *filter(callable, held)]
+    return found
 
 
 def _forward_pass(asked: Request, point: Right, most: int) -> ForwardPass | None:

@@ -120,3 +120,35 @@ def test_a_wrong_backward_is_repaired_where_it_is_written(
     assert ran.exit_status == 1 and found.get("patch"), found
     (edit,) = found["edits"]
     assert "g" in edit["after"] and edit["before"] == source.splitlines()[edit["line"] - 1].strip()
+
+
+COMPILED = """\
+import jax
+import jax.numpy as jnp
+
+
+def soft(z):
+    return jnp.log1p(jnp.exp(z)), 1 / (1 + jnp.exp(z))
+
+
+@jax.jit
+def f(x):
+    v, p = soft(x)
+    return jnp.sum(v * v) + jnp.sum(p)
+
+
+def g(x):
+    v, p = soft(x)
+    return 2 * v * p - p * (1 - p)
+"""
+
+
+def test_what_a_compiled_function_calls_is_never_edited(
+    gradcli: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("jax")
+    monkeypatch.chdir(tmp_path)
+    Path("compiled.py").write_text(COMPILED)
+    ran = gradcli("check", "compiled.py:f", "--grad", "g", "--at", "x=[0.3, -1.2]", "--json")
+    found = next(p["diagnosis"] for p in ran.json["points"] if p["diagnosis"])
+    assert found["edits"][0]["after"] == "return 2 * v * (1 - p) - p * (1 - p)"

@@ -550,6 +550,29 @@ def test_code_that_does_more_than_compute_is_not_run_again(gradcli: Gradcli, her
     assert found["patch"] is None and says in found["no_patch"]
 
 
+HELPED = """\
+import numpy as np
+
+def soft(z):
+    return np.log1p(np.exp(z)), 1 / (1 + np.exp(z))
+
+def probability(z):
+    return soft(z)[1]
+
+def f(x):
+    v, p = soft(x)
+    return np.sum(v * v), 2 * v * p
+"""
+
+
+@pytest.mark.slow
+def test_a_function_that_other_code_uses_is_edited_last(gradcli: Gradcli, here: Path) -> None:
+    Path("claimed.py").write_text(HELPED)
+    found = diagnosis(gradcli("check", "claimed.py:f", "--value-and-grad", "--at", "x=[0.3, -1.2]", "--json"))
+    assert found["edits"][0]["after"] == "return np.sum(v * v), 2 * v * (1 - p)"
+    assert not any("log1p" in text for text in found.get("alternatives", ()))
+
+
 OTHER_MODULE = """\
 import numpy as np
 
