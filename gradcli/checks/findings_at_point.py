@@ -662,23 +662,40 @@ def compare_all_modes(case: PointCheck) -> None:
             continue
         is_claim, by_differences = mode == "claim", "finite-difference" in (mode, case.reference)
         fixed, doubt = case.tolerance if is_claim else None, DOUBT if is_claim or by_differences else shaken
-        agreement = {}
-        for name, open_ in zip(case.q.wrt, case.q.undecided, strict=True):
-            if name not in outcome.estimate.value:
-                continue
-            word = judge_entries(outcome.estimate, right, name, scale, fixed, useful, doubt)
-            if is_claim:
-                known = np.isfinite(outcome.estimate.value[name])
-                word = word if np.all(known) else np.where(~known & np.isfinite(right.value[name]), DISAGREE, word)
-            if is_claim and case.q.untraced is not None and _is_too_coarse(case):
-                word = np.where(word == DISAGREE, CANNOT_TELL, word)
-            if by_differences and mode != case.reference:
-                word = judge_by_scales(case, mode, name, word)
-            if is_claim:
-                word = judge_zero_slopes(case, name, word)
-            word = np.where(np.broadcast_to(open_, word.shape), CANNOT_TELL, word) if np.any(open_) else word
-            agreement[name] = word
-        case.agreement[mode] = agreement
+        how = right, scale, fixed, useful, doubt
+        case.agreement[mode] = _compare_mode(case, mode, *how)
+        differs = any(np.any(word == DISAGREE) for word in case.agreement[mode].values())
+        if differs and not is_claim and mode != case.reference:
+            # in balls, arrays that are not differentiated are exact, also where f loses digits of what it computes of them
+            rounding = case.q.rounding_with_other_inputs
+            if rounding is not None:
+                bound = {name: b + rounding[name] for name, b in outcome.estimate.bound.items()}
+                wider = replace(outcome, estimate=replace(outcome.estimate, bound=bound))
+                case.outcomes = {**case.outcomes, mode: wider}
+                case.agreement[mode] = _compare_mode(case, mode, *how)
+
+
+def _compare_mode(
+    case: PointCheck, mode: str, right: Estimate, scale: float, fixed: Any, useful: float, doubt: float
+) -> dict[str, Any]:
+    """Return how each entry of a mode compares with the reference, by input."""
+    estimate, is_claim = case.estimate(mode), mode == "claim"
+    agreement = {}
+    for name, open_ in zip(case.q.wrt, case.q.undecided, strict=True):
+        if name not in estimate.value:
+            continue
+        word = judge_entries(estimate, right, name, scale, fixed, useful, doubt)
+        if is_claim:
+            known = np.isfinite(estimate.value[name])
+            word = word if np.all(known) else np.where(~known & np.isfinite(right.value[name]), DISAGREE, word)
+        if is_claim and case.q.untraced is not None and _is_too_coarse(case):
+            word = np.where(word == DISAGREE, CANNOT_TELL, word)
+        if "finite-difference" in (mode, case.reference) and mode != case.reference:
+            word = judge_by_scales(case, mode, name, word)
+        if is_claim:
+            word = judge_zero_slopes(case, name, word)
+        agreement[name] = np.where(np.broadcast_to(open_, word.shape), CANNOT_TELL, word) if np.any(open_) else word
+    return agreement
 
 
 def _is_too_coarse(case: PointCheck) -> bool:

@@ -13,14 +13,7 @@ import numpy as np
 
 from gradcli.classes import dataclass
 from gradcli.errors import BadClaim, BadShape, FunctionFailed, Place, Undecided
-from gradcli.modes.bounds import (
-    SAFETY,
-    hardly_rounds_with_inputs,
-    infinite_errors,
-    input_rounding,
-    rounding_with_other_inputs,
-    typical_errors,
-)
+from gradcli.modes.bounds import SAFETY, hardly_rounds_with_inputs, infinite_errors, input_rounding, typical_errors
 from gradcli.modes.mode import Available, Question
 from gradcli.modes.recording import MOST_JACOBIAN
 from gradcli.modes.rounding import EPS
@@ -276,7 +269,7 @@ def grant_input_rounding(claim: Estimate, right: Estimate, q: Question) -> tuple
         if not holds and not (granted and is_within(granted)):
             if top > 0 and not all(np.all(x <= _NO_BIT * top) for x in apart.values()):
                 return claim, {}
-            rounding = rounding_with_other_inputs(q)
+            rounding = q.rounding_with_other_inputs
             if rounding is not None:
                 granted = {name: np.fmax(granted.get(name, 0.0), GRANT_INPUTS * rounding[name]) for name in apart}
         if holds or not granted:

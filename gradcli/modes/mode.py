@@ -16,6 +16,7 @@ from gradcli.modes.bounds import (
     gradient_rounding_error,
     has_kernels,
     infinite_errors,
+    rounding_with_other_inputs,
     solver_bounds,
 )
 from gradcli.modes.kinks import EQUALITIES, Mark
@@ -244,6 +245,14 @@ class Question(Recording):
         """The rounding error of a gradient by the textbook's partials, as a claim may use."""
         with np.errstate(all="ignore"):
             return gradient_rounding_error(self, kernels=False)
+
+    @cached_property
+    def rounding_with_other_inputs(self) -> dict[str, Array] | None:
+        """The rounding error where operations on inputs that are not differentiated are rounded, too; None if unknown."""
+        if self.untraced is not None or not self.affords_slopes:
+            return None
+        with np.errstate(all="ignore"):
+            return rounding_with_other_inputs(self)
 
 
 @dataclass(frozen=True, slots=True)
