@@ -491,10 +491,41 @@ def g(x):
 """
 
 
+SOFT_MINIMA = """\
+import numpy as np
+
+def softmin(a):
+    e = np.exp(-np.asarray(a))
+    return -np.log(np.sum(e)), e / np.sum(e)
+
+def forward(x):
+    R = np.zeros(len(x) + 1)
+    R[0] = x[0]
+    for i in range(1, len(x) + 1):
+        s, _ = softmin([R[i - 1], x[i - 1]])
+        R[i] = s + x[i - 1] ** 2
+    return R
+
+def f(x):
+    return forward(x)[-1]
+
+def g(x):
+    R, dx = forward(x), np.zeros(len(x))
+    d = 1.0
+    for i in range(len(x), 0, -1):
+        _, p = softmin([R[i - 1], x[i - 1]])
+        dx[i - 1] += (p[1] - 2 * x[i - 1]) * d
+        d = d * p[0]
+    dx[0] += d
+    return dx
+"""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "names", "after"),
     [
+        (SOFT_MINIMA, "f,g", "dx[i - 1] += (p[1] + 2 * x[i - 1]) * d"),
         (RECURSION, "f,g", "dp = dp * (1 - 2 * a * p) - p**2 * (np.arange(len(x)) == k)\n        p = p * (1 - a * p)"),
         (METHODS, "Spring.energy,Spring.forces", "out[1:] += s"),
         (CLOSURES, "f,g", "return scale * np.cos(x)"),
