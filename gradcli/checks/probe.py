@@ -359,17 +359,26 @@ class _Locator:
         """
         this, values, notices = self._bind(function, named)
         f = f or this
-        with np.errstate(all="ignore"):
-            try:
-                return f, values, *f.survey(values), notices
-            except FunctionFailed:
-                labels = [name for name in f.indices if self.typed and name in named and name in values]
-                if not labels:
-                    raise
-            whole = named | {name: np.asarray(values[name]).astype(int) for name in labels}
-            f, values, notices = self._bind(function, whole)
-            says = f"{' and '.join(labels)} {'is an index' if len(labels) == 1 else 'are indices'}: taken as integers"
-            return f, values, *f.survey(values), [*notices, Notice(Kind.NOTICE, Severity.INFO, says)]
+        whole: list[str] = []
+        while True:
+            with np.errstate(all="ignore"):
+                try:
+                    found = f.survey(values)
+                    break
+                except FunctionFailed:
+                    labels = [name for name in f.indices if self.typed and name in named and name in values]
+                    labels = [name for name in labels if name not in whole]
+                    if not labels:
+                        raise
+            whole += labels  # and again: the first lines that fail need not index by all of them
+            f, values, notices = self._bind(
+                function, named | {name: np.asarray(values[name]).astype(int) for name in whole}
+            )
+        if whole:
+            *others, last = whole
+            says = f"{', '.join(others)} and {last} are indices" if others else f"{last} is an index"
+            notices = [*notices, Notice(Kind.NOTICE, Severity.INFO, f"{says}: taken as integers")]
+        return f, values, *found, notices
 
     def _bind(self, function: Any, named: dict[str, Any]) -> tuple[PythonFunction, dict[str, Any], list[Notice]]:
         return bind_arguments(function, self.text, named, typed=self.typed, pick=self.options.picked)

@@ -2,8 +2,9 @@
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from inspect import signature
 from types import MappingProxyType
 from typing import Any
 
@@ -58,6 +59,21 @@ class BySize:
     usage: str
     entries: Callable[..., int]
     make: Callable[..., Any]
+
+    def read_arguments(self, args: Sequence[Any], by_name: Mapping[str, Any]) -> list[Any]:
+        """Return the arguments by position, with the sizes last. numpy has `size=(3, 4)`, `shape=(3, 4)` and `full((3, 4), x)`.
+
+        Raises  TypeError for names that are no arguments.
+        """
+        named = dict(by_name)
+        own = [
+            name for name, each in signature(self.entries).parameters.items() if each.kind is not each.VAR_POSITIONAL
+        ]
+        found = [*args, *(named.pop(name) for name in own[len(args) :] if name in named)]
+        found += [named.pop(name) for name in ("size", "shape") if name in named and len(found) == len(own)]
+        if named:
+            raise TypeError(f"unknown arguments: {', '.join(named)}")
+        return found[::-1] if own == ["value"] and len(found) == 2 and np.ndim(found[0]) == 1 else found
 
 
 def _count_entries(*sizes: Any) -> int:

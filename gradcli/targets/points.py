@@ -164,6 +164,12 @@ class _Reader:
     def _read_arithmetic(self, node: ast.BinOp) -> Any:
         a, b = self._read_number(node.left), self._read_number(node.right)
         function = _ARITHMETIC[type(node.op)]
+        for part, count in ((node.left, node.right), (node.right, node.left)) if isinstance(node.op, ast.Mult) else ():
+            is_count = isinstance(count, ast.Constant) and type(count.value) is int
+            if is_count and isinstance(part, ast.List) and len(part.elts) == 1:
+                one, n = ast.unparse(part.elts[0]), ast.unparse(count)
+                do = f"write full({one}, {n}) for {n} copies, or [{n}*{one}] for a product"
+                raise self._error_at(node, "this has two meanings: copies in Python, and a product of an array", do)
         try:
             self.ledger.admit(function, [a, b], {})
             if isinstance(node.op, ast.Pow) and np.ndim(a) == np.ndim(b) == 0:
@@ -201,7 +207,10 @@ class _Reader:
         function = self.functions.get(name)
         if function is None:
             close = closest_name(name, self.functions)
-            do = f"did you mean '{close}'?" if close else "known: " + " ".join(sorted(self.functions))
+            if callable(getattr(np, name, None)):  # a function that exists, and is no misspelling
+                do = "write the numbers" + (f", or a value of a Python file: {self.file}:NAME" if self.file else "")
+            else:
+                do = f"did you mean '{close}'?" if close else "known: " + " ".join(sorted(self.functions))
             raise self._error_at(node.func, f"unknown function '{name}' in a value", self._advise_instead(name) or do)
         if any(part.arg is None for part in node.keywords) or any(isinstance(part, ast.Starred) for part in node.args):
             raise self._error_at(node, "* and ** are not part of a value", "write the arguments out")
@@ -210,7 +219,8 @@ class _Reader:
         do = _USAGE.get(name, f"write {name} with numbers")
         try:
             if name in BY_SIZE:  # before the array is made
-                self.ledger.enter(BY_SIZE[name].entries(*args, **kwargs))
+                args, kwargs = BY_SIZE[name].read_arguments(args, kwargs), {}
+                self.ledger.enter(BY_SIZE[name].entries(*args))
             elif name != "int":
                 self.ledger.admit(function, args, kwargs)
             return function(*args, **kwargs)
@@ -244,6 +254,10 @@ _INSTEAD = {  # by the name that numpy and others have for it
     **dict.fromkeys(("random", "random_sample"), "write rand(3, 4)"),
     **dict.fromkeys(("normal", "standard_normal", "gauss"), "write randn(3, 4), or 2 + 0.5*randn(3, 4)"),
     **dict.fromkeys(("randint", "integers", "choice", "bernoulli", "binomial"), _OF_WHOLE_NUMBERS),
+    **dict.fromkeys(
+        ("abs", "absolute", "exp", "square", "lognormal", "exponential", "gamma"),
+        "positive numbers are uniform(0.1, 3, 3, 4)",
+    ),
     **dict.fromkeys(("tril", "tri"), "a mask of 1 on and below the diagonal is causal(4)"),
 }
 _ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {

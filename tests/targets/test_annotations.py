@@ -65,6 +65,11 @@ CODE = """
         for i, (k, part) in enumerate(zip(target, w)):
             z = z*part + z[i, k]
         return np.sum(z)
+    def nested(z, w, rows):
+        for i, columns in zip(w, rows):
+            z = z + z[i]
+            for k in columns: z = z*z[0, k]
+        return np.sum(z)
     def scaled(k, z): return np.sum(z[int(1)]*k) + z[k]
 """
 
@@ -105,6 +110,16 @@ def test_an_array_that_the_function_indexes_by_is_taken_as_integers_and_told(
     (point,) = ran.json["points"]
     assert ran.exit_status == 0 and point["differentiated"] == (["z", "w"] if target == "named" else ["z"])
     assert "target is an index: taken as integers" in [found["message"] for found in point["findings"]]
+
+
+def test_arrays_that_other_lines_index_by_are_taken_as_integers_too(
+    gradcli: Callable[..., Any], tmp_path: Path
+) -> None:
+    at = "z=randn(3,3), w=[0, 2], rows=[[0, 1], [2, 1]]"
+    ran = gradcli("check", f"{written(tmp_path, CODE)}:nested", "--at", at, *QUICK)
+    (point,) = ran.json["points"]
+    assert ran.exit_status == 0 and point["differentiated"] == ["z"]
+    assert "w and rows are indices: taken as integers" in [found["message"] for found in point["findings"]]
 
 
 def test_labels_that_are_no_whole_numbers_stay_floats(gradcli: Callable[..., Any], tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ CONSTRUCTED = [
     ("zeros(3)",           np.zeros(3)),          ("zeros((2, 3))",      np.zeros((2, 3))),   ("zeros(2, 3)",        np.zeros((2, 3))),
     ("ones(2)",            np.ones(2)),           ("ones((2, 1))",       np.ones((2, 1))),    ("ones(2, 3)",         np.ones((2, 3))),
     ("zeros()",            0.0),                  ("full(0.5, 3)",       np.full(3, 0.5)),    ("full(0.5, 2, 3)",    np.full((2, 3), 0.5)),
+    ("full((2, 3), 0.5)",  np.full((2, 3), 0.5)), ("full([2], 0.5)",    np.full(2, 0.5)),    ("ones(shape=(2, 1))", np.ones((2, 1))),
     ("linspace(0, 1, 5)",  np.linspace(0, 1, 5)), ("linspace(0, 1)",     np.linspace(0, 1)),  ("linspace(0, 1, num=3)", np.array([0, 0.5, 1])),
     ("arange(4)",          np.arange(4.0)),       ("arange(1, 4)",       np.arange(1.0, 4)),  ("arange(0, 1, 0.25)", np.arange(0, 1, 0.25)),
     ("eye(3)",             np.eye(3)),            ("identity(2)",        np.eye(2)),          ("onehot(1, 3)",       np.eye(3)[1]),
@@ -48,6 +49,7 @@ DRAWS = [
     ("randn()",               ()),     ("randn(3)",              (3,)),   ("randn(3, 4)",           (3, 4)), ("randn((3, 4))",  (3, 4)),
     ("randn([3, 4])",         (3, 4)), ("rand(5)",               (5,)),   ("rand()",                ()),     ("uniform(2, 3)",  ()),
     ("uniform(2, 3, 4)",      (4,)),   ("uniform(2, 3, 4, 5)",   (4, 5)), ("spd(3)",                (3, 3)), ("spd(1)",         (1, 1)),
+    ("uniform(2, 3, size=4)", (4,)),   ("uniform(2, high=3, size=(4, 5))", (4, 5)), ("randn(size=3)", (3,)), ("uniform(low=2, high=3)", ()),
 ]
 # fmt: on
 
@@ -155,6 +157,10 @@ REFUSED = [
     ("x=np.array([1, 2])", "this is no value",                                  "write the list alone: [1, 2]",            "np.array([1, 2])"),
     ("x=np.random.randn(3)", "this is no value",                                "write randn(...) alone",                  "np.random.randn(3)"),
     ("x=foo",              "unknown value 'foo'",                               "values are numbers, lists, strings, pi, e, inf and randn(...), zeros(...)", "foo"),
+    ("x=sin(1)",           "unknown function 'sin' in a value",                 "write the numbers",                       "sin"),
+    ("x=abs(randn(3))",    "unknown function 'abs' in a value",                 "positive numbers are uniform(0.1, 3, 3, 4)", "abs"),
+    ("x=[0.5]*4",          "this has two meanings: copies in Python, and a product of an array",
+     "write full(0.5, 4) for 4 copies, or [4*0.5] for a product",                                                        "[0.5]*4"),
     ("x=1, y=rendn(3)",    "unknown function 'rendn' in a value",               "did you mean 'randn'?",                   "rendn"),
     ("x=1/0",              "this value cannot be computed: division by zero",   "write the number",                        "1/0"),
     ("x='a' + 'b'",        "arithmetic needs numbers",                          "write the values out",                    "'a'"),
@@ -179,7 +185,7 @@ def test_a_bad_value_says_what_where_and_what_to_do(text, what, do, under):
 @for_rows(
     ("text", "under"),
     [("randn(-1)", "randn(-1)"), ("2*eye('a')", "eye('a')"), ("zeros(nan)", "zeros(nan)"), ("randn(inf)", "randn(inf)")]
-    + [(text, text) for text in ("int('a')", "int([1.5, 2])", "eye(3, k=1)", "uniform(1)", "spd()", "arange()", "linspace(0)")]
+    + [(text, text) for text in ("int('a')", "int([1.5, 2])", "eye(3, k=1)", "uniform(1)", "uniform(0, 1, mode=2)", "randn(3, size=2)", "spd()", "arange()", "linspace(0)")]
     + [(text, text) for text in ("zeros(2.5)", "randn(2.5)", "eye(1.5)", "onehot(3, 3)", "onehot(-1, 3)", "onehot(0.5, 3)")]
     + [(text, text) for text in ("arange(0, 1, 0)", "uniform(0, inf, 2)", "zeros(3, **y)", "zeros('3')")],
 )  # fmt: skip
