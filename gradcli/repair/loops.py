@@ -120,8 +120,9 @@ class LoopBody:
             held = [(n, x) for n, x in (*names.items(), *self.outer.items()) if isinstance(x, np.ndarray)]
             times = Counter(id(x) for _, x in held)
             self.shared |= {n for n, x in held if times[id(x)] > 1}
+            before = self._held
             kept = {
-                n: self._held[n] if is_same_value(x, self._held.get(n)) else copy_value(x) for n, x in names.items()
+                n: before[n] if n in before and is_same_value(x, before[n]) else copy_value(x) for n, x in names.items()
             }
             self.visits[-1][k] = self._held = kept
 

@@ -197,7 +197,8 @@ def _search_at(asked: Request, wanted: RepairRequest, here: Path, *also: Right) 
     try:
         claim.watch()
     except Exception as error:
-        return RepairResult(why=f"the claim raises {type(error).__name__}")
+        says = error.what if isinstance(error, GradcliError) else f"it raised {type(error).__name__}"
+        return RepairResult(why=f"the claim cannot be called again: {says}")
 
     @functools.cache
     def further() -> list[Right]:

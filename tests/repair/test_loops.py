@@ -63,6 +63,11 @@ def test_a_name_that_is_assigned_in_the_body_has_several_values() -> None:
     assert terms.spell("dh + dh__2") is None and terms.spell("lost") is None
 
 
+def test_a_name_that_is_none_in_the_first_turn_is_noted() -> None:
+    visit = [{**names, "last": None} for names in VISIT]
+    assert body_of(TEXT, [visit]).visits[0][0]["last"] is None
+
+
 def test_items_are_read_by_the_index_of_the_loop() -> None:
     xs = [np.array([1.0, 2.0]), np.array([3.0, 4.0])]
     visits = [[{"xs": xs, "k": k, "y": 0.5}] * 2 for k in (1, 0)]
