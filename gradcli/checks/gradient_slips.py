@@ -18,6 +18,7 @@ from gradcli.rules.kinds import ConstantSlope, Partial
 from gradcli.rules.linalg import INV, LOGDET, MATMUL, SOLVE
 from gradcli.rules.reductions import CUMSUM, LOGSUMEXP, MAX, SUM
 from gradcli.targets.derived import original_function
+from gradcli.targets.python import PythonFunction, signature_of
 from gradcli.tracing.primitive import Params, Primitive, Rule, Transposer, Value, table_by_name
 from gradcli.tracing.provenance import code_at
 from gradcli.tracing.shapes import concatenate_entries, largest_magnitude, shape, size, unbroadcast
@@ -471,7 +472,12 @@ _UNITS = tuple(
     for row in ((float(n), f"a factor {n} too large: {of}"), (1.0 / n, f"a factor {n} too small: {of}"))
 )
 # what a scalar argument causes if it is missing or repeated, such as a step size dt: a power of it
-_OF_ARGUMENTS = ((1, "one {} too many"), (-1, "{} is missing"), (2, "{}**2 too many"), (-2, "{}**2 is missing"))
+_OF_ARGUMENTS = (
+    (1, "one {0} too many, or a division by {0} is missing"),
+    (-1, "{0} is missing, or a division by {0} is one too many"),
+    (2, "{0}**2 too many, or a division by {0}**2 is missing"),
+    (-2, "{0}**2 is missing, or a division by {0}**2 is one too many"),
+)
 
 
 def fit_factor(claimed: Gradient, right: Gradient, names: tuple[str, ...]) -> float | None:
@@ -492,12 +498,19 @@ def name_factor(factor: float, wrong: Wrong) -> tuple[DiagnosisKind, str] | None
         return DiagnosisKind.DETACHED, "the gradient is zero: the input is detached somewhere or treated as a constant"
     if abs(factor + 1) < _SAME:
         return DiagnosisKind.SIGN, "the sign is flipped"
-    numbers = {name: x for name, x in wrong.q.point.values.items() if isinstance(x, float | int) and abs(x) != 1.0}
+    given = {**wrong.q.point.values, **(defaults := _default_numbers(wrong.q))}
+    numbers = {name: x for name, x in given.items() if isinstance(x, float | int) and abs(x) != 1.0}
     with np.errstate(all="ignore"):
-        powers = [(np.float64(x) ** n, says.format(name)) for name, x in numbers.items() for n, says in _OF_ARGUMENTS]
-    of_arguments = [(float(y), f"a factor {y:.6g}: {says}") for y, says in powers if y != 0.0 and np.isfinite(y)]
+        made = ((np.float64(x) ** n, name, says) for name, x in numbers.items() for n, says in _OF_ARGUMENTS)
+        powers = [(float(y), name, says.format(name)) for y, name, says in made if y != 0.0 and np.isfinite(y)]
+    of_arguments = [(y, f"a factor {y:.6g}: {says}") for y, name, says in powers if name not in defaults]
+    of_defaults = [(y, f"a factor {y:.6g}: {says}") for y, name, says in powers if name in defaults]
+    counts = [  # an argument may have the value of a count: dx = 0.2 where there are 5 cells
+        (n, says + next((f"; or {other}" for y, _, other in powers if abs(n / y - 1) < _SAME), ""))
+        for n, says in _factors_of_counts(wrong)
+    ]
     for value, says in (
-        *_FACTORS_WITH_A_CAUSE, *_factors_of_counts(wrong), *of_arguments, *_SMALL_FACTORS, *_factors_of_constants(wrong.q),
+        *_FACTORS_WITH_A_CAUSE, *counts, *of_arguments, *_SMALL_FACTORS, *_factors_of_constants(wrong.q), *of_defaults,
     ):  # fmt: skip
         for sign, also in ((1.0, ""), (-1.0, ", and the sign is flipped")):
             if abs(factor / (sign * value) - 1) < _SAME:
@@ -519,6 +532,14 @@ def _factors_of_constants(q: Question) -> Iterator[tuple[float, str]]:
                     more, less = ("missing", "one too many") if divides else ("one too many", "missing")
                     yield c, f"a factor {c:.6g}: {number} is {more}, in {code}"
                     yield 1 / c, f"a factor 1/{c:.6g}: {number} is {less}, in {code}"
+
+
+def _default_numbers(q: Question) -> dict[str, float]:
+    """Return the real numbers that are defaults of parameters of the function, such as a step dt=0.01."""
+    f = original_function(q.f)
+    signature = signature_of(f.function) if isinstance(f, PythonFunction) else None
+    defaults = {} if signature is None else {name: p.default for name, p in signature.parameters.items()}
+    return {name: x for name, x in defaults.items() if type(x) is float and name not in q.point.values}
 
 
 def _factors_of_counts(wrong: Wrong) -> Iterator[tuple[float, str]]:

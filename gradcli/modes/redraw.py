@@ -2,7 +2,8 @@
 
 Kept are types, signs, zeros and entries that are not finite; the order of sorted vectors, ties, and that one vector lies below
 another; symmetric, skew, triangular and orthogonal matrices; rows that sum to one or have the length one. Whole numbers and
-booleans, which may be labels, indices or masks, change places: rows of equally long arrays in the same way.
+booleans, which may be labels, indices or masks, change places: rows of equally long arrays in the same way. A vector that is
+not differentiated and repeats nothing, such as an index or times, repeats nothing afterwards.
 """
 
 import itertools
@@ -106,7 +107,9 @@ def _resize_axes(
 ) -> Iterator[dict[str, Any]]:
     integers = [n for n, x in values.items() if isinstance(x, int | np.integer) and not isinstance(x, bool)]
     numbers = [n for n in integers if int(values[n]) == length]
-    grown = {name: _grow_axes(np.asarray(x), length, new) if _is_numeric(x) else x for name, x in values.items()}
+    grown = {
+        name: _grow_axes(np.asarray(x), length, new, name in wrt) if _is_numeric(x) else x for name, x in values.items()
+    }
     yield redraw_inputs(grown, wrt, rng)
     if numbers:
         yield redraw_inputs(grown | {name: type(values[name])(new) for name in numbers}, wrt, rng)
@@ -129,8 +132,13 @@ def _rearrange_rows(x: Any, rng: np.random.Generator, orders: dict[int, Any]) ->
         order = orders.setdefault(len(x), rng.permutation(len(x)))
         return x[order][:, order] if np.array_equal(x, x.T) else x[order]
     if x.ndim == 1 and x.size > 1 and _sort_direction(x):
-        drawn = np.sort(rng.choice(x, x.shape))  # of its own values; the smallest and the largest stay
-        drawn[0], drawn[-1] = min(x[0], x[-1]), max(x[0], x[-1])
+        low, high = min(x[0], x[-1]), max(x[0], x[-1])  # the smallest and the largest stay
+        if _has_no_repetitions(x):
+            inner = rng.choice(int(high) - int(low) - 1, x.size - 2, replace=False) if x.size > 2 else []
+            drawn = np.array([low, *np.sort(inner) + int(low) + 1, high]) if len(inner) else np.array([low, high])
+            return drawn.astype(x.dtype)[:: _sort_direction(x)]
+        drawn = np.sort(rng.choice(x, x.shape))  # of its own values
+        drawn[0], drawn[-1] = low, high
         return drawn[:: _sort_direction(x)]
     if len(x) == 1 and x.ndim > 1:
         return x[:, rng.permutation(x.shape[1])]
@@ -202,6 +210,12 @@ def _has_unit_rows(x: Any) -> bool:
     return bool(np.allclose(np.linalg.norm(x, axis=-1), 1.0, rtol=_NEAR))
 
 
+def _has_no_repetitions(x: Any) -> bool:
+    """Whether a vector repeats no entry; one of 0, 1 and -1 is too short to tell, and may be a mask or signs."""
+    is_vector = x.ndim == 1 and x.size > 1 and bool(np.all(np.abs(x) < 2**53))
+    return is_vector and len(np.unique(x)) == x.size and not np.all(np.isin(x, (-1, 0, 1)))
+
+
 def _sort_direction(x: Any) -> int:
     """Return 1 for a vector in ascending order, -1 for one in descending order, else 0."""
     if x.size < 2 or not np.any(x[1:] != x[:-1]):
@@ -218,8 +232,21 @@ def _ordered_pairs(values: Values, names: Collection[str]) -> Iterator[tuple[str
             yield a, b
 
 
-def _grow_axes(x: Any, length: int, new: int) -> Any:
-    """Return an array in which every axis of one length has another; its entries are repeated."""
+def _grow_axes(x: Any, length: int, new: int, differentiated: bool) -> Any:
+    """Return an array in which every axis of one length has another; its entries are repeated.
+
+    A vector that repeats nothing gets other entries, if it is not differentiated: whole numbers that it lacks, from its
+    smallest on, or the means of two neighbours.
+    """
+    if x.shape == (length,) and not differentiated and x.dtype.kind in "fiu" and _has_no_repetitions(x):
+        if _is_whole(x):
+            lacking = itertools.filterfalse({int(n) for n in x}.__contains__, itertools.count(int(np.min(x))))
+            more = np.array(list(itertools.islice(lacking, new - length)))
+        else:
+            at = np.arange(new - length)
+            more = (x[at] + x[(at + 1) % length]) / 2
+        y = np.concatenate([x, more]).astype(x.dtype)
+        return np.sort(y)[:: _sort_direction(x)] if _sort_direction(x) else y
     axes = [axis for axis, n in enumerate(x.shape) if n == length]
     triangle, symmetric = _triangle_mask(x), x.ndim == 2 and x.shape[0] == x.shape[1] and np.array_equal(x, x.T)
     one_hot = x.ndim == 2 and _is_whole(x) and _sums_to_one(x, 1)

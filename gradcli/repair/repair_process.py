@@ -81,7 +81,14 @@ class RepairRequest:
     number: int = 0  # of the point at which it is wrong
 
     def request(self, values: Mapping[str, Any] | None = None) -> Request:
-        """Return what is checked, made anew, at the given point or at other values. Raises BadTarget without such a layer."""
+        """Return what is checked, made anew, at the given point or at other values. Raises BadTarget without such a layer.
+
+        Values of parameters that the point leaves at their defaults are given to the function; it is not differentiated by them.
+        """
+        more = {name: float(x) for name, x in (values or {}).items() if self.points and name not in self.points[0].at}
+        if more and not self.layer:
+            options = replace(self.ask.options, wrt=",".join(build_request(self.ask).wrt))
+            return build_request(replace(self.ask, values={**self.ask.values, **more}, options=options), values)
         if not self.layer:
             return build_request(self.ask, values)
         found = request_of_layer(build_request(self.ask), self.layer, values)

@@ -13,7 +13,7 @@ from gradcli.checks.request import Request
 from gradcli.checks.wrong import MOST, BudgetSpent, CauseBudget, allowed_search_calls
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError
-from gradcli.modes.claim import GRANT, GRANT_SOLVER, WrongShape, reshape_claim
+from gradcli.modes.claim import GRANT, GRANT_SOLVER, Called, ClaimedFunction, WrongShape, reshape_claim
 from gradcli.modes.mode import Question
 from gradcli.modes.recording import smaller_tolerances
 from gradcli.modes.redraw import redraw_inputs, resize_inputs, shrink_inputs
@@ -21,7 +21,9 @@ from gradcli.modes.registry import MODES
 from gradcli.modes.rounding import EPS
 from gradcli.repair.scope import Change, Edit, Gradient, Right, apply_changes
 from gradcli.request.point import Array, Estimate, Point
-from gradcli.targets.derived import STEP
+from gradcli.targets.arguments import default_of
+from gradcli.targets.derived import STEP, original_function
+from gradcli.targets.python import PythonFunction, signature_of
 from gradcli.tracing.shapes import shape, size
 
 _RIVALS = 250  # further evaluations after the first edit that holds, for others that hold too
@@ -263,13 +265,17 @@ def draw_further_points(request: Request, points: Sequence[Right], resized: AtOt
     """Return the right gradients where all inputs are drawn anew, and at other sizes that f and the claim accept.
 
     An edit that holds at `points` alone, the first of which is the given one, is right by accident. `resized` makes the
-    request at values of other sizes.
+    request at values of other sizes, or of parameters that the point leaves at their defaults.
     """
     first = points[0]
     names, moved = tuple(first.gradient), _inputs_to_move(request, first.at)
     right = tuple(name for name in names if all(_is_claim_right(request, point, (name,)) for point in points))
     held = right if _is_claim_right(request, first, ()) else None
     drawn = list(_redraw_all_inputs(request, first, names, held, moved))
+    if defaults := _shared_defaults(request):
+        rng = np.random.default_rng([request.seed, 0x9E9A4])
+        values = {**(drawn[0].at if drawn else first.at), **redraw_inputs(defaults, (), rng)}
+        drawn += filter(None, [_at_another_size(values, names, held, resized)])
     others = resize_inputs(first.at, moved, np.random.default_rng([request.seed, 0x9E9A3]))
     of_sizes = (next(filter(None, (_at_another_size(v, names, held, resized) for v in ways)), None) for ways in others)
     return [*drawn, *itertools.islice(filter(None, of_sizes), SIZES)]
@@ -297,6 +303,25 @@ def calls_of_edits(request: Request, least: int) -> int:
     """Return how many calls a search for edits may take at the first point of a request, at least so many."""
     q = request.question(request.points[0])
     return least if q.untraced is not None else max(least, allowed_search_calls(0, q.operations // _CHEAPER))
+
+
+def _shared_defaults(request: Request) -> dict[str, Any]:
+    """Return the real numbers that f and the claim have as the defaults of parameters, and that are not of the point.
+
+    One of them, such as a step dt=0.01, may be equal to something else, as to 1/n.
+    """
+    f, claim = original_function(request.f), request.claim
+    called = claim.compute if isinstance(claim, ClaimedFunction) else None
+    if not isinstance(f, PythonFunction) or not isinstance(called, Called):
+        return {}
+    signature = signature_of(f.function)
+    names = [name for name in signature.parameters if name not in f.arguments] if signature else []
+    defaults = {name: default_of(f.function, name) for name in names}
+    return {
+        name: np.float64(x)
+        for name, x in defaults.items()
+        if type(x) is float and np.isfinite(x) and default_of(called.function.function, name) == x
+    }
 
 
 def _inputs_to_move(request: Request, values: Mapping[str, Any]) -> tuple[str, ...]:

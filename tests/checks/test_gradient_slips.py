@@ -150,11 +150,11 @@ def d_momentum(x: Any, v: Any, dt: Any) -> Any:
 @for_rows(
     ("factor", "says"),
     [
-        (lambda dt: dt, "one dt too many (v)"),
-        (lambda dt: 1 / dt, "dt is missing (v)"),
-        (lambda dt: -1 / dt, "dt is missing, and the sign is flipped (v)"),
-        (lambda dt: dt**2, "dt**2 too many (v)"),
-        (lambda dt: dt**-2, "dt**2 is missing (v)"),
+        (lambda dt: dt, "one dt too many, or a division by dt is missing (v)"),
+        (lambda dt: 1 / dt, "dt is missing, or a division by dt is one too many (v)"),
+        (lambda dt: -1 / dt, "a division by dt is one too many, and the sign is flipped (v)"),
+        (lambda dt: dt**2, "dt**2 too many, or a division by dt**2 is missing (v)"),
+        (lambda dt: dt**-2, "a division by dt**2 is one too many (v)"),
     ],
 )
 def test_a_scalar_input_that_is_left_out_is_named(factor: Any, says: str) -> None:

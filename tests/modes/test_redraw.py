@@ -54,6 +54,7 @@ def test_real_numbers_move_and_keep_their_structure(x: Any, keeps: Callable[[Any
         (np.array([True, False, True, True]), lambda a, b: a.sum() == b.sum()),
         (np.eye(4)[[2, 0, 0, 1]], lambda a, b: np.array_equal(b.sum(1), np.ones(4))),
         (np.array([0, 0, 1, 2, 2]), lambda a, b: np.all(np.diff(b) >= 0) and b[0] == 0 and b[-1] == 2),
+        (np.array([0, 2, 7, 5])[[0, 1, 3, 2]], lambda a, b: np.all(np.diff(b) > 0) and b[0] == 0 and b[-1] == 7),
         (np.tri(4, dtype=bool), lambda a, b: np.array_equal(a, b)),
         (np.array([[0, 1, 1], [1, 0, 0], [1, 0, 0]]), lambda a, b: np.array_equal(b, b.T)),
         ("mean", lambda a, b: a == b),
@@ -118,3 +119,19 @@ def test_structure_is_kept_at_other_sizes() -> None:
     at = next(next(iter(resize_inputs(values, [], np.random.default_rng(0)))))
     assert at["S"].shape == (4, 4) and np.all(np.linalg.eigvalsh(at["S"]) > 0)
     assert np.array_equal(at["L"], np.tril(at["L"])) and np.array_equal(at["y"].sum(1), np.ones(4))
+
+
+@for_rows(
+    ("x", "keeps"),
+    [
+        (np.array([0, 3]), lambda b: np.all(np.diff(b) > 0)),
+        (np.array([4.0, 1.0, 3.0]), lambda b: {1, 2, 3, 4} <= set(b)),
+        (np.array([0.3, 0.9, 1.4]), lambda b: np.all(np.diff(b) > 0)),
+        (np.array([1.0, -1.0]), lambda b: set(b) == {1.0, -1.0}),
+        (np.array([1, 0]), lambda b: set(b) == {0, 1}),
+        (np.array([2, 0, 2]), lambda b: set(b) == {0, 2}),
+    ],
+)
+def test_a_vector_that_repeats_nothing_repeats_nothing_at_other_sizes(x: Any, keeps: Callable[[Any], bool]) -> None:
+    found = [next(ways)["x"] for ways in resize_inputs({"x": x}, [], np.random.default_rng(0))]
+    assert [len(b) for b in found] == [len(x) + 1, 2 * len(x)] and all(map(keeps, found)), found

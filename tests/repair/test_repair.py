@@ -996,3 +996,46 @@ def test_the_right_gradient_of_a_function_whose_trace_differs_is_that_of_its_val
 ) -> None:
     (edit,) = check(gradcli, READS_TEXT, "x=0.7")["edits"]
     assert edit["after"].strip() == "return math.exp(-x / 3) * (math.cos(x) - math.sin(x) / 3)"
+
+
+STEP = """\
+import numpy as np
+
+
+def f(kappa, u, dx=0.25):
+    return np.sum(kappa[:-1] * kappa[1:] * u) / dx**3
+
+
+def g(kappa, u, dx=0.25):
+    made = np.zeros(len(kappa))
+    made[:-1] += kappa[1:] * u / dx
+    made[1:] += kappa[:-1] * u / dx
+    return made
+"""
+
+
+def test_a_default_that_is_equal_to_a_count_by_accident_moves(gradcli: Gradcli, here: Path) -> None:
+    found = check(gradcli, STEP, "kappa=linspace(0.3, 1.2, 17), u=randn(16)", "--wrt", "kappa")
+    assert all("len(" not in edit["after"] for edit in found.get("edits", ())), found
+    assert found["message"].endswith("; or dx**2 too many, or a division by dx**2 is missing"), found
+
+
+PICKED = """\
+import numpy as np
+
+
+def f(F, Y, rows):
+    return np.sum(F ** 2) + np.sum((F[rows] - Y[rows]) ** 2)
+
+
+def g(F, Y, rows):
+    made = 2 * F
+    made[rows] += F[rows] - Y[rows]
+    return made
+"""
+
+
+@for_rows("rows", ["[0, 3]", "[3, 0]", "[0, 1, 2, 3]", "[0, 2, 3]"])
+def test_an_index_without_repetitions_has_none_at_other_points(gradcli: Gradcli, here: Path, rows: str) -> None:
+    found = check(gradcli, PICKED, f"F=randn(5, 2), Y=randn(5, 2), rows={rows}", "--wrt", "F")
+    assert found["edits"][0]["after"] == "made[rows] += 2 * (F[rows] - Y[rows])", found
