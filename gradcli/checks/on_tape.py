@@ -30,7 +30,7 @@ from gradcli.words import DiagnosisKind
 _FEWEST = 3  # entries that must change together before a factor with no known cause explains them
 _MOST_OUTPUTS = 64
 _SAME = 1e-9  # relative to the largest entry of each input: two gradients that are the same but for rounding
-_WRONG_SIGN = "the derivative on this line has the wrong sign"
+_WRONG_SIGN = "the derivative of one operation has the wrong sign"
 
 
 # One trial of the search for a slip: change a line of the recorded program, and compare its gradient with the claim.
@@ -158,7 +158,7 @@ def _other_iterations(program: RecordedProgram, edges: list[Edge]) -> Iterator[S
                 other = edge.lines[n + step] if 0 <= n + step < len(edge.lines) else k
                 _, _, xs, y, _, _ = program.lines[other]
                 rules[k] = {edge.i: evaluate_rule_at(rule, y, xs)}
-            says = f"the derivative on this line uses the values of the iteration {when}"
+            says = f"the derivative of one operation uses the values of the iteration {when}"
             yield SlipTrial(DiagnosisKind.STALE, says, program.with_rules(rules), edge.position)
 
 
@@ -455,7 +455,7 @@ def _find_wrong_share(search: SlipSearch, edges: list[Edge]) -> Diagnosis | None
             return found
         moved = sum(int(np.sum(np.abs(wrong.right[n] - without[n]) > 0)) for n in wrong.names)
         if not wrong.unnamed and moved >= _FEWEST:
-            says = f"the contribution through this line is {factor:.6g} times the right one{whose}"
+            says = f"the contribution through one operation is {factor:.6g} times the right one{whose}"
             wrong.unnamed.append(search.diagnose(DiagnosisKind.FACTOR, says, edge.position))
     return None
 
@@ -478,7 +478,7 @@ def _diagnose_share(search: SlipSearch, factor: float, edge: Edge, whose: str) -
     named = name_factor(factor, search.wrong)
     if named is None:
         return None
-    return search.diagnose(DiagnosisKind.SLIP, f"on this line, {named[1]}{whose}", edge.position)
+    return search.diagnose(DiagnosisKind.SLIP, f"in the derivative of one operation, {named[1]}{whose}", edge.position)
 
 
 def _is_term(program: RecordedProgram, edge: Edge) -> bool:

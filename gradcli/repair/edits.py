@@ -43,7 +43,9 @@ def constant_edits(place: EditPlace) -> Iterator[New]:
         kind = "index"
     elif isinstance(parent, ast.keyword):
         kind = "axis"
-    elif isinstance(parent, ast.UnaryOp) or right_of is ast.Pow:
+    elif right_of is ast.Pow or (
+        isinstance(parent, ast.UnaryOp) and place.text.text[: place.text.span(parent)[0]].rstrip(" (").endswith("**")
+    ):
         kind = "exponent"
     for cost, new in ((1.0, x + 1), (1.0, x - 1), (1.3, x * 2), (1.3, x / 2), (1.6, x * x), (1.8, x * 4), (1.8, x / 4)):
         of_product = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Mult)

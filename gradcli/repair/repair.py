@@ -69,6 +69,8 @@ _LACKING = (  # what a contribution that is missing is called
     DiagnosisKind.LEFT_OUT, DiagnosisKind.OVERWRITTEN, DiagnosisKind.TERM, DiagnosisKind.DETACHED, DiagnosisKind.ENTRY,
     DiagnosisKind.UNKNOWN,
 )  # fmt: skip
+_LOST = (DiagnosisKind.LEFT_OUT, DiagnosisKind.OVERWRITTEN)  # that nothing of a contribution is there
+_OF_ONE_WORD = ("constant", "exponent", "name", "function", "index", "axis", "comparison", "transpose")
 _IN_A_NOTEBOOK = "edits are tried in files, and the claim is in a notebook"
 
 
@@ -263,7 +265,7 @@ def _repair_formula_at(request: Request, points: list[Right], budget: CauseBudge
 
     search = RepairSearch(points, further, budget)
     repairs = tuple(search.repairs(FormulaClaim(claim.text, request.wrt, claim.sizes, evaluated)))
-    why = "" if repairs else "no edit, and no two edits, of the claim make it right"
+    why = "" if repairs else "none of the edits that were tried makes the claim right"
     return RepairResult("", claim.text, repairs, tuple(search.right_here), why, search.evaluations)
 
 
@@ -428,7 +430,8 @@ def _add_repairs(diagnosis: Diagnosis, found: RepairResult, formula: bool) -> Di
         return replace(diagnosis, no_patch=why, right_here_only=ABSENT if here is None else source_edits(here))
     first = found.repairs[texts.index(shown[0])]
     edits = source_edits(first)
-    if diagnosis.kind in (DiagnosisKind.UNKNOWN, DiagnosisKind.ENTRY):  # which name no mistake
+    one_word = diagnosis.kind in _LOST and edits[0].kind in _OF_ONE_WORD  # a part of it is there, with that word wrong
+    if diagnosis.kind in (DiagnosisKind.UNKNOWN, DiagnosisKind.ENTRY) or one_word:  # which name no mistake
         diagnosis = replace(diagnosis, kind=DiagnosisKind.SLIP, message=describe_repair(first))
     if not formula:  # the mistake is in the claim, also where it is named after an operation of f
         file, line, source = shown_path(found.path), edits[0].line, edits[0].before

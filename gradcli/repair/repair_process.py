@@ -217,7 +217,7 @@ def _search_at(asked: Request, wanted: RepairRequest, here: Path, *also: Right) 
 
     search = RepairSearch(wanted.points, further, CauseBudget(wanted.calls, wanted.seconds))
     repairs = tuple(search.repairs(claim))
-    why = "" if repairs else "no edit, and no two edits, of the claim's source make it right"
+    why = "" if repairs else "none of the edits of its source that were tried makes the claim right"
     return RepairResult(claim.file.path, claim.file.text, repairs, tuple(search.right_here), why, search.evaluations)
 
 

@@ -17,7 +17,7 @@ EXPRESSIONS = [
     ("sum(log(x)) + sum(x*x)", "x=[0.3, 1.2, 0.7]",                 "1/x + 2*x",                       "2*x",                          "term", "the gradient of one term of the function is missing, in sum(log(x))", 1),
     ("sum(log(x)) + sum(x*x)", "x=[0.3, 1.2, 0.7]",                 "1/x + 2*x",                       "-1/x + 2*x",                   "negated", "wrong sign, in sum(log(x))", 1),
     ("sum(x/y)",               "x=[0.3, 1.2, 0.7], y=[1, 2, 0.5]",  "x=1/y, y=-x/y**2",                "x=1/y, y=-x/y",                "slip", "b is not squared", 1),
-    ("a = exp(x); sum(a*sin(x))", "x=[0.3, 1.2, -0.7]",             "exp(x)*(sin(x) + cos(x))",        "exp(x)*(sin(x) - cos(x))",     "negated", "the derivative on this line has the wrong sign", 1),
+    ("a = exp(x); sum(a*sin(x))", "x=[0.3, 1.2, -0.7]",             "exp(x)*(sin(x) + cos(x))",        "exp(x)*(sin(x) - cos(x))",     "negated", "the derivative of one operation has the wrong sign", 1),
     ("a = exp(x); sum(a*sin(x))", "x=[0.3, 1.2, -0.7]",             "exp(x)*(sin(x) + cos(x))",        "exp(x)*2*sin(x)",              "slip", "sin' is cos, not sin, in sin(x)", 1),
     ("mean((x - y)**2)",       "x=[0.3, 1.2, 0.7, 3, 4], y=[1, 2, 0.5, 2, 1]", "x=2*(x - y)/5, y=2*(y - x)/5",   "x=2*(x - y), y=2*(y - x)",     "factor", "a factor 5 too large: a mean over axis 0 of x became a sum", None),
 ]

@@ -247,7 +247,7 @@ def test_a_derivative_that_is_missing_is_named_on_its_line(name: str) -> None:
     ("rule", "kind", "says"),
     [
         (omit_contribution, "left-out", "the gradient through `fun(u)` is missing: treated as a constant"),
-        (negated, "negated", "the derivative on this line has the wrong sign"),
+        (negated, "negated", "the derivative of one operation has the wrong sign"),
     ],
 )
 @for_rows("name", ["tanh", "exp", "erf", "cbrt"])

@@ -34,6 +34,8 @@ def edited(source: str) -> dict[str, Edit]:
         ("g = x + y", "g = x - y", "sign"),
         ("g = x - y", "g = y - x", "order"),
         ("g = 3 * x**2", "g = 3 * x**3", "exponent"),
+        ("g = 3 * x**-2", "g = 3 * x**-3", "exponent"),
+        ("g = -2 * x", "g = -4 * x", "constant"),
         ("g = (1 - x)", "g = (1 - x**2)", "exponent"),
         ("g = np.sin(x)", "g = np.cos(x)", "function"),
         ("g = np.sin(x)", "g = np.sinh(x)", "function"),

@@ -1039,3 +1039,31 @@ def g(F, Y, rows):
 def test_an_index_without_repetitions_has_none_at_other_points(gradcli: Gradcli, here: Path, rows: str) -> None:
     found = check(gradcli, PICKED, f"F=randn(5, 2), Y=randn(5, 2), rows={rows}", "--wrt", "F")
     assert found["edits"][0]["after"] == "made[rows] += 2 * (F[rows] - Y[rows])", found
+
+
+RATES = """\
+import numpy as np
+
+
+def f(k, b):
+    for _ in range(4):
+        b = b - 0.1 * (3 * k * b * b)
+    return 0.5 * np.sum((b - 1) ** 2)
+
+
+def g(k, b):
+    kept = []
+    for _ in range(4):
+        kept.append(b)
+        b = b - 0.1 * (3 * k * b * b)
+    lam, dk = b - 1, 0.0
+    for b in reversed(kept):
+        dk = dk - 0.1 * np.sum(3 * b * b * lam)
+        lam = lam - 0.1 * (3 * k * b * lam)
+    return {"k": dk, "b": lam}
+"""
+
+
+def test_a_number_that_is_wrong_is_no_contribution_that_is_missing(gradcli: Gradcli, here: Path) -> None:
+    found = check(gradcli, RATES, "k=0.7, b=[0.5, 0.8, 1.3]")
+    assert (found["kind"], found["message"]) == ("slip", "a number is wrong: `0.1` should be `0.2`")
