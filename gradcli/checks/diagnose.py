@@ -270,11 +270,13 @@ def _other_points(q: Question) -> Iterator[tuple[str, list[Array]]]:
                 xs[a], xs[b] = xs[b], xs[a]
                 yield f"with {q.wrt[a]} and {q.wrt[b]} exchanged", xs
     yield "at the point in float32", [np.array(x, dtype=np.float32).astype(np.float64)[()] for x in q.xs]
-    for digits in range(4):
-        yield f"at the point rounded to {digits} decimals", [np.asarray(np.round(x, digits))[()] for x in q.xs]
-        yield f"at the point rounded to {digits + 1} digits", [_round_to_digits(x, digits + 1) for x in q.xs]
-    yield "at zero", [np.zeros(shape(x))[()] for x in q.xs]
+    yield "at zero", [np.zeros(shape(x))[()] for x in q.xs]  # before the rounded points, of which it may be one
     yield "at ones", [np.ones(shape(x))[()] for x in q.xs]
+    for digits in range(4):
+        words = "whole numbers" if digits == 0 else "1 decimal" if digits == 1 else f"{digits} decimals"
+        yield f"at the point rounded to {words}", [np.asarray(np.round(x, digits))[()] for x in q.xs]
+        words = "1 digit" if digits == 0 else f"{digits + 1} digits"
+        yield f"at the point rounded to {words}", [_round_to_digits(x, digits + 1) for x in q.xs]
     yield "at the negative point", [-x for x in q.xs]
     if any(not np.all(np.asarray(x) >= 0) for x in q.xs):
         yield "at the absolute values of the point", [np.abs(x) for x in q.xs]

@@ -38,7 +38,7 @@ OF_TWO = [
     # the claim, kind, what is said
     (lambda x, y: g(y, x),                            "swapped", "with x and y exchanged"),
     (both(lambda v: v.astype("float32").astype(float)), "stale", "at the point in float32"),
-    (both(lambda v: np.round(v, 1)),                  "stale",   "at the point rounded to 1 decimals"),
+    (both(lambda v: np.round(v, 1)),                  "stale",   "at the point rounded to 1 decimal"),
     (both(lambda v: np.round(v, 2)),                  "stale",   "at the point rounded to 2 decimals"),
     (both(lambda v: 0 * v + 1),                       "stale",   "at ones"),
     (both(np.abs),                                    "stale",   "at the absolute values of the point"),
@@ -54,7 +54,7 @@ OF_TWO = [
 OF_ONE = [
     (lambda x: d_norm(0.9 * x),                       "stale",   "at the point times 0.9"),
     (lambda x: d_norm(x - 0.05 * d_norm(x)),          "stale",   "at x + -0.05 times the gradient"),
-    (lambda x: d_norm(np.round(x, 1)),                "stale",   "at the point rounded to 1 decimals"),
+    (lambda x: d_norm(np.round(x, 1)),                "stale",   "at the point rounded to 1 decimal"),
 ]
 # fmt: on
 
@@ -84,6 +84,12 @@ def test_an_expression_at_another_point_is_told() -> None:
     found = diagnosis_of(report)
     assert found is not None
     assert (found.kind, "times 0.9" in found.message) == ("stale", True)
+
+
+def test_a_claim_that_does_not_use_the_input_is_right_at_zero() -> None:
+    found = diagnosis_of(checked("log(sum(exp(x)*[1, 2, 3]))", "x=[0.4, 0.1, -0.3]", "[1, 2, 3]/6"))
+    assert found is not None
+    assert (found.kind, found.message) == ("stale", "the claim is the right gradient at zero")
 
 
 @pytest.mark.parametrize(
