@@ -1,6 +1,7 @@
 """The edits of one place in a claim's source, from the likeliest: an operator, a sign, a factor, a name, an axis, a term."""
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
 from typing import Any
@@ -13,11 +14,13 @@ from gradcli.repair.scope import (
     SIGN,
     UNKNOWN,
     CandidateTerm,
+    Code,
     Edit,
     EditPlace,
     Gradient,
     New,
     Right,
+    binding_strength,
     bracket_operand,
     can_broadcast_into,
     is_index,
@@ -204,7 +207,7 @@ def name_edits(place: EditPlace) -> Iterator[New]:
         for term in place.scope.names:
             same = is_index(term.value) == is_index(own) and shape_of(term.value) == shape_of(own)
             if same and term.text != node.id:
-                yield "name", 1.2 if term.unread else 1.8, term.text, ATOM
+                yield "name", 1.2 if term.unread else 1.3 if are_alike(term.text, node.id) else 1.8, term.text, ATOM
         if is_index(own) and not place.is_term:
             if isinstance(place.parent, ast.Call) and len(place.parent.args) > 1:
                 yield "index", 1.4, "0", ATOM  # range(n) for range(k, n)
@@ -223,12 +226,18 @@ def name_edits(place: EditPlace) -> Iterator[New]:
                 yield "name", 1.8, f"{place.text.piece(node.value)}.{name}", ATOM
 
 
+def are_alike(one: str, other: str) -> bool:
+    """Whether two names differ by an end or by their last letter, as K and Ky or x1 and x2: they are easily confused."""
+    return one.startswith(other) or other.startswith(one) or (len(one) > 1 and one[:-1] == other[:-1])
+
+
 CONFUSED_FUNCTIONS = (
     ("sin", "cos"), ("sinh", "cosh", "tanh"), ("exp", "expm1", "log", "log1p"), ("log", "log2", "log10"), ("sum", "mean"),
     ("max", "min", "mean"), ("argmax", "argmin"), ("maximum", "minimum"), ("amax", "amin"), ("zeros_like", "ones_like"),
     ("zeros", "ones"), ("tril", "triu"), ("sigmoid", "softplus", "tanh"), ("arcsin", "arccos", "arctan"), ("inv", "pinv"),
     ("sqrt", "square", "cbrt"), ("abs", "sign"), ("var", "std"), ("outer", "dot", "inner"), ("cumsum", "cumprod"),
     ("expit", "log_expit", "logit"), ("floor", "ceil"), ("real", "imag"), ("argsort", "sort"), ("norm", "sum"),
+    ("pdf", "cdf", "sf"), ("logpdf", "logcdf", "logsf", "pdf", "cdf"), ("gamma", "gammaln", "digamma"),
     ("sin", "sinh"), ("cos", "cosh"), ("tan", "tanh"), ("arcsin", "arcsinh"), ("arccos", "arccosh"), ("arctan", "arctanh"),
 )  # fmt: skip
 _WRAPPERS = ("sqrt", "exp", "log", "cos", "sin", "tanh", "abs", "sign", "cosh", "sinh")
@@ -385,6 +394,10 @@ def matrix_edits(place: EditPlace) -> Iterator[New]:
     if not place.carries_numbers or len(shape) != 2 or isinstance(place.node, ast.Constant):
         return
     whole = bracket_operand(*place.code, ast.Pow)
+    match place.node:
+        case ast.BinOp(ast.Constant(2), ast.Mult(), matrix) if shape[0] == shape[1]:
+            alone = place.text.code(matrix)
+            yield "transpose", 1.2, f"({alone[0]} + {bracket_operand(*alone, ast.Pow)}.T)", ATOM
     if shape[0] == shape[1]:
         yield "transpose", 1.7, f"({place.piece} + {whole}.T)", ATOM
     for term in place.scope.names:
@@ -438,6 +451,9 @@ def _factors_of(node: ast.expr) -> Iterator[ast.expr]:
             yield node
 
 
+_ITEM = re.compile(r"\w+\[[^\[\]]+\]")  # such as V[i]
+
+
 def whole_edits(place: EditPlace) -> Iterator[New]:
     """Take a name for an expression of its shape, or sum what one item was taken of."""
     node = place.node
@@ -445,6 +461,9 @@ def whole_edits(place: EditPlace) -> Iterator[New]:
         one = isinstance(node.slice, ast.Constant) and type(node.slice.value) is int
         if is_number(place.value) and not shape_of(place.value):
             yield "sum", 2.0, f"{place.scope.prefix}sum({place.text.piece(node.value)})", ATOM
+        for term in place.scope.terms if place.carries_numbers and not place.in_index else ():
+            if _ITEM.fullmatch(term.text) and shape_of(term.value) == shape_of(place.value):
+                yield "name", 1.7, term.text, ATOM
         if one and shape_of(place.value) and place.carries_numbers:
             yield "sum", 1.8, f"{place.scope.prefix}sum({place.text.piece(node.value)}, axis=0)", ATOM
     if isinstance(node, ast.BinOp | ast.Call | ast.Subscript) and place.carries_numbers and place.value is not UNKNOWN:
@@ -505,7 +524,21 @@ def missing_part_edits(place: EditPlace, name: str, claimed: Gradient, right: Ri
                     first = first if factor > 0 else first[1:] if first.startswith("-") else f"-{first}"
                     regroups = any(sign in term.text for sign in ("@", "%", "//"))  # x * A @ b is not x * (A @ b)
                     more = [dict(_SIMPLE_NUMBERS)[abs(factor)], bracket_operand(*term.code, ast.Mult, right=regroups)]
+                    divisor = _other_divisor(place, term) if factor == 1 else None
+                    if divisor is not None:
+                        yield place.edit("factor", 2.4, *divisor)
                     yield place.edit("factor", 2.5, " * ".join(filter(None, (first, *more))), BINDING[ast.Mult])
+
+
+def _other_divisor(place: EditPlace, term: CandidateTerm) -> Code | None:
+    """Return a quotient a/b times a term b/c as a/c; None for other factors."""
+    match place.node, ast.parse(term.text, mode="eval").body:
+        case ast.BinOp(above, ast.Div(), below), ast.BinOp(lost, ast.Div(), divisor):
+            if np.array_equal(place.scope.value(place.text.piece(below)), place.scope.value(ast.unparse(lost))):
+                return write_operation(
+                    ast.Div, place.text.code(above), (ast.unparse(divisor), binding_strength(divisor))
+                )
+    return None
 
 
 def _find_combinations(place: EditPlace, wanted: Any) -> Iterator[tuple[CandidateTerm, float]]:

@@ -143,6 +143,11 @@ class Edit:
     line: int
     changes: tuple[Change, ...]
 
+    @property
+    def exchanges(self) -> bool:
+        """Whether two texts change places, as two statements do: no value is changed by it alone."""
+        return self.kind == "order" and len(self.changes) == 2
+
 
 UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda self: "unknown"})()
 _MOST_TERMS = 120  # expressions of a function that are tried as terms and factors

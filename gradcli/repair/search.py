@@ -132,7 +132,8 @@ class RepairSearch:
             comes_later = (
                 edit.line in later and edit.kind != "statement"
             )  # a name may lack something wherever it is made
-            return edit.cost + dearer.get(edit.line, 0.0) + (_COMES_LATER if comes_later else 0.0)
+            by_line = 0.0 if edit.exchanges else dearer.get(edit.line, 0.0)
+            return edit.cost + by_line + (_COMES_LATER if comes_later else 0.0)
 
         def edits() -> Iterator[Edit]:
             """Yield the edits by their cost; those of lines that are right are not made before it is their turn."""
@@ -154,7 +155,7 @@ class RepairSearch:
         tried: set[tuple[Change, ...]] = set()
         end, most = np.inf, np.inf
         for edit in edits:
-            cost = edit.cost + dearer.get(edit.line, 0.0)
+            cost = edit.cost + (0.0 if edit.exchanges else dearer.get(edit.line, 0.0))
             if self.budget.left <= 0 or cost > end or self.evaluations > most:
                 break
             if edit.changes in tried:

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gradcli.repair.edits import edits_of
+from gradcli.repair.edits import are_alike, edits_of
 from gradcli.repair.scope import Change, Edit, EditPlace, Scope, Text, apply_changes, spans_of, walk_expressions
 from tests.rows import for_rows
 
 X, Y = np.array([0.3, -1.2, 2.0]), np.array([1.5, 0.4, -0.7])
-NAMES = {"x": X, "y": Y, "n": 3, "m": 4, "lam": 0.7, "A": np.arange(9.0).reshape(3, 3), "np": np}
+NAMES = {"x": X, "y": Y, "xs": Y, "n": 3, "m": 4, "lam": 0.7, "A": np.arange(9.0).reshape(3, 3), "np": np}
 
 
 def places(source: str) -> list[EditPlace]:
@@ -60,10 +60,18 @@ def edited(source: str) -> dict[str, Edit]:
         ("g = (A @ x - y)", "g = ((A @ x - y) / n)", "factor"),
         ("g = lam / x", "g = lam / (1 + x)", "term"),
         ("g = x**2", "g = (x * y)**2", "factor"),
+        ("g = 2 * A @ x", "g = (A + A.T) @ x", "transpose"),
+        ("g = norm.cdf(x)", "g = norm.pdf(x)", "function"),
     ],
 )
 def test_a_slip_is_undone_by_one_edit(wrong: str, right: str, kind: str) -> None:
     assert edited(wrong)[right].kind == kind
+
+
+def test_names_that_are_alike_are_confused_first() -> None:
+    assert are_alike("K", "Ky") and are_alike("x1", "x2") and not are_alike("x", "y")
+    made = edited("g = x")
+    assert made["g = xs"].cost < made["g = y"].cost
 
 
 def test_idle_operations_are_not_proposed() -> None:

@@ -3,15 +3,17 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from gradcli.checks.wrong import CauseBudget
 from gradcli.repair.repair import REPAIR_WORKERS, describe_repair
-from gradcli.repair.scope import Change, Edit, apply_changes
-from gradcli.repair.search import Repair
+from gradcli.repair.scope import Change, Edit, Right, apply_changes
+from gradcli.repair.search import Repair, RepairSearch
 from tests.rows import for_rows
 
 pytestmark = pytest.mark.repairs
@@ -1067,3 +1069,107 @@ def g(k, b):
 def test_a_number_that_is_wrong_is_no_contribution_that_is_missing(gradcli: Gradcli, here: Path) -> None:
     found = check(gradcli, RATES, "k=0.7, b=[0.5, 0.8, 1.3]")
     assert (found["kind"], found["message"]) == ("slip", "a number is wrong: `0.1` should be `0.2`")
+
+
+ADJOINT = """\
+import numpy as np
+
+
+def f(k, b):
+    for _ in range(3):
+        b = b - 0.1 * np.sin(k * b)
+    return 0.5 * np.sum((b - 1) ** 2)
+
+
+def g(k, b):
+    kept = []
+    for _ in range(3):
+        kept.append(b)
+        b = b - 0.1 * np.sin(k * b)
+    lam, dk = b - 1, np.zeros(2)
+    for b in reversed(kept):
+        lam = lam - 0.1 * np.cos(k * b) * k * lam
+        dk = dk - 0.1 * np.cos(k * b) * b * lam
+    return dk, lam
+"""
+ITEMS = """\
+import numpy as np
+
+
+def f(U, V, u, i):
+    return np.sum((U[u] * V[i]).sum(1) ** 2)
+
+
+def g(U, V, u, i):
+    dU, dV = np.zeros(U.shape), np.zeros(V.shape)
+    for a, b in zip(u, i):
+        e = 2 * np.sum(U[a] * V[b])
+        dU[a] += e * V[b]
+        dV[b] += e * V[b]
+    return dU, dV
+"""
+COUNTS = """\
+import numpy as np
+
+
+def f(x, seen):
+    return np.sum(np.sin(x)) / len(x)
+
+
+def g(x, seen):
+    return np.cos(x) / seen.sum()
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "at", "after"),
+    [
+        (ADJOINT, "k=[0.7, 1.2], b=[0.5, 1.8]", "dk = dk - 0.1 * np.cos(k * b) * b * lam"),
+        (ITEMS, "U=randn(3, 2), V=randn(4, 2), u=[0, 2, 1, 0], i=[3, 0, 1, 2]", "dV[b] += e * U[a]"),
+        (COUNTS, "x=[0.3, 1.2, 0.5, 2.1], seen=[1, 0, 1, 1]", "return np.cos(x) / len(x)"),
+    ],
+)
+def test_statements_items_and_divisors_are_exchanged(
+    gradcli: Gradcli, here: Path, source: str, at: str, after: str
+) -> None:
+    names = [name for name in ("k", "b", "U", "V", "x") if f"{name}=" in at]
+    found = check(gradcli, source, at, "--wrt", ",".join(names))
+    assert found["edits"][0]["after"].splitlines()[0] == after, found
+
+
+class OfTwoLines:
+    """A claim of which the first line changes the right entry, too; exchanging the lines makes it right."""
+
+    text = "a\nb\n"
+
+    def gradient(self, changes: Sequence[Change], number: int) -> dict[str, Any]:
+        by_name = {"c": {"x": 1.0, "y": 1.0}, "d": {"x": 2.0, "y": 3.0}, "b": {"x": 1.0, "y": 2.0}}
+        return {
+            n: np.asarray(x) for n, x in by_name.get(changes[0].new if changes else "", {"x": 1.0, "y": 3.0}).items()
+        }
+
+    def edits(self, without: Collection[int]) -> list[Edit]:
+        others = [Edit("name", 2.0, 2, (Change(2, 3, f"x{k}"),)) for k in range(20)]
+        return [*others, Edit("order", 1.2, 1, (Change(0, 1, "b"), Change(2, 3, "a")))]
+
+    def composed(self, right: Right) -> tuple[Edit, ...]:
+        return ()
+
+    def scaled(self) -> dict[int, tuple[Change, ...]]:
+        return {1: (Change(0, 1, "d"),), 2: (Change(2, 3, "c"),)}
+
+    def right_lines(self) -> tuple[int, ...]:
+        return ()
+
+    def later_lines(self, right: Collection[int]) -> tuple[int, ...]:
+        return ()
+
+    def after(self, edit: Edit) -> None:
+        return None
+
+
+def test_statements_that_right_entries_need_are_exchanged_no_later() -> None:
+    subject = OfTwoLines()
+    right = Right({}, {"x": np.asarray(1.0), "y": np.asarray(2.0)}, {"x": np.asarray(0.0), "y": np.asarray(0.0)})
+    search = RepairSearch([right], budget=CauseBudget(12))
+    assert [repair.text for repair in search.repairs(subject)] == ["b\na\n"]
