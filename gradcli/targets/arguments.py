@@ -155,6 +155,10 @@ def _refuse_missing_values(
     ]  # an object's have values
     if len(shown) > len(lacking):
         what += f" ({text} takes {', '.join(shown)})"
+    for name, x in given.items() if len(given) == 1 else ():
+        if isinstance(x, list) and len(x) == len(shown):
+            do = f"a list is the value of {name} alone: give the {len(x)} values as a tuple, or as a dict by name"
+            raise BadPoint(what, do=do)
     examples: dict[str, str] = {}
     for name in lacking:
         kind, known = annotated_class(function, parameters[name]), name_object_of_file(function, text, parameters[name])

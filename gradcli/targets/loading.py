@@ -285,11 +285,11 @@ def names_of_callables(owner: Any) -> list[str]:
 def _offer_functions(module: ModuleType, file: str) -> str:
     names = [name for name in names_of_callables(module) if not inspect.isclass(getattr(module, name))]
     likely = [(name, other) for name in names for other in likely_gradients(module, name)]
+    kinds = [name for name in names_of_callables(module) if hasattr(getattr(module, name), "backward")]
+    classes = f"the class{'es' * (len(kinds) > 1)} {', '.join(kinds[:20])}" if kinds else ""
     if not names:
-        kinds = [name for name in names_of_callables(module) if hasattr(getattr(module, name), "backward")]
-        classes = f"; it has the class{'es' * (len(kinds) > 1)} {', '.join(kinds[:20])}" if kinds else ""
-        return f"it defines no functions{classes}"
-    said = f"it has: {', '.join(names[:20])}"
+        return f"it defines no functions{f'; it has {classes}' * bool(classes)}"
+    said = f"it has: {', '.join(names[:20])}{f'; and {classes}' * bool(classes)}"
     return said + "".join(f"\n  gradcli check {file}:{name} --grad {other}" for name, other in likely[:5])
 
 

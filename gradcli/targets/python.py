@@ -274,7 +274,10 @@ def _write_value(x: Any) -> str | None:
     """Return a value in the syntax of `--at`; None where the string would be long or would round the value."""
     if isinstance(x, bool | str):
         return repr(x)
-    array = np.asarray(x)
+    try:
+        array = np.asarray(x)
+    except ValueError:  # a list of arrays of several shapes
+        return None
     if array.dtype.kind not in "if" or array.ndim > 1 or array.size > _WRITTEN:
         return None
     entries = [f"{float(entry):.6g}" for entry in array.reshape(-1)]

@@ -465,3 +465,18 @@ def test_a_list_of_numbers_where_the_function_takes_an_array_is_told_to_be_one(x
     with pytest.raises(FunctionFailed) as raised:
         package.check(lambda x: np.sum((x - 1.5) ** 2), {"x": x})
     assert raised.value.do == f"x is a {kind} of numbers; give an array: np.array(x)"
+
+
+def test_a_list_of_arrays_is_one_argument_in_python() -> None:
+    with pytest.raises(BadPoint) as caught:
+        package.check(lambda x, y: np.sum(x) * np.sum(y), [np.ones(2), np.ones((3, 2))])
+    assert caught.value.do == "a list is the value of x alone: give the 2 values as a tuple, or as a dict by name"
+    with pytest.raises(BadPoint, match="y has no value"):
+        package.check(lambda x, y: np.sum(x[0]) * np.sum(y), [np.ones(2), np.ones((3, 2)), np.ones(4)])
+
+
+def test_a_file_of_functions_and_layers_offers_both(gradcli: Callable[..., Any], tmp_path: Path) -> None:
+    code = "def f(x): return x\nclass Layer:\n    def forward(self, x): return x\n    def backward(self, d): return d\n"
+    (tmp_path / "both.py").write_text(code)
+    ran = gradcli("check", f"{tmp_path / 'both.py'}", "--json")
+    assert ran.json["error"]["hint"].startswith("it has: f; and the class Layer")
