@@ -388,9 +388,11 @@ def _trial_of_answer(answer: JobResult, keys: dict[str, str | bool], folder: Pat
     kinds = {f["kind"] for point in document["points"] for f in point["findings"]}
     if Kind.TIMEOUT in kinds and document["verdict"] == Verdict.INCONCLUSIVE:
         return Trial(reason=f"it took longer than {_SECONDS:g} s", ended=True)
-    causes = {point["diagnosis"]["kind"] for point in document["points"] if point.get("diagnosis")}
-    fits = DiagnosisKind.SHAPE not in causes  # else the point may be one that the layer does not take
-    return Trial(keys, Verdict(document["verdict"]), ended=fits and document["verdict"] != Verdict.INCONCLUSIVE)
+    causes = [point["diagnosis"] for point in document["points"] if point.get("diagnosis")]
+    unfit = next((cause["message"] for cause in causes if cause["kind"] == DiagnosisKind.SHAPE), None)
+    if unfit is not None:  # the point may be one that is not meant, as a number for an array
+        return Trial(reason=f"at the sizes that were tried, {unfit}", plausible=True)
+    return Trial(keys, Verdict(document["verdict"]), ended=document["verdict"] != Verdict.INCONCLUSIVE)
 
 
 def _job_of_keys(keys: dict[str, str | bool], folder: Path, empty: str, seconds: float) -> Job:

@@ -41,6 +41,10 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {  # code, and what is found for i
         "M = np.arange(88.0).reshape(11, 8)\ndef f(u): return np.sum((M @ u) ** 2)\ndef f_grad(u): return 2 * M.T @ (M @ u)\n",
         {"target": "a.py:f", "grad": "f_grad", "at": "u=randn(8)"},
     ),
+    "a size that the claim has": (
+        "def f(p): return p[0] * np.sin(p[1])\ndef f_grad(p): return np.array([np.sin(p[1]), p[0] * np.cos(p[1])])\n",
+        {"target": "a.py:f", "grad": "f_grad", "at": "p=randn(2)"},
+    ),
     "a longer vector": (
         "class Chain:\n    n = 4\n    def fun(self, x): return np.sum((x[1:] - x[:-1]) ** 2 * np.ones(self.n - 1))\n"
         "    def jac(self, x):\n        g = np.zeros(self.n)\n        g[1:] += 2 * np.diff(x)\n        g[:-1] -= 2 * np.diff(x)\n        return g\n",
@@ -93,6 +97,8 @@ WHY = {  # code, and why no check of its one gradient runs
     "abstract":   ("class N:\n    def rho(self, z): raise NotImplementedError\n    def loss(self, w): return self.rho(w)\n    def loss_grad(self, w): return 2 * w\n",
                    "N is an abstract class, and its file has no class that is made of it"),
     "an error":   (F.format(head="x", body="raise RuntimeError('the data are not there')"), "a.py:f raised RuntimeError: the data are not there"),
+    "another shape": ("def f(x): return np.sum(x[:2] ** 2)\ndef f_grad(x): return 2 * np.outer(x, x)\n",
+                   "at the sizes that were tried, the claimed gradient of x has shape (3, 3); the right one has shape (3,)"),
     "a value, but no gradient": ("def f(x): return np.sum(x**2)\ndef f_grad(x): return 2 * x.no_such_name\n",
                    "f_grad raised AttributeError: 'numpy.ndarray' object has no attribute 'no_such_name'"),
 }  # fmt: skip
