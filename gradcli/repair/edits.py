@@ -160,7 +160,8 @@ def factor_edits(place: EditPlace) -> Iterator[New]:
             by = bracket_operand(*term.code, ast.Mult, right=True)
             first = not shape_of(term.value) and term.bound == ATOM
             yield "factor", cost, f"{by} * {product}" if first else f"{product} * {by}", BINDING[ast.Mult]
-            yield "factor", cost + 0.1, *write_operation(ast.Div, place.code, term.code)
+            division = min(cost + 0.1, 1.5) if term.text in place.scope.divisors else cost + 0.1
+            yield "factor", division, *write_operation(ast.Div, place.code, term.code)
     of_f = [term for term in place.scope.terms if term.unread and shape_of(term.value)]
     terms = [(term, 0.0) for term in place.scope.names] + [(term, 0.3) for term in (*place.scope.object_arrays, *of_f)]
     for term, dearer in terms:

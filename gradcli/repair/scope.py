@@ -152,6 +152,7 @@ class Edit:
 UNKNOWN: Any = type("Unknown", (), {"__repr__": lambda self: "unknown"})()
 _MOST_TERMS = 120  # expressions of a function that are tried as terms and factors
 _MOST_OF_OBJECTS = 24  # arrays of objects that are tried as factors
+_DIVIDED = re.compile(r"(?<!/)/\s*([^\W\d]\w*)$")
 _LARGEST = 100_000  # entries of a value that is looked at
 
 
@@ -211,6 +212,12 @@ class Scope:
                 if (is_number(x) or is_mask(x)) and shape_of(x) and text not in own:
                     found.append(CandidateTerm(text, x, unread=True))
         return tuple(found[:_MOST_OF_OBJECTS])
+
+    @cached_property
+    def divisors(self) -> frozenset[str]:
+        """The names by which other expressions of the code are divided."""
+        own = (text for text in self.around if text not in self.of_f)
+        return frozenset(found[1] for text in own if (found := _DIVIDED.search(text)))
 
     @cached_property
     def sizes(self) -> tuple[CandidateTerm, ...]:

@@ -16,10 +16,10 @@ X, Y = np.array([0.3, -1.2, 2.0]), np.array([1.5, 0.4, -0.7])
 NAMES = {"x": X, "y": Y, "xs": Y, "n": 3, "m": 4, "lam": 0.7, "A": np.arange(9.0).reshape(3, 3), "np": np}
 
 
-def places(source: str) -> list[EditPlace]:
+def places(source: str, around: tuple[str, ...] = ()) -> list[EditPlace]:
     text = Text(source, spans_of(source))
     values = {name: x for name, x in NAMES.items() if name != "np"}
-    scope = Scope(values, lambda code: eval(code, dict(NAMES)))
+    scope = Scope(values, lambda code: eval(code, dict(NAMES)), around=around)
     return [EditPlace(node, parent, text, scope) for node, parent in walk_expressions(ast.parse(source).body[0])]
 
 
@@ -72,6 +72,12 @@ def test_names_that_are_alike_are_confused_first() -> None:
     assert are_alike("K", "Ky") and are_alike("x1", "x2") and not are_alike("x", "y")
     made = edited("g = x")
     assert made["g = xs"].cost < made["g = y"].cost
+
+
+def test_what_other_expressions_are_divided_by_divides_first() -> None:
+    of_x = [edit for place in places("g = x", ("y / lam", "y // n")) for edit in edits_of(place)]
+    costs = {edit.changes[0].new: edit.cost for edit in of_x}
+    assert costs["x / lam"] < costs["x / n"] and costs["x / lam"] < costs["lam * x"]
 
 
 def test_idle_operations_are_not_proposed() -> None:
