@@ -649,10 +649,9 @@ class TorchRank:
         self._write_parameters(parameters)
         given, _ = self._to_tensors(arguments, wrt)
         seen: list[tuple[Any, tuple[Any, ...]]] = []
-        with self._fresh_run(), torch.enable_grad(), contextlib.ExitStack() as stack:
-            for function in find_user_subclasses(torch.autograd.Function):
-                keep = lambda f, args: seen.append((f, tuple(map(detached_copy, args))))
-                stack.enter_context(report_forward_calls(function, keep))
+        keep = lambda f, args: seen.append((f, tuple(map(detached_copy, args))))
+        reported = report_forward_calls(find_user_subclasses(torch.autograd.Function), keep)
+        with self._fresh_run(), torch.enable_grad(), reported:
             y = self._join_float_results(self.function(**given))
             nodes = [node for node in _graph_nodes(y.grad_fn) if hasattr(node, "_forward_cls")]
             found: dict[Any, tuple[Any, Any]] = {}

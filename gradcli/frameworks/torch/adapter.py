@@ -7,7 +7,7 @@ import inspect
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, cast
 
@@ -28,17 +28,19 @@ from gradcli.frameworks.framework import (
     Run,
     Tensor,
     replace_attribute,
+    reraise_as_runtime_error,
     with_parameters,
 )
 from gradcli.frameworks.torch.record import record_program, to_numpy
 from gradcli.request.point import Array
 from gradcli.targets.facts import Notice
 from gradcli.targets.nesting import take_apart
+from gradcli.targets.python import message_of
 from gradcli.tracing.provenance import current_position, is_users_file, place_of_definition
 from gradcli.words import Kind, Severity
 
 _DIFFERENTIATING = {"grad", "backward", "jacobian", "hessian", "enable_grad"}  # names in functions that differentiate
-_INSIDE = "not require grad"  # torch's message if a function needs gradients of inputs that require none
+_INSIDE = ("not require grad", "doesn't require grad", "requires_grad=False")  # of inputs that f must have require one
 _BY_INPUTS: weakref.WeakSet[Any] = weakref.WeakSet()  # functions that differentiate with respect to their inputs inside
 _MOST_ALONE = 8  # inputs at most, to be differentiated one at a time
 _NO_FORWARD = ("jvp", "forward AD", "setup_context", "forward-mode", "forward mode")
@@ -65,7 +67,8 @@ def pull_back(
     torch.autograd.grad(y, leaves, ybar) does the same, but imports sympy, which takes longer than most checks.
     """
     number = _WithCotangent.apply(y, ybar)
-    return torch.autograd.grad(number, list(leaves), allow_unused=True, create_graph=create_graph)  # type: ignore[no-any-return]
+    with reraise_as_runtime_error():  # the user's backward passes and hooks raise errors of any type
+        return torch.autograd.grad(number, list(leaves), allow_unused=True, create_graph=create_graph)  # type: ignore[no-any-return]
 
 
 # The calls of custom autograd functions, and of modules, during one run, with their actual arguments.
@@ -84,10 +87,11 @@ def custom_calls(run: Callable[[], Any], every: bool) -> list[CustomCall]:
             return
         with contextlib.suppress(RuntimeError):  # a module that keeps results cannot be copied, so its call is left out
             own, alone = _copy_call(function, args)
+            rule = place_of_definition(inspect.unwrap(function.backward))
             constants = frozenset(k for k, a in enumerate(args) if not _requires_grad(a))
             has_forward = function.jvp is not torch.autograd.Function.jvp or len(constants) == len(args)
             found[key] = CustomCall(
-                function.__name__, alone, own, {}, current_position(), place_of_definition(function.backward), constants,
+                function.__name__, alone, own, {}, current_position(), rule, constants,
                 no_forward="" if has_forward else f"{function.__name__} has no jvp",
             )  # fmt: skip
 
@@ -95,8 +99,7 @@ def custom_calls(run: Callable[[], Any], every: bool) -> list[CustomCall]:
     if not users and not every:
         return []
     with ExitStack() as stack:
-        for function in users:
-            stack.enter_context(report_forward_calls(function, seen))
+        stack.enter_context(report_forward_calls(users, seen))
         if every:
             stack.enter_context(_collect_module_calls(found))
         run()
@@ -115,9 +118,7 @@ def find_declined_inputs(f: Flat, leaves: Sequence[torch.Tensor]) -> frozenset[i
     def seen(function: type[torch.autograd.Function], args: tuple[Any, ...]) -> None:
         passed.update(k for k, x in enumerate(leaves) if any(a is x or _is_clone(a, x) for a in args))
 
-    with ExitStack() as stack:
-        for function in find_user_subclasses(torch.autograd.Function):
-            stack.enter_context(report_forward_calls(function, seen))
+    with report_forward_calls(find_user_subclasses(torch.autograd.Function), seen):
         y = f(leaves)
         if not passed or not y.requires_grad:
             return frozenset()
@@ -148,24 +149,35 @@ def find_user_subclasses(kind: type) -> list[Any]:
 
 
 @contextmanager
-def report_forward_calls(function: Any, seen: Callable[[Any, tuple[Any, ...]], None]) -> Iterator[None]:
-    """Report each forward call of a custom function to `seen` in the block."""
-    plain, own = function.forward, vars(function).get("forward")
-    separate = function.setup_context is not torch.autograd.Function.setup_context
+def report_forward_calls(functions: Sequence[Any], seen: Callable[[Any, tuple[Any, ...]], None]) -> Iterator[None]:
+    """Report each forward call of custom functions to `seen` in the block.
 
-    def forward(*args: Any, **kwargs: Any) -> Any:
-        seen(function, args if separate else args[1:])
-        return plain(*args, **kwargs)
+    A function whose class inherits its forward, or calls that of its base, is reported, and its base is not.
+    """
 
-    forward.__signature__ = inspect.signature(plain)  # type: ignore[attr-defined]
-    function.forward = staticmethod(forward)
+    def reporting(function: Any, plain: Callable[..., Any]) -> Callable[..., Any]:
+        separate = function.setup_context is not torch.autograd.Function.setup_context
+
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            if separate or args[0]._forward_cls is function:
+                seen(function, args if separate else args[1:])
+            return plain(*args, **kwargs)
+
+        forward.__signature__ = inspect.signature(plain)  # type: ignore[attr-defined]
+        return forward
+
+    plain = [function.forward for function in functions]  # all are read before any is replaced
+    own = [vars(function).get("forward") for function in functions]
+    for function, forward in zip(functions, plain, strict=True):
+        function.forward = staticmethod(reporting(function, forward))
     try:
         yield
     finally:
-        if own is not None:
-            function.forward = own
-        else:
-            del function.forward
+        for function, forward in zip(functions, own, strict=True):
+            if forward is not None:
+                function.forward = forward
+            else:
+                del function.forward
 
 
 @contextmanager
@@ -268,8 +280,18 @@ FORMATS = {
 _LAST: weakref.WeakKeyDictionary[Any, Placed] = weakref.WeakKeyDictionary()  # where what a function uses was put last
 
 
-def function_of_module(module: torch.nn.Module) -> Callable[..., Any]:
+Hooks = Sequence[Callable[[Tensor], Tensor | None]]
+
+
+def hooks_of_parameters(module: torch.nn.Module) -> dict[str, Hooks]:
+    """Return the hooks that were registered on parameters of a module, by name: they may change the gradient."""
+    return {name: list(p._backward_hooks.values()) for name, p in module.named_parameters() if p._backward_hooks}
+
+
+def function_of_module(module: torch.nn.Module, hooks: Mapping[str, Hooks]) -> Callable[..., Any]:
     """Return a module as a function of its inputs and parameters; every call gets fresh copies of its buffers.
+
+    `hooks` are called with the gradient of each parameter.
 
     The module keeps the parameters of its last call, because a backward pass may call it again, as that of a checkpoint does.
     """
@@ -278,8 +300,13 @@ def function_of_module(module: torch.nn.Module) -> Callable[..., Any]:
 
     def call(*args: Any, parameters: Any = None, **kwargs: Any) -> Any:
         for name, (p, places) in own.items():
+            x = (parameters or {}).get(name, p)
+            if name in hooks and x is not p and x.requires_grad and torch.is_grad_enabled():
+                x = x.view_as(x)  # which belongs to this call alone, as its hooks do
+                for hook in hooks[name]:
+                    x.register_hook(hook)
             for holder, leaf in places:
-                holder._parameters[leaf] = (parameters or {}).get(name, p)
+                holder._parameters[leaf] = x
         for b, places in buffers.values():
             fresh = b.clone()
             for holder, leaf in places:
@@ -505,7 +532,8 @@ class Torch(Framework):
             parameters = {
                 name: to_numpy(p) for name, p in module.named_parameters() if p.requires_grad and p.is_floating_point()
             }
-            return Prepared(function_of_module(module), type(module).__name__, parameters, tuple(notices))
+            function = function_of_module(module, hooks_of_parameters(found))  # copies of parameters have no hooks
+            return Prepared(function, type(module).__name__, parameters, tuple(notices))
         return Prepared(run_in_format(found, placed), getattr(found, "__name__", type(found).__name__), {})
 
     def called(
@@ -565,12 +593,12 @@ class Torch(Framework):
         try:
             return _forward_derivative(f, xs, vs, seed, inside=False)
         except (RuntimeError, FunctionFailed) as error:
-            if _INSIDE not in str(error):
+            if not _needs_gradients(error):
                 raise _classify_error(error, _NO_FORWARD) from error
         try:
             return _forward_derivative(f, xs, vs, seed, inside=True)
         except (RuntimeError, FunctionFailed) as error:
-            raise _classify_error(error, (*_NO_FORWARD, _INSIDE)) from error
+            raise _classify_error(error, (*_NO_FORWARD, *_INSIDE)) from error
 
     def curvature(self, f: Flat, xs: Sequence[Tensor], w: Array, vs: Sequence[Array], seed: int) -> list[Array]:
         with torch.enable_grad(), seeded(seed):
@@ -622,16 +650,10 @@ class Torch(Framework):
         found: dict[str, list[Array | None] | str | NotSupported] = {}
         if any(x.dim() > 0 for k, x in enumerate(xs) if k not in own):
             strided = [x if k in own else _strided_copy(x) for k, x in enumerate(xs)]
-            found["non-contiguous inputs"] = list(self.gradient(f, strided, w, seed))
+            found["non-contiguous inputs"] = _unless_refused(lambda: list(self.gradient(f, strided, w, seed)))
         if 1 < len(xs) <= _MOST_ALONE:
-            try:
-                found["one input at a time"] = [
-                    self._pull_wanted_inputs(f, xs, w, seed, {k})[0][k] for k in range(len(xs))
-                ]
-            except (RuntimeError, FunctionFailed) as error:  # the function itself needs the gradient of all inputs
-                if _INSIDE not in str(error):
-                    raise
-                found["one input at a time"] = NotSupported(f"it takes no fewer: {str(error)[:100]}")
+            gradient = lambda k: self._pull_wanted_inputs(f, xs, w, seed, {k})[0][k]
+            found["one input at a time"] = _unless_refused(lambda: list(map(gradient, range(len(xs)))))
         if not self._pull_wanted_inputs(f, xs, w, seed)[1]:
             found["cotangent"] = (
                 "the backward pass writes into the cotangent it is given: work on a copy of grad_output"
@@ -708,8 +730,23 @@ class Torch(Framework):
             return custom_calls(lambda: f([x.detach().clone().requires_grad_() for x in xs]), every)
 
 
+def _unless_refused(compute: Callable[[], list[Array | None]]) -> list[Array | None] | NotSupported:
+    """Return gradients, or why there are none: f, or its backward pass, need not take its inputs in every way."""
+    try:
+        return compute()
+    except FunctionFailed as error:
+        return NotSupported(error.what)
+    except (RuntimeError, TypeError, ValueError) as error:
+        return NotSupported(f"the backward pass raises {message_of(error)}")
+
+
 def _tensor_like(v: Array, x: Tensor) -> Tensor:
     return torch.tensor(np.asarray(v), dtype=x.dtype, device=x.device).reshape(x.shape)
+
+
+def _needs_gradients(error: Exception) -> bool:
+    """Whether a function failed because inputs do not require a gradient: it differentiates by them, or hooks their gradient."""
+    return any(words in str(error) for words in _INSIDE)
 
 
 def _classify_error(error: Exception, words: Sequence[str]) -> Exception:
@@ -765,7 +802,7 @@ def _call_for_value(function: Callable[..., Any], call: Callable[[], Any], given
             with seeded(seed), torch.set_grad_enabled(inside):
                 return call()
         except RuntimeError as error:
-            if _INSIDE not in str(error):
+            if not _needs_gradients(error):
                 raise
     with seeded(seed), torch.enable_grad():
         for x in take_apart("", given)[1].values():

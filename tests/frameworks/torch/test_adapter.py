@@ -135,6 +135,16 @@ RIGHT = {
                   "q=randn(4,3), k=randn(5,3), v=randn(5,2)"),
     "convolution": ("def f(x, k):\n    return F.conv1d(x[None, None], k[None, None], padding=1).tanh().sum()", "x=randn(7), k=randn(3)"),
     "a global module": ("net = torch.nn.Linear(3, 2)\ndef f(x):\n    return net(x).sum()", "x=randn(3)"),
+    "a view of the memory of its input": ("def f(x):\n    return x.view(-1)[::2].exp().sum() + Sine.apply(x).sum()", "x=randn(2,3)"),
+    "a backward that takes no other layout": (
+        "class B(Sine):\n    @staticmethod\n    def backward(ctx, ybar):\n        assert ctx.saved_tensors[0].is_contiguous()\n"
+        "        return Sine.backward(ctx, ybar)\ndef f(x):\n    return B.apply(x).sum()", "x=randn(2,3)"),
+    "a backward that needs all gradients": (
+        "class B(Scaled):\n    @staticmethod\n    def backward(ctx, ybar):\n        assert all(ctx.needs_input_grad)\n"
+        "        x = ctx.saved_tensors[0]\n        return 2 * ybar * x * ctx.c, ybar * x * x\ndef f(x, c):\n    return B.apply(x, c).sum()",
+        "x=randn(3), c=randn(3)"),
+    "a hook that reads": ("def f(x):\n    seen = []\n    y = 2 * x\n    y.register_hook(seen.append)\n    return y.sin().sum()", "x=randn(3)"),
+    "a gradient that is kept": ("def f(x):\n    y = 2 * x\n    y.retain_grad()\n    return y.sin().sum()", "x=randn(3)"),
     "complex inside": ("def f(x):\n    return torch.fft.fft(torch.sin(x)).abs().square().sum()", "x=randn(4)"),
     "an expanded input": ("def f(x):\n    return (x[None].expand(3, -1).contiguous() ** 2).sum()", "x=randn(3)"),
 }  # fmt: skip
@@ -160,6 +170,15 @@ WRONG = {
     "a shape": (
         "class B(Sine):\n    @staticmethod\n    def backward(ctx, ybar):\n        return ybar[:-1]\ndef f(x):\n    return B.apply(x).sum()",
         "x=randn(3)", ["wrong number or shape"]),
+    "a hook that changes a gradient": (
+        "def f(x):\n    y = 2 * x\n    y.register_hook(lambda ybar: -ybar)\n    return y.sin().sum()", "x=randn(3)", ["the sign is flipped"]),
+    "a hook of a parameter": (
+        "class f(torch.nn.Linear):\n    def __init__(self):\n        super().__init__(3, 2)\n"
+        "        self.weight.register_hook(lambda wbar: 0.5 * wbar)\n    def forward(self, x):\n        return super().forward(x).tanh().sum()",
+        "x=randn(4,3)", ["a factor 2 too small", "in 6 of 20 entries"]),
+    "a hook of a module, which raises where its input needs no gradient": (
+        "class f(torch.nn.Linear):\n    def __init__(self):\n        super().__init__(3, 2)\n"
+        "        self.register_full_backward_hook(lambda module, xbars, ybars: (2 * xbars[0],))\n", "input=randn(4,3)", ["a factor 2 too large"]),
     "random backward": (
         "class B(Sine):\n    @staticmethod\n    def backward(ctx, ybar):\n        return ybar * torch.cos(ctx.saved_tensors[0]) "
         "* (1 + 1e-3 * np.random.rand())\ndef f(x):\n    return B.apply(x).sum()",
@@ -265,6 +284,18 @@ def test_modules_are_checked_alone_when_asked(ran: Any) -> None:
         ("Linear", "pass"),
         ("BatchNorm1d", "pass"),
     ]
+
+
+@pytest.mark.parametrize(
+    "forward", ["", "    @staticmethod\n    def forward(ctx, x):\n        return Sine.forward(ctx, x)\n"]
+)
+def test_a_base_whose_forward_is_inherited_or_called_is_not_reported(forward: str, ran: Any) -> None:
+    done = ran(
+        f"class Own(Wrong):\n    name = 'own'\n{forward}def f(x):\n    return Own.apply(x).sum()",
+        "x=randn(3)",
+        "--json",
+    )
+    assert [part["name"] for part in done.json["native"]["parts"]] == ["Own"]
 
 
 def test_buffers_stay_as_they_are() -> None:
