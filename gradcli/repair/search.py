@@ -232,6 +232,7 @@ _REDRAWS = 4  # until the inputs that cannot be redrawn are looked for
 _MOST_ENTRIES = 20_000  # of a gradient or Jacobian at which edits are tried
 _MOST_HERE = 10_000_000  # the same where an edit that holds at smaller sizes is tried
 _ANSWERS = ("certified", "reverse", "finite-difference")
+_FAR, _FAR_DRAWS = 2.0, 2  # of the logarithm by which a number is multiplied; points
 _SPREAD = 0.3  # relative, of the inputs that are moved; halved after each point that is not smooth
 _ROOM = 1e-9  # relative to the largest entry: a slip is never so small
 _ROUNDINGS = 64  # of the claim's own format, where that is coarser than float64
@@ -337,7 +338,9 @@ def _inputs_to_move(request: Request, values: Mapping[str, Any]) -> tuple[str, .
 def _redraw_all_inputs(
     request: Request, first: Right, names: tuple[str, ...], held: tuple[str, ...] | None, moved: tuple[str, ...]
 ) -> Iterator[Right]:
-    """Yield the right gradients at points with all inputs drawn anew, the last with other signs.
+    """Yield the right gradients at points with all inputs drawn anew, the last with other signs, and far from the given one.
+
+    Those show an edit that is right on one side of a threshold of f alone.
 
     Inputs that f or the claim does not take with other values, so that a gradient in `held` is right no more, are kept.
     """
@@ -345,10 +348,10 @@ def _redraw_all_inputs(
     kept: set[str] = {STEP, *getattr(request.claim, "sizes", {})}
     searched, stepping = False, request.options.stepping
 
-    def draw(still: Collection[str], times: int = _REDRAWS, signs: bool = False) -> Right | None:
+    def draw(still: Collection[str], times: int = _REDRAWS, **how: Any) -> Right | None:
         moving = {name: x for name, x in first.at.items() if name not in still}
         for _ in range(times):
-            values = {**first.at, **redraw_inputs(moving, moved, rng, signs=signs)}
+            values = {**first.at, **redraw_inputs(moving, moved, rng, **how)}
             values = {n: stepping.moved_inside(n, x) if n in stepping.edges else x for n, x in values.items()}
             right = _right_gradient_at(request, Point(values), names, quick=True)
             if right is not None and _is_claim_right(request, right, held):
@@ -368,6 +371,8 @@ def _redraw_all_inputs(
     right = draw(kept, signs=True)
     if right is not None:
         yield right
+    signs = right is not None
+    yield from filter(None, (draw(kept, 1, signs=signs, spread=_FAR) for _ in range(_FAR_DRAWS)))
 
 
 def _at_another_size(

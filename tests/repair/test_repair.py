@@ -828,6 +828,13 @@ def test_an_edit_with_a_size_of_the_point_is_right_here_only(gradcli: Gradcli, h
     assert "Right here only: " in text and 'closed form, with --shapes "x: n"' in text
 
 
+def test_an_edit_that_is_right_on_one_side_of_a_threshold_is_right_here_only(gradcli: Gradcli, here: Path) -> None:
+    claim = "x=2*clip(x, -1, 1)*(x <= 1)"
+    ran = gradcli("check", "sum(clip(x, -1, 1)**2)", "--grad", claim, "--at", "x=[0.5, -2, 3]", "--json")
+    found = diagnosis(ran)
+    assert found.get("replacement") is None and found["right_here_only"]
+
+
 def test_a_named_size_may_stand_in_a_repair(gradcli: Gradcli) -> None:
     ran = gradcli("check", "mean(x**2)", "--grad", "x=2*x", "--at", "x=[1,2,3,4]", "--shapes", "x: n", "--json")
     assert diagnosis(ran)["replacement"] == "x=2*x / n"
