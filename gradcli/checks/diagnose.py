@@ -11,6 +11,7 @@ import numpy as np
 
 from gradcli.arithmetic.recorded_program import record, value_and_gradient
 from gradcli.checks.findings_at_point import value_beside
+from gradcli.checks.framework_claim import with_function
 from gradcli.checks.gradient_slips import (
     find_added_constant,
     find_clipping,
@@ -26,19 +27,22 @@ from gradcli.checks.gradient_slips import (
 )
 from gradcli.checks.on_tape import find_overwritten_positions, find_slip_on_tape, find_unnamed_share
 from gradcli.checks.wrong import BudgetSpent, Gradient, Wrong
-from gradcli.errors import FunctionFailed, GradcliError, TraceEnded
+from gradcli.errors import FunctionFailed, GradcliError, Place, TraceEnded
+from gradcli.frameworks.native import native_of, stopped_places, undifferentiated_steps
 from gradcli.modes.mode import Question
 from gradcli.modes.rounding import EPS
 from gradcli.report import numbers
 from gradcli.report.point_report import Diagnosis
 from gradcli.request.point import Array
 from gradcli.targets.derived import STEP, Weighted, inner_gradient
-from gradcli.targets.facts import restrict_to_inputs
+from gradcli.targets.facts import Function, restrict_to_inputs
+from gradcli.targets.python import PythonFunction
 from gradcli.tracing.shapes import concatenate_entries, largest_magnitude, shape, size
 from gradcli.words import DiagnosisKind
 
 # Mistakes in the chain rule around a function: another parameter, an incoming gradient, a first for a second derivative.
 
+_MOST_STOPS = 2  # operations that are named
 _FEWEST = 2  # entries, as one number is a multiple of anything
 _SCALES: tuple[tuple[Callable[[Any], Any], str], ...] = (
     (lambda x: np.exp(-x), "the factor exp({0}) is missing: the claim is the derivative by exp({0})"),
@@ -80,6 +84,38 @@ def find_ignored_cotangent(wrong: Wrong) -> Diagnosis | None:
     if not wrong.explained(made):
         return None
     return wrong.says(DiagnosisKind.LEFT_OUT, "the incoming gradient is ignored: the claim is right where that is 1")
+
+
+def find_stopped_values(wrong: Wrong) -> Diagnosis | None:
+    """Return a diagnosis if the claim is the gradient with the values held constant that the framework does not differentiate."""
+    weighted = wrong.q.f
+    f = weighted.f if isinstance(weighted, Weighted) else weighted
+    native = native_of(f)
+    if native is None or not isinstance(f, PythonFunction) or shape(wrong.q.value) != ():
+        return None
+    if native.program is None or not undifferentiated_steps(native.program):
+        return None
+    wrong.budget.spend(2)
+    values, xs, here = wrong.q.point.values, list(wrong.q.xs), native.unrecorded()
+    try:
+        record(restrict_to_inputs(with_function(f, here), values, wrong.q.wrt), xs)
+        held: Function = with_function(f, here.with_surrogate(None))
+        held = Weighted(held, weighted.w) if isinstance(weighted, Weighted) else held
+        _, bars = value_and_gradient(restrict_to_inputs(held, values, wrong.q.wrt), xs, np.ones_like)
+    except (GradcliError, ValueError, TypeError, ArithmeticError):
+        return None
+    if here.program is None or not wrong.explained(dict(zip(wrong.q.wrt, bars, strict=True))):
+        return None
+    places = stopped_places(here.program)
+    names = list(dict.fromkeys(f"`{at.operation if isinstance(at, Place) else at.source}`" for at in places))
+    names = names[:_MOST_STOPS] + ["more"] * (len(names) > _MOST_STOPS) or ["one operation"]
+    verb, them = ("is", "it") if len(names) == 1 else ("are", "them")
+    says = f"{' and '.join(names)} {verb} held constant: no gradient passes through {them}"
+    first = places[0] if places else None
+    where = {} if first is None else {"line": first.line, "source": first.source}
+    return wrong.says(
+        DiagnosisKind.DETACHED, says, **where, **({"file": first.file} if isinstance(first, Place) else {})
+    )
 
 
 def find_squared_gradient(wrong: Wrong) -> Diagnosis | None:
@@ -394,8 +430,8 @@ def _report_unknown_mistake(wrong: Wrong, says: str) -> Diagnosis:
 
 
 _SEARCH = (  # the simplest first: the first that explains every wrong entry is the diagnosis
-    find_rank_mistake, find_mistake_in_whole, find_clipping, find_exchanged_inputs, find_overwritten_positions,
-    find_factor_in_entries,
+    find_rank_mistake, find_stopped_values, find_mistake_in_whole, find_clipping, find_exchanged_inputs,
+    find_overwritten_positions, find_factor_in_entries,
     find_ignored_cotangent, find_squared_gradient, find_lower_precision,
     find_difference_quotient, find_slight_error, find_slip_on_tape, find_factor_of_units, find_factor_by_input,
     find_other_parameter, find_unnamed_factor, find_added_constant, find_law_of_error, find_unnamed_share, find_other_point,

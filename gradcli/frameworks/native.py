@@ -37,7 +37,7 @@ from gradcli.request.options import Options
 from gradcli.targets.nesting import Node, put_together, take_apart
 from gradcli.targets.python import PythonFunction, message_of, signature_of
 from gradcli.tracing.primitive import Params, Primitive, Transposer, Value
-from gradcli.tracing.provenance import place_of_error
+from gradcli.tracing.provenance import place_of_error, place_of_position
 from gradcli.tracing.tracer import Tracer, closure_values, nested_codes, plain_value
 from gradcli.words import RanOn
 
@@ -50,6 +50,7 @@ _STAIRS = {"round", "rint", "floor", "ceil", "trunc", "fix", "sign", "sgn", "hea
 _TESTS = {"gt", "ge", "lt", "le"}
 _CHOICES = {"where", "select_n", "masked_fill"}
 _STOPS = {"detach", "stop_gradient"}
+_STOPPING_CUTS = {"detach", "grad", "stop"}
 _CASTS = {"_to_copy", "convert_element_type", "mul", "add", "sub", "type_as"}
 
 # the smooth function that replaces a step function, up to a constant that keeps its value
@@ -79,6 +80,13 @@ def undifferentiated_steps(program: RecordedSteps) -> list[FrameworkStep]:
 
 def _is_undifferentiated(step: FrameworkStep) -> bool:
     return step.stopped or _operation_name(step) in _STOPS
+
+
+def stopped_places(program: RecordedSteps) -> list[Any]:
+    """Return the places where values of a program are detached, or computed without a graph, in order."""
+    cut = [position for kind, position in program.cuts if kind in _STOPPING_CUTS]
+    stopped = [step.position for step in program.steps if step.stopped]
+    return list(dict.fromkeys(filter(None, map(place_of_position, [*cut, *stopped]))))
 
 
 def is_choice(step: FrameworkStep) -> bool:
@@ -161,7 +169,8 @@ PITFALLS = (
 
 
 CUTS = {
-    "detach": "detach() cuts the graph here",
+    "detach": "detach() or .data cuts the graph here",
+    "grad": "torch.autograd.grad without create_graph=True cuts the graph here",
     "item": "a number is taken out of a tensor here (.item(), float(), an if)",
     "data": ".data, or an array that shares the memory, bypasses the graph here",
     "stop": "a stopped gradient cuts the graph here",
@@ -522,6 +531,12 @@ class Native:
         xs = [x for x in key if _is_float(x)]
         other = copy.copy(self)
         other._stands_in = surrogate_program(program, xs, smooth), made
+        return other
+
+    def unrecorded(self) -> "Native":
+        """Return the function without recorded programs, so that it is recorded where it is called next."""
+        other = copy.copy(self)
+        other._programs = []
         return other
 
     @property

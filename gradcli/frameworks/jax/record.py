@@ -43,6 +43,10 @@ def to_numpy(x: Any) -> Any:
     return np.array(x, dtype=np.complex128 if x.dtype.kind == "c" else np.float64)[()]
 
 
+_STOPPING = (jax.lax.stop_gradient.__code__.co_filename, "stop_gradient")  # the file and the name of the function
+_LIBRARY = jax.__path__[0]
+
+
 class At:
     """The source position of a jaxpr's equation."""
 
@@ -59,6 +63,16 @@ class At:
                 text = linecache.getline(frame.file_name, frame.line_num).rstrip("\n")
                 return Place(path_for_display(frame.file_name), frame.line_num, text)
         return None
+
+
+def _is_stopped_by_jax(where: Any) -> bool:
+    """Whether a function of JAX calls stop_gradient, as softmax does for the maximum, whose gradient does not matter."""
+    if isinstance(where, At):
+        calls = [(x.file_name, x.function_name) for x in where.traceback.frames]
+    else:
+        calls = [(frame.filename, frame.function) for frame in inspect.stack(context=0)]
+    callers = (calls[k + 1][0] for k, call in enumerate(calls[:-1]) if call == _STOPPING)
+    return next(callers, "").startswith(_LIBRARY)
 
 
 class JaxTracer(jax.core.Tracer):  # type: ignore[misc]
@@ -422,7 +436,7 @@ class JaxRecorder(jax.core.Trace):  # type: ignore[misc]
             rounds_to=None if name in LOOPS else rounds_to(t.dtype.name for t in news),
         )  # fmt: skip
         run_step(step, self.shadows)
-        if name == "stop_gradient":
+        if name == "stop_gradient" and not _is_stopped_by_jax(where):
             self.program.cuts.append(("stop", where))
         for t in news:
             self._compare_with_jax(step, t)

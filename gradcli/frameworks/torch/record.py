@@ -5,6 +5,7 @@ happened. Each call is also run in numpy, and compared with torch's own result: 
 refused.
 """
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -295,8 +296,8 @@ def _source_place() -> Any:
 def _track_no_grad(stopping: list[bool | None], program: RecordedSteps) -> Iterator[None]:
     """Keep in `stopping` whether the user's code has switched differentiation off, by no_grad and the like.
 
-    It does not count inside a custom function, which has its own gradient, whatever its forward switches off; the program
-    is told of these.
+    So does torch.autograd.grad without create_graph. It does not count inside a custom function, which has its own gradient,
+    whatever its forward switches off; the program is told of these.
     """
     blocks = {torch.no_grad: True, torch.inference_mode: True, torch.enable_grad: False}
     own = {block: (block.__enter__, block.__exit__) for block in blocks}
@@ -324,12 +325,27 @@ def _track_no_grad(stopping: list[bool | None], program: RecordedSteps) -> Itera
         finally:
             stopping.pop()
 
+    grad = torch.autograd.grad
+
+    def graph_freeing_grad(*args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(grad).bind_partial(*args, **kwargs).arguments
+        stops = not given.get("create_graph") and _INSIDE not in stopping
+        if stops:
+            program.cuts.append(("grad", current_position()))
+        stopping.append(stops)
+        try:
+            return grad(*args, **kwargs)
+        finally:
+            stopping.pop()
+
     for block, (enter, leave) in own.items():
         block.__enter__, block.__exit__ = entering(block, enter), leaving(leave)
     torch.autograd.Function.apply = classmethod(applied)
+    torch.autograd.grad = graph_freeing_grad
     try:
         yield
     finally:
+        torch.autograd.grad = grad
         torch.autograd.Function.apply = apply
         for block, (enter, leave) in own.items():
             block.__enter__, block.__exit__ = enter, leave

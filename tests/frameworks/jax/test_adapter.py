@@ -128,6 +128,10 @@ SAID = {
         "f = jax.custom_vjp(product, nondiff_argnums=(1,))\nf.defvjp(lambda x, w: (product(x, w), x), lambda w, x, ybar: (w * jnp.cos(x) * ybar,))",
         "x=randn(3), w=2.0", 2, "--wrt x",
     ),
+    "a stopped gradient, beside one that JAX stops": (
+        "def f(x):\n    return jnp.sum(x * lax.stop_gradient(jax.nn.softmax(x)))", "x=randn(3)", 1,
+        "Likely mistake: `lax.stop_gradient(jax.nn.softmax(x))` is held constant: no gradient passes through it",
+    ),
     "a device": ("def f(x):\n    return jnp.sum(x)", "x=randn(3)", 2, "there is no device 'cuda:9'"),
 }  # fmt: skip
 

@@ -156,9 +156,19 @@ WRONG = {
     "inside": ("def f(x):\n    return (Sine.apply(x) * Wrong.apply(x)).sum()", "x=randn(3)", ["Wrong alone is wrong", "Sine alone is right"]),
     "forward mode": ("f = Tangent", "x=randn(3)", ["forward (jvp)", "wrong"]),
     "item": ("def f(x):\n    return x.sum().item() * x.sum()", "x=randn(3)", ["a number is taken out of a tensor", "x.sum().item()"]),
-    "detach": ("def f(x):\n    return (x.detach() * x).sum()", "x=randn(3)", ["detach() cuts the graph here"]),
+    "detach": ("def f(x):\n    return (x.detach() * x).sum()", "x=randn(3)", 
+               ["`x.detach()` is held constant: no gradient passes through it", "detach() or .data cuts the graph here"]),
+    "two values that are detached": (
+        "def f(x):\n    m = x.mean().detach()\n    return ((x - m) / x.std().detach()).pow(3).sum()", "x=randn(3)",
+        ["`x.mean().detach()` and `x.std().detach()` are held constant: no gradient passes through them"]),
+    "no_grad": (
+        "def f(x):\n    with torch.no_grad():\n        n = x.norm()\n    return (x / n).pow(3).sum()", "x=randn(3)",
+        ["`x.norm()` is held constant"]),
+    "a gradient inside without a graph": (
+        "def f(x):\n    g, = torch.autograd.grad((x**3).sum(), x.requires_grad_())\n    return (g * x).sum()", "x=randn(3)",
+        ["is held constant: no gradient passes through it", "without create_graph=True cuts the graph here"]),
     "data": ("def f(x):\n    return (x.data * x).sum()", "x=randn(3)", [".data"]),
-    "numpy": ("def f(x):\n    return torch.as_tensor(np.sin(x.detach().numpy())).sum() + x.sum()", "x=randn(3)", ["detach() cuts"]),
+    "numpy": ("def f(x):\n    return torch.as_tensor(np.sin(x.detach().numpy())).sum() + x.sum()", "x=randn(3)", ["detach() or .data cuts"]),
     "masked-nan": ("def f(x):\n    return torch.where(x > 0.5, x.sqrt(), x).sum()", "x=[4, 0]", ["masked-nan", "torch.where"]),
     "a missing conj": (
         "class f(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, z):\n        ctx.save_for_backward(z)\n"
