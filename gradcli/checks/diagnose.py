@@ -430,9 +430,9 @@ def _report_unknown_mistake(wrong: Wrong, says: str) -> Diagnosis:
 
 
 _SEARCH = (  # the simplest first: the first that explains every wrong entry is the diagnosis
-    find_rank_mistake, find_stopped_values, find_mistake_in_whole, find_clipping, find_exchanged_inputs,
-    find_overwritten_positions, find_factor_in_entries,
-    find_ignored_cotangent, find_squared_gradient, find_lower_precision,
+    find_rank_mistake, find_stopped_values, find_ignored_cotangent, find_mistake_in_whole, find_clipping,
+    find_exchanged_inputs, find_overwritten_positions, find_factor_in_entries,
+    find_squared_gradient, find_lower_precision,
     find_difference_quotient, find_slight_error, find_slip_on_tape, find_factor_of_units, find_factor_by_input,
     find_other_parameter, find_unnamed_factor, find_added_constant, find_law_of_error, find_unnamed_share, find_other_point,
     find_wrong_entry, find_small_errors,

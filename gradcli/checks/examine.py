@@ -11,7 +11,7 @@ from gradcli.checks.assumed_sets import gradient_along_surface
 from gradcli.checks.causes import Cause, Verified
 from gradcli.checks.evidence import error_ratios
 from gradcli.checks.framework_claim import FrameworkClaim, with_function
-from gradcli.checks.inner_gradients import check_custom_gradients, find_custom_calls
+from gradcli.checks.inner_gradients import OTHER_VALUE, check_custom_gradients, find_custom_calls
 from gradcli.checks.kernel_scenarios import Reference, Side, compute_by_framework
 from gradcli.checks.lost_digits import allowed_errors, compare_scaled_gradient, limit_of_wide, measure_exactness
 from gradcli.checks.request import Request
@@ -41,6 +41,7 @@ _GRADIENTS = 40  # about how many evaluations of f the differences of a gradient
 _MOST_STEPS = 20_000  # operations of the framework that checks which the user did not request may take
 _MAPPED = 20  # about how many evaluations of f two gradients take, computed both at once and one by one
 
+_IGNORES = "does not change where the incoming gradient is doubled"
 _UNREACHED = "in directions that the inputs of f do not reach"
 _OTHERS = "second run, one input at a time, vmap, double backward"
 _ALL_OTHERS = "other derivatives"  # than the gradient: the forward mode and those in _OTHERS
@@ -77,25 +78,28 @@ def examine_derivatives(
         )
     if report.verdict == Verdict.FAIL:
         return report, causes
-    said += tuple(_report_inner_gradient(part) for part in parts if part.verdict == Verdict.FAIL)
+    wrong = [part for part in parts if part.verdict == Verdict.FAIL and part.message != OTHER_VALUE]
+    said += tuple(map(_report_inner_gradient, wrong))
     if not said:
         return report, causes
-    parts = tuple(map(_soften_part_verdict, parts))
+    parts = tuple(map(_part_beside_whole, parts))
     report = replace(report, native=replace(found, parts=parts))
     open_ = all(f.severity != Severity.ERROR for f in said)
     verdict = point.verdict if all(f.severity == Severity.INFO for f in said) else Verdict.INCONCLUSIVE
     point = replace(report.points[0], verdict=verdict if open_ else Verdict.FAIL)
     report = replace(report, points=(replace(point, findings=(*point.findings, *said)), *report.points[1:]))
-    return report, {number: cause for number, cause in causes.items() if parts[number].verdict == Verdict.FAIL}
+    return report, {
+        k: cause for k, cause in causes.items() if parts[k].verdict == Verdict.FAIL and parts[k].ignores is not True
+    }
 
 
 def _report_inner_gradient(part: Part) -> Finding:
     """Return the finding on a custom gradient that is not the derivative, where the whole gradient is not wrong.
 
-    One that is the same for every cotangent is wrong: it is right for the cotangent that it got here alone.
+    One that is the same for twice the cotangent is wrong: it is right for the cotangent that it got here alone.
     """
     if part.ignores is True:
-        return finding(Kind.INNER_GRADIENT, Severity.ERROR, f"{part.name}: its own gradient is wrong")
+        return finding(Kind.INNER_GRADIENT, Severity.ERROR, f"{part.name}: its own gradient {_IGNORES}")
     if part.reached is False:
         says = f"{part.name}: its own gradient differs from the derivative, but only {_UNREACHED}"
         return finding(Kind.INNER_GRADIENT, Severity.INFO, says)
@@ -104,10 +108,12 @@ def _report_inner_gradient(part: Part) -> Finding:
     return finding(Kind.INNER_GRADIENT, Severity.INCONCLUSIVE, says, hint=hint)
 
 
-def _soften_part_verdict(part: Part) -> Part:
+def _part_beside_whole(part: Part) -> Part:
     """Return a custom gradient that is not the derivative as it is reported beside a whole gradient that is not wrong."""
-    if part.verdict != Verdict.FAIL or part.ignores is True:
+    if part.verdict != Verdict.FAIL or part.message == OTHER_VALUE:
         return part
+    if part.ignores is True:
+        return replace(part, message=f"it {_IGNORES}")
     unreached = f"it differs from the derivative, but only {_UNREACHED}"
     says = unreached if part.reached is False else "it is not the derivative of its forward"
     return replace(part, verdict=Verdict.INCONCLUSIVE, message=says)

@@ -14,7 +14,7 @@ from gradcli.checks.probe import Located, locate_function
 from gradcli.checks.request import Request
 from gradcli.checks.wrong import CauseBudget
 from gradcli.errors import BadClaim, GradcliError
-from gradcli.frameworks.framework import KNOWN, CustomCall, Framework, Placed, Prepared
+from gradcli.frameworks.framework import EPS, KNOWN, CustomCall, Framework, Placed, Prepared
 from gradcli.frameworks.native import Native
 from gradcli.modes.claim import ClaimedFunction
 from gradcli.modes.difference_steps import Line, derivative
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from gradcli.frameworks.ranks import RankedCall, RankedFunction
 
 
+OTHER_VALUE = "its rule returns another value than the function"
+_OTHER = 1e4  # machine epsilons by which two ways to compute a value may differ
 _DIRECTIONS = 2  # random ones, in which the inputs are moved
 _VANISHED = 1e-5  # relative to the sum of |terms|: a slope that is 0 but for the errors of differences
 
@@ -77,6 +79,8 @@ def _check_custom_gradient(
     call = calls[number]
     part = open_part(call.name, call.rule)
     try:
+        if _has_other_value(call, request, own.native):
+            return replace(part, verdict=Verdict.FAIL, message=OTHER_VALUE), None
         if _is_whole_function(call, request, own, whole):
             seen = whole.detects.relative
             return replace(part, verdict=Verdict.PASS, detects=ABSENT if seen is None else seen), None
@@ -93,6 +97,22 @@ def _check_custom_gradient(
         reached = ABSENT if ignores else _is_difference_reached(report.points[0], number, len(calls), request, own)
         part = replace(part, ignores=ignores, reached=reached)
     return part, verified.first_cause
+
+
+def _has_other_value(call: CustomCall, request: Request, native: Native) -> bool:
+    """Whether a custom rule returns another value than its function, as the fwd of a custom_vjp of JAX may."""
+    alone = _request_for_call(call, request, native)
+    if alone is None or alone.own is None:
+        return False
+    own, values = alone.own, alone.points[0].values
+    run = own.flat(values), own.tensors(values)
+    try:
+        plain = own.native.framework.value(*run, own.native.seed)
+        made, _ = own.native.framework.pulled(*run, own.w, own.native.seed)
+    except (GradcliError, RuntimeError, TypeError, ValueError):
+        return False  # the check of the gradient reports this error
+    size = float(np.max(np.abs(plain), initial=0.0))
+    return bool(np.max(np.abs(made - plain), initial=0.0) > _OTHER * EPS[own.native.narrowest] * size)
 
 
 def _ignores_cotangent(alone: Request) -> bool:

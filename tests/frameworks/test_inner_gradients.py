@@ -113,6 +113,16 @@ def test_a_wrong_one_fails(what: str) -> None:
     assert [part.verdict for part in report.native.parts] == ["fail"]
 
 
+@pytest.mark.parametrize("what", [what for what in WRONG if "forgets" in what])
+def test_one_that_forgets_its_cotangent_is_named_so(what: str) -> None:
+    report = gradcli.check(WRONG[what], X)
+    says = "does not change where the incoming gradient is doubled"
+    assert [f.message for f in report.points[0].findings if f.kind == "inner-gradient"] == [
+        f"Total: its own gradient {says}"
+    ]
+    assert [part.message for part in report.native.parts] == [f"it {says}"]
+
+
 class Shifted(torch.autograd.Function):  # type: ignore[misc]
     """x / (norm + eps), which is not differentiated by eps."""
 

@@ -128,6 +128,14 @@ SAID = {
         "f = jax.custom_vjp(product, nondiff_argnums=(1,))\nf.defvjp(lambda x, w: (product(x, w), x), lambda w, x, ybar: (w * jnp.cos(x) * ybar,))",
         "x=randn(3), w=2.0", 2, "--wrt x",
     ),
+    "value of fwd": (
+        "def f(x, w):\n    return jnp.sum(off(x, w))", "x=randn(3), w=randn(3)", 1,
+        "product alone is wrong: its rule returns another value than the function",
+    ),
+    "value of fwd, where the whole is wrong": (
+        "def f(x, w):\n    return jnp.sum(off(x, w) ** 2)", "x=randn(3), w=randn(3)", 1,
+        "product alone is wrong: its rule returns another value than the function",
+    ),
     "a stopped gradient, beside one that JAX stops": (
         "def f(x):\n    return jnp.sum(x * lax.stop_gradient(jax.nn.softmax(x)))", "x=randn(3)", 1,
         "Likely mistake: `lax.stop_gradient(jax.nn.softmax(x))` is held constant: no gradient passes through it",
