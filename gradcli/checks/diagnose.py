@@ -3,7 +3,7 @@
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,8 +27,16 @@ from gradcli.checks.gradient_slips import (
 )
 from gradcli.checks.on_tape import find_overwritten_positions, find_slip_on_tape, find_unnamed_share
 from gradcli.checks.wrong import BudgetSpent, Gradient, Wrong
-from gradcli.errors import FunctionFailed, GradcliError, Place, TraceEnded
-from gradcli.frameworks.native import native_of, stopped_places, undifferentiated_steps
+from gradcli.errors import FunctionFailed, GradcliError, Place, Span, TraceEnded
+from gradcli.frameworks.framework import RecordedSteps
+from gradcli.frameworks.native import (
+    SURROGATES,
+    Native,
+    native_of,
+    replaceable_steps,
+    stopped_places,
+    undifferentiated_steps,
+)
 from gradcli.modes.mode import Question
 from gradcli.modes.rounding import EPS
 from gradcli.report import numbers
@@ -37,6 +45,8 @@ from gradcli.request.point import Array
 from gradcli.targets.derived import STEP, Weighted, inner_gradient
 from gradcli.targets.facts import Function, restrict_to_inputs
 from gradcli.targets.python import PythonFunction
+from gradcli.tracing.primitive import Value
+from gradcli.tracing.provenance import place_of_position
 from gradcli.tracing.shapes import concatenate_entries, largest_magnitude, shape, size
 from gradcli.words import DiagnosisKind
 
@@ -88,34 +98,70 @@ def find_ignored_cotangent(wrong: Wrong) -> Diagnosis | None:
 
 def find_stopped_values(wrong: Wrong) -> Diagnosis | None:
     """Return a diagnosis if the claim is the gradient with the values held constant that the framework does not differentiate."""
-    weighted = wrong.q.f
-    f = weighted.f if isinstance(weighted, Weighted) else weighted
-    native = native_of(f)
-    if native is None or not isinstance(f, PythonFunction) or shape(wrong.q.value) != ():
+    native = native_of(_unweighted(wrong))
+    if native is None or native.program is None or not undifferentiated_steps(native.program):
         return None
-    if native.program is None or not undifferentiated_steps(native.program):
+    program = _program_of_claim(wrong, native, None)
+    if program is None:
         return None
-    wrong.budget.spend(2)
-    values, xs, here = wrong.q.point.values, list(wrong.q.xs), native.unrecorded()
-    try:
-        record(restrict_to_inputs(with_function(f, here), values, wrong.q.wrt), xs)
-        held: Function = with_function(f, here.with_surrogate(None))
-        held = Weighted(held, weighted.w) if isinstance(weighted, Weighted) else held
-        _, bars = value_and_gradient(restrict_to_inputs(held, values, wrong.q.wrt), xs, np.ones_like)
-    except (GradcliError, ValueError, TypeError, ArithmeticError):
-        return None
-    if here.program is None or not wrong.explained(dict(zip(wrong.q.wrt, bars, strict=True))):
-        return None
-    places = stopped_places(here.program)
-    names = list(dict.fromkeys(f"`{at.operation if isinstance(at, Place) else at.source}`" for at in places))
+    places = stopped_places(program)
+    names = list(dict.fromkeys(map(_quote_operation, places)))
     names = names[:_MOST_STOPS] + ["more"] * (len(names) > _MOST_STOPS) or ["one operation"]
     verb, them = ("is", "it") if len(names) == 1 else ("are", "them")
     says = f"{' and '.join(names)} {verb} held constant: no gradient passes through {them}"
-    first = places[0] if places else None
-    where = {} if first is None else {"line": first.line, "source": first.source}
-    return wrong.says(
-        DiagnosisKind.DETACHED, says, **where, **({"file": first.file} if isinstance(first, Place) else {})
-    )
+    return _report_at(wrong, DiagnosisKind.DETACHED, says, places)
+
+
+def find_straight_through(wrong: Wrong) -> Diagnosis | None:
+    """Return a diagnosis if the claim is that of a straight-through estimator: a step function has the slope of another one."""
+    native = native_of(_unweighted(wrong))
+    if native is None or native.program is None or not replaceable_steps(native.program):
+        return None
+    for passes, smooth in SURROGATES.items():
+        program = _program_of_claim(wrong, native, smooth)
+        if program is not None:
+            steps = replaceable_steps(program)
+            places = [at for step in steps if (at := place_of_position(step.position)) is not None]
+            name = _quote_operation(places[0]) if places else "a step function"
+            says = f"{name} {passes}, as a straight-through estimator; if that is meant: --expect straight-through"
+            return _report_at(wrong, DiagnosisKind.SLIP, says, places)
+    return None
+
+
+def _unweighted(wrong: Wrong) -> Function:
+    return wrong.q.f.f if isinstance(wrong.q.f, Weighted) else wrong.q.f
+
+
+def _program_of_claim(wrong: Wrong, native: Native, smooth: Callable[[Value], Value] | None) -> RecordedSteps | None:
+    """Return the program recorded at the point, if the claim is its gradient with `smooth` for step functions; else None.
+
+    Values that the framework does not differentiate are held constant.
+    """
+    f, here = _unweighted(wrong), native.unrecorded()
+    if not isinstance(f, PythonFunction) or shape(wrong.q.value) != ():
+        return None
+    wrong.budget.spend(2)
+    values, xs = wrong.q.point.values, list(wrong.q.xs)
+    try:
+        record(restrict_to_inputs(with_function(f, here), values, wrong.q.wrt), xs)
+        held: Function = with_function(f, here.with_surrogate(smooth))
+        held = Weighted(held, wrong.q.f.w) if isinstance(wrong.q.f, Weighted) else held
+        _, bars = value_and_gradient(restrict_to_inputs(held, values, wrong.q.wrt), xs, np.ones_like)
+    except (GradcliError, ValueError, TypeError, ArithmeticError):
+        return None
+    return here.program if wrong.explained(dict(zip(wrong.q.wrt, bars, strict=True))) else None
+
+
+def _quote_operation(at: Place | Span) -> str:
+    return f"`{at.operation if isinstance(at, Place) else at.source}`"
+
+
+def _report_at(wrong: Wrong, kind: DiagnosisKind, says: str, places: Sequence[Place | Span]) -> Diagnosis:
+    """Return a diagnosis at the first of some places, if any."""
+    if not places:
+        return wrong.says(kind, says)
+    file = {"file": places[0].file} if isinstance(places[0], Place) else {}
+    return wrong.says(kind, says, line=places[0].line, source=places[0].source, **file)
 
 
 def find_squared_gradient(wrong: Wrong) -> Diagnosis | None:
@@ -430,7 +476,7 @@ def _report_unknown_mistake(wrong: Wrong, says: str) -> Diagnosis:
 
 
 _SEARCH = (  # the simplest first: the first that explains every wrong entry is the diagnosis
-    find_rank_mistake, find_stopped_values, find_ignored_cotangent, find_mistake_in_whole, find_clipping,
+    find_rank_mistake, find_stopped_values, find_straight_through, find_ignored_cotangent, find_mistake_in_whole, find_clipping,
     find_exchanged_inputs, find_overwritten_positions, find_factor_in_entries,
     find_squared_gradient, find_lower_precision,
     find_difference_quotient, find_slight_error, find_slip_on_tape, find_factor_of_units, find_factor_by_input,

@@ -17,7 +17,7 @@ from gradcli.checks.lost_digits import allowed_errors, compare_scaled_gradient, 
 from gradcli.checks.request import Request
 from gradcli.errors import BadOption, FunctionFailed, GradcliError, NotSupported
 from gradcli.frameworks.framework import EPS, CustomCall
-from gradcli.frameworks.native import CUTS, MASKED, Native, is_choice
+from gradcli.frameworks.native import CUTS, MASKED, STOPPING_CUTS, Native, is_choice
 from gradcli.modes.claim import FLOAT64
 from gradcli.modes.difference_steps import Line, derivative, quick_derivative
 from gradcli.modes.recording import MANY, Effort
@@ -125,7 +125,14 @@ def _add_cut_findings(report: CheckReport, native: Native) -> CheckReport:
         return report
     cuts = dict.fromkeys((kind, place_of_position(position)) for kind, position in native.cuts)
     says = f"what depends on it has no gradient for {native.framework.name}"
-    said = [finding(Kind.CUT, Severity.WARNING, f"{CUTS[kind]}: {says}", at=where) for kind, where in cuts]
+    meant = "if that is meant: --expect stop-gradient"
+    said = [
+        finding(
+            Kind.CUT, Severity.WARNING, f"{CUTS[kind]}: {says}", at=where,
+            hint=meant if kind in STOPPING_CUTS and native.program is not None else None,
+        )
+        for kind, where in cuts
+    ]  # fmt: skip
     not_finite = any(not np.isfinite(entry.claimed) for point in report.points for entry in point.mismatches)
     if not_finite and native.program is not None:
         masks = dict.fromkeys(place_of_position(step.position) for step in native.program.steps if is_choice(step))

@@ -14,7 +14,7 @@ import numpy as np
 
 from gradcli.arithmetic.devices import CPU, find_device, quiet_imports
 from gradcli.classes import dataclass
-from gradcli.errors import BadClaim, BadOption, BadTarget, FunctionFailed, GradcliError, NotSupported
+from gradcli.errors import BadClaim, BadOption, BadTarget, FunctionFailed, GradcliError, NotSupported, Place, Span
 from gradcli.frameworks.framework import (
     EPS,
     EXACT,
@@ -50,7 +50,7 @@ _STAIRS = {"round", "rint", "floor", "ceil", "trunc", "fix", "sign", "sgn", "hea
 _TESTS = {"gt", "ge", "lt", "le"}
 _CHOICES = {"where", "select_n", "masked_fill"}
 _STOPS = {"detach", "stop_gradient"}
-_STOPPING_CUTS = {"detach", "grad", "stop"}
+STOPPING_CUTS = {"detach", "grad", "stop"}  # those that --expect stop-gradient accepts
 _CASTS = {"_to_copy", "convert_element_type", "mul", "add", "sub", "type_as"}
 
 # the smooth function that replaces a step function, up to a constant that keeps its value
@@ -82,11 +82,11 @@ def _is_undifferentiated(step: FrameworkStep) -> bool:
     return step.stopped or _operation_name(step) in _STOPS
 
 
-def stopped_places(program: RecordedSteps) -> list[Any]:
+def stopped_places(program: RecordedSteps) -> list[Place | Span]:
     """Return the places where values of a program are detached, or computed without a graph, in order."""
-    cut = [position for kind, position in program.cuts if kind in _STOPPING_CUTS]
+    cut = [position for kind, position in program.cuts if kind in STOPPING_CUTS]
     stopped = [step.position for step in program.steps if step.stopped]
-    return list(dict.fromkeys(filter(None, map(place_of_position, [*cut, *stopped]))))
+    return list(dict.fromkeys(at for at in map(place_of_position, [*cut, *stopped]) if at is not None))
 
 
 def is_choice(step: FrameworkStep) -> bool:

@@ -158,6 +158,13 @@ WRONG = {
     "item": ("def f(x):\n    return x.sum().item() * x.sum()", "x=randn(3)", ["a number is taken out of a tensor", "x.sum().item()"]),
     "detach": ("def f(x):\n    return (x.detach() * x).sum()", "x=randn(3)", 
                ["`x.detach()` is held constant: no gradient passes through it", "detach() or .data cuts the graph here"]),
+    "a straight-through estimator": (
+        "class R(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        return x.round()\n"
+        "    @staticmethod\n    def backward(ctx, ybar):\n        return ybar\ndef f(x):\n    return (R.apply(x) * x).sum()",
+        "x=randn(3)",
+        ["`x.round()` passes the gradient through, as a straight-through estimator; if that is meant: --expect straight-through"]),
+    "a straight-through estimator by detach": (
+        "def f(x):\n    return ((x.round() - x).detach() + x).square().sum()", "x=randn(3)", ["if that is meant: --expect stop-gradient"]),
     "two values that are detached": (
         "def f(x):\n    m = x.mean().detach()\n    return ((x - m) / x.std().detach()).pow(3).sum()", "x=randn(3)",
         ["`x.mean().detach()` and `x.std().detach()` are held constant: no gradient passes through them"]),
@@ -238,6 +245,13 @@ def test_wrong_gradients_fail_and_are_named(what: str, ran: Any) -> None:
     assert done.exit_status == 1, done.stdout + done.stderr
     said = " ".join(done.stdout.split())
     assert [word for word in words if word not in said] == []
+
+
+@pytest.mark.parametrize("what", [what for what in WRONG if "straight-through" in what])
+def test_what_a_likely_mistake_says_is_meant_passes_as_such(what: str, ran: Any) -> None:
+    source, point, (words,) = WRONG[what]
+    done = ran(source, point, *words.rpartition(": ")[2].split())
+    assert done.exit_status == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("what", BAD)
