@@ -20,8 +20,10 @@ from gradcli.checks.gradient_slips import (
 from gradcli.checks.wrong import BudgetSpent, Gradient, Wrong
 from gradcli.classes import dataclass
 from gradcli.errors import GradcliError, Place
+from gradcli.frameworks.native import native_of
 from gradcli.report.point_report import Diagnosis
 from gradcli.rules.kinds import Linear, Partial
+from gradcli.targets.derived import original_function
 from gradcli.tracing.primitive import Primitive, Rule
 from gradcli.tracing.provenance import code_at, place_of_position
 from gradcli.tracing.shapes import concatenate_entries, largest_magnitude, shape, size, unbroadcast
@@ -105,6 +107,8 @@ class SlipSearch:
         code = "" if at is None else at.operation if isinstance(at, Place) else at.source
         is_whole_line = isinstance(at, Place) and code == at.source
         if kind in _LOST:
+            native = native_of(original_function(self.wrong.q.f))
+            says = says.replace("{adds}", "np.add.at" if native is None else _ADDS[native.framework.name])
             says = says.replace("{}", "one operation" if at is None else "this line" if is_whole_line else f"`{code}`")
         elif code and not is_whole_line:
             says = f"{says}, in {code}"
@@ -199,6 +203,10 @@ _MOST_USES = 40  # of one value in separate lines: nobody writes out more by han
 _PAIRS = 12  # other uses of a value that are tried as missing together with one use
 
 _OVERWRITTEN = "overwritten instead of added"
+# what adds the entries of repeated positions, by framework
+_ADDS = {
+    "torch": "index_add_", "jax": ".at[...].add", "mlx": ".at[...].add", "tensorflow": "tf.tensor_scatter_nd_add",
+}  # fmt: skip
 
 Use = tuple[int, int]  # a line and its argument
 
@@ -299,7 +307,7 @@ def _overwrite_gather(tape: Tape, edge: Edge) -> Iterator[tuple[str, Changed, An
         if any(isinstance(part, list | np.ndarray) for part in parts):
             rules[k] = {0: Replaced(edge.primitive.rule(0), _assign_cotangent)}
     if rules:
-        says = "of repeated positions in the index of {} only the last is counted (np.add.at adds them all)"
+        says = "of repeated positions in the index of {} only the last is counted ({adds} adds them all)"
         yield says, rules, edge.position
 
 

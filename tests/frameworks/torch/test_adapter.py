@@ -165,6 +165,11 @@ WRONG = {
         ["`x.round()` passes the gradient through, as a straight-through estimator; if that is meant: --expect straight-through"]),
     "a straight-through estimator by detach": (
         "def f(x):\n    return ((x.round() - x).detach() + x).square().sum()", "x=randn(3)", ["if that is meant: --expect stop-gradient"]),
+    "repeated positions that are assigned": (
+        "class E(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, w):\n        return w[torch.tensor([0, 2, 2])]\n"
+        "    @staticmethod\n    def backward(ctx, ybar):\n        wbar = torch.zeros(3, 2)\n"
+        "        wbar[torch.tensor([0, 2, 2])] += ybar\n        return wbar\ndef f(w):\n    return E.apply(w).sin().sum()",
+        "w=randn(3,2)", ["only the last is counted (index_add_ adds them all)"]),
     "two values that are detached": (
         "def f(x):\n    m = x.mean().detach()\n    return ((x - m) / x.std().detach()).pow(3).sum()", "x=randn(3)",
         ["`x.mean().detach()` and `x.std().detach()` are held constant: no gradient passes through them"]),
