@@ -410,8 +410,17 @@ def _compare_variants(case: _Case) -> list[Aspect]:
             given = dict(zip(case.request.wrt, answer, strict=True))
             given = case.on_surfaces({n: g for n, g in given.items() if g is not None})
             worst, most = _largest_difference(given, case.claim, case.room, case.ulps)
-            found.append(Aspect(name, "agrees" if worst <= most else "wrong", worst, most))
+            aspect = Aspect(name, "agrees" if worst <= most else "wrong", worst, most)
+            if aspect.status == "wrong" and len(given) > 1:
+                aspect = replace(aspect, message=f"the gradient by {_inputs_that_differ(case, given)} is wrong")
+            found.append(aspect)
     return found
+
+
+def _inputs_that_differ(case: _Case, given: Mapping[str, Any]) -> str:
+    """Return the names of the inputs whose gradients differ from the claim by more than is allowed."""
+    pairs = {n: _largest_difference({n: x}, case.claim, case.room, case.ulps) for n, x in given.items()}
+    return " and ".join(n for n, (worst, most) in pairs.items() if worst > most)
 
 
 def _asks_for_vmap(case: _Case) -> bool:

@@ -165,6 +165,11 @@ WRONG = {
         ["`x.round()` passes the gradient through, as a straight-through estimator; if that is meant: --expect straight-through"]),
     "a straight-through estimator by detach": (
         "def f(x):\n    return ((x.round() - x).detach() + x).square().sum()", "x=randn(3)", ["if that is meant: --expect stop-gradient"]),
+    "a gradient that is left out where another one is not needed": (
+        "class P(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x, w):\n        ctx.save_for_backward(x, w)\n"
+        "        return x * w\n    @staticmethod\n    def backward(ctx, ybar):\n        x, w = ctx.saved_tensors\n"
+        "        return ybar * w if ctx.needs_input_grad[1] else None, ybar * x\ndef f(x, w):\n    return P.apply(x, w).sin().sum()",
+        "x=randn(3), w=randn(3)", ["one input at a time: the gradient by x is wrong"]),
     "repeated positions that are assigned": (
         "class E(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, w):\n        return w[torch.tensor([0, 2, 2])]\n"
         "    @staticmethod\n    def backward(ctx, ybar):\n        wbar = torch.zeros(3, 2)\n"
