@@ -60,6 +60,7 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
         self.program = RecordedSteps()
         self.slots: dict[int, int] = {}
         self.kept: list[torch.Tensor] = []  # so that no id is reused
+        self.sharing: dict[int, list[torch.Tensor]] = {}  # tensors with slots, by their storage
         self.moving: set[int] = set()  # storages that depend on the inputs
         self.memory: dict[tuple[Any, ...], int] = {}
         self.depth = 0  # of nested decompositions that are being recorded
@@ -113,6 +114,8 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
             y.zero_()
         to_integers = name == "_to_copy" and not y.is_floating_point() and not y.is_complex()
         if compute is None or not tensors or to_integers:  # then it is a constant
+            if func._schema.is_mutable and not moved:
+                self._forget_constants(y)
             for t in _tensors_in(y):
                 number = self._add_constant(t)
                 if drawn:  # its derivative with respect to its parameters is 0
@@ -239,11 +242,18 @@ class TorchRecorder(TorchDispatchMode):  # type: ignore[misc]
         self.program.constants[number], self.shadows[number] = to_numpy(t), to_numpy(t)
         return number
 
+    def _forget_constants(self, y: Any) -> None:
+        """Forget the slots of constants that share memory with a result, which was written to, so that they are read again."""
+        for t in _tensors_in(y):
+            for other in self.sharing.pop(_storage_id(t), ()):
+                self.slots.pop(id(other), None)
+
     def _new_slot(self, t: torch.Tensor) -> int:
         number = len(self.kept)
         self.kept.append(t)
         self.slots[id(t)] = number
         self.memory[_memory_key(t)] = number
+        self.sharing.setdefault(_storage_id(t), []).append(t)
         return number
 
 

@@ -90,6 +90,11 @@ RIGHT = {
         "x=randn(3,3)"),
     "a mask that is written to": (
         "def f(x):\n    m = torch.zeros(3, dtype=torch.bool)\n    m[0] = True\n    return x.masked_fill(m, 0.0).pow(2).sum()", "x=randn(3)"),
+    "a row of a mask that is written to": (
+        "def f(x):\n    m = torch.zeros(2, 3, dtype=torch.bool)\n    n = x + m\n    m[0] = True\n"
+        "    return (x.masked_fill(m, 0.0) * n).sum()", "x=randn(2,3)"),
+    "a row of a constant that is written to": (
+        "def f(x):\n    c = torch.zeros(2, 3)\n    c[0] = 2.0\n    return (x.square() * c + x).sum()", "x=randn(2,3)"),
     "a view of integers": (
         "def f(x):\n    i = torch.zeros(3, dtype=torch.long)\n    i[1:] = 2\n    return (x[i] ** 2).sum()", "x=randn(3)"),
     "torch.equal": ("def f(x):\n    return x.sum() if torch.equal(x, x.flip(0)) else (x**2).sum()", "x=randn(3)"),
@@ -299,6 +304,11 @@ def test_a_cast_on_the_way_is_seen(ran: Any) -> None:
     assert (
         ran("def f(x):\n    return x.float().tanh().sum()", "x=randn(3)", "--json").json["native"]["dtype"] == "float32"
     )
+
+
+@pytest.mark.parametrize("what", [what for what in RIGHT if "that is written to" in what])
+def test_constants_that_are_written_to_are_recorded(what: str, ran: Any) -> None:
+    assert "untraced" not in ran(*RIGHT[what]).stdout
 
 
 def test_the_program_is_certified(ran: Any) -> None:
