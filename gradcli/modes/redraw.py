@@ -18,7 +18,7 @@ _NEAR = 1e-6  # relative: how near a sum is to one
 _MOST_LENGTHS = 4  # lengths of axes that are changed, one at a time
 _SHORTEST = 3  # the least length to which an axis is shortened
 _MULTIPLES = range(2, 9)  # of a length that another one may be, as the gates of a cell are
-_FEWER = 8  # times fewer entries of all inputs: else they are not shortened
+_FEWER = 3  # times fewer entries of all inputs: else they are not shortened
 
 
 def redraw_inputs(
@@ -45,15 +45,17 @@ def redraw_inputs(
 
 
 def resize_inputs(values: Values, wrt: Collection[str], rng: np.random.Generator) -> Iterator[Iterator[dict[str, Any]]]:
-    """Yield the inputs with other lengths, where every axis of one length gets another.
+    """Yield the inputs with other lengths, where every axis of one length gets another: of all lengths, then of one at a time.
 
-    For each length they come in two ways, to be tried in turn: integers that are equal to the length stay, or change with it.
+    They come in two ways, to be tried in turn: integers that are equal to a length that changes stay, or change with it.
     """
     axes = [n for x in values.values() if _is_numeric(x) for n in np.shape(x) if n > 1]
     lengths = sorted(set(axes), key=lambda n: (-axes.count(n), -n))[:_MOST_LENGTHS]
+    if len(lengths) > 1:
+        yield _resize_axes(values, wrt, {n: n + 1 for n in set(axes)}, rng)
     for more in (True, False):  # one more, then twice as many
         for length in lengths:
-            yield _resize_axes(values, wrt, length, length + 1 if more else 2 * length, rng)
+            yield _resize_axes(values, wrt, {length: length + 1 if more else 2 * length}, rng)
 
 
 def shrink_inputs(values: Values, wrt: Collection[str]) -> Iterator[dict[str, Any]]:
@@ -103,16 +105,19 @@ def _shorten_axes(x: Any, new: Mapping[int, int], differentiated: bool) -> Any:
 
 
 def _resize_axes(
-    values: Values, wrt: Collection[str], length: int, new: int, rng: np.random.Generator
+    values: Values, wrt: Collection[str], new: Mapping[int, int], rng: np.random.Generator
 ) -> Iterator[dict[str, Any]]:
-    integers = [n for n, x in values.items() if isinstance(x, int | np.integer) and not isinstance(x, bool)]
-    numbers = [n for n in integers if int(values[n]) == length]
-    grown = {
-        name: _grow_axes(np.asarray(x), length, new, name in wrt) if _is_numeric(x) else x for name, x in values.items()
-    }
+    grown = dict(values)
+    for length in sorted(new, reverse=True):
+        grown = {
+            name: _grow_axes(np.asarray(x), length, new[length], name in wrt) if _is_numeric(x) else x
+            for name, x in grown.items()
+        }
     yield redraw_inputs(grown, wrt, rng)
+    integers = {n: x for n, x in values.items() if isinstance(x, int | np.integer) and not isinstance(x, bool)}
+    numbers = {name: type(x)(new[int(x)]) for name, x in integers.items() if int(x) in new}
     if numbers:
-        yield redraw_inputs(grown | {name: type(values[name])(new) for name in numbers}, wrt, rng)
+        yield redraw_inputs(grown | numbers, wrt, rng)
 
 
 def _is_numeric(x: Any) -> bool:

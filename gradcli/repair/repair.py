@@ -42,6 +42,7 @@ from gradcli.repair.scope import (
     walk_expressions,
 )
 from gradcli.repair.search import (
+    LEAST_AT_SMALLER_SIZES,
     MANY,
     NO_POINTS,
     Repair,
@@ -242,7 +243,7 @@ def repair_formula(request: Request, point: Point, names: tuple[str, ...], budge
         smaller = draw_smaller_points(request, point.values, names, partial(_request_at_values, request))
         right = right_gradient_here(request, point, names) if smaller is not None else None
         if smaller is not None and right is not None:
-            calls = CauseBudget(calls_of_edits(smaller[0], most), budget.seconds)
+            calls = CauseBudget(calls_of_edits(smaller[0], LEAST_AT_SMALLER_SIZES), budget.seconds)
             found = replace(_repair_formula_at(*smaller, calls, right), right_here=())
             if found.repairs:
                 return found

@@ -32,6 +32,7 @@ from gradcli.repair.code import CodeClaim, SourceFile, codes_run, live_functions
 from gradcli.repair.contributions import ForwardPass, read_forward_pass
 from gradcli.repair.scope import Gradient, Right
 from gradcli.repair.search import (
+    LEAST_AT_SMALLER_SIZES,
     MANY,
     NO_POINTS,
     Repair,
@@ -182,7 +183,7 @@ def _try_edits(asked: Request, wanted: RepairRequest) -> RepairResult:
         right = right_gradient_here(asked, given, wanted.names) if smaller is not None else None
         if smaller is not None and right is not None:
             small, points = smaller
-            at_them = replace(wanted, points=tuple(points), calls=calls_of_edits(small, wanted.calls))
+            at_them = replace(wanted, points=tuple(points), calls=calls_of_edits(small, LEAST_AT_SMALLER_SIZES))
             found = _search_at(small, at_them, here, right)
             found = replace(found, right_here=())  # these edits were tried at the given point last
     if found.repairs or not wanted.points:

@@ -240,6 +240,7 @@ _COARSEST = 1e-4  # relative to the largest entry: what two edits differ by must
 
 
 MANY = MOST // 2  # calls: with fewer, edits are tried at smaller sizes first
+LEAST_AT_SMALLER_SIZES = MOST // 4  # calls
 _CHEAPER = 10  # times: a call of an edited claim beside a call of f with a sweep
 NO_POINTS = "the right gradient is not known at enough points to try edits"
 AtOtherSizes = Callable[[Mapping[str, Any]], Request]  # the request at values of other sizes, which raises GradcliError

@@ -89,7 +89,13 @@ def test_axes_of_one_length_grow_together() -> None:
         for ways in resize_inputs(values, ["W"], np.random.default_rng(0))
         for at in ways
     ]
-    assert shapes[0] == {"W": (2, 4), "x": (4,), "y": (2,), "n": 2}
+    assert shapes[0] == {
+        "W": (3, 4),
+        "x": (4,),
+        "y": (3,),
+        "n": 2,
+    }  # all at once, so that no two stay equal by accident
+    assert shapes[2] == {"W": (2, 4), "x": (4,), "y": (2,), "n": 2}
     assert {"W": (3, 3), "x": (3,), "y": (3,), "n": 2} in shapes and {
         "W": (3, 3),
         "x": (3,),
